@@ -1,0 +1,181 @@
+import { z } from "zod";
+
+/**
+ * Everything svc keeps in etcd: key builders and the shape of each value (JSON).
+ * One writer per key: see docs/architecture.md. Nothing here is secret.
+ */
+export const prefix = {
+  root: "/svc/",
+  servers: "/svc/servers/",
+  nodes: "/svc/nodes/",
+  placements: "/svc/placements/",
+  observations: "/svc/observations/",
+  runs: "/svc/runs/",
+  routeTable: "/svc/routes/table/",
+  edges: "/svc/edges/",
+} as const;
+
+export const keys = {
+  leader: "/svc/leader",
+  routesMeta: "/svc/routes/meta",
+  server: (serverId: string) => `${prefix.servers}${serverId}`,
+  nodeSession: (nodeId: string) => `${prefix.nodes}${nodeId}/session`,
+  placements: (nodeId: string) => `${prefix.placements}${nodeId}/`,
+  placement: (nodeId: string, placementId: string) => `${prefix.placements}${nodeId}/${placementId}`,
+  observations: (nodeId: string) => `${prefix.observations}${nodeId}/`,
+  observation: (nodeId: string, placementId: string) => `${prefix.observations}${nodeId}/${placementId}`,
+  runs: (nodeId: string) => `${prefix.runs}${nodeId}/`,
+  run: (nodeId: string, attemptId: string) => `${prefix.runs}${nodeId}/${attemptId}`,
+  route: (host: string) => `${prefix.routeTable}${host}`,
+  edgeSession: (edgeId: string) => `${prefix.edges}${edgeId}/session`,
+  edgeApplied: (edgeId: string) => `${prefix.edges}${edgeId}/applied`,
+} as const;
+
+/** The parts after the prefix: ["<nodeId>", "<placementId>"] and the like. */
+export const keyParts = (key: string, under: string): string[] => key.slice(under.length).split("/");
+
+/** A control replica, under its lease. */
+export const serverValue = z.object({ serverId: z.string(), startedAt: z.string() });
+
+const capacity = z.object({
+  memoryMb: z.number(),
+  cpuMillicores: z.number(),
+  pids: z.number(),
+  diskMb: z.number(),
+});
+
+/** An agent's live stream. The key's mod revision is the session epoch. */
+export const nodeSessionValue = z.object({
+  serverId: z.string(),
+  instanceId: z.string(),
+  bootId: z.string(),
+  address: z.string(),
+  capacity,
+  platform: z.object({ os: z.string(), architecture: z.string() }),
+  version: z.string(),
+  labels: z.record(z.string(), z.string()),
+  connectedAt: z.string(),
+  /** Set once the inventory has been compared with what is desired. */
+  reconciled: z.boolean(),
+});
+
+export const edgeSessionValue = z.object({
+  serverId: z.string(),
+  instanceId: z.string(),
+  bootId: z.string(),
+  address: z.string(),
+  version: z.string(),
+  connectedAt: z.string(),
+});
+
+export const edgeAppliedValue = z.object({
+  generation: z.number().int(),
+  digest: z.string(),
+  error: z.string().nullable(),
+  at: z.string(),
+});
+
+/** What one node is to run. The whole spec, with its secrets, is in Postgres (table `task`). */
+export const placementValue = z.object({
+  placementId: z.string(),
+  epoch: z.number().int(),
+  desired: z.enum(["running", "stopped", "removed"]),
+  kind: z.enum(["build", "serve"]),
+  specHash: z.string(),
+  projectId: z.string(),
+  deploymentId: z.string(),
+  channel: z.string(),
+  memoryMb: z.number().int(),
+  cpuMillicores: z.number().int(),
+  pidsLimit: z.number().int(),
+});
+
+export const observedStates = [
+  "assigned",
+  "accepted",
+  "pulling",
+  "created",
+  "starting",
+  "running",
+  "completed",
+  "stopped",
+  "failed",
+  "rejected",
+  "removed",
+] as const;
+export const healthStates = ["starting", "healthy", "unhealthy", "backoff"] as const;
+
+/** What the agent last said of a placement; written by the owner of its stream. */
+export const observationValue = z.object({
+  placementId: z.string(),
+  epoch: z.number().int(),
+  statusSeq: z.number().int(),
+  observed: z.enum(observedStates),
+  health: z.enum(healthStates).nullable(),
+  restartSeq: z.number().int(),
+  /** host:port that edges dial; null until the container runs. */
+  upstream: z.string().nullable(),
+  failure: z
+    .object({
+      code: z.string(),
+      message: z.string(),
+      exitCode: z.number().int().nullable(),
+      oomKilled: z.boolean(),
+    })
+    .nullable(),
+  build: z
+    .object({
+      digest: z.string(),
+      sizeBytes: z.number().int(),
+      os: z.string().nullable(),
+      architecture: z.string().nullable(),
+    })
+    .nullable(),
+  changedAt: z.string(),
+});
+
+export const runStates = [
+  "offered",
+  "accepted",
+  "refused",
+  "granted",
+  "started",
+  "exited",
+  "not_started",
+  "indeterminate",
+] as const;
+
+/** One attempt at work that must not run twice. States only move forward. */
+export const runValue = z.object({
+  attemptId: z.string(),
+  deploymentId: z.string(),
+  projectId: z.string(),
+  state: z.enum(runStates),
+  /** True asks the agent to end it. */
+  cancel: z.boolean(),
+  /** Known from `granted` on. */
+  token: z.string().nullable(),
+  exitCode: z.number().int().nullable(),
+  timedOut: z.boolean(),
+  message: z.string().nullable(),
+  startedAt: z.string().nullable(),
+  finishedAt: z.string().nullable(),
+  /** When the present state was reached, for deadlines. */
+  changedAt: z.string(),
+});
+
+/** Which table is in force: all entries under routes/table/ at the revision of this key. */
+export const routesMetaValue = z.object({
+  generation: z.number().int(),
+  /** sha256 of the entries in host order, hex. */
+  digest: z.string(),
+  count: z.number().int(),
+});
+
+export type NodeSessionValue = z.infer<typeof nodeSessionValue>;
+export type EdgeSessionValue = z.infer<typeof edgeSessionValue>;
+export type EdgeAppliedValue = z.infer<typeof edgeAppliedValue>;
+export type PlacementValue = z.infer<typeof placementValue>;
+export type ObservationValue = z.infer<typeof observationValue>;
+export type RunValue = z.infer<typeof runValue>;
+export type RoutesMetaValue = z.infer<typeof routesMetaValue>;

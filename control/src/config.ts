@@ -1,0 +1,176 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+
+const listen = z.string().regex(/^[^\s/]+:\d{1,5}$/, "must be host:port");
+const origin = z.url({ protocol: /^https?$/ });
+const list = z
+  .string()
+  .transform((text) => text.split(",").map((item) => item.trim()).filter((item) => item !== ""));
+const absent = (value: unknown) => (value === "" ? undefined : value);
+
+/** Every setting of control. Defaults suit one machine; see deploy/env.example. */
+export const settings = z.strictObject({
+  SVC_API_LISTEN: listen.default("127.0.0.1:4000"),
+  SVC_API_URL: origin.default("http://127.0.0.1:4000"),
+  SVC_DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),
+  SVC_ETCD_ENDPOINTS: list.default(["http://127.0.0.1:2379"]),
+  SVC_ETCD_CA_FILE: z.string().optional(),
+  SVC_ETCD_CERT_FILE: z.string().optional(),
+  SVC_ETCD_KEY_FILE: z.string().optional(),
+  SVC_LINK_LISTEN: listen.default("127.0.0.1:7443"),
+  SVC_ENROLL_LISTEN: listen.default("127.0.0.1:7444"),
+  SVC_CONTENT_URL: origin.default("http://svc.localhost:8080"),
+  SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
+  SVC_REGISTRY_USERNAME: z.string().optional(),
+  SVC_REGISTRY_PASSWORD_FILE: z.string().optional(),
+  SVC_REGISTRY_ALLOW: list.default([]),
+  SVC_MASTER_KEY: z.string().optional(),
+  SVC_MASTER_KEY_FILE: z.string().optional(),
+  SVC_AUTH_SECRET: z.string().optional(),
+  SVC_AUTH_SECRET_FILE: z.string().optional(),
+  SVC_SIGNUP: z.enum(["open", "invite", "closed"]).default("closed"),
+  SVC_SMTP_URL: z.string().optional(),
+  SVC_OUTBOX_DIR: z.string().optional(),
+  SVC_MAIL_FROM: z.string().default("svc@svc.localhost"),
+  SVC_BASE_IMAGE_NODE: z.string().default("node:24-slim"),
+  SVC_BUILD_CA_FILE: z.string().optional(),
+  SVC_CLUSTER_SCHEDULER: z.enum(["on", "off"]).default("on"),
+  SVC_DRAIN_SECONDS: z.coerce.number().min(0.25).max(600).default(5),
+  SVC_DATA_DIR: z.string().default("/var/lib/svc/control"),
+  SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
+});
+
+export type Settings = z.infer<typeof settings>;
+
+export interface ListenAddress {
+  host: string;
+  /** 0 lets the system choose. */
+  port: number;
+}
+
+export interface Config {
+  apiListen: ListenAddress;
+  /** Origin under which browsers and clients reach the API; no trailing slash. */
+  apiUrl: string;
+  databaseUrl: string;
+  etcd: { endpoints: string[]; tls: { ca: Buffer; cert?: Buffer; key?: Buffer } | null };
+  linkListen: ListenAddress;
+  enrollListen: ListenAddress;
+  /** Where tenants' sites answer: scheme, domain, and ":port" or "" for the scheme's own. */
+  content: { scheme: "http" | "https"; domain: string; port: string };
+  registry: { url: string; username?: string; password?: string };
+  /** host or host:port of private registries that image references may name. */
+  registryAllow: string[];
+  /** 32 bytes each; the first seals, all open. */
+  masterKeys: [Buffer, ...Buffer[]];
+  authSecret: string;
+  signup: "open" | "invite" | "closed";
+  mail: { from: string; smtpUrl?: string; outboxDir?: string };
+  baseImageNode: string;
+  /** PEM that builds trust besides the public authorities; empty for none. */
+  buildCaBundle: string;
+  schedulerEnabled: boolean;
+  drainMs: number;
+  dataDir: string;
+  logLevel: string;
+}
+
+/** A setting is missing or wrong. The message names it and says what it should be. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+function listenAddress(text: string): ListenAddress {
+  const at = text.lastIndexOf(":");
+  return { host: text.slice(0, at).replace(/^\[|\]$/g, ""), port: Number(text.slice(at + 1)) };
+}
+
+function readFile(path: string, setting: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (cause) {
+    throw new ConfigError(`${setting}: cannot read ${path}`, { cause });
+  }
+}
+
+/** The value, or the content of the file; both at once or neither is an error when `required`. */
+function valueOrFile(s: Settings, name: "SVC_MASTER_KEY" | "SVC_AUTH_SECRET"): string {
+  const file = s[`${name}_FILE`];
+  const value = s[name] ?? (file === undefined ? undefined : readFile(file, `${name}_FILE`).toString("utf8").trim());
+  if (value === undefined) throw new ConfigError(`set ${name}_FILE to a file that holds the secret (mode 0600)`);
+  return value;
+}
+
+/** One key per line, base64 of 32 bytes, the newest first. */
+function masterKeys(text: string): [Buffer, ...Buffer[]] {
+  const keys = text.split(/\s+/).filter((line) => line !== "").map((line) => Buffer.from(line, "base64"));
+  const [first, ...rest] = keys;
+  if (first === undefined || keys.some((key) => key.length !== 32)) {
+    throw new ConfigError("SVC_MASTER_KEY: each key must be the base64 of 32 random bytes");
+  }
+  return [first, ...rest];
+}
+
+/** Reads and checks every setting; throws `ConfigError` naming the first that is wrong. Unknown SVC_ settings of other programs are ignored. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const known = Object.keys(settings.shape);
+  const result = settings.safeParse(
+    Object.fromEntries(known.filter((key) => absent(env[key]) !== undefined).map((key) => [key, env[key]])),
+  );
+  if (!result.success) {
+    const issue = result.error.issues[0];
+    throw new ConfigError(`${issue?.path.join(".") ?? "settings"}: ${issue?.message ?? "invalid"}`);
+  }
+  const s = result.data;
+  const authSecret = valueOrFile(s, "SVC_AUTH_SECRET");
+  if (authSecret.length < 32) throw new ConfigError("SVC_AUTH_SECRET: at least 32 characters of real randomness");
+  const content = new URL(s.SVC_CONTENT_URL);
+  const password =
+    s.SVC_REGISTRY_PASSWORD_FILE === undefined
+      ? undefined
+      : readFile(s.SVC_REGISTRY_PASSWORD_FILE, "SVC_REGISTRY_PASSWORD_FILE").toString("utf8").trim();
+  return {
+    apiListen: listenAddress(s.SVC_API_LISTEN),
+    apiUrl: new URL(s.SVC_API_URL).origin,
+    databaseUrl: s.SVC_DATABASE_URL,
+    etcd: {
+      endpoints: s.SVC_ETCD_ENDPOINTS,
+      tls:
+        s.SVC_ETCD_CA_FILE === undefined
+          ? null
+          : {
+              ca: readFile(s.SVC_ETCD_CA_FILE, "SVC_ETCD_CA_FILE"),
+              ...(s.SVC_ETCD_CERT_FILE && { cert: readFile(s.SVC_ETCD_CERT_FILE, "SVC_ETCD_CERT_FILE") }),
+              ...(s.SVC_ETCD_KEY_FILE && { key: readFile(s.SVC_ETCD_KEY_FILE, "SVC_ETCD_KEY_FILE") }),
+            },
+    },
+    linkListen: listenAddress(s.SVC_LINK_LISTEN),
+    enrollListen: listenAddress(s.SVC_ENROLL_LISTEN),
+    content: {
+      scheme: content.protocol === "https:" ? "https" : "http",
+      domain: content.hostname,
+      port: content.port === "" ? "" : `:${content.port}`,
+    },
+    registry: {
+      url: new URL(s.SVC_REGISTRY_URL).origin,
+      ...(s.SVC_REGISTRY_USERNAME !== undefined && { username: s.SVC_REGISTRY_USERNAME }),
+      ...(password !== undefined && { password }),
+    },
+    registryAllow: s.SVC_REGISTRY_ALLOW,
+    masterKeys: masterKeys(valueOrFile(s, "SVC_MASTER_KEY")),
+    authSecret,
+    signup: s.SVC_SIGNUP,
+    mail: {
+      from: s.SVC_MAIL_FROM,
+      ...(s.SVC_SMTP_URL !== undefined && { smtpUrl: s.SVC_SMTP_URL }),
+      ...(s.SVC_OUTBOX_DIR !== undefined && { outboxDir: s.SVC_OUTBOX_DIR }),
+    },
+    baseImageNode: s.SVC_BASE_IMAGE_NODE,
+    buildCaBundle:
+      s.SVC_BUILD_CA_FILE === undefined ? "" : readFile(s.SVC_BUILD_CA_FILE, "SVC_BUILD_CA_FILE").toString("utf8"),
+    schedulerEnabled: s.SVC_CLUSTER_SCHEDULER === "on",
+    drainMs: Math.round(s.SVC_DRAIN_SECONDS * 1000),
+    dataDir: s.SVC_DATA_DIR,
+    logLevel: s.SVC_LOG_LEVEL,
+  };
+}

@@ -1,0 +1,35 @@
+import type { Registry } from "@svc/registry";
+import type { ClusterIdentity } from "./ca/authority.ts";
+import type { Config } from "./config.ts";
+import type { Db } from "./db/pool.ts";
+import type { Log } from "./log.ts";
+import type { Secrets } from "./secrets.ts";
+
+/** Last lines of a container, oldest first. */
+export interface RuntimeLog {
+  text: string;
+  lines: number;
+}
+
+/** What endpoints are given. Below a handler, functions take the parts they use. */
+export interface Context {
+  config: Config;
+  db: Db;
+  log: Log;
+  registry: Registry;
+  secrets: Secrets;
+  cluster: ClusterIdentity;
+  now(): Date;
+  newId(): string;
+  /** Throws `LogUnavailable` when the node does not answer in time. */
+  queryLog(nodeId: string, placementId: string, lines: number): Promise<RuntimeLog>;
+  /** Live facts of the fleet, from etcd: which nodes have a session, who serves what. */
+  fleet: FleetView;
+}
+
+export interface FleetView {
+  /** Whether an agent or router has a live stream to any control replica. */
+  isConnected(nodeId: string): boolean;
+  /** Placements that the leader gave to the node and that are not yet gone. */
+  placementsOf(nodeId: string): { placementId: string; kind: "build" | "serve"; memoryMb: number; cpuMillicores: number; running: boolean }[];
+}

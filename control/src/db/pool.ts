@@ -1,0 +1,49 @@
+import { Kysely, PostgresDialect } from "kysely";
+import pg from "pg";
+import type { Database } from "./tables.ts";
+
+/** A connection pool or a transaction: every query function takes one as its first argument. */
+export type Db = Kysely<Database>;
+
+const int8Oid = 20;
+
+/** int8 as a number; a value past 2^53 is a bug and not a rounding. */
+function parseInt8(text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value)) throw new RangeError(`int8 out of range: ${text}`);
+  return value;
+}
+
+const types = {
+  getTypeParser: (oid: number, format?: "text" | "binary") =>
+    oid === int8Oid && format !== "binary" ? parseInt8 : pg.types.getTypeParser(oid, format as "text"),
+};
+
+export interface DbOptions {
+  url: string;
+  /** Upper bound of connections; defaults to 10. */
+  maxConnections?: number;
+  /** Told about errors of idle connections, which would otherwise end the process. */
+  onError?: (error: Error) => void;
+}
+
+/** The pool that the whole process shares. Statements end after 30 s, waiting for a connection after 10 s. */
+export function createPool({ url, maxConnections = 10, onError }: DbOptions): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: maxConnections,
+    types,
+    statement_timeout: 30_000,
+    connectionTimeoutMillis: 10_000,
+    idle_in_transaction_session_timeout: 60_000,
+    application_name: "svc-control",
+  });
+  pool.on("error", (error) => onError?.(error));
+  return pool;
+}
+
+export function createDb(options: DbOptions): Db {
+  return fromPool(createPool(options));
+}
+
+export const fromPool = (pool: pg.Pool): Db => new Kysely<Database>({ dialect: new PostgresDialect({ pool }) });

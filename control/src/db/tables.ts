@@ -1,0 +1,358 @@
+import type { ColumnType, Generated, GeneratedAlways, Insertable, JSONColumnType, Selectable } from "kysely";
+
+/** A column that is read as a Date and written as one, and may be left to its default. */
+type At = ColumnType<Date, Date | undefined, Date>;
+/** jsonb: read as a value, written as JSON text (a bare array would become a Postgres array). */
+type Json<T> = ColumnType<T, string, string>;
+type JsonOrNull<T> = ColumnType<T | null, string | null | undefined, string | null>;
+type Nullable<T> = ColumnType<T | null, T | null | undefined, T | null>;
+
+export type Channel = "production" | "preview" | "dev";
+export type ProjectType = "static" | "ssr" | "ociimage";
+export type DeploymentStatus =
+  | "queued"
+  | "building"
+  | "deploying"
+  | "running"
+  | "failed"
+  | "superseded"
+  | "canceled"
+  | "stopped";
+export type ReleaseStatus = "not_configured" | "pending" | "running" | "succeeded" | "failed" | "skipped";
+
+export interface PlanTable {
+  id: Generated<string>;
+  slug: string;
+  name: string;
+  is_default: Generated<boolean>;
+  memory_mb: number;
+  cpu_millicores: number;
+  pids_limit: number;
+  max_projects: number;
+  max_deploys_per_hour: number;
+  max_upload_mb: number;
+  max_image_mb: number;
+  max_env_vars: number;
+  rate_limit_per_minute: Nullable<number>;
+  monthly_requests: Nullable<number>;
+  monthly_bandwidth_mb: Nullable<number>;
+  storage_mb: number;
+  db_size_mb: number;
+  db_connection_limit: number;
+  max_databases: number;
+  max_backups: number;
+  max_sse_connections: number;
+  max_scheduled_jobs: number;
+  max_custom_domains: number;
+  dev_sync_enabled: boolean;
+  previews_enabled: boolean;
+  created_at: At;
+  updated_at: At;
+}
+
+export interface AccountTable {
+  user_id: string;
+  plan_id: string;
+}
+
+export interface ApiTokenTable {
+  id: Generated<string>;
+  user_id: string;
+  name: string;
+  start: string;
+  hash: Buffer;
+  scopes: JsonOrNull<unknown>;
+  project_ids: Nullable<string[]>;
+  expires_at: Nullable<Date>;
+  last_used_at: Nullable<Date>;
+  created_at: At;
+}
+
+export interface ProjectTable {
+  id: Generated<string>;
+  owner_id: string;
+  name: string;
+  slug: string;
+  type: ProjectType;
+  framework: Nullable<string>;
+  repo_url: Nullable<string>;
+  repo_id: Nullable<string>;
+  production_branch: Generated<string>;
+  deploy_mode: Generated<"auto" | "preview">;
+  suspended_at: Nullable<Date>;
+  suspend_reason: Nullable<"quota" | "admin">;
+  password_hash: Nullable<string>;
+  deleting_at: Nullable<Date>;
+  created_at: At;
+  updated_at: At;
+}
+
+export interface EnvVarTable {
+  project_id: string;
+  key: string;
+  value: Buffer;
+}
+
+export interface DeploymentTable {
+  id: Generated<string>;
+  project_id: string;
+  status: Generated<DeploymentStatus>;
+  channel: Channel;
+  pr_number: Nullable<number>;
+  url: string;
+  error: Nullable<string>;
+  error_code: Nullable<string>;
+  trigger: Nullable<string>;
+  git_sha: Nullable<string>;
+  git_ref: Nullable<string>;
+  git_repository: Nullable<string>;
+  git_pr_number: Nullable<number>;
+  manifest: Json<unknown>;
+  root_directory: Nullable<string>;
+  manifest_path: Nullable<string>;
+  watch_paths: Nullable<string[]>;
+  source_size: Nullable<number>;
+  source_repository: Nullable<string>;
+  source_digest: Nullable<string>;
+  artifact_kind: Nullable<"image" | "bundle">;
+  artifact_repository: Nullable<string>;
+  artifact_digest: Nullable<string>;
+  artifact_size: Nullable<number>;
+  artifact_os: Nullable<string>;
+  artifact_architecture: Nullable<string>;
+  requested_reference: Nullable<string>;
+  env: Nullable<Buffer>;
+  release_status: Generated<ReleaseStatus>;
+  release_attempt: Generated<number>;
+  release_started_at: Nullable<Date>;
+  release_finished_at: Nullable<Date>;
+  release_exit_code: Nullable<number>;
+  release_error: Nullable<string>;
+  release_skipped_reason: Nullable<string>;
+  number: GeneratedAlways<number>;
+  created_by_token: Nullable<string>;
+  phase_started_at: Nullable<Date>;
+  created_at: At;
+  started_at: Nullable<Date>;
+  finished_at: Nullable<Date>;
+}
+
+export interface DeploymentEventTable {
+  id: GeneratedAlways<number>;
+  deployment_id: string;
+  at: At;
+  phase: string;
+  from_status: Nullable<string>;
+  to_status: Nullable<string>;
+  detail: Nullable<string>;
+}
+
+export interface SiteHostTable {
+  host: string;
+  project_id: string;
+  channel: Channel;
+  pr_number: Nullable<number>;
+}
+
+export interface ChannelStateTable {
+  project_id: string;
+  channel: Channel;
+  pr_number: Generated<number>;
+  deployment_id: Nullable<string>;
+  stopped: Generated<boolean>;
+}
+
+export interface TaskTable {
+  id: Generated<string>;
+  project_id: string;
+  deployment_id: string;
+  kind: "build" | "serve";
+  channel: Channel;
+  pr_number: Generated<number>;
+  replica: Generated<number>;
+  epoch: GeneratedAlways<number>;
+  desired: Generated<"running" | "stopped" | "removed">;
+  spec: Json<unknown>;
+  spec_hash: string;
+  memory_mb: number;
+  cpu_millicores: number;
+  pids_limit: number;
+  node_id: Nullable<string>;
+  refused: JsonOrNull<Record<string, number>>;
+  created_at: At;
+  reaped_at: Nullable<Date>;
+}
+
+export interface LogChunkTable {
+  stream_id: string;
+  offset: number;
+  data: Buffer;
+  created_at: At;
+}
+
+export interface ClusterTable {
+  only: Generated<boolean>;
+  id: string;
+  epoch: Generated<number>;
+  ca_certificate: string;
+  ca_key: Buffer;
+  created_at: At;
+}
+
+export interface LeaderFenceTable {
+  only: Generated<boolean>;
+  epoch: number;
+}
+
+export interface NodeTable {
+  id: Generated<string>;
+  role: "node" | "edge";
+  name: string;
+  incarnation: Generated<number>;
+  lifecycle: Generated<"active" | "fenced" | "removed">;
+  schedulable: Generated<boolean>;
+  version: Nullable<string>;
+  address: Nullable<string>;
+  labels: JSONColumnType<Record<string, string>, string | undefined, string>;
+  capacity: JsonOrNull<{ memoryMb: number; cpuMillicores: number; pids: number; diskMb: number }>;
+  platform: JsonOrNull<{ os: string; architecture: string }>;
+  last_seen_at: Nullable<Date>;
+  certificate_expires_at: Nullable<Date>;
+  created_at: At;
+}
+
+export interface BootstrapTokenTable {
+  id: string;
+  hash: Buffer;
+  role: "node" | "edge";
+  created_by: Nullable<string>;
+  created_at: At;
+  expires_at: Date;
+  revoked_at: Nullable<Date>;
+  used_at: Nullable<Date>;
+  used_key_hash: Nullable<Buffer>;
+  node_id: Nullable<string>;
+}
+
+export interface LogReplyTable {
+  request_id: string;
+  text: string;
+  lines: number;
+  error: Nullable<string>;
+  created_at: At;
+}
+
+export interface ResourceSampleTable {
+  task_id: string;
+  project_id: string;
+  at: Date;
+  cpu_percent: number;
+  memory_bytes: number;
+  pids: number;
+}
+
+export interface WorkItemTable {
+  id: GeneratedAlways<number>;
+  kind: string;
+  key: string;
+  payload: Json<unknown>;
+  state: Generated<"queued" | "running" | "done" | "failed">;
+  run_at: At;
+  attempt: Generated<number>;
+  max_attempts: Generated<number>;
+  lease_owner: Nullable<string>;
+  lease_until: Nullable<Date>;
+  error: Nullable<string>;
+  created_at: At;
+  finished_at: Nullable<Date>;
+}
+
+export interface AuditTable {
+  id: GeneratedAlways<number>;
+  at: At;
+  user_id: Nullable<string>;
+  token_id: Nullable<string>;
+  action: string;
+  target: Nullable<string>;
+  address: Nullable<string>;
+  detail: Json<unknown>;
+}
+
+export interface IdempotencyTable {
+  user_id: string;
+  key: string;
+  request_hash: Buffer;
+  status: number;
+  body: Json<unknown>;
+  created_at: At;
+}
+
+/** better-auth's user, as far as svc reads it. Columns are its own, camelCase and quoted. */
+export interface AuthUserTable {
+  id: string;
+  name: string;
+  email: string;
+  emailVerified: boolean;
+  role: Nullable<string>;
+  banned: Nullable<boolean>;
+  banReason: Nullable<string>;
+  banExpires: Nullable<Date>;
+  createdAt: At;
+  updatedAt: At;
+}
+
+export interface AuthSessionTable {
+  id: string;
+  token: string;
+  userId: string;
+  expiresAt: Date;
+  ipAddress: Nullable<string>;
+  userAgent: Nullable<string>;
+  createdAt: At;
+  updatedAt: At;
+}
+
+export interface AuthAccountTable {
+  id: string;
+  userId: string;
+  providerId: string;
+  accountId: string;
+  password: Nullable<string>;
+  accessToken: Nullable<string>;
+  createdAt: At;
+  updatedAt: At;
+}
+
+export interface Database {
+  plan: PlanTable;
+  account: AccountTable;
+  api_token: ApiTokenTable;
+  project: ProjectTable;
+  env_var: EnvVarTable;
+  deployment: DeploymentTable;
+  deployment_event: DeploymentEventTable;
+  site_host: SiteHostTable;
+  channel_state: ChannelStateTable;
+  task: TaskTable;
+  log_chunk: LogChunkTable;
+  cluster: ClusterTable;
+  leader_fence: LeaderFenceTable;
+  node: NodeTable;
+  bootstrap_token: BootstrapTokenTable;
+  log_reply: LogReplyTable;
+  resource_sample: ResourceSampleTable;
+  work_item: WorkItemTable;
+  audit: AuditTable;
+  idempotency: IdempotencyTable;
+  "auth.user": AuthUserTable;
+  "auth.session": AuthSessionTable;
+  "auth.account": AuthAccountTable;
+}
+
+export type Plan = Selectable<PlanTable>;
+export type NewPlan = Insertable<PlanTable>;
+export type Project = Selectable<ProjectTable>;
+export type Deployment = Selectable<DeploymentTable>;
+export type Task = Selectable<TaskTable>;
+export type Node = Selectable<NodeTable>;
+export type WorkItem = Selectable<WorkItemTable>;

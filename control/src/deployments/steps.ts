@@ -1,0 +1,255 @@
+import type { DeploymentStatus, ProjectType } from "@svc/proto";
+import type { ObservationValue, RunValue } from "../cluster/keys.ts";
+import type { ReleaseStatus } from "../db/tables.ts";
+import { explainRefusal } from "../scheduler/placement.ts";
+
+/** A row of `task` with what is known of it. */
+export interface TaskFacts {
+  id: string;
+  createdAt: Date;
+  desired: "running" | "stopped" | "removed";
+  nodeId: string | null;
+  /** Null once placed. */
+  refused: Readonly<Record<string, number>> | null;
+  /** Since when the node has no stream; null while it has one, or is not known. */
+  nodeLostAt: Date | null;
+  observation: ObservationValue | null;
+}
+
+export interface DeployFacts {
+  now: Date;
+  id: string;
+  type: ProjectType;
+  status: DeploymentStatus;
+  projectGone: boolean;
+  suspended: boolean;
+  /** A newer deployment of the same channel waits or is on its way. */
+  overtaken: boolean;
+  artifact: { kind: "image" | "bundle"; digest: string } | null;
+  /** Times that a build was assigned, the present one included. */
+  buildAttempts: number;
+  /** The newest build task that is not to be removed. */
+  build: TaskFacts | null;
+  release: {
+    /** Null: the manifest has none. */
+    timeoutSeconds: number | null;
+    status: ReleaseStatus;
+    /** 0 before the first offer. */
+    attempt: number;
+    run: RunValue | null;
+    /** Since when the node of the attempt has no stream. */
+    nodeLostAt: Date | null;
+  };
+  healthTimeoutSeconds: number;
+  /** How many containers the deployment wants; 0 for static sites. */
+  replicas: number;
+  serveAttempts: number;
+  /** Serve tasks that are not to be removed. */
+  serve: readonly TaskFacts[];
+  /** Whether the channel points at this deployment. */
+  active: boolean;
+  activatedAt: Date | null;
+  route: {
+    /** Every host of the channel serves this deployment in the published table. */
+    published: boolean;
+    /** Edges in rotation that have the published table, or a newer one. */
+    edgesCurrent: number;
+    edgesInRotation: number;
+  };
+}
+
+export type DeployStep =
+  | { do: "cancel"; detail: string }
+  | { do: "claim" }
+  | { do: "resolveImage" }
+  | { do: "createBuild" }
+  | { do: "abandonTask"; taskId: string; detail: string }
+  | { do: "acceptBuild"; taskId: string; build: NonNullable<ObservationValue["build"]> }
+  | { do: "beginDeploying" }
+  | { do: "offerRelease"; attempt: number }
+  | { do: "withdrawRelease"; run: RunValue; detail: string }
+  | { do: "grantRelease"; run: RunValue }
+  | { do: "recordRelease"; status: "running" | "succeeded"; run: RunValue }
+  | { do: "failRelease"; run: RunValue | null; code: string; message: string }
+  | { do: "createServe"; count: number }
+  | { do: "activate" }
+  | { do: "revert"; message: string }
+  | { do: "finish"; detail: string | null }
+  | { do: "fail"; code: string; message: string }
+  /** Nothing to do until something changes; look again at `deadline` at the latest. */
+  | { do: "wait"; for: string; deadline: Date }
+  | { do: "end" };
+
+/** How long each phase may take before the deployment fails with a reason. */
+export const deployDeadlines = {
+  placementMs: 60_000,
+  buildMs: 15 * 60_000,
+  pullMs: 15 * 60_000,
+  /** A node that lost its stream may come back within this time and go on. */
+  nodeLostMs: 60_000,
+  /** Reports travel: added to what the agent enforces by itself. */
+  graceMs: 60_000,
+  routeMs: 30_000,
+  attempts: 3,
+} as const;
+
+const after = (at: Date, ms: number) => new Date(at.getTime() + ms);
+
+/**
+ * The next thing to do for a deployment. Pure: a worker carries it out, reads everything again and
+ * asks once more, so that a worker killed anywhere is continued by another.
+ */
+export function nextDeployStep(facts: DeployFacts): DeployStep {
+  if (facts.status !== "queued" && facts.status !== "building" && facts.status !== "deploying") return { do: "end" };
+  if (facts.projectGone) return { do: "cancel", detail: "the project is being deleted" };
+  if (facts.suspended) return { do: "fail", code: "PROJECT_SUSPENDED", message: "" };
+  switch (facts.status) {
+    case "queued":
+      return facts.overtaken ? { do: "cancel", detail: "a newer deployment of this channel is queued" } : { do: "claim" };
+    case "building":
+      return buildStep(facts);
+    case "deploying":
+      return releaseStep(facts) ?? serveStep(facts) ?? routeStep(facts);
+  }
+}
+
+function buildStep(facts: DeployFacts): DeployStep {
+  if (facts.artifact !== null) return { do: "beginDeploying" };
+  if (facts.type === "ociimage") return { do: "resolveImage" };
+  const { build, now } = facts;
+  if (build === null) {
+    return facts.buildAttempts >= deployDeadlines.attempts
+      ? { do: "fail", code: "NODE_UNAVAILABLE", message: "The nodes that were building this deployment went away." }
+      : { do: "createBuild" };
+  }
+  const { observation } = build;
+  if (observation?.observed === "completed") {
+    return observation.build === null
+      ? { do: "fail", code: "NODE_TASK_FAILED", message: "The node reported a build without a result." }
+      : { do: "acceptBuild", taskId: build.id, build: observation.build };
+  }
+  return taskProblem(facts, build, after(build.createdAt, deployDeadlines.buildMs + deployDeadlines.graceMs), "BUILD_TIMEOUT") ?? {
+    do: "wait",
+    for: "the build",
+    deadline: nextLook(build, now),
+  };
+}
+
+/** What is wrong with a task that should be getting somewhere; null while it may still get there. */
+function taskProblem(facts: DeployFacts, task: TaskFacts, deadline: Date, timeoutCode: string): DeployStep | null {
+  const { now } = facts;
+  const { observation } = task;
+  if (observation && ["failed", "rejected", "stopped", "removed"].includes(observation.observed)) {
+    const { failure } = observation;
+    return { do: "fail", code: failure?.code ?? "NODE_TASK_FAILED", message: failure?.message ?? "" };
+  }
+  if (task.nodeId === null) {
+    if (now < after(task.createdAt, deployDeadlines.placementMs)) return null;
+    return {
+      do: "fail",
+      code: "NODE_CAPACITY_UNAVAILABLE",
+      message: `No node takes this deployment (${explainRefusal(task.refused ?? {})}).`,
+    };
+  }
+  if (task.nodeLostAt !== null && now >= after(task.nodeLostAt, deployDeadlines.nodeLostMs)) {
+    return { do: "abandonTask", taskId: task.id, detail: "its node went away; another node takes over" };
+  }
+  return now >= deadline ? { do: "fail", code: timeoutCode, message: "" } : null;
+}
+
+/** Something may become overdue without any event: look again in good time. */
+const nextLook = (_task: TaskFacts, now: Date) => after(now, 5_000);
+
+function releaseStep(facts: DeployFacts): DeployStep | null {
+  const { release, now } = facts;
+  const { timeoutSeconds, status, run } = release;
+  if (timeoutSeconds === null || status === "succeeded" || status === "skipped" || status === "not_configured") return null;
+  if (status === "failed") return { do: "fail", code: "RELEASE_FAILED", message: "" };
+  if (release.attempt === 0) return { do: "offerRelease", attempt: 1 };
+  if (run === null) {
+    // A pending one was never granted, or its key would be there: offering again is safe.
+    return status === "pending"
+      ? { do: "offerRelease", attempt: release.attempt }
+      : indeterminate(null, "What happened to the release command is not known: its record is gone.");
+  }
+  const changedAt = new Date(run.changedAt);
+  switch (run.state) {
+    case "offered":
+    case "accepted": {
+      if (release.nodeLostAt !== null && now >= after(release.nodeLostAt, 20_000)) {
+        return { do: "withdrawRelease", run, detail: "its node went away before it was started" };
+      }
+      if (run.state === "accepted") return { do: "grantRelease", run };
+      return now >= after(changedAt, deployDeadlines.pullMs)
+        ? { do: "withdrawRelease", run, detail: "the node did not answer the offer" }
+        : { do: "wait", for: "a node to take the release command", deadline: after(now, 5_000) };
+    }
+    case "refused":
+    case "not_started":
+      return release.attempt >= deployDeadlines.attempts
+        ? { do: "failRelease", run, code: "RELEASE_FAILED", message: run.message ?? "No node could start the release command." }
+        : { do: "offerRelease", attempt: release.attempt + 1 };
+    case "granted":
+    case "started":
+      if (run.state === "started" && status === "pending") return { do: "recordRelease", status: "running", run };
+      return now >= after(changedAt, timeoutSeconds * 1000 + 2 * deployDeadlines.graceMs)
+        ? indeterminate(run, "The node that ran the release command does not answer, so its outcome is not known.")
+        : { do: "wait", for: "the release command", deadline: after(now, 5_000) };
+    case "indeterminate":
+      return indeterminate(run, run.message ?? "The node cannot tell whether the release command ran to its end.");
+    case "exited":
+      return exitedRelease(run);
+  }
+}
+
+function exitedRelease(run: RunValue): DeployStep {
+  if (run.timedOut) return { do: "failRelease", run, code: "RELEASE_TIMEOUT", message: "" };
+  if (run.exitCode === 0) return { do: "recordRelease", status: "succeeded", run };
+  return {
+    do: "failRelease",
+    run,
+    code: "RELEASE_FAILED",
+    message: `The release command ended with exit code ${run.exitCode ?? "unknown"}. The previous deployment keeps serving; the log says why.`,
+  };
+}
+
+const indeterminate = (run: RunValue | null, message: string): DeployStep => ({
+  do: "failRelease",
+  run,
+  code: "RELEASE_INDETERMINATE",
+  message: `${message} Check the data, then deploy again.`,
+});
+
+function serveStep(facts: DeployFacts): DeployStep | null {
+  if (facts.replicas === 0 || facts.active) return null;
+  const missing = facts.replicas - facts.serve.length;
+  if (missing > 0) {
+    return facts.serveAttempts >= facts.replicas * deployDeadlines.attempts
+      ? { do: "fail", code: "NODE_UNAVAILABLE", message: "The nodes that were starting this deployment went away." }
+      : { do: "createServe", count: missing };
+  }
+  const budgetMs = deployDeadlines.pullMs + facts.healthTimeoutSeconds * 1000 + deployDeadlines.graceMs;
+  for (const task of facts.serve) {
+    const problem = taskProblem(facts, task, after(task.createdAt, budgetMs), "HEALTH_CHECK_FAILED");
+    if (problem) return problem;
+  }
+  const [starting] = facts.serve.filter((task) => !isServing(task));
+  return starting ? { do: "wait", for: "the app to answer", deadline: nextLook(starting, facts.now) } : null;
+}
+
+/** Runs, answers its health path, and edges can reach it. */
+export const isServing = ({ observation }: Pick<TaskFacts, "observation">): boolean =>
+  observation?.observed === "running" && observation.health === "healthy" && observation.upstream !== null;
+
+function routeStep(facts: DeployFacts): DeployStep {
+  if (!facts.active || facts.activatedAt === null) return { do: "activate" };
+  const { published, edgesCurrent, edgesInRotation } = facts.route;
+  if (published && edgesInRotation > 0 && edgesCurrent === edgesInRotation) return { do: "finish", detail: null };
+  if (facts.now < after(facts.activatedAt, deployDeadlines.routeMs)) {
+    return { do: "wait", for: "the edges to take the route", deadline: after(facts.activatedAt, deployDeadlines.routeMs) };
+  }
+  const behind = edgesInRotation - edgesCurrent;
+  return published && edgesCurrent > 0
+    ? { do: "finish", detail: `ROUTE_DIVERGED: ${behind} of ${edgesInRotation} edges have not taken the route yet` }
+    : { do: "revert", message: "No edge took the new route within 30 seconds. The previous deployment keeps serving." };
+}

@@ -1,0 +1,80 @@
+/** What one host serves. Shape of the values under routes/table/: JSON of the protobuf Route message. */
+export interface RouteEntry {
+  host: string;
+  projectId: string;
+  channel: string;
+  deploymentId?: string;
+  proxy?: { upstreams: string[] };
+  static?: { repository: string; digest: string; sizeBytes: string; spa?: boolean };
+  page?: { page: "PAGE_STOPPED" | "PAGE_SUSPENDED" | "PAGE_EMPTY" };
+}
+
+/** A host with everything that decides what it serves. */
+export interface HostFacts {
+  host: string;
+  projectId: string;
+  channel: string;
+  suspended: boolean;
+  stopped: boolean;
+  /** The deployment that the channel serves; null before the first. */
+  active: ActiveDeployment | null;
+}
+
+export type ActiveDeployment = { deploymentId: string } & (
+  | { kind: "bundle"; repository: string; digest: string; sizeBytes: number; spa: boolean }
+  /** `upstreams` are those that are up now; `starting` ones are not among them. */
+  | { kind: "image"; upstreams: readonly string[] }
+);
+
+/**
+ * The entry of one host. While none of a deployment's containers is up (a crash, a node out of
+ * reach), its last upstreams stay: an edge then retries them, which is the best that can be
+ * served, and nothing flaps.
+ */
+export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): RouteEntry {
+  const { host, projectId, channel, active } = facts;
+  const base = { host, projectId, channel, ...(active && { deploymentId: active.deploymentId }) };
+  if (facts.suspended) return { ...base, page: { page: "PAGE_SUSPENDED" } };
+  if (facts.stopped) return { ...base, page: { page: "PAGE_STOPPED" } };
+  if (active === null) return { ...base, page: { page: "PAGE_EMPTY" } };
+  if (active.kind === "bundle") {
+    const { repository, digest, sizeBytes, spa } = active;
+    return { ...base, static: { repository, digest, sizeBytes: String(sizeBytes), ...(spa && { spa }) } };
+  }
+  if (active.upstreams.length > 0) return { ...base, proxy: { upstreams: [...active.upstreams].sort() } };
+  if (previous?.deploymentId === active.deploymentId && previous.proxy) return { ...base, proxy: previous.proxy };
+  return { ...base, page: { page: "PAGE_EMPTY" } };
+}
+
+export interface TableChange {
+  upserts: RouteEntry[];
+  removedHosts: string[];
+}
+
+/** What changes from the published table to the one that the facts ask for; both empty when nothing does. */
+export function tableChange(published: ReadonlyMap<string, RouteEntry>, facts: readonly HostFacts[]): TableChange {
+  const wanted = new Set(facts.map(({ host }) => host));
+  const upserts = facts
+    .map((each) => routeOf(each, published.get(each.host)))
+    .filter((entry) => canonical(entry) !== canonical(published.get(entry.host)))
+    .sort((a, b) => (a.host < b.host ? -1 : 1));
+  const removedHosts = [...published.keys()].filter((host) => !wanted.has(host)).sort();
+  return { upserts, removedHosts };
+}
+
+/** The table after a change, in host order. */
+export function applyChange(published: ReadonlyMap<string, RouteEntry>, change: TableChange): RouteEntry[] {
+  const next = new Map(published);
+  for (const host of change.removedHosts) next.delete(host);
+  for (const entry of change.upserts) next.set(entry.host, entry);
+  return [...next.values()].sort((a, b) => (a.host < b.host ? -1 : 1));
+}
+
+/** Equal entries give equal text, whatever the order of their keys. */
+export function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, inner: unknown) =>
+    inner !== null && typeof inner === "object" && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}

@@ -1,0 +1,58 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+
+const version = 1;
+const nonceBytes = 12;
+const tagBytes = 16;
+const keyIdBytes = 4;
+const headerBytes = 1 + keyIdBytes + nonceBytes;
+
+/** The sealed bytes cannot be opened: another key, another place, or damage. */
+export class CannotOpen extends Error {
+  override readonly name = "CannotOpen";
+}
+
+/**
+ * Seals what must not be readable in the database. `aad` names where the value lives
+ * ("table/row/field"), so that a sealed value copied into another row does not open.
+ */
+export interface Secrets {
+  seal(plaintext: Uint8Array, aad: string): Buffer;
+  /** Throws `CannotOpen`. */
+  open(sealed: Uint8Array, aad: string): Buffer;
+}
+
+/** First bytes of the key's hash: tells which key sealed a value, without telling the key. */
+const keyId = (key: Buffer) => createHash("sha256").update("svc key id").update(key).digest().subarray(0, keyIdBytes);
+
+/**
+ * AES-256-GCM envelopes: version, key id, nonce, tag, ciphertext.
+ * The first of `keys` (32 bytes each) seals; any of them opens, which is what rotation needs.
+ */
+export function createSecrets(keys: readonly [Buffer, ...Buffer[]]): Secrets {
+  for (const key of keys) if (key.length !== 32) throw new RangeError("a master key is 32 bytes long");
+  const byId = new Map(keys.map((key) => [keyId(key).toString("hex"), key]));
+  const [newest] = keys;
+  return {
+    seal(plaintext, aad) {
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv("aes-256-gcm", newest, nonce).setAAD(Buffer.from(aad));
+      const body = Buffer.concat([cipher.update(plaintext), cipher.final()]);
+      return Buffer.concat([Buffer.of(version), keyId(newest), nonce, cipher.getAuthTag(), body]);
+    },
+    open(sealed, aad) {
+      const bytes = Buffer.from(sealed);
+      if (bytes.length < headerBytes + tagBytes || bytes[0] !== version) throw new CannotOpen("not a sealed value");
+      const key = byId.get(bytes.subarray(1, 1 + keyIdBytes).toString("hex"));
+      if (key === undefined) throw new CannotOpen("sealed with a key that is not configured");
+      const nonce = bytes.subarray(1 + keyIdBytes, headerBytes);
+      const decipher = createDecipheriv("aes-256-gcm", key, nonce)
+        .setAAD(Buffer.from(aad))
+        .setAuthTag(bytes.subarray(headerBytes, headerBytes + tagBytes));
+      try {
+        return Buffer.concat([decipher.update(bytes.subarray(headerBytes + tagBytes)), decipher.final()]);
+      } catch (cause) {
+        throw new CannotOpen("the sealed value does not belong here or is damaged", { cause });
+      }
+    },
+  };
+}

@@ -1,0 +1,102 @@
+import type { Db } from "../db/pool.ts";
+import type { Listener } from "../db/listen.ts";
+import type { Log } from "../log.ts";
+import { createBell, runLoop } from "../wake.ts";
+import { type ClaimedWork, claimWork, finishWork, reapWork, renewWork, type WorkOutcome, workChannel } from "./queue.ts";
+
+/**
+ * Does one item. It may be called again for the same item after a crash, so every effect is
+ * repeatable. It ends early, without harm, when `signal` is aborted (lost lease or shutdown).
+ */
+export type WorkHandler = (item: ClaimedWork, signal: AbortSignal) => Promise<WorkOutcome>;
+
+export interface WorkersOptions {
+  db: Db;
+  listener: Listener;
+  log: Log;
+  /** Unique per process. */
+  owner: string;
+  handlers: Readonly<Record<string, WorkHandler>>;
+  /** Items in progress at once in this process. */
+  concurrency: number;
+  /** How long a killed worker's item stays taken. */
+  leaseMs: number;
+}
+
+const retryDelayMs = (attempt: number) => Math.min(500 * 2 ** (attempt - 1), 60_000);
+
+/** Claims and does work until disposed; disposing gives unfinished items back. */
+export function startWorkers(options: WorkersOptions): AsyncDisposable {
+  const { db, log, owner, handlers, concurrency, leaseMs } = options;
+  const kinds = Object.keys(handlers);
+  const stop = new AbortController();
+  const bell = createBell();
+  const running = new Set<Promise<void>>();
+  const subscription = options.listener.on(workChannel, bell.ring);
+
+  async function outcomeOf(item: ClaimedWork, signal: AbortSignal): Promise<WorkOutcome> {
+    const handler = handlers[item.kind];
+    if (handler === undefined) return { state: "failed", error: `unknown kind of work: ${item.kind}` };
+    try {
+      return await handler(item, signal);
+    } catch (error) {
+      if (stop.signal.aborted) return { retryAfterMs: 0, free: true };
+      const message = error instanceof Error ? error.message : String(error);
+      log.error({ err: error, workItem: item.id, kind: item.kind, attempt: item.attempt }, "work failed");
+      return item.attempt >= item.maxAttempts
+        ? { state: "failed", error: message }
+        : { retryAfterMs: retryDelayMs(item.attempt), error: message };
+    }
+  }
+
+  async function work(item: ClaimedWork): Promise<void> {
+    const lost = new AbortController();
+    let answeredAt = performance.now();
+    const heartbeat = setInterval(() => {
+      const sentAt = performance.now();
+      void renewWork(db, item, owner, leaseMs).then(
+        (kept) => {
+          if (kept) answeredAt = sentAt;
+          else lost.abort();
+        },
+        () => {
+          // Postgres is away. Past the lease another worker may have the item.
+          if (performance.now() - answeredAt > leaseMs * 0.9) lost.abort();
+        },
+      );
+    }, leaseMs / 3);
+    try {
+      const outcome = await outcomeOf(item, AbortSignal.any([stop.signal, lost.signal]));
+      if (!lost.signal.aborted) await finishWork(db, item, owner, outcome);
+    } catch (error) {
+      // The outcome could not be stored: the lease ends by itself and the item is done again.
+      log.warn({ err: error, workItem: item.id }, "could not record the outcome of work");
+    } finally {
+      clearInterval(heartbeat);
+    }
+  }
+
+  const onError = (error: unknown) => log.warn({ err: error }, "work queue");
+  const claims = runLoop({ bell, periodMs: 500, signal: stop.signal, onError }, async () => {
+    while (running.size < concurrency && !stop.signal.aborted) {
+      const item = await claimWork(db, { kinds, owner, leaseMs });
+      if (item === null) return;
+      const job: Promise<void> = work(item).finally(() => {
+        running.delete(job);
+        bell.ring();
+      });
+      running.add(job);
+    }
+  });
+  const reaps = runLoop({ bell: createBell(), periodMs: 1_000, signal: stop.signal, onError }, async () => {
+    if ((await reapWork(db)) > 0) bell.ring();
+  });
+
+  return {
+    async [Symbol.asyncDispose]() {
+      subscription[Symbol.dispose]();
+      stop.abort();
+      await Promise.all([claims, reaps, ...running]);
+    },
+  };
+}

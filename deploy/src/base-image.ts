@@ -1,0 +1,131 @@
+import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import Docker from "dockerode";
+import { run } from "./command.ts";
+import { holdExclusively } from "./exclusive.ts";
+import { debianTarball, layNode } from "./rootfs.ts";
+
+/** A pull that reports nothing for this long has no registry behind it. */
+const pullSilenceMs = 15_000;
+const pullMs = 600_000;
+const buildMs = 900_000;
+const npmVersion = "11.21.2";
+
+export interface BaseImageOptions {
+  docker: Docker;
+  /** Name and tag under which builds refer to it, for example `node:24-slim`. */
+  image: string;
+  /** A Node binary for this machine; it becomes the image's. */
+  nodeBinary: string;
+  cacheDir?: string;
+  log: (line: string) => void;
+  signal?: AbortSignal;
+}
+
+/** Where downloads that survive `--fresh` are kept. */
+export const defaultCacheDir = (env: NodeJS.ProcessEnv) => join(env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "svc");
+
+async function hasImage(docker: Docker, image: string): Promise<boolean> {
+  try {
+    await docker.getImage(image).inspect();
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "statusCode" in error && error.statusCode === 404) return false;
+    throw error;
+  }
+}
+
+/** Null when pulled, otherwise why not. */
+async function pull(docker: Docker, image: string, signal: AbortSignal): Promise<string | null> {
+  const silence = new AbortController();
+  const fallSilent = () => silence.abort(new Error(`no answer within ${pullSilenceMs / 1000} s`));
+  let timer = setTimeout(fallSilent, pullSilenceMs);
+  const abortSignal = AbortSignal.any([signal, silence.signal, AbortSignal.timeout(pullMs)]);
+  try {
+    const progress = await docker.pull(image, { abortSignal });
+    await new Promise<void>((resolve, reject) => {
+      docker.modem.followProgress(
+        progress,
+        (error: Error | null) => (error === null ? resolve() : reject(error)),
+        () => {
+          clearTimeout(timer);
+          timer = setTimeout(fallSilent, pullSilenceMs);
+        },
+      );
+      abortSignal.addEventListener("abort", () => reject(abortSignal.reason), { once: true });
+    });
+    return null;
+  } catch (error) {
+    signal.throwIfAborted();
+    return silence.signal.aborted ? String(silence.signal.reason) : error instanceof Error ? error.message : String(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Streams both directories as one tar into the engine; the name appears only when everything has arrived. */
+async function importImage(docker: Docker, image: string, dirs: { root: string }, signal: AbortSignal): Promise<void> {
+  const at = image.lastIndexOf(":");
+  const tar = spawn("tar", ["--create", "--numeric-owner", "--directory", dirs.root, "."], {
+    stdio: ["ignore", "pipe", "ignore"],
+    signal,
+  });
+  const ended = new Promise<void>((resolve, reject) => {
+    tar.once("error", reject);
+    tar.once("close", (code) => (code === 0 ? resolve() : reject(new Error(`tar exited with code ${code}`))));
+  });
+  const progress = await docker.importImage(tar.stdout, {
+    repo: image.slice(0, at),
+    tag: image.slice(at + 1),
+    changes: [
+      "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+      `ENV NODE_VERSION=${process.versions.node}`,
+      "LABEL svc.base-image=local",
+      'CMD ["node"]',
+    ],
+    abortSignal: signal,
+  });
+  await Promise.all([
+    ended,
+    new Promise<void>((resolve, reject) => {
+      docker.modem.followProgress(progress, (error: Error | null) => (error === null ? resolve() : reject(error)));
+    }),
+  ]);
+}
+
+async function build(options: BaseImageOptions, cacheDir: string, signal: AbortSignal): Promise<void> {
+  await mkdir(cacheDir, { recursive: true });
+  const debian = await debianTarball(cacheDir, signal);
+  const root = await mkdtemp(join(cacheDir, "image-"));
+  try {
+    await run(["tar", "--extract", "--numeric-owner", "--preserve-permissions", "--file", debian, "--directory", root], { signal });
+    await layNode(root, { nodeBinary: options.nodeBinary, npmVersion, cacheDir, signal });
+    await importImage(options.docker, options.image, { root }, signal);
+  } finally {
+    await rm(root, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Sees to it that the engine has `image`: present, pulled, or, where no registry answers, built here
+ * from Debian and the platform's own Node under the same name. Safe to call from several processes at once.
+ */
+export async function ensureBaseImage(options: BaseImageOptions): Promise<"present" | "pulled" | "built"> {
+  const { docker, image, log } = options;
+  if (await hasImage(docker, image)) return "present";
+  const cacheDir = options.cacheDir ?? defaultCacheDir(process.env);
+  const signal = AbortSignal.any([AbortSignal.timeout(buildMs), ...(options.signal === undefined ? [] : [options.signal])]);
+  await using _turn = await holdExclusively(`base image ${image}`, buildMs);
+  if (await hasImage(docker, image)) return "present";
+  log(`pulling ${image}`);
+  const whyNot = await pull(docker, image, signal);
+  if (whyNot === null) return "pulled";
+  if (process.getuid?.() !== 0) {
+    throw new Error(`image ${image} cannot be pulled (${whyNot}), and building one here needs root; run: docker pull ${image}`);
+  }
+  log(`no registry gave ${image} (${whyNot.split("\n")[0]}); building one from Debian and Node ${process.versions.node}`);
+  await build(options, cacheDir, signal);
+  return "built";
+}

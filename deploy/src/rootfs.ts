@@ -1,0 +1,89 @@
+import { chmod, copyFile, cp, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { run } from "./command.ts";
+
+const suite = "trixie";
+const mirror = "http://deb.debian.org/debian";
+/** An older cached system would lack too many security updates. */
+const cacheLifeMs = 30 * 24 * 3600 * 1000;
+
+/** Needed only to install more packages; apt makes them anew. */
+const dropped = ["var/lib/apt/lists", "var/cache/apt", "var/cache/debconf", "usr/share/doc", "usr/share/man", "usr/share/locale", "var/log"];
+
+async function isFresh(path: string): Promise<boolean> {
+  const found = await stat(path).catch(() => null);
+  return found !== null && Date.now() - found.mtimeMs < cacheLifeMs;
+}
+
+/**
+ * A small Debian with CA certificates and the user `node` (uid 1000), as a tar file in `cacheDir`.
+ * Needs root; about half a minute unless cached.
+ */
+export async function debianTarball(cacheDir: string, signal: AbortSignal): Promise<string> {
+  const tarball = join(cacheDir, `debian-${suite}-${process.arch}.tar`);
+  if (await isFresh(tarball)) return tarball;
+  await mkdir(cacheDir, { recursive: true });
+  const work = await mkdtemp(join(cacheDir, "debian-"));
+  try {
+    const root = join(work, "root");
+    await run(["debootstrap", "--variant=minbase", "--include=ca-certificates", suite, root, mirror], {
+      timeoutMs: 600_000,
+      signal,
+    });
+    await run(["chroot", root, "useradd", "--uid", "1000", "--user-group", "--create-home", "--shell", "/bin/bash", "node"]);
+    for (const path of dropped) {
+      await rm(join(root, path), { recursive: true, force: true });
+      await mkdir(join(root, path), { recursive: true });
+    }
+    // These name the machine that built the image; the engine provides its own.
+    for (const path of ["etc/resolv.conf", "etc/hostname"]) await rm(join(root, path), { force: true });
+    await run(["tar", "--create", "--numeric-owner", "--file", join(work, "debian.tar"), "--directory", root, "."], { signal });
+    await rename(join(work, "debian.tar"), tarball);
+    return tarball;
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+/** Unpacked npm of exactly `version`; the registry's checksum is verified by npm itself. */
+async function fetchNpm(version: string, cacheDir: string, signal: AbortSignal): Promise<string> {
+  const dir = join(cacheDir, `npm-${version}`);
+  if ((await stat(join(dir, "package.json")).catch(() => null)) !== null) return dir;
+  const work = await mkdtemp(join(cacheDir, "npm-"));
+  try {
+    await run(["npm", "pack", `npm@${version}`, "--silent", "--pack-destination", work], { cwd: work, timeoutMs: 120_000, signal });
+    const [archive] = await readdir(work);
+    if (archive === undefined) throw new Error(`npm pack produced no archive of npm@${version}`);
+    await run(["tar", "--extract", "--no-same-owner", "--file", join(work, archive), "--directory", work], { signal });
+    await rename(join(work, "package"), dir);
+    return dir;
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Writes below `dir` what makes a Debian a Node image: `node`, `npm` and `npx` in /usr/local.
+ * `nodeBinary` is copied, so the image runs the very Node that the platform runs.
+ */
+export async function layNode(
+  dir: string,
+  options: { nodeBinary: string; npmVersion: string; cacheDir: string; signal: AbortSignal },
+): Promise<void> {
+  const bin = join(dir, "usr/local/bin");
+  const modules = join(dir, "usr/local/lib/node_modules");
+  await mkdir(bin, { recursive: true });
+  await mkdir(modules, { recursive: true });
+  await copyFile(options.nodeBinary, join(bin, "node"));
+  await chmod(join(bin, "node"), 0o755);
+  await cp(await fetchNpm(options.npmVersion, options.cacheDir, options.signal), join(modules, "npm"), { recursive: true });
+  for (const name of ["npm", "npx"]) {
+    await chmod(join(modules, `npm/bin/${name}-cli.js`), 0o755);
+    await symlink(`../lib/node_modules/npm/bin/${name}-cli.js`, join(bin, name));
+  }
+  // Programs and Dockerfiles often ask for `nodejs`.
+  await symlink("node", join(bin, "nodejs"));
+  const notice = join(dir, "usr/local/share/svc-base-image");
+  await mkdir(dirname(notice), { recursive: true });
+  await writeFile(notice, "Built locally by svc because no registry answered for this image name.\n");
+}

@@ -1,0 +1,66 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { readTextFile, writePrivateFile } from "./private-file.ts";
+
+export type DaemonRole = "node" | "edge";
+
+/** Who a daemon is, and the proof of it. */
+export type Identity = {
+  id: string;
+  name: string;
+  role: DaemonRole;
+  clusterId: string;
+  /** Raised by a force-fence or a new enrolment; control refuses any older one for ever. */
+  incarnation: bigint;
+  /** Leaf first. */
+  certificatePem: string;
+  privateKeyPem: string;
+  /** The cluster CA. */
+  caPem: string;
+};
+
+const IDENTITY_FILE = "identity.json";
+
+/** The identity kept in `dir`, or null when this daemon has not joined. Throws when the file is damaged. */
+export async function loadIdentity(dir: string): Promise<Identity | null> {
+  const path = join(dir, IDENTITY_FILE);
+  const text = await readTextFile(path);
+  if (text === null) return null;
+  const identity = decodeIdentity(text);
+  if (identity === null) throw new Error(`${path} is damaged: remove it and enrol again with a new bootstrap token`);
+  return identity;
+}
+
+/** Keeps `identity` in `dir`, whole or not at all, readable by its owner only. */
+export async function saveIdentity(dir: string, identity: Identity): Promise<void> {
+  const text = JSON.stringify({ ...identity, incarnation: identity.incarnation.toString() }, null, 2);
+  await writePrivateFile(join(dir, IDENTITY_FILE), `${text}\n`);
+}
+
+/** Removes the identity: what a fenced daemon does. Afterwards only a new bootstrap token lets it in. */
+export async function forgetIdentity(dir: string): Promise<void> {
+  await rm(join(dir, IDENTITY_FILE), { force: true });
+}
+
+/** The identity a text holds, or null when any part is missing or of the wrong type. */
+export function decodeIdentity(text: string): Identity | null {
+  const fields = parseObject(text);
+  if (fields === null) return null;
+  const { id, name, role, clusterId, incarnation, certificatePem, privateKeyPem, caPem } = fields;
+  if (!isText(id) || !isText(name) || !isText(clusterId) || !isText(incarnation)) return null;
+  if (!isText(certificatePem) || !isText(privateKeyPem) || !isText(caPem)) return null;
+  if (role !== "node" && role !== "edge") return null;
+  if (!/^[0-9]{1,20}$/.test(incarnation)) return null;
+  return { id, name, role, clusterId, incarnation: BigInt(incarnation), certificatePem, privateKeyPem, caPem };
+}
+
+function parseObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? { ...value } : null;
+  } catch {
+    return null;
+  }
+}
+
+const isText = (value: unknown): value is string => typeof value === "string" && value !== "";

@@ -1,0 +1,9 @@
+/** How a daemon reaches control: identity on disk, enrolment, mTLS transport, reconnecting session. */
+export { backoffMs } from "./backoff.ts";
+export { type DaemonRole, forgetIdentity, type Identity, loadIdentity } from "./identity.ts";
+export { JoinRefusedError, joinCluster } from "./join.ts";
+export type { LinkLog } from "./log.ts";
+export { renewLoop } from "./renew.ts";
+export { FencedError, runSession, type Send } from "./session.ts";
+export { type BootstrapToken, parseToken } from "./token.ts";
+export { createTransport, type LinkTransport } from "./transport.ts";

@@ -1,0 +1,139 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { EnrollmentService, type JoinResponse, DaemonRole as WireRole } from "@svc/proto/node";
+import { backoffMs } from "./backoff.ts";
+import { CaMismatchError, fetchPinnedCa } from "./ca-pin.ts";
+import { belongsToKey, certificateName, createKeyAndRequest, type KeyAndRequest } from "./certificate.ts";
+import { type Identity, loadIdentity, saveIdentity } from "./identity.ts";
+import type { LinkLog } from "./log.ts";
+import { readTextFile, writePrivateFile } from "./private-file.ts";
+import { parseToken } from "./token.ts";
+import { createEnrollTransport } from "./transport.ts";
+
+/** Enrolment cannot succeed by trying again: a wrong, used or expired token, or the wrong server. */
+export class JoinRefusedError extends Error {
+  override name = "JoinRefusedError";
+}
+
+const PENDING_FILE = "enrolment.json";
+const ATTEMPT_TIMEOUT_MS = 15_000;
+const LONGEST_PAUSE_MS = 8_000;
+
+const hopeless = new Set<Code>([
+  Code.Unauthenticated,
+  Code.PermissionDenied,
+  Code.InvalidArgument,
+  Code.NotFound,
+  Code.AlreadyExists,
+  Code.FailedPrecondition,
+  Code.Unimplemented,
+]);
+
+/**
+ * The identity of this daemon: the one in `dir`, or a new one got with a bootstrap token. Key and request
+ * are on disk before the first call, so a reply that was lost is repeated by the server and not spent twice.
+ * Waits for control as long as `signal` allows.
+ *
+ * @throws JoinRefusedError when trying again cannot help
+ */
+export async function joinCluster(options: {
+  dir: string;
+  enrollUrl: string;
+  token: string;
+  proposedName: string;
+  signal: AbortSignal;
+  log: LinkLog;
+}): Promise<Identity> {
+  const { dir, signal, log } = options;
+  const known = await loadIdentity(dir);
+  if (known !== null) return known;
+  const pending = await pendingRequest(dir);
+  for (let attempt = 0; ; attempt += 1) {
+    signal.throwIfAborted();
+    try {
+      const identity = await joinOnce(options, pending);
+      await saveIdentity(dir, identity);
+      await rm(join(dir, PENDING_FILE), { force: true });
+      log.info({ id: identity.id, name: identity.name, role: identity.role }, "joined the cluster");
+      return identity;
+    } catch (cause) {
+      signal.throwIfAborted();
+      if (isHopeless(cause)) throw new JoinRefusedError(`enrolment refused: ${messageOf(cause)}`, { cause });
+      log.warn({ attempt, reason: messageOf(cause) }, "enrolment failed, trying again");
+    }
+    await delay(backoffMs(attempt, Math.random(), LONGEST_PAUSE_MS), undefined, { signal });
+  }
+}
+
+async function joinOnce(
+  options: { enrollUrl: string; token: string; proposedName: string; signal: AbortSignal },
+  pending: KeyAndRequest,
+): Promise<Identity> {
+  const token = parseToken(options.token);
+  if (token === null) throw new JoinRefusedError("the bootstrap token is malformed");
+  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)]);
+  const caPem = await fetchPinnedCa(options.enrollUrl, token.caSha256, signal);
+  const link = createEnrollTransport(caPem, options.enrollUrl);
+  try {
+    const client = createClient(EnrollmentService, link.transport);
+    const request = { token: options.token, csr: pending.csr, proposedName: options.proposedName };
+    const reply = await client.join(request, { signal });
+    return identityFrom(reply, pending.privateKeyPem, caPem, token.clusterId);
+  } finally {
+    link.close();
+  }
+}
+
+function identityFrom(reply: JoinResponse, privateKeyPem: string, caPem: string, clusterId: string): Identity {
+  const role = reply.role === WireRole.EDGE ? "edge" : "node";
+  const name = certificateName(reply.certificateChain);
+  const agrees =
+    reply.clusterId === clusterId &&
+    name?.clusterId === clusterId &&
+    name.id === reply.id &&
+    name.role === role &&
+    name.incarnation === reply.incarnation &&
+    belongsToKey(reply.certificateChain, privateKeyPem);
+  if (!agrees) throw new JoinRefusedError("the certificate does not match the reply it came with");
+  // The pinned CA is kept, not the one in the reply: the token vouches for it.
+  return {
+    id: reply.id,
+    name: reply.name,
+    role,
+    clusterId,
+    incarnation: reply.incarnation,
+    certificatePem: reply.certificateChain,
+    privateKeyPem,
+    caPem,
+  };
+}
+
+async function pendingRequest(dir: string): Promise<KeyAndRequest> {
+  const path = join(dir, PENDING_FILE);
+  const kept = decodePending(await readTextFile(path));
+  if (kept !== null) return kept;
+  const made = await createKeyAndRequest();
+  const csr = Buffer.from(made.csr).toString("base64");
+  await writePrivateFile(path, `${JSON.stringify({ privateKeyPem: made.privateKeyPem, csr })}\n`);
+  return made;
+}
+
+function decodePending(text: string | null): KeyAndRequest | null {
+  if (text === null) return null;
+  try {
+    const { privateKeyPem, csr }: { privateKeyPem?: unknown; csr?: unknown } = JSON.parse(text);
+    if (typeof privateKeyPem !== "string" || typeof csr !== "string") return null;
+    return { privateKeyPem, csr: new Uint8Array(Buffer.from(csr, "base64")) };
+  } catch {
+    return null;
+  }
+}
+
+function isHopeless(cause: unknown): boolean {
+  if (cause instanceof JoinRefusedError || cause instanceof CaMismatchError) return true;
+  return cause instanceof ConnectError && hopeless.has(cause.code);
+}
+
+const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));

@@ -1,0 +1,5 @@
+/** The part of a pino logger that this package writes to. */
+export type LinkLog = {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+};

@@ -1,0 +1,10 @@
+import { expect, test } from "vitest";
+import { renewAtMs } from "./renew.ts";
+
+test.each([
+  { random: 0, share: 0.5 },
+  { random: 0.5, share: 0.65 },
+  { random: 1, share: 0.8 },
+])("with random $random the certificate is renewed at $share of its life", ({ random, share }) => {
+  expect(renewAtMs({ fromMs: 1_000, untilMs: 2_000 }, random)).toBeCloseTo(1_000 + 1_000 * share);
+});

@@ -1,0 +1,149 @@
+import { performance } from "node:perf_hooks";
+import { setTimeout as delay } from "node:timers/promises";
+import { backoffMs } from "./backoff.ts";
+import type { LinkLog } from "./log.ts";
+import { createOutbox } from "./outbox.ts";
+
+/** Control refuses this identity for ever. */
+export class FencedError extends Error {
+  override name = "FencedError";
+}
+
+/** Queues a message on the present session. False when the session is gone: what matters is told again in the next. */
+export type Send<Req> = (message: Req) => boolean;
+
+/** What both kinds of session have in common: a oneof with these cases. */
+type Inbound = { message: { case?: string | undefined; value?: unknown } };
+
+export type SessionOptions<Req, Res extends Inbound> = {
+  /** Opens the stream. It has to end or fail when `signal` aborts. */
+  connect(requests: AsyncIterable<Req>, signal: AbortSignal): AsyncIterable<Res>;
+  /** Before anything is received: queue the Hello. */
+  onOpen(send: Send<Req>): void | Promise<void>;
+  /** Every message, in order, the ones below included. The next waits until the promise settles. */
+  onMessage(message: Res, send: Send<Req>): void | Promise<void>;
+  /** After each session, however it ended. */
+  onClose(): void;
+  /** The Renew message. When given, it is sent as often as Welcome asks, and a session whose renewals stay unanswered ends. */
+  renew?: (n: bigint) => Req;
+  signal: AbortSignal;
+  log: LinkLog;
+};
+
+const OUTBOX_LIMIT = 10_000;
+/** Connecting, TLS, Hello and Welcome together. */
+const WELCOME_TIMEOUT_MS = 15_000;
+/** A session that lasted this long proves that control is well, so the next back-off starts low again. */
+const SETTLED_AFTER_MS = 5_000;
+const LONGEST_GO_AWAY_MS = 60_000;
+const DEFAULT_LEASE_MS = 15_000;
+
+/**
+ * Keeps one session to control open until `signal` aborts, which is the only way it returns. Every other
+ * end, also a cancellation that we did not ask for, is followed by another try: connect-node reports a
+ * connection that the server destroyed as `canceled`.
+ *
+ * @throws FencedError when control says so
+ */
+export async function runSession<Req, Res extends Inbound>(options: SessionOptions<Req, Res>): Promise<void> {
+  const { signal, log } = options;
+  for (let attempt = 0; !signal.aborted; attempt += 1) {
+    const startedAt = performance.now();
+    const ending = await oneSession(options);
+    if (signal.aborted) return;
+    if (ending.fenced !== undefined) throw new FencedError(ending.fenced);
+    if (performance.now() - startedAt >= SETTLED_AFTER_MS) attempt = 0;
+    const pauseMs = (ending.afterMs ?? 0) + backoffMs(attempt, Math.random());
+    log.warn({ reason: ending.reason, attempt, pauseMs }, "session ended, reconnecting");
+    try {
+      await delay(pauseMs, undefined, { signal });
+    } catch {
+      return;
+    }
+  }
+}
+
+type Ending = { reason: string; afterMs?: number; fenced?: string };
+
+async function oneSession<Req, Res extends Inbound>(options: SessionOptions<Req, Res>): Promise<Ending> {
+  const own = new AbortController();
+  const signal = AbortSignal.any([options.signal, own.signal]);
+  const fail = (reason: string): void => own.abort(new Error(reason));
+  const outbox = createOutbox<Req>(OUTBOX_LIMIT, () => fail("control does not read what this daemon sends"));
+  // A call does not end while its request stream is open.
+  signal.addEventListener("abort", () => outbox.close(), { once: true });
+  const welcomeTimer = setTimeout(() => fail("no welcome in time"), WELCOME_TIMEOUT_MS);
+  const renewal = createRenewal(options.renew, outbox.send, fail);
+  try {
+    await options.onOpen(outbox.send);
+    for await (const received of options.connect(outbox, signal)) {
+      const { case: kind, value } = received.message;
+      if (kind === "welcome") {
+        clearTimeout(welcomeTimer);
+        renewal.start(readNumber(value, "renewEveryMs"), readNumber(value, "leaseTtlMs") || DEFAULT_LEASE_MS);
+      }
+      if (kind === "renewAck") renewal.acknowledged();
+      await options.onMessage(received, outbox.send);
+      if (kind === "fenced") return { reason: "fenced", fenced: readText(value, "reason") };
+      if (kind === "superseded") return { reason: "superseded by a newer session of this identity" };
+      if (kind === "goAway") {
+        const afterMs = Math.min(readNumber(value, "reconnectAfterMs"), LONGEST_GO_AWAY_MS);
+        return { reason: "control asked to reconnect", afterMs };
+      }
+    }
+    return { reason: "control ended the stream" };
+  } catch (cause) {
+    const failure: unknown = own.signal.aborted ? own.signal.reason : cause;
+    return { reason: failure instanceof Error ? failure.message : String(failure) };
+  } finally {
+    clearTimeout(welcomeTimer);
+    renewal.stop();
+    outbox.close();
+    // Leaving the loop does not end the call: only the signal does.
+    own.abort();
+    options.onClose();
+  }
+}
+
+function createRenewal<Req>(
+  renew: ((n: bigint) => Req) | undefined,
+  send: (message: Req) => boolean,
+  fail: (reason: string) => void,
+): { start(everyMs: number, leaseTtlMs: number): void; acknowledged(): void; stop(): void } {
+  let timer: NodeJS.Timeout | undefined;
+  let n = 0n;
+  let unansweredSince: number | null = null;
+  return {
+    start(everyMs, leaseTtlMs) {
+      if (renew === undefined || everyMs <= 0) return;
+      clearInterval(timer);
+      timer = setInterval(() => {
+        const now = performance.now();
+        // Counted from the first send that got no answer, so the holder gives up before the grantor does.
+        if (unansweredSince !== null && now - unansweredSince >= leaseTtlMs) return fail("renewals stay unanswered");
+        unansweredSince ??= now;
+        n += 1n;
+        send(renew(n));
+      }, everyMs);
+    },
+    acknowledged() {
+      unansweredSince = null;
+    },
+    stop() {
+      clearInterval(timer);
+    },
+  };
+}
+
+function readNumber(value: unknown, key: string): number {
+  const found = readField(value, key);
+  return typeof found === "number" ? found : 0;
+}
+
+function readText(value: unknown, key: string): string {
+  const found = readField(value, key);
+  return typeof found === "string" ? found : "";
+}
+
+const readField = (value: unknown, key: string): unknown =>
+  typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;

@@ -1,0 +1,110 @@
+/**
+ * Every fixed number that two programs must agree on. What differs per account is a plan's, not here.
+ * Names end in the unit; KB and MB of the contract are 1024-based.
+ */
+export const limits = {
+  // Names and texts
+  slugLengthMin: 3,
+  slugLengthMax: 30,
+  projectNameLengthMax: 100,
+  branchNameLengthMax: 255,
+  repoUrlLengthMax: 500,
+  repoIdLengthMax: 255,
+  tokenNameLengthMax: 64,
+  tokenProjectsMax: 25,
+  tokenExpirySecondsMin: 86_400,
+  tokenExpirySecondsMax: 365 * 86_400,
+  accountPasswordLengthMin: 8,
+  accountPasswordLengthMax: 128,
+  // bcrypt reads 72 bytes; a longer password is refused rather than cut.
+  sitePasswordBytesMax: 72,
+  sitePasswordCookieSeconds: 7 * 86_400,
+
+  // Deployments
+  metadataBytesMax: 4096,
+  metadataTextLengthMax: 255,
+  triggerLengthMax: 64,
+  productionDeploymentsInDetail: 10,
+  devDeploymentsInDetail: 3,
+  deploymentListDefault: 20,
+  deploymentListMax: 100,
+  buildSecondsMax: 900,
+  pullSecondsMax: 900,
+  routeSecondsMax: 30,
+  // Rollback targets per channel whose artifacts are kept.
+  rollbackTargetsKept: 5,
+  errorTextBytesMax: 4096,
+  logChunkBytesMax: 256 * 1024,
+  logReplyBytesMax: 1024 * 1024,
+  buildLogBytesMax: 16 * 1024 * 1024,
+
+  // Manifest
+  manifestBytesMax: 64 * 1024,
+  manifestAliasesMax: 100,
+  commandLengthMax: 4096,
+  pathLengthMax: 255,
+  urlPathLengthMax: 512,
+  portMin: 1,
+  portMax: 65_535,
+  replicasMax: 10,
+  envFilesMax: 10,
+  watchPathsMax: 20,
+  jobsMax: 50,
+  jobNameLengthMax: 63,
+  jobTimeoutSecondsDefault: 900,
+  jobTimeoutSecondsMax: 21_600,
+  jobRetriesMax: 10,
+  releaseTimeoutSecondsDefault: 300,
+  releaseTimeoutSecondsMax: 1800,
+  healthTimeoutSecondsDefault: 60,
+  healthTimeoutSecondsMax: 600,
+  appPortDefault: 3000,
+
+  // Image references
+  imageReferenceLengthMax: 512,
+  imageNameLengthMax: 255,
+  imageTagLengthMax: 128,
+  registryCredentialsPerProject: 5,
+  registryUsernameLengthMax: 255,
+  registrySecretLengthMax: 8192,
+
+  // Environment
+  envKeyLengthMax: 128,
+  envValueBytesMax: 32 * 1024,
+  // A body with more keys than any plan allows is not worth reading.
+  envKeysPerRequestMax: 1000,
+  envTotalBytesMax: 512 * 1024,
+
+  // Lists, logs, metrics
+  runtimeLogLinesDefault: 200,
+  runtimeLogLinesMax: 2000,
+  jobRunsListMax: 100,
+  jobLogBytesMax: 1024 * 1024,
+  metricsHoursMax: 720,
+  analyticsEntriesMax: 25,
+  adminSeriesDaysDefault: 30,
+  adminSeriesDaysMax: 365,
+  savedQueriesPerProject: 20,
+  savedQueryNameLengthMax: 100,
+  sqlBytesMax: 100 * 1024,
+  sqlRowsMax: 500,
+  studioRowsDefault: 50,
+  studioRowsMax: 200,
+  studioStatementMs: 10_000,
+  backupStuckSeconds: 7200,
+  domainVerificationSeconds: 48 * 3600,
+  screenshotCooldownSeconds: 600,
+  timelineEventsMax: 500,
+
+  // Fleet
+  nodeNameLengthMax: 63,
+  nodeReasonLengthMax: 500,
+  bootstrapTokenSecondsDefault: 900,
+  bootstrapTokenSecondsMax: 86_400,
+  cursorLengthMax: 512,
+  idempotencyKeyLengthMax: 255,
+
+  // Requests
+  jsonBodyBytesMax: 1024 * 1024,
+  emailLengthMax: 254,
+} as const;
