@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import Docker from "dockerode";
+import type Docker from "dockerode";
 import { run } from "./command.ts";
 import { holdExclusively } from "./exclusive.ts";
 import { debianTarball, layNode } from "./rootfs.ts";
@@ -25,7 +25,8 @@ export interface BaseImageOptions {
 }
 
 /** Where downloads that survive `--fresh` are kept. */
-export const defaultCacheDir = (env: NodeJS.ProcessEnv) => join(env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "svc");
+export const defaultCacheDir = (env: NodeJS.ProcessEnv) =>
+  join(env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "svc");
 
 async function hasImage(docker: Docker, image: string): Promise<boolean> {
   try {
@@ -59,7 +60,11 @@ async function pull(docker: Docker, image: string, signal: AbortSignal): Promise
     return null;
   } catch (error) {
     signal.throwIfAborted();
-    return silence.signal.aborted ? String(silence.signal.reason) : error instanceof Error ? error.message : String(error);
+    return silence.signal.aborted
+      ? String(silence.signal.reason)
+      : error instanceof Error
+        ? error.message
+        : String(error);
   } finally {
     clearTimeout(timer);
   }
@@ -100,7 +105,10 @@ async function build(options: BaseImageOptions, cacheDir: string, signal: AbortS
   const debian = await debianTarball(cacheDir, signal);
   const root = await mkdtemp(join(cacheDir, "image-"));
   try {
-    await run(["tar", "--extract", "--numeric-owner", "--preserve-permissions", "--file", debian, "--directory", root], { signal });
+    await run(
+      ["tar", "--extract", "--numeric-owner", "--preserve-permissions", "--file", debian, "--directory", root],
+      { signal },
+    );
     await layNode(root, { nodeBinary: options.nodeBinary, npmVersion, cacheDir, signal });
     await importImage(options.docker, options.image, { root }, signal);
   } finally {
@@ -116,16 +124,23 @@ export async function ensureBaseImage(options: BaseImageOptions): Promise<"prese
   const { docker, image, log } = options;
   if (await hasImage(docker, image)) return "present";
   const cacheDir = options.cacheDir ?? defaultCacheDir(process.env);
-  const signal = AbortSignal.any([AbortSignal.timeout(buildMs), ...(options.signal === undefined ? [] : [options.signal])]);
+  const signal = AbortSignal.any([
+    AbortSignal.timeout(buildMs),
+    ...(options.signal === undefined ? [] : [options.signal]),
+  ]);
   await using _turn = await holdExclusively(`base image ${image}`, buildMs);
   if (await hasImage(docker, image)) return "present";
   log(`pulling ${image}`);
   const whyNot = await pull(docker, image, signal);
   if (whyNot === null) return "pulled";
   if (process.getuid?.() !== 0) {
-    throw new Error(`image ${image} cannot be pulled (${whyNot}), and building one here needs root; run: docker pull ${image}`);
+    throw new Error(
+      `image ${image} cannot be pulled (${whyNot}), and building one here needs root; run: docker pull ${image}`,
+    );
   }
-  log(`no registry gave ${image} (${whyNot.split("\n")[0]}); building one from Debian and Node ${process.versions.node}`);
+  log(
+    `no registry gave ${image} (${whyNot.split("\n")[0]}); building one from Debian and Node ${process.versions.node}`,
+  );
   await build(options, cacheDir, signal);
   return "built";
 }

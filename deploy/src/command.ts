@@ -35,7 +35,10 @@ function tail() {
 }
 
 /** Runs a program (no shell) to its end and returns what it wrote; throws `CommandError` unless it exits with 0. */
-export function run(argv: readonly [string, ...string[]], options: CommandOptions = {}): Promise<{ stdout: string; stderr: string }> {
+export function run(
+  argv: readonly [string, ...string[]],
+  options: CommandOptions = {},
+): Promise<{ stdout: string; stderr: string }> {
   const [file, ...args] = argv;
   const timeoutMs = options.timeoutMs ?? 120_000;
   const limit = AbortSignal.timeout(timeoutMs);

@@ -8,7 +8,15 @@ const mirror = "http://deb.debian.org/debian";
 const cacheLifeMs = 30 * 24 * 3600 * 1000;
 
 /** Needed only to install more packages; apt makes them anew. */
-const dropped = ["var/lib/apt/lists", "var/cache/apt", "var/cache/debconf", "usr/share/doc", "usr/share/man", "usr/share/locale", "var/log"];
+const dropped = [
+  "var/lib/apt/lists",
+  "var/cache/apt",
+  "var/cache/debconf",
+  "usr/share/doc",
+  "usr/share/man",
+  "usr/share/locale",
+  "var/log",
+];
 
 async function isFresh(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => null);
@@ -30,14 +38,27 @@ export async function debianTarball(cacheDir: string, signal: AbortSignal): Prom
       timeoutMs: 600_000,
       signal,
     });
-    await run(["chroot", root, "useradd", "--uid", "1000", "--user-group", "--create-home", "--shell", "/bin/bash", "node"]);
+    await run([
+      "chroot",
+      root,
+      "useradd",
+      "--uid",
+      "1000",
+      "--user-group",
+      "--create-home",
+      "--shell",
+      "/bin/bash",
+      "node",
+    ]);
     for (const path of dropped) {
       await rm(join(root, path), { recursive: true, force: true });
       await mkdir(join(root, path), { recursive: true });
     }
     // These name the machine that built the image; the engine provides its own.
     for (const path of ["etc/resolv.conf", "etc/hostname"]) await rm(join(root, path), { force: true });
-    await run(["tar", "--create", "--numeric-owner", "--file", join(work, "debian.tar"), "--directory", root, "."], { signal });
+    await run(["tar", "--create", "--numeric-owner", "--file", join(work, "debian.tar"), "--directory", root, "."], {
+      signal,
+    });
     await rename(join(work, "debian.tar"), tarball);
     return tarball;
   } finally {
@@ -51,7 +72,11 @@ async function fetchNpm(version: string, cacheDir: string, signal: AbortSignal):
   if ((await stat(join(dir, "package.json")).catch(() => null)) !== null) return dir;
   const work = await mkdtemp(join(cacheDir, "npm-"));
   try {
-    await run(["npm", "pack", `npm@${version}`, "--silent", "--pack-destination", work], { cwd: work, timeoutMs: 120_000, signal });
+    await run(["npm", "pack", `npm@${version}`, "--silent", "--pack-destination", work], {
+      cwd: work,
+      timeoutMs: 120_000,
+      signal,
+    });
     const [archive] = await readdir(work);
     if (archive === undefined) throw new Error(`npm pack produced no archive of npm@${version}`);
     await run(["tar", "--extract", "--no-same-owner", "--file", join(work, archive), "--directory", work], { signal });
@@ -76,7 +101,9 @@ export async function layNode(
   await mkdir(modules, { recursive: true });
   await copyFile(options.nodeBinary, join(bin, "node"));
   await chmod(join(bin, "node"), 0o755);
-  await cp(await fetchNpm(options.npmVersion, options.cacheDir, options.signal), join(modules, "npm"), { recursive: true });
+  await cp(await fetchNpm(options.npmVersion, options.cacheDir, options.signal), join(modules, "npm"), {
+    recursive: true,
+  });
   for (const name of ["npm", "npx"]) {
     await chmod(join(modules, `npm/bin/${name}-cli.js`), 0o755);
     await symlink(`../lib/node_modules/npm/bin/${name}-cli.js`, join(bin, name));

@@ -36,7 +36,8 @@ export const portableFailures = {
 /** Failures of building, releasing and starting source projects, and of the wait for them. */
 export const deployFailures = {
   SOURCE_INVALID: "The uploaded archive could not be unpacked safely. Pack the project again.",
-  SOURCE_TOO_LARGE: "The uploaded archive unpacks to more than is allowed. Leave out files that the build does not need.",
+  SOURCE_TOO_LARGE:
+    "The uploaded archive unpacks to more than is allowed. Leave out files that the build does not need.",
   BUILD_FAILED: "The build failed. The build log says why.",
   BUILD_TIMEOUT: "The build took longer than 15 minutes.",
   BUILD_OUTPUT_MISSING: "The build made no output directory. Check build.output in the manifest.",
@@ -44,7 +45,8 @@ export const deployFailures = {
   ARTIFACT_TOO_LARGE: "The artifact is larger than is allowed.",
   RELEASE_FAILED: "The release command failed. The previous deployment keeps serving; the log says why.",
   RELEASE_TIMEOUT: "The release command ran longer than release.timeoutSeconds.",
-  RELEASE_INDETERMINATE: "It is not known whether the release command ran to its end. Check the data, then deploy again.",
+  RELEASE_INDETERMINATE:
+    "It is not known whether the release command ran to its end. Check the data, then deploy again.",
   START_FAILED: "The container did not start. The log says why.",
   CRASH_LOOP: "The container kept exiting.",
   OUT_OF_MEMORY: "The container ran out of memory.",
@@ -61,9 +63,12 @@ export type PortableFailureCode = keyof typeof portableFailures;
 export type DeployFailureCode = keyof typeof deployFailures;
 export type FailureCode = keyof typeof allFailures;
 
-export const isFailureCode = (value: unknown): value is FailureCode => typeof value === "string" && Object.hasOwn(allFailures, value);
+export const isFailureCode = (value: unknown): value is FailureCode =>
+  typeof value === "string" && Object.hasOwn(allFailures, value);
 
-export const isOciFailureCode = (value: unknown): value is OciFailureCode => typeof value === "string" && Object.hasOwn(ociFailures, value);
+export const isOciFailureCode = (value: unknown): value is OciFailureCode =>
+  typeof value === "string" && Object.hasOwn(ociFailures, value);
 
 /** The public sentence of `code`; that of DEPLOY_FAILED for a code that is not ours. */
-export const failureMessage = (code: string): string => (isFailureCode(code) ? allFailures[code] : allFailures.DEPLOY_FAILED);
+export const failureMessage = (code: string): string =>
+  isFailureCode(code) ? allFailures[code] : allFailures.DEPLOY_FAILED;

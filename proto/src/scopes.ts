@@ -1,7 +1,8 @@
 /** What a key may be allowed to do, each with the sentence that people see when they choose. */
 export const scopes = {
   "projects:read": "List and view projects, their deployments and their databases' structure, usage and backups.",
-  "projects:write": "Change and delete projects, database branches and rows, and take backups. Also runs SQL and reveals database credentials.",
+  "projects:write":
+    "Change and delete projects, database branches and rows, and take backups. Also runs SQL and reveals database credentials.",
   deploy: "Create deployments, roll back and promote. Deployed code can read the project's environment and data.",
   "env:read": "Read environment variables with their values.",
   "env:write": "Replace environment variables.",

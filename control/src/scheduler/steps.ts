@@ -65,7 +65,7 @@ export function schedule(state: ClusterState): SchedulerStep[] {
       steps.push({ do: "move", nodeId: placement.nodeId, placement, desired: task.desired });
     }
   }
-  const decisions = place(state.nodes, reservations(state), waiting.map(requestOf));
+  const decisions = place(state.nodes, reservationsOf(state), waiting.map(requestOf));
   for (const task of waiting) steps.push(placeOrRefuse(task, decisions.get(task.id)));
   return steps;
 }
@@ -87,7 +87,7 @@ const requestOf = ({ id, projectId, deploymentId, kind, memoryMb, cpuMillicores,
 });
 
 /** Every placement holds its room until its agent said that it ended. */
-function reservations(state: ClusterState): Reservation[] {
+export function reservationsOf(state: Pick<ClusterState, "placed" | "observed" | "goneNodes">): Reservation[] {
   return [...state.placed.values()].filter(({ placementId, nodeId }) => {
     const observed = state.observed.get(placementId)?.observed;
     return !(observed !== undefined && terminal.has(observed)) && !state.goneNodes.has(nodeId);

@@ -111,6 +111,8 @@ create table deployment (
   artifact_os text,
   artifact_architecture text,
   requested_reference text,
+  -- Host of the registry that holds the image; null for the cluster's own.
+  image_registry text,
   -- Sealed JSON object: the environment as it was when this deployment was accepted.
   env bytea,
   release_status text not null default 'not_configured'
@@ -160,6 +162,7 @@ create table channel_state (
   pr_number integer not null default 0,
   deployment_id uuid references deployment (id),
   stopped boolean not null default false,
+  changed_at timestamptz not null default now(),
   primary key (project_id, channel, pr_number)
 );
 
@@ -190,8 +193,9 @@ create table task (
 create index task_deployment on task (deployment_id, kind);
 create index task_open on task (id) where reaped_at is null;
 
+-- A stream is a placement (its build log) or a run attempt (its output).
 create table log_chunk (
-  stream_id uuid not null,
+  stream_id text not null,
   "offset" bigint not null,
   data bytea not null,
   created_at timestamptz not null default now(),
@@ -199,7 +203,7 @@ create table log_chunk (
 );
 
 create table cluster (
-  only boolean primary key default true check (only),
+  "only" boolean primary key default true check ("only"),
   id uuid not null,
   epoch bigint not null default 1,
   ca_certificate text not null,
@@ -209,7 +213,7 @@ create table cluster (
 
 -- The newest leader that wrote here. Leader writes raise it in their own transaction, or stop.
 create table leader_fence (
-  only boolean primary key default true check (only),
+  "only" boolean primary key default true check ("only"),
   epoch bigint not null
 );
 insert into leader_fence (epoch) values (0);

@@ -1,0 +1,102 @@
+import { hostname } from "node:os";
+import { z } from "zod";
+
+/** A setting is missing or wrong. The message names it and says what it should be. */
+export class ConfigError extends Error {
+  override name = "ConfigError";
+}
+
+const subnet = z
+  .string()
+  .regex(/^(\d{1,3}\.){3}\d{1,3}\/(?:[89]|1\d|2[0-7])$/, "must be a subnet such as 10.213.0.0/16");
+const portRange = z.string().regex(/^\d{1,5}-\d{1,5}$/, "must be a range such as 20000-31999");
+const labels = z
+  .string()
+  .regex(/^(?:[A-Za-z0-9._/-]+=[^,=]*(?:,|$))*$/, "must be k=v,k=v")
+  .transform((text) => Object.fromEntries(text.split(",").filter(Boolean).map(splitLabel)));
+const wholeNumber = z.coerce.number().int().positive();
+
+/** Every setting of the agent, with its default. */
+export const settings = z.object({
+  /** Identity, journal and build scratch space. Never shared by two agents. */
+  SVC_AGENT_DIR: z.string().default("/var/lib/svc/agent"),
+  /** Private address on which container ports are published. */
+  SVC_AGENT_ADDRESS: z.ipv4().default("127.0.0.1"),
+  SVC_AGENT_NAME: z.string().min(1).max(63).default(hostname()),
+  SVC_ENROLL_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7444"),
+  SVC_LINK_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7443"),
+  /** Only read while the node has no identity. */
+  SVC_BOOTSTRAP_TOKEN_FILE: z.string().optional(),
+  SVC_DOCKER_SOCKET: z.string().default("/var/run/docker.sock"),
+  /** What the scheduler may count on; measured when absent. */
+  SVC_NODE_MEMORY_MB: wholeNumber.optional(),
+  SVC_NODE_CPU_MILLICORES: wholeNumber.optional(),
+  SVC_NODE_LABELS: labels.default({}),
+  /** Pool that project networks are cut from, a /28 each. */
+  SVC_AGENT_SUBNETS: subnet.default("10.213.0.0/16"),
+  /** Host ports for containers. Below the kernel's ephemeral range, so no outgoing connection holds one. */
+  SVC_AGENT_PORTS: portRange.default("20000-31999"),
+  /** Bridge on which the engine runs build steps: kept from the host's services too. Empty leaves it alone. */
+  SVC_AGENT_BUILD_BRIDGE: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{0,15}$/, "must be an interface name")
+    .default("docker0"),
+  SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
+});
+
+export type Config = {
+  dir: string;
+  address: string;
+  name: string;
+  enrollUrl: string;
+  linkUrl: string;
+  bootstrapTokenFile: string | null;
+  dockerSocket: string;
+  memoryMb: number | null;
+  cpuMillicores: number | null;
+  labels: Record<string, string>;
+  subnets: string;
+  ports: { first: number; last: number };
+  /** Null: build steps are not restricted by this agent. */
+  buildBridge: string | null;
+  logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
+};
+
+/** Reads and checks every setting. Throws `ConfigError` naming the first that is wrong. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  // An empty value means "not set", except where empty is a choice of its own.
+  const given = Object.keys(settings.shape).filter(
+    (key) => env[key] !== undefined && (env[key] !== "" || key === "SVC_AGENT_BUILD_BRIDGE"),
+  );
+  const result = settings.safeParse(Object.fromEntries(given.map((key) => [key, env[key]])));
+  if (!result.success) {
+    const [issue] = result.error.issues;
+    throw new ConfigError(`${String(issue?.path[0])}: ${issue?.message}`);
+  }
+  const s = result.data;
+  const [first = 0, last = 0] = s.SVC_AGENT_PORTS.split("-").map(Number);
+  if (first < 1024 || last > 65_535 || first > last) {
+    throw new ConfigError("SVC_AGENT_PORTS: must lie within 1024-65535, lower port first");
+  }
+  return {
+    dir: s.SVC_AGENT_DIR,
+    address: s.SVC_AGENT_ADDRESS,
+    name: s.SVC_AGENT_NAME,
+    enrollUrl: s.SVC_ENROLL_URL,
+    linkUrl: s.SVC_LINK_URL,
+    bootstrapTokenFile: s.SVC_BOOTSTRAP_TOKEN_FILE ?? null,
+    dockerSocket: s.SVC_DOCKER_SOCKET,
+    memoryMb: s.SVC_NODE_MEMORY_MB ?? null,
+    cpuMillicores: s.SVC_NODE_CPU_MILLICORES ?? null,
+    labels: s.SVC_NODE_LABELS,
+    subnets: s.SVC_AGENT_SUBNETS,
+    ports: { first, last },
+    buildBridge: s.SVC_AGENT_BUILD_BRIDGE === "" ? null : s.SVC_AGENT_BUILD_BRIDGE,
+    logLevel: s.SVC_LOG_LEVEL,
+  };
+}
+
+function splitLabel(pair: string): [string, string] {
+  const at = pair.indexOf("=");
+  return [pair.slice(0, at), pair.slice(at + 1)];
+}

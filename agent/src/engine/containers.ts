@@ -1,0 +1,279 @@
+import { PassThrough, type Readable } from "node:stream";
+import type Docker from "dockerode";
+import { QUICK_MS, SLOW_MS, withDeadline } from "./deadline.ts";
+import {
+  type Container,
+  type ContainerSample,
+  type ContainerSpec,
+  type ContainerState,
+  type Engine,
+  labels,
+  type Owner,
+} from "./engine.ts";
+import { asEngineError, EngineError } from "./errors.ts";
+
+const LOG_OPTIONS = { type: "json-file", options: { "max-size": "10m", "max-file": "3" } };
+const READ_LOG_MAX_BYTES = 4 * 1024 * 1024;
+/** No uid of ours, no setuid gain, no way out of the default profile; see the design's section on tenants' containers. */
+const CAPABILITIES = ["NET_BIND_SERVICE"];
+
+type ContainerCalls = Pick<
+  Engine,
+  | "listContainers"
+  | "findContainer"
+  | "createContainer"
+  | "startContainer"
+  | "stopContainer"
+  | "killContainer"
+  | "removeContainer"
+  | "readLog"
+  | "followLog"
+  | "sample"
+>;
+
+/** The container half of the engine. Objects without `owner`'s labels are as good as absent. */
+export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
+  const lastCpu = new Map<string, { usage: number; system: number }>();
+
+  const findContainer = async (name: string): Promise<Container | null> => {
+    try {
+      const info = await withDeadline("inspect container", QUICK_MS, () => docker.getContainer(name).inspect());
+      if (!isOwn(info.Config.Labels, owner)) {
+        throw new EngineError("foreign", `the container ${name} belongs to somebody else`);
+      }
+      return toContainer(info);
+    } catch (cause) {
+      if (cause instanceof EngineError && cause.kind === "not-found") return null;
+      throw cause;
+    }
+  };
+
+  /** The handle of a container that was just seen to be ours; null when it is gone. */
+  const own = async (name: string): Promise<Docker.Container | null> => {
+    const found = await findContainer(name);
+    return found === null ? null : docker.getContainer(found.id);
+  };
+
+  return {
+    findContainer,
+
+    async listContainers() {
+      const filters = { label: [`${labels.cluster}=${owner.clusterId}`, `${labels.node}=${owner.nodeId}`] };
+      const list = await withDeadline("list containers", QUICK_MS, () => docker.listContainers({ all: true, filters }));
+      const names = list.map((item) => (item.Names[0] ?? item.Id).replace(/^\//, ""));
+      // Listing says too little of an exit; one that is gone meanwhile drops out.
+      const found = await Promise.all(names.map(findContainer));
+      return found.filter((container) => container !== null);
+    },
+
+    async createContainer(spec) {
+      try {
+        await withDeadline("create container", SLOW_MS, () => docker.createContainer(toCreateOptions(spec, owner)));
+      } catch (cause) {
+        const isTaken = cause instanceof EngineError && cause.kind === "conflict";
+        // An earlier attempt whose answer was lost: its container is as good as a new one.
+        if (isTaken && isSame(await findContainer(spec.name), spec)) return;
+        throw cause;
+      }
+    },
+
+    async startContainer(name) {
+      await withDeadline("start container", SLOW_MS, () => docker.getContainer(name).start());
+    },
+
+    async stopContainer(name, graceSeconds) {
+      const container = await own(name);
+      if (container === null) return;
+      const timeoutMs = graceSeconds * 1000 + QUICK_MS;
+      await tolerating([304, 404], () =>
+        withDeadline("stop container", timeoutMs, () => container.stop({ t: graceSeconds })),
+      );
+    },
+
+    async killContainer(name, signal) {
+      const container = await own(name);
+      if (container === null) return;
+      await tolerating([404, 409], () => withDeadline("kill container", QUICK_MS, () => container.kill({ signal })));
+    },
+
+    async removeContainer(name) {
+      const container = await own(name);
+      if (container === null) return;
+      lastCpu.delete(name);
+      await tolerating([404, 409], () =>
+        withDeadline("remove container", SLOW_MS, () => container.remove({ force: true, v: true })),
+      );
+    },
+
+    async readLog(name, lines) {
+      const container = await own(name);
+      if (container === null) return "";
+      const options = { stdout: true, stderr: true, timestamps: true, tail: lines, follow: false as const };
+      const raw = await withDeadline("read log", QUICK_MS, () => container.logs(options));
+      return demultiplex(raw).subarray(-READ_LOG_MAX_BYTES).toString("utf8");
+    },
+
+    async followLog(name, onData, signal) {
+      const container = await own(name);
+      if (container === null) return;
+      const stream = await withDeadline("follow log", QUICK_MS, () =>
+        container.logs({ stdout: true, stderr: true, follow: true }),
+      );
+      await drain(docker, stream as Readable, onData, signal);
+    },
+
+    async sample(name) {
+      const container = await own(name);
+      if (container === null) return null;
+      const stats = await withDeadline("read statistics", QUICK_MS, () =>
+        container.stats({ stream: false, "one-shot": true }),
+      );
+      // A container that does not run answers with empty counters.
+      if (stats.memory_stats.usage === undefined) return null;
+      const now = { usage: stats.cpu_stats.cpu_usage.total_usage, system: stats.cpu_stats.system_cpu_usage };
+      const before = lastCpu.get(name);
+      lastCpu.set(name, now);
+      return toSample(stats, now, before);
+    },
+  };
+}
+
+function toCreateOptions(spec: ContainerSpec, owner: Owner): Docker.ContainerCreateOptions {
+  const port = spec.publish === null ? null : `${spec.publish.containerPort}/tcp`;
+  const binding = spec.publish && [{ HostIp: spec.publish.address, HostPort: String(spec.publish.hostPort) }];
+  const memoryBytes = spec.memoryMb * 1024 * 1024;
+  return {
+    name: spec.name,
+    Image: spec.image,
+    // An entrypoint of the image would take the command as its arguments.
+    ...(spec.command.length > 0 && { Entrypoint: [...spec.command], Cmd: [] }),
+    Env: Object.entries(spec.env).map(([key, value]) => `${key}=${value}`),
+    Labels: {
+      ...spec.labels,
+      [labels.cluster]: owner.clusterId,
+      [labels.node]: owner.nodeId,
+      [labels.kind]: spec.kind,
+    },
+    ...(port !== null && { ExposedPorts: { [port]: {} } }),
+    // The platform probes over HTTP; a command of the image would only burn the tenant's CPU.
+    Healthcheck: { Test: ["NONE"] },
+    HostConfig: {
+      Memory: memoryBytes,
+      MemorySwap: memoryBytes,
+      NanoCpus: spec.cpuMillicores * 1_000_000,
+      PidsLimit: spec.pidsLimit,
+      CapDrop: ["ALL"],
+      CapAdd: CAPABILITIES,
+      SecurityOpt: ["no-new-privileges"],
+      Init: true,
+      NetworkMode: spec.network,
+      RestartPolicy: { Name: "no" },
+      AutoRemove: false,
+      LogConfig: { Type: LOG_OPTIONS.type, Config: LOG_OPTIONS.options },
+      ...(port !== null && binding !== null && { PortBindings: { [port]: binding } }),
+    },
+  };
+}
+
+function toContainer(info: Docker.ContainerInspectInfo): Container {
+  const bindings = Object.values(info.HostConfig.PortBindings ?? {}).flatMap((list: unknown) =>
+    Array.isArray(list) ? list : [],
+  );
+  const [binding] = bindings as { HostIp: string; HostPort: string }[];
+  return {
+    id: info.Id,
+    name: info.Name.replace(/^\//, ""),
+    labels: info.Config.Labels,
+    state: toState(info.State.Status),
+    exitCode: info.State.ExitCode,
+    oomKilled: info.State.OOMKilled,
+    error: info.State.Error,
+    startedAt: toTime(info.State.StartedAt),
+    finishedAt: toTime(info.State.FinishedAt),
+    pid: info.State.Pid === 0 ? null : info.State.Pid,
+    upstream: binding === undefined ? null : `${binding.HostIp}:${binding.HostPort}`,
+  };
+}
+
+function toState(status: string): ContainerState {
+  if (status === "created" || status === "running" || status === "exited") return status;
+  return "other";
+}
+
+/** The engine writes the year 1 for "never". */
+const toTime = (text: string): string | null => (text.startsWith("0001-") ? null : text);
+
+function isOwn(found: Readonly<Record<string, string>> | null, owner: Owner): boolean {
+  return found?.[labels.cluster] === owner.clusterId && found[labels.node] === owner.nodeId;
+}
+
+/** Whether a container found under the name is the very one that `spec` describes. */
+function isSame(found: Container | null, spec: ContainerSpec): boolean {
+  return found !== null && Object.entries(spec.labels).every(([key, value]) => found.labels[key] === value);
+}
+
+async function tolerating(statuses: number[], call: () => Promise<unknown>): Promise<void> {
+  try {
+    await call();
+  } catch (cause) {
+    if (cause instanceof EngineError && statuses.includes(cause.status)) return;
+    throw cause;
+  }
+}
+
+/** Strips the eight-byte frame headers that the engine puts before each chunk of stdout and stderr. */
+export function demultiplex(raw: Buffer): Buffer {
+  const parts: Buffer[] = [];
+  let at = 0;
+  while (at + 8 <= raw.length) {
+    const size = raw.readUInt32BE(at + 4);
+    parts.push(raw.subarray(at + 8, at + 8 + size));
+    at += 8 + size;
+  }
+  return Buffer.concat(parts);
+}
+
+async function drain(
+  docker: Docker,
+  stream: Readable,
+  onData: (chunk: Buffer) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const merged = new PassThrough();
+  docker.modem.demuxStream(stream, merged, merged);
+  merged.on("data", onData);
+  await ended("follow log", stream, signal);
+  merged.end();
+}
+
+/** Waits until a streamed answer is over. An abort ends it early and is no error. */
+export function ended(what: string, stream: Readable, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      stream.destroy();
+      resolve();
+    };
+    if (signal.aborted) return stop();
+    signal.addEventListener("abort", stop, { once: true });
+    stream.once("end", resolve);
+    stream.once("close", resolve);
+    stream.once("error", (cause) => reject(asEngineError(what, cause)));
+  });
+}
+
+function toSample(
+  stats: Docker.ContainerStats,
+  now: { usage: number; system: number },
+  before: { usage: number; system: number } | undefined,
+): ContainerSample {
+  const systemDelta = before === undefined ? 0 : now.system - before.system;
+  const usageDelta = before === undefined ? 0 : now.usage - before.usage;
+  const cpus = stats.cpu_stats.online_cpus;
+  // A restart takes the counters back to zero.
+  const cpuPercent = systemDelta > 0 && usageDelta > 0 ? (usageDelta / systemDelta) * cpus * 100 : 0;
+  // The page cache is given back under pressure, so it is not what the process holds.
+  const detail: Readonly<Record<string, number>> = { ...stats.memory_stats.stats };
+  const cache = detail["total_inactive_file"] ?? detail["inactive_file"] ?? 0;
+  const memoryBytes = Math.max(0, stats.memory_stats.usage - cache);
+  return { cpuPercent, memoryBytes, pids: stats.pids_stats?.current ?? 0 };
+}

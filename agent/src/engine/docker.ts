@@ -1,0 +1,56 @@
+import type { Readable } from "node:stream";
+import Docker from "dockerode";
+import { buildCalls } from "./builds.ts";
+import { containerCalls, ended } from "./containers.ts";
+import { QUICK_MS, withDeadline } from "./deadline.ts";
+import { type Engine, type EngineEvent, labels, type Owner } from "./engine.ts";
+import { imageCalls } from "./images.ts";
+import { createLineSplitter } from "./lines.ts";
+import { networkCalls } from "./networks.ts";
+
+const ACTIONS = ["die", "oom", "destroy", "start", "stop"];
+
+/** The Docker engine behind a socket, as far as `owner` may touch it. Connects with each call. */
+export function createDockerEngine(options: { socketPath: string; owner: Owner }): Engine {
+  const docker = new Docker({ socketPath: options.socketPath });
+  const { owner } = options;
+  return {
+    async describe() {
+      const info = await withDeadline("describe engine", QUICK_MS, () => docker.info());
+      return { id: String(info.ID), version: String(info.ServerVersion), rootDir: String(info.DockerRootDir) };
+    },
+
+    async followEvents(onEvent, onOpen, signal) {
+      const filters: Docker.GetEventsOptions["filters"] = {
+        type: ["container"],
+        event: ACTIONS,
+        label: [`${labels.cluster}=${owner.clusterId}`, `${labels.node}=${owner.nodeId}`],
+      };
+      const stream = await withDeadline("follow events", QUICK_MS, () => docker.getEvents({ filters }));
+      const split = createLineSplitter((line) => {
+        const event = toEvent(line);
+        if (event !== null) onEvent(event);
+      });
+      stream.on("data", split);
+      onOpen();
+      await ended("follow events", stream as Readable, signal);
+    },
+
+    ...containerCalls(docker, owner),
+    ...imageCalls(docker),
+    ...buildCalls(docker, owner),
+    ...networkCalls(docker, owner),
+  };
+}
+
+function toEvent(line: string): EngineEvent | null {
+  try {
+    const { Action, Actor }: { Action?: unknown; Actor?: { ID?: unknown; Attributes?: { name?: unknown } } } =
+      JSON.parse(line);
+    const name = Actor?.Attributes?.name;
+    if (typeof Action !== "string" || typeof Actor?.ID !== "string" || typeof name !== "string") return null;
+    return { containerId: Actor.ID, name, action: Action };
+  } catch {
+    return null;
+  }
+}

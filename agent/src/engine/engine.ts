@@ -1,0 +1,165 @@
+import type { Readable } from "node:stream";
+
+/** What this agent writes on everything it makes, and the only things it ever touches. */
+export type Owner = { clusterId: string; nodeId: string };
+
+export const labels = {
+  cluster: "svc.cluster",
+  node: "svc.node",
+  /** "serve" or "run". */
+  kind: "svc.kind",
+  placement: "svc.placement",
+  epoch: "svc.epoch",
+  specHash: "svc.spec-hash",
+  project: "svc.project",
+  channel: "svc.channel",
+} as const;
+
+/** `other` covers what only lasts a moment or never heals by itself: paused, restarting, removing, dead. */
+export type ContainerState = "created" | "running" | "exited" | "other";
+
+/** A container of ours, as the engine sees it now. */
+export type Container = {
+  id: string;
+  name: string;
+  labels: Readonly<Record<string, string>>;
+  state: ContainerState;
+  /** Meaningful once exited. */
+  exitCode: number;
+  oomKilled: boolean;
+  /** Why the engine could not start it; empty otherwise. */
+  error: string;
+  /** RFC 3339; null when it never started or never ended. */
+  startedAt: string | null;
+  finishedAt: string | null;
+  /** Process id on the host while it runs. */
+  pid: number | null;
+  /** host:port it is published on; null when it publishes nothing. */
+  upstream: string | null;
+};
+
+/** Everything a container gets. There is no way to ask for a mount, a host namespace, a device or a capability. */
+export type ContainerSpec = {
+  name: string;
+  kind: "serve" | "run";
+  image: string;
+  /** Replaces the image's entrypoint and command when it is not empty. */
+  command: readonly string[];
+  env: Readonly<Record<string, string>>;
+  labels: Readonly<Record<string, string>>;
+  memoryMb: number;
+  cpuMillicores: number;
+  pidsLimit: number;
+  network: string;
+  publish: { address: string; hostPort: number; containerPort: number } | null;
+};
+
+export type Image = {
+  id: string;
+  sizeBytes: number;
+  /** repository@digest, for each registry it came from or went to. */
+  repoDigests: readonly string[];
+  os: string;
+  architecture: string;
+  /** Whether it can start without being told a command. */
+  hasCommand: boolean;
+};
+
+export type Network = {
+  id: string;
+  name: string;
+  subnets: readonly string[];
+  labels: Readonly<Record<string, string>>;
+};
+
+export type RegistryAuth = { host: string; username: string; password: string };
+
+export type PullProgress = { downloadBytes: number };
+
+export type ContainerSample = { cpuPercent: number; memoryBytes: number; pids: number };
+
+/** One move in the life of a container of ours. */
+export type EngineEvent = { containerId: string; name: string; action: string };
+
+/** A line of BuildKit's trace, decoded. */
+export type BuildTrace = {
+  vertexes: readonly BuildVertex[];
+  logs: readonly { vertex: string; text: Buffer }[];
+};
+export type BuildVertex = {
+  digest: string;
+  name: string;
+  cached: boolean;
+  started: boolean;
+  completed: boolean;
+  error: string;
+};
+
+/**
+ * The only door to the container engine. Every call ends: with a result, an `EngineError`, or the abort of
+ * its signal. Containers that do not carry our cluster and node label do not exist here.
+ */
+export type Engine = {
+  describe(): Promise<{ id: string; version: string; rootDir: string }>;
+
+  listContainers(): Promise<Container[]>;
+  /** Null when absent. Throws `foreign` when the name is taken by somebody else's container. */
+  findContainer(name: string): Promise<Container | null>;
+  /** Creates it, or finds the one an earlier attempt created under the same name. */
+  createContainer(spec: ContainerSpec): Promise<void>;
+  startContainer(name: string): Promise<void>;
+  /** TERM, then KILL after the grace. Fine when it already stopped or is gone. */
+  stopContainer(name: string, graceSeconds: number): Promise<void>;
+  killContainer(name: string, signal: "SIGTERM" | "SIGKILL"): Promise<void>;
+  /** Stops and removes it with its anonymous volumes. Fine when it is gone. */
+  removeContainer(name: string): Promise<void>;
+  /** Text of the last lines, each with a time stamp; empty when there is no such container. */
+  readLog(name: string, lines: number): Promise<string>;
+  /** Output from the first byte on, until the container ends. */
+  followLog(name: string, onData: (chunk: Buffer) => void, signal: AbortSignal): Promise<void>;
+  /** Null when it does not run. CPU counts from the previous sample; the first is 0. */
+  sample(name: string): Promise<ContainerSample | null>;
+  /** Calls back until the connection ends. `onOpen` says that nothing will be missed from now on. */
+  followEvents(onEvent: (event: EngineEvent) => void, onOpen: () => void, signal: AbortSignal): Promise<void>;
+
+  findImage(reference: string): Promise<Image | null>;
+  pullImage(
+    reference: string,
+    auth: RegistryAuth | null,
+    onProgress: (progress: PullProgress) => void,
+    signal: AbortSignal,
+  ): Promise<void>;
+  removeImage(reference: string): Promise<void>;
+  /** Pushes a local tag and returns the digest of the manifest that the registry got. */
+  pushImage(
+    target: { repository: string; tag: string },
+    auth: RegistryAuth | null,
+    signal: AbortSignal,
+  ): Promise<string>;
+
+  /** Builds a context into `tag`. Throws `failed` with the text of the failing step. */
+  buildImage(
+    context: Readable,
+    options: { tag: string; dockerfile: string; buildArgs: Readonly<Record<string, string>> },
+    onTrace: (trace: BuildTrace) => void,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** The files under `path` of an image as a tar, without running anything of it. */
+  exportFiles(
+    reference: string,
+    path: string,
+    use: (tar: Readable) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void>;
+
+  listNetworks(): Promise<Network[]>;
+  createNetwork(spec: {
+    name: string;
+    bridge: string;
+    subnet: string;
+    gateway: string;
+    labels: Readonly<Record<string, string>>;
+  }): Promise<void>;
+  /** False when something still uses it. */
+  removeNetwork(name: string): Promise<boolean>;
+};

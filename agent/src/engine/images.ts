@@ -1,0 +1,118 @@
+import type { Readable } from "node:stream";
+import type Docker from "dockerode";
+import { ended } from "./containers.ts";
+import { QUICK_MS, SLOW_MS, withDeadline } from "./deadline.ts";
+import type { Engine, RegistryAuth } from "./engine.ts";
+import { asEngineError, EngineError } from "./errors.ts";
+import { createLineSplitter } from "./lines.ts";
+
+type ImageCalls = Pick<Engine, "findImage" | "pullImage" | "removeImage" | "pushImage">;
+
+/** The image half of the engine. Pulls and pushes last as long as their signal allows. */
+export function imageCalls(docker: Docker): ImageCalls {
+  return {
+    async findImage(reference) {
+      try {
+        const info = await withDeadline("inspect image", QUICK_MS, () => docker.getImage(reference).inspect());
+        const config = info.Config ?? {};
+        return {
+          id: info.Id,
+          sizeBytes: info.Size,
+          repoDigests: info.RepoDigests ?? [],
+          os: info.Os,
+          architecture: info.Architecture,
+          hasCommand: length(config.Entrypoint) + length(config.Cmd) > 0,
+        };
+      } catch (cause) {
+        if (cause instanceof EngineError && cause.kind === "not-found") return null;
+        throw cause;
+      }
+    },
+
+    async pullImage(reference, auth, onProgress, signal) {
+      const layers = new Map<string, number>();
+      const options = { ...authOptions(auth), abortSignal: signal };
+      const stream = await attempt("pull image", () => docker.pull(reference, options));
+      await followMessages("pull image", stream as Readable, signal, (message) => {
+        const totalBytes = Number(message.progressDetail?.total ?? 0);
+        if (message.status !== "Downloading" || message.id === undefined || totalBytes === 0) return;
+        layers.set(message.id, totalBytes);
+        onProgress({ downloadBytes: [...layers.values()].reduce((sum, size) => sum + size, 0) });
+      });
+      signal.throwIfAborted();
+    },
+
+    async removeImage(reference) {
+      try {
+        await withDeadline("remove image", SLOW_MS, () => docker.getImage(reference).remove());
+      } catch (cause) {
+        // Gone already, or a container still needs it.
+        if (cause instanceof EngineError && (cause.kind === "not-found" || cause.kind === "conflict")) return;
+        throw cause;
+      }
+    },
+
+    async pushImage({ repository, tag }, auth, signal) {
+      let digest = "";
+      const options = { tag, ...authOptions(auth), abortSignal: signal };
+      const stream = await attempt("push image", () => docker.getImage(`${repository}:${tag}`).push(options));
+      await followMessages("push image", stream as Readable, signal, (message) => {
+        if (message.aux?.Digest !== undefined) digest = message.aux.Digest;
+      });
+      signal.throwIfAborted();
+      if (digest === "") throw new EngineError("failed", "push image: the registry confirmed no digest");
+      return digest;
+    },
+  };
+}
+
+const length = (value: string | string[] | null | undefined): number => value?.length ?? 0;
+
+function authOptions(auth: RegistryAuth | null): { authconfig: Docker.AuthConfig } | Record<string, never> {
+  if (auth === null) return {};
+  return { authconfig: { username: auth.username, password: auth.password, serveraddress: auth.host } };
+}
+
+async function attempt<T>(what: string, call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (cause) {
+    throw asEngineError(what, cause);
+  }
+}
+
+type Message = {
+  status?: string;
+  id?: string;
+  progressDetail?: { total?: number };
+  aux?: { Digest?: string };
+};
+
+/** Reads the engine's JSON lines. A line that carries an error fails the call once the stream has ended. */
+export async function followMessages(
+  what: string,
+  stream: Readable,
+  signal: AbortSignal,
+  onMessage: (message: Message, line: string) => void,
+): Promise<void> {
+  let failure: string | null = null;
+  const split = createLineSplitter((line) => {
+    const message = parse(line);
+    if (message === null) return;
+    if (typeof message.error === "string") failure ??= message.error;
+    else onMessage(message, line);
+  });
+  stream.on("data", split);
+  await ended(what, stream, signal);
+  split(null);
+  if (failure !== null) throw new EngineError("failed", failure);
+}
+
+function parse(line: string): (Message & { error?: unknown }) | null {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === "object" ? value : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,68 @@
+/** Interface names of project bridges begin with this, so one rule set covers them all. */
+export const BRIDGE_PREFIX = "svc";
+
+/** What a tenant's packet must never reach: private and link-local ranges, the metadata services of clouds, multicast. */
+const CLOSED_RANGES = [
+  "0.0.0.0/8",
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "168.63.129.16/32",
+  "169.254.0.0/16",
+  "172.16.0.0/12",
+  "192.0.0.0/24",
+  "192.168.0.0/16",
+  "198.18.0.0/15",
+  "224.0.0.0/3",
+];
+
+export type Firewall = {
+  /** Input of `iptables-restore --noflush`: both chains, whole. */
+  chains: string;
+  /** Rule specifications that lead into them: parent chain first, then the match. */
+  jumps: readonly (readonly string[])[];
+};
+
+/**
+ * Rules that keep containers to themselves: no new connection to the host, to private ranges or to another
+ * network, while answers to published ports, traffic inside one bridge, name resolution and the internet
+ * stay open. The same for every agent of a machine, so several of them may write it.
+ *
+ * @param nameservers IPv4 addresses of the host's resolvers: lookups are sent from the container's own network
+ * @param buildBridge interface of build steps; null to leave it alone
+ */
+export function renderFirewall(nameservers: readonly string[], buildBridge: string | null): Firewall {
+  const established = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN";
+  const resolving = nameservers.flatMap((address) =>
+    ["udp", "tcp"].map((protocol) => `-d ${address}/32 -p ${protocol} --dport 53 -j RETURN`),
+  );
+  const lines = [
+    "*filter",
+    ":SVC-FORWARD - [0:0]",
+    ":SVC-INPUT - [0:0]",
+    `-A SVC-FORWARD ${established}`,
+    // Bridged, not routed: both ends are on the same project network.
+    "-A SVC-FORWARD -m physdev --physdev-is-bridged -j RETURN",
+    ...resolving.map((rule) => `-A SVC-FORWARD ${rule}`),
+    ...CLOSED_RANGES.map((range) => `-A SVC-FORWARD -d ${range} -j REJECT --reject-with icmp-port-unreachable`),
+    `-A SVC-INPUT ${established}`,
+    "-A SVC-INPUT -j REJECT --reject-with icmp-port-unreachable",
+    "COMMIT",
+  ];
+  const interfaces = [`${BRIDGE_PREFIX}+`, ...(buildBridge === null ? [] : [buildBridge])];
+  return {
+    chains: `${lines.join("\n")}\n`,
+    jumps: interfaces.flatMap((name) => [
+      ["DOCKER-USER", "-i", name, "-j", "SVC-FORWARD"],
+      ["INPUT", "-i", name, "-j", "SVC-INPUT"],
+    ]),
+  };
+}
+
+/** The IPv4 nameservers of a resolv.conf that a container could be sent to; loopback ones the engine replaces. */
+export function parseNameservers(resolvConf: string): string[] {
+  const found = [...resolvConf.matchAll(/^nameserver\s+(\d{1,3}(?:\.\d{1,3}){3})\s*$/gm)].map(
+    (match) => match[1] ?? "",
+  );
+  return [...new Set(found)].filter((address) => !address.startsWith("127.")).sort();
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env node
+// Starts the command line: the built program when there is one, else the TypeScript sources. This file has to
+// parse and run on old versions of Node too, so that those get an answer instead of a syntax error.
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const neededMajor = 24;
+const here = dirname(fileURLToPath(import.meta.url));
+
+if (Number(process.versions.node.split(".")[0]) >= neededMajor) await start();
+else startNewerNode();
+
+async function start() {
+  const module = await import("node:module");
+  const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache");
+  module.enableCompileCache(join(cache, "svc"));
+  const built = join(here, "..", "dist", "main.mjs");
+  const program = existsSync(built) ? built : join(here, "..", "src", "main.ts");
+  const { main } = await import(pathToFileURL(program).href);
+  await main();
+}
+
+// A project may bring its own Node as a package; `npx svc` finds us, but runs us with the system's.
+function startNewerNode() {
+  const node = newerNode();
+  if (node === null) {
+    console.error(`svc needs Node.js ${neededMajor} or newer; this is ${process.version}.`);
+    process.exitCode = 1;
+    return;
+  }
+  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: "inherit" });
+  // Ctrl-C reaches the child by itself; we wait for what it answers.
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
+    process.on(signal, () => {
+      if (signal !== "SIGINT") child.kill(signal);
+    });
+  child.on("error", (error) => {
+    console.error(`svc cannot start ${node}: ${error.message}`);
+    process.exitCode = 1;
+  });
+  child.on("exit", (status, signal) => {
+    process.exitCode = status ?? (signal === "SIGINT" ? 130 : 143);
+  });
+}
+
+function newerNode() {
+  for (let at = here; ; at = dirname(at)) {
+    const candidate = join(at, "node_modules", ".bin", "node");
+    // Its own name says nothing about its version, but the child that is too old finds no other and stops.
+    if (existsSync(candidate) && !process.env.SVC_NODE_RESTARTED) {
+      process.env.SVC_NODE_RESTARTED = "1";
+      return candidate;
+    }
+    if (at === dirname(at)) return null;
+  }
+}

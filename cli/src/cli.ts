@@ -1,0 +1,30 @@
+import type { Env } from "./environment.ts";
+import type { Input, Output } from "./terminal.ts";
+import { version } from "./version.ts";
+
+/** The process, as far as a run needs it. */
+export type Host = {
+  env: Env;
+  cwd: string;
+  home: string;
+  stdin: Input;
+  stdout: Output;
+  stderr: Output;
+  /** Aborted by Ctrl-C or a request to end; the reason is the signal's name. */
+  signal: AbortSignal;
+};
+
+/** Runs one command line and returns the exit status. Everything it has to say is written by then. */
+export async function runCli(argv: readonly string[], host: Host): Promise<number> {
+  if (argv.some((token) => token === "--version" || token === "-V") && argv.every((token) => token.startsWith("-")))
+    return printVersion(argv, host);
+  // Everything else needs more code; asking for the version should not have to wait for it.
+  const { runRequest } = await import("./run.ts");
+  return runRequest(argv, host);
+}
+
+function printVersion(argv: readonly string[], { stdout }: Host): number {
+  const json = JSON.stringify({ ok: true, operation: "version", warnings: [], version });
+  stdout.write(`${argv.includes("--json") ? json : version}\n`);
+  return 0;
+}

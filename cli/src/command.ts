@@ -1,0 +1,133 @@
+import type { Context } from "./context.ts";
+import type { Payload } from "./envelope.ts";
+import { CliError } from "./errors.ts";
+import { cleanDeep } from "./format.ts";
+import type { Paint } from "./paint.ts";
+
+/** What a person wrote for one flag or argument: nothing, a switch, or a text. */
+export type Raw = string | boolean | undefined;
+
+/** An option of a command. `spec` is what help shows: `-f, --follow`, `--lines <n>`, `--no-wait`. */
+export type Flag<T> = { readonly spec: string; readonly summary: string; read(raw: Raw): T };
+
+/** A positional argument. `spec` is `<name>` when it must be given, `[name]` when not. */
+export type Argument<T> = { readonly spec: string; readonly summary: string; read(raw: Raw): T };
+
+const asText = (raw: Raw): string | undefined => (typeof raw === "string" ? raw : undefined);
+
+/** Reads a whole number of at least `min`; what it does not allow is a usage error that names `what`. */
+function readInteger(what: string, text: string, min: number): number {
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= min) return value;
+  throw new CliError("CLI_INVALID_USAGE", `${what} needs a whole number of at least ${min}, not "${text}"`);
+}
+
+function readChoice<const V extends string>(what: string, text: string, choices: readonly V[]): V {
+  const chosen = choices.find((choice) => choice === text);
+  if (chosen !== undefined) return chosen;
+  throw new CliError("CLI_INVALID_USAGE", `${what} is one of ${choices.join(", ")}, not "${text}"`);
+}
+
+export const flag = {
+  /** A switch. With a `--no-` spec it is true until somebody gives it. */
+  toggle: (spec: string, summary: string): Flag<boolean> => ({
+    spec,
+    summary,
+    read: (raw) => (typeof raw === "boolean" ? raw : spec.startsWith("--no-")),
+  }),
+  text: (spec: string, summary: string): Flag<string | undefined> => ({ spec, summary, read: asText }),
+  /** A whole number of at least 1; undefined when not given. */
+  integer: (spec: string, summary: string): Flag<number | undefined> => ({
+    spec,
+    summary,
+    read: (raw) => (typeof raw === "string" ? readInteger(spec, raw, 1) : undefined),
+  }),
+  choice: <const V extends string>(spec: string, summary: string, choices: readonly V[]): Flag<V | undefined> => ({
+    spec,
+    summary: `${summary} (${choices.join(", ")})`,
+    read: (raw) => (typeof raw === "string" ? readChoice(spec, raw, choices) : undefined),
+  }),
+  /** The project to act on, for every command that has one. */
+  project: {
+    spec: "--project <slug or id>",
+    summary: "Project to act on; default: the one this directory is linked to",
+    read: asText,
+  } satisfies Flag<string | undefined>,
+};
+
+export const argument = {
+  required: (name: string, summary: string): Argument<string> => ({
+    spec: `<${name}>`,
+    summary,
+    read: (raw) => asText(raw) ?? "",
+  }),
+  optional: (name: string, summary: string): Argument<string | undefined> => ({
+    spec: `[${name}]`,
+    summary,
+    read: asText,
+  }),
+};
+
+type Flags = Readonly<Record<string, Flag<unknown>>>;
+type Arguments = Readonly<Record<string, Argument<unknown>>>;
+type Values<F> = { [K in keyof F]: F[K] extends { read(raw: Raw): infer T } ? T : never };
+
+/** How a payload is shown to a person. */
+export type View = { paint: Paint; now: Date };
+
+/** A command as its file writes it: what it is called, what it takes, what it does, how its result reads. */
+export type CommandDefinition<F extends Flags, A extends Arguments, P extends Payload> = {
+  /** The words that are typed, "projects list". Joined by dots they are the envelope's `operation`. */
+  readonly name: string;
+  readonly summary: string;
+  /** More for --help, when the summary does not say it all. */
+  readonly details?: string;
+  readonly flags?: F;
+  readonly arguments?: A;
+  /** Complete command lines, with long flags. */
+  readonly examples: readonly string[];
+  run(context: Context, values: Values<F> & Values<A>): Promise<P>;
+  /** The payload for a person, without a final line feed; empty: nothing is printed. Every text in it is free of control characters. */
+  render(payload: P, view: View): string;
+};
+
+/** What a command produced: the fields of its envelope and the same for a person. */
+export type Outcome = { payload: Payload; render(view: View): string };
+
+/** Any command, its types closed over. */
+export type Command = {
+  readonly name: string;
+  readonly summary: string;
+  readonly details: string | undefined;
+  readonly flags: Flags;
+  readonly arguments: Arguments;
+  readonly examples: readonly string[];
+  /** `raw` has what was typed, by the keys of `flags` and `arguments`. A bad value is CLI_INVALID_USAGE. */
+  execute(context: Context, raw: Readonly<Record<string, Raw>>): Promise<Outcome>;
+};
+
+export function command<
+  const P extends Payload,
+  const F extends Flags = Record<never, never>,
+  const A extends Arguments = Record<never, never>,
+>(definition: CommandDefinition<F, A, P>): Command {
+  const readers: [string, Flag<unknown> | Argument<unknown>][] = [
+    ...Object.entries<Flag<unknown>>(definition.flags ?? {}),
+    ...Object.entries<Argument<unknown>>(definition.arguments ?? {}),
+  ];
+  return {
+    name: definition.name,
+    summary: definition.summary,
+    details: definition.details,
+    flags: definition.flags ?? {},
+    arguments: definition.arguments ?? {},
+    examples: definition.examples,
+    async execute(context, raw) {
+      // Each key gets what its own reader returns, which is what the type says.
+      const values = Object.fromEntries(readers.map(([key, reader]) => [key, reader.read(raw[key])])) as Values<F> &
+        Values<A>;
+      const payload = await definition.run(context, values);
+      return { payload, render: (view) => definition.render(cleanDeep(payload), view) };
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { arch, platform } from "node:os";
+import { type Api, createApi } from "./api.ts";
+import { type Credentials, resolveCredentials } from "./credentials.ts";
+import type { Env } from "./environment.ts";
+import type { Http } from "./http.ts";
+import { locateManifest, type ManifestPlace } from "./manifest-file.ts";
+import type { Terminal } from "./terminal.ts";
+import { version } from "./version.ts";
+
+/** Options that every command takes. */
+export type Globals = {
+  /** Path of the manifest, from the working directory. */
+  manifest: string;
+  json: boolean;
+  /** Destructive operations need no further confirmation. */
+  yes: boolean;
+  verbose: boolean;
+  quiet: boolean;
+  noColor: boolean;
+};
+
+/** What surrounds a run: facts of the process, and nothing that a command should keep. */
+export type Surroundings = {
+  env: Env;
+  cwd: string;
+  home: string;
+  globals: Globals;
+  terminal: Terminal;
+  /** Aborted by the first Ctrl-C. */
+  signal: AbortSignal;
+};
+
+/** What a command is given. */
+export type Context = Surroundings & {
+  now(): Date;
+  /** Said on stderr at once, and in the envelope's `warnings`. */
+  warn(text: string): void;
+  /** What to tell a person who presses Ctrl-C from here on; null: nothing was begun. */
+  onInterrupt(advice: string | null): void;
+  http(): Promise<Http>;
+  credentials(): Promise<Credentials>;
+  /** The API, as the person who is logged in. CLOUD_NOT_LOGGED_IN when nobody is. */
+  api(): Promise<Api>;
+  /** The API at `apiUrl` with `headers` that say who calls. */
+  apiAt(apiUrl: string, headers: Readonly<Record<string, string>>): Promise<Api>;
+  manifestPlace(): Promise<ManifestPlace>;
+};
+
+/** A context, and what `main` reads back from it at the end. */
+export type Run = { context: Context; warnings: string[]; interruptAdvice(): string | null; close(): Promise<void> };
+
+export const userAgent = `svc-cli/${version} (${platform()} ${arch()}) node/${process.versions.node}`;
+
+export function createRun(surroundings: Surroundings): Run {
+  const { env, cwd, home, globals, terminal, signal } = surroundings;
+  const warnings: string[] = [];
+  let advice: string | null = null;
+  let http: Promise<Http> | undefined;
+  let credentials: Promise<Credentials> | undefined;
+
+  const warn = (text: string) => {
+    warnings.push(text);
+    terminal.warn(text);
+  };
+  const openHttp = () => {
+    // Loaded on first use: commands that stay on this machine start faster without it.
+    http ??= import("./http.ts").then(({ createHttp }) => createHttp(env));
+    return http;
+  };
+  const findCredentials = () => {
+    credentials ??= resolveCredentials({ env, home, warn }).then((found) => {
+      terminal.hide(found.token);
+      return found;
+    });
+    return credentials;
+  };
+  const apiAt: Context["apiAt"] = async (apiUrl, headers) =>
+    createApi({ http: await openHttp(), apiUrl, headers, userAgent, signal, trace: terminal.verbose });
+
+  const context: Context = {
+    ...surroundings,
+    now: () => new Date(),
+    warn,
+    onInterrupt: (text) => {
+      advice = text;
+    },
+    http: openHttp,
+    credentials: findCredentials,
+    api: async () => {
+      const { apiUrl, token } = await findCredentials();
+      return apiAt(apiUrl, { "x-api-key": token });
+    },
+    apiAt,
+    manifestPlace: () => locateManifest(cwd, globals.manifest),
+  };
+  return {
+    context,
+    warnings,
+    interruptAdvice: () => advice,
+    close: async () => {
+      await (await http)?.close();
+    },
+  };
+}

@@ -1,0 +1,72 @@
+import { randomBytes } from "node:crypto";
+import { constants } from "node:fs";
+import { lstat, mkdir, open, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { CliError } from "./errors.ts";
+
+/** Whether `thrown` is a file-system error with one of `codes` (ENOENT, EEXIST, …). */
+export const isFileError = (thrown: unknown, ...codes: string[]): boolean =>
+  thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" && codes.includes(thrown.code);
+
+const isSymlink = async (path: string): Promise<boolean> => {
+  try {
+    return (await lstat(path)).isSymbolicLink();
+  } catch (thrown) {
+    if (isFileError(thrown, "ENOENT")) return false;
+    throw thrown;
+  }
+};
+
+/**
+ * Writes a file that only its owner may read, whole or not at all; makes its directory. A symbolic link
+ * in its place is refused with `refusal`, and so is one in the place of the directory where
+ * `realDirectory` asks for it: a checked-out repository must not choose where we write.
+ */
+export async function writePrivateFile(
+  path: string,
+  content: string,
+  { refusal, realDirectory = false }: { refusal: "CONFIG_INVALID" | "CLI_INVALID_USAGE"; realDirectory?: boolean },
+): Promise<void> {
+  const directory = dirname(path);
+  for (const place of realDirectory ? [path, directory] : [path])
+    if (await isSymlink(place)) throw new CliError(refusal, `${place} is a symbolic link; nothing was written`);
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const temporary = join(directory, `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
+  try {
+    await writeNewPrivateFile(temporary, content);
+    await rename(temporary, path);
+  } catch (thrown) {
+    await rm(temporary, { force: true });
+    throw thrown;
+  }
+}
+
+/** Creates `path` (mode 0600) with `content`; EEXIST when there is anything in its place, also a dangling link. */
+export async function writeNewPrivateFile(path: string, content: string): Promise<void> {
+  const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
+  const file = await open(path, O_CREAT | O_EXCL | O_WRONLY | (O_NOFOLLOW ?? 0), 0o600);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** The text of a file of at most `maxBytes`; null when there is none. */
+export async function readTextFile(path: string, maxBytes: number): Promise<string | null> {
+  let file: Awaited<ReturnType<typeof open>>;
+  try {
+    file = await open(path, "r");
+  } catch (thrown) {
+    if (isFileError(thrown, "ENOENT", "ENOTDIR")) return null;
+    throw thrown;
+  }
+  try {
+    const { size } = await file.stat();
+    if (size > maxBytes) throw new CliError("CLI_INVALID_USAGE", `${path} is larger than ${maxBytes} bytes`);
+    return await file.readFile("utf8");
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,145 @@
+import { lookup as dnsLookup } from "node:dns";
+import type { LookupFunction } from "node:net";
+import { Readable } from "node:stream";
+import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from "undici";
+import type { Env } from "./environment.ts";
+import { CliError } from "./errors.ts";
+import { isLocalName, isLoopback } from "./origin.ts";
+
+/** A body that is not held in memory; `sizeBytes` is sent as its length. */
+export type StreamBody = { sizeBytes: number; stream(): AsyncIterable<Uint8Array> };
+
+export type HttpRequest = {
+  method: "GET" | "POST" | "PUT" | "DELETE";
+  url: string;
+  headers?: Readonly<Record<string, string>>;
+  body?: string | StreamBody;
+  /** The whole call, answer included. */
+  timeoutMs: number;
+  /** How much of the answer is read at most; 0 to read none of it. */
+  maxBytes: number;
+  signal: AbortSignal;
+};
+
+export type HttpResponse = { status: number; header(name: string): string | null; body: string };
+
+export type Http = {
+  /** One request, no redirects followed. CLOUD_UNAVAILABLE when no answer came. */
+  send(options: HttpRequest): Promise<HttpResponse>;
+  close(): Promise<void>;
+};
+
+const connectMs = 10_000;
+const idleMs = 60_000;
+
+/** Name resolution that keeps `localhost` and every name below it on this machine, whatever the system's resolver thinks. */
+export const lookup: LookupFunction = (hostname, options, callback) => {
+  if (!isLocalName(hostname)) dnsLookup(hostname, options, callback);
+  else if (options.all) callback(null, [{ address: "127.0.0.1", family: 4 }]);
+  else callback(null, "127.0.0.1", 4);
+};
+
+/** An HTTP client. Proxy variables of the environment are honoured, except for this machine itself. */
+export function createHttp(env: Env): Http {
+  const timeouts = { connect: { lookup, timeout: connectMs }, bodyTimeout: idleMs, headersTimeout: 0 };
+  const direct = new Agent(timeouts);
+  const proxies = proxySettings(env);
+  const proxied = proxies === null ? direct : new EnvHttpProxyAgent({ ...timeouts, ...proxies });
+
+  return {
+    async send({ method, url, headers, body, timeoutMs, maxBytes, signal }) {
+      const deadline = AbortSignal.timeout(timeoutMs);
+      const dispatcher: Dispatcher = isLoopback(new URL(url).hostname) ? direct : proxied;
+      try {
+        const response = await request(url, {
+          method,
+          dispatcher,
+          signal: AbortSignal.any([signal, deadline]),
+          headers: { ...headers, ...(typeof body === "object" ? { "content-length": String(body.sizeBytes) } : {}) },
+          body: typeof body === "object" ? Readable.from(body.stream(), { objectMode: false }) : (body ?? null),
+        });
+        return {
+          status: response.statusCode,
+          header: (name) => [response.headers[name.toLowerCase()]].flat()[0] ?? null,
+          body: await readBody(response.body, maxBytes),
+        };
+      } catch (thrown) {
+        if (signal.aborted || thrown instanceof CliError) throw thrown;
+        throw networkError(url, deadline.aborted ? deadline.reason : thrown);
+      }
+    },
+    async close() {
+      await Promise.all([direct.destroy(), proxied === direct ? undefined : proxied.destroy()]);
+    },
+  };
+}
+
+/** Proxies that the environment names, lower case first as curl has it; null for none. */
+function proxySettings(env: Env): { httpProxy: string; httpsProxy: string; noProxy: string } | null {
+  const read = (name: string) => env[name] || env[name.toUpperCase()] || "";
+  const settings = { httpProxy: read("http_proxy"), httpsProxy: read("https_proxy"), noProxy: read("no_proxy") };
+  return settings.httpProxy === "" && settings.httpsProxy === "" ? null : settings;
+}
+
+async function readBody(body: Dispatcher.ResponseData["body"], maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  if (maxBytes === 0) {
+    body.on("error", () => {});
+    body.destroy();
+    return "";
+  }
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > maxBytes) throw new CliError("CLOUD_UNAVAILABLE", `The answer is larger than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there",
+  ENOTFOUND: "the name cannot be resolved",
+  EAI_AGAIN: "the name cannot be resolved just now",
+  ECONNRESET: "the connection was cut",
+  EPIPE: "the connection was cut",
+  UND_ERR_SOCKET: "the connection was cut",
+  ETIMEDOUT: "it does not answer",
+  UND_ERR_CONNECT_TIMEOUT: "it does not answer",
+  UND_ERR_HEADERS_TIMEOUT: "it does not answer",
+  UND_ERR_BODY_TIMEOUT: "it stopped answering",
+  EHOSTUNREACH: "the host cannot be reached",
+  ENETUNREACH: "the network cannot be reached",
+};
+
+const certificateCodes =
+  /^(CERT_|ERR_TLS_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF)|ERR_SSL_|EPROTO)/;
+
+/** Why a request got no answer, in words and with what helps. */
+export function networkError(url: string, cause: unknown): CliError {
+  const { origin, hostname } = new URL(url);
+  const code = codeOf(cause);
+  if (certificateCodes.test(code)) {
+    const wrongScheme = code === "EPROTO" || code.startsWith("ERR_SSL_");
+    return new CliError("CLOUD_UNAVAILABLE", `No safe connection to ${origin} (${code})`, {
+      cause,
+      hint:
+        wrongScheme && isLoopback(hostname)
+          ? `If it speaks plain http there, use ${origin.replace("https:", "http:")}`
+          : "If it has a certificate of a private authority, name that authority's file in NODE_EXTRA_CA_CERTS",
+    });
+  }
+  const why = cause instanceof DOMException && cause.name === "TimeoutError" ? "it does not answer" : reasons[code];
+  return new CliError("CLOUD_UNAVAILABLE", `Cannot reach ${origin}: ${why ?? (code || "the request failed")}`, {
+    cause,
+    hint: "Check the address with `svc whoami --verbose`, and that the service runs",
+  });
+}
+
+/** The system's or library's code of an error, wherever in it that hides. */
+function codeOf(thrown: unknown): string {
+  if (thrown instanceof AggregateError && thrown.errors.length > 0) return codeOf(thrown.errors[0]);
+  if (!(thrown instanceof Error)) return "";
+  if ("code" in thrown && typeof thrown.code === "string") return thrown.code;
+  return codeOf(thrown.cause);
+}

@@ -1,0 +1,112 @@
+import type { Host } from "./cli.ts";
+import type { Outcome } from "./command.ts";
+import { createRun, type Globals } from "./context.ts";
+import { errorEnvelope, successEnvelope } from "./envelope.ts";
+import { CliError, exitCodes, interruptExitCodes, toCliError } from "./errors.ts";
+import { inertForActions } from "./format.ts";
+import { stripControl } from "@svc/proto";
+import { isGitHubActions } from "./environment.ts";
+import { coloured, plain, wantsColour } from "./paint.ts";
+import { operationOf, readCommandLine } from "./program.ts";
+import { scrub } from "./redact.ts";
+import { createTerminal, type Terminal } from "./terminal.ts";
+
+/** As far as they can be known when the command line itself is wrong. */
+const globalsOfBrokenLine = (argv: readonly string[]): Globals => ({
+  manifest: "svc.yml",
+  json: argv.includes("--json"),
+  yes: false,
+  verbose: argv.includes("--verbose"),
+  quiet: argv.includes("--quiet"),
+  noColor: argv.includes("--no-color"),
+});
+
+/** Reads the command line, runs what it asks for, prints the result or the error, and returns the exit status. */
+export async function runRequest(argv: readonly string[], host: Host): Promise<number> {
+  const operation = operationOf(argv);
+  try {
+    const request = await readCommandLine(argv);
+    if (request.kind === "help") {
+      const json = argv.includes("--json");
+      host.stdout.write(json ? successEnvelope("help", [], { help: request.text }) : request.text);
+      return 0;
+    }
+    return await runCommand(request.globals, host, operation, (context) =>
+      request.command.execute(context, request.raw),
+    );
+  } catch (thrown) {
+    // Only reading the command line fails here: a command's own failure is told below.
+    const globals = globalsOfBrokenLine(argv);
+    const terminal = openTerminal(host, globals);
+    return printError(toCliError(thrown), { host, operation, globals, terminal });
+  }
+}
+
+const openTerminal = ({ stdin, stdout, stderr, env }: Host, globals: Globals): Terminal =>
+  createTerminal({ stdin, stdout, stderr, env, ...globals });
+
+async function runCommand(
+  globals: Globals,
+  host: Host,
+  operation: string,
+  execute: (context: ReturnType<typeof createRun>["context"]) => Promise<Outcome>,
+): Promise<number> {
+  const { env, cwd, home, signal } = host;
+  const terminal = openTerminal(host, globals);
+  const run = createRun({ env, cwd, home, globals, terminal, signal });
+  try {
+    const outcome = await execute(run.context);
+    terminal.close();
+    printOutcome(outcome, { host, operation, globals, warnings: run.warnings, now: run.context.now() });
+    return 0;
+  } catch (thrown) {
+    terminal.close();
+    if (signal.aborted) return printInterrupt(run.interruptAdvice(), { host, operation, globals, terminal });
+    return printError(toCliError(thrown), { host, operation, globals, terminal });
+  } finally {
+    await run.close();
+  }
+}
+
+type Printing = { host: Host; operation: string; globals: Globals; terminal: Terminal };
+
+function printOutcome(
+  outcome: Outcome,
+  { host, operation, globals, warnings, now }: Omit<Printing, "terminal"> & { warnings: string[]; now: Date },
+): void {
+  const { stdout, env } = host;
+  if (globals.json) {
+    stdout.write(successEnvelope(operation, warnings, outcome.payload));
+    return;
+  }
+  if (globals.quiet) return;
+  const colour = wantsColour(env, { isTerminal: stdout.isTTY === true, noColor: globals.noColor });
+  const text = outcome.render({ paint: colour ? coloured : plain, now });
+  const inert = isGitHubActions(env) ? text.split("\n").map(inertForActions).join("\n") : text;
+  if (inert !== "") stdout.write(inert.endsWith("\n") ? inert : `${inert}\n`);
+}
+
+/** The envelope with --json; else two lines on stderr: what is wrong, and what to type next. */
+function printError(error: CliError, { host, operation, globals, terminal }: Printing): number {
+  if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
+  else {
+    const { paint } = terminal;
+    const inert = (text: string) => scrub(stripControl(text), terminal.hidden);
+    terminal.error(`${paint("red", "Error:")} ${inert(error.message)} ${paint("dim", `(${error.code})`)}`);
+    if (error.hint !== undefined) terminal.error(`${paint("cyan", "→")} ${inert(error.hint)}`);
+  }
+  if (error.cause instanceof Error) terminal.verbose(error.cause.stack ?? error.cause.message);
+  return exitCodes[error.code];
+}
+
+function printInterrupt(advice: string | null, printing: Printing): number {
+  const { globals, host, operation, terminal } = printing;
+  const name = host.signal.reason === "SIGTERM" ? "SIGTERM" : "SIGINT";
+  const error = new CliError("UNEXPECTED", "Interrupted", { hint: advice ?? undefined });
+  if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
+  else {
+    terminal.error("Interrupted");
+    if (advice !== null) terminal.error(`${terminal.paint("cyan", "→")} ${stripControl(advice)}`);
+  }
+  return interruptExitCodes[name];
+}

@@ -1,0 +1,42 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { CliError } from "./errors.ts";
+import { readTextFile, writePrivateFile } from "./files.ts";
+import { parseJson } from "./json.ts";
+
+/**
+ * What links a directory to its project. It may come with a repository that somebody else wrote, so it
+ * never says where the API is: whatever else it holds is ignored.
+ */
+export type LinkedProject = { id: string; slug: string };
+
+const schema = z.looseObject({ project: z.looseObject({ id: z.guid(), slug: z.string() }) });
+const stateBytesMax = 64 * 1024;
+
+/** `.svc/state.json` of the directory that holds the manifest. */
+export const statePath = (directory: string): string => join(directory, ".svc", "state.json");
+
+/** The project that `directory` is linked to, or null. CONFIG_INVALID when the file is damaged. */
+export async function readState(directory: string): Promise<LinkedProject | null> {
+  const path = statePath(directory);
+  const text = await readTextFile(path, stateBytesMax);
+  if (text === null) return null;
+  const result = schema.safeParse(parseJson(text));
+  if (!result.success)
+    throw new CliError("CONFIG_INVALID", `${path} is damaged`, {
+      hint: `Delete ${path}, then name the project with --project <slug>`,
+    });
+  const { id, slug } = result.data.project;
+  return { id, slug };
+}
+
+/** Links `directory` to a project. */
+export const writeState = (directory: string, project: LinkedProject & { name: string; type: string }): Promise<void> =>
+  writePrivateFile(statePath(directory), `${JSON.stringify({ project }, null, 2)}\n`, {
+    refusal: "CONFIG_INVALID",
+    realDirectory: true,
+  });
+
+/** Unlinks `directory`. */
+export const deleteState = (directory: string): Promise<void> => rm(statePath(directory), { force: true });

@@ -1,0 +1,139 @@
+import type { Readable, Writable } from "node:stream";
+import { stripControl } from "@svc/proto";
+import { type Env, isCi, isGitHubActions } from "./environment.ts";
+import { displayWidth, inertForActions } from "./format.ts";
+import { coloured, type Paint, plain, wantsColour } from "./paint.ts";
+import { scrub } from "./redact.ts";
+
+export type Output = Writable & { isTTY?: boolean; columns?: number };
+export type Input = Readable & { isTTY?: boolean };
+
+/** A line that changes while something goes on. */
+export type Activity = {
+  /** Shows `text` instead. Nothing is printed where no terminal shows it. */
+  update(text: string): void;
+  /** Takes the line away. May be called twice. */
+  stop(): void;
+};
+
+/**
+ * Everything said besides the result: progress, warnings, questions. All of it goes to stderr, and
+ * every text is made inert first, whoever wrote it.
+ */
+export type Terminal = {
+  /** A person sits there: questions may be asked and a browser opened. */
+  readonly interactive: boolean;
+  readonly paint: Paint;
+  /** A line of progress that stays. */
+  step(text: string): void;
+  /** Output of a build, as it comes; ends in a line feed or not. */
+  log(text: string): void;
+  warn(text: string): void;
+  /** Only with --verbose. */
+  verbose(text: string): void;
+  /** A message that even --quiet does not suppress. */
+  error(text: string): void;
+  activity(text: string): Activity;
+  /** Asks for one line; null when the person cancels. Only when interactive. */
+  ask(question: string): Promise<string | null>;
+  /** A secret of this run that must never be shown, whatever text it appears in. */
+  hide(secret: string): void;
+  readonly hidden: ReadonlySet<string>;
+  /** Leaves the terminal as it was found. */
+  close(): void;
+};
+
+const frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const frameMs = 90;
+const eraseLine = "\r\u001b[K";
+
+export function createTerminal(options: {
+  stdin: Input;
+  stdout: Output;
+  stderr: Output;
+  env: Env;
+  json: boolean;
+  quiet: boolean;
+  verbose: boolean;
+  noColor: boolean;
+}): Terminal {
+  const { stderr, env } = options;
+  const ci = isCi(env);
+  const actions = isGitHubActions(env);
+  const animated = stderr.isTTY === true && !ci && !options.quiet && env["TERM"] !== "dumb";
+  const paint = wantsColour(env, { isTerminal: stderr.isTTY === true, noColor: options.noColor }) ? coloured : plain;
+  const hidden = new Set<string>();
+  let shown: { text: string; frame: number } | null = null;
+  let timer: NodeJS.Timeout | undefined;
+
+  const inert = (text: string): string => {
+    const clean = scrub(stripControl(text), hidden);
+    return actions ? clean.split("\n").map(inertForActions).join("\n") : clean;
+  };
+  const draw = () => {
+    if (shown === null) return;
+    const room = (stderr.columns ?? 80) - 3;
+    const text = displayWidth(shown.text) > room ? `${shown.text.slice(0, Math.max(0, room - 1))}…` : shown.text;
+    stderr.write(`${eraseLine}${paint("cyan", frames[shown.frame % frames.length] ?? "")} ${text}`);
+  };
+  /** Prints above the changing line, if there is one. */
+  const print = (text: string) => {
+    if (shown !== null) stderr.write(eraseLine);
+    stderr.write(text.endsWith("\n") ? text : `${text}\n`);
+    draw();
+  };
+  const stop = () => {
+    clearInterval(timer);
+    timer = undefined;
+    if (shown !== null) stderr.write(eraseLine);
+    shown = null;
+  };
+
+  return {
+    interactive: options.stdin.isTTY === true && stderr.isTTY === true && !ci && !options.json,
+    paint,
+    hidden,
+    hide: (secret) => hidden.add(secret),
+    step: (text) => {
+      if (!options.quiet) print(`${paint("dim", "›")} ${inert(text)}`);
+    },
+    log: (text) => {
+      if (!options.quiet && text !== "") print(paint("dim", inert(text).replace(/\n$/, "")));
+    },
+    warn: (text) => print(`${paint("yellow", "Warning:")} ${inert(text)}`),
+    error: (text) => print(text),
+    verbose: (text) => {
+      if (options.verbose) print(paint("dim", `  ${inert(text)}`));
+    },
+    activity(text) {
+      stop();
+      if (!animated) {
+        if (!options.quiet) print(`${paint("dim", "›")} ${inert(text)}`);
+        return { update: () => {}, stop: () => {} };
+      }
+      const line = { text: inert(text), frame: 0 };
+      shown = line;
+      draw();
+      timer = setInterval(() => {
+        line.frame++;
+        draw();
+      }, frameMs);
+      timer.unref();
+      return {
+        update: (next) => {
+          line.text = inert(next);
+        },
+        stop: () => {
+          if (shown === line) stop();
+        },
+      };
+    },
+    async ask(question) {
+      stop();
+      const { isCancel, text } = await import("@clack/prompts");
+      const answer = await text({ message: inert(question), input: options.stdin, output: stderr });
+      return isCancel(answer) ? null : answer;
+    },
+    close: stop,
+  };
+}

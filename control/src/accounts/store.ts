@@ -1,0 +1,75 @@
+import { sql } from "kysely";
+import type { Db } from "../db/pool.ts";
+
+export interface AccountFacts {
+  hasPassword: boolean;
+  emailVerified: boolean;
+  /** Sorted, without the password itself. */
+  linkedProviders: string[];
+}
+
+const credentialProvider = "credential";
+
+export async function getAccountFacts(db: Db, userId: string): Promise<AccountFacts> {
+  const { emailVerified } = await db
+    .selectFrom("auth.user")
+    .select("emailVerified")
+    .where("id", "=", userId)
+    .executeTakeFirstOrThrow();
+  const accounts = await db.selectFrom("auth.account").select(["providerId", "password"]).where("userId", "=", userId).execute();
+  const providers = accounts.map(({ providerId }) => providerId).filter((provider) => provider !== credentialProvider);
+  return {
+    hasPassword: accounts.some(({ providerId, password }) => providerId === credentialProvider && password !== null),
+    emailVerified,
+    linkedProviders: [...new Set(providers)].sort(),
+  };
+}
+
+/** Holds everybody else off who counts or changes what the user owns, until the transaction ends. */
+export async function lockUser(tx: Db, userId: string): Promise<void> {
+  await tx.selectFrom("auth.user").select("id").where("id", "=", userId).forUpdate().executeTakeFirstOrThrow();
+}
+
+/**
+ * Gives the user a password (hashed by the identity library); false when there already is one.
+ * Needs the user's row locked.
+ */
+export async function setFirstPassword(tx: Db, userId: string, hash: string): Promise<boolean> {
+  const existing = await tx
+    .selectFrom("auth.account")
+    .select(["id", "password"])
+    .where("userId", "=", userId)
+    .where("providerId", "=", credentialProvider)
+    .executeTakeFirst();
+  if (existing?.password) return false;
+  if (existing === undefined) {
+    await sql`insert into auth."account" ("accountId", "providerId", "userId", "password", "updatedAt")
+      values (${userId}, ${credentialProvider}, ${userId}, ${hash}, now())`.execute(tx);
+  } else {
+    await tx.updateTable("auth.account").set({ password: hash, updatedAt: new Date() }).where("id", "=", existing.id).execute();
+  }
+  return true;
+}
+
+export interface Usage {
+  projects: number;
+  diskBytes: number;
+  deploysLastHour: number;
+}
+
+/** What the user's projects take up now. An artifact that several deployments share counts once. */
+export async function getUsage(db: Db, userId: string): Promise<Usage> {
+  const { rows } = await sql<Usage>`
+    with own as (select id from project where owner_id = ${userId} and deleting_at is null),
+    artifact as (
+      select distinct artifact_digest as digest, artifact_size as size from deployment
+      where project_id in (select id from own) and artifact_digest is not null and image_registry is null
+      union
+      select distinct source_digest, source_size from deployment
+      where project_id in (select id from own) and source_digest is not null)
+    select (select count(*) from own) as projects,
+      (select coalesce(sum(size), 0)::bigint from artifact) as "diskBytes",
+      (select count(*) from deployment where project_id in (select id from own) and created_at > now() - interval '1 hour')
+        as "deploysLastHour"`.execute(db);
+  return rows[0] ?? { projects: 0, diskBytes: 0, deploysLastHour: 0 };
+}

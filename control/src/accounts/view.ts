@@ -1,0 +1,33 @@
+import type { Plan as PlanView } from "@svc/proto";
+import type { Plan } from "../db/tables.ts";
+
+/** A plan as its users see it: the whole row without its internal id. */
+export const planView = (plan: Plan): PlanView => ({
+  slug: plan.slug,
+  name: plan.name,
+  isDefault: plan.is_default,
+  memoryMb: plan.memory_mb,
+  cpuMillicores: plan.cpu_millicores,
+  pidsLimit: plan.pids_limit,
+  maxProjects: plan.max_projects,
+  maxDeploysPerHour: plan.max_deploys_per_hour,
+  maxUploadMb: plan.max_upload_mb,
+  maxImageMb: plan.max_image_mb,
+  maxEnvVars: plan.max_env_vars,
+  rateLimitPerMinute: plan.rate_limit_per_minute,
+  monthlyRequests: plan.monthly_requests,
+  monthlyBandwidthMb: plan.monthly_bandwidth_mb,
+  storageMb: plan.storage_mb,
+  dbSizeMb: plan.db_size_mb,
+  dbConnectionLimit: plan.db_connection_limit,
+  maxDatabases: plan.max_databases,
+  maxBackups: plan.max_backups,
+  maxSseConnections: plan.max_sse_connections,
+  maxScheduledJobs: plan.max_scheduled_jobs,
+  maxCustomDomains: plan.max_custom_domains,
+  devSyncEnabled: plan.dev_sync_enabled,
+  previewsEnabled: plan.previews_enabled,
+  databaseEnabled: plan.max_databases > 0,
+  createdAt: plan.created_at.toISOString(),
+  updatedAt: plan.updated_at.toISOString(),
+});

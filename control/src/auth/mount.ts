@@ -1,0 +1,76 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Config } from "../config.ts";
+import { ApiError } from "../http/errors.ts";
+import { type Auth, authBasePath, clientAddressHeader } from "./auth.ts";
+
+const bodyBytesMax = 64 * 1024;
+
+/**
+ * What we let through to better-auth. Everything else that it could answer (its own administration,
+ * impersonation, deleting accounts) does not exist here.
+ */
+const allowed: readonly [method: string, path: RegExp][] = [
+  ["POST", /^\/sign-(in|up)\/email$/],
+  ["POST", /^\/sign-out$/],
+  ["GET", /^\/get-session$/],
+  ["GET", /^\/list-sessions$/],
+  ["POST", /^\/revoke-(session|sessions|other-sessions)$/],
+  ["GET", /^\/verify-email$/],
+  ["POST", /^\/send-verification-email$/],
+  ["POST", /^\/(request-password-reset|reset-password|change-password)$/],
+  ["POST", /^\/device\/(code|token|approve|deny)$/],
+  ["GET", /^\/device$/],
+];
+
+/** Headers that only the server before us could have meant, and that we say ourselves. */
+const dropped = new Set(["host", "connection", "content-length", "transfer-encoding", "forwarded", "x-real-ip"]);
+
+/** The request's headers as better-auth may see them, with the client's address under a name that it trusts. */
+export function forwardedHeaders(request: FastifyRequest): Headers {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(request.headers)) {
+    if (value === undefined || dropped.has(name) || name.startsWith("x-forwarded-") || name === clientAddressHeader) continue;
+    for (const each of Array.isArray(value) ? value : [value]) headers.append(name, each);
+  }
+  headers.set(clientAddressHeader, request.ip);
+  return headers;
+}
+
+/** Serves better-auth's own calls below /api/auth, in its own shapes. */
+export function mountAuth(app: FastifyInstance, auth: Auth, config: Pick<Config, "apiUrl">): void {
+  void app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser(
+      ["application/json", "application/x-www-form-urlencoded"],
+      { parseAs: "buffer", bodyLimit: bodyBytesMax },
+      (_request, body, done) => done(null, body),
+    );
+    scope.route({
+      method: ["GET", "POST"],
+      url: `${authBasePath}/*`,
+      handler: async (request, reply) => {
+        const url = new URL(request.url, config.apiUrl);
+        const path = url.pathname.slice(authBasePath.length);
+        if (!allowed.some(([method, pattern]) => method === request.method && pattern.test(path))) throw new ApiError("NOT_FOUND");
+        const body = Buffer.isBuffer(request.body) && request.body.length > 0 ? new Uint8Array(request.body) : null;
+        const response = await auth.handler(new Request(url, { method: request.method, headers: forwardedHeaders(request), body }));
+        return relay(response, reply);
+      },
+    });
+  });
+}
+
+async function relay(response: Response, reply: FastifyReply): Promise<FastifyReply> {
+  for (const [name, value] of response.headers) {
+    if (!["set-cookie", "content-length", "access-control-expose-headers"].includes(name)) reply.header(name, value);
+  }
+  relayCookies(response, reply);
+  const wait = response.headers.get("x-retry-after");
+  if (response.status === 429 && wait !== null) reply.header("retry-after", wait);
+  return reply.status(response.status).send(Buffer.from(await response.arrayBuffer()));
+}
+
+/** Hands on the cookies that better-auth sets. */
+export function relayCookies(response: Response, reply: FastifyReply): void {
+  for (const cookie of response.headers.getSetCookie()) reply.header("set-cookie", cookie);
+}

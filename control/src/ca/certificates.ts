@@ -1,0 +1,166 @@
+import "reflect-metadata";
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, webcrypto } from "node:crypto";
+import * as x509 from "@peculiar/x509";
+
+x509.cryptoProvider.set(webcrypto);
+
+const keyAlgorithm = { name: "ECDSA", namedCurve: "P-256" };
+const signingAlgorithm = { name: "ECDSA", hash: "SHA-256" };
+
+/** The certificate request cannot be used. The message says why and quotes nothing of it. */
+export class BadCertificateRequest extends Error {
+  override readonly name = "BadCertificateRequest";
+}
+
+export interface KeyAndCertificate {
+  /** PEM. */
+  certificate: string;
+  /** PKCS#8 in PEM. */
+  privateKey: string;
+}
+
+export interface Validity {
+  notBefore: Date;
+  notAfter: Date;
+}
+
+/** A positive serial number: 16 bytes with the top bit cleared. */
+function serialNumber(serial: Uint8Array): string {
+  if (serial.length !== 16) throw new RangeError("a serial number is 16 bytes long");
+  const bytes = Buffer.from(serial);
+  bytes[0] = (bytes[0] ?? 0) & 0x7f;
+  return bytes.toString("hex");
+}
+
+/** A new P-256 key pair. */
+async function createKeys(): Promise<{ keys: webcrypto.CryptoKeyPair; pem: string }> {
+  const keys = await webcrypto.subtle.generateKey(keyAlgorithm, true, ["sign", "verify"]);
+  const pkcs8 = Buffer.from(await webcrypto.subtle.exportKey("pkcs8", keys.privateKey));
+  const pem = createPrivateKey({ key: pkcs8, format: "der", type: "pkcs8" }).export({ format: "pem", type: "pkcs8" });
+  return { keys, pem: pem.toString() };
+}
+
+/** A new self-signed authority for one cluster. */
+export async function createAuthority(
+  clusterId: string,
+  { notBefore, notAfter, serial }: Validity & { serial: Uint8Array },
+): Promise<KeyAndCertificate> {
+  const { keys, pem } = await createKeys();
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: serialNumber(serial),
+    name: `CN=svc cluster ${clusterId}`,
+    notBefore,
+    notAfter,
+    keys,
+    signingAlgorithm,
+    extensions: [
+      // It signs leaves only: no certificate made from it can sign another.
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return { certificate: certificate.toString("pem"), privateKey: pem };
+}
+
+interface Leaf extends Validity {
+  serial: Uint8Array;
+  subject: string;
+  usage: "server" | "client";
+  altNames: x509.JsonGeneralName[];
+}
+
+async function sign(issuer: KeyAndCertificate, publicKey: x509.PublicKeyType, leaf: Leaf): Promise<string> {
+  const authority = new x509.X509Certificate(issuer.certificate);
+  const pkcs8 = createPrivateKey(issuer.privateKey).export({ format: "der", type: "pkcs8" });
+  const signingKey = await webcrypto.subtle.importKey("pkcs8", pkcs8, keyAlgorithm, false, ["sign"]);
+  const usage = leaf.usage === "server" ? x509.ExtendedKeyUsage.serverAuth : x509.ExtendedKeyUsage.clientAuth;
+  const certificate = await x509.X509CertificateGenerator.create({
+    serialNumber: serialNumber(leaf.serial),
+    subject: leaf.subject,
+    issuer: authority.subject,
+    notBefore: leaf.notBefore,
+    notAfter: leaf.notAfter,
+    publicKey,
+    signingKey,
+    signingAlgorithm,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+      new x509.ExtendedKeyUsageExtension([usage]),
+      new x509.SubjectAlternativeNameExtension(leaf.altNames),
+      await x509.AuthorityKeyIdentifierExtension.create(authority),
+    ],
+  });
+  return certificate.toString("pem");
+}
+
+/** A new key and a certificate for a server that answers under `hosts`. */
+export async function createServerCertificate(
+  issuer: KeyAndCertificate,
+  { hosts, ...leaf }: Validity & { serial: Uint8Array; hosts: readonly string[] },
+): Promise<KeyAndCertificate> {
+  const { keys, pem } = await createKeys();
+  const altNames = hosts.map((value) => ({ type: "dns", value }) as const);
+  const subject = `CN=${hosts[0] ?? "control"}`;
+  return {
+    privateKey: pem,
+    certificate: await sign(issuer, keys.publicKey, { ...leaf, usage: "server", subject, altNames }),
+  };
+}
+
+/** A client certificate whose holder is `uri`, for a key that `readRequest` accepted. */
+export async function createClientCertificate(
+  issuer: KeyAndCertificate,
+  key: RequestedKey,
+  { uri, subject, ...leaf }: Validity & { serial: Uint8Array; uri: string; subject: string },
+): Promise<string> {
+  const publicKey = new x509.PublicKey(key.spki);
+  return sign(issuer, publicKey, { ...leaf, usage: "client", subject, altNames: [{ type: "url", value: uri }] });
+}
+
+/** The public key that a request asks to certify. Nothing else of the request is used. */
+export interface RequestedKey {
+  /** SubjectPublicKeyInfo in DER. */
+  spki: Buffer;
+  /** sha256 of `spki`: which key it is, for binding a bootstrap token to it. */
+  hash: Buffer;
+}
+
+const maxRequestBytes = 4_096;
+
+function readP256(spki: Buffer): KeyObject {
+  const key = createPublicKey({ key: spki, format: "der", type: "spki" });
+  if (key.asymmetricKeyType !== "ec" || key.asymmetricKeyDetails?.namedCurve !== "prime256v1") {
+    throw new BadCertificateRequest("the key of a certificate request must be P-256");
+  }
+  return key;
+}
+
+/**
+ * Checks a PKCS#10 request in DER: well formed, P-256, signed by the key that it names.
+ * Throws `BadCertificateRequest`.
+ */
+export async function readRequest(der: Uint8Array): Promise<RequestedKey> {
+  if (der.length === 0 || der.length > maxRequestBytes) {
+    throw new BadCertificateRequest(`a certificate request has between 1 and ${maxRequestBytes} bytes`);
+  }
+  try {
+    const request = new x509.Pkcs10CertificateRequest(Buffer.from(der));
+    const key = readP256(Buffer.from(request.publicKey.rawData));
+    if (!(await request.verify()))
+      throw new BadCertificateRequest("the certificate request is not signed by its own key");
+    const spki = key.export({ format: "der", type: "spki" });
+    return { spki, hash: createHash("sha256").update(spki).digest() };
+  } catch (error) {
+    if (error instanceof BadCertificateRequest) throw error;
+    throw new BadCertificateRequest("the certificate request cannot be read", { cause: error });
+  }
+}
+
+/** sha256 of a certificate's DER in hex: what a bootstrap token promises about the authority. */
+export function certificateSha256(pem: string): string {
+  return createHash("sha256")
+    .update(Buffer.from(new x509.X509Certificate(pem).rawData))
+    .digest("hex");
+}

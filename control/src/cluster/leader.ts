@@ -1,0 +1,68 @@
+import type { Listener } from "../db/listen.ts";
+import type { Db } from "../db/pool.ts";
+import { routeChannel, taskChannel } from "../deployments/store.ts";
+import { campaign, type Etcd, LeadershipLost } from "../etcd/index.ts";
+import type { Log } from "../log.ts";
+import { publishOnce } from "../routes/publisher.ts";
+import { scheduleOnce } from "../scheduler/scheduler.ts";
+import { createBell, runLoop } from "../wake.ts";
+import type { Fleet } from "./fleet.ts";
+import { keys } from "./keys.ts";
+
+export interface LeaderDeps {
+  db: Db;
+  etcd: Etcd;
+  fleet: Fleet;
+  listener: Listener;
+  log: Log;
+  serverId: string;
+}
+
+const leaderTtlMs = 6_000;
+/** Loops are woken by what changes; the period only catches what nobody announced. */
+const periodMs = 2_000;
+
+/**
+ * Stands for leader as long as it lives, and while it leads runs the two loops of which the cluster
+ * must have only one: the scheduler and the route publisher.
+ */
+export function startLeader(deps: LeaderDeps): AsyncDisposable {
+  const { db, etcd, fleet, listener, log, serverId } = deps;
+  const stop = new AbortController();
+  const campaigning = campaign({
+    etcd,
+    key: keys.leader,
+    id: serverId,
+    ttlMs: leaderTtlMs,
+    signal: stop.signal,
+    async lead(leadership) {
+      const [tasks, routes] = [createBell(), createBell()];
+      using _tasks = listener.on(taskChannel, tasks.ring);
+      using _routes = listener.on(routeChannel, routes.ring);
+      using _nodes = fleet.onChange("nodes", tasks.ring);
+      using _placements = fleet.onChange("placements", () => {
+        tasks.ring();
+        routes.ring();
+      });
+      using _table = fleet.onChange("routes", routes.ring);
+      const { signal } = leadership;
+      const loop = (name: string) => ({
+        periodMs,
+        signal,
+        onError: (error: unknown) => {
+          if (!(error instanceof LeadershipLost)) log.warn({ err: error, loop: name }, "a round failed");
+        },
+      });
+      await Promise.all([
+        runLoop({ ...loop("scheduler"), bell: tasks }, () => scheduleOnce({ db, fleet, leadership, log })),
+        runLoop({ ...loop("routes"), bell: routes }, () => publishOnce({ db, fleet, leadership, log })),
+      ]);
+    },
+  });
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await campaigning;
+    },
+  };
+}

@@ -1,0 +1,64 @@
+import type { Fleet } from "../cluster/fleet.ts";
+import type { Db } from "../db/pool.ts";
+import type { WorkHandler } from "../work/worker.ts";
+import { edgeProgress } from "./edges.ts";
+import { findChannelState, findDeployment, listTasks, removeTasks } from "./store.ts";
+
+export interface RetireDeps {
+  db: Db;
+  fleet: Fleet;
+  /** How long requests that are under way may still take once no edge sends new ones. */
+  drainMs: number;
+  now: () => Date;
+}
+
+/** While an edge has not followed, its visitors still reach the old container: it stays. */
+const recheckMs = 500;
+
+/**
+ * Work of kind `retire`: removes the containers of a deployment that serves no more. It waits until the
+ * published table names none of them, every edge in rotation has that table, and requests have drained.
+ */
+export function retireWorker({ db, fleet, drainMs, now }: RetireDeps): WorkHandler {
+  return async (item) => {
+    const { deploymentId } = item.payload as { deploymentId: string };
+    const found = await findDeployment(db, deploymentId);
+    if (found === null) return { state: "done" };
+    const state = await findChannelState(db, found.deployment);
+    const serves = state?.deployment_id === deploymentId && !state.stopped;
+    const tasks = (await listTasks(db, deploymentId)).filter((task) => task.desired !== "removed");
+    // Builds serve nobody.
+    await removeTasks(db, tasks.filter((task) => task.kind === "build").map((task) => task.id));
+    const serving = tasks.filter((task) => task.kind === "serve");
+    if (serves || serving.length === 0) return { state: "done" };
+    const upstreams = new Set(
+      serving.flatMap(({ id }) => {
+        const placed = fleet.findPlacement(id);
+        return (placed && fleet.observation(placed.nodeId, id)?.upstream) ?? [];
+      }),
+    );
+    const { table } = fleet.routes();
+    const named = [...table.values()].some((entry) => entry.proxy?.upstreams.some((upstream) => upstreams.has(upstream)));
+    const edges = await edgeProgress(db, fleet);
+    if (named || edges.current < edges.inRotation) return { retryAfterMs: recheckMs, free: true };
+    const drained = await drainedSince(db, item.id, now);
+    const leftMs = upstreams.size === 0 ? 0 : drainMs - (now().getTime() - drained.getTime());
+    if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), free: true };
+    await removeTasks(db, serving.map((task) => task.id));
+    return { state: "done" };
+  };
+}
+
+/** When the item first saw that no edge sends requests any more; kept with the item, so that a restart goes on counting. */
+async function drainedSince(db: Db, itemId: number, now: () => Date): Promise<Date> {
+  const row = await db.selectFrom("work_item").select("payload").where("id", "=", itemId).executeTakeFirstOrThrow();
+  const payload = row.payload as { deploymentId: string; drainedAt?: string };
+  if (payload.drainedAt !== undefined) return new Date(payload.drainedAt);
+  const at = now();
+  await db
+    .updateTable("work_item")
+    .set({ payload: JSON.stringify({ ...payload, drainedAt: at.toISOString() }) })
+    .where("id", "=", itemId)
+    .execute();
+  return at;
+}

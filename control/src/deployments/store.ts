@@ -1,0 +1,156 @@
+import { sql } from "kysely";
+import type { Db } from "../db/pool.ts";
+import type { Deployment, DeploymentStatus, Project, Task } from "../db/tables.ts";
+
+/** Channel on which changes of `task` rows are announced to the leader. */
+export const taskChannel = "svc_tasks";
+/** Channel on which changes of what hosts serve are announced to the leader. */
+export const routeChannel = "svc_routes";
+
+export async function notify(db: Db, channel: string): Promise<void> {
+  await sql`select pg_notify(${channel}, '')`.execute(db);
+}
+
+export interface DeploymentAndProject {
+  deployment: Deployment;
+  project: Project;
+}
+
+export async function findDeployment(db: Db, id: string): Promise<DeploymentAndProject | null> {
+  const deployment = await db.selectFrom("deployment").selectAll().where("id", "=", id).executeTakeFirst();
+  if (deployment === undefined) return null;
+  const project = await db
+    .selectFrom("project")
+    .selectAll()
+    .where("id", "=", deployment.project_id)
+    .executeTakeFirstOrThrow();
+  return { deployment, project };
+}
+
+/** One line of the deployment's timeline. */
+export async function insertEvent(
+  db: Db,
+  event: { deploymentId: string; phase: string; from?: DeploymentStatus; to?: DeploymentStatus; detail?: string | null },
+): Promise<void> {
+  await db
+    .insertInto("deployment_event")
+    .values({
+      deployment_id: event.deploymentId,
+      phase: event.phase,
+      from_status: event.from ?? null,
+      to_status: event.to ?? null,
+      detail: event.detail ?? null,
+    })
+    .execute();
+}
+
+/**
+ * Moves a deployment from one status to another together with `change` and its timeline line.
+ * False when it is not in `from` any more: somebody else moved it, and nothing was written.
+ */
+export function moveDeployment(
+  db: Db,
+  id: string,
+  move: { from: DeploymentStatus; to: DeploymentStatus; phase: string; detail?: string | null },
+  change: Partial<Pick<Deployment, "error" | "error_code" | "started_at" | "finished_at" | "release_status">> = {},
+): Promise<boolean> {
+  return inTransaction(db, async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable("deployment")
+      .set({ ...change, status: move.to, phase_started_at: sql<Date>`now()` })
+      .where("id", "=", id)
+      .where("status", "=", move.from)
+      .executeTakeFirst();
+    if (numUpdatedRows !== 1n) return false;
+    await insertEvent(tx, { deploymentId: id, phase: move.phase, from: move.from, to: move.to, detail: move.detail ?? null });
+    return true;
+  });
+}
+
+/** Runs in the caller's transaction when there is one. */
+export function inTransaction<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<T> {
+  return db.isTransaction ? work(db) : db.transaction().execute(work);
+}
+
+/** A newer deployment of the same channel that is not over. */
+export async function isOvertaken(db: Db, deployment: Deployment): Promise<boolean> {
+  const newer = await db
+    .selectFrom("deployment")
+    .select("id")
+    .where("project_id", "=", deployment.project_id)
+    .where("channel", "=", deployment.channel)
+    .where("pr_number", "is not distinct from", deployment.pr_number)
+    .where("number", ">", deployment.number)
+    .where("status", "in", ["queued", "building", "deploying"])
+    .limit(1)
+    .executeTakeFirst();
+  return newer !== undefined;
+}
+
+export const listTasks = (db: Db, deploymentId: string): Promise<Task[]> =>
+  db.selectFrom("task").selectAll().where("deployment_id", "=", deploymentId).orderBy("epoch", "asc").execute();
+
+/** Deployments that serve, or would after a start, in the channel of `deployment`, besides itself; newest first. */
+export const listServing = (db: Db, deployment: Deployment): Promise<Deployment[]> =>
+  db
+    .selectFrom("deployment")
+    .selectAll()
+    .where("project_id", "=", deployment.project_id)
+    .where("channel", "=", deployment.channel)
+    .where("pr_number", "is not distinct from", deployment.pr_number)
+    .where("status", "in", ["running", "stopped"])
+    .where("id", "!=", deployment.id)
+    .orderBy("number", "desc")
+    .execute();
+
+export async function findChannelState(db: Db, deployment: Pick<Deployment, "project_id" | "channel" | "pr_number">) {
+  const row = await db
+    .selectFrom("channel_state")
+    .selectAll()
+    .where("project_id", "=", deployment.project_id)
+    .where("channel", "=", deployment.channel)
+    .where("pr_number", "=", deployment.pr_number ?? 0)
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+/** Points the channel at a deployment (null: at nothing) and tells the leader. */
+export async function setChannelState(
+  db: Db,
+  deployment: Pick<Deployment, "project_id" | "channel" | "pr_number">,
+  state: { deploymentId: string | null; stopped: boolean },
+): Promise<void> {
+  const values = { deployment_id: state.deploymentId, stopped: state.stopped, changed_at: sql<Date>`now()` };
+  await db
+    .insertInto("channel_state")
+    .values({
+      project_id: deployment.project_id,
+      channel: deployment.channel,
+      pr_number: deployment.pr_number ?? 0,
+      ...values,
+    })
+    .onConflict((conflict) => conflict.columns(["project_id", "channel", "pr_number"]).doUpdateSet(values))
+    .execute();
+  await notify(db, routeChannel);
+}
+
+export const listHosts = (db: Db, deployment: Pick<Deployment, "project_id" | "channel" | "pr_number">) =>
+  db
+    .selectFrom("site_host")
+    .select("host")
+    .where("project_id", "=", deployment.project_id)
+    .where("channel", "=", deployment.channel)
+    .where("pr_number", "is not distinct from", deployment.pr_number)
+    .execute();
+
+/** Asks for tasks to be ended and removed; the leader and the agent do it. */
+export async function removeTasks(db: Db, taskIds: readonly string[]): Promise<void> {
+  if (taskIds.length === 0) return;
+  await db
+    .updateTable("task")
+    .set({ desired: "removed" })
+    .where("id", "in", [...taskIds])
+    .where("desired", "!=", "removed")
+    .execute();
+  await notify(db, taskChannel);
+}

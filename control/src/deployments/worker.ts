@@ -1,0 +1,387 @@
+import { failureMessage, isFailureCode, isOciManifest } from "@svc/proto";
+import { type Registry, RegistryError } from "@svc/registry";
+import { randomBytes } from "node:crypto";
+import { planOfUser } from "../accounts/plan.ts";
+import type { Fleet } from "../cluster/fleet.ts";
+import { keys, type RunValue } from "../cluster/keys.ts";
+import type { Db } from "../db/pool.ts";
+import type { Etcd } from "../etcd/index.ts";
+import type { Log } from "../log.ts";
+import { listSchedulableNodes, listReservations } from "../scheduler/snapshot.ts";
+import { place } from "../scheduler/placement.ts";
+import { releaseAttemptId } from "../tasks/assignment.ts";
+import { insertTask } from "../tasks/store.ts";
+import { buildTask, repositories, serveTask } from "../tasks/spec.ts";
+import { createBell } from "../wake.ts";
+import type { WorkHandler } from "../work/worker.ts";
+import { enqueue } from "../work/queue.ts";
+import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
+import { ociFailure, type ResolveImage } from "./oci.ts";
+import { type DeployStep, nextDeployStep } from "./steps.ts";
+import {
+  insertEvent,
+  inTransaction,
+  listServing,
+  moveDeployment,
+  removeTasks,
+  setChannelState,
+} from "./store.ts";
+
+export interface DeployWorkerDeps {
+  db: Db;
+  etcd: Etcd;
+  fleet: Fleet;
+  registry: Registry;
+  resolveImage: ResolveImage;
+  log: Log;
+  now: () => Date;
+}
+
+type Effects = { [K in DeployStep["do"]]: (step: Extract<DeployStep, { do: K }>, at: DeploymentFacts) => Promise<void> };
+
+/** Errors are for people: bounded, and never the output of a command. */
+const errorLengthMax = 4096;
+const startWithinMs = 10_000;
+
+/**
+ * Work of kind `deploy`: carries a deployment from `queued` to its end. It holds its work item all the
+ * while; a killed worker's item is taken over by another one, which reads the facts and goes on.
+ */
+export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
+  const effects = deployEffects(deps);
+  const { db, fleet, now } = deps;
+  return async (item, signal) => {
+    const { deploymentId } = item.payload as { deploymentId: string };
+    const bell = createBell();
+    using _placements = fleet.onChange("placements", bell.ring);
+    using _runs = fleet.onChange("runs", bell.ring);
+    using _routes = fleet.onChange("routes", bell.ring);
+    using _edges = fleet.onChange("edges", bell.ring);
+    while (!signal.aborted) {
+      const at = await readDeployFacts(db, fleet, deploymentId, now());
+      if (at === null) return { state: "done" };
+      const step = nextDeployStep(at.facts);
+      if (step.do === "end") return { state: "done" };
+      if (step.do === "wait") {
+        const timeoutMs = Math.max(step.deadline.getTime() - at.facts.now.getTime(), 0);
+        // Postgres rows change without a bell: a placement refused, a project deleted.
+        await bell.wait(Math.min(timeoutMs, 1_000), signal);
+        continue;
+      }
+      await (effects[step.do] as (step: DeployStep, at: DeploymentFacts) => Promise<void>)(step, at);
+    }
+    return { retryAfterMs: 0, free: true };
+  };
+}
+
+function deployEffects(deps: DeployWorkerDeps): Effects {
+  const { db, etcd, fleet, registry, log, now } = deps;
+
+  /** The one place where a deployment ends badly: status, reason, and everything it started goes. */
+  async function fail({ deployment, project }: DeploymentFacts, code: string, message: string): Promise<void> {
+    const ours = project.type === "ociimage" ? ociFailure(code) : code;
+    const text = (message === "" ? failureMessage(ours) : message).slice(0, errorLengthMax);
+    await inTransaction(db, async (tx) => {
+      const moved = await moveDeployment(
+        tx,
+        deployment.id,
+        { from: deployment.status, to: "failed", phase: "failed", detail: `${ours}: ${text}`.slice(0, errorLengthMax) },
+        { error: text, error_code: isFailureCode(ours) ? ours : "DEPLOY_FAILED", finished_at: now() },
+      );
+      if (!moved) return;
+      const { release_status: status } = deployment;
+      if (status === "pending" || status === "running") {
+        await tx
+          .updateTable("deployment")
+          .set({
+            release_status: status === "pending" ? "skipped" : "failed",
+            release_skipped_reason: status === "pending" ? "the deployment failed before it" : null,
+          })
+          .where("id", "=", deployment.id)
+          .execute();
+      }
+      await retire(tx, deployment.id);
+    });
+    log.info({ deploymentId: deployment.id, from: deployment.status, to: "failed", why: ours }, "deployment");
+  }
+
+  const setRun = async (nodeId: string, run: RunValue, modRevision: bigint | null): Promise<boolean> => {
+    const key = keys.run(nodeId, run.attemptId);
+    const { succeeded } = await etcd.txn({
+      guards: [modRevision === null ? { key, compare: "absent" } : { key, compare: "modRevision", value: modRevision }],
+      ops: [{ put: { key, value: JSON.stringify(run) } }],
+    });
+    return succeeded;
+  };
+
+  /** Removes the attempt's key once its outcome is in Postgres; the owner of the stream has then told the agent. */
+  const forgetRun = async (run: RunValue | null): Promise<void> => {
+    const found = run && fleet.findRun(run.attemptId);
+    if (!found) return;
+    const key = keys.run(found.nodeId, found.run.attemptId);
+    await etcd.txn({ guards: [{ key, compare: "modRevision", value: found.modRevision }], ops: [{ delete: { key } }] });
+  };
+
+  return {
+    end: async () => {},
+    wait: async () => {},
+
+    async cancel({ detail }, { deployment }) {
+      await inTransaction(db, async (tx) => {
+        const move = { from: deployment.status, to: "canceled" as const, phase: "canceled", detail };
+        if (!(await moveDeployment(tx, deployment.id, move, { finished_at: now() }))) return;
+        await retire(tx, deployment.id);
+      });
+    },
+
+    async claim(_, { deployment }) {
+      const move = { from: "queued" as const, to: "building" as const, phase: "claimed" };
+      await moveDeployment(db, deployment.id, move, { started_at: now() });
+    },
+
+    async resolveImage(_, at) {
+      const { deployment, project } = at;
+      const plan = await planOfUser(db, project.owner_id);
+      const image = await deps.resolveImage(deployment.requested_reference ?? "", plan.max_image_mb);
+      if ("code" in image) return fail(at, image.code, image.message);
+      await db
+        .updateTable("deployment")
+        .set({
+          artifact_kind: "image",
+          artifact_repository: image.repository,
+          artifact_digest: image.digest,
+          artifact_size: image.sizeBytes,
+          artifact_os: image.os,
+          artifact_architecture: image.architecture,
+          image_registry: image.registryHost,
+        })
+        .where("id", "=", deployment.id)
+        .execute();
+    },
+
+    async createBuild(_, { deployment, project, manifest }) {
+      const plan = await planOfUser(db, project.owner_id);
+      await insertTask(db, deployment, buildTask(deployment, project, plan, manifest), { replica: 0 });
+      await insertEvent(db, { deploymentId: deployment.id, phase: "build-queued" });
+    },
+
+    async abandonTask({ taskId, detail }, { deployment }) {
+      await removeTasks(db, [taskId]);
+      await insertEvent(db, { deploymentId: deployment.id, phase: "task-abandoned", detail });
+    },
+
+    async acceptBuild({ taskId, build }, at) {
+      const { deployment, project } = at;
+      const isBundle = project.type === "static";
+      const repository = isBundle ? repositories.bundle(project.id) : repositories.image(project.id);
+      // The node's word is checked: what edges and nodes will pull has to be there, under this digest.
+      try {
+        await registry.getManifest(repository, build.digest);
+      } catch (error) {
+        if (!(error instanceof RegistryError) || error.code === "ARTIFACT_REGISTRY_UNAVAILABLE") throw error;
+        return fail(at, error.code, "");
+      }
+      await inTransaction(db, async (tx) => {
+        await tx
+          .updateTable("deployment")
+          .set({
+            artifact_kind: isBundle ? "bundle" : "image",
+            artifact_repository: repository,
+            artifact_digest: build.digest,
+            artifact_size: build.sizeBytes,
+            artifact_os: build.os,
+            artifact_architecture: build.architecture,
+          })
+          .where("id", "=", deployment.id)
+          .execute();
+        await insertEvent(tx, { deploymentId: deployment.id, phase: "built", detail: build.digest });
+        await removeTasks(tx, [taskId]);
+      });
+    },
+
+    async beginDeploying(_, { deployment }) {
+      await moveDeployment(db, deployment.id, { from: "building", to: "deploying", phase: "artifact-ready" });
+    },
+
+    async offerRelease({ attempt }, { deployment, project }) {
+      const plan = await planOfUser(db, project.owner_id);
+      const request = {
+        id: deployment.id,
+        projectId: project.id,
+        deploymentId: deployment.id,
+        kind: "serve" as const,
+        memoryMb: plan.memory_mb,
+        cpuMillicores: plan.cpu_millicores,
+        pidsLimit: plan.pids_limit,
+        platform: platformOf(deployment),
+      };
+      const nodes = await listSchedulableNodes(db, fleet);
+      const decision = place(nodes, listReservations(fleet), [request]).get(request.id);
+      if (decision === undefined || "refused" in decision) {
+        // No room at this moment; the phase's own deadline ends the wait.
+        await createBell().wait(1_000, AbortSignal.timeout(1_000));
+        return;
+      }
+      const attemptId = releaseAttemptId(deployment.id, attempt);
+      await db
+        .updateTable("deployment")
+        .set({ release_attempt: attempt })
+        .where("id", "=", deployment.id)
+        .where("release_status", "=", "pending")
+        .execute();
+      const run: RunValue = {
+        attemptId,
+        deploymentId: deployment.id,
+        projectId: project.id,
+        state: "offered",
+        cancel: false,
+        token: null,
+        exitCode: null,
+        timedOut: false,
+        message: null,
+        startedAt: null,
+        finishedAt: null,
+        changedAt: now().toISOString(),
+      };
+      if (await setRun(decision.nodeId, run, null)) {
+        await insertEvent(db, { deploymentId: deployment.id, phase: "release-offered" });
+      }
+      await seen(() => fleet.findRun(attemptId) !== null);
+    },
+
+    async withdrawRelease({ run, detail }, { releaseNodeId }) {
+      const found = fleet.findRun(run.attemptId);
+      if (found === null || releaseNodeId === null || found.run.state !== run.state) return;
+      // Only an attempt that was never granted can be here, and the guard keeps it so.
+      await setRun(
+        releaseNodeId,
+        { ...run, state: "not_started", message: detail, changedAt: now().toISOString() },
+        found.modRevision,
+      );
+      await seen(() => fleet.findRun(run.attemptId)?.run.state !== run.state);
+    },
+
+    async grantRelease({ run }) {
+      const found = fleet.findRun(run.attemptId);
+      if (found === null || found.run.state !== "accepted") return;
+      const granted: RunValue = {
+        ...found.run,
+        state: "granted",
+        token: randomBytes(16).toString("hex"),
+        changedAt: now().toISOString(),
+      };
+      await setRun(found.nodeId, granted, found.modRevision);
+      await seen(() => fleet.findRun(run.attemptId)?.run.state !== "accepted");
+    },
+
+    async recordRelease({ status, run }, { deployment }) {
+      await inTransaction(db, async (tx) => {
+        await tx
+          .updateTable("deployment")
+          .set({
+            release_status: status,
+            release_started_at: run.startedAt === null ? now() : new Date(run.startedAt),
+            ...(status === "succeeded" && {
+              release_finished_at: run.finishedAt === null ? now() : new Date(run.finishedAt),
+              release_exit_code: run.exitCode,
+            }),
+          })
+          .where("id", "=", deployment.id)
+          .execute();
+        await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
+      });
+      if (status === "succeeded") await forgetRun(run);
+    },
+
+    async failRelease({ run, code, message }, at) {
+      await db
+        .updateTable("deployment")
+        .set({
+          release_status: "failed",
+          release_started_at: run?.startedAt ? new Date(run.startedAt) : null,
+          release_finished_at: now(),
+          release_exit_code: run?.exitCode ?? null,
+          release_error: (message === "" ? failureMessage(code) : message).slice(0, 500),
+        })
+        .where("id", "=", at.deployment.id)
+        .execute();
+      await fail({ ...at, deployment: { ...at.deployment, release_status: "failed" } }, code, message);
+      await forgetRun(run);
+    },
+
+    async createServe({ count }, { deployment, project, manifest, facts }) {
+      const plan = await planOfUser(db, project.owner_id);
+      const registryHost = isOciManifest(manifest) ? deployment.image_registry : null;
+      await inTransaction(db, async (tx) => {
+        for (let i = 0; i < count; i += 1) {
+          const replica = facts.serve.length + i;
+          await insertTask(tx, deployment, serveTask(deployment, plan, manifest, registryHost), { replica });
+        }
+        await insertEvent(tx, { deploymentId: deployment.id, phase: "starting" });
+      });
+    },
+
+    async activate(_, { deployment }) {
+      await inTransaction(db, async (tx) => {
+        // The lock orders this with a stop, a suspension or a deletion of the project.
+        const project = await tx
+          .selectFrom("project")
+          .select(["deleting_at", "suspended_at"])
+          .where("id", "=", deployment.project_id)
+          .forUpdate()
+          .executeTakeFirst();
+        if (project === undefined || project.deleting_at !== null || project.suspended_at !== null) return;
+        await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped: false });
+        await insertEvent(tx, { deploymentId: deployment.id, phase: "routing" });
+      });
+    },
+
+    async revert({ message }, at) {
+      const { deployment } = at;
+      const [previous] = await listServing(db, deployment);
+      await setChannelState(db, deployment, {
+        deploymentId: previous?.id ?? null,
+        stopped: previous?.status === "stopped",
+      });
+      await fail(at, "ROUTE_DIVERGED", message);
+    },
+
+    async finish({ detail }, { deployment }) {
+      await inTransaction(db, async (tx) => {
+        const move = { from: "deploying" as const, to: "running" as const, phase: "running", detail };
+        if (!(await moveDeployment(tx, deployment.id, move, { finished_at: now() }))) return;
+        for (const previous of await listServing(tx, deployment)) {
+          await moveDeployment(tx, previous.id, {
+            from: previous.status,
+            to: "superseded",
+            phase: "superseded",
+            detail: `by ${deployment.id}`,
+          });
+          await retire(tx, previous.id);
+        }
+      });
+      log.info({ deploymentId: deployment.id, from: "deploying", to: "running" }, "deployment");
+    },
+
+    async fail({ code, message }, at) {
+      await fail(at, code, message);
+    },
+  };
+}
+
+/** Ends what a deployment left on nodes as soon as no edge sends visitors there any more. */
+export const retire = (db: Db, deploymentId: string) =>
+  enqueue(db, { kind: "retire", key: `retire/${deploymentId}`, payload: { deploymentId } });
+
+const platformOf = (deployment: { artifact_os: string | null; artifact_architecture: string | null }) =>
+  deployment.artifact_os && deployment.artifact_architecture
+    ? { os: deployment.artifact_os, architecture: deployment.artifact_architecture }
+    : null;
+
+/** Waits until this replica's own view shows its write, so that the next step does not rest on the past. */
+async function seen(condition: () => boolean): Promise<void> {
+  const deadline = performance.now() + 2_000;
+  const signal = AbortSignal.timeout(2_000);
+  while (!condition() && performance.now() < deadline) await createBell().wait(10, signal);
+}
+

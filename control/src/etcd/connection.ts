@@ -1,0 +1,189 @@
+import { type ChannelCredentials, type ChannelOptions, credentials, type ServiceError } from "@grpc/grpc-js";
+import { KV, Lease, Watch } from "@svc/proto/etcd";
+import { dial, metadata, type ServiceClient } from "../grpc/adapter.ts";
+import type { Log } from "../log.ts";
+import { backOffMs } from "./back-off.ts";
+import { pause } from "./clock.ts";
+import { EtcdError, failureOf, UnknownOutcome } from "./errors.ts";
+
+/** PEM texts. `ca` checks the server, `cert` and `key` are this client's. */
+export interface TlsOptions {
+  readonly ca?: string | Buffer;
+  readonly cert?: string | Buffer;
+  readonly key?: string | Buffer;
+  /** The name to expect in the server's certificate; by default the endpoint's host. */
+  readonly serverName?: string;
+}
+
+export interface Timings {
+  /** Deadline of one attempt of a unary call. */
+  readonly callTimeoutMs: number;
+  /** HTTP/2 pings while a call is open. etcd refuses pings more often than every 5 s by default. */
+  readonly pingIntervalMs: number;
+  readonly pingTimeoutMs: number;
+  /** A watch that heard nothing for this long is given up and opened again. */
+  readonly watchSilenceMs: number;
+}
+
+export const defaultTimings: Timings = {
+  callTimeoutMs: 3_000,
+  pingIntervalMs: 10_000,
+  pingTimeoutMs: 5_000,
+  watchSilenceMs: 15_000,
+};
+
+/** Attempts of a read, each with its own deadline. */
+const readAttempts = 3;
+const readBackOff = { firstMs: 100, maxMs: 1_000 };
+
+/** The largest answer that is accepted; pages of a range are made smaller when one is over it. */
+const maxReceiveBytes = 16 * 1024 * 1024;
+
+/** Asks a member that has lost the others to say so, instead of serving what it last knew. */
+export const requireLeader = metadata({ hasleader: "true" });
+
+/** One etcd member over one HTTP/2 connection. */
+export interface Member {
+  readonly endpoint: string;
+  readonly kv: ServiceClient<typeof KV>;
+  readonly watch: ServiceClient<typeof Watch>;
+  readonly lease: ServiceClient<typeof Lease>;
+  /** Lets open calls end and takes no new ones. */
+  close(): void;
+}
+
+/** Starts one attempt of a call; `deadline` and `signal` are to be passed on. */
+export type Attempt<T> = (member: Member, deadline: Date, signal: AbortSignal) => Promise<T>;
+
+/** The way to the cluster: one member at a time, the next one when it fails. */
+export interface Connection {
+  readonly log: Log;
+  readonly timings: Timings;
+  /** Aborts when the client is closed. */
+  readonly closed: AbortSignal;
+  /** The member to use now. @throws EtcdError CLOSED. */
+  member(): Member;
+  /** Says that `member` failed: calls from now on go to the next one (or a fresh connection to the only one). */
+  moveOn(member: Member): void;
+  /** A call that may be repeated. @throws EtcdError. */
+  read<T>(what: string, attempt: Attempt<T>, signal?: AbortSignal): Promise<T>;
+  /** A call that must not be repeated blindly: one attempt. @throws UnknownOutcome, EtcdError. */
+  write<T>(what: string, attempt: Attempt<T>): Promise<T>;
+  close(): void;
+}
+
+export interface ConnectionOptions {
+  /** `http://host:port` or `https://host:port`, at least one, all of the same cluster. */
+  readonly endpoints: readonly string[];
+  readonly tls?: TlsOptions;
+  readonly log: Log;
+  readonly timings?: Partial<Timings>;
+}
+
+const pem = (text: string | Buffer | undefined): Buffer | null => (text === undefined ? null : Buffer.from(text));
+
+function credentialsFor(url: URL, tls: TlsOptions | undefined): ChannelCredentials {
+  if (url.protocol === "http:") return credentials.createInsecure();
+  return credentials.createSsl(pem(tls?.ca), pem(tls?.key), pem(tls?.cert));
+}
+
+function openMember(endpoint: string, tls: TlsOptions | undefined, timings: Timings): Member {
+  const url = new URL(endpoint);
+  const secure = url.protocol === "https:";
+  const address = `${url.hostname}:${url.port || (secure ? "443" : "2379")}`;
+  const options: ChannelOptions = {
+    "grpc.keepalive_time_ms": timings.pingIntervalMs,
+    "grpc.keepalive_timeout_ms": timings.pingTimeoutMs,
+    "grpc.max_receive_message_length": maxReceiveBytes,
+    "grpc.enable_http_proxy": 0,
+    // A connection belongs to its client alone: closing the client closes the socket.
+    "grpc.use_local_subchannel_pool": 1,
+    "grpc.initial_reconnect_backoff_ms": 100,
+    "grpc.max_reconnect_backoff_ms": 1_000,
+    ...(secure && tls?.serverName !== undefined
+      ? { "grpc.ssl_target_name_override": tls.serverName, "grpc.default_authority": tls.serverName }
+      : {}),
+  };
+  const trust = credentialsFor(url, tls);
+  const kv = dial(KV, address, trust, options);
+  const shared = { ...options, channelOverride: kv.getChannel() };
+  return {
+    endpoint,
+    kv,
+    watch: dial(Watch, address, trust, shared),
+    lease: dial(Lease, address, trust, shared),
+    close: () => kv.close(),
+  };
+}
+
+const isServiceError = (error: unknown): error is ServiceError =>
+  error instanceof Error && "code" in error && typeof error.code === "number";
+
+/** The code of a grpc failure, or -1 (which counts as a broken transport) for any other error. */
+export const grpcCodeOf = (error: unknown): number => (isServiceError(error) ? error.code : -1);
+
+export function connect({ endpoints, tls, log, timings: given }: ConnectionOptions): Connection {
+  if (endpoints.length === 0) throw new Error("etcd needs at least one endpoint");
+  for (const endpoint of endpoints) {
+    if (!/^https?:$/.test(new URL(endpoint).protocol))
+      throw new Error(`etcd endpoint is not a http(s) URL: ${endpoint}`);
+  }
+  const timings = { ...defaultTimings, ...given };
+  const closing = new AbortController();
+  let index = 0;
+  let current: Member | null = null;
+
+  const member = (): Member => {
+    if (closing.signal.aborted) throw new EtcdError("CLOSED", "the etcd client is closed");
+    current ??= openMember(endpoints[index % endpoints.length] ?? "", tls, timings);
+    return current;
+  };
+  const moveOn = (failed: Member): void => {
+    if (failed !== current) return;
+    current = null;
+    index += 1;
+    failed.close();
+  };
+
+  /** One attempt; what it throws is an EtcdError whose cause is the grpc error, with the verdict beside it. */
+  async function attemptOnce<T>(what: string, attempt: Attempt<T>, signal: AbortSignal) {
+    const used = member();
+    try {
+      return { value: await attempt(used, new Date(Date.now() + timings.callTimeoutMs), signal) };
+    } catch (cause) {
+      const failure = failureOf(grpcCodeOf(cause));
+      if (failure.memberFault && !signal.aborted) moveOn(used);
+      const code = closing.signal.aborted ? "CLOSED" : failure.code;
+      const detail = isServiceError(cause) ? cause.details : String(cause);
+      return { failure, error: new EtcdError(code, `etcd ${what} on ${used.endpoint}: ${detail}`, cause) };
+    }
+  }
+
+  return {
+    log,
+    timings,
+    closed: closing.signal,
+    member,
+    moveOn,
+    async read(what, attempt, given) {
+      const signal = given ? AbortSignal.any([given, closing.signal]) : closing.signal;
+      for (let failures = 1; ; failures++) {
+        const outcome = await attemptOnce(what, attempt, signal);
+        if ("value" in outcome) return outcome.value;
+        if (!outcome.failure.memberFault || failures >= readAttempts || signal.aborted) throw outcome.error;
+        await pause(backOffMs(failures, readBackOff, Math.random()), signal);
+      }
+    },
+    async write(what, attempt) {
+      const outcome = await attemptOnce(what, attempt, closing.signal);
+      if ("value" in outcome) return outcome.value;
+      if (!outcome.failure.maybeApplied) throw outcome.error;
+      throw new UnknownOutcome(`result unknown: ${outcome.error.message}`, { cause: outcome.error });
+    },
+    close() {
+      closing.abort(new EtcdError("CLOSED", "the etcd client is closed"));
+      current?.close();
+      current = null;
+    },
+  };
+}

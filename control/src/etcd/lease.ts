@@ -1,0 +1,142 @@
+import type { ClientDuplexStream } from "@grpc/grpc-js";
+import type { LeaseGrantResponse, LeaseKeepAliveResponse, LeaseRevokeResponse } from "@svc/proto/etcd";
+import { unary } from "../grpc/adapter.ts";
+import type { Etcd } from "./client.ts";
+import { leaseClockMs } from "./clock.ts";
+import { type Connection, grpcCodeOf, type Member, requireLeader } from "./connection.ts";
+import { EtcdError, failureOf, LeaseLost } from "./errors.ts";
+import { answered, asked, checkEveryMs, disconnected, granted, leaseAction, type Validity } from "./validity.ts";
+
+/** A lease that is kept alive until it is revoked or lost. */
+export interface Lease extends AsyncDisposable {
+  readonly id: bigint;
+  /** Aborts with a LeaseLost when the lease ends: before the server ends it, and without needing to hear from it. */
+  readonly signal: AbortSignal;
+  /** For how long it certainly holds, by the clock and not by a timer: right also after the process stood still. */
+  remainingMs(): number;
+  /** Ends it: its keys go at once when the server can be reached, else with its time to live. Never rejects. */
+  revoke(): Promise<void>;
+}
+
+type KeepAlive = ClientDuplexStream<{ ID: bigint }, LeaseKeepAliveResponse>;
+
+/** Keeps `id` alive and says by `onLost`, once, when that failed. */
+function keepAlive(connection: Connection, id: bigint, start: Validity, onLost: (why: string) => void) {
+  let validity = start;
+  let stream: { member: Member; call: KeepAlive } | null = null;
+  let done = false;
+
+  const drop = (memberFault: boolean) => {
+    const dropped = stream;
+    stream = null;
+    if (dropped === null) return;
+    dropped.call.cancel();
+    if (memberFault) connection.moveOn(dropped.member);
+  };
+  const stop = () => {
+    if (done) return;
+    done = true;
+    clearInterval(checking);
+    drop(false);
+  };
+  const lose = (why: string) => {
+    if (done) return;
+    stop();
+    onLost(why);
+  };
+
+  const open = () => {
+    const member = connection.member();
+    const call: KeepAlive = member.lease.leaseKeepAlive(requireLeader);
+    const current = () => stream?.call === call;
+    call.on("data", (reply) => {
+      if (!current() || reply.ID !== id) return;
+      const next = answered(validity, reply.TTL, leaseClockMs());
+      if (next === null) lose(reply.TTL > 0n ? "answered too late" : "the server does not know it");
+      else validity = next;
+    });
+    const broke = (memberFault: boolean) => {
+      if (!current()) return;
+      drop(memberFault);
+      validity = disconnected(validity, leaseClockMs());
+    };
+    call.on("error", (error) => broke(failureOf(grpcCodeOf(error)).memberFault));
+    call.on("end", () => broke(true));
+    stream = { member, call };
+    return stream;
+  };
+  const ask = () => {
+    const { call } = stream ?? open();
+    // The moment before the send: the server receives it later, whatever happens in between.
+    validity = asked(validity, leaseClockMs());
+    call.write({ ID: id });
+  };
+  const check = () => {
+    switch (leaseAction(validity, leaseClockMs())) {
+      case "lost":
+        return lose("not renewed in time");
+      case "reopen":
+        drop(true);
+        return ask();
+      case "ask":
+        return ask();
+      case "wait":
+        return;
+    }
+  };
+  const checking = setInterval(check, checkEveryMs(start.ttlMs));
+  return { stop, remainingMs: () => (done ? 0 : Math.max(0, validity.untilMs - leaseClockMs())) };
+}
+
+/**
+ * Takes a lease of `ttlMs` (etcd counts whole seconds, at least about two: the shorter of both times counts
+ * here) and keeps it alive.
+ *
+ * @throws EtcdError when none could be had. A grant whose answer was lost is asked for again: the first one
+ * holds nothing and expires by itself.
+ */
+export async function grantLease(etcd: Etcd, { ttlMs }: { ttlMs: number }): Promise<Lease> {
+  const { connection } = etcd;
+  let sentAtMs = 0;
+  const reply = await connection.read<LeaseGrantResponse>("lease grant", (member, deadline, signal) => {
+    sentAtMs = leaseClockMs();
+    const request = { TTL: BigInt(Math.ceil(ttlMs / 1000)) };
+    return unary((done) => member.lease.leaseGrant(request, requireLeader, { deadline }, done), signal);
+  });
+  const id = reply.ID;
+  const start = granted(sentAtMs, Math.min(ttlMs, Number(reply.TTL) * 1000));
+  if (leaseAction(start, leaseClockMs()) === "lost") throw new EtcdError("TIMEOUT", "the lease was granted too late");
+
+  const ending = new AbortController();
+  const end = (why: string) => {
+    if (ending.signal.aborted) return;
+    kept.stop();
+    connection.closed.removeEventListener("abort", onClosed);
+    ending.abort(new LeaseLost(`lease ${id}: ${why}`));
+  };
+  const kept = keepAlive(connection, id, start, end);
+  const onClosed = () => end("the etcd client was closed");
+  connection.closed.addEventListener("abort", onClosed, { once: true });
+  if (connection.closed.aborted) onClosed();
+
+  const revoke = async () => {
+    const held = !ending.signal.aborted;
+    end("revoked");
+    if (!held || connection.closed.aborted) return;
+    try {
+      await connection.read<LeaseRevokeResponse>("lease revoke", (member, deadline, signal) =>
+        unary((done) => member.lease.leaseRevoke({ ID: id }, requireLeader, { deadline }, done), signal),
+      );
+    } catch (error) {
+      if (error instanceof EtcdError && error.code === "LEASE_NOT_FOUND") return;
+      connection.log.warn({ err: error }, "an etcd lease could not be revoked; it expires by itself");
+    }
+  };
+  return {
+    id,
+    signal: ending.signal,
+    remainingMs: kept.remainingMs,
+    revoke,
+    [Symbol.asyncDispose]: revoke,
+  };
+}

@@ -1,0 +1,120 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import pino from "pino";
+import { type ConnectionOptions, createEtcd, type Etcd } from "./index.ts";
+
+/** A real etcd process of one member with its own directory and ports, for tests. */
+export interface EtcdServer extends AsyncDisposable {
+  readonly endpoint: string;
+  readonly port: number;
+  /** SIGKILL; the data stays. */
+  kill(): Promise<void>;
+  /** Starts it again on the same ports and data; returns once it serves. */
+  start(): Promise<void>;
+  freeze(): void;
+  thaw(): void;
+}
+
+/** Polls `condition` until it yields something other than false, null or undefined. */
+export async function until<T>(
+  what: string,
+  condition: () => T | false | null | undefined | Promise<T | false | null | undefined>,
+  timeoutMs = 10_000,
+): Promise<T> {
+  const giveUpAtMs = performance.now() + timeoutMs;
+  for (;;) {
+    const result = await condition();
+    if (result !== false && result !== null && result !== undefined) return result;
+    if (performance.now() > giveUpAtMs) throw new Error(`not within ${timeoutMs} ms: ${what}`);
+    await delay(10);
+  }
+}
+
+const host = "127.0.0.1";
+
+/** Ports that were free a moment ago: etcd cannot choose its own. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, host));
+  const ports = await Promise.all(
+    servers.map(async (server) => {
+      await once(server, "listening");
+      const address = server.address();
+      return address !== null && typeof address === "object" ? address.port : 0;
+    }),
+  );
+  await Promise.all(servers.map((server) => once(server.close(), "close")));
+  return ports;
+}
+
+const silent = pino({ level: process.env["SVC_TEST_LOG_LEVEL"] ?? "silent" });
+
+/** A client with short timings, so that tests of failures take seconds. */
+export const testClient = (endpoints: string | string[], options: Partial<ConnectionOptions> = {}): Etcd =>
+  createEtcd({
+    endpoints: [endpoints].flat(),
+    log: silent,
+    timings: { callTimeoutMs: 2_000, pingIntervalMs: 400, pingTimeoutMs: 400, watchSilenceMs: 1_500 },
+    ...options,
+  });
+
+export interface EtcdServerOptions {
+  readonly scheme?: "http" | "https";
+  readonly flags?: readonly string[];
+  /** How a client of this server is made; by default `testClient`. */
+  readonly client?: (endpoint: string) => Etcd;
+}
+
+/** Starts `etcd` from the PATH. */
+export async function startEtcd(options: EtcdServerOptions = {}): Promise<EtcdServer> {
+  const { scheme = "http", flags = [], client = testClient } = options;
+  const directory = await mkdtemp(join(tmpdir(), "svc-etcd-"));
+  const [port = 0, peerPort = 0] = await freePorts(2);
+  const endpoint = `${scheme}://${host}:${port}`;
+  const peer = `http://${host}:${peerPort}`;
+  const args = [
+    ["--data-dir", directory, "--logger", "zap", "--log-level", "error"],
+    ["--listen-client-urls", endpoint, "--advertise-client-urls", endpoint],
+    ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", `default=${peer}`],
+    ["--grpc-keepalive-min-time", "100ms"],
+    flags,
+  ].flat();
+  let child: ChildProcess | null = null;
+
+  const start = async () => {
+    const started = spawn("etcd", args, { stdio: "ignore" });
+    child = started;
+    await using probe = client(endpoint);
+    await until("etcd serves", async () => {
+      if (started.exitCode !== null) throw new Error(`etcd ended with ${started.exitCode}`);
+      return probe.get("/").then(
+        () => true,
+        () => false,
+      );
+    });
+  };
+  const kill = async () => {
+    const killed = child;
+    child = null;
+    if (killed === null || killed.exitCode !== null || killed.signalCode !== null) return;
+    killed.kill("SIGKILL");
+    await once(killed, "exit");
+  };
+  await start();
+  return {
+    endpoint,
+    port,
+    kill,
+    start,
+    freeze: () => void child?.kill("SIGSTOP"),
+    thaw: () => void child?.kill("SIGCONT"),
+    async [Symbol.asyncDispose]() {
+      await kill();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}

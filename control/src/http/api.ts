@@ -1,0 +1,118 @@
+import fastifyMultipart from "@fastify/multipart";
+import { limits, validationCode, validationMessage } from "@svc/proto";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { z } from "zod";
+import type { Caller } from "../auth/caller.ts";
+import { authenticate, type Gate } from "./authenticate.ts";
+import type { ApiContext, Endpoint } from "./endpoint.ts";
+import { ApiError } from "./errors.ts";
+import { readJson } from "./json.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    caller: Caller | null;
+    /** Ends a request whose body does not arrive. */
+    bodyTimer: NodeJS.Timeout | null;
+  }
+}
+
+export const apiPrefix = "/api/v1";
+const bodyTimeoutMs = 30_000;
+
+/** Serves every endpoint below `apiPrefix`. */
+export function registerEndpoints(app: FastifyInstance, context: ApiContext, gate: Gate, endpoints: readonly Endpoint[]): void {
+  app.decorateRequest("caller", null);
+  app.decorateRequest("bodyTimer", null);
+  const ordinary = endpoints.filter((each) => !each.upload);
+  const uploads = endpoints.filter((each) => each.upload);
+  void app.register(
+    async (scope) => {
+      acceptJson(scope);
+      for (const each of ordinary) registerEndpoint(scope, context, gate, each);
+      void scope.register(async (uploadScope) => {
+        // The handler sets the limits of each request; these only bound what it forgot.
+        await uploadScope.register(fastifyMultipart, { limits: { parts: 8, files: 1, fields: 8, fieldNameSize: 100 }, throwFileSizeLimit: false });
+        for (const each of uploads) registerEndpoint(uploadScope, context, gate, each);
+      });
+    },
+    { prefix: apiPrefix },
+  );
+}
+
+/** JSON is the only type of body; an empty one is no body at all, whatever its type says. */
+function acceptJson(scope: FastifyInstance): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser("application/json", { parseAs: "buffer", bodyLimit: limits.jsonBodyBytesMax }, (request, body, done) => {
+    const result = readJson(body as Buffer);
+    if ("problem" in result) done(new ApiError(badBodyOf(request), { message: result.problem }), undefined);
+    else done(null, result.value);
+  });
+}
+
+const badBodyOf = (request: FastifyRequest) => (request.routeOptions.config as { endpoint?: Endpoint }).endpoint?.badBody ?? "VALIDATION";
+
+function registerEndpoint(scope: FastifyInstance, context: ApiContext, gate: Gate, spec: Endpoint): void {
+  scope.route({
+    method: spec.method,
+    url: spec.path,
+    config: { endpoint: spec },
+    // Nothing of the body is read for somebody who may not send it.
+    onRequest: async (request) => {
+      request.caller = await authenticate(gate, spec.access, request);
+      if (!spec.upload) request.bodyTimer = setTimeout(() => request.raw.destroy(), bodyTimeoutMs).unref();
+    },
+    preHandler: async (request) => stopBodyTimer(request),
+    onResponse: async (request) => stopBodyTimer(request),
+    handler: (request, reply) => answer(context, spec, request, reply),
+  });
+}
+
+function stopBodyTimer(request: FastifyRequest): void {
+  if (request.bodyTimer !== null) clearTimeout(request.bodyTimer);
+  request.bodyTimer = null;
+}
+
+async function answer(context: ApiContext, spec: Endpoint, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  const payload = await spec.handle(context, {
+    caller: request.caller,
+    // An id that cannot exist is an id that does not exist.
+    params: read(spec.params, request.params, () => new ApiError("NOT_FOUND")),
+    query: read(spec.query, request.query, (error) => new ApiError("VALIDATION", { message: validationMessage(error.issues) })),
+    body: spec.upload ? undefined : readBody(spec, request.body),
+    address: request.ip,
+    idempotencyKey: idempotencyKey(request),
+    request,
+    reply,
+  });
+  // A reply that does not fit is our bug: it ends as INTERNAL before anything is sent.
+  const body = spec.reply.parse({ ok: true, ...payload });
+  return reply.status(spec.status).type("application/json; charset=utf-8").send(JSON.stringify(body));
+}
+
+function read(schema: z.ZodType | null, value: unknown, refusal: (error: z.ZodError) => ApiError): unknown {
+  if (schema === null) return undefined;
+  const result = schema.safeParse(value);
+  if (!result.success) throw refusal(result.error);
+  return result.data;
+}
+
+/** A call without a body tolerates an empty object, which some clients send, and nothing else. */
+function readBody({ body: schema, badBody }: Endpoint, value: unknown): unknown {
+  if (schema === null) {
+    if (value === undefined || isEmptyObject(value)) return undefined;
+    throw new ApiError(badBody, { message: "This call has no body." });
+  }
+  return read(schema, value, ({ issues }) => {
+    const code = badBody === "VALIDATION" ? validationCode(issues) : badBody;
+    return new ApiError(code, { message: value === undefined ? "The body is missing." : validationMessage(issues) });
+  });
+}
+
+const isEmptyObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
+
+function idempotencyKey(request: FastifyRequest): string | null {
+  const key = request.headers["idempotency-key"];
+  if (key === undefined) return null;
+  if (typeof key === "string" && /^[\x21-\x7e]+$/.test(key) && key.length <= limits.idempotencyKeyLengthMax) return key;
+  throw new ApiError("VALIDATION", { message: `Idempotency-Key has 1 to ${limits.idempotencyKeyLengthMax} printable characters.` });
+}

@@ -1,0 +1,103 @@
+import type { ErrorCode } from "@svc/proto";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { z } from "zod";
+import type { Access } from "../auth/access.ts";
+import type { Auth } from "../auth/auth.ts";
+import type { Caller } from "../auth/caller.ts";
+import type { Context } from "../context.ts";
+import type { Mailer } from "../mail/mailer.ts";
+import type { ReferencePolicy } from "../deployments/reference.ts";
+
+/** What handlers are given: the program's context and what only the API needs. */
+export interface ApiContext extends Context {
+  auth: Auth;
+  mailer: Mailer | null;
+  references: ReferencePolicy;
+}
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+type Output<S> = S extends z.ZodType ? z.output<S> : undefined;
+
+/** The payload of a reply: its fields without `ok`, and without the leave to have any field at all. */
+export type Payload<R extends z.ZodType> = {
+  [K in keyof z.input<R> as string extends K ? never : K extends "ok" ? never : K]: z.input<R>[K];
+};
+
+/** What a handler knows of its request. */
+export interface Call<A, P, Q, B> {
+  /** Null exactly for endpoints that are open to everybody. */
+  caller: A extends "none" ? null : Caller;
+  params: Output<P>;
+  query: Output<Q>;
+  body: Output<B>;
+  /** Address of the client, for the audit log and for limits. */
+  address: string;
+  /** The request's Idempotency-Key; null without one. */
+  idempotencyKey: string | null;
+  /** For what JSON does not carry: uploads, downloads. */
+  request: FastifyRequest;
+  reply: FastifyReply;
+}
+
+export interface EndpointSpec<A extends Access, P, Q, B, R extends z.ZodType> {
+  method: Method;
+  /** Below /api/v1, with ":name" for parameters. */
+  path: string;
+  access: A;
+  /** One sentence for the API's description. */
+  summary: string;
+  params?: P;
+  query?: Q;
+  body?: B;
+  /** Of success; 200 unless said otherwise. */
+  status?: 200 | 201 | 202;
+  reply: R;
+  /** The code of a body that does not fit; VALIDATION unless said otherwise. */
+  badBody?: ErrorCode;
+  /** The handler reads the body itself, as a stream: multipart or JSON. */
+  upload?: boolean;
+  /** An error replaces the handler's result; the wrapper adds `ok: true`. */
+  handle(context: ApiContext, call: Call<A, P, Q, B>): Promise<Payload<R>>;
+}
+
+/** An endpoint whose types are settled: what the server registers and the description is made from. */
+export interface Endpoint {
+  method: Method;
+  path: string;
+  access: Access;
+  summary: string;
+  params: z.ZodType | null;
+  query: z.ZodType | null;
+  body: z.ZodType | null;
+  status: 200 | 201 | 202;
+  reply: z.ZodType;
+  badBody: ErrorCode;
+  upload: boolean;
+  handle(context: ApiContext, call: Call<Access, unknown, unknown, unknown>): Promise<object>;
+}
+
+/**
+ * An HTTP call as data. The type demands an access class, so nothing is open by oversight; the schemas check
+ * what comes in and what goes out, and describe both.
+ */
+export function endpoint<const A extends Access, P, Q, B, R extends z.ZodType>(
+  spec: EndpointSpec<A, P, Q, B, R>,
+): Endpoint {
+  const { params = null, query = null, body = null } = spec as { params?: z.ZodType; query?: z.ZodType; body?: z.ZodType };
+  return {
+    method: spec.method,
+    path: spec.path,
+    access: spec.access,
+    summary: spec.summary,
+    params,
+    query,
+    body,
+    status: spec.status ?? 200,
+    reply: spec.reply,
+    badBody: spec.badBody ?? "VALIDATION",
+    upload: spec.upload ?? false,
+    // The schemas above produce exactly the types that the handler was written against.
+    handle: spec.handle as Endpoint["handle"],
+  };
+}

@@ -1,0 +1,67 @@
+import type { ErrorCode } from "@svc/proto";
+import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
+import { CannotOpen } from "../secrets.ts";
+import { ApiError, errorEnvelope } from "./errors.ts";
+
+/** How long the rest of a request may still arrive after it was refused; a client that only writes would not see the answer else. */
+const lingerMs = 5_000;
+
+/** What the framework refuses by itself, as the catalogue says it. */
+const frameworkErrors: Readonly<Record<string, { code: ErrorCode; message?: string }>> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: { code: "UNSUPPORTED_MEDIA_TYPE" },
+  FST_ERR_CTP_BODY_TOO_LARGE: { code: "BODY_TOO_LARGE" },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: { code: "BAD_REQUEST", message: "The body is shorter or longer than Content-Length says." },
+  FST_ERR_CTP_EMPTY_TYPE: { code: "UNSUPPORTED_MEDIA_TYPE" },
+  FST_ERR_BAD_URL: { code: "BAD_REQUEST", message: "The address is not valid." },
+  FST_ERR_ASYNC_CONSTRAINT: { code: "BAD_REQUEST" },
+};
+
+/** Turns anything thrown into an `ApiError`. What is not meant for the caller becomes INTERNAL and keeps its cause for the log. */
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  const { code, statusCode } = error as Partial<FastifyError>;
+  const known = code === undefined ? undefined : frameworkErrors[code];
+  if (known !== undefined) return new ApiError(known.code, { ...(known.message && { message: known.message }), cause: error });
+  // Bodies and addresses that the framework refused before we knew of them.
+  if (code?.startsWith("FST_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+    return new ApiError("BAD_REQUEST", { cause: error });
+  }
+  if (isUnavailable(error)) return new ApiError("UNAVAILABLE", { cause: error });
+  return new ApiError("INTERNAL", { cause: error });
+}
+
+/** The database is down, starting, stopping, or out of connections: worth trying again, and no bug of ours. */
+function isUnavailable(error: unknown): boolean {
+  if (!(error instanceof Error) || error instanceof CannotOpen) return false;
+  const code = (error as { code?: string }).code ?? "";
+  return (
+    ["ECONNREFUSED", "ECONNRESET", "ENOENT", "57P01", "57P02", "57P03", "53300", "08006", "08001"].includes(code) ||
+    error.message === "timeout exceeded when trying to connect" ||
+    error.message === "Connection terminated unexpectedly"
+  );
+}
+
+/** The one place where errors become replies. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const refusal = toApiError(error);
+  if (refusal.status >= 500) request.log.error({ err: refusal.cause ?? refusal, code: refusal.code }, "request failed");
+  if (refusal.retryAfterSeconds !== null) reply.header("retry-after", `${refusal.retryAfterSeconds}`);
+  if (refusal.closesConnection) closeAfter(request, reply);
+  void reply
+    .status(refusal.status)
+    .type("application/json; charset=utf-8")
+    .send(JSON.stringify(errorEnvelope(refusal.code, refusal.message)));
+}
+
+/** Ends the connection after the reply, giving a client that is still sending a moment to read it. */
+function closeAfter(request: FastifyRequest, reply: FastifyReply): void {
+  reply.header("connection", "close");
+  reply.raw.once("finish", () => {
+    const { socket } = request.raw;
+    const timer = setTimeout(() => socket.destroy(), lingerMs);
+    socket.once("close", () => clearTimeout(timer));
+    request.raw.unpipe();
+    request.raw.resume();
+  });
+}
+

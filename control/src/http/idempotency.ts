@@ -1,0 +1,67 @@
+import { createHash } from "node:crypto";
+import { sql } from "kysely";
+import type { Caller } from "../auth/caller.ts";
+import type { Db } from "../db/pool.ts";
+import { ApiError } from "./errors.ts";
+
+/** How long a key is remembered. */
+const rememberedHours = 24;
+
+export interface Attempt {
+  caller: Pick<Caller, "userId" | "tokenId">;
+  /** Null: the client sent no key, and each request is a new one. */
+  idempotencyKey: string | null;
+  /** What makes two requests the same one: route, ids, body. */
+  request: readonly unknown[];
+  status: number;
+}
+
+/** Another key of the same user counts as another request, so that a replay shows nothing that the key may not see. */
+const requestHash = ({ caller, request }: Attempt) =>
+  createHash("sha256").update(JSON.stringify([caller.tokenId, ...request])).digest();
+
+/**
+ * Runs `create` in a transaction, at most once per Idempotency-Key: a repeated request gets the first one's
+ * payload, also when both are under way at once. A failed one is forgotten. Throws IDEMPOTENCY_CONFLICT
+ * when the key was used for something else.
+ */
+export function createOnce<T extends object>(db: Db, attempt: Attempt, create: (tx: Db) => Promise<T>): Promise<T> {
+  return db.transaction().execute(async (tx) => {
+    const { idempotencyKey: key, caller } = attempt;
+    if (key === null) return create(tx);
+    const hash = requestHash(attempt);
+    const row = { user_id: caller.userId, key, request_hash: hash, status: attempt.status, body: "null" };
+    // Waits for a concurrent request with the same key, then finds its row.
+    const claimed = await tx
+      .insertInto("idempotency")
+      .values(row)
+      .onConflict((conflict) =>
+        conflict
+          .columns(["user_id", "key"])
+          .doUpdateSet({ ...row, created_at: sql<Date>`now()` })
+          .where("idempotency.created_at", "<", sql<Date>`now() - ${rememberedHours} * interval '1 hour'`),
+      )
+      .returning("key")
+      .executeTakeFirst();
+    if (claimed === undefined) return replay<T>(tx, caller.userId, key, hash);
+    const payload = await create(tx);
+    await tx
+      .updateTable("idempotency")
+      .set({ body: JSON.stringify(payload) })
+      .where("user_id", "=", caller.userId)
+      .where("key", "=", key)
+      .execute();
+    return payload;
+  });
+}
+
+async function replay<T>(tx: Db, userId: string, key: string, hash: Buffer): Promise<T> {
+  const { request_hash, body } = await tx
+    .selectFrom("idempotency")
+    .select(["request_hash", "body"])
+    .where("user_id", "=", userId)
+    .where("key", "=", key)
+    .executeTakeFirstOrThrow();
+  if (!hash.equals(request_hash)) throw new ApiError("IDEMPOTENCY_CONFLICT");
+  return body as T;
+}

@@ -1,0 +1,56 @@
+const depthMax = 32;
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/** What is wrong with a body that is JSON by its media type; the sentence is for the caller. */
+export type JsonProblem = { problem: string };
+
+/**
+ * The value of a request body: undefined when it is empty. Refuses what JSON allows and nothing behind us
+ * stores or survives: invalid UTF-8, more than 32 levels, numbers beyond a double, NUL, unpaired
+ * surrogates, and the keys that reach an object's prototype.
+ */
+export function readJson(body: Uint8Array): { value: unknown } | JsonProblem {
+  if (body.length === 0) return { value: undefined };
+  let value: unknown;
+  try {
+    value = JSON.parse(decoder.decode(body));
+  } catch {
+    return { problem: "The body is not valid JSON." };
+  }
+  const problem = jsonProblem(value);
+  return problem === null ? { value } : { problem };
+}
+
+/** Why `root`, a parsed JSON value, is refused; null when it is not. */
+export function jsonProblem(root: unknown): string | null {
+  const open: { value: unknown; depth: number }[] = [{ value: root, depth: 1 }];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { value, depth } = next;
+    if (typeof value === "string") {
+      const problem = textProblem(value);
+      if (problem !== null) return problem;
+    } else if (typeof value === "number") {
+      if (!Number.isFinite(value)) return "The body holds a number that is too large.";
+    } else if (typeof value === "object" && value !== null) {
+      if (depth > depthMax) return `The body is nested more than ${depthMax} levels deep.`;
+      for (const [key, item] of Object.entries(value)) {
+        const problem = keyProblem(key, item);
+        if (problem !== null) return problem;
+        open.push({ value: item, depth: depth + 1 });
+      }
+    }
+  }
+  return null;
+}
+
+function keyProblem(key: string, value: unknown): string | null {
+  const reachesPrototype =
+    key === "__proto__" || (key === "constructor" && typeof value === "object" && value !== null && "prototype" in value);
+  return reachesPrototype ? "The body holds a key that is not allowed." : textProblem(key);
+}
+
+/** Postgres stores neither. */
+function textProblem(text: string): string | null {
+  if (text.includes("\u0000")) return "The body holds a NUL character.";
+  return text.isWellFormed() ? null : "The body holds an incomplete Unicode character.";
+}

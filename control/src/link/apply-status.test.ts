@@ -1,0 +1,136 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { HealthState, Observed, PlacementStatusSchema } from "@svc/proto/node";
+import { describe, expect, test } from "vitest";
+import { isActive, nextObservation } from "./apply-status.ts";
+import { aPlacementValue } from "./builders.ts";
+
+const now = new Date("2030-01-01T12:00:00.000Z");
+const placement = aPlacementValue("p1", { epoch: 4 });
+const address = "10.0.0.7";
+
+const aStatus = (fields: MessageInitShape<typeof PlacementStatusSchema> = {}) =>
+  create(PlacementStatusSchema, {
+    placementId: "p1",
+    epoch: 4n,
+    statusSeq: 5n,
+    observed: Observed.RUNNING,
+    health: HealthState.HEALTHY,
+    upstream: "10.0.0.7:31000",
+    changedAt: "2030-01-01T11:59:59.000Z",
+    ...fields,
+  });
+const apply = (
+  status: MessageInitShape<typeof PlacementStatusSchema>,
+  stored?: { statusSeq: number; observed: "starting" | "running" | "failed" },
+) => nextObservation({ status: aStatus(status), placement, stored, address, now });
+
+test("a report becomes an observation", () => {
+  expect(apply({ restartSeq: 2 })).toEqual({
+    write: {
+      placementId: "p1",
+      epoch: 4,
+      statusSeq: 5,
+      observed: "running",
+      health: "healthy",
+      restartSeq: 2,
+      upstream: "10.0.0.7:31000",
+      failure: null,
+      build: null,
+      changedAt: "2030-01-01T11:59:59.000Z",
+    },
+  });
+});
+
+describe("a report is dropped", () => {
+  test.each([
+    { when: "the placement's epoch is another", status: { epoch: 3n }, skip: "another epoch" },
+    { when: "the state is none of ours", status: { observed: 65 as Observed }, skip: "unknown state" },
+    { when: "there is no state", status: { observed: Observed.UNSPECIFIED }, skip: "unknown state" },
+    {
+      when: "it was stored before",
+      status: {},
+      stored: { statusSeq: 5, observed: "running" },
+      skip: "not newer",
+    },
+    {
+      when: "a newer one was stored",
+      status: {},
+      stored: { statusSeq: 9, observed: "starting" },
+      skip: "not newer",
+    },
+    {
+      when: "the state would go back",
+      status: {},
+      stored: { statusSeq: 4, observed: "failed" },
+      skip: "would go back",
+    },
+  ] as const)("when $when", ({ status, skip, ...rest }) => {
+    expect(apply(status, "stored" in rest ? rest.stored : undefined)).toEqual({ skip });
+  });
+
+  test("when the placement is on another node", () => {
+    expect(nextObservation({ status: aStatus(), placement: undefined, stored: undefined, address, now })).toEqual({
+      skip: "not placed here",
+    });
+  });
+});
+
+test("a newer report in the same state is kept: health moves without it", () => {
+  const result = apply({ statusSeq: 6n, health: HealthState.UNHEALTHY }, { statusSeq: 5, observed: "running" });
+  expect(result).toMatchObject({ write: { statusSeq: 6, health: "unhealthy" } });
+});
+
+describe("an upstream", () => {
+  test.each([
+    { upstream: "10.0.0.7:31000", is: "10.0.0.7:31000" },
+    { upstream: "10.0.0.8:31000", is: null },
+    { upstream: "169.254.169.254:80", is: null },
+    { upstream: "10.0.0.7:0", is: null },
+    { upstream: "10.0.0.7:70000", is: null },
+    { upstream: "10.0.0.7", is: null },
+    { upstream: "10.0.0.7:80/x", is: null },
+    { upstream: "", is: null },
+  ])("'$upstream' of a node on 10.0.0.7 is read as $is", ({ upstream, is }) => {
+    expect(apply({ upstream })).toMatchObject({ write: { upstream: is } });
+  });
+
+  test("may be an IPv6 address", () => {
+    const status = aStatus({ upstream: "[fd00::7]:31000" });
+    const result = nextObservation({ status, placement, stored: undefined, address: "fd00::7", now });
+    expect(result).toMatchObject({ write: { upstream: "[fd00::7]:31000" } });
+  });
+});
+
+test("what people will read is bounded and clean", () => {
+  const failure = { code: "not a code", message: `\u001b[31m${"x".repeat(10_000)}`, exitCode: 137, oomKilled: true };
+  const result = apply({ observed: Observed.FAILED, failure });
+  if (!("write" in result) || result.write.failure === null) throw new Error("expected a failure");
+  expect(result.write.failure).toMatchObject({ code: "NODE_TASK_FAILED", exitCode: 137, oomKilled: true });
+  expect(result.write.failure.message.length).toBeLessThanOrEqual(4096);
+  expect(result.write.failure.message.startsWith("[31mx")).toBe(true);
+});
+
+test("a build result counts only with a digest", () => {
+  const digest = `sha256:${"a".repeat(64)}`;
+  const platform = { os: "linux", architecture: "amd64" };
+  expect(apply({ observed: Observed.COMPLETED, build: { digest, sizeBytes: 7n, platform } })).toMatchObject({
+    write: { build: { digest, sizeBytes: 7, os: "linux", architecture: "amd64" } },
+  });
+  expect(apply({ observed: Observed.COMPLETED, build: { digest: "latest" } })).toMatchObject({
+    write: { build: null },
+  });
+});
+
+test("a time that makes no sense is replaced by the time of arrival", () => {
+  expect(apply({ changedAt: "yesterday" })).toMatchObject({ write: { changedAt: now.toISOString() } });
+});
+
+test.each([
+  ["assigned", true],
+  ["running", true],
+  ["completed", false],
+  ["failed", false],
+  ["removed", false],
+] as const)("%s is active: %s", (observed, active) => {
+  expect(isActive(observed)).toBe(active);
+});

@@ -1,0 +1,111 @@
+import { clip, limits, stripControl } from "@svc/proto";
+import type { PlacementStatus } from "@svc/proto/node";
+import { HealthState, Observed } from "@svc/proto/node";
+import type { ObservationValue, PlacementValue } from "../cluster/keys.ts";
+
+const observedWords: ReadonlyMap<number, ObservationValue["observed"]> = new Map([
+  [Observed.ASSIGNED, "assigned"],
+  [Observed.ACCEPTED, "accepted"],
+  [Observed.PULLING, "pulling"],
+  [Observed.CREATED, "created"],
+  [Observed.STARTING, "starting"],
+  [Observed.RUNNING, "running"],
+  [Observed.COMPLETED, "completed"],
+  [Observed.STOPPED, "stopped"],
+  [Observed.FAILED, "failed"],
+  [Observed.REJECTED, "rejected"],
+  [Observed.REMOVED, "removed"],
+]);
+const observedRanks = new Map([...observedWords].map(([rank, word]) => [word, rank]));
+
+const healthWords: ReadonlyMap<number, ObservationValue["health"]> = new Map([
+  [HealthState.STARTING, "starting"],
+  [HealthState.HEALTHY, "healthy"],
+  [HealthState.UNHEALTHY, "unhealthy"],
+  [HealthState.BACKOFF, "backoff"],
+]);
+
+/** Whether something that the agent reported so is still on its machine and may be stopped. */
+export const isActive = (observed: ObservationValue["observed"]) =>
+  (observedRanks.get(observed) ?? 0) < Observed.COMPLETED;
+
+export type StatusSkip = "not placed here" | "another epoch" | "unknown state" | "not newer" | "would go back";
+
+/**
+ * The observation after a report, or why the report is dropped (and still acknowledged: sending it
+ * again would change nothing). An agent speaks only for placements of its own node, only forward.
+ * What ends up in front of people or of edges is bounded and checked here.
+ */
+export function nextObservation({
+  status,
+  placement,
+  stored,
+  address,
+  now,
+}: {
+  status: PlacementStatus;
+  placement: Pick<PlacementValue, "placementId" | "epoch"> | undefined;
+  stored: Pick<ObservationValue, "statusSeq" | "observed"> | undefined;
+  /** The node's own address: the only host that its upstreams may name. */
+  address: string;
+  now: Date;
+}): { write: ObservationValue } | { skip: StatusSkip } {
+  if (placement === undefined) return { skip: "not placed here" };
+  if (Number(status.epoch) !== placement.epoch) return { skip: "another epoch" };
+  const observed = observedWords.get(status.observed);
+  if (observed === undefined) return { skip: "unknown state" };
+  if (stored !== undefined) {
+    if (status.statusSeq <= BigInt(stored.statusSeq)) return { skip: "not newer" };
+    if (status.observed < (observedRanks.get(stored.observed) ?? 0)) return { skip: "would go back" };
+  }
+  return {
+    write: {
+      placementId: placement.placementId,
+      epoch: placement.epoch,
+      statusSeq: Number(status.statusSeq),
+      observed,
+      health: healthWords.get(status.health) ?? null,
+      restartSeq: status.restartSeq,
+      upstream: upstreamOn(address, status.upstream),
+      failure: failureOf(status),
+      build: buildOf(status),
+      changedAt: timeOf(status.changedAt, now),
+    },
+  };
+}
+
+/** The upstream when it is a port of the node itself. Anything else would let a node point visitors elsewhere. */
+function upstreamOn(address: string, upstream: string): string | null {
+  const at = upstream.lastIndexOf(":");
+  const port = upstream.slice(at + 1);
+  const host = upstream.slice(0, at).replace(/^\[(.*)\]$/, "$1");
+  return at > 0 && host === address && /^[1-9]\d{0,4}$/.test(port) && Number(port) < 65_536 ? upstream : null;
+}
+
+function failureOf({ failure }: PlacementStatus): ObservationValue["failure"] {
+  if (failure === undefined) return null;
+  return {
+    code: /^[A-Z][A-Z0-9_]{1,62}$/.test(failure.code) ? failure.code : "NODE_TASK_FAILED",
+    message: clip(stripControl(failure.message), limits.errorTextBytesMax),
+    exitCode: failure.exitCode ?? null,
+    oomKilled: failure.oomKilled,
+  };
+}
+
+function buildOf({ build }: PlacementStatus): ObservationValue["build"] {
+  if (build === undefined || !/^sha256:[0-9a-f]{64}$/.test(build.digest)) return null;
+  return {
+    digest: build.digest,
+    sizeBytes: Number(build.sizeBytes),
+    os: word(build.platform?.os),
+    architecture: word(build.platform?.architecture),
+  };
+}
+
+const word = (text: string | undefined) => (text !== undefined && /^[a-z0-9_/.-]{1,32}$/i.test(text) ? text : null);
+
+/** RFC 3339 as the agent gave it, or the time of arrival when that makes no sense. */
+export function timeOf(text: string, now: Date): string {
+  const at = new Date(text);
+  return Number.isNaN(at.getTime()) ? now.toISOString() : at.toISOString();
+}

@@ -1,0 +1,42 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { Db } from "../db/pool.ts";
+import { formatBootstrapToken } from "./token.ts";
+
+/** What is stored of a token's secret. 128 random bits need no slow hash. */
+export const tokenHash = (secret: string) => createHash("sha256").update(secret).digest();
+
+export interface NewBootstrapToken {
+  role: "node" | "edge";
+  ttlSeconds: number;
+  /** User id; null when it was made on the server's own command line. */
+  createdBy: string | null;
+  clusterId: string;
+  caSha256: string;
+  now: Date;
+}
+
+/** Makes a token that admits one daemon. The text is returned here and nowhere else: only a hash is kept. */
+export async function createBootstrapToken(
+  db: Db,
+  { role, ttlSeconds, createdBy, clusterId, caSha256, now }: NewBootstrapToken,
+): Promise<{ id: string; token: string; expiresAt: Date }> {
+  const id = randomBytes(8).toString("hex");
+  const secret = randomBytes(16).toString("hex");
+  const expiresAt = new Date(now.getTime() + ttlSeconds * 1000);
+  await db
+    .insertInto("bootstrap_token")
+    .values({ id, hash: tokenHash(secret), role, created_by: createdBy, created_at: now, expires_at: expiresAt })
+    .execute();
+  return { id, token: formatBootstrapToken({ clusterId, caSha256, id, secret }), expiresAt };
+}
+
+/** Ends a token; false when there is no such token. The daemon that it may have admitted stays. */
+export async function revokeBootstrapToken(db: Db, id: string, now: Date): Promise<boolean> {
+  const row = await db
+    .updateTable("bootstrap_token")
+    .set((eb) => ({ revoked_at: eb.fn.coalesce("revoked_at", eb.val(now)) }))
+    .where("id", "=", id)
+    .returning("id")
+    .executeTakeFirst();
+  return row !== undefined;
+}

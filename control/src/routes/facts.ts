@@ -1,0 +1,80 @@
+import { manifestSchema } from "@svc/proto";
+import type { Fleet } from "../cluster/fleet.ts";
+import type { Db } from "../db/pool.ts";
+import { isServing } from "../deployments/steps.ts";
+import type { ActiveDeployment, HostFacts } from "./table.ts";
+
+/** Every host with what decides what it serves, from Postgres and the nodes' reports. */
+export async function readHostFacts(db: Db, fleet: Fleet): Promise<HostFacts[]> {
+  const rows = await db
+    .selectFrom("site_host")
+    .innerJoin("project", "project.id", "site_host.project_id")
+    .leftJoin("channel_state", (join) =>
+      join
+        .onRef("channel_state.project_id", "=", "site_host.project_id")
+        .onRef("channel_state.channel", "=", "site_host.channel")
+        .on((on) => on("channel_state.pr_number", "=", on.fn.coalesce("site_host.pr_number", on.lit(0)))),
+    )
+    .leftJoin("deployment", "deployment.id", "channel_state.deployment_id")
+    .select([
+      "site_host.host",
+      "site_host.project_id",
+      "site_host.channel",
+      "project.suspended_at",
+      "channel_state.stopped",
+      "deployment.id as deployment_id",
+      "deployment.artifact_kind",
+      "deployment.artifact_repository",
+      "deployment.artifact_digest",
+      "deployment.artifact_size",
+      "deployment.manifest",
+    ])
+    .where("project.deleting_at", "is", null)
+    .execute();
+  const upstreams = await upstreamsByDeployment(db, fleet);
+  return rows.map((row) => ({
+    host: row.host,
+    projectId: row.project_id,
+    channel: row.channel,
+    suspended: row.suspended_at !== null,
+    stopped: row.stopped ?? false,
+    active: row.deployment_id === null ? null : activeOf({ ...row, deployment_id: row.deployment_id }, upstreams),
+  }));
+}
+
+interface ActiveRow {
+  deployment_id: string;
+  artifact_kind: "image" | "bundle" | null;
+  artifact_repository: string | null;
+  artifact_digest: string | null;
+  artifact_size: number | null;
+  manifest: unknown;
+}
+
+function activeOf(row: ActiveRow, upstreams: ReadonlyMap<string, string[]>): ActiveDeployment | null {
+  const { deployment_id: deploymentId, artifact_repository: repository, artifact_digest: digest } = row;
+  if (row.artifact_kind === "image") return { deploymentId, kind: "image", upstreams: upstreams.get(deploymentId) ?? [] };
+  if (row.artifact_kind !== "bundle" || repository === null || digest === null) return null;
+  const manifest = manifestSchema.parse(row.manifest);
+  const spa = "app" in manifest && manifest.app.spa;
+  return { deploymentId, kind: "bundle", repository, digest, sizeBytes: row.artifact_size ?? 0, spa };
+}
+
+/** Containers that answer now, by deployment. */
+async function upstreamsByDeployment(db: Db, fleet: Fleet): Promise<Map<string, string[]>> {
+  const tasks = await db
+    .selectFrom("task")
+    .select(["id", "deployment_id"])
+    .where("kind", "=", "serve")
+    .where("desired", "=", "running")
+    .where("reaped_at", "is", null)
+    .execute();
+  const upstreams = new Map<string, string[]>();
+  for (const { id, deployment_id: deploymentId } of tasks) {
+    const placed = fleet.findPlacement(id);
+    const observation = placed && fleet.observation(placed.nodeId, id);
+    if (!observation || !isServing({ observation }) || observation.upstream === null) continue;
+    upstreams.set(deploymentId, [...(upstreams.get(deploymentId) ?? []), observation.upstream]);
+  }
+  return upstreams;
+}

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { applyChange, type HostFacts, type RouteEntry, routeOf, tableChange } from "./table.ts";
+
+const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
+  host: "shop.svc.localhost",
+  projectId: "p1",
+  channel: "production",
+  suspended: false,
+  stopped: false,
+  active: { deploymentId: "d1", kind: "image", upstreams: ["127.0.1.1:40000"] },
+  ...change,
+});
+const proxied: RouteEntry = {
+  host: "shop.svc.localhost",
+  projectId: "p1",
+  channel: "production",
+  deploymentId: "d1",
+  proxy: { upstreams: ["127.0.1.1:40000"] },
+};
+
+describe("routeOf", () => {
+  test.each<{ when: string; facts: HostFacts; previous?: RouteEntry | undefined; serves: Partial<RouteEntry> }>([
+    { when: "a container answers", facts: aHost(), serves: { proxy: { upstreams: ["127.0.1.1:40000"] } } },
+    { when: "nothing was deployed", facts: aHost({ active: null }), serves: { page: { page: "PAGE_EMPTY" } } },
+    { when: "the site is stopped", facts: aHost({ stopped: true }), serves: { page: { page: "PAGE_STOPPED" } } },
+    { when: "the project is suspended, stopped or not", facts: aHost({ suspended: true, stopped: true }), serves: { page: { page: "PAGE_SUSPENDED" } } },
+    {
+      when: "its container is away for a moment",
+      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [] } }),
+      previous: proxied,
+      serves: { proxy: { upstreams: ["127.0.1.1:40000"] } },
+    },
+    {
+      when: "a new deployment has no container yet",
+      facts: aHost({ active: { deploymentId: "d2", kind: "image", upstreams: [] } }),
+      previous: proxied,
+      serves: { page: { page: "PAGE_EMPTY" } },
+    },
+    {
+      when: "it is a static site",
+      facts: aHost({ active: { deploymentId: "d1", kind: "bundle", repository: "r", digest: "sha256:1", sizeBytes: 7, spa: true } }),
+      serves: { static: { repository: "r", digest: "sha256:1", sizeBytes: "7", spa: true } },
+    },
+  ])("when $when", ({ facts, previous, serves }) => {
+    const entry = routeOf(facts, previous);
+    expect(entry).toMatchObject(serves);
+    expect([entry.proxy, entry.static, entry.page].filter((target) => target !== undefined)).toHaveLength(1);
+  });
+});
+
+describe("tableChange", () => {
+  test("says nothing when the table is as it should be", () => {
+    expect(tableChange(new Map([[proxied.host, proxied]]), [aHost()])).toEqual({ upserts: [], removedHosts: [] });
+  });
+
+  test("removes hosts that nobody has any more", () => {
+    expect(tableChange(new Map([[proxied.host, proxied]]), [])).toEqual({ upserts: [], removedHosts: [proxied.host] });
+  });
+
+  test("applied, leaves nothing to change", () => {
+    const facts = [aHost(), aHost({ host: "b.svc.localhost", active: null }), aHost({ host: "a.svc.localhost", stopped: true })];
+    const table = applyChange(new Map([["old.svc.localhost", { ...proxied, host: "old.svc.localhost" }]]), tableChange(new Map(), facts));
+    const next = new Map(table.map((entry) => [entry.host, entry]));
+    expect(tableChange(next, facts)).toEqual({ upserts: [], removedHosts: ["old.svc.localhost"] });
+    expect(table.map(({ host }) => host)).toEqual([...table.map(({ host }) => host)].sort());
+  });
+});

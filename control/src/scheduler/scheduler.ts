@@ -1,0 +1,111 @@
+import { sql } from "kysely";
+import type { Fleet } from "../cluster/fleet.ts";
+import { keys, type PlacementValue } from "../cluster/keys.ts";
+import type { Db } from "../db/pool.ts";
+import type { Leadership, Op } from "../etcd/index.ts";
+import type { Log } from "../log.ts";
+import { readClusterState } from "./snapshot.ts";
+import { type SchedulerStep, schedule } from "./steps.ts";
+
+export interface SchedulerDeps {
+  db: Db;
+  fleet: Fleet;
+  leadership: Leadership;
+  log: Log;
+}
+
+/** Steps of one etcd transaction: each is at most two operations, and a transaction takes 120. */
+const batchSize = 50;
+
+/**
+ * One round: reads, decides, commits. Safe to repeat and to lose at any point: etcd is written
+ * first, and what Postgres did not learn it learns in the next round.
+ */
+export async function scheduleOnce({ db, fleet, leadership, log }: SchedulerDeps): Promise<void> {
+  const state = await readClusterState(db, fleet);
+  const steps = schedule(state);
+  const writes = steps.filter((step) => step.do === "place" || step.do === "move" || step.do === "reap");
+  for (let at = 0; at < writes.length; at += batchSize) {
+    const batch = writes.slice(at, at + batchSize);
+    const { succeeded } = await leadership.txn(batch.flatMap(opsOf), batch.flatMap(guardsOf));
+    // The view was behind: the next round starts from what is there.
+    if (!succeeded) return;
+    await inFencedTransaction(db, leadership.epoch, async (tx) => {
+      for (const step of batch) await mirror(tx, step);
+    });
+    for (const step of batch) log.info({ ...summary(step) }, "placement");
+  }
+  await recordRefusals(db, steps);
+}
+
+function opsOf(step: SchedulerStep): Op[] {
+  switch (step.do) {
+    case "place": {
+      const { id, platform: _, ...task } = step.task;
+      return [put(step.nodeId, { ...task, placementId: id })];
+    }
+    case "move": {
+      const { nodeId, ...placement } = step.placement;
+      return [put(nodeId, { ...placement, desired: step.desired })];
+    }
+    case "reap":
+      return step.nodeId === null
+        ? []
+        : [
+            { delete: { key: keys.placement(step.nodeId, step.taskId) } },
+            { delete: { key: keys.observation(step.nodeId, step.taskId) } },
+          ];
+    case "refuse":
+      return [];
+  }
+}
+
+const put = (nodeId: string, value: PlacementValue): Op => ({
+  put: { key: keys.placement(nodeId, value.placementId), value: JSON.stringify(value) },
+});
+
+/** A placement is created once: a leader that reads an old view must not write it a second time. */
+const guardsOf = (step: SchedulerStep) =>
+  step.do === "place" ? [{ key: keys.placement(step.nodeId, step.task.id), compare: "absent" as const }] : [];
+
+/** Runs `work` unless a newer leader has written to Postgres; then this one has to stop. */
+async function inFencedTransaction(db: Db, epoch: bigint, work: (tx: Db) => Promise<void>): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable("leader_fence")
+      .set({ epoch: Number(epoch) })
+      .where("epoch", "<=", Number(epoch))
+      .executeTakeFirst();
+    if (numUpdatedRows !== 1n) throw new Error("a newer leader is at work");
+    await work(tx);
+  });
+}
+
+async function mirror(tx: Db, step: SchedulerStep): Promise<void> {
+  if (step.do === "place") {
+    await tx.updateTable("task").set({ node_id: step.nodeId, refused: null }).where("id", "=", step.task.id).execute();
+  } else if (step.do === "reap") {
+    await tx.updateTable("task").set({ reaped_at: sql<Date>`now()` }).where("id", "=", step.taskId).execute();
+  }
+}
+
+/** Why a task waits is written only when it changes. */
+async function recordRefusals(db: Db, steps: readonly SchedulerStep[]): Promise<void> {
+  for (const step of steps) {
+    if (step.do !== "refuse") continue;
+    const refused = JSON.stringify(step.refused);
+    await db
+      .updateTable("task")
+      .set({ refused })
+      .where("id", "=", step.taskId)
+      .where(sql<boolean>`refused is distinct from ${refused}::jsonb`)
+      .execute();
+  }
+}
+
+function summary(step: SchedulerStep): Record<string, unknown> {
+  if (step.do === "place") return { taskId: step.task.id, nodeId: step.nodeId, to: "placed", deploymentId: step.task.deploymentId };
+  if (step.do === "move") return { taskId: step.placement.placementId, nodeId: step.nodeId, from: step.placement.desired, to: step.desired };
+  if (step.do === "reap") return { taskId: step.taskId, nodeId: step.nodeId, to: "reaped" };
+  return {};
+}

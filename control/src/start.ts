@@ -1,0 +1,151 @@
+import { randomUUID } from "node:crypto";
+import { createRegistry } from "@svc/registry";
+import { openAuthority } from "./ca/authority.ts";
+import { createFleet, fleetView } from "./cluster/fleet.ts";
+import { startLeader } from "./cluster/leader.ts";
+import { announceServer } from "./cluster/presence.ts";
+import type { Config } from "./config.ts";
+import { createListener } from "./db/listen.ts";
+import { migrate } from "./db/migrate.ts";
+import { createDb } from "./db/pool.ts";
+import { seedPlans } from "./db/seed.ts";
+import { lifecycleWorker } from "./deployments/lifecycle.ts";
+import { createImageResolver } from "./deployments/oci.ts";
+import { retireWorker } from "./deployments/retire.ts";
+import { deployWorker } from "./deployments/worker.ts";
+import { createEtcd } from "./etcd/index.ts";
+import { buildServer } from "./http/server.ts";
+import { queryLog } from "./link/log-query.ts";
+import { startLink } from "./link/start.ts";
+import { createLog, type Log } from "./log.ts";
+import { teardownWorker } from "./projects/teardown.ts";
+import { createSecrets } from "./secrets.ts";
+import { listSchedulableNodes } from "./scheduler/snapshot.ts";
+import { loadPlacement, loadRun } from "./tasks/assignment.ts";
+import { startWorkers } from "./work/worker.ts";
+
+export interface ControlServer extends AsyncDisposable {
+  apiPort: number;
+  linkPort: number;
+  enrollPort: number;
+}
+
+const workConcurrency = 32;
+/** How long after its death a worker's item is taken over. */
+const workLeaseMs = 10_000;
+const etcdReadyMs = 60_000;
+const logQueryMs = 10_000;
+
+/** Starts one control replica on an up-to-date schema; disposing it stops everything it started, last started first. */
+export async function start(config: Config, options: { log?: Log; now?: () => Date } = {}): Promise<ControlServer> {
+  const log = options.log ?? createLog(config.logLevel);
+  const now = options.now ?? (() => new Date());
+  const serverId = randomUUID();
+  await using stack = new AsyncDisposableStack();
+
+  const ran = await migrate(config.databaseUrl);
+  if (ran.length > 0) log.info({ migrations: ran }, "schema migrated");
+  const onError = (error: Error) => log.warn({ err: error }, "idle connection of the database failed");
+  const db = createDb({ url: config.databaseUrl, maxConnections: 20, onError });
+  stack.defer(() => db.destroy());
+  await seedPlans(db);
+  const listener = stack.use(createListener(config.databaseUrl, log));
+  const secrets = createSecrets(config.masterKeys);
+  const authority = await openAuthority(db, secrets, now());
+  const registry = stack.use(createRegistry(config.registry));
+  const registryHost = new URL(config.registry.url).host;
+
+  const etcd = stack.use(createEtcd({ ...etcdOptions(config), log }));
+  const fleet = stack.use(createFleet(etcd, { log, now }));
+  await fleet.ready(etcdReadyMs);
+  stack.use(announceServer({ etcd, log, serverId, startedAt: now() }));
+
+  const assignment = {
+    db,
+    secrets,
+    registryHost,
+    baseImage: config.baseImageNode,
+    buildCaBundle: config.buildCaBundle,
+  };
+  const link = stack.use(
+    await startLink({
+      config: {
+        linkListen: config.linkListen,
+        enrollListen: config.enrollListen,
+        registry: {
+          host: registryHost,
+          username: config.registry.username ?? "",
+          password: config.registry.password ?? "",
+          insecure: config.registry.url.startsWith("http:"),
+        },
+      },
+      db,
+      etcd,
+      listener,
+      authority,
+      serverId,
+      log,
+      now,
+      loadPlacement: (placementId) => loadPlacement(assignment, placementId),
+      loadRun: (attemptId) => loadRun(assignment, attemptId),
+    }),
+  );
+
+  const work = { db, etcd, fleet, registry, log, now };
+  stack.use(
+    startWorkers({
+      db,
+      listener,
+      log,
+      owner: serverId,
+      concurrency: workConcurrency,
+      leaseMs: workLeaseMs,
+      handlers: {
+        deploy: deployWorker({
+          ...work,
+          resolveImage: createImageResolver({
+            registry,
+            registryHost,
+            allow: config.registryAllow,
+            platforms: async () => listSchedulableNodes(db, fleet),
+          }),
+        }),
+        retire: retireWorker({ ...work, drainMs: config.drainMs }),
+        lifecycle: lifecycleWorker(work),
+        teardown: teardownWorker(work),
+      },
+    }),
+  );
+  if (config.schedulerEnabled) stack.use(startLeader({ db, etcd, fleet, listener, log, serverId }));
+
+  const server = buildServer({
+    config,
+    db,
+    log,
+    registry,
+    secrets,
+    cluster: authority,
+    now,
+    newId: randomUUID,
+    queryLog: (nodeId, placementId, lines) => queryLog({ db, listener }, { nodeId, placementId, lines, timeoutMs: logQueryMs }),
+    fleet: fleetView(fleet),
+  });
+  await server.listen({ host: config.apiListen.host, port: config.apiListen.port });
+  stack.defer(() => server.close());
+  const address = server.server.address();
+  const apiPort = typeof address === "object" && address !== null ? address.port : config.apiListen.port;
+  log.info({ apiPort, linkPort: link.linkPort, enrollPort: link.enrollPort }, "ready");
+
+  const owned = stack.move();
+  return {
+    apiPort,
+    linkPort: link.linkPort,
+    enrollPort: link.enrollPort,
+    [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose](),
+  };
+}
+
+function etcdOptions({ etcd: { endpoints, tls } }: Config) {
+  return { endpoints, ...(tls && { tls }) };
+}
+

@@ -1,0 +1,141 @@
+import type { Manifest } from "@svc/proto";
+import { isOciManifest, manifestPort } from "@svc/proto";
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import type { Deployment, Plan, Project } from "../db/tables.ts";
+import { canonical } from "../routes/table.ts";
+
+/** What a node is to build, as stored with the task. No secrets. */
+export const buildSpec = z.object({
+  kind: z.literal("build"),
+  sourceRepository: z.string(),
+  sourceDigest: z.string(),
+  targetRepository: z.string(),
+  rootDirectory: z.string(),
+  recipe: z.union([
+    z.object({ static: z.object({ command: z.string(), output: z.string() }) }),
+    z.object({
+      image: z.object({
+        dockerfile: z.string(),
+        buildCommand: z.string(),
+        startCommand: z.string(),
+        port: z.number().int(),
+      }),
+    }),
+  ]),
+  timeoutSeconds: z.number().int(),
+  maxImageMb: z.number().int(),
+  maxUnpackedMb: z.number().int(),
+  cacheNamespace: z.string(),
+});
+
+/** What a node is to serve, as stored with the task. Its environment is sealed with the deployment. */
+export const serveSpec = z.object({
+  kind: z.literal("serve"),
+  /** repository@digest, with the registry's host unless it is the cluster's own. */
+  repository: z.string(),
+  digest: z.string(),
+  /** Null: the cluster's registry. */
+  registryHost: z.string().nullable(),
+  command: z.array(z.string()),
+  port: z.number().int(),
+  health: z.object({ path: z.string(), timeoutSeconds: z.number().int() }),
+  maxImageMb: z.number().int(),
+});
+
+export const taskSpec = z.discriminatedUnion("kind", [buildSpec, serveSpec]);
+export type TaskSpec = z.infer<typeof taskSpec>;
+export type BuildTaskSpec = z.infer<typeof buildSpec>;
+export type ServeTaskSpec = z.infer<typeof serveSpec>;
+
+/** Builds get room of their own, independent of what the plan gives the running app. */
+const buildResources = { memoryMb: 1024, cpuMillicores: 1000, pidsLimit: 1024 } as const;
+const buildTimeoutSeconds = 15 * 60;
+/** Unpacked sources may be this many times the packed limit. */
+const unpackFactor = 10;
+
+export interface NewTask {
+  spec: TaskSpec;
+  specHash: string;
+  memoryMb: number;
+  cpuMillicores: number;
+  pidsLimit: number;
+}
+
+/** Two specs with the same hash are the same work. */
+export const specHash = (spec: TaskSpec): string => createHash("sha256").update(canonical(spec)).digest("hex");
+
+export const repositories = {
+  source: (projectId: string) => `svc/${projectId}/source`,
+  image: (projectId: string) => `svc/${projectId}/app`,
+  bundle: (projectId: string) => `svc/${projectId}/bundle`,
+} as const;
+
+/** The build that turns a deployment's source into its artifact. */
+export function buildTask(deployment: Deployment, project: Project, plan: Plan, manifest: Manifest): NewTask {
+  if (isOciManifest(manifest) || deployment.source_digest === null || deployment.source_repository === null) {
+    throw new Error("an image deployment has nothing to build");
+  }
+  const { build, start } = manifest;
+  const isStatic = manifest.app.type === "static";
+  const spec: BuildTaskSpec = {
+    kind: "build",
+    sourceRepository: deployment.source_repository,
+    sourceDigest: deployment.source_digest,
+    targetRepository: isStatic ? repositories.bundle(project.id) : repositories.image(project.id),
+    rootDirectory: manifest.source.rootDirectory,
+    recipe: isStatic
+      ? { static: { command: build.command ?? "", output: build.output ?? "." } }
+      : {
+          image: {
+            dockerfile: build.dockerfile ?? "",
+            buildCommand: build.command ?? "",
+            startCommand: start.command ?? "",
+            port: manifest.app.port,
+          },
+        },
+    timeoutSeconds: buildTimeoutSeconds,
+    maxImageMb: Math.max(plan.storage_mb, 1),
+    maxUnpackedMb: plan.max_upload_mb * unpackFactor,
+    cacheNamespace: project.id,
+  };
+  return { spec, specHash: specHash(spec), ...buildResources };
+}
+
+/** One container of a deployment whose image is known. */
+export function serveTask(deployment: Deployment, plan: Plan, manifest: Manifest, registryHost: string | null): NewTask {
+  if (deployment.artifact_repository === null || deployment.artifact_digest === null) {
+    throw new Error("the deployment has no image yet");
+  }
+  const spec: ServeTaskSpec = {
+    kind: "serve",
+    repository: deployment.artifact_repository,
+    digest: deployment.artifact_digest,
+    registryHost,
+    // A generated image carries its start command; an uploaded Dockerfile or a foreign image its own.
+    command: [],
+    port: manifestPort(manifest),
+    health: { path: manifest.health.path, timeoutSeconds: manifest.health.timeoutSeconds },
+    maxImageMb: isOciManifest(manifest) ? plan.max_image_mb : plan.storage_mb,
+  };
+  return {
+    spec,
+    specHash: specHash(spec),
+    memoryMb: plan.memory_mb,
+    cpuMillicores: plan.cpu_millicores,
+    pidsLimit: plan.pids_limit,
+  };
+}
+
+/** What every container of a deployment is told about itself; wins over the project's own variables. */
+export function platformEnv(deployment: Deployment, project: Project, manifest: Manifest): Record<string, string> {
+  return {
+    PORT: String(manifestPort(manifest)),
+    SVC_PROJECT_ID: project.id,
+    SVC_PROJECT_SLUG: project.slug,
+    SVC_CHANNEL: deployment.channel,
+    SVC_DEPLOYMENT_ID: deployment.id,
+    SVC_PUBLIC_URL: deployment.url,
+    ...(deployment.git_sha !== null && { SVC_GIT_SHA: deployment.git_sha }),
+  };
+}

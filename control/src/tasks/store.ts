@@ -1,0 +1,49 @@
+import type { Db } from "../db/pool.ts";
+import type { Deployment, Task } from "../db/tables.ts";
+import { notify, taskChannel } from "../deployments/store.ts";
+import type { NewTask } from "./spec.ts";
+
+/** Asks for a task; the leader finds a node for it. Returns its id, which is the placement's id. */
+export async function insertTask(
+  db: Db,
+  deployment: Pick<Deployment, "id" | "project_id" | "channel" | "pr_number">,
+  task: NewTask,
+  { replica }: { replica: number },
+): Promise<string> {
+  const { id } = await db
+    .insertInto("task")
+    .values({
+      project_id: deployment.project_id,
+      deployment_id: deployment.id,
+      kind: task.spec.kind,
+      channel: deployment.channel,
+      pr_number: deployment.pr_number ?? 0,
+      replica,
+      spec: JSON.stringify(task.spec),
+      spec_hash: task.specHash,
+      memory_mb: task.memoryMb,
+      cpu_millicores: task.cpuMillicores,
+      pids_limit: task.pidsLimit,
+    })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  await notify(db, taskChannel);
+  return id;
+}
+
+/** A task with the platform that its image is for. */
+export interface OpenTask extends Task {
+  os: string | null;
+  architecture: string | null;
+}
+
+/** Tasks that are not over: what the leader keeps etcd in step with. */
+export const listOpenTasks = (db: Db): Promise<OpenTask[]> =>
+  db
+    .selectFrom("task")
+    .leftJoin("deployment", "deployment.id", "task.deployment_id")
+    .selectAll("task")
+    .select(["deployment.artifact_os as os", "deployment.artifact_architecture as architecture"])
+    .where("task.reaped_at", "is", null)
+    .orderBy("task.epoch", "asc")
+    .execute();

@@ -1,0 +1,71 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { type TestDatabase, testDatabase } from "../db/testing.ts";
+import { claimWork, enqueue, finishWork, reapWork, renewWork } from "./queue.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await testDatabase();
+});
+afterAll(() => database[Symbol.asyncDispose]());
+beforeEach(() => database.db.deleteFrom("work_item").execute());
+
+const kinds = ["deploy"];
+const claim = (owner = "a", leaseMs = 60_000) => claimWork(database.db, { kinds, owner, leaseMs });
+const add = (key: string, payload: unknown = {}) => enqueue(database.db, { kind: "deploy", key, payload });
+
+test("items of one key run one after another, oldest first; other keys do not wait", async () => {
+  const [first, second, other] = [await add("p1"), await add("p1"), await add("p2")];
+  const one = await claim();
+  expect(one?.id).toBe(first);
+  expect((await claim())?.id).toBe(other);
+  expect(await claim()).toBeNull();
+  if (one) await finishWork(database.db, one, "a", { state: "done" });
+  expect((await claim())?.id).toBe(second);
+});
+
+test("twenty workers that claim at once never share an item or a key", async () => {
+  for (let i = 0; i < 10; i += 1) await add(`p${i % 5}`);
+  const claims = await Promise.all(Array.from({ length: 20 }, (_, i) => claim(`w${i}`)));
+  const items = claims.filter((item) => item !== null);
+  expect(new Set(items.map((item) => item.key)).size).toBe(items.length);
+  expect(items.length).toBeGreaterThan(0);
+});
+
+test("work exists exactly when the transaction that needs it commits", async () => {
+  await database.db
+    .transaction()
+    .execute(async (tx) => {
+      await enqueue(tx, { kind: "deploy", key: "p1", payload: {} });
+      throw new Error("something else went wrong");
+    })
+    .catch(() => undefined);
+  expect(await claim()).toBeNull();
+});
+
+test("a dead worker's item goes to another, and the dead one can no longer finish it", async () => {
+  await add("p1");
+  const dead = await claim("dead", -1);
+  expect(await reapWork(database.db)).toBe(1);
+  const taken = await claim("alive");
+  expect(taken?.id).toBe(dead?.id);
+  expect(taken?.attempt).toBe(2);
+  if (!dead || !taken) throw new Error("nothing was claimed");
+  expect(await renewWork(database.db, dead, "dead", 60_000)).toBe(false);
+  expect(await finishWork(database.db, dead, "dead", { state: "done" })).toBe(false);
+  expect(await finishWork(database.db, taken, "alive", { state: "done" })).toBe(true);
+});
+
+test("an item that is put off keeps its place and is not counted as failed", async () => {
+  const id = await add("p1");
+  const item = await claim();
+  if (!item) throw new Error("nothing was claimed");
+  await finishWork(database.db, item, "a", { retryAfterMs: 0, free: true });
+  const again = await claim();
+  expect(again).toMatchObject({ id, attempt: 1 });
+});
+
+test("an item of an unknown kind stays for a newer version that knows it", async () => {
+  await enqueue(database.db, { kind: `future-${randomUUID()}`, key: "p1", payload: {} });
+  expect(await claim()).toBeNull();
+});

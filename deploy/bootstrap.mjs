@@ -1,0 +1,76 @@
+// Runs on whatever Node the machine has, before anything is installed: plain JavaScript, node: imports only.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { runChecks } from "./setup/checks.mjs";
+import { ensurePackages, nodeBinary } from "./setup/packages.mjs";
+import { ensurePrograms } from "./setup/programs.mjs";
+import { runForeground, SetupError } from "./setup/run.mjs";
+import { tally } from "./setup/tally.mjs";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const oldestNode = 20;
+
+/** Our Node and our tools come first, whatever the caller's PATH says. */
+const environment = () => ({
+  ...process.env,
+  PATH: `${join(root, "node_modules/.bin")}:${process.env.PATH ?? ""}:/usr/local/sbin:/usr/sbin:/sbin`,
+});
+
+const runNode = (script, args) =>
+  runForeground([nodeBinary(root), join(root, script), ...args], { env: environment() });
+
+async function runTests(args) {
+  const dir = mkdtempSync(join(tmpdir(), "svc-report-"));
+  const reportFile = join(dir, "report.json");
+  try {
+    const code = await runNode("node_modules/vitest/vitest.mjs", [
+      "run",
+      "--root",
+      root,
+      "--reporter=default",
+      "--reporter=json",
+      `--outputFile.json=${reportFile}`,
+      ...args,
+    ]);
+    let report = null;
+    try {
+      report = JSON.parse(readFileSync(reportFile, "utf8"));
+    } catch {}
+    const { passed, failed } = tally(report, code);
+    console.log(`${passed} passed, ${failed} failed`);
+    return code;
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+const commands = {
+  start: { programs: true, run: (args) => runNode("deploy/src/main.ts", ["start", ...args]) },
+  stop: { programs: false, run: (args) => runNode("deploy/src/main.ts", ["stop", ...args]) },
+  test: { programs: true, forTests: true, run: runTests },
+  bench: { programs: true, run: (args) => runNode("test/bench/main.ts", args) },
+  check: { programs: false, run: () => runChecks(root, environment()) },
+};
+
+async function main([name, ...args]) {
+  const command = Object.hasOwn(commands, name ?? "") ? commands[name] : undefined;
+  if (command === undefined)
+    throw new SetupError(`usage: node deploy/bootstrap.mjs <${Object.keys(commands).join("|")}>`);
+  if (Number(process.versions.node.split(".")[0]) < oldestNode) {
+    throw new SetupError(`Node ${process.versions.node} is too old for set-up; install Node ${oldestNode} or newer`);
+  }
+  if (process.platform !== "linux") throw new SetupError("svc runs on Linux");
+  await ensurePackages(root);
+  if (command.programs) await ensurePrograms({ forTests: command.forTests === true });
+  return command.run(args);
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  if (!(error instanceof SetupError)) throw error;
+  console.error(`svc: ${error.message}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,87 @@
+import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { findProgram, runQuietly, SetupError } from "./run.mjs";
+
+/** What has to be on the machine, and the Debian package that brings it. */
+const programs = [
+  { anyOf: ["dockerd"], packageName: "docker.io", needed: (facts) => !facts.dockerAnswers },
+  { anyOf: ["iptables"], packageName: "iptables", needed: (facts) => !facts.dockerAnswers },
+  { anyOf: ["etcd"], packageName: "etcd-server" },
+  { anyOf: ["caddy"], packageName: "caddy" },
+  { anyOf: ["docker-registry"], packageName: "docker-registry" },
+  // For a base image where none can be pulled, which only root can build.
+  { anyOf: ["debootstrap"], packageName: "debootstrap", needed: (facts) => facts.isRoot },
+  {
+    anyOf: ["chromium", "chromium-browser", "google-chrome"],
+    packageName: "chromium",
+    needed: (facts) => facts.forTests,
+  },
+];
+
+/** The entries of `programs` that this machine lacks. */
+export const missingPrograms = (facts, find = findProgram) =>
+  programs.filter(
+    ({ anyOf, needed }) => (needed === undefined || needed(facts)) && !anyOf.some((name) => find(name) !== null),
+  );
+
+const dockerAnswers = (socketPath) =>
+  new Promise((resolve) => {
+    const socket = connect(socketPath);
+    const settle = (answer) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(2_000, () => settle(false));
+    socket.once("connect", () => settle(true));
+    // A socket that may not be opened belongs to a running engine all the same.
+    socket.once("error", (error) => settle(error.code === "EACCES"));
+  });
+
+const policyFile = "/usr/sbin/policy-rc.d";
+
+/** Debian starts and enables what it installs; here the platform starts its own copies on its own ports. */
+function installPackages(names) {
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+  const apt = ["apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=120"];
+  const ownPolicy = !existsSync(policyFile);
+  if (ownPolicy) writeFileSync(policyFile, "#!/bin/sh\nexit 101\n", { mode: 0o755 });
+  try {
+    runQuietly([...apt, "update"], { env });
+    runQuietly([...apt, "install", "--no-install-recommends", ...names], { env });
+  } finally {
+    if (ownPolicy) rmSync(policyFile, { force: true });
+  }
+  if (!existsSync("/run/systemd/system")) return;
+  const units = ["etcd", "caddy", "docker-registry"].filter((unit) => names.some((name) => name.startsWith(unit)));
+  if (units.length > 0) runQuietly(["systemctl", "disable", ...units.map((unit) => `${unit}.service`)]);
+  if (names.includes("docker.io")) runQuietly(["systemctl", "start", "docker.service"]);
+}
+
+/**
+ * Sees to it that every needed program is there: installs what is missing where it may (root on Debian),
+ * otherwise throws `SetupError` that lists all of it with the one command that gets it.
+ */
+export async function ensurePrograms({ forTests }) {
+  const isRoot = process.getuid?.() === 0;
+  const facts = {
+    forTests,
+    isRoot,
+    dockerAnswers: await dockerAnswers(process.env.SVC_DOCKER_SOCKET || "/var/run/docker.sock"),
+  };
+  const missing = missingPrograms(facts);
+  if (missing.length === 0) return;
+  const packageNames = missing.map(({ packageName }) => packageName);
+  const apt = findProgram("apt-get") !== null;
+  if (isRoot && apt) {
+    console.error(`svc: installing ${packageNames.join(", ")}`);
+    installPackages(packageNames);
+    const still = missingPrograms(facts);
+    if (still.length === 0) return;
+    throw new SetupError(`still missing after installation: ${still.map(({ anyOf }) => anyOf[0]).join(", ")}`);
+  }
+  const command = `${isRoot ? "" : "sudo "}apt-get install --no-install-recommends ${packageNames.join(" ")}`;
+  const lines = missing.map(({ anyOf, packageName }) => `  ${anyOf[0].padEnd(16)} (Debian package ${packageName})`);
+  throw new SetupError(
+    `these programs are missing:\n${lines.join("\n")}\n${apt ? `get them with:\n  ${command}` : "install them with your system's package manager"}`,
+  );
+}

@@ -1,0 +1,50 @@
+import { mkdir, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { environmentOf } from "./environment.ts";
+import { writePrivate } from "./private-files.ts";
+import type { ProgramSpec } from "./program.ts";
+
+/**
+ * Caddy with nothing but its administration socket; the router gives it the rest. When it is started
+ * again after a crash it resumes the configuration in force, so that sites do not wait for the router.
+ */
+export async function provideCaddy(options: {
+  dir: string;
+  adminSocket: string;
+  env: NodeJS.ProcessEnv;
+}): Promise<{ spec: ProgramSpec }> {
+  await mkdir(options.dir, { recursive: true, mode: 0o700 });
+  const config = join(options.dir, "start.json");
+  await writePrivate(config, JSON.stringify({ admin: { listen: `unix/${options.adminSocket}` } }));
+  // Kept from an earlier run, perhaps with other ports.
+  await rm(join(options.dir, "config", "caddy", "autosave.json"), { force: true });
+  return {
+    spec: {
+      name: "caddy",
+      argv: ["caddy", "run", "--config", config, "--resume"],
+      env: environmentOf(options.env, {
+        XDG_DATA_HOME: join(options.dir, "data"),
+        XDG_CONFIG_HOME: join(options.dir, "config"),
+      }),
+      ready: () => answers(options.adminSocket),
+      readyMs: 20_000,
+      stopSignal: "SIGTERM",
+      graceMs: 10_000,
+    },
+  };
+}
+
+/** Whether somebody accepts connections on the Unix socket. */
+export function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    const settle = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(2_000, () => settle(false));
+    socket.once("connect", () => settle(true));
+    socket.once("error", () => settle(false));
+  });
+}

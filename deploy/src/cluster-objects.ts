@@ -1,0 +1,31 @@
+import type Docker from "dockerode";
+
+const stopSeconds = 5;
+
+/** Removes every container and network of the cluster from the engine. Images stay. Returns how many containers went. */
+export async function removeClusterObjects(docker: Docker, clusterId: string): Promise<number> {
+  const filters = { label: [`svc.cluster=${clusterId}`] };
+  const containers = await docker.listContainers({ all: true, filters });
+  await Promise.all(
+    containers.map(async ({ Id, State }) => {
+      const container = docker.getContainer(Id);
+      if (State === "running") await container.stop({ t: stopSeconds }).catch(ignoring(304, 404));
+      await container.remove({ force: true, v: true }).catch(ignoring(404, 409));
+    }),
+  );
+  const networks = await docker.listNetworks({ filters });
+  await Promise.all(networks.map(({ Id }) => docker.getNetwork(Id).remove().catch(ignoring(404))));
+  return containers.length;
+}
+
+/** Passes over the named answers: the object is already gone, stopped, or being removed. */
+const ignoring =
+  (...statusCodes: number[]) =>
+  (error: unknown): void => {
+    const known =
+      error instanceof Error &&
+      "statusCode" in error &&
+      typeof error.statusCode === "number" &&
+      statusCodes.includes(error.statusCode);
+    if (!known) throw error;
+  };

@@ -1,0 +1,132 @@
+import { cpus, totalmem } from "node:os";
+import { join } from "node:path";
+import { environmentOf } from "./environment.ts";
+import type { Layout } from "./layout.ts";
+import { nodeBinary, repositoryRoot } from "./paths.ts";
+import type { Ports } from "./ports.ts";
+import type { ProgramSpec } from "./program.ts";
+import type { LocalRegistry } from "./registry.ts";
+
+export const contentDomain = "svc.localhost";
+
+/** What the settings of our own programs are made of. */
+export interface DaemonFacts {
+  layout: Layout;
+  ports: Ports;
+  agents: number;
+  baseImage: string;
+  buildCaFile: string | null;
+  dockerSocket: string;
+  databaseUrl: string;
+  etcdEndpoint: string;
+  registry: LocalRegistry;
+  /** Second octet of the container networks, 10.<block>.0.0/16. */
+  networkBlock: number;
+  env: NodeJS.ProcessEnv;
+  /** Settings of control over those made here. */
+  control: Record<string, string>;
+}
+
+const main = (program: string) => join(repositoryRoot, program, "src", "main.ts");
+const loopback = (port: number) => `127.0.0.1:${port}`;
+
+export const apiUrlOf = (ports: Ports) => `http://${loopback(ports.api)}`;
+
+/** Settings of control, for serving as well as for its other commands. */
+export const controlEnvironment = (facts: DaemonFacts): NodeJS.ProcessEnv =>
+  environmentOf(facts.env, {
+    SVC_API_LISTEN: loopback(facts.ports.api),
+    SVC_API_URL: apiUrlOf(facts.ports),
+    SVC_DATABASE_URL: facts.databaseUrl,
+    SVC_ETCD_ENDPOINTS: facts.etcdEndpoint,
+    SVC_LINK_LISTEN: loopback(facts.ports.link),
+    SVC_ENROLL_LISTEN: loopback(facts.ports.enroll),
+    SVC_CONTENT_URL: `http://${contentDomain}:${facts.ports.http}`,
+    SVC_REGISTRY_URL: facts.registry.url,
+    SVC_REGISTRY_USERNAME: facts.registry.username,
+    SVC_REGISTRY_PASSWORD_FILE: facts.layout.secrets.registryPassword,
+    SVC_REGISTRY_ALLOW: facts.registry.host,
+    SVC_MASTER_KEY_FILE: facts.layout.secrets.masterKey,
+    SVC_AUTH_SECRET_FILE: facts.layout.secrets.authSecret,
+    SVC_SIGNUP: "open",
+    SVC_OUTBOX_DIR: facts.layout.outbox,
+    SVC_BASE_IMAGE_NODE: facts.baseImage,
+    ...(facts.buildCaFile !== null && { SVC_BUILD_CA_FILE: facts.buildCaFile }),
+    SVC_DATA_DIR: facts.layout.control,
+    ...facts.control,
+  });
+
+export const controlSpec = (facts: DaemonFacts): ProgramSpec => ({
+  name: "control",
+  argv: [nodeBinary(), main("control"), "serve"],
+  env: controlEnvironment(facts),
+  ready: "line",
+  readyMs: 60_000,
+  stopSignal: "SIGTERM",
+  graceMs: 15_000,
+});
+
+/** Least memory that one of several nodes on a small machine claims: enough for a build and an app. */
+const nodeMemoryMbMin = 1536;
+/** Processor time is shared by all nodes of the machine; sites rarely use what they reserve. */
+const nodeMillicoresMin = 4000;
+
+const linkSettings = (ports: Ports) => ({
+  SVC_ENROLL_URL: `https://${loopback(ports.enroll)}`,
+  SVC_LINK_URL: `https://${loopback(ports.link)}`,
+});
+
+export const agentName = (number: number) => `node-${number}`;
+export const agentTokenFile = (layout: Layout, number: number) => join(layout.tokens, `${agentName(number)}`);
+export const routerTokenFile = (layout: Layout) => join(layout.tokens, "edge-1");
+
+/** The agent of node `number`, counted from 1; each has its own loopback address and networks. */
+export function agentSpec(facts: DaemonFacts, number: number): ProgramSpec {
+  const memoryMb = Math.max(nodeMemoryMbMin, Math.floor((totalmem() / 1024 ** 2) * (0.8 / facts.agents)));
+  return {
+    name: `agent-${number}`,
+    argv: [nodeBinary(), main("agent")],
+    env: environmentOf(facts.env, {
+      ...linkSettings(facts.ports),
+      SVC_AGENT_DIR: facts.layout.agent(number),
+      SVC_AGENT_NAME: agentName(number),
+      SVC_AGENT_ADDRESS: `127.0.1.${number}`,
+      SVC_BOOTSTRAP_TOKEN_FILE: agentTokenFile(facts.layout, number),
+      SVC_DOCKER_SOCKET: facts.dockerSocket,
+      SVC_NODE_MEMORY_MB: String(memoryMb),
+      SVC_NODE_CPU_MILLICORES: String(Math.max(nodeMillicoresMin, cpus().length * 1000)),
+      SVC_AGENT_SUBNETS: `10.${facts.networkBlock}.${(number - 1) * 32}.0/19`,
+    }),
+    ready: "line",
+    readyMs: 60_000,
+    stopSignal: "SIGTERM",
+    graceMs: 15_000,
+  };
+}
+
+export const routerSpec = (facts: DaemonFacts): ProgramSpec => ({
+  name: "router",
+  argv: [nodeBinary(), main("router")],
+  env: environmentOf(facts.env, {
+    ...linkSettings(facts.ports),
+    SVC_ROUTER_DIR: facts.layout.router,
+    SVC_ROUTER_TABLE_DIR: facts.layout.routeTable,
+    SVC_BOOTSTRAP_TOKEN_FILE: routerTokenFile(facts.layout),
+    SVC_EDGE_HTTP: loopback(facts.ports.http),
+    SVC_EDGE_HTTPS: loopback(facts.ports.https),
+    SVC_EDGE_TLS: "internal",
+    SVC_CADDY_ADMIN: facts.layout.caddyAdmin,
+    SVC_ROUTER_LISTEN: loopback(facts.ports.pages),
+    SVC_CONTENT_DOMAIN: contentDomain,
+  }),
+  ready: "line",
+  readyMs: 60_000,
+  stopSignal: "SIGTERM",
+  graceMs: 10_000,
+});
+
+/** Runs one command of control to its end, such as `migrate`. */
+export const controlCommand = (facts: DaemonFacts, args: readonly string[]) => ({
+  argv: [nodeBinary(), main("control"), ...args] as [string, ...string[]],
+  env: controlEnvironment(facts),
+});

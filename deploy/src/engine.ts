@@ -1,0 +1,70 @@
+import { spawn } from "node:child_process";
+import { openSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import Docker from "dockerode";
+import { holdExclusively } from "./exclusive.ts";
+import { endProcess, identify, isAlive, type ProcessId } from "./process-id.ts";
+
+const startMs = 60_000;
+const stopMs = 30_000;
+const pingMs = 3_000;
+
+export interface Engine extends AsyncDisposable {
+  docker: Docker;
+  /** Whether this call started the engine; disposing then stops it, unless somebody's containers run in it. */
+  started: boolean;
+}
+
+async function answersPing(socketPath: string): Promise<boolean> {
+  try {
+    await new Docker({ socketPath, timeout: pingMs }).ping();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The machine's Docker engine, started when none answers (as root). It is the machine's own one, with its
+ * usual data directory, so images stay. `logFile` receives what it says.
+ */
+export async function provideEngine(options: {
+  socketPath: string;
+  logFile: string;
+  log: (line: string) => void;
+}): Promise<Engine> {
+  const docker = new Docker({ socketPath: options.socketPath });
+  const existing: Engine = { docker, started: false, [Symbol.asyncDispose]: async () => {} };
+  if (await answersPing(options.socketPath)) return existing;
+  await using _turn = await holdExclusively("docker engine", startMs);
+  if (await answersPing(options.socketPath)) return existing;
+  if (process.getuid?.() !== 0) {
+    throw new Error(
+      `no Docker engine answers on ${options.socketPath}; start it (systemctl start docker), and see that you may use it`,
+    );
+  }
+  options.log("starting a Docker engine");
+  const output = openSync(options.logFile, "a", 0o600);
+  const child = spawn("dockerd", ["--host", `unix://${options.socketPath}`, "--log-level", "warn"], {
+    detached: true,
+    stdio: ["ignore", output, output],
+  });
+  child.on("error", () => {});
+  child.unref();
+  const id = identify(child.pid ?? 0);
+  const until = performance.now() + startMs;
+  while (!(await answersPing(options.socketPath))) {
+    if (!isAlive(id) || performance.now() > until) {
+      await endProcess(id, stopMs);
+      throw new Error(`the Docker engine did not start; see ${options.logFile}`);
+    }
+    await delay(200);
+  }
+  return { docker, started: true, [Symbol.asyncDispose]: () => stopEngine(docker, id, options.log) };
+}
+
+async function stopEngine(docker: Docker, id: ProcessId, log: (line: string) => void): Promise<void> {
+  const running = await docker.listContainers().catch(() => []);
+  if (running.length > 0) log(`leaving the Docker engine running: ${running.length} containers of others are in it`);
+  else await endProcess(id, stopMs);
+}

@@ -1,0 +1,63 @@
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+
+/** Where a platform in `dir` keeps what. */
+export interface Layout {
+  dir: string;
+  info: string;
+  runRecords: string;
+  logs: string;
+  secrets: {
+    masterKey: string;
+    authSecret: string;
+    adminPassword: string;
+    postgresPassword: string;
+    databasePassword: string;
+    registryPassword: string;
+  };
+  tokens: string;
+  postgres: string;
+  etcd: string;
+  registry: string;
+  control: string;
+  outbox: string;
+  agent(number: number): string;
+  router: string;
+  caddy: string;
+  /** In memory, with a short name: holds a Unix socket (whose path may have 107 characters) and the route table. */
+  runtime: string;
+  caddyAdmin: string;
+  routeTable: string;
+}
+
+/** `runtimeRoot` is a directory in memory that is ours to write, such as /run. */
+export function layoutOf(dir: string, runtimeRoot: string): Layout {
+  const runtime = join(runtimeRoot, `svc-${createHash("sha256").update(dir).digest("hex").slice(0, 12)}`);
+  const secret = (name: string) => join(dir, "secrets", name);
+  return {
+    dir,
+    info: join(dir, "info.json"),
+    runRecords: join(dir, "run"),
+    logs: join(dir, "log"),
+    secrets: {
+      masterKey: secret("master-key"),
+      authSecret: secret("auth-secret"),
+      adminPassword: secret("admin-password"),
+      postgresPassword: secret("postgres-password"),
+      databasePassword: secret("database-password"),
+      registryPassword: secret("registry-password"),
+    },
+    tokens: join(dir, "tokens"),
+    postgres: join(dir, "postgres"),
+    etcd: join(dir, "etcd"),
+    registry: join(dir, "registry"),
+    control: join(dir, "control"),
+    outbox: join(dir, "outbox"),
+    agent: (number) => join(dir, "agents", String(number)),
+    router: join(dir, "router"),
+    caddy: join(dir, "caddy"),
+    runtime,
+    caddyAdmin: join(runtime, "caddy.sock"),
+    routeTable: join(runtime, "table"),
+  };
+}

@@ -1,0 +1,199 @@
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type Docker from "dockerode";
+import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./administration.ts";
+import { ensureBaseImage } from "./base-image.ts";
+import { provideCaddy } from "./caddy.ts";
+import { removeClusterObjects } from "./cluster-objects.ts";
+import { agentSpec, apiUrlOf, contentDomain, controlSpec, type DaemonFacts, routerSpec } from "./daemons.ts";
+import { type Engine, provideEngine } from "./engine.ts";
+import { provideEtcd } from "./etcd.ts";
+import { Held, holdExclusively } from "./exclusive.ts";
+import { type Layout, layoutOf } from "./layout.ts";
+import { endLeftovers } from "./leftovers.ts";
+import { nodeBinary, runtimeRoot } from "./paths.ts";
+import { type Ports, takenPorts } from "./ports.ts";
+import { providePostgres } from "./postgres.ts";
+import { createProgram, type Program, type ProgramSpec } from "./program.ts";
+import { provideRegistry } from "./registry.ts";
+
+export interface PlatformOptions {
+  /** Everything but images is kept here. */
+  dir: string;
+  ports: Ports;
+  /** How many nodes. */
+  agents: number;
+  adminEmail: string;
+  baseImage: string;
+  buildCaFile: string | null;
+  dockerSocket: string;
+  /** Second octet of the container networks; must differ between platforms that share an engine. */
+  networkBlock: number;
+  /** Begin anew: everything in `dir` and every container of the cluster kept there goes first. */
+  fresh: boolean;
+  /** False trades safety against power loss for speed. */
+  durable: boolean;
+  /** Settings of control over the usual ones. */
+  control?: Record<string, string>;
+  env: NodeJS.ProcessEnv;
+  log: (line: string) => void;
+}
+
+/** The whole of svc on this machine. Disposing stops everything in order and removes the containers; state stays. */
+export interface Platform extends AsyncDisposable {
+  layout: Layout;
+  ports: Ports;
+  apiUrl: string;
+  edgeHttp: string;
+  edgeHttps: string;
+  contentDomain: string;
+  clusterId: string;
+  admin: { email: string; password: string };
+  registry: { host: string; username: string; password: string };
+  docker: Docker;
+  baseImage: string;
+  /** postgres, etcd, registry, control, agent-1…, caddy, router. Throws for another name. */
+  program(name: string): Program;
+}
+
+/** The platform cannot start; the message is for a person. */
+export class PlatformError extends Error {
+  override readonly name = "PlatformError";
+}
+
+/** Starts programs and remembers them, so that whatever was started can be stopped in reverse order. */
+function createRoster(layout: Layout, log: (line: string) => void) {
+  const programs = new Map<string, Program>();
+  return {
+    programs,
+    async start(spec: ProgramSpec): Promise<void> {
+      const program = createProgram(spec, layout, log);
+      programs.set(spec.name, program);
+      const startedAt = performance.now();
+      await program.start();
+      log(`${spec.name} is up (${((performance.now() - startedAt) / 1000).toFixed(1)} s)`);
+    },
+    /** Stops the named programs at once. */
+    async stop(names: readonly string[]): Promise<void> {
+      await Promise.all(names.map((name) => programs.get(name)?.stop()));
+    },
+  };
+}
+
+async function discard(options: PlatformOptions, layout: Layout, docker: Docker): Promise<void> {
+  const old = await readState(layout).catch(() => null);
+  if (old !== null) await removeClusterObjects(docker, old.clusterId);
+  await rm(options.dir, { recursive: true, force: true });
+}
+
+/** Starts what is below control: storage and engine. */
+async function startStorage(options: PlatformOptions, layout: Layout, start: (spec: ProgramSpec) => Promise<void>) {
+  const { ports, env, durable } = options;
+  const postgres = await providePostgres({
+    dir: layout.postgres,
+    port: ports.postgres,
+    secrets: layout.secrets,
+    env,
+    durable,
+  });
+  const etcd = await provideEtcd({ dir: layout.etcd, port: ports.etcd, peerPort: ports.etcdPeer, env, durable });
+  const registry = await provideRegistry({
+    dir: layout.registry,
+    port: ports.registry,
+    passwordFile: layout.secrets.registryPassword,
+    env,
+  });
+  await settleAll([start(postgres.spec).then(() => postgres.prepare()), start(etcd.spec), start(registry.spec)]);
+  return { databaseUrl: postgres.databaseUrl, etcdEndpoint: etcd.endpoint, registry };
+}
+
+/** Like Promise.all, but leaves nothing running behind a failure. */
+async function settleAll(work: Promise<unknown>[]): Promise<void> {
+  const results = await Promise.allSettled(work);
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+}
+
+/**
+ * Starts the platform kept in `options.dir` and resolves when every part of it serves. A second start
+ * continues with the state of the first. Throws `PlatformError` or `ProgramError`; nothing keeps running then.
+ */
+export async function startPlatform(options: PlatformOptions): Promise<Platform> {
+  const { log, ports } = options;
+  const layout = layoutOf(options.dir, runtimeRoot(options.env));
+  const stack = new AsyncDisposableStack();
+  try {
+    stack.use(
+      await holdExclusively(`platform in ${options.dir}`, 0).catch((error) => {
+        throw error instanceof Held ? new PlatformError(`the platform in ${options.dir} is already running`) : error;
+      }),
+    );
+    for (const name of await endLeftovers(layout.runRecords))
+      log(`ended ${name}, left over from a run that was cut short`);
+    const taken = await takenPorts(ports);
+    if (taken.length > 0) throw new PlatformError(taken.join("\n"));
+    await mkdir(layout.logs, { recursive: true, mode: 0o700 });
+    const engine: Engine = stack.use(
+      await provideEngine({ socketPath: options.dockerSocket, logFile: join(layout.logs, "docker.log"), log }),
+    );
+    if (options.fresh) await discard(options, layout, engine.docker);
+    // Others may pass through (Postgres runs as its own user); what must not be read is in files of mode 0600.
+    await mkdir(layout.dir, { recursive: true, mode: 0o711 });
+    for (const dir of [layout.runtime, layout.routeTable, layout.outbox, layout.control, layout.logs]) {
+      await mkdir(dir, { recursive: true, mode: 0o700 });
+    }
+    stack.defer(() => rm(layout.runtime, { recursive: true, force: true }));
+
+    const roster = createRoster(layout, log);
+    stack.defer(() => roster.stop(["registry", "etcd", "postgres"]));
+    const { adminPassword } = await ensureSecrets(layout);
+    const baseImage = ensureBaseImage({
+      docker: engine.docker,
+      image: options.baseImage,
+      nodeBinary: nodeBinary(),
+      log,
+    });
+    const storage = startStorage(options, layout, roster.start);
+    await settleAll([baseImage, storage]);
+    const facts: DaemonFacts = { ...options, ...(await storage), layout, control: options.control ?? {} };
+
+    const clusterId = await prepareCluster(facts, options.adminEmail);
+    stack.defer(() => roster.stop(["control"]));
+    await roster.start(controlSpec(facts));
+
+    const agents = Array.from({ length: options.agents }, (_, index) => agentSpec(facts, index + 1));
+    stack.defer(async () => {
+      await roster.stop(agents.map(({ name }) => name));
+      await removeClusterObjects(engine.docker, clusterId);
+    });
+    stack.defer(() => roster.stop(["router", "caddy"]));
+    const caddy = await provideCaddy({ dir: layout.caddy, adminSocket: layout.caddyAdmin, env: options.env });
+    const edge = roster.start(caddy.spec).then(() => roster.start(routerSpec(facts)));
+    await settleAll([edge, ...agents.map(roster.start)]);
+
+    const { host, username, password } = facts.registry;
+    const held = stack.move();
+    return {
+      layout,
+      ports,
+      apiUrl: apiUrlOf(ports),
+      edgeHttp: `http://127.0.0.1:${ports.http}`,
+      edgeHttps: `https://127.0.0.1:${ports.https}`,
+      contentDomain,
+      clusterId,
+      admin: { email: (await readAdminEmail(layout)) ?? options.adminEmail, password: adminPassword },
+      registry: { host, username, password },
+      docker: engine.docker,
+      baseImage: options.baseImage,
+      program(name) {
+        const program = roster.programs.get(name);
+        if (program === undefined)
+          throw new RangeError(`no program ${name}; there are ${[...roster.programs.keys()].join(", ")}`);
+        return program;
+      },
+      [Symbol.asyncDispose]: () => held.disposeAsync(),
+    };
+  } catch (error) {
+    await stack.disposeAsync();
+    throw error;
+  }
+}

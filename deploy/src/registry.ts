@@ -1,0 +1,67 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { hash } from "@node-rs/bcrypt";
+import { environmentOf } from "./environment.ts";
+import { keptSecret, randomText, writePrivate } from "./private-files.ts";
+import type { ProgramSpec } from "./program.ts";
+
+export interface LocalRegistry {
+  spec: ProgramSpec;
+  /** host:port, as it stands in image references. */
+  host: string;
+  url: string;
+  username: string;
+  password: string;
+}
+
+const username = "svc";
+const bcryptCost = 10;
+
+/** An OCI registry on loopback with one user; its files stay below `dir`. */
+export async function provideRegistry(options: {
+  dir: string;
+  port: number;
+  passwordFile: string;
+  env: NodeJS.ProcessEnv;
+}): Promise<LocalRegistry> {
+  const password = await keptSecret(options.passwordFile, () => randomText(24));
+  const host = `127.0.0.1:${options.port}`;
+  const users = join(options.dir, "htpasswd");
+  const config = join(options.dir, "config.yml");
+  await mkdir(join(options.dir, "data"), { recursive: true, mode: 0o700 });
+  await writePrivate(users, `${username}:${await hash(password, bcryptCost)}\n`);
+  // JSON is YAML; nothing needs quoting by hand.
+  await writePrivate(
+    config,
+    JSON.stringify({
+      version: 0.1,
+      log: { level: "warn", accesslog: { disabled: true } },
+      storage: {
+        filesystem: { rootdirectory: join(options.dir, "data") },
+        delete: { enabled: true },
+        maintenance: { uploadpurging: { enabled: true, age: "24h", interval: "24h", dryrun: false } },
+      },
+      http: { addr: host, relativeurls: true },
+      auth: { htpasswd: { realm: "svc", path: users } },
+    }),
+  );
+  return {
+    host,
+    url: `http://${host}`,
+    username,
+    password,
+    spec: {
+      name: "registry",
+      argv: ["docker-registry", "serve", config],
+      env: environmentOf(options.env, {}),
+      ready: async (signal) => {
+        const reply = await fetch(`http://${host}/v2/`, { signal });
+        await reply.arrayBuffer();
+        return reply.status === 401;
+      },
+      readyMs: 20_000,
+      stopSignal: "SIGTERM",
+      graceMs: 5_000,
+    },
+  };
+}

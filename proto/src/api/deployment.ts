@@ -1,0 +1,199 @@
+import { z } from "zod";
+import { channels, deploymentStatuses, projectTypes, releaseStatuses } from "../lifecycle.ts";
+import { limits } from "../limits.ts";
+import { ociManifestSchema, sourceManifestSchema } from "../manifest.ts";
+import { isOneLine, utf8Length } from "../text.ts";
+import { channel, count, id, success, timestamp } from "./envelope.ts";
+
+/** `error` and `skippedReason` are short summaries, never command output. */
+export const releaseSummary = z.looseObject({
+  configured: z.boolean(),
+  status: z.enum(releaseStatuses),
+  startedAt: timestamp.nullable(),
+  finishedAt: timestamp.nullable(),
+  exitCode: z.int().nullable(),
+  error: z.string().nullable(),
+  skippedReason: z.string().nullable(),
+});
+export type ReleaseSummary = z.output<typeof releaseSummary>;
+
+export const sourceSummary = z.looseObject({
+  rootDirectory: z.string(),
+  manifestPath: z.string(),
+  watchPaths: z.array(z.string()),
+});
+export type SourceSummary = z.output<typeof sourceSummary>;
+
+/** Digest and platform are null until the image was pulled and inspected. */
+export const ociArtifactSchema = z.looseObject({
+  kind: z.literal("oci"),
+  requestedReference: z.string(),
+  digest: z.string().nullable(),
+  os: z.string().nullable(),
+  architecture: z.string().nullable(),
+});
+export type OciArtifact = z.output<typeof ociArtifactSchema>;
+
+/** The built artifact in the cluster's registry, without saying where that is. `platform` is null for static bundles. */
+export const portableArtifactSchema = z.looseObject({
+  kind: z.enum(["source", "image", "bundle"]),
+  state: z.enum(["pending", "ready", "failed"]),
+  digest: z.string().nullable(),
+  sizeBytes: count.nullable(),
+  platform: z.string().nullable(),
+});
+export type PortableArtifact = z.output<typeof portableArtifactSchema>;
+
+/** How far the deployment got on the fleet; names no node and no address. */
+export const placementSummary = z.looseObject({
+  state: z.enum(["pending", "placing", "starting", "running", "stopped", "failed"]),
+  routeConverged: z.boolean(),
+  lastTransitionAt: timestamp.nullable(),
+});
+export type PlacementSummary = z.output<typeof placementSummary>;
+
+const deploymentFields = {
+  id,
+  status: z.enum(deploymentStatuses),
+  channel,
+  url: z.string(),
+  imageRef: z.string().nullable(),
+  staticPath: z.string().nullable(),
+  // Source projects only; image projects have `artifact` instead.
+  sourceSize: count.optional(),
+  source: sourceSummary.optional(),
+  artifact: ociArtifactSchema.optional(),
+  error: z.string().nullable(),
+  trigger: z.string().nullable(),
+  gitSha: z.string().nullable(),
+  gitRef: z.string().nullable(),
+  gitRepository: z.string().nullable(),
+  gitPrNumber: z.int().nullable(),
+  release: releaseSummary,
+  screenshotCapturedAt: timestamp.nullable().optional(),
+  // Only while the cluster scheduler is on.
+  portableArtifact: portableArtifactSchema.optional(),
+  placement: placementSummary.optional(),
+  createdAt: timestamp,
+  startedAt: timestamp.nullable(),
+  finishedAt: timestamp.nullable(),
+} as const;
+
+export const deploymentListItem = z.looseObject(deploymentFields);
+export type DeploymentListItem = z.output<typeof deploymentListItem>;
+
+/** `manifest` is the command-free snapshot. `errorCode` only of image projects' failures and the fleet's. */
+export const deploymentSchema = z.looseObject({
+  ...deploymentFields,
+  projectId: id,
+  errorCode: z.string().nullable().optional(),
+  manifest: z.record(z.string(), z.unknown()),
+});
+export type Deployment = z.output<typeof deploymentSchema>;
+
+export const deploymentReply = success({ deployment: deploymentSchema });
+export type DeploymentReply = z.output<typeof deploymentReply>;
+
+export const deploymentListQuery = z.strictObject({
+  channel: channel.exactOptional(),
+  status: z.enum(deploymentStatuses).exactOptional(),
+  limit: z.coerce.number().int().min(1).max(limits.deploymentListMax).default(limits.deploymentListDefault),
+  cursor: z.string().min(1).max(limits.cursorLengthMax).exactOptional(),
+});
+export const deploymentListReply = success({
+  deployments: z.array(deploymentListItem),
+  nextCursor: z.string().nullable(),
+});
+export type DeploymentListReply = z.output<typeof deploymentListReply>;
+
+const attribution = z
+  .string()
+  .min(1)
+  .max(limits.metadataTextLengthMax)
+  .refine(isOneLine, "contains control characters");
+
+/** Where a deploy came from, as its sender tells it. It is shown, and grants nothing. */
+export const deploymentMetadata = z.strictObject({
+  trigger: attribution.max(limits.triggerLengthMax).nullable().exactOptional(),
+  gitSha: z
+    .string()
+    .regex(/^[0-9a-f]{7,64}$/i, "is not a commit hash")
+    .nullable()
+    .exactOptional(),
+  gitRef: attribution.nullable().exactOptional(),
+  gitRepository: attribution.nullable().exactOptional(),
+  gitPrNumber: z.int().min(1).max(2_147_483_647).nullable().exactOptional(),
+});
+export type DeploymentMetadata = z.output<typeof deploymentMetadata>;
+
+/** A JSON text of at most `maxBytes`, parsed; what it has to be is checked by the schema it is piped into. */
+const jsonText = (maxBytes: number) =>
+  z.string().transform((text, context): unknown => {
+    try {
+      if (utf8Length(text) <= maxBytes) return JSON.parse(text);
+    } catch {
+      // Told below, like a text that is too long.
+    }
+    context.issues.push({ code: "custom", message: `is not JSON of at most ${maxBytes} bytes`, input: text });
+    return z.NEVER;
+  });
+
+/** Text parts of the multipart body of a source deployment; the third part is the archive, `source`. */
+export const sourceDeploymentFields = z.strictObject({
+  manifest: jsonText(limits.manifestBytesMax).pipe(sourceManifestSchema),
+  metadata: jsonText(limits.metadataBytesMax).pipe(deploymentMetadata).exactOptional(),
+});
+export type SourceDeploymentFields = z.output<typeof sourceDeploymentFields>;
+
+/**
+ * Body of an image deployment. With `preserveManifestFromDeploymentId`, settings of that deployment that the
+ * manifest here does not name are kept.
+ */
+export const ociDeploymentInput = z.strictObject({
+  manifest: ociManifestSchema,
+  metadata: deploymentMetadata.exactOptional(),
+  preserveManifestFromDeploymentId: id.exactOptional(),
+});
+export type OciDeploymentInput = z.output<typeof ociDeploymentInput>;
+
+export const createDeploymentReply = success({
+  deploymentId: id,
+  channel,
+  url: z.string(),
+  project: z.looseObject({ id, slug: z.string(), type: z.enum(projectTypes) }),
+  source: sourceSummary.optional(),
+  artifact: ociArtifactSchema.optional(),
+  release: releaseSummary,
+});
+export type CreateDeploymentReply = z.output<typeof createDeploymentReply>;
+
+/** Rollback and promote: the new deployment. */
+export const newDeploymentReply = success({
+  deploymentId: id,
+  channel: channel.optional(),
+  url: z.string().optional(),
+});
+export type NewDeploymentReply = z.output<typeof newDeploymentReply>;
+
+export const cancelDeploymentReply = success({ deploymentId: id, queued: z.literal(true) });
+
+/** `after` is a byte offset into the log; what is past its end reads as its end. */
+export const logsQuery = z.strictObject({ after: z.coerce.number().int().min(0).default(0) });
+/** Send `offset` back as `after` to read on. */
+export const logsReply = success({ log: z.string(), offset: count });
+export type LogsReply = z.output<typeof logsReply>;
+
+/** One step in a deployment's life. `from` and `to` are statuses, null where the status did not change. */
+export const timelineEvent = z.looseObject({
+  at: timestamp,
+  phase: z.string(),
+  from: z.string().nullable(),
+  to: z.string().nullable(),
+  detail: z.string().nullable(),
+});
+export type TimelineEvent = z.output<typeof timelineEvent>;
+export const timelineReply = success({ timeline: z.array(timelineEvent) });
+export type TimelineReply = z.output<typeof timelineReply>;
+
+/** Optional `?channel=` of routes that are bound to one channel. */
+export const channelQuery = z.strictObject({ channel: z.enum(channels).default("production") });

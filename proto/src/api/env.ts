@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { limits } from "../limits.ts";
+import { utf8Length } from "../text.ts";
+import { success } from "./envelope.ts";
+
+/** Names that the platform sets itself. */
+const reservedPrefix = "SVC_";
+
+/** Why `key` cannot name a variable, or null. */
+export function envKeyProblem(key: string): string | null {
+  if (key.length > limits.envKeyLengthMax) return `A variable name has at most ${limits.envKeyLengthMax} characters.`;
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(key))
+    return `"${key}" is not a variable name: letters, digits and underscores, not starting with a digit.`;
+  if (key.startsWith(reservedPrefix)) return `Names that start with ${reservedPrefix} are the platform's.`;
+  return null;
+}
+
+/** Why `value` cannot be a variable's value, or null. */
+export function envValueProblem(value: string): string | null {
+  if (value.includes("\0")) return "A value has no NUL character.";
+  if (!value.isWellFormed()) return "A value is not valid text.";
+  if (utf8Length(value) > limits.envValueBytesMax) return `A value has at most ${limits.envValueBytesMax / 1024} KiB.`;
+  return null;
+}
+
+/** The whole environment: what it does not name is removed. How many keys a plan allows is checked apart. */
+export const replaceEnvInput = z.strictObject({
+  vars: z.record(z.string(), z.string()).check((context) => {
+    const entries = Object.entries(context.value);
+    const add = (message: string, key?: string): void => {
+      context.issues.push({ code: "custom", message, input: key, ...(key === undefined ? {} : { path: [key] }) });
+    };
+    if (entries.length > limits.envKeysPerRequestMax) add(`has more than ${limits.envKeysPerRequestMax} variables`);
+    let bytes = 0;
+    for (const [key, value] of entries) {
+      bytes += utf8Length(key) + utf8Length(value);
+      const problem = envKeyProblem(key) ?? envValueProblem(value);
+      if (problem !== null) add(problem, key.slice(0, limits.envKeyLengthMax));
+    }
+    if (bytes > limits.envTotalBytesMax) add(`has more than ${limits.envTotalBytesMax / 1024} KiB in all`);
+  }),
+});
+export type ReplaceEnvInput = z.output<typeof replaceEnvInput>;
+
+export const envReply = success({ vars: z.record(z.string(), z.string()) });
+export type EnvReply = z.output<typeof envReply>;
+
+/** Names only, sorted. */
+export const replaceEnvReply = success({ keys: z.array(z.string()) });
+export type ReplaceEnvReply = z.output<typeof replaceEnvReply>;

@@ -1,0 +1,53 @@
+import { z } from "zod";
+import { channels } from "../lifecycle.ts";
+
+/** Identifier of a project, deployment, key or run. */
+export const id = z.guid();
+
+/** ISO 8601 in UTC. */
+export const timestamp = z.iso.datetime();
+
+export const channel = z.enum(channels);
+
+/** Bytes, counts, milliseconds. */
+export const count = z.int().min(0);
+
+/**
+ * A success: `ok: true` and the payload beside it. Loose, because replies may gain fields at any time
+ * and clients tolerate them.
+ */
+export const success = <Shape extends z.core.$ZodLooseShape>(
+  shape: Shape,
+): z.ZodObject<{ ok: z.ZodLiteral<true> } & Shape, z.core.$loose> => z.looseObject({ ok: z.literal(true), ...shape });
+
+export const errorReply = z.looseObject({
+  ok: z.literal(false),
+  error: z.looseObject({ code: z.string(), message: z.string() }),
+});
+export type ErrorReply = z.output<typeof errorReply>;
+
+/** Path parameters of everything below one project or one deployment. */
+export const idParams = z.strictObject({ id });
+
+/** An action that was queued. */
+export const queuedReply = success({ queued: z.literal(true) });
+
+/**
+ * The catalogue's code for a failed schema: the one that an issue names in `params.code`, else VALIDATION.
+ */
+export function validationCode(issues: readonly z.core.$ZodIssue[]): "VALIDATION" | "OCI_REFERENCE_INVALID" {
+  const marked = issues.some((issue) => issue.code === "custom" && issue.params?.["code"] === "OCI_REFERENCE_INVALID");
+  return marked ? "OCI_REFERENCE_INVALID" : "VALIDATION";
+}
+
+/** One sentence for the first few issues of a failed schema, each with the place it is about. */
+export const validationMessage = (issues: readonly z.core.$ZodIssue[]): string =>
+  issues.slice(0, 5).map(issueMessage).join("; ");
+
+function issueMessage(issue: z.core.$ZodIssue): string {
+  const at = issue.path.map(String).join(".");
+  const prefix = at === "" ? "" : `${at}: `;
+  if (issue.code === "unrecognized_keys") return `${prefix}unknown key ${issue.keys.slice(0, 5).join(", ")}`;
+  const text = issue.message.replace(/^Invalid (input|option): /, "");
+  return `${prefix}${text.endsWith("received undefined") ? "is missing" : text}`;
+}

@@ -1,0 +1,37 @@
+/** What programs agree on besides protobuf messages: names, limits, states, errors, and the HTTP API's shapes. */
+export * from "./api/admin.ts";
+export * from "./api/deployment.ts";
+export * from "./api/env.ts";
+export {
+  channel as channelSchema,
+  count as countSchema,
+  type ErrorReply,
+  errorReply,
+  id as idSchema,
+  idParams,
+  queuedReply,
+  success,
+  timestamp as timestampSchema,
+  validationCode,
+  validationMessage,
+} from "./api/envelope.ts";
+export * from "./api/me.ts";
+export * from "./api/node.ts";
+export * from "./api/plan.ts";
+export * from "./api/project.ts";
+export * from "./api/registry-credential.ts";
+export * from "./api/runtime.ts";
+export * from "./api/token.ts";
+export * from "./errors.ts";
+export * from "./failures.ts";
+export * from "./hosts.ts";
+export * from "./image.ts";
+export * from "./lifecycle.ts";
+export * from "./limits.ts";
+export * from "./manifest.ts";
+export * from "./manifest-yaml.ts";
+export * from "./names.ts";
+export * from "./paths.ts";
+export * from "./schedule.ts";
+export * from "./scopes.ts";
+export * from "./text.ts";

@@ -1,0 +1,54 @@
+import type { Readable } from "node:stream";
+import { type Content, type PushOptions, pullBlob, pushBlob, type Stored, type TransferOptions } from "./blobs.ts";
+import { RegistryError } from "./errors.ts";
+import { getManifest, ociManifestType, putManifest } from "./manifests.ts";
+import type { Transport } from "./transport.ts";
+
+/** What we keep in the registry besides images: a packed source tree, and a built static site. */
+export type ArtifactKind = "source" | "bundle";
+
+const configType = (kind: ArtifactKind): string => `application/vnd.svc.${kind}.v1+json`;
+const layerType = (kind: ArtifactKind): string => `application/vnd.svc.${kind}.v1.tar+gzip`;
+const kinds = ["source", "bundle"] as const satisfies readonly ArtifactKind[];
+
+export type PushedArtifact = Stored & {
+  /** Of the one layer: the gzipped tar itself. */
+  layerDigest: string;
+};
+
+/**
+ * Stores a gzipped tar as an artifact. `digest` is the manifest's, by which it is pulled again; `sizeBytes`
+ * is the archive's.
+ */
+export async function pushArtifact(
+  transport: Transport,
+  repository: string,
+  { kind, stream, ...options }: PushOptions & { kind: ArtifactKind; stream: Content },
+): Promise<PushedArtifact> {
+  const layer = await pushBlob(transport, repository, stream, options);
+  const config = await pushBlob(transport, repository, Buffer.from("{}"), { signal: options.signal });
+  const { digest } = await putManifest(transport, repository, {
+    schemaVersion: 2,
+    mediaType: ociManifestType,
+    config: { mediaType: configType(kind), digest: config.digest, size: config.sizeBytes },
+    layers: [{ mediaType: layerType(kind), digest: layer.digest, size: layer.sizeBytes }],
+  });
+  return { digest, sizeBytes: layer.sizeBytes, layerDigest: layer.digest };
+}
+
+/** The gzipped tar of an artifact; errors at its end unless it is exactly what was pushed. */
+export async function pullArtifact(
+  transport: Transport,
+  repository: string,
+  digest: string,
+  options: TransferOptions & { maxSizeBytes: number },
+): Promise<Readable> {
+  const { manifest } = await getManifest(transport, repository, digest);
+  const [layer, ...more] = manifest.layers ?? [];
+  const known = kinds.find((kind) => manifest.config?.mediaType === configType(kind));
+  if (layer === undefined || more.length > 0 || known === undefined || layer.mediaType !== layerType(known))
+    throw new RegistryError("ARTIFACT_NOT_FOUND", `${digest} in ${repository} is not an artifact of ours`);
+  if (layer.size > options.maxSizeBytes)
+    throw new RegistryError("ARTIFACT_TOO_LARGE", `${digest}: ${layer.size} bytes, more than ${options.maxSizeBytes}`);
+  return pullBlob(transport, repository, layer.digest, { ...options, sizeBytes: layer.size });
+}

@@ -1,0 +1,229 @@
+import { createHash } from "node:crypto";
+import { Readable } from "node:stream";
+import { digestOf, verified } from "./digest.ts";
+import { RegistryError, refused, unavailable } from "./errors.ts";
+import { blobPath, repositoryPath } from "./paths.ts";
+import { type Answer, type Call, discard, type Transport } from "./transport.ts";
+
+/** What was stored. */
+export type Stored = { digest: string; sizeBytes: number };
+
+export type TransferOptions = { signal?: AbortSignal | undefined };
+export type PushOptions = TransferOptions & { maxSizeBytes?: number | undefined };
+export type PullOptions = TransferOptions & { sizeBytes?: number | undefined; maxSizeBytes?: number | undefined };
+
+// One piece is held in memory, so that it can be sent again after a broken connection.
+const pieceBytes = 4 * 1024 * 1024;
+const attemptsMax = 3;
+
+const bounded = (transport: Transport, signal: AbortSignal | undefined): AbortSignal => {
+  const deadline = AbortSignal.timeout(transport.transferTimeoutMs);
+  return signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
+};
+
+export async function hasBlob(transport: Transport, repository: string, digest: string): Promise<boolean> {
+  const doing = `look for ${digest} in ${repository}`;
+  const answer = await transport.send({
+    method: "HEAD",
+    path: blobPath(repository, digest),
+    repeatable: true,
+    redirects: true,
+    doing,
+  });
+  await discard(answer);
+  if (answer.statusCode === 404) return false;
+  if (answer.statusCode !== 200) throw refused(doing, answer.statusCode);
+  return true;
+}
+
+/**
+ * The blob as a stream that errors unless it ends with exactly the bytes of `digest` (see `verified`).
+ * A declared length over `maxSizeBytes` is refused before anything is read.
+ */
+export async function pullBlob(
+  transport: Transport,
+  repository: string,
+  digest: string,
+  options: PullOptions = {},
+): Promise<Readable> {
+  const doing = `pull ${digest} from ${repository}`;
+  const answer = await transport.send({
+    method: "GET",
+    path: blobPath(repository, digest),
+    repeatable: true,
+    redirects: true,
+    signal: bounded(transport, options.signal),
+    doing,
+  });
+  if (answer.statusCode !== 200) {
+    await discard(answer);
+    if (answer.statusCode === 404) throw new RegistryError("ARTIFACT_NOT_FOUND", `${doing}: not there`);
+    throw refused(doing, answer.statusCode);
+  }
+  const declared = Number(answer.headers["content-length"] ?? Number.NaN);
+  if (options.maxSizeBytes !== undefined && declared > options.maxSizeBytes) {
+    answer.body.destroy();
+    throw new RegistryError("ARTIFACT_TOO_LARGE", `${doing}: ${declared} bytes, more than ${options.maxSizeBytes}`);
+  }
+  return verified(answer.body, { digest, sizeBytes: options.sizeBytes, maxSizeBytes: options.maxSizeBytes });
+}
+
+/**
+ * What to store. A function opens the content anew, so that a push that broke off can be tried again from
+ * the start; so can a buffer. A stream can be read only once: its failure is the caller's to deal with.
+ */
+export type Content = Readable | Buffer | (() => Readable);
+
+/** Stores `content`; its digest is computed on the way. A stream is sent in pieces, one in memory at a time. */
+export async function pushBlob(
+  transport: Transport,
+  repository: string,
+  content: Content,
+  options: PushOptions = {},
+): Promise<Stored> {
+  if (Buffer.isBuffer(content)) {
+    const digest = digestOf(content);
+    if (await hasBlob(transport, repository, digest)) return { digest, sizeBytes: content.length };
+  }
+  for (let attempt = 1; ; attempt++) {
+    const source = typeof content === "function" ? content() : content;
+    try {
+      return await pushOnce(transport, repository, source, options);
+    } catch (error) {
+      const again = !(content instanceof Readable) && error instanceof RegistryError && error.temporary;
+      if (!again || attempt === attemptsMax) throw error;
+    } finally {
+      if (source instanceof Readable) source.destroy();
+    }
+  }
+}
+
+async function pushOnce(
+  transport: Transport,
+  repository: string,
+  content: Readable | Buffer,
+  { signal, maxSizeBytes }: PushOptions,
+): Promise<Stored> {
+  const upload = await Upload.start(transport, repository, bounded(transport, signal));
+  const hash = createHash("sha256");
+  let sizeBytes = 0;
+  try {
+    for await (const piece of pieces(content)) {
+      sizeBytes += piece.length;
+      if (maxSizeBytes !== undefined && sizeBytes > maxSizeBytes)
+        throw new RegistryError("ARTIFACT_TOO_LARGE", `push to ${repository}: more than ${maxSizeBytes} bytes`);
+      hash.update(piece);
+      await upload.append(piece);
+    }
+    const digest = `sha256:${hash.digest("hex")}`;
+    await upload.finish(digest);
+    return { digest, sizeBytes };
+  } catch (error) {
+    await upload.abandon();
+    throw error;
+  }
+}
+
+/** `content` in pieces of one size, the last one shorter; none for nothing. */
+async function* pieces(content: Readable | Buffer): AsyncGenerator<Buffer> {
+  let held: Buffer[] = [];
+  let length = 0;
+  const parts = Buffer.isBuffer(content) ? [content] : (content as AsyncIterable<Uint8Array | string>);
+  for await (const part of parts) {
+    let rest =
+      typeof part === "string" ? Buffer.from(part) : Buffer.from(part.buffer, part.byteOffset, part.byteLength);
+    while (length + rest.length >= pieceBytes) {
+      const fits = pieceBytes - length;
+      yield Buffer.concat([...held, rest.subarray(0, fits)]);
+      rest = rest.subarray(fits);
+      held = [];
+      length = 0;
+    }
+    held.push(rest);
+    length += rest.length;
+  }
+  if (length > 0) yield Buffer.concat(held);
+}
+
+/**
+ * One upload session. It cannot be taken up after a lost answer: the reference registry forgets a session
+ * whose length differs from what its signed location says.
+ */
+class Upload {
+  #offset = 0;
+  #location: string;
+  readonly #transport: Transport;
+  readonly #repository: string;
+  readonly #signal: AbortSignal;
+
+  private constructor(transport: Transport, repository: string, signal: AbortSignal, location: string) {
+    this.#transport = transport;
+    this.#repository = repository;
+    this.#signal = signal;
+    this.#location = location;
+  }
+
+  static async start(transport: Transport, repository: string, signal: AbortSignal): Promise<Upload> {
+    const doing = `push to ${repository}`;
+    const answer = await transport.send({
+      method: "POST",
+      path: `${repositoryPath(repository)}/blobs/uploads/`,
+      repeatable: true,
+      signal,
+      doing,
+    });
+    await discard(answer);
+    if (answer.statusCode !== 202) throw refused(doing, answer.statusCode);
+    return new Upload(transport, repository, signal, locationOf(answer, transport.origin, doing));
+  }
+
+  async append(piece: Buffer): Promise<void> {
+    const end = this.#offset + piece.length;
+    const headers = {
+      "content-type": "application/octet-stream",
+      "content-range": `${this.#offset}-${end - 1}`,
+      "content-length": String(piece.length),
+    };
+    const answer = await this.#send({ method: "PATCH", path: this.#location, headers, body: piece });
+    if (answer.statusCode !== 202) throw refused(this.#doing, answer.statusCode);
+    this.#location = locationOf(answer, this.#transport.origin, this.#doing);
+    this.#offset = end;
+  }
+
+  async finish(digest: string): Promise<void> {
+    const url = new URL(this.#location);
+    url.searchParams.set("digest", digest);
+    const put = this.#send({ method: "PUT", path: url.href, headers: { "content-length": "0" } });
+    const answer = await put.catch(async (error: unknown) => {
+      // The answer was lost, which says nothing about the blob.
+      if (await hasBlob(this.#transport, this.#repository, digest)) return null;
+      throw error;
+    });
+    if (answer !== null && answer.statusCode !== 201) throw refused(this.#doing, answer.statusCode);
+  }
+
+  /** Frees what the registry keeps of an upload that will not be finished. Best effort. */
+  async abandon(): Promise<void> {
+    const call = { method: "DELETE", path: this.#location, doing: this.#doing } as const;
+    await this.#transport.send({ ...call, signal: AbortSignal.timeout(5000) }).then(discard, () => undefined);
+  }
+
+  get #doing(): string {
+    return `push to ${this.#repository}`;
+  }
+
+  async #send(call: Omit<Call, "doing" | "signal">): Promise<Answer> {
+    const answer = await this.#transport.send({ ...call, signal: this.#signal, doing: this.#doing });
+    await discard(answer);
+    return answer;
+  }
+}
+
+/** Where to go on with an upload. Never another host: the bytes and the credential would follow. */
+function locationOf(answer: Answer, origin: URL, doing: string): string {
+  const { location } = answer.headers;
+  const url = typeof location === "string" ? URL.parse(location, origin.href) : null;
+  if (url === null || url.host !== origin.host) throw unavailable(`${doing}: the registry sends uploads elsewhere`);
+  // A registry behind a proxy may not know that it is reached over https.
+  return `${origin.origin}${url.pathname}${url.search}`;
+}

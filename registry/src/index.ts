@@ -1,0 +1,7 @@
+export type { ArtifactKind, PushedArtifact } from "./artifacts.ts";
+export type { Content, PullOptions, PushOptions, Stored, TransferOptions } from "./blobs.ts";
+export { digestOf } from "./digest.ts";
+export { RegistryError, type RegistryErrorCode } from "./errors.ts";
+export type { Descriptor, FoundManifest, OciManifest } from "./manifests.ts";
+export { createRegistry, type Registry } from "./registry.ts";
+export type { RegistryOptions } from "./transport.ts";

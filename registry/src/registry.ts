@@ -1,0 +1,67 @@
+import type { Readable } from "node:stream";
+import { type ArtifactKind, type PushedArtifact, pullArtifact, pushArtifact } from "./artifacts.ts";
+import {
+  type Content,
+  hasBlob,
+  type PullOptions,
+  type PushOptions,
+  pullBlob,
+  pushBlob,
+  type Stored,
+  type TransferOptions,
+} from "./blobs.ts";
+import { refused } from "./errors.ts";
+import { deleteManifest, type FoundManifest, getManifest, type OciManifest, putManifest } from "./manifests.ts";
+import { discard, type RegistryOptions, Transport } from "./transport.ts";
+
+/**
+ * A client of one OCI registry. Every method throws RegistryError. `repository` has no host and no tag:
+ * `svc/<project>/app`. Deadlines: `timeoutMs` of silence anywhere, `transferTimeoutMs` for a whole blob.
+ */
+export type Registry = AsyncDisposable & {
+  /** Throws unless the registry answers and accepts the credential. */
+  ping(): Promise<void>;
+  pushBlob(repository: string, content: Content, options?: PushOptions): Promise<Stored>;
+  hasBlob(repository: string, digest: string): Promise<boolean>;
+  pullBlob(repository: string, digest: string, options?: PullOptions): Promise<Readable>;
+  putManifest(
+    repository: string,
+    manifest: OciManifest | Buffer,
+    options?: { tag?: string; mediaType?: string },
+  ): Promise<Stored>;
+  getManifest(repository: string, reference: string): Promise<FoundManifest>;
+  deleteManifest(repository: string, digest: string): Promise<boolean>;
+  pushArtifact(
+    repository: string,
+    artifact: PushOptions & { kind: ArtifactKind; stream: Content },
+  ): Promise<PushedArtifact>;
+  pullArtifact(
+    repository: string,
+    digest: string,
+    options: TransferOptions & { maxSizeBytes: number },
+  ): Promise<Readable>;
+  /** Breaks off whatever is under way. */
+  close(): Promise<void>;
+};
+
+export function createRegistry(options: RegistryOptions): Registry {
+  const transport = new Transport(options);
+  return {
+    async ping() {
+      const doing = `reach ${transport.origin.host}`;
+      const answer = await transport.send({ method: "GET", path: "/v2/", repeatable: true, doing });
+      await discard(answer);
+      if (answer.statusCode !== 200) throw refused(doing, answer.statusCode);
+    },
+    pushBlob: (repository, content, more) => pushBlob(transport, repository, content, more),
+    hasBlob: (repository, digest) => hasBlob(transport, repository, digest),
+    pullBlob: (repository, digest, more) => pullBlob(transport, repository, digest, more),
+    putManifest: (repository, manifest, more) => putManifest(transport, repository, manifest, more),
+    getManifest: (repository, reference) => getManifest(transport, repository, reference),
+    deleteManifest: (repository, digest) => deleteManifest(transport, repository, digest),
+    pushArtifact: (repository, artifact) => pushArtifact(transport, repository, artifact),
+    pullArtifact: (repository, digest, more) => pullArtifact(transport, repository, digest, more),
+    close: () => transport.close(),
+    [Symbol.asyncDispose]: () => transport.close(),
+  };
+}

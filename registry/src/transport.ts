@@ -1,0 +1,217 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { Agent, type Dispatcher } from "undici";
+import { type Challenge, mayAuthenticateAt, parseChallenge } from "./challenge.ts";
+import { RegistryError, refused, unavailable } from "./errors.ts";
+
+export type RegistryOptions = {
+  /** Origin of the registry: `http://127.0.0.1:5000`. */
+  url: string;
+  username?: string;
+  password?: string;
+  /** PEM of a private CA. */
+  ca?: string;
+  /** Hosts besides the registry's own that may be given the credential in exchange for a token. */
+  authHosts?: readonly string[];
+  /** How long to wait for a connection, for the head of an answer, and between two pieces of a body. Default 30 s. */
+  timeoutMs?: number;
+  /** How long one whole transfer of a blob may take. Default 15 minutes. */
+  transferTimeoutMs?: number;
+};
+
+export type Call = {
+  method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Path with query on the registry, or an absolute URL that the registry gave us. */
+  path: string;
+  headers?: Record<string, string>;
+  body?: Buffer;
+  signal?: AbortSignal | undefined;
+  /** Tried again after a broken connection or a 5xx; only for calls that may be repeated. */
+  repeatable?: boolean;
+  /** Redirects are followed; else they are an answer like any other. */
+  redirects?: boolean;
+  /** What is being attempted, for error messages. */
+  doing: string;
+};
+
+export type Answer = Dispatcher.ResponseData;
+
+const attemptsMax = 3;
+const redirectsMax = 5;
+const tokenLifeMs = 60_000;
+const smallBodyMax = 1024 * 1024;
+
+/** One registry's HTTP: timeouts, credentials, repeats and redirects in one place. */
+export class Transport {
+  readonly origin: URL;
+  readonly #options: RegistryOptions;
+  readonly #agent: Agent;
+  readonly #tokens = new Map<string, { value: string; until: number }>();
+  // Once a registry has asked for a scheme it will ask again.
+  #basic = false;
+
+  constructor(options: RegistryOptions) {
+    this.#options = options;
+    this.origin = new URL(options.url);
+    const timeout = options.timeoutMs ?? 30_000;
+    this.#agent = new Agent({
+      connections: 32,
+      connect: { timeout: Math.min(timeout, 10_000), ...(options.ca === undefined ? {} : { ca: options.ca }) },
+      headersTimeout: timeout,
+      bodyTimeout: timeout,
+      keepAliveTimeout: 30_000,
+    });
+  }
+
+  get transferTimeoutMs(): number {
+    return this.#options.transferTimeoutMs ?? 900_000;
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  /** The answer to `call`, whatever its status. Throws RegistryError when there is none. */
+  async send(call: Call): Promise<Answer> {
+    for (let attempt = 1; ; attempt++) {
+      const last = !(call.repeatable ?? false) || attempt === attemptsMax;
+      try {
+        const answer = await this.#authorised(call);
+        if (last || ![429, 502, 503, 504].includes(answer.statusCode)) return answer;
+        await discard(answer);
+      } catch (cause) {
+        if (cause instanceof RegistryError) throw cause;
+        if (call.signal?.aborted === true) throw interrupted(call);
+        if (last) throw unavailable(`${call.doing}: the registry does not answer`, { temporary: true, cause });
+      }
+      await delay(100 * 4 ** (attempt - 1));
+    }
+  }
+
+  /** Sends `call` with what is known of the registry's wishes, and once more after it has said them. */
+  async #authorised(call: Call): Promise<Answer> {
+    const target = new URL(call.path, this.origin);
+    const scope = scopeOf(call);
+    const first = await this.#followed(call, target, this.#known(scope));
+    if (first.statusCode !== 401) return first;
+    const challenge = parseChallenge(first.headers["www-authenticate"]);
+    await discard(first);
+    const authorization = challenge === null ? null : await this.#answer(challenge, scope, call);
+    if (authorization === null) throw refused(call.doing, 401);
+    return this.#followed(call, target, authorization);
+  }
+
+  #known(scope: string): string | null {
+    const token = this.#tokens.get(scope);
+    if (token !== undefined && token.until > performance.now()) return token.value;
+    return this.#basic ? this.#basicHeader() : null;
+  }
+
+  #basicHeader(): string | null {
+    const { username, password } = this.#options;
+    if (username === undefined || password === undefined) return null;
+    return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+  }
+
+  async #answer(challenge: Challenge, scope: string, call: Call): Promise<string | null> {
+    if (challenge.scheme === "basic") {
+      this.#basic = true;
+      return this.#basicHeader();
+    }
+    if (!mayAuthenticateAt(challenge.realm, this.origin, this.#options.authHosts ?? []))
+      throw unavailable(`${call.doing}: the registry wants the credential sent to another host`);
+    const url = new URL(challenge.realm);
+    if (challenge.service !== null) url.searchParams.set("service", challenge.service);
+    url.searchParams.set("scope", challenge.scope ?? scope);
+    const { signal, doing } = call;
+    const answer = await this.#dispatch(url, { method: "GET", path: url.pathname, signal, doing }, this.#basicHeader());
+    if (answer.statusCode !== 200) {
+      await discard(answer);
+      throw refused(call.doing, answer.statusCode >= 500 ? answer.statusCode : 401);
+    }
+    const { token, access_token, expires_in } = (await readJson(answer, smallBodyMax, doing)) as Record<
+      string,
+      unknown
+    >;
+    const value = typeof token === "string" ? token : access_token;
+    if (typeof value !== "string") throw unavailable(`${call.doing}: the registry's token service gave no token`);
+    const lifeMs = typeof expires_in === "number" && expires_in > 20 ? (expires_in - 10) * 1000 : tokenLifeMs / 2;
+    if (this.#tokens.size >= 1000) this.#tokens.clear();
+    const header = `Bearer ${value}`;
+    this.#tokens.set(scope, { value: header, until: performance.now() + lifeMs });
+    return header;
+  }
+
+  /** Follows redirects of a storage back end; the credential stays with the registry's own origin. */
+  async #followed(call: Call, target: URL, authorization: string | null): Promise<Answer> {
+    let url = target;
+    for (let hop = 0; ; hop++) {
+      const answer = await this.#dispatch(url, call, url.origin === this.origin.origin ? authorization : null);
+      const { location } = answer.headers;
+      const moved = [301, 302, 303, 307, 308].includes(answer.statusCode) && typeof location === "string";
+      if (!moved || !(call.redirects ?? false)) return answer;
+      await discard(answer);
+      const next = URL.parse(location, url.href);
+      const downgraded = next?.protocol === "http:" && url.protocol === "https:";
+      if (next === null || downgraded || !/^https?:$/.test(next.protocol) || hop === redirectsMax)
+        throw unavailable(`${call.doing}: the registry redirects to where we do not follow`);
+      url = next;
+    }
+  }
+
+  #dispatch(url: URL, call: Call, authorization: string | null): Promise<Answer> {
+    return this.#agent.request({
+      origin: url.origin,
+      path: `${url.pathname}${url.search}`,
+      method: call.method,
+      headers: { ...call.headers, ...(authorization === null ? {} : { authorization }) },
+      body: call.body ?? null,
+      signal: call.signal ?? null,
+    });
+  }
+}
+
+/** What to throw when the call's signal ended it: our error for a deadline, the caller's own reason otherwise. */
+function interrupted({ signal, doing }: Call): unknown {
+  const reason: unknown = signal?.reason;
+  const late = reason instanceof DOMException && reason.name === "TimeoutError";
+  return late ? unavailable(`${doing}: took too long`, { temporary: true, cause: reason }) : reason;
+}
+
+/** The token scope that a call needs, in the words of the token specification. */
+function scopeOf({ path, method }: Call): string {
+  const repository = /^(?:https?:\/\/[^/]+)?\/v2\/(.+?)\/(?:blobs|manifests|tags)\//.exec(path)?.[1];
+  if (repository === undefined) return "";
+  const actions = method === "DELETE" ? "delete" : method === "GET" || method === "HEAD" ? "pull" : "pull,push";
+  return `repository:${repository}:${actions}`;
+}
+
+/** Reads away a body that nobody wants, so that its connection can be used again. */
+export async function discard(answer: Answer): Promise<void> {
+  await answer.body.dump({ limit: 128 * 1024 }).catch(() => undefined);
+}
+
+/** A whole body of at most `maxBytes`. */
+export async function readBody(answer: Answer, maxBytes: number, doing: string): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const part of answer.body as AsyncIterable<Buffer>) {
+      length += part.length;
+      if (length > maxBytes) throw new RegistryError("ARTIFACT_TOO_LARGE", `${doing}: more than ${maxBytes} bytes`);
+      parts.push(part);
+    }
+  } catch (cause) {
+    if (cause instanceof RegistryError) throw cause;
+    throw unavailable(`${doing}: the registry's answer broke off`, { temporary: true, cause });
+  }
+  return Buffer.concat(parts, length);
+}
+
+export async function readJson(answer: Answer, maxBytes: number, doing: string): Promise<unknown> {
+  const body = await readBody(answer, maxBytes, doing);
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch (cause) {
+    throw unavailable(`${doing}: the registry's answer is not JSON`, { cause });
+  }
+}
