@@ -7,34 +7,39 @@ export default defineConfig({
         // Pure code and single modules: fast, many files in one process.
         test: {
           name: "unit",
-          include: ["*/src/**/*.test.ts"],
+          include: ["*/src/**/*.test.ts", "deploy/setup/*.test.mjs", "test/rules/*.test.ts"],
           exclude: ["**/*.system.test.ts", "**/node_modules/**"],
           pool: "forks",
           isolate: false,
           testTimeout: 20_000,
+          sequence: { groupOrder: 1 },
         },
       },
       {
         // One module against a real server (etcd, Postgres, Docker, Caddy, registry).
         test: {
           name: "system",
+          globalSetup: ["test/support/engine.ts"],
           include: ["*/src/**/*.system.test.ts"],
           exclude: ["**/node_modules/**"],
           pool: "forks",
           fileParallelism: false,
           testTimeout: 60_000,
           hookTimeout: 120_000,
+          sequence: { groupOrder: 2 },
         },
       },
       {
         // The whole platform.
         test: {
           name: "platform",
+          globalSetup: ["test/support/engine.ts"],
           include: ["test/scenarios/**/*.test.ts"],
           pool: "forks",
           fileParallelism: false,
           testTimeout: 300_000,
           hookTimeout: 600_000,
+          sequence: { groupOrder: 3 },
         },
       },
     ],

@@ -1,10 +1,10 @@
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { user as userSchema, type User } from "@svc/proto";
+import { type User, userSchema } from "@svc/proto";
 import { z } from "zod";
 import type { Env } from "./environment.ts";
 import { CliError } from "./errors.ts";
-import { readTextFile, writePrivateFile } from "./files.ts";
+import { readTextFile, replaceFile } from "./files.ts";
 import { parseJson } from "./json.ts";
 
 /** The stored login. `user` is who that was, for people; it decides nothing. */
@@ -38,7 +38,7 @@ export async function isExposed(path: string): Promise<boolean> {
 }
 
 export const writeConfig = (path: string, config: Config): Promise<void> =>
-  writePrivateFile(path, `${JSON.stringify(config, null, 2)}\n`, { refusal: "CONFIG_INVALID" });
+  replaceFile(path, `${JSON.stringify(config, null, 2)}\n`, { mode: 0o600, refusal: "CONFIG_INVALID" });
 
 /** Forgets the stored login. */
 export const deleteConfig = (path: string): Promise<void> => rm(path, { force: true });

@@ -1,4 +1,5 @@
 import { arch, platform } from "node:os";
+import { stripControl } from "@svc/proto";
 import { type Api, createApi } from "./api.ts";
 import { type Credentials, resolveCredentials } from "./credentials.ts";
 import type { Env } from "./environment.ts";
@@ -26,15 +27,19 @@ export type Surroundings = {
   home: string;
   globals: Globals;
   terminal: Terminal;
+  /** Writes to stdout, for a result that comes bit by bit. */
+  print(text: string): void;
   /** Aborted by the first Ctrl-C. */
   signal: AbortSignal;
 };
 
 /** What a command is given. */
-export type Context = Surroundings & {
+export type Context = Omit<Surroundings, "print"> & {
   now(): Date;
   /** Said on stderr at once, and in the envelope's `warnings`. */
   warn(text: string): void;
+  /** Prints lines of a result that comes bit by bit, to stdout. Never with --json. */
+  stream(lines: readonly string[]): void;
   /** What to tell a person who presses Ctrl-C from here on; null: nothing was begun. */
   onInterrupt(advice: string | null): void;
   http(): Promise<Http>;
@@ -81,6 +86,9 @@ export function createRun(surroundings: Surroundings): Run {
     ...surroundings,
     now: () => new Date(),
     warn,
+    stream: (lines) => {
+      if (lines.length > 0 && !globals.quiet) surroundings.print(`${lines.map((line) => stripControl(line)).join("\n")}\n`);
+    },
     onInterrupt: (text) => {
       advice = text;
     },

@@ -36,11 +36,18 @@ export class CliError extends Error {
   override name = "CliError";
   readonly code: CliErrorCode;
   readonly hint: string | undefined;
+  /** What the API answered, when it is what failed. */
+  readonly server: ServerError | undefined;
 
-  constructor(code: CliErrorCode, message: string, options: { hint?: string | undefined; cause?: unknown } = {}) {
+  constructor(
+    code: CliErrorCode,
+    message: string,
+    options: { hint?: string | undefined; cause?: unknown; server?: ServerError } = {},
+  ) {
     super(message, { cause: options.cause });
     this.code = code;
     this.hint = options.hint;
+    this.server = options.server;
   }
 }
 
@@ -114,6 +121,7 @@ export function fromServerError(error: ServerError): CliError {
   const named = error.code !== null && (code === "CLOUD_REQUEST_FAILED" || code === "CLOUD_UNAUTHORIZED");
   const wait = error.retryAfterSeconds === null ? undefined : `Wait ${error.retryAfterSeconds} s, then run the command again`;
   return new CliError(code, named ? `${error.code}: ${error.message}` : error.message, {
+    server: error,
     hint: (error.status === 429 ? wait : undefined) ?? hints[error.code ?? ""] ?? statusHints[error.status],
   });
 }
@@ -126,5 +134,5 @@ export function fromServerError(error: ServerError): CliError {
 export function fromDeployError(error: ServerError): CliError {
   const usual = fromServerError(error);
   if (usual.code !== "CLOUD_REQUEST_FAILED" || error.status === 403) return usual;
-  return new CliError("DEPLOY_TRIGGER_FAILED", usual.message, { hint: usual.hint });
+  return new CliError("DEPLOY_TRIGGER_FAILED", usual.message, { hint: usual.hint, server: error });
 }

@@ -4,36 +4,31 @@ import { lstat, mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { CliError } from "./errors.ts";
 
+/** 0600 for what holds a secret, 0644 for the rest. */
+export type FileMode = 0o600 | 0o644;
+
 /** Whether `thrown` is a file-system error with one of `codes` (ENOENT, EEXIST, …). */
 export const isFileError = (thrown: unknown, ...codes: string[]): boolean =>
   thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" && codes.includes(thrown.code);
 
-const isSymlink = async (path: string): Promise<boolean> => {
-  try {
-    return (await lstat(path)).isSymbolicLink();
-  } catch (thrown) {
-    if (isFileError(thrown, "ENOENT")) return false;
-    throw thrown;
-  }
-};
-
 /**
- * Writes a file that only its owner may read, whole or not at all; makes its directory. A symbolic link
- * in its place is refused with `refusal`, and so is one in the place of the directory where
- * `realDirectory` asks for it: a checked-out repository must not choose where we write.
+ * Puts a file in place, whole or not at all, and makes its directory. A symbolic link in its place is
+ * refused with `refusal`, and so is one in the place of the directory where `realDirectory` asks for it:
+ * a checked-out repository must not choose where we write.
  */
-export async function writePrivateFile(
+export async function replaceFile(
   path: string,
   content: string,
-  { refusal, realDirectory = false }: { refusal: "CONFIG_INVALID" | "CLI_INVALID_USAGE"; realDirectory?: boolean },
+  options: { mode: FileMode; refusal: "CONFIG_INVALID" | "CLI_INVALID_USAGE"; realDirectory?: boolean },
 ): Promise<void> {
   const directory = dirname(path);
-  for (const place of realDirectory ? [path, directory] : [path])
-    if (await isSymlink(place)) throw new CliError(refusal, `${place} is a symbolic link; nothing was written`);
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  for (const place of options.realDirectory === true ? [path, directory] : [path])
+    if (await isSymlink(place))
+      throw new CliError(options.refusal, `${place} is a symbolic link; nothing was written`);
+  await mkdir(directory, { recursive: true, mode: options.mode === 0o600 ? 0o700 : 0o755 });
   const temporary = join(directory, `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
   try {
-    await writeNewPrivateFile(temporary, content);
+    await createFile(temporary, content, options.mode);
     await rename(temporary, path);
   } catch (thrown) {
     await rm(temporary, { force: true });
@@ -41,10 +36,10 @@ export async function writePrivateFile(
   }
 }
 
-/** Creates `path` (mode 0600) with `content`; EEXIST when there is anything in its place, also a dangling link. */
-export async function writeNewPrivateFile(path: string, content: string): Promise<void> {
+/** Creates a file that is not there yet; EEXIST when there is anything in its place, also a dangling link. */
+export async function createFile(path: string, content: string, mode: FileMode): Promise<void> {
   const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
-  const file = await open(path, O_CREAT | O_EXCL | O_WRONLY | (O_NOFOLLOW ?? 0), 0o600);
+  const file = await open(path, O_CREAT | O_EXCL | O_WRONLY | (O_NOFOLLOW ?? 0), mode);
   try {
     await file.writeFile(content);
     await file.sync();
@@ -68,5 +63,14 @@ export async function readTextFile(path: string, maxBytes: number): Promise<stri
     return await file.readFile("utf8");
   } finally {
     await file.close();
+  }
+}
+
+async function isSymlink(path: string): Promise<boolean> {
+  try {
+    return (await lstat(path)).isSymbolicLink();
+  } catch (thrown) {
+    if (isFileError(thrown, "ENOENT", "ENOTDIR")) return false;
+    throw thrown;
   }
 }

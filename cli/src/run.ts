@@ -53,7 +53,8 @@ async function runCommand(
 ): Promise<number> {
   const { env, cwd, home, signal } = host;
   const terminal = openTerminal(host, globals);
-  const run = createRun({ env, cwd, home, globals, terminal, signal });
+  const print = (text: string) => printText(host, text);
+  const run = createRun({ env, cwd, home, globals, terminal, print, signal });
   try {
     const outcome = await execute(run.context);
     terminal.close();
@@ -81,7 +82,11 @@ function printOutcome(
   }
   if (globals.quiet) return;
   const colour = wantsColour(env, { isTerminal: stdout.isTTY === true, noColor: globals.noColor });
-  const text = outcome.render({ paint: colour ? coloured : plain, now });
+  printText(host, outcome.render({ paint: colour ? coloured : plain, now }));
+}
+
+/** Writes a text for people to stdout, ended by a line feed. */
+function printText({ stdout, env }: Host, text: string): void {
   const inert = isGitHubActions(env) ? text.split("\n").map(inertForActions).join("\n") : text;
   if (inert !== "") stdout.write(inert.endsWith("\n") ? inert : `${inert}\n`);
 }
@@ -92,8 +97,8 @@ function printError(error: CliError, { host, operation, globals, terminal }: Pri
   else {
     const { paint } = terminal;
     const inert = (text: string) => scrub(stripControl(text), terminal.hidden);
-    terminal.error(`${paint("red", "Error:")} ${inert(error.message)} ${paint("dim", `(${error.code})`)}`);
-    if (error.hint !== undefined) terminal.error(`${paint("cyan", "→")} ${inert(error.hint)}`);
+    terminal.tell(`${paint("red", "Error:")} ${inert(error.message)} ${paint("dim", `(${error.code})`)}`);
+    if (error.hint !== undefined) terminal.tell(`${paint("cyan", "→")} ${inert(error.hint)}`);
   }
   if (error.cause instanceof Error) terminal.verbose(error.cause.stack ?? error.cause.message);
   return exitCodes[error.code];
@@ -105,8 +110,8 @@ function printInterrupt(advice: string | null, printing: Printing): number {
   const error = new CliError("UNEXPECTED", "Interrupted", { hint: advice ?? undefined });
   if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
   else {
-    terminal.error("Interrupted");
-    if (advice !== null) terminal.error(`${terminal.paint("cyan", "→")} ${stripControl(advice)}`);
+    terminal.tell("Interrupted");
+    if (advice !== null) terminal.tell(`${terminal.paint("cyan", "→")} ${stripControl(advice)}`);
   }
   return interruptExitCodes[name];
 }

@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { CliError } from "./errors.ts";
-import { readTextFile, writePrivateFile } from "./files.ts";
+import { readTextFile, replaceFile } from "./files.ts";
 import { parseJson } from "./json.ts";
 
 /**
@@ -33,7 +33,8 @@ export async function readState(directory: string): Promise<LinkedProject | null
 
 /** Links `directory` to a project. */
 export const writeState = (directory: string, project: LinkedProject & { name: string; type: string }): Promise<void> =>
-  writePrivateFile(statePath(directory), `${JSON.stringify({ project }, null, 2)}\n`, {
+  replaceFile(statePath(directory), `${JSON.stringify({ project }, null, 2)}\n`, {
+    mode: 0o644,
     refusal: "CONFIG_INVALID",
     realDirectory: true,
   });

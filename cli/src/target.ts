@@ -61,3 +61,6 @@ export async function getProject(context: Context, flag: string | undefined): Pr
 
 /** What envelopes say about a project. */
 export const projectFacts = ({ id, slug, type, name }: ProjectDetailReply["project"]) => ({ id, slug, type, name });
+
+/** The same as far as a target is known without asking for the project. */
+export const targetFacts = ({ id, slug }: Target) => ({ id, ...(slug === null ? {} : { slug }) });

@@ -31,8 +31,8 @@ export type Terminal = {
   warn(text: string): void;
   /** Only with --verbose. */
   verbose(text: string): void;
-  /** A message that even --quiet does not suppress. */
-  error(text: string): void;
+  /** Said even with --quiet, and printed as it is: errors, and what a person has to do now. */
+  tell(text: string): void;
   activity(text: string): Activity;
   /** Asks for one line; null when the person cancels. Only when interactive. */
   ask(question: string): Promise<string | null>;
@@ -101,7 +101,7 @@ export function createTerminal(options: {
       if (!options.quiet && text !== "") print(paint("dim", inert(text).replace(/\n$/, "")));
     },
     warn: (text) => print(`${paint("yellow", "Warning:")} ${inert(text)}`),
-    error: (text) => print(text),
+    tell: print,
     verbose: (text) => {
       if (options.verbose) print(paint("dim", `  ${inert(text)}`));
     },

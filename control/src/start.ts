@@ -127,7 +127,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
     cluster: authority,
     now,
     newId: randomUUID,
-    queryLog: (nodeId, placementId, lines) => queryLog({ db, listener }, { nodeId, placementId, lines, timeoutMs: logQueryMs }),
+    queryLog: (nodeId, placementId, lines) => queryLog({ db, listen: listener }, nodeId, placementId, lines, logQueryMs),
     fleet: fleetView(fleet),
   });
   await server.listen({ host: config.apiListen.host, port: config.apiListen.port });

@@ -9,6 +9,14 @@ import type { LocalRegistry } from "./registry.ts";
 
 export const contentDomain = "svc.localhost";
 
+/** Address ranges of the nodes; platforms that share an engine need different ones. */
+export interface Networks {
+  /** First two octets of the container networks, such as 10.213. */
+  containers: string;
+  /** First three octets of the nodes' own addresses on loopback, such as 127.0.1. */
+  nodes: string;
+}
+
 /** What the settings of our own programs are made of. */
 export interface DaemonFacts {
   layout: Layout;
@@ -20,8 +28,7 @@ export interface DaemonFacts {
   databaseUrl: string;
   etcdEndpoint: string;
   registry: LocalRegistry;
-  /** Second octet of the container networks, 10.<block>.0.0/16. */
-  networkBlock: number;
+  networks: Networks;
   env: NodeJS.ProcessEnv;
   /** Settings of control over those made here. */
   control: Record<string, string>;
@@ -90,12 +97,12 @@ export function agentSpec(facts: DaemonFacts, number: number): ProgramSpec {
       ...linkSettings(facts.ports),
       SVC_AGENT_DIR: facts.layout.agent(number),
       SVC_AGENT_NAME: agentName(number),
-      SVC_AGENT_ADDRESS: `127.0.1.${number}`,
+      SVC_AGENT_ADDRESS: `${facts.networks.nodes}.${number}`,
       SVC_BOOTSTRAP_TOKEN_FILE: agentTokenFile(facts.layout, number),
       SVC_DOCKER_SOCKET: facts.dockerSocket,
       SVC_NODE_MEMORY_MB: String(memoryMb),
       SVC_NODE_CPU_MILLICORES: String(Math.max(nodeMillicoresMin, cpus().length * 1000)),
-      SVC_AGENT_SUBNETS: `10.${facts.networkBlock}.${(number - 1) * 32}.0/19`,
+      SVC_AGENT_SUBNETS: `${facts.networks.containers}.${(number - 1) * 32}.0/19`,
     }),
     ready: "line",
     readyMs: 60_000,

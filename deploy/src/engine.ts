@@ -24,6 +24,11 @@ async function answersPing(socketPath: string): Promise<boolean> {
   }
 }
 
+/** The engine behind the socket, or null when none answers. */
+export async function findEngine(socketPath: string): Promise<Docker | null> {
+  return (await answersPing(socketPath)) ? new Docker({ socketPath }) : null;
+}
+
 /**
  * The machine's Docker engine, started when none answers (as root). It is the machine's own one, with its
  * usual data directory, so images stay. `logFile` receives what it says.

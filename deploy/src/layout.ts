@@ -5,6 +5,8 @@ import { join } from "node:path";
 export interface Layout {
   dir: string;
   info: string;
+  /** Names the process that keeps the platform running. */
+  supervisor: string;
   runRecords: string;
   logs: string;
   secrets: {
@@ -37,6 +39,7 @@ export function layoutOf(dir: string, runtimeRoot: string): Layout {
   return {
     dir,
     info: join(dir, "info.json"),
+    supervisor: join(dir, "supervisor.json"),
     runRecords: join(dir, "run"),
     logs: join(dir, "log"),
     secrets: {

@@ -5,8 +5,16 @@ import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./admi
 import { ensureBaseImage } from "./base-image.ts";
 import { provideCaddy } from "./caddy.ts";
 import { removeClusterObjects } from "./cluster-objects.ts";
-import { agentSpec, apiUrlOf, contentDomain, controlSpec, type DaemonFacts, routerSpec } from "./daemons.ts";
-import { type Engine, provideEngine } from "./engine.ts";
+import {
+  agentSpec,
+  apiUrlOf,
+  contentDomain,
+  controlSpec,
+  type DaemonFacts,
+  type Networks,
+  routerSpec,
+} from "./daemons.ts";
+import { type Engine, findEngine, provideEngine } from "./engine.ts";
 import { provideEtcd } from "./etcd.ts";
 import { Held, holdExclusively } from "./exclusive.ts";
 import { type Layout, layoutOf } from "./layout.ts";
@@ -14,6 +22,8 @@ import { endLeftovers } from "./leftovers.ts";
 import { nodeBinary, runtimeRoot } from "./paths.ts";
 import { type Ports, takenPorts } from "./ports.ts";
 import { providePostgres } from "./postgres.ts";
+import { writePrivate } from "./private-files.ts";
+import { identify } from "./process-id.ts";
 import { createProgram, type Program, type ProgramSpec } from "./program.ts";
 import { provideRegistry } from "./registry.ts";
 
@@ -27,8 +37,7 @@ export interface PlatformOptions {
   baseImage: string;
   buildCaFile: string | null;
   dockerSocket: string;
-  /** Second octet of the container networks; must differ between platforms that share an engine. */
-  networkBlock: number;
+  networks: Networks;
   /** Begin anew: everything in `dir` and every container of the cluster kept there goes first. */
   fresh: boolean;
   /** False trades safety against power loss for speed. */
@@ -37,6 +46,8 @@ export interface PlatformOptions {
   control?: Record<string, string>;
   env: NodeJS.ProcessEnv;
   log: (line: string) => void;
+  /** Gives up a start that is under way; what runs already is stopped. */
+  signal?: AbortSignal;
 }
 
 /** The whole of svc on this machine. Disposing stops everything in order and removes the containers; state stays. */
@@ -80,6 +91,16 @@ function createRoster(layout: Layout, log: (line: string) => void) {
   };
 }
 
+/** Ends what a supervisor that was killed left behind in this directory: programs, containers, networks. */
+export async function cleanUp(options: { dir: string; dockerSocket: string; env: NodeJS.ProcessEnv }): Promise<void> {
+  const layout = layoutOf(options.dir, runtimeRoot(options.env));
+  await endLeftovers(layout.runRecords);
+  await rm(layout.runtime, { recursive: true, force: true });
+  const state = await readState(layout);
+  const docker = await findEngine(options.dockerSocket);
+  if (state !== null && docker !== null) await removeClusterObjects(docker, state.clusterId);
+}
+
 async function discard(options: PlatformOptions, layout: Layout, docker: Docker): Promise<void> {
   const old = await readState(layout).catch(() => null);
   if (old !== null) await removeClusterObjects(docker, old.clusterId);
@@ -118,7 +139,7 @@ async function settleAll(work: Promise<unknown>[]): Promise<void> {
  * continues with the state of the first. Throws `PlatformError` or `ProgramError`; nothing keeps running then.
  */
 export async function startPlatform(options: PlatformOptions): Promise<Platform> {
-  const { log, ports } = options;
+  const { log, ports, signal } = options;
   const layout = layoutOf(options.dir, runtimeRoot(options.env));
   const stack = new AsyncDisposableStack();
   try {
@@ -142,6 +163,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       await mkdir(dir, { recursive: true, mode: 0o700 });
     }
     stack.defer(() => rm(layout.runtime, { recursive: true, force: true }));
+    stack.defer(() => rm(layout.supervisor, { force: true }));
+    await writePrivate(layout.supervisor, JSON.stringify(identify(process.pid)));
 
     const roster = createRoster(layout, log);
     stack.defer(() => roster.stop(["registry", "etcd", "postgres"]));
@@ -156,9 +179,11 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await settleAll([baseImage, storage]);
     const facts: DaemonFacts = { ...options, ...(await storage), layout, control: options.control ?? {} };
 
+    signal?.throwIfAborted();
     const clusterId = await prepareCluster(facts, options.adminEmail);
     stack.defer(() => roster.stop(["control"]));
     await roster.start(controlSpec(facts));
+    signal?.throwIfAborted();
 
     const agents = Array.from({ length: options.agents }, (_, index) => agentSpec(facts, index + 1));
     stack.defer(async () => {

@@ -75,7 +75,8 @@ export async function providePostgres(options: PostgresOptions): Promise<Postgre
   await mkdir(options.dir, { recursive: true, mode: 0o711 });
   // Postgres refuses to run as root.
   const user = process.getuid?.() === 0 ? await ensureSystemUser(systemUser) : null;
-  const privileges = user === null ? ["--no-new-privs"] : await privilegesOf(user, [data, join(binaries(), "postgres")]);
+  const privileges =
+    user === null ? ["--no-new-privs"] : await privilegesOf(user, [data, join(binaries(), "postgres")]);
   await initialise(data, privileges, options, user);
   const superPassword = await keptSecret(options.secrets.postgresPassword, () => randomText(24));
   const password = await keptSecret(options.secrets.databasePassword, () => randomText(24));

@@ -157,6 +157,8 @@ export function createProgram(
       if (reason !== null) {
         wanted = false;
         await endProcess(first.id, spec.graceMs, spec.stopSignal);
+        await first.ended;
+        life = null;
         throw new ProgramError(why(reason));
       }
       keeping = keep(first);

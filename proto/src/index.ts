@@ -10,6 +10,7 @@ export {
   id as idSchema,
   idParams,
   queuedReply,
+  replyObject,
   success,
   timestamp as timestampSchema,
   validationCode,

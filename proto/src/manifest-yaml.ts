@@ -22,11 +22,19 @@ export function parseManifest(
   if (manifestPath !== null) return { problems: [{ message: `The manifest's path ${manifestPath}.` }] };
 
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true, version: "1.2", prettyErrors: false });
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    uniqueKeys: true,
+    stringKeys: true,
+    version: "1.2",
+    prettyErrors: false,
+  });
   const faults = [...document.errors, ...document.warnings];
   if (faults.length > 0)
     return {
-      problems: faults.slice(0, 20).map((fault) => ({ message: fault.message, ...place(lines, fault.pos[0]) })),
+      problems: faults
+        .slice(0, 20)
+        .map((fault) => ({ message: faultMessage(fault.message), ...place(lines, fault.pos[0]) })),
     };
 
   const value = plainValue(document);
@@ -36,6 +44,11 @@ export function parseManifest(
   if (result.success && reserved.length === 0) return { manifest: result.data };
   const issues = result.success ? [] : result.error.issues;
   return { problems: [...reserved, ...issues.flatMap((issue) => describe(issue, document, lines))].slice(0, 50) };
+}
+
+function faultMessage(message: string): string {
+  if (message.startsWith("Maximum call stack")) return "The manifest is nested too deeply.";
+  return message.startsWith("Source contains multiple documents") ? "The manifest is more than one document." : message;
 }
 
 function plainValue(document: Document): { value: unknown } | { problem: string } {
@@ -76,7 +89,9 @@ function describe(issue: z.core.$ZodIssue, document: Document, lines: LineCounte
     }));
   const missing = issue.code !== "custom" && at.length > 0 && !document.hasIn(at);
   const text = missing ? "is missing" : issue.message.replace(/^Invalid (input|option): /, "");
-  return [{ message: dotted === "" ? text : `${dotted}${missing ? " " : ": "}${text}`, ...placeOf(document, lines, at) }];
+  return [
+    { message: dotted === "" ? text : `${dotted}${missing ? " " : ": "}${text}`, ...placeOf(document, lines, at) },
+  ];
 }
 
 function unknownKey(dotted: string, key: string, known: readonly string[]): string {

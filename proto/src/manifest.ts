@@ -42,7 +42,10 @@ const job = z.strictObject({
   name: z
     .string()
     .max(limits.jobNameLengthMax)
-    .regex(/^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$/, "has characters other than lower-case letters, digits, hyphens and underscores"),
+    .regex(
+      /^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$/,
+      "has characters other than lower-case letters, digits, hyphens and underscores",
+    ),
   schedule: z.string().check(checked(scheduleProblem)),
   timezone: z.string().check(checked(timeZoneProblem)).default("UTC"),
   command,

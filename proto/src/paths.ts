@@ -8,10 +8,10 @@ export function pathProblem(path: string): string | null {
   if (path === "") return "is empty";
   if (!isOneLine(path)) return "contains control characters";
   if (path.includes("\\")) return 'uses "\\" instead of "/"';
-  if (path.startsWith("/") || /^[A-Za-z]:/.test(path)) return "must be relative";
-  if (path.startsWith("~")) return 'starts with "~"';
+  if (path.startsWith("/")) return "must be relative";
   if (path.split("/").includes("..")) return 'contains ".."';
-  return null;
+  // What a shell, a command line or another system would read as something else than a name.
+  return /^([~-]|[A-Za-z]:)/.test(tidyPath(path)) ? "starts like something else than a name" : null;
 }
 
 /** A valid path in one spelling: `./apps//web/` -> `apps/web`; the directory itself is ".". */

@@ -19,6 +19,8 @@ export type Expectation = {
  * Whoever reads it must not use the bytes before it has ended well.
  */
 export function verified(body: Readable, expected: Expectation): Readable {
+  // A transfer may break before anybody reads; the reader learns of it then.
+  body.on("error", () => undefined);
   return Readable.from(check(body, expected), { objectMode: false, highWaterMark: 256 * 1024 });
 }
 

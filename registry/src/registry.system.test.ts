@@ -346,6 +346,22 @@ describe("faults", () => {
     clearInterval(drip);
   });
 
+  test("a transfer that breaks before anybody reads it errors for its reader and nobody else", async () => {
+    let cut = (): void => undefined;
+    await using proxy = await startProxy(server.url, (incoming, reply) => {
+      reply.writeHead(200, { "content-length": "1000000" });
+      reply.write("x");
+      cut = () => incoming.socket.destroy();
+      return true;
+    });
+    await using client = createRegistry({ url: proxy.url });
+    const stream = await client.pullBlob(repository, missing);
+    cut();
+    // By the time another call has gone through, the break has arrived.
+    await expect(client.ping()).resolves.toBeUndefined();
+    await expect(buffer(stream)).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true });
+  });
+
   test("nobody listens", async () => {
     const closed = await startProxy(server.url, () => false);
     await closed[Symbol.asyncDispose]();

@@ -1,3 +1,4 @@
+import type { LookupFunction } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { Agent, type Dispatcher } from "undici";
 import { type Challenge, mayAuthenticateAt, parseChallenge } from "./challenge.ts";
@@ -10,6 +11,8 @@ export type RegistryOptions = {
   password?: string;
   /** PEM of a private CA. */
   ca?: string;
+  /** How names become addresses; by default the system's way. What it refuses is not dialled, redirects included. */
+  lookup?: LookupFunction;
   /** Hosts besides the registry's own that may be given the credential in exchange for a token. */
   authHosts?: readonly string[];
   /** How long to wait for a connection, for the head of an answer, and between two pieces of a body. Default 30 s. */
@@ -55,7 +58,11 @@ export class Transport {
     const timeout = options.timeoutMs ?? 30_000;
     this.#agent = new Agent({
       connections: 32,
-      connect: { timeout: Math.min(timeout, 10_000), ...(options.ca === undefined ? {} : { ca: options.ca }) },
+      connect: {
+        timeout: Math.min(timeout, 10_000),
+        ...(options.ca === undefined ? {} : { ca: options.ca }),
+        ...(options.lookup === undefined ? {} : { lookup: options.lookup }),
+      },
       headersTimeout: timeout,
       bodyTimeout: timeout,
       keepAliveTimeout: 30_000,

@@ -26,7 +26,7 @@ export const login = command({
     await endSession(context, apiUrl, session);
     if (context.env["SVC_TOKEN"])
       context.warn("SVC_TOKEN is set and goes before this login; unset it to use what was stored");
-    return { message: `Logged in to ${apiUrl} as ${user.email}`, apiUrl, tokenRef: "literal:", user };
+    return { message: `Logged in to ${apiUrl} as ${user.email}`, apiUrl, tokenRef: "literal:[redacted]", user };
   },
   render: ({ message }, { paint }) => `${paint("green", "✓")} ${message}`,
 });

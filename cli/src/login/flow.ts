@@ -59,8 +59,8 @@ function invite(
   const page = absolute(code.verification_uri);
   if (page === null) throw new CliError("CLOUD_LOGIN_FAILED", `${apiUrl} names no web page for the login`);
   const { terminal } = context;
-  terminal.error(`Open ${terminal.paint("bold", page)}`);
-  terminal.error(`and confirm the code ${terminal.paint("bold", printable(code.user_code))}`);
+  terminal.tell(`Open ${terminal.paint("bold", page)}`);
+  terminal.tell(`and confirm the code ${terminal.paint("bold", printable(code.user_code))}`);
   const target = absolute(code.verification_uri_complete ?? code.verification_uri) ?? page;
   if (terminal.interactive && new URL(target).origin === apiUrl) openBrowser(target);
 }

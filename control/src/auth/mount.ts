@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Config } from "../config.ts";
 import { ApiError } from "../http/errors.ts";
 import { type Auth, authBasePath, clientAddressHeader } from "./auth.ts";
+import { describeDeviceRequest } from "./device-request.ts";
 
 const bodyBytesMax = 64 * 1024;
 
@@ -52,12 +53,27 @@ export function mountAuth(app: FastifyInstance, auth: Auth, config: Pick<Config,
         const url = new URL(request.url, config.apiUrl);
         const path = url.pathname.slice(authBasePath.length);
         if (!allowed.some(([method, pattern]) => method === request.method && pattern.test(path))) throw new ApiError("NOT_FOUND");
+        const headers = forwardedHeaders(request);
         const body = Buffer.isBuffer(request.body) && request.body.length > 0 ? new Uint8Array(request.body) : null;
-        const response = await auth.handler(new Request(url, { method: request.method, headers: forwardedHeaders(request), body }));
-        return relay(response, reply);
+        const sent = path === "/device/code" && body !== null ? describedRequest(request, body, headers) : body;
+        return relay(await auth.handler(new Request(url, { method: request.method, headers, body: sent })), reply);
       },
     });
   });
+}
+
+/** The body of a request for a device code, with where it came from for the person who will be asked. */
+function describedRequest(request: FastifyRequest, body: Uint8Array<ArrayBuffer>, headers: Headers): string {
+  const text = new TextDecoder().decode(body);
+  const isForm = (headers.get("content-type") ?? "").includes("x-www-form-urlencoded");
+  headers.set("content-type", "application/json");
+  let fields: Record<string, unknown> = {};
+  try {
+    fields = isForm ? Object.fromEntries(new URLSearchParams(text)) : Object(JSON.parse(text));
+  } catch {
+    // Refused by better-auth for what it lacks.
+  }
+  return JSON.stringify({ client_id: fields["client_id"], scope: describeDeviceRequest(fields["scope"], request.ip) });
 }
 
 async function relay(response: Response, reply: FastifyReply): Promise<FastifyReply> {

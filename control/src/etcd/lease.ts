@@ -5,7 +5,7 @@ import type { Etcd } from "./client.ts";
 import { leaseClockMs } from "./clock.ts";
 import { type Connection, grpcCodeOf, type Member, requireLeader } from "./connection.ts";
 import { EtcdError, failureOf, LeaseLost } from "./errors.ts";
-import { answered, asked, checkEveryMs, disconnected, granted, leaseAction, type Validity } from "./validity.ts";
+import { answered, asked, checkInMs, disconnected, granted, leaseAction, type Validity } from "./validity.ts";
 
 /** A lease that is kept alive until it is revoked or lost. */
 export interface Lease extends AsyncDisposable {
@@ -25,6 +25,7 @@ function keepAlive(connection: Connection, id: bigint, start: Validity, onLost: 
   let validity = start;
   let stream: { member: Member; call: KeepAlive } | null = null;
   let done = false;
+  let checking: NodeJS.Timeout | undefined;
 
   const drop = (memberFault: boolean) => {
     const dropped = stream;
@@ -36,7 +37,7 @@ function keepAlive(connection: Connection, id: bigint, start: Validity, onLost: 
   const stop = () => {
     if (done) return;
     done = true;
-    clearInterval(checking);
+    clearTimeout(checking);
     drop(false);
   };
   const lose = (why: string) => {
@@ -71,7 +72,7 @@ function keepAlive(connection: Connection, id: bigint, start: Validity, onLost: 
     validity = asked(validity, leaseClockMs());
     call.write({ ID: id });
   };
-  const check = () => {
+  const act = () => {
     switch (leaseAction(validity, leaseClockMs())) {
       case "lost":
         return lose("not renewed in time");
@@ -84,7 +85,11 @@ function keepAlive(connection: Connection, id: bigint, start: Validity, onLost: 
         return;
     }
   };
-  const checking = setInterval(check, checkEveryMs(start.ttlMs));
+  const check = () => {
+    act();
+    if (!done) checking = setTimeout(check, checkInMs(validity, leaseClockMs()));
+  };
+  check();
   return { stop, remainingMs: () => (done ? 0 : Math.max(0, validity.untilMs - leaseClockMs())) };
 }
 

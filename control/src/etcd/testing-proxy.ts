@@ -8,7 +8,7 @@ import { connect, createServer, type Socket } from "node:net";
 export type CutPoint = { readonly bytes: number } | { readonly frame: number; readonly into: number };
 
 /** A TCP proxy that fails in chosen ways. */
-export interface Proxy extends AsyncDisposable {
+export interface TcpProxy extends AsyncDisposable {
   readonly endpoint: string;
   /** Connections open now. */
   readonly open: number;
@@ -65,15 +65,14 @@ function cutCounter(point: CutPoint): (chunk: Buffer) => number | null {
       header = Buffer.alloc(0);
       intoFrame = 0;
       if (carries) carried += 1;
-      if (carries && carried === point.frame && point.into === 0)
-        return at + 1 - frameHeaderBytes < 0 ? 0 : at + 1 - frameHeaderBytes;
+      if (carries && carried === point.frame && point.into === 0) return Math.max(0, at + 1 - frameHeaderBytes);
     }
     return null;
   };
 }
 
 /** Starts a proxy to `port` on the loopback address. */
-export async function startProxy(port: number): Promise<Proxy> {
+export async function startProxy(port: number): Promise<TcpProxy> {
   const pairs = new Set<{ client: Socket; server: Socket }>();
   let mode: "pass" | "hole" | "refuse" = "pass";
   let counter: ((chunk: Buffer) => number | null) | null = null;

@@ -25,8 +25,12 @@ const askEveryMs = (ttlMs: number) => ttlMs / 3;
 const answerWithinMs = (ttlMs: number) => ttlMs / 4;
 const askAgainAfterMs = (ttlMs: number) => ttlMs / 20;
 
-/** How often to look at the clock. */
-export const checkEveryMs = (ttlMs: number): number => Math.min(250, Math.max(20, ttlMs / 40));
+/**
+ * In how many milliseconds to look again: often enough to notice that time jumped (the machine was suspended),
+ * and exactly at the end.
+ */
+export const checkInMs = ({ ttlMs, untilMs }: Validity, nowMs: number): number =>
+  Math.max(1, Math.min(250, ttlMs / 40, untilMs - nowMs));
 
 /** A lease granted by a request sent at `sentAtMs`. */
 export const granted = (sentAtMs: number, ttlMs: number): Validity => ({

@@ -7,12 +7,14 @@ import type { Caller } from "../auth/caller.ts";
 import type { Context } from "../context.ts";
 import type { Mailer } from "../mail/mailer.ts";
 import type { ReferencePolicy } from "../deployments/reference.ts";
+import type { UploadSlots } from "../deployments/upload.ts";
 
 /** What handlers are given: the program's context and what only the API needs. */
 export interface ApiContext extends Context {
   auth: Auth;
   mailer: Mailer | null;
   references: ReferencePolicy;
+  uploads: UploadSlots;
 }
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -57,8 +59,16 @@ export interface EndpointSpec<A extends Access, P, Q, B, R extends z.ZodType> {
   badBody?: ErrorCode;
   /** The handler reads the body itself, as a stream: multipart or JSON. */
   upload?: boolean;
-  /** An error replaces the handler's result; the wrapper adds `ok: true`. */
+  /** Returns the payload; `ok: true` is added to it. Throws `ApiError` for every outcome that is not a success. */
   handle(context: ApiContext, call: Call<A, P, Q, B>): Promise<Payload<R>>;
+}
+
+/** A call whose parts its endpoint's schemas have accepted. */
+export interface CheckedCall extends Omit<Call<Access, unknown, unknown, unknown>, "caller" | "params" | "query" | "body"> {
+  caller: Caller | null;
+  params: unknown;
+  query: unknown;
+  body: unknown;
 }
 
 /** An endpoint whose types are settled: what the server registers and the description is made from. */
@@ -74,7 +84,7 @@ export interface Endpoint {
   reply: z.ZodType;
   badBody: ErrorCode;
   upload: boolean;
-  handle(context: ApiContext, call: Call<Access, unknown, unknown, unknown>): Promise<object>;
+  handle(context: ApiContext, call: CheckedCall): Promise<object>;
 }
 
 /**

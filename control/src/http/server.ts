@@ -1,5 +1,4 @@
-import type { FastifyInstance } from "fastify";
-import fastify from "fastify";
+import { type FastifyBaseLogger, type FastifyInstance, fastify } from "fastify";
 import { accountEndpoints } from "../accounts/endpoints.ts";
 import { adminEndpoints } from "../admin/endpoints.ts";
 import { createAuth } from "../auth/auth.ts";
@@ -7,6 +6,7 @@ import { mountAuth } from "../auth/mount.ts";
 import type { Context } from "../context.ts";
 import { deploymentEndpoints } from "../deployments/endpoints.ts";
 import { createReferencePolicy, type ReferencePolicy } from "../deployments/reference.ts";
+import { createUploadSlots } from "../deployments/upload.ts";
 import { envEndpoints } from "../env/endpoints.ts";
 import { createMailer } from "../mail/mailer.ts";
 import { registerPages } from "../pages/register.ts";
@@ -53,10 +53,16 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
   const { config, log, now } = context;
   const mailer = createMailer(config.mail, now);
   const auth = createAuth({ config, log, mailer });
-  const api: ApiContext = { ...context, auth, mailer, references: parts.references ?? createReferencePolicy(config.registryAllow) };
+  const api: ApiContext = {
+    ...context,
+    auth,
+    mailer,
+    references: parts.references ?? createReferencePolicy(config.registryAllow),
+    uploads: createUploadSlots(),
+  };
 
-  const app = fastify({
-    loggerInstance: log.child({ part: "http" }) as never,
+  const app: FastifyInstance = fastify({
+    loggerInstance: log.child({ part: "http" }) as FastifyBaseLogger,
     disableRequestLogging: true,
     genReqId: () => context.newId(),
     requestIdHeader: false,

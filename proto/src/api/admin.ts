@@ -2,7 +2,7 @@ import { z } from "zod";
 import { suspendReasons } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
-import { count, id, success, timestamp } from "./envelope.ts";
+import { count, id, replyObject, success, timestamp } from "./envelope.ts";
 import { projectListItem } from "./project.ts";
 
 export const userRoles = ["user", "admin"] as const;
@@ -10,7 +10,7 @@ export type UserRole = (typeof userRoles)[number];
 
 export const userParams = z.strictObject({ id });
 
-export const adminUser = z.looseObject({
+export const adminUser = replyObject({
   id: z.string(),
   email: z.string(),
   name: z.string(),

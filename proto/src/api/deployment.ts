@@ -3,10 +3,10 @@ import { channels, deploymentStatuses, projectTypes, releaseStatuses } from "../
 import { limits } from "../limits.ts";
 import { ociManifestSchema, sourceManifestSchema } from "../manifest.ts";
 import { isOneLine, utf8Length } from "../text.ts";
-import { channel, count, id, success, timestamp } from "./envelope.ts";
+import { channel, count, id, replyObject, success, timestamp } from "./envelope.ts";
 
 /** `error` and `skippedReason` are short summaries, never command output. */
-export const releaseSummary = z.looseObject({
+export const releaseSummary = replyObject({
   configured: z.boolean(),
   status: z.enum(releaseStatuses),
   startedAt: timestamp.nullable(),
@@ -17,7 +17,7 @@ export const releaseSummary = z.looseObject({
 });
 export type ReleaseSummary = z.output<typeof releaseSummary>;
 
-export const sourceSummary = z.looseObject({
+export const sourceSummary = replyObject({
   rootDirectory: z.string(),
   manifestPath: z.string(),
   watchPaths: z.array(z.string()),
@@ -25,7 +25,7 @@ export const sourceSummary = z.looseObject({
 export type SourceSummary = z.output<typeof sourceSummary>;
 
 /** Digest and platform are null until the image was pulled and inspected. */
-export const ociArtifactSchema = z.looseObject({
+export const ociArtifactSchema = replyObject({
   kind: z.literal("oci"),
   requestedReference: z.string(),
   digest: z.string().nullable(),
@@ -35,7 +35,7 @@ export const ociArtifactSchema = z.looseObject({
 export type OciArtifact = z.output<typeof ociArtifactSchema>;
 
 /** The built artifact in the cluster's registry, without saying where that is. `platform` is null for static bundles. */
-export const portableArtifactSchema = z.looseObject({
+export const portableArtifactSchema = replyObject({
   kind: z.enum(["source", "image", "bundle"]),
   state: z.enum(["pending", "ready", "failed"]),
   digest: z.string().nullable(),
@@ -45,7 +45,7 @@ export const portableArtifactSchema = z.looseObject({
 export type PortableArtifact = z.output<typeof portableArtifactSchema>;
 
 /** How far the deployment got on the fleet; names no node and no address. */
-export const placementSummary = z.looseObject({
+export const placementSummary = replyObject({
   state: z.enum(["pending", "placing", "starting", "running", "stopped", "failed"]),
   routeConverged: z.boolean(),
   lastTransitionAt: timestamp.nullable(),
@@ -79,11 +79,11 @@ const deploymentFields = {
   finishedAt: timestamp.nullable(),
 } as const;
 
-export const deploymentListItem = z.looseObject(deploymentFields);
+export const deploymentListItem = replyObject(deploymentFields);
 export type DeploymentListItem = z.output<typeof deploymentListItem>;
 
 /** `manifest` is the command-free snapshot. `errorCode` only of image projects' failures and the fleet's. */
-export const deploymentSchema = z.looseObject({
+export const deploymentSchema = replyObject({
   ...deploymentFields,
   projectId: id,
   errorCode: z.string().nullable().optional(),
@@ -160,7 +160,7 @@ export const createDeploymentReply = success({
   deploymentId: id,
   channel,
   url: z.string(),
-  project: z.looseObject({ id, slug: z.string(), type: z.enum(projectTypes) }),
+  project: replyObject({ id, slug: z.string(), type: z.enum(projectTypes) }),
   source: sourceSummary.optional(),
   artifact: ociArtifactSchema.optional(),
   release: releaseSummary,
@@ -184,7 +184,7 @@ export const logsReply = success({ log: z.string(), offset: count });
 export type LogsReply = z.output<typeof logsReply>;
 
 /** One step in a deployment's life. `from` and `to` are statuses, null where the status did not change. */
-export const timelineEvent = z.looseObject({
+export const timelineEvent = replyObject({
   at: timestamp,
   phase: z.string(),
   from: z.string().nullable(),

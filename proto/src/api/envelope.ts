@@ -13,16 +13,20 @@ export const channel = z.enum(channels);
 export const count = z.int().min(0);
 
 /**
- * A success: `ok: true` and the payload beside it. Loose, because replies may gain fields at any time
- * and clients tolerate them.
+ * An object in a reply. Replies may gain fields at any time, so unknown ones pass through; the type names the
+ * known ones only, so that a server that misspells one does not compile.
  */
+export const replyObject = <Shape extends z.core.$ZodLooseShape>(shape: Shape): z.ZodObject<Shape, z.core.$strip> =>
+  z.looseObject(shape) as unknown as z.ZodObject<Shape, z.core.$strip>;
+
+/** A success: `ok: true` with the payload beside it. */
 export const success = <Shape extends z.core.$ZodLooseShape>(
   shape: Shape,
-): z.ZodObject<{ ok: z.ZodLiteral<true> } & Shape, z.core.$loose> => z.looseObject({ ok: z.literal(true), ...shape });
+): z.ZodObject<{ ok: z.ZodLiteral<true> } & Shape, z.core.$strip> => replyObject({ ok: z.literal(true), ...shape });
 
-export const errorReply = z.looseObject({
+export const errorReply = replyObject({
   ok: z.literal(false),
-  error: z.looseObject({ code: z.string(), message: z.string() }),
+  error: replyObject({ code: z.string(), message: z.string() }),
 });
 export type ErrorReply = z.output<typeof errorReply>;
 

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { limits } from "../limits.ts";
 import { allScopes } from "../scopes.ts";
-import { id, success } from "./envelope.ts";
+import { id, replyObject, success } from "./envelope.ts";
 
 /** `plan` is the plan's slug. */
-export const userSchema = z.looseObject({ id: z.string(), email: z.string(), name: z.string(), plan: z.string() });
+export const userSchema = replyObject({ id: z.string(), email: z.string(), name: z.string(), plan: z.string() });
 export type User = z.output<typeof userSchema>;
 
 /** `scopes` null: full access. `projectIds` null: every project; else sorted. */

@@ -2,15 +2,15 @@ import { z } from "zod";
 import { nodeActions, nodeStatuses } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
-import { count, id, success, timestamp } from "./envelope.ts";
+import { count, id, replyObject, success, timestamp } from "./envelope.ts";
 
 export const daemonRoles = ["node", "edge"] as const;
 export type DaemonRoleName = (typeof daemonRoles)[number];
 
-const resources = z.looseObject({ memoryMb: count, cpuMillicores: count });
+const resources = replyObject({ memoryMb: count, cpuMillicores: count });
 
 /** A machine of the fleet, safe to show to administrators: no address of a tenant's task, no identity material. */
-export const nodeListItem = z.looseObject({
+export const nodeListItem = replyObject({
   id,
   name: z.string(),
   role: z.enum(daemonRoles),
@@ -27,7 +27,7 @@ export const nodeListItem = z.looseObject({
 export type NodeListItem = z.output<typeof nodeListItem>;
 
 export const nodeDetail = nodeListItem.extend({
-  platform: z.looseObject({ os: z.string(), architecture: z.string() }).nullable(),
+  platform: replyObject({ os: z.string(), architecture: z.string() }).nullable(),
   schedulable: z.boolean(),
   reason: z.string().nullable(),
   createdAt: timestamp,
@@ -56,7 +56,7 @@ export type NodeActionInput = z.output<typeof nodeActionInput>;
 export const nodeActionReply = success({
   queued: z.boolean(),
   action: z.enum(nodeActions),
-  node: z.looseObject({ id, name: z.string(), status: z.enum(nodeStatuses) }),
+  node: replyObject({ id, name: z.string(), status: z.enum(nodeStatuses) }),
   jobId: z.string().optional(),
 });
 export type NodeActionReply = z.output<typeof nodeActionReply>;
@@ -70,7 +70,7 @@ export type CreateBootstrapTokenInput = z.output<typeof createBootstrapTokenInpu
 
 /** `token` is in this reply and nowhere else, ever. */
 export const createBootstrapTokenReply = success({
-  bootstrapToken: z.looseObject({ id: z.string(), token: z.string(), expiresAt: timestamp }),
+  bootstrapToken: replyObject({ id: z.string(), token: z.string(), expiresAt: timestamp }),
 });
 export type CreateBootstrapTokenReply = z.output<typeof createBootstrapTokenReply>;
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
-import { count, id, success, timestamp } from "./envelope.ts";
+import { count, id, replyObject, success, timestamp } from "./envelope.ts";
 
 /** Every number of a plan. Null is "no limit"; MB are MiB. */
 const planNumbers = {
@@ -42,7 +42,7 @@ const planFields = {
 } as const;
 
 /** A plan as users see it: the whole row without its internal id. `databaseEnabled` is `maxDatabases > 0`. */
-export const planSchema = z.looseObject({
+export const planSchema = replyObject({
   ...planFields,
   databaseEnabled: z.boolean(),
   createdAt: timestamp,
@@ -55,7 +55,7 @@ export const planInput = z.strictObject({ ...planFields, isDefault: planFields.i
 export type PlanInput = z.output<typeof planInput>;
 
 /** Windows named monthly are the current calendar month in UTC. */
-export const usageSchema = z.looseObject({
+export const usageSchema = replyObject({
   projects: count,
   monthlyRequests: count,
   monthlyBandwidthMb: z.number().min(0),

@@ -5,7 +5,7 @@ import { checked } from "../manifest.ts";
 import { autoSlug, branchProblem, projectNameProblem, slugProblem } from "../names.ts";
 import { isOneLine, utf8Length } from "../text.ts";
 import { deploymentListItem } from "./deployment.ts";
-import { id, success, timestamp } from "./envelope.ts";
+import { id, replyObject, success, timestamp } from "./envelope.ts";
 
 /** A slug that somebody chose. */
 export const slugSchema = z.string().check(checked(slugProblem));
@@ -31,10 +31,10 @@ const projectFields = {
 } as const;
 
 /** `status` is that of the newest deployment; null when there never was one. */
-export const projectListItem = z.looseObject({ ...projectFields, status: z.enum(deploymentStatuses).nullable() });
+export const projectListItem = replyObject({ ...projectFields, status: z.enum(deploymentStatuses).nullable() });
 export type ProjectListItem = z.output<typeof projectListItem>;
 
-export const projectSchema = z.looseObject({ ...projectFields, productionBranch: z.string() });
+export const projectSchema = replyObject({ ...projectFields, productionBranch: z.string() });
 export type Project = z.output<typeof projectSchema>;
 
 export const projectListReply = success({ projects: z.array(projectListItem) });
@@ -52,7 +52,7 @@ export const createProjectInput = z.strictObject({
 });
 export type CreateProjectInput = z.output<typeof createProjectInput>;
 
-export const createdProject = z.looseObject({
+export const createdProject = replyObject({
   id,
   name: z.string(),
   slug: z.string(),

@@ -3,7 +3,7 @@ import { normaliseRegistry } from "../image.ts";
 import { limits } from "../limits.ts";
 import { referenceIssue } from "../manifest.ts";
 import { isOneLine } from "../text.ts";
-import { success, timestamp } from "./envelope.ts";
+import { replyObject, success, timestamp } from "./envelope.ts";
 
 /** A registry host; the output is the form in which hosts are compared. */
 export const registryHost = z
@@ -17,7 +17,7 @@ export const registryHost = z
   });
 
 /** Never has a user name or a secret. */
-export const registryCredential = z.looseObject({
+export const registryCredential = replyObject({
   host: z.string(),
   configured: z.literal(true),
   createdAt: timestamp,

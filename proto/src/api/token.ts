@@ -3,7 +3,7 @@ import { limits } from "../limits.ts";
 import { checked } from "../manifest.ts";
 import { allScopes, ciDeployProblem, type Scope } from "../scopes.ts";
 import { isOneLine } from "../text.ts";
-import { id, success, timestamp } from "./envelope.ts";
+import { id, replyObject, success, timestamp } from "./envelope.ts";
 
 const unique = <T>(items: readonly T[]): boolean => new Set(items).size === items.length;
 
@@ -45,11 +45,11 @@ const tokenFields = {
 } as const;
 
 /** `key` is in this reply and nowhere else, ever. It begins with `start`. */
-export const createdToken = z.looseObject({ ...tokenFields, key: z.string() });
+export const createdToken = replyObject({ ...tokenFields, key: z.string() });
 export const createTokenReply = success({ token: createdToken });
 export type CreateTokenReply = z.output<typeof createTokenReply>;
 
-export const tokenListItem = z.looseObject({ ...tokenFields, lastUsedAt: timestamp.nullable() });
+export const tokenListItem = replyObject({ ...tokenFields, lastUsedAt: timestamp.nullable() });
 export const tokenListReply = success({ tokens: z.array(tokenListItem) });
 export type TokenListReply = z.output<typeof tokenListReply>;
 

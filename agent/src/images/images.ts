@@ -1,0 +1,113 @@
+import { limits } from "@svc/proto";
+import type { Image as ImageSpec, RegistryAccess } from "@svc/proto/node";
+import type { Engine, Image, RegistryAuth } from "../engine/engine.ts";
+import { EngineError, isEngineTrouble } from "../engine/errors.ts";
+import type { Journal } from "../journal/journal.ts";
+import { TaskFailure } from "../placements/failure.ts";
+import { createSemaphore } from "../semaphore.ts";
+import { classifyPull, type Origin, parseReference } from "./classify.ts";
+
+const PULLS_AT_ONCE = 3;
+const PULL_TIMEOUT_MS = limits.pullSecondsMax * 1000;
+const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64", arm: "arm", ia32: "386" };
+
+/** Makes sure that images are on this node and are what was asked for. */
+export type Images = {
+  /**
+   * Pulls the image unless the exact digest is present, then checks digest, platform, size and command.
+   *
+   * @param owner project and channel, for the keeping of images
+   * @throws TaskFailure with the code that a person can act on
+   */
+  ensure(image: ImageSpec, needs: { command: boolean; owner: string }, signal: AbortSignal): Promise<void>;
+};
+
+export function createImages(options: {
+  engine: Engine;
+  journal: Journal;
+  /** Access to the cluster's registry; null until control has told it once. */
+  registry(): RegistryAccess | null;
+}): Images {
+  const { engine, journal } = options;
+  const inTurn = createSemaphore(PULLS_AT_ONCE);
+
+  const pull = async (spec: ImageSpec, origin: Origin, signal: AbortSignal): Promise<void> => {
+    const timeout = AbortSignal.timeout(PULL_TIMEOUT_MS);
+    const tooLarge = new AbortController();
+    const maxBytes = spec.maxSizeMb * 1024 * 1024;
+    const access = spec.access ?? (origin === "cluster" ? options.registry() : null);
+    try {
+      await engine.pullImage(
+        spec.reference,
+        toAuth(access),
+        ({ downloadBytes }) => {
+          // Layers travel compressed, so what is too large now would only grow.
+          if (maxBytes > 0 && downloadBytes > maxBytes) tooLarge.abort();
+        },
+        AbortSignal.any([signal, timeout, tooLarge.signal]),
+      );
+    } catch (cause) {
+      signal.throwIfAborted();
+      if (tooLarge.signal.aborted) throw imageTooLarge(origin, spec.maxSizeMb);
+      if (timeout.aborted) throw pullTimedOut(origin);
+      if (isEngineTrouble(cause)) throw cause;
+      const failure = classifyPull(cause instanceof Error ? cause.message : String(cause), origin);
+      throw new TaskFailure(failure.code, failure.message, { isTransient: failure.isTransient, cause });
+    }
+  };
+
+  return {
+    async ensure(spec, needs, signal) {
+      const reference = parseReference(spec.reference);
+      if (reference === null) throw new TaskFailure("OCI_INSPECT_FAILED", "The image is not pinned by digest.");
+      const origin: Origin = reference.host === options.registry()?.host ? "cluster" : "foreign";
+      const present = await engine.findImage(spec.reference);
+      if (present === null) await inTurn(signal, () => pull(spec, origin, signal));
+      const image = present ?? (await engine.findImage(spec.reference));
+      verify(image, spec, { origin, needsCommand: needs.command });
+      journal.noteImage(spec.reference, needs.owner, Date.now());
+    },
+  };
+}
+
+function verify(
+  image: Image | null,
+  spec: ImageSpec,
+  { origin, needsCommand }: { origin: Origin; needsCommand: boolean },
+): void {
+  if (image === null || !image.repoDigests.includes(spec.reference)) {
+    const code = origin === "cluster" ? "ARTIFACT_DIGEST_MISMATCH" : "OCI_DIGEST_MISMATCH";
+    throw new TaskFailure(code, "The registry delivered something else than the digest that was asked for.");
+  }
+  if (image.os !== "linux" || image.architecture !== ARCHITECTURES[process.arch]) {
+    throw new TaskFailure(
+      "OCI_PLATFORM_UNSUPPORTED",
+      `The image is for ${image.os}/${image.architecture}, this node runs linux/${ARCHITECTURES[process.arch]}.`,
+    );
+  }
+  if (needsCommand && !image.hasCommand) {
+    throw new TaskFailure("OCI_ENTRYPOINT_MISSING", "The image has neither an entrypoint nor a command.");
+  }
+  if (spec.maxSizeMb > 0 && image.sizeBytes > spec.maxSizeMb * 1024 * 1024) throw imageTooLarge(origin, spec.maxSizeMb);
+}
+
+const imageTooLarge = (origin: Origin, maxSizeMb: number): TaskFailure =>
+  new TaskFailure(
+    origin === "cluster" ? "IMAGE_TOO_LARGE" : "OCI_IMAGE_TOO_LARGE",
+    `The image is larger than the ${maxSizeMb} MB that the plan allows.`,
+  );
+
+const pullTimedOut = (origin: Origin): TaskFailure =>
+  origin === "cluster"
+    ? new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "Pulling the artifact took longer than 15 minutes.")
+    : new TaskFailure("OCI_PULL_TIMEOUT", "Pulling the image took longer than 15 minutes.");
+
+/** Credentials for one registry. Null pulls anonymously. */
+export function toAuth(access: RegistryAccess | null | undefined): RegistryAuth | null {
+  if (access === null || access === undefined || access.username === "") return null;
+  return { host: access.host, username: access.username, password: access.password };
+}
+
+/** Whether a failure of the engine's says that the image went away under us. */
+export const isMissingImage = (cause: unknown): boolean =>
+  cause instanceof EngineError && cause.kind === "not-found" && /no such image/i.test(cause.message);

@@ -1,0 +1,52 @@
+import type { Placement, PlacementStatus, RunOffer } from "@svc/proto/node";
+
+/** Where the chain of assignments stands. */
+export type Chain = { clusterEpoch: bigint; leaderEpoch: bigint; resultsIn: string };
+
+/** What the agent has to remember of a placement besides what it reports. */
+export type Memory = {
+  /** Whether it answered its health path once: from then on a crash is restarted. */
+  wasHealthy: boolean;
+  /** Crashes in a row, see `nextCrash`. */
+  crashes: number;
+  /** End of the run that was counted last, so that a restart of the agent does not count it again. */
+  countedExit: string;
+  /** Milliseconds since 1970 before which nothing is tried; 0 for no wait. */
+  retryAtMs: number;
+};
+
+export const freshMemory: Memory = { wasHealthy: false, crashes: 0, countedExit: "", retryAtMs: 0 };
+
+/** One placement as this node knows it. */
+export type PlacementRecord = {
+  /** What control last said. Of an orphan found without a journal only its ids are known. */
+  placement: Placement;
+  /** What this agent last reported, or is about to. */
+  status: PlacementStatus;
+  memory: Memory;
+  /** Control's complete set did not name it: it goes on as it is until a verdict. */
+  orphan: boolean;
+};
+
+/**
+ * - `offer`: accepted, not granted
+ * - `intent`: granted; the container may exist, it was not told to start
+ * - `start-sent`: the engine was told to start it, so it may have run
+ * - `exit`: it ran and ended
+ * - `tombstone`: it did not and never will start
+ * - `indeterminate`: nobody can tell whether it ran
+ */
+export type RunState = "offer" | "intent" | "start-sent" | "exit" | "tombstone" | "indeterminate";
+
+export type RunRecord = {
+  offer: RunOffer;
+  state: RunState;
+  /** Empty before the grant. */
+  token: string;
+  exitCode: number;
+  timedOut: boolean;
+  message: string;
+  /** RFC 3339; empty when unknown. */
+  startedAt: string;
+  finishedAt: string;
+};

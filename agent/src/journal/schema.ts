@@ -1,0 +1,33 @@
+/**
+ * Tables of the journal. Messages are kept as protobuf bytes, so that fields this version does not know
+ * survive a downgrade. `progress` is apart from `placement` because it changes often and is small.
+ */
+export const SCHEMA = `
+create table if not exists setting (
+  key text primary key,
+  value text not null
+) strict;
+create table if not exists placement (
+  id text primary key,
+  message blob not null,
+  orphan integer not null
+) strict;
+create table if not exists progress (
+  id text primary key references placement (id) on delete cascade,
+  status blob not null,
+  memory text not null
+) strict;
+create table if not exists run (
+  id text primary key,
+  offer blob not null,
+  record text not null
+) strict;
+create table if not exists image (
+  reference text primary key,
+  owner text not null,
+  used_at integer not null
+) strict;
+`;
+
+/** Raised when the tables change; an older agent refuses a newer journal. */
+export const SCHEMA_VERSION = 1;

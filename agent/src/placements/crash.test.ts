@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { nextCrash } from "./crash.ts";
+
+test.each([
+  { before: 0, ranForMs: 100, crashes: 1, delayMs: 1_000 },
+  { before: 1, ranForMs: 100, crashes: 2, delayMs: 2_000 },
+  { before: 9, ranForMs: 100, crashes: 10, delayMs: 300_000 },
+  { before: 9, ranForMs: 600_000, crashes: 1, delayMs: 1_000 },
+])(
+  "crash after $before others, having run $ranForMs ms: restart in $delayMs ms",
+  ({ before, ranForMs, crashes, delayMs }) => {
+    expect(nextCrash(before, ranForMs, "t")).toEqual({ crashes, delayMs, countedExit: "t" });
+  },
+);
+
+test("the eleventh crash in a row is the end", () => {
+  expect(nextCrash(10, 100, "t")).toBeNull();
+});

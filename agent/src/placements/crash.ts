@@ -1,0 +1,26 @@
+/** One counted end of a process that should have gone on. */
+export type Crash = {
+  /** How many in a row, this one included. */
+  crashes: number;
+  /** The end that was counted: the engine's time stamp of it. */
+  countedExit: string;
+  /** How long to wait before the restart. */
+  delayMs: number;
+};
+
+const CRASHES_MAX = 10;
+const FIRST_DELAY_MS = 1_000;
+const LAST_DELAY_MS = 5 * 60 * 1000;
+/** Having run this long before its end, a process is not in a loop. */
+const STEADY_MS = 10 * 60 * 1000;
+
+/** What one more crash leads to: a restart after 1 s, doubling to 5 min, or null after ten in a row. */
+export function nextCrash(crashesBefore: number, ranForMs: number, countedExit: string): Crash | null {
+  const crashes = ranForMs >= STEADY_MS ? 1 : crashesBefore + 1;
+  if (crashes > CRASHES_MAX) return null;
+  return { crashes, countedExit, delayMs: retryDelayMs(crashes) };
+}
+
+/** The wait after the n-th failure in a row, counted from 1. */
+export const retryDelayMs = (failures: number): number =>
+  Math.min(LAST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(failures - 1, 20));

@@ -1,0 +1,105 @@
+import type { FailureCode } from "@svc/proto";
+import { Desired, Observed } from "@svc/proto/node";
+import type { Container } from "../engine/engine.ts";
+import type { Memory } from "../journal/records.ts";
+import { type Crash, nextCrash } from "./crash.ts";
+
+/** One move that brings a placement nearer to what is desired. Each may be repeated safely. */
+export type Step =
+  /** Nothing to do until something changes. */
+  | { do: "rest" }
+  | { do: "wait"; untilMs: number }
+  | { do: "pull" }
+  | { do: "create" }
+  | { do: "start" }
+  /** Waits until the first start answers its health path, or has failed to. */
+  | { do: "prove"; untilMs: number }
+  /** Looks at a healthy container from time to time. */
+  | { do: "watch" }
+  | { do: "count-crash"; crash: Crash }
+  /** Throws away a container that cannot be used any more, to make another. */
+  | { do: "discard" }
+  | { do: "stop" }
+  | { do: "remove" }
+  | { do: "build" }
+  | { do: "settle"; observed: typeof Observed.STOPPED | typeof Observed.REMOVED }
+  | { do: "fail"; code: FailureCode; message: string; exitCode: number | null; oomKilled: boolean };
+
+/** What the decision looks at. */
+export type View = {
+  /** `unknown` when the journal was lost and only the container's labels are left. */
+  kind: "serve" | "build" | "unknown";
+  desired: Desired;
+  observed: Observed;
+  memory: Memory;
+  memoryMb: number;
+  healthTimeoutMs: number;
+  /** Null when there is none, and always for a build. */
+  container: Pick<Container, "state" | "exitCode" | "oomKilled" | "startedAt" | "finishedAt"> | null;
+  /** Whether this agent has made sure of the image since it started. */
+  imageReady: boolean;
+  nowMs: number;
+};
+
+/**
+ * The next step of one placement. A stop is decided before anything that starts, and a placement that has
+ * come to an end never starts again: a replacement has an id of its own.
+ */
+export function nextStep(view: View): Step {
+  if (view.observed === Observed.REMOVED) return { do: "rest" };
+  if (view.desired === Desired.REMOVED) {
+    return view.container === null ? { do: "settle", observed: Observed.REMOVED } : { do: "remove" };
+  }
+  const isRunning = view.container?.state === "running";
+  if (isTerminal(view.observed)) return isRunning ? { do: "stop" } : { do: "rest" };
+  if (view.desired === Desired.STOPPED) {
+    return isRunning ? { do: "stop" } : { do: "settle", observed: Observed.STOPPED };
+  }
+  if (view.kind === "unknown" || view.desired === Desired.UNSPECIFIED) return { do: "rest" };
+  if (view.memory.retryAtMs > view.nowMs) return { do: "wait", untilMs: view.memory.retryAtMs };
+  if (view.kind === "build") return view.desired === Desired.RUNNING ? { do: "build" } : { do: "rest" };
+  return nextServeStep(view);
+}
+
+function nextServeStep(view: View): Step {
+  const { container, memory } = view;
+  if (container === null) return view.imageReady ? { do: "create" } : { do: "pull" };
+  if (view.desired === Desired.READY) return { do: "rest" };
+  switch (container.state) {
+    case "created":
+      return { do: "start" };
+    case "running":
+      if (memory.wasHealthy) return { do: "watch" };
+      return { do: "prove", untilMs: parseTime(container.startedAt, view.nowMs) + view.healthTimeoutMs };
+    case "exited":
+      return afterExit(view, container);
+    case "other":
+      return { do: "discard" };
+  }
+}
+
+function afterExit(view: View, container: NonNullable<View["container"]>): Step {
+  const { exitCode, oomKilled } = container;
+  const ended = { exitCode, oomKilled };
+  const outOfMemory = `The process was killed because it used more than ${view.memoryMb} MB of memory.`;
+  if (!view.memory.wasHealthy) {
+    if (oomKilled) return { do: "fail", code: "OUT_OF_MEMORY", message: outOfMemory, ...ended };
+    const message = `The process ended with exit code ${exitCode} before it answered.`;
+    return { do: "fail", code: "START_FAILED", message, ...ended };
+  }
+  // Counted before, and the wait is over.
+  if (view.memory.countedExit === container.finishedAt) return { do: "start" };
+  const ranForMs = parseTime(container.finishedAt, view.nowMs) - parseTime(container.startedAt, view.nowMs);
+  const crash = nextCrash(view.memory.crashes, ranForMs, container.finishedAt ?? "");
+  if (crash !== null) return { do: "count-crash", crash };
+  const message = oomKilled ? outOfMemory : `The process kept ending, the last time with exit code ${exitCode}.`;
+  return { do: "fail", code: oomKilled ? "OUT_OF_MEMORY" : "CRASH_LOOP", message, ...ended };
+}
+
+/** States after which a placement never runs again. */
+export const isTerminal = (observed: Observed): boolean => observed >= Observed.COMPLETED;
+
+function parseTime(text: string | null, otherwiseMs: number): number {
+  const timeMs = text === null ? Number.NaN : Date.parse(text);
+  return Number.isNaN(timeMs) ? otherwiseMs : timeMs;
+}

@@ -1,0 +1,8 @@
+import { lifecycle } from "../lifecycle.ts";
+
+export const start = lifecycle({
+  name: "start",
+  summary: "Start the production deployment that was stopped",
+  examples: ["svc start", "svc start --project shop --no-wait"],
+  goal: "running",
+});

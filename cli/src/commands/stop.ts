@@ -1,0 +1,8 @@
+import { lifecycle } from "../lifecycle.ts";
+
+export const stop = lifecycle({
+  name: "stop",
+  summary: "Stop the production deployment; the site answers 503",
+  examples: ["svc stop", "svc stop --project shop --no-wait"],
+  goal: "stopped",
+});

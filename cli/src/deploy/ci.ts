@@ -1,0 +1,50 @@
+import { type DeploymentMetadata, deploymentMetadata } from "@svc/proto";
+import type { Env } from "../environment.ts";
+
+/** Where each fact is found, per CI system. The first variable that is set counts. */
+const sources = {
+  "github-actions": {
+    gitSha: ["GITHUB_SHA"],
+    gitRef: ["GITHUB_REF"],
+    gitRepository: ["GITHUB_REPOSITORY"],
+    prNumber: ["SVC_PR_NUMBER"],
+  },
+  "gitlab-ci": {
+    gitSha: ["CI_COMMIT_SHA"],
+    gitRef: ["CI_MERGE_REQUEST_REF_PATH", "CI_COMMIT_REF_NAME"],
+    gitRepository: ["CI_PROJECT_PATH"],
+    prNumber: ["SVC_PR_NUMBER", "CI_MERGE_REQUEST_IID"],
+  },
+} as const;
+
+/** `refs/pull/12/merge` of GitHub and `refs/merge-requests/12/head` of GitLab. */
+const numberedRef = /^refs\/(?:pull|merge-requests)\/(\d{1,9})\//;
+
+function systemOf(env: Env): keyof typeof sources | null {
+  if (env["GITHUB_ACTIONS"] === "true") return "github-actions";
+  return env["GITLAB_CI"] ? "gitlab-ci" : null;
+}
+
+/**
+ * What the pipeline says about where this deploy comes from; on a person's computer only that it was the
+ * command line. A fact in a form that the API would refuse is left out: attribution never stops a deploy.
+ */
+export function deployFacts(env: Env): DeploymentMetadata {
+  const system = systemOf(env);
+  if (system === null) return { trigger: "cli" };
+  const first = (names: readonly string[]) => names.map((name) => env[name]).find((value) => value);
+  const { gitSha, gitRef, gitRepository, prNumber } = sources[system];
+  const ref = first(gitRef);
+  const number = first(prNumber) ?? numberedRef.exec(ref ?? "")?.[1];
+  const facts = {
+    trigger: system,
+    gitSha: first(gitSha),
+    gitRef: ref,
+    gitRepository: first(gitRepository),
+    gitPrNumber: number === undefined ? undefined : Number(number),
+  };
+  const fits = Object.entries(facts).filter(
+    ([name, value]) => value !== undefined && deploymentMetadata.safeParse({ [name]: value }).success,
+  );
+  return deploymentMetadata.parse(Object.fromEntries(fits));
+}

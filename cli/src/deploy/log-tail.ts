@@ -1,0 +1,55 @@
+import { logsReply } from "@svc/proto";
+import type { Api } from "../api.ts";
+import type { Context } from "../context.ts";
+import { CliError } from "../errors.ts";
+
+/** Reads a build log on from where it was left. */
+export type LogTail = {
+  /** Hands over every whole line that is new. */
+  read(): Promise<void>;
+  /** Hands over what is left of a last line without its end. */
+  flush(): void;
+};
+
+/** A key may deploy without being allowed to read logs: then there is one warning and no log. */
+export function createLogTail(context: Context, api: Api, deploymentId: string, show: (lines: string) => void): LogTail {
+  let after = 0;
+  let rest = "";
+  let allowed = true;
+  return {
+    async read() {
+      while (allowed) {
+        const chunk = await readLog(api, deploymentId, after).catch((thrown: unknown) => {
+          if (!(thrown instanceof CliError) || thrown.code !== "CLOUD_FORBIDDEN_SCOPE") throw thrown;
+          context.warn(`The build log is not shown: ${thrown.message}`);
+          allowed = false;
+          return null;
+        });
+        if (chunk === null || chunk.offset <= after) return;
+        after = chunk.offset;
+        const text = rest + chunk.log;
+        const end = text.lastIndexOf("\n") + 1;
+        rest = text.slice(end);
+        if (end > 0) show(text.slice(0, end));
+      }
+    },
+    flush() {
+      if (rest !== "") show(rest);
+      rest = "";
+    },
+  };
+}
+
+const readLog = (api: Api, deploymentId: string, after: number) =>
+  api.get(`/deployments/${deploymentId}/logs?after=${after}`, logsReply);
+
+/** The whole build log as it is now. */
+export async function readWholeLog(api: Api, deploymentId: string): Promise<string> {
+  let log = "";
+  for (let after = 0; ; ) {
+    const chunk = await readLog(api, deploymentId, after);
+    if (chunk.offset <= after) return log;
+    after = chunk.offset;
+    log += chunk.log;
+  }
+}

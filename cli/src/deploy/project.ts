@@ -1,0 +1,98 @@
+import { randomUUID } from "node:crypto";
+import {
+  createProjectReply,
+  type DeployMode,
+  type Manifest,
+  manifestName,
+  manifestType,
+  projectDetailReply,
+} from "@svc/proto";
+import type { Api } from "../api.ts";
+import type { Context } from "../context.ts";
+import { CliError } from "../errors.ts";
+import { explicitSlug, type ManifestPlace } from "../manifest-file.ts";
+import { readState, statePath, writeState } from "../state.ts";
+import { findProjectBySlug, findReference } from "../target.ts";
+
+/** The project to deploy to. `deployMode` is null where the key may not read it. */
+export type DeployTarget = { id: string; slug: string | null; deployMode: DeployMode | null };
+
+/** The project that a deploy here would go to; null when there is none yet. A type that differs from the manifest's is refused. */
+export async function findDeployTarget(
+  context: Context,
+  api: Api,
+  manifest: Manifest,
+  named: string | undefined,
+): Promise<DeployTarget | null> {
+  const reference = await findReference(context, named);
+  if (reference === null) return null;
+  if ("id" in reference) return readTarget(context, api, manifest, reference, named === undefined);
+  const project = await findProjectBySlug(api, reference.slug);
+  if (project !== null) {
+    requireType(manifest, project);
+    return { id: project.id, slug: project.slug, deployMode: project.deployMode };
+  }
+  if (named === undefined) return null;
+  throw new CliError("CLOUD_NOT_FOUND", `You have no project with the slug "${named}"`, {
+    hint: "See your projects with `svc projects list`, or leave --project out to make a new one",
+  });
+}
+
+/** A project known by its id. A narrow key may deploy to it without being allowed to look at it. */
+async function readTarget(
+  context: Context,
+  api: Api,
+  manifest: Manifest,
+  reference: { id: string; slug: string | null },
+  fromState: boolean,
+): Promise<DeployTarget> {
+  try {
+    const { project } = await api.get(`/projects/${reference.id}`, projectDetailReply);
+    requireType(manifest, project);
+    return { id: project.id, slug: project.slug, deployMode: project.deployMode };
+  } catch (thrown) {
+    if (!(thrown instanceof CliError)) throw thrown;
+    if (thrown.code === "CLOUD_FORBIDDEN_SCOPE") return { ...reference, deployMode: null };
+    if (thrown.code !== "CLOUD_NOT_FOUND" || !fromState) throw thrown;
+    const path = statePath((await context.manifestPlace()).directory);
+    throw new CliError("CLOUD_NOT_FOUND", `The project ${reference.slug ?? reference.id} is gone, or not yours`, {
+      hint: `Delete ${path} to make a new one with \`svc deploy\`, or name another with --project <slug>`,
+    });
+  }
+}
+
+function requireType(manifest: Manifest, project: { slug: string; type: string }): void {
+  const type = manifestType(manifest);
+  if (project.type === type) return;
+  throw new CliError("MANIFEST_INVALID", `The project ${project.slug} is ${project.type}, but the manifest says ${type}`, {
+    hint: "The type of a project never changes: mend the manifest, or give it another slug",
+  });
+}
+
+/** Makes the project that the manifest describes and links this directory to it at once, so that a failed upload makes no second one. */
+export async function createDeployTarget(
+  context: Context,
+  api: Api,
+  manifest: Manifest,
+  place: ManifestPlace,
+): Promise<DeployTarget> {
+  const slug = explicitSlug(manifest);
+  const body = { name: manifestName(manifest), type: manifestType(manifest), ...(slug === null ? {} : { slug }) };
+  const headers = { "idempotency-key": randomUUID() };
+  const { project } = await api.post("/projects", createProjectReply, { body, headers });
+  context.terminal.step(`Made the project ${project.slug}`);
+  await link(place, project);
+  // What a new project starts with.
+  return { id: project.id, slug: project.slug, deployMode: "auto" };
+}
+
+/** Links this directory to the project that it was deployed to, unless it is linked already. */
+export async function linkOnce(
+  place: ManifestPlace,
+  project: { id: string; slug: string; type: string; name: string },
+): Promise<void> {
+  if ((await readState(place.directory)) === null) await link(place, project);
+}
+
+const link = (place: ManifestPlace, { id, slug, name, type }: { id: string; slug: string; name: string; type: string }) =>
+  writeState(place.directory, { id, slug, name, type });

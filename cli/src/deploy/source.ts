@@ -1,0 +1,104 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Writable } from "node:stream";
+import {
+  type CreateDeploymentReply,
+  createDeploymentReply,
+  type DeploymentMetadata,
+  type Manifest,
+  type SourceManifest,
+} from "@svc/proto";
+import type { Api } from "../api.ts";
+import type { Context } from "../context.ts";
+import { CliError, fromDeployError } from "../errors.ts";
+import { formatBytes, plural } from "../format.ts";
+import type { ManifestPlace } from "../manifest-file.ts";
+import { type Archive, streamArchive, writeArchive } from "./archive.ts";
+import { multipartBody } from "./multipart.ts";
+import { type Entry, listTree, type Tree } from "./tree.ts";
+
+/** What `source` of the envelope says: bytes of the archive, and how many files are in it. */
+export type PackedSource = { bytes: number; files: number };
+
+const uploadMsMin = 120_000;
+// Slower than 20 KB a second is not a connection to deploy over.
+const uploadBytesPerMs = 20;
+
+/**
+ * What a deploy packs: the directory of the manifest. In the archive its files stand where they do in
+ * the repository, so that `source.rootDirectory` means the same on both sides.
+ */
+export function treeOf(place: ManifestPlace, manifest: SourceManifest): Tree {
+  const prefix = place.home === "." ? "" : `${place.home}/`;
+  const { rootDirectory } = manifest.source;
+  const root = rootDirectory === "." ? "" : `${rootDirectory}/`;
+  const here = (path: string) => (path.startsWith(prefix) ? path.slice(prefix.length) : path);
+  return {
+    directory: place.directory,
+    prefix,
+    wanted: {
+      files: new Set(manifest.env.files.map((file) => here(`${root}${file}`))),
+      directories: [...new Set([".svc/migrations", here(`${root}.svc/migrations`)])],
+    },
+  };
+}
+
+/** The entries of the tree. MANIFEST_INVALID when a file that the manifest names is not among them. */
+export async function listSource(context: Context, place: ManifestPlace, manifest: SourceManifest): Promise<Entry[]> {
+  const tree = treeOf(place, manifest);
+  const entries = await listTree(tree, (path) => context.warn(`${path} is no file and was left out`));
+  const packed = new Set(entries.map(({ path }) => path));
+  const missing = [...tree.wanted.files].filter((file) => !packed.has(`${tree.prefix}${file}`));
+  if (missing.length > 0)
+    throw new CliError("MANIFEST_INVALID", `env.files names ${missing.join(", ")}, which is not there`, {
+      hint: "Paths in env.files count from source.rootDirectory",
+    });
+  if (entries.length === 0)
+    throw new CliError("DEPLOY_TRIGGER_FAILED", `There is nothing to deploy in ${place.directory}`, {
+      hint: "See what is left out with `svc deploy --dry-run`, and look at .svcignore and .gitignore",
+    });
+  return entries;
+}
+
+/** Packs without keeping anything, to know the size. */
+export async function measureSource(context: Context, entries: readonly Entry[]): Promise<PackedSource> {
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+  return packedSource(await streamArchive(entries, nowhere, context.signal));
+}
+
+const packedSource = ({ sizeBytes, files }: Archive): PackedSource => ({ bytes: sizeBytes, files });
+
+/** Packs, uploads and so queues a deployment. The archive is spooled to a private file, because its size has to be known first. */
+export async function uploadSource(
+  context: Context,
+  api: Api,
+  projectId: string,
+  { entries, manifest, metadata }: { entries: readonly Entry[]; manifest: Manifest; metadata: DeploymentMetadata },
+): Promise<{ reply: CreateDeploymentReply; source: PackedSource }> {
+  const directory = await mkdtemp(join(tmpdir(), "svc-deploy-"));
+  const file = join(directory, "source.tgz");
+  const activity = context.terminal.activity("Packing");
+  try {
+    const archive = await writeArchive(entries, file, context.signal);
+    const size = formatBytes(archive.sizeBytes);
+    context.terminal.step(`Packed ${plural(archive.files, "file")}, ${size}`);
+    const { type, content } = multipartBody(
+      { manifest: JSON.stringify(manifest), metadata: JSON.stringify(metadata) },
+      { name: "source", file, sizeBytes: archive.sizeBytes, type: "application/gzip" },
+      `svc-${randomBytes(18).toString("hex")}`,
+      (sent) => activity.update(`Uploading ${formatBytes(sent)} of ${size}`),
+    );
+    const reply = await api.post(`/projects/${projectId}/deployments`, createDeploymentReply, {
+      body: { type, content },
+      timeoutMs: uploadMsMin + archive.sizeBytes / uploadBytesPerMs,
+      headers: { "idempotency-key": randomUUID() },
+      failure: fromDeployError,
+    });
+    return { reply, source: packedSource(archive) };
+  } finally {
+    activity.stop();
+    await rm(directory, { recursive: true, force: true });
+  }
+}

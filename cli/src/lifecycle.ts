@@ -1,0 +1,42 @@
+import { type DeploymentStatus, lifecycleReply } from "@svc/proto";
+import { command, flag } from "./command.ts";
+import { CliError } from "./errors.ts";
+import { waitForDeployment } from "./deploy/wait.ts";
+import { paintStatus } from "./paint.ts";
+import { getProject, projectFacts } from "./target.ts";
+
+/** Statuses between which stop and start move a deployment; any other means that something else came between. */
+const movable: readonly DeploymentStatus[] = ["running", "stopped", "deploying"];
+
+/** `svc stop` and `svc start`: queue the action, then watch the production deployment until it is `goal`. */
+export const lifecycle = (verb: {
+  name: "stop" | "start";
+  summary: string;
+  examples: readonly string[];
+  goal: "stopped" | "running";
+}) =>
+  command({
+    name: verb.name,
+    summary: verb.summary,
+    flags: { project: flag.project, wait: flag.toggle("--no-wait", "Return once the action is queued") },
+    examples: verb.examples,
+    async run(context, { project: named, wait }) {
+      const { project } = await getProject(context, named);
+      const api = await context.api();
+      const { deploymentId, jobId } = await api.post(`/projects/${project.id}/${verb.name}`, lifecycleReply);
+      const facts = { url: project.url, project: projectFacts(project), ...(jobId === undefined ? {} : { jobId }) };
+      if (!wait) return { ...facts, queued: true };
+      context.onInterrupt("It goes on without you. See how it ended with `svc status`");
+      const { id, status, error } = await waitForDeployment(context, api, deploymentId, {
+        isOver: (each) => each === verb.goal || !movable.includes(each),
+        showLog: false,
+      });
+      if (status !== verb.goal)
+        throw new CliError("DEPLOY_FAILED", error ?? `The deployment is ${status}`, { hint: "See what runs with `svc status`" });
+      return { ...facts, deployment: { id, status } };
+    },
+    render: (payload, { paint }) =>
+      "deployment" in payload
+        ? `${paint("green", "✓")} ${payload.project.slug} is ${paintStatus(paint, payload.deployment.status)}`
+        : `${paint("green", "✓")} Queued. See how it goes with \`svc status\``,
+  });

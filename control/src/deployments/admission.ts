@@ -1,0 +1,87 @@
+import {
+  type Channel,
+  type DeploymentMetadata,
+  type ErrorCode,
+  isOciManifest,
+  type Manifest,
+  manifestType,
+  type ProjectType,
+} from "@svc/proto";
+import type { Plan } from "../db/tables.ts";
+
+/** Why a deployment is not accepted; without a message the catalogue's sentence says it. */
+export interface Refusal {
+  code: ErrorCode;
+  message?: string;
+}
+
+export interface ProjectFacts {
+  type: ProjectType;
+  deployMode: "auto" | "preview";
+  suspended: boolean;
+}
+
+export interface DeployerFacts {
+  emailVerified: boolean;
+}
+
+type Gates = Pick<Plan, "max_image_mb" | "max_databases" | "max_scheduled_jobs" | "dev_sync_enabled" | "previews_enabled">;
+
+/** What stands against any deployment of the project, whatever it holds: known before the upload is read. */
+export function projectRefusal(project: ProjectFacts, deployer: DeployerFacts, plan: Gates): Refusal | null {
+  if (project.suspended) return { code: "SUSPENDED" };
+  if (!deployer.emailVerified) return { code: "EMAIL_NOT_VERIFIED" };
+  if (project.type === "ociimage" && plan.max_image_mb === 0) {
+    return { code: "PLAN_FEATURE_UNAVAILABLE", message: "The plan does not include container images." };
+  }
+  return null;
+}
+
+/** Where an accepted deployment goes. `prNumber` null: the stable address of the channel. */
+export interface Admission {
+  channel: Channel;
+  prNumber: number | null;
+}
+
+/**
+ * The channel that the manifest forces, else that of the project's deploy mode, if the plan has it.
+ * `databaseReady` tells whether the channel has a database that can be used.
+ */
+export function admit(
+  manifest: Manifest,
+  metadata: DeploymentMetadata,
+  { project, plan, databaseReady }: { project: ProjectFacts; plan: Gates; databaseReady: boolean },
+): Admission | { refusal: Refusal } {
+  const type = manifestType(manifest);
+  if (type !== project.type) {
+    return refuse("VALIDATION", `The manifest is for a project of type ${type}, and this one is of type ${project.type}.`);
+  }
+  const channel = manifest.channel ?? (project.deployMode === "preview" ? "preview" : "production");
+  const refusal = channelRefusal(channel, type, plan) ?? needsRefusal(manifest, plan, databaseReady);
+  if (refusal !== null) return { refusal };
+  // Where it came from chooses neither channel nor access; it only keeps pull requests apart within Preview.
+  return { channel, prNumber: channel === "preview" ? (metadata.gitPrNumber ?? null) : null };
+}
+
+function channelRefusal(channel: Channel, type: ProjectType, plan: Gates): Refusal | null {
+  if (channel === "preview" && !plan.previews_enabled) return { code: "PREVIEW_UNAVAILABLE" };
+  if (channel !== "dev") return null;
+  if (type !== "ssr") return { code: "VALIDATION", message: `Projects of type ${type} have no dev channel.` };
+  return plan.dev_sync_enabled ? null : { code: "PLAN_FEATURE_UNAVAILABLE", message: "The plan does not include the dev channel." };
+}
+
+/** What the manifest asks for besides a place to run. */
+function needsRefusal(manifest: Manifest, plan: Gates, databaseReady: boolean): Refusal | null {
+  if (isOciManifest(manifest)) return null;
+  if (manifest.database.enabled && !databaseReady) {
+    return plan.max_databases === 0
+      ? { code: "PLAN_FEATURE_UNAVAILABLE", message: "The plan does not include managed databases." }
+      : { code: "DATABASE_NOT_READY" };
+  }
+  const jobs = manifest.jobs.length;
+  return jobs > plan.max_scheduled_jobs
+    ? { code: "QUOTA_EXCEEDED", message: `The manifest has ${jobs} scheduled jobs and the plan allows ${plan.max_scheduled_jobs}.` }
+    : null;
+}
+
+const refuse = (code: ErrorCode, message: string) => ({ refusal: { code, message } });

@@ -1,0 +1,78 @@
+import type { Channel, DeploymentStatus, ProjectType } from "@svc/proto";
+import { type SelectQueryBuilder, sql } from "kysely";
+import type { Caller } from "../auth/caller.ts";
+import type { Db } from "../db/pool.ts";
+import type { Database, Deployment } from "../db/tables.ts";
+import { ApiError } from "../http/errors.ts";
+import { ownDeployments } from "../projects/store.ts";
+
+/** A deployment with what its readers are told besides its own row. */
+export interface ListedDeployment extends Deployment {
+  type: ProjectType;
+  /** When its timeline last changed; null when it has no line. */
+  lastTransitionAt: Date | null;
+  /** A container of it waits for a node. */
+  awaitsNode: boolean;
+}
+
+type Joined = SelectQueryBuilder<Database, "deployment" | "project", object>;
+
+const withFacts = (query: Joined) =>
+  query
+    .selectAll("deployment")
+    .select("project.type")
+    .select((deployment) => [
+      deployment
+        .selectFrom("deployment_event")
+        .select((event) => event.fn.max("deployment_event.at").as("at"))
+        .whereRef("deployment_event.deployment_id", "=", "deployment.id")
+        .as("lastTransitionAt"),
+      sql<boolean>`exists (select from task where task.deployment_id = deployment.id and task.kind = 'serve'
+        and task.desired = 'running' and task.node_id is null)`.as("awaitsNode"),
+    ]);
+
+/** The newest deployments of one channel, newest first. */
+export const listNewest = (db: Db, projectId: string, channel: Channel, count: number): Promise<ListedDeployment[]> =>
+  withFacts(
+    db
+      .selectFrom("deployment")
+      .innerJoin("project", "project.id", "deployment.project_id")
+      .where("deployment.project_id", "=", projectId)
+      .where("deployment.channel", "=", channel),
+  )
+    .orderBy("deployment.number", "desc")
+    .limit(count)
+    .execute();
+
+export interface ListFilter {
+  channel?: Channel;
+  status?: DeploymentStatus;
+  /** Only those with a lower number: where the page before this one ended. */
+  before?: number;
+}
+
+/** Deployments of a project that `caller` may see, newest first; at most `count`. */
+export const listDeployments = (
+  db: Db,
+  caller: Caller,
+  projectId: string,
+  { channel, status, before }: ListFilter,
+  count: number,
+): Promise<ListedDeployment[]> =>
+  withFacts(
+    ownDeployments(db, caller)
+      .where("deployment.project_id", "=", projectId)
+      .$if(channel !== undefined, (query) => query.where("deployment.channel", "=", channel ?? "production"))
+      .$if(status !== undefined, (query) => query.where("deployment.status", "=", status ?? "queued"))
+      .$if(before !== undefined, (query) => query.where("deployment.number", "<", before ?? 0)),
+  )
+    .orderBy("deployment.number", "desc")
+    .limit(count)
+    .execute();
+
+/** The deployment, if `caller` may see it. Throws NOT_FOUND for every other one alike. */
+export async function getOwnDeployment(db: Db, caller: Caller, id: string): Promise<ListedDeployment> {
+  const deployment = await withFacts(ownDeployments(db, caller).where("deployment.id", "=", id)).executeTakeFirst();
+  if (deployment === undefined) throw new ApiError("NOT_FOUND");
+  return deployment;
+}

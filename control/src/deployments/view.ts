@@ -1,0 +1,131 @@
+import {
+  type Deployment as DeploymentView,
+  type DeploymentListItem,
+  isOciManifest,
+  type Manifest,
+  manifestSchema,
+  manifestSnapshot,
+  type OciArtifact,
+  type PlacementSummary,
+  type PortableArtifact,
+  type ReleaseSummary,
+} from "@svc/proto";
+import type { Deployment } from "../db/tables.ts";
+import type { ListedDeployment } from "./listing.ts";
+
+const iso = (at: Date | null) => at?.toISOString() ?? null;
+
+export const releaseView = (deployment: Pick<Deployment, `release_${string}` & keyof Deployment>): ReleaseSummary => ({
+  configured: deployment.release_status !== "not_configured",
+  status: deployment.release_status,
+  startedAt: iso(deployment.release_started_at),
+  finishedAt: iso(deployment.release_finished_at),
+  exitCode: deployment.release_exit_code,
+  error: deployment.release_error,
+  skippedReason: deployment.release_skipped_reason,
+});
+
+const ociArtifactView = (deployment: Deployment): OciArtifact => ({
+  kind: "oci",
+  requestedReference: deployment.requested_reference ?? "",
+  digest: deployment.artifact_digest,
+  os: deployment.artifact_os,
+  architecture: deployment.artifact_architecture,
+});
+
+/** The image by digest as people name it; null until it is known, and for static sites. Says nothing of where our registry is. */
+function imageRef({ artifact_kind, image_registry, artifact_repository, artifact_digest }: Deployment): string | null {
+  if (artifact_kind !== "image" || artifact_repository === null || artifact_digest === null) return null;
+  const host = image_registry === null ? "" : `${image_registry}/`;
+  return `${host}${artifact_repository}@${artifact_digest}`;
+}
+
+const staticPath = ({ artifact_kind, artifact_repository, artifact_digest }: Deployment): string | null =>
+  artifact_kind === "bundle" && artifact_repository !== null && artifact_digest !== null
+    ? `${artifact_repository}@${artifact_digest}`
+    : null;
+
+function portableArtifactView(deployment: ListedDeployment): PortableArtifact {
+  const { artifact_digest: digest, artifact_os: os, artifact_architecture: architecture } = deployment;
+  const over = deployment.status === "failed" || deployment.status === "canceled";
+  return {
+    kind: deployment.type === "static" ? "bundle" : "image",
+    state: digest !== null ? "ready" : over ? "failed" : "pending",
+    digest,
+    sizeBytes: deployment.artifact_size,
+    platform: os !== null && architecture !== null ? `${os}/${architecture}` : null,
+  };
+}
+
+function placementState({ status, awaitsNode }: ListedDeployment): PlacementSummary["state"] {
+  switch (status) {
+    case "queued":
+    case "building":
+      return "pending";
+    case "deploying":
+      return awaitsNode ? "placing" : "starting";
+    case "running":
+      return "running";
+    case "stopped":
+    case "superseded":
+      return "stopped";
+    case "failed":
+    case "canceled":
+      return "failed";
+  }
+}
+
+const placementView = (deployment: ListedDeployment): PlacementSummary => ({
+  state: placementState(deployment),
+  routeConverged: deployment.status === "running" || deployment.status === "stopped",
+  lastTransitionAt: iso(deployment.lastTransitionAt),
+});
+
+/** A deployment as lists show it. `schedulerEnabled` adds what is known of it on the fleet. */
+export const deploymentListView = (deployment: ListedDeployment, schedulerEnabled: boolean): DeploymentListItem => ({
+  id: deployment.id,
+  status: deployment.status,
+  channel: deployment.channel,
+  url: deployment.url,
+  imageRef: imageRef(deployment),
+  staticPath: staticPath(deployment),
+  ...(deployment.type === "ociimage"
+    ? { artifact: ociArtifactView(deployment) }
+    : {
+        sourceSize: deployment.source_size ?? 0,
+        source: {
+          rootDirectory: deployment.root_directory ?? ".",
+          manifestPath: deployment.manifest_path ?? "",
+          watchPaths: deployment.watch_paths ?? [],
+        },
+      }),
+  error: deployment.error,
+  trigger: deployment.trigger,
+  gitSha: deployment.git_sha,
+  gitRef: deployment.git_ref,
+  gitRepository: deployment.git_repository,
+  gitPrNumber: deployment.git_pr_number,
+  release: releaseView(deployment),
+  ...(schedulerEnabled && { portableArtifact: portableArtifactView(deployment), placement: placementView(deployment) }),
+  createdAt: deployment.created_at.toISOString(),
+  startedAt: iso(deployment.started_at),
+  finishedAt: iso(deployment.finished_at),
+});
+
+/** One deployment in full. Commands and env-file names of its manifest are left out. */
+export const deploymentView = (deployment: ListedDeployment, schedulerEnabled: boolean): DeploymentView => ({
+  ...deploymentListView(deployment, schedulerEnabled),
+  projectId: deployment.project_id,
+  // Image projects always have it; others once there is something to say.
+  ...((deployment.type === "ociimage" || deployment.error_code !== null) && { errorCode: deployment.error_code }),
+  manifest: manifestSnapshot(manifestSchema.parse(deployment.manifest)),
+});
+
+/** What the reply to an accepted deployment says of its artifact or source. */
+export function acceptedView(manifest: Manifest): { artifact: OciArtifact } | { source: { rootDirectory: string; manifestPath: string; watchPaths: string[] } } {
+  if (isOciManifest(manifest)) {
+    const { reference } = manifest.image;
+    return { artifact: { kind: "oci", requestedReference: reference, digest: null, os: null, architecture: null } };
+  }
+  return { source: manifest.source };
+}

@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { requireLeader } from "./connection.ts";
+import { createView, type Etcd, grantLease, LeaseLost } from "./index.ts";
+import { type EtcdServer, startEtcd, testClient, until } from "./testing.ts";
+import { startProxy, type TcpProxy } from "./testing-proxy.ts";
+
+let server: EtcdServer;
+/** Sees what the server has, past the proxies. */
+let observer: Etcd;
+
+beforeAll(async () => {
+  server = await startEtcd();
+  observer = testClient(server.endpoint);
+});
+afterAll(async () => {
+  await observer.close();
+  await server[Symbol.asyncDispose]();
+});
+
+/** The shortest lease that etcd gives with its default timings. */
+const ttlMs = 2_000;
+
+async function throughProxy(): Promise<{ proxy: TcpProxy; etcd: Etcd }> {
+  const proxy = await startProxy(server.port);
+  const etcd = testClient(proxy.endpoint);
+  onTestFinished(async () => {
+    await etcd.close();
+    await proxy[Symbol.asyncDispose]();
+  });
+  return { proxy, etcd };
+}
+
+const lostAtMs = (signal: AbortSignal) =>
+  new Promise<number>((resolve) => signal.addEventListener("abort", () => resolve(performance.now()), { once: true }));
+
+/** Puts `key` under the lease and tells when the server deletes it. */
+async function goneAtMs(key: string, leaseId: bigint): Promise<{ gone: Promise<number> }> {
+  await observer.txn({ ops: [{ put: { key, value: "", leaseId } }] });
+  const view = createView(observer, key, () => true);
+  onTestFinished(() => view.close());
+  await view.ready();
+  return { gone: view.waitFor(() => view.get(key) === undefined && performance.now(), 15_000) };
+}
+
+it("is kept alive beyond its time to live, also over cuts, and ends at once when revoked", async () => {
+  const { proxy, etcd } = await throughProxy();
+  const lease = await grantLease(etcd, { ttlMs });
+  const { gone } = await goneAtMs("/lease/kept", lease.id);
+  const startMs = performance.now();
+  let cutAtMs = startMs;
+  await until("twice the time to live", () => {
+    if (performance.now() - cutAtMs > 400) {
+      proxy.cut();
+      cutAtMs = performance.now();
+    }
+    return performance.now() - startMs > 2 * ttlMs;
+  });
+  expect(lease.signal.aborted).toBe(false);
+  expect(lease.remainingMs()).toBeGreaterThan(0);
+  const revokedAtMs = performance.now();
+  await lease.revoke();
+  expect(lease.signal.reason).toBeInstanceOf(LeaseLost);
+  expect((await gone) - revokedAtMs).toBeLessThan(500);
+});
+
+it.each(["is black-holed", "is refused"] as const)(
+  "is lost before the server ends it when the connection %s",
+  async (how) => {
+    const { proxy, etcd } = await throughProxy();
+    const lease = await grantLease(etcd, { ttlMs });
+    const { gone } = await goneAtMs(`/lease/${how}`, lease.id);
+    const lost = lostAtMs(lease.signal);
+    const failedAtMs = performance.now();
+    if (how === "is refused") proxy.refuse();
+    else proxy.blackHole();
+    expect(await lost).toBeLessThan(await gone);
+    expect((await lost) - failedAtMs).toBeLessThan(ttlMs);
+    expect(lease.remainingMs()).toBe(0);
+  },
+);
+
+it("is lost, without any answer, when the server is frozen", async () => {
+  const lease = await grantLease(observer, { ttlMs });
+  const lost = lostAtMs(lease.signal);
+  const frozenAtMs = performance.now();
+  server.freeze();
+  try {
+    expect((await lost) - frozenAtMs).toBeLessThan(ttlMs);
+  } finally {
+    server.thaw();
+  }
+});
+
+it("is over for whoever asks right after the process stood still, and lost at the first tick", async () => {
+  await using etcd = testClient(server.endpoint);
+  const lease = await grantLease(etcd, { ttlMs });
+  expect(lease.remainingMs()).toBeGreaterThan(0);
+  // The whole thread stops, as under a long garbage collection: no timer and no socket is served.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ttlMs + 100);
+  expect(lease.remainingMs()).toBe(0);
+  await new Promise((resolve) => setImmediate(resolve));
+  await until("lost", () => lease.signal.aborted, 100);
+});
+
+it("is lost as soon as the server says that it does not know it", async () => {
+  const lease = await grantLease(observer, { ttlMs: 3_000 });
+  await using other = testClient(server.endpoint);
+  const lost = lostAtMs(lease.signal);
+  const revokedAtMs = performance.now();
+  await new Promise<void>((resolve, reject) => {
+    const { lease: leases } = other.connection.member();
+    leases.leaseRevoke({ ID: lease.id }, requireLeader, {}, (error) => (error ? reject(error) : resolve()));
+  });
+  expect((await lost) - revokedAtMs).toBeLessThan(1_500);
+});
+
+it("ends with its client", async () => {
+  const etcd = testClient(server.endpoint);
+  const lease = await grantLease(etcd, { ttlMs });
+  await etcd.close();
+  expect(lease.signal.aborted).toBe(true);
+  expect(lease.remainingMs()).toBe(0);
+  await lease.revoke();
+});
+
+it("cannot be had when etcd does not answer", async () => {
+  await using proxy = await startProxy(server.port);
+  proxy.refuse();
+  await using etcd = testClient(proxy.endpoint);
+  await expect(grantLease(etcd, { ttlMs })).rejects.toMatchObject({ code: "UNAVAILABLE" });
+});

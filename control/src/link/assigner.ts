@@ -1,0 +1,175 @@
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import {
+  type Applied,
+  Assign_Kind,
+  AssignSchema,
+  Desired,
+  type Placement,
+  PlacementSchema,
+  type SessionResponseSchema,
+} from "@svc/proto/node";
+import { backOffMs } from "../etcd/back-off.ts";
+import { pause } from "../etcd/clock.ts";
+import type { Log } from "../log.ts";
+import { createBell } from "../wake.ts";
+import {
+  answered,
+  type Change,
+  type DesiredPlacement,
+  emptyOutbox,
+  isMassStop,
+  pendingChanges,
+  tell,
+} from "./outbox.ts";
+import type { Serial } from "./serial.ts";
+import type { LinkTimings } from "./timings.ts";
+
+export interface AssignerOptions {
+  nodeId: string;
+  clusterEpoch: number;
+  /** The newest leader epoch that is known. */
+  leaderEpoch: () => bigint;
+  /** What is placed on the node, and the etcd revision at which that was so. */
+  desired: () => { entries: ReadonlyMap<string, DesiredPlacement>; revision: bigint };
+  observed: () => { active: ReadonlySet<string>; running: number };
+  /** The whole spec with its secrets; null when the task is gone. */
+  loadPlacement: (placementId: string) => Promise<Placement | null>;
+  /** Shared by all streams: how many load specs at once. */
+  limit: Serial;
+  send: (message: MessageInitShape<typeof SessionResponseSchema>, sizeBytes: number) => void;
+  timings: Pick<LinkTimings, "applyTimeoutMs" | "resyncMinMs" | "resyncMaxMs">;
+  log: Log;
+  signal: AbortSignal;
+  /** An assignment was not answered in time. */
+  onSilence: () => void;
+}
+
+/** Tells one agent what it is to run: everything first, then what changes, one unanswered message at a time. */
+export interface Assigner {
+  /** Something about the node's placements changed. */
+  wake(): void;
+  answered(applied: Applied): void;
+  /** Resolves once the agent has answered all that there was to tell, for the first time; never if the stream ends before. */
+  readonly told: Promise<void>;
+  /** Resolves when `signal` aborts. */
+  run(): Promise<void>;
+}
+
+const partBytes = 256 * 1024;
+const removeBytes = 48;
+const idleMs = 60_000;
+const retryBackOff = { firstMs: 200, maxMs: 5_000 };
+const desiredOf = { running: Desired.RUNNING, stopped: Desired.STOPPED, removed: Desired.REMOVED } as const;
+
+export function createAssigner(options: AssignerOptions): Assigner {
+  const { nodeId, timings, log, signal } = options;
+  const bell = createBell();
+  const told = Promise.withResolvers<void>();
+  let outbox = emptyOutbox;
+  let silence: NodeJS.Timeout | null = null;
+  let resyncs = 0;
+
+  /** The message of one change; null when there is nothing to say of it. */
+  async function placementOf({ value }: DesiredPlacement): Promise<Placement | null> {
+    const { placementId, epoch, desired, specHash, projectId, deploymentId, channel } = value;
+    const loaded = await options.loadPlacement(placementId);
+    if (loaded === null && desired === "running") {
+      log.error({ nodeId, placementId }, "a placement has no task: it is not assigned");
+      return null;
+    }
+    // To stop or remove something the agent needs no spec.
+    const base = loaded ?? create(PlacementSchema, { specHash, projectId, deploymentId, channel });
+    return { ...base, placementId, epoch: BigInt(epoch), desired: desiredOf[desired] };
+  }
+
+  /** As many of the changes, in order, as fit in one message. */
+  async function load(changes: readonly Change[]) {
+    const upserts: Placement[] = [];
+    const removes: { placementId: string; epoch: bigint }[] = [];
+    let bytes = 0;
+    let count = 0;
+    for (const change of changes) {
+      if ("remove" in change) {
+        if (bytes > partBytes) break;
+        removes.push({ placementId: change.remove.placementId, epoch: BigInt(change.remove.epoch) });
+        bytes += removeBytes;
+      } else {
+        const placement = await placementOf(change.upsert);
+        const size = placement === null ? 0 : toBinary(PlacementSchema, placement).byteLength;
+        if (bytes > 0 && bytes + size > partBytes) break;
+        if (placement !== null) upserts.push(placement);
+        bytes += size;
+      }
+      count += 1;
+      if (signal.aborted) break;
+    }
+    return { upserts, removes, included: changes.slice(0, count) };
+  }
+
+  async function sendNext(): Promise<void> {
+    const { entries, revision } = options.desired();
+    const changes = pendingChanges(outbox, entries);
+    if (outbox.waitsFor !== null) return;
+    if (changes.length === 0 && outbox.position !== null) return told.resolve();
+    const { upserts, removes, included } = await options.limit(() => load(changes));
+    if (signal.aborted) return;
+    const mass = isMassStop(outbox, included, options.observed());
+    const { outbox: next, head } = tell(outbox, included, { revision, last: included.length === changes.length });
+    outbox = next;
+    const leaderEpoch = options.leaderEpoch();
+    const assign = create(AssignSchema, {
+      kind: head.kind === "complete" ? Assign_Kind.COMPLETE : Assign_Kind.DELTA,
+      clusterEpoch: BigInt(options.clusterEpoch),
+      leaderEpoch,
+      appliesTo: head.appliesTo,
+      resultsIn: head.resultsIn,
+      upserts,
+      removes,
+      bulkToken: mass ? `${leaderEpoch}/${head.resultsIn}` : "",
+    });
+    silence = setTimeout(options.onSilence, timings.applyTimeoutMs);
+    options.send({ message: { case: "assign", value: assign } }, toBinary(AssignSchema, assign).byteLength);
+    log.info(
+      { nodeId, kind: head.kind, resultsIn: head.resultsIn, upserts: upserts.length, removes: removes.length, mass },
+      "assignment sent",
+    );
+  }
+
+  /** An agent that keeps asking to begin again is answered more and more slowly. */
+  const resyncPauseMs = () => Math.min(timings.resyncMinMs * 2 ** (resyncs - 1), timings.resyncMaxMs);
+
+  signal.addEventListener("abort", () => {
+    if (silence !== null) clearTimeout(silence);
+  });
+
+  return {
+    wake: bell.ring,
+    answered({ resultsIn, resync, rejects }) {
+      for (const { placementId, reason } of rejects) {
+        log.warn({ nodeId, placementId, reason }, "the agent rejects a placement");
+      }
+      const before = outbox;
+      outbox = answered(outbox, { resultsIn, resync });
+      if (outbox === before) return;
+      if (silence !== null) clearTimeout(silence);
+      resyncs = resync ? resyncs + 1 : 0;
+      bell.ring();
+    },
+    told: told.promise,
+    async run() {
+      let failures = 0;
+      while (!signal.aborted) {
+        try {
+          if (outbox.position === null && resyncs > 0) await pause(resyncPauseMs(), signal);
+          if (!signal.aborted) await sendNext();
+          failures = 0;
+          await bell.wait(idleMs, signal);
+        } catch (error) {
+          failures += 1;
+          log.warn({ err: error, nodeId, failures }, "an assignment could not be prepared yet");
+          await pause(backOffMs(failures, retryBackOff, Math.random()), signal);
+        }
+      }
+    },
+  };
+}

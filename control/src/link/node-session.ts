@@ -1,0 +1,209 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ServerDuplexStream } from "@grpc/grpc-js";
+import {
+  type Hello,
+  type Placement,
+  type PlacementStatus,
+  type RunOffer,
+  type SessionRequest,
+  type SessionResponseSchema,
+  Verdict_Decision,
+} from "@svc/proto/node";
+import { keys, type NodeSessionValue, type RunValue } from "../cluster/keys.ts";
+import { saveFacts } from "../nodes/store.ts";
+import { createAssigner } from "./assigner.ts";
+import { createDesiredSource } from "./desired-source.ts";
+import { LinkError } from "./errors.ts";
+import { type HelloFacts, helloFacts } from "./hello.ts";
+import { createInventory } from "./inventory.ts";
+import { findTaskRecords } from "./orphans.ts";
+import { type DesiredPlacement, verdict } from "./outbox.ts";
+import { createRunCourier } from "./run-courier.ts";
+import type { Serial } from "./serial.ts";
+import { holdSession, persist, receiveStream, type SessionDeps, untilAborted, type Visitor } from "./session.ts";
+import type { SessionKey } from "./session-key.ts";
+import { createStatusWriter } from "./status-writer.ts";
+import type { Farewells } from "./stream.ts";
+import type { LinkViews, NodeIndex } from "./views.ts";
+
+type Response = MessageInitShape<typeof SessionResponseSchema>;
+type NodeVisitor = Visitor<SessionRequest, Response>;
+
+export interface NodeSessionDeps extends SessionDeps {
+  views: Pick<LinkViews, "placements" | "leader">;
+  placements: NodeIndex<DesiredPlacement>;
+  runs: NodeIndex<RunValue>;
+  loadPlacement: (placementId: string) => Promise<Placement | null>;
+  loadRun: (attemptId: string) => Promise<RunOffer | null>;
+  /** Shared by all streams: how many load specs at once. */
+  loading: Serial;
+}
+
+/** From an agent's acceptance of a run to its start. */
+const startWithinMs = 10_000;
+
+const farewells: Farewells<Response> = {
+  superseded: () => ({ message: { case: "superseded", value: {} } }),
+  fenced: (reason) => ({ message: { case: "fenced", value: { reason } } }),
+  goAway: (reconnectAfterMs) => ({ message: { case: "goAway", value: { reconnectAfterMs } } }),
+};
+
+/** One agent's stream, from opening to end. */
+export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, deps: NodeSessionDeps): Promise<void> =>
+  receiveStream(call, { role: "node", farewells, deps }, async (visitor) => {
+    const hello = await expectHello(visitor, deps);
+    const facts = helloFacts(hello);
+    if ("problem" in facts) throw new LinkError("INVALID_ARGUMENT", `hello: ${facts.problem} is not acceptable`);
+    const connectedAt = deps.now().toISOString();
+    const valueOf = (reconciled: boolean): string =>
+      JSON.stringify({ serverId: deps.serverId, ...facts, connectedAt, reconciled } satisfies NodeSessionValue);
+    const mine = { opened: valueOf(false), reconciled: valueOf(true) };
+    const claim = {
+      key: keys.nodeSession(visitor.identity.id),
+      value: mine.opened,
+      isMine: (value: string) => value === mine.opened || value === mine.reconciled,
+      queryLog: (value: { requestId: string; placementId: string; lines: number }) =>
+        visitor.stream.send({ message: { case: "logQuery", value } }),
+    };
+    await holdSession(visitor, deps, claim, (key) =>
+      converse(visitor, { facts, key, reconciled: mine.reconciled }, deps),
+    );
+  });
+
+async function expectHello({ stream }: NodeVisitor, { timings, authority }: SessionDeps): Promise<Hello> {
+  const { message } = await stream.first(timings.helloTimeoutMs);
+  if (message.case !== "hello") throw new LinkError("FAILED_PRECONDITION", "the first message must be a hello");
+  if (message.value.clusterEpoch > BigInt(authority.epoch)) {
+    // The agent has followed a later life of the cluster than this database knows of.
+    throw new LinkError("FAILED_PRECONDITION", "this control is of an older cluster epoch than the agent");
+  }
+  return message.value;
+}
+
+interface Opened {
+  facts: HelloFacts;
+  key: SessionKey;
+  /** The key's value once the inventory was compared with what is desired. */
+  reconciled: string;
+}
+
+/** Everything between Hello and the end: four parts that write and read by themselves, fed by one handler. */
+async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionDeps): Promise<void> {
+  const { stream, identity } = visitor;
+  const { id: nodeId } = identity;
+  const { etcd, authority, timings, log, now } = deps;
+  const { key, facts } = opened;
+  const { signal } = stream;
+  const end = (reason: string) =>
+    stream.close({ why: "go away", reconnectAfterMs: Math.round(500 + Math.random() * 1_500), reason });
+
+  const source = createDesiredSource({ etcd, nodeId, views: deps.views, placements: deps.placements });
+  const inventory = createInventory();
+  const statuses = createStatusWriter({
+    ...{ etcd, key, nodeId, now, log, signal },
+    address: facts.address,
+    placements: () => source.current().entries,
+    windowMs: timings.statusWindowMs,
+    ack: (batchSeq) => stream.send({ message: { case: "statusAck", value: { batchSeq } } }),
+  });
+  const runs = createRunCourier({
+    ...{ etcd, key, nodeId, now, log, signal, startWithinMs },
+    loadRun: deps.loadRun,
+    send: stream.send,
+    onLost: () => end("runs cannot be recorded in this session"),
+  });
+  const assigner = createAssigner({
+    ...{ nodeId, timings, log, signal },
+    clusterEpoch: authority.epoch,
+    leaderEpoch: source.leaderEpoch,
+    desired: source.current,
+    observed: statuses.observed,
+    loadPlacement: deps.loadPlacement,
+    limit: deps.loading,
+    send: stream.send,
+    onSilence: () => end("an assignment was not answered"),
+  });
+
+  await saveFacts(deps.db, nodeId, facts, now());
+  stream.receive(({ message }) => {
+    switch (message.case) {
+      case "renew":
+        stream.renew();
+        return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
+      case "inventory":
+        return inventory.add(message.value) ? undefined : end("the inventory is too long");
+      case "applied":
+        return assigner.answered(message.value);
+      case "status":
+        return statuses.report(message.value.items, message.value.batchSeq) ? undefined : end("too many reports");
+      case "runAccept":
+        return runs.accepted(message.value);
+      case "runStatus":
+        return runs.reported(message.value);
+      default:
+        // A second Hello, or something of a later version: nothing depends on it.
+        return;
+    }
+  });
+  stream.send({
+    message: {
+      case: "welcome",
+      value: {
+        nodeId,
+        clusterEpoch: BigInt(authority.epoch),
+        leaderEpoch: source.leaderEpoch(),
+        sessionEpoch: key.epoch,
+        renewEveryMs: timings.renewEveryMs,
+        leaseTtlMs: timings.leaseTtlMs,
+        registry: deps.registry,
+      },
+    },
+  });
+
+  const held = await inventory.complete(timings.inventoryTimeoutMs, signal);
+  if (held === null) return end("the inventory did not come to its end");
+  await persist(source.read, { signal, log, what: "read placements" });
+  if (signal.aborted) return;
+  // Only now is it known what is placed here, and so whose reports count.
+  statuses.report(held.items, null);
+  for (const run of held.runs) runs.reported(run);
+
+  using _placements = deps.placements.subscribe((touched) => {
+    if (touched.has(nodeId)) assigner.wake();
+  });
+  const announceRuns = () => runs.announce(deps.runs.of(nodeId));
+  using _runs = deps.runs.subscribe((touched) => {
+    if (touched.has(nodeId)) announceRuns();
+  });
+  announceRuns();
+
+  const orphans = held.items.filter(({ placementId }) => !source.current().entries.has(placementId));
+  const reconcile = async () => {
+    await judge(visitor, orphans, deps);
+    await Promise.race([assigner.told, untilAborted(signal)]);
+    if (signal.aborted) return;
+    await persist(() => key.update(opened.reconciled), { signal, log, what: "mark the session reconciled" });
+    log.info({ nodeId, held: held.items.length, orphans: orphans.length }, "node reconciled");
+  };
+  await Promise.all([statuses.run(), assigner.run(), reconcile(), untilAborted(signal)]);
+}
+
+/** Tells the agent what becomes of things that it holds and that nobody has placed there. */
+async function judge(
+  { stream, identity: { id: nodeId } }: NodeVisitor,
+  orphans: readonly PlacementStatus[],
+  { db, log }: SessionDeps,
+): Promise<void> {
+  const ids = orphans.map(({ placementId }) => placementId);
+  const look = () => findTaskRecords(db, ids);
+  const records = await persist(look, { signal: stream.signal, log, what: "look up orphans" });
+  for (const [placementId, record] of records ?? []) {
+    const decision = verdict(record);
+    const value = {
+      placementId,
+      decision: decision === "kill" ? Verdict_Decision.KILL : Verdict_Decision.ADOPT,
+    };
+    stream.send({ message: { case: "verdict", value } });
+    log.info({ nodeId, placementId, record, decision }, "an orphan gets its verdict");
+  }
+}

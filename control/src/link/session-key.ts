@@ -1,0 +1,104 @@
+import { backOffMs } from "../etcd/back-off.ts";
+import { pause } from "../etcd/clock.ts";
+import { type Etcd, type Guard, type Op, type TxnResult, UnknownOutcome } from "../etcd/index.ts";
+import { createSerial } from "./serial.ts";
+
+/** Another stream speaks for the daemon now, or its key was taken away. Nothing was written. */
+export class SessionLost extends Error {
+  override readonly name = "SessionLost";
+}
+
+/**
+ * The right to write for one daemon: its session key at the revision that this stream gave it.
+ * Every write carries that revision as a guard, so whatever a superseded stream still has in its
+ * hands comes to nothing.
+ */
+export interface SessionKey {
+  /** The session epoch: the revision at which the key was taken. */
+  readonly epoch: bigint;
+  /**
+   * Applies `ops` while the session is this one and `guards` hold; `succeeded` false: one of the guards did not.
+   * Throws `SessionLost`, and etcd's errors.
+   */
+  write(ops: readonly Op[], guards?: readonly Guard[]): Promise<TxnResult>;
+  /** Writes another value of the key itself. */
+  update(value: string): Promise<void>;
+  /** Deletes the key if it is still this session's. Tries for a while; a key that stays is found by its server's absence. */
+  release(signal: AbortSignal): Promise<void>;
+}
+
+const claimAttempts = 5;
+const releaseAttempts = 8;
+const releaseBackOff = { firstMs: 200, maxMs: 5_000 };
+const waitingWrites = 1_000;
+
+/**
+ * Takes the session key for a new stream; the newest wins. `also` is written with it. A stream that was
+ * delayed past a newer one does not win: the key must be the one that it found when it came.
+ */
+export async function takeSessionKey(
+  etcd: Etcd,
+  { key, value, also = [], signal }: { key: string; value: string; also?: readonly Op[]; signal: AbortSignal },
+): Promise<SessionKey> {
+  for (let attempt = 1; attempt <= claimAttempts; attempt += 1) {
+    signal.throwIfAborted();
+    const before = await etcd.get(key);
+    const guard: Guard =
+      before === null ? { key, compare: "absent" } : { key, compare: "modRevision", value: before.modRevision };
+    try {
+      const { succeeded, revision } = await etcd.txn({ guards: [guard], ops: [{ put: { key, value } }, ...also] });
+      if (succeeded) return heldKey(etcd, key, revision);
+    } catch (error) {
+      if (!(error instanceof UnknownOutcome)) throw error;
+      // The value names this very stream: if it is there, the write went through.
+      const after = await etcd.get(key);
+      if (after?.value === value) return heldKey(etcd, key, after.modRevision);
+    }
+  }
+  throw new SessionLost(`other streams keep taking ${key}`);
+}
+
+function heldKey(etcd: Etcd, key: string, epoch: bigint): SessionKey {
+  // Writes follow one another: one that changes the key moves the guard of those after it.
+  const serial = createSerial(waitingWrites);
+  let revision = epoch;
+
+  async function guarded(ops: readonly Op[], guards: readonly Guard[]): Promise<TxnResult> {
+    const result = await etcd.txn({
+      guards: [{ key, compare: "modRevision", value: revision }, ...guards],
+      ops,
+      orElse: [{ get: { key } }],
+    });
+    if (!result.succeeded && result.reads[0]?.modRevision !== revision) throw new SessionLost(`${key} was taken over`);
+    return result;
+  }
+
+  return {
+    epoch,
+    write: (ops, guards = []) => serial(() => guarded(ops, guards)),
+    update: (value) =>
+      serial(async () => {
+        try {
+          revision = (await guarded([{ put: { key, value } }], [])).revision;
+        } catch (error) {
+          if (!(error instanceof UnknownOutcome)) throw error;
+          const after = await etcd.get(key);
+          if (after?.value === value) revision = after.modRevision;
+          else if (after?.modRevision !== revision) throw new SessionLost(`${key} was taken over`);
+          else throw error;
+        }
+      }),
+    release: (signal) =>
+      serial(async () => {
+        for (let attempt = 1; attempt <= releaseAttempts; attempt += 1) {
+          try {
+            await guarded([{ delete: { key } }], []);
+            return;
+          } catch (error) {
+            if (error instanceof SessionLost || signal.aborted || attempt === releaseAttempts) return;
+            await pause(backOffMs(attempt, releaseBackOff, Math.random()), signal);
+          }
+        }
+      }),
+  };
+}

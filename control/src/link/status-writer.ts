@@ -1,0 +1,202 @@
+import type { PlacementStatus } from "@svc/proto/node";
+import { keyParts, keys, type ObservationValue, observationValue } from "../cluster/keys.ts";
+import { backOffMs } from "../etcd/back-off.ts";
+import { pause } from "../etcd/clock.ts";
+import type { Etcd, Guard, Op } from "../etcd/index.ts";
+import type { Log } from "../log.ts";
+import { createBell } from "../wake.ts";
+import { isActive, nextObservation } from "./apply-status.ts";
+import type { DesiredPlacement } from "./outbox.ts";
+import { type SessionKey, SessionLost } from "./session-key.ts";
+
+export interface StatusWriterOptions {
+  etcd: Etcd;
+  key: SessionKey;
+  nodeId: string;
+  /** The node's own address. */
+  address: string;
+  /** What is placed on the node now. */
+  placements: () => ReadonlyMap<string, DesiredPlacement>;
+  windowMs: number;
+  now: () => Date;
+  log: Log;
+  /** Called once a batch is stored (or found to change nothing). */
+  ack: (batchSeq: bigint) => void;
+  /** Ends the writing. */
+  signal: AbortSignal;
+}
+
+/** Turns an agent's reports into observations in etcd: the newest of each placement, a few transactions at a time. */
+export interface StatusWriter {
+  /** False when more is reported than any node has, and the stream should end. */
+  report(items: readonly PlacementStatus[], batchSeq: bigint | null): boolean;
+  /** Begins to write; what was reported before waited. Resolves when `signal` aborts; rejects with `SessionLost`. */
+  run(): Promise<void>;
+  /** What the agent has, as far as it was stored. */
+  observed(): { active: ReadonlySet<string>; running: number };
+}
+
+interface Stored {
+  value: ObservationValue;
+  modRevision: bigint;
+}
+
+const maxPending = 10_000;
+const writesPerTxn = 50;
+const bytesPerTxn = 192 * 1024;
+const conflictsPerFlush = 20;
+const conflictPauseMs = 50;
+const idleMs = 60_000;
+const retryBackOff = { firstMs: 200, maxMs: 5_000 };
+
+export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
+  const { etcd, key, nodeId, address, placements, now, log, signal } = options;
+  const bell = createBell();
+  const stored = new Map<string, Stored>();
+  let pending = new Map<string, PlacementStatus>();
+  let unacked: bigint[] = [];
+
+  function add(items: Iterable<PlacementStatus>): void {
+    for (const item of items) {
+      const other = pending.get(item.placementId);
+      if (other === undefined || other.statusSeq < item.statusSeq) pending.set(item.placementId, item);
+    }
+  }
+
+  async function reload(): Promise<void> {
+    const { entries } = await etcd.range(keys.observations(nodeId));
+    stored.clear();
+    for (const entry of entries) {
+      const [placementId = ""] = keyParts(entry.key, keys.observations(nodeId));
+      stored.set(placementId, {
+        value: observationValue.parse(JSON.parse(entry.value)),
+        modRevision: entry.modRevision,
+      });
+    }
+  }
+
+  /** What of `items` is news, as guarded writes of bounded size. */
+  function* transactions(
+    items: Iterable<PlacementStatus>,
+  ): Generator<{ writes: ObservationValue[]; ops: Op[]; guards: Guard[] }> {
+    let batch: { writes: ObservationValue[]; ops: Op[]; guards: Guard[]; bytes: number } | null = null;
+    for (const status of items) {
+      const placement = placements().get(status.placementId);
+      const before = stored.get(status.placementId);
+      const next = nextObservation({ status, placement: placement?.value, stored: before?.value, address, now: now() });
+      if ("skip" in next || placement === undefined) {
+        const skip = "skip" in next ? next.skip : "not placed here";
+        if (skip !== "not newer")
+          log.info({ nodeId, placementId: status.placementId, why: skip }, "a report is dropped");
+        continue;
+      }
+      const value = JSON.stringify(next.write);
+      const at = keys.observation(nodeId, status.placementId);
+      if (batch !== null && (batch.writes.length >= writesPerTxn || batch.bytes + value.length > bytesPerTxn)) {
+        yield batch;
+        batch = null;
+      }
+      batch ??= { writes: [], ops: [], guards: [], bytes: 0 };
+      batch.writes.push(next.write);
+      batch.bytes += value.length;
+      batch.ops.push({ put: { key: at, value } });
+      batch.guards.push(
+        before === undefined
+          ? { key: at, compare: "absent" }
+          : { key: at, compare: "modRevision", value: before.modRevision },
+        // A placement that the leader has just forgotten must not get an observation that nobody will delete.
+        {
+          key: keys.placement(nodeId, status.placementId),
+          compare: "createRevision",
+          value: placement.createRevision,
+        },
+      );
+    }
+    if (batch !== null) yield batch;
+  }
+
+  async function write(items: ReadonlyMap<string, PlacementStatus>): Promise<void> {
+    let conflicts = 0;
+    const left = new Map(items);
+    while (left.size > 0) {
+      let conflict = false;
+      for (const { writes, ops, guards } of transactions(left.values())) {
+        const { succeeded, revision } = await key.write(ops, guards);
+        if (!succeeded) {
+          conflict = true;
+          break;
+        }
+        for (const value of writes) {
+          const from = stored.get(value.placementId)?.value.observed ?? null;
+          if (from !== value.observed) {
+            log.info({ nodeId, placementId: value.placementId, from, to: value.observed }, "placement observed");
+          }
+          stored.set(value.placementId, { value, modRevision: revision });
+          left.delete(value.placementId);
+        }
+      }
+      if (!conflict) break;
+      conflicts += 1;
+      if (conflicts > conflictsPerFlush) throw new Error("observations keep changing under their writer");
+      await pause(conflictPauseMs, signal);
+      if (signal.aborted) return;
+      await reload();
+    }
+    for (const placementId of stored.keys()) if (!placements().has(placementId)) stored.delete(placementId);
+  }
+
+  async function flush(): Promise<void> {
+    const items = pending;
+    const acks = unacked;
+    pending = new Map();
+    unacked = [];
+    try {
+      await write(items);
+    } catch (error) {
+      add(items.values());
+      unacked = [...acks, ...unacked];
+      throw error;
+    }
+    if (signal.aborted) return;
+    for (const batchSeq of acks) options.ack(batchSeq);
+  }
+
+  return {
+    report(items, batchSeq) {
+      add(items);
+      if (batchSeq !== null) unacked.push(batchSeq);
+      bell.ring();
+      return pending.size <= maxPending && unacked.length <= maxPending;
+    },
+    async run() {
+      let failures = 0;
+      let fresh = false;
+      while (!signal.aborted) {
+        try {
+          // After a failure it is not known what was stored; a report that is there already is not newer.
+          if (!fresh) await reload();
+          fresh = true;
+          if (pending.size === 0 && unacked.length === 0) await bell.wait(idleMs, signal);
+          if (failures === 0) await pause(options.windowMs, signal);
+          if (!signal.aborted) await flush();
+          failures = 0;
+        } catch (error) {
+          if (error instanceof SessionLost) throw error;
+          failures += 1;
+          fresh = false;
+          log.warn({ err: error, nodeId, failures }, "observations could not be written yet");
+          await pause(backOffMs(failures, retryBackOff, Math.random()), signal);
+        }
+      }
+    },
+    observed() {
+      const active = new Set<string>();
+      let running = 0;
+      for (const [placementId, { value }] of stored) {
+        if (isActive(value.observed)) active.add(placementId);
+        if (value.observed === "running") running += 1;
+      }
+      return { active, running };
+    },
+  };
+}

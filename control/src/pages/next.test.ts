@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { safeNext } from "./next.ts";
+
+test.each(["/device", "/device?user_code=ABCD-EFGH", "/device?user_code=ABCDEFGH"])("%s is kept", (next) => {
+  expect(safeNext(next)).toBe(next);
+});
+
+test.each([
+  undefined,
+  "",
+  "/",
+  "//evil.test",
+  "/\\evil.test",
+  "/\t/evil.test",
+  "https://evil.test",
+  "/device@evil.test",
+  "/device?user_code=A&next=//evil.test",
+  "/device?user_code=%0d%0aset-cookie:a=b",
+  "/device\r\n",
+  "/..//evil.test",
+  "javascript:alert(1)",
+])("%j leads home", (next) => {
+  expect(safeNext(next)).toBe("/");
+});

@@ -1,0 +1,12 @@
+import { randomUUID } from "node:crypto";
+import { expect, test } from "vitest";
+import { Held, holdExclusively } from "./exclusive.ts";
+
+test("a name is held once, and free again afterwards", async () => {
+  const name = randomUUID();
+  const first = await holdExclusively(name, 0);
+  await expect(holdExclusively(name, 0)).rejects.toThrow(Held);
+  const second = holdExclusively(name, 5_000);
+  await first[Symbol.asyncDispose]();
+  await (await second)[Symbol.asyncDispose]();
+});

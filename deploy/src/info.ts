@@ -1,0 +1,56 @@
+import { z } from "zod";
+import type { DeployedExample } from "./examples.ts";
+import type { Platform } from "./platform.ts";
+import { readIfThere, writePrivate } from "./private-files.ts";
+
+/** What info.json tells scripts about a running platform. */
+const schema = z.object({
+  apiUrl: z.string(),
+  edgeHttp: z.string(),
+  edgeHttps: z.string(),
+  contentDomain: z.string(),
+  admin: z.object({ email: z.string(), password: z.string() }),
+  /** Directory with each mail that local mode would send, as JSON. */
+  outbox: z.string(),
+  /** host:port of the artifact registry. */
+  registry: z.string(),
+  examples: z.array(z.object({ name: z.string(), url: z.string() })),
+});
+export type Info = z.infer<typeof schema>;
+
+export async function writeInfo(platform: Platform, examples: DeployedExample[]): Promise<Info> {
+  const { apiUrl, edgeHttp, edgeHttps, contentDomain, admin, layout, registry } = platform;
+  const info = {
+    apiUrl,
+    edgeHttp,
+    edgeHttps,
+    contentDomain,
+    admin,
+    outbox: layout.outbox,
+    registry: registry.host,
+    examples,
+  };
+  await writePrivate(layout.info, `${JSON.stringify(info, null, 2)}\n`);
+  return info;
+}
+
+/** Null when no platform is ready. */
+export async function readInfo(path: string): Promise<Info | null> {
+  const text = await readIfThere(path);
+  return text === null ? null : schema.parse(JSON.parse(text));
+}
+
+/** The table that is shown when everything serves. */
+export function renderInfo(info: Info): string {
+  const rows: [string, string][] = [
+    ["API", info.apiUrl],
+    ["Sites", `${info.edgeHttp}  ${info.edgeHttps}  (*.${info.contentDomain})`],
+    ["Sign in", `${info.admin.email}  ${info.admin.password}`],
+    ...info.examples.map(({ name, url }): [string, string] => [`Example ${name}`, url]),
+    ["Mail", info.outbox],
+    ["Command line", `npx svc login --api-url ${info.apiUrl}`],
+    ["", "then, in a directory with svc.yml: npx svc deploy"],
+  ];
+  const width = Math.max(...rows.map(([label]) => label.length));
+  return rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}`).join("\n");
+}

@@ -1,0 +1,155 @@
+import { spawn } from "node:child_process";
+import { openSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { deployExamples } from "./examples.ts";
+import { type Info, readInfo, renderInfo, writeInfo } from "./info.ts";
+import { layoutOf } from "./layout.ts";
+import { nodeBinary, repositoryRoot, runtimeRoot } from "./paths.ts";
+import { cleanUp, type Platform, PlatformError, startPlatform } from "./platform.ts";
+import { readIfThere } from "./private-files.ts";
+import { endProcess, identify, isAlive, signalProcess } from "./process-id.ts";
+import { ProgramError } from "./program.ts";
+import { type LocalSettings, readSettings, SettingsError } from "./settings.ts";
+import { findSupervisor } from "./supervisor.ts";
+
+const startMs = 20 * 60_000;
+const stopMs = 120_000;
+const pollMs = 100;
+/** One Ctrl-C can arrive twice, from the terminal and from npm; only a later one means impatience. */
+const repeatMs = 2_000;
+
+const layoutIn = (dir: string) => layoutOf(dir, runtimeRoot(process.env));
+const say = (line: string) => console.error(`svc: ${line}`);
+
+/** Settles when the process is asked to end; a second, later request ends it without ceremony. */
+function stopRequest(): Promise<void> {
+  return new Promise((resolve) => {
+    let firstAt: number | null = null;
+    const onSignal = () => {
+      if (firstAt === null) {
+        firstAt = performance.now();
+        resolve();
+      } else if (performance.now() - firstAt > repeatMs) {
+        say("stopping at once; the next start ends what is left");
+        process.exit(1);
+      }
+    };
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
+  });
+}
+
+/** Runs the platform in this process until asked to stop. */
+async function runPlatform(settings: LocalSettings, fresh: boolean): Promise<void> {
+  const stop = stopRequest();
+  const giveUp = new AbortController();
+  void stop.then(() => {
+    say("stopping");
+    giveUp.abort(new PlatformError("stopped before everything was up"));
+  });
+  const { info: infoFile } = layoutIn(settings.dir);
+  await rm(infoFile, { force: true });
+  await using platform = await startPlatform({
+    ...settings,
+    networks: { containers: "10.213", nodes: "127.0.1" },
+    fresh,
+    durable: true,
+    env: process.env,
+    log: say,
+    signal: giveUp.signal,
+  });
+  const info = await Promise.race([offerExamples(settings, platform), stop.then(() => null)]);
+  if (info !== null) {
+    console.log(`\nsvc is running.\n\n${renderInfo(info)}\n\nStop it with Ctrl-C or: npm stop\n`);
+    await stop;
+  }
+  await rm(infoFile, { force: true });
+}
+
+async function offerExamples(settings: LocalSettings, platform: Platform): Promise<Info> {
+  const { apiUrl, admin: account, docker, baseImage, registry } = platform;
+  const examples = await deployExamples({
+    apiUrl,
+    account,
+    image: { docker, baseImage, registry },
+    workDir: join(settings.dir, "examples"),
+    env: process.env,
+    log: say,
+  });
+  return writeInfo(platform, examples);
+}
+
+/** Starts a supervisor in the background and waits until everything serves. */
+async function detach(settings: LocalSettings, fresh: boolean): Promise<Info> {
+  const { info: infoFile, supervisor } = layoutIn(settings.dir);
+  await rm(infoFile, { force: true });
+  const logFile = `${settings.dir}.log`;
+  const output = openSync(logFile, "w", 0o600);
+  const child = spawn(
+    nodeBinary(),
+    [join(repositoryRoot, "deploy/src/main.ts"), "start", ...(fresh ? ["--fresh"] : [])],
+    { detached: true, stdio: ["ignore", output, output], env: process.env },
+  );
+  const id = identify(child.pid ?? 0);
+  const stop = stopRequest();
+  let stopped = false;
+  void stop.then(() => {
+    stopped = true;
+    signalProcess(id, "SIGTERM");
+  });
+  const until = performance.now() + startMs;
+  for (;;) {
+    const info = (await findSupervisor(supervisor)) === null ? null : await readInfo(infoFile);
+    if (info !== null) {
+      child.unref();
+      return info;
+    }
+    if (!isAlive(id)) {
+      const said = ((await readIfThere(logFile)) ?? "").trimEnd();
+      throw new PlatformError(stopped ? "stopped" : `the platform did not start:\n${said.replaceAll(/^svc: /gm, "")}`);
+    }
+    if (performance.now() > until) {
+      await endProcess(id, stopMs);
+      throw new PlatformError(`the platform was not ready within ${startMs / 60_000} minutes; see ${logFile}`);
+    }
+    await delay(pollMs);
+  }
+}
+
+async function start(args: string[]): Promise<void> {
+  const { values } = parseArgs({ args, options: { detach: { type: "boolean" }, fresh: { type: "boolean" } } });
+  const settings = readSettings(process.env, repositoryRoot);
+  const fresh = values.fresh === true;
+  const layout = layoutIn(settings.dir);
+  if ((await findSupervisor(layout.supervisor)) !== null) {
+    const info = await readInfo(layout.info);
+    const hint = fresh ? "; stop it first: npm stop" : "";
+    throw new PlatformError(`svc is already running here${hint}${info === null ? "" : `\n\n${renderInfo(info)}`}`);
+  }
+  if (values.detach !== true) return runPlatform(settings, fresh);
+  const info = await detach(settings, fresh);
+  console.log(`\nsvc is running in the background.\n\n${renderInfo(info)}\n\nStop it with: npm stop\n`);
+}
+
+async function stop(): Promise<void> {
+  const { dir, dockerSocket } = readSettings(process.env, repositoryRoot);
+  const supervisor = await findSupervisor(layoutIn(dir).supervisor);
+  if (supervisor !== null) await endProcess(supervisor, stopMs);
+  await cleanUp({ dir, dockerSocket, env: process.env });
+  say(supervisor === null ? "not running" : "stopped");
+}
+
+const commands: Record<string, (args: string[]) => Promise<void>> = { start, stop };
+
+const [name = "start", ...args] = process.argv.slice(2);
+try {
+  const command = commands[name];
+  if (command === undefined) throw new SettingsError("usage: main.ts start [--detach] [--fresh] | stop");
+  await command(args);
+} catch (error) {
+  const forPeople = [PlatformError, ProgramError, SettingsError].some((kind) => error instanceof kind);
+  console.error(forPeople && error instanceof Error ? `svc: ${error.message}` : error);
+  process.exitCode = 1;
+}

@@ -1,0 +1,139 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  branchProblem,
+  generateSlug,
+  projectNameProblem,
+  reservedSlugs,
+  siteHost,
+  siteLabel,
+  siteUrl,
+  slugProblem,
+} from "./names.ts";
+
+const valid = fc.stringMatching(/^[a-z0-9][a-z0-9-]{1,28}[a-z0-9]$/).filter((slug) => slugProblem(slug) === null);
+
+describe("slugs", () => {
+  test.each(["shop", "abc", "a-b-c", "a--b", "developer", "previewer", "0-9", "x".repeat(30)])("%s is one", (slug) => {
+    expect(slugProblem(slug)).toBeNull();
+  });
+
+  test.each([
+    "ab",
+    "",
+    "x".repeat(31),
+    "-ab",
+    "ab-",
+    "xn--abc",
+    "Shop",
+    "a b",
+    "a.b",
+    "a_b",
+    "аpp1",
+    "dev-x",
+    "preview-x",
+  ])("%j is none", (slug) => {
+    expect(slugProblem(slug)).toMatch(/\.$/);
+  });
+
+  test("no reserved name is one", () => {
+    for (const slug of reservedSlugs) expect(slugProblem(slug)).toContain("reserved");
+  });
+
+  test.each([
+    { name: "My Shop", suffix: "", slug: "my-shop" },
+    { name: "  Größe & Co. ", suffix: "", slug: "gro-e-co" },
+    { name: "Café", suffix: "k3f9", slug: "cafe-k3f9" },
+    { name: "日本語", suffix: "", slug: "site" },
+    { name: "", suffix: "k3f9", slug: "site-k3f9" },
+    { name: "www", suffix: "", slug: "site-www" },
+    { name: "Dev Tools", suffix: "", slug: "site-dev-tools" },
+    { name: "ab", suffix: "", slug: "site-ab" },
+    { name: "a very long name that does not fit at all", suffix: "k3f9", slug: "a-very-long-name-that-doe-k3f9" },
+  ])("$name with suffix '$suffix' becomes $slug", ({ name, suffix, slug }) => {
+    expect(generateSlug(name, suffix)).toBe(slug);
+  });
+
+  test("whatever the name, the generated slug is valid and ends in the suffix", () => {
+    const name = fc.oneof(
+      fc.string({ unit: "grapheme" }),
+      fc.string({ unit: "binary" }),
+      fc.stringMatching(/^[a-zA-Z0-9 -]{0,60}$/),
+      fc.constantFrom(...reservedSlugs, "xn--a", "dev-", "preview-x", "--", "a", "x-"),
+    );
+    fc.assert(
+      fc.property(name, fc.stringMatching(/^[a-z0-9]{0,8}$/), (text, suffix) => {
+        const slug = generateSlug(text, suffix);
+        expect(slugProblem(slug)).toBeNull();
+        expect(slug.endsWith(suffix)).toBe(true);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+describe("site hosts", () => {
+  test.each([
+    { channel: "production", prNumber: null, host: "shop.svc.test" },
+    { channel: "preview", prNumber: null, host: "preview-shop.svc.test" },
+    { channel: "preview", prNumber: 12, host: "preview-shop--12.svc.test" },
+    { channel: "dev", prNumber: null, host: "dev-shop.svc.test" },
+  ] as const)("$channel $prNumber is $host", ({ channel, prNumber, host }) => {
+    expect(siteHost({ slug: "shop", channel, prNumber }, "svc.test")).toBe(host);
+  });
+
+  test("a URL keeps the scheme and port of the content URL", () => {
+    const site = { slug: "shop", channel: "production" } as const;
+    expect(siteUrl(site, "http://svc.localhost:8080")).toBe("http://shop.svc.localhost:8080");
+    expect(siteUrl(site, "https://svc.test/")).toBe("https://shop.svc.test");
+  });
+
+  test("every label fits DNS, and no project's production name is another's preview or dev name", () => {
+    const channel = fc.constantFrom("preview", "dev" as const);
+    const pr = fc.option(fc.integer({ min: 1, max: 2_147_483_647 }));
+    fc.assert(
+      fc.property(valid, valid, channel, pr, (one, other, at, prNumber) => {
+        const label = siteLabel({ slug: one, channel: at, prNumber });
+        expect(label).toMatch(/^[a-z0-9-]{1,63}$/);
+        expect(label).not.toBe(siteLabel({ slug: other, channel: "production" }));
+      }),
+    );
+  });
+});
+
+test.each(["main", "feature/x-1", "release-2.0", "ü", "a".repeat(255)])("%s is a branch name", (branch) => {
+  expect(branchProblem(branch)).toBeNull();
+});
+test.each([
+  "",
+  "-o",
+  "../x",
+  "a..b",
+  "a b",
+  "a~1",
+  "a^",
+  "a:b",
+  "a?",
+  "a*",
+  "a[",
+  "a\\b",
+  "/a",
+  "a/",
+  "a//b",
+  "a.lock",
+  "a.lock/b",
+  "@",
+  "a@{1}",
+  ".a",
+  "a/.b",
+  "a.",
+  "a\n",
+  "a".repeat(256),
+])("%j is no branch name", (branch) => {
+  expect(branchProblem(branch)).not.toBeNull();
+});
+
+test("project names have 1 to 100 characters and no space around them", () => {
+  expect(projectNameProblem("🚲".repeat(100))).toBeNull();
+  for (const name of ["", " ", " a", "a ", "x".repeat(101)]) expect(projectNameProblem(name)).not.toBeNull();
+});

@@ -1,0 +1,115 @@
+import { limits } from "@svc/proto";
+import type { Route } from "@svc/proto/edge";
+import { PageTarget_Page } from "@svc/proto/edge";
+
+/**
+ * A host name as the table spells it: lower case, at least two labels, each of letters, digits and inner
+ * hyphens. Caddy refuses every other Host before it looks anything up, so neither a path separator nor a
+ * pattern character can reach the lookup.
+ */
+export const hostPattern = "^[a-z0-9][a-z0-9-]*(?:\\.[a-z0-9][a-z0-9-]*)+$";
+
+const hostLengthMax = 253;
+/** Longest name that the file system takes. */
+const entryLengthMax = 255;
+export const upstreamsMax = limits.replicasMax;
+
+const hostRegExp = new RegExp(hostPattern);
+
+export const isHost = (text: string): boolean => text.length <= hostLengthMax && hostRegExp.test(text);
+
+const dnsName = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/;
+const bracketed = /^\[[0-9a-f:.]{2,45}\]$/;
+/** Link-local (cloud metadata among them) and "this host": nothing of a tenant listens there. */
+const forbiddenAddress = /^(?:169\.254\.|0\.|\[fe[89ab]|\[::\])/;
+
+/** Whether `text` is host:port that Caddy may dial. The characters are harmless in a file name and hold no placeholder. */
+export function isUpstream(text: string): boolean {
+  const at = text.lastIndexOf(":");
+  const host = text.slice(0, at);
+  const port = text.slice(at + 1);
+  if (at <= 0 || !/^[1-9]\d{0,4}$/.test(port) || Number(port) > 65_535) return false;
+  if (forbiddenAddress.test(host)) return false;
+  return dnsName.test(host) || bracketed.test(host);
+}
+
+const bundleDigest = /^sha256:([0-9a-f]{64})$/;
+
+/** Name of the directory of a bundle; null when `digest` is not a sha256 digest. */
+export const bundleName = (digest: string): string | null => bundleDigest.exec(digest)?.[1] ?? null;
+
+/** Separates the parts of an entry name. No part can hold one. */
+const separator = "~";
+
+/**
+ * Name of the entry of a route in the table of names, without its sequence number: the kind and what it
+ * needs, such as `p2~10.0.0.1:80~10.0.0.2:80`. Kinds: p1, p2… proxy to so many upstreams, s static, f static
+ * with index.html as the fallback, x a page of the platform, r redirect to another host.
+ */
+export function targetName(route: Route): { name: string } | { problem: string } {
+  const parts = targetParts(route);
+  if ("problem" in parts) return parts;
+  const name = parts.join(separator);
+  return name.length + sequenceLength + 1 <= entryLengthMax ? { name } : { problem: "the target is too long" };
+}
+
+const pageNames: Partial<Record<number, string>> = {
+  [PageTarget_Page.STOPPED]: "stopped",
+  [PageTarget_Page.SUSPENDED]: "suspended",
+  [PageTarget_Page.EMPTY]: "empty",
+};
+
+function targetParts({ host, target }: Route): string[] | { problem: string } {
+  if (!isHost(host)) return { problem: "not a host name" };
+  switch (target.case) {
+    case "proxy": {
+      const upstreams = [...new Set(target.value.upstreams)].sort();
+      if (upstreams.length === 0) return { problem: "no upstream" };
+      if (upstreams.length > upstreamsMax) return { problem: `more than ${upstreamsMax} upstreams` };
+      if (!upstreams.every(isUpstream)) return { problem: "an upstream is not host:port" };
+      return [`p${upstreams.length}`, ...upstreams];
+    }
+    case "static": {
+      const bundle = bundleName(target.value.digest);
+      if (bundle === null) return { problem: "the bundle has no sha256 digest" };
+      return [target.value.spa ? "f" : "s", bundle];
+    }
+    case "page": {
+      const page = pageNames[target.value.page];
+      return page === undefined ? { problem: "an unknown page" } : ["x", page];
+    }
+    case "redirect": {
+      if (!isHost(target.value.host)) return { problem: "a redirect to something that is not a host name" };
+      if (target.value.host === host) return { problem: "a redirect to itself" };
+      return ["r", target.value.host];
+    }
+    default:
+      return { problem: "no target" };
+  }
+}
+
+const sequenceLength = 14;
+/** Sequence numbers count down from here, so that of two entries of a host the newer sorts first. */
+export const firstSequence = Number.MAX_SAFE_INTEGER;
+
+/** Name of the directory entry: what the lookup finds under the host's directory. */
+export const entryName = (sequence: number, target: string): string =>
+  `${sequence.toString(16).padStart(sequenceLength, "0")}${separator}${target}`;
+
+const entryRegExp = new RegExp(`^([0-9a-f]{${sequenceLength}})${separator}(.+)$`);
+
+/** The parts of an entry name; null for a name that is not ours. */
+export function parseEntry(name: string): { sequence: number; target: string } | null {
+  const [, sequence, target] = entryRegExp.exec(name) ?? [];
+  if (sequence === undefined || target === undefined) return null;
+  return { sequence: Number.parseInt(sequence, 16), target };
+}
+
+/**
+ * What Caddy splits the found path `/<host>/<entry>` with: group 1 is the kind, 2 and on are the arguments.
+ * Each part excludes the separator, so the expression needs no backtracking.
+ */
+export const entryPattern = `^/[^/]+/[0-9a-f]{${sequenceLength}}~([a-z][0-9]*)~([^~]+)${"(?:~([^~]+))?".repeat(upstreamsMax - 1)}$`;
+
+/** Name in the root of the table that says it is complete. No host can be called like this. */
+export const readyName = ".ready";

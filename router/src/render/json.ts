@@ -1,0 +1,33 @@
+/** Caddy's configuration is plain JSON. It is built as values, never as text. */
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+/** One entry of a Caddy route list. Matchers inside one set are joined by "and", in no particular order. */
+export type CaddyRoute = { group?: string; match?: JsonObject[]; handle: JsonObject[]; terminal?: boolean };
+
+export const subroute = (routes: CaddyRoute[], errors?: CaddyRoute[]): JsonObject => ({
+  handler: "subroute",
+  routes,
+  ...(errors && { errors: { routes: errors } }),
+});
+
+export const setVars = (values: Record<string, string>): JsonObject => ({ handler: "vars", ...values });
+
+/** Sets response headers at once, so that a later handler still may. */
+export const responseHeaders = (set: Record<string, string>): JsonObject => ({
+  handler: "headers",
+  response: { set: lists(set) },
+});
+
+export const lists = (values: Record<string, string>): Record<string, string[]> =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, [value]]));
+
+/** Matches when `value` (with placeholders) is one of `options`. */
+export const equals = (value: string, ...options: string[]): JsonObject => ({ vars: { [value]: options } });
+
+/** Matches `value` (with placeholders) and, with `name`, leaves the groups in `{http.regexp.<name>.<n>}`. */
+export const matches = (value: string, pattern: string, name?: string): JsonObject => ({
+  vars_regexp: { [value]: { ...(name !== undefined && { name }), pattern } },
+});
+
+export const not = (...sets: JsonObject[]): JsonObject => ({ not: sets });

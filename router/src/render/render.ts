@@ -1,0 +1,195 @@
+import { hostPattern, readyName } from "../names.ts";
+import { type CaddyRoute, type JsonObject, lists, matches, not, subroute } from "./json.ts";
+import { errorRoutes, showPage } from "./page-routes.ts";
+import { siteHandler, withoutForwarded } from "./site-routes.ts";
+
+export interface RenderOptions {
+  /** What `caddy version` says, such as 2.6.2 or v2.11.4. */
+  caddyVersion: string;
+  /** host:port; an empty host is every address. */
+  httpListen: string;
+  httpsListen: string;
+  /** internal: certificates of a CA of Caddy's own. acme: from a public CA. off: no HTTPS at all. */
+  tls: "internal" | "acme" | "off";
+  /** Directory URL of the ACME server; null for Caddy's choice. */
+  acmeDirectory: string | null;
+  acmeEmail: string | null;
+  /** PEM file to trust for the ACME server; null for the system's. */
+  acmeRootFile: string | null;
+  /** Absolute path of the Unix socket of Caddy's administration. */
+  adminSocket: string;
+  /** Absolute path of the table of names, best in memory. */
+  tableDir: string;
+  /** Absolute path of the unpacked bundles. */
+  bundlesDir: string;
+  /** host:port of the router's own small server. */
+  pagesListen: string;
+  contentDomain: string;
+  answerTimeoutMs: number;
+}
+
+/**
+ * Caddy's whole configuration. It names no site: Caddy looks each request's host up in the table of names,
+ * so it is loaded once and stays. Equal options give equal values, in equal order.
+ */
+export const renderConfig = (options: RenderOptions): JsonObject => ({
+  admin: adminOf(options.adminSocket),
+  logging: {
+    logs: {
+      default: { level: "WARN", exclude: [requestErrors] },
+      // A site that is down fails at every request; some are told about, not each of them.
+      requests: {
+        level: "ERROR",
+        include: [requestErrors],
+        sampling: { interval: 1_000_000_000, first: 5, thereafter: 1000 },
+      },
+    },
+  },
+  apps: {
+    http: httpApp(options),
+    ...(options.tls !== "off" && { tls: tlsApp(options) }),
+    ...(options.tls === "internal" && { pki: { certificate_authorities: { local: { install_trust: false } } } }),
+  },
+});
+
+/**
+ * What Caddy is started with when it has nothing to resume: its administration and nothing else, so that
+ * the router can load the rest. Start it as `caddy run --resume --config <file with this>`, with
+ * XDG_CONFIG_HOME and XDG_DATA_HOME set to directories of its own: a Caddy that was killed then comes back
+ * with the configuration in force, whether or not the router is there. The socket belongs in a directory
+ * that only Caddy and the router may enter.
+ */
+export const bootConfig = (adminSocket: string): JsonObject => ({ admin: adminOf(adminSocket) });
+
+const requestErrors = "http.log.error";
+
+const adminOf = (socket: string): JsonObject => ({ listen: `unix/${socket}` });
+
+function httpApp(options: RenderOptions): JsonObject {
+  const { httpListen, httpsListen, tls } = options;
+  const httpRoutes =
+    tls === "acme"
+      ? redirectHandler(portOf(httpsListen))
+      : siteHandler({ ...options, scheme: "http", port: portOf(httpListen) });
+  return {
+    http_port: portOf(httpListen),
+    ...(tls !== "off" && { https_port: portOf(httpsListen) }),
+    // What is open when Caddy stops gets this long.
+    grace_period: "10s",
+    servers: {
+      http: { listen: [httpListen], ...serverOf(options, httpRoutes) },
+      ...(tls !== "off" && {
+        https: {
+          listen: [httpsListen],
+          ...serverOf(options, siteHandler({ ...options, scheme: "https", port: portOf(httpsListen) })),
+          tls_connection_policies: [{}],
+          // A certificate is for one host, and so is the connection that it opened.
+          strict_sni_host: true,
+        },
+      }),
+    },
+  };
+}
+
+const serverOf = (options: RenderOptions, found: JsonObject): JsonObject => ({
+  // Nothing may bind a port that is not configured, nor obtain a certificate that nobody asked for.
+  automatic_https: { disable: true },
+  protocols: options.tls === "acme" ? ["h1", "h2", "h3"] : ["h1", "h2"],
+  read_header_timeout: "15s",
+  idle_timeout: "2m",
+  max_header_bytes: 64 * 1024,
+  routes: serverRoutes(options, found),
+  errors: { routes: errorRoutes() },
+});
+
+/** `found` handles a request whose host has an entry. */
+function serverRoutes({ tableDir, pagesListen }: RenderOptions, found: JsonObject): CaddyRoute[] {
+  return [
+    { match: [{ method: ["CONNECT", "TRACE"] }], handle: showPage("method"), terminal: true },
+    {
+      match: [not(matches("{http.request.host}", hostPattern))],
+      handle: [withoutForwarded, otherHostHandler(pagesListen)],
+      terminal: true,
+    },
+    // One entry per host; while it changes there are two, and the newer sorts first.
+    { match: [{ file: { root: tableDir, try_files: ["/{http.request.host}/*"] } }], handle: [found], terminal: true },
+    {
+      match: [not({ file: { root: tableDir, try_files: [`/${readyName}`] } })],
+      handle: showPage("starting"),
+      terminal: true,
+    },
+    { handle: showPage("unknown") },
+  ];
+}
+
+/**
+ * A host that is not spelled as the table spells it goes to the router, which redirects to the right
+ * spelling if there is such a site. Without the router there is none.
+ */
+const otherHostHandler = (pagesListen: string): JsonObject =>
+  subroute(
+    [
+      {
+        handle: [
+          {
+            handler: "reverse_proxy",
+            upstreams: [{ dial: pagesListen }],
+            transport: { protocol: "http", dial_timeout: "500ms", response_header_timeout: "2s", compression: false },
+            headers: {
+              request: {
+                set: lists({ "X-Svc-Reason": "host", "X-Svc-Host": "{http.request.hostport}" }),
+                delete: ["Cookie", "Authorization"],
+              },
+            },
+          },
+        ],
+      },
+    ],
+    [{ handle: showPage("unknown") }],
+  );
+
+const redirectHandler = (httpsPort: number): JsonObject => ({
+  handler: "static_response",
+  status_code: "308",
+  headers: {
+    Location: [`https://{http.request.host}${httpsPort === 443 ? "" : `:${httpsPort}`}{http.request.uri}`],
+    "Cache-Control": ["no-cache"],
+  },
+});
+
+function tlsApp(options: RenderOptions): JsonObject {
+  const { caddyVersion, pagesListen } = options;
+  const endpoint = `http://${pagesListen}/ask`;
+  return {
+    automation: {
+      policies: [{ on_demand: true, issuers: [issuer(options)] }],
+      on_demand: permissionModule(caddyVersion)
+        ? { permission: { module: "http", endpoint } }
+        : // Without it, 2.6 would get a certificate for any name.
+          { ask: endpoint },
+    },
+  };
+}
+
+function issuer({ tls, acmeDirectory, acmeEmail, acmeRootFile, httpListen, httpsListen }: RenderOptions): JsonObject {
+  if (tls === "internal") return { module: "internal" };
+  return {
+    module: "acme",
+    ...(acmeDirectory !== null && { ca: acmeDirectory }),
+    ...(acmeEmail !== null && { email: acmeEmail }),
+    ...(acmeRootFile !== null && { trusted_roots_pem_files: [acmeRootFile] }),
+    challenges: {
+      http: { alternate_port: portOf(httpListen) },
+      "tls-alpn": { alternate_port: portOf(httpsListen) },
+    },
+  };
+}
+
+/** The permission to get a certificate is a module from 2.8 on, and one address before. Unknown versions count as new. */
+export function permissionModule(caddyVersion: string): boolean {
+  const [, major, minor] = /^v?(\d+)\.(\d+)/.exec(caddyVersion) ?? [];
+  if (major === undefined || minor === undefined) return true;
+  return Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 8);
+}
+
+const portOf = (listen: string): number => Number(listen.slice(listen.lastIndexOf(":") + 1));

@@ -1,0 +1,122 @@
+import { entryPattern, upstreamsMax } from "../names.ts";
+import { type CaddyRoute, equals, type JsonObject, matches, subroute } from "./json.ts";
+import { showPage } from "./page-routes.ts";
+import { staticHandler } from "./static-routes.ts";
+
+const part = (index: number): string => `{http.regexp.entry.${index}}`;
+const kind = part(1);
+
+export interface SiteOptions {
+  /** Absolute path of the unpacked bundles. */
+  bundlesDir: string;
+  /** Domain under which tenants get their names. */
+  contentDomain: string;
+  /** Where a redirect to another host goes: scheme and port of this server. */
+  scheme: "http" | "https";
+  port: number;
+  /** How long an app may take to begin its answer. */
+  answerTimeoutMs: number;
+}
+
+/** Serves what the entry found in the table of names says. */
+export const siteHandler = (options: SiteOptions): JsonObject =>
+  subroute([
+    {
+      match: [matches("{http.matchers.file.relative}", entryPattern, "entry")],
+      handle: [subroute(kindRoutes(options))],
+    },
+    { handle: showPage("failed") },
+  ]);
+
+/** The frequent kinds first: the list is tried in order. Exactly one matches, and each ends the request. */
+function kindRoutes(options: SiteOptions): CaddyRoute[] {
+  const [single, ...several] = Array.from({ length: upstreamsMax }, (_, index) => proxyRoute(index + 1, options));
+  return [
+    ...(single === undefined ? [] : [single]),
+    {
+      match: [equals(kind, "s", "f")],
+      handle: [staticHandler(`${options.bundlesDir}/${part(2)}`, equals(kind, "f"))],
+    },
+    ...several,
+    { match: [equals(kind, "x")], handle: [subroute(platformPageRoutes)] },
+    { match: [equals(kind, "r")], handle: [redirectHandler(options)] },
+    { handle: showPage("failed") },
+  ];
+}
+
+const platformPageRoutes: CaddyRoute[] = [
+  { match: [equals(part(2), "stopped")], handle: showPage("stopped") },
+  { match: [equals(part(2), "suspended")], handle: showPage("suspended") },
+  { match: [equals(part(2), "empty")], handle: showPage("empty") },
+  { handle: showPage("failed") },
+];
+
+function redirectHandler({ scheme, port }: SiteOptions): JsonObject {
+  const usual = scheme === "http" ? 80 : 443;
+  const authority = port === usual ? part(2) : `${part(2)}:${port}`;
+  return {
+    handler: "static_response",
+    status_code: "308",
+    headers: { Location: [`${scheme}://${authority}{http.request.uri}`], "Cache-Control": ["no-cache"] },
+  };
+}
+
+const proxyRoute = (upstreams: number, options: SiteOptions): CaddyRoute => ({
+  match: [equals(kind, `p${upstreams}`)],
+  handle: [withoutForwarded, proxyHandler(upstreams, options)],
+});
+
+/**
+ * What only a proxy may say, in any spelling: many frameworks read "_" as "-". Removed here, before Caddy
+ * removes the headers that `Connection` names and then sets its own.
+ */
+export const withoutForwarded: JsonObject = {
+  handler: "headers",
+  request: {
+    delete: ["forwarded", "x-forwarded*", "x_forwarded*", "x-real*", "x_real*", "x-svc*", "x_svc*", "proxy"],
+  },
+};
+
+/**
+ * Caddy counts failures per configured address, and here that is a placeholder shared by all sites: one
+ * broken site would take the others down. So there are no passive health checks; a request that could not
+ * be delivered is tried again on another upstream.
+ */
+function proxyHandler(upstreams: number, { contentDomain, answerTimeoutMs }: SiteOptions): JsonObject {
+  return {
+    handler: "reverse_proxy",
+    upstreams: Array.from({ length: upstreams }, (_, index) => ({ dial: part(index + 2) })),
+    load_balancing: {
+      selection_policy: { policy: "random" },
+      try_duration: "3s",
+      // With one upstream every try goes to the same place, which has to come back first.
+      try_interval: upstreams === 1 ? "50ms" : "5ms",
+    },
+    transport: {
+      protocol: "http",
+      dial_timeout: "1s",
+      response_header_timeout: `${answerTimeoutMs}ms`,
+      // The app decides about compression, together with the visitor.
+      compression: false,
+      // Shorter than the idle limit of usual app servers (5 s in Node), so that a request does not meet a
+      // connection that the app is just closing.
+      keep_alive: { idle_timeout: "1500ms", max_idle_conns_per_host: 64 },
+    },
+    headers: {
+      request: { set: { "X-Real-Ip": ["{http.request.remote.host}"] } },
+      response: {
+        replace: { "Set-Cookie": [{ search_regexp: foreignCookieDomain(contentDomain), replace: "$1" }] },
+      },
+    },
+  };
+}
+
+/**
+ * Domain attributes that would send a site's cookie to its neighbours: the content domain and what is
+ * above it. Without the attribute the cookie stays with the host that set it.
+ */
+export function foreignCookieDomain(contentDomain: string): string {
+  const labels = contentDomain.split(".");
+  const domains = labels.map((_, index) => labels.slice(index).join("\\."));
+  return `(?i)(?:;[ \\t]*domain[ \\t]*=[ \\t]*"?\\.?(?:${domains.join("|")})\\.?"?[ \\t]*)+(;|$)`;
+}

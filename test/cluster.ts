@@ -1,0 +1,156 @@
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createKey, signIn } from "@svc/deploy/api";
+import { environmentOf } from "@svc/deploy/environment";
+import { copyExample, type ExampleName } from "@svc/deploy/examples";
+import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
+import { type Platform, startPlatform } from "@svc/deploy/platform";
+import { freePorts } from "@svc/deploy/ports";
+import { readSettings } from "@svc/deploy/settings";
+import { z } from "zod";
+import { clusterDirPrefix, sweepAbandonedClusters } from "./support/sweep.ts";
+
+export interface CliResult {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+  /** The envelope on stdout; throws when there is none. */
+  json(): Record<string, unknown>;
+}
+
+export interface ApiResult {
+  status: number;
+  body: Record<string, unknown>;
+}
+
+/** A whole platform on free ports and a directory of its own; disposing stops it and removes every trace. */
+export interface Cluster extends AsyncDisposable {
+  platform: Platform;
+  /** A full-access key of the administrator. */
+  key: string;
+  /** Runs the real command line, signed in with `key` unless `env` says otherwise. */
+  cli(
+    args: readonly string[],
+    options?: { cwd?: string; env?: Record<string, string>; timeoutMs?: number },
+  ): Promise<CliResult>;
+  /** Calls the API below /api/v1 with `key`. */
+  api(method: string, path: string, body?: unknown): Promise<ApiResult>;
+  /** A fresh copy of an example, ready to be deployed. */
+  exampleDir(name: ExampleName): Promise<string>;
+  /** Ids of the cluster's containers, whatever their state. */
+  containers(): Promise<{ id: string; state: string; labels: Record<string, string> }[]>;
+}
+
+const cliMs = 16 * 60_000;
+const apiMs = 30_000;
+const envelope = z.record(z.string(), z.unknown());
+
+/** Starts the platform as `npm start` does, with `agents` nodes. `control` are settings over the usual ones. */
+export async function startCluster(
+  options: { agents?: number; control?: Record<string, string> } = {},
+): Promise<Cluster> {
+  const settings = readSettings(process.env, repositoryRoot);
+  await sweepAbandonedClusters(settings.dockerSocket);
+  const dir = await mkdtemp(join(tmpdir(), clusterDirPrefix));
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => rm(dir, { recursive: true, force: true }));
+  // Beside a platform that runs on this machine already.
+  const block = 20 + Math.floor(Math.random() * 200);
+  const platform = stack.use(
+    await startPlatform({
+      ...settings,
+      dir: join(dir, "platform"),
+      agents: options.agents ?? 3,
+      ports: await freePorts(),
+      networks: { containers: `10.${block}`, nodes: `127.0.${block}` },
+      fresh: false,
+      durable: false,
+      ...(options.control !== undefined && { control: options.control }),
+      env: process.env,
+      log: (line) => console.error(`  ${line}`),
+    }),
+  );
+  const { key } = await createKey(platform.apiUrl, await signIn(platform.apiUrl, platform.admin), {
+    name: "tests",
+    expiresInSeconds: null,
+  });
+  const held = stack.move();
+  let copies = 0;
+  return {
+    platform,
+    key,
+    cli: (args, { cwd = dir, env = {}, timeoutMs = cliMs } = {}) =>
+      runCli(args, {
+        cwd,
+        timeoutMs,
+        env: environmentOf(process.env, {
+          SVC_API_URL: platform.apiUrl,
+          SVC_TOKEN: key,
+          XDG_CONFIG_HOME: join(dir, "config"),
+          ...env,
+        }),
+      }),
+    async api(method, path, body) {
+      const reply = await fetch(`${platform.apiUrl}/api/v1${path}`, {
+        method,
+        headers: { "x-api-key": key, ...(body !== undefined && { "content-type": "application/json" }) },
+        signal: AbortSignal.timeout(apiMs),
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      return { status: reply.status, body: envelope.parse(await reply.json()) };
+    },
+    async exampleDir(name) {
+      copies += 1;
+      const target = join(dir, "sources", `${name}-${copies}`);
+      await copyExample(name, target, platform.registry.host);
+      return target;
+    },
+    async containers() {
+      const filters = { label: [`svc.cluster=${platform.clusterId}`] };
+      const found = await platform.docker.listContainers({ all: true, filters });
+      return found.map(({ Id, State, Labels }) => ({ id: Id, state: State, labels: Labels }));
+    },
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+function runCli(
+  args: readonly string[],
+  { cwd, env, timeoutMs }: { cwd: string; env: NodeJS.ProcessEnv; timeoutMs: number },
+): Promise<CliResult> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(nodeBinary(), [join(repositoryRoot, "cli", "bin", "svc.mjs"), ...args], {
+      cwd,
+      env,
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: timeoutMs,
+      killSignal: "SIGKILL",
+    });
+    let [stdout, stderr] = ["", ""];
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      stdout += text;
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+    });
+    child.once("error", reject);
+    child.once("close", (code) => {
+      const json = () => {
+        const result = envelope.safeParse(parse(stdout));
+        if (result.success) return result.data;
+        throw new Error(`svc ${args.join(" ")} printed no envelope: ${stdout}${stderr}`);
+      };
+      resolve({ exitCode: code ?? -1, stdout, stderr, json });
+    });
+  });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,115 @@
+import { posix } from "node:path";
+import { describe, expect, test } from "vitest";
+import { type SourceFile, sourcesOf } from "./sources.ts";
+
+/** Which of our packages each workspace may import. Nobody may import `test`, and programs never one another. */
+const arrows: Record<string, readonly string[]> = {
+  proto: [],
+  registry: ["@svc/proto"],
+  link: ["@svc/proto"],
+  control: ["@svc/proto", "@svc/registry"],
+  agent: ["@svc/proto", "@svc/registry", "@svc/link"],
+  router: ["@svc/proto", "@svc/registry", "@svc/link"],
+  cli: ["@svc/proto"],
+  deploy: ["@svc/proto"],
+  test: ["@svc/proto", "@svc/control", "@svc/agent", "@svc/router", "@svc/deploy"],
+};
+
+const isOurs = (specifier: string) => specifier.startsWith("@svc/") || specifier.startsWith("svc-cli");
+const packageOf = (specifier: string) =>
+  specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
+const isTest = ({ path }: SourceFile) => /(\.test|testing|\/fixtures\/).*\.ts$/.test(path);
+
+describe.each(Object.entries(arrows))("%s", (workspace, allowed) => {
+  const files = sourcesOf(workspace);
+
+  test("imports only the packages it may know", () => {
+    const wrong = files.flatMap(({ path, imports }) =>
+      imports
+        .filter(({ specifier }) => isOurs(specifier) && !allowed.includes(packageOf(specifier)))
+        .map(({ specifier }) => `${path} imports ${specifier}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test("reaches no other workspace by a relative path, and names files with their ending", () => {
+    const wrong = files.flatMap(({ path, imports }) =>
+      imports
+        .filter(({ specifier }) => specifier.startsWith("."))
+        .filter(({ specifier }) => {
+          const target = posix.join(posix.dirname(path), specifier);
+          return !target.startsWith(`${workspace}/`) || !/\.(ts|mjs|json)$/.test(target);
+        })
+        .map(({ specifier }) => `${path} imports ${specifier}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
+/** Files of these names decide and do nothing else. */
+const pureNames = /(\/(rules|steps|placement|table|access|reconcile)|proto\/src\/lifecycle)\.ts$/;
+const impureImports = /^(node:|kysely|pg$|dockerode|fastify|undici|pino)/;
+const impureWords = [/\bDate\.now\(/, /\bnew Date\(\)/, /\bMath\.random\(/, /\bprocess\./, /\bperformance\.now\(/];
+
+describe("files that only decide", () => {
+  const files = ["proto", "control", "agent", "router", "cli"]
+    .flatMap(sourcesOf)
+    .filter((file) => pureNames.test(file.path) && !isTest(file));
+
+  test("import nothing that acts", () => {
+    const wrong = files.flatMap(({ path, imports }) =>
+      imports
+        .filter(({ specifier, typeOnly }) => !typeOnly && impureImports.test(specifier))
+        .map(({ specifier }) => `${path} imports ${specifier}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test("take the time, chance and surroundings as arguments", () => {
+    const wrong = files.flatMap(({ path, text }) =>
+      impureWords.filter((word) => word.test(text)).map((word) => `${path} has ${word.source}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("inside control", () => {
+  const files = sourcesOf("control").filter((file) => !isTest(file));
+
+  test("endpoints and workers are known only to what puts the server together", () => {
+    const assemblers = new Set(["control/src/start.ts", "control/src/http/server.ts"]);
+    const wrong = files.flatMap(({ path, imports }) =>
+      imports
+        .filter(({ typeOnly }) => !typeOnly)
+        .map(({ specifier }) => posix.join(posix.dirname(path), specifier))
+        .filter((target) => /\/(endpoints|worker)\.ts$/.test(target) && !target.startsWith("control/src/work/"))
+        .filter((target) => !assemblers.has(path) && posix.dirname(target) !== posix.dirname(path))
+        .map((target) => `${path} imports ${target}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test("stores know neither endpoints nor HTTP", () => {
+    const wrong = files
+      .filter(({ path }) => path.endsWith("/store.ts"))
+      .flatMap(({ path, imports }) =>
+        imports
+          .filter(({ specifier, typeOnly }) => !typeOnly && /fastify|\/http\/(server|endpoint)\.ts$/.test(specifier))
+          .map(({ specifier }) => `${path} imports ${specifier}`),
+      );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("environment variables", () => {
+  test("are read by the programs' main files only", () => {
+    const wrong = ["control", "agent", "router", "link", "registry", "proto"]
+      .flatMap(sourcesOf)
+      .filter((file) => !isTest(file) && !file.path.endsWith("/src/main.ts") && /\bprocess\.env\b/.test(file.text))
+      .map(({ path }) => path);
+    expect(wrong).toEqual([]);
+  });
+});

@@ -1,0 +1,24 @@
+import { Agent, fetch, type RequestInit, type Response } from "undici";
+
+const requestMs = 15_000;
+
+/** Every name leads to loopback: browsers treat *.localhost so by themselves, the C library does not. */
+export const loopbackAgent = (options: Agent.Options = {}) =>
+  new Agent({
+    ...options,
+    connect: {
+      lookup: (_host, { all }, done) => {
+        const address = { address: "127.0.0.1", family: 4 };
+        if (all === true) done(null, [address]);
+        else done(null, address.address, address.family);
+      },
+      // The certificates of local sites come from Caddy's own authority.
+      rejectUnauthorized: false,
+    },
+  });
+
+const shared = loopbackAgent();
+
+/** Fetches a site as a visitor would; redirects are not followed. */
+export const edgeFetch = (url: string, init: RequestInit = {}): Promise<Response> =>
+  fetch(url, { redirect: "manual", signal: AbortSignal.timeout(requestMs), ...init, dispatcher: shared });
