@@ -20,6 +20,14 @@ export interface CliResult {
   json(): Record<string, unknown>;
 }
 
+export interface CliOptions {
+  cwd?: string;
+  env?: Record<string, string>;
+  timeoutMs?: number;
+  /** Called with what appears on stderr, as it appears. */
+  onStderr?: (text: string) => void;
+}
+
 export interface ApiResult {
   status: number;
   body: Record<string, unknown>;
@@ -31,10 +39,7 @@ export interface Cluster extends AsyncDisposable {
   /** A full-access key of the administrator. */
   key: string;
   /** Runs the real command line, signed in with `key` unless `env` says otherwise. */
-  cli(
-    args: readonly string[],
-    options?: { cwd?: string; env?: Record<string, string>; timeoutMs?: number },
-  ): Promise<CliResult>;
+  cli(args: readonly string[], options?: CliOptions): Promise<CliResult>;
   /** Calls the API below /api/v1 with `key`. */
   api(method: string, path: string, body?: unknown): Promise<ApiResult>;
   /** A fresh copy of an example, ready to be deployed. */
@@ -81,10 +86,11 @@ export async function startCluster(
   return {
     platform,
     key,
-    cli: (args, { cwd = dir, env = {}, timeoutMs = cliMs } = {}) =>
+    cli: (args, { cwd = dir, env = {}, timeoutMs = cliMs, onStderr = () => {} } = {}) =>
       runCli(args, {
         cwd,
         timeoutMs,
+        onStderr,
         env: environmentOf(process.env, {
           SVC_API_URL: platform.apiUrl,
           SVC_TOKEN: key,
@@ -118,7 +124,12 @@ export async function startCluster(
 
 function runCli(
   args: readonly string[],
-  { cwd, env, timeoutMs }: { cwd: string; env: NodeJS.ProcessEnv; timeoutMs: number },
+  {
+    cwd,
+    env,
+    timeoutMs,
+    onStderr,
+  }: { cwd: string; env: NodeJS.ProcessEnv; timeoutMs: number; onStderr: (text: string) => void },
 ): Promise<CliResult> {
   return new Promise((resolve, reject) => {
     const child = spawn(nodeBinary(), [join(repositoryRoot, "cli", "bin", "svc.mjs"), ...args], {
@@ -134,6 +145,7 @@ function runCli(
     });
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       stderr += text;
+      onStderr(text);
     });
     child.once("error", reject);
     child.once("close", (code) => {

@@ -14,6 +14,7 @@ if (Number(process.versions.node.split(".")[0]) >= neededMajor) await start();
 else startNewerNode();
 
 async function start() {
+  delete process.env.SVC_NODE_RESTARTED;
   const module = await import("node:module");
   const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache");
   module.enableCompileCache(join(cache, "svc"));
@@ -31,7 +32,10 @@ function startNewerNode() {
     process.exitCode = 1;
     return;
   }
-  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: "inherit" });
+  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
+    stdio: "inherit",
+    env: { ...process.env, SVC_NODE_RESTARTED: "1" },
+  });
   // Ctrl-C reaches the child by itself; we wait for what it answers.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
     process.on(signal, () => {
@@ -47,13 +51,11 @@ function startNewerNode() {
 }
 
 function newerNode() {
+  // Restarted already, and still too old.
+  if (process.env.SVC_NODE_RESTARTED) return null;
   for (let at = here; ; at = dirname(at)) {
     const candidate = join(at, "node_modules", ".bin", "node");
-    // Its own name says nothing about its version, but the child that is too old finds no other and stops.
-    if (existsSync(candidate) && !process.env.SVC_NODE_RESTARTED) {
-      process.env.SVC_NODE_RESTARTED = "1";
-      return candidate;
-    }
+    if (existsSync(candidate)) return candidate;
     if (at === dirname(at)) return null;
   }
 }

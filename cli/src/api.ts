@@ -89,7 +89,6 @@ function bodyOf(body: CallOptions["body"]): { headers: Record<string, string>; b
 const isPrepared = (body: object): body is { type: string; content: StreamBody } =>
   "content" in body && typeof body.content === "object" && body.content !== null && "stream" in body.content;
 
-
 /** What an answer that is no success says. A body that is not svc's (a proxy's page, say) gives no code. */
 export function serverError(apiUrl: string, response: HttpResponse, value: unknown): ServerError {
   const { status } = response;

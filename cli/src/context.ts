@@ -87,7 +87,8 @@ export function createRun(surroundings: Surroundings): Run {
     now: () => new Date(),
     warn,
     stream: (lines) => {
-      if (lines.length > 0 && !globals.quiet) surroundings.print(`${lines.map((line) => stripControl(line)).join("\n")}\n`);
+      if (lines.length > 0 && !globals.quiet)
+        surroundings.print(`${lines.map((line) => stripControl(line)).join("\n")}\n`);
     },
     onInterrupt: (text) => {
       advice = text;

@@ -51,5 +51,9 @@ export async function resolveCredentials({ env, home, warn }: CredentialFacts): 
       hint: loginHint,
     });
   if (await isExposed(path)) warn(`Others can read ${path}; run \`chmod 600 ${path}\``);
-  return { apiUrl, token: await resolveTokenRef(config.tokenRef, { env, home, directory: dirname(path) }), source: "config" };
+  return {
+    apiUrl,
+    token: await resolveTokenRef(config.tokenRef, { env, home, directory: dirname(path) }),
+    source: "config",
+  };
 }

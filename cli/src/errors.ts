@@ -71,12 +71,21 @@ export type ServerError = {
 
 type MappingRule = { applies(error: ServerError): boolean; code: CliErrorCode };
 
-const either = (...codes: string[]) => (error: ServerError) => error.code !== null && codes.includes(error.code);
+const either =
+  (...codes: string[]) =>
+  (error: ServerError) =>
+    error.code !== null && codes.includes(error.code);
 
 /** First rule that applies wins; the last one always does. */
 const mapping: readonly MappingRule[] = [
   {
-    applies: either("QUOTA_EXCEEDED", "ROLLBACK_UNAVAILABLE", "SLUG_CONFLICT", "BACKUP_IN_PROGRESS", "BACKUP_NOT_READY"),
+    applies: either(
+      "QUOTA_EXCEEDED",
+      "ROLLBACK_UNAVAILABLE",
+      "SLUG_CONFLICT",
+      "BACKUP_IN_PROGRESS",
+      "BACKUP_NOT_READY",
+    ),
     code: "CLOUD_REQUEST_FAILED",
   },
   { applies: either("DATABASE_NOT_READY", "DATABASE_PROVISIONING"), code: "DATABASE_NOT_READY" },
@@ -119,7 +128,8 @@ const statusHints: Readonly<Record<number, string>> = {
 export function fromServerError(error: ServerError): CliError {
   const code = mapping.find((rule) => rule.applies(error))?.code ?? "CLOUD_REQUEST_FAILED";
   const named = error.code !== null && (code === "CLOUD_REQUEST_FAILED" || code === "CLOUD_UNAUTHORIZED");
-  const wait = error.retryAfterSeconds === null ? undefined : `Wait ${error.retryAfterSeconds} s, then run the command again`;
+  const wait =
+    error.retryAfterSeconds === null ? undefined : `Wait ${error.retryAfterSeconds} s, then run the command again`;
   return new CliError(code, named ? `${error.code}: ${error.message}` : error.message, {
     server: error,
     hint: (error.status === 429 ? wait : undefined) ?? hints[error.code ?? ""] ?? statusHints[error.status],

@@ -23,8 +23,7 @@ export async function replaceFile(
 ): Promise<void> {
   const directory = dirname(path);
   for (const place of options.realDirectory === true ? [path, directory] : [path])
-    if (await isSymlink(place))
-      throw new CliError(options.refusal, `${place} is a symbolic link; nothing was written`);
+    if (await isSymlink(place)) throw new CliError(options.refusal, `${place} is a symbolic link; nothing was written`);
   await mkdir(directory, { recursive: true, mode: options.mode === 0o600 ? 0o700 : 0o755 });
   const temporary = join(directory, `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
   try {

@@ -91,5 +91,4 @@ export function cleanDeep(value: unknown): unknown {
  * `line` made inert for the log reader of GitHub Actions, which obeys `::command::` at the start of a
  * line and `##[command]` anywhere in it.
  */
-export const inertForActions = (line: string): string =>
-  line.replace(/^(\s*)::/, "$1> ::").replaceAll("##[", "# #[");
+export const inertForActions = (line: string): string => line.replace(/^(\s*)::/, "$1> ::").replaceAll("##[", "# #[");

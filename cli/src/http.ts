@@ -132,7 +132,7 @@ export function networkError(url: string, cause: unknown): CliError {
   const why = cause instanceof DOMException && cause.name === "TimeoutError" ? "it does not answer" : reasons[code];
   return new CliError("CLOUD_UNAVAILABLE", `Cannot reach ${origin}: ${why ?? (code || "the request failed")}`, {
     cause,
-    hint: "Check the address with `svc whoami --verbose`, and that the service runs",
+    hint: "Start the service, or go to another one with `svc login --api-url <url>`",
   });
 }
 

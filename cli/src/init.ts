@@ -10,14 +10,29 @@ export type DirectoryFacts = {
 };
 
 /** Frameworks whose `start` script serves requests; everything else with a build is taken to make files. */
-const serverPackages = ["next", "nuxt", "@remix-run/serve", "@react-router/serve", "@sveltejs/adapter-node", "@astrojs/node", "express", "fastify", "hono", "koa", "@nestjs/core", "h3"];
+const serverPackages = [
+  "next",
+  "nuxt",
+  "@remix-run/serve",
+  "@react-router/serve",
+  "@sveltejs/adapter-node",
+  "@astrojs/node",
+  "express",
+  "fastify",
+  "hono",
+  "koa",
+  "@nestjs/core",
+  "h3",
+];
 
 /** A first manifest for a directory, as YAML with comments. `name` is what the person asked for, if anything. */
 export function plainManifest(facts: DirectoryFacts, name: string | undefined): { text: string; app: string } {
   const app = name ?? tidyName(facts.package?.name ?? null) ?? tidyName(facts.name) ?? "app";
   const scripts = facts.package?.scripts ?? [];
   const serves =
-    facts.hasDockerfile || scripts.includes("start") || serverPackages.some((each) => facts.package?.dependencies.includes(each));
+    facts.hasDockerfile ||
+    scripts.includes("start") ||
+    serverPackages.some((each) => facts.package?.dependencies.includes(each));
   const build = scripts.includes("build");
   const text = [
     "# What svc deploys from this directory. Check it with `svc manifest validate`.",
@@ -50,7 +65,9 @@ const siteLines = (app: string, build: boolean): string[] => [
   "app:",
   `  name: ${quoted(app)}`,
   "  type: static",
-  ...(build ? ["build:", "  command: npm run build", "  # The directory that the command leaves the site in.", "  output: dist"] : []),
+  ...(build
+    ? ["build:", "  command: npm run build", "  # The directory that the command leaves the site in.", "  output: dist"]
+    : []),
 ];
 
 /** A first manifest for an image that somebody else has built. */

@@ -1,7 +1,7 @@
 import { type DeploymentStatus, lifecycleReply } from "@svc/proto";
 import { command, flag } from "./command.ts";
-import { CliError } from "./errors.ts";
 import { waitForDeployment } from "./deploy/wait.ts";
+import { CliError } from "./errors.ts";
 import { paintStatus } from "./paint.ts";
 import { getProject, projectFacts } from "./target.ts";
 
@@ -32,7 +32,9 @@ export const lifecycle = (verb: {
         showLog: false,
       });
       if (status !== verb.goal)
-        throw new CliError("DEPLOY_FAILED", error ?? `The deployment is ${status}`, { hint: "See what runs with `svc status`" });
+        throw new CliError("DEPLOY_FAILED", error ?? `The deployment is ${status}`, {
+          hint: "See what runs with `svc status`",
+        });
       return { ...facts, deployment: { id, status } };
     },
     render: (payload, { paint }) =>

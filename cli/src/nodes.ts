@@ -11,5 +11,7 @@ export function pickNode<N extends { id: string; name: string }>(nodes: readonly
     });
   if (others.length === 0) return first;
   const ids = [first, ...others].map(({ id }) => id).join(", ");
-  throw new CliError("CLI_INVALID_USAGE", `Several machines are called "${named}"`, { hint: `Use one of the ids: ${ids}` });
+  throw new CliError("CLI_INVALID_USAGE", `Several machines are called "${named}"`, {
+    hint: `Use one of the ids: ${ids}`,
+  });
 }

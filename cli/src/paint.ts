@@ -9,8 +9,6 @@ export type Paint = (style: Style, text: string) => string;
 export const plain: Paint = (_style, text) => text;
 export const coloured: Paint = (style, text) => styleText(style, text, { validateStream: false });
 
-
-
 const given = (value: string | undefined): boolean => value !== undefined && value !== "" && value !== "0";
 
 /** Whether to colour what goes to a stream: flag, then NO_COLOR, then FORCE_COLOR, then whether a terminal shows it. */

@@ -1,8 +1,11 @@
-import { Argument, Command as Node, CommanderError, Option } from "commander";
+import { Argument, CommanderError, Command as Node, Option } from "commander";
 import type { Command, Raw } from "./command.ts";
-import { aliases, canonicalWord, type CommandEntry, commandIndex, groupSummaries } from "./commands/index.ts";
+import { aliases, type CommandEntry, canonicalWord, commandIndex, groupSummaries } from "./commands/index.ts";
 import type { Globals } from "./context.ts";
 import { CliError } from "./errors.ts";
+
+/** Wide enough for one line per command, narrow enough to read. */
+const helpColumns = 100;
 
 /** What a command line asks for. */
 export type Request =
@@ -64,7 +67,13 @@ export async function readCommandLine(argv: readonly string[]): Promise<Request>
     request = chosen;
   });
   for (const node of nodesOf(root))
-    node.exitOverride().configureOutput({ writeOut: (text) => { help += text; }, writeErr: () => {} });
+    node.exitOverride().configureOutput({
+      writeOut: (text) => {
+        help += text;
+      },
+      writeErr: () => {},
+      getOutHelpWidth: () => helpColumns,
+    });
   try {
     await root.parseAsync([...argv], { from: "user" });
   } catch (thrown) {
@@ -74,6 +83,20 @@ export async function readCommandLine(argv: readonly string[]): Promise<Request>
   }
   if (request !== null) return request;
   throw new CliError("CLI_INVALID_USAGE", "No command was given", { hint: "See all commands with `svc --help`" });
+}
+
+/** Help of the program or of a group lists the commands below it, however deep they are. */
+const leavesOf = (node: Node): Node[] =>
+  node.commands.flatMap((each) => (each.commands.length === 0 ? [each] : leavesOf(each)));
+
+/** A command with its arguments, as it is typed after `svc`. */
+function typedForm(node: Node): string {
+  const words = [node.name()];
+  for (let at = node.parent; at?.parent; at = at.parent) words.unshift(at.name());
+  return [
+    ...words,
+    ...node.registeredArguments.map((each) => (each.required ? `<${each.name()}>` : `[${each.name()}]`)),
+  ].join(" ");
 }
 
 const nodesOf = (node: Node): Node[] => [node, ...node.commands.flatMap(nodesOf)];
@@ -91,7 +114,7 @@ function usageError(error: CommanderError, argv: readonly string[]): CliError {
 function buildTree(loaded: readonly Command[], choose: (request: Request) => void): Node {
   const root = new Node("svc")
     .description("Deploys web applications to a svc platform, and looks after them")
-    .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
+    .configureHelp({ showGlobalOptions: true, visibleCommands: leavesOf, subcommandTerm: typedForm })
     .helpOption("-h, --help", "Show this help")
     .helpCommand(false)
     .addHelpText("after", "\nHelp on one command: svc <command> --help\nVersion: svc --version");
@@ -106,7 +129,8 @@ function buildTree(loaded: readonly Command[], choose: (request: Request) => voi
     }
     const node = child(groups, words);
     const found = loaded.find((each) => each.name === entry.name);
-    if (found !== undefined) describeCommand(node, found, (raw) => choose({ kind: "run", command: found, globals: globalsOf(root), raw }));
+    if (found !== undefined)
+      describeCommand(node, found, (raw) => choose({ kind: "run", command: found, globals: globalsOf(root), raw }));
   }
   return root;
 }

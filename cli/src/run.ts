@@ -1,11 +1,11 @@
+import { stripControl } from "@svc/proto";
 import type { Host } from "./cli.ts";
 import type { Outcome } from "./command.ts";
 import { createRun, type Globals } from "./context.ts";
 import { errorEnvelope, successEnvelope } from "./envelope.ts";
+import { isGitHubActions } from "./environment.ts";
 import { CliError, exitCodes, interruptExitCodes, toCliError } from "./errors.ts";
 import { inertForActions } from "./format.ts";
-import { stripControl } from "@svc/proto";
-import { isGitHubActions } from "./environment.ts";
 import { coloured, plain, wantsColour } from "./paint.ts";
 import { operationOf, readCommandLine } from "./program.ts";
 import { scrub } from "./redact.ts";

@@ -1,4 +1,4 @@
-import { projectDetailReply, type ProjectDetailReply, projectListReply } from "@svc/proto";
+import { type ProjectDetailReply, projectDetailReply, projectListReply } from "@svc/proto";
 import type { Api } from "./api.ts";
 import type { Context } from "./context.ts";
 import { CliError } from "./errors.ts";

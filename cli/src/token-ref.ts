@@ -40,7 +40,8 @@ export async function resolveTokenRef(text: string, options: Places): Promise<st
       hint: "Write literal:VALUE, env:NAME, file:PATH or dotenv:PATH:VAR, or run `svc login`",
     });
   const found = (await lookUp(ref, options))?.trim() ?? "";
-  if (found === "") throw new CliError("TOKEN_MISSING", `There is no key in ${describe(ref)}`, { hint: "Run `svc login`" });
+  if (found === "")
+    throw new CliError("TOKEN_MISSING", `There is no key in ${describe(ref)}`, { hint: "Run `svc login`" });
   if (!isKeyText(found))
     throw new CliError("TOKEN_MISSING", `What is in ${describe(ref)} is not a key`, { hint: "Run `svc login`" });
   return found;

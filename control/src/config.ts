@@ -3,9 +3,12 @@ import { z } from "zod";
 
 const listen = z.string().regex(/^[^\s/]+:\d{1,5}$/, "must be host:port");
 const origin = z.url({ protocol: /^https?$/ });
-const list = z
-  .string()
-  .transform((text) => text.split(",").map((item) => item.trim()).filter((item) => item !== ""));
+const list = z.string().transform((text) =>
+  text
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== ""),
+);
 const absent = (value: unknown) => (value === "" ? undefined : value);
 
 /** Every setting of control. Defaults suit one machine; see deploy/env.example. */
@@ -103,7 +106,10 @@ function valueOrFile(s: Settings, name: "SVC_MASTER_KEY" | "SVC_AUTH_SECRET"): s
 
 /** One key per line, base64 of 32 bytes, the newest first. */
 function masterKeys(text: string): [Buffer, ...Buffer[]] {
-  const keys = text.split(/\s+/).filter((line) => line !== "").map((line) => Buffer.from(line, "base64"));
+  const keys = text
+    .split(/\s+/)
+    .filter((line) => line !== "")
+    .map((line) => Buffer.from(line, "base64"));
   const [first, ...rest] = keys;
   if (first === undefined || keys.some((key) => key.length !== 32)) {
     throw new ConfigError("SVC_MASTER_KEY: each key must be the base64 of 32 random bytes");

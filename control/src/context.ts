@@ -31,5 +31,7 @@ export interface FleetView {
   /** Whether an agent or router has a live stream to any control replica. */
   isConnected(nodeId: string): boolean;
   /** Placements that the leader gave to the node and that are not yet gone. */
-  placementsOf(nodeId: string): { placementId: string; kind: "build" | "serve"; memoryMb: number; cpuMillicores: number; running: boolean }[];
+  placementsOf(
+    nodeId: string,
+  ): { placementId: string; kind: "build" | "serve"; memoryMb: number; cpuMillicores: number; running: boolean }[];
 }

@@ -40,7 +40,8 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
   async "create-admin"(config, args) {
     const { values } = parseArgs({ args, options: { email: { type: "string" }, "password-file": { type: "string" } } });
     const { email, "password-file": file } = values;
-    if (email === undefined || file === undefined) throw new UsageError("create-admin needs --email and --password-file");
+    if (email === undefined || file === undefined)
+      throw new UsageError("create-admin needs --email and --password-file");
     await migrate(config.databaseUrl);
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
     try {
@@ -54,7 +55,10 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
   },
 
   async "bootstrap-token"(config, args) {
-    const { values } = parseArgs({ args, options: { role: { type: "string" }, ttl: { type: "string", default: "3600" } } });
+    const { values } = parseArgs({
+      args,
+      options: { role: { type: "string" }, ttl: { type: "string", default: "3600" } },
+    });
     const { role } = values;
     if (role !== "node" && role !== "edge") throw new UsageError("bootstrap-token needs --role node or --role edge");
     const ttlSeconds = Number(values.ttl);

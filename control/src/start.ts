@@ -19,9 +19,9 @@ import { queryLog } from "./link/log-query.ts";
 import { startLink } from "./link/start.ts";
 import { createLog, type Log } from "./log.ts";
 import { teardownWorker } from "./projects/teardown.ts";
-import { createSecrets } from "./secrets.ts";
 import { listSchedulableNodes } from "./scheduler/snapshot.ts";
-import { loadPlacement, loadRun } from "./tasks/assignment.ts";
+import { createSecrets } from "./secrets.ts";
+import { loadPlacement, loadRun, ownsLogStream } from "./tasks/assignment.ts";
 import { startWorkers } from "./work/worker.ts";
 
 export interface ControlServer extends AsyncDisposable {
@@ -69,15 +69,12 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   };
   const link = stack.use(
     await startLink({
-      config: {
-        linkListen: config.linkListen,
-        enrollListen: config.enrollListen,
-        registry: {
-          host: registryHost,
-          username: config.registry.username ?? "",
-          password: config.registry.password ?? "",
-          insecure: config.registry.url.startsWith("http:"),
-        },
+      config,
+      registry: {
+        host: registryHost,
+        username: config.registry.username ?? "",
+        password: config.registry.password ?? "",
+        insecure: config.registry.url.startsWith("http:"),
       },
       db,
       etcd,
@@ -88,6 +85,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       now,
       loadPlacement: (placementId) => loadPlacement(assignment, placementId),
       loadRun: (attemptId) => loadRun(assignment, attemptId),
+      logTarget: async (nodeId, streamId) => ((await ownsLogStream(db, nodeId, streamId)) ? { streamId } : null),
     }),
   );
 
@@ -127,7 +125,8 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
     cluster: authority,
     now,
     newId: randomUUID,
-    queryLog: (nodeId, placementId, lines) => queryLog({ db, listen: listener }, nodeId, placementId, lines, logQueryMs),
+    queryLog: (nodeId, placementId, lines) =>
+      queryLog({ db, listen: listener }, nodeId, placementId, lines, logQueryMs),
     fleet: fleetView(fleet),
   });
   await server.listen({ host: config.apiListen.host, port: config.apiListen.port });
@@ -148,4 +147,3 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
 function etcdOptions({ etcd: { endpoints, tls } }: Config) {
   return { endpoints, ...(tls && { tls }) };
 }
-

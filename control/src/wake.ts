@@ -39,7 +39,12 @@ export function createBell(): Bell {
 
 /** Runs `step` whenever the bell rings and at least every `periodMs`, until the signal; errors are reported and do not end the loop. */
 export async function runLoop(
-  { bell, periodMs, signal, onError }: { bell: Bell; periodMs: number; signal: AbortSignal; onError: (error: unknown) => void },
+  {
+    bell,
+    periodMs,
+    signal,
+    onError,
+  }: { bell: Bell; periodMs: number; signal: AbortSignal; onError: (error: unknown) => void },
   step: () => Promise<void>,
 ): Promise<void> {
   let failures = 0;

@@ -7,7 +7,6 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 
-
 /** A port that nobody uses at this moment. */
 const freePort = () =>
   new Promise<number>((resolve, reject) => {
@@ -83,7 +82,9 @@ const reload = (socketPath: string, body: object) =>
     const headers = { "content-type": "application/json", host: "caddy" };
     const call = request({ socketPath, path: "/load", method: "POST", headers, timeout: 10_000 }, (reply) => {
       reply.resume();
-      reply.once("end", () => (reply.statusCode === 200 ? resolve() : reject(new Error(`reload: ${reply.statusCode}`))));
+      reply.once("end", () =>
+        reply.statusCode === 200 ? resolve() : reject(new Error(`reload: ${reply.statusCode}`)),
+      );
     });
     call.once("error", reject).end(JSON.stringify(body));
   });
@@ -99,12 +100,15 @@ async function served(port: number, mark: string): Promise<void> {
 
 const get = (port: number) =>
   new Promise<string>((resolve, reject) => {
-    const call = request({ host: "127.0.0.1", port, path: "/", headers: { host: "site.test" }, timeout: 2_000 }, (reply) => {
-      let text = "";
-      reply.setEncoding("utf8").on("data", (part: string) => {
-        text += part;
-      });
-      reply.once("end", () => resolve(text));
-    });
+    const call = request(
+      { host: "127.0.0.1", port, path: "/", headers: { host: "site.test" }, timeout: 2_000 },
+      (reply) => {
+        let text = "";
+        reply.setEncoding("utf8").on("data", (part: string) => {
+          text += part;
+        });
+        reply.once("end", () => resolve(text));
+      },
+    );
     call.once("error", reject).end();
   });

@@ -5,11 +5,11 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
+import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
 import { pack } from "tar-stream";
 import { FormData, fetch } from "undici";
 import type { Cluster } from "../cluster.ts";
 import { edgeFetch } from "../support/edge.ts";
-import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
 import type { Row } from "./table.ts";
 
 const execute = promisify(execFile);
@@ -19,7 +19,8 @@ const pollMs = 5;
 /** A source archive as the command line packs it. */
 export async function archiveOf(files: Readonly<Record<string, string | Buffer>>): Promise<Buffer> {
   const archive = pack();
-  for (const [name, content] of Object.entries(files)) archive.entry({ name, mode: 0o644, mtime: new Date(0) }, content);
+  for (const [name, content] of Object.entries(files))
+    archive.entry({ name, mode: 0o644, mtime: new Date(0) }, content);
   archive.finalize();
   const parts: Buffer[] = [];
   for await (const part of archive) parts.push(part as Buffer);
@@ -30,14 +31,18 @@ export async function archiveOf(files: Readonly<Record<string, string | Buffer>>
 async function untilServed(url: string, from: number, isNew: (body: string) => boolean): Promise<number> {
   while (performance.now() - from < servedMs) {
     const reply = await edgeFetch(url).catch(() => null);
-    const body = reply?.status === 200 ? await reply.text() : ((await reply?.body?.cancel()), null);
+    const body = reply?.status === 200 ? await reply.text() : (await reply?.body?.cancel(), null);
     if (body !== null && isNew(body)) return performance.now() - from;
     await delay(pollMs);
   }
   throw new Error(`${url} did not serve the new deployment within ${servedMs} ms`);
 }
 
-async function accepted(cluster: Cluster, projectId: string, body: FormData | object): Promise<{ id: string; at: number }> {
+async function accepted(
+  cluster: Cluster,
+  projectId: string,
+  body: FormData | object,
+): Promise<{ id: string; at: number }> {
   const isForm = body instanceof FormData;
   const reply = await fetch(`${cluster.platform.apiUrl}/api/v1/projects/${projectId}/deployments`, {
     method: "POST",
@@ -124,7 +129,14 @@ export async function imageDeploys(cluster: Cluster, times: number): Promise<num
 export async function serverDeploys(cluster: Cluster, times: number): Promise<number[]> {
   const { id, url } = await project(cluster, "Bench server", "ssr");
   const dir = await cluster.exampleDir("ssr");
-  const names = ["package.json", "package-lock.json", "src/server.js", "src/page.js", "src/departures.js", "src/release.js"];
+  const names = [
+    "package.json",
+    "package-lock.json",
+    "src/server.js",
+    "src/page.js",
+    "src/departures.js",
+    "src/release.js",
+  ];
   const samples: number[] = [];
   for (let round = 0; round <= times; round += 1) {
     const files: Record<string, string> = { "round.txt": String(round) };

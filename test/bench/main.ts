@@ -4,7 +4,15 @@ import { join } from "node:path";
 import { repositoryRoot } from "@svc/deploy/paths";
 import { startCluster } from "../cluster.ts";
 import { bareStatic } from "./bare-static.ts";
-import { bareContainers, imageDeploys, memoryAtRest, serverDeploys, startUps, staticDeploys, writeReport } from "./deploys.ts";
+import {
+  bareContainers,
+  imageDeploys,
+  memoryAtRest,
+  serverDeploys,
+  startUps,
+  staticDeploys,
+  writeReport,
+} from "./deploys.ts";
 import { type Row, renderTable } from "./table.ts";
 
 /** Runs of each measurement; the first deployment of a project warms up and is not counted. */
@@ -23,7 +31,11 @@ rows.push({
 {
   await using cluster = await startCluster({ agents: 3 });
   const memory = await memoryAtRest(cluster);
-  for (const [name, limitMb] of [["control", 200], ["agent", 110], ["router", 110]] as const) {
+  for (const [name, limitMb] of [
+    ["control", 200],
+    ["agent", 110],
+    ["router", 110],
+  ] as const) {
     const aim = { text: `<= ${limitMb} MB`, met: (value: number) => value <= limitMb };
     rows.push({ name: `memory of ${name} at rest`, unit: "MB", samples: memory[name], floor: null, aim });
   }
@@ -45,14 +57,27 @@ rows.push({
       floor,
       aim: { text: "<= floor + 1.5 s", met: (value, bare) => value <= bare + 1_500 },
     },
-    { name: "server deploy with build and release", unit: "ms", samples: await serverDeploys(cluster, times), floor, aim: null },
+    {
+      name: "server deploy with build and release",
+      unit: "ms",
+      samples: await serverDeploys(cluster, times),
+      floor,
+      aim: null,
+    },
   );
 }
 
 const dir = join(repositoryRoot, ".svc-local");
 await mkdir(dir, { recursive: true });
 const file = join(dir, "bench.json");
-const machine = { cores: cpus().length, memoryGb: Math.round(totalmem() / 1024 ** 3), loadAtStart, loadAtEnd: loadavg() };
+const machine = {
+  cores: cpus().length,
+  memoryGb: Math.round(totalmem() / 1024 ** 3),
+  loadAtStart,
+  loadAtEnd: loadavg(),
+};
 await writeReport(file, rows, { at: new Date().toISOString(), machine, times });
 console.log(`\n${renderTable(rows)}\n`);
-console.log(`${machine.cores} cores, load average ${loadAtStart[0]?.toFixed(2)} at the start, ${machine.loadAtEnd[0]?.toFixed(2)} at the end; samples in ${file}`);
+console.log(
+  `${machine.cores} cores, load average ${loadAtStart[0]?.toFixed(2)} at the start, ${machine.loadAtEnd[0]?.toFixed(2)} at the end; samples in ${file}`,
+);

@@ -29,7 +29,7 @@ const OVERHEAD_BYTES = 300 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 
 /** The body of an entry as the tar reader hands it out. */
-type Content = AsyncIterable<Buffer> & { resume(): unknown };
+type Content = AsyncIterable<unknown> & { resume(): unknown };
 
 /**
  * Reads a tar into an `Archive`, refusing it as a whole when one entry breaks a rule.
@@ -91,6 +91,7 @@ function createIndex(spool: FileHandle, maxBytes: number) {
       case "file": {
         const offset = end;
         for await (const chunk of content) {
+          if (!(chunk instanceof Uint8Array)) continue;
           await spool.write(chunk, 0, chunk.length, end);
           end += chunk.length;
         }

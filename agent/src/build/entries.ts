@@ -17,8 +17,7 @@ const PART_MAX_BYTES = 255;
 const DEPTH_MAX = 64;
 const SETUID_OR_SETGID = 0o6000;
 const ANY_EXECUTE = 0o111;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the point.
-const unprintable = /[\u0000-\u001f\u007f-\u009f\ufffd\u2028\u2029]/;
+const unprintable = /[\p{Cc}\ufffd\u2028\u2029]/u;
 
 /**
  * The rules for the entries of one untrusted archive, in their order. One refusal means that the whole

@@ -17,7 +17,7 @@ export function rewriteDockerfile(text: string, cacheNamespace: string): Rewritt
       refuse: `The Dockerfile names the syntax ${JSON.stringify(syntax.slice(0, 100))}, which is not available.`,
     };
   }
-  const escape = directive(source, "escape") ?? "\\";
+  const escapeCharacter = directive(source, "escape") ?? "\\";
   const result: string[] = [];
   let heredocs: string[] = [];
   let continues = false;
@@ -32,7 +32,7 @@ export function rewriteDockerfile(text: string, cacheNamespace: string): Rewritt
     result.push(isComment ? line : scopeCaches(line, cacheNamespace));
     if (isComment) continue;
     const opensStage = !continues && /^\s*FROM\s/i.test(line);
-    continues = line.trimEnd().endsWith(escape);
+    continues = line.trimEnd().endsWith(escapeCharacter);
     if (!continues) heredocs = heredocNames(line);
     if (opensStage && continues) return { refuse: "A FROM instruction of the Dockerfile spans several lines." };
     // A declared argument is part of the key of every later layer of the stage, and leaves no trace in the image.
@@ -58,9 +58,9 @@ function scopeCaches(line: string, namespace: string): string {
   return line.replaceAll(/--mount=("[^"]*"|\S+)/g, (whole, value: string) => {
     const options = value.replaceAll('"', "").split(",");
     if (!options.some((option) => option.toLowerCase() === "type=cache")) return whole;
-    const valueOf = (...names: string[]): string =>
+    const optionOf = (...names: string[]): string =>
       options.find((option) => names.includes(option.split("=")[0] ?? ""))?.replace(/^[^=]*=/, "") ?? "";
-    const id = valueOf("id") || valueOf("target", "dst", "destination");
+    const id = optionOf("id") || optionOf("target", "dst", "destination");
     const others = options.filter((option) => !option.startsWith("id="));
     return `--mount=${[...others, `id=${namespace}-${id}`].join(",")}`;
   });

@@ -40,7 +40,8 @@ export function buildCalls(docker: Docker, owner: Owner): Pick<Engine, "buildIma
       try {
         const tar = await withDeadline("read files", QUICK_MS, () => container.getArchive({ path }));
         const stream = tar as Readable;
-        await Promise.all([use(stream), ended("read files", stream, signal)]);
+        const [result] = await Promise.all([use(stream), ended("read files", stream, signal)]);
+        return result;
       } finally {
         await withDeadline("remove container", SLOW_MS, () => container.remove({ force: true, v: true }));
       }

@@ -145,12 +145,7 @@ export type Engine = {
     signal: AbortSignal,
   ): Promise<void>;
   /** The files under `path` of an image as a tar, without running anything of it. */
-  exportFiles(
-    reference: string,
-    path: string,
-    use: (tar: Readable) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<void>;
+  exportFiles<T>(reference: string, path: string, use: (tar: Readable) => Promise<T>, signal: AbortSignal): Promise<T>;
 
   listNetworks(): Promise<Network[]>;
   createNetwork(spec: {

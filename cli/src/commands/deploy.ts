@@ -112,7 +112,12 @@ async function trigger(
 }
 
 /** Tells a pipeline how the deploy ended; `ended` is null while it is only queued. */
-async function report(context: Context, api: Api, reply: CreateDeploymentReply, ended: Deployment | null): Promise<void> {
+async function report(
+  context: Context,
+  api: Api,
+  reply: CreateDeploymentReply,
+  ended: Deployment | null,
+): Promise<void> {
   const id = reply.deploymentId;
   const { status, release } = ended ?? { status: "queued", release: reply.release };
   await tellPipeline(context, {

@@ -5,8 +5,8 @@ import { configPath, readConfig, writeConfig } from "../config.ts";
 import type { Context } from "../context.ts";
 import { resolveApiUrl } from "../credentials.ts";
 import { CliError } from "../errors.ts";
-import { parseApiUrl } from "../origin.ts";
 import { confirmInBrowser, endSession } from "../login/flow.ts";
+import { parseApiUrl } from "../origin.ts";
 
 export const login = command({
   name: "login",

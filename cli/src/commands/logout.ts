@@ -11,7 +11,8 @@ import { parseTokenRef, resolveTokenRef } from "../token-ref.ts";
 export const logout = command({
   name: "logout",
   summary: "Revoke the stored key and forget the login",
-  details: "A key that the stored login only points to (env:, file:, dotenv:) belongs to somebody else's care and is not revoked.",
+  details:
+    "A key that the stored login only points to (env:, file:, dotenv:) belongs to somebody else's care and is not revoked.",
   examples: ["svc logout"],
   async run(context) {
     const { env, home } = context;

@@ -27,7 +27,10 @@ export const logs = command({
       "--lines <n>",
       `Only the last n lines (with --runtime: 1 to ${limits.runtimeLogLinesMax}, default ${limits.runtimeLogLinesDefault})`,
     ),
-    since: flag.text("--since <when>", "Only from then on: 15m, 1h30m, 2d, or an ISO timestamp; lines without a time are kept"),
+    since: flag.text(
+      "--since <when>",
+      "Only from then on: 15m, 1h30m, 2d, or an ISO timestamp; lines without a time are kept",
+    ),
     grep: flag.text("--grep <regex>", "Only lines that fit the regular expression"),
   },
   arguments: { deploymentId: argument.optional("deploymentId", "The deployment; ignored with --runtime") },
@@ -57,7 +60,7 @@ export const logs = command({
     const kept = keep(splitLines(log)).slice(lines === undefined ? 0 : -lines);
     return { deploymentId: id, status: deployment.status, log: kept.map((line) => `${line}\n`).join("") };
   },
-  render: (payload) => ("runtime" in payload ? payload.lines.join("\n") : payload.log),
+  render: (payload) => (payload.runtime ? payload.lines.join("\n") : payload.log),
 });
 
 /** Reads --since and --grep; what is wrong with them is told before anything is called. */
@@ -98,19 +101,28 @@ async function followBuild(context: Context, api: Api, id: string, keep: Filter)
     await tail.read();
     if (!isSettled(deployment.status)) return { delayMs: pollDelay(performance.now() - startedAt) };
     tail.flush();
-    context.terminal.step(`The deployment is ${deployment.status}${deployment.error === null ? "" : `: ${deployment.error}`}`);
+    context.terminal.step(
+      `The deployment is ${deployment.status}${deployment.error === null ? "" : `: ${deployment.error}`}`,
+    );
     return { done: deployment.status };
   });
 }
 
 /** Prints what the app says until it is interrupted. The API gives the last lines, so each reading is joined to the one before. */
-async function followRuntime(context: Context, api: Api, projectId: string, first: number, keep: Filter): Promise<never> {
+async function followRuntime(
+  context: Context,
+  api: Api,
+  projectId: string,
+  first: number,
+  keep: Filter,
+): Promise<never> {
   let seen: string[] | null = null;
   return poll(context, async () => {
     const current = await readRuntime(api, projectId, seen === null ? first : limits.runtimeLogLinesMax).catch(
       (thrown: unknown) => {
         // Between two deployments there may be no app for a moment; at the start that is the answer.
-        if (seen !== null && thrown instanceof CliError && thrown.server?.code === "RUNTIME_LOGS_UNAVAILABLE") return [];
+        if (seen !== null && thrown instanceof CliError && thrown.server?.code === "RUNTIME_LOGS_UNAVAILABLE")
+          return [];
         throw thrown;
       },
     );

@@ -3,7 +3,14 @@ import { formatAge, table } from "../format.ts";
 import { paintStatus } from "../paint.ts";
 import { getProject, projectFacts } from "../target.ts";
 
-type Row = { id: string; status: string; channel: string; error: string | null; createdAt: string; finishedAt: string | null };
+type Row = {
+  id: string;
+  status: string;
+  channel: string;
+  error: string | null;
+  createdAt: string;
+  finishedAt: string | null;
+};
 
 export const status = command({
   name: "status",
@@ -38,7 +45,9 @@ export const status = command({
       `  ${headline("suspendedAt" in payload, payload.deployments, view)}`,
       `  ${payload.url}`,
       "",
-      payload.deployments.length === 0 ? "No deployments yet. Make one with `svc deploy`" : list(payload.deployments, view),
+      payload.deployments.length === 0
+        ? "No deployments yet. Make one with `svc deploy`"
+        : list(payload.deployments, view),
     ].join("\n");
   },
 });

@@ -79,7 +79,14 @@ async function askUntilHealthy(context: Context, url: string, limitMs: number): 
 async function ask(context: Context, http: Http, url: string, timeoutMs: number): Promise<Answer> {
   try {
     const headers = { "user-agent": userAgent };
-    const { status, header } = await http.send({ method: "GET", url, headers, timeoutMs, maxBytes: 0, signal: context.signal });
+    const { status, header } = await http.send({
+      method: "GET",
+      url,
+      headers,
+      timeoutMs,
+      maxBytes: 0,
+      signal: context.signal,
+    });
     return { status, location: header("location") };
   } catch (thrown) {
     if (thrown instanceof CliError && thrown.code === "CLOUD_UNAVAILABLE") return { failure: thrown.message };

@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import { Transform, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
-import { type Headers, type Pack, pack as createPack } from "tar-stream";
+import { pack as createPack, type Header, type Pack } from "tar-stream";
 import { CliError } from "../errors.ts";
 import type { Entry } from "./tree.ts";
 
@@ -22,11 +22,7 @@ export async function writeArchive(entries: readonly Entry[], file: string, sign
 }
 
 /** The same into any stream. */
-export async function streamArchive(
-  entries: readonly Entry[],
-  sink: Writable,
-  signal: AbortSignal,
-): Promise<Archive> {
+export async function streamArchive(entries: readonly Entry[], sink: Writable, signal: AbortSignal): Promise<Archive> {
   const pack = createPack();
   let sizeBytes = 0;
   let unpackedBytes = 0;
@@ -53,9 +49,10 @@ export async function streamArchive(
 
 /** Adds one entry; returns how many bytes it holds. */
 async function addEntry(pack: Pack, entry: Entry): Promise<number> {
-  const header = { name: entry.path, mtime, uid: 0, gid: 0, uname: "", gname: "" };
+  const owner = { uid: 0, gid: 0, uname: "", gname: "", devmajor: 0, devminor: 0 };
+  const header = { name: entry.path, mtime, linkname: "", ...owner };
   if (entry.kind === "link") {
-    await put(pack, { ...header, type: "symlink", linkname: entry.target, mode: 0o777 });
+    await put(pack, { ...header, type: "symlink", linkname: entry.target, size: 0, mode: 0o777 });
     return 0;
   }
   // Whoever puts a link in the file's place between listing and reading gets an error, not somebody else's file.
@@ -75,7 +72,7 @@ async function addEntry(pack: Pack, entry: Entry): Promise<number> {
   }
 }
 
-function put(pack: Pack, header: Headers, content: AsyncIterable<Buffer> | Iterable<Buffer> = []): Promise<void> {
+function put(pack: Pack, header: Header, content: AsyncIterable<Buffer> | Iterable<Buffer> = []): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = (error?: Error | null) => (error ? reject(error) : resolve());
     const sink = pack.entry(header, done);

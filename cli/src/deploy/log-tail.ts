@@ -12,7 +12,12 @@ export type LogTail = {
 };
 
 /** A key may deploy without being allowed to read logs: then there is one warning and no log. */
-export function createLogTail(context: Context, api: Api, deploymentId: string, show: (lines: string) => void): LogTail {
+export function createLogTail(
+  context: Context,
+  api: Api,
+  deploymentId: string,
+  show: (lines: string) => void,
+): LogTail {
   let after = 0;
   let rest = "";
   let allowed = true;

@@ -64,9 +64,13 @@ async function readTarget(
 function requireType(manifest: Manifest, project: { slug: string; type: string }): void {
   const type = manifestType(manifest);
   if (project.type === type) return;
-  throw new CliError("MANIFEST_INVALID", `The project ${project.slug} is ${project.type}, but the manifest says ${type}`, {
-    hint: "The type of a project never changes: mend the manifest, or give it another slug",
-  });
+  throw new CliError(
+    "MANIFEST_INVALID",
+    `The project ${project.slug} is ${project.type}, but the manifest says ${type}`,
+    {
+      hint: "The type of a project never changes: mend the manifest, or give it another slug",
+    },
+  );
 }
 
 /** Makes the project that the manifest describes and links this directory to it at once, so that a failed upload makes no second one. */
@@ -94,5 +98,7 @@ export async function linkOnce(
   if ((await readState(place.directory)) === null) await link(place, project);
 }
 
-const link = (place: ManifestPlace, { id, slug, name, type }: { id: string; slug: string; name: string; type: string }) =>
-  writeState(place.directory, { id, slug, name, type });
+const link = (
+  place: ManifestPlace,
+  { id, slug, name, type }: { id: string; slug: string; name: string; type: string },
+) => writeState(place.directory, { id, slug, name, type });

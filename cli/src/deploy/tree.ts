@@ -24,7 +24,12 @@ const ignoreFileBytesMax = 1024 * 1024;
 export async function listTree(tree: Tree, skipped: (path: string) => void): Promise<Entry[]> {
   const entries: Entry[] = [];
   const { fileName, chain } = await outerRules(tree);
-  const visit = async (directory: string, path: string, above: readonly IgnoreRules[], depth: number): Promise<void> => {
+  const visit = async (
+    directory: string,
+    path: string,
+    above: readonly IgnoreRules[],
+    depth: number,
+  ): Promise<void> => {
     if (depth > depthMax) throw refuse(`${path} is more than ${depthMax} directories deep`);
     const names = await readdir(directory, { withFileTypes: true });
     const own = names.some((each) => each.name === fileName && each.isFile())
@@ -84,8 +89,7 @@ async function addEntry(
   const name = `${tree.prefix}${path}`;
   if (found.isSymbolicLink()) {
     const target = (await readlink(file)).split(sep).join("/");
-    if (!staysInside(path, target))
-      throw refuse(`${path} is a symbolic link that leaves what is deployed (${target})`);
+    if (!staysInside(path, target)) throw refuse(`${path} is a symbolic link that leaves what is deployed (${target})`);
     entries.push({ kind: "link", path: name, target });
   } else if (found.isFile()) {
     const { mode, size } = await lstat(file);
@@ -109,4 +113,3 @@ const refuse = (message: string): CliError =>
   new CliError("DEPLOY_TRIGGER_FAILED", message, {
     hint: "Leave it out with a line in .svcignore; see what is packed with `svc deploy --dry-run`",
   });
-

@@ -43,7 +43,11 @@ export async function confirmInBrowser(context: Context, apiUrl: string): Promis
   const { device_code, interval, expires_in } = code.data;
   const waiting = context.terminal.activity("Waiting for the confirmation in the browser");
   try {
-    return await pollForSession(context, apiUrl, { deviceCode: device_code, intervalMs: interval * 1000, expiresMs: expires_in * 1000 });
+    return await pollForSession(context, apiUrl, {
+      deviceCode: device_code,
+      intervalMs: interval * 1000,
+      expiresMs: expires_in * 1000,
+    });
   } finally {
     waiting.stop();
   }

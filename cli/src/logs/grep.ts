@@ -6,6 +6,7 @@ export type Grep = (lines: readonly string[]) => string[];
 
 const budgetMs = 1000;
 const lineLengthMax = 16 * 1024;
+const timedOut = "ERR_SCRIPT_EXECUTION_TIMEOUT";
 
 /**
  * A filter for `--grep`. CLI_INVALID_USAGE when `source` is no regular expression, and later when it
@@ -17,7 +18,9 @@ export function createGrep(source: string): Grep {
     new RegExp(source);
   } catch (thrown) {
     const why = thrown instanceof Error ? thrown.message : "";
-    throw new CliError("CLI_INVALID_USAGE", `--grep: ${why}`, { hint: "Quote the expression, for example --grep 'error|warn'" });
+    throw new CliError("CLI_INVALID_USAGE", `--grep: ${why}`, {
+      hint: "Quote the expression, for example --grep 'error|warn'",
+    });
   }
   return (lines) => {
     const fits = matches(source, lines);
@@ -33,7 +36,8 @@ function matches(source: string, lines: readonly string[]): string {
   try {
     return String(runInNewContext(script, sandbox, { timeout: budgetMs }));
   } catch (thrown) {
-    if (thrown instanceof Error && "code" in thrown && thrown.code === "ERR_SCRIPT_EXECUTION_TIMEOUT")
+    // Not instanceof: the error is made in the other context, by its own classes.
+    if (typeof thrown === "object" && thrown !== null && "code" in thrown && thrown.code === timedOut)
       throw new CliError("CLI_INVALID_USAGE", "--grep: this expression takes too long on these lines", {
         hint: "Write it without nested repetition such as (a+)+",
       });

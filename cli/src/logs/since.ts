@@ -1,4 +1,11 @@
-const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+const unitMs: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
 
 /** The moment that `--since` names: a span before `now` (`90s`, `15m`, `1h30m`, `2d`) or an ISO 8601 timestamp. Null when it is neither. */
 export function parseSince(text: string, now: Date): Date | null {

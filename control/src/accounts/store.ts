@@ -16,7 +16,11 @@ export async function getAccountFacts(db: Db, userId: string): Promise<AccountFa
     .select("emailVerified")
     .where("id", "=", userId)
     .executeTakeFirstOrThrow();
-  const accounts = await db.selectFrom("auth.account").select(["providerId", "password"]).where("userId", "=", userId).execute();
+  const accounts = await db
+    .selectFrom("auth.account")
+    .select(["providerId", "password"])
+    .where("userId", "=", userId)
+    .execute();
   const providers = accounts.map(({ providerId }) => providerId).filter((provider) => provider !== credentialProvider);
   return {
     hasPassword: accounts.some(({ providerId, password }) => providerId === credentialProvider && password !== null),
@@ -46,7 +50,11 @@ export async function setFirstPassword(tx: Db, userId: string, hash: string): Pr
     await sql`insert into auth."account" ("accountId", "providerId", "userId", "password", "updatedAt")
       values (${userId}, ${credentialProvider}, ${userId}, ${hash}, now())`.execute(tx);
   } else {
-    await tx.updateTable("auth.account").set({ password: hash, updatedAt: new Date() }).where("id", "=", existing.id).execute();
+    await tx
+      .updateTable("auth.account")
+      .set({ password: hash, updatedAt: new Date() })
+      .where("id", "=", existing.id)
+      .execute();
   }
   return true;
 }

@@ -9,10 +9,10 @@ import {
   nodeListReply,
   nodeReply,
 } from "@svc/proto";
+import type { Node } from "../db/tables.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
-import type { Node } from "../db/tables.ts";
 import { findNodeRow } from "../nodes/store.ts";
 import { createBootstrapToken, revokeBootstrapToken } from "../nodes/tokens.ts";
 import { findNode, listNodes, type NodeView } from "../nodes/view.ts";
@@ -88,7 +88,13 @@ const createToken = endpoint({
         caSha256: cluster.caSha256,
         now: now(),
       });
-      await recordAudit(tx, { caller, address, action: "bootstrap-token.create", target: id, detail: { role: body.role } });
+      await recordAudit(tx, {
+        caller,
+        address,
+        action: "bootstrap-token.create",
+        target: id,
+        detail: { role: body.role },
+      });
       return { bootstrapToken: { id, token, expiresAt: expiresAt.toISOString() } };
     }),
 });

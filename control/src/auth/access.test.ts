@@ -10,21 +10,65 @@ const limitedKey: Principal = { ...fullKey, projectIds: ["p1"] };
 const admin = (principal: Principal): Principal => ({ ...principal, isAdmin: true });
 
 const ok = null;
-const classes: Access[] = ["none", "any", "full", "session", "admin", { scope: "deploy" }, { scope: "deploy", orCiKey: true }];
+const classes: Access[] = [
+  "none",
+  "any",
+  "full",
+  "session",
+  "admin",
+  { scope: "deploy" },
+  { scope: "deploy", orCiKey: true },
+];
 
 test.each([
-  { who: "nobody", principal: null, codes: [ok, "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED"] },
+  {
+    who: "nobody",
+    principal: null,
+    codes: [ok, "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED"],
+  },
   { who: "a session", principal: session, codes: [ok, ok, ok, ok, "FORBIDDEN", ok, ok] },
   { who: "a full-access key", principal: fullKey, codes: [ok, ok, ok, "SESSION_REQUIRED", "FORBIDDEN", ok, ok] },
-  { who: "a full-access key of some projects", principal: limitedKey, codes: [ok, ok, ok, "SESSION_REQUIRED", "FORBIDDEN", ok, ok] },
-  { who: "a key with the scope", principal: keyWith("deploy"), codes: [ok, ok, "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN", ok, ok] },
-  { who: "a key with another scope", principal: keyWith("projects:read"), codes: [ok, ok, "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN", "FORBIDDEN_SCOPE", "FORBIDDEN_SCOPE"] },
-  { who: "a key whose scopes could not be read", principal: keyWith(), codes: [ok, ok, "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN", "FORBIDDEN_SCOPE", "FORBIDDEN_SCOPE"] },
-  { who: "a CI key", principal: ciKey, codes: [ok, "FORBIDDEN_SCOPE", "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN", "FORBIDDEN_SCOPE", ok] },
+  {
+    who: "a full-access key of some projects",
+    principal: limitedKey,
+    codes: [ok, ok, ok, "SESSION_REQUIRED", "FORBIDDEN", ok, ok],
+  },
+  {
+    who: "a key with the scope",
+    principal: keyWith("deploy"),
+    codes: [ok, ok, "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN", ok, ok],
+  },
+  {
+    who: "a key with another scope",
+    principal: keyWith("projects:read"),
+    codes: [ok, ok, "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN", "FORBIDDEN_SCOPE", "FORBIDDEN_SCOPE"],
+  },
+  {
+    who: "a key whose scopes could not be read",
+    principal: keyWith(),
+    codes: [ok, ok, "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN", "FORBIDDEN_SCOPE", "FORBIDDEN_SCOPE"],
+  },
+  {
+    who: "a CI key",
+    principal: ciKey,
+    codes: [ok, "FORBIDDEN_SCOPE", "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN", "FORBIDDEN_SCOPE", ok],
+  },
   { who: "an administrator's session", principal: admin(session), codes: [ok, ok, ok, ok, ok, ok, ok] },
-  { who: "an administrator's full-access key", principal: admin(fullKey), codes: [ok, ok, ok, "SESSION_REQUIRED", ok, ok, ok] },
-  { who: "an administrator's scoped key", principal: admin(keyWith("deploy")), codes: [ok, ok, "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN_SCOPE", ok, ok] },
-  { who: "an administrator's key of some projects", principal: admin(limitedKey), codes: [ok, ok, ok, "SESSION_REQUIRED", "FORBIDDEN_SCOPE", ok, ok] },
+  {
+    who: "an administrator's full-access key",
+    principal: admin(fullKey),
+    codes: [ok, ok, ok, "SESSION_REQUIRED", ok, ok, ok],
+  },
+  {
+    who: "an administrator's scoped key",
+    principal: admin(keyWith("deploy")),
+    codes: [ok, ok, "FORBIDDEN_SCOPE", "SESSION_REQUIRED", "FORBIDDEN_SCOPE", ok, ok],
+  },
+  {
+    who: "an administrator's key of some projects",
+    principal: admin(limitedKey),
+    codes: [ok, ok, ok, "SESSION_REQUIRED", "FORBIDDEN_SCOPE", ok, ok],
+  },
 ])("$who", ({ principal, codes }) => {
   expect(classes.map((access) => denial(principal, access)?.code ?? null)).toEqual(codes);
 });

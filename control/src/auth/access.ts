@@ -39,7 +39,9 @@ export function denial(principal: Principal | null, access: Access): Denial | nu
   if (principal === null) return { code: "UNAUTHORIZED" };
   switch (access) {
     case "any":
-      return isCiKey(principal) ? { code: "FORBIDDEN_SCOPE", message: "A ci:deploy key can only create and follow deployments." } : null;
+      return isCiKey(principal)
+        ? { code: "FORBIDDEN_SCOPE", message: "A ci:deploy key can only create and follow deployments." }
+        : null;
     case "full":
       return principal.scopes === null ? null : { code: "FORBIDDEN_SCOPE", message: fullAccessRequired };
     case "session":
@@ -56,7 +58,8 @@ function adminDenial(principal: Principal): Denial | null {
   if (!principal.isAdmin) return { code: "FORBIDDEN" };
   if (principal.scopes !== null) return { code: "FORBIDDEN_SCOPE", message: fullAccessRequired };
   // Administration reaches every project, so a key that is limited to some cannot have it.
-  if (principal.projectIds !== null) return { code: "FORBIDDEN_SCOPE", message: "A key that is limited to projects cannot administer." };
+  if (principal.projectIds !== null)
+    return { code: "FORBIDDEN_SCOPE", message: "A key that is limited to projects cannot administer." };
   return null;
 }
 

@@ -1,6 +1,6 @@
+import { limits } from "@svc/proto";
 import { type BetterAuthOptions, betterAuth } from "better-auth";
 import { admin, bearer, deviceAuthorization } from "better-auth/plugins";
-import { limits } from "@svc/proto";
 import pg from "pg";
 import type { Config } from "../config.ts";
 import type { Log } from "../log.ts";
@@ -86,7 +86,8 @@ function options({ config, log, mailer }: AuthParts, pool: pg.Pool) {
     telemetry: { enabled: false },
     logger: {
       level: "warn",
-      log: (level, message) => log[level === "error" || level === "warn" ? level : "debug"]({ part: "better-auth" }, message),
+      log: (level, message) =>
+        log[level === "error" || level === "warn" ? level : "debug"]({ part: "better-auth" }, message),
     },
     session: { expiresIn: 7 * daySeconds, updateAge: daySeconds },
     emailAndPassword: {
@@ -96,13 +97,19 @@ function options({ config, log, mailer }: AuthParts, pool: pg.Pool) {
       maxPasswordLength: limits.accountPasswordLengthMax,
       revokeSessionsOnPasswordReset: true,
       sendResetPassword: ({ user, token }) =>
-        deliver(user.email, resetPassword(`${config.apiUrl}/reset-password?token=${encodeURIComponent(token)}`, instance)),
+        deliver(
+          user.email,
+          resetPassword(`${config.apiUrl}/reset-password?token=${encodeURIComponent(token)}`, instance),
+        ),
     },
     emailVerification: {
       sendOnSignUp: true,
       expiresIn: daySeconds,
       sendVerificationEmail: ({ user, token }) =>
-        deliver(user.email, verifyAddress(`${config.apiUrl}/verify-email?token=${encodeURIComponent(token)}`, instance)),
+        deliver(
+          user.email,
+          verifyAddress(`${config.apiUrl}/verify-email?token=${encodeURIComponent(token)}`, instance),
+        ),
     },
     rateLimit: { enabled: true, storage: "database", customRules: rateLimits },
     advanced: {

@@ -83,7 +83,13 @@ async function findKeyCaller(db: Db, key: string): Promise<Caller | null> {
   // A stored JSON null reads like an absent value, and only the absent one is full access.
   const stored = row.hasScopes ? (row.scopes ?? []) : null;
   const projectIds = row.projectIds === null ? null : row.projectIds.toSorted();
-  return { ...userOf(row), kind: "key", tokenId: row.tokenId, scopes: readStoredScopes(stored, projectIds), projectIds };
+  return {
+    ...userOf(row),
+    kind: "key",
+    tokenId: row.tokenId,
+    scopes: readStoredScopes(stored, projectIds),
+    projectIds,
+  };
 }
 
 async function findSessionCaller(db: Db, token: string): Promise<Caller | null> {

@@ -30,7 +30,8 @@ const dropped = new Set(["host", "connection", "content-length", "transfer-encod
 export function forwardedHeaders(request: FastifyRequest): Headers {
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers)) {
-    if (value === undefined || dropped.has(name) || name.startsWith("x-forwarded-") || name === clientAddressHeader) continue;
+    if (value === undefined || dropped.has(name) || name.startsWith("x-forwarded-") || name === clientAddressHeader)
+      continue;
     for (const each of Array.isArray(value) ? value : [value]) headers.append(name, each);
   }
   headers.set(clientAddressHeader, request.ip);
@@ -52,7 +53,8 @@ export function mountAuth(app: FastifyInstance, auth: Auth, config: Pick<Config,
       handler: async (request, reply) => {
         const url = new URL(request.url, config.apiUrl);
         const path = url.pathname.slice(authBasePath.length);
-        if (!allowed.some(([method, pattern]) => method === request.method && pattern.test(path))) throw new ApiError("NOT_FOUND");
+        if (!allowed.some(([method, pattern]) => method === request.method && pattern.test(path)))
+          throw new ApiError("NOT_FOUND");
         const headers = forwardedHeaders(request);
         const body = Buffer.isBuffer(request.body) && request.body.length > 0 ? new Uint8Array(request.body) : null;
         const sent = path === "/device/code" && body !== null ? describedRequest(request, body, headers) : body;

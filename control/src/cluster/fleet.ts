@@ -1,7 +1,7 @@
 import type { FleetView } from "../context.ts";
-import type { RouteEntry } from "../routes/table.ts";
 import { createView, type Etcd, type View } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
+import type { RouteEntry } from "../routes/table.ts";
 import {
   type EdgeAppliedValue,
   type EdgeSessionValue,
@@ -196,7 +196,11 @@ export const fleetView = (fleet: Fleet): FleetView => ({
       .filter((each) => each.nodeId === nodeId)
       .map(({ placement }) => {
         const observed = fleet.observation(nodeId, placement.placementId)?.observed;
-        return { ...placement, running: observed === "running", isEnded: observed !== undefined && ended.has(observed) };
+        return {
+          ...placement,
+          running: observed === "running",
+          isEnded: observed !== undefined && ended.has(observed),
+        };
       })
       .filter(({ isEnded }) => !isEnded),
 });

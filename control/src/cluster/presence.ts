@@ -1,13 +1,23 @@
+import type { z } from "zod";
 import { type Etcd, grantLease, type Lease } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import { createBell } from "../wake.ts";
 import { keys, type serverValue } from "./keys.ts";
-import type { z } from "zod";
 
 const serverTtlMs = 6_000;
 
 /** Keeps `servers/<id>` alive, so that everybody can tell streams of a living replica from those of a dead one. */
-export function announceServer({ etcd, log, serverId, startedAt }: { etcd: Etcd; log: Log; serverId: string; startedAt: Date }): AsyncDisposable {
+export function announceServer({
+  etcd,
+  log,
+  serverId,
+  startedAt,
+}: {
+  etcd: Etcd;
+  log: Log;
+  serverId: string;
+  startedAt: Date;
+}): AsyncDisposable {
   const stop = new AbortController();
   const value: z.infer<typeof serverValue> = { serverId, startedAt: startedAt.toISOString() };
 
@@ -19,7 +29,8 @@ export function announceServer({ etcd, log, serverId, startedAt }: { etcd: Etcd;
         const put = { put: { key: keys.server(serverId), value: JSON.stringify(value), leaseId: lease.id } };
         await etcd.txn({ guards: [], ops: [put] });
         const ended = AbortSignal.any([stop.signal, lease.signal]);
-        if (!ended.aborted) await new Promise<void>((resolve) => ended.addEventListener("abort", () => resolve(), { once: true }));
+        if (!ended.aborted)
+          await new Promise<void>((resolve) => ended.addEventListener("abort", () => resolve(), { once: true }));
       } catch (error) {
         if (!stop.signal.aborted) log.warn({ err: error }, "this replica is not announced in etcd; trying again");
       }

@@ -125,6 +125,7 @@ export interface DeploymentTable {
   env: Nullable<Buffer>;
   release_status: Generated<ReleaseStatus>;
   release_attempt: Generated<number>;
+  release_node_id: Nullable<string>;
   release_started_at: Nullable<Date>;
   release_finished_at: Nullable<Date>;
   release_exit_code: Nullable<number>;

@@ -27,7 +27,12 @@ export const refuse = ({ code, message }: Refusal, closesConnection = false): ne
  * Throws RATE_LIMITED when the user has made `max` deployments within the last hour, in all their projects;
  * tells in how many seconds the next one may come. Exact while the user's row is locked.
  */
-export async function checkDeployRate(db: Db, userId: string, max: number, { closesConnection = false } = {}): Promise<void> {
+export async function checkDeployRate(
+  db: Db,
+  userId: string,
+  max: number,
+  { closesConnection = false } = {},
+): Promise<void> {
   const recent = () =>
     db
       .selectFrom("deployment")

@@ -25,7 +25,10 @@ export interface DeployerFacts {
   emailVerified: boolean;
 }
 
-type Gates = Pick<Plan, "max_image_mb" | "max_databases" | "max_scheduled_jobs" | "dev_sync_enabled" | "previews_enabled">;
+type Gates = Pick<
+  Plan,
+  "max_image_mb" | "max_databases" | "max_scheduled_jobs" | "dev_sync_enabled" | "previews_enabled"
+>;
 
 /** What stands against any deployment of the project, whatever it holds: known before the upload is read. */
 export function projectRefusal(project: ProjectFacts, deployer: DeployerFacts, plan: Gates): Refusal | null {
@@ -54,7 +57,10 @@ export function admit(
 ): Admission | { refusal: Refusal } {
   const type = manifestType(manifest);
   if (type !== project.type) {
-    return refuse("VALIDATION", `The manifest is for a project of type ${type}, and this one is of type ${project.type}.`);
+    return refuse(
+      "VALIDATION",
+      `The manifest is for a project of type ${type}, and this one is of type ${project.type}.`,
+    );
   }
   const channel = manifest.channel ?? (project.deployMode === "preview" ? "preview" : "production");
   const refusal = channelRefusal(channel, type, plan) ?? needsRefusal(manifest, plan, databaseReady);
@@ -67,7 +73,9 @@ function channelRefusal(channel: Channel, type: ProjectType, plan: Gates): Refus
   if (channel === "preview" && !plan.previews_enabled) return { code: "PREVIEW_UNAVAILABLE" };
   if (channel !== "dev") return null;
   if (type !== "ssr") return { code: "VALIDATION", message: `Projects of type ${type} have no dev channel.` };
-  return plan.dev_sync_enabled ? null : { code: "PLAN_FEATURE_UNAVAILABLE", message: "The plan does not include the dev channel." };
+  return plan.dev_sync_enabled
+    ? null
+    : { code: "PLAN_FEATURE_UNAVAILABLE", message: "The plan does not include the dev channel." };
 }
 
 /** What the manifest asks for besides a place to run. */
@@ -80,7 +88,10 @@ function needsRefusal(manifest: Manifest, plan: Gates, databaseReady: boolean): 
   }
   const jobs = manifest.jobs.length;
   return jobs > plan.max_scheduled_jobs
-    ? { code: "QUOTA_EXCEEDED", message: `The manifest has ${jobs} scheduled jobs and the plan allows ${plan.max_scheduled_jobs}.` }
+    ? {
+        code: "QUOTA_EXCEEDED",
+        message: `The manifest has ${jobs} scheduled jobs and the plan allows ${plan.max_scheduled_jobs}.`,
+      }
     : null;
 }
 

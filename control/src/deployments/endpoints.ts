@@ -32,8 +32,8 @@ import { repositories } from "../tasks/spec.ts";
 import { acceptDeployment, checkDeployRate, type NewDeployment, refuse } from "./accept.ts";
 import { type Admission, admit, type ProjectFacts, projectRefusal } from "./admission.ts";
 import { readCursor, writeCursor } from "./cursor.ts";
-import { getOwnDeployment, listDeployments } from "./listing.ts";
 import { requestLifecycle } from "./lifecycle-request.ts";
+import { getOwnDeployment, listDeployments } from "./listing.ts";
 import { readLog } from "./logs.ts";
 import { clientGone, receiveSource } from "./upload.ts";
 import { acceptedView, deploymentListView, deploymentView } from "./view.ts";
@@ -68,15 +68,22 @@ const create = endpoint({
     if (refusal !== null) refuse(refusal, isUpload);
     if (isUpload === (project.type === "ociimage")) {
       const wanted = isUpload ? "application/json" : "multipart/form-data";
-      throw new ApiError("VALIDATION", { message: `Projects of type ${project.type} are deployed with ${wanted}.`, closesConnection: isUpload });
+      throw new ApiError("VALIDATION", {
+        message: `Projects of type ${project.type} are deployed with ${wanted}.`,
+        closesConnection: isUpload,
+      });
     }
     // A repeated request must reach the answer to the first; it is counted under lock further on.
-    if (call.idempotencyKey === null) await checkDeployRate(db, caller.userId, plan.max_deploys_per_hour, { closesConnection: isUpload });
+    if (call.idempotencyKey === null)
+      await checkDeployRate(db, caller.userId, plan.max_deploys_per_hour, { closesConnection: isUpload });
     return isUpload ? deploySource(context, call, project, plan) : deployImage(context, call, project, plan);
   },
 });
 
-type CreateCall = Pick<Call<object, typeof idParams, undefined, undefined>, "caller" | "address" | "idempotencyKey" | "request"> & { caller: Caller };
+type CreateCall = Pick<
+  Call<object, typeof idParams, undefined, undefined>,
+  "caller" | "address" | "idempotencyKey" | "request"
+> & { caller: Caller };
 
 /** Where the manifest may go. Throws what stands against it. */
 function admitted(manifest: Manifest, metadata: DeploymentMetadata, project: Project, plan: Plan): Admission {
@@ -96,11 +103,21 @@ async function deploySource(context: ApiContext, call: CreateCall, project: Proj
       maxBytes: plan.max_upload_mb * mebibyte,
       signal: clientGone(call.request, received.signal),
     };
-    const { manifest, metadata = {}, digest, sizeBytes } = await receiveSource(call.request, target, (fields) => {
+    const {
+      manifest,
+      metadata = {},
+      digest,
+      sizeBytes,
+    } = await receiveSource(call.request, target, (fields) => {
       admitted(fields.manifest, fields.metadata ?? {}, project, plan);
     });
     const admission = admitted(manifest, metadata, project, plan);
-    return await accept(context, call, project.id, { manifest, metadata, admission, source: { repository, digest, sizeBytes } });
+    return await accept(context, call, project.id, {
+      manifest,
+      metadata,
+      admission,
+      source: { repository, digest, sizeBytes },
+    });
   } finally {
     received.abort();
   }
@@ -120,11 +137,17 @@ function readImageBody(value: unknown): OciDeploymentInput {
   const result = ociDeploymentInput.safeParse(value);
   if (result.success) return result.data;
   const { issues } = result.error;
-  throw new ApiError(validationCode(issues), { message: value === undefined ? "The body is missing." : validationMessage(issues) });
+  throw new ApiError(validationCode(issues), {
+    message: value === undefined ? "The body is missing." : validationMessage(issues),
+  });
 }
 
 /** The manifest over that of an earlier deployment of the project, when the caller names one. */
-async function preserved(db: Db, projectId: string, { manifest, preserveManifestFromDeploymentId: from }: OciDeploymentInput) {
+async function preserved(
+  db: Db,
+  projectId: string,
+  { manifest, preserveManifestFromDeploymentId: from }: OciDeploymentInput,
+) {
   if (from === undefined) return manifest;
   const earlier = await db
     .selectFrom("deployment")
@@ -133,7 +156,9 @@ async function preserved(db: Db, projectId: string, { manifest, preserveManifest
     .where("project_id", "=", projectId)
     .executeTakeFirst();
   if (earlier === undefined) {
-    throw new ApiError("VALIDATION", { message: "preserveManifestFromDeploymentId: is not a deployment of this project" });
+    throw new ApiError("VALIDATION", {
+      message: "preserveManifestFromDeploymentId: is not a deployment of this project",
+    });
   }
   return ociManifestSchema.parse({ ...ociManifestSchema.parse(earlier.manifest), ...manifest });
 }
@@ -147,28 +172,38 @@ function accept(
 ) {
   const { manifest, metadata, admission, source } = accepted;
   const request = ["POST /deployments", projectId, manifest, metadata, source?.digest ?? null];
-  return createOnce(db, { caller, idempotencyKey, request, status: 202 }, async (tx): Promise<Omit<CreateDeploymentReply, "ok">> => {
-    const id = newId();
-    const { project, url } = await acceptDeployment(tx, { config, secrets }, caller, projectId, { id, ...accepted });
-    await recordAudit(tx, { caller, address, action: "deployment.create", target: id, detail: { projectId, channel: admission.channel } });
-    const { configured } = releaseOf(manifest);
-    return {
-      deploymentId: id,
-      channel: admission.channel,
-      url,
-      project: { id: project.id, slug: project.slug, type: project.type },
-      ...acceptedView(manifest),
-      release: {
-        configured,
-        status: configured ? "pending" : "not_configured",
-        startedAt: null,
-        finishedAt: null,
-        exitCode: null,
-        error: null,
-        skippedReason: null,
-      },
-    };
-  });
+  return createOnce(
+    db,
+    { caller, idempotencyKey, request, status: 202 },
+    async (tx): Promise<Omit<CreateDeploymentReply, "ok">> => {
+      const id = newId();
+      const { project, url } = await acceptDeployment(tx, { config, secrets }, caller, projectId, { id, ...accepted });
+      await recordAudit(tx, {
+        caller,
+        address,
+        action: "deployment.create",
+        target: id,
+        detail: { projectId, channel: admission.channel },
+      });
+      const { configured } = releaseOf(manifest);
+      return {
+        deploymentId: id,
+        channel: admission.channel,
+        url,
+        project: { id: project.id, slug: project.slug, type: project.type },
+        ...acceptedView(manifest),
+        release: {
+          configured,
+          status: configured ? "pending" : "not_configured",
+          startedAt: null,
+          finishedAt: null,
+          exitCode: null,
+          error: null,
+          skippedReason: null,
+        },
+      };
+    },
+  );
 }
 
 const list = endpoint({
@@ -183,7 +218,8 @@ const list = endpoint({
     const { id } = await getProject(db, caller, params.id);
     const { limit, cursor, ...filter } = query;
     const before = cursor === undefined ? null : readCursor(cursor);
-    if (cursor !== undefined && before === null) throw new ApiError("VALIDATION", { message: "cursor: is not one that a page ended with" });
+    if (cursor !== undefined && before === null)
+      throw new ApiError("VALIDATION", { message: "cursor: is not one that a page ended with" });
     // One more than asked for tells whether there is another page.
     const rows = await listDeployments(db, caller, id, { ...filter, ...(before !== null && { before }) }, limit + 1);
     const page = rows.slice(0, limit);
@@ -264,7 +300,13 @@ const lifecycle = (action: "stop" | "start") =>
         const project = await getProject(tx, caller, params.id, { lock: true });
         if (action === "start" && project.suspended_at !== null) throw new ApiError("SUSPENDED");
         const { deploymentId, workId } = await requestLifecycle(tx, project.id, action);
-        await recordAudit(tx, { caller, address, action: `project.${action}`, target: project.id, detail: { deploymentId } });
+        await recordAudit(tx, {
+          caller,
+          address,
+          action: `project.${action}`,
+          target: project.id,
+          detail: { deploymentId },
+        });
         return { queued: true as const, deploymentId, jobId: String(workId) };
       }),
   });

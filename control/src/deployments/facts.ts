@@ -30,7 +30,8 @@ export async function readDeployFacts(db: Db, fleet: Fleet, id: string, now: Dat
   ]);
   const hosts = await listHosts(db, deployment);
   const wanted = tasks.filter((task) => task.desired !== "removed");
-  const ofKind = (kind: Task["kind"]) => wanted.filter((task) => task.kind === kind).map((task) => taskFacts(task, fleet));
+  const ofKind = (kind: Task["kind"]) =>
+    wanted.filter((task) => task.kind === kind).map((task) => taskFacts(task, fleet));
   const attempts = (kind: Task["kind"]) => tasks.filter((task) => task.kind === kind).length;
   const active = state?.deployment_id === id;
   const { table } = fleet.routes();
@@ -52,6 +53,7 @@ export async function readDeployFacts(db: Db, fleet: Fleet, id: string, now: Dat
       id,
       type: project.type,
       status: deployment.status,
+      statusSince: deployment.phase_started_at ?? deployment.created_at,
       projectGone: project.deleting_at !== null,
       suspended: project.suspended_at !== null,
       overtaken,

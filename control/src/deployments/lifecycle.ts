@@ -11,7 +11,16 @@ import type { WorkOutcome } from "../work/queue.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { edgeProgress } from "./edges.ts";
 import { deployDeadlines, isServing } from "./steps.ts";
-import { findChannelState, findDeployment, inTransaction, listHosts, listTasks, moveDeployment, removeTasks, setChannelState } from "./store.ts";
+import {
+  findChannelState,
+  findDeployment,
+  inTransaction,
+  listHosts,
+  listTasks,
+  moveDeployment,
+  removeTasks,
+  setChannelState,
+} from "./store.ts";
 import { retire } from "./worker.ts";
 
 export interface LifecycleDeps {
@@ -32,7 +41,9 @@ export function lifecycleWorker(deps: LifecycleDeps): WorkHandler {
     const { action, deploymentId } = item.payload as Payload;
     const found = await findDeployment(deps.db, deploymentId);
     if (found === null || found.project.deleting_at !== null) return { state: "done" };
-    return action === "stop" ? stop(deps, found.deployment, signal) : start(deps, found.deployment, found.project, signal);
+    return action === "stop"
+      ? stop(deps, found.deployment, signal)
+      : start(deps, found.deployment, found.project, signal);
   };
 }
 
@@ -51,7 +62,12 @@ async function stop(deps: LifecycleDeps, deployment: Deployment, signal: AbortSi
   return { state: "done" };
 }
 
-async function start(deps: LifecycleDeps, deployment: Deployment, project: Project, signal: AbortSignal): Promise<WorkOutcome> {
+async function start(
+  deps: LifecycleDeps,
+  deployment: Deployment,
+  project: Project,
+  signal: AbortSignal,
+): Promise<WorkOutcome> {
   const { db, fleet, log, now } = deps;
   if (deployment.status !== "stopped") return { state: "done" };
   if (project.suspended_at !== null) return { state: "failed", error: "the project is suspended" };
@@ -86,7 +102,9 @@ async function start(deps: LifecycleDeps, deployment: Deployment, project: Proje
 
 /** The containers that the start brings up: those of an earlier attempt at this very work, or new ones. */
 async function serveTasks({ db }: LifecycleDeps, deployment: Deployment, project: Project): Promise<string[]> {
-  const existing = (await listTasks(db, deployment.id)).filter((task) => task.kind === "serve" && task.desired === "running");
+  const existing = (await listTasks(db, deployment.id)).filter(
+    (task) => task.kind === "serve" && task.desired === "running",
+  );
   if (existing.length > 0) return existing.map((task) => task.id);
   const manifest = manifestSchema.parse(deployment.manifest);
   const plan = await planOfUser(db, project.owner_id);
@@ -94,7 +112,9 @@ async function serveTasks({ db }: LifecycleDeps, deployment: Deployment, project
   return inTransaction(db, async (tx) => {
     const ids: string[] = [];
     for (let replica = 0; replica < replicas; replica += 1) {
-      ids.push(await insertTask(tx, deployment, serveTask(deployment, plan, manifest, deployment.image_registry), { replica }));
+      ids.push(
+        await insertTask(tx, deployment, serveTask(deployment, plan, manifest, deployment.image_registry), { replica }),
+      );
     }
     return ids;
   });

@@ -26,7 +26,8 @@ export async function readLog(db: Db, deploymentId: string, after: number, maxBy
   const segments: Segment[] = [];
   let begin = 0;
   for (const { id, size } of streams) {
-    if (begin < end && begin + size > after) segments.push(...(await readStream(db, id, after - begin, end - begin, begin)));
+    if (begin < end && begin + size > after)
+      segments.push(...(await readStream(db, id, after - begin, end - begin, begin)));
     begin += size;
   }
   const bytes = Buffer.concat(

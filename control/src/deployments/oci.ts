@@ -1,3 +1,5 @@
+import { lookup } from "node:dns/promises";
+import type { LookupFunction } from "node:net";
 import {
   type FailureCode,
   hostProblem,
@@ -7,8 +9,6 @@ import {
   registryApiHost,
 } from "@svc/proto";
 import { createRegistry, type FoundManifest, type Registry, RegistryError } from "@svc/registry";
-import { lookup } from "node:dns/promises";
-import type { LookupFunction } from "node:net";
 
 /** What an image reference stands for at this moment, pinned. */
 export interface ResolvedImage {
@@ -42,7 +42,9 @@ const callTimeoutMs = 20_000;
 export function ociFailure(code: string): string {
   if (isOciFailureCode(code)) return code;
   if (code === "HEALTH_CHECK_FAILED") return "OCI_HEALTH_CHECK_FAILED";
-  return ["START_FAILED", "CRASH_LOOP", "OUT_OF_MEMORY", "NODE_TASK_FAILED"].includes(code) ? "OCI_DEPLOY_FAILED" : code;
+  return ["START_FAILED", "CRASH_LOOP", "OUT_OF_MEMORY", "NODE_TASK_FAILED"].includes(code)
+    ? "OCI_DEPLOY_FAILED"
+    : code;
 }
 
 /**
@@ -71,7 +73,10 @@ export function createImageResolver(deps: ImageResolverDeps): ResolveImage {
       if (!config.startable) return { code: "OCI_ENTRYPOINT_MISSING", message: "" };
       if (image.contentBytes > maxImageMb * 1024 * 1024) {
         const sizeMb = Math.ceil(image.contentBytes / 1024 / 1024);
-        return { code: "OCI_IMAGE_TOO_LARGE", message: `The image has ${sizeMb} MB; the plan allows ${maxImageMb} MB.` };
+        return {
+          code: "OCI_IMAGE_TOO_LARGE",
+          message: `The image has ${sizeMb} MB; the plan allows ${maxImageMb} MB.`,
+        };
       }
       return {
         registryHost: isOwn ? null : host,
@@ -134,7 +139,9 @@ async function platformManifest(
   const { manifests } = found.manifest;
   if (manifests === undefined) return found;
   const match = platforms
-    .map((wanted) => manifests.find(({ platform }) => platform?.os === wanted.os && platform.architecture === wanted.architecture))
+    .map((wanted) =>
+      manifests.find(({ platform }) => platform?.os === wanted.os && platform.architecture === wanted.architecture),
+    )
     .find((each) => each !== undefined);
   return match === undefined
     ? { code: "OCI_PLATFORM_UNSUPPORTED", message: "" }

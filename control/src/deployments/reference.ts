@@ -16,7 +16,10 @@ const resolveTimeoutMs = 5_000;
  * The policy of an installation: a public name whose every address is public, or a registry that the operator
  * listed in `allow`. The pull judges the addresses once more when it dials, so a name that changes in between gains nothing.
  */
-export function createReferencePolicy(allow: readonly string[], resolve: ResolveAddresses = resolveAddresses): ReferencePolicy {
+export function createReferencePolicy(
+  allow: readonly string[],
+  resolve: ResolveAddresses = resolveAddresses,
+): ReferencePolicy {
   return {
     async problem(text) {
       const reference = parseImageReference(text);

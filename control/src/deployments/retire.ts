@@ -28,7 +28,10 @@ export function retireWorker({ db, fleet, drainMs, now }: RetireDeps): WorkHandl
     const serves = state?.deployment_id === deploymentId && !state.stopped;
     const tasks = (await listTasks(db, deploymentId)).filter((task) => task.desired !== "removed");
     // Builds serve nobody.
-    await removeTasks(db, tasks.filter((task) => task.kind === "build").map((task) => task.id));
+    await removeTasks(
+      db,
+      tasks.filter((task) => task.kind === "build").map((task) => task.id),
+    );
     const serving = tasks.filter((task) => task.kind === "serve");
     if (serves || serving.length === 0) return { state: "done" };
     const upstreams = new Set(
@@ -38,13 +41,18 @@ export function retireWorker({ db, fleet, drainMs, now }: RetireDeps): WorkHandl
       }),
     );
     const { table } = fleet.routes();
-    const named = [...table.values()].some((entry) => entry.proxy?.upstreams.some((upstream) => upstreams.has(upstream)));
+    const named = [...table.values()].some((entry) =>
+      entry.proxy?.upstreams.some((upstream) => upstreams.has(upstream)),
+    );
     const edges = await edgeProgress(db, fleet);
     if (named || edges.current < edges.inRotation) return { retryAfterMs: recheckMs, free: true };
     const drained = await drainedSince(db, item.id, now);
     const leftMs = upstreams.size === 0 ? 0 : drainMs - (now().getTime() - drained.getTime());
     if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), free: true };
-    await removeTasks(db, serving.map((task) => task.id));
+    await removeTasks(
+      db,
+      serving.map((task) => task.id),
+    );
     return { state: "done" };
   };
 }

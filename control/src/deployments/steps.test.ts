@@ -10,6 +10,7 @@ const someFacts = (change: Partial<DeployFacts> = {}): DeployFacts => ({
   id: "d1",
   type: "ssr",
   status: "building",
+  statusSince: ago(1_000),
   projectGone: false,
   suspended: false,
   overtaken: false,
@@ -72,7 +73,9 @@ const aRun = (state: RunValue["state"], change: Partial<RunValue> = {}): RunValu
   ...change,
 });
 const withRelease = (change: Partial<DeployFacts["release"]>) =>
-  deploying({ release: { timeoutSeconds: 300, status: "pending", attempt: 1, run: null, nodeLostAt: null, ...change } });
+  deploying({
+    release: { timeoutSeconds: 300, status: "pending", attempt: 1, run: null, nodeLostAt: null, ...change },
+  });
 
 describe("before and while building", () => {
   test.each<{ when: string; facts: DeployFacts; step: object }>([
@@ -80,15 +83,25 @@ describe("before and while building", () => {
     { when: "a newer one is queued", facts: someFacts({ status: "queued", overtaken: true }), step: { do: "cancel" } },
     { when: "a newer one comes while it builds", facts: someFacts({ overtaken: true }), step: { do: "createBuild" } },
     { when: "its project is deleted", facts: someFacts({ projectGone: true }), step: { do: "cancel" } },
-    { when: "its project is suspended", facts: someFacts({ suspended: true }), step: { do: "fail", code: "PROJECT_SUSPENDED" } },
+    {
+      when: "its project is suspended",
+      facts: someFacts({ suspended: true }),
+      step: { do: "fail", code: "PROJECT_SUSPENDED" },
+    },
     { when: "it is an image", facts: someFacts({ type: "ociimage" }), step: { do: "resolveImage" } },
     { when: "nothing builds yet", facts: someFacts(), step: { do: "createBuild" } },
-    { when: "the build runs", facts: someFacts({ build: aTask({ observation: observed("running") }) }), step: { do: "wait" } },
+    {
+      when: "the build runs",
+      facts: someFacts({ build: aTask({ observation: observed("running") }) }),
+      step: { do: "wait" },
+    },
     {
       when: "the build is done",
       facts: someFacts({
         build: aTask({
-          observation: observed("completed", { build: { digest: "sha256:1", sizeBytes: 1, os: null, architecture: null } }),
+          observation: observed("completed", {
+            build: { digest: "sha256:1", sizeBytes: 1, os: null, architecture: null },
+          }),
         }),
       }),
       step: { do: "acceptBuild", taskId: "t1" },
@@ -107,7 +120,11 @@ describe("before and while building", () => {
     {
       when: "no node has room for a minute",
       facts: someFacts({
-        build: aTask({ nodeId: null, refused: { "too little memory": 2 }, createdAt: ago(deployDeadlines.placementMs) }),
+        build: aTask({
+          nodeId: null,
+          refused: { "too little memory": 2 },
+          createdAt: ago(deployDeadlines.placementMs),
+        }),
       }),
       step: { do: "fail", code: "NODE_CAPACITY_UNAVAILABLE" },
     },
@@ -116,7 +133,11 @@ describe("before and while building", () => {
       facts: someFacts({ build: aTask({ nodeLostAt: ago(deployDeadlines.nodeLostMs) }) }),
       step: { do: "abandonTask", taskId: "t1" },
     },
-    { when: "the building node is away for a moment", facts: someFacts({ build: aTask({ nodeLostAt: ago(5_000) }) }), step: { do: "wait" } },
+    {
+      when: "the building node is away for a moment",
+      facts: someFacts({ build: aTask({ nodeLostAt: ago(5_000) }) }),
+      step: { do: "wait" },
+    },
     {
       when: "every node that built it went away",
       facts: someFacts({ buildAttempts: deployDeadlines.attempts }),
@@ -137,7 +158,16 @@ describe("the release command", () => {
   test.each<{ when: string; facts: DeployFacts; step: object }>([
     { when: "there is none", facts: deploying(), step: { do: "createServe" } },
     { when: "it was not offered yet", facts: withRelease({ attempt: 0 }), step: { do: "offerRelease", attempt: 1 } },
-    { when: "the offer was lost before it was written", facts: withRelease({}), step: { do: "offerRelease", attempt: 1 } },
+    {
+      when: "no node has room for it for a minute",
+      facts: { ...withRelease({ attempt: 0 }), statusSince: ago(deployDeadlines.placementMs) },
+      step: { do: "fail", code: "NODE_CAPACITY_UNAVAILABLE" },
+    },
+    {
+      when: "the offer was lost before it was written",
+      facts: withRelease({}),
+      step: { do: "offerRelease", attempt: 1 },
+    },
     { when: "a node thinks about it", facts: withRelease({ run: aRun("offered") }), step: { do: "wait" } },
     { when: "a node accepted", facts: withRelease({ run: aRun("accepted") }), step: { do: "grantRelease" } },
     {
@@ -146,7 +176,11 @@ describe("the release command", () => {
       step: { do: "withdrawRelease" },
     },
     { when: "a node refused", facts: withRelease({ run: aRun("refused") }), step: { do: "offerRelease", attempt: 2 } },
-    { when: "it certainly did not start", facts: withRelease({ run: aRun("not_started") }), step: { do: "offerRelease", attempt: 2 } },
+    {
+      when: "it certainly did not start",
+      facts: withRelease({ run: aRun("not_started") }),
+      step: { do: "offerRelease", attempt: 2 },
+    },
     {
       when: "it did not start three times",
       facts: withRelease({ attempt: 3, run: aRun("not_started") }),
@@ -158,11 +192,31 @@ describe("the release command", () => {
       facts: withRelease({ run: aRun("granted"), nodeLostAt: ago(600_000) }),
       step: { do: "wait" },
     },
-    { when: "it started", facts: withRelease({ run: aRun("started") }), step: { do: "recordRelease", status: "running" } },
-    { when: "it succeeded", facts: withRelease({ status: "running", run: aRun("exited", { exitCode: 0 }) }), step: { do: "recordRelease", status: "succeeded" } },
-    { when: "it failed", facts: withRelease({ status: "running", run: aRun("exited", { exitCode: 3 }) }), step: { do: "failRelease", code: "RELEASE_FAILED" } },
-    { when: "it took too long", facts: withRelease({ run: aRun("exited", { timedOut: true }) }), step: { do: "failRelease", code: "RELEASE_TIMEOUT" } },
-    { when: "nobody knows", facts: withRelease({ run: aRun("indeterminate") }), step: { do: "failRelease", code: "RELEASE_INDETERMINATE" } },
+    {
+      when: "it started",
+      facts: withRelease({ run: aRun("started") }),
+      step: { do: "recordRelease", status: "running" },
+    },
+    {
+      when: "it succeeded",
+      facts: withRelease({ status: "running", run: aRun("exited", { exitCode: 0 }) }),
+      step: { do: "recordRelease", status: "succeeded" },
+    },
+    {
+      when: "it failed",
+      facts: withRelease({ status: "running", run: aRun("exited", { exitCode: 3 }) }),
+      step: { do: "failRelease", code: "RELEASE_FAILED" },
+    },
+    {
+      when: "it took too long",
+      facts: withRelease({ run: aRun("exited", { timedOut: true }) }),
+      step: { do: "failRelease", code: "RELEASE_TIMEOUT" },
+    },
+    {
+      when: "nobody knows",
+      facts: withRelease({ run: aRun("indeterminate") }),
+      step: { do: "failRelease", code: "RELEASE_INDETERMINATE" },
+    },
     {
       when: "its record is lost while it ran",
       facts: withRelease({ status: "running", run: null }),
@@ -170,7 +224,10 @@ describe("the release command", () => {
     },
     {
       when: "its node is silent past every deadline",
-      facts: withRelease({ status: "running", run: aRun("started", { changedAt: ago(300_000 + 2 * deployDeadlines.graceMs).toISOString() }) }),
+      facts: withRelease({
+        status: "running",
+        run: aRun("started", { changedAt: ago(300_000 + 2 * deployDeadlines.graceMs).toISOString() }),
+      }),
       step: { do: "failRelease", code: "RELEASE_INDETERMINATE" },
     },
     { when: "it is over", facts: withRelease({ status: "succeeded" }), step: { do: "createServe" } },
@@ -182,19 +239,45 @@ describe("the release command", () => {
 describe("starting and routing", () => {
   const active = { active: true, activatedAt: ago(1_000) };
   test.each<{ when: string; facts: DeployFacts; step: object }>([
-    { when: "a static site has no container", facts: deploying({ type: "static", replicas: 0 }), step: { do: "activate" } },
+    {
+      when: "a static site has no container",
+      facts: deploying({ type: "static", replicas: 0 }),
+      step: { do: "activate" },
+    },
     { when: "two replicas are wanted", facts: deploying({ replicas: 2 }), step: { do: "createServe", count: 2 } },
-    { when: "the container starts", facts: deploying({ serve: [aTask({ observation: observed("starting") })] }), step: { do: "wait" } },
-    { when: "the container runs but does not answer", facts: deploying({ serve: [aTask({ observation: observed("running", { health: "starting" }) })] }), step: { do: "wait" } },
+    {
+      when: "the container starts",
+      facts: deploying({ serve: [aTask({ observation: observed("starting") })] }),
+      step: { do: "wait" },
+    },
+    {
+      when: "the container runs but does not answer",
+      facts: deploying({ serve: [aTask({ observation: observed("running", { health: "starting" }) })] }),
+      step: { do: "wait" },
+    },
     {
       when: "the container fails",
       facts: deploying({
-        serve: [aTask({ observation: observed("failed", { failure: { code: "HEALTH_CHECK_FAILED", message: "saw 500", exitCode: null, oomKilled: false } }) })],
+        serve: [
+          aTask({
+            observation: observed("failed", {
+              failure: { code: "HEALTH_CHECK_FAILED", message: "saw 500", exitCode: null, oomKilled: false },
+            }),
+          }),
+        ],
       }),
       step: { do: "fail", code: "HEALTH_CHECK_FAILED", message: "saw 500" },
     },
-    { when: "the container answers", facts: deploying({ serve: [aTask({ observation: healthy })] }), step: { do: "activate" } },
-    { when: "edges have not followed", facts: deploying({ ...active, serve: [aTask({ observation: healthy })] }), step: { do: "wait" } },
+    {
+      when: "the container answers",
+      facts: deploying({ serve: [aTask({ observation: healthy })] }),
+      step: { do: "activate" },
+    },
+    {
+      when: "edges have not followed",
+      facts: deploying({ ...active, serve: [aTask({ observation: healthy })] }),
+      step: { do: "wait" },
+    },
     {
       when: "every edge has followed",
       facts: deploying({ ...active, route: { published: true, edgesCurrent: 2, edgesInRotation: 2 } }),
@@ -207,19 +290,30 @@ describe("starting and routing", () => {
     },
     {
       when: "one edge is behind for long",
-      facts: deploying({ active: true, activatedAt: ago(deployDeadlines.routeMs), route: { published: true, edgesCurrent: 1, edgesInRotation: 2 } }),
+      facts: deploying({
+        active: true,
+        activatedAt: ago(deployDeadlines.routeMs),
+        route: { published: true, edgesCurrent: 1, edgesInRotation: 2 },
+      }),
       step: { do: "finish", detail: expect.stringContaining("ROUTE_DIVERGED") },
     },
     {
       when: "no edge followed at all",
-      facts: deploying({ active: true, activatedAt: ago(deployDeadlines.routeMs), route: { published: true, edgesCurrent: 0, edgesInRotation: 2 } }),
+      facts: deploying({
+        active: true,
+        activatedAt: ago(deployDeadlines.routeMs),
+        route: { published: true, edgesCurrent: 0, edgesInRotation: 2 },
+      }),
       step: { do: "revert" },
     },
   ])("$when", ({ facts, step }) => {
     expect(nextDeployStep(facts)).toMatchObject(step);
   });
 
-  test.each(["running", "failed", "superseded", "canceled", "stopped"] as const)("a deployment that is %s is left alone", (status) => {
-    expect(nextDeployStep(someFacts({ status }))).toEqual({ do: "end" });
-  });
+  test.each(["running", "failed", "superseded", "canceled", "stopped"] as const)(
+    "a deployment that is %s is left alone",
+    (status) => {
+      expect(nextDeployStep(someFacts({ status }))).toEqual({ do: "end" });
+    },
+  );
 });

@@ -21,6 +21,8 @@ export interface DeployFacts {
   id: string;
   type: ProjectType;
   status: DeploymentStatus;
+  /** When the present status was reached. */
+  statusSince: Date;
   projectGone: boolean;
   suspended: boolean;
   /** A newer deployment of the same channel waits or is on its way. */
@@ -105,7 +107,9 @@ export function nextDeployStep(facts: DeployFacts): DeployStep {
   if (facts.suspended) return { do: "fail", code: "PROJECT_SUSPENDED", message: "" };
   switch (facts.status) {
     case "queued":
-      return facts.overtaken ? { do: "cancel", detail: "a newer deployment of this channel is queued" } : { do: "claim" };
+      return facts.overtaken
+        ? { do: "cancel", detail: "a newer deployment of this channel is queued" }
+        : { do: "claim" };
     case "building":
       return buildStep(facts);
     case "deploying":
@@ -128,11 +132,18 @@ function buildStep(facts: DeployFacts): DeployStep {
       ? { do: "fail", code: "NODE_TASK_FAILED", message: "The node reported a build without a result." }
       : { do: "acceptBuild", taskId: build.id, build: observation.build };
   }
-  return taskProblem(facts, build, after(build.createdAt, deployDeadlines.buildMs + deployDeadlines.graceMs), "BUILD_TIMEOUT") ?? {
-    do: "wait",
-    for: "the build",
-    deadline: nextLook(build, now),
-  };
+  return (
+    taskProblem(
+      facts,
+      build,
+      after(build.createdAt, deployDeadlines.buildMs + deployDeadlines.graceMs),
+      "BUILD_TIMEOUT",
+    ) ?? {
+      do: "wait",
+      for: "the build",
+      deadline: nextLook(build, now),
+    }
+  );
 }
 
 /** What is wrong with a task that should be getting somewhere; null while it may still get there. */
@@ -163,9 +174,10 @@ const nextLook = (_task: TaskFacts, now: Date) => after(now, 5_000);
 function releaseStep(facts: DeployFacts): DeployStep | null {
   const { release, now } = facts;
   const { timeoutSeconds, status, run } = release;
-  if (timeoutSeconds === null || status === "succeeded" || status === "skipped" || status === "not_configured") return null;
+  if (timeoutSeconds === null || status === "succeeded" || status === "skipped" || status === "not_configured")
+    return null;
   if (status === "failed") return { do: "fail", code: "RELEASE_FAILED", message: "" };
-  if (release.attempt === 0) return { do: "offerRelease", attempt: 1 };
+  if (release.attempt === 0) return offer(1, facts.statusSince, now);
   if (run === null) {
     // A pending one was never granted, or its key would be there: offering again is safe.
     return status === "pending"
@@ -187,8 +199,13 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
     case "refused":
     case "not_started":
       return release.attempt >= deployDeadlines.attempts
-        ? { do: "failRelease", run, code: "RELEASE_FAILED", message: run.message ?? "No node could start the release command." }
-        : { do: "offerRelease", attempt: release.attempt + 1 };
+        ? {
+            do: "failRelease",
+            run,
+            code: "RELEASE_FAILED",
+            message: run.message ?? "No node could start the release command.",
+          }
+        : offer(release.attempt + 1, changedAt, now);
     case "granted":
     case "started":
       if (run.state === "started" && status === "pending") return { do: "recordRelease", status: "running", run };
@@ -201,6 +218,12 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
       return exitedRelease(run);
   }
 }
+
+/** Offers to a node; `since` is from when on one was looked for. */
+const offer = (attempt: number, since: Date, now: Date): DeployStep =>
+  now < after(since, deployDeadlines.placementMs)
+    ? { do: "offerRelease", attempt }
+    : { do: "fail", code: "NODE_CAPACITY_UNAVAILABLE", message: "No node has room for the release command." };
 
 function exitedRelease(run: RunValue): DeployStep {
   if (run.timedOut) return { do: "failRelease", run, code: "RELEASE_TIMEOUT", message: "" };
@@ -246,7 +269,11 @@ function routeStep(facts: DeployFacts): DeployStep {
   const { published, edgesCurrent, edgesInRotation } = facts.route;
   if (published && edgesInRotation > 0 && edgesCurrent === edgesInRotation) return { do: "finish", detail: null };
   if (facts.now < after(facts.activatedAt, deployDeadlines.routeMs)) {
-    return { do: "wait", for: "the edges to take the route", deadline: after(facts.activatedAt, deployDeadlines.routeMs) };
+    return {
+      do: "wait",
+      for: "the edges to take the route",
+      deadline: after(facts.activatedAt, deployDeadlines.routeMs),
+    };
   }
   const behind = edgesInRotation - edgesCurrent;
   return published && edgesCurrent > 0

@@ -30,7 +30,13 @@ export async function findDeployment(db: Db, id: string): Promise<DeploymentAndP
 /** One line of the deployment's timeline. */
 export async function insertEvent(
   db: Db,
-  event: { deploymentId: string; phase: string; from?: DeploymentStatus; to?: DeploymentStatus; detail?: string | null },
+  event: {
+    deploymentId: string;
+    phase: string;
+    from?: DeploymentStatus;
+    to?: DeploymentStatus;
+    detail?: string | null;
+  },
 ): Promise<void> {
   await db
     .insertInto("deployment_event")
@@ -62,7 +68,13 @@ export function moveDeployment(
       .where("status", "=", move.from)
       .executeTakeFirst();
     if (numUpdatedRows !== 1n) return false;
-    await insertEvent(tx, { deploymentId: id, phase: move.phase, from: move.from, to: move.to, detail: move.detail ?? null });
+    await insertEvent(tx, {
+      deploymentId: id,
+      phase: move.phase,
+      from: move.from,
+      to: move.to,
+      detail: move.detail ?? null,
+    });
     return true;
   });
 }

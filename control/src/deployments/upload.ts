@@ -1,7 +1,13 @@
 import { once } from "node:events";
 import { Readable } from "node:stream";
 import type { Multipart } from "@fastify/multipart";
-import { limits, type SourceDeploymentFields, sourceDeploymentFields, validationCode, validationMessage } from "@svc/proto";
+import {
+  limits,
+  type SourceDeploymentFields,
+  sourceDeploymentFields,
+  validationCode,
+  validationMessage,
+} from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
 import type { FastifyRequest } from "fastify";
 import { ApiError } from "../http/errors.ts";
@@ -85,7 +91,14 @@ async function readParts(
   let fields: SourceDeploymentFields | null = null;
   let source: { digest: string; sizeBytes: number } | null = null;
   const parts = request.parts({
-    limits: { fields: 4, files: 2, parts: 6, fieldSize: limits.manifestBytesMax + 1, fileSize: target.maxBytes + 1, headerPairs: 20 },
+    limits: {
+      fields: 4,
+      files: 2,
+      parts: 6,
+      fieldSize: limits.manifestBytesMax + 1,
+      fileSize: target.maxBytes + 1,
+      headerPairs: 20,
+    },
   });
   for await (const part of parts) {
     if (part.type === "field") {
@@ -126,7 +139,10 @@ function parseFields(texts: ReadonlyMap<string, string>): SourceDeploymentFields
   if (!texts.has("manifest")) throw invalid("The part manifest is missing.");
   const result = sourceDeploymentFields.safeParse(Object.fromEntries(texts));
   if (result.success) return result.data;
-  throw new ApiError(validationCode(result.error.issues), { message: validationMessage(result.error.issues), closesConnection: true });
+  throw new ApiError(validationCode(result.error.issues), {
+    message: validationMessage(result.error.issues),
+    closesConnection: true,
+  });
 }
 
 /** The archive as it comes, as long as it begins like one. */
@@ -160,11 +176,19 @@ function uploadError(error: unknown, maxBytes: number): ApiError {
   if (error instanceof RegistryError) {
     return error.code === "ARTIFACT_TOO_LARGE"
       ? tooLarge(maxBytes)
-      : new ApiError("UNAVAILABLE", { message: "The archive could not be stored. Try again in a moment.", cause: error, closesConnection: true });
+      : new ApiError("UNAVAILABLE", {
+          message: "The archive could not be stored. Try again in a moment.",
+          cause: error,
+          closesConnection: true,
+        });
   }
   if (error instanceof TypeError || error instanceof ReferenceError) throw error;
   // All that is left is a body that its own frame or end contradicts.
-  return new ApiError("VALIDATION", { message: "The upload is cut short or is not valid multipart data.", cause: error, closesConnection: true });
+  return new ApiError("VALIDATION", {
+    message: "The upload is cut short or is not valid multipart data.",
+    cause: error,
+    closesConnection: true,
+  });
 }
 
 /** Aborted when the client goes away before it has an answer. */

@@ -1,6 +1,6 @@
 import {
-  type Deployment as DeploymentView,
   type DeploymentListItem,
+  type Deployment as DeploymentView,
   isOciManifest,
   type Manifest,
   manifestSchema,
@@ -122,7 +122,9 @@ export const deploymentView = (deployment: ListedDeployment, schedulerEnabled: b
 });
 
 /** What the reply to an accepted deployment says of its artifact or source. */
-export function acceptedView(manifest: Manifest): { artifact: OciArtifact } | { source: { rootDirectory: string; manifestPath: string; watchPaths: string[] } } {
+export function acceptedView(
+  manifest: Manifest,
+): { artifact: OciArtifact } | { source: { rootDirectory: string; manifestPath: string; watchPaths: string[] } } {
   if (isOciManifest(manifest)) {
     const { reference } = manifest.image;
     return { artifact: { kind: "oci", requestedReference: reference, digest: null, os: null, architecture: null } };

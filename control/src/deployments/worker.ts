@@ -1,31 +1,25 @@
+import { randomBytes } from "node:crypto";
 import { failureMessage, isFailureCode, isOciManifest } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
-import { randomBytes } from "node:crypto";
 import { planOfUser } from "../accounts/plan.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys, type RunValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
+import type { Deployment, Project } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
-import { listSchedulableNodes, listReservations } from "../scheduler/snapshot.ts";
 import { place } from "../scheduler/placement.ts";
+import { listReservations, listSchedulableNodes } from "../scheduler/snapshot.ts";
 import { releaseAttemptId } from "../tasks/assignment.ts";
-import { insertTask } from "../tasks/store.ts";
 import { buildTask, repositories, serveTask } from "../tasks/spec.ts";
+import { insertTask } from "../tasks/store.ts";
 import { createBell } from "../wake.ts";
-import type { WorkHandler } from "../work/worker.ts";
 import { enqueue } from "../work/queue.ts";
+import type { WorkHandler } from "../work/worker.ts";
 import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
 import { ociFailure, type ResolveImage } from "./oci.ts";
 import { type DeployStep, nextDeployStep } from "./steps.ts";
-import {
-  insertEvent,
-  inTransaction,
-  listServing,
-  moveDeployment,
-  removeTasks,
-  setChannelState,
-} from "./store.ts";
+import { insertEvent, inTransaction, listServing, moveDeployment, removeTasks, setChannelState } from "./store.ts";
 
 export interface DeployWorkerDeps {
   db: Db;
@@ -37,11 +31,12 @@ export interface DeployWorkerDeps {
   now: () => Date;
 }
 
-type Effects = { [K in DeployStep["do"]]: (step: Extract<DeployStep, { do: K }>, at: DeploymentFacts) => Promise<void> };
+type Effects = {
+  [K in DeployStep["do"]]: (step: Extract<DeployStep, { do: K }>, at: DeploymentFacts) => Promise<void>;
+};
 
 /** Errors are for people: bounded, and never the output of a command. */
 const errorLengthMax = 4096;
-const startWithinMs = 10_000;
 
 /**
  * Work of kind `deploy`: carries a deployment from `queued` to its end. It holds its work item all the
@@ -113,6 +108,32 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     });
     return succeeded;
   };
+
+  /** Picks a node for attempt `attempt` and records it; null when none has room at this moment, or somebody else did. */
+  async function chooseReleaseNode(deployment: Deployment, project: Project, attempt: number): Promise<string | null> {
+    const plan = await planOfUser(db, project.owner_id);
+    const request = {
+      id: deployment.id,
+      projectId: project.id,
+      deploymentId: deployment.id,
+      kind: "serve" as const,
+      memoryMb: plan.memory_mb,
+      cpuMillicores: plan.cpu_millicores,
+      pidsLimit: plan.pids_limit,
+      platform: platformOf(deployment),
+    };
+    const nodes = await listSchedulableNodes(db, fleet);
+    const decision = place(nodes, listReservations(fleet), [request]).get(request.id);
+    if (decision === undefined || "refused" in decision) return null;
+    const { numUpdatedRows } = await db
+      .updateTable("deployment")
+      .set({ release_attempt: attempt, release_node_id: decision.nodeId })
+      .where("id", "=", deployment.id)
+      .where("release_status", "=", "pending")
+      .where("release_attempt", "=", attempt - 1)
+      .executeTakeFirst();
+    return numUpdatedRows === 1n ? decision.nodeId : null;
+  }
 
   /** Removes the attempt's key once its outcome is in Postgres; the owner of the stream has then told the agent. */
   const forgetRun = async (run: RunValue | null): Promise<void> => {
@@ -204,31 +225,17 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     },
 
     async offerRelease({ attempt }, { deployment, project }) {
-      const plan = await planOfUser(db, project.owner_id);
-      const request = {
-        id: deployment.id,
-        projectId: project.id,
-        deploymentId: deployment.id,
-        kind: "serve" as const,
-        memoryMb: plan.memory_mb,
-        cpuMillicores: plan.cpu_millicores,
-        pidsLimit: plan.pids_limit,
-        platform: platformOf(deployment),
-      };
-      const nodes = await listSchedulableNodes(db, fleet);
-      const decision = place(nodes, listReservations(fleet), [request]).get(request.id);
-      if (decision === undefined || "refused" in decision) {
-        // No room at this moment; the phase's own deadline ends the wait.
+      // An attempt belongs to one node for good: the node is in Postgres before the offer is in etcd, so an offer
+      // that is repeated after a crash meets its own key and cannot be made to a second node.
+      const nodeId =
+        deployment.release_attempt === attempt && deployment.release_node_id !== null
+          ? deployment.release_node_id
+          : await chooseReleaseNode(deployment, project, attempt);
+      if (nodeId === null) {
         await createBell().wait(1_000, AbortSignal.timeout(1_000));
         return;
       }
       const attemptId = releaseAttemptId(deployment.id, attempt);
-      await db
-        .updateTable("deployment")
-        .set({ release_attempt: attempt })
-        .where("id", "=", deployment.id)
-        .where("release_status", "=", "pending")
-        .execute();
       const run: RunValue = {
         attemptId,
         deploymentId: deployment.id,
@@ -243,7 +250,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         finishedAt: null,
         changedAt: now().toISOString(),
       };
-      if (await setRun(decision.nodeId, run, null)) {
+      if (await setRun(nodeId, run, null)) {
         await insertEvent(db, { deploymentId: deployment.id, phase: "release-offered" });
       }
       await seen(() => fleet.findRun(attemptId) !== null);
@@ -384,4 +391,3 @@ async function seen(condition: () => boolean): Promise<void> {
   const signal = AbortSignal.timeout(2_000);
   while (!condition() && performance.now() < deadline) await createBell().wait(10, signal);
 }
-

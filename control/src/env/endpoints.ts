@@ -16,7 +16,13 @@ const read = endpoint({
   async handle({ db, secrets }, { caller, params, address }) {
     const { id } = await getProject(db, caller, params.id);
     const vars = await readEnv(db, secrets, id);
-    await recordAudit(db, { caller, address, action: "env.read", target: id, detail: { count: Object.keys(vars).length } });
+    await recordAudit(db, {
+      caller,
+      address,
+      action: "env.read",
+      target: id,
+      detail: { count: Object.keys(vars).length },
+    });
     return { vars };
   },
 });

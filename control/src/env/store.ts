@@ -12,11 +12,18 @@ export async function readEnv(db: Db, secrets: Secrets, projectId: string): Prom
     .where("project_id", "=", projectId)
     .orderBy("key")
     .execute();
-  return Object.fromEntries(rows.map(({ key, value }) => [key, secrets.open(value, aad(projectId, key)).toString("utf8")]));
+  return Object.fromEntries(
+    rows.map(({ key, value }) => [key, secrets.open(value, aad(projectId, key)).toString("utf8")]),
+  );
 }
 
 /** Makes `vars` the whole environment. Needs the project locked, or two writers may mix. */
-export async function replaceEnv(tx: Db, secrets: Secrets, projectId: string, vars: Readonly<Record<string, string>>): Promise<void> {
+export async function replaceEnv(
+  tx: Db,
+  secrets: Secrets,
+  projectId: string,
+  vars: Readonly<Record<string, string>>,
+): Promise<void> {
   await tx.deleteFrom("env_var").where("project_id", "=", projectId).execute();
   const rows = Object.entries(vars).map(([key, value]) => ({
     project_id: projectId,

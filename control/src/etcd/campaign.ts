@@ -12,7 +12,11 @@ import { type View, viewRange } from "./view.ts";
 export interface Leadership {
   /** The create revision of the leader key: higher for every later leader. */
   readonly epoch: bigint;
-  /** Aborts when the lease ends (by this side's clock, so before anybody else can lead), when the key went, or on stop. */
+  /**
+   * Aborts when the lease ends (by this side's clock, so before anybody else can lead), or on stop. It also aborts
+   * when the key went otherwise, which only a foreign hand can cause; another may then lead before this side hears
+   * of it, so nothing but the guard of `txn` (or a fence with `epoch`) protects a write.
+   */
   readonly signal: AbortSignal;
   /**
    * Applies `ops` if this process still leads and `guards` hold.

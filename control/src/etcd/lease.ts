@@ -89,7 +89,7 @@ function keepAlive(connection: Connection, id: bigint, start: Validity, onLost: 
     act();
     if (!done) checking = setTimeout(check, checkInMs(validity, leaseClockMs()));
   };
-  check();
+  checking = setTimeout(check, checkInMs(validity, leaseClockMs()));
   return { stop, remainingMs: () => (done ? 0 : Math.max(0, validity.untilMs - leaseClockMs())) };
 }
 

@@ -20,7 +20,12 @@ export const apiPrefix = "/api/v1";
 const bodyTimeoutMs = 30_000;
 
 /** Serves every endpoint below `apiPrefix`. */
-export function registerEndpoints(app: FastifyInstance, context: ApiContext, gate: Gate, endpoints: readonly Endpoint[]): void {
+export function registerEndpoints(
+  app: FastifyInstance,
+  context: ApiContext,
+  gate: Gate,
+  endpoints: readonly Endpoint[],
+): void {
   app.decorateRequest("caller", null);
   app.decorateRequest("bodyTimer", null);
   const ordinary = endpoints.filter((each) => !each.upload);
@@ -31,7 +36,10 @@ export function registerEndpoints(app: FastifyInstance, context: ApiContext, gat
       for (const each of ordinary) registerEndpoint(scope, context, gate, each);
       void scope.register(async (uploadScope) => {
         // The handler sets the limits of each request; these only bound what it forgot.
-        await uploadScope.register(fastifyMultipart, { limits: { parts: 8, files: 1, fields: 8, fieldNameSize: 100 }, throwFileSizeLimit: false });
+        await uploadScope.register(fastifyMultipart, {
+          limits: { parts: 8, files: 1, fields: 8, fieldNameSize: 100 },
+          throwFileSizeLimit: false,
+        });
         for (const each of uploads) registerEndpoint(uploadScope, context, gate, each);
       });
     },
@@ -42,14 +50,19 @@ export function registerEndpoints(app: FastifyInstance, context: ApiContext, gat
 /** JSON is the only type of body; an empty one is no body at all, whatever its type says. */
 function acceptJson(scope: FastifyInstance): void {
   scope.removeAllContentTypeParsers();
-  scope.addContentTypeParser("application/json", { parseAs: "buffer", bodyLimit: limits.jsonBodyBytesMax }, (request, body, done) => {
-    const result = readJson(body as Buffer);
-    if ("problem" in result) done(new ApiError(badBodyOf(request), { message: result.problem }), undefined);
-    else done(null, result.value);
-  });
+  scope.addContentTypeParser(
+    "application/json",
+    { parseAs: "buffer", bodyLimit: limits.jsonBodyBytesMax },
+    (request, body, done) => {
+      const result = readJson(body as Buffer);
+      if ("problem" in result) done(new ApiError(badBodyOf(request), { message: result.problem }), undefined);
+      else done(null, result.value);
+    },
+  );
 }
 
-const badBodyOf = (request: FastifyRequest) => (request.routeOptions.config as { endpoint?: Endpoint }).endpoint?.badBody ?? "VALIDATION";
+const badBodyOf = (request: FastifyRequest) =>
+  (request.routeOptions.config as { endpoint?: Endpoint }).endpoint?.badBody ?? "VALIDATION";
 
 function registerEndpoint(scope: FastifyInstance, context: ApiContext, gate: Gate, spec: Endpoint): void {
   scope.route({
@@ -72,12 +85,21 @@ function stopBodyTimer(request: FastifyRequest): void {
   request.bodyTimer = null;
 }
 
-async function answer(context: ApiContext, spec: Endpoint, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+async function answer(
+  context: ApiContext,
+  spec: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
   const payload = await spec.handle(context, {
     caller: request.caller,
     // An id that cannot exist is an id that does not exist.
     params: read(spec.params, request.params, () => new ApiError("NOT_FOUND")),
-    query: read(spec.query, request.query, (error) => new ApiError("VALIDATION", { message: validationMessage(error.issues) })),
+    query: read(
+      spec.query,
+      request.query,
+      (error) => new ApiError("VALIDATION", { message: validationMessage(error.issues) }),
+    ),
     body: spec.upload ? undefined : readBody(spec, request.body),
     address: request.ip,
     idempotencyKey: idempotencyKey(request),
@@ -108,11 +130,14 @@ function readBody({ body: schema, badBody }: Endpoint, value: unknown): unknown 
   });
 }
 
-const isEmptyObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
+const isEmptyObject = (value: unknown) =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
 
 function idempotencyKey(request: FastifyRequest): string | null {
   const key = request.headers["idempotency-key"];
   if (key === undefined) return null;
   if (typeof key === "string" && /^[\x21-\x7e]+$/.test(key) && key.length <= limits.idempotencyKeyLengthMax) return key;
-  throw new ApiError("VALIDATION", { message: `Idempotency-Key has 1 to ${limits.idempotencyKeyLengthMax} printable characters.` });
+  throw new ApiError("VALIDATION", {
+    message: `Idempotency-Key has 1 to ${limits.idempotencyKeyLengthMax} printable characters.`,
+  });
 }

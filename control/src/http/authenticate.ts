@@ -17,7 +17,11 @@ export interface Gate {
  * The one choke point: who is asking, may they, and not too often. Runs before the body is read.
  * Returns null for endpoints that are open to everybody. Throws `ApiError`.
  */
-export async function authenticate({ context, rateLimit }: Gate, access: Access, request: FastifyRequest): Promise<Caller | null> {
+export async function authenticate(
+  { context, rateLimit }: Gate,
+  access: Access,
+  request: FastifyRequest,
+): Promise<Caller | null> {
   if (access === "none") return null;
   const { config, db, now } = context;
   const credential = presentedCredential(request.headers, sessionCookieName(config.apiUrl));
@@ -28,7 +32,8 @@ export async function authenticate({ context, rateLimit }: Gate, access: Access,
     throw new ApiError("FORBIDDEN", { message: "The request comes from another site." });
   }
   const refused = denial(caller, access);
-  if (refused !== null) throw new ApiError(refused.code, refused.message === undefined ? {} : { message: refused.message });
+  if (refused !== null)
+    throw new ApiError(refused.code, refused.message === undefined ? {} : { message: refused.message });
   const { rateLimitPerMinute: limit } = caller;
   const wait = limit === null ? null : rateLimit(caller.userId, limit, now().getTime());
   if (wait !== null) throw new ApiError("RATE_LIMITED", { retryAfterSeconds: wait });

@@ -5,9 +5,9 @@ import type { Access } from "../auth/access.ts";
 import type { Auth } from "../auth/auth.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Context } from "../context.ts";
-import type { Mailer } from "../mail/mailer.ts";
 import type { ReferencePolicy } from "../deployments/reference.ts";
 import type { UploadSlots } from "../deployments/upload.ts";
+import type { Mailer } from "../mail/mailer.ts";
 
 /** What handlers are given: the program's context and what only the API needs. */
 export interface ApiContext extends Context {
@@ -64,7 +64,8 @@ export interface EndpointSpec<A extends Access, P, Q, B, R extends z.ZodType> {
 }
 
 /** A call whose parts its endpoint's schemas have accepted. */
-export interface CheckedCall extends Omit<Call<Access, unknown, unknown, unknown>, "caller" | "params" | "query" | "body"> {
+export interface CheckedCall
+  extends Omit<Call<Access, unknown, unknown, unknown>, "caller" | "params" | "query" | "body"> {
   caller: Caller | null;
   params: unknown;
   query: unknown;
@@ -94,7 +95,11 @@ export interface Endpoint {
 export function endpoint<const A extends Access, P, Q, B, R extends z.ZodType>(
   spec: EndpointSpec<A, P, Q, B, R>,
 ): Endpoint {
-  const { params = null, query = null, body = null } = spec as { params?: z.ZodType; query?: z.ZodType; body?: z.ZodType };
+  const {
+    params = null,
+    query = null,
+    body = null,
+  } = spec as { params?: z.ZodType; query?: z.ZodType; body?: z.ZodType };
   return {
     method: spec.method,
     path: spec.path,

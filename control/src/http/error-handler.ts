@@ -10,7 +10,10 @@ const lingerMs = 5_000;
 const frameworkErrors: Readonly<Record<string, { code: ErrorCode; message?: string }>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: { code: "UNSUPPORTED_MEDIA_TYPE" },
   FST_ERR_CTP_BODY_TOO_LARGE: { code: "BODY_TOO_LARGE" },
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: { code: "BAD_REQUEST", message: "The body is shorter or longer than Content-Length says." },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
+    code: "BAD_REQUEST",
+    message: "The body is shorter or longer than Content-Length says.",
+  },
   FST_ERR_CTP_EMPTY_TYPE: { code: "UNSUPPORTED_MEDIA_TYPE" },
   FST_ERR_BAD_URL: { code: "BAD_REQUEST", message: "The address is not valid." },
   FST_ERR_ASYNC_CONSTRAINT: { code: "BAD_REQUEST" },
@@ -21,7 +24,8 @@ export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   const { code, statusCode } = error as Partial<FastifyError>;
   const known = code === undefined ? undefined : frameworkErrors[code];
-  if (known !== undefined) return new ApiError(known.code, { ...(known.message && { message: known.message }), cause: error });
+  if (known !== undefined)
+    return new ApiError(known.code, { ...(known.message && { message: known.message }), cause: error });
   // Bodies and addresses that the framework refused before we knew of them.
   if (code?.startsWith("FST_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new ApiError("BAD_REQUEST", { cause: error });
@@ -64,4 +68,3 @@ function closeAfter(request: FastifyRequest, reply: FastifyReply): void {
     request.raw.resume();
   });
 }
-

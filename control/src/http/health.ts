@@ -1,5 +1,5 @@
-import { sql } from "kysely";
 import type { FastifyInstance } from "fastify";
+import { sql } from "kysely";
 import type { Db } from "../db/pool.ts";
 import { ApiError } from "./errors.ts";
 

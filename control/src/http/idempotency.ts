@@ -18,7 +18,9 @@ export interface Attempt {
 
 /** Another key of the same user counts as another request, so that a replay shows nothing that the key may not see. */
 const requestHash = ({ caller, request }: Attempt) =>
-  createHash("sha256").update(JSON.stringify([caller.tokenId, ...request])).digest();
+  createHash("sha256")
+    .update(JSON.stringify([caller.tokenId, ...request]))
+    .digest();
 
 /**
  * Runs `create` in a transaction, at most once per Idempotency-Key: a repeated request gets the first one's

@@ -11,7 +11,15 @@ test("no body is no value", () => {
 test("any JSON value of harmless text comes back as it was sent", () => {
   const text = fc.string({ unit: "grapheme" }).filter((s) => !s.includes("\u0000") && s !== "__proto__");
   const { tree } = fc.letrec((tie) => ({
-    tree: fc.oneof({ depthSize: "small", maxDepth: 5 }, fc.integer(), fc.boolean(), fc.constant(null), text, fc.array(tie("tree")), fc.dictionary(text, tie("tree"), { noNullPrototype: true })),
+    tree: fc.oneof(
+      { depthSize: "small", maxDepth: 5 },
+      fc.integer(),
+      fc.boolean(),
+      fc.constant(null),
+      text,
+      fc.array(tie("tree")),
+      fc.dictionary(text, tie("tree"), { noNullPrototype: true }),
+    ),
   }));
   fc.assert(fc.property(tree, (value) => expect(read(JSON.stringify(value))).toEqual({ value })));
 });
@@ -21,7 +29,7 @@ test.each([
   { when: "a value follows the value", body: "{} {}" },
   { when: "a number overflows a double", body: '{"n":1e400}' },
   { when: "it is nested too deep", body: "[".repeat(33) + "]".repeat(33) },
-  { when: "it is nested absurdly deep", body: `{"a":`.repeat(100_000) + "1" + "}".repeat(100_000) },
+  { when: "it is nested absurdly deep", body: "[".repeat(100_000) + "]".repeat(100_000) },
   { when: "a string holds NUL", body: '{"name":"a\\u0000b"}' },
   { when: "a key holds NUL", body: '{"a\\u0000":1}' },
   { when: "a string holds half a surrogate pair", body: '{"name":"\\ud800"}' },

@@ -45,7 +45,8 @@ export function jsonProblem(root: unknown): string | null {
 
 function keyProblem(key: string, value: unknown): string | null {
   const reachesPrototype =
-    key === "__proto__" || (key === "constructor" && typeof value === "object" && value !== null && "prototype" in value);
+    key === "__proto__" ||
+    (key === "constructor" && typeof value === "object" && value !== null && "prototype" in value);
   return reachesPrototype ? "The body holds a key that is not allowed." : textProblem(key);
 }
 

@@ -4,7 +4,9 @@ import type { Endpoint } from "./endpoint.ts";
 import { ApiError } from "./errors.ts";
 
 /** Answers whatever no route does: 405 when the address exists under another method, else 404. */
-export function createNotFound(endpoints: readonly Endpoint[]): (request: FastifyRequest, reply: FastifyReply) => never {
+export function createNotFound(
+  endpoints: readonly Endpoint[],
+): (request: FastifyRequest, reply: FastifyReply) => never {
   const routes = endpoints.map(({ method, path }) => ({
     method,
     pattern: new RegExp(`^${apiPrefix}${path.replaceAll(/:[A-Za-z]+/g, "[^/]+")}$`),

@@ -33,7 +33,10 @@ function accessText(access: Access): string {
 /** Each property of an object schema as one parameter. */
 function parameters(schema: z.ZodType | null, place: "path" | "query"): Json[] {
   if (schema === null) return [];
-  const { properties = {}, required = [] } = schemaOf(schema, "input") as { properties?: Record<string, Json>; required?: string[] };
+  const { properties = {}, required = [] } = schemaOf(schema, "input") as {
+    properties?: Record<string, Json>;
+    required?: string[];
+  };
   return Object.entries(properties).map(([name, property]) => ({
     name,
     in: place,
@@ -51,7 +54,11 @@ const uploadBody: Json = {
   properties: {
     manifest: { type: "string", description: "The normalised manifest as JSON." },
     metadata: { type: "string", description: "Where the deploy comes from, as JSON." },
-    source: { type: "string", contentMediaType: "application/gzip", description: "The project as a gzipped tar archive." },
+    source: {
+      type: "string",
+      contentMediaType: "application/gzip",
+      description: "The project as a gzipped tar archive.",
+    },
   },
 };
 
@@ -87,7 +94,11 @@ export function describeApi(endpoints: readonly Endpoint[], apiUrl: string): Jso
   }
   return {
     openapi: "3.1.0",
-    info: { title: "svc", version: "1", description: "Replies may gain fields at any time; clients must tolerate them." },
+    info: {
+      title: "svc",
+      version: "1",
+      description: "Replies may gain fields at any time; clients must tolerate them.",
+    },
     servers: [{ url: `${apiUrl}${apiPrefix}` }],
     security: [{ apiKey: [] }, { bearer: [] }, { cookie: [] }],
     paths,

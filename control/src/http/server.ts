@@ -1,4 +1,4 @@
-import { type FastifyBaseLogger, type FastifyInstance, fastify } from "fastify";
+import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from "fastify";
 import { accountEndpoints } from "../accounts/endpoints.ts";
 import { adminEndpoints } from "../admin/endpoints.ts";
 import { createAuth } from "../auth/auth.ts";
@@ -9,7 +9,7 @@ import { createReferencePolicy, type ReferencePolicy } from "../deployments/refe
 import { createUploadSlots } from "../deployments/upload.ts";
 import { envEndpoints } from "../env/endpoints.ts";
 import { createMailer } from "../mail/mailer.ts";
-import { registerPages } from "../pages/register.ts";
+import { registerPages, sendNotFoundPage, wantsPage } from "../pages/register.ts";
 import { projectEndpoints } from "../projects/endpoints.ts";
 import { runtimeLogEndpoints } from "../runtime-logs/endpoints.ts";
 import { tokenEndpoints } from "../tokens/endpoints.ts";
@@ -63,7 +63,8 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
 
   const app: FastifyInstance = fastify({
     loggerInstance: log.child({ part: "http" }) as FastifyBaseLogger,
-    disableRequestLogging: true,
+    // Requests are logged below, in one line each.
+    logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => context.newId(),
     requestIdHeader: false,
     // A reverse proxy on this machine tells the client's address; nobody else is believed.
@@ -78,13 +79,18 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
     frameworkErrors: sendError,
   });
   app.setErrorHandler(sendError);
-  app.setNotFoundHandler(createNotFound(apiEndpoints));
+  const notFound = createNotFound(apiEndpoints);
+  app.setNotFoundHandler((request, reply) =>
+    wantsPage(request) ? sendNotFoundPage(api, reply) : notFound(request, reply),
+  );
   addSecurityHeaders(app, { secure: config.apiUrl.startsWith("https:") });
   logRequests(app);
   registerHealth(app, context.db);
   registerEndpoints(app, api, { context, rateLimit: createRateLimit() }, apiEndpoints);
   const description = JSON.stringify(describeApi(apiEndpoints, config.apiUrl));
-  app.get(`${apiPrefix}/openapi.json`, async (_request, reply) => reply.type("application/json; charset=utf-8").send(description));
+  app.get(`${apiPrefix}/openapi.json`, async (_request, reply) =>
+    reply.type("application/json; charset=utf-8").send(description),
+  );
   mountAuth(app, auth, config);
   registerPages(app, api);
   app.addHook("onClose", async () => {

@@ -19,6 +19,7 @@ import {
   emptyOutbox,
   isMassStop,
   pendingChanges,
+  type ReportedByAgent,
   tell,
 } from "./outbox.ts";
 import type { Serial } from "./serial.ts";
@@ -31,7 +32,7 @@ export interface AssignerOptions {
   leaderEpoch: () => bigint;
   /** What is placed on the node, and the etcd revision at which that was so. */
   desired: () => { entries: ReadonlyMap<string, DesiredPlacement>; revision: bigint };
-  observed: () => { active: ReadonlySet<string>; running: number };
+  reported: () => ReportedByAgent;
   /** The whole spec with its secrets; null when the task is gone. */
   loadPlacement: (placementId: string) => Promise<Placement | null>;
   /** Shared by all streams: how many load specs at once. */
@@ -113,7 +114,7 @@ export function createAssigner(options: AssignerOptions): Assigner {
     if (changes.length === 0 && outbox.position !== null) return told.resolve();
     const { upserts, removes, included } = await options.limit(() => load(changes));
     if (signal.aborted) return;
-    const mass = isMassStop(outbox, included, options.observed());
+    const mass = isMassStop(outbox, included, options.reported());
     const { outbox: next, head } = tell(outbox, included, { revision, last: included.length === changes.length });
     outbox = next;
     const leaderEpoch = options.leaderEpoch();

@@ -55,9 +55,9 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
     const facts = helloFacts(hello);
     if ("problem" in facts) throw new LinkError("INVALID_ARGUMENT", `hello: ${facts.problem} is not acceptable`);
     const connectedAt = deps.now().toISOString();
-    const valueOf = (reconciled: boolean): string =>
+    const sessionValue = (reconciled: boolean): string =>
       JSON.stringify({ serverId: deps.serverId, ...facts, connectedAt, reconciled } satisfies NodeSessionValue);
-    const mine = { opened: valueOf(false), reconciled: valueOf(true) };
+    const mine = { opened: sessionValue(false), reconciled: sessionValue(true) };
     const claim = {
       key: keys.nodeSession(visitor.identity.id),
       value: mine.opened,
@@ -117,7 +117,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     clusterEpoch: authority.epoch,
     leaderEpoch: source.leaderEpoch,
     desired: source.current,
-    observed: statuses.observed,
+    reported: statuses.reported,
     loadPlacement: deps.loadPlacement,
     limit: deps.loading,
     send: stream.send,
@@ -131,11 +131,13 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
         stream.renew();
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "inventory":
-        return inventory.add(message.value) ? undefined : end("the inventory is too long");
+        if (!inventory.add(message.value)) end("the inventory is too long");
+        return;
       case "applied":
         return assigner.answered(message.value);
       case "status":
-        return statuses.report(message.value.items, message.value.batchSeq) ? undefined : end("too many reports");
+        if (!statuses.report(message.value.items, message.value.batchSeq)) end("too many reports");
+        return;
       case "runAccept":
         return runs.accepted(message.value);
       case "runStatus":

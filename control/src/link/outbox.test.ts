@@ -106,19 +106,25 @@ describe("mass stop", () => {
     { when: "20 start", changes: ids(20).map(startOf), of: 20, is: false },
   ])("is $is when $when", ({ changes, of, is }) => {
     const told = tellAll(emptyOutbox, desiredMap(...ids(of).map((id) => aDesired(id, { modRevision: 1n }))), 2n);
-    expect(isMassStop(told, changes, { active: new Set(ids(of)), running: of })).toBe(is);
+    expect(isMassStop(told, changes, { active: new Set(ids(of)), running: new Set(ids(of)) })).toBe(is);
+  });
+
+  test("measures by what runs, and not by what is still on its way up", () => {
+    const told = tellAll(emptyOutbox, desiredMap(...ids(20).map((id) => aDesired(id, { modRevision: 1n }))), 2n);
+    const reported = { active: new Set(ids(20)), running: new Set(ids(10)) };
+    expect(isMassStop(told, ids(4).map(stopOf), reported)).toBe(true);
   });
 
   test("does not count what ended already or was told before", () => {
     const changes = ids(10).map(stopOf);
-    expect(isMassStop(emptyOutbox, changes, { active: new Set(), running: 0 })).toBe(false);
+    expect(isMassStop(emptyOutbox, changes, { active: new Set(), running: new Set() })).toBe(false);
     const told = tellAll(
       emptyOutbox,
       desiredMap(...ids(10).map((id) => aDesired(id, { modRevision: 1n, desired: "stopped" }))),
       2n,
     );
     const removals = ids(10).map((id) => ({ upsert: aDesired(id, { modRevision: 9n, desired: "removed" as const }) }));
-    expect(isMassStop(told, removals, { active: new Set(ids(10)), running: 10 })).toBe(false);
+    expect(isMassStop(told, removals, { active: new Set(ids(10)), running: new Set(ids(10)) })).toBe(false);
   });
 });
 

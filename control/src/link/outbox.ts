@@ -94,6 +94,14 @@ export function answered(outbox: Outbox, { resultsIn, resync }: { resultsIn: str
   return outbox.waitsFor !== null && String(outbox.waitsFor) === resultsIn ? { ...outbox, waitsFor: null } : outbox;
 }
 
+/** What the agent said last, by placement id. */
+export interface ReportedByAgent {
+  /** Whatever has not ended. */
+  active: ReadonlySet<string>;
+  /** Sites whose container runs: what an agent counts its 30 % of. */
+  running: ReadonlySet<string>;
+}
+
 const stopsWithoutToken = 3;
 const stopsWithoutTokenShare = 0.3;
 
@@ -101,19 +109,17 @@ const stopsWithoutTokenShare = 0.3;
  * Whether an agent would hold these changes back as a mass stop: more than 3, and more than
  * 30 % of what runs. Every stop counted here is explicit in `desired`, so control may vouch for it.
  */
-export function isMassStop(
-  outbox: Outbox,
-  changes: readonly Change[],
-  { active, running }: { active: ReadonlySet<string>; running: number },
-): boolean {
+export function isMassStop(outbox: Outbox, changes: readonly Change[], { active, running }: ReportedByAgent): boolean {
+  const isMeantToRun = (placementId: string) => (outbox.told.get(placementId)?.desired ?? "running") === "running";
   const stops = changes.filter(
     (change) =>
       "upsert" in change &&
       change.upsert.value.desired !== "running" &&
       active.has(change.upsert.value.placementId) &&
-      (outbox.told.get(change.upsert.value.placementId)?.desired ?? "running") === "running",
+      isMeantToRun(change.upsert.value.placementId),
   ).length;
-  return stops > Math.max(stopsWithoutToken, Math.floor(running * stopsWithoutTokenShare));
+  const serving = [...running].filter(isMeantToRun).length;
+  return stops > Math.max(stopsWithoutToken, serving * stopsWithoutTokenShare);
 }
 
 /** What Postgres knows of a placement: `gone` was to be removed or is forgotten by the leader. */

@@ -6,7 +6,7 @@ import type { Etcd, Guard, Op } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import { createBell } from "../wake.ts";
 import { isActive, nextObservation } from "./apply-status.ts";
-import type { DesiredPlacement } from "./outbox.ts";
+import type { DesiredPlacement, ReportedByAgent } from "./outbox.ts";
 import { type SessionKey, SessionLost } from "./session-key.ts";
 
 export interface StatusWriterOptions {
@@ -33,7 +33,7 @@ export interface StatusWriter {
   /** Begins to write; what was reported before waited. Resolves when `signal` aborts; rejects with `SessionLost`. */
   run(): Promise<void>;
   /** What the agent has, as far as it was stored. */
-  observed(): { active: ReadonlySet<string>; running: number };
+  reported(): ReportedByAgent;
 }
 
 interface Stored {
@@ -189,14 +189,14 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
         }
       }
     },
-    observed() {
-      const active = new Set<string>();
-      let running = 0;
-      for (const [placementId, { value }] of stored) {
-        if (isActive(value.observed)) active.add(placementId);
-        if (value.observed === "running") running += 1;
-      }
-      return { active, running };
+    reported() {
+      const entries = [...stored];
+      const idsWhere = (test: (placementId: string, value: ObservationValue) => boolean) =>
+        new Set(entries.filter(([id, { value }]) => test(id, value)).map(([id]) => id));
+      return {
+        active: idsWhere((_, { observed }) => isActive(observed)),
+        running: idsWhere((id, { observed }) => observed === "running" && placements().get(id)?.value.kind === "serve"),
+      };
     },
   };
 }

@@ -31,7 +31,10 @@ function smtpMailer(url: string, from: string): Mailer {
       // The name-only form keeps a crafted address from adding recipients.
       const sent = transport.sendMail({ from, to: { name: "", address: to }, subject, text });
       const timeout = AbortSignal.timeout(smtpTimeoutMs);
-      await Promise.race([sent, new Promise((_, reject) => timeout.addEventListener("abort", () => reject(timeout.reason)))]);
+      await Promise.race([
+        sent,
+        new Promise((_, reject) => timeout.addEventListener("abort", () => reject(timeout.reason))),
+      ]);
     },
     close: () => transport.close(),
   };

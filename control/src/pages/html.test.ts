@@ -4,7 +4,7 @@ import { html } from "./html.ts";
 test("text is escaped, in content and in attributes", () => {
   const name = `<img src=x onerror="alert('&')">`;
   expect(html`<p title="${name}">${name}</p>`.text).toBe(
-    "<p title=\"&lt;img src=x onerror=&quot;alert(&#39;&amp;&#39;)&quot;&gt;\">&lt;img src=x onerror=&quot;alert(&#39;&amp;&#39;)&quot;&gt;</p>",
+    '<p title="&lt;img src=x onerror=&quot;alert(&#39;&amp;&#39;)&quot;&gt;">&lt;img src=x onerror=&quot;alert(&#39;&amp;&#39;)&quot;&gt;</p>',
   );
 });
 

@@ -9,7 +9,13 @@ export class Html {
 
 type Piece = Html | string | number | null | false | readonly Piece[];
 
-const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+const entities: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
 
 const escaped = (text: string) => text.replaceAll(/[&<>"']/g, (character) => entities[character] ?? "");
 

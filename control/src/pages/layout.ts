@@ -69,7 +69,18 @@ export interface Field {
   extra?: Html;
 }
 
-export const field = ({ name, label, type, autocomplete, value = "", hint, minLength, maxLength, first, extra }: Field): Html =>
+export const field = ({
+  name,
+  label,
+  type,
+  autocomplete,
+  value = "",
+  hint,
+  minLength,
+  maxLength,
+  first,
+  extra,
+}: Field): Html =>
   html`<div class="field">
   <label for="${name}">${label}</label>
   <input id="${name}" name="${name}" type="${type}" autocomplete="${autocomplete}" value="${value}" required${first ? html` autofocus` : null}${
@@ -78,4 +89,5 @@ export const field = ({ name, label, type, autocomplete, value = "", hint, minLe
   ${hint ? html`<p class="hint" id="${name}-hint">${hint}</p>` : null}
 </div>`;
 
-export const hidden = (name: string, value: string): Html => html`<input type="hidden" name="${name}" value="${value}">`;
+export const hidden = (name: string, value: string): Html =>
+  html`<input type="hidden" name="${name}" value="${value}">`;

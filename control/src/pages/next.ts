@@ -2,4 +2,5 @@
 const devicePage = /^\/device(\?user_code=[A-Za-z0-9-]{1,20})?$/;
 
 /** `next` if it is one of our pages, else the home page. */
-export const safeNext = (next: string | undefined): string => (next !== undefined && devicePage.test(next) ? next : "/");
+export const safeNext = (next: string | undefined): string =>
+  next !== undefined && devicePage.test(next) ? next : "/";

@@ -23,7 +23,12 @@ const randomSuffix = () =>
  */
 export async function createProject(
   tx: Db,
-  { id, ownerId, input, content }: { id: string; ownerId: string; input: CreateProjectInput; content: Config["content"] },
+  {
+    id,
+    ownerId,
+    input,
+    content,
+  }: { id: string; ownerId: string; input: CreateProjectInput; content: Config["content"] },
 ): Promise<Project> {
   // The lock keeps the count exact when several requests arrive at once.
   await lockUser(tx, ownerId);
@@ -35,7 +40,11 @@ export async function createProject(
     throw new ApiError("QUOTA_EXCEEDED", { message: `The plan allows ${plan.max_projects} projects.` });
   }
   const insert = (slug: string) =>
-    insertProject(tx, { id, owner_id: ownerId, name: input.name, slug, type: input.type }, productionHost(slug, content));
+    insertProject(
+      tx,
+      { id, owner_id: ownerId, name: input.name, slug, type: input.type },
+      productionHost(slug, content),
+    );
 
   if (input.slug !== undefined && input.slug !== autoSlug) {
     const project = await insert(input.slug);

@@ -53,8 +53,19 @@ const create = endpoint({
       throw new ApiError("FORBIDDEN_SCOPE", { message: "A key that is limited to projects cannot create one." });
     }
     return createOnce(db, { caller, idempotencyKey, request: ["POST /projects", body], status: 201 }, async (tx) => {
-      const project = await createProject(tx, { id: newId(), ownerId: caller.userId, input: body, content: config.content });
-      await recordAudit(tx, { caller, address, action: "project.create", target: project.id, detail: { slug: project.slug, type: project.type } });
+      const project = await createProject(tx, {
+        id: newId(),
+        ownerId: caller.userId,
+        input: body,
+        content: config.content,
+      });
+      await recordAudit(tx, {
+        caller,
+        address,
+        action: "project.create",
+        target: project.id,
+        detail: { slug: project.slug, type: project.type },
+      });
       return { project: createdProjectView(project, config.content) };
     });
   },
@@ -96,7 +107,13 @@ const patch = endpoint({
     return db.transaction().execute(async (tx) => {
       const { id } = await getProject(tx, caller, params.id, { lock: true });
       const project = await updateProject(tx, id, change);
-      await recordAudit(tx, { caller, address, action: "project.update", target: id, detail: { fields: Object.keys(body) } });
+      await recordAudit(tx, {
+        caller,
+        address,
+        action: "project.update",
+        target: id,
+        detail: { fields: Object.keys(body) },
+      });
       // Edges ask for the password by what is in the route table.
       if (body.password !== undefined) await notify(tx, routeChannel);
       return { project: projectView(project, config.content) };

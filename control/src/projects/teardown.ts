@@ -1,5 +1,5 @@
-import { sql } from "kysely";
 import type { Registry } from "@svc/registry";
+import { sql } from "kysely";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
 import { edgeProgress } from "../deployments/edges.ts";
@@ -37,7 +37,10 @@ export function teardownWorker({ db, fleet, registry, log }: TeardownDeps): Work
       .where("reaped_at", "is", null)
       .execute();
     if (tasks.length > 0) {
-      await removeTasks(db, tasks.map(({ id }) => id));
+      await removeTasks(
+        db,
+        tasks.map(({ id }) => id),
+      );
       return { retryAfterMs: recheckMs, free: true };
     }
 
@@ -55,7 +58,8 @@ export function teardownWorker({ db, fleet, registry, log }: TeardownDeps): Work
     await db.transaction().execute(async (tx) => {
       const streams = tx.selectFrom("task").select(sql<string>`id::text`.as("id")).where("project_id", "=", projectId);
       await tx.deleteFrom("log_chunk").where("stream_id", "in", streams).execute();
-      for (const { id } of deployments) await tx.deleteFrom("log_chunk").where("stream_id", "like", `${id}.%`).execute();
+      for (const { id } of deployments)
+        await tx.deleteFrom("log_chunk").where("stream_id", "like", `${id}.%`).execute();
       await tx.deleteFrom("resource_sample").where("project_id", "=", projectId).execute();
       await tx.deleteFrom("task").where("project_id", "=", projectId).execute();
       await tx.deleteFrom("channel_state").where("project_id", "=", projectId).execute();

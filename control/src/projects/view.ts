@@ -9,7 +9,8 @@ type Content = Config["content"];
 export const hostUrl = (host: string, { scheme, port }: Content): string => `${scheme}://${host}${port}`;
 
 /** The host that serves a project's production channel. */
-export const productionHost = (slug: string, { domain }: Content): string => siteHost({ slug, channel: "production" }, domain);
+export const productionHost = (slug: string, { domain }: Content): string =>
+  siteHost({ slug, channel: "production" }, domain);
 
 export const projectUrl = (slug: string, content: Content): string => hostUrl(productionHost(slug, content), content);
 

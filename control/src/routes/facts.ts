@@ -53,7 +53,8 @@ interface ActiveRow {
 
 function activeOf(row: ActiveRow, upstreams: ReadonlyMap<string, string[]>): ActiveDeployment | null {
   const { deployment_id: deploymentId, artifact_repository: repository, artifact_digest: digest } = row;
-  if (row.artifact_kind === "image") return { deploymentId, kind: "image", upstreams: upstreams.get(deploymentId) ?? [] };
+  if (row.artifact_kind === "image")
+    return { deploymentId, kind: "image", upstreams: upstreams.get(deploymentId) ?? [] };
   if (row.artifact_kind !== "bundle" || repository === null || digest === null) return null;
   const manifest = manifestSchema.parse(row.manifest);
   const spa = "app" in manifest && manifest.app.spa;

@@ -41,7 +41,11 @@ export async function publishOnce({ db, fleet, leadership, log }: PublisherDeps)
       upserts: batch.flatMap((edit) => ("put" in edit ? [edit.put] : [])),
       removedHosts: batch.flatMap((edit) => ("remove" in edit ? [edit.remove] : [])),
     });
-    const nextMeta: RoutesMetaValue = { generation: meta.generation + 1, digest: tableDigest(next), count: next.length };
+    const nextMeta: RoutesMetaValue = {
+      generation: meta.generation + 1,
+      digest: tableDigest(next),
+      count: next.length,
+    };
     const ops = batch.map(
       (edit): Op =>
         "put" in edit

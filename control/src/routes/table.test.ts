@@ -23,7 +23,11 @@ describe("routeOf", () => {
     { when: "a container answers", facts: aHost(), serves: { proxy: { upstreams: ["127.0.1.1:40000"] } } },
     { when: "nothing was deployed", facts: aHost({ active: null }), serves: { page: { page: "PAGE_EMPTY" } } },
     { when: "the site is stopped", facts: aHost({ stopped: true }), serves: { page: { page: "PAGE_STOPPED" } } },
-    { when: "the project is suspended, stopped or not", facts: aHost({ suspended: true, stopped: true }), serves: { page: { page: "PAGE_SUSPENDED" } } },
+    {
+      when: "the project is suspended, stopped or not",
+      facts: aHost({ suspended: true, stopped: true }),
+      serves: { page: { page: "PAGE_SUSPENDED" } },
+    },
     {
       when: "its container is away for a moment",
       facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [] } }),
@@ -38,7 +42,9 @@ describe("routeOf", () => {
     },
     {
       when: "it is a static site",
-      facts: aHost({ active: { deploymentId: "d1", kind: "bundle", repository: "r", digest: "sha256:1", sizeBytes: 7, spa: true } }),
+      facts: aHost({
+        active: { deploymentId: "d1", kind: "bundle", repository: "r", digest: "sha256:1", sizeBytes: 7, spa: true },
+      }),
       serves: { static: { repository: "r", digest: "sha256:1", sizeBytes: "7", spa: true } },
     },
   ])("when $when", ({ facts, previous, serves }) => {
@@ -58,8 +64,15 @@ describe("tableChange", () => {
   });
 
   test("applied, leaves nothing to change", () => {
-    const facts = [aHost(), aHost({ host: "b.svc.localhost", active: null }), aHost({ host: "a.svc.localhost", stopped: true })];
-    const table = applyChange(new Map([["old.svc.localhost", { ...proxied, host: "old.svc.localhost" }]]), tableChange(new Map(), facts));
+    const facts = [
+      aHost(),
+      aHost({ host: "b.svc.localhost", active: null }),
+      aHost({ host: "a.svc.localhost", stopped: true }),
+    ];
+    const table = applyChange(
+      new Map([["old.svc.localhost", { ...proxied, host: "old.svc.localhost" }]]),
+      tableChange(new Map(), facts),
+    );
     const next = new Map(table.map((entry) => [entry.host, entry]));
     expect(tableChange(next, facts)).toEqual({ upserts: [], removedHosts: ["old.svc.localhost"] });
     expect(table.map(({ host }) => host)).toEqual([...table.map(({ host }) => host)].sort());

@@ -104,8 +104,10 @@ async function recordRefusals(db: Db, steps: readonly SchedulerStep[]): Promise<
 }
 
 function summary(step: SchedulerStep): Record<string, unknown> {
-  if (step.do === "place") return { taskId: step.task.id, nodeId: step.nodeId, to: "placed", deploymentId: step.task.deploymentId };
-  if (step.do === "move") return { taskId: step.placement.placementId, nodeId: step.nodeId, from: step.placement.desired, to: step.desired };
+  if (step.do === "place")
+    return { taskId: step.task.id, nodeId: step.nodeId, to: "placed", deploymentId: step.task.deploymentId };
+  if (step.do === "move")
+    return { taskId: step.placement.placementId, nodeId: step.nodeId, from: step.placement.desired, to: step.desired };
   if (step.do === "reap") return { taskId: step.taskId, nodeId: step.nodeId, to: "reaped" };
   return {};
 }

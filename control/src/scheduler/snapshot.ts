@@ -2,11 +2,16 @@ import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
 import { listOpenTasks } from "../tasks/store.ts";
 import type { Reservation, SchedulableNode } from "./placement.ts";
-import { reservationsOf, type ClusterState, type DesiredTask, type Placed } from "./steps.ts";
+import { type ClusterState, type DesiredTask, type Placed, reservationsOf } from "./steps.ts";
 
 /** Every node that joined and is not fenced or removed, with what it said of itself at its last hello. */
 export async function listSchedulableNodes(db: Db, fleet: Fleet): Promise<SchedulableNode[]> {
-  const nodes = await db.selectFrom("node").selectAll().where("role", "=", "node").where("lifecycle", "=", "active").execute();
+  const nodes = await db
+    .selectFrom("node")
+    .selectAll()
+    .where("role", "=", "node")
+    .where("lifecycle", "=", "active")
+    .execute();
   return nodes.map((node) => {
     const live = fleet.nodeSession(node.id);
     return {
@@ -66,7 +71,10 @@ export async function readClusterState(db: Db, fleet: Fleet): Promise<ClusterSta
         memoryMb: task.memory_mb,
         cpuMillicores: task.cpu_millicores,
         pidsLimit: task.pids_limit,
-        platform: task.kind === "serve" && task.os && task.architecture ? { os: task.os, architecture: task.architecture } : null,
+        platform:
+          task.kind === "serve" && task.os && task.architecture
+            ? { os: task.os, architecture: task.architecture }
+            : null,
       }),
     ),
   };

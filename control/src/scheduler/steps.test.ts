@@ -103,7 +103,9 @@ describe("schedule", () => {
   });
 
   test("places a task that has no placement", () => {
-    expect(schedule(aState({ tasks: [aTask("t1")] }))).toMatchObject([{ do: "place", nodeId: "n1", task: { id: "t1" } }]);
+    expect(schedule(aState({ tasks: [aTask("t1")] }))).toMatchObject([
+      { do: "place", nodeId: "n1", task: { id: "t1" } },
+    ]);
   });
 
   test("moves desired forward and never back", () => {
@@ -119,7 +121,9 @@ describe("schedule", () => {
     const placed = new Map([["t1", placedOn("n1", task, "removed")]]);
     expect(schedule(aState({ tasks: [task], placed }))).toEqual([]);
     const reap = [{ do: "reap", nodeId: "n1", taskId: "t1" }];
-    expect(schedule(aState({ tasks: [task], placed, observed: new Map([["t1", { observed: "removed" }]]) }))).toEqual(reap);
+    expect(schedule(aState({ tasks: [task], placed, observed: new Map([["t1", { observed: "removed" }]]) }))).toEqual(
+      reap,
+    );
     expect(schedule(aState({ tasks: [task], placed, goneNodes: new Set(["n1"]) }))).toEqual(reap);
   });
 

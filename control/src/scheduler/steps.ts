@@ -75,7 +75,16 @@ function placeOrRefuse(task: DesiredTask, decision: Decision | undefined): Sched
   return { do: "refuse", taskId: task.id, refused: decision?.refused ?? {} };
 }
 
-const requestOf = ({ id, projectId, deploymentId, kind, memoryMb, cpuMillicores, pidsLimit, platform }: DesiredTask): PlacementRequest => ({
+const requestOf = ({
+  id,
+  projectId,
+  deploymentId,
+  kind,
+  memoryMb,
+  cpuMillicores,
+  pidsLimit,
+  platform,
+}: DesiredTask): PlacementRequest => ({
   id,
   projectId,
   deploymentId,

@@ -1,10 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { isOciManifest, manifestSchema } from "@svc/proto";
 import { type Placement, PlacementSchema, type RunOffer, RunOfferSchema } from "@svc/proto/node";
+import { planOfUser } from "../accounts/plan.ts";
 import type { Db } from "../db/pool.ts";
 import { findDeployment } from "../deployments/store.ts";
 import type { Secrets } from "../secrets.ts";
-import { planOfUser } from "../accounts/plan.ts";
 import { platformEnv, taskSpec } from "./spec.ts";
 
 export interface AssignmentDeps {
@@ -61,9 +61,7 @@ export async function loadPlacement(deps: AssignmentDeps, placementId: string): 
         value: {
           ...rest,
           recipe:
-            "static" in recipe
-              ? { case: "static", value: recipe.static }
-              : { case: "image", value: recipe.image },
+            "static" in recipe ? { case: "static", value: recipe.static } : { case: "image", value: recipe.image },
           baseImage: deps.baseImage,
           caBundle: deps.buildCaBundle,
         },
@@ -118,4 +116,21 @@ export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<
     resources: { memoryMb: plan.memory_mb, cpuMillicores: plan.cpu_millicores, pidsLimit: plan.pids_limit },
     timeoutSeconds: manifest.release?.timeoutSeconds ?? 0,
   });
+}
+
+/** Whether a log stream (a placement's or an attempt's id) is of work that was given to this node. */
+export async function ownsLogStream(db: Db, nodeId: string, streamId: string): Promise<boolean> {
+  const [id = "", attempt] = streamId.split(".");
+  if (!/^[0-9a-f-]{36}$/.test(id)) return false;
+  const row =
+    attempt === undefined
+      ? await db.selectFrom("task").select("id").where("id", "=", id).where("node_id", "=", nodeId).executeTakeFirst()
+      : await db
+          .selectFrom("deployment")
+          .select("id")
+          .where("id", "=", id)
+          .where("release_node_id", "=", nodeId)
+          .where("release_attempt", "=", Number(attempt))
+          .executeTakeFirst();
+  return row !== undefined;
 }

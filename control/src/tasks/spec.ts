@@ -1,6 +1,6 @@
+import { createHash } from "node:crypto";
 import type { Manifest } from "@svc/proto";
 import { isOciManifest, manifestPort } from "@svc/proto";
-import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { Deployment, Plan, Project } from "../db/tables.ts";
 import { canonical } from "../routes/table.ts";
@@ -103,7 +103,12 @@ export function buildTask(deployment: Deployment, project: Project, plan: Plan, 
 }
 
 /** One container of a deployment whose image is known. */
-export function serveTask(deployment: Deployment, plan: Plan, manifest: Manifest, registryHost: string | null): NewTask {
+export function serveTask(
+  deployment: Deployment,
+  plan: Plan,
+  manifest: Manifest,
+  registryHost: string | null,
+): NewTask {
   if (deployment.artifact_repository === null || deployment.artifact_digest === null) {
     throw new Error("the deployment has no image yet");
   }

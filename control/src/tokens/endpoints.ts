@@ -1,4 +1,11 @@
-import { createTokenInput, createTokenReply, deleteTokenReply, isTokenExpiry, tokenListReply, tokenParams } from "@svc/proto";
+import {
+  createTokenInput,
+  createTokenReply,
+  deleteTokenReply,
+  isTokenExpiry,
+  tokenListReply,
+  tokenParams,
+} from "@svc/proto";
 import type { Caller } from "../auth/caller.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
@@ -32,8 +39,22 @@ const create = endpoint({
       if (projectIds !== null && (await countOwnProjects(tx, caller.userId, projectIds)) !== projectIds.length) {
         throw new ApiError("VALIDATION", { message: "projectIds: names a project that is not yours" });
       }
-      const token = await insertToken(tx, { id: newId(), userId: caller.userId, name, scopes, projectIds, expiresAt, createdAt });
-      await recordAudit(tx, { caller, address, action: "token.create", target: token.id, detail: { name, scopes, projectIds } });
+      const token = await insertToken(tx, {
+        id: newId(),
+        userId: caller.userId,
+        name,
+        scopes,
+        projectIds,
+        expiresAt,
+        createdAt,
+      });
+      await recordAudit(tx, {
+        caller,
+        address,
+        action: "token.create",
+        target: token.id,
+        detail: { name, scopes, projectIds },
+      });
       return { token: { ...tokenView(token), key: token.key } };
     });
   },
@@ -42,7 +63,9 @@ const create = endpoint({
 /** A key that is limited to projects does not reach the keys of the whole account, only itself. */
 function refuseLimited(caller: Caller): void {
   if (caller.projectIds === null) return;
-  throw new ApiError("FORBIDDEN_SCOPE", { message: "A key that is limited to projects cannot see or revoke other keys." });
+  throw new ApiError("FORBIDDEN_SCOPE", {
+    message: "A key that is limited to projects cannot see or revoke other keys.",
+  });
 }
 
 const list = endpoint({
@@ -54,7 +77,9 @@ const list = endpoint({
   async handle({ db }, { caller }) {
     refuseLimited(caller);
     const tokens = await listTokens(db, caller.userId);
-    return { tokens: tokens.map((token) => ({ ...tokenView(token), lastUsedAt: token.lastUsedAt?.toISOString() ?? null })) };
+    return {
+      tokens: tokens.map((token) => ({ ...tokenView(token), lastUsedAt: token.lastUsedAt?.toISOString() ?? null })),
+    };
   },
 });
 

@@ -78,13 +78,20 @@ export async function renewWork(db: Db, item: ClaimedWork, owner: string, leaseM
 }
 
 /** How a finished attempt ended: done for ever, to be tried again, or given up. */
-export type WorkOutcome = { state: "done" } | { state: "failed"; error: string } | { retryAfterMs: number; error?: string; free?: boolean };
+export type WorkOutcome =
+  | { state: "done" }
+  | { state: "failed"; error: string }
+  | { retryAfterMs: number; error?: string; free?: boolean };
 
 /** Records the outcome; false when the lease was lost meanwhile and another worker has the item. */
 export async function finishWork(db: Db, item: ClaimedWork, owner: string, outcome: WorkOutcome): Promise<boolean> {
   const change =
     "state" in outcome
-      ? { state: outcome.state, error: outcome.state === "failed" ? outcome.error : null, finished_at: sql<Date>`now()` }
+      ? {
+          state: outcome.state,
+          error: outcome.state === "failed" ? outcome.error : null,
+          finished_at: sql<Date>`now()`,
+        }
       : {
           state: "queued" as const,
           error: outcome.error ?? null,

@@ -1,8 +1,16 @@
-import type { Db } from "../db/pool.ts";
 import type { Listener } from "../db/listen.ts";
+import type { Db } from "../db/pool.ts";
 import type { Log } from "../log.ts";
 import { createBell, runLoop } from "../wake.ts";
-import { type ClaimedWork, claimWork, finishWork, reapWork, renewWork, type WorkOutcome, workChannel } from "./queue.ts";
+import {
+  type ClaimedWork,
+  claimWork,
+  finishWork,
+  reapWork,
+  renewWork,
+  type WorkOutcome,
+  workChannel,
+} from "./queue.ts";
 
 /**
  * Does one item. It may be called again for the same item after a crash, so every effect is

@@ -13,7 +13,8 @@ const fileBytesMax = 4 * 1024 * 1024;
 export const envPush = command({
   name: "env push",
   summary: "Replace the project's environment variables with those of a dotenv file",
-  details: "Variables that the file does not name are removed. What already runs sees the change after the next deploy.",
+  details:
+    "Variables that the file does not name are removed. What already runs sees the change after the next deploy.",
   flags: { project: flag.project, file: flag.text("--file <path>", `The file to read (default: ${defaultFile})`) },
   examples: ["svc env push", "svc env push --file .env.production --project shop"],
   async run(context, { project, file = defaultFile }) {

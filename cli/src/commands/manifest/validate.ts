@@ -27,12 +27,12 @@ export const manifestValidate = command({
       `${paint("green", "✓")} ${payload.manifest} is valid`,
       `  app      ${payload.app} (${payload.type})`,
       ...("slug" in payload ? [`  slug     ${payload.slug}`] : []),
-      ..."image" in payload
+      ...("image" in payload
         ? [`  image    ${payload.image.reference}`, `  port     ${payload.port}`]
         : [
             `  root     ${payload.source.rootDirectory}`,
             `  watches  ${payload.source.watchPaths.join(", ")}`,
             `  release  ${payload.release.configured ? `a command, at most ${payload.release.timeoutSeconds} s` : "none"}`,
-          ],
+          ]),
     ].join("\n"),
 });

@@ -10,16 +10,18 @@ export const projectsList = command({
   async run(context) {
     const { projects } = await (await context.api()).get("/projects", projectListReply);
     return {
-      projects: projects.map(({ id, slug, name, type, url, status, passwordProtected, suspendedAt, suspendReason }) => ({
-        id,
-        slug,
-        name,
-        type,
-        url,
-        status,
-        passwordProtected,
-        ...(suspendedAt === null ? {} : { suspendedAt, suspendReason }),
-      })),
+      projects: projects.map(
+        ({ id, slug, name, type, url, status, passwordProtected, suspendedAt, suspendReason }) => ({
+          id,
+          slug,
+          name,
+          type,
+          url,
+          status,
+          passwordProtected,
+          ...(suspendedAt === null ? {} : { suspendedAt, suspendReason }),
+        }),
+      ),
     };
   },
   render: ({ projects }, { paint }) => {

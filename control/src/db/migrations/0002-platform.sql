@@ -118,6 +118,8 @@ create table deployment (
   release_status text not null default 'not_configured'
     check (release_status in ('not_configured', 'pending', 'running', 'succeeded', 'failed', 'skipped')),
   release_attempt integer not null default 0,
+  -- Where the present attempt was offered.
+  release_node_id uuid,
   release_started_at timestamptz,
   release_finished_at timestamptz,
   release_exit_code integer,

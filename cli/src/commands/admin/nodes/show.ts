@@ -1,8 +1,8 @@
 import { nodeListReply, nodeReply } from "@svc/proto";
 import { argument, command } from "../../../command.ts";
 import { formatAge } from "../../../format.ts";
-import { paintStatus } from "../../../paint.ts";
 import { pickNode } from "../../../nodes.ts";
+import { paintStatus } from "../../../paint.ts";
 
 export const adminNodesShow = command({
   name: "admin nodes show",
@@ -26,7 +26,12 @@ export const adminNodesShow = command({
       ["platform", node.platform === null ? "-" : `${node.platform.os}/${node.platform.architecture}`],
       ["placements", String(node.runningPlacements)],
       ["memory", node.capacity === null ? "-" : `${node.allocated?.memoryMb ?? 0} of ${node.capacity.memoryMb} MiB`],
-      ["cpu", node.capacity === null ? "-" : `${node.allocated?.cpuMillicores ?? 0} of ${node.capacity.cpuMillicores} millicores`],
+      [
+        "cpu",
+        node.capacity === null
+          ? "-"
+          : `${node.allocated?.cpuMillicores ?? 0} of ${node.capacity.cpuMillicores} millicores`,
+      ],
       ["labels", labels.join(", ") || "-"],
       ["certificate", node.certificateExpiresAt === null ? "-" : `until ${node.certificateExpiresAt}`],
       ["joined", formatAge(node.createdAt, now)],

@@ -1,0 +1,63 @@
+import { pathWithin } from "./context.ts";
+
+/** A file of a static site and the archive's file that holds its bytes. */
+export type SiteFile = { path: string; source: string };
+
+const LINKS_MAX = 16;
+const CONFIG_FILES = new Set(["svc.yml", "svc.yaml"]);
+
+/**
+ * What visitors may see of an archive: the files under `root`, links to files included as files, in the order
+ * of their paths. Dot-files stay out (environment files, version control), except `.well-known`.
+ *
+ * @param root directory of the site; empty for the whole archive
+ */
+export function selectSite(
+  archive: { files: ReadonlyMap<string, unknown>; symlinks: ReadonlyMap<string, string> },
+  root: string,
+): SiteFile[] {
+  const site: SiteFile[] = [];
+  for (const path of [...archive.files.keys(), ...archive.symlinks.keys()]) {
+    const name = pathWithin(path, root);
+    const source = followLinks(path, archive);
+    if (name !== null && source !== null && isPublic(name)) site.push({ path: name, source });
+  }
+  return site.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+function isPublic(name: string): boolean {
+  if (CONFIG_FILES.has(name)) return false;
+  return name.split("/").every((part) => !part.startsWith(".") || part === ".well-known");
+}
+
+/** The file behind a path; null when it ends at a directory, nowhere, or in a circle. */
+function followLinks(
+  path: string,
+  archive: { files: ReadonlyMap<string, unknown>; symlinks: ReadonlyMap<string, string> },
+): string | null {
+  let at = path;
+  for (let step = 0; step < LINKS_MAX; step += 1) {
+    if (archive.files.has(at)) return at;
+    const target = archive.symlinks.get(at);
+    if (target === undefined) return null;
+    const parts = at.split("/").slice(0, -1);
+    for (const part of target.split("/")) {
+      if (part === "..") parts.pop();
+      else if (part !== "" && part !== ".") parts.push(part);
+    }
+    at = parts.join("/");
+  }
+  return null;
+}
+
+const TEXT_EXTENSIONS = new Set(
+  "html htm css js mjs cjs json map xml svg txt md csv webmanifest wasm ico ttf otf eot rss atom yml yaml".split(" "),
+);
+const SMALLEST_BYTES = 1024;
+const LARGEST_BYTES = 16 * 1024 * 1024;
+
+/** Whether smaller copies of a file are worth making: text of more than 1 KiB that has none of its own. */
+export function isCompressible(path: string, sizeBytes: number): boolean {
+  const extension = path.slice(path.lastIndexOf(".") + 1).toLowerCase();
+  return sizeBytes > SMALLEST_BYTES && sizeBytes <= LARGEST_BYTES && TEXT_EXTENSIONS.has(extension);
+}

@@ -1,0 +1,226 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { aDirectory } from "../testing/svc.ts";
+import { listTree, staysInside, type Tree } from "./tree.ts";
+
+const nothing = { files: new Set<string>(), directories: [] };
+
+/** The paths that are packed of a directory with these files. */
+async function packed(files: Record<string, string>, tree: Partial<Tree> & { below?: string } = {}): Promise<string[]> {
+  await using directory = await aDirectory(files);
+  const { below = "", ...rest } = tree;
+  const entries = await listTree(
+    { directory: join(directory.path, below), prefix: "", wanted: nothing, ...rest },
+    () => {},
+  );
+  return entries.map(({ path }) => path);
+}
+
+describe("of a directory", () => {
+  test("everything is packed, in the order of bytes", async () => {
+    expect(await packed({ "b.txt": "", "a/z.txt": "", "a.txt": "", "Z.txt": "", "ä.txt": "", "a-b.txt": "" })).toEqual([
+      "Z.txt",
+      "a-b.txt",
+      "a.txt",
+      "a/z.txt",
+      "b.txt",
+      "ä.txt",
+    ]);
+  });
+
+  test("what belongs to the machine and not to the app stays, at any depth", async () => {
+    const files = [
+      ".git/HEAD",
+      "x/.git",
+      "node_modules/a/index.js",
+      "x/node_modules/b.js",
+      ".env",
+      ".env.local",
+      "x/.env",
+      ".envrc",
+      ".svc/state.json",
+      "x/.svc/state.json",
+      "kept.js",
+      ".svc/notes.md",
+    ];
+    expect(await packed(Object.fromEntries(files.map((name) => [name, ""])))).toEqual([".svc/notes.md", "kept.js"]);
+  });
+
+  test(".gitignore counts, the deeper one first", async () => {
+    const files = {
+      ".gitignore": "*.log\nbuild/\n/only-here.txt\n",
+      "a.log": "",
+      "build/x.js": "",
+      "only-here.txt": "",
+      "sub/only-here.txt": "",
+      "sub/.gitignore": "!keep.log\n*.tmp\n",
+      "sub/keep.log": "",
+      "sub/drop.log": "",
+      "sub/x.tmp": "",
+      "x.tmp": "",
+    };
+    expect(await packed(files)).toEqual([".gitignore", "sub/.gitignore", "sub/keep.log", "sub/only-here.txt", "x.tmp"]);
+  });
+
+  test("a .svcignore stands in for every .gitignore", async () => {
+    const files = {
+      ".gitignore": "dist/\n",
+      ".svcignore": "*.md\n",
+      "dist/x.js": "",
+      "a.md": "",
+      "sub/.gitignore": "*\n",
+      "sub/x.js": "",
+    };
+    expect(await packed(files)).toEqual([".gitignore", ".svcignore", "dist/x.js", "sub/.gitignore", "sub/x.js"]);
+  });
+
+  test("migrations and the files of env.files go along, whatever is ignored", async () => {
+    const files = {
+      ".gitignore": ".svc/\n*.sql\n.env.production\nconfig/\n",
+      ".svc/migrations/1.sql": "",
+      ".svc/migrations/.env": "",
+      ".svc/cache.json": "",
+      ".env.production": "",
+      ".env": "",
+      "config/.env.shared": "",
+      "config/other.txt": "",
+      "x.sql": "",
+    };
+    const wanted = { files: new Set([".env.production", "config/.env.shared"]), directories: [".svc/migrations"] };
+    expect(await packed(files, { wanted })).toEqual([
+      ".env.production",
+      ".gitignore",
+      ".svc/migrations/1.sql",
+      "config/.env.shared",
+    ]);
+  });
+
+  test("a directory of a repository keeps its place in it, and obeys the ignore files above", async () => {
+    const files = {
+      ".gitignore": "*.log\n/apps/web/secret.txt\n",
+      "apps/.gitignore": "tmp/\n",
+      "apps/web/a.log": "",
+      "apps/web/secret.txt": "",
+      "apps/web/tmp/x": "",
+      "apps/web/index.html": "",
+      "other/x": "",
+    };
+    expect(await packed(files, { below: "apps/web", prefix: "apps/web/" })).toEqual(["apps/web/index.html"]);
+  });
+});
+
+describe("a link", () => {
+  test.each([
+    ["a", "b", true],
+    ["a", "./b/c", true],
+    ["x/a", "../b", true],
+    ["x/y/a", "../../b", true],
+    ["a", "../b", false],
+    ["x/a", "../../b", false],
+    ["a", "/etc/passwd", false],
+    ["a", "b/../../c", false],
+    ["a", "b/../c", false],
+    ["a", "", false],
+    ["a", "C:\\x", false],
+    ["x/a", "..", true],
+    ["a", "..", false],
+  ])("at %s to %s stays inside: %s", (path, target, expected) => {
+    expect(staysInside(path, target)).toBe(expected);
+  });
+
+  test("is packed as a link when it stays inside, and refused when it does not", async () => {
+    await using directory = await aDirectory({ "real.txt": "x", "sub/a.txt": "" });
+    const tree = { directory: directory.path, prefix: "", wanted: nothing };
+    await symlink("../real.txt", join(directory.path, "sub", "link"));
+    expect(await listTree(tree, () => {})).toContainEqual({ kind: "link", path: "sub/link", target: "../real.txt" });
+    await symlink("/etc/passwd", join(directory.path, "outside"));
+    await expect(listTree(tree, () => {})).rejects.toMatchObject({ code: "DEPLOY_TRIGGER_FAILED" });
+    await writeFile(join(directory.path, ".svcignore"), "outside\n");
+    expect((await listTree(tree, () => {})).map(({ path }) => path)).not.toContain("outside");
+  });
+});
+
+/** Patterns and names in which every rule of the format can meet every other. */
+const names = ["a", "b", "a.log", "b.txt", "build", "Build", "a b", "#x", "!y", "[z]"];
+const patterns = [
+  "*.log",
+  "build/",
+  "/a",
+  "a/",
+  "**/b.txt",
+  "a/**",
+  "a/**/b.txt",
+  "!b.txt",
+  "!a.log",
+  "*",
+  "!*/",
+  "b*",
+  "[ab]",
+  "\\#x",
+  "\\!y",
+  "# comment",
+  "",
+  "  ",
+  "a b",
+  "a/b",
+  "/build/*",
+  "!build/a",
+  "?",
+  "*.txt ",
+  "\\[z\\]",
+  "[!a]*",
+  "a/*/b",
+];
+const somePath = fc.array(fc.constantFrom(...names), { minLength: 1, maxLength: 4 }).map((parts) => parts.join("/"));
+const someRules = fc.array(fc.constantFrom(...patterns), { maxLength: 4 }).map((lines) => lines.join("\n"));
+
+/** Makes a tree of these files; a name that is already a directory, or below a file, is left out. */
+async function plant(root: string, paths: readonly string[], rules: Record<string, string>): Promise<void> {
+  for (const path of paths) {
+    try {
+      await mkdir(dirname(join(root, path)), { recursive: true });
+      await writeFile(join(root, path), "x");
+    } catch {
+      // A file stands where a directory would have to be; the tree is random enough without it.
+    }
+  }
+  for (const [directory, text] of Object.entries(rules)) {
+    try {
+      await writeFile(join(root, directory, ".gitignore"), text);
+    } catch {
+      // No such directory in this tree.
+    }
+  }
+}
+
+test("what is ignored is what Git ignores", { timeout: 60_000 }, async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(somePath, { minLength: 1, maxLength: 12 }),
+      someRules,
+      someRules,
+      async (paths, top, nested) => {
+        const root = await mkdtemp(join(tmpdir(), "svc-cli-git-"));
+        try {
+          // A nested file that takes a directory back which the top one ignores is where we know to differ.
+          await plant(root, paths, { ".": top, a: nested.replaceAll("!", "") });
+          execFileSync("git", ["init", "-q", root]);
+          const git = execFileSync("git", ["-C", root, "ls-files", "--others", "--exclude-standard", "-z"], {
+            encoding: "utf8",
+            env: { PATH: process.env["PATH"], HOME: root, GIT_CONFIG_NOSYSTEM: "1" },
+          });
+          const expected = git.split("\0").filter((path) => path !== "");
+          const found = await listTree({ directory: root, prefix: "", wanted: nothing }, () => {});
+          expect(found.map(({ path }) => path).sort()).toEqual(expected.sort());
+        } finally {
+          await rm(root, { recursive: true, force: true });
+        }
+      },
+    ),
+    { numRuns: 60 },
+  );
+});

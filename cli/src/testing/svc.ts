@@ -1,0 +1,64 @@
+import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const binary = fileURLToPath(new URL("../../bin/svc.mjs", import.meta.url));
+
+/** How a run of the program ended. */
+export type Ended = { status: number | null; stdout: string; stderr: string };
+
+/** A directory of its own, gone at the end of the block. */
+export async function aDirectory(
+  files: Readonly<Record<string, string>> = {},
+): Promise<AsyncDisposable & { path: string }> {
+  const path = await mkdtemp(join(tmpdir(), "svc-cli-test-"));
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(path, name)), { recursive: true });
+    await writeFile(join(path, name), text);
+  }
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
+}
+
+export type SvcOptions = {
+  cwd: string;
+  /** Where the login is stored; default: below `cwd`. */
+  home?: string;
+  env?: Readonly<Record<string, string>>;
+  /** Called with everything on stderr so far; may end the run. */
+  onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
+};
+
+/** Runs the real program in an environment of its own: nothing of the tester's login, no colours, no terminal. */
+export function svc(args: readonly string[], { cwd, home, env = {}, onStderr }: SvcOptions): Promise<Ended> {
+  const own = home ?? join(cwd, ".home");
+  const child = spawn(process.execPath, [binary, ...args], {
+    cwd,
+    env: { PATH: process.env["PATH"], HOME: own, XDG_CACHE_HOME: join(tmpdir(), "svc-cli-test-cache"), ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: 15_000,
+  });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+    onStderr?.(stderr, (signal) => child.kill(signal));
+  });
+  return new Promise((resolve, reject) => {
+    child.on("error", reject);
+    child.on("close", (status) => resolve({ status, stdout, stderr }));
+  });
+}
+
+/** The envelope of a run with --json: stdout has to be exactly one line, an object. */
+export function envelopeOf({ stdout, stderr }: Ended): Record<string, unknown> {
+  const lines = stdout.split("\n");
+  if (lines.length !== 2 || lines[1] !== "") throw new Error(`stdout is not one line: ${stdout}\nstderr: ${stderr}`);
+  const value: unknown = JSON.parse(lines[0] ?? "");
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error("not an object");
+  return Object.fromEntries(Object.entries(value));
+}

@@ -1,0 +1,150 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ServerDuplexStream } from "@grpc/grpc-js";
+import { clip, limits, stripControl } from "@svc/proto";
+import type { Applied, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
+import { type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
+import { LinkError } from "../link/errors.ts";
+import { helloProblem } from "../link/hello.ts";
+import { holdSession, persist, receiveStream, type SessionDeps, untilAborted, type Visitor } from "../link/session.ts";
+import type { SessionKey } from "../link/session-key.ts";
+import type { Farewells } from "../link/stream.ts";
+import { saveFacts } from "../nodes/store.ts";
+import { createBell } from "../wake.ts";
+import type { TableFeed } from "./table-feed.ts";
+import { createTableSender } from "./table-sender.ts";
+
+type Response = MessageInitShape<typeof SessionResponseSchema>;
+type EdgeVisitor = Visitor<SessionRequest, Response>;
+
+export interface EdgeSessionDeps extends SessionDeps {
+  tables: TableFeed;
+}
+
+const farewells: Farewells<Response> = {
+  superseded: () => ({ message: { case: "superseded", value: {} } }),
+  fenced: (reason) => ({ message: { case: "fenced", value: { reason } } }),
+  goAway: (reconnectAfterMs) => ({ message: { case: "goAway", value: { reconnectAfterMs } } }),
+};
+
+/** One router's stream, from opening to end. */
+export const serveEdge = (call: ServerDuplexStream<SessionRequest, Response>, deps: EdgeSessionDeps): Promise<void> =>
+  receiveStream(call, { role: "edge", farewells, deps }, async (visitor) => {
+    const hello = await expectHello(visitor, deps);
+    const { instanceId, bootId, address, version } = hello;
+    const connectedAt = deps.now().toISOString();
+    const { serverId } = deps;
+    const { id } = visitor.identity;
+    const value = JSON.stringify({
+      serverId,
+      instanceId,
+      bootId,
+      address,
+      version,
+      connectedAt,
+    } satisfies EdgeSessionValue);
+    const inForce = JSON.stringify(appliedValue({ ...hello, error: "" }, deps.now()));
+    const claim = {
+      key: keys.edgeSession(id),
+      value,
+      isMine: (other: string) => other === value,
+      // What it serves while it catches up: whoever waits for a newer generation must wait for this router too.
+      also: [{ put: { key: keys.edgeApplied(id), value: inForce } }],
+      queryLog: null,
+    };
+    await holdSession(visitor, deps, claim, (key) => converse(visitor, hello, key, deps));
+  });
+
+async function expectHello({ stream }: EdgeVisitor, { timings, authority }: SessionDeps): Promise<Hello> {
+  const { message } = await stream.first(timings.helloTimeoutMs);
+  if (message.case !== "hello") throw new LinkError("FAILED_PRECONDITION", "the first message must be a hello");
+  const problem = helloProblem(message.value);
+  if (problem !== null) throw new LinkError("INVALID_ARGUMENT", `hello: ${problem} is not acceptable`);
+  if (message.value.clusterEpoch > BigInt(authority.epoch)) {
+    throw new LinkError("FAILED_PRECONDITION", "this control is of an older cluster epoch than the router");
+  }
+  return message.value;
+}
+
+function appliedValue(
+  { generation, digest, error }: Pick<Applied, "generation" | "digest" | "error">,
+  now: Date,
+): EdgeAppliedValue {
+  return {
+    generation: Number(generation),
+    digest: /^[0-9a-f]{0,64}$/.test(digest) ? digest : "",
+    error: error === "" ? null : clip(stripControl(error), limits.errorTextBytesMax),
+    at: now.toISOString(),
+  };
+}
+
+async function converse(
+  { stream, identity: { id: edgeId } }: EdgeVisitor,
+  { version, address }: Hello,
+  key: SessionKey,
+  deps: EdgeSessionDeps,
+): Promise<void> {
+  const { authority, timings, log, now } = deps;
+  const { signal } = stream;
+  const sender = createTableSender({
+    ...{ edgeId, timings, log, signal },
+    clusterEpoch: authority.epoch,
+    feed: deps.tables,
+    send: stream.send,
+  });
+  const writer = createAppliedWriter(async (value) => {
+    const write = () => key.write([{ put: { key: keys.edgeApplied(edgeId), value: JSON.stringify(value) } }]);
+    await persist(write, { signal, log, what: "record what a router applied" });
+  }, signal);
+
+  await saveFacts(deps.db, edgeId, { version, address, labels: {}, capacity: null, platform: null }, now());
+  stream.receive(({ message }) => {
+    switch (message.case) {
+      case "renew":
+        stream.renew();
+        return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
+      case "applied":
+        writer.record(appliedValue(message.value, now()));
+        return sender.answered(message.value);
+      default:
+        // A second Hello, or something of a later version: nothing depends on it.
+        return;
+    }
+  });
+  stream.send({
+    message: {
+      case: "welcome",
+      value: {
+        edgeId,
+        clusterEpoch: BigInt(authority.epoch),
+        sessionEpoch: key.epoch,
+        renewEveryMs: timings.renewEveryMs,
+        leaseTtlMs: timings.leaseTtlMs,
+        registry: deps.registry,
+      },
+    },
+  });
+  using _tables = deps.tables.subscribe(sender.wake);
+  await Promise.all([sender.run(), writer.run(), untilAborted(signal)]);
+}
+
+const idleMs = 60_000;
+
+/** Writes the newest of what a router reported; what was overtaken before it could be written is passed over. */
+function createAppliedWriter(write: (value: EdgeAppliedValue) => Promise<void>, signal: AbortSignal) {
+  const bell = createBell();
+  let newest: EdgeAppliedValue | null = null;
+  return {
+    record(value: EdgeAppliedValue): void {
+      newest = value;
+      bell.ring();
+    },
+    async run(): Promise<void> {
+      while (!signal.aborted) {
+        const value = newest;
+        newest = null;
+        if (value === null) await bell.wait(idleMs, signal);
+        else await write(value);
+      }
+    },
+  };
+}

@@ -1,0 +1,79 @@
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { type Applied, RouteTable_Kind, RouteTableSchema, type SessionResponseSchema } from "@svc/proto/edge";
+import { pause } from "../etcd/clock.ts";
+import type { LinkTimings } from "../link/timings.ts";
+import type { Log } from "../log.ts";
+import { createBell } from "../wake.ts";
+import type { TableFeed } from "./table-feed.ts";
+import { emptyTableOutbox, nextTable, tableAnswered, vouchesForShrinking } from "./table-outbox.ts";
+
+export interface TableSenderOptions {
+  edgeId: string;
+  clusterEpoch: number;
+  feed: TableFeed;
+  send: (message: MessageInitShape<typeof SessionResponseSchema>, sizeBytes: number) => void;
+  timings: Pick<LinkTimings, "resyncMinMs" | "resyncMaxMs">;
+  log: Log;
+  signal: AbortSignal;
+}
+
+/** Keeps one router's table at the newest generation: whole first, then what changes, one unanswered message at a time. */
+export interface TableSender {
+  wake(): void;
+  answered(applied: Applied): void;
+  /** Resolves when `signal` aborts. */
+  run(): Promise<void>;
+}
+
+const idleMs = 60_000;
+
+export function createTableSender(options: TableSenderOptions): TableSender {
+  const { edgeId, feed, timings, log, signal } = options;
+  const bell = createBell();
+  let outbox = emptyTableOutbox;
+  /** Answers in a row that asked for a whole table again. */
+  let restarts = 0;
+
+  function sendNext(): void {
+    const table = feed.current();
+    const next = table === null ? null : nextTable(outbox, table);
+    if (table === null || next === null) return;
+    const { message } = next;
+    outbox = next.outbox;
+    const { kind, appliesTo, generation, upsertHosts, removedHosts } = message;
+    const bulk = vouchesForShrinking(message, table.hosts.size);
+    const value = create(RouteTableSchema, {
+      kind: kind === "complete" ? RouteTable_Kind.COMPLETE : RouteTable_Kind.DELTA,
+      clusterEpoch: BigInt(options.clusterEpoch),
+      appliesTo: BigInt(appliesTo),
+      generation: BigInt(generation),
+      upserts: upsertHosts.flatMap((host) => table.routes.get(host) ?? []),
+      removedHosts,
+      bulkToken: bulk ? `table/${generation}` : "",
+    });
+    options.send({ message: { case: "table", value } }, toBinary(RouteTableSchema, value).byteLength);
+    log.info(
+      { edgeId, kind, generation, upserts: upsertHosts.length, removes: removedHosts.length, bulk },
+      "route table sent",
+    );
+  }
+
+  return {
+    wake: bell.ring,
+    answered({ generation, error, resync }) {
+      const before = outbox;
+      outbox = tableAnswered(outbox, { generation: Number(generation), refused: error !== "", resync });
+      if (error !== "") log.error({ edgeId, generation: Number(generation), error }, "a router keeps its older table");
+      if (outbox === before) return;
+      restarts = outbox.generation === null ? restarts + 1 : 0;
+      bell.ring();
+    },
+    async run() {
+      while (!signal.aborted) {
+        if (restarts > 0) await pause(Math.min(timings.resyncMinMs * 2 ** (restarts - 1), timings.resyncMaxMs), signal);
+        if (!signal.aborted) sendNext();
+        await bell.wait(idleMs, signal);
+      }
+    },
+  };
+}

@@ -1,0 +1,179 @@
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type TestApi, testApi } from "./testing.ts";
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await testApi();
+});
+afterAll(async () => {
+  await api[Symbol.asyncDispose]();
+});
+
+/** Sends bytes as they are, and reads until the server ends the connection. */
+const sendRaw = (bytes: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(api.url);
+    const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    let answer = "";
+    socket.on("data", (chunk) => {
+      answer += chunk;
+    });
+    socket.on("close", () => resolve(answer));
+    socket.on("error", reject);
+    socket.setTimeout(10_000, () => socket.destroy(new Error("no answer")));
+  });
+
+const envelope = (code: string) => ({ ok: false, error: { code, message: expect.stringMatching(/^[A-Z"].*\.$/s) } });
+
+test("the process and its readiness can be asked for without a credential", async () => {
+  expect((await api.request("GET", "/healthz")).body).toEqual({ ok: true });
+  expect((await api.request("GET", "/readyz")).body).toEqual({ ok: true });
+});
+
+describe("what is no call of the API", () => {
+  test.each([
+    { what: "an unknown address", method: "GET", path: "/api/v1/nothing" },
+    { what: "an address outside of the API", method: "GET", path: "/nothing" },
+    { what: "a doubled slash", method: "GET", path: "//api/v1/me" },
+    { what: "an upper-case address", method: "GET", path: "/api/v1/ME" },
+    { what: "a trailing slash", method: "GET", path: "/api/v1/me/" },
+    { what: "a path that climbs", method: "GET", path: "/api/v1/%2e%2e/%2e%2e/etc/passwd" },
+  ])("$what is not found", async ({ method, path }) => {
+    const answer = await api.request(method, path);
+    expect(answer.status).toBe(404);
+    expect(answer.body).toEqual(envelope("NOT_FOUND"));
+  });
+
+  test("a known address under another method says which it has", async () => {
+    const answer = await api.call("DELETE", "/projects");
+    expect(answer.status).toBe(405);
+    expect(answer.headers.get("allow")).toBe("GET, POST");
+    expect(answer.body).toEqual(envelope("METHOD_NOT_ALLOWED"));
+  });
+
+  test("bytes that are not HTTP are answered in the envelope", async () => {
+    const answer = await sendRaw("HELLO\r\n\r\n");
+    expect(answer).toContain("400 Bad Request");
+    expect(answer).toContain('{"ok":false,"error":{"code":"BAD_REQUEST"');
+  });
+
+  test("headers that are too large are answered in the envelope", async () => {
+    const answer = await sendRaw(`GET /api/v1/me HTTP/1.1\r\nHost: x\r\nX-Large: ${"a".repeat(20_000)}\r\n\r\n`);
+    expect(answer).toContain("431 ");
+    expect(answer).toContain('"ok":false');
+  });
+
+  test.each([
+    { what: "two lengths", lines: ["Content-Length: 2", "Content-Length: 3"] },
+    { what: "a length and chunks", lines: ["Content-Length: 2", "Transfer-Encoding: chunked"] },
+  ])("a request with $what is refused", async ({ lines }) => {
+    const answer = await sendRaw(`POST /api/v1/projects HTTP/1.1\r\nHost: x\r\n${lines.join("\r\n")}\r\n\r\n{}`);
+    expect(answer).toContain("400 Bad Request");
+  });
+});
+
+describe("bodies", () => {
+  const post = async (body: unknown, headers: Record<string, string> = {}) => {
+    const { session } = await api.newUser();
+    return api.call("POST", "/projects", { session, body, headers });
+  };
+  const json = { "content-type": "application/json" };
+
+  test.each([
+    { what: "no JSON", body: "{", code: "VALIDATION" },
+    { what: "null", body: "null", code: "VALIDATION" },
+    { what: "a list", body: "[]", code: "VALIDATION" },
+    { what: "a text", body: '""', code: "VALIDATION" },
+    { what: "nothing", body: "", code: "VALIDATION" },
+    { what: "an unknown key", body: '{"name":"Shop","type":"ssr","owner":"x"}', code: "VALIDATION" },
+    { what: "a number where a text belongs", body: '{"name":7,"type":"ssr"}', code: "VALIDATION" },
+    { what: "a prototype", body: '{"name":"Shop","type":"ssr","__proto__":{"a":1}}', code: "VALIDATION" },
+    { what: "a NUL", body: '{"name":"a\\u0000","type":"ssr"}', code: "VALIDATION" },
+    { what: "half a character", body: '{"name":"\\ud800","type":"ssr"}', code: "VALIDATION" },
+    { what: "nesting without end", body: `{"name":${"[".repeat(50_000)}${"]".repeat(50_000)}}`, code: "VALIDATION" },
+  ])("$what is refused with $code", async ({ body, code }) => {
+    const answer = await post(body, json);
+    expect(answer.status).toBe(422);
+    expect(answer.body).toEqual({ ok: false, error: { code, message: expect.any(String) } });
+  });
+
+  test.each(["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json\ta"])(
+    "a body of type %s is refused",
+    async (type) => {
+      const answer = await post('{"name":"Shop","type":"ssr"}', { "content-type": type });
+      expect(answer.status).toBe(415);
+      expect(answer.body).toEqual(envelope("UNSUPPORTED_MEDIA_TYPE"));
+    },
+  );
+
+  test("a body of more than 1 MiB is refused", async () => {
+    const answer = await post(JSON.stringify({ name: "a".repeat(1_100_000), type: "ssr" }), json);
+    expect(answer.status).toBe(413);
+    expect(answer.body).toEqual(envelope("BODY_TOO_LARGE"));
+  });
+
+  test("who may not send a body is told so before it is read", async () => {
+    const answer = await api.call("POST", "/projects", { body: "{", headers: json });
+    expect(answer.status).toBe(401);
+  });
+
+  test("a call without a body takes an empty JSON body, an empty object, and nothing else", async () => {
+    const user = await api.newUser();
+    const stop = async (body: string) => {
+      const project = await api.newProject(user);
+      return (await api.call("POST", `/projects/${project.id}/stop`, { session: user.session, body, headers: json })).body.error.code;
+    };
+    expect(await stop("")).toBe("STOP_UNAVAILABLE");
+    expect(await stop("{}")).toBe("STOP_UNAVAILABLE");
+    expect(await stop('{"force":true}')).toBe("VALIDATION");
+  });
+});
+
+test("an id that is none is an id of nothing", async () => {
+  const { session } = await api.newUser();
+  for (const id of ["x", "1", "%00", "00000000-0000-0000-0000-00000000000g", "a".repeat(99)]) {
+    const answer = await api.call("GET", `/projects/${id}`, { session });
+    expect(answer.status, id).toBe(404);
+    expect(answer.body, id).toEqual(envelope("NOT_FOUND"));
+  }
+});
+
+describe("headers", () => {
+  test("replies can neither run, nor be framed, nor be kept", async () => {
+    const { headers } = await api.call("GET", "/me");
+    expect(headers.get("content-security-policy")).toBe("default-src 'none'; frame-ancestors 'none'");
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+    expect(headers.get("x-frame-options")).toBe("DENY");
+    expect(headers.get("cache-control")).toBe("no-store");
+    expect(headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  test("no other origin is let in", async () => {
+    const { headers } = await api.call("GET", "/me", { headers: { origin: "https://evil.test" } });
+    expect([...headers.keys()].filter((name) => name.startsWith("access-control-"))).toEqual([]);
+  });
+});
+
+test("requests of a user are limited per minute when the plan says so", async () => {
+  const { session } = await api.newUser({ plan: { rate_limit_per_minute: 2 } });
+  const statuses = [];
+  for (let count = 0; count < 3; count += 1) statuses.push((await api.call("GET", "/me", { session })).status);
+  expect(statuses).toEqual([200, 200, 429]);
+  const refused = await api.call("GET", "/me", { session });
+  expect(refused.body).toEqual(envelope("RATE_LIMITED"));
+  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+});
+
+test("the description names every route with its bodies, and is valid OpenAPI 3.1 as far as it refers to itself", async () => {
+  const { body, status } = await api.call("GET", "/openapi.json");
+  expect(status).toBe(200);
+  expect(body.openapi).toBe("3.1.0");
+  expect(Object.keys(body.paths)).toContain("/projects/{id}/deployments");
+  const create = body.paths["/projects"].post;
+  expect(create.requestBody.content["application/json"].schema.required).toEqual(["name", "type"]);
+  expect(create.responses["201"].content["application/json"].schema.properties.project.type).toBe("object");
+  expect(body.paths["/projects/{id}"].get.parameters).toEqual([expect.objectContaining({ name: "id", in: "path", required: true })]);
+  const ids = Object.values<Record<string, { operationId: string }>>(body.paths).flatMap((path) => Object.values(path).map(({ operationId }) => operationId));
+  expect(new Set(ids).size).toBe(ids.length);
+});

@@ -1,0 +1,249 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Scope } from "@svc/proto";
+import { createRegistry } from "@svc/registry";
+import type { FastifyInstance } from "fastify";
+import { sql } from "kysely";
+import { ensureDefaultPlan } from "../accounts/default-plan.ts";
+import type { Config } from "../config.ts";
+import type { Context, FleetView, RuntimeLog } from "../context.ts";
+import type { Db } from "../db/pool.ts";
+import type { Deployment, Plan, Project, ProjectType } from "../db/tables.ts";
+import { testDatabase } from "../db/testing.ts";
+import { createReferencePolicy, type ResolveAddresses } from "../deployments/reference.ts";
+import { createLog } from "../log.ts";
+import { createSecrets } from "../secrets.ts";
+import { insertToken } from "../tokens/store.ts";
+import { buildServer } from "./server.ts";
+
+/** What a test may set about the API that it starts. */
+export interface TestApiOptions {
+  config?: Partial<Config>;
+  /** A real registry; by default an address where nobody answers. */
+  registryUrl?: string;
+  queryLog?: (nodeId: string, placementId: string, lines: number) => Promise<RuntimeLog>;
+  fleet?: FleetView;
+  /** Answers for image references; nothing resolves by default. */
+  resolve?: ResolveAddresses;
+}
+
+export interface TestUser {
+  id: string;
+  email: string;
+  /** Token of a session that is valid for a day. */
+  session: string;
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  /** The parsed body; {} when it is not JSON. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into replies of every shape.
+  body: any;
+}
+
+export interface CallOptions {
+  key?: string;
+  session?: string;
+  cookie?: string;
+  /** Sent as JSON; a FormData as multipart; a string or bytes as they are. */
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** The whole HTTP API on a free port, on a database of its own, without the rest of the program. */
+export interface TestApi extends AsyncDisposable {
+  /** Origin. */
+  url: string;
+  db: Db;
+  context: Context;
+  server: FastifyInstance;
+  /** Calls below /api/v1. */
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** Calls any address of the origin; redirects are not followed. */
+  request(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  newUser(facts?: { admin?: boolean; verified?: boolean; plan?: Partial<Plan> }): Promise<TestUser>;
+  newKey(user: TestUser, grant?: { scopes?: Scope[]; projectIds?: string[] }): Promise<{ id: string; key: string }>;
+  newProject(user: TestUser, values?: { type?: ProjectType; name?: string; slug?: string }): Promise<Project>;
+  newDeployment(project: Project, values?: Partial<Deployment>): Promise<Deployment>;
+  /** Mails sent so far, oldest first. */
+  mails(): Promise<{ to: string; subject: string; text: string }[]>;
+}
+
+const noFleet: FleetView = { isConnected: () => false, placementsOf: () => [] };
+const noNode = () => Promise.reject(new Error("no node"));
+
+export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
+  const database = await testDatabase();
+  const outboxDir = await mkdtemp(join(tmpdir(), "svc-outbox-"));
+  const { db } = database;
+  await ensureDefaultPlan(db);
+  const registry = createRegistry({ url: options.registryUrl ?? "http://127.0.0.1:9", timeoutMs: 5_000 });
+  const config = testConfig(database.url, outboxDir, options.config);
+  const context: Context = {
+    config,
+    db,
+    log: createLog(process.env["SVC_LOG_LEVEL"] ?? "silent"),
+    registry,
+    secrets: createSecrets([randomBytes(32)]),
+    cluster: { clusterId: randomUUID(), epoch: 1, caSha256: "0".repeat(64) },
+    now: () => new Date(),
+    newId: () => randomUUID(),
+    queryLog: options.queryLog ?? noNode,
+    fleet: options.fleet ?? noFleet,
+  };
+  const references = createReferencePolicy(config.registryAllow, options.resolve ?? (async () => []));
+  // Cookies and links hold the origin, so the port has to be known first.
+  const port = await freePort();
+  config.apiUrl = `http://127.0.0.1:${port}`;
+  const server = buildServer(context, { references });
+  await server.listen({ host: "127.0.0.1", port });
+  const url = config.apiUrl;
+  const request = (method: string, path: string, call: CallOptions = {}) => send(method, `${url}${path}`, call);
+  return {
+    url,
+    db,
+    context,
+    server,
+    request,
+    call: (method, path, call) => request(method, `/api/v1${path}`, call),
+    newUser: (facts) => newUser(db, facts),
+    newKey: (user, grant) => newKey(db, user, grant),
+    newProject: (user, values) => newProject(db, user, values),
+    newDeployment: (project, values) => newDeployment(db, project, values),
+    mails: () => readMails(outboxDir),
+    async [Symbol.asyncDispose]() {
+      await server.close();
+      await registry.close();
+      await database[Symbol.asyncDispose]();
+      await rm(outboxDir, { recursive: true, force: true });
+    },
+  };
+}
+
+const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Config> = {}): Config => ({
+  apiListen: { host: "127.0.0.1", port: 0 },
+  apiUrl: "http://127.0.0.1",
+  databaseUrl,
+  etcd: { endpoints: [], tls: null },
+  linkListen: { host: "127.0.0.1", port: 0 },
+  enrollListen: { host: "127.0.0.1", port: 0 },
+  content: { scheme: "http", domain: "svc.localhost", port: ":8080" },
+  registry: { url: "http://127.0.0.1:9" },
+  registryAllow: [],
+  masterKeys: [randomBytes(32)],
+  authSecret: randomBytes(32).toString("base64"),
+  signup: "open",
+  mail: { from: "svc@svc.test", outboxDir },
+  baseImageNode: "node:24-slim",
+  buildCaBundle: "",
+  schedulerEnabled: true,
+  drainMs: 0,
+  dataDir: outboxDir,
+  logLevel: "silent",
+  ...changes,
+});
+
+async function freePort(): Promise<number> {
+  const { createServer } = await import("node:net");
+  return new Promise((resolve, reject) => {
+    const server = createServer().once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}
+
+async function send(method: string, url: string, { key, session, cookie, body, headers = {} }: CallOptions): Promise<Answer> {
+  const raw = typeof body === "string" || body instanceof Uint8Array || body instanceof FormData;
+  const response = await fetch(url, {
+    method,
+    redirect: "manual",
+    headers: {
+      ...(key !== undefined && { "x-api-key": key }),
+      ...(session !== undefined && { authorization: `Bearer ${session}` }),
+      ...(cookie !== undefined && { cookie }),
+      ...(body !== undefined && !raw && { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: raw ? (body as FormData | string) : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const isJson = (response.headers.get("content-type") ?? "").includes("json");
+  return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : {} };
+}
+
+async function newUser(
+  db: Db,
+  { admin = false, verified = true, plan }: { admin?: boolean; verified?: boolean; plan?: Partial<Plan> } = {},
+): Promise<TestUser> {
+  const id = randomUUID();
+  const email = `${id.slice(0, 8)}@svc.test`;
+  const session = randomBytes(24).toString("hex");
+  await sql`insert into auth."user" (id, name, email, "emailVerified", role)
+    values (${id}, 'Ada', ${email}, ${verified}, ${admin ? "admin" : "user"})`.execute(db);
+  await sql`insert into auth."session" (token, "userId", "expiresAt", "updatedAt")
+    values (${session}, ${id}, now() + interval '1 day', now())`.execute(db);
+  if (plan !== undefined) {
+    const { id: _, ...standard } = await db.selectFrom("plan").selectAll().where("is_default", "=", true).executeTakeFirstOrThrow();
+    const values = { ...standard, slug: `plan-${id.slice(0, 8)}`, is_default: false, ...plan };
+    const row = await db.insertInto("plan").values(values).returning("id").executeTakeFirstOrThrow();
+    await db.insertInto("account").values({ user_id: id, plan_id: row.id }).execute();
+  }
+  return { id, email, session };
+}
+
+async function newKey(db: Db, user: TestUser, { scopes, projectIds }: { scopes?: Scope[]; projectIds?: string[] } = {}) {
+  const { id, key } = await insertToken(db, {
+    id: randomUUID(),
+    userId: user.id,
+    name: "test",
+    scopes: scopes ?? null,
+    projectIds: projectIds ?? null,
+    expiresAt: null,
+    createdAt: new Date(),
+  });
+  return { id, key };
+}
+
+async function newProject(
+  db: Db,
+  user: TestUser,
+  { type = "ssr", name = "Shop", slug = `shop-${randomBytes(6).toString("hex")}` }: { type?: ProjectType; name?: string; slug?: string } = {},
+): Promise<Project> {
+  const project = await db
+    .insertInto("project")
+    .values({ owner_id: user.id, name, slug, type })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  await db.insertInto("site_host").values({ host: `${slug}.svc.localhost`, project_id: project.id, channel: "production" }).execute();
+  return project;
+}
+
+const smallManifest = (type: ProjectType) =>
+  type === "ociimage"
+    ? { version: 2, name: "Shop", type, port: 8080, image: { reference: "registry.test/shop:1" } }
+    : { version: 2, app: { name: "Shop", type } };
+
+function newDeployment(db: Db, project: Project, { manifest, number: _, ...values }: Partial<Deployment> = {}): Promise<Deployment> {
+  return db
+    .insertInto("deployment")
+    .values({
+      project_id: project.id,
+      channel: "production",
+      url: `http://${project.slug}.svc.localhost:8080`,
+      manifest: JSON.stringify(manifest ?? smallManifest(project.type)),
+      ...values,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+}
+
+async function readMails(dir: string): Promise<{ to: string; subject: string; text: string }[]> {
+  const names = (await readdir(dir)).filter((name) => name.endsWith(".json")).sort();
+  return Promise.all(names.map(async (name) => JSON.parse(await readFile(join(dir, name), "utf8"))));
+}

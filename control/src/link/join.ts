@@ -1,0 +1,70 @@
+import { DaemonRole, type EnrollmentService } from "@svc/proto/node";
+import type { Authority } from "../ca/authority.ts";
+import { BadCertificateRequest, readRequest } from "../ca/certificates.ts";
+import type { Db } from "../db/pool.ts";
+import type { ServiceHandlers } from "../grpc/adapter.ts";
+import type { Log } from "../log.ts";
+import { type EnrollRefusal, enroll } from "../nodes/enroll.ts";
+import { grpcError, LinkError } from "./errors.ts";
+import type { TokenBucket } from "./token-bucket.ts";
+
+export interface JoinDeps {
+  db: Db;
+  authority: Authority;
+  joins: TokenBucket;
+  log: Log;
+  now: () => Date;
+  nowMs: () => number;
+}
+
+const refusals: Record<EnrollRefusal, string> = {
+  unknown: "the bootstrap token is not one of this cluster",
+  revoked: "the bootstrap token was revoked",
+  expired: "the bootstrap token has ended; make a new one",
+  used: "the bootstrap token was used by another daemon; make a new one",
+  fenced: "the daemon that this token admitted was fenced or removed; make a new token",
+};
+
+/** Admission of new daemons: the one service that answers without a client certificate. */
+export const joinHandlers = ({
+  db,
+  authority,
+  joins,
+  log,
+  now,
+  nowMs,
+}: JoinDeps): ServiceHandlers<typeof EnrollmentService> => ({
+  join(call, reply) {
+    const answer = async () => {
+      if (!joins.take(nowMs())) throw new LinkError("RESOURCE_EXHAUSTED", "too many daemons join at once; try again");
+      const { token, csr, proposedName } = call.request;
+      const key = await readRequest(csr).catch((error: unknown) => {
+        throw error instanceof BadCertificateRequest ? new LinkError("INVALID_ARGUMENT", error.message) : error;
+      });
+      const result = await enroll(db, authority, { token, key, proposedName }, now());
+      if ("refused" in result) {
+        // The id of the token is no secret, and tells the operator which one somebody tries to use.
+        log.warn({ tokenId: token.split(".")[3]?.slice(0, 16), why: result.refused }, "a daemon was not admitted");
+        throw new LinkError("PERMISSION_DENIED", refusals[result.refused]);
+      }
+      const { id, name, role, incarnation, certificate, again } = result;
+      log.info({ daemon: id, name, role, again }, "a daemon was admitted");
+      return {
+        id,
+        name,
+        role: role === "node" ? DaemonRole.NODE : DaemonRole.EDGE,
+        clusterId: authority.clusterId,
+        incarnation: BigInt(incarnation),
+        certificateChain: certificate,
+        ca: authority.caCertificate,
+      };
+    };
+    answer().then(
+      (response) => reply(null, response),
+      (error: unknown) => {
+        if (!(error instanceof LinkError)) log.error({ err: error }, "an enrolment failed");
+        reply(grpcError(error));
+      },
+    );
+  },
+});

@@ -1,0 +1,444 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { Assign_Kind, Desired, HealthState, Observed, Verdict_Decision } from "@svc/proto/node";
+import { sql } from "kysely";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { keys, type NodeSessionValue, type ObservationValue } from "../cluster/keys.ts";
+import { nodeChannel } from "./roll-call.ts";
+import type { Link } from "./start.ts";
+import {
+  aDaemon,
+  aHello,
+  anAgent,
+  aReconciledAgent,
+  asNode,
+  aWorld,
+  type DaemonFiles,
+  openAgentStream,
+  until,
+  type World,
+} from "./testing.ts";
+
+let world: World;
+let link: Link;
+let node: DaemonFiles;
+beforeAll(async () => {
+  world = await aWorld();
+  link = await world.startLink();
+});
+afterAll(async () => {
+  await link[Symbol.asyncDispose]();
+  await world[Symbol.asyncDispose]();
+});
+beforeEach(async () => {
+  node = await aDaemon(world, link, "node");
+});
+
+const sessionOf = (id: string) => world.read<NodeSessionValue>(keys.nodeSession(id));
+const observationOf = (placementId: string) => world.read<ObservationValue>(keys.observation(node.id, placementId));
+const codeOf = (error: unknown) => ConnectError.from(error).code;
+
+describe("a session", () => {
+  test("is in etcd while it lasts, with the facts of the node", async () => {
+    await using agent = await anAgent(link, node);
+    const entry = await world.etcd.get(keys.nodeSession(node.id));
+    expect(entry?.modRevision).toBe(agent.sessionEpoch);
+    expect(await sessionOf(node.id)).toMatchObject({
+      serverId: "replica-1",
+      instanceId: "instance-1",
+      bootId: "boot-1",
+      address: "10.0.0.7",
+      capacity: { memoryMb: 2048, cpuMillicores: 2000, pids: 4096, diskMb: 10_000 },
+      platform: { os: "linux", architecture: "amd64" },
+      labels: { zone: "a" },
+      reconciled: false,
+    });
+    const row = await world.database.db.selectFrom("node").selectAll().where("id", "=", node.id).executeTakeFirst();
+    expect(row).toMatchObject({ version: "0.1.0", address: "10.0.0.7" });
+    expect(row?.last_seen_at).not.toBeNull();
+
+    await agent[Symbol.asyncDispose]();
+    await until("the key is gone", async () => (await sessionOf(node.id)) === null);
+  });
+
+  test("renewals are answered", async () => {
+    await using agent = await anAgent(link, node);
+    agent.send({ case: "renew", value: { n: 7n } });
+    expect((await agent.next("renewAck")).n).toBe(7n);
+  });
+
+  test("ends when a newer one begins, and leaves that one alone", async () => {
+    await using first = await anAgent(link, node);
+    await using second = await anAgent(link, node, { hello: { instanceId: "instance-2" } });
+    await first.next("superseded");
+    expect(await first.ended).toBeNull();
+    expect(second.sessionEpoch).toBeGreaterThan(first.sessionEpoch);
+    second.send({ case: "renew", value: { n: 1n } });
+    await second.next("renewAck");
+    expect(await sessionOf(node.id)).toMatchObject({ instanceId: "instance-2" });
+  });
+
+  test("ends when a newer one begins at another replica", async () => {
+    await using other = await world.startLink();
+    await using first = await anAgent(link, node);
+    await using second = await anAgent(other, node, { hello: { instanceId: "instance-2" } });
+    await first.next("superseded");
+    expect(await first.ended).toBeNull();
+    expect(second.sessionEpoch).toBeGreaterThan(first.sessionEpoch);
+    expect(await sessionOf(node.id)).toMatchObject({ instanceId: "instance-2" });
+  });
+
+  test("ends on silence, and its key goes", async () => {
+    // The grantor adds a second to the time to live.
+    await using impatient = await world.startLink({ timings: { leaseTtlMs: 100, renewEveryMs: 30 } });
+    await using agent = await anAgent(impatient, node);
+    const startedAt = performance.now();
+    expect(codeOf(await agent.ended)).toBe(Code.Unavailable);
+    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    await until("the key is gone", async () => (await sessionOf(node.id)) === null);
+  });
+
+  test("lasts as long as it is renewed", async () => {
+    await using impatient = await world.startLink({ timings: { leaseTtlMs: 100, renewEveryMs: 30 } });
+    await using agent = await anAgent(impatient, node);
+    const startedAt = performance.now();
+    let n = 0n;
+    while (performance.now() - startedAt < 2_000) {
+      n += 1n;
+      agent.send({ case: "renew", value: { n } });
+      expect((await agent.next("renewAck")).n).toBe(n);
+    }
+    expect(await sessionOf(node.id)).not.toBeNull();
+  });
+
+  test.each([
+    { when: "the first message is none", hello: null, code: Code.FailedPrecondition },
+    { when: "the address is missing", hello: { address: "" }, code: Code.InvalidArgument },
+    { when: "the agent knows a later life of the cluster", hello: { clusterEpoch: 9n }, code: Code.FailedPrecondition },
+  ])("is refused when $when", async ({ hello, code }) => {
+    await using agent = openAgentStream(link, node);
+    agent.send(hello === null ? { case: "renew", value: { n: 1n } } : { case: "hello", value: aHello(hello) });
+    expect(codeOf(await agent.ended)).toBe(code);
+    expect(await sessionOf(node.id)).toBeNull();
+  });
+
+  test("without a word is ended", async () => {
+    await using agent = openAgentStream(link, node);
+    expect(codeOf(await agent.ended)).toBe(Code.FailedPrecondition);
+  });
+
+  test("is told to come back when control stops, and its key goes", async () => {
+    const stopping = await world.startLink();
+    await using agent = await anAgent(stopping, node);
+    await stopping[Symbol.asyncDispose]();
+    expect((await agent.next("goAway")).reconnectAfterMs).toBeGreaterThanOrEqual(0);
+    expect(await agent.ended).toBeNull();
+    expect(await sessionOf(node.id)).toBeNull();
+  });
+});
+
+describe("an identity", () => {
+  test("that was fenced is told so, at the next stream and in the present one", async () => {
+    await using agent = await anAgent(link, node);
+    const { db } = world.database;
+    await db.updateTable("node").set({ lifecycle: "fenced", incarnation: 2 }).where("id", "=", node.id).execute();
+    await sql`select pg_notify(${nodeChannel}, ${node.id})`.execute(db);
+    await agent.next("fenced");
+    expect(await agent.ended).toBeNull();
+
+    await using again = openAgentStream(link, node);
+    again.send({ case: "hello", value: aHello() });
+    await again.next("fenced");
+    using connection = asNode(link, node);
+    const call = connection.node.reportSamples({ samples: [] });
+    await expect(call).rejects.toMatchObject({ code: Code.PermissionDenied });
+  });
+
+  test("that control does not know may keep what it runs", async () => {
+    const { db } = world.database;
+    await db.updateTable("bootstrap_token").set({ node_id: null }).where("node_id", "=", node.id).execute();
+    await db.deleteFrom("node").where("id", "=", node.id).execute();
+    await using agent = openAgentStream(link, node);
+    agent.send({ case: "hello", value: aHello() });
+    expect(codeOf(await agent.ended)).toBe(Code.PermissionDenied);
+    expect(agent.waiting("fenced")).toBe(0);
+  });
+
+  test("of a router is no agent's", async () => {
+    const edge = await aDaemon(world, link, "edge");
+    await using agent = openAgentStream(link, edge);
+    agent.send({ case: "hello", value: aHello() });
+    expect(codeOf(await agent.ended)).toBe(Code.Unauthenticated);
+  });
+
+  test("without a certificate of the cluster does not get through", async () => {
+    using stranger = asNode(link, { ...node, certificate: "", privateKey: "" });
+    await expect(stranger.node.reportSamples({ samples: [] })).rejects.toThrow();
+  });
+
+  test("gets a new certificate for a new key", async () => {
+    const { der, privateKeyPem } = await (await import("../ca/testing.ts")).aCertificateRequest();
+    using connection = asNode(link, node);
+    const { certificateChain } = await connection.node.renewCertificate({ csr: Uint8Array.from(der) });
+    const renewed = { ...node, certificate: certificateChain, privateKey: privateKeyPem };
+    await using agent = await anAgent(link, renewed);
+    expect(agent.sessionEpoch).toBeGreaterThan(0n);
+  });
+});
+
+describe("assignments", () => {
+  test("begin complete and go on with what changes", async () => {
+    await world.place(node.id, "p1");
+    await using agent = await anAgent(link, node);
+    const first = await agent.next("assign");
+    expect(first).toMatchObject({ kind: Assign_Kind.COMPLETE, appliesTo: "", clusterEpoch: 1n, bulkToken: "" });
+    expect(first.leaderEpoch).toBeGreaterThan(0n);
+    expect(first.upserts).toHaveLength(1);
+    expect(first.upserts[0]).toMatchObject({ placementId: "p1", epoch: 1n, desired: Desired.RUNNING });
+    expect(first.upserts[0]?.spec.case).toBe("serve");
+
+    // Nothing more before the answer, however much changes.
+    await world.place(node.id, "p2");
+    await world.place(node.id, "p1", { desired: "stopped" });
+    agent.send({ case: "renew", value: { n: 1n } });
+    await agent.next("renewAck");
+    expect(agent.waiting("assign")).toBe(0);
+
+    agent.send({ case: "applied", value: { resultsIn: first.resultsIn } });
+    const second = await agent.next("assign");
+    expect(second).toMatchObject({ kind: Assign_Kind.DELTA, appliesTo: first.resultsIn });
+    expect(second.upserts.map(({ placementId, desired }) => [placementId, desired])).toEqual([
+      ["p2", Desired.RUNNING],
+      ["p1", Desired.STOPPED],
+    ]);
+    agent.send({ case: "applied", value: { resultsIn: second.resultsIn } });
+
+    const at = await world.place(node.id, "p3");
+    const third = await agent.next("assign");
+    expect(third).toMatchObject({ appliesTo: second.resultsIn, resultsIn: String(at) });
+  });
+
+  test("begin again when the agent asks", async () => {
+    await world.place(node.id, "p1");
+    await using agent = await aReconciledAgent(world, link, node);
+    agent.send({ case: "applied", value: { resultsIn: "0", resync: true } });
+    const again = await agent.next("assign");
+    expect(again).toMatchObject({ kind: Assign_Kind.COMPLETE });
+    expect(again.upserts.map(({ placementId }) => placementId)).toEqual(["p1"]);
+    expect(BigInt(again.resultsIn)).toBeGreaterThanOrEqual(BigInt(agent.resultsIn));
+  });
+
+  test("mark the session reconciled only once they are answered", async () => {
+    await using agent = await anAgent(link, node);
+    const { resultsIn } = await agent.next("assign");
+    expect((await sessionOf(node.id))?.reconciled).toBe(false);
+    agent.send({ case: "applied", value: { resultsIn } });
+    await until("reconciled", async () => (await sessionOf(node.id))?.reconciled);
+  });
+
+  test("pass on a vanished key only when its placement was to be removed", async () => {
+    await world.place(node.id, "p1");
+    await world.place(node.id, "p2", { desired: "removed", epoch: 5 });
+    await using agent = await aReconciledAgent(world, link, node);
+    await world.remove(keys.placement(node.id, "p1"));
+    await world.remove(keys.placement(node.id, "p2"));
+    const { upserts, removes } = await agent.next("assign");
+    expect(upserts).toEqual([]);
+    expect(removes).toMatchObject([{ placementId: "p2", epoch: 5n }]);
+  });
+
+  test("come in parts when they are large, without a gap", async () => {
+    const large = await world.startLink({
+      loadPlacement: async (placementId) => ({
+        ...(await import("./testing.ts")).aPlacement(placementId),
+        channel: "x".repeat(100_000),
+      }),
+    });
+    await using _ = large;
+    for (let i = 0; i < 7; i += 1) await world.place(node.id, `p${i}`);
+    await using agent = await anAgent(large, node);
+    const ids: string[] = [];
+    let at = "";
+    while (ids.length < 7) {
+      const { kind, appliesTo, resultsIn, upserts } = await agent.next("assign");
+      expect(kind).toBe(at === "" ? Assign_Kind.COMPLETE : Assign_Kind.DELTA);
+      expect(appliesTo).toBe(at);
+      expect(upserts.length).toBeLessThanOrEqual(2);
+      ids.push(...upserts.map(({ placementId }) => placementId));
+      at = resultsIn;
+      agent.send({ case: "applied", value: { resultsIn } });
+    }
+    expect(ids).toEqual(["p0", "p1", "p2", "p3", "p4", "p5", "p6"]);
+    await until("reconciled", async () => (await sessionOf(node.id))?.reconciled);
+  });
+
+  test("vouch for a mass stop that the leader wants", async () => {
+    const ids = ["p1", "p2", "p3", "p4"];
+    for (const id of ids) await world.place(node.id, id);
+    await using agent = await aReconciledAgent(world, link, node);
+    const items = ids.map((placementId) => ({ placementId, epoch: 1n, statusSeq: 1n, observed: Observed.RUNNING }));
+    agent.send({ case: "status", value: { batchSeq: 1n, items } });
+    await agent.next("statusAck");
+    await world.etcd.txn({
+      ops: ids.map((id) => ({
+        put: {
+          key: keys.placement(node.id, id),
+          value: JSON.stringify({ ...JSON.parse("{}"), ...stopped(id) }),
+        },
+      })),
+    });
+    const { upserts, bulkToken } = await agent.next("assign");
+    expect(upserts).toHaveLength(4);
+    expect(bulkToken).not.toBe("");
+  });
+});
+
+const stopped = (placementId: string) => ({
+  placementId,
+  epoch: 1,
+  desired: "stopped",
+  kind: "serve",
+  specHash: "h1",
+  projectId: "p",
+  deploymentId: "d",
+  channel: "production",
+  memoryMb: 64,
+  cpuMillicores: 100,
+  pidsLimit: 64,
+});
+
+describe("reports", () => {
+  const running = (fields: object = {}) => ({
+    placementId: "p1",
+    epoch: 1n,
+    statusSeq: 3n,
+    observed: Observed.RUNNING,
+    health: HealthState.HEALTHY,
+    upstream: "10.0.0.7:31000",
+    ...fields,
+  });
+
+  test("become observations, and are acknowledged once stored", async () => {
+    await world.place(node.id, "p1");
+    await using agent = await aReconciledAgent(world, link, node);
+    agent.send({ case: "status", value: { batchSeq: 1n, items: [running()] } });
+    expect((await agent.next("statusAck")).batchSeq).toBe(1n);
+    expect(await observationOf("p1")).toMatchObject({
+      statusSeq: 3,
+      observed: "running",
+      health: "healthy",
+      upstream: "10.0.0.7:31000",
+    });
+  });
+
+  test("never go back, and are acknowledged all the same", async () => {
+    await world.place(node.id, "p1");
+    await using agent = await aReconciledAgent(world, link, node);
+    agent.send({ case: "status", value: { batchSeq: 1n, items: [running()] } });
+    agent.send({
+      case: "status",
+      value: { batchSeq: 2n, items: [running({ statusSeq: 2n, health: HealthState.UNHEALTHY })] },
+    });
+    agent.send({
+      case: "status",
+      value: { batchSeq: 3n, items: [running({ statusSeq: 9n, observed: Observed.PULLING })] },
+    });
+    await agent.next("statusAck");
+    await agent.next("statusAck");
+    await agent.next("statusAck");
+    expect(await observationOf("p1")).toMatchObject({ statusSeq: 3, health: "healthy", observed: "running" });
+  });
+
+  test("count only for placements of the node", async () => {
+    await using agent = await aReconciledAgent(world, link, node);
+    agent.send({ case: "status", value: { batchSeq: 1n, items: [running({ placementId: "elsewhere" })] } });
+    await agent.next("statusAck");
+    expect(await observationOf("elsewhere")).toBeNull();
+  });
+
+  test("in the inventory count too", async () => {
+    await world.place(node.id, "p1");
+    await using _ = await anAgent(link, node, { items: [running()] });
+    await until("observed", async () => (await observationOf("p1"))?.observed === "running");
+  });
+
+  test("of a superseded session change nothing", async () => {
+    await world.place(node.id, "p1");
+    await using agent = await aReconciledAgent(world, link, node);
+    // Another stream takes the key behind this replica's back; whether the watch or the write comes first, nothing is stored.
+    const session = await sessionOf(node.id);
+    await world.put(keys.nodeSession(node.id), { ...session, instanceId: "instance-2" });
+    agent.send({ case: "status", value: { batchSeq: 1n, items: [running()] } });
+    await agent.next("superseded");
+    expect(await agent.ended).toBeNull();
+    expect(agent.waiting("statusAck")).toBe(0);
+    expect(await observationOf("p1")).toBeNull();
+    expect(await sessionOf(node.id)).toMatchObject({ instanceId: "instance-2" });
+    await world.remove(keys.nodeSession(node.id));
+  });
+
+  test("do not bring back what the leader has forgotten", async () => {
+    await world.place(node.id, "p1");
+    await using agent = await aReconciledAgent(world, link, node);
+    await world.remove(keys.placement(node.id, "p1"));
+    agent.send({ case: "status", value: { batchSeq: 1n, items: [running()] } });
+    await agent.next("statusAck");
+    expect(await observationOf("p1")).toBeNull();
+  });
+
+  test("wait for etcd to come back", async () => {
+    await world.place(node.id, "p1");
+    await using agent = await aReconciledAgent(world, link, node);
+    world.server.freeze();
+    try {
+      agent.send({ case: "status", value: { batchSeq: 1n, items: [running()] } });
+      agent.send({ case: "renew", value: { n: 1n } });
+      await agent.next("renewAck");
+      expect(agent.waiting("statusAck")).toBe(0);
+    } finally {
+      world.server.thaw();
+    }
+    await agent.next("statusAck");
+    expect(await observationOf("p1")).toMatchObject({ observed: "running" });
+  });
+});
+
+describe("an orphan", () => {
+  const insertTask = async (desired: "running" | "removed") => {
+    const { id } = await world.database.db
+      .insertInto("task")
+      .values({
+        project_id: "5a1d0c37-0000-4000-8000-000000000001",
+        deployment_id: "5a1d0c37-0000-4000-8000-000000000002",
+        kind: "serve",
+        channel: "production",
+        desired,
+        spec: "{}",
+        spec_hash: "h1",
+        memory_mb: 64,
+        cpu_millicores: 100,
+        pids_limit: 64,
+      })
+      .returning("id")
+      .executeTakeFirstOrThrow();
+    return id;
+  };
+
+  test("is ended only when it is known to be over", async () => {
+    const gone = await insertTask("removed");
+    const wanted = await insertTask("running");
+    const ids = [gone, wanted, "5a1d0c37-0000-4000-8000-00000000abcd", "not-a-uuid"];
+    const items = ids.map((placementId) => ({ placementId, epoch: 1n, statusSeq: 1n, observed: Observed.RUNNING }));
+    await using agent = await anAgent(link, node, { items });
+    const verdicts = new Map<string, unknown>();
+    for (const _ of ids) {
+      const { placementId, decision } = await agent.next("verdict");
+      verdicts.set(placementId, decision);
+    }
+    expect(Object.fromEntries(verdicts)).toEqual({
+      [gone]: Verdict_Decision.KILL,
+      [wanted]: Verdict_Decision.ADOPT,
+      "5a1d0c37-0000-4000-8000-00000000abcd": Verdict_Decision.ADOPT,
+      "not-a-uuid": Verdict_Decision.ADOPT,
+    });
+  });
+});

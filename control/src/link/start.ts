@@ -1,0 +1,172 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { EdgeService } from "@svc/proto/edge";
+import {
+  EnrollmentService,
+  NodeService,
+  type Placement,
+  type RegistryAccessSchema,
+  type RunOffer,
+} from "@svc/proto/node";
+import type { Authority } from "../ca/authority.ts";
+import { prefix } from "../cluster/keys.ts";
+import type { ListenAddress } from "../config.ts";
+import type { Listener } from "../db/listen.ts";
+import type { Db } from "../db/pool.ts";
+import { serveEdge } from "../edges/edge-session.ts";
+import { createTableFeed } from "../edges/table-feed.ts";
+import { leaseClockMs } from "../etcd/clock.ts";
+import type { Etcd } from "../etcd/index.ts";
+import { serve } from "../grpc/adapter.ts";
+import type { Log } from "../log.ts";
+import { type CallDeps, nodeCalls, renewCertificate } from "./calls.ts";
+import { joinHandlers } from "./join.ts";
+import { forwardLogQueries } from "./log-query.ts";
+import { serveNode } from "./node-session.ts";
+import { callRoll, keepRoll, nodeChannel } from "./roll-call.ts";
+import { createRoster, endLostSessions } from "./roster.ts";
+import { createLimiter } from "./serial.ts";
+import { createServer, listen, RotatingCredentials, stopServer } from "./server.ts";
+import { defaultTimings, helloRate, joinRate, type LinkTimings } from "./timings.ts";
+import { createTokenBucket } from "./token-bucket.ts";
+import { createLinkViews, indexByNode } from "./views.ts";
+
+/** Everything that the link needs of the rest of control. */
+export interface LinkDeps {
+  config: { linkListen: ListenAddress; enrollListen: ListenAddress };
+  db: Db;
+  /** Postgres notifications: log queries, and nodes that were fenced. */
+  listener: Listener;
+  etcd: Etcd;
+  authority: Authority;
+  /** This replica, as under `servers/` in etcd. */
+  serverId: string;
+  /** How daemons reach the cluster's own registry. */
+  registry: MessageInitShape<typeof RegistryAccessSchema>;
+  log: Log;
+  now: () => Date;
+  /** The whole spec of a placement, secrets included; null when its task is gone. */
+  loadPlacement: (placementId: string) => Promise<Placement | null>;
+  /** What an attempt runs; null when there is nothing to run. */
+  loadRun: (attemptId: string) => Promise<RunOffer | null>;
+  /** Whose log an agent's stream (a placement's or an attempt's id) is; null when it is not on that node. */
+  logTarget: (nodeId: string, streamId: string) => Promise<{ streamId: string } | null>;
+  /** Shorter waits, for tests. */
+  timings?: Partial<LinkTimings>;
+}
+
+export interface Link extends AsyncDisposable {
+  /** The ports in use, where the configuration left them to the system. */
+  readonly enrollPort: number;
+  readonly linkPort: number;
+  /** Streams that this replica holds. */
+  readonly sessions: number;
+}
+
+/** Specs that are loaded at once for all streams together, so that a storm of reconnections leaves Postgres room. */
+const loadsAtOnce = 16;
+const stuckCheckMs = 1_000;
+/** Long before the year of a server certificate is over; timers reach no further than 24 days. */
+const rotateEveryMs = 20 * 86_400_000;
+/** After a stop the fleet spreads over the other replicas at this rate. */
+const reconnectsPerSecond = 200;
+
+/** Serves daemons on both ports until disposed: enrolment (server TLS) and the link (both sides prove who they are). */
+export async function startLink(deps: LinkDeps): Promise<Link> {
+  const { config, db, listener, etcd, authority, serverId, registry, log, now } = deps;
+  const timings = { ...defaultTimings, ...deps.timings };
+  const stop = new AbortController();
+  const stopping = stop.signal;
+  await using cleanup = new AsyncDisposableStack();
+
+  const views = cleanup.use(createLinkViews(etcd, log));
+  await views.ready();
+  const placements = cleanup.use(indexByNode(views.placements, prefix.placements));
+  const runs = cleanup.use(indexByNode(views.runs, prefix.runs));
+  const tables = cleanup.use(createTableFeed(views.routes, log));
+  const roster = createRoster();
+  cleanup.use(forwardLogQueries(listener, roster));
+  cleanup.use(views.nodes.subscribe((changes, revision) => endLostSessions(roster, prefix.nodes, changes, revision)));
+  cleanup.use(views.edges.subscribe((changes, revision) => endLostSessions(roster, prefix.edges, changes, revision)));
+
+  const calls: CallDeps = { db, authority, log, now, logTarget: deps.logTarget };
+  const sessionDeps = {
+    ...{ db, etcd, authority, serverId, registry, roster, timings, log, now, stopping },
+    hellos: createTokenBucket(helloRate),
+    nowMs: leaseClockMs,
+  };
+  const nodeDeps = {
+    ...{ ...sessionDeps, views, placements, runs },
+    loadPlacement: deps.loadPlacement,
+    loadRun: deps.loadRun,
+    loading: createLimiter(loadsAtOnce),
+  };
+  const streams = new Set<Promise<void>>();
+  const track = (stream: Promise<void>) => {
+    const tracked = stream
+      .catch((error: unknown) => log.error({ err: error }, "a stream failed"))
+      .finally(() => streams.delete(tracked));
+    streams.add(tracked);
+  };
+
+  const link = createServer(timings);
+  serve(link, NodeService, { ...nodeCalls(calls), session: (call) => track(serveNode(call, nodeDeps)) });
+  serve(link, EdgeService, {
+    renewCertificate: renewCertificate("edge", calls),
+    session: (call) => track(serveEdge(call, { ...sessionDeps, tables })),
+  });
+  const enrollment = createServer(timings);
+  const joins = createTokenBucket(joinRate);
+  serve(enrollment, EnrollmentService, joinHandlers({ db, authority, joins, log, now, nowMs: leaseClockMs }));
+
+  const own = await authority.issueServer(now());
+  const linkCredentials = new RotatingCredentials(authority.caCertificate, own, { clients: true });
+  const enrollCredentials = new RotatingCredentials(authority.caCertificate, own, { clients: false });
+  cleanup.defer(() => void link.forceShutdown());
+  cleanup.defer(() => void enrollment.forceShutdown());
+  const linkPort = await listen(link, config.linkListen, linkCredentials);
+  const enrollPort = await listen(enrollment, config.enrollListen, enrollCredentials);
+
+  const rotation = setInterval(() => {
+    authority.issueServer(now()).then(
+      (next) => {
+        linkCredentials.rotate(next);
+        enrollCredentials.rotate(next);
+      },
+      (error: unknown) => log.error({ err: error }, "the server certificate could not be renewed"),
+    );
+  }, rotateEveryMs);
+  const stuck = setInterval(() => {
+    for (const session of roster.all()) session.checkStuck(leaseClockMs());
+  }, stuckCheckMs);
+  const roll = keepRoll({ db, roster, now, log }, timings.rollCallEveryMs, stopping);
+  cleanup.use(
+    listener.on(nodeChannel, () => {
+      callRoll({ db, roster, now }).catch((error: unknown) => log.warn({ err: error }, "the roll could not be called"));
+    }),
+  );
+  log.info({ linkPort, enrollPort }, "link listens");
+
+  const owned = cleanup.move();
+  return {
+    linkPort,
+    enrollPort,
+    get sessions() {
+      return roster.size;
+    },
+    async [Symbol.asyncDispose]() {
+      if (stopping.aborted) return;
+      stop.abort();
+      clearInterval(rotation);
+      clearInterval(stuck);
+      // The streams end first: a transport that pings while it shuts down would cut them.
+      const spreadMs = (roster.size / reconnectsPerSecond) * 1000;
+      for (const session of [...roster.all()]) {
+        session.close({ why: "go away", reconnectAfterMs: Math.round(Math.random() * spreadMs), reason: "stopping" });
+      }
+      await Promise.all([stopServer(link, timings.stopGraceMs), stopServer(enrollment, timings.stopGraceMs)]);
+      // Each lets go of its session key, so that the fleet counts as connected only where it is.
+      await Promise.all([...streams, roll]);
+      await owned.disposeAsync();
+    },
+  };
+}

@@ -1,0 +1,119 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { authBasePath, instanceName, sessionCookieName } from "../auth/auth.ts";
+import { type Caller, findCaller } from "../auth/caller.ts";
+import { presentedCredential } from "../auth/credentials.ts";
+import { forwardedHeaders } from "../auth/mount.ts";
+import { originHeaders } from "../http/authenticate.ts";
+import type { ApiContext } from "../http/endpoint.ts";
+import { ApiError } from "../http/errors.ts";
+import { comesFromOwnPage } from "../http/origin.ts";
+import { type Page, renderPage, type Site } from "./layout.ts";
+
+const css = readFileSync(new URL("./style.css", import.meta.url));
+const cssHash = createHash("sha256").update(css).digest("hex").slice(0, 16);
+
+/** The style sheet under a name that changes with it, so that it can be kept for ever. */
+export const stylesheet = { path: `/assets/style-${cssHash}.css`, body: css };
+
+const pagePolicy = [
+  "default-src 'none'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+export const siteOf = ({ config }: Pick<ApiContext, "config">): Site => ({
+  instance: instanceName(config.apiUrl),
+  stylesheet: stylesheet.path,
+});
+
+export function sendPage(
+  context: Pick<ApiContext, "config">,
+  reply: FastifyReply,
+  page: Page,
+  status = 200,
+): FastifyReply {
+  return reply
+    .status(status)
+    .headers({
+      "content-security-policy": pagePolicy,
+      // "no-referrer" would make browsers hide the origin of our own forms from us.
+      "referrer-policy": "same-origin",
+    })
+    .type("text/html; charset=utf-8")
+    .send(renderPage(siteOf(context), page));
+}
+
+/** After a form: the next page, fetched anew, so that reloading it sends nothing again. */
+export const redirect = (reply: FastifyReply, path: string): FastifyReply =>
+  reply.header("referrer-policy", "same-origin").redirect(path, 303);
+
+/** Who is signed in by cookie; null when nobody is. */
+export async function visitor({ db, config }: ApiContext, request: FastifyRequest): Promise<Caller | null> {
+  const credential = presentedCredential({ cookie: request.headers.cookie }, sessionCookieName(config.apiUrl));
+  return typeof credential === "string" ? null : findCaller(db, credential, config.authSecret);
+}
+
+/** A form's fields, the first of each name. Refuses a form of another site, signed in or not: it may not sign anybody in either. */
+export function readForm({ config }: ApiContext, request: FastifyRequest): (name: string) => string {
+  if (!comesFromOwnPage(request.method, originHeaders(request), config.apiUrl)) {
+    throw new ApiError("FORBIDDEN", { message: "The form comes from another site." });
+  }
+  const fields = request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
+  return (name) => fields.get(name) ?? "";
+}
+
+export interface AuthAnswer {
+  response: Response;
+  status: number;
+  /** The code of a refusal, as better-auth or the device flow names it; "" for a success. */
+  code: string;
+  body: Record<string, unknown>;
+  retryAfterSeconds: number | null;
+}
+
+/** Calls better-auth as the visitor, limits included. */
+export async function callAuth(
+  { auth, config }: ApiContext,
+  request: FastifyRequest,
+  call: { method: "GET" | "POST"; path: string; body?: Record<string, unknown> },
+): Promise<AuthAnswer> {
+  const headers = forwardedHeaders(request);
+  for (const name of ["content-type", "authorization", "x-api-key"]) headers.delete(name);
+  headers.set("origin", config.apiUrl);
+  headers.set("accept", "application/json");
+  if (call.body) headers.set("content-type", "application/json");
+  const response = await auth.handler(
+    new Request(`${config.apiUrl}${authBasePath}${call.path}`, {
+      method: call.method,
+      headers,
+      body: call.body === undefined ? null : JSON.stringify(call.body),
+    }),
+  );
+  const body = await readBody(response);
+  const code = response.ok ? "" : String(body["code"] ?? body["error"] ?? "");
+  return {
+    response,
+    status: response.status,
+    code,
+    body,
+    retryAfterSeconds: Number(response.headers.get("x-retry-after")) || null,
+  };
+}
+
+async function readBody(response: Response): Promise<Record<string, unknown>> {
+  try {
+    const body: unknown = await response.json();
+    return typeof body === "object" && body !== null ? { ...body } : {};
+  } catch {
+    return {};
+  }
+}
+
+/** What people read when better-auth holds them back. */
+export const tooManyAttempts = ({ retryAfterSeconds }: AuthAnswer): string =>
+  `Too many attempts from your address. Try again in ${retryAfterSeconds ?? 60} seconds.`;

@@ -1,0 +1,212 @@
+import type { Route, RouteTable } from "@svc/proto/edge";
+import type { BundleFetcher } from "./bundles/fetcher.ts";
+import type { BundleStore } from "./bundles/store.ts";
+import type { Log } from "./log.ts";
+import { bundleName, targetName } from "./names.ts";
+import { type Servable, servable } from "./servable.ts";
+import { changedHosts, decide, emptyTable, type Table, tableText } from "./table.ts";
+import { digestOf, type TableStore } from "./table-store.ts";
+import type { NameTree } from "./tree.ts";
+
+/** What is served, as control wants to know it. */
+export interface AppliedState {
+  /** Newest generation of which every route is served, or named in `error`. */
+  generation: bigint;
+  /** sha256 of the table in force, hex. */
+  digest: string;
+  /** `<host>: <why>; …` for hosts that keep an older route; empty when there are none. */
+  error: string;
+  /** Only a complete table helps. */
+  resync: boolean;
+}
+
+/** Turns tables into what Caddy serves. */
+export interface Applier extends AsyncDisposable {
+  /** Routes in force, by host. */
+  routes(): ReadonlyMap<string, Route>;
+  state(): AppliedState;
+  /** The accepted table that control may send changes on top of; generation 0 when only a complete one will do. */
+  base(): { clusterEpoch: bigint; generation: bigint };
+  /** Accepts or refuses a table. Work starts at once; `onApplied` hears of every outcome. */
+  submit(message: RouteTable): void;
+  /** Something that routes wait for may have changed. */
+  poke(): void;
+}
+
+export interface ApplierDeps {
+  store: TableStore;
+  tree: NameTree;
+  bundles: BundleStore;
+  /** Receives the function to call when the state of a bundle changed. */
+  createFetcher(onChange: () => void): BundleFetcher;
+  onApplied(state: AppliedState): void;
+  log: Log;
+}
+
+const retryAfterMs = 5000;
+const problemsTold = 20;
+
+/**
+ * Serves the last good table before it returns, without asking anybody; then every table submitted. A route
+ * that cannot be served leaves its host as it was, and the others go on. Nothing is served that is not on
+ * disk first, so a restart never goes back.
+ */
+export async function startApplier(deps: ApplierDeps): Promise<Applier> {
+  const { store, tree, bundles, onApplied, log } = deps;
+  const kept = await store.load();
+  let target: Table = kept?.table ?? emptyTable;
+  let whole = kept?.whole ?? true;
+  let served: ReadonlyMap<string, Route> = new Map();
+  let saved = "";
+  let state: AppliedState = { generation: 0n, digest: digestOf(""), error: "", resync: false };
+  /** For a host that is not yet as the target wants it: the generation accepted before that was asked. */
+  const askedAfter = new Map<string, bigint>();
+  let first = true;
+
+  async function serveTarget(): Promise<void> {
+    const aim = target;
+    const now = servable(served, aim.routes, fetcher.state);
+    fetcher.want(now.bundles);
+    const complete = whole && now.problems.size === 0 && now.coming.length === 0;
+    const table = { ...aim, routes: now.routes };
+    const mark = `${aim.clusterEpoch}/${aim.generation}/${complete}/${digestOf(tableText(table.routes))}`;
+    if (mark !== saved) await store.save({ table, whole: complete });
+    saved = mark;
+    putInForce(now);
+    await tree.markReady();
+    for (const host of askedAfter.keys()) {
+      if (served.get(host) === target.routes.get(host)) askedAfter.delete(host);
+    }
+    const behind = now.coming.map((host) => askedAfter.get(host) ?? 0n);
+    state = {
+      generation: behind.reduce((least, generation) => (generation < least ? generation : least), aim.generation),
+      digest: digestOf(tableText(served)),
+      error: problemText(now.problems),
+      resync: false,
+    };
+    await bundles.collect(bundlesOf([...served.values(), ...target.routes.values()]));
+  }
+
+  /** Changes the tree, and takes over what succeeded. */
+  function putInForce(now: Servable): void {
+    // At the start the tree may hold anything that an earlier process left.
+    const hosts = first ? new Set([...tree.hosts(), ...now.routes.keys()]) : changedHosts(served, now.routes);
+    first = false;
+    const names = new Map<string, string>();
+    for (const host of hosts) {
+      const route = now.routes.get(host);
+      const named = route && targetName(route);
+      if (named && "name" in named) names.set(host, named.name);
+    }
+    const failures = tree.serve(hosts, names);
+    const next = new Map(now.routes);
+    for (const [host, problem] of failures) {
+      now.problems.set(host, problem);
+      const before = served.get(host);
+      if (before === undefined) next.delete(host);
+      else next.set(host, before);
+    }
+    served = next;
+    if (failures.size > 0) rounds.soon();
+  }
+
+  const rounds = createRounds(async () => {
+    const { generation } = target;
+    try {
+      await serveTarget();
+      log.debug({ generation: String(generation), hosts: served.size, error: state.error }, "table applied");
+      onApplied(state);
+    } catch (err) {
+      log.error({ generation: String(generation), err }, "table not applied");
+      onApplied({ ...state, error: "the edge could not keep the table" });
+      rounds.soon();
+    }
+  });
+  const fetcher = deps.createFetcher(rounds.poke);
+  // Without a kept table there is nothing to serve, and what is in the tree stays until there is.
+  if (kept !== null) await rounds.run();
+
+  return {
+    routes: () => served,
+    state: () => state,
+    base: () => ({ clusterEpoch: target.clusterEpoch, generation: whole ? target.generation : 0n }),
+    poke: rounds.poke,
+    submit(message) {
+      const decision = decide(target, whole, message);
+      if ("refuse" in decision) {
+        log.warn({ generation: String(message.generation), reason: decision.refuse }, "table refused");
+        onApplied({ ...state, error: decision.refuse, resync: decision.resync });
+        return;
+      }
+      for (const host of changedHosts(target.routes, decision.accept.routes)) {
+        if (!askedAfter.has(host)) askedAfter.set(host, target.generation);
+      }
+      const from = String(target.generation);
+      target = decision.accept;
+      whole = true;
+      log.info({ from, to: String(target.generation), hosts: target.routes.size }, "table accepted");
+      rounds.poke();
+    },
+    async [Symbol.asyncDispose]() {
+      await rounds[Symbol.asyncDispose]();
+      await fetcher[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function problemText(problems: ReadonlyMap<string, string>): string {
+  const told = [...problems].slice(0, problemsTold).map(([host, problem]) => `${host}: ${problem}`);
+  const untold = problems.size - told.length;
+  return [...told, ...(untold > 0 ? [`and ${untold} more`] : [])].join("; ");
+}
+
+function bundlesOf(routes: readonly Route[]): Set<string> {
+  const names = routes.map(({ target }) => (target.case === "static" ? bundleName(target.value.digest) : null));
+  return new Set(names.filter((name) => name !== null));
+}
+
+interface Rounds extends AsyncDisposable {
+  /** Asks for a round that begins after now. */
+  poke(): void;
+  /** Asks for one in a while, because the last failed. */
+  soon(): void;
+  /** One round, to its end. */
+  run(): Promise<void>;
+}
+
+/** Runs `round` one at a time; asked during one, once more after it. */
+function createRounds(round: () => Promise<void>): Rounds {
+  let running: Promise<void> | null = null;
+  let asked = false;
+  let closed = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  const run = async (): Promise<void> => {
+    asked = true;
+    running ??= (async () => {
+      while (asked && !closed) {
+        asked = false;
+        await round();
+      }
+    })().finally(() => {
+      running = null;
+    });
+    await running;
+  };
+  const poke = (): void => {
+    if (!closed) run().catch(() => {});
+  };
+  return {
+    run,
+    poke,
+    soon() {
+      clearTimeout(timer);
+      if (!closed) timer = setTimeout(poke, retryAfterMs);
+    },
+    async [Symbol.asyncDispose]() {
+      closed = true;
+      clearTimeout(timer);
+      await running;
+    },
+  };
+}

@@ -1,0 +1,135 @@
+import { createHash } from "node:crypto";
+import { constants } from "node:fs";
+import { mkdir, open } from "node:fs/promises";
+import { join } from "node:path";
+import { type Readable, Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { createGunzip } from "node:zlib";
+import { type Entry, extract } from "tar-stream";
+import { hasCode, syncDirectory } from "../durable-file.ts";
+import { bundleLimits, contentTime, placeOf } from "./place.ts";
+
+/** The archive is not one that may be published; trying again gives the same. */
+export class BundleRefusedError extends Error {
+  override name = "BundleRefusedError";
+}
+
+/** Files whose way to the disk is awaited together. */
+const syncsAtOnce = 16;
+
+/**
+ * Unpacks a gzipped tar into `dir`, which is empty. Everything is on disk when it returns, and the whole
+ * archive was read, so a digest that its stream checks at the end was checked.
+ *
+ * @throws BundleRefusedError for an archive with a name, type or size that is not allowed
+ */
+export async function unpack(archive: Readable, dir: string, signal: AbortSignal): Promise<void> {
+  const tar = extract();
+  const seen = { entries: 0, contentBytes: 0 };
+  const writing = writeEntries(tar, dir, seen);
+  const reading = pipeline(archive, createGunzip(), boundOverhead(seen), tar, { signal });
+  const [written, read] = await Promise.allSettled([writing, reading]);
+  if (written.status === "rejected" && written.reason instanceof BundleRefusedError) throw written.reason;
+  // Either end breaks the other off; what the source said is the reason.
+  if (read.status === "rejected") throw read.reason;
+  if (written.status === "rejected") throw written.reason;
+}
+
+/** What the headers of an archive announced so far. */
+interface Seen {
+  entries: number;
+  contentBytes: number;
+}
+
+/** The reader of the archive keeps extended headers in memory until the entry that they are for. */
+const overheadBytesMax = 16 * 1024 ** 2;
+const overheadBytesPerEntry = 8192;
+
+/** Passes bytes on, as long as they are mostly content. */
+function boundOverhead(seen: Seen): Transform {
+  let bytes = 0;
+  return new Transform({
+    transform(chunk: Buffer, _, done) {
+      bytes += chunk.length;
+      const overhead = bytes - seen.contentBytes - seen.entries * overheadBytesPerEntry;
+      if (overhead > overheadBytesMax) done(new BundleRefusedError("the bundle has headers that are too large"));
+      else done(null, chunk);
+    },
+  });
+}
+
+async function writeEntries(tar: AsyncIterable<Entry>, dir: string, seen: Seen): Promise<void> {
+  const directories = new Set<string>([dir]);
+  const syncs: Promise<void>[] = [];
+  try {
+    for await (const entry of tar) {
+      seen.entries += 1;
+      seen.contentBytes += entry.header.size ?? 0;
+      if (seen.entries > bundleLimits.entriesMax) throw new BundleRefusedError("the bundle has too many files");
+      if (seen.contentBytes > bundleLimits.unpackedBytesMax) {
+        throw new BundleRefusedError("the bundle is too large unpacked");
+      }
+      const place = placeOf(entry.header.name, entry.header.type);
+      if ("problem" in place) throw new BundleRefusedError(`the bundle holds ${place.problem}`);
+      if (place.kind === "hidden") {
+        entry.resume();
+        continue;
+      }
+      const folders = place.kind === "directory" ? place.segments : place.segments.slice(0, -1);
+      await makeDirectories(dir, folders, directories);
+      if (place.kind === "directory") entry.resume();
+      else await writeFile(entry, join(dir, ...place.segments), syncs);
+      if (syncs.length >= syncsAtOnce) await Promise.all(syncs.splice(0));
+    }
+  } finally {
+    await Promise.allSettled(syncs);
+  }
+  await Promise.all(syncs);
+  for (const directory of directories) await syncDirectory(directory);
+}
+
+async function makeDirectories(root: string, folders: readonly string[], known: Set<string>): Promise<void> {
+  let path = root;
+  for (const folder of folders) {
+    path = join(path, folder);
+    if (known.has(path)) continue;
+    try {
+      await mkdir(path, { mode: 0o755 });
+    } catch (cause) {
+      if (hasCode(cause, "EEXIST", "ENOTDIR"))
+        throw new BundleRefusedError("the bundle has a file and a directory of one name");
+      throw cause;
+    }
+    known.add(path);
+  }
+}
+
+/** Writes one file. Its way to the disk goes on when this returns, and is added to `syncs`. */
+async function writeFile(entry: Entry, path: string, syncs: Promise<void>[]): Promise<void> {
+  const file = await create(path);
+  try {
+    const hash = createHash("sha256");
+    for await (const chunk of entry as AsyncIterable<Buffer>) {
+      hash.update(chunk);
+      await file.writeFile(chunk);
+    }
+    const seconds = contentTime(hash.digest());
+    await file.utimes(seconds, seconds);
+  } catch (cause) {
+    await file.close();
+    throw cause;
+  }
+  const sync = file.sync().finally(() => file.close());
+  // Whoever awaits the list hears of a failure; until then it is not unhandled.
+  sync.catch(() => {});
+  syncs.push(sync);
+}
+
+async function create(path: string) {
+  try {
+    return await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o644);
+  } catch (cause) {
+    if (hasCode(cause, "EEXIST", "EISDIR")) throw new BundleRefusedError("the bundle has a name twice");
+    throw cause;
+  }
+}
