@@ -97,7 +97,8 @@ function printError(error: CliError, { host, operation, globals, terminal }: Pri
   else {
     const { paint } = terminal;
     const inert = (text: string) => scrub(stripControl(text), terminal.hidden);
-    terminal.tell(`${paint("red", "Error:")} ${inert(error.message)} ${paint("dim", `(${error.code})`)}`);
+    const [first = "", ...more] = inert(error.message).split("\n");
+    terminal.tell([`${paint("red", "Error:")} ${first} ${paint("dim", `(${error.code})`)}`, ...more].join("\n"));
     if (error.hint !== undefined) terminal.tell(`${paint("cyan", "→")} ${inert(error.hint)}`);
   }
   if (error.cause instanceof Error) terminal.verbose(error.cause.stack ?? error.cause.message);

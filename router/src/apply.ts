@@ -10,7 +10,8 @@ import type { NameTree } from "./tree.ts";
 
 /** What is served, as control wants to know it. */
 export interface AppliedState {
-  /** Newest generation of which every route is served, or named in `error`. */
+  clusterEpoch: bigint;
+  /** Newest generation of which every route is served, or named in `error`; 0 when that cannot be told. */
   generation: bigint;
   /** sha256 of the table in force, hex. */
   digest: string;
@@ -25,8 +26,6 @@ export interface Applier extends AsyncDisposable {
   /** Routes in force, by host. */
   routes(): ReadonlyMap<string, Route>;
   state(): AppliedState;
-  /** The accepted table that control may send changes on top of; generation 0 when only a complete one will do. */
-  base(): { clusterEpoch: bigint; generation: bigint };
   /** Accepts or refuses a table. Work starts at once; `onApplied` hears of every outcome. */
   submit(message: RouteTable): void;
   /** Something that routes wait for may have changed. */
@@ -58,7 +57,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   let whole = kept?.whole ?? true;
   let served: ReadonlyMap<string, Route> = new Map();
   let saved = "";
-  let state: AppliedState = { generation: 0n, digest: digestOf(""), error: "", resync: false };
+  let state: AppliedState = { clusterEpoch: 0n, generation: 0n, digest: "", error: "", resync: false };
   /** For a host that is not yet as the target wants it: the generation accepted before that was asked. */
   const askedAfter = new Map<string, bigint>();
   let first = true;
@@ -78,8 +77,10 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       if (served.get(host) === target.routes.get(host)) askedAfter.delete(host);
     }
     const behind = now.coming.map((host) => askedAfter.get(host) ?? 0n);
+    const generation = behind.reduce((least, before) => (before < least ? before : least), aim.generation);
     state = {
-      generation: behind.reduce((least, generation) => (generation < least ? generation : least), aim.generation),
+      clusterEpoch: aim.clusterEpoch,
+      generation: whole ? generation : 0n,
       digest: digestOf(tableText(served)),
       error: problemText(now.problems),
       resync: false,
@@ -129,7 +130,6 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   return {
     routes: () => served,
     state: () => state,
-    base: () => ({ clusterEpoch: target.clusterEpoch, generation: whole ? target.generation : 0n }),
     poke: rounds.poke,
     submit(message) {
       const decision = decide(target, whole, message);

@@ -31,8 +31,8 @@ export async function archiveOf(files: Readonly<Record<string, string | Buffer>>
 async function untilServed(url: string, from: number, isNew: (body: string) => boolean): Promise<number> {
   while (performance.now() - from < servedMs) {
     const reply = await edgeFetch(url).catch(() => null);
-    const body = reply?.status === 200 ? await reply.text() : (await reply?.body?.cancel(), null);
-    if (body !== null && isNew(body)) return performance.now() - from;
+    const body = (await reply?.text().catch(() => null)) ?? null;
+    if (reply?.status === 200 && body !== null && isNew(body)) return performance.now() - from;
     await delay(pollMs);
   }
   throw new Error(`${url} did not serve the new deployment within ${servedMs} ms`);

@@ -11,15 +11,23 @@ const PULLS_AT_ONCE = 3;
 const PULL_TIMEOUT_MS = limits.pullSecondsMax * 1000;
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64", arm: "arm", ia32: "386" };
 
+export type ImageNeeds = {
+  /** Whether the image has to bring a command of its own. */
+  command: boolean;
+  projectId: string;
+  /** Called when it has to be fetched. */
+  onPull(): void;
+};
+
 /** Makes sure that images are on this node and are what was asked for. */
 export type Images = {
   /**
-   * Pulls the image unless the exact digest is present, then checks digest, platform, size and command.
+   * Pulls the image unless the exact digest is present, then checks digest, platform, size and command. An
+   * image of a foreign registry is asked for again for each project: that another one could read it proves nothing.
    *
-   * @param owner project and channel, for the keeping of images
    * @throws TaskFailure with the code that a person can act on
    */
-  ensure(image: ImageSpec, needs: { command: boolean; owner: string }, signal: AbortSignal): Promise<void>;
+  ensure(image: ImageSpec, needs: ImageNeeds, signal: AbortSignal): Promise<void>;
 };
 
 export function createImages(options: {
@@ -61,11 +69,15 @@ export function createImages(options: {
       const reference = parseReference(spec.reference);
       if (reference === null) throw new TaskFailure("OCI_INSPECT_FAILED", "The image is not pinned by digest.");
       const origin: Origin = reference.host === options.registry()?.host ? "cluster" : "foreign";
-      const present = await engine.findImage(spec.reference);
-      if (present === null) await inTurn(signal, () => pull(spec, origin, signal));
+      const known = origin === "cluster" || journal.hasImage(spec.reference, needs.projectId);
+      const present = known ? await engine.findImage(spec.reference) : null;
+      if (present === null) {
+        needs.onPull();
+        await inTurn(signal, () => pull(spec, origin, signal));
+      }
       const image = present ?? (await engine.findImage(spec.reference));
       verify(image, spec, { origin, needsCommand: needs.command });
-      journal.noteImage(spec.reference, needs.owner, Date.now());
+      journal.noteImage(spec.reference, needs.projectId, Date.now());
     },
   };
 }

@@ -36,8 +36,9 @@ export type Journal = Disposable & {
   findSetting(key: string): string | null;
   saveSetting(key: string, value: string): void;
 
-  /** Remembers that an image was used, for the keeper of images. */
+  /** Remembers who used an image and when. */
   noteImage(reference: string, owner: string, usedAtMs: number): void;
+  hasImage(reference: string, owner: string): boolean;
   /** Most recently used first. */
   listImages(): { reference: string; owner: string; usedAtMs: number }[];
   forgetImage(reference: string): void;
@@ -85,6 +86,7 @@ function createJournal(db: DatabaseSync): Journal {
     saveRun: db.prepare("insert or replace into run (id, offer, record) values (?, ?, ?)"),
     forgetRun: db.prepare("delete from run where id = ?"),
     images: db.prepare("select reference, owner, used_at from image order by used_at desc, reference"),
+    hasImage: db.prepare("select 1 as found from image where reference = ? and owner = ?"),
     noteImage: db.prepare("insert or replace into image (reference, owner, used_at) values (?, ?, ?)"),
     forgetImage: db.prepare("delete from image where reference = ?"),
   };
@@ -150,6 +152,7 @@ function createJournal(db: DatabaseSync): Journal {
     findSetting,
     saveSetting: (key, value) => void sql.saveSetting.run(key, value),
 
+    hasImage: (reference, owner) => sql.hasImage.get(reference, owner) !== undefined,
     noteImage: (reference, owner, usedAtMs) => void sql.noteImage.run(reference, owner, usedAtMs),
     listImages: () =>
       sql.images.all().map((row) => ({

@@ -23,9 +23,10 @@ create table if not exists run (
   record text not null
 ) strict;
 create table if not exists image (
-  reference text primary key,
+  reference text not null,
   owner text not null,
-  used_at integer not null
+  used_at integer not null,
+  primary key (reference, owner)
 ) strict;
 `;
 

@@ -30,7 +30,7 @@ async function unpack(archive: Buffer) {
   const tar = Readable.from([archive]).pipe(createGunzip()).pipe(extract());
   for await (const entry of tar) {
     const chunks: Buffer[] = [];
-    for await (const chunk of entry) chunks.push(chunk);
+    for await (const chunk of entry as AsyncIterable<Buffer>) chunks.push(chunk);
     const { name, mode, mtime, uid, gid, uname } = entry.header;
     const owner = `${uid}:${gid}:${uname}`;
     found[name] = { mode, mtime: mtime?.getTime() ?? -1, owner, text: Buffer.concat(chunks).toString() };

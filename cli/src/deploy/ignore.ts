@@ -1,28 +1,34 @@
 import createIgnore, { type Ignore } from "ignore";
 
-/** The rules of one ignore file. `directory` is where it lies, from the root of the rules; "" for the root itself. */
-export type IgnoreRules = { directory: string; rules: Ignore };
+/** The rules that count in one directory and below it, for paths from the repository's root. */
+export type IgnoreRules = Ignore;
 
-/** Reads an ignore file in the format of Git. */
-export const readIgnoreRules = (directory: string, text: string): IgnoreRules => ({
-  directory,
-  rules: createIgnore({ ignorecase: false }).add(text.replace(/^\ufeff/, "")),
-});
+export const noRules: IgnoreRules = createIgnore({ ignorecase: false });
 
 /**
- * Whether `path` is ignored, by the rule of Git: the deepest file that says anything about it decides.
- * `chain` has the files of the directories above `path`, from the root down. Directories above `path`
- * are taken not to be ignored: who walks a tree never enters an ignored one.
+ * The rules of `above` with those of one more ignore file, which lies in `directory` ("" is the root) and
+ * is in the format of Git. As in Git, what a deeper file says comes after, and so wins.
  */
-export function isIgnored(chain: readonly IgnoreRules[], path: string, isDirectory: boolean): boolean {
-  for (const { directory, rules } of chain.toReversed()) {
-    const below = directory === "" ? path : path.slice(directory.length + 1);
-    const { ignored, unignored } = rules.test(isDirectory ? `${below}/` : below);
-    if (ignored) return true;
-    if (unignored) return false;
-  }
-  return false;
+export function withIgnoreFile(above: IgnoreRules, directory: string, text: string): IgnoreRules {
+  const lines = text.replace(/^\ufeff/, "").split(/\r?\n/);
+  return createIgnore({ ignorecase: false })
+    .add(above)
+    .add(lines.map((line) => fromRoot(directory, line)));
 }
+
+/** A line of the ignore file in `directory` as it would stand in the root's. */
+function fromRoot(directory: string, line: string): string {
+  if (directory === "" || line.startsWith("#") || line.trim() === "") return line;
+  const [, negation = "", pattern = ""] = /^(!?)(.*)$/.exec(line) ?? [];
+  // With a slash before its end a pattern is bound to its file's directory, else it fits at any depth below.
+  const isBound = /\/./.test(pattern.trimEnd());
+  const literal = directory.replace(/[\\*?[]/g, "\\$&");
+  return `${negation}/${literal}/${isBound ? "" : "**/"}${pattern.replace(/^\//, "")}`;
+}
+
+/** Whether the rules leave `path` out. */
+export const isIgnored = (rules: IgnoreRules, path: string, isDirectory: boolean): boolean =>
+  rules.test(isDirectory ? `${path}/` : path).ignored;
 
 /** What a deploy is told to take along whatever the ignore files say, by paths from the packed root. */
 export type Wanted = {

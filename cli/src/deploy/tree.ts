@@ -3,7 +3,7 @@ import { lstat, readdir, readlink } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { CliError } from "../errors.ts";
 import { readTextFile } from "../files.ts";
-import { fixedRule, type IgnoreRules, isIgnored, readIgnoreRules, type Wanted } from "./ignore.ts";
+import { fixedRule, type IgnoreRules, isIgnored, noRules, type Wanted, withIgnoreFile } from "./ignore.ts";
 
 /** One thing to pack. `path` is its name in the archive, `file` where it lies now. */
 export type Entry =
@@ -23,19 +23,14 @@ const ignoreFileBytesMax = 1024 * 1024;
  */
 export async function listTree(tree: Tree, skipped: (path: string) => void): Promise<Entry[]> {
   const entries: Entry[] = [];
-  const { fileName, chain } = await outerRules(tree);
-  const visit = async (
-    directory: string,
-    path: string,
-    above: readonly IgnoreRules[],
-    depth: number,
-  ): Promise<void> => {
+  const { fileName, rules: outer } = await outerRules(tree);
+  const visit = async (directory: string, path: string, above: IgnoreRules, depth: number): Promise<void> => {
     if (depth > depthMax) throw refuse(`${path} is more than ${depthMax} directories deep`);
     const names = await readdir(directory, { withFileTypes: true });
     const own = names.some((each) => each.name === fileName && each.isFile())
       ? await readTextFile(join(directory, fileName), ignoreFileBytesMax)
       : null;
-    const rules = own === null ? above : [...above, readIgnoreRules(ruleDirectory(tree, path), own)];
+    const rules = own === null ? above : withIgnoreFile(above, ruleDirectory(tree, path), own);
     for (const each of names) {
       const child = path === "" ? each.name : `${path}/${each.name}`;
       if (!isPacked(tree, rules, child, each.isDirectory())) continue;
@@ -45,14 +40,14 @@ export async function listTree(tree: Tree, skipped: (path: string) => void): Pro
       if (entries.length > entriesMax) throw refuse(`There are more than ${entriesMax} files below ${tree.directory}`);
     }
   };
-  await visit(tree.directory, "", chain, 0);
+  await visit(tree.directory, "", outer, 0);
   return entries.sort(byBytes);
 }
 
 /** The order of UTF-8 bytes, the same on every machine whatever its language. */
 const byBytes = (left: Entry, right: Entry) => Buffer.compare(Buffer.from(left.path), Buffer.from(right.path));
 
-function isPacked(tree: Tree, rules: readonly IgnoreRules[], path: string, isDirectory: boolean): boolean {
+function isPacked(tree: Tree, rules: IgnoreRules, path: string, isDirectory: boolean): boolean {
   const fixed = fixedRule(path, tree.wanted);
   return fixed === null ? !isIgnored(rules, `${tree.prefix}${path}`, isDirectory) : fixed === "take";
 }
@@ -64,18 +59,18 @@ const ruleDirectory = (tree: Tree, path: string): string => `${tree.prefix}${pat
  * Which ignore files count, and those that lie above the tree in its repository. A `.svcignore` in the
  * tree's root stands in for every `.gitignore`.
  */
-async function outerRules(tree: Tree): Promise<{ fileName: string; chain: IgnoreRules[] }> {
+async function outerRules(tree: Tree): Promise<{ fileName: string; rules: IgnoreRules }> {
   const own = await readTextFile(join(tree.directory, ".svcignore"), ignoreFileBytesMax);
-  if (own !== null) return { fileName: ".svcignore", chain: [] };
+  if (own !== null) return { fileName: ".svcignore", rules: noRules };
   const fileName = ".gitignore";
   const parts = tree.prefix.split("/").filter((part) => part !== "");
-  const chain: IgnoreRules[] = [];
+  let rules = noRules;
   for (const at of parts.keys()) {
     const directory = join(tree.directory, ...parts.slice(at).map(() => ".."));
     const text = await readTextFile(join(directory, fileName), ignoreFileBytesMax);
-    if (text !== null) chain.push(readIgnoreRules(parts.slice(0, at).join("/"), text));
+    if (text !== null) rules = withIgnoreFile(rules, parts.slice(0, at).join("/"), text);
   }
-  return { fileName, chain };
+  return { fileName, rules };
 }
 
 async function addEntry(

@@ -118,7 +118,10 @@ async function hold(options: CampaignOptions, lease: Lease, view: View<Entry>, e
   checkKey();
   let slow: NodeJS.Timeout | undefined;
   ending.signal.addEventListener("abort", () => {
-    slow = setTimeout(() => etcd.connection.log.warn({ epoch }, "the leader's work does not end"), slowEndMs);
+    slow = setTimeout(
+      () => etcd.connection.log.warn({ epoch: String(epoch) }, "the leader's work does not end"),
+      slowEndMs,
+    );
   });
   try {
     if (!ending.signal.aborted) await lead(leadershipOf(options, lease, epoch, ending));
@@ -134,7 +137,7 @@ async function hold(options: CampaignOptions, lease: Lease, view: View<Entry>, e
 /** One candidature: waits for its turn, then leads. */
 async function candidate(options: CampaignOptions, view: View<Entry>): Promise<void> {
   const { etcd, key, id, ttlMs, signal } = options;
-  await using lease = await grantLease(etcd, { ttlMs });
+  await using lease = await grantLease(etcd, { ttlMs, signal });
   const either = AbortSignal.any([signal, lease.signal]);
   for (;;) {
     const entry = await claim(options, lease);

@@ -251,7 +251,10 @@ describe("over TLS", () => {
       await using etcd = trusted(secure.endpoint);
       await etcd.txn({ ops: [put("/tls", "v")] });
       expect(await etcd.get("/tls")).toMatchObject({ value: "v" });
-      await using stranger = testClient(secure.endpoint, { tls: { ca, serverName: "etcd.test" } });
+      await using stranger = testClient(secure.endpoint, {
+        tls: { ca, serverName: "etcd.test" },
+        timings: { callTimeoutMs: 300 },
+      });
       await expect(stranger.get("/tls")).rejects.toMatchObject({ code: "UNAVAILABLE" });
     } finally {
       await rm(directory, { recursive: true, force: true });

@@ -32,8 +32,8 @@ export const defaultTimings: Timings = {
   watchSilenceMs: 15_000,
 };
 
-/** Attempts of a read, each with its own deadline. */
-const readAttempts = 3;
+/** Attempts of a read, each with its own deadline; none begins after twice that deadline. */
+const readAttempts = 8;
 const readBackOff = { firstMs: 100, maxMs: 1_000 };
 
 /** The largest answer that is accepted; pages of a range are made smaller when one is over it. */
@@ -65,7 +65,7 @@ export interface Connection {
   member(): Member;
   /** Says that `member` failed: calls from now on go to the next one (or a fresh connection to the only one). */
   moveOn(member: Member): void;
-  /** A call that may be repeated. @throws EtcdError. */
+  /** A call that may be repeated: within nine seconds by default it has an answer or an error. @throws EtcdError. */
   read<T>(what: string, attempt: Attempt<T>, signal?: AbortSignal): Promise<T>;
   /** A call that must not be repeated blindly: one attempt. @throws UnknownOutcome, EtcdError. */
   write<T>(what: string, attempt: Attempt<T>): Promise<T>;
@@ -167,10 +167,12 @@ export function connect({ endpoints, tls, log, timings: given }: ConnectionOptio
     moveOn,
     async read(what, attempt, given) {
       const signal = given ? AbortSignal.any([given, closing.signal]) : closing.signal;
+      const lastStartMs = performance.now() + 2 * timings.callTimeoutMs;
       for (let failures = 1; ; failures++) {
         const outcome = await attemptOnce(what, attempt, signal);
         if ("value" in outcome) return outcome.value;
-        if (!outcome.failure.memberFault || failures >= readAttempts || signal.aborted) throw outcome.error;
+        const again = outcome.failure.memberFault && failures < readAttempts && performance.now() < lastStartMs;
+        if (!again || signal.aborted) throw outcome.error;
         await pause(backOffMs(failures, readBackOff, Math.random()), signal);
       }
     },

@@ -126,6 +126,6 @@ it("ends with its client", async () => {
 it("cannot be had when etcd does not answer", async () => {
   await using proxy = await startProxy(server.port);
   proxy.refuse();
-  await using etcd = testClient(proxy.endpoint);
+  await using etcd = testClient(proxy.endpoint, { timings: { callTimeoutMs: 200 } });
   await expect(grantLease(etcd, { ttlMs })).rejects.toMatchObject({ code: "UNAVAILABLE" });
 });

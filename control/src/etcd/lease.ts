@@ -3,7 +3,7 @@ import type { LeaseGrantResponse, LeaseKeepAliveResponse, LeaseRevokeResponse } 
 import { unary } from "../grpc/adapter.ts";
 import type { Etcd } from "./client.ts";
 import { leaseClockMs } from "./clock.ts";
-import { type Connection, grpcCodeOf, type Member, requireLeader } from "./connection.ts";
+import { type Attempt, type Connection, grpcCodeOf, type Member, requireLeader } from "./connection.ts";
 import { EtcdError, failureOf, LeaseLost } from "./errors.ts";
 import { answered, asked, checkInMs, disconnected, granted, leaseAction, type Validity } from "./validity.ts";
 
@@ -93,6 +93,12 @@ function keepAlive(connection: Connection, id: bigint, start: Validity, onLost: 
   return { stop, remainingMs: () => (done ? 0 : Math.max(0, validity.untilMs - leaseClockMs())) };
 }
 
+export interface LeaseOptions {
+  readonly ttlMs: number;
+  /** Gives up asking for it; a lease once granted is ended with `revoke`. */
+  readonly signal?: AbortSignal;
+}
+
 /**
  * Takes a lease of `ttlMs` (etcd counts whole seconds, at least about two: the shorter of both times counts
  * here) and keeps it alive.
@@ -100,14 +106,15 @@ function keepAlive(connection: Connection, id: bigint, start: Validity, onLost: 
  * @throws EtcdError when none could be had. A grant whose answer was lost is asked for again: the first one
  * holds nothing and expires by itself.
  */
-export async function grantLease(etcd: Etcd, { ttlMs }: { ttlMs: number }): Promise<Lease> {
+export async function grantLease(etcd: Etcd, { ttlMs, signal }: LeaseOptions): Promise<Lease> {
   const { connection } = etcd;
   let sentAtMs = 0;
-  const reply = await connection.read<LeaseGrantResponse>("lease grant", (member, deadline, signal) => {
+  const ask: Attempt<LeaseGrantResponse> = (member, deadline, stop) => {
     sentAtMs = leaseClockMs();
     const request = { TTL: BigInt(Math.ceil(ttlMs / 1000)) };
-    return unary((done) => member.lease.leaseGrant(request, requireLeader, { deadline }, done), signal);
-  });
+    return unary((done) => member.lease.leaseGrant(request, requireLeader, { deadline }, done), stop);
+  };
+  const reply = await connection.read("lease grant", ask, signal);
   const id = reply.ID;
   const start = granted(sentAtMs, Math.min(ttlMs, Number(reply.TTL) * 1000));
   if (leaseAction(start, leaseClockMs()) === "lost") throw new EtcdError("TIMEOUT", "the lease was granted too late");
@@ -128,10 +135,11 @@ export async function grantLease(etcd: Etcd, { ttlMs }: { ttlMs: number }): Prom
     const held = !ending.signal.aborted;
     end("revoked");
     if (!held || connection.closed.aborted) return;
+    const ask: Attempt<LeaseRevokeResponse> = (member, deadline, stop) =>
+      unary((done) => member.lease.leaseRevoke({ ID: id }, requireLeader, { deadline }, done), stop);
     try {
-      await connection.read<LeaseRevokeResponse>("lease revoke", (member, deadline, signal) =>
-        unary((done) => member.lease.leaseRevoke({ ID: id }, requireLeader, { deadline }, done), signal),
-      );
+      // Bounded as a whole: this is often the last act of a process, and the lease ends in any case.
+      await connection.read("lease revoke", ask, AbortSignal.timeout(connection.timings.callTimeoutMs));
     } catch (error) {
       if (error instanceof EtcdError && error.code === "LEASE_NOT_FOUND") return;
       connection.log.warn({ err: error }, "an etcd lease could not be revoked; it expires by itself");

@@ -8,7 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import pino from "pino";
 import { type ConnectionOptions, createEtcd, type Etcd } from "./index.ts";
 
-/** A real etcd process of one member with its own directory and ports, for tests. */
+/** A real etcd process with its own directory and ports, for tests. */
 export interface EtcdServer extends AsyncDisposable {
   readonly endpoint: string;
   readonly port: number;
@@ -69,17 +69,25 @@ export interface EtcdServerOptions {
   readonly client?: (endpoint: string) => Etcd;
 }
 
-/** Starts `etcd` from the PATH. */
-export async function startEtcd(options: EtcdServerOptions = {}): Promise<EtcdServer> {
-  const { scheme = "http", flags = [], client = testClient } = options;
+interface MemberPlan {
+  readonly name: string;
+  readonly endpoint: string;
+  readonly peer: string;
+  /** `name=peer` of all members. */
+  readonly cluster: string;
+}
+
+/** One member that is not started yet. */
+async function prepareMember(
+  plan: MemberPlan,
+  { flags = [], client = testClient }: EtcdServerOptions,
+): Promise<EtcdServer> {
+  const { name, endpoint, peer, cluster } = plan;
   const directory = await mkdtemp(join(tmpdir(), "svc-etcd-"));
-  const [port = 0, peerPort = 0] = await freePorts(2);
-  const endpoint = `${scheme}://${host}:${port}`;
-  const peer = `http://${host}:${peerPort}`;
   const args = [
-    ["--data-dir", directory, "--logger", "zap", "--log-level", "error"],
+    ["--name", name, "--data-dir", directory, "--logger", "zap", "--log-level", "error"],
     ["--listen-client-urls", endpoint, "--advertise-client-urls", endpoint],
-    ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", `default=${peer}`],
+    ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster],
     ["--grpc-keepalive-min-time", "100ms"],
     flags,
   ].flat();
@@ -104,10 +112,9 @@ export async function startEtcd(options: EtcdServerOptions = {}): Promise<EtcdSe
     killed.kill("SIGKILL");
     await once(killed, "exit");
   };
-  await start();
   return {
     endpoint,
-    port,
+    port: Number(new URL(endpoint).port),
     kill,
     start,
     freeze: () => void child?.kill("SIGSTOP"),
@@ -117,4 +124,30 @@ export async function startEtcd(options: EtcdServerOptions = {}): Promise<EtcdSe
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** Starts `etcd` from the PATH as a cluster of `count` members. */
+export async function startCluster(count: number, options: EtcdServerOptions = {}): Promise<EtcdServer[]> {
+  const ports = await freePorts(2 * count);
+  const members = Array.from({ length: count }, (_, index) => ({
+    name: `m${index}`,
+    endpoint: `${options.scheme ?? "http"}://${host}:${ports[2 * index]}`,
+    peer: `http://${host}:${ports[2 * index + 1]}`,
+  }));
+  const cluster = members.map(({ name, peer }) => `${name}=${peer}`).join(",");
+  const servers = await Promise.all(members.map((member) => prepareMember({ ...member, cluster }, options)));
+  try {
+    await Promise.all(servers.map((server) => server.start()));
+  } catch (error) {
+    await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
+    throw error;
+  }
+  return servers;
+}
+
+/** Starts `etcd` from the PATH as a cluster of one. */
+export async function startEtcd(options: EtcdServerOptions = {}): Promise<EtcdServer> {
+  const [server] = await startCluster(1, options);
+  if (server === undefined) throw new Error("no member was started");
+  return server;
 }

@@ -38,7 +38,7 @@ export interface View<T> extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Turns an entry into a value. Throwing marks it as absent; the key is logged, the value is not. */
+/** Turns an entry into a value. Throwing marks it as absent, until the next change of the key; it is logged. */
 export type Decode<T> = (key: string, value: string, entry: Entry) => T;
 
 export interface ViewOptions {
@@ -61,7 +61,10 @@ export function viewRange<T>(connection: Connection, range: KeyRange, decode: De
     try {
       return { value: decode(entry.key, entry.value, entry) };
     } catch (error) {
-      log.error({ err: error, etcdKey: entry.key, modRevision: entry.modRevision }, "an etcd value does not decode");
+      log.error(
+        { err: error, etcdKey: entry.key, modRevision: String(entry.modRevision) },
+        "an etcd value does not decode",
+      );
       return null;
     }
   }

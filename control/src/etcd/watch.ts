@@ -3,7 +3,7 @@ import { backOffMs } from "./back-off.ts";
 import { type Etcd, readRange } from "./client.ts";
 import { pause } from "./clock.ts";
 import { type Connection, grpcCodeOf, requireLeader } from "./connection.ts";
-import type { Entry, WatchEvent } from "./entry.ts";
+import { type Entry, textOf, type WatchEvent } from "./entry.ts";
 import { failureOf } from "./errors.ts";
 import { type KeyRange, underPrefix } from "./key-range.ts";
 import { onNewStream, type Resume, resumeAfter, type Step, stepResume } from "./resume.ts";
@@ -17,6 +17,8 @@ export interface WatchConsumer {
   readonly signal: AbortSignal;
 }
 
+/** Failures in a row that are worth a warning: with the back-off below, some two seconds. */
+const outageFailures = 6;
 const reopenBackOff = { firstMs: 50, maxMs: 1_000 };
 
 type Ended = { readonly resume: Resume | null; readonly why: string; readonly progressed: boolean };
@@ -113,8 +115,10 @@ export async function watchRange(connection: Connection, range: KeyRange, given:
     }
     if (signal.aborted) return;
     failures += 1;
+    // The first failure and the one that shows an outage are told; in between and after that it is only noise.
+    const level = failures === 1 ? "info" : failures === outageFailures ? "warn" : "debug";
     const relist = resume === null;
-    log.info({ range: Buffer.from(range.key).toString(), why, relist, failures }, "etcd watch starts again");
+    log[level]({ range: textOf(range.key), why, relist, failures }, "etcd watch starts again");
     await pause(backOffMs(failures, reopenBackOff, Math.random()), signal);
   }
 }

@@ -10,7 +10,7 @@ import type { Log } from "../log.ts";
 import { setCertificateExpiry } from "../nodes/store.ts";
 import { grpcError, LinkError } from "./errors.ts";
 import { deliverLog } from "./log-query.ts";
-import { appendLog, logStreamId } from "./logs.ts";
+import { appendLog } from "./logs.ts";
 import { admit, IdentityFenced, peerIdentity } from "./peer.ts";
 import { insertSamples, plausibleSamples } from "./samples.ts";
 
@@ -60,7 +60,7 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
     if ((await deps.logTarget(id, streamId)) === null) {
       throw new LinkError("NOT_FOUND", "this node has no such log");
     }
-    return { length: BigInt(await appendLog(deps.db, logStreamId(streamId), Number(offset), data)) };
+    return { length: BigInt(await appendLog(deps.db, streamId, Number(offset), data)) };
   }),
   deliverLog: asDaemon("node", deps, async (_, request) => {
     await deliverLog(deps.db, request, deps.now());

@@ -11,12 +11,14 @@ export interface DesiredState {
 
 /** What one node is to run, never older than what an earlier session of it was told. */
 export interface DesiredSource {
-  /** Reads the present state from etcd itself. Throws while no leader has ever been seen. */
-  read(): Promise<void>;
+  /** Reads the present state from etcd itself. Throws when no leader appears within a while. */
+  read(signal: AbortSignal): Promise<void>;
   current(): DesiredState;
   /** The newest leader epoch that is known; 0n before the first. */
   leaderEpoch(): bigint;
 }
+
+const leaderTimeoutMs = 30_000;
 
 /**
  * A replica's watch may be a moment behind the one that held the node before, so a session begins with
@@ -44,12 +46,11 @@ export function createDesiredSource({
   const leaderEpoch = () => heardOf(views.leader.get(keys.leader) ?? 0n);
   return {
     leaderEpoch,
-    async read() {
+    async read(signal) {
       // The leader first: told too low an epoch, the agent takes less than it could; too high, more than it should.
       const leader = await etcd.get(keys.leader);
-      if (heardOf(leader?.createRevision ?? 0n) === 0n && leaderEpoch() === 0n) {
-        throw new Error("no leader has been seen yet");
-      }
+      heardOf(leader?.createRevision ?? 0n);
+      if (leaderEpoch() === 0n) await views.leader.waitFor(() => leaderEpoch() > 0n, leaderTimeoutMs, signal);
       const { entries, revision } = await etcd.range(under);
       snapshot = {
         revision,

@@ -164,19 +164,15 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
 
   const held = await inventory.complete(timings.inventoryTimeoutMs, signal);
   if (held === null) return end("the inventory did not come to its end");
-  await persist(source.read, { signal, log, what: "read placements" });
+  await persist(() => source.read(signal), { signal, log, what: "read placements" });
   if (signal.aborted) return;
   // Only now is it known what is placed here, and so whose reports count.
   statuses.report(held.items, null);
   for (const run of held.runs) runs.reported(run);
 
-  using _placements = deps.placements.subscribe((touched) => {
-    if (touched.has(nodeId)) assigner.wake();
-  });
+  using _placements = deps.placements.subscribe(nodeId, assigner.wake);
   const announceRuns = () => runs.announce(deps.runs.of(nodeId));
-  using _runs = deps.runs.subscribe((touched) => {
-    if (touched.has(nodeId)) announceRuns();
-  });
+  using _runs = deps.runs.subscribe(nodeId, announceRuns);
   announceRuns();
 
   const orphans = held.items.filter(({ placementId }) => !source.current().entries.has(placementId));

@@ -1,14 +1,19 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { Assign_Kind, Desired, HealthState, Observed, Verdict_Decision } from "@svc/proto/node";
+import { credentials } from "@grpc/grpc-js";
+import { Assign_Kind, Desired, HealthState, NodeService, Observed, Verdict_Decision } from "@svc/proto/node";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { aCertificateRequest } from "../ca/testing.ts";
 import { keys, type NodeSessionValue, type ObservationValue } from "../cluster/keys.ts";
+import { dial } from "../grpc/adapter.ts";
+import { aPlacementValue } from "./builders.ts";
 import { nodeChannel } from "./roll-call.ts";
 import type { Link } from "./start.ts";
 import {
   aDaemon,
   aHello,
   anAgent,
+  aPlacement,
   aReconciledAgent,
   asNode,
   aWorld,
@@ -126,6 +131,45 @@ describe("a session", () => {
     expect(codeOf(await agent.ended)).toBe(Code.FailedPrecondition);
   });
 
+  test("is sent away when the inventory does not come to its end", async () => {
+    await using agent = openAgentStream(link, node);
+    agent.send({ case: "hello", value: aHello() });
+    agent.send({ case: "inventory", value: {} });
+    await agent.next("goAway");
+    expect(await agent.ended).toBeNull();
+  });
+
+  test("is sent away when it does not answer an assignment", async () => {
+    await using impatient = await world.startLink({ timings: { applyTimeoutMs: 100 } });
+    await using agent = await anAgent(impatient, node);
+    await agent.next("assign");
+    await agent.next("goAway");
+    expect(await agent.ended).toBeNull();
+  });
+
+  test("ends when the agent does not read, and its key goes", async () => {
+    await using impatient = await world.startLink({
+      timings: { stuckAfterMs: 200 },
+      // Far more than the transport takes without a reader.
+      loadPlacement: async (placementId) => ({ ...aPlacement(placementId), channel: "x".repeat(1_000_000) }),
+    });
+    await world.place(node.id, "p1");
+    const client = dial(
+      NodeService,
+      `127.0.0.1:${impatient.linkPort}`,
+      credentials.createSsl(Buffer.from(node.ca), Buffer.from(node.privateKey), Buffer.from(node.certificate)),
+      { "grpc.ssl_target_name_override": "control.svc.internal" },
+    );
+    const call = client.session();
+    call.on("error", () => {});
+    call.write({ message: { case: "hello", value: aHello() } });
+    call.write({ message: { case: "inventory", value: { final: true } } });
+    await until("the session opens", async () => (await sessionOf(node.id)) !== null);
+    await until("the session ends", async () => (await sessionOf(node.id)) === null);
+    call.cancel();
+    client.close();
+  });
+
   test("is told to come back when control stops, and its key goes", async () => {
     const stopping = await world.startLink();
     await using agent = await anAgent(stopping, node);
@@ -176,7 +220,7 @@ describe("an identity", () => {
   });
 
   test("gets a new certificate for a new key", async () => {
-    const { der, privateKeyPem } = await (await import("../ca/testing.ts")).aCertificateRequest();
+    const { der, privateKeyPem } = await aCertificateRequest();
     using connection = asNode(link, node);
     const { certificateChain } = await connection.node.renewCertificate({ csr: Uint8Array.from(der) });
     const renewed = { ...node, certificate: certificateChain, privateKey: privateKeyPem };
@@ -217,6 +261,28 @@ describe("assignments", () => {
     expect(third).toMatchObject({ appliesTo: second.resultsIn, resultsIn: String(at) });
   });
 
+  test("are never older at another replica than what the agent has", async () => {
+    await world.place(node.id, "p1");
+    await using first = await aReconciledAgent(world, link, node);
+    const changes = ["p2", "p3"].map((id) => world.place(node.id, id));
+    const { resultsIn } = await first.next("assign");
+    await Promise.all(changes);
+    await using other = await world.startLink();
+    await using second = await anAgent(other, node, { hello: { instanceId: "instance-2" } });
+    const complete = await second.next("assign");
+    expect(complete.upserts).toHaveLength(3);
+    expect(BigInt(complete.resultsIn)).toBeGreaterThanOrEqual(BigInt(resultsIn));
+  });
+
+  test("wait for the first leader", async () => {
+    await world.remove(keys.leader);
+    await using fresh = await world.startLink();
+    await using agent = await anAgent(fresh, node);
+    expect(agent.waiting("assign")).toBe(0);
+    const epoch = await world.put(keys.leader, "somebody");
+    expect((await agent.next("assign")).leaderEpoch).toBe(epoch);
+  });
+
   test("begin again when the agent asks", async () => {
     await world.place(node.id, "p1");
     await using agent = await aReconciledAgent(world, link, node);
@@ -249,7 +315,7 @@ describe("assignments", () => {
   test("come in parts when they are large, without a gap", async () => {
     const large = await world.startLink({
       loadPlacement: async (placementId) => ({
-        ...(await import("./testing.ts")).aPlacement(placementId),
+        ...aPlacement(placementId),
         channel: "x".repeat(100_000),
       }),
     });
@@ -282,7 +348,7 @@ describe("assignments", () => {
       ops: ids.map((id) => ({
         put: {
           key: keys.placement(node.id, id),
-          value: JSON.stringify({ ...JSON.parse("{}"), ...stopped(id) }),
+          value: JSON.stringify(aPlacementValue(id, { desired: "stopped" })),
         },
       })),
     });
@@ -290,20 +356,6 @@ describe("assignments", () => {
     expect(upserts).toHaveLength(4);
     expect(bulkToken).not.toBe("");
   });
-});
-
-const stopped = (placementId: string) => ({
-  placementId,
-  epoch: 1,
-  desired: "stopped",
-  kind: "serve",
-  specHash: "h1",
-  projectId: "p",
-  deploymentId: "d",
-  channel: "production",
-  memoryMb: 64,
-  cpuMillicores: 100,
-  pidsLimit: 64,
 });
 
 describe("reports", () => {
@@ -333,18 +385,12 @@ describe("reports", () => {
   test("never go back, and are acknowledged all the same", async () => {
     await world.place(node.id, "p1");
     await using agent = await aReconciledAgent(world, link, node);
-    agent.send({ case: "status", value: { batchSeq: 1n, items: [running()] } });
-    agent.send({
-      case: "status",
-      value: { batchSeq: 2n, items: [running({ statusSeq: 2n, health: HealthState.UNHEALTHY })] },
-    });
-    agent.send({
-      case: "status",
-      value: { batchSeq: 3n, items: [running({ statusSeq: 9n, observed: Observed.PULLING })] },
-    });
-    await agent.next("statusAck");
-    await agent.next("statusAck");
-    await agent.next("statusAck");
+    const older = running({ statusSeq: 2n, health: HealthState.UNHEALTHY });
+    const backwards = running({ statusSeq: 9n, observed: Observed.PULLING });
+    for (const [index, item] of [running(), older, backwards].entries()) {
+      agent.send({ case: "status", value: { batchSeq: BigInt(index), items: [item] } });
+      await agent.next("statusAck");
+    }
     expect(await observationOf("p1")).toMatchObject({ statusSeq: 3, health: "healthy", observed: "running" });
   });
 
@@ -388,15 +434,12 @@ describe("reports", () => {
   test("wait for etcd to come back", async () => {
     await world.place(node.id, "p1");
     await using agent = await aReconciledAgent(world, link, node);
-    world.server.freeze();
-    try {
-      agent.send({ case: "status", value: { batchSeq: 1n, items: [running()] } });
-      agent.send({ case: "renew", value: { n: 1n } });
-      await agent.next("renewAck");
-      expect(agent.waiting("statusAck")).toBe(0);
-    } finally {
-      world.server.thaw();
-    }
+    await world.server.kill();
+    agent.send({ case: "status", value: { batchSeq: 1n, items: [running()] } });
+    agent.send({ case: "renew", value: { n: 1n } });
+    await agent.next("renewAck");
+    expect(agent.waiting("statusAck")).toBe(0);
+    await world.server.start();
     await agent.next("statusAck");
     expect(await observationOf("p1")).toMatchObject({ observed: "running" });
   });

@@ -75,15 +75,15 @@ export function createLinkViews(etcd: Etcd, log: Log): LinkViews {
 export interface NodeIndex<T> extends Disposable {
   /** What is there for the node, by the second part of the key. Live: it changes under the reader between two waits. */
   of(nodeId: string): ReadonlyMap<string, T>;
-  /** Calls back with the ids of the nodes whose share changed. */
-  subscribe(callback: (nodeIds: ReadonlySet<string>) => void): Disposable;
+  /** Calls back after each change of the node's share. */
+  subscribe(nodeId: string, callback: () => void): Disposable;
 }
 
 const none: ReadonlyMap<string, never> = new Map<string, never>();
 
 export function indexByNode<T>(view: View<T>, under: string): NodeIndex<T> {
   const byNode = new Map<string, Map<string, T>>();
-  const callbacks = new Set<(nodeIds: ReadonlySet<string>) => void>();
+  const callbacks = new Map<string, Set<() => void>>();
   function apply(change: Change<T>): string {
     const [nodeId = "", id = ""] = keyParts(change.key, under);
     const own = byNode.get(nodeId) ?? new Map<string, T>();
@@ -95,14 +95,19 @@ export function indexByNode<T>(view: View<T>, under: string): NodeIndex<T> {
   }
   for (const [key, value] of view.entries()) apply({ type: "put", key, value, previous: undefined });
   const subscription = view.subscribe((changes) => {
-    const touched = new Set(changes.map(apply));
-    for (const callback of callbacks) callback(touched);
+    for (const nodeId of new Set(changes.map(apply))) for (const callback of callbacks.get(nodeId) ?? []) callback();
   });
   return {
     of: (nodeId) => byNode.get(nodeId) ?? none,
-    subscribe(callback) {
-      callbacks.add(callback);
-      return { [Symbol.dispose]: () => void callbacks.delete(callback) };
+    subscribe(nodeId, callback) {
+      const own = callbacks.get(nodeId) ?? new Set();
+      callbacks.set(nodeId, own.add(callback));
+      return {
+        [Symbol.dispose]: () => {
+          own.delete(callback);
+          if (own.size === 0 && callbacks.get(nodeId) === own) callbacks.delete(nodeId);
+        },
+      };
     },
     [Symbol.dispose]: () => subscription[Symbol.dispose](),
   };

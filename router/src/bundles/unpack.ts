@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
-import { type Entry, extract } from "tar-stream";
+import { type Extract, extract } from "tar-stream";
 import { hasCode, syncDirectory } from "../durable-file.ts";
 import { bundleLimits, contentTime, placeOf } from "./place.ts";
 
@@ -34,6 +34,8 @@ export async function unpack(archive: Readable, dir: string, signal: AbortSignal
   if (read.status === "rejected") throw read.reason;
   if (written.status === "rejected") throw written.reason;
 }
+
+type Entry = Extract extends AsyncIterable<infer E> ? E : never;
 
 /** What the headers of an archive announced so far. */
 interface Seen {

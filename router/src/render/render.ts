@@ -11,11 +11,13 @@ export interface RenderOptions {
   httpsListen: string;
   /** internal: certificates of a CA of Caddy's own. acme: from a public CA. off: no HTTPS at all. */
   tls: "internal" | "acme" | "off";
-  /** Directory URL of the ACME server; null for Caddy's choice. */
-  acmeDirectory: string | null;
-  acmeEmail: string | null;
-  /** PEM file to trust for the ACME server; null for the system's. */
-  acmeRootFile: string | null;
+  acme: {
+    /** URL of the ACME server's directory; null for Caddy's choice. */
+    directory: string | null;
+    email: string | null;
+    /** PEM file to trust for the ACME server; null for the system's. */
+    rootFile: string | null;
+  };
   /** Absolute path of the Unix socket of Caddy's administration. */
   adminSocket: string;
   /** Absolute path of the table of names, best in memory. */
@@ -171,13 +173,13 @@ function tlsApp(options: RenderOptions): JsonObject {
   };
 }
 
-function issuer({ tls, acmeDirectory, acmeEmail, acmeRootFile, httpListen, httpsListen }: RenderOptions): JsonObject {
+function issuer({ tls, acme, httpListen, httpsListen }: RenderOptions): JsonObject {
   if (tls === "internal") return { module: "internal" };
   return {
     module: "acme",
-    ...(acmeDirectory !== null && { ca: acmeDirectory }),
-    ...(acmeEmail !== null && { email: acmeEmail }),
-    ...(acmeRootFile !== null && { trusted_roots_pem_files: [acmeRootFile] }),
+    ...(acme.directory !== null && { ca: acme.directory }),
+    ...(acme.email !== null && { email: acme.email }),
+    ...(acme.rootFile !== null && { trusted_roots_pem_files: [acme.rootFile] }),
     challenges: {
       http: { alternate_port: portOf(httpListen) },
       "tls-alpn": { alternate_port: portOf(httpsListen) },

@@ -1,0 +1,148 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { Observed } from "@svc/proto/node";
+import type { Container, Engine } from "../engine/engine.ts";
+import { isEngineTrouble } from "../engine/errors.ts";
+import type { Log } from "../log.ts";
+import { retryDelayMs } from "./crash.ts";
+import { TaskFailure, toFailure } from "./failure.ts";
+import { containerName, type Runner, type Turn } from "./runner.ts";
+import { nextStep, type Step, type View } from "./steps.ts";
+import type { Task } from "./task.ts";
+
+/** Why an actor should look again. */
+export type Wake =
+  /** Control wants something else: also breaks off long work. */
+  | "desired"
+  /** Something happened to the container. */
+  | "engine";
+
+/** The one who acts for a placement: one step at a time, the newest wish first. */
+export type Actor = {
+  wake(why: Wake): void;
+  /** Settles once the actor has stopped after its signal aborted. */
+  readonly done: Promise<void>;
+};
+
+/** Steps that only wait, and end with any wake. */
+const idle = new Set<Step["do"]>(["rest", "wait", "prove", "watch"]);
+/** Steps that take long and end when something else is wanted. The others are short and run to their end. */
+const long = new Set<Step["do"]>(["pull", "build"]);
+
+const ATTEMPTS_MAX = 3;
+const TROUBLE_PAUSE_MS = 2_000;
+const TROUBLE_PAUSE_MAX_MS = 30_000;
+
+export function createActor(options: {
+  task: Task;
+  engine: Engine;
+  runner: Runner;
+  signal: AbortSignal;
+  log: Log;
+}): Actor {
+  const { task, engine, runner, signal } = options;
+  const log = options.log.child({ placementId: task.id });
+  let woken = false;
+  let current: { step: Step["do"]; abort: AbortController } | null = null;
+  let attempts = 0;
+  let troubles = 0;
+
+  const look = async (): Promise<{ view: View; container: Container | null }> => {
+    const { placement, status, memory } = task.record();
+    const kind = placement.spec.case ?? "unknown";
+    const container = kind === "build" ? null : await engine.findContainer(containerName(task.id));
+    const healthTimeoutMs =
+      placement.spec.case === "serve" ? (placement.spec.value.health?.timeoutSeconds ?? 60) * 1000 : 0;
+    return {
+      container,
+      view: {
+        kind,
+        desired: placement.desired,
+        observed: status.observed,
+        memory,
+        memoryMb: placement.resources?.memoryMb ?? 0,
+        healthTimeoutMs,
+        container,
+        imageReady: task.imageReady,
+        nowMs: Date.now(),
+      },
+    };
+  };
+
+  const turn = async (): Promise<void> => {
+    woken = false;
+    const { view, container } = await look();
+    if (woken) return;
+    const step = nextStep(view);
+    const abort = new AbortController();
+    current = { step: step.do, abort };
+    try {
+      if (!idle.has(step.do)) log.info({ step: step.do, observed: view.observed, desired: view.desired }, "step");
+      await perform(runner, step, { task, container, signal: AbortSignal.any([signal, abort.signal]) });
+      if (!idle.has(step.do)) attempts = 0;
+      troubles = 0;
+    } catch (cause) {
+      if (!signal.aborted && !abort.signal.aborted) await handle(cause, step);
+    } finally {
+      current = null;
+    }
+  };
+
+  const handle = async (cause: unknown, step: Step): Promise<void> => {
+    if (isEngineTrouble(cause)) {
+      troubles += 1;
+      log.error({ step: step.do, troubles, reason: String(cause) }, "the container engine does not answer");
+      await pause(Math.min(TROUBLE_PAUSE_MAX_MS, TROUBLE_PAUSE_MS * troubles), signal);
+      return;
+    }
+    const failure = cause instanceof TaskFailure ? cause : unexpected(cause);
+    attempts += 1;
+    const { wasHealthy } = task.record().memory;
+    // A site that has served before is brought back however long that takes.
+    const isWorthTrying = failure.isTransient && (wasHealthy || attempts < ATTEMPTS_MAX);
+    log.warn(
+      { step: step.do, code: failure.code, attempts, err: failure.cause, reason: failure.message },
+      "step failed",
+    );
+    if (isWorthTrying || step.do === "stop" || step.do === "remove") {
+      task.update({ memory: { retryAtMs: Date.now() + retryDelayMs(attempts) } });
+      // Stopping and removing do not look at the wait, so it is kept here.
+      if (step.do === "stop" || step.do === "remove") await pause(retryDelayMs(attempts), signal);
+      return;
+    }
+    const { code, message, exitCode } = failure;
+    task.update({ observed: Observed.FAILED, upstream: "", failure: toFailure({ code, message, exitCode }) });
+  };
+
+  const live = async (): Promise<void> => {
+    while (!signal.aborted) {
+      try {
+        await turn();
+      } catch (cause) {
+        // Looking itself failed.
+        if (!signal.aborted) await handle(cause, { do: "rest" });
+      }
+    }
+  };
+
+  return {
+    wake(why) {
+      woken = true;
+      if (current === null) return;
+      if (idle.has(current.step) || (why === "desired" && long.has(current.step))) current.abort.abort();
+    },
+    done: live(),
+  };
+}
+
+/** Calls the effect of a step. The map and the step have the same key, which the compiler cannot follow by itself. */
+function perform<K extends Step["do"]>(runner: Runner, step: Extract<Step, { do: K }>, turn: Turn): Promise<void> {
+  const effect: (step: Extract<Step, { do: K }>, turn: Turn) => Promise<void> = runner[step.do as K];
+  return effect(step, turn);
+}
+
+const unexpected = (cause: unknown): TaskFailure =>
+  new TaskFailure("NODE_TASK_FAILED", "The task failed on its node. Deploy again.", { isTransient: true, cause });
+
+async function pause(timeMs: number, signal: AbortSignal): Promise<void> {
+  await delay(timeMs, undefined, { signal }).catch(() => {});
+}

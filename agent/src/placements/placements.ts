@@ -1,0 +1,247 @@
+import { create } from "@bufbuild/protobuf";
+import {
+  type Applied,
+  AppliedSchema,
+  type Assign,
+  Desired,
+  Observed,
+  PlacementSchema,
+  type PlacementStatus,
+  type Verdict,
+  Verdict_Decision,
+} from "@svc/proto/node";
+import { type Container, type Engine, labels } from "../engine/engine.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { PlacementRecord } from "../journal/records.ts";
+import type { Log } from "../log.ts";
+import { type Actor, createActor } from "./actor.ts";
+import { apply, type Held } from "./apply.ts";
+import { containerName, type Runner } from "./runner.ts";
+import { createTask, newRecord, type Task } from "./task.ts";
+
+/** Everything that control placed on this node. */
+export type Placements = AsyncDisposable & {
+  /** Takes an assignment: journals it, then wakes whoever it concerns. The result is the answer to send. */
+  assign(assign: Assign): Applied;
+  decide(verdict: Verdict): void;
+  /** Stops and removes everything: the node was fenced. Resolves once nothing runs any more. */
+  clear(signal: AbortSignal): Promise<void>;
+  statuses(): PlacementStatus[];
+  find(placementId: string): PlacementRecord | null;
+  list(): PlacementRecord[];
+  /** Something happened to a container of ours. */
+  noteContainer(name: string): void;
+  /** Compares what runs with what is known, now and then, since events can be missed. */
+  survey(containers: readonly Container[]): Promise<void>;
+  isNetworkNeeded(projectId: string, channel: string, except: string): boolean;
+};
+
+type Held_ = { task: Task; actor: Actor; stop: AbortController };
+
+const TERMINAL_KEPT = 1_000;
+const TERMINAL_KEPT_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** Starts an actor for each journaled placement, so that a restart of the agent goes on where it stood. */
+export function createPlacements(options: {
+  journal: Journal;
+  engine: Engine;
+  createRunner(isNetworkNeeded: Placements["isNetworkNeeded"]): Runner;
+  onStatus(status: PlacementStatus): void;
+  log: Log;
+}): Placements {
+  const { journal, engine, log } = options;
+  const all = new Map<string, Held_>();
+  const closing = new AbortController();
+
+  const isNetworkNeeded: Placements["isNetworkNeeded"] = (projectId, channel, except) =>
+    [...all.values()].some(({ task }) => {
+      const { placement, status } = task.record();
+      const isSame = placement.projectId === projectId && placement.channel === channel && task.id !== except;
+      return isSame && placement.spec.case === "serve" && status.observed < Observed.COMPLETED;
+    });
+  const runner = options.createRunner(isNetworkNeeded);
+
+  const enter = (record: PlacementRecord): void => {
+    const stop = new AbortController();
+    const signal = AbortSignal.any([closing.signal, stop.signal]);
+    const onChange = (changed: PlacementRecord): void => options.onStatus(changed.status);
+    const task = createTask({ record, journal, onChange });
+    all.set(task.id, { task, stop, actor: createActor({ task, engine, runner, signal, log }) });
+  };
+
+  const forget = (placementId: string): void => {
+    all.get(placementId)?.stop.abort();
+    all.delete(placementId);
+    journal.forgetPlacement(placementId);
+  };
+
+  /** Journals the changed records and lets their actors know. */
+  const take = (records: readonly PlacementRecord[], commit: () => void): void => {
+    commit();
+    for (const record of records) {
+      const known = all.get(record.placement.placementId);
+      if (known === undefined) enter(record);
+      else {
+        known.task.replace(record);
+        known.actor.wake("desired");
+      }
+    }
+  };
+
+  const held = (): Map<string, Held> =>
+    new Map(
+      [...all.values()].map(({ task }) => {
+        const { placement, status } = task.record();
+        const { epoch, desired, specHash } = placement;
+        const isServe = placement.spec.case !== "build";
+        return [task.id, { epoch, desired, specHash, isServe, observed: status.observed }];
+      }),
+    );
+
+  for (const record of journal.listPlacements()) enter(record);
+
+  return {
+    isNetworkNeeded,
+    statuses: () => [...all.values()].map(({ task }) => task.record().status),
+    find: (placementId) => all.get(placementId)?.task.record() ?? null,
+    list: () => [...all.values()].map(({ task }) => task.record()),
+
+    assign(assign) {
+      const chain = journal.chain();
+      const decision = apply(chain, held(), assign);
+      if (decision.outcome !== "accept") {
+        log.warn(
+          { outcome: decision.outcome, reason: decision.reason, resultsIn: assign.resultsIn },
+          "assignment not applied",
+        );
+        // Whatever the reason, control finds out where this node stands and sends what fits.
+        const rejects = [{ placementId: "", reason: decision.reason }];
+        return create(AppliedSchema, { resultsIn: chain.resultsIn, rejects, resync: true });
+      }
+      const records = changedRecords(all, decision);
+      const gone = decision.removes.filter((id) => all.get(id)?.task.record().status.observed === Observed.REMOVED);
+      take(
+        records.filter((record) => !gone.includes(record.placement.placementId)),
+        () => journal.commitAssignment({ chain: decision.chain, placements: records, forgotten: gone }),
+      );
+      for (const id of gone) forget(id);
+      for (const { placementId, reason } of decision.rejects) log.warn({ placementId, reason }, "placement rejected");
+      for (const id of decision.orphans) {
+        // A removed one that control no longer names is settled on both sides.
+        if (all.get(id)?.task.record().status.observed === Observed.REMOVED) forget(id);
+      }
+      return create(AppliedSchema, { resultsIn: decision.chain.resultsIn, rejects: decision.rejects });
+    },
+
+    decide({ placementId, decision }) {
+      const known = all.get(placementId);
+      if (known === undefined) return;
+      const record = known.task.record();
+      log.info({ placementId, decision }, "verdict");
+      if (decision === Verdict_Decision.ADOPT) {
+        const adopted = { ...record, orphan: false };
+        return take([adopted], () => journal.savePlacement(adopted));
+      }
+      if (decision !== Verdict_Decision.KILL) return;
+      if (record.status.observed === Observed.REMOVED) return forget(placementId);
+      const killed = { ...record, orphan: true, placement: { ...record.placement, desired: Desired.REMOVED } };
+      take([killed], () => journal.savePlacement(killed));
+    },
+
+    async clear(signal) {
+      const records = [...all.values()].map(({ task }) => {
+        const record = task.record();
+        return { ...record, placement: { ...record.placement, desired: Desired.REMOVED } };
+      });
+      take(records, () => {
+        for (const record of records) journal.savePlacement(record);
+      });
+      while (
+        !signal.aborted &&
+        [...all.values()].some(({ task }) => task.record().status.observed !== Observed.REMOVED)
+      ) {
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    },
+
+    noteContainer(name) {
+      for (const [id, { actor }] of all) if (containerName(id) === name) actor.wake("engine");
+    },
+
+    async survey(containers) {
+      for (const container of containers) {
+        const id = container.labels[labels.placement];
+        if (container.labels[labels.kind] !== "serve" || id === undefined || all.has(id)) continue;
+        if (container.name !== containerName(id)) continue;
+        if (container.state === "created") {
+          // Half made by an agent that died before it wrote anything down; it never ran.
+          await engine.removeContainer(container.name);
+          continue;
+        }
+        log.warn({ placementId: id, state: container.state }, "container without a record: keeping it as an orphan");
+        const record = orphanRecord(container, id);
+        take([record], () => journal.savePlacement(record));
+      }
+      for (const { actor } of all.values()) actor.wake("engine");
+      prune(all, forget);
+    },
+
+    async [Symbol.asyncDispose]() {
+      closing.abort();
+      await Promise.all([...all.values()].map(({ actor }) => actor.done));
+    },
+  };
+}
+
+type Accepted = Extract<ReturnType<typeof apply>, { outcome: "accept" }>;
+
+/** The records that an accepted assignment changes, as they will be. */
+function changedRecords(all: ReadonlyMap<string, Held_>, decision: Accepted): PlacementRecord[] {
+  const changed = new Map<string, PlacementRecord>();
+  const now = new Date();
+  const current = (id: string): PlacementRecord | undefined => changed.get(id) ?? all.get(id)?.task.record();
+  for (const placement of decision.upserts) {
+    const known = current(placement.placementId);
+    changed.set(placement.placementId, known === undefined ? newRecord(placement, now) : { ...known, placement });
+  }
+  for (const id of decision.removes) {
+    const known = current(id);
+    if (known !== undefined) {
+      changed.set(id, { ...known, placement: { ...known.placement, desired: Desired.REMOVED } });
+    }
+  }
+  for (const [ids, orphan] of [[decision.orphans, true] as const, [decision.adopted, false] as const]) {
+    for (const id of ids) {
+      const known = current(id);
+      if (known !== undefined && known.orphan !== orphan) changed.set(id, { ...known, orphan });
+    }
+  }
+  return [...changed.values()];
+}
+
+/** What the labels of a container tell of a placement whose record was lost. */
+function orphanRecord(container: Container, placementId: string): PlacementRecord {
+  const placement = create(PlacementSchema, {
+    placementId,
+    epoch: BigInt(/^\d{1,18}$/.exec(container.labels[labels.epoch] ?? "")?.[0] ?? 0),
+    specHash: container.labels[labels.specHash] ?? "",
+    projectId: container.labels[labels.project] ?? "",
+    channel: container.labels[labels.channel] ?? "",
+  });
+  const record = newRecord(placement, new Date());
+  record.status.observed = container.state === "running" ? Observed.RUNNING : Observed.STOPPED;
+  record.orphan = true;
+  return record;
+}
+
+/** Lets go of ended placements that nobody asks about any more: the oldest beyond a number, and those past an age. */
+function prune(all: ReadonlyMap<string, Held_>, forget: (id: string) => void): void {
+  const ended = [...all.values()]
+    .map(({ task }) => task.record())
+    .filter(({ status, orphan }) => orphan && status.observed === Observed.REMOVED)
+    .sort((a, b) => (a.status.changedAt < b.status.changedAt ? 1 : -1));
+  const oldestMs = Date.now() - TERMINAL_KEPT_MS;
+  ended
+    .filter((record, index) => index >= TERMINAL_KEPT || Date.parse(record.status.changedAt) < oldestMs)
+    .forEach((record) => forget(record.placement.placementId));
+}

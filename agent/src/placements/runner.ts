@@ -1,0 +1,292 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { HealthState, Observed, type Placement, type ServeSpec } from "@svc/proto/node";
+import type { Builder } from "../build/builder.ts";
+import { type Container, type Engine, labels } from "../engine/engine.ts";
+import { EngineError } from "../engine/errors.ts";
+import { listenersOf } from "../health/listeners.ts";
+import { explainListeners } from "../health/listening.ts";
+import { probe, probePauseMs } from "../health/probe.ts";
+import { type Images, isMissingImage } from "../images/images.ts";
+import type { Log } from "../log.ts";
+import type { Networks } from "../network/networks.ts";
+import type { Ports } from "../network/ports.ts";
+import { TaskFailure, toFailure, withLastLines } from "./failure.ts";
+import type { Step } from "./steps.ts";
+import type { Task } from "./task.ts";
+
+/** What a step works on: the container is as it was when the step was decided. */
+export type Turn = { task: Task; container: Container | null; signal: AbortSignal };
+
+/** One effect per step. Each may be repeated safely, and ends early when its signal aborts. */
+export type Runner = { [K in Step["do"]]: (step: Extract<Step, { do: K }>, turn: Turn) => Promise<void> };
+
+export type RunnerDeps = {
+  engine: Engine;
+  images: Images;
+  networks: Networks;
+  ports: Ports;
+  builder: Builder;
+  /** Private address on which ports are published. */
+  address: string;
+  /** Whether another placement or run needs the network of a project and channel. */
+  isNetworkNeeded(projectId: string, channel: string, except: string): boolean;
+  log: Log;
+};
+
+const WATCH_EVERY_MS = 10_000;
+const PROBE_TIMEOUT_MS = 5_000;
+/** So many misses in a row before a healthy container counts as unhealthy. */
+const MISSES_MAX = 3;
+const LAST_LINES = 20;
+
+export const containerName = (placementId: string): string => `svc-p-${placementId}`;
+
+export function createRunner(deps: RunnerDeps): Runner {
+  const { engine, images, networks, ports, builder } = deps;
+
+  return {
+    rest: (_, { signal }) => untilAborted(signal),
+
+    wait: ({ untilMs }, { signal }) => sleep(Math.max(0, untilMs - Date.now()), signal),
+
+    async pull(_, { task, signal }) {
+      const { placement } = task.record();
+      const { image, command } = serveSpec(placement);
+      if (image === undefined) throw new TaskFailure("NODE_TASK_FAILED", "The assignment names no image.");
+      const needs = {
+        command: command.length === 0,
+        projectId: placement.projectId,
+        onPull: () => task.update({ observed: Observed.PULLING }),
+      };
+      await images.ensure(image, needs, signal);
+      task.imageReady = true;
+    },
+
+    async create(_, { task }) {
+      const { placement, memory } = task.record();
+      const network = await networks.ensure(placement.projectId, placement.channel);
+      const hostPort = await ports.take();
+      try {
+        await engine.createContainer(toContainerSpec(placement, { network, hostPort, address: deps.address }));
+      } catch (cause) {
+        if (!isMissingImage(cause)) throw cause;
+        task.imageReady = false;
+        return;
+      }
+      task.update({
+        observed: Observed.CREATED,
+        upstream: "",
+        ...(memory.wasHealthy && { restarted: true, health: HealthState.STARTING }),
+      });
+    },
+
+    async start(_, { task, container }) {
+      const { memory } = task.record();
+      try {
+        await engine.startContainer(containerName(task.id));
+      } catch (cause) {
+        if (!(cause instanceof EngineError) || cause.kind === "stalled" || cause.kind === "unreachable") throw cause;
+        // A port that somebody took, or a network that went: a new container gets others.
+        if (/port is already allocated|address already in use|network .*not found/i.test(cause.message)) {
+          await engine.removeContainer(containerName(task.id));
+          throw new TaskFailure("NODE_TASK_FAILED", "The container's port or network was not available.", {
+            isTransient: true,
+            cause,
+          });
+        }
+        throw new TaskFailure("START_FAILED", `The container could not be started: ${plainEngineText(cause.message)}`, {
+          cause,
+        });
+      }
+      task.update({
+        observed: Observed.STARTING,
+        health: HealthState.STARTING,
+        ...(memory.wasHealthy && container?.state === "exited" && { restarted: true }),
+      });
+    },
+
+    async prove({ untilMs }, { task, container, signal }) {
+      const spec = serveSpec(task.record().placement);
+      const upstream = container?.upstream ?? "";
+      const path = healthPath(spec);
+      const startedMs = Date.now();
+      let seen = "nothing answered";
+      for (;;) {
+        const leftMs = untilMs - Date.now();
+        if (leftMs <= 0) break;
+        const result = await probe(upstream, path, Math.min(PROBE_TIMEOUT_MS, leftMs), signal);
+        if (signal.aborted) return;
+        if (result.healthy) {
+          task.update({
+            observed: Observed.RUNNING,
+            health: HealthState.HEALTHY,
+            upstream,
+            failure: null,
+            memory: { wasHealthy: true },
+          });
+          return;
+        }
+        seen = result.seen;
+        await sleep(Math.min(probePauseMs(Date.now() - startedMs), Math.max(0, leftMs)), signal);
+        if (signal.aborted) return;
+      }
+      const explained = container?.pid ? explainListeners(await listenersOf(container.pid), spec.port) : null;
+      const seconds = spec.health?.timeoutSeconds ?? 0;
+      const message = `The app did not answer ${path} with a success within ${seconds} s: ${seen}. ${explained ?? ""}`;
+      const failure = { code: "HEALTH_CHECK_FAILED", message: await explain(engine, task.id, message.trim()) } as const;
+      task.update({
+        observed: Observed.FAILED,
+        health: HealthState.UNHEALTHY,
+        upstream: "",
+        failure: toFailure(failure),
+      });
+    },
+
+    async watch(_, { task, container, signal }) {
+      const path = healthPath(serveSpec(task.record().placement));
+      const upstream = container?.upstream ?? "";
+      const startedMs = Date.now();
+      let misses = 0;
+      while (!signal.aborted) {
+        const { healthy } = await probe(upstream, path, PROBE_TIMEOUT_MS, signal);
+        if (signal.aborted) return;
+        misses = healthy ? 0 : misses + 1;
+        const { status } = task.record();
+        const isKnownHealthy = status.health === HealthState.HEALTHY;
+        if (healthy && !(isKnownHealthy && status.upstream === upstream)) {
+          task.update({ observed: Observed.RUNNING, health: HealthState.HEALTHY, upstream, failure: null });
+        }
+        if (misses >= MISSES_MAX && isKnownHealthy) task.update({ health: HealthState.UNHEALTHY });
+        // After a restart visitors are waiting, so the first good answer should be noticed at once.
+        const isStarting = !healthy && !isKnownHealthy;
+        await sleep(isStarting ? probePauseMs(Date.now() - startedMs) : WATCH_EVERY_MS, signal);
+      }
+    },
+
+    async "count-crash"({ crash }, { task, container }) {
+      const code = container?.oomKilled === true ? "OUT_OF_MEMORY" : "CRASH_LOOP";
+      const message = `The process ended with exit code ${container?.exitCode ?? 0} and is started again.`;
+      task.update({
+        health: HealthState.BACKOFF,
+        failure: toFailure({
+          code,
+          message: await explain(engine, task.id, message),
+          exitCode: container?.exitCode ?? null,
+          oomKilled: container?.oomKilled ?? false,
+        }),
+        memory: { crashes: crash.crashes, countedExit: crash.countedExit, retryAtMs: Date.now() + crash.delayMs },
+      });
+    },
+
+    discard: (_, { task }) => engine.removeContainer(containerName(task.id)),
+
+    async stop(_, { task }) {
+      const { placement } = task.record();
+      const graceSeconds = placement.spec.case === "serve" ? placement.spec.value.stopGraceSeconds : 10;
+      await engine.stopContainer(containerName(task.id), graceSeconds);
+    },
+
+    async remove(_, { task, container }) {
+      const { placement } = task.record();
+      const graceSeconds = placement.spec.case === "serve" ? placement.spec.value.stopGraceSeconds : 10;
+      if (container?.state === "running") await engine.stopContainer(containerName(task.id), graceSeconds);
+      await engine.removeContainer(containerName(task.id));
+      await networks.release(placement.projectId, placement.channel, () =>
+        deps.isNetworkNeeded(placement.projectId, placement.channel, task.id),
+      );
+    },
+
+    async build(_, { task, signal }) {
+      const { placement } = task.record();
+      if (placement.spec.case !== "build") return;
+      const result = await builder.build(
+        {
+          placementId: task.id,
+          spec: placement.spec.value,
+          onStart: () => task.update({ observed: Observed.RUNNING }),
+        },
+        signal,
+      );
+      task.update({ observed: Observed.COMPLETED, build: result });
+    },
+
+    async settle({ observed }, { task }) {
+      task.update({ observed, health: HealthState.UNSPECIFIED, upstream: "" });
+    },
+
+    async fail({ code, message, exitCode, oomKilled }, { task }) {
+      const explained = await explain(engine, task.id, message);
+      task.update({
+        observed: Observed.FAILED,
+        health: HealthState.UNSPECIFIED,
+        upstream: "",
+        failure: toFailure({ code, message: explained, exitCode, oomKilled }),
+      });
+    },
+  };
+}
+
+function toContainerSpec(placement: Placement, at: { network: string; hostPort: number; address: string }) {
+  const spec = serveSpec(placement);
+  const { resources } = placement;
+  return {
+    name: containerName(placement.placementId),
+    kind: "serve" as const,
+    image: spec.image?.reference ?? "",
+    command: spec.command,
+    env: spec.env,
+    labels: {
+      [labels.placement]: placement.placementId,
+      [labels.epoch]: placement.epoch.toString(),
+      [labels.specHash]: placement.specHash,
+      [labels.project]: placement.projectId,
+      [labels.channel]: placement.channel,
+    },
+    memoryMb: resources?.memoryMb ?? 0,
+    cpuMillicores: resources?.cpuMillicores ?? 0,
+    pidsLimit: resources?.pidsLimit ?? 0,
+    network: at.network,
+    publish: { address: at.address, hostPort: at.hostPort, containerPort: spec.port },
+  };
+}
+
+function serveSpec(placement: Placement): ServeSpec {
+  if (placement.spec.case === "serve") return placement.spec.value;
+  throw new TaskFailure("NODE_TASK_FAILED", "The assignment says nothing that can be served.");
+}
+
+/** A path of the manifest, with a slash in front whatever control sent. */
+const healthPath = ({ health }: ServeSpec): string =>
+  health?.path.startsWith("/") ? health.path : `/${health?.path ?? ""}`;
+
+async function explain(engine: Engine, placementId: string, message: string): Promise<string> {
+  try {
+    const log = await engine.readLog(containerName(placementId), LAST_LINES);
+    // Time stamps would push what matters to the right.
+    return withLastLines(message, log.replaceAll(/^\S+Z /gm, ""));
+  } catch {
+    return message;
+  }
+}
+
+/** The runtime's reason without the path of calls it came through. */
+function plainEngineText(text: string): string {
+  const reason = /(?:exec: |starting container process caused: )(.+)$/s.exec(text)?.[1] ?? text;
+  return reason.trim().slice(0, 500);
+}
+
+const untilAborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+
+/** Resolves after the time, or at once when the signal aborts. */
+async function sleep(timeMs: number, signal: AbortSignal): Promise<void> {
+  try {
+    // A longer delay would overflow the timer and fire at once; whoever waits decides anew afterwards.
+    await delay(Math.min(timeMs, 60 * 60 * 1000), undefined, { signal });
+  } catch {
+    // Woken early.
+  }
+}

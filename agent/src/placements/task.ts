@@ -1,0 +1,85 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { type Failure, type HealthState, Observed, type Placement, PlacementStatusSchema } from "@svc/proto/node";
+import type { Journal } from "../journal/journal.ts";
+import { freshMemory, type Memory, type PlacementRecord } from "../journal/records.ts";
+
+/** What a step may change of a placement. What is left out stays. */
+export type Change = {
+  observed?: Observed;
+  health?: HealthState;
+  upstream?: string;
+  /** Null clears it. */
+  failure?: Failure | null;
+  build?: MessageInitShape<typeof PlacementStatusSchema>["build"];
+  restarted?: boolean;
+  memory?: Partial<Memory>;
+};
+
+/** One placement while the agent runs: its record, and what need not survive. */
+export type Task = {
+  readonly id: string;
+  record(): PlacementRecord;
+  /** Journals the change, then reports it. An observed state never goes back. */
+  update(change: Change): void;
+  /** Takes over what control says now. The journal has it already. */
+  replace(record: PlacementRecord): void;
+  /** Whether the image was made sure of since the agent started. */
+  imageReady: boolean;
+};
+
+export function createTask(options: {
+  record: PlacementRecord;
+  journal: Journal;
+  onChange(record: PlacementRecord): void;
+}): Task {
+  let record = options.record;
+  return {
+    id: record.placement.placementId,
+    imageReady: false,
+    record: () => record,
+    replace(next) {
+      record = { ...next, status: record.status, memory: record.memory };
+    },
+    update({ memory, ...change }) {
+      const next: PlacementRecord = { ...record, memory: { ...record.memory, ...memory } };
+      if (Object.keys(change).length > 0) next.status = nextStatus(record, change, new Date());
+      record = next;
+      options.journal.saveProgress(record);
+      options.onChange(record);
+    },
+  };
+}
+
+function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">, now: Date): PlacementRecord["status"] {
+  const { failure = status.failure, build = status.build } = change;
+  return create(PlacementStatusSchema, {
+    placementId: status.placementId,
+    epoch: status.epoch,
+    specHash: status.specHash,
+    statusSeq: status.statusSeq + 1n,
+    observed: Math.max(status.observed, change.observed ?? status.observed) as Observed,
+    health: change.health ?? status.health,
+    restartSeq: status.restartSeq + (change.restarted === true ? 1 : 0),
+    upstream: change.upstream ?? status.upstream,
+    changedAt: now.toISOString(),
+    ...(failure !== null && failure !== undefined && { failure }),
+    ...(build !== undefined && { build }),
+  });
+}
+
+/** The record of a placement that was never seen before. */
+export function newRecord(placement: Placement, now: Date): PlacementRecord {
+  return {
+    placement,
+    status: create(PlacementStatusSchema, {
+      placementId: placement.placementId,
+      epoch: placement.epoch,
+      specHash: placement.specHash,
+      statusSeq: 1n,
+      observed: Observed.ASSIGNED,
+      changedAt: now.toISOString(),
+    }),
+    memory: freshMemory,
+    orphan: false,
+  };
+}

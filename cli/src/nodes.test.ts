@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { pickNode } from "./nodes.ts";
+
+const nodes = [
+  { id: "1", name: "a" },
+  { id: "2", name: "b" },
+  { id: "3", name: "b" },
+  { id: "a", name: "2" },
+];
+
+test("a machine is found by id, then by a name that only it has", () => {
+  expect(pickNode(nodes, "1").id).toBe("1");
+  expect(pickNode(nodes, "2").id).toBe("2");
+  expect(pickNode(nodes, "a").id).toBe("a");
+});
+
+test("a name of several is refused with their ids, and an unknown one is not found", () => {
+  expect(() => pickNode(nodes, "b")).toThrow(
+    expect.objectContaining({ code: "CLI_INVALID_USAGE", hint: expect.stringContaining("2, 3") }),
+  );
+  expect(() => pickNode(nodes, "c")).toThrow(expect.objectContaining({ code: "CLOUD_NOT_FOUND" }));
+});

@@ -1,0 +1,142 @@
+import { execFile } from "node:child_process";
+import { request as httpRequest } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import type { Log } from "./log.ts";
+import type { JsonObject } from "./render/json.ts";
+import { canonicalJson } from "./table.ts";
+
+const run = promisify(execFile);
+
+/** Caddy does not run, or does not want what it was given. */
+export class CaddyError extends Error {
+  override name = "CaddyError";
+  /** It runs, and answered no: the same again will not help. */
+  readonly refused: boolean;
+
+  constructor(message: string, options: { refused?: boolean; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.refused = options.refused ?? false;
+  }
+}
+
+/** Caddy's administration. Every method throws CaddyError. */
+export interface CaddyAdmin {
+  /** The configuration in force; null when there is none. */
+  config(): Promise<unknown>;
+  /** Replaces it as a whole, or leaves the old one in force and throws. Connections that are open may be cut. */
+  load(config: JsonObject): Promise<void>;
+}
+
+const answerBytesMax = 8 * 1024 ** 2;
+const readTimeoutMs = 5000;
+const loadTimeoutMs = 30_000;
+
+export function createCaddyAdmin(socketPath: string): CaddyAdmin {
+  return {
+    async config() {
+      const { status, body } = await call(socketPath, { method: "GET", path: "/config/", timeoutMs: readTimeoutMs });
+      if (status !== 200) throw new CaddyError(`caddy answered ${status} for its configuration`, { refused: true });
+      return JSON.parse(body);
+    },
+    async load(config) {
+      const sent = { method: "POST", path: "/load", body: JSON.stringify(config), timeoutMs: loadTimeoutMs };
+      const { status, body } = await call(socketPath, sent);
+      if (status === 200) return;
+      throw new CaddyError(`caddy refused the configuration (${status}): ${body.slice(0, 500)}`, { refused: true });
+    },
+  };
+}
+
+function call(
+  socketPath: string,
+  { method, path, body, timeoutMs }: { method: string; path: string; body?: string; timeoutMs: number },
+): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const fail = (cause: Error) => reject(new CaddyError(`caddy does not answer: ${cause.message}`, { cause }));
+    const sent = httpRequest({
+      socketPath,
+      method,
+      path,
+      agent: false,
+      signal: AbortSignal.timeout(timeoutMs),
+      headers: {
+        // What Caddy expects on a Unix socket; it refuses every other name there.
+        Host: "",
+        ...(body !== undefined && { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }),
+      },
+    });
+    sent.once("error", fail);
+    sent.once("response", (answer) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      answer.on("data", (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > answerBytesMax) answer.destroy(new Error("its answer is too long"));
+        else chunks.push(chunk);
+      });
+      answer.once("error", fail);
+      answer.once("end", () =>
+        resolve({ status: answer.statusCode ?? 0, body: Buffer.concat(chunks).toString("utf8") }),
+      );
+    });
+    sent.end(body);
+  });
+}
+
+/** What `<binary> version` says, such as `2.6.2` or `v2.11.4 h1:…`. */
+export async function caddyVersion(binary: string): Promise<string> {
+  try {
+    const { stdout } = await run(binary, ["version"], { timeout: 10_000, maxBuffer: 64 * 1024 });
+    return stdout.trim();
+  } catch (cause) {
+    throw new CaddyError(`${binary} does not tell its version`, { cause });
+  }
+}
+
+const lookEveryMs = 2000;
+const tryAgainMs = 250;
+const refusedAgainMs = 10_000;
+
+/**
+ * Sees to it that Caddy has the configuration, until `signal` aborts. It is loaded only into a Caddy that
+ * has another or none. After Caddy was away, `render` is asked anew: it may be another version.
+ *
+ * @param onConfigured called whenever Caddy has the configuration after it had not
+ */
+export async function keepConfigured(options: {
+  admin: CaddyAdmin;
+  render(): Promise<JsonObject>;
+  onConfigured(): void;
+  signal: AbortSignal;
+  log: Log;
+}): Promise<void> {
+  const { admin, render, onConfigured, signal, log } = options;
+  let inForce: string | null = null;
+  let told = "";
+  while (!signal.aborted) {
+    let pauseMs = lookEveryMs;
+    try {
+      const present = canonicalJson(await admin.config());
+      if (present !== inForce) {
+        const config = await render();
+        const wanted = canonicalJson(config);
+        if (present !== wanted) {
+          await admin.load(config);
+          log.info("caddy configured");
+        }
+        inForce = wanted;
+        told = "";
+        onConfigured();
+      }
+    } catch (err) {
+      inForce = null;
+      const refused = err instanceof CaddyError && err.refused;
+      pauseMs = refused ? refusedAgainMs : tryAgainMs;
+      const said = err instanceof Error ? err.message : String(err);
+      if (said !== told) log.warn({ err }, "caddy not configured");
+      told = said;
+    }
+    await delay(pauseMs, undefined, { signal }).catch(() => {});
+  }
+}

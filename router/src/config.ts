@@ -1,0 +1,111 @@
+import { resolve } from "node:path";
+import { z } from "zod";
+import { isHost } from "./names.ts";
+
+/** A setting is missing or wrong. The message names it and says what it should be. */
+export class ConfigError extends Error {
+  override name = "ConfigError";
+}
+
+const listen = z.string().regex(/^[^\s/]*:\d{1,5}$/, "must be host:port");
+const path = z.string().refine((text) => !text.includes("\0"), "must be a path");
+
+/** Every setting of the router, with its default. */
+export const settings = z.object({
+  /** Identity, last good route table, bundles of static sites. Never shared by two routers. */
+  SVC_ROUTER_DIR: path.default("/var/lib/svc/router"),
+  /** Table of names that Caddy looks hosts up in. Best in memory; nothing is lost with it. */
+  SVC_ROUTER_TABLE_DIR: path.default("/run/svc/table"),
+  SVC_ENROLL_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7444"),
+  SVC_LINK_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7443"),
+  /** Only read while the edge has no identity. */
+  SVC_BOOTSTRAP_TOKEN_FILE: z.string().optional(),
+  /** Where Caddy listens for visitors; an empty host is every address. */
+  SVC_EDGE_HTTP: listen.default("127.0.0.1:8080"),
+  SVC_EDGE_HTTPS: listen.default("127.0.0.1:8443"),
+  SVC_EDGE_TLS: z.enum(["internal", "acme", "off"]).default("internal"),
+  /** Directory URL of the ACME server; Caddy's choice when absent. */
+  SVC_ACME_DIRECTORY: z.url({ protocol: /^https$/ }).optional(),
+  SVC_ACME_EMAIL: z.email().optional(),
+  /** PEM file to trust for the ACME server; for a private one. */
+  SVC_ACME_ROOT_FILE: z.string().optional(),
+  /** Unix socket of Caddy's administration. */
+  SVC_CADDY_ADMIN: path.default("/run/svc/caddy.sock"),
+  /** Asked for its version; Caddy itself is started by somebody else. */
+  SVC_CADDY_BINARY: z.string().default("caddy"),
+  /** The router's own server, for Caddy. On loopback. */
+  SVC_ROUTER_LISTEN: listen.default("127.0.0.1:7480"),
+  SVC_CONTENT_DOMAIN: z
+    .string()
+    .refine((text) => isHost(text), "must be a host name in lower case")
+    .default("svc.localhost"),
+  SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
+});
+
+export interface Config {
+  dir: string;
+  tableDir: string;
+  enrollUrl: string;
+  linkUrl: string;
+  bootstrapTokenFile: string | null;
+  /** host:port, as given. */
+  httpListen: string;
+  httpsListen: string;
+  tls: "internal" | "acme" | "off";
+  acme: { directory: string | null; email: string | null; rootFile: string | null };
+  adminSocket: string;
+  caddyBinary: string;
+  pagesListen: { host: string; port: number };
+  contentDomain: string;
+  logLevel: string;
+}
+
+/** Longest path that the kernel takes for a Unix socket. */
+const socketPathMax = 107;
+
+/** Reads and checks every setting. Throws `ConfigError` naming the first that is wrong. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const given = Object.keys(settings.shape).filter((key) => env[key] !== undefined && env[key] !== "");
+  const result = settings.safeParse(Object.fromEntries(given.map((key) => [key, env[key]])));
+  if (!result.success) {
+    const [issue] = result.error.issues;
+    throw new ConfigError(`${String(issue?.path[0])}: ${issue?.message}`);
+  }
+  const s = result.data;
+  const adminSocket = resolve(s.SVC_CADDY_ADMIN);
+  if (Buffer.byteLength(adminSocket) > socketPathMax) {
+    throw new ConfigError(`SVC_CADDY_ADMIN: must be at most ${socketPathMax} bytes long`);
+  }
+  return {
+    dir: plainPath(s.SVC_ROUTER_DIR, "SVC_ROUTER_DIR"),
+    tableDir: plainPath(s.SVC_ROUTER_TABLE_DIR, "SVC_ROUTER_TABLE_DIR"),
+    enrollUrl: s.SVC_ENROLL_URL,
+    linkUrl: s.SVC_LINK_URL,
+    bootstrapTokenFile: s.SVC_BOOTSTRAP_TOKEN_FILE ?? null,
+    httpListen: s.SVC_EDGE_HTTP,
+    httpsListen: s.SVC_EDGE_HTTPS,
+    tls: s.SVC_EDGE_TLS,
+    acme: {
+      directory: s.SVC_ACME_DIRECTORY ?? null,
+      email: s.SVC_ACME_EMAIL ?? null,
+      rootFile: s.SVC_ACME_ROOT_FILE ?? null,
+    },
+    adminSocket,
+    caddyBinary: s.SVC_CADDY_BINARY,
+    pagesListen: listenAddress(s.SVC_ROUTER_LISTEN),
+    contentDomain: s.SVC_CONTENT_DOMAIN,
+    logLevel: s.SVC_LOG_LEVEL,
+  };
+}
+
+/** These become patterns and placeholders in Caddy's configuration, where such characters mean something. */
+function plainPath(text: string, name: string): string {
+  const absolute = resolve(text);
+  if (/[[\]*?{}\\]/.test(absolute)) throw new ConfigError(`${name}: must not hold any of [ ] * ? { } \\`);
+  return absolute;
+}
+
+function listenAddress(text: string): { host: string; port: number } {
+  const at = text.lastIndexOf(":");
+  return { host: text.slice(0, at).replace(/^\[|\]$/g, ""), port: Number(text.slice(at + 1)) };
+}

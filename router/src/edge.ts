@@ -1,0 +1,77 @@
+import { join } from "node:path";
+import { type AppliedState, type Applier, startApplier } from "./apply.ts";
+import { createFetcher } from "./bundles/fetcher.ts";
+import type { BundlePull } from "./bundles/pull.ts";
+import { openBundleStore } from "./bundles/store.ts";
+import { caddyVersion, createCaddyAdmin, keepConfigured } from "./caddy.ts";
+import type { Config } from "./config.ts";
+import type { Log } from "./log.ts";
+import { startPageServer } from "./pages/server.ts";
+import { renderConfig } from "./render/render.ts";
+import { createTableStore } from "./table-store.ts";
+import { openTree } from "./tree.ts";
+
+/** Everything on this machine that serves visitors, except Caddy itself. Needs nobody else. */
+export interface Edge extends AsyncDisposable {
+  applier: Applier;
+  /** Settles when Caddy has its configuration for the first time. */
+  ready: Promise<void>;
+}
+
+/** How long an app may take to begin an answer, long polling included. */
+const answerTimeoutMs = 120_000;
+
+/**
+ * Serves the last good table, and from then on the tables given to the applier. Caddy may come later, go,
+ * and come back.
+ */
+export async function startEdge(
+  config: Config,
+  deps: { pull: BundlePull; onApplied(state: AppliedState): void; log: Log; answerTimeoutMs?: number },
+): Promise<Edge> {
+  const { pull, onApplied, log } = deps;
+  await using opened = new AsyncDisposableStack();
+  const bundlesDir = join(config.dir, "bundles");
+  const bundles = await openBundleStore(bundlesDir, log);
+  const tree = opened.use(await openTree(config.tableDir, log));
+  const applier = opened.use(
+    await startApplier({
+      store: createTableStore(join(config.dir, "table"), log),
+      tree,
+      bundles,
+      createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, log }),
+      onApplied,
+      log,
+    }),
+  );
+  // The table of names is complete before Caddy hears where it is.
+  const pages = opened.use(await startPageServer(config.pagesListen, (host) => applier.routes().has(host)));
+  const { promise: ready, resolve: onConfigured } = Promise.withResolvers<void>();
+  const stop = new AbortController();
+  const configuring = keepConfigured({
+    admin: createCaddyAdmin(config.adminSocket),
+    render: async () =>
+      renderConfig({
+        caddyVersion: await caddyVersion(config.caddyBinary),
+        httpListen: config.httpListen,
+        httpsListen: config.httpsListen,
+        tls: config.tls,
+        acme: config.acme,
+        adminSocket: config.adminSocket,
+        tableDir: config.tableDir,
+        bundlesDir,
+        pagesListen: pages.address,
+        contentDomain: config.contentDomain,
+        answerTimeoutMs: deps.answerTimeoutMs ?? answerTimeoutMs,
+      }),
+    onConfigured,
+    signal: stop.signal,
+    log,
+  });
+  opened.defer(async () => {
+    stop.abort();
+    await configuring;
+  });
+  const running = opened.move();
+  return { applier, ready, [Symbol.asyncDispose]: () => running.disposeAsync() };
+}

@@ -1,0 +1,71 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { createCaddyAdmin } from "../caddy.ts";
+import { bootConfig } from "../render/render.ts";
+import { waitFor } from "./wait-for.ts";
+
+/** A real Caddy with nothing but its administration, as an edge starts it. */
+export interface CaddyProcess extends AsyncDisposable {
+  adminSocket: string;
+  pid: number;
+  /** SIGKILL, and wait until it is gone. */
+  kill(): Promise<void>;
+  /** Starts it again after `kill`, with what it had. */
+  restart(): Promise<void>;
+}
+
+export async function startCaddy(dir: string): Promise<CaddyProcess> {
+  const adminSocket = join(dir, "admin.sock");
+  const boot = join(dir, "boot.json");
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await writeFile(boot, JSON.stringify(bootConfig(adminSocket)));
+  const binary = process.env["SVC_CADDY_BINARY"] ?? "caddy";
+  let child: ChildProcess;
+  const run = async (): Promise<void> => {
+    child = spawn(binary, ["run", "--resume", "--config", boot], {
+      stdio: "ignore",
+      env: { ...process.env, XDG_CONFIG_HOME: join(dir, "config"), XDG_DATA_HOME: join(dir, "data"), HOME: dir },
+    });
+    await waitFor(async () => {
+      await createCaddyAdmin(adminSocket).config();
+      return true;
+    });
+  };
+  const kill = async (): Promise<void> => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, "exit");
+    child.kill("SIGKILL");
+    await gone;
+  };
+  await run();
+  return {
+    adminSocket,
+    get pid() {
+      return child.pid ?? 0;
+    },
+    kill,
+    restart: run,
+    [Symbol.asyncDispose]: kill,
+  };
+}
+
+/** Ports of loopback that nobody uses now. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer();
+      await once(server.listen(0, "127.0.0.1"), "listening");
+      return server;
+    }),
+  );
+  return Promise.all(
+    servers.map(async (server) => {
+      const address = server.address();
+      await new Promise((resolve) => server.close(resolve));
+      return typeof address === "object" && address !== null ? address.port : 0;
+    }),
+  );
+}

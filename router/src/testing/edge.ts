@@ -1,0 +1,105 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import type { Route } from "@svc/proto/edge";
+import { RegistryError } from "@svc/registry";
+import { pino } from "pino";
+import type { AppliedState } from "../apply.ts";
+import type { BundlePull } from "../bundles/pull.ts";
+import { type Config, readConfig } from "../config.ts";
+import { type Edge, startEdge } from "../edge.ts";
+import { type CaddyProcess, freePorts, startCaddy } from "./caddy-process.ts";
+import { aComplete, aDelta } from "./routes.ts";
+import { waitFor } from "./wait-for.ts";
+
+export const quiet = pino({ level: "silent" });
+
+/** A Caddy and a router without control, on ports and in directories of their own. */
+export interface TestEdge extends AsyncDisposable {
+  config: Config;
+  caddy: CaddyProcess;
+  /** Where visitors come. */
+  http: string;
+  https: string;
+  edge(): Edge;
+  /** What was reported, oldest first. */
+  applied: AppliedState[];
+  /** Archives that can be pulled, by digest. */
+  archives: Map<string, Buffer>;
+  /** Sends the change as the next generation and waits for it to be in force. */
+  serve(change: { upserts?: Route[]; removed?: string[] }): Promise<AppliedState>;
+  stopRouter(): Promise<void>;
+  startRouter(): Promise<void>;
+}
+
+export async function startTestEdge(
+  options: { env?: Record<string, string>; answerTimeoutMs?: number } = {},
+): Promise<TestEdge> {
+  const dir = await mkdtemp(join(tmpdir(), "svc-edge-"));
+  const [http, https, pages] = (await freePorts(3)).map((port) => `127.0.0.1:${port}`);
+  const caddy = await startCaddy(join(dir, "caddy"));
+  const config = readConfig({
+    SVC_ROUTER_DIR: join(dir, "router"),
+    SVC_ROUTER_TABLE_DIR: join(dir, "table"),
+    SVC_EDGE_HTTP: http,
+    SVC_EDGE_HTTPS: https,
+    SVC_ROUTER_LISTEN: pages,
+    SVC_CADDY_ADMIN: caddy.adminSocket,
+    ...options.env,
+  });
+  const applied: AppliedState[] = [];
+  const archives = new Map<string, Buffer>();
+  const pull: BundlePull = async ({ digest }) => {
+    const archive = archives.get(digest);
+    if (archive === undefined) throw new RegistryError("ARTIFACT_NOT_FOUND", digest);
+    return Readable.from([archive]);
+  };
+  let edge: Edge | null = null;
+  let generation = 0;
+  const running = (): Edge => {
+    if (edge === null) throw new Error("the router is stopped");
+    return edge;
+  };
+  const test: TestEdge = {
+    config,
+    caddy,
+    http: config.httpListen,
+    https: config.httpsListen,
+    edge: running,
+    applied,
+    archives,
+    async serve(change) {
+      generation += 1;
+      const wanted = BigInt(generation);
+      const message =
+        generation === 1
+          ? aComplete(wanted, change.upserts ?? [])
+          : aDelta(generation - 1, wanted, { ...change, bulk: "test" });
+      running().applier.submit(message);
+      await waitFor(() => applied.at(-1)?.generation === wanted);
+      return running().applier.state();
+    },
+    async stopRouter() {
+      await edge?.[Symbol.asyncDispose]();
+      edge = null;
+    },
+    async startRouter() {
+      const { answerTimeoutMs } = options;
+      edge = await startEdge(config, {
+        pull,
+        onApplied: (state) => applied.push(state),
+        log: quiet,
+        ...(answerTimeoutMs !== undefined && { answerTimeoutMs }),
+      });
+      await edge.ready;
+    },
+    async [Symbol.asyncDispose]() {
+      await test.stopRouter();
+      await caddy[Symbol.asyncDispose]();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+  await test.startRouter();
+  return test;
+}

@@ -1,0 +1,53 @@
+import { type IncomingHttpHeaders, request } from "node:http";
+import { connect } from "node:net";
+
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  body: string;
+}
+
+/** One request to the edge at `address` for `host`, on a connection of its own. */
+export function ask(
+  address: string,
+  host: string,
+  path = "/",
+  options: { method?: string; headers?: Record<string, string>; body?: string | Buffer } = {},
+): Promise<Answer> {
+  const [hostname, port] = address.split(":");
+  return new Promise((resolve, reject) => {
+    const sent = request({
+      hostname,
+      port,
+      path,
+      method: options.method ?? "GET",
+      agent: false,
+      signal: AbortSignal.timeout(20_000),
+      headers: { ...options.headers, host },
+    });
+    sent.once("error", reject);
+    sent.once("response", (answer) => {
+      const chunks: Buffer[] = [];
+      answer.on("data", (chunk: Buffer) => chunks.push(chunk));
+      answer.once("error", reject);
+      answer.once("end", () =>
+        resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: Buffer.concat(chunks).toString() }),
+      );
+    });
+    sent.end(options.body);
+  });
+}
+
+/** Sends bytes as they are and returns everything that comes back until the other side closes. */
+export function askRaw(address: string, bytes: string): Promise<string> {
+  const [host, port] = address.split(":");
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port: Number(port) });
+    const chunks: Buffer[] = [];
+    socket.setTimeout(10_000, () => socket.destroy(new Error("no answer in time")));
+    socket.on("data", (chunk) => chunks.push(chunk));
+    socket.once("error", reject);
+    socket.once("close", () => resolve(Buffer.concat(chunks).toString("latin1")));
+    socket.end(bytes, "latin1");
+  });
+}
