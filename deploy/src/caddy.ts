@@ -12,11 +12,13 @@ import type { ProgramSpec } from "./program.ts";
 export async function provideCaddy(options: {
   dir: string;
   adminSocket: string;
+  /** What it starts with: an administration socket that the router may use, and nothing else. */
+  bootConfig: string;
   env: NodeJS.ProcessEnv;
 }): Promise<{ spec: ProgramSpec }> {
   await mkdir(options.dir, { recursive: true, mode: 0o700 });
   const config = join(options.dir, "start.json");
-  await writePrivate(config, JSON.stringify({ admin: { listen: `unix/${options.adminSocket}` } }));
+  await writePrivate(config, options.bootConfig);
   // Kept from an earlier run, perhaps with other ports.
   await rm(join(options.dir, "config", "caddy", "autosave.json"), { force: true });
   return {

@@ -137,3 +137,9 @@ export const controlCommand = (facts: DaemonFacts, args: readonly string[]) => (
   argv: [nodeBinary(), main("control"), ...args] as [string, ...string[]],
   env: controlEnvironment(facts),
 });
+
+/** Prints the configuration that Caddy starts with: what the router needs to take it over. */
+export const bootConfigCommand = (facts: DaemonFacts) => {
+  const { argv, env } = routerSpec(facts);
+  return { argv: [...argv, "boot-config"] as [string, ...string[]], env };
+};

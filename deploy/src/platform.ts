@@ -8,12 +8,14 @@ import { removeClusterObjects } from "./cluster-objects.ts";
 import {
   agentSpec,
   apiUrlOf,
+  bootConfigCommand,
   contentDomain,
   controlSpec,
   type DaemonFacts,
   type Networks,
   routerSpec,
 } from "./daemons.ts";
+import { run } from "./command.ts";
 import { type Engine, findEngine, provideEngine } from "./engine.ts";
 import { provideEtcd } from "./etcd.ts";
 import { Held, holdExclusively } from "./exclusive.ts";
@@ -191,7 +193,13 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       await removeClusterObjects(engine.docker, clusterId);
     });
     stack.defer(() => roster.stop(["router", "caddy"]));
-    const caddy = await provideCaddy({ dir: layout.caddy, adminSocket: layout.caddyAdmin, env: options.env });
+    const boot = bootConfigCommand(facts);
+    const caddy = await provideCaddy({
+      dir: layout.caddy,
+      adminSocket: layout.caddyAdmin,
+      bootConfig: (await run(boot.argv, { env: boot.env })).stdout,
+      env: options.env,
+    });
     const edge = roster.start(caddy.spec).then(() => roster.start(routerSpec(facts)));
     await settleAll([edge, ...agents.map(roster.start)]);
 

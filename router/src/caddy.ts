@@ -60,11 +60,13 @@ function call(
       path,
       agent: false,
       signal: AbortSignal.timeout(timeoutMs),
-      headers: {
-        // What Caddy expects on a Unix socket; it refuses every other name there.
-        Host: "",
-        ...(body !== undefined && { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }),
-      },
+      // Caddy expects no name on a Unix socket and refuses any. As a list, because Node would fill an empty one in.
+      headers: [
+        ...["Host", ""],
+        ...(body === undefined
+          ? []
+          : ["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))]),
+      ],
     });
     sent.once("error", fail);
     sent.once("response", (answer) => {

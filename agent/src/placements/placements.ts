@@ -5,6 +5,7 @@ import {
   type Assign,
   Desired,
   Observed,
+  type Placement,
   PlacementSchema,
   type PlacementStatus,
   type Verdict,
@@ -17,6 +18,7 @@ import type { Log } from "../log.ts";
 import { type Actor, createActor } from "./actor.ts";
 import { apply, type Held } from "./apply.ts";
 import { containerName, type Runner } from "./runner.ts";
+import { isTerminal } from "./steps.ts";
 import { createTask, newRecord, type Task } from "./task.ts";
 
 /** Everything that control placed on this node. */
@@ -36,10 +38,10 @@ export type Placements = AsyncDisposable & {
   isNetworkNeeded(projectId: string, channel: string, except: string): boolean;
 };
 
-type Held_ = { task: Task; actor: Actor; stop: AbortController };
+type Member = { task: Task; actor: Actor; stop: AbortController };
 
-const TERMINAL_KEPT = 1_000;
-const TERMINAL_KEPT_MS = 7 * 24 * 60 * 60 * 1000;
+const ENDED_KEPT = 1_000;
+const ENDED_KEPT_MS = 7 * 24 * 60 * 60 * 1000;
 
 /** Starts an actor for each journaled placement, so that a restart of the agent goes on where it stood. */
 export function createPlacements(options: {
@@ -50,7 +52,7 @@ export function createPlacements(options: {
   log: Log;
 }): Placements {
   const { journal, engine, log } = options;
-  const all = new Map<string, Held_>();
+  const all = new Map<string, Member>();
   const closing = new AbortController();
 
   const isNetworkNeeded: Placements["isNetworkNeeded"] = (projectId, channel, except) =>
@@ -98,6 +100,11 @@ export function createPlacements(options: {
       }),
     );
 
+  const remove = (record: PlacementRecord): void => {
+    const doomed = { ...record, orphan: true, placement: { ...record.placement, desired: Desired.REMOVED } };
+    take([doomed], () => journal.savePlacement(doomed));
+  };
+
   for (const record of journal.listPlacements()) enter(record);
 
   return {
@@ -144,8 +151,7 @@ export function createPlacements(options: {
       }
       if (decision !== Verdict_Decision.KILL) return;
       if (record.status.observed === Observed.REMOVED) return forget(placementId);
-      const killed = { ...record, orphan: true, placement: { ...record.placement, desired: Desired.REMOVED } };
-      take([killed], () => journal.savePlacement(killed));
+      remove(record);
     },
 
     async clear(signal) {
@@ -183,7 +189,7 @@ export function createPlacements(options: {
         take([record], () => journal.savePlacement(record));
       }
       for (const { actor } of all.values()) actor.wake("engine");
-      prune(all, forget);
+      prune(all, { forget, remove });
     },
 
     async [Symbol.asyncDispose]() {
@@ -196,27 +202,37 @@ export function createPlacements(options: {
 type Accepted = Extract<ReturnType<typeof apply>, { outcome: "accept" }>;
 
 /** The records that an accepted assignment changes, as they will be. */
-function changedRecords(all: ReadonlyMap<string, Held_>, decision: Accepted): PlacementRecord[] {
+function changedRecords(all: ReadonlyMap<string, Member>, decision: Accepted): PlacementRecord[] {
   const changed = new Map<string, PlacementRecord>();
   const now = new Date();
   const current = (id: string): PlacementRecord | undefined => changed.get(id) ?? all.get(id)?.task.record();
   for (const placement of decision.upserts) {
     const known = current(placement.placementId);
-    changed.set(placement.placementId, known === undefined ? newRecord(placement, now) : { ...known, placement });
+    const record =
+      known === undefined ? newRecord(placement, now) : { ...known, placement: withSpec(placement, known) };
+    changed.set(placement.placementId, record);
   }
   for (const id of decision.removes) {
     const known = current(id);
     if (known !== undefined) {
-      changed.set(id, { ...known, placement: { ...known.placement, desired: Desired.REMOVED } });
+      // Control has settled it already, so nobody will name it again.
+      changed.set(id, { ...known, orphan: true, placement: { ...known.placement, desired: Desired.REMOVED } });
     }
   }
-  for (const [ids, orphan] of [[decision.orphans, true] as const, [decision.adopted, false] as const]) {
+  const adopted = decision.adopted.filter((id) => !decision.removes.includes(id));
+  for (const [ids, orphan] of [[decision.orphans, true] as const, [adopted, false] as const]) {
     for (const id of ids) {
       const known = current(id);
       if (known !== undefined && known.orphan !== orphan) changed.set(id, { ...known, orphan });
     }
   }
   return [...changed.values()];
+}
+
+/** An order to stop may come without the spec, when control has forgotten it: then the known one stays. */
+function withSpec(placement: Placement, { placement: known }: PlacementRecord): Placement {
+  if (placement.spec.case !== undefined || known.spec.case === undefined) return placement;
+  return { ...known, epoch: placement.epoch, desired: placement.desired };
 }
 
 /** What the labels of a container tell of a placement whose record was lost. */
@@ -234,14 +250,23 @@ function orphanRecord(container: Container, placementId: string): PlacementRecor
   return record;
 }
 
-/** Lets go of ended placements that nobody asks about any more: the oldest beyond a number, and those past an age. */
-function prune(all: ReadonlyMap<string, Held_>, forget: (id: string) => void): void {
-  const ended = [...all.values()]
-    .map(({ task }) => task.record())
-    .filter(({ status, orphan }) => orphan && status.observed === Observed.REMOVED)
+/**
+ * Settles what control has stopped asking about: a removed orphan is forgotten, and an ended one loses its
+ * container once there are too many of them or it is too old.
+ */
+function prune(
+  all: ReadonlyMap<string, Member>,
+  effects: { forget(placementId: string): void; remove(record: PlacementRecord): void },
+): void {
+  const orphans = [...all.values()].map(({ task }) => task.record()).filter((record) => record.orphan);
+  for (const { placement, status } of orphans) {
+    if (status.observed === Observed.REMOVED) effects.forget(placement.placementId);
+  }
+  const oldestMs = Date.now() - ENDED_KEPT_MS;
+  const ended = orphans
+    .filter(({ status }) => isTerminal(status.observed) && status.observed !== Observed.REMOVED)
     .sort((a, b) => (a.status.changedAt < b.status.changedAt ? 1 : -1));
-  const oldestMs = Date.now() - TERMINAL_KEPT_MS;
-  ended
-    .filter((record, index) => index >= TERMINAL_KEPT || Date.parse(record.status.changedAt) < oldestMs)
-    .forEach((record) => forget(record.placement.placementId));
+  for (const [index, record] of ended.entries()) {
+    if (index >= ENDED_KEPT || Date.parse(record.status.changedAt) < oldestMs) effects.remove(record);
+  }
 }

@@ -96,7 +96,8 @@ async function readParts(
       files: 2,
       parts: 6,
       fieldSize: limits.manifestBytesMax + 1,
-      fileSize: target.maxBytes + 1,
+      // Counted by us: past a limit of its own the parser would read on without end.
+      fileSize: Number.POSITIVE_INFINITY,
       headerPairs: 20,
     },
   });
@@ -114,8 +115,7 @@ async function readParts(
     }
     source = await target.registry.pushArtifact(target.repository, {
       kind: "source",
-      stream: Readable.from(gzipOnly(part.file), { objectMode: false }),
-      maxSizeBytes: target.maxBytes,
+      stream: Readable.from(checkedArchive(part.file, target.maxBytes), { objectMode: false }),
       signal: target.signal,
     });
     fields = null;
@@ -145,10 +145,13 @@ function parseFields(texts: ReadonlyMap<string, string>): SourceDeploymentFields
   });
 }
 
-/** The archive as it comes, as long as it begins like one. */
-async function* gzipOnly(file: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+/** The archive as it comes, as long as it begins like one and is not too large. */
+async function* checkedArchive(file: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer> {
+  let sizeBytes = 0;
   let start: Buffer | null = Buffer.alloc(0);
   for await (const chunk of file) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > maxBytes) throw tooLarge(maxBytes);
     if (start === null) {
       yield chunk;
       continue;

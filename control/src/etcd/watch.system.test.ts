@@ -95,9 +95,9 @@ async function expectNothingLostOrRepeated(prefix: string, seen: ReturnType<type
   expect(firsts.slice(1).every((first, index) => first > (seen.batches[index]?.revision ?? first))).toBe(true);
 }
 
-async function throughProxy(): Promise<{ proxy: TcpProxy; etcd: Etcd }> {
+async function throughProxy(options: Parameters<typeof testClient>[1] = {}): Promise<{ proxy: TcpProxy; etcd: Etcd }> {
   const proxy = await startProxy(server.port);
-  const etcd = testClient(proxy.endpoint);
+  const etcd = testClient(proxy.endpoint, options);
   onTestFinished(async () => {
     await etcd.close();
     await proxy[Symbol.asyncDispose]();
@@ -216,16 +216,20 @@ describe("over a connection that is cut, nothing is lost or told twice", () => {
 });
 
 describe("a watch over a server that is silent", () => {
-  it("is opened again while a black-holed connection tells nobody, and catches up once healed", async () => {
-    const { proxy, etcd } = await throughProxy();
-    const seen = record(etcd, "/hole/");
+  it.each([
+    { noticing: "pings", timings: { pingIntervalMs: 200, pingTimeoutMs: 200, watchSilenceMs: 60_000 } },
+    { noticing: "the watch's own silence", timings: { pingIntervalMs: 60_000, watchSilenceMs: 600 } },
+  ])("is opened again when $noticing tells of a black hole, and catches up once healed", async ({ timings }) => {
+    const prefix = `/hole/${timings.pingIntervalMs}/`;
+    const { proxy, etcd } = await throughProxy({ timings });
+    const seen = record(etcd, prefix);
     await seen.listed();
     const before = proxy.open;
     proxy.blackHole();
-    await writeSome("/hole/", randomFrom(2), 20);
+    await writeSome(prefix, randomFrom(2), 20);
     await until("another connection", () => proxy.open > before);
     proxy.heal();
-    await expectNothingLostOrRepeated("/hole/", seen);
+    await expectNothingLostOrRepeated(prefix, seen);
   });
 
   it("survives a frozen server", async () => {
@@ -309,7 +313,7 @@ describe("when the history was compacted during an outage", () => {
     const { proxy, etcd } = await throughProxy();
     const seen = record(etcd, "/idle/");
     await seen.listed();
-    const { revision } = await writer.txn({ ops: [put("/elsewhere")] });
+    const revision = await writeSome("/elsewhere/", randomFrom(3), 5);
     await progressNotifications(3);
     await compact(revision);
     proxy.cut();

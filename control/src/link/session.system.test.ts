@@ -150,10 +150,7 @@ describe("a session", () => {
   test("ends when the agent does not read, and its key goes", async () => {
     await using impatient = await world.startLink({
       timings: { stuckAfterMs: 200 },
-      // Far more than the transport takes without a reader.
-      loadPlacement: async (placementId) => ({ ...aPlacement(placementId), channel: "x".repeat(1_000_000) }),
     });
-    await world.place(node.id, "p1");
     const client = dial(
       NodeService,
       `127.0.0.1:${impatient.linkPort}`,
@@ -165,6 +162,8 @@ describe("a session", () => {
     call.write({ message: { case: "hello", value: aHello() } });
     call.write({ message: { case: "inventory", value: { final: true } } });
     await until("the session opens", async () => (await sessionOf(node.id)) !== null);
+    // Far more answers than the transport takes ahead without a reader.
+    for (let n = 1n; n <= 20_000n; n += 1n) call.write({ message: { case: "renew", value: { n } } });
     await until("the session ends", async () => (await sessionOf(node.id)) === null);
     call.cancel();
     client.close();

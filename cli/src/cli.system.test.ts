@@ -17,8 +17,9 @@ import {
 import { aDirectory, envelopeOf, svc } from "./testing/svc.ts";
 
 const manifest = "version: 2\nslug: shop\napp: { name: Shop, type: static }\n";
+const nodeId = "44444444-4444-4444-8444-444444444444";
 const aNode = {
-  id: "n-1",
+  id: nodeId,
   name: "node-1",
   role: "node",
   status: "ready",
@@ -47,7 +48,7 @@ const routes: Routes = {
   [`GET /api/v1/projects/${projectId}/env`]: ok({ vars: { B: "two words", A: "topsecret" } }),
   [`PUT /api/v1/projects/${projectId}/env`]: ok({ keys: ["A"] }),
   "GET /api/v1/admin/nodes": ok({ nodes: [aNode] }),
-  "GET /api/v1/admin/nodes/n-1": ok({
+  [`GET /api/v1/admin/nodes/${nodeId}`]: ok({
     node: {
       ...aNode,
       platform: null,
@@ -120,8 +121,8 @@ describe("with --json, stdout is one envelope", () => {
         release: { configured: false, timeoutSeconds: null },
       },
     },
-    { line: "admin nodes list", fields: { nodes: [{ id: "n-1", status: "ready" }] } },
-    { line: "admin nodes show node-1", fields: { node: { id: "n-1", actions: ["cordon"] } } },
+    { line: "admin nodes list", fields: { nodes: [{ id: nodeId, status: "ready" }] } },
+    { line: "admin nodes show node-1", fields: { node: { id: nodeId, actions: ["cordon"] } } },
     { line: "admin nodes bootstrap-token create --file t.token", fields: { id: "b1", file: "t.token", role: "node" } },
     { line: "logout", fields: { revoked: false, message: expect.any(String), apiUrl: expect.any(String) } },
   ])("svc $line", async ({ line, fields }) => {
@@ -153,7 +154,7 @@ describe("with --json, stdout is one envelope", () => {
     { line: "init --template realtime", code: "CLI_INVALID_USAGE", exit: 2, operation: "init" },
     { line: "login --api-url http://svc.example.test", code: "CLI_INVALID_USAGE", exit: 2, operation: "login" },
     { line: "env push --file none.env", code: "ENV_FILE_NOT_FOUND", exit: 2, operation: "env.push" },
-    { line: "env push --file svc.yml", code: "CLI_INVALID_USAGE", exit: 2, operation: "env.push" },
+    { line: "env push --file notes.md", code: "CLI_INVALID_USAGE", exit: 2, operation: "env.push" },
     { line: "projects delete shop", code: "DESTRUCTIVE_CONFIRMATION_REQUIRED", exit: 6, operation: "projects.delete" },
     {
       line: "admin nodes bootstrap-token create",
@@ -172,6 +173,7 @@ describe("with --json, stdout is one envelope", () => {
     await using directory = await aDirectory({
       "svc.yml": "version: 2\napp: { name: Shop, type: static }\n",
       "bad.yml": "version: 3\n",
+      "notes.md": "Dear diary\n",
     });
     const env = { SVC_TOKEN: token, SVC_API_URL: api.url };
     const ended = await svc([...line.split(" "), "--json"], { cwd: directory.path, env });
@@ -269,7 +271,7 @@ describe("for a person", () => {
     const env = { SVC_TOKEN: token, SVC_API_URL: api.url, GITHUB_ACTIONS: "true" };
     for (const line of ["projects list", "deploy", "logs", `logs ${deploymentId} --follow`]) {
       const { stdout, stderr } = await svc(line.split(" "), { cwd: directory.path, env });
-      expect(stdout + stderr).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/);
+      expect(stdout + stderr).not.toMatch(/[^\P{Cc}\n\t]/u);
       expect(stdout + stderr).not.toMatch(/^\s*::|##\[/m);
     }
   });

@@ -1,0 +1,73 @@
+import type { RunRecord, RunState } from "../journal/records.ts";
+
+/** What can happen to an attempt. */
+export type RunEvent =
+  /** Control allows the start. `lateByMs` is above 0 when too much time went by since the acceptance. */
+  | { kind: "granted"; token: string; lateByMs: number }
+  /** Control, or a failure before the start, calls it off. */
+  | { kind: "called-off"; message: string }
+  /** The engine is about to be told to start it. */
+  | { kind: "starting" }
+  | { kind: "started"; at: string }
+  | { kind: "ended"; exitCode: number; at: string; message: string }
+  | { kind: "timed-out" }
+  /** The agent was restarted and looked at the container. */
+  | { kind: "recovered"; container: "absent" | "created" | "running" | "exited" }
+  /** A grant for an attempt of which nothing is known. */
+  | { kind: "granted-unknown"; token: string };
+
+/** States that are evidence: from here on nothing can start. */
+export const isFinal = (state: RunState): boolean =>
+  state === "exit" || state === "tombstone" || state === "indeterminate";
+
+/**
+ * The record after an event, or null when the event does not apply and changes nothing. Only a grant in the
+ * state `offer` leads to a start, and only `intent` is ever started: a second grant, a repeat and anything that
+ * comes after a restart of the agent find another state.
+ */
+export function nextRun(record: RunRecord, event: RunEvent): RunRecord | null {
+  const { state } = record;
+  switch (event.kind) {
+    case "granted":
+      if (state !== "offer") return null;
+      if (event.lateByMs > 0)
+        return { ...record, token: event.token, state: "tombstone", message: "The grant came too late." };
+      return { ...record, token: event.token, state: "intent" };
+    case "called-off":
+      if (state !== "offer" && state !== "intent") return null;
+      return { ...record, state: "tombstone", message: event.message };
+    case "starting":
+      return state === "intent" ? { ...record, state: "start-sent" } : null;
+    case "started":
+      // An attempt that was given up as unknown turns out to run.
+      if (state !== "start-sent" && state !== "indeterminate") return null;
+      return { ...record, state: "start-sent", startedAt: record.startedAt === "" ? event.at : record.startedAt };
+    case "ended":
+      if (state !== "start-sent" && state !== "indeterminate") return null;
+      return { ...record, state: "exit", exitCode: event.exitCode, finishedAt: event.at, message: event.message };
+    case "timed-out":
+      return state === "start-sent" && !record.timedOut ? { ...record, timedOut: true } : null;
+    case "recovered":
+      return recover(record, event.container);
+    case "granted-unknown":
+      return state === "offer" ? { ...record, token: event.token, state: "indeterminate", message: UNKNOWN } : null;
+  }
+}
+
+const UNKNOWN = "The node does not know whether the command ran.";
+
+/** What a restarted agent makes of an attempt. It reports and never starts. */
+function recover(record: RunRecord, container: "absent" | "created" | "running" | "exited"): RunRecord | null {
+  switch (record.state) {
+    case "offer":
+    case "intent":
+      return { ...record, state: "tombstone", message: "The node's agent was restarted before the command started." };
+    case "start-sent":
+      // The order to start may still be on its way inside the engine, so a container that has not started proves nothing.
+      if (container === "absent" || container === "created")
+        return { ...record, state: "indeterminate", message: UNKNOWN };
+      return null;
+    default:
+      return null;
+  }
+}

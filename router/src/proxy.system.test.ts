@@ -1,0 +1,214 @@
+import { randomBytes } from "node:crypto";
+import { get, type IncomingMessage, request } from "node:http";
+import type { Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startTestEdge, type TestEdge } from "./testing/edge.ts";
+import { ask } from "./testing/http.ts";
+import { aProxy } from "./testing/routes.ts";
+import { startUpstream, type Upstream } from "./testing/upstream.ts";
+import { waitFor } from "./testing/wait-for.ts";
+
+const host = "shop.svc.localhost";
+let edge: TestEdge;
+let app: Upstream;
+
+beforeAll(async () => {
+  edge = await startTestEdge({ answerTimeoutMs: 1000 });
+  app = await startUpstream("blue");
+  await edge.serve({ upserts: [aProxy(host, app.address)] });
+});
+
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]();
+  await app[Symbol.asyncDispose]();
+});
+
+test.each(["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])("%s reaches the app as it was sent", async (method) => {
+  const answer = await ask(edge.http, host, "/a/b?c=%20d&e=//f", { method, body: method === "GET" ? "" : "hello" });
+  expect(answer).toMatchObject({ status: 200, body: "blue" });
+  expect(app.last()).toMatchObject({ method, url: "/a/b?c=%20d&e=//f", headers: { host } });
+  if (method !== "GET") expect(app.last()?.body).toBe("hello");
+});
+
+test("HEAD gives the headers and no body", async () => {
+  expect(await ask(edge.http, host, "/", { method: "HEAD" })).toMatchObject({
+    status: 200,
+    body: "",
+    headers: { "x-name": "blue" },
+  });
+});
+
+describe("headers that only a proxy may set", () => {
+  const forged = {
+    Forwarded: "for=6.6.6.6",
+    "X-Forwarded-For": "6.6.6.6",
+    "X-Forwarded-Host": "other.test",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Port": "443",
+    "X-Forwarded-Prefix": "/admin",
+    X_Forwarded_For: "6.6.6.6",
+    "X-Forwarded_Proto": "https",
+    "X-Real-IP": "6.6.6.6",
+    X_Real_IP: "6.6.6.6",
+    "X-Svc-Reason": "host",
+    "X-Svc-Project": "p2",
+    X_Svc_Project: "p2",
+    Proxy: "http://6.6.6.6",
+  };
+  const told = () =>
+    Object.fromEntries(
+      Object.entries(app.last()?.headers ?? {}).filter(([name]) => /^(forwarded|proxy|x[-_])/.test(name)),
+    );
+  const ours = {
+    "x-forwarded-for": "127.0.0.1",
+    "x-forwarded-host": host,
+    "x-forwarded-proto": "http",
+    "x-real-ip": "127.0.0.1",
+  };
+
+  test("are Caddy's, whatever the visitor sends", async () => {
+    await ask(edge.http, host, "/", { headers: forged });
+    expect(told()).toEqual(ours);
+  });
+
+  test("are there although Connection names them", async () => {
+    const names = "X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto, X-Real-Ip";
+    await ask(edge.http, host, "/", { headers: { ...forged, Connection: names } });
+    expect(told()).toEqual(ours);
+  });
+});
+
+test.each([
+  { sets: "a=1; Domain=svc.localhost; Path=/", arrives: "a=1; Path=/" },
+  { sets: "a=1; domain=.SVC.localhost", arrives: "a=1" },
+  { sets: 'a=1; DOMAIN = "localhost" ; Secure', arrives: "a=1; Secure" },
+  { sets: "a=1;domain=svc.localhost;domain=svc.localhost;HttpOnly", arrives: "a=1;HttpOnly" },
+  { sets: `a=1; Domain=${host}; Path=/`, arrives: `a=1; Domain=${host}; Path=/` },
+  { sets: "a=domain=svc.localhost; Path=/", arrives: "a=domain=svc.localhost; Path=/" },
+])("the cookie $sets reaches no neighbour", async ({ sets, arrives }) => {
+  const answer = await ask(edge.http, host, `/cookie?set=${encodeURIComponent(sets)}`);
+  expect(answer.headers["set-cookie"]).toEqual([arrives]);
+});
+
+test("a large body streams through in both directions without being kept", async () => {
+  const body = randomBytes(8 * 1024 ** 2).toString("hex");
+  await ask(edge.http, host, "/upload", { method: "POST", body });
+  expect(app.last()?.body.length).toBe(body.length);
+});
+
+describe("an app that does not answer", () => {
+  test("in time gives 504 and a page", async () => {
+    const answer = await ask(edge.http, host, "/slow");
+    expect(answer).toMatchObject({ status: 504, headers: { "cache-control": "no-store" } });
+    expect(answer.body).toContain("taking too long");
+  });
+
+  test("and is gone gives 502, as a page or as JSON", async () => {
+    const gone = await startUpstream("gone");
+    await gone[Symbol.asyncDispose]();
+    await edge.serve({ upserts: [aProxy("gone.svc.localhost", gone.address)] });
+    const [page, json] = await Promise.all([
+      ask(edge.http, "gone.svc.localhost", "/", { headers: { accept: "text/html,*/*" } }),
+      ask(edge.http, "gone.svc.localhost", "/", { method: "POST", body: "x", headers: { accept: "application/json" } }),
+    ]);
+    expect(page).toMatchObject({ status: 502, headers: { "content-type": "text/html; charset=utf-8" } });
+    expect(page.body).toMatch(/^<!doctype html>.*not answering/s);
+    expect(json).toMatchObject({ status: 502, headers: { "content-type": "application/json; charset=utf-8" } });
+    expect(JSON.parse(json.body)).toMatchObject({ ok: false, error: { code: "SITE_UNREACHABLE" } });
+  });
+
+  test("for a moment is waited for", async () => {
+    const first = await startUpstream("first");
+    const port = Number(first.address.split(":")[1]);
+    await edge.serve({ upserts: [aProxy("moment.svc.localhost", first.address)] });
+    await first[Symbol.asyncDispose]();
+    const asked = ask(edge.http, "moment.svc.localhost", "/", { method: "POST", body: "kept" });
+    await using second = await startUpstream("second", port);
+    expect(await asked).toMatchObject({ status: 200, body: "second" });
+    expect(second.last()).toMatchObject({ method: "POST", body: "kept" });
+  });
+});
+
+test("a site that fails does no harm to another", async () => {
+  const gone = await startUpstream("gone");
+  await gone[Symbol.asyncDispose]();
+  await edge.serve({ upserts: [aProxy("broken.svc.localhost", gone.address)] });
+  const broken = Array.from({ length: 20 }, () => ask(edge.http, "broken.svc.localhost"));
+  const well = await Promise.all(Array.from({ length: 50 }, () => ask(edge.http, host)));
+  expect(well.map(({ status }) => status)).toEqual(well.map(() => 200));
+  expect((await Promise.all(broken)).map(({ status }) => status)).toEqual(broken.map(() => 502));
+});
+
+test("of several containers one may die without a failed request", async () => {
+  await using one = await startUpstream("one");
+  await using two = await startUpstream("two");
+  await edge.serve({ upserts: [aProxy("pair.svc.localhost", one.address, two.address)] });
+  const ask100 = () => Promise.all(Array.from({ length: 100 }, () => ask(edge.http, "pair.svc.localhost")));
+  expect(new Set((await ask100()).map(({ body }) => body))).toEqual(new Set(["one", "two"]));
+  await one[Symbol.asyncDispose]();
+  expect(new Set((await ask100()).map(({ body }) => body))).toEqual(new Set(["two"]));
+});
+
+describe("connections that stay open", () => {
+  /** Changes another site `count` times. */
+  const changeOthers = async (count: number) => {
+    for (let n = 0; n < count; n += 1) {
+      await edge.serve({ upserts: [aProxy("other.svc.localhost", `127.0.0.1:${n + 1}`)] });
+    }
+  };
+
+  test("server-sent events arrive as they are sent, and outlive changes of other sites", async () => {
+    const stream = await open("/events");
+    let received = "";
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      received += text;
+    });
+    await waitFor(() => received.includes("data: blue\n\n"), 2000);
+    await changeOthers(20);
+    const before = received.length;
+    await waitFor(() => received.length > before + 50);
+    expect(stream.complete).toBe(false);
+    stream.destroy();
+  });
+
+  test("a WebSocket carries bytes both ways, and outlives changes of its own and other sites", async () => {
+    const socket = await upgrade();
+    let received = "";
+    socket.on("data", (chunk: Buffer) => {
+      received += chunk.toString();
+    });
+    socket.write("ping1");
+    await waitFor(() => received === "ping1");
+    await changeOthers(5);
+    await using next = await startUpstream("green");
+    await edge.serve({ upserts: [aProxy(host, next.address)] });
+    expect((await ask(edge.http, host)).body).toBe("green");
+    socket.write("ping2");
+    await waitFor(() => received === "ping1ping2");
+    socket.destroy();
+    await edge.serve({ upserts: [aProxy(host, app.address)] });
+  });
+
+  const place = () => ({ hostname: "127.0.0.1", port: edge.http.split(":")[1], agent: false as const });
+
+  const open = (path: string) =>
+    new Promise<IncomingMessage>((resolve, reject) => {
+      get({ ...place(), path, headers: { host } }, resolve).once("error", reject);
+    });
+
+  const upgrade = () =>
+    new Promise<Socket>((resolve, reject) => {
+      const headers = {
+        host,
+        Connection: "Upgrade",
+        Upgrade: "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": randomBytes(16).toString("base64"),
+      };
+      request({ ...place(), path: "/echo", headers })
+        .once("upgrade", (_, socket) => resolve(socket as Socket))
+        .once("response", ({ statusCode }) => reject(new Error(`answered ${statusCode}`)))
+        .once("error", reject)
+        .end();
+    });
+});
