@@ -48,7 +48,7 @@ export function createHttp(env: Env): Http {
 
   return {
     async send({ method, url, headers, body, timeoutMs, maxBytes, signal }) {
-      const deadline = AbortSignal.timeout(timeoutMs);
+      const deadline = AbortSignal.timeout(Math.ceil(timeoutMs));
       const dispatcher: Dispatcher = isLoopback(new URL(url).hostname) ? direct : proxied;
       try {
         const response = await request(url, {

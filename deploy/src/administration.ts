@@ -30,7 +30,10 @@ async function bootstrapToken(facts: DaemonFacts, role: "node" | "edge"): Promis
   return token;
 }
 
-const hasJoined = async (dir: string) => (await readIfThere(join(dir, "identity.json"))) !== null;
+/** Whether the daemon that keeps its state in `dir` has an identity: a router has a folder of its own for it. */
+const hasJoined = async (dir: string) =>
+  (await readIfThere(join(dir, "identity.json"))) !== null ||
+  (await readIfThere(join(dir, "identity", "identity.json"))) !== null;
 
 /**
  * Brings the database up to date and, the first time, makes the administrator and a bootstrap token

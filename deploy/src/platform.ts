@@ -5,6 +5,7 @@ import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./admi
 import { ensureBaseImage } from "./base-image.ts";
 import { provideCaddy } from "./caddy.ts";
 import { removeClusterObjects } from "./cluster-objects.ts";
+import { run } from "./command.ts";
 import {
   agentSpec,
   apiUrlOf,
@@ -15,7 +16,6 @@ import {
   type Networks,
   routerSpec,
 } from "./daemons.ts";
-import { run } from "./command.ts";
 import { type Engine, findEngine, provideEngine } from "./engine.ts";
 import { provideEtcd } from "./etcd.ts";
 import { Held, holdExclusively } from "./exclusive.ts";

@@ -2,10 +2,11 @@ import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { forgetIdentity, type Identity, JoinRefusedError, joinCluster, loadIdentity } from "@svc/link";
+import { FencedError, forgetIdentity, type Identity, JoinRefusedError, joinCluster, loadIdentity } from "@svc/link";
 import { createRegistryPull } from "./bundles/pull.ts";
 import type { Config } from "./config.ts";
-import { type Edge, startEdge } from "./edge.ts";
+import { type ControlLink, openControlLink } from "./control-link.ts";
+import { startEdge } from "./edge.ts";
 import { createLog, type Log } from "./log.ts";
 import { createWatch, type Watch } from "./watch.ts";
 
@@ -26,25 +27,24 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   await using opened = new AsyncDisposableStack();
   const registry = opened.use(createRegistryPull());
   let watch: Watch | null = null;
-  const edge: Edge = opened.use(
+  const { applier, ...edge } = opened.use(
     await startEdge(config, { pull: registry.pull, onApplied: (state) => watch?.report(state), log }),
   );
-  const { applier } = edge;
-  const host = config.httpListen.slice(0, config.httpListen.lastIndexOf(":")).replace(/^\[|\]$/g, "");
-  watch = createWatch({
-    identityDir: join(config.dir, "identity"),
-    linkUrl: config.linkUrl,
-    address: host === "" ? hostname() : host,
-    version,
-    applier,
-    onRegistry(access) {
-      registry.setAccess(access);
-      applier.poke();
-    },
-    log,
-  });
   const stop = new AbortController();
-  const following = followControl(config, watch, stop.signal, log);
+  const following = followControl(config, stop.signal, log, (link) => {
+    watch = createWatch({
+      transport: link.transport,
+      applier,
+      address: addressOf(config.httpListen),
+      version,
+      onRegistry(access) {
+        registry.setAccess(access);
+        applier.poke();
+      },
+      log,
+    });
+    return watch.follow(stop.signal);
+  });
   opened.defer(async () => {
     stop.abort();
     await following;
@@ -58,13 +58,24 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
  * Gets an identity, with the bootstrap token if there is none, and follows control under it. Fenced, it
  * forgets the identity and waits for another token. Visitors are served all the same.
  */
-async function followControl(config: Config, watch: Watch, signal: AbortSignal, log: Log): Promise<void> {
+async function followControl(
+  config: Config,
+  signal: AbortSignal,
+  log: Log,
+  follow: (link: ControlLink) => Promise<void>,
+): Promise<void> {
   const dir = join(config.dir, "identity");
   try {
     while (!signal.aborted) {
       const identity = (await loadIdentity(dir)) ?? (await enroll(config, dir, signal, log));
-      await watch.follow(identity, signal);
-      if (!signal.aborted) await forgetIdentity(dir);
+      await using link = openControlLink({ dir, identity, linkUrl: config.linkUrl, log });
+      try {
+        await follow(link);
+      } catch (cause) {
+        if (!(cause instanceof FencedError)) throw cause;
+        log.error({ reason: cause.message }, "this edge was fenced: it serves what it has, and needs a new token");
+        await forgetIdentity(dir);
+      }
     }
   } catch (err) {
     if (!signal.aborted) log.error({ err }, "this edge does not follow control");
@@ -97,4 +108,10 @@ async function readToken(path: string | null): Promise<string | null> {
   } catch {
     return null;
   }
+}
+
+/** The host part of host:port; this machine's name where it is every address. */
+function addressOf(listen: string): string {
+  const host = listen.slice(0, listen.lastIndexOf(":")).replace(/^\[|\]$/g, "");
+  return host === "" ? hostname() : host;
 }

@@ -21,7 +21,7 @@ const packageOf = (specifier: string) =>
     .split("/")
     .slice(0, specifier.startsWith("@") ? 2 : 1)
     .join("/");
-const isTest = ({ path }: SourceFile) => /(\.test|testing|\/fixtures\/).*\.ts$/.test(path);
+const isTest = ({ path }: Pick<SourceFile, "path">) => /(\.test|testing|\/fixtures\/).*\.ts$/.test(path);
 
 describe.each(Object.entries(arrows))("%s", (workspace, allowed) => {
   const files = sourcesOf(workspace);
@@ -35,14 +35,24 @@ describe.each(Object.entries(arrows))("%s", (workspace, allowed) => {
     expect(wrong).toEqual([]);
   });
 
-  test("reaches no other workspace by a relative path, and names files with their ending", () => {
+  test("reaches another workspace by a relative path only for what tests of both share", () => {
+    const wrong = files.flatMap((file) =>
+      file.imports
+        .map(({ specifier }) => ({ specifier, target: posix.join(posix.dirname(file.path), specifier) }))
+        .filter(({ specifier, target }) => specifier.startsWith(".") && !target.startsWith(`${workspace}/`))
+        .filter(
+          ({ target }) =>
+            !(isTest(file) && isTest({ path: target }) && allowed.includes(`@svc/${target.split("/")[0]}`)),
+        )
+        .map(({ specifier }) => `${file.path} imports ${specifier}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test("names files with their ending", () => {
     const wrong = files.flatMap(({ path, imports }) =>
       imports
-        .filter(({ specifier }) => specifier.startsWith("."))
-        .filter(({ specifier }) => {
-          const target = posix.join(posix.dirname(path), specifier);
-          return !target.startsWith(`${workspace}/`) || !/\.(ts|mjs|json)$/.test(target);
-        })
+        .filter(({ specifier }) => specifier.startsWith(".") && !/\.(ts|mjs|json)$/.test(specifier))
         .map(({ specifier }) => `${path} imports ${specifier}`),
     );
     expect(wrong).toEqual([]);

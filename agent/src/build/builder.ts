@@ -37,12 +37,15 @@ export function createBuilder(options: {
   registry(): RegistryAccess | null;
   openLog(placementId: string): LogStream;
   spoolDir: string;
+  /** Resolves once build steps are kept from the host's own services. */
+  isolated(): Promise<void>;
 }): Builder {
   const inTurn = createSemaphore(BUILDS_AT_ONCE);
   return {
     build: ({ placementId, spec, onStart }, signal) =>
       inTurn(signal, async () => {
         onStart();
+        await options.isolated();
         const access = options.registry();
         if (access === null) {
           throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "This node does not know the artifact registry yet.", {

@@ -11,6 +11,8 @@ export class JournalBusyError extends Error {
   override name = "JournalBusyError";
 }
 
+const OWNER_SETTING = "owner";
+
 /**
  * What survives a crash of the agent and of the machine. Every write is on disk when its call returns, so
  * what is acted on afterwards was written first. All calls are synchronous: a write takes a millisecond.
@@ -32,6 +34,9 @@ export type Journal = Disposable & {
   listRuns(): RunRecord[];
   saveRun(record: RunRecord): void;
   forgetRun(attemptId: string): void;
+
+  /** Empties the journal when it was kept for another identity: none of it is this node's business. */
+  claim(owner: string): void;
 
   findSetting(key: string): string | null;
   saveSetting(key: string, value: string): void;
@@ -148,6 +153,15 @@ function createJournal(db: DatabaseSync): Journal {
       sql.saveRun.run(offer.attemptId, toBinary(RunOfferSchema, offer), JSON.stringify(record));
     },
     forgetRun: (attemptId) => void sql.forgetRun.run(attemptId),
+
+    claim(owner) {
+      const before = findSetting(OWNER_SETTING);
+      if (before === owner) return;
+      atomically(() => {
+        if (before !== null) db.exec("delete from placement; delete from run; delete from setting; delete from image");
+        sql.saveSetting.run(OWNER_SETTING, owner);
+      });
+    },
 
     findSetting,
     saveSetting: (key, value) => void sql.saveSetting.run(key, value),

@@ -8,11 +8,31 @@ const TIMEOUT_MS = 15_000;
 const WAIT = ["-w", "5"];
 const RESOLVER_FILES = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
 
-/**
- * Writes the rules that isolate containers, or finds them in place. Repeated from time to time, because
- * other programs reload the tables. Throws when the host does not let us: then nothing may start.
- */
-export async function assertFirewall(options: { buildBridge: string | null; log: Log }): Promise<void> {
+/** The rules that isolate containers, kept in place. */
+export type IsolationGuard = {
+  /** Writes the rules, or finds them in place. Repeated from time to time, because other programs reload the tables. */
+  assert(): Promise<void>;
+  /** Resolves once the rules were in place. Rejects when the host does not let us: then nothing may start. */
+  ready(): Promise<void>;
+};
+
+/** @param options.buildBridge interface of build steps; null to leave it alone */
+export function createIsolationGuard(options: { buildBridge: string | null; log: Log }): IsolationGuard {
+  let first: Promise<void> | null = null;
+  const assert = async (): Promise<void> => {
+    const attempt = writeRules(options);
+    first ??= attempt;
+    try {
+      await attempt;
+    } catch (cause) {
+      if (first === attempt) first = null;
+      throw cause;
+    }
+  };
+  return { assert, ready: () => first ?? assert() };
+}
+
+async function writeRules(options: { buildBridge: string | null; log: Log }): Promise<void> {
   const nameservers = parseNameservers((await Promise.all(RESOLVER_FILES.map(readIfThere))).join("\n"));
   const firewall = renderFirewall(nameservers, options.buildBridge);
   await run("iptables-restore", [...WAIT, "--noflush"], firewall.chains);

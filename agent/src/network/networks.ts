@@ -15,7 +15,13 @@ export type Networks = {
   release(projectId: string, channel: string, isNeeded: () => boolean): Promise<void>;
 };
 
-export function createNetworks(options: { engine: Engine; owner: Owner; pool: string }): Networks {
+export function createNetworks(options: {
+  engine: Engine;
+  owner: Owner;
+  pool: string;
+  /** Resolves once containers are kept from everything they must not reach. */
+  isolated(): Promise<void>;
+}): Networks {
   const { engine, owner, pool } = options;
   const oneAtATime = createMutex();
 
@@ -50,6 +56,7 @@ export function createNetworks(options: { engine: Engine; owner: Owner; pool: st
     ensure(projectId, channel) {
       const { name, hash } = networkName(owner, projectId, channel);
       return oneAtATime(name, async () => {
+        await options.isolated();
         await claim(name, hash, projectId, channel);
         return name;
       });

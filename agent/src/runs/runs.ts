@@ -156,7 +156,13 @@ export function createRuns(options: {
     let killAtMs: number | null = null;
     while (!signal.aborted) {
       const container = await lookAt(attempt);
-      if (container !== null && container.state === "exited") {
+      if (container === null) {
+        // Somebody removed it: with it went the knowledge how the command ended.
+        stream.end();
+        if (move(attempt, { kind: "recovered", container: "absent" })) report(attempt);
+        return;
+      }
+      if (container?.state === "exited") {
         await Promise.race([output, pause(LOOK_EVERY_MS)]);
         stream.end();
         const { exitCode, oomKilled } = container;
@@ -165,7 +171,7 @@ export function createRuns(options: {
         if (move(attempt, { kind: "ended", exitCode, at, message })) report(attempt);
         return;
       }
-      const startedMs = Date.parse(container?.startedAt ?? attempt.record.startedAt);
+      const startedMs = Date.parse(container?.startedAt ?? attempt.record.startedAt) || Date.now();
       const isLate = timeoutSeconds > 0 && Date.now() - startedMs >= timeoutSeconds * 1000;
       if (isLate) move(attempt, { kind: "timed-out" });
       if (isLate || attempt.cancelled) {
@@ -188,12 +194,13 @@ export function createRuns(options: {
     }
   };
 
-  const lookAt = async (attempt: Attempt): Promise<Container | null> => {
+  /** Null when there is no container, undefined when the engine does not say. */
+  const lookAt = async (attempt: Attempt): Promise<Container | null | undefined> => {
     try {
       return await engine.findContainer(runContainerName(attempt.record.offer.attemptId));
     } catch (cause) {
       log.warn({ attemptId: attempt.record.offer.attemptId, reason: String(cause) }, "a run could not be looked at");
-      return null;
+      return undefined;
     }
   };
 

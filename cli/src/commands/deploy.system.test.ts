@@ -1,4 +1,4 @@
-import { access, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
@@ -358,28 +358,4 @@ test("nothing is left in the temporary directory", async () => {
   await deploy({ env: { TMPDIR: temporary.path } });
   await deploy({ env: { TMPDIR: temporary.path }, answers: { [post]: refusal(422, "VALIDATION") } });
   expect(await readdir(temporary.path)).toEqual([]);
-});
-
-test("an upload is streamed: memory does not grow with the archive", async () => {
-  await using api = await startApi({ ...routes, "GET /api/v1/projects": ok({ projects: [aProject()] }) });
-  await using directory = await aDirectory({ "svc.yml": manifest });
-  const big = join(directory.path, "big.bin");
-  await mkdir(join(directory.path, ".svc"));
-  // Random bytes do not shrink.
-  const noise = crypto.getRandomValues(new Uint8Array(65_536));
-  await writeFile(
-    big,
-    Buffer.concat(
-      Array.from({ length: 3000 }, (_, at) =>
-        noise
-          .with(0, at % 256)
-          .with(1, at >> 8)
-          .toReversed(),
-      ),
-    ),
-  );
-  await access(big);
-  const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url, NODE_OPTIONS: "--max-old-space-size=64" };
-  const ended = await svc(["deploy", "--json"], { cwd: directory.path, env });
-  expect(envelopeOf(ended)).toMatchObject({ ok: true, source: { files: 2 } });
 });

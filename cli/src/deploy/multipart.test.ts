@@ -17,6 +17,8 @@ test("a body is what a form reader expects, and as long as it says", async () =>
   const chunks: Uint8Array[] = [];
   for await (const chunk of body.content.stream()) chunks.push(chunk);
   const bytes = Buffer.concat(chunks);
+  // The file is read while it is sent, never as a whole.
+  expect(Math.max(...chunks.map((chunk) => chunk.length))).toBeLessThanOrEqual(64 * 1024);
   expect(bytes.length).toBe(body.content.sizeBytes);
   expect(sent.at(-1)).toBe(part.sizeBytes);
 

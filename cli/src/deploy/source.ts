@@ -92,7 +92,7 @@ export async function uploadSource(
     );
     const reply = await api.post(`/projects/${projectId}/deployments`, createDeploymentReply, {
       body: { type, content },
-      timeoutMs: uploadMsMin + Math.ceil(archive.sizeBytes / uploadBytesPerMs),
+      timeoutMs: uploadMsMin + archive.sizeBytes / uploadBytesPerMs,
       headers: { "idempotency-key": randomUUID() },
       failure: fromDeployError,
     });

@@ -36,13 +36,13 @@ export interface Authority extends ClusterIdentity {
 }
 
 /** The name that daemons expect in the server's certificate, whatever address they dial. */
-export const serverName = "control.svc.internal";
+const serverName = "control.svc.internal";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 const caValidityMs = 20 * 365 * dayMs;
 const serverValidityMs = 365 * dayMs;
-export const daemonValidityMs = 30 * dayMs;
+const daemonValidityMs = 30 * dayMs;
 
 /** Backdated, so that a daemon whose clock is behind does not refuse a certificate as not yet valid. */
 const validity = (now: Date, lengthMs: number) => ({

@@ -2,7 +2,7 @@ import { backOffMs } from "./back-off.ts";
 import type { Etcd } from "./client.ts";
 import { pause } from "./clock.ts";
 import type { Entry } from "./entry.ts";
-import { EtcdError, LeadershipLost, UnknownOutcome } from "./errors.ts";
+import { EtcdError, LeadershipLost } from "./errors.ts";
 import { oneKey } from "./key-range.ts";
 import { grantLease, type Lease } from "./lease.ts";
 import type { Guard, Op, TxnResult } from "./txn.ts";
@@ -46,29 +46,20 @@ const lookAgainMs = 60_000;
 const slowEndMs = 10_000;
 
 /**
- * Tries to become the leader, once. Whoever holds the key is recognised by its lease, so an attempt whose
- * answer was lost is found out by the next one.
+ * Tries to become the leader. The claim is bound to `lease`: when its outcome is not known, revoking the lease takes it
+ * back, also if it is still on its way.
  *
- * @returns the entry of the key as it is now.
+ * @returns the entry of the key as it is now; ours if it carries our lease.
  */
 async function claim({ etcd, key, id }: CampaignOptions, lease: Lease): Promise<Entry> {
-  for (;;) {
-    try {
-      const result = await etcd.txn({
-        guards: [{ key, compare: "absent" }],
-        ops: [{ put: { key, value: id, leaseId: lease.id } }, { get: { key } }],
-        orElse: [{ get: { key } }],
-      });
-      const entry = result.reads[0];
-      if (entry) return entry;
-    } catch (error) {
-      if (!(error instanceof UnknownOutcome)) throw error;
-      // The attempt may still be on its way; reading now decides only if it is already there.
-      const entry = await etcd.get(key);
-      if (entry !== null) return entry;
-    }
-    if (lease.signal.aborted) throw lease.signal.reason;
-  }
+  const result = await etcd.txn({
+    guards: [{ key, compare: "absent" }],
+    ops: [{ put: { key, value: id, leaseId: lease.id } }, { get: { key } }],
+    orElse: [{ get: { key } }],
+  });
+  const entry = result.reads[0];
+  if (!entry) throw new EtcdError("REFUSED", `etcd answered a claim without telling who holds ${key}`);
+  return entry;
 }
 
 function leadershipOf(

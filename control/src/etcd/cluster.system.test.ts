@@ -1,3 +1,4 @@
+import pino from "pino";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createView, grantLease } from "./index.ts";
 import { type EtcdServer, startCluster, testClient, until } from "./testing.ts";
@@ -14,7 +15,12 @@ afterAll(async () => {
 it("a client outlives its member, and says so when the rest has no majority", async () => {
   const [first, second, third] = servers;
   if (first === undefined || second === undefined || third === undefined) throw new Error("three members");
-  await using etcd = testClient(servers.map(({ endpoint }) => endpoint));
+  const told: string[] = [];
+  const log = pino({ level: "debug" }, { write: (line: string) => void told.push(line) });
+  await using etcd = testClient(
+    servers.map(({ endpoint }) => endpoint),
+    { log },
+  );
   await using view = createView(etcd, "/c/", (_key, value) => value);
   const seen: string[] = [];
   view.subscribe((changes) => void seen.push(...changes.map(({ key }) => key)));
@@ -34,6 +40,7 @@ it("a client outlives its member, and says so when the rest has no majority", as
 
   // The last member still answers, but knows that it may not: a watch on it would never hear of anything again.
   await second.kill();
+  await until("the watch ends for want of a leader", () => told.some((line) => /watch.*no leader/.test(line)), 15_000);
   await expect(etcd.get("/c/two")).rejects.toMatchObject({ name: "EtcdError" });
   await second.start();
   await write("/c/back");

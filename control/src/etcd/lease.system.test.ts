@@ -94,6 +94,17 @@ it("counts from the moment of asking when the answer takes long", async () => {
   expect(await left(3_000, 6_000)).toBeLessThan(5_200);
 });
 
+it("is kept alive through another endpoint when one does not answer", async () => {
+  await using first = await startProxy(server.port);
+  await using second = await startProxy(server.port);
+  await using etcd = testClient([first.endpoint, second.endpoint], { timings: { pingIntervalMs: 60_000 } });
+  const lease = await grantLease(etcd, { ttlMs: 3_000 });
+  first.blackHole();
+  await until("it runs down", () => lease.remainingMs() < 1_800);
+  await until("it is renewed", () => lease.remainingMs() > 2_000);
+  expect(second.open).toBe(1);
+});
+
 it("is lost, without any answer, when the server is frozen", async () => {
   const lease = await grantLease(observer, { ttlMs });
   const lost = lostAtMs(lease.signal);

@@ -29,6 +29,8 @@ const headersTimeoutMs = 15_000;
 /** A connection on which nothing moves. */
 const idleTimeoutMs = 120_000;
 const keepAliveTimeoutMs = 65_000;
+/** How long closing waits for requests that are being answered. */
+const closeTimeoutMs = 10_000;
 const maxHeaderBytes = 16 * 1024;
 const maxUrlParamLength = 100;
 
@@ -93,6 +95,11 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
   );
   mountAuth(app, auth, config);
   registerPages(app, api);
+  app.addHook("preClose", async () => {
+    // Whoever is still being answered gets a moment; an upload could take a quarter of an hour.
+    const timer = setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs).unref();
+    app.server.once("close", () => clearTimeout(timer));
+  });
   app.addHook("onClose", async () => {
     mailer?.close();
     await auth[Symbol.asyncDispose]();

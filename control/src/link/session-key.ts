@@ -23,12 +23,14 @@ export interface SessionKey {
   write(ops: readonly Op[], guards?: readonly Guard[]): Promise<TxnResult>;
   /** Writes another value of the key itself. */
   update(value: string): Promise<void>;
-  /** Deletes the key if it is still this session's. Tries for a while; a key that stays is found by its server's absence. */
-  release(signal: AbortSignal): Promise<void>;
+  /**
+   * Deletes the key if it is still this session's. Tries until it is certain, or once more after `stopping` aborts:
+   * a key that stayed would make a silent node look connected, until its whole replica is gone.
+   */
+  release(stopping: AbortSignal): Promise<void>;
 }
 
 const claimAttempts = 5;
-const releaseAttempts = 8;
 const releaseBackOff = { firstMs: 200, maxMs: 5_000 };
 const waitingWrites = 1_000;
 
@@ -38,7 +40,13 @@ const waitingWrites = 1_000;
  */
 export async function takeSessionKey(
   etcd: Etcd,
-  { key, value, also = [], signal }: { key: string; value: string; also?: readonly Op[]; signal: AbortSignal },
+  {
+    key,
+    value,
+    also = [],
+    signal,
+    stopping,
+  }: { key: string; value: string; also?: readonly Op[]; signal: AbortSignal; stopping: AbortSignal },
 ): Promise<SessionKey> {
   for (let attempt = 1; attempt <= claimAttempts; attempt += 1) {
     signal.throwIfAborted();
@@ -51,7 +59,10 @@ export async function takeSessionKey(
     } catch (error) {
       if (!(error instanceof UnknownOutcome)) throw error;
       // The value names this very stream: if it is there, the write went through.
-      const after = await etcd.get(key);
+      const after = await etcd.get(key).catch((failure: unknown) => {
+        void forget(etcd, { key, value, stopping });
+        throw failure;
+      });
       if (after?.value === value) return heldKey(etcd, key, after.modRevision);
     }
   }
@@ -88,17 +99,34 @@ function heldKey(etcd: Etcd, key: string, epoch: bigint): SessionKey {
           else throw error;
         }
       }),
-    release: (signal) =>
-      serial(async () => {
-        for (let attempt = 1; attempt <= releaseAttempts; attempt += 1) {
-          try {
-            await guarded([{ delete: { key } }], []);
-            return;
-          } catch (error) {
-            if (error instanceof SessionLost || signal.aborted || attempt === releaseAttempts) return;
-            await pause(backOffMs(attempt, releaseBackOff, Math.random()), signal);
-          }
-        }
-      }),
+    release: (stopping) =>
+      serial(() =>
+        untilCertain(stopping, async () => {
+          await guarded([{ delete: { key } }], []);
+        }),
+      ),
   };
+}
+
+/** Deletes what a write of unknown outcome may have left behind. */
+const forget = (etcd: Etcd, { key, value, stopping }: { key: string; value: string; stopping: AbortSignal }) =>
+  untilCertain(stopping, async () => {
+    const entry = await etcd.get(key);
+    if (entry?.value !== value) return;
+    await etcd.txn({
+      guards: [{ key, compare: "modRevision", value: entry.modRevision }],
+      ops: [{ delete: { key } }],
+    });
+  });
+
+/** Repeats a deletion until it is done or no longer ours to do. Never rejects. */
+async function untilCertain(stopping: AbortSignal, step: () => Promise<void>): Promise<void> {
+  for (let failures = 1; ; failures += 1) {
+    try {
+      return await step();
+    } catch (error) {
+      if (error instanceof SessionLost || stopping.aborted) return;
+      await pause(backOffMs(failures, releaseBackOff, Math.random()), stopping);
+    }
+  }
 }

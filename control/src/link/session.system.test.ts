@@ -1,16 +1,15 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { credentials } from "@grpc/grpc-js";
-import { Assign_Kind, Desired, HealthState, NodeService, Observed, Verdict_Decision } from "@svc/proto/node";
+import { Assign_Kind, Desired, HealthState, Observed, Verdict_Decision } from "@svc/proto/node";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { aCertificateRequest } from "../ca/testing.ts";
 import { keys, type NodeSessionValue, type ObservationValue } from "../cluster/keys.ts";
-import { dial } from "../grpc/adapter.ts";
 import { aPlacementValue } from "./builders.ts";
 import { nodeChannel } from "./roll-call.ts";
 import type { Link } from "./start.ts";
 import {
   aDaemon,
+  aDeafAgent,
   aHello,
   anAgent,
   aPlacement,
@@ -102,6 +101,14 @@ describe("a session", () => {
     await until("the key is gone", async () => (await sessionOf(node.id)) === null);
   });
 
+  test("that ends while etcd is away is let go of once it is back", async () => {
+    await using agent = await aReconciledAgent(world, link, node);
+    await world.server.kill();
+    await agent[Symbol.asyncDispose]();
+    await world.server.start();
+    await until("the key is gone", async () => (await sessionOf(node.id)) === null);
+  });
+
   test("lasts as long as it is renewed", async () => {
     await using impatient = await world.startLink({ timings: { leaseTtlMs: 100, renewEveryMs: 30 } });
     await using agent = await anAgent(impatient, node);
@@ -150,23 +157,15 @@ describe("a session", () => {
   test("ends when the agent does not read, and its key goes", async () => {
     await using impatient = await world.startLink({
       timings: { stuckAfterMs: 200 },
+      // More than a connection takes before somebody reads.
+      loadPlacement: async (placementId) => ({ ...aPlacement(placementId), channel: "x".repeat(1_000_000) }),
     });
-    const client = dial(
-      NodeService,
-      `127.0.0.1:${impatient.linkPort}`,
-      credentials.createSsl(Buffer.from(node.ca), Buffer.from(node.privateKey), Buffer.from(node.certificate)),
-      { "grpc.ssl_target_name_override": "control.svc.internal" },
-    );
-    const call = client.session();
-    call.on("error", () => {});
-    call.write({ message: { case: "hello", value: aHello() } });
-    call.write({ message: { case: "inventory", value: { final: true } } });
+    await world.place(node.id, "p1");
+    using deaf = aDeafAgent(impatient, node);
+    deaf.send({ case: "hello", value: aHello() });
+    deaf.send({ case: "inventory", value: { final: true } });
     await until("the session opens", async () => (await sessionOf(node.id)) !== null);
-    // Far more answers than the transport takes ahead without a reader.
-    for (let n = 1n; n <= 20_000n; n += 1n) call.write({ message: { case: "renew", value: { n } } });
     await until("the session ends", async () => (await sessionOf(node.id)) === null);
-    call.cancel();
-    client.close();
   });
 
   test("is told to come back when control stops, and its key goes", async () => {

@@ -61,12 +61,7 @@ export async function receiveStream<Req, Res>(
     await admit(db, identity);
     await body({ stream, identity });
   } catch (error) {
-    const ending = endingOf(error);
-    // A stream that has ended fails in all sorts of ways after that; only what ended it is of interest.
-    if (ending.why === "go away" && !(stream.signal.aborted && stream.signal.reason.why !== "go away")) {
-      log.warn({ err: error, daemon: identity?.id, role }, "a session failed");
-    }
-    stream.close(ending);
+    endWith(stream, error, log);
   } finally {
     stream.close({ why: "ended" });
     log.info({ daemon: identity?.id, role, ...describe(stream.signal.reason as Ending) }, "stream ended");
@@ -78,6 +73,14 @@ const goAway = (reconnectAfterMs: number, reason: string): Ending => ({
   reconnectAfterMs: Math.round(reconnectAfterMs),
   reason,
 });
+
+/** Ends the stream because of an error. After its end a stream fails in all sorts of ways: that is passed over. */
+function endWith(stream: Pick<Stream<unknown, unknown>, "close" | "signal">, error: unknown, log: Log): void {
+  if (stream.signal.aborted) return;
+  const ending = endingOf(error);
+  if (ending.why === "go away") log.warn({ err: error }, "a session failed");
+  stream.close(ending);
+}
 
 function endingOf(error: unknown): Ending {
   if (error instanceof IdentityFenced) return { why: "fenced", reason: error.message };
@@ -111,9 +114,10 @@ export async function holdSession<Req, Res>(
   body: (key: SessionKey) => Promise<void>,
 ): Promise<void> {
   const { signal } = stream;
-  const key = await takeSessionKey(deps.etcd, { key: at, value, ...(also && { also }), signal });
+  const { stopping } = deps;
+  const key = await takeSessionKey(deps.etcd, { key: at, value, ...(also && { also }), signal, stopping });
   // As soon as the stream ends, and not when the last write has been given up: the daemon must not count as connected.
-  const released = untilAborted(signal).then(() => key.release(deps.stopping));
+  const released = untilAborted(signal).then(() => key.release(stopping));
   const session: LiveSession = {
     identity,
     key,
@@ -131,7 +135,8 @@ export async function holdSession<Req, Res>(
     deps.log.info({ daemon: identity.id, role: identity.role, epoch: String(key.epoch) }, "session opened");
     await body(key);
   } catch (error) {
-    stream.close(endingOf(error));
+    // Before the wait below: the key is let go of when the stream ends.
+    endWith(stream, error, deps.log);
     throw error;
   } finally {
     stream.close({ why: "ended" });

@@ -1,4 +1,5 @@
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { connect as http2Connect } from "node:http2";
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { type Client, createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import {
@@ -8,7 +9,7 @@ import {
 } from "@svc/proto/edge";
 import {
   EnrollmentService,
-  type SessionRequestSchema as NodeRequestSchema,
+  SessionRequestSchema as NodeRequestSchema,
   type SessionResponse as NodeResponse,
   NodeService,
   type Placement,
@@ -284,6 +285,29 @@ export async function aReconciledAgent(world: World, link: Link, files: DaemonFi
     return session?.reconciled;
   });
   return { ...agent, resultsIn };
+}
+
+/** A stream that sends and never reads: real flow control, without a client library that reads ahead. */
+export function aDeafAgent(link: Link, files: DaemonFiles): Disposable & { send(message: NodeInit): void } {
+  const tls = { ca: files.ca, cert: files.certificate, key: files.privateKey, servername: "control.svc.internal" };
+  const session = http2Connect(`https://127.0.0.1:${link.linkPort}`, tls);
+  const request = session.request({
+    ":method": "POST",
+    ":path": "/svc.node.v1.NodeService/Session",
+    "content-type": "application/grpc+proto",
+    te: "trailers",
+  });
+  request.pause();
+  for (const each of [session, request]) each.on("error", () => {});
+  return {
+    send(message) {
+      const bytes = toBinary(NodeRequestSchema, create(NodeRequestSchema, { message }));
+      const head = Buffer.alloc(5);
+      head.writeUInt32BE(bytes.byteLength, 1);
+      request.write(Buffer.concat([head, bytes]));
+    },
+    [Symbol.dispose]: () => session.destroy(),
+  };
 }
 
 /** A router that has said Hello and has been welcomed. */

@@ -90,7 +90,7 @@ function proxyHandler(upstreams: number, { contentDomain, answerTimeoutMs }: Sit
       selection_policy: { policy: "random" },
       try_duration: "3s",
       // With one upstream every try goes to the same place, which has to come back first.
-      try_interval: upstreams === 1 ? "50ms" : "5ms",
+      try_interval: upstreams === 1 ? "100ms" : "5ms",
     },
     transport: {
       protocol: "http",

@@ -15,6 +15,7 @@ export function ask(
   options: { method?: string; headers?: Record<string, string>; body?: string | Buffer } = {},
 ): Promise<Answer> {
   const [hostname, port] = address.split(":");
+  const length = options.body === undefined ? {} : { "content-length": String(Buffer.byteLength(options.body)) };
   return new Promise((resolve, reject) => {
     const sent = request({
       hostname,
@@ -23,7 +24,7 @@ export function ask(
       method: options.method ?? "GET",
       agent: false,
       signal: AbortSignal.timeout(20_000),
-      headers: { ...options.headers, host },
+      headers: { ...length, ...options.headers, host },
     });
     sent.once("error", reject);
     sent.once("response", (answer) => {
@@ -38,7 +39,7 @@ export function ask(
   });
 }
 
-/** Sends bytes as they are and returns everything that comes back until the other side closes. */
+/** Sends bytes as they are, asking to close, and returns everything that comes back until the other side does. */
 export function askRaw(address: string, bytes: string): Promise<string> {
   const [host, port] = address.split(":");
   return new Promise((resolve, reject) => {
@@ -48,6 +49,7 @@ export function askRaw(address: string, bytes: string): Promise<string> {
     socket.on("data", (chunk) => chunks.push(chunk));
     socket.once("error", reject);
     socket.once("close", () => resolve(Buffer.concat(chunks).toString("latin1")));
-    socket.end(bytes, "latin1");
+    // Not ended: a visitor who hangs up is not answered.
+    socket.write(bytes, "latin1");
   });
 }

@@ -1,0 +1,169 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { createClient, type Transport } from "@connectrpc/connect";
+import { FencedError, type Identity, runSession } from "@svc/link";
+import {
+  NodeService,
+  type PlacementStatus,
+  type RegistryAccess,
+  RegistryAccessSchema,
+  type SessionRequestSchema,
+  type SessionResponse,
+} from "@svc/proto/node";
+import type { Engine } from "./engine/engine.ts";
+import type { Journal } from "./journal/journal.ts";
+import type { Log } from "./log.ts";
+import { answerLogQuery } from "./logs/query.ts";
+import type { Placements } from "./placements/placements.ts";
+import type { Runs } from "./runs/runs.ts";
+import type { NodeCapacity } from "./stats/capacity.ts";
+import type { StatusReporter } from "./status-reporter.ts";
+
+type Request = MessageInitShape<typeof SessionRequestSchema>;
+type Send = (request: Request) => boolean;
+
+const INVENTORY_PART = 200;
+const CALL_TIMEOUT_MS = 15_000;
+const REGISTRY_SETTING = "registry";
+export const AGENT_VERSION = "0.1.0";
+
+export type SessionDeps = {
+  identity: Identity;
+  /** Connections in force now: the session's own, and one for everything bulky, which must not hold it up. */
+  transports(): { session: Transport; bulk: Transport };
+  journal: Journal;
+  engine: Engine;
+  placements: Placements;
+  runs: Runs;
+  reporter: StatusReporter;
+  describe(): Promise<{ capacity: NodeCapacity; address: string; labels: Record<string, string> }>;
+  /** The first Welcome of this process. */
+  onReady(): void;
+  signal: AbortSignal;
+  log: Log;
+};
+
+/**
+ * The agent's side of the conversation with control: tells what it holds, takes what it is told, and leaves
+ * every decision to the parts it passes the messages to. Returns when `signal` aborts; a fence ends it with
+ * everything stopped and a `FencedError`.
+ */
+export async function converse(deps: SessionDeps): Promise<void> {
+  const { journal, placements, runs, reporter, signal, log } = deps;
+  const instanceId = randomUUID();
+  let ready = false;
+
+  const onMessage = async ({ message }: SessionResponse, send: Send): Promise<void> => {
+    switch (message.case) {
+      case "welcome": {
+        const { registry, clusterEpoch, sessionEpoch } = message.value;
+        if (registry !== undefined) saveRegistry(journal, registry);
+        log.info({ clusterEpoch: String(clusterEpoch), sessionEpoch: String(sessionEpoch) }, "session open");
+        sendInventory(send, placements.statuses(), runs.statuses());
+        runs.open((value) => send({ message: value }));
+        reporter.open((batchSeq, items) => send({ message: { case: "status", value: { batchSeq, items } } }));
+        if (!ready) deps.onReady();
+        ready = true;
+        return;
+      }
+      case "assign":
+        send({ message: { case: "applied", value: placements.assign(message.value) } });
+        return;
+      case "statusAck":
+        return reporter.acknowledge(message.value.batchSeq);
+      case "verdict":
+        return placements.decide(message.value);
+      case "runOffer":
+        return runs.offer(message.value);
+      case "runGrant":
+        return runs.grant(message.value);
+      case "runCancel":
+        return runs.cancel(message.value.attemptId);
+      case "runAck":
+        return runs.acknowledge(message.value.attemptId);
+      case "logQuery": {
+        const answer = async (): Promise<void> => {
+          const delivery = await answerLogQuery(deps.engine, message.value);
+          const client = createClient(NodeService, deps.transports().bulk);
+          await client.deliverLog(delivery, {
+            signal: AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]),
+          });
+        };
+        answer().catch((cause: unknown) => log.warn({ reason: String(cause) }, "a log could not be delivered"));
+        return;
+      }
+      default:
+        // Renewals and endings are the link's; anything else is of a later version.
+        return;
+    }
+  };
+
+  try {
+    await runSession<Request, SessionResponse>({
+      connect: (requests, within) =>
+        createClient(NodeService, deps.transports().session).session(requests, { signal: within }),
+      onOpen: async (send) => void send({ message: { case: "hello", value: await hello(deps, instanceId) } }),
+      onMessage,
+      onClose: () => {
+        runs.close();
+        reporter.close();
+      },
+      renew: (n) => ({ message: { case: "renew", value: { n } } }),
+      signal,
+      log,
+    });
+  } catch (cause) {
+    if (cause instanceof FencedError) {
+      log.error({ reason: cause.message }, "this node was fenced: stopping everything it runs");
+      await placements.clear(signal);
+      for (const container of await deps.engine.listContainers()) await deps.engine.removeContainer(container.name);
+    }
+    throw cause;
+  }
+}
+
+async function hello({ journal, engine, describe }: SessionDeps, instanceId: string) {
+  const chain = journal.chain();
+  const facts = await describe();
+  return {
+    clusterEpoch: chain.clusterEpoch,
+    bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(),
+    instanceId,
+    version: AGENT_VERSION,
+    ...facts,
+    platform: { os: "linux", architecture: process.arch === "x64" ? "amd64" : process.arch },
+    persistedRevision: chain.resultsIn,
+    engine: await describeEngine(engine),
+  };
+}
+
+/** An engine that does not answer is no reason to keep silent: what it runs goes on, and control should know the node lives. */
+async function describeEngine(engine: Engine): Promise<{ version: string; id: string }> {
+  try {
+    const { version, id } = await engine.describe();
+    return { version, id };
+  } catch {
+    return { version: "", id: "" };
+  }
+}
+
+function sendInventory(send: Send, items: PlacementStatus[], runs: ReturnType<Runs["statuses"]>): void {
+  const parts = Math.max(1, Math.ceil(items.length / INVENTORY_PART));
+  for (let part = 0; part < parts; part += 1) {
+    const final = part === parts - 1;
+    const slice = items.slice(part * INVENTORY_PART, (part + 1) * INVENTORY_PART);
+    send({ message: { case: "inventory", value: { items: slice, runs: final ? runs : [], final } } });
+  }
+}
+
+/** Kept for the time without control: a container that has to be made again may need a pull. */
+function saveRegistry(journal: Journal, registry: RegistryAccess): void {
+  journal.saveSetting(REGISTRY_SETTING, Buffer.from(toBinary(RegistryAccessSchema, registry)).toString("base64"));
+}
+
+/** Access to the cluster's registry as control told it last; null before the first session. */
+export function knownRegistry(journal: Journal): RegistryAccess | null {
+  const kept = journal.findSetting(REGISTRY_SETTING);
+  return kept === null ? null : fromBinary(RegistryAccessSchema, new Uint8Array(Buffer.from(kept, "base64")));
+}

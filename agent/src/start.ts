@@ -1,0 +1,260 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createClient, type Transport } from "@connectrpc/connect";
+import {
+  createTransport,
+  FencedError,
+  forgetIdentity,
+  type Identity,
+  joinCluster,
+  loadIdentity,
+  renewLoop,
+} from "@svc/link";
+import { limits } from "@svc/proto";
+import { NodeService } from "@svc/proto/node";
+import { BUILD_LOG_MAX_BYTES, createBuilder } from "./build/builder.ts";
+import { type Config, ConfigError } from "./config.ts";
+import { createDockerEngine } from "./engine/docker.ts";
+import { tidyLoop, watchEngine } from "./housekeeping.ts";
+import { createImages } from "./images/images.ts";
+import { type Journal, openJournal } from "./journal/journal.ts";
+import { createLog, type Log } from "./log.ts";
+import { type Append, openLogStream } from "./logs/log-stream.ts";
+import { createIsolationGuard } from "./network/iptables.ts";
+import { createNetworks } from "./network/networks.ts";
+import { createPorts } from "./network/ports.ts";
+import { createPlacements } from "./placements/placements.ts";
+import { createRunner } from "./placements/runner.ts";
+import { createRuns, type Runs } from "./runs/runs.ts";
+import { converse, knownRegistry } from "./session.ts";
+import { measureCapacity } from "./stats/capacity.ts";
+import { sampleLoop } from "./stats/sampler.ts";
+import { createStatusReporter } from "./status-reporter.ts";
+
+/** How the agent reaches control. */
+export type Link = {
+  session: Transport;
+  /** For logs, samples and the like. */
+  bulk: Transport;
+  close(): void;
+};
+
+export type Deps = {
+  log?: Log;
+  /** In place of mutual TLS to `linkUrl`; called again after each renewal of the certificate. */
+  openLink?(identity: Identity): Link;
+};
+
+export type Agent = AsyncDisposable & {
+  /** Settles when the agent has ended by itself: it was fenced, or could not join. Never rejects. */
+  readonly ended: Promise<Error | null>;
+  /** Settles with the first session, with the id of the node. */
+  readonly ready: Promise<string>;
+};
+
+/**
+ * Starts the agent of one node. What the journal knows is kept running at once; control is joined and spoken to
+ * in the background, for as long as it takes. Disposing leaves the containers as they are.
+ *
+ * @throws JournalBusyError when another agent uses the directory, ConfigError when it cannot join at all
+ */
+export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
+  const log = deps.log ?? createLog(config.logLevel);
+  const journal = openJournal(config.dir);
+  const stop = new AbortController();
+  const { promise: ready, resolve: becomeReady } = Promise.withResolvers<string>();
+  try {
+    const token = await readToken(config);
+    const live = async (): Promise<Error | null> => {
+      try {
+        const identity = await joinCluster({
+          dir: config.dir,
+          enrollUrl: config.enrollUrl,
+          token,
+          proposedName: config.name,
+          signal: stop.signal,
+          log,
+        });
+        await runNode({
+          config,
+          identity,
+          journal,
+          log,
+          openLink: deps.openLink ?? mutualTls(config),
+          onReady: () => becomeReady(identity.id),
+          signal: stop.signal,
+        });
+        return null;
+      } catch (cause) {
+        if (stop.signal.aborted) return null;
+        if (cause instanceof FencedError) await forgetIdentity(config.dir);
+        return cause instanceof Error ? cause : new Error(String(cause));
+      }
+    };
+    const ended = live();
+    return {
+      ended,
+      ready,
+      async [Symbol.asyncDispose]() {
+        stop.abort();
+        await ended;
+        journal[Symbol.dispose]();
+      },
+    };
+  } catch (cause) {
+    journal[Symbol.dispose]();
+    throw cause;
+  }
+}
+
+/** The bootstrap token; empty when the node has joined before, since it is not needed any more. */
+async function readToken({ dir, bootstrapTokenFile }: Config): Promise<string> {
+  if ((await loadIdentity(dir)) !== null) return "";
+  if (bootstrapTokenFile === null) {
+    throw new ConfigError("SVC_BOOTSTRAP_TOKEN_FILE: is needed until this node has joined a cluster");
+  }
+  try {
+    return (await readFile(bootstrapTokenFile, "utf8")).trim();
+  } catch (cause) {
+    throw new ConfigError(`SVC_BOOTSTRAP_TOKEN_FILE: cannot read ${bootstrapTokenFile}`, { cause });
+  }
+}
+
+const mutualTls =
+  (config: Config) =>
+  (identity: Identity): Link => {
+    const session = createTransport(identity, config.linkUrl);
+    const bulk = createTransport(identity, config.linkUrl);
+    return {
+      session: session.transport,
+      bulk: bulk.transport,
+      close() {
+        session.close();
+        bulk.close();
+      },
+    };
+  };
+
+/** Everything that runs once the node knows who it is. Ends with `signal`, or throws when the node is fenced. */
+async function runNode(options: {
+  config: Config;
+  identity: Identity;
+  journal: Journal;
+  openLink(identity: Identity): Link;
+  onReady(): void;
+  signal: AbortSignal;
+  log: Log;
+}): Promise<void> {
+  const { config, identity, journal, log } = options;
+  const over = new AbortController();
+  const signal = AbortSignal.any([options.signal, over.signal]);
+  const owner = { clusterId: identity.clusterId, nodeId: identity.id };
+  journal.claim(`${identity.clusterId}/${identity.id}/${identity.incarnation}`);
+  const engine = createDockerEngine({ socketPath: config.dockerSocket, owner });
+  let link = options.openLink(identity);
+  const client = () => createClient(NodeService, link.bulk);
+  const registry = () => knownRegistry(journal);
+
+  const append: Append = async (request, within) => (await client().appendLog(request, { signal: within })).length;
+  const openLog = (streamId: string, replays: boolean, maxBytes: number) =>
+    openLogStream({ streamId, append, replays, maxBytes, signal, log });
+  const images = createImages({ engine, journal, registry });
+  const isolation = createIsolationGuard({ buildBridge: config.buildBridge, log });
+  const networks = createNetworks({ engine, owner, pool: config.subnets, isolated: isolation.ready });
+  const reporter = createStatusReporter();
+  // Placements and runs share networks, so each asks the other before one is removed.
+  let runs: Runs | null = null;
+  const placements = createPlacements({
+    journal,
+    engine,
+    onStatus: reporter.report,
+    log,
+    createRunner: (isNeeded) =>
+      createRunner({
+        engine,
+        images,
+        networks,
+        ports: createPorts(config.address, config.ports),
+        builder: createBuilder({
+          engine,
+          registry,
+          openLog: (placementId) => openLog(placementId, false, BUILD_LOG_MAX_BYTES),
+          spoolDir: join(config.dir, "spool"),
+          isolated: isolation.ready,
+        }),
+        address: config.address,
+        isNetworkNeeded: (projectId, channel, except) =>
+          isNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel, except) ?? false),
+        log,
+      }),
+  });
+  runs = createRuns({
+    journal,
+    engine,
+    images,
+    networks,
+    openLog: (attemptId) => openLog(attemptId, true, limits.jobLogBytesMax),
+    isNetworkNeeded: (projectId, channel) => placements.isNetworkNeeded(projectId, channel, ""),
+    log,
+  });
+  const { noteContainer, survey } = runs;
+
+  const background = [
+    watchEngine({
+      engine,
+      onContainer(name) {
+        placements.noteContainer(name);
+        noteContainer(name);
+      },
+      async survey(containers) {
+        await placements.survey(containers);
+        await survey(containers);
+      },
+      isolation,
+      signal,
+      log,
+    }),
+    tidyLoop({ engine, journal, list: placements.list, signal, log }),
+    sampleLoop({
+      engine,
+      list: placements.list,
+      report: async (samples) => void (await client().reportSamples({ samples }, { signal, timeoutMs: 10_000 })),
+      signal,
+      log,
+    }),
+    renewLoop({
+      dir: config.dir,
+      identity,
+      renew: (csr, within) => client().renewCertificate({ csr }, { signal: within }),
+      onRenewed(renewed) {
+        // The open session keeps its connection; whatever is opened from here on uses the new certificate.
+        link = options.openLink(renewed);
+      },
+      signal,
+      log,
+    }),
+  ];
+  try {
+    await converse({
+      identity,
+      transports: () => link,
+      journal,
+      engine,
+      placements,
+      runs,
+      reporter,
+      describe: async () => ({
+        address: config.address,
+        labels: config.labels,
+        capacity: await measureCapacity(config.dir, config),
+      }),
+      onReady: options.onReady,
+      signal,
+      log,
+    });
+  } finally {
+    over.abort();
+    link.close();
+    await Promise.all([...background, placements[Symbol.asyncDispose](), runs[Symbol.asyncDispose]()]);
+  }
+}

@@ -1,0 +1,44 @@
+import { readFile, statfs } from "node:fs/promises";
+import { cpus, totalmem } from "node:os";
+
+/** What a node can take, in the units of the scheduler. */
+export type NodeCapacity = { memoryMb: bigint; cpuMillicores: bigint; pids: bigint; diskMb: bigint };
+
+const MB = 1024 * 1024;
+const PIDS_WHEN_UNKNOWN = 32_768;
+
+/**
+ * Measures the machine; what the operator set takes precedence.
+ *
+ * @param dataDir a directory on the disk that containers and builds fill
+ */
+export async function measureCapacity(
+  dataDir: string,
+  set: { memoryMb: number | null; cpuMillicores: number | null },
+): Promise<NodeCapacity> {
+  return {
+    memoryMb: BigInt(set.memoryMb ?? Math.floor(totalmem() / MB)),
+    cpuMillicores: BigInt(set.cpuMillicores ?? cpus().length * 1000),
+    pids: BigInt(await readPidLimit()),
+    diskMb: BigInt(await readDiskMb(dataDir)),
+  };
+}
+
+async function readPidLimit(): Promise<number> {
+  try {
+    const limit = Number((await readFile("/proc/sys/kernel/pid_max", "utf8")).trim());
+    return Number.isSafeInteger(limit) && limit > 0 ? limit : PIDS_WHEN_UNKNOWN;
+  } catch {
+    return PIDS_WHEN_UNKNOWN;
+  }
+}
+
+/** 0 when the directory cannot be seen from here, such as that of a remote engine. */
+async function readDiskMb(dir: string): Promise<number> {
+  try {
+    const { bsize, blocks } = await statfs(dir);
+    return Math.floor((bsize * blocks) / MB);
+  } catch {
+    return 0;
+  }
+}

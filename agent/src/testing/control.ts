@@ -1,0 +1,185 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { createRouterTransport } from "@connectrpc/connect";
+import {
+  type Applied,
+  Assign_Kind,
+  type DeliverLogRequest,
+  type Hello,
+  NodeService,
+  type PlacementRefSchema,
+  type PlacementSchema,
+  type PlacementStatus,
+  type RunAccept,
+  type RunStatus,
+  type Sample,
+  type SessionResponseSchema,
+} from "@svc/proto/node";
+import type { Link } from "../start.ts";
+import { waitFor } from "./wait.ts";
+
+type Response = MessageInitShape<typeof SessionResponseSchema>;
+
+/** The other end of the agent's session, in the same process: says what a test wants, remembers what it hears. */
+export type TestControl = {
+  openLink(): Link;
+  hellos: Hello[];
+  statuses: Map<string, PlacementStatus>;
+  applied: Applied[];
+  accepts: RunAccept[];
+  runs: Map<string, RunStatus>;
+  logs: Map<string, string>;
+  deliveries: DeliverLogRequest[];
+  samples: Sample[];
+  send(message: Response): void;
+  /** Sends one change on top of what was sent before, and waits until the agent has journaled it. */
+  assign(change: {
+    upserts?: MessageInitShape<typeof PlacementSchema>[];
+    removes?: MessageInitShape<typeof PlacementRefSchema>[];
+  }): Promise<void>;
+  /** The status of a placement once it fits. */
+  status(placementId: string, fits: (status: PlacementStatus) => boolean, timeoutMs?: number): Promise<PlacementStatus>;
+  /** Ends every open session, as a restart of control would. */
+  hangUp(): void;
+};
+
+export function createTestControl(options: { registryHost: string; acknowledgeRuns?: boolean }): TestControl {
+  const open = new Set<{ queue: Response[]; wake: () => void; over: boolean }>();
+  const hellos: Hello[] = [];
+  const statuses = new Map<string, PlacementStatus>();
+  const applied: Applied[] = [];
+  const accepts: RunAccept[] = [];
+  const runs = new Map<string, RunStatus>();
+  const logs = new Map<string, string>();
+  const deliveries: DeliverLogRequest[] = [];
+  const samples: Sample[] = [];
+  let revision = 0n;
+
+  const send = (message: Response): void => {
+    for (const session of open) {
+      session.queue.push(message);
+      session.wake();
+    }
+  };
+  const hear = (items: readonly PlacementStatus[]): void => {
+    for (const item of items) {
+      const known = statuses.get(item.placementId);
+      if (known === undefined || known.statusSeq < item.statusSeq) statuses.set(item.placementId, item);
+    }
+  };
+
+  const transport = createRouterTransport(({ service }) => {
+    service(NodeService, {
+      async *session(requests) {
+        const session = { queue: [] as Response[], wake: () => {}, over: false };
+        open.add(session);
+        const reading = (async () => {
+          for await (const { message } of requests) {
+            switch (message.case) {
+              case "hello":
+                hellos.push(message.value);
+                session.queue.push({
+                  message: {
+                    case: "welcome",
+                    value: {
+                      nodeId: "n1",
+                      clusterEpoch: 1n,
+                      leaderEpoch: 1n,
+                      sessionEpoch: BigInt(hellos.length),
+                      renewEveryMs: 1_000,
+                      leaseTtlMs: 15_000,
+                      registry: { host: options.registryHost, insecure: true },
+                    },
+                  },
+                });
+                break;
+              case "renew":
+                session.queue.push({ message: { case: "renewAck", value: { n: message.value.n } } });
+                break;
+              case "inventory":
+                hear(message.value.items);
+                for (const run of message.value.runs) runs.set(run.attemptId, run);
+                break;
+              case "applied":
+                applied.push(message.value);
+                break;
+              case "status":
+                hear(message.value.items);
+                session.queue.push({ message: { case: "statusAck", value: { batchSeq: message.value.batchSeq } } });
+                break;
+              case "runAccept":
+                accepts.push(message.value);
+                break;
+              case "runStatus":
+                runs.set(message.value.attemptId, message.value);
+                break;
+            }
+            session.wake();
+          }
+        })();
+        reading.catch(() => {});
+        try {
+          while (!session.over) {
+            const next = session.queue.shift();
+            if (next !== undefined) yield next;
+            else await new Promise<void>((resolve) => (session.wake = resolve));
+          }
+        } finally {
+          open.delete(session);
+        }
+      },
+      appendLog({ streamId, offset, data }) {
+        const stored = Buffer.from(logs.get(streamId) ?? "");
+        const fresh = data.subarray(Math.max(0, stored.length - Number(offset)));
+        const text = Buffer.concat([stored, fresh]);
+        logs.set(streamId, text.toString("utf8"));
+        return { length: BigInt(text.length) };
+      },
+      deliverLog(request) {
+        deliveries.push(request);
+        return {};
+      },
+      reportSamples(request) {
+        samples.push(...request.samples);
+        return {};
+      },
+    });
+  });
+
+  return {
+    hellos,
+    statuses,
+    applied,
+    accepts,
+    runs,
+    logs,
+    deliveries,
+    samples,
+    send,
+    openLink: () => ({ session: transport, bulk: transport, close: () => {} }),
+    async assign({ upserts = [], removes = [] }) {
+      const appliesTo = String(revision);
+      revision += 1n;
+      const resultsIn = String(revision);
+      const kind = revision === 1n ? Assign_Kind.COMPLETE : Assign_Kind.DELTA;
+      const value = { kind, clusterEpoch: 1n, leaderEpoch: 1n, appliesTo, resultsIn, upserts, removes };
+      await waitFor("a session", () => open.size > 0);
+      send({ message: { case: "assign", value } });
+      await waitFor(`assignment ${resultsIn}`, () => applied.some((answer) => answer.resultsIn === resultsIn));
+    },
+    status: (placementId, fits, timeoutMs) =>
+      waitFor(
+        `status of ${placementId} (last: ${JSON.stringify(statuses.get(placementId)?.failure ?? statuses.get(placementId)?.observed)})`,
+        () => {
+          const status = statuses.get(placementId);
+          return status !== undefined && fits(status) ? status : null;
+        },
+        timeoutMs,
+      ),
+    hangUp() {
+      for (const session of open) {
+        session.over = true;
+        session.wake();
+      }
+    },
+  };
+}

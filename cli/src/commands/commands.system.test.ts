@@ -1,0 +1,326 @@
+import { rmSync } from "node:fs";
+import { readFile, stat, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { aDeployment, aProject, deploymentId, ok, projectId, type Routes, refusal, startApi } from "../testing/api.ts";
+import { aDirectory, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
+
+const state = JSON.stringify({ project: { id: projectId, slug: "shop" } });
+const logs = `GET /api/v1/deployments/${deploymentId}/logs`;
+const poll = `GET /api/v1/deployments/${deploymentId}`;
+const inState = (status: string, fields: object = {}) => ok({ deployment: aDeployment({ status, ...fields }) });
+
+/** Runs svc in a linked directory with `files`, against a platform with these answers. */
+async function run(
+  args: string[],
+  answers: Routes,
+  files: Record<string, string> = {},
+  more: Partial<SvcOptions> = {},
+) {
+  await using api = await startApi({
+    [`GET /api/v1/projects/${projectId}`]: ok({ project: aProject(), deployments: [aDeployment()] }),
+    ...answers,
+  });
+  await using directory = await aDirectory({ ".svc/state.json": state, ...files });
+  const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
+  const ended = await svc(args, { cwd: directory.path, env, ...more });
+  const read = (name: string) => readFile(join(directory.path, name), "utf8").catch(() => null);
+  return { ...ended, seen: api.seen, linked: await read(".svc/state.json"), env: await read(".env") };
+}
+
+describe("svc env", () => {
+  const vars = { PLAIN: "1", MULTI: "a\nb", QUOTED: "it's" };
+  const env = `GET /api/v1/projects/${projectId}/env`;
+
+  test("pull replaces the file, for its owner only, and names the keys", async () => {
+    await using api = await startApi({ [env]: ok({ vars }) });
+    await using directory = await aDirectory({ ".svc/state.json": state, ".env": "OLD=1\n" });
+    const options = { cwd: directory.path, env: { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url } };
+    const { stdout } = await svc(["env", "pull"], options);
+    expect(stdout).toBe("✓ Wrote 3 variables to .env: MULTI, PLAIN, QUOTED\n");
+    expect(await readFile(join(directory.path, ".env"), "utf8")).toBe("MULTI='a\nb'\nPLAIN=1\nQUOTED=`it's`\n");
+    expect((await stat(join(directory.path, ".env"))).mode & 0o777).toBe(0o600);
+  });
+
+  test("pull never writes through a link", async () => {
+    await using api = await startApi({ [env]: ok({ vars }) });
+    await using directory = await aDirectory({ ".svc/state.json": state, "precious.txt": "untouched" });
+    await symlink("precious.txt", join(directory.path, ".env"));
+    const options = { cwd: directory.path, env: { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url } };
+    expect(envelopeOf(await svc(["env", "pull", "--json"], options))).toMatchObject({
+      error: { code: "CLI_INVALID_USAGE" },
+    });
+    expect(await readFile(join(directory.path, "precious.txt"), "utf8")).toBe("untouched");
+  });
+
+  test("pull leaves the file alone when it cannot hold a value, and names only the key", async () => {
+    const {
+      stdout,
+      stderr,
+      env: file,
+    } = await run(["env", "pull"], { [env]: ok({ vars: { ODD: "secret'`\"" } }) }, { ".env": "OLD=1\n" });
+    expect(stderr).toContain("ODD");
+    expect(stdout + stderr).not.toContain("secret");
+    expect(file).toBe("OLD=1\n");
+  });
+
+  test("push sends what the file says", async () => {
+    const put = `PUT /api/v1/projects/${projectId}/env`;
+    const { seen, status } = await run(
+      ["env", "push"],
+      { [put]: ok({ keys: ["A", "B"] }) },
+      { ".env": "# x\nA=1\nexport B='two\nlines'\n" },
+    );
+    expect(status).toBe(0);
+    expect(JSON.parse(String(seen[0]?.body))).toEqual({ vars: { A: "1", B: "two\nlines" } });
+  });
+});
+
+describe("svc stop and start", () => {
+  const stop = `POST /api/v1/projects/${projectId}/stop`;
+  const start = `POST /api/v1/projects/${projectId}/start`;
+
+  test("stop waits until it is stopped", async () => {
+    const answers = {
+      [stop]: ok({ queued: true, deploymentId, jobId: "j1" }, 202),
+      [poll]: [inState("running"), inState("stopped")],
+    };
+    expect(envelopeOf(await run(["stop", "--json"], answers))).toMatchObject({
+      ok: true,
+      url: "http://shop.svc.localhost:8080",
+      project: { id: projectId, slug: "shop" },
+      jobId: "j1",
+      deployment: { id: deploymentId, status: "stopped" },
+    });
+  });
+
+  test("start fails when another deployment came between", async () => {
+    const answers = {
+      [start]: ok({ queued: true, deploymentId }, 202),
+      [poll]: [inState("stopped"), inState("superseded")],
+    };
+    const ended = await run(["start", "--json"], answers);
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "DEPLOY_FAILED", message: "The deployment is superseded" },
+    });
+    expect(ended.status).toBe(4);
+  });
+
+  test("what cannot be stopped says so, with a way on", async () => {
+    const ended = await run(["stop", "--json"], { [stop]: refusal(409, "STOP_UNAVAILABLE", "Nothing runs.") });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: {
+        code: "CLOUD_REQUEST_FAILED",
+        message: "STOP_UNAVAILABLE: Nothing runs.",
+        hint: expect.stringContaining("svc status"),
+      },
+    });
+  });
+});
+
+describe("svc verify", () => {
+  /** Verifies a project whose site is the test server itself, with this health setting and these answers. */
+  async function verify(health: object, answers: Routes) {
+    await using site = await startApi(answers);
+    const project = aProject({ url: site.url.replace("127.0.0.1", "shop.svc.localhost") });
+    return await run(["verify", "--json"], {
+      [`GET /api/v1/projects/${projectId}`]: ok({ project, deployments: [aDeployment()] }),
+      [poll]: inState("running", { manifest: { health } }),
+    });
+  }
+
+  test("asks the health path of what runs, under the site's own name", async () => {
+    const ended = await verify({ path: "/healthz", timeoutSeconds: 5 }, { "GET /healthz": ok({}) });
+    expect(envelopeOf(ended)).toMatchObject({
+      ok: true,
+      health: { status: 200, url: expect.stringMatching(/shop\.svc\.localhost:\d+\/healthz$/) },
+    });
+  });
+
+  test("asks again until it is well", async () => {
+    const ended = await verify({ path: "/", timeoutSeconds: 10 }, { "GET /": [refusal(503, "STARTING"), ok({})] });
+    expect(ended.status).toBe(0);
+  });
+
+  test.each([
+    [{ status: 301, headers: { location: "/login" }, body: {} }, "301", "/login"],
+    [{ status: 401, body: {} }, "401", "password"],
+    [{ status: 500, body: {} }, "500", "svc logs --runtime"],
+  ])("gives up after the time of the manifest, and says what it saw", async (answer, seen, advice) => {
+    const ended = await verify({ path: "/", timeoutSeconds: 1 }, { "GET /": answer });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "VERIFY_FAILED", message: expect.stringContaining(seen), hint: expect.stringContaining(advice) },
+    });
+    expect(ended.status).toBe(5);
+  });
+});
+
+describe("svc logs", () => {
+  /** A build log that grows by these parts, one per question. */
+  const growing = (parts: readonly string[]): Routes => ({
+    [poll]: [...parts.map(() => inState("building")), inState("failed", { error: "exit 1" })],
+    [logs]: ({ path }) => {
+      const after = Number(new URL(path, "http://x.test").searchParams.get("after"));
+      let offset = 0;
+      for (const part of parts) {
+        if (offset === after) return ok({ log: part, offset: offset + part.length });
+        offset += part.length;
+      }
+      return ok({ log: "", offset });
+    },
+  });
+
+  test("--follow prints whole lines as they come, and ends with the deployment", async () => {
+    const ended = await run(["logs", deploymentId, "--follow"], growing(["first li", "ne\nsecond\nthi", "rd"]));
+    expect(ended.stdout).toBe("first line\nsecond\nthird\n");
+    expect(ended.stderr).toContain("The deployment is failed: exit 1");
+    expect(ended.status).toBe(0);
+  });
+
+  test("--grep and --since leave lines out, also while following", async () => {
+    const log =
+      "2020-01-01T00:00:00Z old error\nerror without time\n2999-01-01T00:00:00Z new error\n2999-01-01T00:00:00Z fine\n";
+    const args = ["logs", deploymentId, "--grep", "error", "--since", "1h"];
+    const expected = "error without time\n2999-01-01T00:00:00Z new error\n";
+    expect((await run(args, growing([log]))).stdout).toBe(expected);
+    expect((await run([...args, "--follow"], growing([log]))).stdout).toBe(expected);
+  });
+
+  test("--runtime --follow prints each line once, until Ctrl-C", async () => {
+    const lines = (...names: string[]) => ok({ log: names.map((name) => `${name}\n`).join(""), lines: names.length });
+    const ended = await run(
+      ["logs", "--runtime", "--follow", "--verbose"],
+      {
+        [`GET /api/v1/projects/${projectId}/runtime-logs`]: [
+          lines("a", "b"),
+          lines("a", "b", "c"),
+          refusal(409, "RUNTIME_LOGS_UNAVAILABLE"),
+          lines("d"),
+        ],
+      },
+      {},
+      {
+        onStderr: (text, kill) => {
+          if (text.split("runtime-logs").length > 5) kill("SIGINT");
+        },
+      },
+    );
+    expect(ended.stdout).toBe("a\nb\nc\nd\n");
+    expect(ended.status).toBe(130);
+  });
+
+  test("an app that does not run is told at once", async () => {
+    const ended = await run(["logs", "--runtime"], {
+      [`GET /api/v1/projects/${projectId}/runtime-logs`]: refusal(409, "RUNTIME_LOGS_UNAVAILABLE"),
+    });
+    expect(ended.stderr).toContain("RUNTIME_LOGS_UNAVAILABLE");
+    expect(ended.status).toBe(1);
+  });
+});
+
+test("a deleted project is no longer linked", async () => {
+  const ended = await run(["projects", "delete", projectId, "--yes"], {
+    [`DELETE /api/v1/projects/${projectId}`]: ok({ id: projectId }),
+  });
+  expect(ended.status).toBe(0);
+  expect(ended.linked).toBeNull();
+});
+
+describe("svc admin nodes bootstrap-token create", () => {
+  const made = ok({ bootstrapToken: { id: "b1", token: "svcn1.secret", expiresAt: "2030-01-01T00:00:00.000Z" } }, 201);
+  const create = "POST /api/v1/admin/nodes/bootstrap-tokens";
+
+  test("writes the token to a new private file", async () => {
+    await using api = await startApi({ [create]: made });
+    await using directory = await aDirectory();
+    const options = { cwd: directory.path, env: { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url } };
+    const args = ["admin", "nodes", "bootstrap-token", "create", "--file", "n.token", "--role", "edge"];
+    const { stdout, stderr } = await svc(args, options);
+    expect(stdout + stderr).not.toContain("secret");
+    expect(await readFile(join(directory.path, "n.token"), "utf8")).toBe("svcn1.secret\n");
+    expect((await stat(join(directory.path, "n.token"))).mode & 0o777).toBe(0o600);
+    expect(JSON.parse(String(api.seen[0]?.body))).toEqual({ role: "edge" });
+    expect((await svc(args, options)).status).toBe(2);
+  });
+
+  test("takes the token back when it cannot be written, and leaves no file when there is none", async () => {
+    await using directory = await aDirectory();
+    const file = join(directory.path, "n.token");
+    const taken = "DELETE /api/v1/admin/nodes/bootstrap-tokens/b1";
+    await using api = await startApi({
+      [create]: () => {
+        rmSync(file);
+        return made;
+      },
+      [taken]: ok({ id: "b1" }),
+    });
+    await using refusing = await startApi({ [create]: refusal(403, "FORBIDDEN") });
+    const args = ["admin", "nodes", "bootstrap-token", "create", "--file", "n.token", "--json"];
+    const env = { SVC_TOKEN: "svc_key-secret" };
+    const lost = await svc(args, { cwd: directory.path, env: { ...env, SVC_API_URL: api.url } });
+    expect(envelopeOf(lost)).toMatchObject({ ok: false, error: { code: "UNEXPECTED" } });
+    expect(api.seen.map(({ method, path }) => `${method} ${path}`)).toContain(taken);
+    await svc(args, { cwd: directory.path, env: { ...env, SVC_API_URL: refusing.url } });
+    await expect(stat(file)).rejects.toThrow();
+  });
+});
+
+describe("svc init", () => {
+  test("reads the package, writes only the manifest, and does not replace one unasked", async () => {
+    await using directory = await aDirectory({ "package.json": '{"name":"@ada/shop","scripts":{"start":"node ."}}' });
+    const { path: cwd } = directory;
+    expect(envelopeOf(await svc(["init", "--json"], { cwd }))).toEqual({
+      ok: true,
+      operation: "init",
+      warnings: [],
+      manifest: "svc.yml",
+      app: "shop",
+    });
+    expect(envelopeOf(await svc(["manifest", "validate", "--json"], { cwd }))).toMatchObject({ ok: true, type: "ssr" });
+    expect(envelopeOf(await svc(["init", "--json"], { cwd }))).toMatchObject({ error: { code: "MANIFEST_INVALID" } });
+    const args = ["init", "--force", "--template", "ociimage", "--name", "Web", "--json"];
+    expect(envelopeOf(await svc(args, { cwd }))).toMatchObject({
+      app: "Web",
+      template: "ociimage",
+      hint: expect.any(String),
+    });
+    expect(envelopeOf(await svc(["manifest", "validate", "--json"], { cwd }))).toMatchObject({
+      type: "ociimage",
+      port: 80,
+      image: { reference: expect.stringMatching(/nginx:stable-alpine$/) },
+    });
+  });
+
+  test("does not write through a link or into nowhere", async () => {
+    await using directory = await aDirectory({ "precious.txt": "untouched" });
+    const { path: cwd } = directory;
+    await symlink("precious.txt", join(cwd, "svc.yml"));
+    expect((await svc(["init"], { cwd })).status).toBe(2);
+    expect((await svc(["init", "--force"], { cwd })).status).toBe(2);
+    expect(await readFile(join(cwd, "precious.txt"), "utf8")).toBe("untouched");
+    expect((await svc(["init", "--manifest", "nowhere/svc.yml"], { cwd })).status).toBe(2);
+  });
+});
+
+describe("under an older Node", () => {
+  /** Makes the Node that runs the program say that it is an old one, where `condition` holds. */
+  const pretend = (condition: string) => {
+    const code = `if(${condition})Object.defineProperty(process.versions,"node",{value:"20.1.0"})`;
+    return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}` };
+  };
+
+  test("the newer one beside the program takes over", async () => {
+    await using directory = await aDirectory();
+    const env = pretend("!process.env.SVC_NODE_RESTARTED");
+    const ended = await svc(["--version"], { cwd: directory.path, env });
+    expect(ended).toMatchObject({ status: 0, stderr: "", stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+    expect((await svc(["nonsense"], { cwd: directory.path, env })).status).toBe(2);
+  });
+
+  test("and when there is none, it says in one line what it needs", async () => {
+    await using directory = await aDirectory();
+    const ended = await svc(["--version"], { cwd: directory.path, env: pretend("true") });
+    expect(ended).toMatchObject({ status: 1, stdout: "" });
+    expect(ended.stderr).toMatch(/^svc needs Node\.js 24 or newer; this is .*\n$/);
+  });
+});
