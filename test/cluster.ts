@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createKey, signIn } from "@svc/deploy/api";
 import { environmentOf } from "@svc/deploy/environment";
@@ -10,7 +9,7 @@ import { type Platform, startPlatform } from "@svc/deploy/platform";
 import { freePorts } from "@svc/deploy/ports";
 import { readSettings } from "@svc/deploy/settings";
 import { z } from "zod";
-import { clusterDirPrefix, sweepAbandonedClusters } from "./support/sweep.ts";
+import { makeClusterDir, platformDir, sweepAbandonedClusters } from "./support/sweep.ts";
 
 export interface CliResult {
   exitCode: number;
@@ -58,15 +57,19 @@ export async function startCluster(
 ): Promise<Cluster> {
   const settings = readSettings(process.env, repositoryRoot);
   await sweepAbandonedClusters(settings.dockerSocket);
-  const dir = await mkdtemp(join(tmpdir(), clusterDirPrefix));
+  const dir = await makeClusterDir();
   await using stack = new AsyncDisposableStack();
-  stack.defer(() => rm(dir, { recursive: true, force: true }));
+  stack.defer(async () => {
+    // Whoever looks for a cause wants the logs.
+    if (process.env["SVC_TEST_KEEP"] === "1") console.error(`  kept ${dir}`);
+    else await rm(dir, { recursive: true, force: true });
+  });
   // Beside a platform that runs on this machine already.
   const block = 20 + Math.floor(Math.random() * 200);
   const platform = stack.use(
     await startPlatform({
       ...settings,
-      dir: join(dir, "platform"),
+      dir: platformDir(dir),
       agents: options.agents ?? 3,
       ports: await freePorts(),
       networks: { containers: `10.${block}`, nodes: `127.0.${block}` },

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { limits } from "@svc/proto";
+import { limits } from "@svc/proto/limits";
 import { Observed } from "@svc/proto/node";
 import type { Container, Engine } from "./engine/engine.ts";
 import { uselessImages } from "./images/keep.ts";

@@ -10,7 +10,7 @@ import {
   loadIdentity,
   renewLoop,
 } from "@svc/link";
-import { limits } from "@svc/proto";
+import { limits } from "@svc/proto/limits";
 import { NodeService } from "@svc/proto/node";
 import { BUILD_LOG_MAX_BYTES, createBuilder } from "./build/builder.ts";
 import { type Config, ConfigError } from "./config.ts";

@@ -29,7 +29,7 @@ export const lifecycle = (verb: {
       context.onInterrupt("It goes on without you. See how it ended with `svc status`");
       const { id, status, error } = await waitForDeployment(context, api, deploymentId, {
         isOver: (each) => each === verb.goal || !movable.includes(each),
-        showLog: false,
+        narrate: false,
       });
       if (status !== verb.goal)
         throw new CliError("DEPLOY_FAILED", error ?? `The deployment is ${status}`, {

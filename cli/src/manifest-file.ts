@@ -51,7 +51,7 @@ export async function findManifest(place: ManifestPlace): Promise<Manifest | nul
   if (text === null) return null;
   const parsed = parseManifest(text, { path: place.path });
   if ("manifest" in parsed) return parsed.manifest;
-  throw new CliError("MANIFEST_INVALID", [`${place.path} is not valid:`, ...parsed.problems.map(describe)].join("\n"), {
+  throw new CliError("MANIFEST_INVALID", [`${place.path} is not valid`, ...parsed.problems.map(describe)].join("\n"), {
     hint: "Mend the manifest, then check it with `svc manifest validate`",
   });
 }

@@ -33,7 +33,8 @@ export type Terminal = {
   verbose(text: string): void;
   /** Said even with --quiet, and printed as it is: errors, and what a person has to do now. */
   tell(text: string): void;
-  activity(text: string): Activity;
+  /** Starts such a line. Where no terminal shows it, `text` is printed once, as a step; null says nothing there. */
+  activity(text: string | null): Activity;
   /** Asks for one line; null when the person cancels. Only when interactive. */
   ask(question: string): Promise<string | null>;
   /** A secret of this run that must never be shown, whatever text it appears in. */
@@ -82,6 +83,9 @@ export function createTerminal(options: {
     stderr.write(text.endsWith("\n") ? text : `${text}\n`);
     draw();
   };
+  const step = (text: string) => {
+    if (!options.quiet) print(`${paint("dim", "›")} ${inert(text)}`);
+  };
   const stop = () => {
     clearInterval(timer);
     timer = undefined;
@@ -94,9 +98,7 @@ export function createTerminal(options: {
     paint,
     hidden,
     hide: (secret) => hidden.add(secret),
-    step: (text) => {
-      if (!options.quiet) print(`${paint("dim", "›")} ${inert(text)}`);
-    },
+    step,
     log: (text) => {
       if (!options.quiet && text !== "") print(paint("dim", inert(text).replace(/\n$/, "")));
     },
@@ -108,10 +110,10 @@ export function createTerminal(options: {
     activity(text) {
       stop();
       if (!animated) {
-        if (!options.quiet) print(`${paint("dim", "›")} ${inert(text)}`);
+        if (text !== null) step(text);
         return { update: () => {}, stop: () => {} };
       }
-      const line = { text: inert(text), frame: 0 };
+      const line = { text: inert(text ?? ""), frame: 0 };
       shown = line;
       draw();
       timer = setInterval(() => {

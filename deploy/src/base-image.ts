@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import type Docker from "dockerode";
 import { run } from "./command.ts";
 import { holdExclusively } from "./exclusive.ts";
+import { defaultCacheDir } from "./paths.ts";
 import { debianTarball, layNode } from "./rootfs.ts";
 
 /** A pull that reports nothing for this long has no registry behind it. */
@@ -23,10 +23,6 @@ export interface BaseImageOptions {
   log: (line: string) => void;
   signal?: AbortSignal;
 }
-
-/** Where downloads that survive `--fresh` are kept. */
-export const defaultCacheDir = (env: NodeJS.ProcessEnv) =>
-  join(env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "svc");
 
 async function hasImage(docker: Docker, image: string): Promise<boolean> {
   try {

@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -11,6 +11,10 @@ export function nodeBinary(): string {
   const bundled = join(repositoryRoot, "node_modules", `node-linux-${process.arch}`, "bin", "node");
   return existsSync(bundled) ? bundled : process.execPath;
 }
+
+/** Where downloads and compiled code that survive `--fresh` are kept. */
+export const defaultCacheDir = (env: NodeJS.ProcessEnv) =>
+  join(env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "svc");
 
 /** A directory in memory that this user may write: /run for root, else the session's own or /dev/shm. */
 export function runtimeRoot(env: NodeJS.ProcessEnv): string {

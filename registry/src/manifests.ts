@@ -1,4 +1,4 @@
-import { isDigest } from "@svc/proto";
+import { isDigest } from "@svc/proto/image";
 import type { Stored } from "./blobs.ts";
 import { digestOf } from "./digest.ts";
 import { RegistryError, refused, unavailable } from "./errors.ts";

@@ -1,4 +1,4 @@
-import { isDigest } from "@svc/proto";
+import { isDigest } from "@svc/proto/image";
 
 const repositoryPattern = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/;
 const tagPattern = /^\w[\w.-]{0,127}$/;

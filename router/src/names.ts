@@ -1,6 +1,6 @@
-import { limits } from "@svc/proto";
 import type { Route } from "@svc/proto/edge";
 import { PageTarget_Page } from "@svc/proto/edge";
+import { limits } from "@svc/proto/limits";
 
 /**
  * A host name as the table spells it: lower case, at least two labels, each of letters, digits and inner

@@ -1,18 +1,40 @@
-import { readdir, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cleanUp } from "@svc/deploy/platform";
+import { writePrivate } from "@svc/deploy/private-files";
+import { identify } from "@svc/deploy/process-id";
 import { findSupervisor } from "@svc/deploy/supervisor";
 
-export const clusterDirPrefix = "svc-cluster-";
+const prefix = "svc-cluster-";
+/** A directory without its owner's name may just have been made. */
+const unnamedMs = 60_000;
+
+const ownerFile = (dir: string) => join(dir, "owner.json");
+
+/** Where a cluster's platform keeps everything. */
+export const platformDir = (dir: string) => join(dir, "platform");
+
+/** A new directory for one cluster, marked as that of this process. */
+export async function makeClusterDir(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), prefix));
+  await writePrivate(ownerFile(dir), JSON.stringify(identify(process.pid)));
+  return dir;
+}
+
+async function isAbandoned(dir: string): Promise<boolean> {
+  if ((await findSupervisor(ownerFile(dir))) !== null) return false;
+  const { mtimeMs } = await stat(dir);
+  return Date.now() - mtimeMs > unnamedMs;
+}
 
 /** Removes what test runs that were killed left behind: programs, containers and directories. */
 export async function sweepAbandonedClusters(dockerSocket: string): Promise<void> {
   for (const name of await readdir(tmpdir())) {
-    if (!name.startsWith(clusterDirPrefix)) continue;
     const dir = join(tmpdir(), name);
-    if ((await findSupervisor(join(dir, "supervisor.json"))) !== null) continue;
-    await cleanUp({ dir, dockerSocket, env: process.env });
-    await rm(dir, { recursive: true, force: true });
+    // Another test run may be doing the same.
+    if (!name.startsWith(prefix) || !(await isAbandoned(dir).catch(() => false))) continue;
+    await cleanUp({ dir: platformDir(dir), dockerSocket, env: process.env });
+    if (process.env["SVC_TEST_KEEP"] !== "1") await rm(dir, { recursive: true, force: true });
   }
 }

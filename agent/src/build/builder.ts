@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { limits } from "@svc/proto";
+import { limits } from "@svc/proto/limits";
 import { type BuildResult, BuildResultSchema, type BuildSpec, type RegistryAccess } from "@svc/proto/node";
 import { createRegistry, type Registry } from "@svc/registry";
 import type { Engine } from "../engine/engine.ts";
@@ -94,7 +94,7 @@ async function runBuild(job: Job): Promise<BuildResult> {
   log.write("Fetching the source\n");
   await using source = await fetchSource(job);
   const recipe = await prepareRecipe(source, spec);
-  if (recipe.kind === "files") return pushBundle(job, source, recipe.directory);
+  if (recipe.kind === "files") return await pushBundle(job, source, recipe.directory);
   const tag = { repository: `${job.access.host}/${spec.targetRepository}`, tag: job.placementId };
   try {
     await buildImage(job, source, recipe, `${tag.repository}:${tag.tag}`);

@@ -1,4 +1,4 @@
-import type { Readable } from "node:stream";
+import { pipeline, type Readable } from "node:stream";
 import { promisify } from "node:util";
 import { brotliCompress, constants, createGzip, gzip } from "node:zlib";
 import type { Archive, ArchiveFile } from "./archive.ts";
@@ -19,12 +19,11 @@ const toGzip = promisify(gzip);
  * that compress well. Equal sites give equal bytes.
  */
 export function packBundle(archive: Archive, site: readonly SiteFile[]): Readable {
-  const tar = packTar(bundleEntries(archive, site));
   // The inner copies are compressed already, so more effort would only cost time.
   const zip = createGzip({ level: 4 });
-  tar.once("error", (cause) => zip.destroy(cause));
-  zip.once("close", () => tar.destroy());
-  return tar.pipe(zip);
+  // Whoever reads the result hears of a failure there.
+  pipeline(packTar(bundleEntries(archive, site)), zip, () => {});
+  return zip;
 }
 
 async function* bundleEntries(archive: Archive, site: readonly SiteFile[]): AsyncGenerator<TarEntry> {

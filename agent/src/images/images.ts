@@ -1,4 +1,4 @@
-import { limits } from "@svc/proto";
+import { limits } from "@svc/proto/limits";
 import type { Image as ImageSpec, RegistryAccess } from "@svc/proto/node";
 import type { Engine, Image, RegistryAuth } from "../engine/engine.ts";
 import { EngineError, isEngineTrouble } from "../engine/errors.ts";

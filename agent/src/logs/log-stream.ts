@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { limits } from "@svc/proto";
+import { limits } from "@svc/proto/limits";
 import type { Log } from "../log.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { limits } from "@svc/proto";
+import { limits } from "@svc/proto/limits";
 import type { LogQuery } from "@svc/proto/node";
 import type { Engine } from "../engine/engine.ts";
 import { containerName } from "../placements/runner.ts";

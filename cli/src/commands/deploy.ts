@@ -59,7 +59,7 @@ export const deploy = command({
       const { release } = reply;
       return { url: reply.url, ...facts, deployment: { id, status: "queued", release }, queued: true, ...packed };
     }
-    const ended = await waitForDeployment(context, api, id, { isOver: isSettled, showLog: true });
+    const ended = await waitForDeployment(context, api, id, { isOver: isSettled, narrate: true });
     await report(context, api, reply, ended);
     requireSuccess(context, ended);
     const { status, release, url, artifact } = ended;

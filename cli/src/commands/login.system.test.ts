@@ -58,7 +58,7 @@ test("a login is confirmed in the browser, makes a key, stores it, and ends its 
     user: aUser,
   });
   expect(ended.stderr).toContain(`${api.url}/device`);
-  expect(ended.stderr).toContain("ABCD1234");
+  expect(ended.stderr).toContain("ABCD-1234");
   expect(ended.stdout + ended.stderr).not.toMatch(/secret/);
 
   const calls = api.seen.map(({ method, path }) => `${method} ${path}`);
@@ -71,7 +71,7 @@ test("a login is confirmed in the browser, makes a key, stores it, and ends its 
     "GET /api/v1/me",
     "POST /api/auth/sign-out",
   ]);
-  expect(JSON.parse(String(api.seen[0]?.body))).toEqual({ client_id: "svc-cli" });
+  expect(JSON.parse(String(api.seen[0]?.body))).toMatchObject({ client_id: "svc-cli" });
   expect(JSON.parse(String(api.seen[1]?.body))).toEqual({
     grant_type: "urn:ietf:params:oauth:grant-type:device_code",
     device_code: "device-secret-code",
@@ -173,7 +173,7 @@ test("Ctrl-C during a login exits 130 and leaves one envelope", async () => {
   const ended = await svc(["login", "--api-url", api.url, "--json"], {
     cwd: directory.path,
     onStderr: (text, kill) => {
-      if (text.includes("ABCD1234")) kill("SIGINT");
+      if (text.includes("ABCD-1234")) kill("SIGINT");
     },
   });
   expect(ended.status).toBe(130);

@@ -9,7 +9,6 @@ type Row = {
   channel: string;
   error: string | null;
   createdAt: string;
-  finishedAt: string | null;
 };
 
 export const status = command({
@@ -61,7 +60,7 @@ function headline(suspended: boolean, deployments: readonly Row[], { paint, now 
   const head =
     live === undefined
       ? "Production has never run"
-      : `Production is ${paintStatus(paint, live.status)} since ${formatAge(live.finishedAt ?? live.createdAt, now)}`;
+      : `Production is ${paintStatus(paint, live.status)}, deployed ${formatAge(live.createdAt, now)}`;
   if (newest === undefined || newest === live) return head;
   return `${head}; the latest deployment is ${paintStatus(paint, newest.status)}`;
 }

@@ -102,7 +102,7 @@ function failed(url: string, limitMs: number, answer: Answer): CliError {
 }
 
 function adviceFor(answer: Answer): string {
-  if ("failure" in answer) return "See what runs with `svc status`";
+  if ("failure" in answer || answer.status === 503) return "See what runs with `svc status`";
   if (answer.location !== null)
     return `It redirects to ${answer.location}; let health.path be one that answers 200 itself, then run \`svc deploy\``;
   if (answer.status === 401) return "The site asks for a password; remove it, or let the app answer itself";

@@ -10,19 +10,19 @@ import { createLogTail } from "./log-tail.ts";
 const watchMsMax = 15 * 60_000;
 
 /**
- * Watches a deployment until `isOver` says so of its status, and shows its phases and, with `showLog`,
- * its build log. DEPLOY_TIMEOUT after 15 minutes.
+ * Watches a deployment until `isOver` says so of its status; with `narrate`, says what it is doing and
+ * shows its build log. DEPLOY_TIMEOUT after 15 minutes.
  */
 export async function waitForDeployment(
   context: Context,
   api: Api,
   id: string,
-  { isOver, showLog }: { isOver(status: DeploymentStatus): boolean; showLog: boolean },
+  { isOver, narrate }: { isOver(status: DeploymentStatus): boolean; narrate: boolean },
 ): Promise<Deployment> {
   const { terminal } = context;
   const startedAt = performance.now();
-  const tail = showLog ? createLogTail(context, api, id, terminal.log) : null;
-  const activity = terminal.activity("Waiting for the deployment");
+  const tail = narrate ? createLogTail(context, api, id, terminal.log) : null;
+  const activity = terminal.activity(null);
   let phase = "";
   try {
     return await poll(context, async () => {
@@ -30,10 +30,12 @@ export async function waitForDeployment(
       if (elapsedMs > watchMsMax) throw timedOut(id);
       const { deployment } = await api.get(`/deployments/${id}`, deploymentReply);
       const next = phaseOf(deployment);
-      if (next !== phase) terminal.step(next);
+      activity.update(`${next} (${formatDuration(elapsedMs)})`);
+      // What the log holds by now was written before the new phase, unless that is the one which writes it.
+      if (deployment.status !== "building") await tail?.read();
+      if (narrate && next !== phase) terminal.step(next);
       phase = next;
-      activity.update(`${phase} (${formatDuration(elapsedMs)})`);
-      await tail?.read();
+      if (deployment.status === "building") await tail?.read();
       if (!isOver(deployment.status)) return { delayMs: pollDelay(elapsedMs) };
       tail?.flush();
       return { done: deployment };

@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openBrowser } from "../browser.ts";
 import { type Context, userAgent } from "../context.ts";
@@ -33,7 +34,7 @@ async function authCall(context: Context, apiUrl: string, path: string, body: ob
 
 /** Lets a person confirm this login in a browser; returns the token of the session that this makes. */
 export async function confirmInBrowser(context: Context, apiUrl: string): Promise<string> {
-  const asked = await authCall(context, apiUrl, "/device/code", { client_id: clientId });
+  const asked = await authCall(context, apiUrl, "/device/code", { client_id: clientId, ...machineScope(hostname()) });
   const code = deviceCodeReply.safeParse(asked.body);
   if (asked.status !== 200 || !code.success)
     throw new CliError("CLOUD_LOGIN_FAILED", `${apiUrl} offers no login (HTTP status ${asked.status})`, {
@@ -53,6 +54,10 @@ export async function confirmInBrowser(context: Context, apiUrl: string): Promis
   }
 }
 
+/** Says which machine asks, so that whoever confirms can tell: the platform shows it beside the code. */
+export const machineScope = (name: string): { scope?: string } =>
+  /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/.test(name) ? { scope: `host:${name}` } : {};
+
 /** Tells the person where to go, and opens a browser there when that address is the API's own. */
 function invite(
   context: Context,
@@ -69,7 +74,12 @@ function invite(
   if (terminal.interactive && new URL(target).origin === apiUrl) openBrowser(target);
 }
 
-const printable = (text: string): string => text.replace(/[^\x21-\x7e]/g, "").slice(0, 64);
+/** The code without anything that a terminal obeys, eight characters in two halves as the page shows them. */
+const printable = (code: string): string =>
+  code
+    .replace(/[^\x21-\x7e]/g, "")
+    .slice(0, 64)
+    .replace(/^([A-Z0-9]{4})([A-Z0-9]{4})$/, "$1-$2");
 
 async function pollForSession(
   context: Context,

@@ -26,7 +26,7 @@ export type SvcOptions = {
   /** Where the login is stored; default: below `cwd`. */
   home?: string;
   env?: Readonly<Record<string, string>>;
-  /** Called with everything on stderr so far; may end the run. */
+  /** Called with everything on stderr so far; may send one signal. */
   onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
 };
 
@@ -41,12 +41,17 @@ export function svc(args: readonly string[], { cwd, home, env = {}, onStderr }: 
   });
   let stdout = "";
   let stderr = "";
+  let signalled = false;
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
   });
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
-    onStderr?.(stderr, (signal) => child.kill(signal));
+    onStderr?.(stderr, (signal) => {
+      // A second one would end the program in the middle of what the first one made it do.
+      if (!signalled) child.kill(signal);
+      signalled = true;
+    });
   });
   return new Promise((resolve, reject) => {
     child.on("error", reject);

@@ -34,7 +34,7 @@ export async function readLog(db: Db, deploymentId: string, after: number, maxBy
     segments.map(({ data, at }) => data.subarray(Math.max(0, after - at), Math.max(0, end - at))),
   );
   const whole = end === total ? bytes : bytes.subarray(0, wholeCharacters(bytes));
-  return { text: new TextDecoder().decode(whole), offset: after + whole.length };
+  return { text: new TextDecoder("utf-8", { ignoreBOM: true }).decode(whole), offset: after + whole.length };
 }
 
 /** Streams with their sizes, oldest first. */

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import type { ErrorCode } from "@svc/proto";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { CannotOpen } from "../secrets.ts";
@@ -50,21 +51,28 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   const refusal = toApiError(error);
   if (refusal.status >= 500) request.log.error({ err: refusal.cause ?? refusal, code: refusal.code }, "request failed");
   if (refusal.retryAfterSeconds !== null) reply.header("retry-after", `${refusal.retryAfterSeconds}`);
-  if (refusal.closesConnection) closeAfter(request, reply);
+  const body = Buffer.from(JSON.stringify(errorEnvelope(refusal.code, refusal.message)));
+  reply.status(refusal.status).type("application/json; charset=utf-8");
+  if (!refusal.closesConnection || request.raw.readableEnded) {
+    void reply.send(body);
+    return;
+  }
   void reply
-    .status(refusal.status)
-    .type("application/json; charset=utf-8")
-    .send(JSON.stringify(errorEnvelope(refusal.code, refusal.message)));
+    .headers({ connection: "close", "content-length": body.length })
+    .send(Readable.from(bodyThenDrain(body, request), { objectMode: false }));
 }
 
-/** Ends the connection after the reply, giving a client that is still sending a moment to read it. */
-function closeAfter(request: FastifyRequest, reply: FastifyReply): void {
-  reply.header("connection", "close");
-  reply.raw.once("finish", () => {
-    const { socket } = request.raw;
-    const timer = setTimeout(() => socket.destroy(), lingerMs);
-    socket.once("close", () => clearTimeout(timer));
-    request.raw.unpipe();
-    request.raw.resume();
-  });
+/**
+ * The body at once, and the end of the reply when the client has stopped sending or a while has passed: ending
+ * the connection under a client that still writes would take the reply away from it.
+ */
+async function* bodyThenDrain(body: Buffer, { raw }: FastifyRequest): AsyncGenerator<Buffer> {
+  yield body;
+  raw.unpipe();
+  raw.resume();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, lingerMs);
+  raw.once("end", resolve).once("close", resolve);
+  await promise;
+  clearTimeout(timer);
 }

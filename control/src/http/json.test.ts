@@ -21,7 +21,11 @@ test("any JSON value of harmless text comes back as it was sent", () => {
       fc.dictionary(text, tie("tree"), { noNullPrototype: true }),
     ),
   }));
-  fc.assert(fc.property(tree, (value) => expect(read(JSON.stringify(value))).toEqual({ value })));
+  fc.assert(
+    fc.property(tree, (value) => {
+      expect(read(JSON.stringify(value))).toEqual({ value });
+    }),
+  );
 });
 
 test.each([

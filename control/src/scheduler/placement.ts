@@ -66,8 +66,9 @@ export type Decision = { nodeId: string } | { refused: Record<string, number> };
 
 /**
  * Where each request goes, in the order given, each counting what the ones before it took.
- * Best is the node with the fewest containers of the project, then the one that fits
- * tightest, so that large requests still find room; ties by id. A request that fits nowhere
+ * A container goes to the node with the fewest of its project, then to the one where it fits
+ * tightest, so that large requests still find room. A build goes where least else runs, so that it
+ * slows no site down. Ties by id, from opposite ends. A request that fits nowhere
  * gets, per filter, how many nodes it refused.
  */
 export function place(
@@ -86,13 +87,7 @@ export function place(
         if (failed) refused[failed.reason] = (refused[failed.reason] ?? 0) + 1;
         return failed === undefined;
       })
-      .sort(
-        (a, b) =>
-          a.sameProject - b.sameProject ||
-          (request.kind === "build" ? a.builds - b.builds : 0) ||
-          a.memoryMb - b.memoryMb ||
-          (a.node.id < b.node.id ? -1 : 1),
-      );
+      .sort(request.kind === "build" ? emptiestFirst : tightestFirst);
     const [best] = feasible;
     if (best === undefined) {
       decisions.set(request.id, { refused });
@@ -103,6 +98,12 @@ export function place(
   }
   return decisions;
 }
+
+const tightestFirst = (a: Free, b: Free) =>
+  a.sameProject - b.sameProject || a.memoryMb - b.memoryMb || (a.node.id < b.node.id ? -1 : 1);
+
+const emptiestFirst = (a: Free, b: Free) =>
+  a.builds - b.builds || b.memoryMb - a.memoryMb || (a.node.id < b.node.id ? 1 : -1);
 
 function freeOf(node: SchedulableNode, reservations: readonly Reservation[], request: PlacementRequest): Free {
   const free: Free = {

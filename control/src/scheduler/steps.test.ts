@@ -81,6 +81,14 @@ describe("place", () => {
     expect(place(nodes, [], [aTask("t1")]).get("t1")).toEqual({ nodeId: "n2" });
   });
 
+  test("keeps builds away from where sites run", () => {
+    const site = { ...aTask("t1"), nodeId: "n2" };
+    const build = aTask("b1", { kind: "build" });
+    expect(place([aNode("n1"), aNode("n2")], [site], [build]).get("b1")).toEqual({ nodeId: "n1" });
+    expect(place([aNode("n1"), aNode("n2")], [], [build]).get("b1")).toEqual({ nodeId: "n2" });
+    expect(place([aNode("n1"), aNode("n2")], [], [aTask("t2")]).get("t2")).toEqual({ nodeId: "n1" });
+  });
+
   test("never gives out more than a node has, within one batch too", () => {
     const requests = Array.from({ length: 10 }, (_, i) => aTask(`t${i}`, { memoryMb: 400, cpuMillicores: 100 }));
     const placed = [...place([aNode("n1"), aNode("n2")], [], requests).values()].filter((d) => "nodeId" in d);

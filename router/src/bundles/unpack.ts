@@ -25,9 +25,8 @@ const syncsAtOnce = 16;
  */
 export async function unpack(archive: Readable, dir: string, signal: AbortSignal): Promise<void> {
   const tar = extract();
-  const seen = { entries: 0, contentBytes: 0 };
-  const writing = writeEntries(tar, dir, seen);
-  const reading = pipeline(archive, createGunzip(), boundOverhead(seen), tar, { signal });
+  const writing = writeEntries(tar, dir);
+  const reading = pipeline(archive, createGunzip(), bounded(), tar, { signal });
   const [written, read] = await Promise.allSettled([writing, reading]);
   if (written.status === "rejected" && written.reason instanceof BundleRefusedError) throw written.reason;
   // Either end breaks the other off; what the source said is the reason.
@@ -37,38 +36,32 @@ export async function unpack(archive: Readable, dir: string, signal: AbortSignal
 
 type Entry = Extract extends AsyncIterable<infer E> ? E : never;
 
-/** What the headers of an archive announced so far. */
-interface Seen {
-  entries: number;
-  contentBytes: number;
-}
+/** Content, headers and padding together. */
+const archiveTextBytesMax = bundleLimits.unpackedBytesMax + 512 * 1024 ** 2;
 
-/** The reader of the archive keeps extended headers in memory until the entry that they are for. */
-const overheadBytesMax = 16 * 1024 ** 2;
-const overheadBytesPerEntry = 8192;
-
-/** Passes bytes on, as long as they are mostly content. */
-function boundOverhead(seen: Seen): Transform {
+/** Passes on so much, whatever it is. */
+function bounded(): Transform {
   let bytes = 0;
   return new Transform({
     transform(chunk: Buffer, _, done) {
       bytes += chunk.length;
-      const overhead = bytes - seen.contentBytes - seen.entries * overheadBytesPerEntry;
-      if (overhead > overheadBytesMax) done(new BundleRefusedError("the bundle has headers that are too large"));
+      if (bytes > archiveTextBytesMax) done(new BundleRefusedError("the bundle is too large unpacked"));
       else done(null, chunk);
     },
   });
 }
 
-async function writeEntries(tar: AsyncIterable<Entry>, dir: string, seen: Seen): Promise<void> {
+async function writeEntries(tar: AsyncIterable<Entry>, dir: string): Promise<void> {
   const directories = new Set<string>([dir]);
   const syncs: Promise<void>[] = [];
+  let entries = 0;
+  let contentBytes = 0;
   try {
     for await (const entry of tar) {
-      seen.entries += 1;
-      seen.contentBytes += entry.header.size ?? 0;
-      if (seen.entries > bundleLimits.entriesMax) throw new BundleRefusedError("the bundle has too many files");
-      if (seen.contentBytes > bundleLimits.unpackedBytesMax) {
+      entries += 1;
+      contentBytes += entry.header.size ?? 0;
+      if (entries > bundleLimits.entriesMax) throw new BundleRefusedError("the bundle has too many files");
+      if (contentBytes > bundleLimits.unpackedBytesMax) {
         throw new BundleRefusedError("the bundle is too large unpacked");
       }
       const place = placeOf(entry.header.name, entry.header.type);

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Answer, type TestApi, testApi } from "../http/testing.ts";
+import { ensureDefaultPlan } from "./default-plan.ts";
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await testApi();
+});
+afterAll(async () => {
+  await api[Symbol.asyncDispose]();
+});
+
+const codeOf = (answer: Answer) => [answer.status, answer.body.error?.code];
+
+test("the standard plan is there once, however often it is asked for, and a changed default stays", async () => {
+  await Promise.all([1, 2, 3].map(() => ensureDefaultPlan(api.db)));
+  await api.db.updateTable("plan").set({ name: "Ours" }).where("is_default", "=", true).execute();
+  await ensureDefaultPlan(api.db);
+  const plans = await api.db.selectFrom("plan").select("name").where("is_default", "=", true).execute();
+  expect(plans).toEqual([{ name: "Ours" }]);
+});
+
+describe("GET /me", () => {
+  test("says who, and what the key may do", async () => {
+    const user = await api.newUser({ plan: { slug: "special" } });
+    const projects = [await api.newProject(user), await api.newProject(user)].map(({ id }) => id);
+    const { key } = await api.newKey(user, { scopes: ["deploy"], projectIds: projects.toReversed() });
+    expect((await api.call("GET", "/me", { key })).body).toEqual({
+      ok: true,
+      user: { id: user.id, email: user.email, name: "Ada", plan: "special" },
+      scopes: ["deploy"],
+      projectIds: projects.toSorted(),
+    });
+  });
+});
+
+describe("GET /account/usage", () => {
+  test("is the whole plan without its id, and what is used of it", async () => {
+    const user = await api.newUser({ plan: { slug: "measured", max_databases: 0, monthly_requests: 1_000 } });
+    const project = await api.newProject(user);
+    const artifact = { artifact_digest: `sha256:${"a".repeat(64)}`, artifact_size: 100 };
+    await api.newDeployment(project, { ...artifact, source_digest: `sha256:${"b".repeat(64)}`, source_size: 11 });
+    await api.newDeployment(project, { ...artifact, created_at: new Date(Date.now() - 3_700_000) });
+    const gone = await api.newProject(user);
+    await api.db.updateTable("project").set({ deleting_at: new Date() }).where("id", "=", gone.id).execute();
+    const { body } = await api.call("GET", "/account/usage", { session: user.session });
+    expect(body.usage).toEqual({ projects: 1, monthlyRequests: 0, monthlyBandwidthMb: 0, diskBytes: 111, deploysLastHour: 1 });
+    expect(body.plan).toMatchObject({ slug: "measured", isDefault: false, databaseEnabled: false, monthlyRequests: 1_000, rateLimitPerMinute: null });
+    expect(Object.keys(body.plan)).toHaveLength(27);
+    expect(body.plan).not.toHaveProperty("id");
+  });
+});
+
+describe("POST /account/set-password", () => {
+  const set = (session: string, newPassword: unknown) => api.call("POST", "/account/set-password", { session, body: { newPassword } });
+
+  test("gives a password to an account without one, once, also when asked twice at once", async () => {
+    const user = await api.newUser();
+    const answers = await Promise.all([set(user.session, "correct horse battery"), set(user.session, "correct horse battery")]);
+    expect(answers.map(codeOf).sort()).toEqual([[200, undefined], [409, "PASSWORD_ALREADY_SET"]]);
+    expect((await api.call("GET", "/account", { session: user.session })).body.hasPassword).toBe(true);
+    const signedIn = await api.request("POST", "/api/auth/sign-in/email", { body: { email: user.email, password: "correct horse battery" } });
+    expect(signedIn.status).toBe(200);
+    expect(codeOf(await set(user.session, "another password"))).toEqual([409, "PASSWORD_ALREADY_SET"]);
+  });
+
+  test.each(["short", "a".repeat(129), 12345678, null])("%j is refused", async (newPassword) => {
+    const user = await api.newUser();
+    expect(codeOf(await set(user.session, newPassword))).toEqual([400, "BAD_REQUEST"]);
+    expect((await api.call("GET", "/account", { session: user.session })).body.hasPassword).toBe(false);
+  });
+
+  test("no body, and one that is no JSON, have the same code", async () => {
+    const { session } = await api.newUser();
+    const post = (body: string) => api.call("POST", "/account/set-password", { session, body, headers: { "content-type": "application/json" } });
+    expect(codeOf(await post(""))).toEqual([400, "BAD_REQUEST"]);
+    expect(codeOf(await post("{"))).toEqual([400, "BAD_REQUEST"]);
+  });
+});
+
+test("linked accounts are named, without what they hold", async () => {
+  const user = await api.newUser();
+  for (const provider of ["githost", "githost", "credential"]) {
+    await api.db
+      .insertInto("auth.account")
+      .values({ id: crypto.randomUUID(), userId: user.id, providerId: provider, accountId: crypto.randomUUID(), accessToken: "plain token", updatedAt: new Date() })
+      .execute();
+  }
+  const answer = await api.call("GET", "/account", { session: user.session });
+  expect(answer.body).toEqual({ ok: true, hasPassword: false, emailVerified: true, linkedProviders: ["githost"] });
+});

@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { createReferencePolicy } from "./reference.ts";
+
+const policy = (addresses: string[] | Error, allow: string[] = []) =>
+  createReferencePolicy(allow, async () => {
+    if (addresses instanceof Error) throw addresses;
+    return addresses;
+  });
+
+test("a public registry with public addresses is fine", async () => {
+  expect(await policy(["93.184.215.14", "2606:2800:21f:cb07::1"]).problem("registry.example.test/shop:1")).toBeNull();
+});
+
+test("Docker Hub is looked up where its images are", async () => {
+  const asked: string[] = [];
+  const hub = createReferencePolicy([], async (name) => {
+    asked.push(name);
+    return ["93.184.215.14"];
+  });
+  expect(await hub.problem("nginx:1")).toBeNull();
+  expect(asked).toEqual(["registry-1.docker.io"]);
+});
+
+test("an allowed registry is not looked up at all", async () => {
+  const allowed = policy(new Error("not asked"), ["10.0.0.5:5000", "localhost:5000"]);
+  expect(await allowed.problem("10.0.0.5:5000/shop:1")).toBeNull();
+  expect(await allowed.problem("localhost:5000/shop:1")).toBeNull();
+  expect(await allowed.problem("localhost:5001/shop:1")).not.toBeNull();
+});
+
+test.each([
+  { when: "one address of many is private", addresses: ["93.184.215.14", "192.168.1.1"] },
+  { when: "it is the metadata service", addresses: ["169.254.169.254"] },
+  { when: "it is a cloud's own host", addresses: ["168.63.129.16"] },
+  { when: "a private address is wrapped in IPv6", addresses: ["::ffff:10.0.0.1"] },
+  { when: "a private address is translated into IPv6", addresses: ["64:ff9b::a9fe:a9fe"] },
+  { when: "it has no address", addresses: [] },
+  { when: "the name cannot be looked up", addresses: new Error("SERVFAIL") },
+  { when: "what the resolver says is no address", addresses: ["registry.example.test"] },
+])("refused when $when", async ({ addresses }) => {
+  expect(await policy(addresses).problem("registry.example.test/shop:1")).toMatch(/\.$/);
+});
+
+test("a reference without a tag is refused before any lookup", async () => {
+  expect(await policy(new Error("not asked")).problem("registry.example.test/shop")).toMatch(/tag/);
+});

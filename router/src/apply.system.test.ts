@@ -1,0 +1,206 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { RegistryError } from "@svc/registry";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type AppliedState, type Applier, startApplier } from "./apply.ts";
+import { createFetcher } from "./bundles/fetcher.ts";
+import { openBundleStore } from "./bundles/store.ts";
+import { parseEntry } from "./names.ts";
+import { tableText } from "./table.ts";
+import { createTableStore, digestOf } from "./table-store.ts";
+import { aBundle, digestOfBundle, filesBundle } from "./testing/bundle.ts";
+import { quiet } from "./testing/edge.ts";
+import { aComplete, aDelta, aPage, aProxy, aStatic } from "./testing/routes.ts";
+import { waitFor } from "./testing/wait-for.ts";
+import { openTree } from "./tree.ts";
+
+let dir: string;
+let applier: Applier;
+let close: () => Promise<void>;
+let applied: AppliedState[];
+/** Archives by digest; a promise is one that is still on its way. */
+const archives = new Map<string, Buffer | Promise<Buffer>>();
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "svc-apply-"));
+  archives.clear();
+  await open();
+});
+afterEach(async () => {
+  await close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+async function open(): Promise<void> {
+  applied = [];
+  const bundles = await openBundleStore(join(dir, "bundles"), quiet);
+  const tree = await openTree(join(dir, "tree"), quiet);
+  const pull = async ({ digest }: { digest: string }) => {
+    const archive = await archives.get(digest);
+    if (archive === undefined) throw new RegistryError("ARTIFACT_NOT_FOUND", digest);
+    return Readable.from([archive]);
+  };
+  applier = await startApplier({
+    store: createTableStore(join(dir, "table"), quiet),
+    tree,
+    bundles,
+    createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, log: quiet }),
+    onApplied: (state) => applied.push(state),
+    log: quiet,
+  });
+  close = async () => {
+    await applier[Symbol.asyncDispose]();
+    tree[Symbol.dispose]();
+  };
+}
+
+const reopen = async () => {
+  await close();
+  await open();
+};
+const reported = async (matching: Partial<AppliedState>) => {
+  const fits = (state: AppliedState | undefined) =>
+    Object.entries(matching).every(([key, value]) => Reflect.get(state ?? {}, key) === value);
+  await waitFor(() => fits(applied.at(-1)));
+};
+/** What Caddy would find: the target of the first entry of each host. */
+async function looksUp(): Promise<Record<string, string>> {
+  const hosts = (await readdir(join(dir, "tree"))).filter((host) => host !== ".ready");
+  const found = await Promise.all(
+    hosts.map(async (host) => [host, (await readdir(join(dir, "tree", host))).sort()[0] ?? ""] as const),
+  );
+  return Object.fromEntries(found.map(([host, entry]) => [host, parseEntry(entry)?.target ?? ""]));
+}
+const addBundle = async (content: string) => {
+  const bundle = await filesBundle({ "index.html": content });
+  archives.set(digestOfBundle(bundle), bundle);
+  return digestOfBundle(bundle);
+};
+
+const a = aProxy("a.test", "10.0.0.1:80");
+const b = aPage("b.test", "STOPPED");
+
+test("a table is in force, on disk and reported with its digest, in that order", async () => {
+  applier.submit(aComplete(1, [a, b]));
+  await reported({ generation: 1n, error: "" });
+  expect(await looksUp()).toEqual({ "a.test": "p1~10.0.0.1:80", "b.test": "x~stopped" });
+  expect(applied.at(-1)?.digest).toBe(digestOf(tableText(applier.routes())));
+  expect(await readFile(join(dir, "table/table.jsonl"), "utf8")).toContain('"generation":"1"');
+});
+
+test("changes follow one another, and only what can be meant is accepted", async () => {
+  applier.submit(aComplete(1, [a]));
+  applier.submit(aDelta(1, 2, { upserts: [b] }));
+  applier.submit(aDelta(2, 3, { removed: ["a.test"] }));
+  await reported({ generation: 3n });
+  expect(await looksUp()).toEqual({ "b.test": "x~stopped" });
+
+  applier.submit(aDelta(9, 10, {}));
+  await reported({ generation: 3n, resync: true });
+  applier.submit(aComplete(2, [a]));
+  await reported({ generation: 3n, resync: false });
+  expect(applied.at(-1)?.error).toMatch("older");
+  expect(await looksUp()).toEqual({ "b.test": "x~stopped" });
+});
+
+test("after a restart everything is as it was, without asking anybody", async () => {
+  const digest = await addBundle("home");
+  applier.submit(aComplete(4, [a, aStatic("s.test", digest)]));
+  await reported({ generation: 4n, error: "" });
+  const before = { state: applier.state(), tree: await looksUp() };
+  archives.clear();
+  await reopen();
+  expect({ state: applier.state(), tree: await looksUp() }).toEqual(before);
+  applier.submit(aDelta(4, 5, { removed: ["s.test"] }));
+  await reported({ generation: 5n, error: "" });
+});
+
+describe("a static site", () => {
+  test("switches when its bundle is in place; until then the others go on and the generation is not reported", async () => {
+    applier.submit(aComplete(1, [a, b]));
+    await reported({ generation: 1n });
+    const bundle = await filesBundle({ "index.html": "home" });
+    const { promise, resolve } = Promise.withResolvers<Buffer>();
+    const digest = digestOfBundle(bundle);
+    archives.set(digest, promise);
+
+    applier.submit(aDelta(1, 2, { upserts: [aStatic("b.test", digest)] }));
+    applier.submit(aDelta(2, 3, { upserts: [aProxy("a.test", "10.0.0.2:80")] }));
+    await waitFor(async () => (await looksUp())["a.test"] === "p1~10.0.0.2:80");
+    expect((await looksUp())["b.test"]).toBe("x~stopped");
+    expect(applied.at(-1)).toMatchObject({ generation: 1n, error: "" });
+
+    resolve(bundle);
+    await reported({ generation: 3n, error: "" });
+    expect((await looksUp())["b.test"]).toBe(`s~${digest.slice(7)}`);
+  });
+
+  test("that cannot be fetched keeps what it had, is named, and comes when it can be", async () => {
+    applier.submit(aComplete(1, [b]));
+    await reported({ generation: 1n });
+    const bundle = await filesBundle({ "index.html": "late" });
+    const digest = digestOfBundle(bundle);
+    applier.submit(aDelta(1, 2, { upserts: [a, aStatic("b.test", digest)] }));
+    await reported({ generation: 2n, error: "b.test: its files could not be fetched (ARTIFACT_NOT_FOUND)" });
+    expect(await looksUp()).toEqual({ "a.test": "p1~10.0.0.1:80", "b.test": "x~stopped" });
+    archives.set(digest, bundle);
+    await reported({ generation: 2n, error: "" });
+    expect((await looksUp())["b.test"]).toBe(`s~${digest.slice(7)}`);
+  });
+
+  test("whose archive must not be published is refused for good", async () => {
+    const evil = await aBundle([{ name: "a", type: "symlink", linkname: "/etc/passwd" }]);
+    archives.set(digestOfBundle(evil), evil);
+    applier.submit(aComplete(1, [a, aStatic("b.test", digestOfBundle(evil))]));
+    await reported({ generation: 1n, error: "b.test: the bundle holds an entry of type symlink" });
+    expect(await looksUp()).toEqual({ "a.test": "p1~10.0.0.1:80" });
+  });
+
+  test("whose bundle nobody wants any more does not hold up anything", async () => {
+    archives.set(`sha256:${"0".repeat(64)}`, new Promise<Buffer>(() => {}));
+    applier.submit(aComplete(1, [a, aStatic("b.test", `sha256:${"0".repeat(64)}`)]));
+    await reported({ generation: 0n });
+    applier.submit(aDelta(1, 2, { removed: ["b.test"] }));
+    await reported({ generation: 2n, error: "" });
+  });
+});
+
+test("a table of which a part is missing is no base for changes after a restart", async () => {
+  applier.submit(aComplete(1, [a, aProxy("b.test")]));
+  await reported({ generation: 1n, error: "b.test: no upstream" });
+  await reopen();
+  expect(applier.state()).toMatchObject({ generation: 0n });
+  applier.submit(aDelta(1, 2, {}));
+  await reported({ resync: true });
+  applier.submit(aComplete(1, [a, b]));
+  await reported({ generation: 1n, error: "" });
+});
+
+test("a damaged file is put aside, and what is served stays until there is a table", async () => {
+  applier.submit(aComplete(1, [a]));
+  await reported({ generation: 1n });
+  await close();
+  const path = join(dir, "table/table.jsonl");
+  await writeFile(path, (await readFile(path, "utf8")).replace("10.0.0.1", "10.6.6.6"));
+  await open();
+  expect(applier.state()).toMatchObject({ generation: 0n });
+  expect(await looksUp()).toEqual({ "a.test": "p1~10.0.0.1:80" });
+  expect(await readdir(join(dir, "table"))).toEqual(["table.jsonl.damaged"]);
+  applier.submit(aComplete(7, [b]));
+  await reported({ generation: 7n });
+  expect(await looksUp()).toEqual({ "b.test": "x~stopped" });
+});
+
+test("what cannot be kept is not served", async () => {
+  applier.submit(aComplete(1, [a]));
+  await reported({ generation: 1n });
+  // In the way of the file that is renamed over it.
+  await rm(join(dir, "table"), { recursive: true });
+  await writeFile(join(dir, "table"), "");
+  applier.submit(aDelta(1, 2, { upserts: [b] }));
+  await reported({ generation: 1n, error: "the edge could not keep the table" });
+  expect(await looksUp()).toEqual({ "a.test": "p1~10.0.0.1:80" });
+  await rm(join(dir, "table"));
+});

@@ -1,0 +1,179 @@
+import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { gzipSync } from "node:zlib";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { aBundle, type BundleEntry, filesBundle } from "../testing/bundle.ts";
+import { quiet } from "../testing/edge.ts";
+import { type BundleStore, openBundleStore } from "./store.ts";
+import { BundleRefusedError, unpack } from "./unpack.ts";
+
+const name = (letter: string) => letter.repeat(64);
+const forever = new AbortController().signal;
+
+let dir: string;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "svc-bundles-"));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+describe("unpack", () => {
+  const put = (archive: Buffer | Readable) =>
+    unpack(archive instanceof Readable ? archive : Readable.from([archive]), dir, forever);
+
+  test("writes files and directories, readable by all and writable by us", async () => {
+    await put(
+      await aBundle([
+        { name: "./", type: "directory" },
+        { name: "a/b/c.txt", content: "deep" },
+        { name: "a", type: "directory" },
+        { name: "empty", type: "directory" },
+        { name: "index.html", content: "home" },
+        { name: ".env", content: "secret" },
+      ]),
+    );
+    expect((await readdir(dir, { recursive: true })).sort()).toEqual(["a", "a/b", "a/b/c.txt", "empty", "index.html"]);
+    expect(await readFile(join(dir, "a/b/c.txt"), "utf8")).toBe("deep");
+    expect((await stat(join(dir, "index.html"))).mode & 0o777).toBe(0o644);
+    expect((await stat(join(dir, "a/b"))).mode & 0o777).toBe(0o755);
+  });
+
+  test("gives equal content equal times, and other content others", async () => {
+    await put(await filesBundle({ "a.txt": "one", "b.txt": "one", "c.txt": "two" }));
+    const [a, b, c] = await Promise.all(
+      ["a", "b", "c"].map(async (file) => (await stat(join(dir, `${file}.txt`))).mtimeMs),
+    );
+    expect(a).toBe(b);
+    expect(a).not.toBe(c);
+  });
+
+  test.each<{ what: string; entries: BundleEntry[] }>([
+    { what: "a path that climbs", entries: [{ name: "../evil", content: "x" }] },
+    { what: "an absolute path", entries: [{ name: "/evil", content: "x" }] },
+    { what: "a symbolic link", entries: [{ name: "a", type: "symlink", linkname: "/etc/passwd" }] },
+    { what: "a hard link", entries: [{ name: "a", type: "link", linkname: "/etc/passwd" }] },
+    { what: "a pipe", entries: [{ name: "a", type: "fifo" }] },
+    { what: "a device", entries: [{ name: "a", type: "block-device" }] },
+    {
+      what: "a link as a directory of a file",
+      entries: [
+        { name: "a", type: "symlink", linkname: "/tmp" },
+        { name: "a/x", content: "x" },
+      ],
+    },
+    {
+      what: "a name twice",
+      entries: [
+        { name: "a", content: "1" },
+        { name: "./a", content: "2" },
+      ],
+    },
+    {
+      what: "a file that is also a directory",
+      entries: [
+        { name: "a", content: "1" },
+        { name: "a/b", content: "2" },
+      ],
+    },
+    {
+      what: "a directory that is also a file",
+      entries: [
+        { name: "a/b", content: "2" },
+        { name: "a", content: "1" },
+      ],
+    },
+    { what: "a control character", entries: [{ name: "a\u001b[2J", content: "1" }] },
+  ])("refuses $what", async ({ entries }) => {
+    await expect(put(await aBundle([{ name: "index.html", content: "x" }, ...entries]))).rejects.toThrow(
+      BundleRefusedError,
+    );
+  });
+
+  test("refuses a header without end", async () => {
+    // An extended header says how long it is, and is kept until its entry comes.
+    const header = Buffer.alloc(512);
+    header.write("PaxHeader", 0);
+    header.write("0000644\0", 100);
+    header.write(`${(1024 ** 3).toString(8).padStart(11, "0")}\0`, 124);
+    header.write("00000000000\0", 136);
+    header.write("        ", 148);
+    header.write("x", 156);
+    header.write("ustar\x0000", 257);
+    const sum = header.reduce((total, byte) => total + byte, 0);
+    header.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148);
+    const zeros = gzipSync(Buffer.concat([header, Buffer.alloc(64 * 1024 ** 2)]));
+    await expect(put(zeros)).rejects.toThrow("exceeds max size");
+  });
+
+  test.each([
+    {
+      what: "is cut short",
+      archive: async () => (await filesBundle({ "a.txt": "x".repeat(100_000) })).subarray(0, -60),
+    },
+    { what: "is not compressed", archive: async () => Buffer.from("hello") },
+    { what: "is no archive", archive: async () => gzipSync("hello".repeat(1000)) },
+    {
+      what: "fails at its end, as one with another digest does",
+      archive: async () => {
+        const whole = await filesBundle({ "a.txt": "x" });
+        return Readable.from(
+          (async function* () {
+            yield whole;
+            throw new Error("the digest is another");
+          })(),
+        );
+      },
+    },
+  ])("fails when the archive $what", async ({ archive }) => {
+    await expect(put(await archive())).rejects.toThrow();
+  });
+});
+
+describe("the store", () => {
+  let store: BundleStore;
+  const add = async (letter: string, archive?: Buffer) =>
+    store.add(name(letter), Readable.from([archive ?? (await filesBundle({ "index.html": letter }))]), forever);
+  beforeEach(async () => {
+    store = await openBundleStore(dir, quiet);
+  });
+
+  test("has a bundle once all of it is in place, also after a restart", async () => {
+    expect(store.has(name("a"))).toBe(false);
+    await add("a");
+    expect(store.has(name("a"))).toBe(true);
+    expect(await readFile(join(dir, name("a"), "index.html"), "utf8")).toBe("a");
+    expect((await openBundleStore(dir, quiet)).has(name("a"))).toBe(true);
+  });
+
+  test("keeps nothing of a bundle that failed", async () => {
+    await expect(add("a", await aBundle([{ name: "x", content: "1" }, { name: "../y" }]))).rejects.toThrow();
+    expect(store.has(name("a"))).toBe(false);
+    expect(await readdir(dir)).toEqual([]);
+  });
+
+  test("clears away at the start what a crash left half done", async () => {
+    await add("a");
+    await writeFile(join(dir, `.${name("b")}.123`), "");
+    await rm(join(dir, "stray"), { force: true });
+    await openBundleStore(dir, quiet);
+    expect(await readdir(dir)).toEqual([name("a")]);
+  });
+
+  test("removes the bundles that were in use longest ago, beyond the last twenty", async () => {
+    const letters = [..."0123456789abcdef"].flatMap((a) => [`${a}0`, `${a}1`]).slice(0, 23);
+    const names = letters.map((pair) => pair.repeat(32));
+    for (const [n, each] of names.entries()) {
+      await store.add(each, Readable.from([await filesBundle({ "a.txt": each })]), forever);
+      await utimes(join(dir, each), n + 1, n + 1);
+    }
+    const [oldest = "", second = "", third = ""] = names;
+    await store.collect(new Set([oldest]));
+    expect(store.has(oldest)).toBe(true);
+    expect([store.has(second), store.has(third)]).toEqual([false, false]);
+    expect((await readdir(dir)).length).toBe(21);
+    // Now the oldest goes out of use, which makes it the newest of the unused.
+    await store.collect(new Set(names.slice(-1)));
+    expect(store.has(oldest)).toBe(true);
+  });
+});

@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { ConfigError, readConfig } from "./config.ts";
+
+test("has a default for every setting", () => {
+  expect(readConfig({})).toMatchObject({
+    dir: "/var/lib/svc/router",
+    tls: "internal",
+    pagesListen: { host: "127.0.0.1", port: 7480 },
+    bootstrapTokenFile: null,
+    acme: { directory: null, email: null, rootFile: null },
+  });
+});
+
+test.each([
+  { setting: "SVC_EDGE_HTTP", value: "8080" },
+  { setting: "SVC_EDGE_TLS", value: "yes" },
+  { setting: "SVC_LINK_URL", value: "http://control.test" },
+  { setting: "SVC_CONTENT_DOMAIN", value: "Sites.test" },
+  { setting: "SVC_CONTENT_DOMAIN", value: "sites.test." },
+  { setting: "SVC_ROUTER_TABLE_DIR", value: "/run/{env.HOME}" },
+  { setting: "SVC_ROUTER_DIR", value: "/var/*" },
+  { setting: "SVC_CADDY_ADMIN", value: `/run/${"a".repeat(120)}` },
+  { setting: "SVC_LOG_LEVEL", value: "loud" },
+])("refuses $setting=$value by name", ({ setting, value }) => {
+  expect(() => readConfig({ [setting]: value })).toThrow(ConfigError);
+  expect(() => readConfig({ [setting]: value })).toThrow(setting);
+});
+
+test("an empty setting is none, and others are ignored", () => {
+  expect(readConfig({ SVC_EDGE_HTTP: "", SVC_API_URL: "x" }).httpListen).toBe("127.0.0.1:8080");
+});

@@ -1,0 +1,158 @@
+import { create } from "@bufbuild/protobuf";
+import { RouteSchema } from "@svc/proto/edge";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  bundleName,
+  entryName,
+  entryPattern,
+  firstSequence,
+  isHost,
+  isUpstream,
+  parseEntry,
+  targetName,
+} from "./names.ts";
+import { aPage, aProxy, aRedirect, aStatic } from "./testing/routes.ts";
+
+const hex = "ab".repeat(32);
+const host = "shop.svc.localhost";
+
+describe("isHost", () => {
+  test.each([
+    "shop.svc.localhost",
+    "a.b",
+    "xn--shp-1na.de",
+    "preview-shop--12.svc.localhost",
+    "1.2.3.4",
+    `${"a".repeat(63)}.test`,
+  ])("takes %j", (text) => expect(isHost(text)).toBe(true));
+  test.each([
+    "",
+    "localhost",
+    "Shop.svc.localhost",
+    "shop.svc.localhost.",
+    ".shop.svc.localhost",
+    "shop..localhost",
+    "-shop.localhost",
+    "shop.-a.test",
+    "shop.svc.localhost:80",
+    "../etc",
+    "a/b.test",
+    "a.test/b",
+    "a.test\n",
+    "*.test",
+    "a_b.test",
+    "a%2e.test",
+    "[::1]",
+    "{env.HOME}.test",
+    "shöp.test",
+    `${"a.".repeat(130)}test`,
+  ])("refuses %j", (text) => expect(isHost(text)).toBe(false));
+
+  test("whatever it takes is one name in a directory, and no pattern", () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[a-z0-9.*?/\\[\]{}~%_-]{1,40}$/), (text) => {
+        if (isHost(text)) expect(text).toMatch(/^[a-z0-9][a-z0-9.-]*$/);
+        if (isHost(text)) expect(text).not.toContain("..");
+      }),
+    );
+  });
+});
+
+describe("isUpstream", () => {
+  test.each(["127.0.0.1:80", "10.0.0.1:65535", "node-1:8080", "a.b.test:1", "[fd00::1]:80", "[::1]:80"])(
+    "takes %j",
+    (text) => expect(isUpstream(text)).toBe(true),
+  );
+  test.each([
+    "127.0.0.1",
+    ":80",
+    "127.0.0.1:0",
+    "127.0.0.1:080",
+    "127.0.0.1:65536",
+    "127.0.0.1:80-90",
+    "unix//run/docker.sock",
+    "tcp/127.0.0.1:80",
+    "127.0.0.1:80/x",
+    "a~b:80",
+    "{http.request.host}:80",
+    "A:80",
+    "a b:80",
+    "169.254.169.254:80",
+    "0.0.0.0:80",
+    "[fe80::1]:80",
+    "[::]:80",
+    "user@host:80",
+  ])("refuses %j", (text) => expect(isUpstream(text)).toBe(false));
+});
+
+describe("targetName", () => {
+  test.each([
+    { when: "a proxy", route: aProxy(host, "10.0.0.1:80"), name: "p1~10.0.0.1:80" },
+    { when: "a proxy with several upstreams", route: aProxy(host, "b:2", "a:1", "b:2"), name: "p2~a:1~b:2" },
+    { when: "a bundle", route: aStatic(host, `sha256:${hex}`), name: `s~${hex}` },
+    { when: "a bundle with fallback", route: aStatic(host, `sha256:${hex}`, true), name: `f~${hex}` },
+    { when: "a stopped site", route: aPage(host, "STOPPED"), name: "x~stopped" },
+    { when: "a suspended site", route: aPage(host, "SUSPENDED"), name: "x~suspended" },
+    { when: "an empty site", route: aPage(host, "EMPTY"), name: "x~empty" },
+    { when: "a redirect", route: aRedirect(`www.${host}`, host), name: `r~${host}` },
+  ])("of $when is $name", ({ route, name }) => expect(targetName(route)).toEqual({ name }));
+
+  test.each([
+    { when: "a host that is none", route: aProxy("../etc", "a:1") },
+    { when: "no upstream", route: aProxy(host) },
+    { when: "an upstream that is none", route: aProxy(host, "a:1", "b") },
+    { when: "too many upstreams", route: aProxy(host, ...Array.from({ length: 11 }, (_, n) => `a:${n + 1}`)) },
+    {
+      when: "upstreams too long for a name",
+      route: aProxy(host, ...Array.from({ length: 10 }, (_, n) => `${"a".repeat(30)}:${n + 1}`)),
+    },
+    { when: "a digest of another kind", route: aStatic(host, "sha512:00") },
+    { when: "a digest that climbs", route: aStatic(host, `sha256:../${hex.slice(3)}`) },
+    { when: "an unspecified page", route: aPage(host, "UNSPECIFIED") },
+    { when: "a redirect to a URL", route: aRedirect(host, "https://evil.test") },
+    { when: "a redirect to itself", route: aRedirect(host, host) },
+    { when: "no target", route: create(RouteSchema, { host }) },
+  ])("refuses $when", ({ route }) => expect(targetName(route)).toHaveProperty("problem"));
+
+  test("is split by Caddy's pattern into the same parts", () => {
+    const target = targetName(aProxy(host, ...Array.from({ length: 10 }, (_, n) => `10.0.0.${n}:8080`)));
+    if ("problem" in target) throw new Error(target.problem);
+    const found = new RegExp(entryPattern).exec(`/${host}/${entryName(7, target.name)}`);
+    expect(found?.slice(1)).toEqual(target.name.split("~"));
+  });
+
+  test("is a file name without separators or placeholders, whatever control sends", () => {
+    fc.assert(
+      fc.property(fc.string(), fc.array(fc.string(), { maxLength: 4 }), fc.string(), (name, upstreams, digest) => {
+        for (const route of [
+          aProxy(name, ...upstreams),
+          aProxy(host, ...upstreams),
+          aStatic(host, digest),
+          aRedirect(host, name),
+        ]) {
+          const target = targetName(route);
+          if ("name" in target) expect(target.name).toMatch(/^[a-z0-9.:[\]~-]{1,240}$/);
+        }
+      }),
+    );
+  });
+});
+
+test("a newer entry sorts before an older one", () => {
+  const names = [firstSequence, firstSequence - 1, 255, 16, 1].map((sequence) => entryName(sequence, "x~stopped"));
+  expect(names.toSorted()).toEqual(names.toReversed());
+  expect(names.map((name) => parseEntry(name)?.sequence)).toEqual([firstSequence, firstSequence - 1, 255, 16, 1]);
+});
+
+test.each(["", "x~stopped", "1fffffffffffff", "1fffffffffffff~", "1FFFFFFFFFFFFF~x", ".ready"])(
+  "%j is no entry",
+  (name) => expect(parseEntry(name)).toBeNull(),
+);
+
+test("only a sha256 digest names a bundle", () => {
+  expect(bundleName(`sha256:${hex}`)).toBe(hex);
+  for (const digest of ["", hex, `sha256:${hex.toUpperCase()}`, `sha256:${hex}/`, "sha256:..", `sha512:${hex}`]) {
+    expect(bundleName(digest)).toBeNull();
+  }
+});

@@ -1,0 +1,133 @@
+import { describe, expect, test } from "vitest";
+import { hostPattern } from "../names.ts";
+import { isImmutable } from "./file-headers.ts";
+import { bootConfig, permissionModule, type RenderOptions, renderConfig } from "./render.ts";
+import { foreignCookieDomain } from "./site-routes.ts";
+
+const options: RenderOptions = {
+  caddyVersion: "2.6.2",
+  httpListen: "127.0.0.1:8080",
+  httpsListen: "127.0.0.1:8443",
+  tls: "internal",
+  acme: { directory: null, email: null, rootFile: null },
+  adminSocket: "/run/svc/caddy.sock",
+  tableDir: "/run/svc/table",
+  bundlesDir: "/var/lib/svc/router/bundles",
+  pagesListen: "127.0.0.1:7480",
+  contentDomain: "svc.localhost",
+  answerTimeoutMs: 120_000,
+};
+const text = (change: Partial<RenderOptions> = {}) => JSON.stringify(renderConfig({ ...options, ...change }));
+
+describe("renderConfig", () => {
+  test("gives equal bytes for equal options", () => {
+    expect(text()).toBe(JSON.stringify(renderConfig(structuredClone(options))));
+  });
+
+  test("listens where it is told and nowhere else", () => {
+    const listens = (change: Partial<RenderOptions>) =>
+      [...text(change).matchAll(/"listen":(\[[^\]]*\]|"[^"]*")/g)].map(([, at]) => at);
+    expect(listens({})).toEqual(['"unix//run/svc/caddy.sock"', '["127.0.0.1:8080"]', '["127.0.0.1:8443"]']);
+    expect(listens({ tls: "off" })).toEqual(['"unix//run/svc/caddy.sock"', '["127.0.0.1:8080"]']);
+    for (const tls of ["internal", "acme", "off"] as const) {
+      expect(text({ tls }).match(/"automatic_https":\{"disable":true\}/g)).toHaveLength(tls === "off" ? 1 : 2);
+    }
+  });
+
+  test.each([
+    { caddyVersion: "2.6.2", has: '"on_demand":{"ask":"http://127.0.0.1:7480/ask"}' },
+    { caddyVersion: "v2.7.6 h1:abc=", has: '"on_demand":{"ask":"http://127.0.0.1:7480/ask"}' },
+    {
+      caddyVersion: "v2.8.0",
+      has: '"on_demand":{"permission":{"module":"http","endpoint":"http://127.0.0.1:7480/ask"}}',
+    },
+    {
+      caddyVersion: "2.11.4",
+      has: '"on_demand":{"permission":{"module":"http","endpoint":"http://127.0.0.1:7480/ask"}}',
+    },
+  ])("asks before a certificate in the words of $caddyVersion", ({ caddyVersion, has }) => {
+    expect(text({ caddyVersion })).toContain(has);
+    expect(text({ caddyVersion, tls: "acme" })).toContain(has);
+  });
+
+  test.each([
+    { version: "2.6.2", module: false },
+    { version: "2.7.9", module: false },
+    { version: "v2.8.4 h1:x", module: true },
+    { version: "2.10.0", module: true },
+    { version: "3.0.0", module: true },
+    { version: "(devel)", module: true },
+  ])("$version has a permission module: $module", ({ version, module }) => {
+    expect(permissionModule(version)).toBe(module);
+  });
+
+  test("installs no authority into the system", () => {
+    expect(text()).toContain('"install_trust":false');
+    expect(text({ tls: "acme" })).not.toContain("internal");
+  });
+
+  test("takes a private ACME server", () => {
+    const acme = { directory: "https://ca.test/dir", email: "ops@svc.test", rootFile: "/etc/svc/ca.pem" };
+    expect(text({ tls: "acme", acme, httpListen: ":80", httpsListen: ":443" })).toContain(
+      '{"module":"acme","ca":"https://ca.test/dir","email":"ops@svc.test","trusted_roots_pem_files":["/etc/svc/ca.pem"],"challenges":{"http":{"alternate_port":80},"tls-alpn":{"alternate_port":443}}}',
+    );
+  });
+
+  test("with public certificates plain HTTP only redirects", () => {
+    const config = text({ tls: "acme", httpListen: ":80", httpsListen: ":443" });
+    expect(config).toContain('"Location":["https://{http.request.host}{http.request.uri}"]');
+    expect(text({ tls: "acme" })).toContain('"Location":["https://{http.request.host}:8443{http.request.uri}"]');
+  });
+
+  test("counts no failures per placeholder", () => {
+    expect(text()).not.toContain("health_checks");
+  });
+
+  test("the configuration to start with holds the administration and nothing else", () => {
+    expect(bootConfig("/run/svc/caddy.sock")).toEqual({ admin: { listen: "unix//run/svc/caddy.sock" } });
+    expect(renderConfig(options)["admin"]).toEqual(bootConfig("/run/svc/caddy.sock")["admin"]);
+  });
+
+  test("keeps the pattern for hosts in words that Go's expressions have too", () => {
+    expect(hostPattern).not.toMatch(/\(\?[=!<]|\\[1-9]/);
+  });
+});
+
+describe("isImmutable", () => {
+  test.each([
+    "/assets/index-BxK2a9_f.js",
+    "/assets/index-BxK2a9_f.js.map",
+    "/assets/nested/chunk-K3A9B2CD.css",
+    "/static/js/main.3f2a1b9c.js",
+    "/static/js/787.28cb0dcd.chunk.js",
+    "/build/app-0123456789abcdef0123.css",
+    "/_astro/hoisted.js",
+    "/_next/static/abc/_buildManifest.js",
+    "/_nuxt/entry.js",
+    "/_app/immutable/start.js",
+  ])("%s", (path) => expect(isImmutable(path)).toBe(true));
+
+  test.each([
+    "/index.html",
+    "/style.css",
+    "/assets/logo.png",
+    "/assets/hero-background.png",
+    "/assets/photo-20240101.jpg",
+    "/assets/IMG-Portrait.jpg",
+    "/assets/icon-darkMode.svg",
+    "/assets/report-2024-final.pdf",
+    "/images/index-BxK2a9_f.js",
+    "/x/assets/index-BxK2a9_f.js",
+    "/_next/data/x.json",
+    "/assets/",
+  ])("not %s", (path) => expect(isImmutable(path)).toBe(false));
+});
+
+test("the pattern for cookie domains takes dots literally", () => {
+  const pattern = foreignCookieDomain("apps.example.test").replace("(?i)", "");
+  const strip = (cookie: string) => cookie.replace(new RegExp(pattern, "gi"), "$1");
+  expect(strip("a=1; Domain=apps.example.test")).toBe("a=1");
+  expect(strip("a=1; Domain=.example.test; Path=/")).toBe("a=1; Path=/");
+  expect(strip("a=1; Domain=appsXexample.test")).toBe("a=1; Domain=appsXexample.test");
+  expect(strip("a=1; Domain=shop.apps.example.test")).toBe("a=1; Domain=shop.apps.example.test");
+});

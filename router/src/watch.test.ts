@@ -1,0 +1,129 @@
+import { createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
+import { FencedError } from "@svc/link";
+import { EdgeService, type RouteTable, type SessionRequest } from "@svc/proto/edge";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { AppliedState } from "./apply.ts";
+import { quiet } from "./testing/edge.ts";
+import { aComplete, aPage } from "./testing/routes.ts";
+import { waitFor } from "./testing/wait-for.ts";
+import { createWatch, type Watch } from "./watch.ts";
+
+type Session = ServiceImpl<typeof EdgeService>["session"];
+
+const welcome = {
+  case: "welcome",
+  value: { edgeId: "e1", renewEveryMs: 10, leaseTtlMs: 5000, registry: { host: "registry.test:5000", insecure: true } },
+} as const;
+const table = aComplete(8, [aPage("a.test", "EMPTY")]);
+const served: AppliedState = { clusterEpoch: 2n, generation: 7n, digest: "abc", error: "", resync: false };
+
+let stop: AbortController;
+let heard: SessionRequest["message"][];
+let submitted: RouteTable[];
+let registries: (string | undefined)[];
+beforeEach(() => {
+  stop = new AbortController();
+  heard = [];
+  submitted = [];
+  registries = [];
+});
+afterEach(() => stop.abort());
+
+/** A router whose sessions are answered by `session`. */
+function watchOf(session: Session): Watch {
+  const transport = createRouterTransport(({ service }) => {
+    service(EdgeService, { session });
+  });
+  return createWatch({
+    transport: () => transport,
+    applier: { state: () => served, submit: (message) => submitted.push(message) },
+    address: "127.0.0.1",
+    version: "1.2.3",
+    onRegistry: (access) => registries.push(access?.host),
+    log: quiet,
+  });
+}
+
+const kinds = () => heard.map((message) => message.case);
+
+test("a session begins with what is served, and then follows the table", async () => {
+  const watch = watchOf(async function* (requests) {
+    for await (const { message } of requests) {
+      heard.push(message);
+      if (message.case === "hello") {
+        yield { message: welcome };
+        yield { message: { case: "table", value: table } };
+      }
+      if (message.case === "renew") yield { message: { case: "renewAck", value: { n: message.value.n } } };
+    }
+  });
+  const following = watch.follow(stop.signal);
+  await waitFor(() => submitted.length === 1 && kinds().includes("renew"));
+  expect(heard[0]).toMatchObject({
+    case: "hello",
+    value: { clusterEpoch: 2n, generation: 7n, digest: "abc", address: "127.0.0.1", version: "1.2.3" },
+  });
+  expect(submitted[0]).toMatchObject({ generation: 8n });
+  expect(registries).toEqual(["registry.test:5000"]);
+
+  watch.report({ ...served, generation: 8n, error: "b.test: it is lost" });
+  await waitFor(() => kinds().includes("applied"));
+  expect(heard.find(({ case: kind }) => kind === "applied")?.value).toMatchObject({
+    generation: 8n,
+    digest: "abc",
+    error: "b.test: it is lost",
+  });
+  stop.abort();
+  await following;
+});
+
+test("nothing is reported before the welcome, nor without a session", async () => {
+  const { promise: greeted, resolve: greet } = Promise.withResolvers<void>();
+  const watch = watchOf(async function* (requests) {
+    for await (const { message } of requests) {
+      heard.push(message);
+      await greeted;
+      yield { message: welcome };
+    }
+  });
+  watch.report(served);
+  const following = watch.follow(stop.signal);
+  await waitFor(() => kinds().includes("hello"));
+  watch.report(served);
+  greet();
+  await waitFor(() => kinds().includes("renew"));
+  expect(kinds()).not.toContain("applied");
+  stop.abort();
+  await following;
+});
+
+test.each(["superseded", "goAway", "the end of the stream"] as const)(
+  "after %s there is another session",
+  async (end) => {
+    const watch = watchOf(async function* (requests) {
+      for await (const { message } of requests) {
+        if (message.case !== "hello") continue;
+        heard.push(message);
+        yield { message: welcome };
+        if (end === "superseded") yield { message: { case: "superseded", value: {} } };
+        if (end === "goAway") yield { message: { case: "goAway", value: { reconnectAfterMs: 1 } } };
+        return;
+      }
+    });
+    const following = watch.follow(stop.signal);
+    await waitFor(() => heard.length >= 3);
+    stop.abort();
+    await following;
+  },
+);
+
+test("a fenced identity is not tried again", async () => {
+  const watch = watchOf(async function* (requests) {
+    for await (const { message } of requests) {
+      heard.push(message);
+      yield { message: { case: "fenced", value: { reason: "declared lost" } } };
+    }
+  });
+  await expect(watch.follow(stop.signal)).rejects.toThrow(FencedError);
+  expect(kinds()).toEqual(["hello"]);
+});
