@@ -177,6 +177,7 @@ async function runNode(options: {
         ports: createPorts(config.address, config.ports),
         builder: createBuilder({
           engine,
+          journal,
           registry,
           openLog: (placementId) => openLog(placementId, false, BUILD_LOG_MAX_BYTES),
           spoolDir: join(config.dir, "spool"),
@@ -184,7 +185,7 @@ async function runNode(options: {
         }),
         address: config.address,
         isNetworkNeeded: (projectId, channel, except) =>
-          isNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel, except) ?? false),
+          isNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel) ?? false),
         log,
       }),
   });

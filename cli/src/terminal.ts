@@ -73,7 +73,8 @@ export function createTerminal(options: {
   };
   const draw = () => {
     if (shown === null) return;
-    const room = (stderr.columns ?? 80) - 3;
+    // Some terminals say that they have no columns at all.
+    const room = (stderr.columns || 80) - 3;
     const text = displayWidth(shown.text) > room ? `${shown.text.slice(0, Math.max(0, room - 1))}…` : shown.text;
     stderr.write(`${eraseLine}${paint("cyan", frames[shown.frame % frames.length] ?? "")} ${text}`);
   };

@@ -1,6 +1,7 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
 import { FencedError } from "@svc/link";
-import { EdgeService, type RouteTable, type SessionRequest } from "@svc/proto/edge";
+import { EdgeService, type RouteTable, type SessionRequest, type SessionResponseSchema } from "@svc/proto/edge";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { AppliedState } from "./apply.ts";
 import { quiet } from "./testing/edge.ts";
@@ -9,11 +10,14 @@ import { waitFor } from "./testing/wait-for.ts";
 import { createWatch, type Watch } from "./watch.ts";
 
 type Session = ServiceImpl<typeof EdgeService>["session"];
+type Answers = AsyncGenerator<MessageInitShape<typeof SessionResponseSchema>>;
 
 const welcome = {
   case: "welcome",
   value: { edgeId: "e1", renewEveryMs: 10, leaseTtlMs: 5000, registry: { host: "registry.test:5000", insecure: true } },
 } as const;
+const superseded = { case: "superseded", value: {} } as const;
+const goAway = { case: "goAway", value: { reconnectAfterMs: 1 } } as const;
 const table = aComplete(8, [aPage("a.test", "EMPTY")]);
 const served: AppliedState = { clusterEpoch: 2n, generation: 7n, digest: "abc", error: "", resync: false };
 
@@ -100,13 +104,13 @@ test("nothing is reported before the welcome, nor without a session", async () =
 test.each(["superseded", "goAway", "the end of the stream"] as const)(
   "after %s there is another session",
   async (end) => {
-    const watch = watchOf(async function* (requests) {
+    const watch = watchOf(async function* (requests): Answers {
       for await (const { message } of requests) {
         if (message.case !== "hello") continue;
         heard.push(message);
         yield { message: welcome };
-        if (end === "superseded") yield { message: { case: "superseded", value: {} } };
-        if (end === "goAway") yield { message: { case: "goAway", value: { reconnectAfterMs: 1 } } };
+        if (end === "superseded") yield { message: superseded };
+        if (end === "goAway") yield { message: goAway };
         return;
       }
     });

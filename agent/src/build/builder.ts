@@ -4,6 +4,7 @@ import { type BuildResult, BuildResultSchema, type BuildSpec, type RegistryAcces
 import { createRegistry, type Registry } from "@svc/registry";
 import type { Engine } from "../engine/engine.ts";
 import { toAuth } from "../images/images.ts";
+import type { Journal } from "../journal/journal.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { createSemaphore } from "../semaphore.ts";
@@ -34,6 +35,7 @@ export type Builder = {
 
 export function createBuilder(options: {
   engine: Engine;
+  journal: Journal;
   registry(): RegistryAccess | null;
   openLog(placementId: string): LogStream;
   spoolDir: string;
@@ -42,7 +44,7 @@ export function createBuilder(options: {
 }): Builder {
   const inTurn = createSemaphore(BUILDS_AT_ONCE);
   return {
-    build: ({ placementId, spec, onStart }, signal) =>
+    build: ({ placementId, projectId, spec, onStart }, signal) =>
       inTurn(signal, async () => {
         onStart();
         await options.isolated();
@@ -65,7 +67,10 @@ export function createBuilder(options: {
           signal: AbortSignal.any([signal, timeout]),
         };
         try {
-          return await runBuild(job);
+          const built = await runBuild(job);
+          // A later placement finds it here, and the keeper of images knows of it.
+          options.journal.noteImage(`${access.host}/${spec.targetRepository}@${built.digest}`, projectId, Date.now());
+          return built;
         } catch (cause) {
           signal.throwIfAborted();
           const failure = timeout.aborted ? timedOut(spec) : cause;

@@ -42,83 +42,74 @@ export function openLogStream(options: {
   log: Log;
 }): LogStream {
   const { streamId, append, signal, log } = options;
-  const pending: Buffer[] = [];
-  let pendingBytes = 0;
+  let pending: Buffer = Buffer.alloc(0);
   let takenBytes = 0;
   let leftOutBytes = 0;
   let ended = false;
-  /** Bytes at control; null until it was asked. */
-  let stored: bigint | null = null;
-  let skip = 0n;
+  /** Where the first byte of `pending` goes. */
+  let position = 0n;
   let wake = (): void => {};
 
   const enqueue = (bytes: Buffer): void => {
-    if (bytes.length === 0) return;
-    pending.push(bytes);
-    pendingBytes += bytes.length;
+    pending = Buffer.concat([pending, bytes]);
   };
 
-  const call = async (data: Buffer, final: boolean): Promise<void> => {
-    const offset = stored ?? 0n;
+  const call = (data: Buffer, final: boolean): Promise<bigint> => {
     const within = AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
-    const length = await append({ streamId, offset, data: Uint8Array.from(data), final }, within);
-    if (stored === null && options.replays) skip = length;
-    stored = length;
+    return append({ streamId, offset: position, data: Uint8Array.from(data), final }, within);
   };
 
-  /** Takes the next chunk off the queue, without what control has from before the agent restarted. */
-  const nextChunk = (): Buffer => {
-    const chunk = Buffer.concat(pending).subarray(0, limits.logChunkBytesMax + Number(skip));
-    const unknown = chunk.subarray(Math.min(chunk.length, Number(skip)));
-    return unknown;
+  /** Repeats a step until it succeeds. False when there is no point any more. */
+  const persist = async (step: () => Promise<void>): Promise<boolean> => {
+    const startedMs = Date.now();
+    for (let failures = 1; !signal.aborted; failures += 1) {
+      try {
+        await step();
+        return true;
+      } catch (cause) {
+        if (ended && Date.now() - startedMs > LINGER_MS) return false;
+        if (failures === 1) log.debug({ streamId, reason: String(cause) }, "a log waits for control");
+        await pause(Math.min(LONGEST_PAUSE_MS, 200 * 2 ** Math.min(failures, 10)), signal);
+      }
+    }
+    return false;
   };
 
-  const drop = (bytes: number): void => {
-    const rest = Buffer.concat(pending).subarray(bytes);
-    pending.splice(0, pending.length, ...(rest.length === 0 ? [] : [rest]));
-    pendingBytes = rest.length;
+  const askPosition = async (): Promise<void> => {
+    position = await call(Buffer.alloc(0), false);
+  };
+
+  /** Sends what is waiting, in pieces. */
+  const flush = async (): Promise<void> => {
+    do {
+      const chunk = pending.subarray(0, limits.logChunkBytesMax);
+      const until = position + BigInt(chunk.length);
+      const length = await call(chunk, ended && chunk.length === pending.length);
+      const isStored = length >= until;
+      if (isStored) pending = pending.subarray(chunk.length);
+      // Text of its own goes behind whatever else was appended. A replay has its place, stored or not.
+      position = isStored && options.replays ? until : length;
+    } while (pending.length > 0);
   };
 
   const deliver = async (): Promise<void> => {
-    let failures = 0;
-    let endedAtMs = 0;
+    if (!options.replays && !(await persist(askPosition))) return;
     while (!signal.aborted) {
-      if (ended && endedAtMs === 0) endedAtMs = Date.now();
-      if (endedAtMs > 0 && Date.now() - endedAtMs > LINGER_MS) return;
-      try {
-        if (stored === null) await call(Buffer.alloc(0), false);
-        const chunk = nextChunk();
-        const taken = Math.min(pendingBytes, Number(skip) + chunk.length);
-        const isLast = ended && taken === pendingBytes;
-        if (chunk.length > 0 || isLast) await call(chunk, isLast);
-        drop(taken);
-        skip -= BigInt(Math.min(Number(skip), taken));
-        failures = 0;
-        if (isLast) return;
-      } catch (cause) {
-        if (signal.aborted) return;
-        failures += 1;
-        if (failures === 1) log.debug({ streamId, reason: String(cause) }, "log waits for control");
-        await delay(Math.min(LONGEST_PAUSE_MS, 200 * 2 ** Math.min(failures, 10)), undefined, { signal });
-        continue;
-      }
-      if (pendingBytes === 0 && !ended) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-      if (!ended) await delay(FLUSH_EVERY_MS, undefined, { signal });
+      if (!ended && pending.length === 0) await new Promise<void>((resolve) => (wake = resolve));
+      const isLast = ended;
+      if (!(await persist(flush)) || isLast) return;
+      if (!ended) await pause(FLUSH_EVERY_MS, signal);
     }
   };
 
   signal.addEventListener("abort", () => wake(), { once: true });
-  const done = deliver().catch(() => {});
+  const done = deliver();
 
   return {
     write(text) {
       if (ended) return;
       const bytes = typeof text === "string" ? Buffer.from(text, "utf8") : text;
-      const room = Math.min(options.maxBytes - takenBytes, PENDING_MAX_BYTES - pendingBytes);
+      const room = Math.min(options.maxBytes - takenBytes, PENDING_MAX_BYTES - pending.length);
       if (bytes.length > room) {
         leftOutBytes += bytes.length;
         return;
@@ -128,7 +119,7 @@ export function openLogStream(options: {
         leftOutBytes = 0;
       }
       takenBytes += bytes.length;
-      enqueue(Buffer.from(bytes));
+      enqueue(bytes);
       wake();
     },
     end() {
@@ -138,4 +129,8 @@ export function openLogStream(options: {
     },
     done,
   };
+}
+
+async function pause(timeMs: number, signal: AbortSignal): Promise<void> {
+  await delay(timeMs, undefined, { signal }).catch(() => {});
 }

@@ -31,6 +31,12 @@ const long = new Set<Step["do"]>(["pull", "build"]);
 const ATTEMPTS_MAX = 3;
 const TROUBLE_PAUSE_MS = 2_000;
 const TROUBLE_PAUSE_MAX_MS = 30_000;
+/** After so many misses in a row people are told. Nothing else changes: what runs may well go on without its engine. */
+const TROUBLES_TOLD = 3;
+const ENGINE_STALLED = {
+  code: "NODE_UNAVAILABLE",
+  message: "The container engine of the node does not answer.",
+} as const;
 
 export function createActor(options: {
   task: Task;
@@ -79,6 +85,7 @@ export function createActor(options: {
       if (!idle.has(step.do)) log.info({ step: step.do, observed: view.observed, desired: view.desired }, "step");
       await perform(runner, step, { task, container, signal: AbortSignal.any([signal, abort.signal]) });
       if (!idle.has(step.do)) attempts = 0;
+      if (troubles >= TROUBLES_TOLD) task.update({ failure: null });
       troubles = 0;
     } catch (cause) {
       if (!signal.aborted && !abort.signal.aborted) await handle(cause, step);
@@ -91,6 +98,7 @@ export function createActor(options: {
     if (isEngineTrouble(cause)) {
       troubles += 1;
       log.error({ step: step.do, troubles, reason: String(cause) }, "the container engine does not answer");
+      if (troubles === TROUBLES_TOLD) task.update({ failure: toFailure(ENGINE_STALLED) });
       await pause(Math.min(TROUBLE_PAUSE_MAX_MS, TROUBLE_PAUSE_MS * troubles), signal);
       return;
     }

@@ -202,6 +202,7 @@ export function createRunner(deps: RunnerDeps): Runner {
       const result = await builder.build(
         {
           placementId: task.id,
+          projectId: placement.projectId,
           spec: placement.spec.value,
           onStart: () => task.update({ observed: Observed.RUNNING }),
         },

@@ -6,7 +6,7 @@ import { createTestControl, type TestControl } from "../testing/control.ts";
 import { startRegistry } from "../testing/registry.ts";
 import { packSource, pushSource } from "../testing/source.ts";
 import { waitFor } from "../testing/wait.ts";
-import { runContainerName } from "./runs.ts";
+import { runContainerName } from "./attempt.ts";
 
 let registry: Awaited<ReturnType<typeof startRegistry>>;
 let node: TestNode;

@@ -110,6 +110,11 @@ describe("of a directory", () => {
     ]);
   });
 
+  test("a directory that its repository ignores as a whole is packed all the same", async () => {
+    const files = { ".gitignore": "out/\n", "out/index.html": "", "out/drafts/a.html": "", "out/.gitignore": "drafts/\n" };
+    expect(await packed(files, { below: "out", prefix: "out/" })).toEqual(["out/.gitignore", "out/index.html"]);
+  });
+
   test("a directory of a repository keeps its place in it, and obeys the ignore files above", async () => {
     const files = {
       ".gitignore": "*.log\n/apps/web/secret.txt\n",

@@ -70,7 +70,9 @@ async function outerRules(tree: Tree): Promise<{ fileName: string; rules: Ignore
     const text = await readTextFile(join(directory, fileName), ignoreFileBytesMax);
     if (text !== null) rules = withIgnoreFile(rules, parts.slice(0, at).join("/"), text);
   }
-  return { fileName, rules };
+  // Whoever deploys a directory that its repository ignores as a whole (a build's output, a copy) means it.
+  const isLeftOut = parts.length > 0 && isIgnored(rules, parts.join("/"), true);
+  return { fileName, rules: isLeftOut ? noRules : rules };
 }
 
 async function addEntry(

@@ -33,7 +33,7 @@ export async function waitForDeployment(
       activity.update(`${next} (${formatDuration(elapsedMs)})`);
       // What the log holds by now was written before the new phase, unless that is the one which writes it.
       if (deployment.status !== "building") await tail?.read();
-      if (narrate && next !== phase) terminal.step(next);
+      if (narrate && next !== phase && next !== "") terminal.step(next);
       phase = next;
       if (deployment.status === "building") await tail?.read();
       if (!isOver(deployment.status)) return { delayMs: pollDelay(elapsedMs) };
@@ -45,7 +45,7 @@ export async function waitForDeployment(
   }
 }
 
-/** What a deployment is doing, for people. */
+/** What a deployment is doing, for people; empty for an end that is told as an error. */
 function phaseOf({ status, release }: Deployment): string {
   if (status === "deploying" && release.status === "running") return "Running the release command";
   const phases: Partial<Record<DeploymentStatus, string>> = {
@@ -55,7 +55,7 @@ function phaseOf({ status, release }: Deployment): string {
     running: "Running",
     stopped: "Stopped",
   };
-  return phases[status] ?? `It is ${status}`;
+  return phases[status] ?? "";
 }
 
 const timedOut = (id: string): CliError =>

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Answer, type TestApi, testApi } from "../http/testing.ts";
-import { ensureDefaultPlan } from "./default-plan.ts";
 
 let api: TestApi;
 beforeAll(async () => {
@@ -11,14 +10,6 @@ afterAll(async () => {
 });
 
 const codeOf = (answer: Answer) => [answer.status, answer.body.error?.code];
-
-test("the standard plan is there once, however often it is asked for, and a changed default stays", async () => {
-  await Promise.all([1, 2, 3].map(() => ensureDefaultPlan(api.db)));
-  await api.db.updateTable("plan").set({ name: "Ours" }).where("is_default", "=", true).execute();
-  await ensureDefaultPlan(api.db);
-  const plans = await api.db.selectFrom("plan").select("name").where("is_default", "=", true).execute();
-  expect(plans).toEqual([{ name: "Ours" }]);
-});
 
 describe("GET /me", () => {
   test("says who, and what the key may do", async () => {
@@ -44,22 +35,43 @@ describe("GET /account/usage", () => {
     const gone = await api.newProject(user);
     await api.db.updateTable("project").set({ deleting_at: new Date() }).where("id", "=", gone.id).execute();
     const { body } = await api.call("GET", "/account/usage", { session: user.session });
-    expect(body.usage).toEqual({ projects: 1, monthlyRequests: 0, monthlyBandwidthMb: 0, diskBytes: 111, deploysLastHour: 1 });
-    expect(body.plan).toMatchObject({ slug: "measured", isDefault: false, databaseEnabled: false, monthlyRequests: 1_000, rateLimitPerMinute: null });
+    expect(body.usage).toEqual({
+      projects: 1,
+      monthlyRequests: 0,
+      monthlyBandwidthMb: 0,
+      diskBytes: 111,
+      deploysLastHour: 1,
+    });
+    expect(body.plan).toMatchObject({
+      slug: "measured",
+      isDefault: false,
+      databaseEnabled: false,
+      monthlyRequests: 1_000,
+      rateLimitPerMinute: null,
+    });
     expect(Object.keys(body.plan)).toHaveLength(27);
     expect(body.plan).not.toHaveProperty("id");
   });
 });
 
 describe("POST /account/set-password", () => {
-  const set = (session: string, newPassword: unknown) => api.call("POST", "/account/set-password", { session, body: { newPassword } });
+  const set = (session: string, newPassword: unknown) =>
+    api.call("POST", "/account/set-password", { session, body: { newPassword } });
 
   test("gives a password to an account without one, once, also when asked twice at once", async () => {
     const user = await api.newUser();
-    const answers = await Promise.all([set(user.session, "correct horse battery"), set(user.session, "correct horse battery")]);
-    expect(answers.map(codeOf).sort()).toEqual([[200, undefined], [409, "PASSWORD_ALREADY_SET"]]);
+    const answers = await Promise.all([
+      set(user.session, "correct horse battery"),
+      set(user.session, "correct horse battery"),
+    ]);
+    expect(answers.map(codeOf).sort()).toEqual([
+      [200, undefined],
+      [409, "PASSWORD_ALREADY_SET"],
+    ]);
     expect((await api.call("GET", "/account", { session: user.session })).body.hasPassword).toBe(true);
-    const signedIn = await api.request("POST", "/api/auth/sign-in/email", { body: { email: user.email, password: "correct horse battery" } });
+    const signedIn = await api.request("POST", "/api/auth/sign-in/email", {
+      body: { email: user.email, password: "correct horse battery" },
+    });
     expect(signedIn.status).toBe(200);
     expect(codeOf(await set(user.session, "another password"))).toEqual([409, "PASSWORD_ALREADY_SET"]);
   });
@@ -72,7 +84,8 @@ describe("POST /account/set-password", () => {
 
   test("no body, and one that is no JSON, have the same code", async () => {
     const { session } = await api.newUser();
-    const post = (body: string) => api.call("POST", "/account/set-password", { session, body, headers: { "content-type": "application/json" } });
+    const post = (body: string) =>
+      api.call("POST", "/account/set-password", { session, body, headers: { "content-type": "application/json" } });
     expect(codeOf(await post(""))).toEqual([400, "BAD_REQUEST"]);
     expect(codeOf(await post("{"))).toEqual([400, "BAD_REQUEST"]);
   });
@@ -83,7 +96,14 @@ test("linked accounts are named, without what they hold", async () => {
   for (const provider of ["githost", "githost", "credential"]) {
     await api.db
       .insertInto("auth.account")
-      .values({ id: crypto.randomUUID(), userId: user.id, providerId: provider, accountId: crypto.randomUUID(), accessToken: "plain token", updatedAt: new Date() })
+      .values({
+        id: crypto.randomUUID(),
+        userId: user.id,
+        providerId: provider,
+        accountId: crypto.randomUUID(),
+        accessToken: "plain token",
+        updatedAt: new Date(),
+      })
       .execute();
   }
   const answer = await api.call("GET", "/account", { session: user.session });

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { requireLeader } from "./connection.ts";
 import { createView, type Etcd, grantLease, LeaseLost } from "./index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "./testing.ts";
-import { startProxy, type TcpProxy } from "./testing-proxy.ts";
+import { startProxy } from "./testing-proxy.ts";
 
 let server: EtcdServer;
 /** Sees what the server has, past the proxies. */
@@ -20,16 +20,6 @@ afterAll(async () => {
 /** The shortest lease that etcd gives with its default timings. */
 const ttlMs = 2_000;
 
-async function throughProxy(options: Parameters<typeof testClient>[1] = {}): Promise<{ proxy: TcpProxy; etcd: Etcd }> {
-  const proxy = await startProxy(server.port);
-  const etcd = testClient(proxy.endpoint, options);
-  onTestFinished(async () => {
-    await etcd.close();
-    await proxy[Symbol.asyncDispose]();
-  });
-  return { proxy, etcd };
-}
-
 const lostAtMs = (signal: AbortSignal) =>
   new Promise<number>((resolve) => signal.addEventListener("abort", () => resolve(performance.now()), { once: true }));
 
@@ -37,72 +27,78 @@ const lostAtMs = (signal: AbortSignal) =>
 async function goneAtMs(key: string, leaseId: bigint): Promise<{ gone: Promise<number> }> {
   await observer.txn({ ops: [{ put: { key, value: "", leaseId } }] });
   const view = createView(observer, key, () => true);
-  onTestFinished(() => view.close());
   await view.ready();
-  return { gone: view.waitFor(() => view.get(key) === undefined && performance.now(), 15_000) };
+  const gone = view.waitFor(() => view.get(key) === undefined && performance.now(), 15_000);
+  return { gone: gone.finally(() => view.close()) };
 }
 
-it("is kept alive beyond its time to live, also over cuts, and ends at once when revoked", async () => {
-  const { proxy, etcd } = await throughProxy();
-  const lease = await grantLease(etcd, { ttlMs });
-  const { gone } = await goneAtMs("/lease/kept", lease.id);
-  const startMs = performance.now();
-  let cutAtMs = startMs;
-  await until("one and a half times the time to live", () => {
-    if (performance.now() - cutAtMs > 400) {
-      proxy.cut();
-      cutAtMs = performance.now();
-    }
-    return performance.now() - startMs > 1.5 * ttlMs;
-  });
-  expect(lease.signal.aborted).toBe(false);
-  expect(lease.remainingMs()).toBeGreaterThan(0);
-  const revokedAtMs = performance.now();
-  await lease.revoke();
-  expect(lease.signal.reason).toBeInstanceOf(LeaseLost);
-  expect((await gone) - revokedAtMs).toBeLessThan(500);
-});
-
-it("is lost before the server ends it, whether the connection is refused or black-holed", async () => {
-  const failing = (["refuse", "blackHole"] as const).map(async (fail) => {
-    const { proxy, etcd } = await throughProxy();
+// Each has its own way to the server and waits most of the time.
+describe.concurrent("a lease", () => {
+  it("is kept alive beyond its time to live, also over cuts, and ends at once when revoked", async () => {
+    await using proxy = await startProxy(server.port);
+    await using etcd = testClient(proxy.endpoint);
     const lease = await grantLease(etcd, { ttlMs });
-    const { gone } = await goneAtMs(`/lease/${fail}`, lease.id);
-    const lost = lostAtMs(lease.signal);
-    const failedAtMs = performance.now();
-    proxy[fail]();
-    expect(await lost).toBeLessThan(await gone);
-    expect((await lost) - failedAtMs).toBeLessThan(ttlMs);
-    expect(lease.remainingMs()).toBe(0);
-  });
-  await Promise.all(failing);
-});
-
-it("counts from the moment of asking when the answer takes long", async () => {
-  const { proxy, etcd } = await throughProxy({ timings: { pingIntervalMs: 60_000 } });
-  const lease = await grantLease(etcd, { ttlMs: 6_000 });
-  const left = (moreThan: number, lessThan: number) =>
-    until("time has passed", () => {
-      const ms = lease.remainingMs();
-      return ms > moreThan && ms < lessThan && ms;
+    const { gone } = await goneAtMs("/lease/kept", lease.id);
+    const startMs = performance.now();
+    let cutAtMs = startMs;
+    await until("one and a half times the time to live", () => {
+      if (performance.now() - cutAtMs > 400) {
+        proxy.cut();
+        cutAtMs = performance.now();
+      }
+      return performance.now() - startMs > 1.5 * ttlMs;
     });
-  // It asks when two of the six seconds have passed, and would try another way a second and a half later.
-  await left(0, 4_100);
-  proxy.blackHole();
-  await left(0, 3_000);
-  proxy.heal();
-  expect(await left(3_000, 6_000)).toBeLessThan(5_200);
-});
+    expect(lease.signal.aborted).toBe(false);
+    expect(lease.remainingMs()).toBeGreaterThan(0);
+    const revokedAtMs = performance.now();
+    await lease.revoke();
+    expect(lease.signal.reason).toBeInstanceOf(LeaseLost);
+    expect((await gone) - revokedAtMs).toBeLessThan(500);
+  });
 
-it("is kept alive through another endpoint when one does not answer", async () => {
-  await using first = await startProxy(server.port);
-  await using second = await startProxy(server.port);
-  await using etcd = testClient([first.endpoint, second.endpoint], { timings: { pingIntervalMs: 60_000 } });
-  const lease = await grantLease(etcd, { ttlMs: 3_000 });
-  first.blackHole();
-  await until("it runs down", () => lease.remainingMs() < 1_800);
-  await until("it is renewed", () => lease.remainingMs() > 2_000);
-  expect(second.open).toBe(1);
+  it("is lost before the server ends it, whether the connection is refused or black-holed", async () => {
+    const failing = (["refuse", "blackHole"] as const).map(async (fail) => {
+      await using proxy = await startProxy(server.port);
+      await using etcd = testClient(proxy.endpoint);
+      const lease = await grantLease(etcd, { ttlMs });
+      const { gone } = await goneAtMs(`/lease/${fail}`, lease.id);
+      const lost = lostAtMs(lease.signal);
+      const failedAtMs = performance.now();
+      proxy[fail]();
+      expect(await lost).toBeLessThan(await gone);
+      expect((await lost) - failedAtMs).toBeLessThan(ttlMs);
+      expect(lease.remainingMs()).toBe(0);
+    });
+    await Promise.all(failing);
+  });
+
+  it("counts from the moment of asking when the answer takes long", async () => {
+    await using proxy = await startProxy(server.port);
+    await using etcd = testClient(proxy.endpoint, { timings: { pingIntervalMs: 60_000 } });
+    const lease = await grantLease(etcd, { ttlMs: 6_000 });
+    const left = (moreThan: number, lessThan: number) =>
+      until("time has passed", () => {
+        const ms = lease.remainingMs();
+        return ms > moreThan && ms < lessThan && ms;
+      });
+    // It asks when two of the six seconds have passed, and would try another way a second and a half later.
+    await left(0, 4_100);
+    proxy.blackHole();
+    await left(0, 3_000);
+    proxy.heal();
+    expect(await left(3_000, 6_000)).toBeLessThan(5_200);
+  });
+
+  it("is kept alive through another endpoint when one does not answer", async () => {
+    await using first = await startProxy(server.port);
+    await using second = await startProxy(server.port);
+    await using etcd = testClient([first.endpoint, second.endpoint], { timings: { pingIntervalMs: 60_000 } });
+    const lease = await grantLease(etcd, { ttlMs: 3_000 });
+    first.blackHole();
+    await until("it runs down", () => lease.remainingMs() < 1_800);
+    await until("it is renewed", () => lease.remainingMs() > 2_000);
+    expect(second.open).toBe(1);
+  });
 });
 
 it("is lost, without any answer, when the server is frozen", async () => {

@@ -20,7 +20,8 @@ afterAll(async () => {
   await api[Symbol.asyncDispose]();
 });
 
-const call = ({ method, path }: Endpoint, options: CallOptions) => api.call(method, path.replaceAll(/:[a-z]+/gi, missing), options);
+const call = ({ method, path }: Endpoint, options: CallOptions) =>
+  api.call(method, path.replaceAll(/:[a-z]+/gi, missing), options);
 
 /** What the call is told before anything is looked up; null when it got past that. */
 async function denial(spec: Endpoint, options: CallOptions): Promise<string | null> {
@@ -86,6 +87,8 @@ describe.each(apiEndpoints.map((spec) => ({ route: `${spec.method} ${spec.path}`
 });
 
 test("the routes that a CI key may use are these", () => {
-  const open = apiEndpoints.filter(({ access }) => typeof access === "object" && access.orCiKey).map(({ method, path }) => `${method} ${path}`);
+  const open = apiEndpoints
+    .filter(({ access }) => typeof access === "object" && access.orCiKey)
+    .map(({ method, path }) => `${method} ${path}`);
   expect(open).toEqual(["POST /projects/:id/deployments", "GET /deployments/:id", "GET /deployments/:id/logs"]);
 });

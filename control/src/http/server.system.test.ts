@@ -98,14 +98,16 @@ describe("bodies", () => {
     expect(answer.body).toEqual({ ok: false, error: { code, message: expect.any(String) } });
   });
 
-  test.each(["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json\ta"])(
-    "a body of type %s is refused",
-    async (type) => {
-      const answer = await post('{"name":"Shop","type":"ssr"}', { "content-type": type });
-      expect(answer.status).toBe(415);
-      expect(answer.body).toEqual(envelope("UNSUPPORTED_MEDIA_TYPE"));
-    },
-  );
+  test.each([
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "application/json\ta",
+  ])("a body of type %s is refused", async (type) => {
+    const answer = await post('{"name":"Shop","type":"ssr"}', { "content-type": type });
+    expect(answer.status).toBe(415);
+    expect(answer.body).toEqual(envelope("UNSUPPORTED_MEDIA_TYPE"));
+  });
 
   test("a body of more than 1 MiB is refused", async () => {
     const answer = await post(JSON.stringify({ name: "a".repeat(1_100_000), type: "ssr" }), json);
@@ -122,7 +124,8 @@ describe("bodies", () => {
     const user = await api.newUser();
     const stop = async (body: string) => {
       const project = await api.newProject(user);
-      return (await api.call("POST", `/projects/${project.id}/stop`, { session: user.session, body, headers: json })).body.error.code;
+      return (await api.call("POST", `/projects/${project.id}/stop`, { session: user.session, body, headers: json }))
+        .body.error.code;
     };
     expect(await stop("")).toBe("STOP_UNAVAILABLE");
     expect(await stop("{}")).toBe("STOP_UNAVAILABLE");
@@ -173,7 +176,11 @@ test("the description names every route with its bodies, and is valid OpenAPI 3.
   const create = body.paths["/projects"].post;
   expect(create.requestBody.content["application/json"].schema.required).toEqual(["name", "type"]);
   expect(create.responses["201"].content["application/json"].schema.properties.project.type).toBe("object");
-  expect(body.paths["/projects/{id}"].get.parameters).toEqual([expect.objectContaining({ name: "id", in: "path", required: true })]);
-  const ids = Object.values<Record<string, { operationId: string }>>(body.paths).flatMap((path) => Object.values(path).map(({ operationId }) => operationId));
+  expect(body.paths["/projects/{id}"].get.parameters).toEqual([
+    expect.objectContaining({ name: "id", in: "path", required: true }),
+  ]);
+  const ids = Object.values<Record<string, { operationId: string }>>(body.paths).flatMap((path) =>
+    Object.values(path).map(({ operationId }) => operationId),
+  );
   expect(new Set(ids).size).toBe(ids.length);
 });

@@ -6,10 +6,10 @@ import type { Scope } from "@svc/proto";
 import { createRegistry } from "@svc/registry";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
-import { ensureDefaultPlan } from "../accounts/default-plan.ts";
 import type { Config } from "../config.ts";
 import type { Context, FleetView, RuntimeLog } from "../context.ts";
 import type { Db } from "../db/pool.ts";
+import { seedPlans } from "../db/seed.ts";
 import type { Deployment, Plan, Project, ProjectType } from "../db/tables.ts";
 import { testDatabase } from "../db/testing.ts";
 import { createReferencePolicy, type ResolveAddresses } from "../deployments/reference.ts";
@@ -80,7 +80,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   const database = await testDatabase();
   const outboxDir = await mkdtemp(join(tmpdir(), "svc-outbox-"));
   const { db } = database;
-  await ensureDefaultPlan(db);
+  await seedPlans(db);
   const registry = createRegistry({ url: options.registryUrl ?? "http://127.0.0.1:9", timeoutMs: 5_000 });
   const config = testConfig(database.url, outboxDir, options.config);
   const context: Context = {
@@ -158,7 +158,11 @@ async function freePort(): Promise<number> {
   });
 }
 
-async function send(method: string, url: string, { key, session, cookie, body, headers = {} }: CallOptions): Promise<Answer> {
+async function send(
+  method: string,
+  url: string,
+  { key, session, cookie, body, headers = {} }: CallOptions,
+): Promise<Answer> {
   const raw = typeof body === "string" || body instanceof Uint8Array || body instanceof FormData;
   const response = await fetch(url, {
     method,
@@ -189,7 +193,11 @@ async function newUser(
   await sql`insert into auth."session" (token, "userId", "expiresAt", "updatedAt")
     values (${session}, ${id}, now() + interval '1 day', now())`.execute(db);
   if (plan !== undefined) {
-    const { id: _, ...standard } = await db.selectFrom("plan").selectAll().where("is_default", "=", true).executeTakeFirstOrThrow();
+    const { id: _, ...standard } = await db
+      .selectFrom("plan")
+      .selectAll()
+      .where("is_default", "=", true)
+      .executeTakeFirstOrThrow();
     const values = { ...standard, slug: `plan-${id.slice(0, 8)}`, is_default: false, ...plan };
     const row = await db.insertInto("plan").values(values).returning("id").executeTakeFirstOrThrow();
     await db.insertInto("account").values({ user_id: id, plan_id: row.id }).execute();
@@ -197,7 +205,11 @@ async function newUser(
   return { id, email, session };
 }
 
-async function newKey(db: Db, user: TestUser, { scopes, projectIds }: { scopes?: Scope[]; projectIds?: string[] } = {}) {
+async function newKey(
+  db: Db,
+  user: TestUser,
+  { scopes, projectIds }: { scopes?: Scope[]; projectIds?: string[] } = {},
+) {
   const { id, key } = await insertToken(db, {
     id: randomUUID(),
     userId: user.id,
@@ -213,14 +225,21 @@ async function newKey(db: Db, user: TestUser, { scopes, projectIds }: { scopes?:
 async function newProject(
   db: Db,
   user: TestUser,
-  { type = "ssr", name = "Shop", slug = `shop-${randomBytes(6).toString("hex")}` }: { type?: ProjectType; name?: string; slug?: string } = {},
+  {
+    type = "ssr",
+    name = "Shop",
+    slug = `shop-${randomBytes(6).toString("hex")}`,
+  }: { type?: ProjectType; name?: string; slug?: string } = {},
 ): Promise<Project> {
   const project = await db
     .insertInto("project")
     .values({ owner_id: user.id, name, slug, type })
     .returningAll()
     .executeTakeFirstOrThrow();
-  await db.insertInto("site_host").values({ host: `${slug}.svc.localhost`, project_id: project.id, channel: "production" }).execute();
+  await db
+    .insertInto("site_host")
+    .values({ host: `${slug}.svc.localhost`, project_id: project.id, channel: "production" })
+    .execute();
   return project;
 }
 
@@ -229,7 +248,11 @@ const smallManifest = (type: ProjectType) =>
     ? { version: 2, name: "Shop", type, port: 8080, image: { reference: "registry.test/shop:1" } }
     : { version: 2, app: { name: "Shop", type } };
 
-function newDeployment(db: Db, project: Project, { manifest, number: _, ...values }: Partial<Deployment> = {}): Promise<Deployment> {
+function newDeployment(
+  db: Db,
+  project: Project,
+  { manifest, number: _, ...values }: Partial<Deployment> = {},
+): Promise<Deployment> {
   return db
     .insertInto("deployment")
     .values({

@@ -27,8 +27,15 @@ function browser() {
   };
   const cookie = () => [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
   async function go(method: string, path: string, body?: string): Promise<Answer & { path: string }> {
-    const headers = { ...html, ...(body !== undefined && { origin: api.url, "content-type": "application/x-www-form-urlencoded" }) };
-    const answer = await api.request(method, path, { ...(jar.size > 0 && { cookie: cookie() }), ...(body !== undefined && { body }), headers });
+    const headers = {
+      ...html,
+      ...(body !== undefined && { origin: api.url, "content-type": "application/x-www-form-urlencoded" }),
+    };
+    const answer = await api.request(method, path, {
+      ...(jar.size > 0 && { cookie: cookie() }),
+      ...(body !== undefined && { body }),
+      headers,
+    });
     keep(answer);
     const location = answer.headers.get("location");
     return answer.status === 303 && location !== null ? go("GET", location) : { ...answer, path };
@@ -38,12 +45,18 @@ function browser() {
     open: (path: string) => go("GET", path),
     /** Sends the form of `page` that posts, with what it holds and what is typed. */
     submit(page: Answer, typed: Record<string, string>) {
-      const form = [...page.text.matchAll(/<form[^>]*method="post"[^>]*action="([^"]+)"[^>]*>([\s\S]*?)<\/form>/g)].find(
-        ([, action]) => action !== "/sign-out" || "sign-out" in typed,
-      );
+      const form = [
+        ...page.text.matchAll(/<form[^>]*method="post"[^>]*action="([^"]+)"[^>]*>([\s\S]*?)<\/form>/g),
+      ].find(([, action]) => action !== "/sign-out" || "sign-out" in typed);
       const [, action = "", inner = ""] = form ?? [];
-      const held = [...inner.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)">/g)].map(([, name = "", value = ""]) => [name, value.replaceAll("&amp;", "&")]);
-      return go("POST", action, new URLSearchParams([...held, ...Object.entries(typed)] as [string, string][]).toString());
+      const held = [...inner.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)">/g)].map(
+        ([, name = "", value = ""]) => [name, value.replaceAll("&amp;", "&")],
+      );
+      return go(
+        "POST",
+        action,
+        new URLSearchParams([...held, ...Object.entries(typed)] as [string, string][]).toString(),
+      );
     },
   };
 }
@@ -75,21 +88,26 @@ const poll = (deviceCode: string) =>
 const forgetPolls = () => sql`update auth."deviceCode" set "lastPolledAt" = null`.execute(api.db);
 
 describe("every page", () => {
-  test.each(["/", "/sign-in", "/sign-up", "/forgot-password", "/verify-email?token=x", "/reset-password?token=x", "/nowhere"])(
-    "%s is whole without scripts and may load nothing but our style",
-    async (path) => {
-      const page = await browser().open(path);
-      expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
-      expect(page.headers.get("content-security-policy")).toBe(
-        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-      );
-      expect(page.headers.get("cache-control")).toBe("no-store");
-      expect(page.text).not.toMatch(/<script|\sstyle=|\son[a-z]+=/);
-      expect(page.text).toMatch(/<html lang="en">/);
-      expect(page.text.match(/<h1>/g)).toHaveLength(1);
-      for (const [, id] of page.text.matchAll(/<input id="([^"]+)"/g)) expect(page.text).toContain(`<label for="${id}">`);
-    },
-  );
+  test.each([
+    "/",
+    "/sign-in",
+    "/sign-up",
+    "/forgot-password",
+    "/verify-email?token=x",
+    "/reset-password?token=x",
+    "/nowhere",
+  ])("%s is whole without scripts and may load nothing but our style", async (path) => {
+    const page = await browser().open(path);
+    expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
+    expect(page.headers.get("content-security-policy")).toBe(
+      "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    );
+    expect(page.headers.get("cache-control")).toBe("no-store");
+    expect(page.text).not.toMatch(/<script|\sstyle=|\son[a-z]+=/);
+    expect(page.text).toMatch(/<html lang="en">/);
+    expect(page.text.match(/<h1>/g)).toHaveLength(1);
+    for (const [, id] of page.text.matchAll(/<input id="([^"]+)"/g)) expect(page.text).toContain(`<label for="${id}">`);
+  });
 
   test("the style sheet is kept for ever under a name that changes with it", async () => {
     const [, path = ""] = /<link rel="stylesheet" href="([^"]+)">/.exec((await browser().open("/")).text) ?? [];
@@ -151,14 +169,17 @@ describe("accounts", () => {
     const email = await account();
     await api.db.updateTable("auth.user").set({ banned: true }).where("email", "=", email).execute();
     const tab = browser();
-    expect((await tab.submit(await tab.open("/sign-in"), { email, password })).text).toContain("This account is blocked.");
+    expect((await tab.submit(await tab.open("/sign-in"), { email, password })).text).toContain(
+      "This account is blocked.",
+    );
   });
 
   test("too many attempts are held back", async () => {
     const tab = browser();
     const form = await tab.open("/sign-in");
     let last = await tab.submit(form, { email: "nobody@svc.test", password });
-    for (let count = 0; count < 40 && last.status === 401; count += 1) last = await tab.submit(form, { email: "nobody@svc.test", password });
+    for (let count = 0; count < 40 && last.status === 401; count += 1)
+      last = await tab.submit(form, { email: "nobody@svc.test", password });
     expect(last.status).toBe(429);
     expect(last.text).toContain("Too many attempts");
     await sql`delete from auth."rateLimit"`.execute(api.db);
@@ -169,7 +190,9 @@ describe("accounts", () => {
     const tab = browser();
     const form = await tab.open("/sign-up");
     expect((await tab.submit(form, { name: "Ada", email, password })).text).toContain("There already is an account");
-    expect((await tab.submit(form, { name: "Ada", email: newEmail(), password: "short" })).text).toContain("at least 8 characters");
+    expect((await tab.submit(form, { name: "Ada", email: newEmail(), password: "short" })).text).toContain(
+      "at least 8 characters",
+    );
     expect((await tab.submit(form, { name: " ", email: newEmail(), password })).text).toContain("Enter your name.");
   });
 
@@ -322,7 +345,8 @@ describe("confirming the login of a command line", () => {
   test("guessing codes is held back", async () => {
     const { tab } = await signedIn();
     let last = await tab.open("/device?user_code=AAAAAAAA");
-    for (let count = 0; count < 80 && last.status === 404; count += 1) last = await tab.open("/device?user_code=AAAAAAAA");
+    for (let count = 0; count < 80 && last.status === 404; count += 1)
+      last = await tab.open("/device?user_code=AAAAAAAA");
     expect(last.status).toBe(429);
     await sql`delete from auth."rateLimit"`.execute(api.db);
   });

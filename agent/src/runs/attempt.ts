@@ -1,0 +1,276 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
+import { type RunOffer, RunPhase, type RunStatus, RunStatusSchema } from "@svc/proto/node";
+import { bootClockMs } from "../boot-clock.ts";
+import { type Container, type ContainerSpec, type Engine, labels } from "../engine/engine.ts";
+import { EngineError, isEngineTrouble } from "../engine/errors.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { RunRecord } from "../journal/records.ts";
+import type { Log } from "../log.ts";
+import type { LogStream } from "../logs/log-stream.ts";
+import type { Networks } from "../network/networks.ts";
+import { nextRun, type RunEvent } from "./transitions.ts";
+
+/** One attempt at something that must not run twice. */
+export type Attempt = {
+  record(): RunRecord;
+  /** What is known for certain, or null while there is nothing to tell. */
+  evidence(): RunStatus | null;
+  /** The window for the grant counts from here. */
+  accepted(): void;
+  grant(token: string, startWithinMs: number): void;
+  cancel(): void;
+  /** Looks at what a former life of the agent left, and reports. Never starts anything. */
+  recover(): void;
+  /** Something happened to the container. */
+  wake(): void;
+  /** Settles when nothing is under way. */
+  settled(): Promise<void>;
+};
+
+export type AttemptDeps = {
+  journal: Journal;
+  engine: Engine;
+  networks: Networks;
+  openLog(attemptId: string): LogStream;
+  /** New evidence is on disk. */
+  onEvidence(status: RunStatus): void;
+  signal: AbortSignal;
+  log: Log;
+};
+
+export const runContainerName = (attemptId: string): string => `svc-r-${attemptId}`;
+
+const LOOK_EVERY_MS = 5_000;
+const SHORTEST_PAUSE_MS = 50;
+const KILL_AFTER_MS = 10_000;
+/** How long a start whose answer was lost is looked for before it counts as unknown. */
+const UNKNOWN_AFTER_MS = 60_000;
+/** What a shell says of a command that it could not start. */
+const COMMAND_NOT_STARTED = 127;
+const CANCELLED = "It was cancelled before it started.";
+
+export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
+  const { journal, engine, signal } = deps;
+  const { attemptId } = initial.offer;
+  const name = runContainerName(attemptId);
+  const log = deps.log.child({ attemptId });
+  let record = initial;
+  let acceptedAtMs: number | null = null;
+  let cancelled = false;
+  let wake = (): void => {};
+  let work = Promise.resolve();
+
+  const evidence = (): RunStatus | null => toStatus(record);
+
+  /** Journals the next record, then reports it. False when the event does not apply: then nothing may be done about it. */
+  const move = (event: RunEvent): boolean => {
+    const next = nextRun(record, event);
+    if (next === null) return false;
+    journal.saveRun(next);
+    log.info({ from: record.state, to: next.state, event: event.kind }, "run moved");
+    record = next;
+    const status = evidence();
+    if (status !== null) deps.onEvidence(status);
+    return true;
+  };
+
+  /** Null when there is no container, undefined when the engine does not say. */
+  const look = async (): Promise<Container | null | undefined> => {
+    try {
+      return await engine.findContainer(name);
+    } catch (cause) {
+      log.warn({ reason: String(cause) }, "a run could not be looked at");
+      return undefined;
+    }
+  };
+
+  /** From the grant to the start. Whatever goes wrong before the order to start is certain not to have run. */
+  const begin = async (): Promise<void> => {
+    const { offer } = record;
+    try {
+      const network = await deps.networks.ensure(offer.projectId, offer.channel);
+      await engine.createContainer(toContainerSpec(offer, network));
+    } catch (cause) {
+      log.warn({ err: cause }, "run could not be prepared");
+      move({ kind: "called-off", message: "The container could not be created." });
+      return;
+    }
+    if (cancelled) return void move({ kind: "called-off", message: CANCELLED });
+    if (signal.aborted || !move({ kind: "starting" })) return;
+    try {
+      await engine.startContainer(name);
+    } catch (cause) {
+      if (isEngineTrouble(cause)) return findOut();
+      const reason = cause instanceof EngineError ? cause.message.slice(0, 500) : "the engine refused";
+      const message = `The command could not be started: ${reason}`;
+      move({ kind: "ended", exitCode: COMMAND_NOT_STARTED, at: new Date().toISOString(), message });
+      return;
+    }
+    move({ kind: "started", at: new Date().toISOString() });
+    await follow();
+  };
+
+  /** The engine did not say whether it started the container: looks for a while. */
+  const findOut = async (): Promise<void> => {
+    const untilMs = bootClockMs() + UNKNOWN_AFTER_MS;
+    while (!signal.aborted && bootClockMs() < untilMs) {
+      const container = await look();
+      if (container?.state === "running" || container?.state === "exited") return attach(container);
+      await pause(LOOK_EVERY_MS, signal);
+    }
+    if (!signal.aborted) move({ kind: "recovered", container: "absent" });
+  };
+
+  const attach = (container: Container): Promise<void> => {
+    move({ kind: "started", at: container.startedAt ?? new Date().toISOString() });
+    return follow();
+  };
+
+  /** From the start to the exit: carries the output, keeps the deadline, ends what was cancelled. */
+  const follow = async (): Promise<void> => {
+    const stream = deps.openLog(attemptId);
+    const output = copyOutput(stream);
+    let killAtMs: number | null = null;
+    while (!signal.aborted) {
+      const container = await look();
+      if (container === null) {
+        // Somebody removed it: with it went the knowledge how the command ended.
+        move({ kind: "recovered", container: "absent" });
+        break;
+      }
+      if (container?.state === "exited") {
+        await Promise.race([output, pause(LOOK_EVERY_MS, signal)]);
+        move(exitOf(container));
+        break;
+      }
+      const leftMs = timeLeftMs(container);
+      if (leftMs <= 0) move({ kind: "timed-out" });
+      if (leftMs <= 0 || cancelled) {
+        killAtMs ??= Date.now() + KILL_AFTER_MS;
+        await engine.killContainer(name, Date.now() >= killAtMs ? "SIGKILL" : "SIGTERM").catch(() => {});
+      }
+      const untilKillMs = killAtMs === null ? leftMs : killAtMs - Date.now();
+      const waitMs = Math.min(LOOK_EVERY_MS, Math.max(SHORTEST_PAUSE_MS, untilKillMs));
+      await Promise.race([pause(waitMs, signal), woken()]);
+    }
+    stream.end();
+  };
+
+  /** Infinite without a limit. */
+  const timeLeftMs = (container: Container | undefined): number => {
+    const { timeoutSeconds } = record.offer;
+    const startedMs = Date.parse(container?.startedAt ?? record.startedAt);
+    if (timeoutSeconds === 0 || Number.isNaN(startedMs)) return Number.POSITIVE_INFINITY;
+    return startedMs + timeoutSeconds * 1000 - Date.now();
+  };
+
+  const copyOutput = async (stream: LogStream): Promise<void> => {
+    try {
+      await engine.followLog(name, (chunk) => stream.write(chunk), signal);
+    } catch (cause) {
+      log.warn({ err: cause }, "the output of a run could not be read");
+    }
+  };
+
+  const lookBack = async (): Promise<void> => {
+    if (record.state === "offer" || record.state === "intent") {
+      // The tombstone is on disk before the half-made container goes.
+      move({ kind: "recovered", container: "absent" });
+      await engine.removeContainer(name);
+      return;
+    }
+    if (record.state !== "start-sent" && record.state !== "indeterminate") return;
+    const container = await engine.findContainer(name);
+    if (container?.state === "running" || container?.state === "exited") return attach(container);
+    move({ kind: "recovered", container: container?.state === "created" ? "created" : "absent" });
+  };
+
+  const woken = (): Promise<void> =>
+    new Promise((resolve) => {
+      wake = resolve;
+    });
+
+  /** One piece of work at a time; a failure of it is ours. */
+  const undertake = (effect: () => Promise<void>): void => {
+    work = work.then(effect).catch((cause: unknown) => log.error({ err: cause }, "run failed unexpectedly"));
+  };
+
+  return {
+    record: () => record,
+    evidence,
+    wake: () => wake(),
+    settled: () => work,
+    accepted() {
+      acceptedAtMs = bootClockMs();
+    },
+    grant(token, startWithinMs) {
+      if (acceptedAtMs === null) {
+        // Never accepted in this life, so whether an earlier one started it is not known here.
+        move({ kind: "granted-unknown", token });
+        return;
+      }
+      const lateByMs = bootClockMs() - acceptedAtMs - startWithinMs;
+      if (move({ kind: "granted", token, lateByMs }) && record.state === "intent") undertake(begin);
+    },
+    cancel() {
+      cancelled = true;
+      // Once granted, the one who starts it looks at the flag before and after.
+      if (record.state === "offer") move({ kind: "called-off", message: CANCELLED });
+      wake();
+    },
+    recover: () => undertake(() => untilEngineAnswers(lookBack, signal)),
+  };
+}
+
+function toStatus({ offer, state, ...rest }: RunRecord): RunStatus | null {
+  const phases = {
+    offer: null,
+    intent: null,
+    // Not before the engine has confirmed it.
+    "start-sent": rest.startedAt === "" ? null : RunPhase.STARTED,
+    exit: RunPhase.EXITED,
+    tombstone: RunPhase.NOT_STARTED,
+    indeterminate: RunPhase.INDETERMINATE,
+  } as const;
+  const phase = phases[state];
+  return phase === null ? null : create(RunStatusSchema, { attemptId: offer.attemptId, phase, ...rest });
+}
+
+function exitOf({ exitCode, oomKilled, finishedAt }: Container): RunEvent {
+  const message = oomKilled ? "The command was killed because it used more memory than the plan allows." : "";
+  return { kind: "ended", exitCode, at: finishedAt ?? new Date().toISOString(), message };
+}
+
+function toContainerSpec(offer: RunOffer, network: string): ContainerSpec {
+  const { attemptId, projectId, channel, resources } = offer;
+  return {
+    name: runContainerName(attemptId),
+    kind: "run",
+    image: offer.image?.reference ?? "",
+    command: ["/bin/sh", "-c", offer.command],
+    env: offer.env,
+    labels: { [labels.placement]: attemptId, [labels.project]: projectId, [labels.channel]: channel },
+    memoryMb: resources?.memoryMb ?? 0,
+    cpuMillicores: resources?.cpuMillicores ?? 0,
+    pidsLimit: resources?.pidsLimit ?? 0,
+    network,
+    publish: null,
+  };
+}
+
+async function pause(timeMs: number, signal: AbortSignal): Promise<void> {
+  await delay(timeMs, undefined, { signal }).catch(() => {});
+}
+
+/** Repeats a first look until the engine is there: at the boot of a machine it may come up after the agent. */
+async function untilEngineAnswers(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      return await work();
+    } catch (cause) {
+      if (!isEngineTrouble(cause)) throw cause;
+      await pause(LOOK_EVERY_MS, signal);
+    }
+  }
+}
