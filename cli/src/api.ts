@@ -4,9 +4,9 @@ import type { Http, HttpRequest, HttpResponse, StreamBody } from "./http.ts";
 import { parseJson } from "./json.ts";
 
 /** What a reply must look like; a zod schema of `@svc/proto` is one. */
-export type Schema<T> = { safeParse(value: unknown): { success: true; data: T } | { success: false } };
+type Schema<T> = { safeParse(value: unknown): { success: true; data: T } | { success: false } };
 
-export type CallOptions = {
+type CallOptions = {
   /** JSON body, or a prepared one with its content type. */
   body?: object | { type: string; content: StreamBody };
   /** Milliseconds for the whole call; default 30 s. */
@@ -90,7 +90,7 @@ const isPrepared = (body: object): body is { type: string; content: StreamBody }
   "content" in body && typeof body.content === "object" && body.content !== null && "stream" in body.content;
 
 /** What an answer that is no success says. A body that is not svc's (a proxy's page, say) gives no code. */
-export function serverError(apiUrl: string, response: HttpResponse, value: unknown): ServerError {
+function serverError(apiUrl: string, response: HttpResponse, value: unknown): ServerError {
   const { status } = response;
   const seconds = Number(response.header("retry-after") ?? Number.NaN);
   const retryAfterSeconds = Number.isInteger(seconds) && seconds >= 0 ? seconds : null;

@@ -69,7 +69,7 @@ const token = "svc_very-secret-key";
 const project = { id: projectId, slug: "shop", type: "static", name: "Shop" };
 const deployment = { id: deploymentId, status: "running", release: aRelease };
 
-describe("with --json, stdout is one envelope", () => {
+describe.concurrent("with --json, stdout is one envelope", () => {
   test.each([
     { line: "whoami", fields: { source: "env", user: aUser, message: expect.any(String), apiUrl: expect.any(String) } },
     {
@@ -236,7 +236,7 @@ describe("with --json, stdout is one envelope", () => {
   });
 });
 
-describe("for a person", () => {
+describe.concurrent("for a person", () => {
   test("the result goes to stdout, everything else to stderr", async () => {
     await using api = await startApi(routes);
     await using directory = await aDirectory({ "svc.yml": manifest });

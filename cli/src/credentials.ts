@@ -6,7 +6,7 @@ import { parseApiUrl, sameOrigin } from "./origin.ts";
 import { isKeyText, resolveTokenRef } from "./token-ref.ts";
 
 /** The API that is used when nobody named one: a platform on this machine. */
-export const defaultApiUrl = "http://127.0.0.1:4000";
+const defaultApiUrl = "http://127.0.0.1:4000";
 
 /** Whom to ask and as whom. `source` says where the key came from. */
 export type Credentials = { apiUrl: string; token: string; source: "env" | "config" };

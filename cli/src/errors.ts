@@ -109,6 +109,9 @@ const hints: Readonly<Record<string, string>> = {
   START_UNAVAILABLE: "See what runs with `svc status`, or deploy anew with `svc deploy --prod`",
   RUNTIME_LOGS_UNAVAILABLE: "See what runs with `svc status`, and the build with `svc logs`",
   UPLOAD_TOO_LARGE: "See what is packed with `svc deploy --dry-run`, and leave files out with a .svcignore",
+  OCI_REFERENCE_INVALID: "Mend image.reference in the manifest, then run `svc deploy` again",
+  PLAN_FEATURE_UNAVAILABLE: "Ask the administrator of this installation for a plan that includes it",
+  FORBIDDEN: "Log in as an administrator with `svc login`",
   PREVIEW_UNAVAILABLE: "Deploy to production with `svc deploy --prod`",
   CLUSTER_SCHEDULER_DISABLED: "Start control with SVC_CLUSTER_SCHEDULER=on",
 };
@@ -116,6 +119,7 @@ const hints: Readonly<Record<string, string>> = {
 const statusHints: Readonly<Record<number, string>> = {
   401: "Run `svc login`, or put a valid key into SVC_TOKEN",
   404: "See your projects with `svc projects list`",
+  500: "Run the command again; if that goes on, tell the administrator of this installation",
   502: "The service is restarting or overloaded; run the command again in a moment",
   503: "The service is restarting or overloaded; run the command again in a moment",
   504: "The service is restarting or overloaded; run the command again in a moment",

@@ -81,6 +81,7 @@ test.each([
   ["   ::error::x", "   > ::error::x"],
   ["say ##[add-mask]x", "say # #[add-mask]x"],
   ["a :: b", "a :: b"],
+  ["a\n\n ::b\n::c", "a\n\n > ::b\n> ::c"],
 ])("%j is inert in a pipeline as %j", (line, text) => {
   expect(inertForActions(line)).toBe(text);
 });

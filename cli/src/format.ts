@@ -88,7 +88,8 @@ export function cleanDeep(value: unknown): unknown {
 }
 
 /**
- * `line` made inert for the log reader of GitHub Actions, which obeys `::command::` at the start of a
- * line and `##[command]` anywhere in it.
+ * `text` made inert for the log reader of GitHub Actions, which obeys `::command::` at the start of a
+ * line and `##[command]` anywhere in one.
  */
-export const inertForActions = (line: string): string => line.replace(/^(\s*)::/, "$1> ::").replaceAll("##[", "# #[");
+export const inertForActions = (text: string): string =>
+  text.replace(/^([^\S\n]*)::/gm, "$1> ::").replaceAll("##[", "# #[");

@@ -1,7 +1,7 @@
 import { styleText } from "node:util";
 import type { Env } from "./environment.ts";
 
-export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
+type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 
 /** Colours `text`, or gives it back unchanged where colour is not wanted. */
 export type Paint = (style: Style, text: string) => string;

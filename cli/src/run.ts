@@ -87,7 +87,7 @@ function printOutcome(
 
 /** Writes a text for people to stdout, ended by a line feed. */
 function printText({ stdout, env }: Host, text: string): void {
-  const inert = isGitHubActions(env) ? text.split("\n").map(inertForActions).join("\n") : text;
+  const inert = isGitHubActions(env) ? inertForActions(text) : text;
   if (inert !== "") stdout.write(inert.endsWith("\n") ? inert : `${inert}\n`);
 }
 

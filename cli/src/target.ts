@@ -14,7 +14,7 @@ export type Reference = { id: string; slug: string | null } | { slug: string };
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Reads `--project`: a UUID is an id, anything else a slug. */
-export const parseReference = (text: string): Reference =>
+const parseReference = (text: string): Reference =>
   uuid.test(text) ? { id: text.toLowerCase(), slug: null } : { slug: text };
 
 /**

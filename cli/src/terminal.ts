@@ -9,7 +9,7 @@ export type Output = Writable & { isTTY?: boolean; columns?: number };
 export type Input = Readable & { isTTY?: boolean };
 
 /** A line that changes while something goes on. */
-export type Activity = {
+type Activity = {
   /** Shows `text` instead. Nothing is printed where no terminal shows it. */
   update(text: string): void;
   /** Takes the line away. May be called twice. */
@@ -69,7 +69,7 @@ export function createTerminal(options: {
 
   const inert = (text: string): string => {
     const clean = scrub(stripControl(text), hidden);
-    return actions ? clean.split("\n").map(inertForActions).join("\n") : clean;
+    return actions ? inertForActions(clean) : clean;
   };
   const draw = () => {
     if (shown === null) return;

@@ -47,8 +47,11 @@ const problemsTold = 20;
 
 /**
  * Serves the last good table before it returns, without asking anybody; then every table submitted. A route
- * that cannot be served leaves its host as it was, and the others go on. Nothing is served that is not on
- * disk first, so a restart never goes back.
+ * that cannot be served leaves its host as it was, and the others go on.
+ *
+ * Visitors come first: a change is in force before it is on disk, so that a slow disk delays no failover.
+ * It is reported after that. What was not reported may be gone after a crash, and what it replaced is then
+ * still there, because control takes nothing away before the report.
  */
 export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   const { store, tree, bundles, onApplied, log } = deps;
@@ -56,7 +59,6 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
   let served: ReadonlyMap<string, Route> = new Map();
-  let saved = "";
   let state: AppliedState = { clusterEpoch: 0n, generation: 0n, digest: "", error: "", resync: false };
   /** For a host that is not yet as the target wants it: the generation accepted before that was asked. */
   const askedAfter = new Map<string, bigint>();
@@ -66,13 +68,10 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     const aim = target;
     const now = servable(served, aim.routes, fetcher.state);
     fetcher.want(now.bundles);
-    const complete = whole && now.problems.size === 0 && now.coming.length === 0;
-    const table = { ...aim, routes: now.routes };
-    const mark = `${aim.clusterEpoch}/${aim.generation}/${complete}/${digestOf(tableText(table.routes))}`;
-    if (mark !== saved) await store.save({ table, whole: complete });
-    saved = mark;
     putInForce(now);
     await tree.markReady();
+    const complete = whole && now.problems.size === 0 && now.coming.length === 0;
+    await store.save({ table: { ...aim, routes: served }, whole: complete });
     for (const host of askedAfter.keys()) {
       if (served.get(host) === target.routes.get(host)) askedAfter.delete(host);
     }

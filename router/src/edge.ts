@@ -34,9 +34,10 @@ export async function startEdge(
   const bundlesDir = join(config.dir, "bundles");
   const bundles = await openBundleStore(bundlesDir, log);
   const tree = opened.use(await openTree(config.tableDir, log));
+  const store = opened.use(createTableStore(join(config.dir, "table"), log));
   const applier = opened.use(
     await startApplier({
-      store: createTableStore(join(config.dir, "table"), log),
+      store,
       tree,
       bundles,
       createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, log }),

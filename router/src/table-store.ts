@@ -1,41 +1,63 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { fromJsonString } from "@bufbuild/protobuf";
-import { RouteSchema } from "@svc/proto/edge";
+import { type Route, RouteSchema } from "@svc/proto/edge";
 import { z } from "zod";
 import { hasCode, writeDurably } from "./durable-file.ts";
 import type { Log } from "./log.ts";
-import { type Table, tableText } from "./table.ts";
+import { changedHosts, routeLine, type Table, tableText } from "./table.ts";
 
 /** The table that was served last. */
 export interface KeptTable {
   table: Table;
-  /** False: some hosts served an older route than this generation's, so it is no base for changes. */
+  /** False: some hosts serve an older route than this generation's, so it is no base for changes. */
   whole: boolean;
 }
 
-export interface TableStore {
+export interface TableStore extends AsyncDisposable {
   /** Null when there is none, or what is there is damaged; that is then put aside. */
   load(): Promise<KeptTable | null>;
-  /** On disk when it returns. */
+  /** On disk when it returns. What costs is the change, not the table. */
   save(kept: KeptTable): Promise<void>;
 }
 
 export const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 const wholeNumber = z.string().regex(/^\d{1,20}$/);
-const header = z.object({
-  format: z.literal(1),
-  clusterEpoch: wholeNumber,
-  generation: wholeNumber,
-  whole: z.boolean(),
-  digest: z.string(),
-});
+const about = { clusterEpoch: wholeNumber, generation: wholeNumber, whole: z.boolean() };
+const header = z.object({ format: z.literal(1), ...about, count: z.int().min(0), digest: z.string() });
+const change = z.object({ ...about, upserts: z.array(z.string()), removed: z.array(z.string()) });
 
-/** One file in `dir`: a line about the table, then a line per route. */
+/** Changes are gathered behind the table until they are as long as it, and at least so long. */
+const changesBytesMin = 1024 ** 2;
+
+/**
+ * One file in `dir`: a line about a table, a line per route, and then a line per change since. Each change
+ * begins with its own digest, so that one that was being written during a crash is recognised: it was
+ * never reported, and is left out.
+ */
 export function createTableStore(dir: string, log: Log): TableStore {
   const path = join(dir, "table.jsonl");
+  let saved: KeptTable | null = null;
+  /** Open as long as changes may be added; null when the next save has to write the whole table. */
+  let file: FileHandle | null = null;
+  let room = 0;
+
+  async function writeWhole(kept: KeptTable): Promise<void> {
+    await close();
+    const text = encodeWhole(kept);
+    await writeDurably(path, text);
+    file = await open(path, "a");
+    room = Math.max(changesBytesMin, text.length);
+  }
+
+  async function close(): Promise<void> {
+    const open = file;
+    file = null;
+    await open?.close();
+  }
+
   return {
     async load() {
       await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -49,34 +71,80 @@ export function createTableStore(dir: string, log: Log): TableStore {
         return null;
       }
     },
-    save: (kept) => writeDurably(path, encode(kept)),
+    async save(kept) {
+      if (saved !== null && isSame(saved, kept)) return;
+      const line = saved === null ? null : encodeChange(saved, kept);
+      // Until it succeeds, it is unknown what the file holds.
+      saved = null;
+      if (file === null || line === null || line.length > room) {
+        await writeWhole(kept);
+      } else {
+        const target = file;
+        try {
+          await target.appendFile(line);
+          await target.datasync();
+        } catch (cause) {
+          await close();
+          throw cause;
+        }
+        room -= line.length;
+      }
+      saved = kept;
+    },
+    [Symbol.asyncDispose]: close,
   };
 }
 
-function encode({ table, whole }: KeptTable): string {
-  const text = tableText(table.routes);
-  const about: z.infer<typeof header> = {
-    format: 1,
-    clusterEpoch: String(table.clusterEpoch),
-    generation: String(table.generation),
-    whole,
-    digest: digestOf(text),
-  };
-  return `${JSON.stringify(about)}\n${text}`;
+const isSame = (a: KeptTable, b: KeptTable): boolean =>
+  a.whole === b.whole &&
+  a.table.generation === b.table.generation &&
+  a.table.clusterEpoch === b.table.clusterEpoch &&
+  changedHosts(a.table.routes, b.table.routes).length === 0;
+
+const aboutOf = ({ table, whole }: KeptTable) => ({
+  clusterEpoch: String(table.clusterEpoch),
+  generation: String(table.generation),
+  whole,
+});
+
+function encodeWhole(kept: KeptTable): string {
+  const { routes } = kept.table;
+  const text = tableText(routes);
+  const first: z.infer<typeof header> = { format: 1, ...aboutOf(kept), count: routes.size, digest: digestOf(text) };
+  return `${JSON.stringify(first)}\n${text}${routes.size === 0 ? "" : "\n"}`;
+}
+
+function encodeChange(from: KeptTable, to: KeptTable): string {
+  const upserts: string[] = [];
+  const removed: string[] = [];
+  for (const host of changedHosts(from.table.routes, to.table.routes)) {
+    const route = to.table.routes.get(host);
+    if (route === undefined) removed.push(host);
+    else upserts.push(routeLine(route));
+  }
+  const text = JSON.stringify({ ...aboutOf(to), upserts, removed } satisfies z.infer<typeof change>);
+  return `${digestOf(text)} ${text}\n`;
 }
 
 function decode(content: string): KeptTable {
-  const end = content.indexOf("\n");
-  const about = header.parse(JSON.parse(content.slice(0, end)));
-  const text = content.slice(end + 1);
-  if (digestOf(text) !== about.digest) throw new Error("the digest does not fit the routes");
-  const routes = text === "" ? [] : text.split("\n").map((line) => fromJsonString(RouteSchema, line));
-  return {
-    table: {
-      clusterEpoch: BigInt(about.clusterEpoch),
-      generation: BigInt(about.generation),
-      routes: new Map(routes.map((route) => [route.host, route])),
-    },
-    whole: about.whole,
-  };
+  const [first = "", ...lines] = content.split("\n");
+  const { count, digest, ...start } = header.parse(JSON.parse(first));
+  const routeLines = lines.splice(0, count);
+  if (routeLines.length !== count || digestOf(routeLines.join("\n")) !== digest) {
+    throw new Error("the digest does not fit the routes");
+  }
+  const routes = new Map(routeLines.map((line) => routeOf(line)).map((route) => [route.host, route]));
+  let latest: z.infer<z.ZodObject<typeof about>> = start;
+  for (const line of lines) {
+    const text = line.slice(65);
+    if (line.slice(0, 64) !== digestOf(text)) break;
+    const { upserts, removed, ...after } = change.parse(JSON.parse(text));
+    for (const host of removed) routes.delete(host);
+    for (const route of upserts.map(routeOf)) routes.set(route.host, route);
+    latest = after;
+  }
+  const { clusterEpoch, generation, whole } = latest;
+  return { table: { clusterEpoch: BigInt(clusterEpoch), generation: BigInt(generation), routes }, whole };
 }
+
+const routeOf = (line: string): Route => fromJsonString(RouteSchema, line);

@@ -27,6 +27,7 @@ export async function openTree(dir: string, log: Log): Promise<NameTree> {
   await mkdir(dir, { recursive: true, mode: 0o755 });
   const entries = await readTree(dir);
   let sequence = nextSequence(entries);
+  let ready = false;
   /** Batches of entries that have no effect any more. */
   const retiring = new Map<NodeJS.Timeout, string[]>();
 
@@ -89,7 +90,10 @@ export async function openTree(dir: string, log: Log): Promise<NameTree> {
       }
       return failures;
     },
-    markReady: () => writeFile(join(dir, readyName), "", { mode: 0o644 }),
+    async markReady() {
+      if (!ready) await writeFile(join(dir, readyName), "", { mode: 0o644 });
+      ready = true;
+    },
     [Symbol.dispose]() {
       for (const [timer, paths] of retiring) {
         clearTimeout(timer);

@@ -52,6 +52,8 @@ export async function readArchive(
     const index = createIndex(spool, maxBytes);
     const unpack = extract();
     unpack.on("entry", (header, stream, next) => {
+      // A refusal destroys the reader and the entry with it; whoever waits hears of it through the reader.
+      stream.on("error", () => {});
       index.add(header, stream).then(
         () => next(),
         (cause: unknown) => next(cause instanceof Error ? cause : new Error(String(cause))),

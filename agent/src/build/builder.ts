@@ -30,7 +30,10 @@ export type Builder = {
    * @param onStart when a place was free and the work begins
    * @throws TaskFailure with the code that a person can act on
    */
-  build(request: { placementId: string; spec: BuildSpec; onStart(): void }, signal: AbortSignal): Promise<BuildResult>;
+  build(
+    request: { placementId: string; projectId: string; spec: BuildSpec; onStart(): void },
+    signal: AbortSignal,
+  ): Promise<BuildResult>;
 };
 
 export function createBuilder(options: {
@@ -68,8 +71,9 @@ export function createBuilder(options: {
         };
         try {
           const built = await runBuild(job);
-          // A later placement finds it here, and the keeper of images knows of it.
-          options.journal.noteImage(`${access.host}/${spec.targetRepository}@${built.digest}`, projectId, Date.now());
+          // A later placement finds an image here, and the keeper of images knows of it.
+          const reference = `${access.host}/${spec.targetRepository}@${built.digest}`;
+          if (spec.recipe.case === "image") options.journal.noteImage(reference, projectId, Date.now());
           return built;
         } catch (cause) {
           signal.throwIfAborted();

@@ -78,7 +78,8 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
     },
 
     async startContainer(name) {
-      await withDeadline("start container", SLOW_MS, () => docker.getContainer(name).start());
+      // 304: it runs already.
+      await tolerating([304], () => withDeadline("start container", SLOW_MS, () => docker.getContainer(name).start()));
     },
 
     async stopContainer(name, graceSeconds) {

@@ -107,6 +107,7 @@ export type Engine = {
   findContainer(name: string): Promise<Container | null>;
   /** Creates it, or finds the one an earlier attempt created under the same name. */
   createContainer(spec: ContainerSpec): Promise<void>;
+  /** Fine when it runs already. */
   startContainer(name: string): Promise<void>;
   /** TERM, then KILL after the grace. Fine when it already stopped or is gone. */
   stopContainer(name: string, graceSeconds: number): Promise<void>;

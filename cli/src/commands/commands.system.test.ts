@@ -28,7 +28,7 @@ async function run(
   return { ...ended, seen: api.seen, linked: await read(".svc/state.json"), env: await read(".env") };
 }
 
-describe("svc env", () => {
+describe.concurrent("svc env", () => {
   const vars = { PLAIN: "1", MULTI: "a\nb", QUOTED: "it's" };
   const env = `GET /api/v1/projects/${projectId}/env`;
 
@@ -76,7 +76,7 @@ describe("svc env", () => {
   });
 });
 
-describe("svc stop and start", () => {
+describe.concurrent("svc stop and start", () => {
   const stop = `POST /api/v1/projects/${projectId}/stop`;
   const start = `POST /api/v1/projects/${projectId}/start`;
 
@@ -118,7 +118,7 @@ describe("svc stop and start", () => {
   });
 });
 
-describe("svc verify", () => {
+describe.concurrent("svc verify", () => {
   /** Verifies a project whose site is the test server itself, with this health setting and these answers. */
   async function verify(health: object, answers: Routes) {
     await using site = await startApi(answers);
@@ -155,7 +155,7 @@ describe("svc verify", () => {
   });
 });
 
-describe("svc logs", () => {
+describe.concurrent("svc logs", () => {
   /** A build log that grows by these parts, one per question. */
   const growing = (parts: readonly string[]): Routes => ({
     [poll]: [...parts.map(() => inState("building")), inState("failed", { error: "exit 1" })],
@@ -226,7 +226,7 @@ test("a deleted project is no longer linked", async () => {
   expect(ended.linked).toBeNull();
 });
 
-describe("svc admin nodes bootstrap-token create", () => {
+describe.concurrent("svc admin nodes bootstrap-token create", () => {
   const made = ok({ bootstrapToken: { id: "b1", token: "svcn1.secret", expiresAt: "2030-01-01T00:00:00.000Z" } }, 201);
   const create = "POST /api/v1/admin/nodes/bootstrap-tokens";
 
@@ -265,7 +265,7 @@ describe("svc admin nodes bootstrap-token create", () => {
   });
 });
 
-describe("svc init", () => {
+describe.concurrent("svc init", () => {
   test("reads the package, writes only the manifest, and does not replace one unasked", async () => {
     await using directory = await aDirectory({ "package.json": '{"name":"@ada/shop","scripts":{"start":"node ."}}' });
     const { path: cwd } = directory;
@@ -302,7 +302,7 @@ describe("svc init", () => {
   });
 });
 
-describe("under an older Node", () => {
+describe.concurrent("under an older Node", () => {
   /** Makes the Node that runs the program say that it is an old one, where `condition` holds. */
   const pretend = (condition: string) => {
     const code = `if(${condition})Object.defineProperty(process.versions,"node",{value:"20.1.0"})`;

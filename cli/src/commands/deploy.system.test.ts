@@ -82,7 +82,7 @@ async function readUpload(seen: readonly Seen[]) {
   };
 }
 
-describe("a first deploy", () => {
+describe.concurrent("a first deploy", () => {
   test("makes the project, links the directory, uploads it, and waits until it runs", async () => {
     const { ended, envelope, seen, state } = await deploy({});
     expect(ended.status).toBe(0);
@@ -124,7 +124,7 @@ describe("a first deploy", () => {
   });
 });
 
-describe("where it goes", () => {
+describe.concurrent("where it goes", () => {
   const linked = {
     ".svc/state.json": JSON.stringify({
       apiUrl: "https://evil.example.test",
@@ -226,7 +226,7 @@ describe("where it goes", () => {
   });
 });
 
-describe("how it ends", () => {
+describe.concurrent("how it ends", () => {
   test.each([
     {
       status: "failed",
@@ -302,7 +302,7 @@ describe("how it ends", () => {
   });
 });
 
-describe("in a pipeline", () => {
+describe.concurrent("in a pipeline", () => {
   const env = (directory: string) => ({
     GITHUB_ACTIONS: "true",
     GITHUB_SHA: "0123456789abcdef0123456789abcdef01234567",

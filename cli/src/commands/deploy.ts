@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import {
-  type Channel,
   type CreateDeploymentReply,
   createDeploymentReply,
   type Deployment,
@@ -13,13 +12,15 @@ import type { Api } from "../api.ts";
 import { command, flag } from "../command.ts";
 import type { Context } from "../context.ts";
 import { deployFacts } from "../deploy/ci.ts";
-import { createDeployTarget, type DeployTarget, findDeployTarget, linkOnce } from "../deploy/project.ts";
-import { listSource, measureSource, type PackedSource, uploadSource } from "../deploy/source.ts";
+import { createDeployTarget, findDeployTarget, linkOnce } from "../deploy/project.ts";
+import { rehearse, renderRehearsal } from "../deploy/rehearse.ts";
+import { listSource, type PackedSource, uploadSource } from "../deploy/source.ts";
 import { tellPipeline } from "../deploy/step-output.ts";
+import type { Entry } from "../deploy/tree.ts";
 import { waitForDeployment } from "../deploy/wait.ts";
 import { CliError, fromDeployError } from "../errors.ts";
-import { formatBytes, formatDuration, plural } from "../format.ts";
-import { getManifest, type ManifestPlace } from "../manifest-file.ts";
+import { formatDuration } from "../format.ts";
+import { getManifest } from "../manifest-file.ts";
 
 export const deploy = command({
   name: "deploy",
@@ -45,10 +46,13 @@ export const deploy = command({
     context.onInterrupt("Nothing was deployed. Start over with `svc deploy`");
     const startedAt = performance.now();
     const api = await context.api();
+    // Looked at before anything is made on the platform: most of what can be wrong is wrong here.
+    const entries = isOciManifest(manifest) ? null : await listSource(context, place, manifest);
     const target =
       (await findDeployTarget(context, api, manifest, project)) ??
       (await createDeployTarget(context, api, manifest, place));
-    const { reply, ...packed } = await trigger(context, api, manifest, place, target);
+    context.onInterrupt("Whether a deployment began is not known. See with `svc status`");
+    const { reply, ...packed } = await trigger(context, api, target.id, manifest, entries);
     const id = reply.deploymentId;
     context.onInterrupt(`The deployment goes on without you. Follow it with \`svc logs ${id} --follow\``);
     await linkOnce(place, { ...reply.project, name: manifestName(manifest) });
@@ -56,8 +60,9 @@ export const deploy = command({
     const facts = { channel: reply.channel, slug: reply.project.slug, project: reply.project };
     if (!wait) {
       await report(context, api, reply, null);
-      const { release } = reply;
-      return { url: reply.url, ...facts, deployment: { id, status: "queued", release }, queued: true, ...packed };
+      const { release, artifact } = reply;
+      const deployment = { id, status: "queued", release };
+      return { url: reply.url, ...facts, deployment, queued: true, ...packed, ...(artifact && { artifact }) };
     }
     const ended = await waitForDeployment(context, api, id, { isOver: isSettled, narrate: true });
     await report(context, api, reply, ended);
@@ -68,7 +73,7 @@ export const deploy = command({
       ...facts,
       deployment: { id, status, release },
       ...packed,
-      ...(artifact === undefined ? {} : { artifact }),
+      ...(artifact && { artifact }),
       durationMs: Math.round(performance.now() - startedAt),
     };
   },
@@ -87,23 +92,17 @@ function withChannel(manifest: Manifest, channel: "production" | "preview" | und
   return channel === undefined ? manifest : { ...manifest, channel };
 }
 
-/** Queues the deployment: an upload for source projects, one JSON call for images. */
+/** Queues the deployment: an upload of `entries`, or one JSON call for an image, which has none. */
 async function trigger(
   context: Context,
   api: Api,
+  projectId: string,
   manifest: Manifest,
-  place: ManifestPlace,
-  { id }: DeployTarget,
+  entries: readonly Entry[] | null,
 ): Promise<{ reply: CreateDeploymentReply; source?: PackedSource }> {
   const metadata = deployFacts(context.env);
-  const advice = "Whether a deployment began is not known. See with `svc status`";
-  if (!isOciManifest(manifest)) {
-    const entries = await listSource(context, place, manifest);
-    context.onInterrupt(advice);
-    return uploadSource(context, api, id, { entries, manifest, metadata });
-  }
-  context.onInterrupt(advice);
-  const reply = await api.post(`/projects/${id}/deployments`, createDeploymentReply, {
+  if (entries !== null) return uploadSource(context, api, projectId, { entries, manifest, metadata });
+  const reply = await api.post(`/projects/${projectId}/deployments`, createDeploymentReply, {
     body: { manifest, metadata },
     headers: { "idempotency-key": randomUUID() },
     failure: fromDeployError,
@@ -140,43 +139,4 @@ function requireSuccess(context: Context, ended: Deployment): void {
     throw new CliError("DEPLOY_FAILED", error ?? fallback, { hint: `Read the whole log with \`svc logs ${id}\`` });
   }
   if (status !== "running") context.warn(`The deployment ran, but is ${status} by now`);
-}
-
-/** What a deploy would do, without changing anything here or there. */
-async function rehearse(context: Context, manifest: Manifest, place: ManifestPlace, named: string | undefined) {
-  const { channel, project } = await predict(context, manifest, named);
-  const base = { dryRun: true as const, channel, project };
-  if (isOciManifest(manifest)) return { ...base, image: { reference: manifest.image.reference } };
-  const entries = await listSource(context, place, manifest);
-  return { ...base, source: await measureSource(context, entries), paths: entries.map(({ path }) => path) };
-}
-
-type Prediction = { channel: Channel | null; project: { id: string; slug: string | null } | null };
-
-/**
- * The channel and project that a deploy would have: what is forced, else the project's mode, which takes
- * a login to know. Null where that cannot be said now; a project of null may be one that is yet to be made.
- */
-async function predict(context: Context, manifest: Manifest, named: string | undefined): Promise<Prediction> {
-  try {
-    const target = await findDeployTarget(context, await context.api(), manifest, named);
-    const mode = target === null ? "auto" : target.deployMode;
-    const byMode = mode === null ? null : mode === "preview" ? "preview" : "production";
-    const project = target === null ? null : { id: target.id, slug: target.slug };
-    return { channel: manifest.channel ?? byMode, project };
-  } catch (thrown) {
-    if (!(thrown instanceof CliError)) throw thrown;
-    if (thrown.code !== "CLOUD_NOT_LOGGED_IN" && thrown.code !== "CLOUD_UNAVAILABLE") throw thrown;
-    context.warn(`The project was not looked up: ${thrown.message}`);
-    return { channel: manifest.channel ?? null, project: null };
-  }
-}
-
-function renderRehearsal(payload: Awaited<ReturnType<typeof rehearse>>): string {
-  const where = payload.channel === null ? "the channel that the project's deploy mode says" : payload.channel;
-  const whom = payload.project === null ? "" : ` of ${payload.project.slug ?? payload.project.id}`;
-  const head = `A deploy would go to ${where}${whom}`;
-  if ("image" in payload) return `${head} and run ${payload.image.reference}`;
-  const { files, bytes } = payload.source;
-  return [...payload.paths, "", `${head} and pack ${plural(files, "file")}, ${formatBytes(bytes)}`].join("\n");
 }

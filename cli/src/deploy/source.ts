@@ -30,7 +30,7 @@ const uploadBytesPerMs = 20;
  * What a deploy packs: the directory of the manifest. In the archive its files stand where they do in
  * the repository, so that `source.rootDirectory` means the same on both sides.
  */
-export function treeOf(place: ManifestPlace, manifest: SourceManifest): Tree {
+function treeOf(place: ManifestPlace, manifest: SourceManifest): Tree {
   const prefix = place.home === "." ? "" : `${place.home}/`;
   const { rootDirectory } = manifest.source;
   const root = rootDirectory === "." ? "" : `${rootDirectory}/`;

@@ -111,7 +111,12 @@ describe("of a directory", () => {
   });
 
   test("a directory that its repository ignores as a whole is packed all the same", async () => {
-    const files = { ".gitignore": "out/\n", "out/index.html": "", "out/drafts/a.html": "", "out/.gitignore": "drafts/\n" };
+    const files = {
+      ".gitignore": "out/\n",
+      "out/index.html": "",
+      "out/drafts/a.html": "",
+      "out/.gitignore": "drafts/\n",
+    };
     expect(await packed(files, { below: "out", prefix: "out/" })).toEqual(["out/.gitignore", "out/index.html"]);
   });
 

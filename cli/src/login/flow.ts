@@ -55,7 +55,7 @@ export async function confirmInBrowser(context: Context, apiUrl: string): Promis
 }
 
 /** Says which machine asks, so that whoever confirms can tell: the platform shows it beside the code. */
-export const machineScope = (name: string): { scope?: string } =>
+const machineScope = (name: string): { scope?: string } =>
   /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/.test(name) ? { scope: `host:${name}` } : {};
 
 /** Tells the person where to go, and opens a browser there when that address is the API's own. */

@@ -22,7 +22,7 @@ export function parseSince(text: string, now: Date): Date | null {
 const isoTimestamp = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)(Z|[+-]\d{2}:?\d{2})?)?$/i;
 
 /** An ISO 8601 date or timestamp; without an offset it is UTC. Null when it is none. */
-export function parseTimestamp(text: string): Date | null {
+function parseTimestamp(text: string): Date | null {
   const match = isoTimestamp.exec(text);
   if (match === null) return null;
   const [, day = "", time = "00:00", offset = "Z"] = match;

@@ -23,6 +23,8 @@ export async function aDirectory(
 
 export type SvcOptions = {
   cwd: string;
+  /** The program; default: the one of this source tree. */
+  program?: string;
   /** Where the login is stored; default: below `cwd`. */
   home?: string;
   env?: Readonly<Record<string, string>>;
@@ -31,9 +33,12 @@ export type SvcOptions = {
 };
 
 /** Runs the real program in an environment of its own: nothing of the tester's login, no colours, no terminal. */
-export function svc(args: readonly string[], { cwd, home, env = {}, onStderr }: SvcOptions): Promise<Ended> {
+export function svc(
+  args: readonly string[],
+  { cwd, home, program = binary, env = {}, onStderr }: SvcOptions,
+): Promise<Ended> {
   const own = home ?? join(cwd, ".home");
-  const child = spawn(process.execPath, [binary, ...args], {
+  const child = spawn(process.execPath, [program, ...args], {
     cwd,
     env: { PATH: process.env["PATH"], HOME: own, XDG_CACHE_HOME: join(tmpdir(), "svc-cli-test-cache"), ...env },
     stdio: ["ignore", "pipe", "pipe"],

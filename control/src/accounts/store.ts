@@ -31,7 +31,7 @@ export async function getAccountFacts(db: Db, userId: string): Promise<AccountFa
 
 /** Holds everybody else off who counts or changes what the user owns, until the transaction ends. */
 export async function lockUser(tx: Db, userId: string): Promise<void> {
-  await tx.selectFrom("auth.user").select("id").where("id", "=", userId).forUpdate().executeTakeFirstOrThrow();
+  await tx.selectFrom("auth.user").select("id").where("id", "=", userId).forNoKeyUpdate().executeTakeFirstOrThrow();
 }
 
 /**

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type TestApi, testApi } from "../http/testing.ts";
 import { createAdmin, InvalidAccount } from "./admin.ts";
 import { createAuth } from "./auth.ts";
+import { deleteExpired } from "./expire.ts";
 
 let api: TestApi;
 beforeAll(async () => {
@@ -18,9 +19,16 @@ const password = "correct horse battery";
 const newEmail = () => `${randomBytes(6).toString("hex")}@svc.test`;
 const auth = (path: string, body: object, headers: Record<string, string> = {}) =>
   api.request("POST", `/api/auth${path}`, { body, headers });
-const signUp = async (email = newEmail()) => ({ email, answer: await auth("/sign-up/email", { name: "Ada", email, password }) });
+const signUp = async (email = newEmail()) => ({
+  email,
+  answer: await auth("/sign-up/email", { name: "Ada", email, password }),
+});
 const signIn = (email: string, tried = password) => auth("/sign-in/email", { email, password: tried });
-const cookieOf = (headers: Headers) => headers.getSetCookie().map((cookie) => cookie.split(";", 1)[0]).join("; ");
+const cookieOf = (headers: Headers) =>
+  headers
+    .getSetCookie()
+    .map((cookie) => cookie.split(";", 1)[0])
+    .join("; ");
 
 test("the frozen tables are the ones that better-auth wants", async () => {
   await using own = createAuth({ config: api.context.config, log: api.context.log, mailer: null });
@@ -82,7 +90,11 @@ describe("signing up and in", () => {
   test("a cookie with a changed signature is nobody's", async () => {
     const { email } = await signUp();
     const cookie = cookieOf((await signIn(email)).headers);
-    for (const forged of [cookie.replace(/.%3D$|.$/, "x"), cookie.replace(/\.[^.]*$/, ""), cookie.replace("token=", "token=x")]) {
+    for (const forged of [
+      cookie.replace(/.%3D$|.$/, "x"),
+      cookie.replace(/\.[^.]*$/, ""),
+      cookie.replace("token=", "token=x"),
+    ]) {
       expect((await api.call("GET", "/me", { cookie: forged })).status).toBe(401);
     }
   });
@@ -106,7 +118,11 @@ describe("signing up and in", () => {
   test("nobody makes themselves an administrator at sign-up", async () => {
     const email = newEmail();
     await auth("/sign-up/email", { name: "Eve", email, password, role: "admin", emailVerified: true, banned: false });
-    const user = await api.db.selectFrom("auth.user").select(["role", "emailVerified"]).where("email", "=", email).executeTakeFirst();
+    const user = await api.db
+      .selectFrom("auth.user")
+      .select(["role", "emailVerified"])
+      .where("email", "=", email)
+      .executeTakeFirst();
     expect(user ?? { role: "user", emailVerified: false }).toEqual({ role: "user", emailVerified: false });
   });
 
@@ -148,7 +164,15 @@ describe("what better-auth could do and does not here", () => {
   test("the address that a client claims for itself does not get around the limits", async () => {
     const tries = [];
     for (let count = 0; count < 40; count += 1) {
-      tries.push((await auth("/sign-in/email", { email: "nobody@svc.test", password }, { "x-svc-client-address": `192.0.2.${count}` })).status);
+      tries.push(
+        (
+          await auth(
+            "/sign-in/email",
+            { email: "nobody@svc.test", password },
+            { "x-svc-client-address": `192.0.2.${count}` },
+          )
+        ).status,
+      );
     }
     expect(tries.at(-1)).toBe(429);
     await sql`delete from auth."rateLimit"`.execute(api.db);
@@ -158,7 +182,9 @@ describe("what better-auth could do and does not here", () => {
 describe("sign-up that is not open", () => {
   test.each(["closed", "invite"] as const)("%s refuses", async (signup) => {
     await using other = await testApi({ config: { signup } });
-    const answer = await other.request("POST", "/api/auth/sign-up/email", { body: { name: "Ada", email: newEmail(), password } });
+    const answer = await other.request("POST", "/api/auth/sign-up/email", {
+      body: { name: "Ada", email: newEmail(), password },
+    });
     expect(answer.status).toBe(400);
     expect((await other.request("GET", "/sign-up")).status).toBe(404);
     expect(await other.db.selectFrom("auth.user").select("id").execute()).toEqual([]);
@@ -166,7 +192,9 @@ describe("sign-up that is not open", () => {
 
   test("so does an installation that cannot send mail", async () => {
     await using other = await testApi({ config: { mail: { from: "svc@svc.test" } } });
-    const answer = await other.request("POST", "/api/auth/sign-up/email", { body: { name: "Ada", email: newEmail(), password } });
+    const answer = await other.request("POST", "/api/auth/sign-up/email", {
+      body: { name: "Ada", email: newEmail(), password },
+    });
     expect(answer.status).toBe(400);
   });
 });
@@ -201,9 +229,17 @@ describe("credentials", () => {
   test("expired ones are nobody's", async () => {
     const user = await api.newUser();
     const { id, key } = await api.newKey(user);
-    await api.db.updateTable("api_token").set({ expires_at: new Date(Date.now() - 1000) }).where("id", "=", id).execute();
+    await api.db
+      .updateTable("api_token")
+      .set({ expires_at: new Date(Date.now() - 1000) })
+      .where("id", "=", id)
+      .execute();
     expect(await me({ key })).toBe(401);
-    await api.db.updateTable("auth.session").set({ expiresAt: new Date(Date.now() - 1000) }).where("userId", "=", user.id).execute();
+    await api.db
+      .updateTable("auth.session")
+      .set({ expiresAt: new Date(Date.now() - 1000) })
+      .where("userId", "=", user.id)
+      .execute();
     expect(await me({ session: user.session })).toBe(401);
   });
 
@@ -226,19 +262,24 @@ describe("credentials", () => {
     expect((await signIn(email)).status).toBe(403);
   });
 
-  test.each(["null", "{}", '"*"', '["projects:read", 7]', '["everything"]', '["ci:deploy", "env:read"]', '["ci:deploy"]'])(
-    "stored scopes that read %s open nothing",
-    async (stored) => {
-      const user = await api.newUser();
-      const { id, key } = await api.newKey(user);
-      await sql`update api_token set scopes = ${stored}::jsonb where id = ${id}`.execute(api.db);
-      for (const path of ["/projects", "/account", "/account/usage", "/tokens"]) {
-        const answer = await api.call("GET", path, { key });
-        expect(answer.status, path).toBe(403);
-        expect(answer.body.error.code).toBe("FORBIDDEN_SCOPE");
-      }
-    },
-  );
+  test.each([
+    "null",
+    "{}",
+    '"*"',
+    '["projects:read", 7]',
+    '["everything"]',
+    '["ci:deploy", "env:read"]',
+    '["ci:deploy"]',
+  ])("stored scopes that read %s open nothing", async (stored) => {
+    const user = await api.newUser();
+    const { id, key } = await api.newKey(user);
+    await sql`update api_token set scopes = ${stored}::jsonb where id = ${id}`.execute(api.db);
+    for (const path of ["/projects", "/account", "/account/usage", "/tokens"]) {
+      const answer = await api.call("GET", path, { key });
+      expect(answer.status, path).toBe(403);
+      expect(answer.body.error.code).toBe("FORBIDDEN_SCOPE");
+    }
+  });
 
   test("keys end with their user", async () => {
     const user = await api.newUser();
@@ -251,7 +292,11 @@ describe("credentials", () => {
     const user = await api.newUser();
     const { id, key } = await api.newKey(user);
     await me({ key });
-    const { last_used_at } = await api.db.selectFrom("api_token").select("last_used_at").where("id", "=", id).executeTakeFirstOrThrow();
+    const { last_used_at } = await api.db
+      .selectFrom("api_token")
+      .select("last_used_at")
+      .where("id", "=", id)
+      .executeTakeFirstOrThrow();
     expect(last_used_at).toBeInstanceOf(Date);
   });
 });
@@ -265,7 +310,8 @@ describe("requests that a browser sends with the cookie", () => {
 
   test("change something only from a page of ours", async () => {
     const cookie = await withCookie();
-    const from = (headers: Record<string, string>) => api.call("POST", "/projects", { cookie, body: create, headers }).then(({ status }) => status);
+    const from = (headers: Record<string, string>) =>
+      api.call("POST", "/projects", { cookie, body: create, headers }).then(({ status }) => status);
     expect(await from({ origin: api.url })).toBe(201);
     expect(await from({ origin: "https://evil.test" })).toBe(403);
     expect(await from({ origin: "null" })).toBe(403);
@@ -277,7 +323,11 @@ describe("requests that a browser sends with the cookie", () => {
     const created = await api.call("POST", "/projects", { cookie, body: create, headers: { origin: api.url } });
     const form = new FormData();
     form.set("manifest", "{}");
-    const answer = await api.call("POST", `/projects/${created.body.project.id}/deployments`, { cookie, body: form, headers: { origin: "https://evil.test" } });
+    const answer = await api.call("POST", `/projects/${created.body.project.id}/deployments`, {
+      cookie,
+      body: form,
+      headers: { origin: "https://evil.test" },
+    });
     expect(answer.status).toBe(403);
     expect(answer.body.error.code).toBe("FORBIDDEN");
   });
@@ -285,6 +335,58 @@ describe("requests that a browser sends with the cookie", () => {
   test("reading needs no origin", async () => {
     expect((await api.call("GET", "/projects", { cookie: await withCookie() })).status).toBe(200);
   });
+});
+
+describe("pages of other sites", () => {
+  const evil = { origin: "https://evil.test" };
+
+  test.each(["/sign-out", "/device/approve", "/device/deny", "/change-password", "/revoke-sessions"])(
+    "cannot post to %s with the cookie",
+    async (path) => {
+      const { email } = await signUp();
+      const cookie = cookieOf((await signIn(email)).headers);
+      const answer = await api.request("POST", `/api/auth${path}`, {
+        cookie,
+        body: { userCode: "ABCDEFGH" },
+        headers: evil,
+      });
+      expect(answer.status).toBe(403);
+      expect((await api.call("GET", "/me", { cookie })).status).toBe(200);
+    },
+  );
+
+  test("cannot sign a visitor in as somebody else", async () => {
+    const { email } = await signUp();
+    const body = new URLSearchParams({ email, password }).toString();
+    for (const type of ["application/x-www-form-urlencoded", "text/plain"]) {
+      const answer = await api.request("POST", "/api/auth/sign-in/email", {
+        body,
+        headers: { ...evil, "content-type": type },
+      });
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      expect(answer.headers.getSetCookie()).toEqual([]);
+    }
+  });
+});
+
+test("what has run out is deleted, and nothing else", async () => {
+  const user = await api.newUser();
+  const gone = await api.newUser();
+  await sql`update auth."session" set "expiresAt" = now() - interval '1 second' where "userId" = ${gone.id}`.execute(
+    api.db,
+  );
+  await sql`insert into auth."deviceCode" ("deviceCode", "userCode", "expiresAt", status) values
+    ('old', 'OLD', now() - interval '1 second', 'pending'), ('new', 'NEW', now() + interval '1 hour', 'pending')`.execute(
+    api.db,
+  );
+  await sql`insert into idempotency (user_id, key, request_hash, status, body, created_at) values
+    (${user.id}, 'old', '', 201, '{}', now() - interval '25 hours'), (${user.id}, 'new', '', 201, '{}', now())`.execute(
+    api.db,
+  );
+  expect(await deleteExpired(api.db)).toBeGreaterThanOrEqual(3);
+  expect(await deleteExpired(api.db)).toBe(0);
+  expect((await api.call("GET", "/me", { session: user.session })).status).toBe(200);
+  expect(await api.db.selectFrom("idempotency").select("key").execute()).toEqual([{ key: "new" }]);
 });
 
 describe("createAdmin", () => {

@@ -114,6 +114,9 @@ function options({ config, log, mailer }: AuthParts, pool: pg.Pool) {
     rateLimit: { enabled: true, storage: "database", customRules: rateLimits },
     advanced: {
       database: { generateId: "uuid" },
+      // Said, because the library lets go of them by itself when NODE_ENV is "test".
+      disableCSRFCheck: false,
+      disableOriginCheck: false,
       cookiePrefix: isSecure(config.apiUrl) ? "__Host-svc" : "svc",
       useSecureCookies: false,
       defaultCookieAttributes: { secure: isSecure(config.apiUrl), httpOnly: true, sameSite: "lax", path: "/" },

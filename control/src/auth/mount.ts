@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Config } from "../config.ts";
 import { ApiError } from "../http/errors.ts";
-import { type Auth, authBasePath, clientAddressHeader } from "./auth.ts";
+import { comesFromOwnPage, originHeaders } from "../http/origin.ts";
+import { type Auth, authBasePath, clientAddressHeader, sessionCookieName } from "./auth.ts";
 import { describeDeviceRequest } from "./device-request.ts";
 
 const bodyBytesMax = 64 * 1024;
@@ -24,17 +25,30 @@ const allowed: readonly [method: string, path: RegExp][] = [
 ];
 
 /** Headers that only the server before us could have meant, and that we say ourselves. */
-const dropped = new Set(["host", "connection", "content-length", "transfer-encoding", "forwarded", "x-real-ip"]);
+const dropped = new Set([
+  "host",
+  "origin",
+  "referer",
+  "connection",
+  "content-length",
+  "transfer-encoding",
+  "forwarded",
+  "x-real-ip",
+]);
 
-/** The request's headers as better-auth may see them, with the client's address under a name that it trusts. */
-export function forwardedHeaders(request: FastifyRequest): Headers {
+/**
+ * The request's headers as better-auth may see them, with the client's address under a name that it trusts.
+ * Where the request comes from was judged before; the library's own judgement turns away programs whose HTTP
+ * client sends some of a browser's headers and not others, so it is told that the request is ours.
+ */
+export function forwardedHeaders(request: FastifyRequest, apiUrl: string): Headers {
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers)) {
-    if (value === undefined || dropped.has(name) || name.startsWith("x-forwarded-") || name === clientAddressHeader)
-      continue;
+    if (value === undefined || dropped.has(name) || /^(x-forwarded-|sec-fetch-)/.test(name)) continue;
     for (const each of Array.isArray(value) ? value : [value]) headers.append(name, each);
   }
   headers.set(clientAddressHeader, request.ip);
+  headers.set("origin", apiUrl);
   return headers;
 }
 
@@ -55,13 +69,24 @@ export function mountAuth(app: FastifyInstance, auth: Auth, config: Pick<Config,
         const path = url.pathname.slice(authBasePath.length);
         if (!allowed.some(([method, pattern]) => method === request.method && pattern.test(path)))
           throw new ApiError("NOT_FOUND");
-        const headers = forwardedHeaders(request);
+        refuseForeignPages(request, config.apiUrl);
+        const headers = forwardedHeaders(request, config.apiUrl);
         const body = Buffer.isBuffer(request.body) && request.body.length > 0 ? new Uint8Array(request.body) : null;
         const sent = path === "/device/code" && body !== null ? describedRequest(request, body, headers) : body;
         return relay(await auth.handler(new Request(url, { method: request.method, headers, body: sent })), reply);
       },
     });
   });
+}
+
+/** A page elsewhere may neither act with a visitor's cookie nor sign the visitor in as somebody else. Programs send no Origin. */
+function refuseForeignPages(request: FastifyRequest, apiUrl: string): void {
+  const headers = originHeaders(request);
+  const hasCookie = (request.headers.cookie ?? "").includes(`${sessionCookieName(apiUrl)}=`);
+  if (!hasCookie && headers.origin === undefined && headers["sec-fetch-site"] === undefined) return;
+  if (!comesFromOwnPage(request.method, headers, apiUrl)) {
+    throw new ApiError("FORBIDDEN", { message: "The request comes from another site." });
+  }
 }
 
 /** The body of a request for a device code, with where it came from for the person who will be asked. */

@@ -21,7 +21,7 @@ import {
   removeTasks,
   setChannelState,
 } from "./store.ts";
-import { retire } from "./worker.ts";
+import { isRetiring, retire } from "./worker.ts";
 
 export interface LifecycleDeps {
   db: Db;
@@ -73,6 +73,8 @@ async function start(
   if (project.suspended_at !== null) return { state: "failed", error: "the project is suspended" };
   const state = await findChannelState(db, deployment);
   if (state?.deployment_id !== deployment.id) return { state: "done" };
+  // Containers of before the stop may still be draining; using them again would race with their removal.
+  if (await isRetiring(db, deployment.id)) return { retryAfterMs: 250, free: true };
   if (deployment.artifact_kind === "image" && state.stopped) {
     const tasks = await serveTasks(deps, deployment, project);
     const deadline = now().getTime() + deployDeadlines.pullMs;

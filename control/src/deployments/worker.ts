@@ -380,6 +380,17 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
 export const retire = (db: Db, deploymentId: string) =>
   enqueue(db, { kind: "retire", key: `retire/${deploymentId}`, payload: { deploymentId } });
 
+/** Whether that is still under way. */
+export async function isRetiring(db: Db, deploymentId: string): Promise<boolean> {
+  const item = await db
+    .selectFrom("work_item")
+    .select("id")
+    .where("key", "=", `retire/${deploymentId}`)
+    .where("state", "in", ["queued", "running"])
+    .executeTakeFirst();
+  return item !== undefined;
+}
+
 const platformOf = (deployment: { artifact_os: string | null; artifact_architecture: string | null }) =>
   deployment.artifact_os && deployment.artifact_architecture
     ? { os: deployment.artifact_os, architecture: deployment.artifact_architecture }

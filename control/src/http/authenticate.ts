@@ -5,7 +5,7 @@ import { type Caller, findCaller } from "../auth/caller.ts";
 import { presentedCredential } from "../auth/credentials.ts";
 import type { Context } from "../context.ts";
 import { ApiError } from "./errors.ts";
-import { comesFromOwnPage } from "./origin.ts";
+import { comesFromOwnPage, originHeaders } from "./origin.ts";
 import type { createRateLimit } from "./rate-limit.ts";
 
 export interface Gate {
@@ -38,10 +38,4 @@ export async function authenticate(
   const wait = limit === null ? null : rateLimit(caller.userId, limit, now().getTime());
   if (wait !== null) throw new ApiError("RATE_LIMITED", { retryAfterSeconds: wait });
   return caller;
-}
-
-/** Headers that matter to `comesFromOwnPage`; one that was sent twice counts as foreign. */
-export function originHeaders({ headers }: FastifyRequest) {
-  const site = headers["sec-fetch-site"];
-  return { origin: headers.origin, "sec-fetch-site": typeof site === "string" ? site : undefined };
 }

@@ -13,7 +13,7 @@ const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
 };
 
 /** What a caller needs, in words. */
-function accessText(access: Access): string {
+export function accessText(access: Access): string {
   switch (access) {
     case "none":
       return "No credential.";

@@ -16,3 +16,13 @@ export function comesFromOwnPage(method: string, headers: OriginHeaders, ownOrig
   if (headers.origin !== undefined) return headers.origin === ownOrigin;
   return headers["sec-fetch-site"] === "same-origin";
 }
+
+/** Headers that matter here, of a request with `headers`; one that was sent twice counts as foreign. */
+export const originHeaders = ({
+  headers,
+}: {
+  headers: { origin?: string | undefined; [name: string]: string | string[] | undefined };
+}): OriginHeaders => {
+  const site = headers["sec-fetch-site"];
+  return { origin: headers.origin, "sec-fetch-site": Array.isArray(site) ? "repeated" : site };
+};

@@ -142,6 +142,16 @@ test("an id that is none is an id of nothing", async () => {
   }
 });
 
+test("nothing may take for ever", () => {
+  const { headersTimeout, requestTimeout, timeout, keepAliveTimeout } = api.server.server;
+  expect({ headersTimeout, requestTimeout, timeout, keepAliveTimeout }).toEqual({
+    headersTimeout: 15_000,
+    requestTimeout: 900_000,
+    timeout: 120_000,
+    keepAliveTimeout: 65_000,
+  });
+});
+
 describe("headers", () => {
   test("replies can neither run, nor be framed, nor be kept", async () => {
     const { headers } = await api.call("GET", "/me");

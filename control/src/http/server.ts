@@ -94,7 +94,7 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
     reply.type("application/json; charset=utf-8").send(description),
   );
   mountAuth(app, auth, config);
-  registerPages(app, api);
+  registerPages(app, api, apiEndpoints);
   app.addHook("preClose", async () => {
     // Whoever is still being answered gets a moment; an upload could take a quarter of an hour.
     const timer = setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs).unref();

@@ -22,7 +22,7 @@ ${caller.emailVerified ? null : verifyFirst}
 <p>Then, in the folder of an app:</p>
 <pre><code>svc init
 svc deploy</code></pre>
-<p class="aside"><a href="${apiPrefix}/openapi.json">Description of the API</a></p>`;
+<p class="aside"><a href="${apiPrefix}/docs">Description of the API</a></p>`;
 
 export function registerHome(scope: FastifyInstance, context: ApiContext, canSignUp: boolean): void {
   scope.get("/", async (request, reply) => {

@@ -6,6 +6,8 @@ export interface Page {
   body: Html;
   /** Address of the signed-in account; null when nobody is. */
   account?: string | null;
+  /** For lists and texts rather than one form. */
+  wide?: boolean;
 }
 
 export interface Site {
@@ -29,7 +31,10 @@ const accountBar = (email: string) => html`<form class="account" method="post" a
 </form>`;
 
 /** The whole document. Nothing in it runs, so it works the same without JavaScript. */
-export const renderPage = ({ instance, stylesheet }: Site, { title, body, account = null }: Page): string =>
+export const renderPage = (
+  { instance, stylesheet }: Site,
+  { title, body, account = null, wide = false }: Page,
+): string =>
   html`<!doctype html>
 <html lang="en">
 <head>
@@ -43,7 +48,7 @@ export const renderPage = ({ instance, stylesheet }: Site, { title, body, accoun
 </head>
 <body>
 <header class="top">${wordmark}${account === null ? null : accountBar(account)}</header>
-<main class="card">
+<main class="card${wide ? " wide" : ""}">
 ${body}
 </main>
 <footer class="foot"><span>${instance}</span></footer>

@@ -95,6 +95,7 @@ describe("every page", () => {
     "/forgot-password",
     "/verify-email?token=x",
     "/reset-password?token=x",
+    "/api/v1/docs",
     "/nowhere",
   ])("%s is whole without scripts and may load nothing but our style", async (path) => {
     const page = await browser().open(path);

@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { ApiContext } from "../http/endpoint.ts";
+import type { ApiContext, Endpoint } from "../http/endpoint.ts";
 import { toApiError } from "../http/error-handler.ts";
 import { registerDevice } from "./device.ts";
+import { registerDocs } from "./docs.ts";
 import { registerHome } from "./home.ts";
 import { html } from "./html.ts";
 import { mark } from "./layout.ts";
@@ -15,7 +16,7 @@ const formBytesMax = 16 * 1024;
 const yearSeconds = 31_536_000;
 
 /** Pages for people: few, rendered here, and whole without JavaScript. */
-export function registerPages(app: FastifyInstance, context: ApiContext): void {
+export function registerPages(app: FastifyInstance, context: ApiContext, endpoints: readonly Endpoint[]): void {
   const canReset = context.mailer !== null;
   // Without mail nobody could confirm an address.
   const canSignUp = context.config.signup === "open" && canReset;
@@ -33,6 +34,7 @@ export function registerPages(app: FastifyInstance, context: ApiContext): void {
     registerDevice(scope, context);
     if (canSignUp) registerSignUp(scope, context);
     if (canReset) registerResetPassword(scope, context);
+    registerDocs(scope, context, endpoints);
     registerAssets(scope);
   });
 }

@@ -5,10 +5,9 @@ import { authBasePath, instanceName, sessionCookieName } from "../auth/auth.ts";
 import { type Caller, findCaller } from "../auth/caller.ts";
 import { presentedCredential } from "../auth/credentials.ts";
 import { forwardedHeaders } from "../auth/mount.ts";
-import { originHeaders } from "../http/authenticate.ts";
 import type { ApiContext } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
-import { comesFromOwnPage } from "../http/origin.ts";
+import { comesFromOwnPage, originHeaders } from "../http/origin.ts";
 import { type Page, renderPage, type Site } from "./layout.ts";
 
 const css = readFileSync(new URL("./style.css", import.meta.url));
@@ -82,9 +81,8 @@ export async function callAuth(
   request: FastifyRequest,
   call: { method: "GET" | "POST"; path: string; body?: Record<string, unknown> },
 ): Promise<AuthAnswer> {
-  const headers = forwardedHeaders(request);
+  const headers = forwardedHeaders(request, config.apiUrl);
   for (const name of ["content-type", "authorization", "x-api-key"]) headers.delete(name);
-  headers.set("origin", config.apiUrl);
   headers.set("accept", "application/json");
   if (call.body) headers.set("content-type", "application/json");
   const response = await auth.handler(

@@ -31,7 +31,7 @@ export async function getProject(
   const project = await visible(db, caller)
     .selectAll("project")
     .where("project.id", "=", id)
-    .$if(lock, (query) => query.forUpdate())
+    .$if(lock, (query) => query.forNoKeyUpdate())
     .executeTakeFirst();
   if (project === undefined) throw new ApiError("NOT_FOUND");
   return project;

@@ -44,7 +44,7 @@ function chooseFile(root: string, fallsBack: JsonObject): CaddyRoute[] {
   });
   return [
     {
-      match: [{ path_regexp: { name: "slash", pattern: "^(/.*[^/])/$" } }],
+      match: [{ path_regexp: { name: "slash", pattern: "^(.*)/$" } }],
       handle: [
         subroute([
           choose(exists(`${withoutSlash}/index.html`), "found"),

@@ -3,7 +3,7 @@
  * change takes. CPU time is read from the Caddy process, so it holds on a busy machine; rates would not.
  * Run: node router/src/testing/bench.ts
  */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -28,7 +28,10 @@ const hostOf = (n: number) => `site${n}.svc.localhost`;
 
 async function cpuMicroseconds(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8");
-  const [utime = "0", stime = "0"] = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(11, 13);
+  const [utime = "0", stime = "0"] = stat
+    .slice(stat.lastIndexOf(")") + 2)
+    .split(" ")
+    .slice(11, 13);
   return ((Number(utime) + Number(stime)) * 1_000_000) / ticksPerSecond;
 }
 
@@ -63,7 +66,6 @@ async function plainCosts(upstream: string, file: Buffer): Promise<{ proxy: numb
   await using caddy = await startCaddy(join(dir, "caddy"));
   const [port = 0, filePort = 0] = await freePorts(2);
   const root = join(dir, "files");
-  const { mkdir, writeFile } = await import("node:fs/promises");
   await mkdir(root);
   await writeFile(join(root, "index.html"), file);
   const server = (listen: number, handler: object) => ({
@@ -88,17 +90,18 @@ async function plainCosts(upstream: string, file: Buffer): Promise<{ proxy: numb
   );
   const host = () => "plain.test";
   const proxy = await costOf(caddy.pid, `127.0.0.1:${port}`, host, "/");
-  const static_ = await costOf(caddy.pid, `127.0.0.1:${filePort}`, host, "/");
+  const static1KiB = await costOf(caddy.pid, `127.0.0.1:${filePort}`, host, "/");
   await caddy[Symbol.asyncDispose]();
   await rm(dir, { recursive: true });
-  return { proxy, file: static_ };
+  return { proxy, file: static1KiB };
 }
 
 const show = (name: string, value: string) => console.log(`${name.padEnd(52)} ${value}`);
 const us = (value: number) => `${value.toFixed(1)} µs`;
 const quantiles = (samples: number[]) => {
   const sorted = samples.toSorted((a, b) => a - b);
-  const at = (share: number) => (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0).toFixed(2);
+  const at = (share: number) =>
+    (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0).toFixed(2);
   return `median ${at(0.5)} ms, 99 % ${at(0.99)} ms, worst ${at(1)} ms`;
 };
 
@@ -137,7 +140,7 @@ const tableDir = await mkdtemp(join(memoryDir, "svc-bench-"));
 
   const visible: number[] = [];
   const reported: number[] = [];
-  const [host, pages] = [hostOf(1), ["x", "y"]];
+  const host = hostOf(1);
   const twin = createServer((_, response) => response.end("y")).listen(0, "127.0.0.1");
   await waitFor(() => twin.listening);
   const targets = [upstream, `127.0.0.1:${(twin.address() as AddressInfo).port}`];
@@ -157,7 +160,6 @@ const tableDir = await mkdtemp(join(memoryDir, "svc-bench-"));
   }
   show(`one change of ${hostCount} hosts, to a visitor`, quantiles(visible));
   show(`one change of ${hostCount} hosts, to the report`, quantiles(reported));
-  void pages;
   await pool.close();
   twin.close();
 }

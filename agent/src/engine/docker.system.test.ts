@@ -1,0 +1,286 @@
+import { randomBytes } from "node:crypto";
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import Docker from "dockerode";
+import { extract } from "tar-stream";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { packTar, type TarEntry } from "../build/tar.ts";
+import { waitFor } from "../testing/wait.ts";
+import { createDockerEngine } from "./docker.ts";
+import type { BuildTrace, ContainerSpec, Engine } from "./engine.ts";
+
+const socketPath = "/var/run/docker.sock";
+const mark = randomBytes(4).toString("hex");
+const owner = { clusterId: `test-${mark}`, nodeId: "n1" };
+const engine: Engine = createDockerEngine({ socketPath, owner });
+const stranger = createDockerEngine({ socketPath, owner: { ...owner, nodeId: "n2" } });
+const image = `svc-engine-test-${mark}:1`;
+const network = `svc-engine-test-${mark}`;
+const signal = AbortSignal.timeout(120_000);
+
+const aSpec = (changes: Partial<ContainerSpec> = {}): ContainerSpec => ({
+  name: `svc-engine-test-${mark}-a`,
+  kind: "serve",
+  image,
+  command: ["/bin/sh", "-c", "echo out; echo err >&2; exec sleep 60"],
+  env: { A: "1" },
+  labels: { "svc.placement": "a" },
+  memoryMb: 64,
+  cpuMillicores: 500,
+  pidsLimit: 32,
+  network,
+  publish: null,
+  ...changes,
+});
+const { name } = aSpec();
+
+async function* contextOf(files: Record<string, string>): AsyncGenerator<TarEntry> {
+  for (const [path, text] of Object.entries(files)) {
+    yield { kind: "bytes", name: path, executable: false, content: Buffer.from(text) };
+  }
+}
+const build = (dockerfile: string, tag: string, onTrace: (trace: BuildTrace) => void = () => {}, within = signal) =>
+  engine.buildImage(
+    packTar(contextOf({ Dockerfile: dockerfile })),
+    { tag, dockerfile: "Dockerfile", buildArgs: {} },
+    onTrace,
+    within,
+  );
+
+beforeAll(async () => {
+  await build(`FROM node:24-slim\nRUN mkdir /data && echo ${mark} > /data/mark.txt\nLABEL svc.node=n2\n`, image);
+  await engine.createNetwork({
+    name: network,
+    bridge: `svct${mark}`,
+    subnet: "10.215.0.0/28",
+    gateway: "10.215.0.1",
+    labels: {},
+  });
+});
+
+afterAll(async () => {
+  for (const container of await engine.listContainers()) await engine.removeContainer(container.name);
+  await engine.removeNetwork(network);
+  await engine.removeImage(image);
+});
+
+describe("containers", () => {
+  test("live from created to removed, and every call may be repeated", async () => {
+    expect(await engine.findContainer(name)).toBeNull();
+    await engine.createContainer(aSpec());
+    await engine.createContainer(aSpec());
+    expect(await engine.findContainer(name)).toMatchObject({ state: "created", startedAt: null, pid: null });
+    await engine.startContainer(name);
+    await engine.startContainer(name);
+    expect(await engine.findContainer(name)).toMatchObject({ state: "running", finishedAt: null, upstream: null });
+    await engine.stopContainer(name, 1);
+    await engine.stopContainer(name, 1);
+    expect(await engine.findContainer(name)).toMatchObject({ state: "exited", exitCode: 143, oomKilled: false });
+    await engine.removeContainer(name);
+    await engine.removeContainer(name);
+    expect(await engine.findContainer(name)).toBeNull();
+  });
+
+  test("of somebody else are neither seen nor touched", async () => {
+    await engine.createContainer(aSpec());
+    await expect(stranger.findContainer(name)).rejects.toMatchObject({ kind: "foreign" });
+    await expect(stranger.removeContainer(name)).rejects.toMatchObject({ kind: "foreign" });
+    expect(await stranger.listContainers()).toEqual([]);
+    expect((await engine.listContainers()).map((container) => container.name)).toEqual([name]);
+    await engine.removeContainer(name);
+  });
+
+  test("under a name that is taken by another task are refused", async () => {
+    await engine.createContainer(aSpec());
+    const other = aSpec({ labels: { "svc.placement": "b" } });
+    await expect(engine.createContainer(other)).rejects.toMatchObject({ kind: "conflict" });
+    await engine.removeContainer(name);
+  });
+
+  test("have the limits that were asked for, and nothing of the host", async () => {
+    await engine.createContainer(aSpec());
+    const { HostConfig, Config } = await new Docker({ socketPath }).getContainer(name).inspect();
+    expect(HostConfig).toMatchObject({
+      Memory: 64 * 1024 * 1024,
+      MemorySwap: 64 * 1024 * 1024,
+      NanoCpus: 500_000_000,
+      PidsLimit: 32,
+      CapDrop: ["ALL"],
+      CapAdd: ["NET_BIND_SERVICE"],
+      SecurityOpt: ["no-new-privileges"],
+      Init: true,
+      Privileged: false,
+      Binds: null,
+      PidMode: "",
+      IpcMode: "private",
+      RestartPolicy: { Name: "no" },
+      LogConfig: { Type: "json-file", Config: { "max-size": "10m", "max-file": "3" } },
+    });
+    // Labels of the image do not get in front of ours.
+    expect(Config.Labels["svc.node"]).toBe("n1");
+    await engine.removeContainer(name);
+  });
+
+  test("tell what they wrote, while they run and after", async () => {
+    const chunks: Buffer[] = [];
+    await engine.createContainer(aSpec({ command: ["/bin/sh", "-c", "echo out; echo err >&2; exec sleep 60"] }));
+    await engine.startContainer(name);
+    const stop = new AbortController();
+    const following = engine.followLog(name, (chunk) => chunks.push(chunk), stop.signal);
+    await waitFor("the output", () => Buffer.concat(chunks).toString().includes("err\n"));
+    stop.abort();
+    await following;
+    await engine.killContainer(name, "SIGKILL");
+    const log = await engine.readLog(name, 10);
+    expect(log).toMatch(/^\S+Z out\n/);
+    expect(log.split("\n").filter(Boolean)).toHaveLength(2);
+    expect(await engine.readLog(name, 1)).toMatch(/Z err\n$/);
+    await engine.removeContainer(name);
+    expect(await engine.readLog(name, 10)).toBe("");
+  });
+
+  test("that use too much memory are killed, and it shows", async () => {
+    const command = ["node", "-e", "const all = []; for (;;) all.push(Buffer.alloc(1e6, 1));"];
+    await engine.createContainer(aSpec({ command }));
+    await engine.startContainer(name);
+    const ended = await waitFor("the end", async () => {
+      const found = await engine.findContainer(name);
+      return found?.state === "exited" ? found : null;
+    });
+    expect(ended.oomKilled || ended.exitCode !== 0).toBe(true);
+    await engine.removeContainer(name);
+  });
+
+  test("are sampled while they run", async () => {
+    const command = ["node", "-e", "const end = Date.now() + 60000; while (Date.now() < end);"];
+    await engine.createContainer(aSpec({ command }));
+    expect(await engine.sample(name)).toBeNull();
+    await engine.startContainer(name);
+    await engine.sample(name);
+    const sample = await waitFor("some use of the CPU", async () => {
+      const found = await engine.sample(name);
+      return found !== null && found.cpuPercent > 1 ? found : null;
+    });
+    expect(sample.memoryBytes).toBeGreaterThan(1_000_000);
+    expect(sample.pids).toBeGreaterThan(0);
+    await engine.removeContainer(name);
+  });
+
+  test("announce what happens to them", async () => {
+    const seen: string[] = [];
+    const stop = new AbortController();
+    const opened = Promise.withResolvers<void>();
+    const following = engine.followEvents(
+      (event) => seen.push(`${event.name} ${event.action}`),
+      opened.resolve,
+      stop.signal,
+    );
+    await opened.promise;
+    await engine.createContainer(aSpec({ command: ["true"] }));
+    await engine.startContainer(name);
+    await waitFor("the end", () => seen.includes(`${name} die`));
+    expect(seen).toContain(`${name} start`);
+    await engine.removeContainer(name);
+    stop.abort();
+    await following;
+  });
+});
+
+describe("networks", () => {
+  test("are listed with their subnets, and removed once nothing is attached", async () => {
+    const known = (await engine.listNetworks()).find((one) => one.name === network);
+    expect(known).toMatchObject({ subnets: ["10.215.0.0/28"], labels: { "svc.node": "n1" } });
+    await expect(stranger.removeNetwork(network)).rejects.toMatchObject({ kind: "foreign" });
+    await engine.createContainer(aSpec());
+    await engine.startContainer(name);
+    expect(await engine.removeNetwork(network)).toBe(false);
+    await engine.removeContainer(name);
+    expect(await engine.removeNetwork("svc-engine-test-none")).toBe(true);
+  });
+
+  test("do not overlap", async () => {
+    const clash = {
+      name: `${network}-2`,
+      bridge: `svcu${mark}`,
+      subnet: "10.215.0.0/28",
+      gateway: "10.215.0.1",
+      labels: {},
+    };
+    await expect(engine.createNetwork(clash)).rejects.toThrow(/overlap/i);
+  });
+});
+
+describe("images", () => {
+  test("are found by tag, and absent ones are null", async () => {
+    expect(await engine.findImage(image)).toMatchObject({ os: "linux", hasCommand: true });
+    expect(await engine.findImage(`svc-engine-test-${mark}:none`)).toBeNull();
+  });
+
+  test("give their files out without being started", async () => {
+    const names: string[] = [];
+    await engine.exportFiles(
+      image,
+      "/data",
+      async (tar) => {
+        const reader = extract();
+        reader.end(await buffer(tar));
+        for await (const entry of reader) {
+          names.push(entry.header.name);
+          entry.resume();
+        }
+      },
+      signal,
+    );
+    expect(names).toEqual(["data/", "data/mark.txt"]);
+    expect(await engine.listContainers()).toEqual([]);
+  });
+
+  test("that fail to build tell the step and its output", async () => {
+    const traces: BuildTrace[] = [];
+    const failing = build(`FROM node:24-slim\nRUN echo ${mark} says no && exit 7\n`, `${image}-bad`, (trace) =>
+      traces.push(trace),
+    );
+    await expect(failing).rejects.toMatchObject({ kind: "failed" });
+    const failed = traces.flatMap((trace) => trace.vertexes).find((vertex) => vertex.error !== "");
+    expect(failed?.error).toContain("exit code: 7");
+    expect(
+      traces
+        .flatMap((trace) => trace.logs)
+        .map((log) => log.text.toString())
+        .join(""),
+    ).toContain(`${mark} says no`);
+  });
+
+  test("stop building when they are no longer wanted", async () => {
+    const stop = new AbortController();
+    const building = build(
+      `FROM node:24-slim\nRUN echo begin ${mark}; sleep 100\n`,
+      `${image}-slow`,
+      (trace) => {
+        if (trace.logs.length > 0) stop.abort();
+      },
+      stop.signal,
+    );
+    const startedMs = Date.now();
+    await expect(building).rejects.toThrow();
+    expect(Date.now() - startedMs).toBeLessThan(30_000);
+  });
+
+  test("cannot be built from a context that breaks off", async () => {
+    const broken = Readable.from(
+      (async function* () {
+        yield Buffer.alloc(512);
+        throw new Error("disk full");
+      })(),
+    );
+    const options = { tag: `${image}-broken`, dockerfile: "Dockerfile", buildArgs: {} };
+    await expect(engine.buildImage(broken, options, () => {}, AbortSignal.timeout(20_000))).rejects.toThrow();
+  });
+});
+
+test("the engine says who it is", async () => {
+  expect(await engine.describe()).toMatchObject({
+    version: expect.stringMatching(/^\d+\./),
+    id: expect.stringContaining(":"),
+  });
+});

@@ -1,0 +1,86 @@
+import { PassThrough } from "node:stream";
+import { expect, test } from "vitest";
+import { createTerminal } from "./terminal.ts";
+
+const options = { env: {}, json: false, quiet: false, verbose: false, noColor: true };
+
+/** A terminal on streams of its own, and what it has said. */
+function aTerminal(some: Partial<typeof options> & { isTTY?: boolean; env?: Record<string, string> } = {}) {
+  const { isTTY = false, ...rest } = some;
+  const stream = () => Object.assign(new PassThrough(), { isTTY, columns: 40 });
+  const stderr = stream();
+  const terminal = createTerminal({
+    ...options,
+    ...rest,
+    stdin: Object.assign(new PassThrough(), { isTTY }),
+    stdout: stream(),
+    stderr,
+  });
+  return { terminal, said: () => String(stderr.read() ?? "") };
+}
+
+test("progress is plain lines where no terminal shows it", () => {
+  const { terminal, said } = aTerminal();
+  const activity = terminal.activity("Packing");
+  activity.update("Uploading 5 B");
+  terminal.step("Packed");
+  terminal.log("a\nb\n");
+  activity.stop();
+  expect(said()).toBe("› Packing\n› Packed\na\nb\n");
+});
+
+test("on a terminal one line changes, and others are printed above it", () => {
+  const { terminal, said } = aTerminal({ isTTY: true });
+  const activity = terminal.activity("Packing");
+  expect(said()).toBe("\r\u001b[K⠋ Packing");
+  terminal.step("Packed");
+  expect(said()).toBe("\r\u001b[K› Packed\n\r\u001b[K⠋ Packing");
+  activity.update("x".repeat(100));
+  terminal.step("Queued");
+  expect(said()).toBe(`\r\u001b[K› Queued\n\r\u001b[K⠋ ${"x".repeat(36)}…`);
+  activity.stop();
+  activity.stop();
+  expect(said()).toBe("\r\u001b[K");
+});
+
+test("a pipeline has no changing line, and is asked nothing", () => {
+  const { terminal, said } = aTerminal({ isTTY: true, env: { CI: "true" } });
+  terminal.activity("Packing").stop();
+  expect(terminal.interactive).toBe(false);
+  expect(said()).toBe("› Packing\n");
+});
+
+test.each([
+  [{ isTTY: true }, true],
+  [{ isTTY: false }, false],
+  [{ isTTY: true, json: true }, false],
+])("with %j a person can be asked: %s", (some, expected) => {
+  expect(aTerminal(some).terminal.interactive).toBe(expected);
+});
+
+test("--quiet leaves warnings and errors", () => {
+  const { terminal, said } = aTerminal({ quiet: true });
+  terminal.step("Packed");
+  terminal.log("a");
+  terminal.activity("Packing").stop();
+  terminal.warn("careful");
+  terminal.tell("Error");
+  expect(said()).toBe("Warning: careful\nError\n");
+});
+
+test("--verbose says more", () => {
+  const { terminal, said } = aTerminal({ verbose: true });
+  terminal.verbose("GET /me 200");
+  expect(said()).toBe("  GET /me 200\n");
+});
+
+test("nothing that is said drives the terminal, the pipeline, or gives a secret away", () => {
+  const { terminal, said } = aTerminal({ env: { GITHUB_ACTIONS: "true" } });
+  terminal.hide("svc_0123456789");
+  terminal.log("::stop-commands::x\n\u001b[2Jkey svc_0123456789");
+  terminal.step("::error::x");
+  terminal.warn("postgres://u:secret@db.test/x");
+  expect(said()).toBe(
+    "> ::stop-commands::x\n[2Jkey [redacted]\n› > ::error::x\nWarning: postgres://u:[redacted]@db.test/x\n",
+  );
+});

@@ -1,0 +1,21 @@
+import { sql } from "kysely";
+import type { Db } from "../db/pool.ts";
+
+/** How long an Idempotency-Key is remembered; see http/idempotency.ts. */
+const idempotencyHours = 24;
+
+/**
+ * Deletes what has run out and is of no more use: sessions, device codes, verification tokens, remembered
+ * requests. Nobody relies on it: every reader checks the time itself. Returns how many rows went.
+ */
+export async function deleteExpired(db: Db): Promise<number> {
+  const statements = [
+    sql`delete from auth."session" where "expiresAt" < now()`,
+    sql`delete from auth."deviceCode" where "expiresAt" < now()`,
+    sql`delete from auth."verification" where "expiresAt" < now()`,
+    sql`delete from idempotency where created_at < now() - ${idempotencyHours} * interval '1 hour'`,
+  ];
+  let count = 0;
+  for (const statement of statements) count += Number((await statement.execute(db)).numAffectedRows ?? 0n);
+  return count;
+}
