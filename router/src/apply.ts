@@ -4,7 +4,7 @@ import type { BundleStore } from "./bundles/store.ts";
 import type { Log } from "./log.ts";
 import { bundleName, targetName } from "./names.ts";
 import { type Servable, servable } from "./servable.ts";
-import { changedHosts, decide, emptyTable, type Table, tableText } from "./table.ts";
+import { decide, emptyTable, type Table, tableText } from "./table.ts";
 import { digestOf, type TableStore } from "./table-store.ts";
 import type { NameTree } from "./tree.ts";
 
@@ -58,56 +58,60 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   const kept = await store.load();
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
-  let served: ReadonlyMap<string, Route> = new Map();
+  const served = new Map<string, Route>();
   let state: AppliedState = { clusterEpoch: 0n, generation: 0n, digest: "", error: "", resync: false };
-  /** For a host that is not yet as the target wants it: the generation accepted before that was asked. */
-  const askedAfter = new Map<string, bigint>();
-  let first = true;
+  /** Hosts that may not be served as the target wants: the generation accepted before that was asked. */
+  const behind = new Map<string, bigint>();
+  /** Hosts whose route may be another than on disk. */
+  const unsaved = new Set<string>();
 
   async function serveTarget(): Promise<void> {
     const aim = target;
-    const now = servable(served, aim.routes, fetcher.state);
+    const now = servable(aim.routes, behind.keys(), fetcher.state);
     fetcher.want(now.bundles);
-    putInForce(now);
+    const bundlesChanged = putInForce(now);
     await tree.markReady();
     const complete = whole && now.problems.size === 0 && now.coming.length === 0;
-    await store.save({ table: { ...aim, routes: served }, whole: complete });
-    for (const host of askedAfter.keys()) {
-      if (served.get(host) === target.routes.get(host)) askedAfter.delete(host);
-    }
-    const behind = now.coming.map((host) => askedAfter.get(host) ?? 0n);
-    const generation = behind.reduce((least, before) => (before < least ? before : least), aim.generation);
+    await store.save({ table: { ...aim, routes: served }, whole: complete }, unsaved);
+    unsaved.clear();
+    const least = now.coming.reduce((generation, host) => {
+      const before = behind.get(host) ?? 0n;
+      return before < generation ? before : generation;
+    }, aim.generation);
     state = {
       clusterEpoch: aim.clusterEpoch,
-      generation: whole ? generation : 0n,
+      generation: whole ? least : 0n,
       digest: digestOf(tableText(served)),
       error: problemText(now.problems),
       resync: false,
     };
-    await bundles.collect(bundlesOf([...served.values(), ...target.routes.values()]));
+    if (bundlesChanged) await bundles.collect(bundlesOf([...served.values(), ...target.routes.values()]));
   }
 
-  /** Changes the tree, and takes over what succeeded. */
-  function putInForce(now: Servable): void {
-    // At the start the tree may hold anything that an earlier process left.
-    const hosts = first ? new Set([...tree.hosts(), ...now.routes.keys()]) : changedHosts(served, now.routes);
-    first = false;
+  /** Changes the tree and takes over what succeeded. Returns whether a bundle came or went. */
+  function putInForce(now: Servable): boolean {
     const names = new Map<string, string>();
-    for (const host of hosts) {
-      const route = now.routes.get(host);
+    for (const [host, route] of now.routes) {
       const named = route && targetName(route);
       if (named && "name" in named) names.set(host, named.name);
     }
-    const failures = tree.serve(hosts, names);
-    const next = new Map(now.routes);
-    for (const [host, problem] of failures) {
-      now.problems.set(host, problem);
-      const before = served.get(host);
-      if (before === undefined) next.delete(host);
-      else next.set(host, before);
+    const failures = tree.serve(now.routes.keys(), names);
+    let bundlesChanged = false;
+    for (const [host, route] of now.routes) {
+      const problem = failures.get(host);
+      if (problem !== undefined) {
+        now.problems.set(host, problem);
+        continue;
+      }
+      bundlesChanged ||= route?.target.case === "static" || served.get(host)?.target.case === "static";
+      if (route === null) served.delete(host);
+      else served.set(host, route);
+      // A newer table may want something else by now.
+      if (target.routes.get(host) === (route ?? undefined)) behind.delete(host);
+      unsaved.add(host);
     }
-    served = next;
     if (failures.size > 0) rounds.soon();
+    return bundlesChanged;
   }
 
   const rounds = createRounds(async () => {
@@ -123,7 +127,8 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     }
   });
   const fetcher = deps.createFetcher(rounds.poke);
-  // Without a kept table there is nothing to serve, and what is in the tree stays until there is.
+  // The tree may hold anything that an earlier process left. Without a kept table it stays until there is one.
+  for (const host of [...tree.hosts(), ...target.routes.keys()]) behind.set(host, 0n);
   if (kept !== null) await rounds.run();
 
   return {
@@ -137,9 +142,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
         onApplied({ ...state, error: decision.refuse, resync: decision.resync });
         return;
       }
-      for (const host of changedHosts(target.routes, decision.accept.routes)) {
-        if (!askedAfter.has(host)) askedAfter.set(host, target.generation);
-      }
+      for (const host of decision.changed) if (!behind.has(host)) behind.set(host, target.generation);
       const from = String(target.generation);
       target = decision.accept;
       whole = true;

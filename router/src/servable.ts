@@ -1,6 +1,5 @@
 import type { Route, StaticTarget } from "@svc/proto/edge";
 import { targetName } from "./names.ts";
-import { changedHosts } from "./table.ts";
 
 export type BundleState =
   | "present"
@@ -11,31 +10,31 @@ export type BundleState =
 
 /** How much of a table can be served now. */
 export interface Servable {
-  /** What to serve: the table's route of a host, or the one it has, where the table's cannot be served. */
-  routes: Map<string, Route>;
+  /** What to serve from now on; null is nothing. */
+  routes: Map<string, Route | null>;
   /** Hosts that keep what they have, and why. */
   problems: Map<string, string>;
   /** Hosts that keep what they have until their bundle is there. */
   coming: string[];
-  /** Targets of the table whose host does not serve them yet. */
+  /** What the static routes among them need. */
   bundles: StaticTarget[];
 }
 
 /**
- * What to serve of `wanted` where `served` is in force. One host never waits for another.
+ * What can be served of `wanted` for those hosts that do not serve it yet. One host never waits for another.
  *
  * @param bundleState whether the files of a static route are in place
  */
 export function servable(
-  served: ReadonlyMap<string, Route>,
   wanted: ReadonlyMap<string, Route>,
+  hosts: Iterable<string>,
   bundleState: (target: StaticTarget) => BundleState,
 ): Servable {
-  const result: Servable = { routes: new Map(served), problems: new Map(), coming: [], bundles: [] };
-  for (const host of changedHosts(served, wanted)) {
+  const result: Servable = { routes: new Map(), problems: new Map(), coming: [], bundles: [] };
+  for (const host of hosts) {
     const route = wanted.get(host);
     if (route === undefined) {
-      result.routes.delete(host);
+      result.routes.set(host, null);
       continue;
     }
     const { target } = route;

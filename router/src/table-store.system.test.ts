@@ -55,20 +55,20 @@ test.each([
   { what: "a table that became partial", states: [kept(1n, [a]), kept(2n, [a], false)] },
 ])("$what comes back", async ({ states }) => {
   for (const state of states) {
-    await store.save(state);
+    await store.save(state, ["a.test", "b.test"]);
     expect(await loaded()).toEqual(expected(state));
   }
 });
 
 test("a change is written in its own length, until the table is written anew", async () => {
-  await store.save(kept(1n, many));
+  await store.save(kept(1n, many), []);
   const whole = (await stat(path())).size;
-  await store.save(kept(2n, [...many, a]));
+  await store.save(kept(2n, [...many, a]), ["a.test"]);
   expect((await stat(path())).size - whole).toBeLessThan(1000);
   const long = aProxy("a.test", ...Array.from({ length: 8 }, (_, n) => `10.0.0.${n}:8080`));
   let largest = 0;
   for (let generation = 3n; generation < 3000n; generation += 1n) {
-    await store.save(kept(generation, [...many, generation % 2n === 0n ? a : long]));
+    await store.save(kept(generation, [...many, generation % 2n === 0n ? a : long]), ["a.test"]);
     largest = Math.max(largest, (await stat(path())).size);
   }
   expect(largest).toBeLessThan(2 * 1024 ** 2);
@@ -79,19 +79,19 @@ test.each([
   { what: "half a line", damage: async () => appendFile(path(), `${"0".repeat(64)} {"generation":"9`) },
   { what: "a line with another digest", damage: async () => appendFile(path(), `${"0".repeat(64)} {}\n`) },
 ])("a change that was not written to its end is left out: $what", async ({ damage }) => {
-  await store.save(kept(1n, [a]));
-  await store.save(kept(2n, [a, b]));
+  await store.save(kept(1n, [a]), ["a.test", "b.test"]);
+  await store.save(kept(2n, [a, b]), ["a.test", "b.test"]);
   await damage();
   expect(await loaded()).toEqual(expected(kept(2n, [a, b])));
 });
 
 test("after a torn change the next one is kept", async () => {
-  await store.save(kept(1n, [a]));
+  await store.save(kept(1n, [a]), ["a.test", "b.test"]);
   await store[Symbol.asyncDispose]();
   await appendFile(path(), `${"0".repeat(64)} {"gen`);
   store = createTableStore(dir, quiet);
   await store.load();
-  await store.save(kept(2n, [a, b]));
+  await store.save(kept(2n, [a, b]), ["a.test", "b.test"]);
   expect(await loaded()).toEqual(expected(kept(2n, [a, b])));
 });
 
@@ -102,7 +102,7 @@ test.each(["", "{}", "{\n", "null\n"])("a file that holds %j is put aside", asyn
 });
 
 test("a table whose routes were changed on disk is put aside", async () => {
-  await store.save(kept(1n, [a, b]));
+  await store.save(kept(1n, [a, b]), ["a.test", "b.test"]);
   await writeFile(path(), (await readFile(path(), "utf8")).replace("10.0.0.1", "10.6.6.6"));
   expect(await loaded()).toBeNull();
 });

@@ -6,7 +6,7 @@ import { type Route, RouteSchema } from "@svc/proto/edge";
 import { z } from "zod";
 import { hasCode, writeDurably } from "./durable-file.ts";
 import type { Log } from "./log.ts";
-import { changedHosts, routeLine, type Table, tableText } from "./table.ts";
+import { routeLine, type Table, tableText } from "./table.ts";
 
 /** The table that was served last. */
 export interface KeptTable {
@@ -18,8 +18,12 @@ export interface KeptTable {
 export interface TableStore extends AsyncDisposable {
   /** Null when there is none, or what is there is damaged; that is then put aside. */
   load(): Promise<KeptTable | null>;
-  /** On disk when it returns. What costs is the change, not the table. */
-  save(kept: KeptTable): Promise<void>;
+  /**
+   * On disk when it returns. What costs is the change, not the table.
+   *
+   * @param changed hosts whose route may be another than when it was saved last
+   */
+  save(kept: KeptTable, changed: Iterable<string>): Promise<void>;
 }
 
 export const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex");
@@ -39,8 +43,7 @@ const changesBytesMin = 1024 ** 2;
  */
 export function createTableStore(dir: string, log: Log): TableStore {
   const path = join(dir, "table.jsonl");
-  let saved: KeptTable | null = null;
-  /** Open as long as changes may be added; null when the next save has to write the whole table. */
+  /** Open while changes may be added; null when the next save has to write the whole table. */
   let file: FileHandle | null = null;
   let room = 0;
 
@@ -71,35 +74,22 @@ export function createTableStore(dir: string, log: Log): TableStore {
         return null;
       }
     },
-    async save(kept) {
-      if (saved !== null && isSame(saved, kept)) return;
-      const line = saved === null ? null : encodeChange(saved, kept);
-      // Until it succeeds, it is unknown what the file holds.
-      saved = null;
-      if (file === null || line === null || line.length > room) {
-        await writeWhole(kept);
-      } else {
-        const target = file;
-        try {
-          await target.appendFile(line);
-          await target.datasync();
-        } catch (cause) {
-          await close();
-          throw cause;
-        }
+    async save(kept, changed) {
+      const line = encodeChange(kept, changed);
+      if (file === null || line.length > room) return writeWhole(kept);
+      try {
+        await file.appendFile(line);
+        await file.datasync();
         room -= line.length;
+      } catch (cause) {
+        // Now it is unknown how the file ends.
+        await close();
+        throw cause;
       }
-      saved = kept;
     },
     [Symbol.asyncDispose]: close,
   };
 }
-
-const isSame = (a: KeptTable, b: KeptTable): boolean =>
-  a.whole === b.whole &&
-  a.table.generation === b.table.generation &&
-  a.table.clusterEpoch === b.table.clusterEpoch &&
-  changedHosts(a.table.routes, b.table.routes).length === 0;
 
 const aboutOf = ({ table, whole }: KeptTable) => ({
   clusterEpoch: String(table.clusterEpoch),
@@ -114,15 +104,15 @@ function encodeWhole(kept: KeptTable): string {
   return `${JSON.stringify(first)}\n${text}${routes.size === 0 ? "" : "\n"}`;
 }
 
-function encodeChange(from: KeptTable, to: KeptTable): string {
+function encodeChange(kept: KeptTable, changed: Iterable<string>): string {
   const upserts: string[] = [];
   const removed: string[] = [];
-  for (const host of changedHosts(from.table.routes, to.table.routes)) {
-    const route = to.table.routes.get(host);
+  for (const host of changed) {
+    const route = kept.table.routes.get(host);
     if (route === undefined) removed.push(host);
     else upserts.push(routeLine(route));
   }
-  const text = JSON.stringify({ ...aboutOf(to), upserts, removed } satisfies z.infer<typeof change>);
+  const text = JSON.stringify({ ...aboutOf(kept), upserts, removed } satisfies z.infer<typeof change>);
   return `${digestOf(text)} ${text}\n`;
 }
 

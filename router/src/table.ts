@@ -17,7 +17,8 @@ export const emptyTable: Table = { clusterEpoch: 0n, generation: 0n, routes: new
 const freeRemovals = 10;
 
 export type Decision =
-  | { accept: Table }
+  /** `changed`: hosts whose route is another than before, those that are gone included. */
+  | { accept: Table; changed: string[] }
   /** `resync`: only a complete table helps. */
   | { refuse: string; resync: boolean };
 
@@ -37,37 +38,34 @@ export function decide(known: Table, whole: boolean, message: RouteTable): Decis
   }
   if (message.kind === RouteTable_Kind.DELTA) {
     // Said twice: nothing to add.
-    if (whole && sameEpoch && message.generation === known.generation) return { accept: known };
+    if (whole && sameEpoch && message.generation === known.generation) return { accept: known, changed: [] };
     if (!whole || !sameEpoch || message.appliesTo !== known.generation) {
       return { refuse: `a change on top of generation ${message.appliesTo}, which is not here`, resync: true };
     }
   } else if (message.kind !== RouteTable_Kind.COMPLETE) {
     return { refuse: "neither a complete table nor a change", resync: true };
   }
-  const routes = routesAfter(known.routes, message);
-  const removed = [...known.routes.keys()].filter((host) => !routes.has(host)).length;
+  const { routes, changed } = routesAfter(known.routes, message);
+  const removed = changed.filter((host) => !routes.has(host)).length;
   if (message.bulkToken === "" && removed > Math.max(freeRemovals, known.routes.size / 2)) {
     return { refuse: `would remove ${removed} of ${known.routes.size} hosts`, resync: false };
   }
-  return { accept: { clusterEpoch: message.clusterEpoch, generation: message.generation, routes } };
+  return { accept: { clusterEpoch: message.clusterEpoch, generation: message.generation, routes }, changed };
 }
 
-/** Routes that did not change stay the same objects, so that a change is found by comparing them. */
-function routesAfter(current: ReadonlyMap<string, Route>, message: RouteTable): Map<string, Route> {
-  const next = new Map(message.kind === RouteTable_Kind.DELTA ? current : []);
-  for (const host of message.removedHosts) next.delete(host);
+/** Routes that did not change stay the same objects. */
+function routesAfter(current: ReadonlyMap<string, Route>, message: RouteTable) {
+  const complete = message.kind === RouteTable_Kind.COMPLETE;
+  const routes = new Map(complete ? [] : current);
+  for (const host of message.removedHosts) routes.delete(host);
   for (const route of message.upserts) {
     const before = current.get(route.host);
-    next.set(route.host, before !== undefined && routeLine(before) === routeLine(route) ? before : route);
+    routes.set(route.host, before !== undefined && routeLine(before) === routeLine(route) ? before : route);
   }
-  return next;
-}
-
-/** Hosts that `from` and `to` serve differently. */
-export function changedHosts(from: ReadonlyMap<string, Route>, to: ReadonlyMap<string, Route>): string[] {
-  const gone = [...from.keys()].filter((host) => !to.has(host));
-  const changed = [...to].filter(([host, route]) => from.get(host) !== route).map(([host]) => host);
-  return [...gone, ...changed];
+  const touched = complete
+    ? new Set([...current.keys(), ...routes.keys()])
+    : new Set([...message.removedHosts, ...message.upserts.map(({ host }) => host)]);
+  return { routes, changed: [...touched].filter((host) => current.get(host) !== routes.get(host)) };
 }
 
 const lines = new WeakMap<Route, string>();

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gunzipSync } from "node:zlib";
 import { Desired, Observed, type PlacementStatus } from "@svc/proto/node";
@@ -215,6 +216,23 @@ describe("an image", () => {
     const image = await node.engine.findImage(reference);
     await node.engine.removeImage(image?.id ?? "");
   });
+});
+
+test("a build step does not reach services of the host", async () => {
+  const service = createServer((socket) => socket.end());
+  await new Promise<void>((resolve) => service.listen(0, "0.0.0.0", resolve));
+  const { port } = service.address() as AddressInfo;
+  const program = `
+    const gateway = require("fs").readFileSync("/proc/net/route", "utf8").split("\\n")[1].split("\\t")[2].match(/../g).reverse().map((hex) => parseInt(hex, 16)).join(".");
+    const socket = require("net").connect({ host: gateway, port: ${port}, timeout: 3000 });
+    const end = (what) => { console.log("the host is " + what); process.exit(); };
+    socket.on("connect", () => end("open")).on("error", (error) => end(error.code)).on("timeout", () => end("silent"));
+  `;
+  const command = "node probe.js > result.txt && cat result.txt";
+  const id = await build({ "probe.js": program }, { case: "static", value: { command, output: "." } });
+  expect((await outcome(id)).failure).toBeUndefined();
+  await waitFor("the log", () => /the host is (?:ECONNREFUSED|silent)/.test(log(id)));
+  service.close();
 });
 
 describe("a build that fails", () => {

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { createRouterTransport } from "@connectrpc/connect";
+import { type ConnectRouter, createRouterTransport } from "@connectrpc/connect";
 import {
   type Applied,
   Assign_Kind,
@@ -21,7 +21,10 @@ type Response = MessageInitShape<typeof SessionResponseSchema>;
 
 /** The other end of the agent's session, in the same process: says what a test wants, remembers what it hears. */
 export type TestControl = {
+  /** For agents in the same process. */
   openLink(): Link;
+  /** For a server that agents of other processes reach. */
+  routes(router: ConnectRouter): void;
   hellos: Hello[];
   statuses: Map<string, PlacementStatus>;
   applied: Applied[];
@@ -42,7 +45,7 @@ export type TestControl = {
   hangUp(): void;
 };
 
-export function createTestControl(options: { registryHost: string; acknowledgeRuns?: boolean }): TestControl {
+export function createTestControl(options: { registryHost: string }): TestControl {
   const open = new Set<{ queue: Response[]; wake: () => void; over: boolean }>();
   const hellos: Hello[] = [];
   const statuses = new Map<string, PlacementStatus>();
@@ -67,8 +70,8 @@ export function createTestControl(options: { registryHost: string; acknowledgeRu
     }
   };
 
-  const transport = createRouterTransport(({ service }) => {
-    service(NodeService, {
+  const routes = (router: ConnectRouter): void => {
+    router.service(NodeService, {
       async *session(requests) {
         const session = { queue: [] as Response[], wake: () => {}, over: false };
         open.add(session);
@@ -143,7 +146,7 @@ export function createTestControl(options: { registryHost: string; acknowledgeRu
         return {};
       },
     });
-  });
+  };
 
   return {
     hellos,
@@ -155,7 +158,11 @@ export function createTestControl(options: { registryHost: string; acknowledgeRu
     deliveries,
     samples,
     send,
-    openLink: () => ({ session: transport, bulk: transport, close: () => {} }),
+    routes,
+    openLink() {
+      const transport = createRouterTransport(routes);
+      return { session: transport, bulk: transport, close: () => {} };
+    },
     async assign({ upserts = [], removes = [] }) {
       const appliesTo = String(revision);
       revision += 1n;

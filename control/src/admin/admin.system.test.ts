@@ -22,7 +22,8 @@ afterAll(async () => {
 });
 
 const codeOf = (answer: Answer) => [answer.status, answer.body.error?.code];
-const call = (method: string, path: string, body?: unknown) => api.call(method, `/admin/nodes${path}`, { session: admin.session, ...(body !== undefined && { body }) });
+const call = (method: string, path: string, body?: unknown) =>
+  api.call(method, `/admin/nodes${path}`, { session: admin.session, ...(body !== undefined && { body }) });
 
 describe("nodes", () => {
   test("are listed with what they have and hold, and nothing that tells where they are", async () => {
@@ -41,7 +42,11 @@ describe("nodes", () => {
       })
       .returningAll()
       .executeTakeFirstOrThrow();
-    const edge = await api.db.insertInto("node").values({ role: "edge", name: "edge-1", labels: "{}" }).returningAll().executeTakeFirstOrThrow();
+    const edge = await api.db
+      .insertInto("node")
+      .values({ role: "edge", name: "edge-1", labels: "{}" })
+      .returningAll()
+      .executeTakeFirstOrThrow();
     connected.add(node.id);
 
     const list = await call("GET", "");
@@ -59,7 +64,12 @@ describe("nodes", () => {
       labels: { zone: "a" },
     };
     expect(list.body.nodes).toContainEqual(item);
-    expect(list.body.nodes.find(({ id }: { id: string }) => id === edge.id)).toMatchObject({ role: "edge", status: "unreachable", capacity: null, allocated: null });
+    expect(list.body.nodes.find(({ id }: { id: string }) => id === edge.id)).toMatchObject({
+      role: "edge",
+      status: "unreachable",
+      capacity: null,
+      allocated: null,
+    });
 
     const detail = await call("GET", `/${node.id}`);
     expect(detail.body.node).toEqual({
@@ -89,7 +99,11 @@ describe("bootstrap tokens", () => {
     const answer = await call("POST", "/bootstrap-tokens", body);
     expect(answer.status).toBe(201);
     const { id, token, expiresAt } = answer.body.bootstrapToken;
-    expect(parseBootstrapToken(token)).toMatchObject({ id, clusterId: api.context.cluster.clusterId, caSha256: api.context.cluster.caSha256 });
+    expect(parseBootstrapToken(token)).toMatchObject({
+      id,
+      clusterId: api.context.cluster.clusterId,
+      caSha256: api.context.cluster.caSha256,
+    });
     expect(Math.abs(Date.parse(expiresAt) - Date.now() - seconds * 1000)).toBeLessThan(10_000);
     const row = await api.db.selectFrom("bootstrap_token").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
     expect(row).toMatchObject({ role, created_by: admin.id, revoked_at: null });
@@ -97,14 +111,21 @@ describe("bootstrap tokens", () => {
     expect(JSON.stringify([row, audit])).not.toContain(token.split(".").at(-1));
   });
 
-  test.each([{ role: "root" }, { expiresIn: 59 }, { expiresIn: 86_401 }, { expiresIn: "900" }, { ttl: 1 }])("%j is refused", async (body) => {
-    expect(codeOf(await call("POST", "/bootstrap-tokens", body))).toEqual([422, "VALIDATION"]);
-  });
+  test.each([{ role: "root" }, { expiresIn: 59 }, { expiresIn: 86_401 }, { expiresIn: "900" }, { ttl: 1 }])(
+    "%j is refused",
+    async (body) => {
+      expect(codeOf(await call("POST", "/bootstrap-tokens", body))).toEqual([422, "VALIDATION"]);
+    },
+  );
 
   test("are revoked", async () => {
     const { id } = (await call("POST", "/bootstrap-tokens", {})).body.bootstrapToken;
     expect((await call("DELETE", `/bootstrap-tokens/${id}`)).body).toEqual({ ok: true, id });
-    const { revoked_at } = await api.db.selectFrom("bootstrap_token").select("revoked_at").where("id", "=", id).executeTakeFirstOrThrow();
+    const { revoked_at } = await api.db
+      .selectFrom("bootstrap_token")
+      .select("revoked_at")
+      .where("id", "=", id)
+      .executeTakeFirstOrThrow();
     expect(revoked_at).toBeInstanceOf(Date);
     expect(codeOf(await call("DELETE", "/bootstrap-tokens/unknown"))).toEqual([404, "NOT_FOUND"]);
   });

@@ -4,7 +4,9 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type TestApi, testApi } from "../http/testing.ts";
 import { createAdmin, InvalidAccount } from "./admin.ts";
-import { createAuth } from "./auth.ts";
+import { createAuth, sessionCookieName } from "./auth.ts";
+import { findCaller } from "./caller.ts";
+import { presentedCredential } from "./credentials.ts";
 import { deleteExpired } from "./expire.ts";
 
 let api: TestApi;
@@ -85,6 +87,27 @@ describe("signing up and in", () => {
     expect(cookie).toMatch(/SameSite=Lax/i);
     expect(cookie).toMatch(/Path=\//i);
     expect(cookie).not.toMatch(/Domain=/i);
+  });
+
+  test("over TLS the cookie cannot be set by a sibling host", async () => {
+    const config = { ...api.context.config, apiUrl: "https://control.svc.test" };
+    await using own = createAuth({ config, log: api.context.log, mailer: { send: async () => {}, close: () => {} } });
+    const response = await own.handler(
+      new Request("https://control.svc.test/api/auth/sign-up/email", {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ name: "Ada", email: newEmail(), password }),
+      }),
+    );
+    const [cookie] = response.headers.getSetCookie();
+    expect(cookie).toMatch(/^__Host-svc\.session_token=/);
+    expect(cookie).toMatch(/; Secure/i);
+    expect(cookie).not.toMatch(/Domain=/i);
+    const carried = { apiUrl: config.apiUrl, cookie: cookie?.split(";", 1)[0] ?? "" };
+    const credential = presentedCredential({ cookie: carried.cookie }, sessionCookieName(carried.apiUrl));
+    expect(typeof credential === "object" && (await findCaller(api.db, credential, config.authSecret))).toMatchObject({
+      kind: "session",
+    });
   });
 
   test("a cookie with a changed signature is nobody's", async () => {

@@ -2,19 +2,41 @@ import { ociManifestSchema, sourceManifestSchema } from "@svc/proto";
 import { expect, test } from "vitest";
 import { admit, type ProjectFacts, projectRefusal } from "./admission.ts";
 
-const plan = { max_image_mb: 1000, max_databases: 1, max_scheduled_jobs: 1, dev_sync_enabled: true, previews_enabled: true };
+const plan = {
+  max_image_mb: 1000,
+  max_databases: 1,
+  max_scheduled_jobs: 1,
+  dev_sync_enabled: true,
+  previews_enabled: true,
+};
 const project: ProjectFacts = { type: "ssr", deployMode: "auto", suspended: false };
-const source = (extra: object = {}, type = "ssr") => sourceManifestSchema.parse({ version: 2, app: { name: "Shop", type }, ...extra });
+const source = (extra: object = {}, type = "ssr") =>
+  sourceManifestSchema.parse({ version: 2, app: { name: "Shop", type }, ...extra });
 const image = (extra: object = {}) =>
-  ociManifestSchema.parse({ version: 2, name: "Shop", type: "ociimage", port: 80, image: { reference: "a.test/b:1" }, ...extra });
+  ociManifestSchema.parse({
+    version: 2,
+    name: "Shop",
+    type: "ociimage",
+    port: 80,
+    image: { reference: "a.test/b:1" },
+    ...extra,
+  });
 const job = (name: string) => ({ name, schedule: "0 3 * * *", command: "node job.js" });
 
 test.each([
   { when: "nothing stands against it", facts: {}, code: null },
   { when: "the project is suspended", facts: { project: { ...project, suspended: true } }, code: "SUSPENDED" },
   { when: "the address is not confirmed", facts: { deployer: { emailVerified: false } }, code: "EMAIL_NOT_VERIFIED" },
-  { when: "both", facts: { project: { ...project, suspended: true }, deployer: { emailVerified: false } }, code: "SUSPENDED" },
-  { when: "it is an image and the plan has none", facts: { project: { ...project, type: "ociimage" as const }, plan: { ...plan, max_image_mb: 0 } }, code: "PLAN_FEATURE_UNAVAILABLE" },
+  {
+    when: "both",
+    facts: { project: { ...project, suspended: true }, deployer: { emailVerified: false } },
+    code: "SUSPENDED",
+  },
+  {
+    when: "it is an image and the plan has none",
+    facts: { project: { ...project, type: "ociimage" as const }, plan: { ...plan, max_image_mb: 0 } },
+    code: "PLAN_FEATURE_UNAVAILABLE",
+  },
   { when: "it is no image and the plan has none", facts: { plan: { ...plan, max_image_mb: 0 } }, code: null },
 ])("before the upload, when $when: $code", ({ facts, code }) => {
   const { project: of, deployer, plan: with_ } = { project, deployer: { emailVerified: true }, plan, ...facts };
@@ -23,14 +45,49 @@ test.each([
 
 test.each([
   { when: "nothing is forced", manifest: source(), goes: { channel: "production", prNumber: null } },
-  { when: "the project previews", manifest: source(), facts: { project: { ...project, deployMode: "preview" as const } }, goes: { channel: "preview", prNumber: null } },
-  { when: "production is forced on a project that previews", manifest: source({ channel: "production" }), facts: { project: { ...project, deployMode: "preview" as const } }, goes: { channel: "production", prNumber: null } },
+  {
+    when: "the project previews",
+    manifest: source(),
+    facts: { project: { ...project, deployMode: "preview" as const } },
+    goes: { channel: "preview", prNumber: null },
+  },
+  {
+    when: "production is forced on a project that previews",
+    manifest: source({ channel: "production" }),
+    facts: { project: { ...project, deployMode: "preview" as const } },
+    goes: { channel: "production", prNumber: null },
+  },
   { when: "dev is forced", manifest: source({ channel: "dev" }), goes: { channel: "dev", prNumber: null } },
-  { when: "it comes from a pull request", manifest: source(), metadata: { gitPrNumber: 7 }, goes: { channel: "production", prNumber: null } },
-  { when: "a pull request is previewed", manifest: source({ channel: "preview" }), metadata: { gitPrNumber: 7 }, goes: { channel: "preview", prNumber: 7 } },
-  { when: "a pull request goes to dev", manifest: source({ channel: "dev" }), metadata: { gitPrNumber: 7 }, goes: { channel: "dev", prNumber: null } },
-  { when: "it is an image", manifest: image(), facts: { project: { ...project, type: "ociimage" as const } }, goes: { channel: "production", prNumber: null } },
-  { when: "its database is ready", manifest: source({ database: { enabled: true } }), facts: { databaseReady: true }, goes: { channel: "production", prNumber: null } },
+  {
+    when: "it comes from a pull request",
+    manifest: source(),
+    metadata: { gitPrNumber: 7 },
+    goes: { channel: "production", prNumber: null },
+  },
+  {
+    when: "a pull request is previewed",
+    manifest: source({ channel: "preview" }),
+    metadata: { gitPrNumber: 7 },
+    goes: { channel: "preview", prNumber: 7 },
+  },
+  {
+    when: "a pull request goes to dev",
+    manifest: source({ channel: "dev" }),
+    metadata: { gitPrNumber: 7 },
+    goes: { channel: "dev", prNumber: null },
+  },
+  {
+    when: "it is an image",
+    manifest: image(),
+    facts: { project: { ...project, type: "ociimage" as const } },
+    goes: { channel: "production", prNumber: null },
+  },
+  {
+    when: "its database is ready",
+    manifest: source({ database: { enabled: true } }),
+    facts: { databaseReady: true },
+    goes: { channel: "production", prNumber: null },
+  },
 ])("it goes to $goes.channel when $when", ({ manifest, metadata = {}, facts = {}, goes }) => {
   expect(admit(manifest, metadata, { project, plan, databaseReady: false, ...facts })).toEqual(goes);
 });
@@ -38,10 +95,25 @@ test.each([
 test.each([
   { when: "the types differ", manifest: source({}, "static"), code: "VALIDATION" },
   { when: "the manifest is an image's", manifest: image(), code: "VALIDATION" },
-  { when: "the plan has no previews", manifest: source({ channel: "preview" }), facts: { plan: { ...plan, previews_enabled: false } }, code: "PREVIEW_UNAVAILABLE" },
-  { when: "the plan has no dev channel", manifest: source({ channel: "dev" }), facts: { plan: { ...plan, dev_sync_enabled: false } }, code: "PLAN_FEATURE_UNAVAILABLE" },
+  {
+    when: "the plan has no previews",
+    manifest: source({ channel: "preview" }),
+    facts: { plan: { ...plan, previews_enabled: false } },
+    code: "PREVIEW_UNAVAILABLE",
+  },
+  {
+    when: "the plan has no dev channel",
+    manifest: source({ channel: "dev" }),
+    facts: { plan: { ...plan, dev_sync_enabled: false } },
+    code: "PLAN_FEATURE_UNAVAILABLE",
+  },
   { when: "its database is not ready", manifest: source({ database: { enabled: true } }), code: "DATABASE_NOT_READY" },
-  { when: "the plan has no databases", manifest: source({ database: { enabled: true } }), facts: { plan: { ...plan, max_databases: 0 } }, code: "PLAN_FEATURE_UNAVAILABLE" },
+  {
+    when: "the plan has no databases",
+    manifest: source({ database: { enabled: true } }),
+    facts: { plan: { ...plan, max_databases: 0 } },
+    code: "PLAN_FEATURE_UNAVAILABLE",
+  },
   { when: "it has too many jobs", manifest: source({ jobs: [job("a"), job("b")] }), code: "QUOTA_EXCEEDED" },
 ])("refused when $when: $code", ({ manifest, facts = {}, code }) => {
   const admission = admit(manifest, {}, { project, plan, databaseReady: false, ...facts });

@@ -42,7 +42,11 @@ afterAll(async () => {
 });
 afterEach(() => api.db.deleteFrom("deployment").execute());
 
-const manifestOf = (type: "ssr" | "static", extra: object = {}) => ({ version: 2, app: { name: "Shop", type }, ...extra });
+const manifestOf = (type: "ssr" | "static", extra: object = {}) => ({
+  version: 2,
+  app: { name: "Shop", type },
+  ...extra,
+});
 const archive = gzipSync(randomBytes(5_000));
 
 interface Upload {
@@ -59,17 +63,32 @@ function formOf({ manifest = manifestOf("ssr"), metadata, source = archive }: Up
   return form;
 }
 
-const deploy = (project: Pick<Project, "id">, body: unknown, options: CallOptions = { session: user.session }): Promise<Answer> =>
-  api.call("POST", `/projects/${project.id}/deployments`, { ...options, body });
+const deploy = (
+  project: Pick<Project, "id">,
+  body: unknown,
+  options: CallOptions = { session: user.session },
+): Promise<Answer> => api.call("POST", `/projects/${project.id}/deployments`, { ...options, body });
 const codeOf = (answer: Answer) => [answer.status, answer.body.error?.code];
 const countRows = async () => (await api.db.selectFrom("deployment").select("id").execute()).length;
 
 describe("a source deployment", () => {
   test("is accepted with everything that it needs to run by itself", async () => {
     const project = await api.newProject(user);
-    await api.call("PUT", `/projects/${project.id}/env`, { session: user.session, body: { vars: { SECRET: "plain text" } } });
-    const manifest = manifestOf("ssr", { source: { rootDirectory: "apps/web" }, release: { command: "npm run migrate" } });
-    const metadata = { trigger: "cli", gitSha: "0123456789abcdef", gitRef: "refs/heads/main", gitRepository: "ada/shop", gitPrNumber: 7 };
+    await api.call("PUT", `/projects/${project.id}/env`, {
+      session: user.session,
+      body: { vars: { SECRET: "plain text" } },
+    });
+    const manifest = manifestOf("ssr", {
+      source: { rootDirectory: "apps/web" },
+      release: { command: "npm run migrate" },
+    });
+    const metadata = {
+      trigger: "cli",
+      gitSha: "0123456789abcdef",
+      gitRef: "refs/heads/main",
+      gitRepository: "ada/shop",
+      gitPrNumber: 7,
+    };
     const { status, body } = await deploy(project, formOf({ manifest, metadata }));
     expect(status).toBe(202);
     expect(body).toEqual({
@@ -79,10 +98,22 @@ describe("a source deployment", () => {
       url: `http://${project.slug}.svc.localhost:8080`,
       project: { id: project.id, slug: project.slug, type: "ssr" },
       source: { rootDirectory: "apps/web", manifestPath: expect.any(String), watchPaths: expect.any(Array) },
-      release: { configured: true, status: "pending", startedAt: null, finishedAt: null, exitCode: null, error: null, skippedReason: null },
+      release: {
+        configured: true,
+        status: "pending",
+        startedAt: null,
+        finishedAt: null,
+        exitCode: null,
+        error: null,
+        skippedReason: null,
+      },
     });
 
-    const row = await api.db.selectFrom("deployment").selectAll().where("id", "=", body.deploymentId).executeTakeFirstOrThrow();
+    const row = await api.db
+      .selectFrom("deployment")
+      .selectAll()
+      .where("id", "=", body.deploymentId)
+      .executeTakeFirstOrThrow();
     expect(row).toMatchObject({
       status: "queued",
       channel: "production",
@@ -96,14 +127,27 @@ describe("a source deployment", () => {
       release_status: "pending",
       created_by_token: null,
     });
-    expect(JSON.parse(api.context.secrets.open(row.env ?? Buffer.alloc(0), envAad(row.id)).toString())).toEqual({ SECRET: "plain text" });
-    const work = await api.db.selectFrom("work_item").select(["kind", "key", "payload"]).where("key", "=", project.id).execute();
+    expect(JSON.parse(api.context.secrets.open(row.env ?? Buffer.alloc(0), envAad(row.id)).toString())).toEqual({
+      SECRET: "plain text",
+    });
+    const work = await api.db
+      .selectFrom("work_item")
+      .select(["kind", "key", "payload"])
+      .where("key", "=", project.id)
+      .execute();
     expect(work).toEqual([{ kind: "deploy", key: project.id, payload: { deploymentId: row.id } }]);
-    const events = await api.db.selectFrom("deployment_event").select(["phase", "to_status"]).where("deployment_id", "=", row.id).execute();
+    const events = await api.db
+      .selectFrom("deployment_event")
+      .select(["phase", "to_status"])
+      .where("deployment_id", "=", row.id)
+      .execute();
     expect(events).toEqual([{ phase: "queued", to_status: "queued" }]);
 
     const parts = [];
-    for await (const part of await registry.pullArtifact(row.source_repository ?? "", row.source_digest ?? "", { maxSizeBytes: 10_000 })) parts.push(part);
+    for await (const part of await registry.pullArtifact(row.source_repository ?? "", row.source_digest ?? "", {
+      maxSizeBytes: 10_000,
+    }))
+      parts.push(part);
     expect(Buffer.concat(parts).equals(archive)).toBe(true);
   });
 
@@ -142,22 +186,65 @@ describe("a source deployment", () => {
     { what: "nothing at all", ...multipart("") },
     { what: "no manifest", ...multipart(`${filePart("source", gzip)}--xyz--\n`) },
     { what: "no source", ...multipart(`${textPart("manifest", good)}--xyz--\n`) },
-    { what: "a source that is a text", ...multipart(`${textPart("manifest", good)}${textPart("source", gzip)}--xyz--\n`) },
-    { what: "a manifest that is a file", ...multipart(`${filePart("manifest", good)}${filePart("source", gzip)}--xyz--\n`) },
-    { what: "two manifests", ...multipart(`${textPart("manifest", good)}${textPart("manifest", good)}${filePart("source", gzip)}--xyz--\n`) },
-    { what: "two manifests around the source", ...multipart(`${textPart("manifest", good)}${filePart("source", gzip)}${textPart("manifest", good)}--xyz--\n`) },
-    { what: "two sources", ...multipart(`${textPart("manifest", good)}${filePart("source", gzip)}${filePart("source", gzip)}--xyz--\n`) },
-    { what: "another part", ...multipart(`${textPart("manifest", good)}${textPart("channel", "dev")}${filePart("source", gzip)}--xyz--\n`) },
-    { what: "a part named __proto__", ...multipart(`${textPart("__proto__", "1")}${textPart("manifest", good)}${filePart("source", gzip)}--xyz--\n`) },
-    { what: "many parts", ...multipart(`${Array.from({ length: 50 }, (_, at) => textPart(`p${at}`, "1")).join("")}--xyz--\n`) },
+    {
+      what: "a source that is a text",
+      ...multipart(`${textPart("manifest", good)}${textPart("source", gzip)}--xyz--\n`),
+    },
+    {
+      what: "a manifest that is a file",
+      ...multipart(`${filePart("manifest", good)}${filePart("source", gzip)}--xyz--\n`),
+    },
+    {
+      what: "two manifests",
+      ...multipart(`${textPart("manifest", good)}${textPart("manifest", good)}${filePart("source", gzip)}--xyz--\n`),
+    },
+    {
+      what: "two manifests around the source",
+      ...multipart(`${textPart("manifest", good)}${filePart("source", gzip)}${textPart("manifest", good)}--xyz--\n`),
+    },
+    {
+      what: "two sources",
+      ...multipart(`${textPart("manifest", good)}${filePart("source", gzip)}${filePart("source", gzip)}--xyz--\n`),
+    },
+    {
+      what: "another part",
+      ...multipart(`${textPart("manifest", good)}${textPart("channel", "dev")}${filePart("source", gzip)}--xyz--\n`),
+    },
+    {
+      what: "a part named __proto__",
+      ...multipart(`${textPart("__proto__", "1")}${textPart("manifest", good)}${filePart("source", gzip)}--xyz--\n`),
+    },
+    {
+      what: "many parts",
+      ...multipart(`${Array.from({ length: 50 }, (_, at) => textPart(`p${at}`, "1")).join("")}--xyz--\n`),
+    },
     { what: "a cut source", ...multipart(`${textPart("manifest", good)}${filePart("source", gzip)}`) },
     { what: "a cut manifest", ...multipart(`--xyz\nContent-Disposition: form-data; name="manifest"\n\n{"ver`) },
-    { what: "a source that is no gzip", ...multipart(`${textPart("manifest", good)}${filePart("source", "PK zip")}--xyz--\n`) },
+    {
+      what: "a source that is no gzip",
+      ...multipart(`${textPart("manifest", good)}${filePart("source", "PK zip")}--xyz--\n`),
+    },
     { what: "an empty source", ...multipart(`${textPart("manifest", good)}${filePart("source", "")}--xyz--\n`) },
-    { what: "a manifest that is too long", ...multipart(`${textPart("manifest", `{"x":"${"a".repeat(70_000)}"}`)}${filePart("source", gzip)}--xyz--\n`) },
-    { what: "a manifest that is no JSON", ...multipart(`${textPart("manifest", "version: 2")}${filePart("source", gzip)}--xyz--\n`) },
-    { what: "metadata with an unknown key", ...multipart(`${textPart("metadata", '{"user":"root"}')}${textPart("manifest", good)}${filePart("source", gzip)}--xyz--\n`) },
-    { what: "a pull request number below one", ...multipart(`${textPart("metadata", '{"gitPrNumber":-1}')}${textPart("manifest", good)}${filePart("source", gzip)}--xyz--\n`) },
+    {
+      what: "a manifest that is too long",
+      ...multipart(`${textPart("manifest", `{"x":"${"a".repeat(70_000)}"}`)}${filePart("source", gzip)}--xyz--\n`),
+    },
+    {
+      what: "a manifest that is no JSON",
+      ...multipart(`${textPart("manifest", "version: 2")}${filePart("source", gzip)}--xyz--\n`),
+    },
+    {
+      what: "metadata with an unknown key",
+      ...multipart(
+        `${textPart("metadata", '{"user":"root"}')}${textPart("manifest", good)}${filePart("source", gzip)}--xyz--\n`,
+      ),
+    },
+    {
+      what: "a pull request number below one",
+      ...multipart(
+        `${textPart("metadata", '{"gitPrNumber":-1}')}${textPart("manifest", good)}${filePart("source", gzip)}--xyz--\n`,
+      ),
+    },
   ])("with $what is refused", async ({ body, headers }) => {
     const project = await api.newProject(user);
     const answer = await deploy(project, Buffer.from(body, "latin1"), { session: user.session, headers });
@@ -174,7 +261,10 @@ describe("a source deployment", () => {
     { what: "a health path elsewhere", manifest: manifestOf("ssr", { health: { path: "//x" } }) },
     { what: "a root above the archive", manifest: manifestOf("ssr", { source: { rootDirectory: "../x" } }) },
     { what: "another project type", manifest: manifestOf("static") },
-    { what: "an image", manifest: { version: 2, name: "Shop", type: "ociimage", port: 80, image: { reference: "a.test/b:1" } } },
+    {
+      what: "an image",
+      manifest: { version: 2, name: "Shop", type: "ociimage", port: 80, image: { reference: "a.test/b:1" } },
+    },
   ])("with $what in its manifest is refused before the archive is stored", async ({ manifest }) => {
     const project = await api.newProject(user);
     expect(codeOf(await deploy(project, formOf({ manifest })))).toEqual([422, "VALIDATION"]);
@@ -189,21 +279,29 @@ describe("a source deployment", () => {
       { database: { enabled: true } },
       { channel: "dev" },
     ]) {
-      expect(codeOf(await deploy(project, formOf({ manifest: manifestOf("static", extra) })))).toEqual([422, "VALIDATION"]);
+      expect(codeOf(await deploy(project, formOf({ manifest: manifestOf("static", extra) })))).toEqual([
+        422,
+        "VALIDATION",
+      ]);
     }
   });
 
   test("sent as JSON is refused", async () => {
     const project = await api.newProject(user);
     expect(codeOf(await deploy(project, { manifest: manifestOf("ssr") }))).toEqual([422, "VALIDATION"]);
-    expect(codeOf(await deploy(project, "{}", { session: user.session, headers: { "content-type": "text/plain" } }))).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
+    expect(
+      codeOf(await deploy(project, "{}", { session: user.session, headers: { "content-type": "text/plain" } })),
+    ).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
   });
 
   test("says so when the archive cannot be stored", async () => {
     await using broken = await testApi({ registryUrl: "http://127.0.0.1:9" });
     const owner = await broken.newUser();
     const project = await broken.newProject(owner);
-    const answer = await broken.call("POST", `/projects/${project.id}/deployments`, { session: owner.session, body: formOf() });
+    const answer = await broken.call("POST", `/projects/${project.id}/deployments`, {
+      session: owner.session,
+      body: formOf(),
+    });
     expect(codeOf(answer)).toEqual([503, "UNAVAILABLE"]);
   });
 });
@@ -216,7 +314,9 @@ describe("an upload that is too large", () => {
 
   test("is refused by its length before anything is read", async () => {
     const { owner, project } = await tooLarge();
-    const answer = await deploy(project, formOf({ source: gzipSync(randomBytes(3_000_000)) }), { session: owner.session });
+    const answer = await deploy(project, formOf({ source: gzipSync(randomBytes(3_000_000)) }), {
+      session: owner.session,
+    });
     expect(codeOf(answer)).toEqual([413, "UPLOAD_TOO_LARGE"]);
     expect(answer.headers.get("connection")).toBe("close");
   });
@@ -275,7 +375,9 @@ test("three uploads of a user may be under way, and clients that go away in the 
     socket.on("error", () => {});
     return socket;
   });
-  await expect.poll(() => answers, { timeout: 5_000 }).toEqual([expect.stringMatching(/^HTTP\/1.1 429 [\s\S]*RATE_LIMITED/)]);
+  await expect
+    .poll(() => answers, { timeout: 5_000 })
+    .toEqual([expect.stringMatching(/^HTTP\/1.1 429 [\s\S]*RATE_LIMITED/)]);
   for (const socket of sockets) socket.destroy();
   const attempt = () => deploy(project, formOf(), { session: owner.session });
   await expect.poll(async () => (await attempt()).status, { timeout: 10_000 }).toBe(202);
@@ -302,7 +404,13 @@ describe("an image deployment", () => {
       channel: "production",
       url: `http://${project.slug}.svc.localhost:8080`,
       project: { id: project.id, slug: project.slug, type: "ociimage" },
-      artifact: { kind: "oci", requestedReference: "registry.example.test/shop:1", digest: null, os: null, architecture: null },
+      artifact: {
+        kind: "oci",
+        requestedReference: "registry.example.test/shop:1",
+        digest: null,
+        os: null,
+        architecture: null,
+      },
       release: expect.objectContaining({ configured: false, status: "not_configured" }),
     });
   });
@@ -355,7 +463,10 @@ describe("an image deployment", () => {
     { what: "an unknown key", body: { manifest: imageManifest(), source: "x" } },
     { what: "the dev channel", body: { manifest: imageManifest({ channel: "dev" }) } },
     { what: "a source manifest", body: { manifest: manifestOf("ssr") } },
-    { what: "a deployment to preserve that is not there", body: { manifest: imageManifest(), preserveManifestFromDeploymentId: "11111111-2222-4333-8444-555555555555" } },
+    {
+      what: "a deployment to preserve that is not there",
+      body: { manifest: imageManifest(), preserveManifestFromDeploymentId: "11111111-2222-4333-8444-555555555555" },
+    },
   ])("with $what is refused", async ({ body }) => {
     const project = await api.newProject(user, { type: "ociimage" });
     expect(codeOf(await deploy(project, body))).toEqual([422, "VALIDATION"]);
@@ -366,7 +477,8 @@ describe("an image deployment", () => {
     const other = await api.newProject(user, { type: "ociimage" });
     const mine = await api.newDeployment(project);
     const foreign = await api.newDeployment(other);
-    const preserve = (id: string) => deploy(project, { manifest: imageManifest(), preserveManifestFromDeploymentId: id });
+    const preserve = (id: string) =>
+      deploy(project, { manifest: imageManifest(), preserveManifestFromDeploymentId: id });
     expect((await preserve(mine.id)).status).toBe(202);
     expect(codeOf(await preserve(foreign.id))).toEqual([422, "VALIDATION"]);
   });
@@ -419,24 +531,63 @@ describe("where it goes", () => {
 
 describe("refused by what the account or project may do", () => {
   test.each([
-    { what: "a suspended project", project: { suspended_at: new Date(), suspend_reason: "admin" as const }, facts: {}, code: [403, "SUSPENDED"] },
-    { what: "an address that is not confirmed", project: {}, facts: { verified: false }, code: [403, "EMAIL_NOT_VERIFIED"] },
+    {
+      what: "a suspended project",
+      project: { suspended_at: new Date(), suspend_reason: "admin" as const },
+      facts: {},
+      code: [403, "SUSPENDED"],
+    },
+    {
+      what: "an address that is not confirmed",
+      project: {},
+      facts: { verified: false },
+      code: [403, "EMAIL_NOT_VERIFIED"],
+    },
   ])("$what", async ({ project: change, facts, code }) => {
     const owner = await api.newUser(facts);
     for (const type of ["ssr", "ociimage"] as const) {
       const project = await api.newProject(owner, { type });
-      await api.db.updateTable("project").set({ name: project.name, ...change }).where("id", "=", project.id).execute();
+      await api.db
+        .updateTable("project")
+        .set({ name: project.name, ...change })
+        .where("id", "=", project.id)
+        .execute();
       const body = type === "ssr" ? formOf() : { manifest: imageManifest() };
       expect(codeOf(await deploy(project, body, { session: owner.session }))).toEqual(code);
     }
   });
 
   test.each([
-    { what: "previews", plan: { previews_enabled: false }, manifest: manifestOf("ssr", { channel: "preview" }), code: [403, "PREVIEW_UNAVAILABLE"] },
-    { what: "the dev channel", plan: { dev_sync_enabled: false }, manifest: manifestOf("ssr", { channel: "dev" }), code: [403, "PLAN_FEATURE_UNAVAILABLE"] },
-    { what: "databases", plan: { max_databases: 0 }, manifest: manifestOf("ssr", { database: { enabled: true } }), code: [403, "PLAN_FEATURE_UNAVAILABLE"] },
-    { what: "a database that is ready", plan: {}, manifest: manifestOf("ssr", { database: { enabled: true } }), code: [409, "DATABASE_NOT_READY"] },
-    { what: "so many jobs", plan: { max_scheduled_jobs: 0 }, manifest: manifestOf("ssr", { jobs: [{ name: "n", schedule: "0 3 * * *", command: "x" }] }), code: [403, "QUOTA_EXCEEDED"] },
+    {
+      what: "previews",
+      plan: { previews_enabled: false },
+      manifest: manifestOf("ssr", { channel: "preview" }),
+      code: [403, "PREVIEW_UNAVAILABLE"],
+    },
+    {
+      what: "the dev channel",
+      plan: { dev_sync_enabled: false },
+      manifest: manifestOf("ssr", { channel: "dev" }),
+      code: [403, "PLAN_FEATURE_UNAVAILABLE"],
+    },
+    {
+      what: "databases",
+      plan: { max_databases: 0 },
+      manifest: manifestOf("ssr", { database: { enabled: true } }),
+      code: [403, "PLAN_FEATURE_UNAVAILABLE"],
+    },
+    {
+      what: "a database that is ready",
+      plan: {},
+      manifest: manifestOf("ssr", { database: { enabled: true } }),
+      code: [409, "DATABASE_NOT_READY"],
+    },
+    {
+      what: "so many jobs",
+      plan: { max_scheduled_jobs: 0 },
+      manifest: manifestOf("ssr", { jobs: [{ name: "n", schedule: "0 3 * * *", command: "x" }] }),
+      code: [403, "QUOTA_EXCEEDED"],
+    },
   ])("a plan without $what", async ({ plan, manifest, code }) => {
     const owner = await api.newUser({ plan });
     const project = await api.newProject(owner);
@@ -447,18 +598,29 @@ describe("refused by what the account or project may do", () => {
     const without = await api.newUser({ plan: { max_image_mb: 0 } });
     const body = { manifest: imageManifest() };
     const blocked = await api.newProject(without, { type: "ociimage" });
-    expect(codeOf(await deploy(blocked, body, { session: without.session }))).toEqual([403, "PLAN_FEATURE_UNAVAILABLE"]);
+    expect(codeOf(await deploy(blocked, body, { session: without.session }))).toEqual([
+      403,
+      "PLAN_FEATURE_UNAVAILABLE",
+    ]);
     const noPreview = await api.newUser({ plan: { previews_enabled: false } });
     const project = await api.newProject(noPreview, { type: "ociimage" });
     const preview = { manifest: imageManifest({ channel: "preview" }) };
-    expect(codeOf(await deploy(project, preview, { session: noPreview.session }))).toEqual([403, "PREVIEW_UNAVAILABLE"]);
+    expect(codeOf(await deploy(project, preview, { session: noPreview.session }))).toEqual([
+      403,
+      "PREVIEW_UNAVAILABLE",
+    ]);
   });
 
   test("deployments per hour, over all projects, however many come at once", async () => {
     const owner = await api.newUser({ plan: { max_deploys_per_hour: 3 } });
-    const projects = [await api.newProject(owner, { type: "ociimage" }), await api.newProject(owner, { type: "ociimage" })];
+    const projects = [
+      await api.newProject(owner, { type: "ociimage" }),
+      await api.newProject(owner, { type: "ociimage" }),
+    ];
     const answers = await Promise.all(
-      Array.from({ length: 8 }, (_, at) => deploy(projects[at % 2] ?? { id: "" }, { manifest: imageManifest() }, { session: owner.session })),
+      Array.from({ length: 8 }, (_, at) =>
+        deploy(projects[at % 2] ?? { id: "" }, { manifest: imageManifest() }, { session: owner.session }),
+      ),
     );
     expect(answers.map(({ status }) => status).sort()).toEqual([202, 202, 202, 429, 429, 429, 429, 429]);
     const refused = answers.find(({ status }) => status === 429);
@@ -471,7 +633,9 @@ describe("refused by what the account or project may do", () => {
       .set({ created_at: new Date(Date.now() - 3_601_000) })
       .where("project_id", "=", projects[0]?.id ?? "")
       .execute();
-    expect((await deploy(projects[1] ?? { id: "" }, { manifest: imageManifest() }, { session: owner.session })).status).toBe(202);
+    expect(
+      (await deploy(projects[1] ?? { id: "" }, { manifest: imageManifest() }, { session: owner.session })).status,
+    ).toBe(202);
   });
 });
 
@@ -487,10 +651,18 @@ describe("a CI key", () => {
     const created = await deploy(project, { manifest: imageManifest() }, { key });
     expect(created.status).toBe(202);
     const { deploymentId } = created.body;
-    const row = await api.db.selectFrom("deployment").select("created_by_token").where("id", "=", deploymentId).executeTakeFirstOrThrow();
+    const row = await api.db
+      .selectFrom("deployment")
+      .select("created_by_token")
+      .where("id", "=", deploymentId)
+      .executeTakeFirstOrThrow();
     expect(row.created_by_token).toBe(id);
     expect((await api.call("GET", `/deployments/${deploymentId}`, { key })).body.deployment.id).toBe(deploymentId);
-    expect((await api.call("GET", `/deployments/${deploymentId}/logs`, { key })).body).toEqual({ ok: true, log: "", offset: 0 });
+    expect((await api.call("GET", `/deployments/${deploymentId}/logs`, { key })).body).toEqual({
+      ok: true,
+      log: "",
+      offset: 0,
+    });
   });
 
   test("sees no deployment of anybody else, not even of its own project", async () => {
@@ -508,7 +680,15 @@ describe("a CI key", () => {
     const { project, key } = await ciKey();
     const other = await api.newProject(user, { type: "ociimage" });
     expect(codeOf(await deploy(other, { manifest: imageManifest() }, { key }))).toEqual([404, "NOT_FOUND"]);
-    for (const path of ["/me", "/account", "/projects", `/projects/${project.id}`, `/projects/${project.id}/env`, `/projects/${project.id}/deployments`, `/projects/${project.id}/runtime-logs`]) {
+    for (const path of [
+      "/me",
+      "/account",
+      "/projects",
+      `/projects/${project.id}`,
+      `/projects/${project.id}/env`,
+      `/projects/${project.id}/deployments`,
+      `/projects/${project.id}/runtime-logs`,
+    ]) {
       expect(codeOf(await api.call("GET", path, { key })), path).toEqual([403, "FORBIDDEN_SCOPE"]);
     }
   });

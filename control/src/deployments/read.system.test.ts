@@ -17,7 +17,15 @@ afterAll(async () => {
 const get = (path: string) => api.call("GET", path, { session: user.session });
 const codeOf = (answer: Answer) => [answer.status, answer.body.error?.code];
 const digest = `sha256:${"a".repeat(64)}`;
-const release = { configured: false, status: "not_configured", startedAt: null, finishedAt: null, exitCode: null, error: null, skippedReason: null };
+const release = {
+  configured: false,
+  status: "not_configured",
+  startedAt: null,
+  finishedAt: null,
+  exitCode: null,
+  error: null,
+  skippedReason: null,
+};
 
 const addTask = (project: Project, deploymentId: string, kind: "build" | "serve", nodeId: string | null = null) =>
   api.db
@@ -91,7 +99,9 @@ describe("one deployment", () => {
       finishedAt: null,
     });
     expect(answer.text).not.toContain("SECRET");
-    expect(answer.body.deployment.manifest.jobs).toEqual([expect.objectContaining({ name: "nightly", schedule: "0 3 * * *" })]);
+    expect(answer.body.deployment.manifest.jobs).toEqual([
+      expect.objectContaining({ name: "nightly", schedule: "0 3 * * *" }),
+    ]);
   });
 
   test("of an image project", async () => {
@@ -160,7 +170,10 @@ describe("one deployment", () => {
     const { key } = await api.newKey(user, { projectIds: [(await api.newProject(user)).id] });
     const missing = (await get("/deployments/11111111-2222-4333-8444-555555555555")).text;
     for (const suffix of ["", "/logs", "/timeline"]) {
-      const answers = [await get(`/deployments/${foreign.id}${suffix}`), await api.call("GET", `/deployments/${mine.id}${suffix}`, { key })];
+      const answers = [
+        await get(`/deployments/${foreign.id}${suffix}`),
+        await api.call("GET", `/deployments/${mine.id}${suffix}`, { key }),
+      ];
       for (const answer of answers) expect([answer.status, answer.text]).toEqual([404, missing]);
     }
   });
@@ -168,7 +181,10 @@ describe("one deployment", () => {
 
 describe("the log", () => {
   const write = (streamId: string, offset: number, data: string | Buffer) =>
-    api.db.insertInto("log_chunk").values({ stream_id: streamId, offset, data: Buffer.from(data) }).execute();
+    api.db
+      .insertInto("log_chunk")
+      .values({ stream_id: streamId, offset, data: Buffer.from(data) })
+      .execute();
 
   test("is empty before anything was written", async () => {
     const deployment = await api.newDeployment(await api.newProject(user));
@@ -215,17 +231,24 @@ describe("the log", () => {
     }
   });
 
-  test.each(["-1", "abc", "1.5", "1e309", "9223372036854775808", "1&after=2", "0&lines=3"])("?after=%s is refused", async (after) => {
-    const deployment = await api.newDeployment(await api.newProject(user));
-    expect(codeOf(await get(`/deployments/${deployment.id}/logs?after=${after}`))).toEqual([422, "VALIDATION"]);
-  });
+  test.each(["-1", "abc", "1.5", "1e309", "9223372036854775808", "1&after=2", "0&lines=3"])(
+    "?after=%s is refused",
+    async (after) => {
+      const deployment = await api.newDeployment(await api.newProject(user));
+      expect(codeOf(await get(`/deployments/${deployment.id}/logs?after=${after}`))).toEqual([422, "VALIDATION"]);
+    },
+  );
 });
 
 describe("the list", () => {
   test("is paged, newest first, and filtered", async () => {
     const project = await api.newProject(user);
     for (let index = 0; index < 5; index += 1) {
-      await api.newDeployment(project, { trigger: `t${index}`, channel: index === 2 ? "preview" : "production", status: index < 2 ? "failed" : "running" });
+      await api.newDeployment(project, {
+        trigger: `t${index}`,
+        channel: index === 2 ? "preview" : "production",
+        status: index < 2 ? "failed" : "running",
+      });
     }
     const path = `/projects/${project.id}/deployments`;
     const triggers = (answer: Answer) => answer.body.deployments.map(({ trigger }: { trigger: string }) => trigger);
@@ -241,13 +264,19 @@ describe("the list", () => {
     expect(triggers(await get(path))).toHaveLength(5);
   });
 
-  test.each(["limit=0", "limit=101", "limit=x", "channel=prod", "channel=dev&channel=preview", "status=done", "cursor=x", "unknown=1"])(
-    "?%s is refused",
-    async (query) => {
-      const project = await api.newProject(user);
-      expect(codeOf(await get(`/projects/${project.id}/deployments?${query}`))).toEqual([422, "VALIDATION"]);
-    },
-  );
+  test.each([
+    "limit=0",
+    "limit=101",
+    "limit=x",
+    "channel=prod",
+    "channel=dev&channel=preview",
+    "status=done",
+    "cursor=x",
+    "unknown=1",
+  ])("?%s is refused", async (query) => {
+    const project = await api.newProject(user);
+    expect(codeOf(await get(`/projects/${project.id}/deployments?${query}`))).toEqual([422, "VALIDATION"]);
+  });
 });
 
 test("the timeline tells what happened, oldest first", async () => {
@@ -257,7 +286,14 @@ test("the timeline tells what happened, oldest first", async () => {
     .insertInto("deployment_event")
     .values([
       { deployment_id: deployment.id, at, phase: "queued", to_status: "queued" },
-      { deployment_id: deployment.id, at, phase: "building", from_status: "queued", to_status: "building", detail: "on a node" },
+      {
+        deployment_id: deployment.id,
+        at,
+        phase: "building",
+        from_status: "queued",
+        to_status: "building",
+        detail: "on a node",
+      },
     ])
     .execute();
   expect((await get(`/deployments/${deployment.id}/timeline`)).body).toEqual({
@@ -275,11 +311,17 @@ describe("stop and start", () => {
     const deployment = await api.newDeployment(project, { status });
     await api.db
       .insertInto("channel_state")
-      .values({ project_id: project.id, channel: "production", deployment_id: deployment.id, stopped: status === "stopped" })
+      .values({
+        project_id: project.id,
+        channel: "production",
+        deployment_id: deployment.id,
+        stopped: status === "stopped",
+      })
       .execute();
     return { project, deployment };
   };
-  const post = (project: Project, action: string) => api.call("POST", `/projects/${project.id}/${action}`, { session: user.session });
+  const post = (project: Project, action: string) =>
+    api.call("POST", `/projects/${project.id}/${action}`, { session: user.session });
 
   test.each([
     { action: "stop", status: "running" },
@@ -288,10 +330,23 @@ describe("stop and start", () => {
     const { project, deployment } = await serving(status);
     const answer = await post(project, action);
     expect(answer.status).toBe(202);
-    expect(answer.body).toEqual({ ok: true, queued: true, deploymentId: deployment.id, jobId: expect.stringMatching(/^\d+$/) });
-    const work = await api.db.selectFrom("work_item").select(["id", "kind", "payload"]).where("key", "=", project.id).execute();
+    expect(answer.body).toEqual({
+      ok: true,
+      queued: true,
+      deploymentId: deployment.id,
+      jobId: expect.stringMatching(/^\d+$/),
+    });
+    const work = await api.db
+      .selectFrom("work_item")
+      .select(["id", "kind", "payload"])
+      .where("key", "=", project.id)
+      .execute();
     expect(work).toEqual([
-      { id: Number(answer.body.jobId), kind: "lifecycle", payload: { projectId: project.id, action, deploymentId: deployment.id } },
+      {
+        id: Number(answer.body.jobId),
+        kind: "lifecycle",
+        payload: { projectId: project.id, action, deploymentId: deployment.id },
+      },
     ]);
     expect((await post(project, action)).body.jobId).toBe(answer.body.jobId);
   });
@@ -307,7 +362,10 @@ describe("stop and start", () => {
   test("other channels are left alone", async () => {
     const project = await api.newProject(user);
     const deployment = await api.newDeployment(project, { status: "running", channel: "dev" });
-    await api.db.insertInto("channel_state").values({ project_id: project.id, channel: "dev", deployment_id: deployment.id }).execute();
+    await api.db
+      .insertInto("channel_state")
+      .values({ project_id: project.id, channel: "dev", deployment_id: deployment.id })
+      .execute();
     expect(codeOf(await post(project, "stop"))).toEqual([409, "STOP_UNAVAILABLE"]);
   });
 
@@ -315,7 +373,11 @@ describe("stop and start", () => {
     const stopped = await serving("stopped");
     const running = await serving("running");
     for (const { project } of [stopped, running]) {
-      await api.db.updateTable("project").set({ suspended_at: new Date(), suspend_reason: "admin" }).where("id", "=", project.id).execute();
+      await api.db
+        .updateTable("project")
+        .set({ suspended_at: new Date(), suspend_reason: "admin" })
+        .where("id", "=", project.id)
+        .execute();
     }
     expect(codeOf(await post(stopped.project, "start"))).toEqual([403, "SUSPENDED"]);
     expect((await post(running.project, "stop")).status).toBe(202);
@@ -342,16 +404,31 @@ describe("runtime logs", () => {
   async function running(channel: "production" | "dev" = "production") {
     const project = await logs.newProject(owner);
     const deployment = await logs.newDeployment(project, { status: "running", channel });
-    await logs.db.insertInto("channel_state").values({ project_id: project.id, channel, deployment_id: deployment.id }).execute();
+    await logs.db
+      .insertInto("channel_state")
+      .values({ project_id: project.id, channel, deployment_id: deployment.id })
+      .execute();
     const nodeId = randomUUID();
     const task = await logs.db
       .insertInto("task")
-      .values({ project_id: project.id, deployment_id: deployment.id, kind: "serve", channel, spec: "{}", spec_hash: "x", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: nodeId })
+      .values({
+        project_id: project.id,
+        deployment_id: deployment.id,
+        kind: "serve",
+        channel,
+        spec: "{}",
+        spec_hash: "x",
+        memory_mb: 1,
+        cpu_millicores: 1,
+        pids_limit: 1,
+        node_id: nodeId,
+      })
       .returning("id")
       .executeTakeFirstOrThrow();
     return { project, nodeId, taskId: task.id };
   }
-  const read = (project: Project, query = "") => logs.call("GET", `/projects/${project.id}/runtime-logs${query}`, { session: owner.session });
+  const read = (project: Project, query = "") =>
+    logs.call("GET", `/projects/${project.id}/runtime-logs${query}`, { session: owner.session });
 
   test("come from the container that runs", async () => {
     const { project, nodeId, taskId } = await running();

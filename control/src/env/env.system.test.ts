@@ -29,9 +29,15 @@ test("values are sealed where they lie, each for its own place", async () => {
   const mine = await api.newProject(user);
   const other = await api.newProject(user);
   await put(mine.id, { vars: { SECRET: "plain text" } });
-  const { value } = await api.db.selectFrom("env_var").select("value").where("project_id", "=", mine.id).executeTakeFirstOrThrow();
+  const { value } = await api.db
+    .selectFrom("env_var")
+    .select("value")
+    .where("project_id", "=", mine.id)
+    .executeTakeFirstOrThrow();
   expect(value.includes("plain text")).toBe(false);
-  await sql`insert into env_var (project_id, key, value) select ${other.id}, key, value from env_var where project_id = ${mine.id}`.execute(api.db);
+  await sql`insert into env_var (project_id, key, value) select ${other.id}, key, value from env_var where project_id = ${mine.id}`.execute(
+    api.db,
+  );
   const stolen = await get(other.id);
   expect(stolen.status).toBe(500);
   expect(stolen.body).toEqual({ ok: false, error: { code: "INTERNAL", message: expect.any(String) } });
@@ -68,7 +74,10 @@ describe("refused", () => {
 
 test("two writers at once leave the one or the other whole", async () => {
   const { id } = await api.newProject(user);
-  const sets = [{ A: "1", B: "1" }, { B: "2", C: "2" }];
+  const sets = [
+    { A: "1", B: "1" },
+    { B: "2", C: "2" },
+  ];
   for (let round = 0; round < 5; round += 1) {
     await Promise.all(sets.map((vars) => put(id, { vars })));
     expect(sets).toContainEqual((await get(id)).body.vars);
@@ -89,7 +98,12 @@ test("reading and writing are audited without a value", async () => {
   const { id } = await api.newProject(user);
   await put(id, { vars: { SECRET: "plain text" } });
   await get(id);
-  const lines = await api.db.selectFrom("audit").select(["action", "detail"]).where("target", "=", id).orderBy("id").execute();
+  const lines = await api.db
+    .selectFrom("audit")
+    .select(["action", "detail"])
+    .where("target", "=", id)
+    .orderBy("id")
+    .execute();
   expect(lines).toEqual([
     { action: "env.replace", detail: { count: 1 } },
     { action: "env.read", detail: { count: 1 } },

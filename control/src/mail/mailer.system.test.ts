@@ -15,8 +15,15 @@ test("the outbox holds one complete file per mail, for nobody else to read", asy
   await Promise.all([mailer?.send("ada@svc.test", message), mailer?.send("bob@svc.test", message)]);
   const names = await readdir(join(dir, "outbox"));
   expect(names).toEqual([expect.stringMatching(/^20260102030405678-.*\.json$/), expect.stringMatching(/\.json$/)]);
-  const mails = await Promise.all(names.map(async (name) => JSON.parse(await readFile(join(dir, "outbox", name), "utf8"))));
-  expect(mails).toContainEqual({ from: "svc@svc.test", to: "ada@svc.test", ...message, at: "2026-01-02T03:04:05.678Z" });
+  const mails = await Promise.all(
+    names.map(async (name) => JSON.parse(await readFile(join(dir, "outbox", name), "utf8"))),
+  );
+  expect(mails).toContainEqual({
+    from: "svc@svc.test",
+    to: "ada@svc.test",
+    ...message,
+    at: "2026-01-02T03:04:05.678Z",
+  });
   expect((await stat(join(dir, "outbox", names[0] ?? ""))).mode & 0o777).toBe(0o600);
 });
 

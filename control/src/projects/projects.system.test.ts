@@ -18,8 +18,12 @@ const newSlug = () => {
 };
 const create = (body: object, session = user.session, headers: Record<string, string> = {}) =>
   api.call("POST", "/projects", { session, body, headers });
-const codeOf = (answer: { status: number; body: { error?: { code: string } } }) => [answer.status, answer.body.error?.code];
-const work = (key: string) => api.db.selectFrom("work_item").select(["kind", "payload"]).where("key", "=", key).execute();
+const codeOf = (answer: { status: number; body: { error?: { code: string } } }) => [
+  answer.status,
+  answer.body.error?.code,
+];
+const work = (key: string) =>
+  api.db.selectFrom("work_item").select(["kind", "payload"]).where("key", "=", key).execute();
 
 beforeAll(async () => {
   user = await api.newUser();
@@ -42,8 +46,14 @@ describe("creating", () => {
         updatedAt: expect.stringMatching(/Z$/),
       },
     });
-    const host = await api.db.selectFrom("site_host").selectAll().where("project_id", "=", answer.body.project.id).execute();
-    expect(host).toEqual([{ host: `${slug}.svc.localhost`, project_id: answer.body.project.id, channel: "production", pr_number: null }]);
+    const host = await api.db
+      .selectFrom("site_host")
+      .selectAll()
+      .where("project_id", "=", answer.body.project.id)
+      .execute();
+    expect(host).toEqual([
+      { host: `${slug}.svc.localhost`, project_id: answer.body.project.id, channel: "production", pr_number: null },
+    ]);
   });
 
   test("makes a slug from the name, and another when that is taken", async () => {
@@ -85,18 +95,28 @@ describe("creating", () => {
   test("the plan's number of projects holds, however many are asked for at once", async () => {
     const { session } = await api.newUser({ plan: { max_projects: 2 } });
     const answers = await Promise.all(Array.from({ length: 8 }, () => create({ name: "Shop", type: "ssr" }, session)));
-    expect(answers.map(codeOf).sort()).toEqual([[201, undefined], [201, undefined], ...Array(6).fill([403, "QUOTA_EXCEEDED"])]);
+    expect(answers.map(codeOf).sort()).toEqual([
+      [201, undefined],
+      [201, undefined],
+      ...Array(6).fill([403, "QUOTA_EXCEEDED"]),
+    ]);
   });
 
   test("images need a plan with images", async () => {
     const { session } = await api.newUser({ plan: { max_image_mb: 0 } });
-    expect(codeOf(await create({ name: "Shop", type: "ociimage" }, session))).toEqual([403, "PLAN_FEATURE_UNAVAILABLE"]);
+    expect(codeOf(await create({ name: "Shop", type: "ociimage" }, session))).toEqual([
+      403,
+      "PLAN_FEATURE_UNAVAILABLE",
+    ]);
   });
 
   test("a key that is limited to projects creates none", async () => {
     const project = await api.newProject(user);
     const { key } = await api.newKey(user, { scopes: ["projects:write"], projectIds: [project.id] });
-    expect(codeOf(await api.call("POST", "/projects", { key, body: { name: "Shop", type: "ssr" } }))).toEqual([403, "FORBIDDEN_SCOPE"]);
+    expect(codeOf(await api.call("POST", "/projects", { key, body: { name: "Shop", type: "ssr" } }))).toEqual([
+      403,
+      "FORBIDDEN_SCOPE",
+    ]);
   });
 
   test("a repeated request with one Idempotency-Key creates one project, also at once", async () => {
@@ -105,7 +125,10 @@ describe("creating", () => {
     const answers = await Promise.all([1, 2, 3].map(() => create(body, user.session, headers)));
     expect(answers.map(({ status }) => status)).toEqual([201, 201, 201]);
     expect(new Set(answers.map((answer) => answer.body.project.id)).size).toBe(1);
-    expect(codeOf(await create({ ...body, name: "Other" }, user.session, headers))).toEqual([409, "IDEMPOTENCY_CONFLICT"]);
+    expect(codeOf(await create({ ...body, name: "Other" }, user.session, headers))).toEqual([
+      409,
+      "IDEMPOTENCY_CONFLICT",
+    ]);
     const { session } = await api.newUser();
     expect((await create(body, session, headers)).status).toBe(201);
   });
@@ -161,14 +184,27 @@ describe("one project", () => {
   test("comes with its ten newest production and three newest dev deployments", async () => {
     const project = await api.newProject(user);
     for (let index = 0; index < 12; index += 1) await api.newDeployment(project, { trigger: `p${index}` });
-    for (let index = 0; index < 5; index += 1) await api.newDeployment(project, { channel: "dev", trigger: `d${index}` });
+    for (let index = 0; index < 5; index += 1)
+      await api.newDeployment(project, { channel: "dev", trigger: `d${index}` });
     await api.newDeployment(project, { channel: "preview", trigger: "preview" });
     const { body, status } = await api.call("GET", `/projects/${project.id}`, { session: user.session });
     expect(status).toBe(200);
     expect(body.project).toMatchObject({ id: project.id, productionBranch: "main" });
     expect(body.project).not.toHaveProperty("status");
     expect(body.deployments.map(({ trigger }: { trigger: string }) => trigger)).toEqual([
-      "d4", "d3", "d2", "p11", "p10", "p9", "p8", "p7", "p6", "p5", "p4", "p3", "p2",
+      "d4",
+      "d3",
+      "d2",
+      "p11",
+      "p10",
+      "p9",
+      "p8",
+      "p7",
+      "p6",
+      "p5",
+      "p4",
+      "p3",
+      "p2",
     ]);
   });
 
@@ -229,7 +265,11 @@ describe("changing", () => {
     const { body, text } = await patch(project.id, { password: secret });
     expect(body.project.passwordProtected).toBe(true);
     expect(text).not.toContain("$2");
-    const stored = await api.db.selectFrom("project").select("password_hash").where("id", "=", project.id).executeTakeFirstOrThrow();
+    const stored = await api.db
+      .selectFrom("project")
+      .select("password_hash")
+      .where("id", "=", project.id)
+      .executeTakeFirstOrThrow();
     expect(await verify(secret, stored.password_hash ?? "")).toBe(true);
     expect((await patch(project.id, { password: null })).body.project.passwordProtected).toBe(false);
     const audit = await api.db.selectFrom("audit").select("detail").where("target", "=", project.id).execute();
@@ -270,6 +310,12 @@ test("changes leave a line in the audit log, with who and what", async () => {
   const { body } = await api.call("POST", "/projects", { key, body: { name: "Audited", type: "ssr" } });
   const lines = await api.db.selectFrom("audit").selectAll().where("target", "=", body.project.id).execute();
   expect(lines).toEqual([
-    expect.objectContaining({ action: "project.create", user_id: user.id, token_id: id, address: "127.0.0.1", detail: { slug: "audited", type: "ssr" } }),
+    expect.objectContaining({
+      action: "project.create",
+      user_id: user.id,
+      token_id: id,
+      address: "127.0.0.1",
+      detail: { slug: "audited", type: "ssr" },
+    }),
   ]);
 });

@@ -17,7 +17,12 @@ const codeOf = (answer: Answer) => [answer.status, answer.body.error?.code];
 describe("creating", () => {
   test("gives the key once, and keeps a hash of it", async () => {
     const projects = [await api.newProject(user), await api.newProject(user)].map(({ id }) => id);
-    const answer = await create({ name: "CI", expiresIn: 86_400, scopes: ["deploy", "projects:read"], projectIds: projects });
+    const answer = await create({
+      name: "CI",
+      expiresIn: 86_400,
+      scopes: ["deploy", "projects:read"],
+      projectIds: projects,
+    });
     expect(answer.status).toBe(201);
     const { token } = answer.body;
     expect(token).toEqual({
@@ -38,7 +43,12 @@ describe("creating", () => {
     expect(JSON.stringify(row)).not.toContain(token.key.slice(10));
     const listed = await api.call("GET", "/tokens", { session: user.session });
     expect(listed.text).not.toContain(token.key);
-    expect(listed.body.tokens[0]).toMatchObject({ id: token.id, name: "CI", start: token.start, lastUsedAt: expect.any(String) });
+    expect(listed.body.tokens[0]).toMatchObject({
+      id: token.id,
+      name: "CI",
+      start: token.start,
+      lastUsedAt: expect.any(String),
+    });
     const audit = await api.db.selectFrom("audit").selectAll().where("target", "=", token.id).execute();
     expect(JSON.stringify(audit)).not.toContain(token.key.slice(10));
   });
@@ -52,7 +62,11 @@ describe("creating", () => {
   test("for CI takes one project and no other scope", async () => {
     const [a, b] = [(await api.newProject(user)).id, (await api.newProject(user)).id];
     expect((await create({ name: "CI", scopes: ["ci:deploy"], projectIds: [a] })).status).toBe(201);
-    for (const body of [{ scopes: ["ci:deploy"] }, { scopes: ["ci:deploy"], projectIds: [a, b] }, { scopes: ["ci:deploy", "deploy"], projectIds: [a] }]) {
+    for (const body of [
+      { scopes: ["ci:deploy"] },
+      { scopes: ["ci:deploy"], projectIds: [a, b] },
+      { scopes: ["ci:deploy", "deploy"], projectIds: [a] },
+    ]) {
       expect(codeOf(await create({ name: "CI", ...body }))).toEqual([422, "VALIDATION"]);
     }
   });
@@ -65,7 +79,13 @@ describe("creating", () => {
     { what: "an unknown scope", body: { name: "x", scopes: ["*"] } },
     { what: "a scope twice", body: { name: "x", scopes: ["deploy", "deploy"] } },
     { what: "no project in the list", body: { name: "x", projectIds: [] } },
-    { what: "26 projects", body: { name: "x", projectIds: Array.from({ length: 26 }, (_, at) => `00000000-0000-4000-8000-${String(at).padStart(12, "0")}`) } },
+    {
+      what: "26 projects",
+      body: {
+        name: "x",
+        projectIds: Array.from({ length: 26 }, (_, at) => `00000000-0000-4000-8000-${String(at).padStart(12, "0")}`),
+      },
+    },
     { what: "a project that is none", body: { name: "x", projectIds: ["x"] } },
     { what: "an expiry with a fraction", body: { name: "x", expiresIn: 90_000.5 } },
     { what: "an expiry that is a text", body: { name: "x", expiresIn: "90000" } },
@@ -80,8 +100,14 @@ describe("creating", () => {
 
   test("for a project of somebody else is refused like one that is not there", async () => {
     const foreign = await api.newProject(await api.newUser());
-    const answers = [await create({ name: "x", projectIds: [foreign.id] }), await create({ name: "x", projectIds: ["00000000-0000-4000-8000-000000000000"] })];
-    expect(answers.map(codeOf)).toEqual([[422, "VALIDATION"], [422, "VALIDATION"]]);
+    const answers = [
+      await create({ name: "x", projectIds: [foreign.id] }),
+      await create({ name: "x", projectIds: ["00000000-0000-4000-8000-000000000000"] }),
+    ];
+    expect(answers.map(codeOf)).toEqual([
+      [422, "VALIDATION"],
+      [422, "VALIDATION"],
+    ]);
     expect(answers[0]?.text).toBe(answers[1]?.text);
   });
 
@@ -92,7 +118,8 @@ describe("creating", () => {
 });
 
 describe("revoking", () => {
-  const remove = (id: string, by: { key?: string; session?: string } = { session: user.session }) => api.call("DELETE", `/tokens/${id}`, by);
+  const remove = (id: string, by: { key?: string; session?: string } = { session: user.session }) =>
+    api.call("DELETE", `/tokens/${id}`, by);
 
   test("ends the key at once, once", async () => {
     const { id, key } = await api.newKey(user);

@@ -1,0 +1,174 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { Desired, HealthState, Observed, RunPhase } from "@svc/proto/node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { containerName } from "./placements/runner.ts";
+import { runContainerName } from "./runs/attempt.ts";
+import { createTestNode, type TestNode } from "./testing/agent.ts";
+import { createTestControl, type TestControl } from "./testing/control.ts";
+import { startRegistry } from "./testing/registry.ts";
+import { packSource, pushSource } from "./testing/source.ts";
+import { waitFor } from "./testing/wait.ts";
+
+// Kills a real agent process in the middle of things, again and again.
+
+const program = fileURLToPath(new URL("./testing/child.ts", import.meta.url));
+const server = 'require("http").createServer((_, reply) => reply.end("ok")).listen(3000);';
+
+let registry: Awaited<ReturnType<typeof startRegistry>>;
+let node: TestNode;
+let control: TestControl;
+let link: Http2Server;
+const sessions = new Set<ServerHttp2Session>();
+let child: ChildProcess | null = null;
+let image = "";
+
+async function startChild(): Promise<void> {
+  const { port } = link.address() as AddressInfo;
+  child = spawn(process.execPath, [program], {
+    env: {
+      ...process.env,
+      TEST_CONTROL_URL: `http://127.0.0.1:${port}`,
+      SVC_AGENT_DIR: node.config.dir,
+      SVC_AGENT_ADDRESS: node.config.address,
+      SVC_AGENT_SUBNETS: node.config.subnets,
+      SVC_LOG_LEVEL: "silent",
+    },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [text] = await Promise.race([once(child.stdout ?? child, "data"), once(child, "exit")]);
+  if (String(text) !== "ready\n") throw new Error(`the agent did not start: ${text}`);
+}
+
+async function killChild(): Promise<void> {
+  child?.kill("SIGKILL");
+  if (child !== null) await once(child, "exit");
+  for (const session of sessions) session.destroy();
+}
+
+beforeAll(async () => {
+  registry = await startRegistry();
+  node = await createTestNode({ SVC_AGENT_ADDRESS: "127.0.9.2" });
+  control = createTestControl({ registryHost: registry.host });
+  link = createServer(connectNodeAdapter({ routes: control.routes }));
+  link.on("session", (session) => {
+    sessions.add(session);
+    session.on("error", () => {});
+    session.on("close", () => sessions.delete(session));
+  });
+  link.listen(0, "127.0.0.1");
+  await once(link, "listening");
+  await startChild();
+  const dockerfile = `FROM node:24-slim\nCOPY server.js /\nCMD ["node", "/server.js"]\n`;
+  const sourceDigest = await pushSource(
+    registry.host,
+    "svc/p1/source",
+    await packSource({ Dockerfile: dockerfile, "server.js": server }),
+  );
+  const value = {
+    sourceRepository: "svc/p1/source",
+    sourceDigest,
+    targetRepository: "svc/p1/app",
+    recipe: { case: "image" as const, value: { dockerfile: "Dockerfile", port: 3000 } },
+    timeoutSeconds: 120,
+    maxImageMb: 1_000,
+    maxUnpackedMb: 10,
+    cacheNamespace: "p1",
+  };
+  await control.assign({
+    upserts: [
+      { placementId: "build", epoch: 1n, desired: Desired.RUNNING, specHash: "h", spec: { case: "build", value } },
+    ],
+  });
+  const status = await control.status("build", ({ observed }) => observed >= Observed.COMPLETED, 120_000);
+  image = `${registry.host}/svc/p1/app@${status.build?.digest}`;
+}, 240_000);
+
+afterAll(async () => {
+  await killChild();
+  await new Promise((resolve) => link?.close(resolve));
+  const built = image === "" ? null : await node.engine.findImage(image);
+  await node?.[Symbol.asyncDispose]();
+  if (built) await node.engine.removeImage(built.id);
+  await registry?.[Symbol.asyncDispose]();
+});
+
+const aSite = (placementId: string, desired: Desired) => ({
+  placementId,
+  epoch: 1n,
+  desired,
+  specHash: "h",
+  projectId: "p1",
+  channel: "production",
+  resources: { memoryMb: 128, cpuMillicores: 1_000, pidsLimit: 64 },
+  spec: {
+    case: "serve" as const,
+    value: {
+      image: { reference: image, maxSizeMb: 1_000 },
+      port: 3000,
+      health: { path: "/", timeoutSeconds: 60 },
+      stopGraceSeconds: 1,
+    },
+  },
+});
+
+test("a site comes up once, wherever its agent was killed on the way", async () => {
+  for (const delayMs of [0, 30, 80, 150, 250, 400, 700]) {
+    const id = `site-${delayMs}`;
+    await control.assign({ upserts: [aSite(id, Desired.RUNNING)] });
+    await new Promise((resolve) => setTimeout(resolve, delayMs));
+    await killChild();
+    await startChild();
+    await control.status(id, ({ observed, health }) => observed === Observed.RUNNING && health === HealthState.HEALTHY);
+    const own = (await node.engine.listContainers()).map((container) => container.name);
+    expect(own).toEqual([containerName(id)]);
+    await control.assign({ upserts: [aSite(id, Desired.REMOVED)] });
+    await control.status(id, ({ observed }) => observed === Observed.REMOVED);
+    await control.assign({ removes: [{ placementId: id, epoch: 1n }] });
+  }
+  expect((await node.engine.listNetworks()).filter(({ labels }) => labels["svc.node"] === node.owner.nodeId)).toEqual(
+    [],
+  );
+}, 180_000);
+
+test("a command runs at most once, wherever its agent was killed on the way", async () => {
+  const outcomes = new Map<string, RunPhase>();
+  for (const delayMs of [0, 20, 60, 120, 200, 300, 450, 700]) {
+    const attemptId = `kill-${delayMs}.1`;
+    const value = {
+      attemptId,
+      projectId: "p1",
+      channel: "production",
+      image: { reference: image },
+      command: "echo ran; sleep 0.5",
+      resources: { memoryMb: 64, cpuMillicores: 1_000, pidsLimit: 32 },
+      timeoutSeconds: 60,
+    };
+    control.send({ message: { case: "runOffer", value } });
+    await waitFor("the acceptance", () => control.accepts.some((accept) => accept.attemptId === attemptId));
+    control.send({ message: { case: "runGrant", value: { attemptId, token: "t", startWithinMs: 10_000 } } });
+    await new Promise((resolve) => setTimeout(resolve, delayMs));
+    await killChild();
+    await startChild();
+    const evidence = await waitFor(`evidence of ${attemptId}`, () => {
+      const status = control.runs.get(attemptId);
+      return status !== undefined && status.phase !== RunPhase.STARTED ? status : null;
+    });
+    outcomes.set(attemptId, evidence.phase);
+    // A second grant after the restart must find nothing left to start.
+    control.send({ message: { case: "runGrant", value: { attemptId, token: "t", startWithinMs: 10_000 } } });
+    const output = await node.engine.readLog(runContainerName(attemptId), 100);
+    const times = output.split("\n").filter((line) => line.endsWith(" ran")).length;
+    expect([attemptId, times]).toEqual([attemptId, evidence.phase === RunPhase.EXITED ? 1 : 0]);
+    control.send({ message: { case: "runAck", value: { attemptId } } });
+    await waitFor(
+      "the container to go",
+      async () => (await node.engine.findContainer(runContainerName(attemptId))) === null,
+    );
+  }
+  expect(new Set(outcomes.values()).size).toBeGreaterThan(1);
+}, 180_000);
