@@ -41,6 +41,8 @@ export const settings = z.object({
     .string()
     .regex(/^[A-Za-z0-9._-]{0,15}$/, "must be an interface name")
     .default("docker0"),
+  /** Free disk space below which no new work is taken. */
+  SVC_AGENT_DISK_FLOOR_MB: z.coerce.number().int().min(0).default(1024),
   SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
 });
 
@@ -59,6 +61,7 @@ export type Config = {
   ports: { first: number; last: number };
   /** Null: build steps are not restricted by this agent. */
   buildBridge: string | null;
+  diskFloorMb: number;
   logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
 };
 
@@ -92,6 +95,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     subnets: s.SVC_AGENT_SUBNETS,
     ports: { first, last },
     buildBridge: s.SVC_AGENT_BUILD_BRIDGE === "" ? null : s.SVC_AGENT_BUILD_BRIDGE,
+    diskFloorMb: s.SVC_AGENT_DISK_FLOOR_MB,
     logLevel: s.SVC_LOG_LEVEL,
   };
 }

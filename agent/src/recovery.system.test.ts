@@ -163,7 +163,8 @@ test("a command runs at most once, wherever its agent was killed on the way", as
     control.send({ message: { case: "runGrant", value: { attemptId, token: "t", startWithinMs: 10_000 } } });
     const output = await node.engine.readLog(runContainerName(attemptId), 100);
     const times = output.split("\n").filter((line) => line.endsWith(" ran")).length;
-    expect([attemptId, times]).toEqual([attemptId, evidence.phase === RunPhase.EXITED ? 1 : 0]);
+    const allowed: Partial<Record<RunPhase, number[]>> = { [RunPhase.EXITED]: [1], [RunPhase.INDETERMINATE]: [0, 1] };
+    expect(allowed[evidence.phase] ?? [0]).toContain(times);
     control.send({ message: { case: "runAck", value: { attemptId } } });
     await waitFor(
       "the container to go",

@@ -28,6 +28,7 @@ import { createRunner } from "./placements/runner.ts";
 import { createRuns, type Runs } from "./runs/runs.ts";
 import { converse, knownRegistry } from "./session.ts";
 import { measureCapacity } from "./stats/capacity.ts";
+import { createDiskGuard } from "./stats/disk.ts";
 import { sampleLoop } from "./stats/sampler.ts";
 import { createStatusReporter } from "./status-reporter.ts";
 
@@ -158,7 +159,8 @@ async function runNode(options: {
   const append: Append = async (request, within) => (await client().appendLog(request, { signal: within })).length;
   const openLog = (streamId: string, replays: boolean, maxBytes: number) =>
     openLogStream({ streamId, append, replays, maxBytes, signal, log });
-  const images = createImages({ engine, journal, registry });
+  const checkDisk = createDiskGuard(async () => [config.dir, (await engine.describe()).rootDir], config.diskFloorMb);
+  const images = createImages({ engine, journal, registry, checkDisk });
   const isolation = createIsolationGuard({ buildBridge: config.buildBridge, log });
   const networks = createNetworks({ engine, owner, pool: config.subnets, isolated: isolation.ready });
   const reporter = createStatusReporter();
@@ -182,6 +184,7 @@ async function runNode(options: {
           openLog: (placementId) => openLog(placementId, false, BUILD_LOG_MAX_BYTES),
           spoolDir: join(config.dir, "spool"),
           isolated: isolation.ready,
+          checkDisk,
         }),
         address: config.address,
         isNetworkNeeded: (projectId, channel, except) =>

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { createAdmin } from "./auth/admin.ts";
+import { createAdmin, InvalidAccount } from "./auth/admin.ts";
 import { createAuth } from "./auth/auth.ts";
 import { openAuthority } from "./ca/authority.ts";
 import { type Config, ConfigError, readConfig } from "./config.ts";
@@ -91,7 +91,7 @@ if (command === undefined) {
   try {
     await command(readConfig(process.env), args);
   } catch (error) {
-    const isForPeople = error instanceof ConfigError || error instanceof UsageError;
+    const isForPeople = error instanceof ConfigError || error instanceof UsageError || error instanceof InvalidAccount;
     console.error(isForPeople ? `control: ${error.message}` : error);
     process.exitCode = isForPeople ? 2 : 1;
   }

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Config, readConfig } from "./config.ts";
 import { type TestDatabase, testDatabase } from "./db/testing.ts";
-import { startEtcd, type EtcdServer } from "./etcd/testing.ts";
+import { type EtcdServer, startEtcd } from "./etcd/testing.ts";
 import { createLog } from "./log.ts";
 import { start } from "./start.ts";
 

@@ -11,6 +11,7 @@ import { createDb } from "./db/pool.ts";
 import { seedPlans } from "./db/seed.ts";
 import { lifecycleWorker } from "./deployments/lifecycle.ts";
 import { createImageResolver } from "./deployments/oci.ts";
+import { createReferencePolicy, referenceRules } from "./deployments/reference.ts";
 import { retireWorker } from "./deployments/retire.ts";
 import { deployWorker } from "./deployments/worker.ts";
 import { createEtcd } from "./etcd/index.ts";
@@ -105,6 +106,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
             registry,
             registryHost,
             allow: config.registryAllow,
+            references: createReferencePolicy(referenceRules(config)),
             platforms: async () => listSchedulableNodes(db, fleet),
           }),
         }),

@@ -48,9 +48,9 @@ async function open(): Promise<void> {
   applier = await startApplier({
     store: {
       ...store,
-      async save(kept) {
+      async save(kept, changed) {
         if (diskIsFull) throw new Error("no space left");
-        await store.save(kept);
+        await store.save(kept, changed);
       },
     },
     tree,

@@ -8,6 +8,7 @@ import type { Journal } from "../journal/journal.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { createSemaphore } from "../semaphore.ts";
+import type { DiskGuard } from "../stats/disk.ts";
 import { type Archive, readArchive } from "./archive.ts";
 import { packBundle } from "./bundle.ts";
 import { packContext, plainDirectory } from "./context.ts";
@@ -44,6 +45,7 @@ export function createBuilder(options: {
   spoolDir: string;
   /** Resolves once build steps are kept from the host's own services. */
   isolated(): Promise<void>;
+  checkDisk: DiskGuard;
 }): Builder {
   const inTurn = createSemaphore(BUILDS_AT_ONCE);
   return {
@@ -51,6 +53,7 @@ export function createBuilder(options: {
       inTurn(signal, async () => {
         onStart();
         await options.isolated();
+        await options.checkDisk();
         const access = options.registry();
         if (access === null) {
           throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "This node does not know the artifact registry yet.", {
@@ -136,7 +139,7 @@ async function buildImage(
   tag: string,
 ): Promise<void> {
   const progress = createBuildProgress();
-  const context = packContext(source, { root: recipe.contextRoot, keep: recipe.keep, extra: recipe.extra });
+  const context = packContext(source, recipe);
   try {
     await engine.buildImage(
       context,

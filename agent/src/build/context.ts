@@ -3,8 +3,10 @@ import type { Archive } from "./archive.ts";
 import { fileEntry, packTar, type TarEntry } from "./tar.ts";
 
 type Selection = {
-  /** Directory of the archive that becomes the root of the context; empty for the archive's own. */
+  /** Directory of the archive whose content goes into the context; empty for the archive's own root. */
   root: string;
+  /** Directory of the context that it goes to; empty for the context's root. */
+  into: string;
   keep(path: string): boolean;
   /** Files of the platform, by their path in the context. They take the place of the user's. */
   extra: ReadonlyMap<string, string>;
@@ -14,11 +16,15 @@ type Selection = {
 export const packContext = (archive: Archive, selection: Selection): Readable =>
   packTar(contextEntries(archive, selection));
 
-async function* contextEntries(archive: Archive, { root, keep, extra }: Selection): AsyncGenerator<TarEntry> {
+async function* contextEntries(archive: Archive, { root, into, keep, extra }: Selection): AsyncGenerator<TarEntry> {
   const nameOf = (path: string): string | null => {
     const inner = pathWithin(path, root);
-    return inner === null || extra.has(inner) || !keep(inner) ? null : inner;
+    if (inner === null || !keep(inner)) return null;
+    const name = into === "" ? inner : `${into}/${inner}`;
+    return extra.has(name) ? null : name;
   };
+  // The directory has to be there even when nothing is in it.
+  if (into !== "") yield { kind: "directory", name: into };
   for (const path of [...archive.directories].sort()) {
     const name = nameOf(path);
     if (name !== null) yield { kind: "directory", name };

@@ -18,7 +18,6 @@ const npm: Packages = {
 const aBuild = (changes: Partial<NodeBuild> = {}): NodeBuild => ({
   baseImage: "node:24-slim",
   packages: npm,
-  installDirectory: "",
   appDirectory: "",
   buildCommand: "npm run build",
   cacheNamespace: "p1",
@@ -32,12 +31,10 @@ test("a server installs from its lock file before the sources are copied, and le
     "FROM node:24-slim AS build",
     "ARG SVC_CACHE_NAMESPACE",
     "ENV CI=true npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false",
-    'WORKDIR "/app"',
-    'COPY ["package.json","package-lock.json","/app/"]',
+    "WORKDIR /app",
+    'COPY ["source/package.json","source/package-lock.json","/app/"]',
     'RUN --mount=type=cache,id=p1-npm,target=/root/.npm ["/bin/sh","-c","npm ci"]',
-    "COPY . /app/",
-    "RUN rm -rf /app/.svc-build",
-    'WORKDIR "/app"',
+    'COPY ["source/","/app/"]',
     'RUN ["/bin/sh","-c","npm run build"]',
     'RUN ["/bin/sh","-c","npm prune --omit=dev"]',
     "",
@@ -52,9 +49,15 @@ test("a server installs from its lock file before the sources are copied, and le
   ]);
 });
 
+test("a server without packages and build is copied as it is", () => {
+  const text = renderServerDockerfile(aBuild({ packages: null, buildCommand: "" }), server);
+  expect(text.match(/^FROM/gm)).toHaveLength(1);
+  expect(text).toContain('COPY --chown=1000:1000 ["source/","/app/"]');
+});
+
 test("installing waits for the sources when it needs them", () => {
   const text = renderServerDockerfile(aBuild({ packages: { ...npm, separable: false } }), server);
-  expect(text.indexOf("COPY . /app/")).toBeLessThan(text.indexOf("npm ci"));
+  expect(text.indexOf('COPY ["source/"')).toBeLessThan(text.indexOf("npm ci"));
 });
 
 test("the CA bundle is known to the build stage only", () => {

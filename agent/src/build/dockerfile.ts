@@ -1,23 +1,24 @@
 import type { PackageJson, Packages } from "./packages.ts";
 
-/** Names of the files that the platform adds to a build context. Nothing of a user's may carry them. */
-export const PLATFORM_DIR = ".svc-build";
-export const DOCKERFILE_PATH = `${PLATFORM_DIR}/Dockerfile`;
-export const CA_PATH = `${PLATFORM_DIR}/ca.pem`;
+/** Where a generated build finds the user's files in its context: beside those of the platform, never among them. */
+export const SOURCE_DIR = "source";
+export const DOCKERFILE_PATH = "Dockerfile";
+export const CA_PATH = "ca.pem";
 /** Where the last stage of a static build keeps the site. */
 export const SITE_DIR = "/site";
 /** Keeps layers and cache mounts of one namespace from those of every other. */
 export const NAMESPACE_ARG = "SVC_CACHE_NAMESPACE";
 
 const CA_IN_STAGE = "/run/svc-build/ca.pem";
+const HOME = "/app";
+/** Numbers: the base may not have a user of that name. */
+const USER = "1000:1000";
 
 export type NodeBuild = {
   baseImage: string;
   /** Null when there is nothing to install. */
   packages: Packages | null;
-  /** Directory of the lock file relative to the context; empty for its root. */
-  installDirectory: string;
-  /** Directory of the app relative to the context; empty for its root. */
+  /** Directory of the app relative to the sources; empty for their root, where packages are installed. */
   appDirectory: string;
   buildCommand: string;
   cacheNamespace: string;
@@ -26,30 +27,30 @@ export type NodeBuild = {
 
 /** A Dockerfile for a site that a command makes: its last stage holds nothing but the result. */
 export function renderStaticDockerfile(build: NodeBuild, output: string): string {
-  const from = ["/app", build.appDirectory, output].filter((part) => part !== "" && part !== ".").join("/");
+  const result = joinPath(appHome(build), output === "." ? "" : output);
   return lines([
     ...buildStage(build),
     "",
     "FROM scratch",
-    `COPY --from=build ${quoteCopy([`${from}/`, `${SITE_DIR}/`])}`,
+    `COPY --from=build ${quote([`${result}/`, `${SITE_DIR}/`])}`,
   ]);
 }
 
 /** A Dockerfile for a Node server. Its last stage starts from the bare base, so build-time files stay behind. */
 export function renderServerDockerfile(build: NodeBuild, server: { startCommand: string; port: number }): string {
-  const workdir = ["/app", build.appDirectory].filter((part) => part !== "").join("/");
+  const isBuilt = build.packages !== null || build.buildCommand !== "";
+  const stage = isBuilt ? [...buildStage(build), ...pruneCommands(build.packages).map(run), ""] : [];
   return lines([
-    ...buildStage(build),
-    ...pruneCommand(build.packages).map((command) => `RUN ${quoteRun(command)}`),
-    "",
+    ...stage,
     `FROM ${build.baseImage}`,
-    `ENV NODE_ENV=production PORT=${server.port} HOME=/app`,
-    // Numbers: the base may not have a user of that name.
-    `COPY --from=build --chown=1000:1000 /app /app`,
-    `WORKDIR ${quoteWord(workdir)}`,
-    "USER 1000:1000",
+    `ENV NODE_ENV=production PORT=${server.port} HOME=${HOME}`,
+    isBuilt
+      ? `COPY --from=build --chown=${USER} ${HOME} ${HOME}`
+      : `COPY --chown=${USER} ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`,
+    `WORKDIR ${quoteWord(appHome(build))}`,
+    `USER ${USER}`,
     `EXPOSE ${server.port}`,
-    `CMD ${JSON.stringify(["/bin/sh", "-c", execCommand(server.startCommand)])}`,
+    `CMD ${quote(["/bin/sh", "-c", execCommand(server.startCommand)])}`,
   ]);
 }
 
@@ -70,16 +71,11 @@ export function execCommand(command: string): string {
 }
 
 function buildStage(build: NodeBuild): string[] {
-  const { packages, installDirectory } = build;
-  const installIn = ["/app", installDirectory].filter((part) => part !== "").join("/");
-  const appIn = ["/app", build.appDirectory].filter((part) => part !== "").join("/");
+  const { packages, buildCommand } = build;
   const install =
     packages === null ? [] : installCommands(packages).map((command) => runCached(build, packages, command));
-  const prefix = installDirectory === "" ? "" : `${installDirectory}/`;
-  const first =
-    packages?.separable === true
-      ? [`COPY ${quoteCopy([...packages.manifests.map((name) => `${prefix}${name}`), `${installIn}/`])}`, ...install]
-      : [];
+  const manifests = (packages?.manifests ?? []).map((name) => `${SOURCE_DIR}/${name}`);
+  const copySources = `COPY ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`;
   return [
     `FROM ${build.baseImage} AS build`,
     `ARG ${NAMESPACE_ARG}`,
@@ -90,21 +86,19 @@ function buildStage(build: NodeBuild): string[] {
         ]
       : []),
     "ENV CI=true npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false",
-    `WORKDIR ${quoteWord(installIn)}`,
-    ...first,
-    "COPY . /app/",
-    // The copy brought the platform's own files along.
-    `RUN rm -rf /app/${PLATFORM_DIR}`,
-    ...(first.length === 0 ? install : []),
-    `WORKDIR ${quoteWord(appIn)}`,
-    ...(build.buildCommand === "" ? [] : [`RUN ${quoteRun(build.buildCommand)}`]),
+    `WORKDIR ${HOME}`,
+    ...(packages?.separable === true
+      ? [`COPY ${quote([...manifests, `${HOME}/`])}`, ...install, copySources]
+      : [copySources, ...install]),
+    ...(build.appDirectory === "" ? [] : [`WORKDIR ${quoteWord(appHome(build))}`]),
+    ...(buildCommand === "" ? [] : [run(buildCommand)]),
   ];
 }
 
 function runCached(build: NodeBuild, packages: Packages, command: string): string {
   const target = { npm: "/root/.npm", pnpm: "/root/.local/share/pnpm/store", yarn: "/usr/local/share/.cache/yarn" };
   const directory = packages.manager in target ? target[packages.manager as keyof typeof target] : "/root/.cache";
-  return `RUN --mount=type=cache,id=${build.cacheNamespace}-${packages.manager},target=${directory} ${quoteRun(command)}`;
+  return `RUN --mount=type=cache,id=${build.cacheNamespace}-${packages.manager},target=${directory} ${shell(command)}`;
 }
 
 function installCommands({ manager, version, locked }: Packages): string[] {
@@ -130,16 +124,22 @@ function installCommands({ manager, version, locked }: Packages): string[] {
 }
 
 /** Takes out what only the build needed, where the manager can do that in place. */
-function pruneCommand(packages: Packages | null): string[] {
+function pruneCommands(packages: Packages | null): string[] {
   if (packages?.manager === "npm") return ["npm prune --omit=dev"];
   if (packages?.manager === "pnpm") return ["CI=true pnpm prune --prod --ignore-scripts"];
   return [];
 }
 
-/** A user's command as the argument of RUN: the exec form, so that no line break or `<<` of it means anything to the parser. */
-const quoteRun = (command: string): string => JSON.stringify(["/bin/sh", "-c", command]);
+const appHome = (build: NodeBuild): string => joinPath(HOME, build.appDirectory);
 
-const quoteCopy = (paths: readonly string[]): string => JSON.stringify(paths);
+const joinPath = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("/");
+
+const run = (command: string): string => `RUN ${shell(command)}`;
+
+/** A command in the exec form, so that no line break or `<<` of it means anything to the parser. */
+const shell = (command: string): string => quote(["/bin/sh", "-c", command]);
+
+const quote = (parts: readonly string[]): string => JSON.stringify(parts);
 
 /** Paths come from a manifest that holds them to plain characters; what is special to the parser is escaped all the same. */
 const quoteWord = (word: string): string => `"${word.replaceAll(/["\\$]/g, "\\$&")}"`;

@@ -9,6 +9,8 @@ export type BuildProgress = {
   failed(): { step: string; error: string; lastLines: string[] } | null;
 };
 
+/** Steps of the tool's own making. */
+const INTERNAL = /^(?:\[internal\]|copy \/context \/$)/;
 const LAST_LINES = 20;
 const LINE_MAX_LENGTH = 4_000;
 
@@ -36,7 +38,7 @@ export function createBuildProgress(): BuildProgress {
         let step = steps.get(vertex.digest);
         if (step === undefined) {
           if (!vertex.started && vertex.error === "") continue;
-          const isHidden = vertex.name.startsWith("[internal]");
+          const isHidden = INTERNAL.test(vertex.name);
           if (!isHidden) visible += 1;
           step = {
             number: isHidden ? 0 : visible,

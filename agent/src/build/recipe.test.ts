@@ -51,7 +51,7 @@ test("a project of its own is the whole context", async () => {
     "package.json": "{}",
   });
   const recipe = await prepareRecipe(archive, aSpec({ rootDirectory: "apps/web", ...site("npm run build", "dist") }));
-  expect(recipe).toMatchObject({ kind: "site", contextRoot: "apps/web", output: "dist" });
+  expect(recipe).toMatchObject({ kind: "site", root: "apps/web", output: "dist" });
   expect(dockerfileOf(recipe)).toContain('COPY --from=build ["/app/dist/","/site/"]');
 });
 
@@ -65,14 +65,14 @@ test("a project in a workspace is built with the whole workspace", async () => {
     archive,
     aSpec({ rootDirectory: "apps/web", ...image({ startCommand: "node x.js" }) }),
   );
-  expect(recipe).toMatchObject({ kind: "image", contextRoot: "" });
+  expect(recipe).toMatchObject({ kind: "image", root: "" });
   expect(dockerfileOf(recipe)).toContain('WORKDIR "/app/apps/web"');
   expect(dockerfileOf(recipe)).toContain("npm ci");
 });
 
 test("the CA bundle travels as a file of the platform", async () => {
   const recipe = await prepareRecipe(anArchive({ "server.js": "" }), aSpec({ caBundle: "PEM", ...image() }));
-  expect(recipe.kind !== "files" && recipe.extra.get(".svc-build/ca.pem")).toBe("PEM");
+  expect(recipe.kind !== "files" && recipe.extra.get("ca.pem")).toBe("PEM");
 });
 
 test("a Dockerfile of the project is used, rewritten", async () => {
@@ -81,7 +81,7 @@ test("a Dockerfile of the project is used, rewritten", async () => {
     archive,
     aSpec({ rootDirectory: "api", ...image({ dockerfile: "./deploy/Dockerfile" }) }),
   );
-  expect(recipe).toMatchObject({ contextRoot: "api", dockerfile: "deploy/Dockerfile" });
+  expect(recipe).toMatchObject({ root: "api", dockerfile: "deploy/Dockerfile" });
   expect(dockerfileOf(recipe)).toBe("FROM scratch\nARG SVC_CACHE_NAMESPACE\n");
 });
 
@@ -89,7 +89,7 @@ test.each([
   { path: "node_modules/a/index.js", kept: false },
   { path: "packages/a/node_modules/b.js", kept: false },
   { path: ".git/config", kept: false },
-  { path: ".svc-build/Dockerfile", kept: false },
+  { path: "packages/a/.git/HEAD", kept: false },
   { path: "src/index.js", kept: true },
   { path: ".env.production", kept: true },
 ])("$path is part of a generated build: $kept", async ({ path, kept }) => {

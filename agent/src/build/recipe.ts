@@ -1,22 +1,23 @@
 import type { BuildSpec } from "@svc/proto/node";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
-import { pathWithin, plainDirectory } from "./context.ts";
+import { plainDirectory } from "./context.ts";
 import {
   CA_PATH,
   DOCKERFILE_PATH,
   defaultStartCommand,
   type NodeBuild,
-  PLATFORM_DIR,
   renderServerDockerfile,
   renderStaticDockerfile,
+  SOURCE_DIR,
 } from "./dockerfile.ts";
 import { detectPackages, type PackageJson, parsePackageJson } from "./packages.ts";
 import { rewriteDockerfile } from "./user-dockerfile.ts";
 
 type ContextParts = {
-  /** Directory of the archive that is the root of the context. */
-  contextRoot: string;
+  /** Directory of the archive that is built, and where it goes in the context. */
+  root: string;
+  into: string;
   /** Path of the Dockerfile in the context. */
   dockerfile: string;
   extra: ReadonlyMap<string, string>;
@@ -48,23 +49,26 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec): Promise<
       const { command, output } = spec.recipe.value;
       const outputDirectory = plainDirectory(output);
       if (command === "") return { kind: "files", directory: joinPath(root, outputDirectory) };
-      const { build, parts } = await prepareNode(archive, spec, root, command);
-      const dockerfile = renderStaticDockerfile(build, outputDirectory);
-      return { kind: "site", output: outputDirectory, ...withFiles(parts, spec, dockerfile) };
+      const node = await prepareNode(archive, spec, root, command);
+      const dockerfile = renderStaticDockerfile(node.build, outputDirectory);
+      return { kind: "site", output: outputDirectory, ...generated(node.root, spec, dockerfile) };
     }
     case "image": {
       const { dockerfile, buildCommand, startCommand, port } = spec.recipe.value;
       if (dockerfile !== "") return userRecipe(archive, spec, root, plainDirectory(dockerfile));
-      const { build, parts, manifest } = await prepareNode(archive, spec, root, buildCommand);
+      const node = await prepareNode(archive, spec, root, buildCommand);
       const has = (name: string): boolean => archive.files.has(joinPath(root, name));
-      const start = startCommand === "" ? defaultStartCommand(manifest, has) : startCommand;
+      const start = startCommand === "" ? defaultStartCommand(node.manifest, has) : startCommand;
       if (start === null) {
         throw new TaskFailure(
           "BUILD_FAILED",
           "Nothing says how to start the app: set start.command in the manifest, or a start script in package.json.",
         );
       }
-      return { kind: "image", ...withFiles(parts, spec, renderServerDockerfile(build, { startCommand: start, port })) };
+      return {
+        kind: "image",
+        ...generated(node.root, spec, renderServerDockerfile(node.build, { startCommand: start, port })),
+      };
     }
     default:
       throw new TaskFailure("BUILD_FAILED", "The build has no recipe that this node knows.");
@@ -78,7 +82,8 @@ async function userRecipe(archive: Archive, spec: BuildSpec, root: string, path:
   if ("refuse" in rewritten) throw new TaskFailure("BUILD_FAILED", rewritten.refuse);
   return {
     kind: "image",
-    contextRoot: root,
+    root,
+    into: "",
     dockerfile: path,
     extra: new Map([[path, rewritten.text]]),
     keep: () => true,
@@ -100,26 +105,22 @@ async function prepareNode(archive: Archive, spec: BuildSpec, root: string, buil
   const build: NodeBuild = {
     baseImage: spec.baseImage,
     packages,
-    installDirectory: "",
-    appDirectory: pathWithin(root, contextRoot) === null ? "" : contextRoot === root ? "" : root,
+    appDirectory: contextRoot === root ? "" : root,
     buildCommand,
     cacheNamespace: spec.cacheNamespace,
     hasCaBundle: spec.caBundle !== "",
   };
-  return { build, parts: { contextRoot }, manifest: ownManifest };
+  return { build, root: contextRoot, manifest: ownManifest };
 }
 
-function withFiles(parts: { contextRoot: string }, spec: BuildSpec, dockerfile: string): ContextParts {
+function generated(root: string, spec: BuildSpec, dockerfile: string): ContextParts {
   const extra = new Map([[DOCKERFILE_PATH, dockerfile]]);
   if (spec.caBundle !== "") extra.set(CA_PATH, spec.caBundle);
-  return { ...parts, dockerfile: DOCKERFILE_PATH, extra, keep: isSource };
+  return { root, into: SOURCE_DIR, dockerfile: DOCKERFILE_PATH, extra, keep: isSource };
 }
 
-/** What was installed or committed elsewhere is not part of the sources. */
-function isSource(path: string): boolean {
-  const parts = path.split("/");
-  return parts[0] !== PLATFORM_DIR && !parts.includes("node_modules") && parts[0] !== ".git";
-}
+/** What was installed elsewhere, and the history of the sources, are not part of them. */
+const isSource = (path: string): boolean => !path.split("/").some((part) => part === "node_modules" || part === ".git");
 
 async function readManifest(archive: Archive, directory: string): Promise<PackageJson | null> {
   const path = joinPath(directory, "package.json");

@@ -5,6 +5,7 @@ import { EngineError, isEngineTrouble } from "../engine/errors.ts";
 import type { Journal } from "../journal/journal.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { createSemaphore } from "../semaphore.ts";
+import type { DiskGuard } from "../stats/disk.ts";
 import { classifyPull, type Origin, parseReference } from "./classify.ts";
 
 const PULLS_AT_ONCE = 3;
@@ -35,6 +36,7 @@ export function createImages(options: {
   journal: Journal;
   /** Access to the cluster's registry; null until control has told it once. */
   registry(): RegistryAccess | null;
+  checkDisk: DiskGuard;
 }): Images {
   const { engine, journal } = options;
   const inTurn = createSemaphore(PULLS_AT_ONCE);
@@ -73,6 +75,7 @@ export function createImages(options: {
       const present = known ? await engine.findImage(spec.reference) : null;
       if (present === null) {
         needs.onPull();
+        await options.checkDisk();
         await inTurn(signal, () => pull(spec, origin, signal));
       }
       const image = present ?? (await engine.findImage(spec.reference));

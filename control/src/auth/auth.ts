@@ -12,7 +12,7 @@ export const authBasePath = "/api/auth";
 /** Set by us on every request that we hand to better-auth, whatever the client sent under this name. */
 export const clientAddressHeader = "x-svc-client-address";
 /** Name that our own command line gives itself in the device flow. */
-export const cliClientId = "svc-cli";
+const cliClientId = "svc-cli";
 
 const daySeconds = 86_400;
 const connectionsMax = 5;

@@ -7,6 +7,7 @@ import { publishOnce } from "../routes/publisher.ts";
 import { scheduleOnce } from "../scheduler/scheduler.ts";
 import { createBell, runLoop } from "../wake.ts";
 import type { Fleet } from "./fleet.ts";
+import { keepHouse } from "./housekeeping.ts";
 import { keys } from "./keys.ts";
 
 export interface LeaderDeps {
@@ -21,10 +22,11 @@ export interface LeaderDeps {
 const leaderTtlMs = 6_000;
 /** Loops are woken by what changes; the period only catches what nobody announced. */
 const periodMs = 2_000;
+const housekeepingMs = 3_600_000;
 
 /**
- * Stands for leader as long as it lives, and while it leads runs the two loops of which the cluster
- * must have only one: the scheduler and the route publisher.
+ * Stands for leader as long as it lives, and while it leads runs the loops of which the cluster must have
+ * only one: the scheduler, the route publisher, and housekeeping.
  */
 export function startLeader(deps: LeaderDeps): AsyncDisposable {
   const { db, etcd, fleet, listener, log, serverId } = deps;
@@ -56,6 +58,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       await Promise.all([
         runLoop({ ...loop("scheduler"), bell: tasks }, () => scheduleOnce({ db, fleet, leadership, log })),
         runLoop({ ...loop("routes"), bell: routes }, () => publishOnce({ db, fleet, leadership, log })),
+        runLoop({ ...loop("housekeeping"), bell: createBell(), periodMs: housekeepingMs }, () => keepHouse(db, log)),
       ]);
     },
   });

@@ -1,14 +1,8 @@
 import { lookup } from "node:dns/promises";
 import type { LookupFunction } from "node:net";
-import {
-  type FailureCode,
-  hostProblem,
-  isOciFailureCode,
-  isPublicAddress,
-  parseImageReference,
-  registryApiHost,
-} from "@svc/proto";
+import { type FailureCode, isOciFailureCode, isPublicAddress, parseImageReference, registryApiHost } from "@svc/proto";
 import { createRegistry, type FoundManifest, type Registry, RegistryError } from "@svc/registry";
+import type { ReferencePolicy } from "./reference.ts";
 
 /** What an image reference stands for at this moment, pinned. */
 export interface ResolvedImage {
@@ -29,6 +23,8 @@ export interface ImageResolverDeps {
   /** The cluster's registry and its host:port. */
   registry: Registry;
   registryHost: string;
+  /** Judged once more when the work begins: the queue may have been long. */
+  references: ReferencePolicy;
   /** Private registries that the operator allows, as host or host:port. */
   allow: readonly string[];
   /** Platforms that the fleet's nodes have; the first that the image offers is taken. */
@@ -57,11 +53,8 @@ export function createImageResolver(deps: ImageResolverDeps): ResolveImage {
     const reference = parseImageReference(text);
     if ("problem" in reference) return { code: "OCI_INSPECT_FAILED", message: reference.problem };
     const { registry: host, repository } = reference;
+    if ((await deps.references.problem(text)) !== null) return { code: "OCI_REGISTRY_BLOCKED", message: "" };
     const isOwn = host === deps.registryHost;
-    if (isOwn && (repository.startsWith("svc/") || !deps.allow.includes(host))) {
-      return { code: "OCI_REGISTRY_BLOCKED", message: "Images of the platform's own registry cannot be deployed." };
-    }
-    if (!isOwn && hostProblem(host, deps.allow) !== null) return { code: "OCI_REGISTRY_BLOCKED", message: "" };
     const registry = isOwn ? deps.registry : foreignRegistry(host, deps.allow.includes(host));
     try {
       const pinned = await registry.getManifest(repository, reference.digest ?? reference.tag ?? "");

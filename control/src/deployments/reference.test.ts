@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createReferencePolicy } from "./reference.ts";
 
 const policy = (addresses: string[] | Error, allow: string[] = []) =>
-  createReferencePolicy(allow, async () => {
+  createReferencePolicy({ allow, ownRegistry: "127.0.0.1:4500" }, async () => {
     if (addresses instanceof Error) throw addresses;
     return addresses;
   });
@@ -13,12 +13,18 @@ test("a public registry with public addresses is fine", async () => {
 
 test("Docker Hub is looked up where its images are", async () => {
   const asked: string[] = [];
-  const hub = createReferencePolicy([], async (name) => {
+  const hub = createReferencePolicy({ allow: [], ownRegistry: "127.0.0.1:4500" }, async (name) => {
     asked.push(name);
     return ["93.184.215.14"];
   });
   expect(await hub.problem("nginx:1")).toBeNull();
   expect(asked).toEqual(["registry-1.docker.io"]);
+});
+
+test("another project's artifact cannot be named, even where the cluster's registry is allowed", async () => {
+  const allowed = policy(new Error("not asked"), ["127.0.0.1:4500"]);
+  expect(await allowed.problem("127.0.0.1:4500/examples/shop:1")).toBeNull();
+  expect(await allowed.problem("127.0.0.1:4500/svc/1b4e28ba-2fa1-11d2-883f-0016d3cca427/app:1")).not.toBeNull();
 });
 
 test("an allowed registry is not looked up at all", async () => {

@@ -1,5 +1,6 @@
 import { lookup } from "node:dns/promises";
 import { hostProblem, isPublicAddress, parseImageReference, registryApiHost } from "@svc/proto";
+import type { Config } from "../config.ts";
 
 /** Judges whether the platform may fetch an image from where its reference says. */
 export interface ReferencePolicy {
@@ -12,19 +13,36 @@ export type ResolveAddresses = (hostname: string, signal: AbortSignal) => Promis
 
 const resolveTimeoutMs = 5_000;
 
+export interface ReferenceRules {
+  /** Private registries that the operator trusts, as host or host:port. */
+  allow: readonly string[];
+  /** host:port of the cluster's own registry: what it keeps for projects cannot be deployed by name. */
+  ownRegistry: string;
+}
+
+export const referenceRules = (config: Pick<Config, "registryAllow" | "registry">): ReferenceRules => ({
+  allow: config.registryAllow,
+  ownRegistry: new URL(config.registry.url).host,
+});
+
+/** Repositories of the cluster's registry that belong to projects; see `repositories` in tasks/spec.ts. */
+const projectRepositories = "svc/";
+
 /**
  * The policy of an installation: a public name whose every address is public, or a registry that the operator
- * listed in `allow`. The pull judges the addresses once more when it dials, so a name that changes in between gains nothing.
+ * allows. The pull judges the addresses once more when it dials, so a name that changes in between gains nothing.
  */
 export function createReferencePolicy(
-  allow: readonly string[],
+  { allow, ownRegistry }: ReferenceRules,
   resolve: ResolveAddresses = resolveAddresses,
 ): ReferencePolicy {
   return {
     async problem(text) {
       const reference = parseImageReference(text);
       if ("problem" in reference) return reference.problem;
-      const { registry } = reference;
+      const { registry, repository } = reference;
+      if (registry === ownRegistry && repository.startsWith(projectRepositories))
+        return "Artifacts of projects cannot be deployed by name. Promote or roll back their deployment instead.";
       const problem = hostProblem(registry, allow);
       if (problem !== null || allow.includes(registry)) return problem;
       const hostname = registryApiHost(registry).replace(/:\d+$/, "");

@@ -15,7 +15,7 @@ import type { ListedDeployment } from "./listing.ts";
 
 const iso = (at: Date | null) => at?.toISOString() ?? null;
 
-export const releaseView = (deployment: Pick<Deployment, `release_${string}` & keyof Deployment>): ReleaseSummary => ({
+const releaseView = (deployment: Pick<Deployment, `release_${string}` & keyof Deployment>): ReleaseSummary => ({
   configured: deployment.release_status !== "not_configured",
   status: deployment.release_status,
   startedAt: iso(deployment.release_started_at),

@@ -22,7 +22,7 @@ export function readJson(body: Uint8Array): { value: unknown } | JsonProblem {
 }
 
 /** Why `root`, a parsed JSON value, is refused; null when it is not. */
-export function jsonProblem(root: unknown): string | null {
+function jsonProblem(root: unknown): string | null {
   const open: { value: unknown; depth: number }[] = [{ value: root, depth: 1 }];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { value, depth } = next;

@@ -5,7 +5,7 @@ import { createAuth } from "../auth/auth.ts";
 import { mountAuth } from "../auth/mount.ts";
 import type { Context } from "../context.ts";
 import { deploymentEndpoints } from "../deployments/endpoints.ts";
-import { createReferencePolicy, type ReferencePolicy } from "../deployments/reference.ts";
+import { createReferencePolicy, type ReferencePolicy, referenceRules } from "../deployments/reference.ts";
 import { createUploadSlots } from "../deployments/upload.ts";
 import { envEndpoints } from "../env/endpoints.ts";
 import { createMailer } from "../mail/mailer.ts";
@@ -59,7 +59,7 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
     ...context,
     auth,
     mailer,
-    references: parts.references ?? createReferencePolicy(config.registryAllow),
+    references: parts.references ?? createReferencePolicy(referenceRules(config)),
     uploads: createUploadSlots(),
   };
 

@@ -12,7 +12,7 @@ import type { Db } from "../db/pool.ts";
 import { seedPlans } from "../db/seed.ts";
 import type { Deployment, Plan, Project, ProjectType } from "../db/tables.ts";
 import { testDatabase } from "../db/testing.ts";
-import { createReferencePolicy, type ResolveAddresses } from "../deployments/reference.ts";
+import { createReferencePolicy, type ResolveAddresses, referenceRules } from "../deployments/reference.ts";
 import { createLog } from "../log.ts";
 import { createSecrets } from "../secrets.ts";
 import { insertToken } from "../tokens/store.ts";
@@ -95,7 +95,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     queryLog: options.queryLog ?? noNode,
     fleet: options.fleet ?? noFleet,
   };
-  const references = createReferencePolicy(config.registryAllow, options.resolve ?? (async () => []));
+  const references = createReferencePolicy(referenceRules(config), options.resolve ?? (async () => []));
   // Cookies and links hold the origin, so the port has to be known first.
   const port = await freePort();
   config.apiUrl = `http://127.0.0.1:${port}`;

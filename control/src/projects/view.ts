@@ -12,7 +12,7 @@ export const hostUrl = (host: string, { scheme, port }: Content): string => `${s
 export const productionHost = (slug: string, { domain }: Content): string =>
   siteHost({ slug, channel: "production" }, domain);
 
-export const projectUrl = (slug: string, content: Content): string => hostUrl(productionHost(slug, content), content);
+const projectUrl = (slug: string, content: Content): string => hostUrl(productionHost(slug, content), content);
 
 const common = (project: Project, content: Content) => ({
   id: project.id,

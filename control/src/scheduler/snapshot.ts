@@ -16,7 +16,7 @@ export async function listSchedulableNodes(db: Db, fleet: Fleet): Promise<Schedu
     const live = fleet.nodeSession(node.id);
     return {
       id: node.id,
-      connected: live !== null && live.serverAlive && live.session.reconciled,
+      connected: live?.serverAlive === true && live.session.reconciled,
       schedulable: node.schedulable,
       os: live?.session.platform.os ?? node.platform?.os ?? "linux",
       architecture: live?.session.platform.architecture ?? node.platform?.architecture ?? "",

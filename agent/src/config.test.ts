@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { ConfigError, readConfig } from "./config.ts";
+
+test("everything has a default", () => {
+  expect(readConfig({})).toMatchObject({
+    dir: "/var/lib/svc/agent",
+    address: "127.0.0.1",
+    memoryMb: null,
+    bootstrapTokenFile: null,
+    ports: { first: 20_000, last: 31_999 },
+    buildBridge: "docker0",
+    labels: {},
+  });
+});
+
+test("values are read with their types, empty ones are as good as absent", () => {
+  const env = {
+    SVC_NODE_MEMORY_MB: "512",
+    SVC_NODE_CPU_MILLICORES: "",
+    SVC_NODE_LABELS: "zone=a,disk=ssd",
+    SVC_AGENT_BUILD_BRIDGE: "",
+    SVC_AGENT_PORTS: "3000-3009",
+    OTHER: "x",
+  };
+  expect(readConfig(env)).toMatchObject({
+    memoryMb: 512,
+    cpuMillicores: null,
+    labels: { zone: "a", disk: "ssd" },
+    buildBridge: null,
+    ports: { first: 3000, last: 3009 },
+  });
+});
+
+test.each([
+  { SVC_AGENT_ADDRESS: "localhost" },
+  { SVC_LINK_URL: "http://127.0.0.1:7443" },
+  { SVC_AGENT_SUBNETS: "10.0.0.0" },
+  { SVC_AGENT_SUBNETS: "10.0.0.0/30" },
+  { SVC_AGENT_PORTS: "9-1" },
+  { SVC_NODE_MEMORY_MB: "much" },
+  { SVC_NODE_LABELS: "zone" },
+  { SVC_LOG_LEVEL: "loud" },
+])("%o is refused by its name", (env) => {
+  expect(() => readConfig(env)).toThrow(ConfigError);
+  expect(() => readConfig(env)).toThrow(Object.keys(env)[0]);
+});
