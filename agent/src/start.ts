@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createClient, type Transport } from "@connectrpc/connect";
 import {
@@ -15,6 +15,7 @@ import { NodeService } from "@svc/proto/node";
 import { BUILD_LOG_MAX_BYTES, createBuilder } from "./build/builder.ts";
 import { type Config, ConfigError } from "./config.ts";
 import { createDockerEngine } from "./engine/docker.ts";
+import { type Engine, labels } from "./engine/engine.ts";
 import { tidyLoop, watchEngine } from "./housekeeping.ts";
 import { createImages } from "./images/images.ts";
 import { type Journal, openJournal } from "./journal/journal.ts";
@@ -152,6 +153,7 @@ async function runNode(options: {
   const owner = { clusterId: identity.clusterId, nodeId: identity.id };
   journal.claim(`${identity.clusterId}/${identity.id}/${identity.incarnation}`);
   const engine = createDockerEngine({ socketPath: config.dockerSocket, owner });
+  await removeLeftovers(config, engine, log);
   let link = options.openLink(identity);
   const client = () => createClient(NodeService, link.bulk);
   const registry = () => knownRegistry(journal);
@@ -182,7 +184,7 @@ async function runNode(options: {
           journal,
           registry,
           openLog: (placementId) => openLog(placementId, false, BUILD_LOG_MAX_BYTES),
-          spoolDir: join(config.dir, "spool"),
+          spoolDir: spoolDir(config),
           isolated: isolation.ready,
           checkDisk,
         }),
@@ -262,3 +264,17 @@ async function runNode(options: {
     await Promise.all([...background, placements[Symbol.asyncDispose](), runs[Symbol.asyncDispose]()]);
   }
 }
+
+/** What a former life of this agent broke off in the middle of a build. Nothing of it is in use yet. */
+async function removeLeftovers(config: Config, engine: Engine, log: Log): Promise<void> {
+  await rm(spoolDir(config), { recursive: true, force: true });
+  try {
+    for (const container of await engine.listContainers()) {
+      if (container.labels[labels.kind] === "export") await engine.removeContainer(container.name);
+    }
+  } catch (cause) {
+    log.warn({ reason: String(cause) }, "the container engine does not answer yet");
+  }
+}
+
+const spoolDir = (config: Config): string => join(config.dir, "spool");

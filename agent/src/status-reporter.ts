@@ -1,4 +1,4 @@
-import type { PlacementStatus } from "@svc/proto/node";
+import { Observed, type PlacementStatus } from "@svc/proto/node";
 
 /** Brings the newest status of each placement to control: in batches, one under way at a time, until it is acknowledged. */
 export type StatusReporter = {
@@ -11,13 +11,16 @@ export type StatusReporter = {
 
 /** Changes within this time share a batch. The first after a quiet spell goes at once. */
 const WINDOW_MS = 100;
+/** The window of what a deployment waits for: that a task runs, or that it has come to an end. */
+const URGENT_WINDOW_MS = 5;
 const BATCH_MAX = 500;
 
 export function createStatusReporter(): StatusReporter {
   const pending = new Map<string, PlacementStatus>();
+  const acknowledgedAs = new Map<string, Observed>();
   let send: ((batchSeq: bigint, items: PlacementStatus[]) => boolean) | null = null;
   let batchSeq = 0n;
-  let underWay: Map<string, bigint> | null = null;
+  let underWay: PlacementStatus[] | null = null;
   let sentAtMs = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | null = null;
 
@@ -26,14 +29,18 @@ export function createStatusReporter(): StatusReporter {
     if (send === null || underWay !== null || pending.size === 0) return;
     const items = [...pending.values()].slice(0, BATCH_MAX);
     batchSeq += 1n;
-    underWay = new Map(items.map((item) => [item.placementId, item.statusSeq]));
+    underWay = items;
     sentAtMs = performance.now();
     send(batchSeq, items);
   };
   const schedule = (): void => {
-    if (timer !== null || send === null || underWay !== null || pending.size === 0) return;
-    timer = setTimeout(flush, Math.max(0, sentAtMs + WINDOW_MS - performance.now()));
+    if (send === null || underWay !== null || pending.size === 0) return;
+    const windowMs = [...pending.values()].some(isUrgent) ? URGENT_WINDOW_MS : WINDOW_MS;
+    if (timer !== null) clearTimeout(timer);
+    timer = setTimeout(flush, Math.max(0, sentAtMs + windowMs - performance.now()));
   };
+  const isUrgent = ({ placementId, observed }: PlacementStatus): boolean =>
+    observed >= Observed.RUNNING && acknowledgedAs.get(placementId) !== observed;
 
   return {
     report(status) {
@@ -48,9 +55,11 @@ export function createStatusReporter(): StatusReporter {
     },
     acknowledge(acknowledged) {
       if (underWay === null || acknowledged !== batchSeq) return;
-      for (const [id, statusSeq] of underWay) {
+      for (const { placementId, statusSeq, observed } of underWay) {
+        if (observed === Observed.REMOVED) acknowledgedAs.delete(placementId);
+        else acknowledgedAs.set(placementId, observed);
         // A newer status of the same placement still has to go.
-        if (pending.get(id)?.statusSeq === statusSeq) pending.delete(id);
+        if (pending.get(placementId)?.statusSeq === statusSeq) pending.delete(placementId);
       }
       underWay = null;
       schedule();

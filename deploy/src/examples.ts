@@ -7,6 +7,7 @@ import { run } from "./command.ts";
 import { environmentOf } from "./environment.ts";
 import { nodeBinary, repositoryRoot } from "./paths.ts";
 import { portSettings } from "./ports.ts";
+import { becomesServed } from "./served.ts";
 
 export const exampleNames = ["static", "ssr", "ociimage"] as const;
 export type ExampleName = (typeof exampleNames)[number];
@@ -18,6 +19,7 @@ const imageRepository = "examples/tide-clock";
 const imageTag = "1.0.0";
 const deployMs = 15 * 60_000;
 const daySeconds = 86_400;
+const servedMs = 60_000;
 
 const exampleDir = (name: ExampleName) => join(repositoryRoot, "deploy", "examples", name);
 
@@ -129,6 +131,9 @@ export async function deployExamples(options: {
     for (const name of exampleNames) {
       const project = projects.find(({ slug }) => slug === slugs[name]);
       if (project !== undefined && project.status !== null && project.status !== "failed") {
+        // After a start of the whole platform its container comes up just now; what a user stopped does not.
+        const expected = project.status === "running" && project.suspendedAt === null;
+        if (expected && !(await becomesServed(project.url, servedMs))) log(`${project.url} does not answer yet`);
         deployed.push({ name, url: project.url });
         continue;
       }

@@ -49,6 +49,9 @@ async function isReachable(path: string): Promise<boolean> {
   }
 }
 
+/** The last one makes access(2), too, count the capability, as initdb does when it looks for its companions. */
+const lookThrough = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--securebits=+no_setuid_fixup"];
+
 /**
  * Options of setpriv(1) under which a command runs as `user`. When one of `paths` lies below a directory
  * that others may not enter (a checkout in /root), the command keeps the one capability to look
@@ -61,6 +64,6 @@ export async function privilegesOf(user: SystemUser, paths: readonly string[]): 
     `--regid=${user.gid}`,
     "--clear-groups",
     "--no-new-privs",
-    ...(reachable ? [] : ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]),
+    ...(reachable ? [] : lookThrough),
   ];
 }

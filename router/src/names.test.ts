@@ -11,6 +11,7 @@ import {
   isUpstream,
   parseEntry,
   targetName,
+  upstreamsPattern,
 } from "./names.ts";
 import { aPage, aProxy, aRedirect, aStatic } from "./testing/routes.ts";
 
@@ -115,11 +116,13 @@ describe("targetName", () => {
     { when: "no target", route: create(RouteSchema, { host }) },
   ])("refuses $when", ({ route }) => expect(targetName(route)).toHaveProperty("problem"));
 
-  test("is split by Caddy's pattern into the same parts", () => {
+  test("is split by Caddy's patterns into the same parts", () => {
     const target = targetName(aProxy(host, ...Array.from({ length: 10 }, (_, n) => `10.0.0.${n}:8080`)));
     if ("problem" in target) throw new Error(target.problem);
-    const found = new RegExp(entryPattern).exec(`/${host}/${entryName(7, target.name)}`);
-    expect(found?.slice(1)).toEqual(target.name.split("~"));
+    const [, kind, args = ""] = new RegExp(entryPattern).exec(`/${host}/${entryName(7, target.name)}`) ?? [];
+    const [, ...upstreams] = new RegExp(upstreamsPattern(10)).exec(args) ?? [];
+    expect([kind, ...upstreams]).toEqual(target.name.split("~"));
+    expect(new RegExp(upstreamsPattern(9)).test(args)).toBe(false);
   });
 
   test("is a file name without separators or placeholders, whatever control sends", () => {

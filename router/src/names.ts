@@ -106,10 +106,13 @@ export function parseEntry(name: string): { sequence: number; target: string } |
 }
 
 /**
- * What Caddy splits the found path `/<host>/<entry>` with: group 1 is the kind, 2 and on are the arguments.
- * Each part excludes the separator, so the expression needs no backtracking.
+ * What Caddy splits the found path `/<host>/<entry>` with: group 1 is the kind, group 2 its arguments. Runs
+ * for every request, so it does no more than that; only several upstreams are taken apart by another one.
  */
-export const entryPattern = `^/[^/]+/[0-9a-f]{${sequenceLength}}~([a-z][0-9]*)~([^~]+)${"(?:~([^~]+))?".repeat(upstreamsMax - 1)}$`;
+export const entryPattern = "^/[^~]+~([a-z][0-9]*)~(.+)$";
+
+/** Takes the arguments of `p<count>` apart: one group per upstream. */
+export const upstreamsPattern = (count: number): string => `^${Array(count).fill("([^~]+)").join(separator)}$`;
 
 /** Name in the root of the table that says it is complete. No host can be called like this. */
 export const readyName = ".ready";

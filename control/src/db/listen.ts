@@ -19,7 +19,12 @@ export function createListener(databaseUrl: string, log: Log): Listener {
   let closed = false;
   let timer: NodeJS.Timeout | null = null;
 
-  const listen = (channel: string) => client?.query(`listen ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
+  // One after another: a connection does one thing at a time.
+  let listening: Promise<unknown> = Promise.resolve();
+  const listen = (channel: string): Promise<unknown> => {
+    listening = listening.then(() => client?.query(`listen ${pg.escapeIdentifier(channel)}`)).catch(() => undefined);
+    return listening;
+  };
 
   async function connect(): Promise<void> {
     if (closed) return;

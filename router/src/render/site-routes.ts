@@ -1,10 +1,10 @@
-import { entryPattern, upstreamsMax } from "../names.ts";
+import { entryPattern, upstreamsMax, upstreamsPattern } from "../names.ts";
 import { type CaddyRoute, equals, type JsonObject, matches, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
 import { staticHandler } from "./static-routes.ts";
 
-const part = (index: number): string => `{http.regexp.entry.${index}}`;
-const kind = part(1);
+const kind = "{http.regexp.entry.1}";
+const argument = "{http.regexp.entry.2}";
 
 export interface SiteOptions {
   /** Absolute path of the unpacked bundles. */
@@ -35,7 +35,7 @@ function kindRoutes(options: SiteOptions): CaddyRoute[] {
     ...(single === undefined ? [] : [single]),
     {
       match: [equals(kind, "s", "f")],
-      handle: [staticHandler(`${options.bundlesDir}/${part(2)}`, equals(kind, "f"))],
+      handle: [staticHandler(`${options.bundlesDir}/${argument}`, equals(kind, "f"))],
     },
     ...several,
     { match: [equals(kind, "x")], handle: [subroute(platformPageRoutes)] },
@@ -45,15 +45,15 @@ function kindRoutes(options: SiteOptions): CaddyRoute[] {
 }
 
 const platformPageRoutes: CaddyRoute[] = [
-  { match: [equals(part(2), "stopped")], handle: showPage("stopped") },
-  { match: [equals(part(2), "suspended")], handle: showPage("suspended") },
-  { match: [equals(part(2), "empty")], handle: showPage("empty") },
+  { match: [equals(argument, "stopped")], handle: showPage("stopped") },
+  { match: [equals(argument, "suspended")], handle: showPage("suspended") },
+  { match: [equals(argument, "empty")], handle: showPage("empty") },
   { handle: showPage("failed") },
 ];
 
 function redirectHandler({ scheme, port }: SiteOptions): JsonObject {
   const usual = scheme === "http" ? 80 : 443;
-  const authority = port === usual ? part(2) : `${part(2)}:${port}`;
+  const authority = port === usual ? argument : `${argument}:${port}`;
   return {
     handler: "static_response",
     status_code: "308",
@@ -62,7 +62,12 @@ function redirectHandler({ scheme, port }: SiteOptions): JsonObject {
 }
 
 const proxyRoute = (upstreams: number, options: SiteOptions): CaddyRoute => ({
-  match: [equals(kind, `p${upstreams}`)],
+  match: [
+    {
+      ...equals(kind, `p${upstreams}`),
+      ...(upstreams > 1 && matches(argument, upstreamsPattern(upstreams), "upstream")),
+    },
+  ],
   handle: [withoutForwarded, proxyHandler(upstreams, options)],
 });
 
@@ -85,7 +90,9 @@ export const withoutForwarded: JsonObject = {
 function proxyHandler(upstreams: number, { contentDomain, answerTimeoutMs }: SiteOptions): JsonObject {
   return {
     handler: "reverse_proxy",
-    upstreams: Array.from({ length: upstreams }, (_, index) => ({ dial: part(index + 2) })),
+    upstreams: Array.from({ length: upstreams }, (_, index) => ({
+      dial: upstreams === 1 ? argument : `{http.regexp.upstream.${index + 1}}`,
+    })),
     load_balancing: {
       selection_policy: { policy: "random" },
       try_duration: "3s",

@@ -7,9 +7,10 @@ import { createCaddyAdmin } from "../caddy.ts";
 import { bootConfig } from "../render/render.ts";
 import { waitFor } from "./wait-for.ts";
 
-/** A real Caddy with nothing but its administration, as an edge starts it. */
+/** A real Caddy with nothing but its administration, as an edge starts it; SVC_CADDY_BINARY names another than the system's. */
 export interface CaddyProcess extends AsyncDisposable {
   adminSocket: string;
+  binary: string;
   pid: number;
   /** SIGKILL, and wait until it is gone. */
   kill(): Promise<void>;
@@ -43,6 +44,7 @@ export async function startCaddy(dir: string): Promise<CaddyProcess> {
   await run();
   return {
     adminSocket,
+    binary,
     get pid() {
       return child.pid ?? 0;
     },

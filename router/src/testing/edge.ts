@@ -46,6 +46,7 @@ export async function startTestEdge(
     SVC_EDGE_HTTPS: https,
     SVC_ROUTER_LISTEN: pages,
     SVC_CADDY_ADMIN: caddy.adminSocket,
+    SVC_CADDY_BINARY: caddy.binary,
     ...options.env,
   });
   const applied: AppliedState[] = [];

@@ -1,0 +1,31 @@
+import { request } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
+
+const everyMs = 200;
+const requestMs = 5_000;
+
+/** Status of a site on loopback. The name is only sent, not looked up: the C library does not know *.localhost. */
+function siteStatus(url: string): Promise<number> {
+  const { port, host } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const sent = request({ host: "127.0.0.1", port, headers: { host }, timeout: requestMs, agent: false });
+    sent.once("response", (reply) => {
+      reply.resume();
+      resolve(reply.statusCode ?? 0);
+    });
+    sent.once("timeout", () => sent.destroy(new Error("no answer")));
+    sent.once("error", reject);
+    sent.end();
+  });
+}
+
+/** Waits until the site answers without a server error; false when it does not within `timeoutMs`. */
+export async function becomesServed(url: string, timeoutMs: number): Promise<boolean> {
+  const until = performance.now() + timeoutMs;
+  while (performance.now() < until) {
+    const status = await siteStatus(url).catch(() => 0);
+    if (status >= 200 && status < 500) return true;
+    await delay(everyMs);
+  }
+  return false;
+}
