@@ -154,13 +154,16 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       log(`ended ${name}, left over from a run that was cut short`);
     const taken = await takenPorts(ports);
     if (taken.length > 0) throw new PlatformError(taken.join("\n"));
+    // Others may pass through (Postgres runs as its own user); what must not be read is in files of mode 0600.
+    await mkdir(layout.dir, { recursive: true, mode: 0o711 });
     await mkdir(layout.logs, { recursive: true, mode: 0o700 });
     const engine: Engine = stack.use(
       await provideEngine({ socketPath: options.dockerSocket, logFile: join(layout.logs, "docker.log"), log }),
     );
-    if (options.fresh) await discard(options, layout, engine.docker);
-    // Others may pass through (Postgres runs as its own user); what must not be read is in files of mode 0600.
-    await mkdir(layout.dir, { recursive: true, mode: 0o711 });
+    if (options.fresh) {
+      await discard(options, layout, engine.docker);
+      await mkdir(layout.dir, { recursive: true, mode: 0o711 });
+    }
     for (const dir of [layout.runtime, layout.routeTable, layout.outbox, layout.control, layout.logs]) {
       await mkdir(dir, { recursive: true, mode: 0o700 });
     }

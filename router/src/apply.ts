@@ -17,6 +17,8 @@ export interface AppliedState {
   digest: string;
   /** `<host>: <why>; …` for hosts that keep an older route; empty when there are none. */
   error: string;
+  /** Those hosts; at most as many as control wants to hear of. */
+  behindHosts: string[];
   /** Only a complete table helps. */
   resync: boolean;
 }
@@ -44,6 +46,7 @@ export interface ApplierDeps {
 
 const retryAfterMs = 5000;
 const problemsTold = 20;
+const behindToldMax = 1000;
 
 /**
  * Serves the last good table before it returns, without asking anybody; then every table submitted. A route
@@ -59,7 +62,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
   const served = new Map<string, Route>();
-  let state: AppliedState = { clusterEpoch: 0n, generation: 0n, digest: "", error: "", resync: false };
+  let state: AppliedState = { clusterEpoch: 0n, generation: 0n, digest: "", error: "", behindHosts: [], resync: false };
   /** Hosts that may not be served as the target wants: the generation accepted before that was asked. */
   const behind = new Map<string, bigint>();
   /** Hosts whose route may be another than on disk. */
@@ -83,6 +86,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       generation: whole ? least : 0n,
       digest: digestOf(tableText(served)),
       error: problemText(now.problems),
+      behindHosts: [...now.problems.keys()].slice(0, behindToldMax),
       resync: false,
     };
     if (bundlesChanged) await bundles.collect(bundlesOf([...served.values(), ...target.routes.values()]));

@@ -19,7 +19,14 @@ const welcome = {
 const superseded = { case: "superseded", value: {} } as const;
 const goAway = { case: "goAway", value: { reconnectAfterMs: 1 } } as const;
 const table = aComplete(8, [aPage("a.test", "EMPTY")]);
-const served: AppliedState = { clusterEpoch: 2n, generation: 7n, digest: "abc", error: "", resync: false };
+const served: AppliedState = {
+  clusterEpoch: 2n,
+  generation: 7n,
+  digest: "abc",
+  error: "",
+  behindHosts: [],
+  resync: false,
+};
 
 let stop: AbortController;
 let heard: SessionRequest["message"][];

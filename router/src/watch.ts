@@ -36,8 +36,8 @@ export function createWatch(deps: WatchDeps): Watch {
   const instanceId = randomUUID();
   let send: Send<SessionRequest> | null = null;
   return {
-    report({ generation, digest, error, resync }) {
-      send?.(request({ case: "applied", value: { generation, digest, error, resync } }));
+    report({ generation, digest, error, behindHosts, resync }) {
+      send?.(request({ case: "applied", value: { generation, digest, error, behindHosts, resync } }));
     },
     async follow(signal) {
       const bootId = await readBootId();
@@ -45,8 +45,8 @@ export function createWatch(deps: WatchDeps): Watch {
         connect: (requests, sessionSignal) =>
           createClient(EdgeService, transport()).session(requests, { signal: sessionSignal }),
         onOpen(open) {
-          const { clusterEpoch, generation, digest } = applier.state();
-          const hello = { clusterEpoch, generation, digest, bootId, instanceId, address, version };
+          const { clusterEpoch, generation, digest, behindHosts } = applier.state();
+          const hello = { clusterEpoch, generation, digest, behindHosts, bootId, instanceId, address, version };
           open(request({ case: "hello", value: hello }));
         },
         onMessage({ message }, open) {

@@ -72,8 +72,12 @@ export const edgeAppliedValue = z.object({
   generation: z.number().int(),
   digest: z.string(),
   error: z.string().nullable(),
+  /** Hosts that keep an older route; with `behindHostsMax` of them there may be more. */
+  behindHosts: z.array(z.string()),
   at: z.string(),
 });
+
+export const behindHostsMax = 1000;
 
 /** What one node is to run. The whole spec, with its secrets, is in Postgres (table `task`). */
 export const placementValue = z.object({

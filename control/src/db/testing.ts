@@ -9,8 +9,20 @@ import { migrate } from "./migrate.ts";
 import { createDb, type Db } from "./pool.ts";
 
 const run = promisify(execFile);
-/** nobody: Postgres refuses to run as root. */
-const unprivileged = 65_534;
+/** nobody. */
+const nobody = 65_534;
+/**
+ * Options of setpriv(1): Postgres refuses to run as root. The one capability, which access(2) honours only
+ * with the last option, lets it find its own files in a checkout that only root may enter.
+ */
+const unprivileged = [
+  `--reuid=${nobody}`,
+  `--regid=${nobody}`,
+  "--clear-groups",
+  "--inh-caps=+dac_read_search",
+  "--ambient-caps=+dac_read_search",
+  "--securebits=+no_setuid_fixup",
+];
 const startTimeoutMs = 30_000;
 const stopTimeoutMs = 15_000;
 const templateName = "svc_template";
@@ -90,26 +102,32 @@ async function startServer(): Promise<Server> {
   const bin = binaries();
   const dir = await mkdtemp(join(tmpdir(), "svc-postgres-"));
   const asRoot = process.getuid?.() === 0;
-  const identity = asRoot ? { uid: unprivileged, gid: unprivileged } : {};
-  if (asRoot) await chown(dir, unprivileged, unprivileged);
+  if (asRoot) await chown(dir, nobody, nobody);
   const data = join(dir, "data");
   const url = (database: string) => `postgres://postgres@localhost/${database}?host=${encodeURIComponent(dir)}`;
-  await run(
+  const rights = asRoot ? unprivileged : ["--no-new-privs"];
+  const initdb = [
     join(bin, "initdb"),
-    ["-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
-    {
-      ...identity,
-      cwd: dir,
-      env: {},
-    },
-  );
+    "-D",
+    data,
+    "-U",
+    "postgres",
+    "-A",
+    "trust",
+    "--no-sync",
+    "-E",
+    "UTF8",
+    "--locale=C",
+  ];
+  await run("setpriv", [...rights, "--", ...initdb], { cwd: dir, env: {} });
   // The death signal stops the server also when the test process is killed.
   const child = spawn(
     "setpriv",
     [
       "--pdeathsig",
       "QUIT",
-      ...(asRoot ? ["--reuid", `${unprivileged}`, "--regid", `${unprivileged}`, "--clear-groups"] : []),
+      ...rights,
+      "--",
       join(bin, "postgres"),
       ...["-D", data, "-k", dir],
       ...[

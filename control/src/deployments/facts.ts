@@ -22,13 +22,13 @@ export async function readDeployFacts(db: Db, fleet: Fleet, id: string, now: Dat
   if (found === null) return null;
   const { deployment, project } = found;
   const manifest = manifestSchema.parse(deployment.manifest);
+  const hosts = (await listHosts(db, deployment)).map(({ host }) => host);
   const [tasks, state, overtaken, progress] = await Promise.all([
     listTasks(db, id),
     findChannelState(db, deployment),
     isOvertaken(db, deployment),
-    edgeProgress(db, fleet),
+    edgeProgress(db, fleet, hosts),
   ]);
-  const hosts = await listHosts(db, deployment);
   const wanted = tasks.filter((task) => task.desired !== "removed");
   const ofKind = (kind: Task["kind"]) =>
     wanted.filter((task) => task.kind === kind).map((task) => taskFacts(task, fleet));
@@ -77,7 +77,7 @@ export async function readDeployFacts(db: Db, fleet: Fleet, id: string, now: Dat
       active,
       activatedAt: active ? (state?.changed_at ?? null) : null,
       route: {
-        published: hosts.length > 0 && hosts.every(({ host }) => isPublished(host)),
+        published: hosts.length > 0 && hosts.every(isPublished),
         edgesCurrent: progress.current,
         edgesInRotation: progress.inRotation,
       },

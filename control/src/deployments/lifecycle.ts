@@ -140,7 +140,7 @@ async function routed(
   };
   const deadline = performance.now() + deployDeadlines.routeMs;
   while (performance.now() < deadline && !signal.aborted) {
-    const edges = await edgeProgress(db, fleet);
+    const edges = await edgeProgress(db, fleet, hosts);
     if (published() && edges.current === edges.inRotation) return true;
     await changed(fleet, Math.min(deadline - performance.now(), 1_000), signal);
   }

@@ -2,7 +2,7 @@ import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { edgeProgress } from "./edges.ts";
-import { findChannelState, findDeployment, listTasks, removeTasks } from "./store.ts";
+import { findChannelState, findDeployment, listHosts, listTasks, removeTasks } from "./store.ts";
 
 export interface RetireDeps {
   db: Db;
@@ -44,7 +44,8 @@ export function retireWorker({ db, fleet, drainMs, now }: RetireDeps): WorkHandl
     const named = [...table.values()].some((entry) =>
       entry.proxy?.upstreams.some((upstream) => upstreams.has(upstream)),
     );
-    const edges = await edgeProgress(db, fleet);
+    const hosts = (await listHosts(db, found.deployment)).map(({ host }) => host);
+    const edges = await edgeProgress(db, fleet, hosts);
     if (named || edges.current < edges.inRotation) return { retryAfterMs: recheckMs, free: true };
     const drained = await drainedSince(db, item.id, now);
     const leftMs = upstreams.size === 0 ? 0 : drainMs - (now().getTime() - drained.getTime());

@@ -2,7 +2,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServerDuplexStream } from "@grpc/grpc-js";
 import { clip, limits, stripControl } from "@svc/proto";
 import type { Applied, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
-import { type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
+import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
 import { LinkError } from "../link/errors.ts";
 import { helloProblem } from "../link/hello.ts";
 import { holdSession, persist, receiveStream, type SessionDeps, untilAborted, type Visitor } from "../link/session.ts";
@@ -65,14 +65,17 @@ async function expectHello({ stream }: EdgeVisitor, { timings, authority }: Sess
   return message.value;
 }
 
+const hostLengthMax = 253;
+
 function appliedValue(
-  { generation, digest, error }: Pick<Applied, "generation" | "digest" | "error">,
+  { generation, digest, error, behindHosts }: Pick<Applied, "generation" | "digest" | "error" | "behindHosts">,
   now: Date,
 ): EdgeAppliedValue {
   return {
     generation: Number(generation),
     digest: /^[0-9a-f]{0,64}$/.test(digest) ? digest : "",
     error: error === "" ? null : clip(stripControl(error), limits.errorTextBytesMax),
+    behindHosts: behindHosts.filter((host) => host.length <= hostLengthMax).slice(0, behindHostsMax),
     at: now.toISOString(),
   };
 }

@@ -27,7 +27,7 @@ export function teardownWorker({ db, fleet, registry, log }: TeardownDeps): Work
     if (project === undefined) return { state: "done" };
     await notify(db, routeChannel);
     const routed = [...fleet.routes().table.values()].some((entry) => entry.projectId === projectId);
-    const edges = await edgeProgress(db, fleet);
+    const edges = await edgeProgress(db, fleet, []);
     if (routed || edges.current < edges.inRotation) return { retryAfterMs: recheckMs, free: true };
 
     const tasks = await db

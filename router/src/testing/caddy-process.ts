@@ -41,7 +41,12 @@ export async function startCaddy(dir: string): Promise<CaddyProcess> {
     child.kill("SIGKILL");
     await gone;
   };
-  await run();
+  try {
+    await run();
+  } catch (cause) {
+    await kill();
+    throw cause;
+  }
   return {
     adminSocket,
     binary,

@@ -101,6 +101,11 @@ export async function startTestEdge(
       await rm(dir, { recursive: true, force: true });
     },
   };
-  await test.startRouter();
+  try {
+    await test.startRouter();
+  } catch (cause) {
+    await test[Symbol.asyncDispose]();
+    throw cause;
+  }
   return test;
 }
