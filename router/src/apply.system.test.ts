@@ -118,7 +118,7 @@ test("changes follow one another, and only what can be meant is accepted", async
 test("after a restart everything is as it was, without asking anybody", async () => {
   const digest = await addBundle("home");
   applier.submit(aComplete(4, [a, aStatic("s.test", digest)]));
-  await reported({ generation: 4n, error: "" });
+  await waitFor(() => applied.at(-1)?.generation === 4n && applied.at(-1)?.behindHosts.length === 0);
   const before = { state: applier.state(), tree: await looksUp() };
   archives.clear();
   await reopen();
@@ -128,7 +128,7 @@ test("after a restart everything is as it was, without asking anybody", async ()
 });
 
 describe("a static site", () => {
-  test("switches when its bundle is in place; until then the others go on and the generation is not reported", async () => {
+  test("switches when its bundle is in place; until then it is behind, and the others go on", async () => {
     applier.submit(aComplete(1, [a, b]));
     await reported({ generation: 1n });
     const bundle = await filesBundle({ "index.html": "home" });
@@ -140,10 +140,12 @@ describe("a static site", () => {
     applier.submit(aDelta(2, 3, { upserts: [aProxy("a.test", "10.0.0.2:80")] }));
     await waitFor(async () => (await looksUp())["a.test"] === "p1~10.0.0.2:80");
     expect((await looksUp())["b.test"]).toBe("x~stopped");
-    expect(applied.at(-1)).toMatchObject({ generation: 1n, error: "" });
+    await reported({ generation: 3n, error: "" });
+    expect(applied.at(-1)?.behindHosts).toEqual(["b.test"]);
 
     resolve(bundle);
-    await reported({ generation: 3n, error: "" });
+    await waitFor(() => applied.at(-1)?.behindHosts.length === 0);
+    expect(applied.at(-1)).toMatchObject({ generation: 3n, error: "" });
     expect((await looksUp())["b.test"]).toBe(`s~${digest.slice(7)}`);
   });
 
@@ -154,6 +156,7 @@ describe("a static site", () => {
     const digest = digestOfBundle(bundle);
     applier.submit(aDelta(1, 2, { upserts: [a, aStatic("b.test", digest)] }));
     await reported({ generation: 2n, error: "b.test: its files could not be fetched (ARTIFACT_NOT_FOUND)" });
+    expect(applied.at(-1)?.behindHosts).toEqual(["b.test"]);
     expect(await looksUp()).toEqual({ "a.test": "p1~10.0.0.1:80", "b.test": "x~stopped" });
     archives.set(digest, bundle);
     await reported({ generation: 2n, error: "" });
@@ -171,9 +174,11 @@ describe("a static site", () => {
   test("whose bundle nobody wants any more does not hold up anything", async () => {
     archives.set(`sha256:${"0".repeat(64)}`, new Promise<Buffer>(() => {}));
     applier.submit(aComplete(1, [a, aStatic("b.test", `sha256:${"0".repeat(64)}`)]));
-    await reported({ generation: 0n });
+    await reported({ generation: 1n });
+    expect(applied.at(-1)?.behindHosts).toEqual(["b.test"]);
     applier.submit(aDelta(1, 2, { removed: ["b.test"] }));
     await reported({ generation: 2n, error: "" });
+    expect(applied.at(-1)?.behindHosts).toEqual([]);
   });
 });
 

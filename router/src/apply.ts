@@ -11,13 +11,13 @@ import type { NameTree } from "./tree.ts";
 /** What is served, as control wants to know it. */
 export interface AppliedState {
   clusterEpoch: bigint;
-  /** Newest generation of which every route is served, or named in `error`; 0 when that cannot be told. */
+  /** Of the table in force; 0 when it is not known as a whole. */
   generation: bigint;
   /** sha256 of the table in force, hex. */
   digest: string;
-  /** `<host>: <why>; …` for hosts that keep an older route; empty when there are none. */
+  /** `<host>: <why>; …` for hosts whose route cannot be served; empty when there are none. */
   error: string;
-  /** Those hosts; at most as many as control wants to hear of. */
+  /** Hosts that keep an older route, those included whose files are coming; at most as many as control wants to hear of. */
   behindHosts: string[];
   /** Only a complete table helps. */
   resync: boolean;
@@ -63,30 +63,26 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   let whole = kept?.whole ?? true;
   const served = new Map<string, Route>();
   let state: AppliedState = { clusterEpoch: 0n, generation: 0n, digest: "", error: "", behindHosts: [], resync: false };
-  /** Hosts that may not be served as the target wants: the generation accepted before that was asked. */
-  const behind = new Map<string, bigint>();
+  /** Hosts that may not be served as the target wants. */
+  const behind = new Set<string>();
   /** Hosts whose route may be another than on disk. */
   const unsaved = new Set<string>();
 
   async function serveTarget(): Promise<void> {
     const aim = target;
-    const now = servable(aim.routes, behind.keys(), fetcher.state);
+    const now = servable(aim.routes, behind, fetcher.state);
     fetcher.want(now.bundles);
     const bundlesChanged = putInForce(now);
     await tree.markReady();
     const complete = whole && now.problems.size === 0 && now.coming.length === 0;
     await store.save({ table: { ...aim, routes: served }, whole: complete }, unsaved);
     unsaved.clear();
-    const least = now.coming.reduce((generation, host) => {
-      const before = behind.get(host) ?? 0n;
-      return before < generation ? before : generation;
-    }, aim.generation);
     state = {
       clusterEpoch: aim.clusterEpoch,
-      generation: whole ? least : 0n,
+      generation: whole ? aim.generation : 0n,
       digest: digestOf(tableText(served)),
       error: problemText(now.problems),
-      behindHosts: [...now.problems.keys()].slice(0, behindToldMax),
+      behindHosts: [...now.problems.keys(), ...now.coming].slice(0, behindToldMax),
       resync: false,
     };
     if (bundlesChanged) await bundles.collect(bundlesOf([...served.values(), ...target.routes.values()]));
@@ -132,7 +128,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   });
   const fetcher = deps.createFetcher(rounds.poke);
   // The tree may hold anything that an earlier process left. Without a kept table it stays until there is one.
-  for (const host of [...tree.hosts(), ...target.routes.keys()]) behind.set(host, 0n);
+  for (const host of [...tree.hosts(), ...target.routes.keys()]) behind.add(host);
   if (kept !== null) await rounds.run();
 
   return {
@@ -146,7 +142,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
         onApplied({ ...state, error: decision.refuse, resync: decision.resync });
         return;
       }
-      for (const host of decision.changed) if (!behind.has(host)) behind.set(host, target.generation);
+      for (const host of decision.changed) behind.add(host);
       const from = String(target.generation);
       target = decision.accept;
       whole = true;

@@ -5,6 +5,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
+import { publishExampleImage } from "@svc/deploy/examples";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
 import { pack } from "tar-stream";
 import { FormData, fetch } from "undici";
@@ -97,6 +98,8 @@ export async function staticDeploys(cluster: Cluster, times: number): Promise<nu
 
 /** Accepted to served of an image that nodes have already. */
 export async function imageDeploys(cluster: Cluster, times: number): Promise<number[]> {
+  const { docker, baseImage, registry } = cluster.platform;
+  await publishExampleImage({ docker, baseImage, registry });
   const { id, url } = await project(cluster, "Bench image", "ociimage");
   const manifest = {
     version: 2,

@@ -62,6 +62,13 @@ describe("the table of a router", () => {
     expect(nextTable(tableAnswered(outbox, answer), aTable(3, { "a.test": 1n }))?.message.kind).toBe("complete");
   });
 
+  test("goes on after an answer that names single hosts, also a late one", () => {
+    const { outbox, ready } = afterFirst(aTable(3, { "a.test": 1n }));
+    const answer = { generation: 3, refused: true, resync: false };
+    expect(tableAnswered(outbox, answer)).toEqual(ready);
+    expect(tableAnswered(ready, answer)).toEqual(ready);
+  });
+
   test("waits on when the answer is to something else", () => {
     const { outbox } = afterFirst(aTable(3, { "a.test": 1n }));
     expect(tableAnswered(outbox, accepted(2))).toEqual(outbox);

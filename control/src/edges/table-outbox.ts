@@ -54,13 +54,14 @@ export function nextTable(
 
 /**
  * The outbox after the router's answer. A refusal leaves the router on its older table, so the
- * next message must be a whole one; the caller decides when.
+ * next message must be a whole one; the caller decides when. An error beside the generation that was
+ * sent is about single hosts: the router has the table, and sending it again would only hold up the others.
  */
 export function tableAnswered(
   outbox: TableOutbox,
   { generation, refused, resync }: { generation: number; refused: boolean; resync: boolean },
 ): TableOutbox {
-  if (resync || refused) return emptyTableOutbox;
+  if (resync || (refused && outbox.generation !== generation)) return emptyTableOutbox;
   return outbox.waitsFor === generation ? { ...outbox, waitsFor: null } : outbox;
 }
 

@@ -78,7 +78,10 @@ export async function startTestEdge(
           ? aComplete(wanted, change.upserts ?? [])
           : aDelta(generation - 1, wanted, { ...change, bulk: "test" });
       running().applier.submit(message);
-      await waitFor(() => applied.at(-1)?.generation === wanted);
+      await waitFor(() => {
+        const last = applied.at(-1);
+        return last?.generation === wanted && (last.behindHosts.length === 0 || last.error !== "");
+      });
       return running().applier.state();
     },
     async stopRouter() {
