@@ -77,7 +77,9 @@ export async function startCluster(
       durable: false,
       ...(options.control !== undefined && { control: options.control }),
       env: process.env,
-      log: (line) => console.error(`  ${line}`),
+      log: (line) => {
+        if (process.env["SVC_TEST_VERBOSE"] === "1") console.error(`  ${line}`);
+      },
     }),
   );
   const { key } = await createKey(platform.apiUrl, await signIn(platform.apiUrl, platform.admin), {

@@ -116,7 +116,8 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       },
     }),
   );
-  if (config.schedulerEnabled) stack.use(startLeader({ db, etcd, fleet, listener, log, serverId }));
+  // Also with the scheduler flag off: one node is then all that there is to choose from, and the flag only hides it.
+  stack.use(startLeader({ db, etcd, fleet, listener, log, serverId }));
 
   const server = buildServer({
     config,

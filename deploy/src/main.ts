@@ -4,6 +4,8 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { ApiRefused } from "./api.ts";
+import { CommandError } from "./command.ts";
 import { deployExamples } from "./examples.ts";
 import { type Info, readInfo, renderInfo, writeInfo } from "./info.ts";
 import { layoutOf } from "./layout.ts";
@@ -149,7 +151,9 @@ try {
   if (command === undefined) throw new SettingsError("usage: main.ts start [--detach] [--fresh] | stop");
   await command(args);
 } catch (error) {
-  const forPeople = [PlatformError, ProgramError, SettingsError].some((kind) => error instanceof kind);
+  const forPeople = [PlatformError, ProgramError, SettingsError, CommandError, ApiRefused].some(
+    (kind) => error instanceof kind,
+  );
   console.error(forPeople && error instanceof Error ? `svc: ${error.message}` : error);
   process.exitCode = 1;
 }

@@ -45,7 +45,7 @@ const errorLengthMax = 4096;
 export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
   const effects = deployEffects(deps);
   const { db, fleet, now } = deps;
-  return async (item, signal) => {
+  const carryOn: WorkHandler = async (item, signal) => {
     const { deploymentId } = item.payload as { deploymentId: string };
     const bell = createBell();
     using _placements = fleet.onChange("placements", bell.ring);
@@ -66,6 +66,18 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
       await (effects[step.do] as (step: DeployStep, at: DeploymentFacts) => Promise<void>)(step, at);
     }
     return { retryAfterMs: 0, free: true };
+  };
+  return async (item, signal) => {
+    try {
+      return await carryOn(item, signal);
+    } catch (error) {
+      if (signal.aborted || item.attempt < item.maxAttempts) throw error;
+      // Nobody will try again, so whoever waits for the deployment has to hear of it.
+      const { deploymentId } = item.payload as { deploymentId: string };
+      const at = await readDeployFacts(db, fleet, deploymentId, now());
+      if (at !== null) await effects.fail({ do: "fail", code: "DEPLOY_FAILED", message: "" }, at);
+      throw error;
+    }
   };
 }
 
