@@ -44,9 +44,11 @@ export interface Fleet extends AsyncDisposable {
   findPlacement(placementId: string): { nodeId: string; placement: PlacementValue } | null;
   /** An attempt, wherever it was offered. */
   findRun(attemptId: string): { nodeId: string; run: RunValue; modRevision: bigint } | null;
-  routes(): { meta: RoutesMetaValue; table: ReadonlyMap<string, RouteEntry> };
-  /** Mod revision of the meta key; null before the first table. */
-  routesMetaRevision(): bigint | null;
+  /** The whole published table; for one host `route` is cheaper. */
+  routeTable(): ReadonlyMap<string, RouteEntry>;
+  route(host: string): RouteEntry | null;
+  /** What the table is; `modRevision` is null before the first one. */
+  routesMeta(): RoutesMetaValue & { modRevision: bigint | null };
   edgeSession(edgeId: string): EdgeSessionValue | null;
   edgeApplied(edgeId: string): EdgeAppliedValue | null;
 }
@@ -156,18 +158,19 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
       const [key, { value, modRevision }] = found;
       return { nodeId: keyParts(key, prefix.runs)[0] ?? "", run: value, modRevision };
     },
-    routes() {
-      let meta = emptyMeta;
-      const table = new Map<string, RouteEntry>();
-      for (const [, value] of routes.entries()) {
-        if ("meta" in value) meta = value.meta;
-        else table.set(value.entry.host, value.entry);
-      }
-      return { meta, table };
+    routeTable: () =>
+      new Map(
+        [...routes.entries()].flatMap(([, value]) => ("entry" in value ? [[value.entry.host, value.entry]] : [])),
+      ),
+    route(host) {
+      const found = routes.get(keys.route(host));
+      return found && "entry" in found ? found.entry : null;
     },
-    routesMetaRevision() {
-      const meta = routes.get(keys.routesMeta);
-      return meta && "meta" in meta ? meta.modRevision : null;
+    routesMeta() {
+      const found = routes.get(keys.routesMeta);
+      return found && "meta" in found
+        ? { ...found.meta, modRevision: found.modRevision }
+        : { ...emptyMeta, modRevision: null };
     },
     edgeSession(edgeId) {
       const found = edges.get(keys.edgeSession(edgeId));

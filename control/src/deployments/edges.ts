@@ -19,7 +19,7 @@ export async function edgeProgress(db: Db, fleet: Fleet, hosts: readonly string[
     .where("schedulable", "=", true)
     .where("last_seen_at", "is not", null)
     .execute();
-  const { generation } = fleet.routes().meta;
+  const { generation } = fleet.routesMeta();
   const current = edges.filter(({ id }) => isCurrent(fleet.edgeApplied(id), generation, hosts));
   return { inRotation: edges.length, current: current.length };
 }

@@ -34,10 +34,9 @@ export async function readDeployFacts(db: Db, fleet: Fleet, id: string, now: Dat
     wanted.filter((task) => task.kind === kind).map((task) => taskFacts(task, fleet));
   const attempts = (kind: Task["kind"]) => tasks.filter((task) => task.kind === kind).length;
   const active = state?.deployment_id === id;
-  const { table } = fleet.routes();
   const upstreams = new Set(ofKind("serve").map((task) => task.observation?.upstream ?? ""));
   const isPublished = (host: string) => {
-    const entry = table.get(host);
+    const entry = fleet.route(host);
     if (entry?.deploymentId !== id || entry.page) return false;
     return entry.proxy ? entry.proxy.upstreams.some((upstream) => upstreams.has(upstream)) : entry.static !== undefined;
   };

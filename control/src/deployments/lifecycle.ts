@@ -131,9 +131,8 @@ async function routed(
 ): Promise<boolean> {
   const hosts = (await listHosts(db, deployment)).map(({ host }) => host);
   const published = () => {
-    const { table } = fleet.routes();
     return hosts.every((host) => {
-      const entry = table.get(host);
+      const entry = fleet.route(host);
       const isStopped = entry?.page?.page === "PAGE_STOPPED";
       return want === "stopped" ? isStopped : entry?.deploymentId === deployment.id && !entry.page;
     });

@@ -40,11 +40,8 @@ export function retireWorker({ db, fleet, drainMs, now }: RetireDeps): WorkHandl
         return (placed && fleet.observation(placed.nodeId, id)?.upstream) ?? [];
       }),
     );
-    const { table } = fleet.routes();
-    const named = [...table.values()].some((entry) =>
-      entry.proxy?.upstreams.some((upstream) => upstreams.has(upstream)),
-    );
     const hosts = (await listHosts(db, found.deployment)).map(({ host }) => host);
+    const named = hosts.some((host) => fleet.route(host)?.proxy?.upstreams.some((upstream) => upstreams.has(upstream)));
     const edges = await edgeProgress(db, fleet, hosts);
     if (named || edges.current < edges.inRotation) return { retryAfterMs: recheckMs, free: true };
     const drained = await drainedSince(db, item.id, now);

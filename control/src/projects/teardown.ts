@@ -26,7 +26,8 @@ export function teardownWorker({ db, fleet, registry, log }: TeardownDeps): Work
     const project = await db.selectFrom("project").select("id").where("id", "=", projectId).executeTakeFirst();
     if (project === undefined) return { state: "done" };
     await notify(db, routeChannel);
-    const routed = [...fleet.routes().table.values()].some((entry) => entry.projectId === projectId);
+    const hosts = await db.selectFrom("site_host").select("host").where("project_id", "=", projectId).execute();
+    const routed = hosts.some(({ host }) => fleet.route(host) !== null);
     const edges = await edgeProgress(db, fleet, []);
     if (routed || edges.current < edges.inRotation) return { retryAfterMs: recheckMs, free: true };
 

@@ -28,8 +28,8 @@ export const tableDigest = (entries: readonly RouteEntry[]): string =>
  */
 export async function publishOnce({ db, fleet, leadership, log }: PublisherDeps): Promise<void> {
   const facts = await readHostFacts(db, fleet);
-  let { meta, table } = fleet.routes();
-  let metaRevision = fleet.routesMetaRevision();
+  let table = fleet.routeTable();
+  let { modRevision: metaRevision, ...meta } = fleet.routesMeta();
   const change = tableChange(table, facts);
   const edits: ({ put: RouteEntry } | { remove: string })[] = [
     ...change.upserts.map((put) => ({ put })),
