@@ -1,5 +1,4 @@
 import { spawn } from "node:child_process";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createKey, signIn } from "@svc/deploy/api";
 import { environmentOf } from "@svc/deploy/environment";
@@ -9,7 +8,7 @@ import { type Platform, startPlatform } from "@svc/deploy/platform";
 import { freePorts } from "@svc/deploy/ports";
 import { readSettings } from "@svc/deploy/settings";
 import { z } from "zod";
-import { makeClusterDir, platformDir, sweepAbandonedClusters } from "./support/sweep.ts";
+import { discardCluster, makeClusterDir, platformDir, sweepAbandonedClusters } from "./support/sweep.ts";
 
 export interface CliResult {
   exitCode: number;
@@ -59,11 +58,7 @@ export async function startCluster(
   await sweepAbandonedClusters(settings.dockerSocket);
   const dir = await makeClusterDir();
   await using stack = new AsyncDisposableStack();
-  stack.defer(async () => {
-    // Whoever looks for a cause wants the logs.
-    if (process.env["SVC_TEST_KEEP"] === "1") console.error(`  kept ${dir}`);
-    else await rm(dir, { recursive: true, force: true });
-  });
+  stack.defer(() => discardCluster(dir, settings.dockerSocket));
   // Beside a platform that runs on this machine already.
   const block = 20 + Math.floor(Math.random() * 200);
   const platform = stack.use(

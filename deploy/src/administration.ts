@@ -6,10 +6,11 @@ import { agentTokenFile, controlCommand, type DaemonFacts, routerTokenFile } fro
 import type { Layout } from "./layout.ts";
 import { keptSecret, randomText, readIfThere, writePrivate } from "./private-files.ts";
 
-const state = z.object({ clusterId: z.string() });
+const state = z.object({ clusterId: z.string(), registryHost: z.string().optional() });
+export type State = z.infer<typeof state>;
 
 /** What must be known about the cluster before it runs; null before its first start. */
-export async function readState(layout: Layout): Promise<{ clusterId: string } | null> {
+export async function readState(layout: Layout): Promise<State | null> {
   const text = await readIfThere(join(layout.dir, "state.json"));
   return text === null ? null : state.parse(JSON.parse(text));
 }
@@ -72,7 +73,7 @@ export async function prepareCluster(facts: DaemonFacts, adminEmail: string): Pr
     await run(admin.argv, { env: admin.env });
     await writePrivate(created, JSON.stringify({ email: adminEmail }));
   }
-  await writePrivate(join(layout.dir, "state.json"), JSON.stringify({ clusterId }));
+  await writePrivate(join(layout.dir, "state.json"), JSON.stringify({ clusterId, registryHost: facts.registry.host }));
   return clusterId;
 }
 

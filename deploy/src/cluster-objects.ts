@@ -18,6 +18,17 @@ export async function removeClusterObjects(docker: Docker, clusterId: string): P
   return containers.length;
 }
 
+/** Removes the images that came from the registry or were meant for it, unless a container still uses them. */
+export async function removeRegistryImages(docker: Docker, registryHost: string): Promise<void> {
+  const isOurs = (name: string) => name.startsWith(`${registryHost}/`);
+  for (const { RepoTags, RepoDigests } of await docker.listImages()) {
+    // By name, not by id: an image may have names of others besides.
+    for (const name of [...(RepoTags ?? []), ...(RepoDigests ?? [])].filter(isOurs)) {
+      await docker.getImage(name).remove().catch(ignoring(404, 409));
+    }
+  }
+}
+
 /** Passes over the named answers: the object is already gone, stopped, or being removed. */
 const ignoring =
   (...statusCodes: number[]) =>

@@ -1,7 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type Docker from "dockerode";
-import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./administration.ts";
+import { ensureSecrets, prepareCluster, readAdminEmail } from "./administration.ts";
 import { ensureBaseImage } from "./base-image.ts";
 import { provideCaddy } from "./caddy.ts";
 import { removeClusterObjects } from "./cluster-objects.ts";
@@ -16,7 +16,8 @@ import {
   type Networks,
   routerSpec,
 } from "./daemons.ts";
-import { type Engine, findEngine, provideEngine } from "./engine.ts";
+import { discard } from "./discard.ts";
+import { type Engine, provideEngine } from "./engine.ts";
 import { provideEtcd } from "./etcd.ts";
 import { Held, holdExclusively } from "./exclusive.ts";
 import { type Layout, layoutOf } from "./layout.ts";
@@ -93,22 +94,6 @@ function createRoster(layout: Layout, log: (line: string) => void) {
   };
 }
 
-/** Ends what a supervisor that was killed left behind in this directory: programs, containers, networks. */
-export async function cleanUp(options: { dir: string; dockerSocket: string; env: NodeJS.ProcessEnv }): Promise<void> {
-  const layout = layoutOf(options.dir, runtimeRoot(options.env));
-  await endLeftovers(layout.runRecords);
-  await rm(layout.runtime, { recursive: true, force: true });
-  const state = await readState(layout);
-  const docker = await findEngine(options.dockerSocket);
-  if (state !== null && docker !== null) await removeClusterObjects(docker, state.clusterId);
-}
-
-async function discard(options: PlatformOptions, layout: Layout, docker: Docker): Promise<void> {
-  const old = await readState(layout).catch(() => null);
-  if (old !== null) await removeClusterObjects(docker, old.clusterId);
-  await rm(options.dir, { recursive: true, force: true });
-}
-
 /** Starts what is below control: storage and engine. */
 async function startStorage(options: PlatformOptions, layout: Layout, start: (spec: ProgramSpec) => Promise<void>) {
   const { ports, env, durable } = options;
@@ -161,7 +146,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       await provideEngine({ socketPath: options.dockerSocket, logFile: join(layout.logs, "docker.log"), log }),
     );
     if (options.fresh) {
-      await discard(options, layout, engine.docker);
+      await discard(options);
       await mkdir(layout.dir, { recursive: true, mode: 0o711 });
     }
     for (const dir of [layout.runtime, layout.routeTable, layout.outbox, layout.control, layout.logs]) {

@@ -9,7 +9,7 @@ import { canonicalJson } from "./table.ts";
 const run = promisify(execFile);
 
 /** Caddy does not run, or does not want what it was given. */
-export class CaddyError extends Error {
+class CaddyError extends Error {
   override name = "CaddyError";
   /** It runs, and answered no: the same again will not help. */
   readonly refused: boolean;

@@ -33,6 +33,7 @@ const files: Record<string, string | Buffer> = {
   "50%25.txt": "percent",
   "{http.request.host}.txt": "braces",
   "star*.html": "star",
+  "what?#.txt": "question",
   ".env": "SECRET=1",
   ".svc/manifest.json": "{}",
   "guide/.hidden": "hidden",
@@ -76,6 +77,8 @@ test.each([
   { path: "/50%2525.txt", body: "percent" },
   { path: "/%7Bhttp.request.host%7D.txt", body: "braces" },
   { path: "/star*", body: "star" },
+  { path: "/what%3F%23.txt?x", body: "question" },
+  { path: "//about", body: "about" },
   { path: "/.well-known/assetlinks.json", body: "[]" },
 ])("$path is served", async ({ path, body }) => {
   expect(await ask(edge.http, host, path)).toMatchObject({ status: 200, body });

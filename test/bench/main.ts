@@ -1,7 +1,8 @@
+import { spawnSync } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import { cpus, loadavg, totalmem } from "node:os";
 import { join } from "node:path";
-import { repositoryRoot } from "@svc/deploy/paths";
+import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
 import { startCluster } from "../cluster.ts";
 import { bareStatic } from "./bare-static.ts";
 import {
@@ -14,6 +15,13 @@ import {
   writeReport,
 } from "./deploys.ts";
 import { type Row, renderTable } from "./table.ts";
+
+// The edge has measurements of its own, which need no platform: `npm run bench -- edge`.
+if (process.argv[2] === "edge") {
+  const bench = join(repositoryRoot, "router", "src", "testing", "bench.ts");
+  const { status } = spawnSync(nodeBinary(), [bench, ...process.argv.slice(3)], { stdio: "inherit" });
+  process.exit(status ?? 1);
+}
 
 /** Runs of each measurement; the first deployment of a project warms up and is not counted. */
 const times = Number(process.env["BENCH_TIMES"] ?? 5);

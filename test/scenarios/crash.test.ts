@@ -39,6 +39,8 @@ const victims: { who: string; names: () => Promise<string[]>; cutsVisitors: bool
   { who: "the router", names: async () => ["router"], cutsVisitors: false },
   { who: "Caddy", names: async () => ["caddy"], cutsVisitors: true },
   { who: "etcd", names: async () => ["etcd"], cutsVisitors: false },
+  { who: "Postgres", names: async () => ["postgres"], cutsVisitors: false },
+  { who: "the registry", names: async () => ["registry"], cutsVisitors: false },
 ];
 
 /** Visits both sites again and again; every visit must be answered well. */

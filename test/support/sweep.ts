@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { cleanUp } from "@svc/deploy/platform";
+import { cleanUp, discard } from "@svc/deploy/discard";
 import { writePrivate } from "@svc/deploy/private-files";
 import { identify } from "@svc/deploy/process-id";
 import { findSupervisor } from "@svc/deploy/supervisor";
@@ -34,7 +34,18 @@ export async function sweepAbandonedClusters(dockerSocket: string): Promise<void
     const dir = join(tmpdir(), name);
     // Another test run may be doing the same.
     if (!name.startsWith(prefix) || !(await isAbandoned(dir).catch(() => false))) continue;
-    await cleanUp({ dir: platformDir(dir), dockerSocket, env: process.env });
-    if (process.env["SVC_TEST_KEEP"] !== "1") await rm(dir, { recursive: true, force: true });
+    await discardCluster(dir, dockerSocket);
   }
+}
+
+/** Removes a cluster that does not run any more; with SVC_TEST_KEEP=1 its files stay, for whoever looks for a cause. */
+export async function discardCluster(dir: string, dockerSocket: string): Promise<void> {
+  const place = { dir: platformDir(dir), dockerSocket, env: process.env };
+  if (process.env["SVC_TEST_KEEP"] === "1") {
+    await cleanUp(place);
+    console.error(`  kept ${dir}`);
+    return;
+  }
+  await discard(place);
+  await rm(dir, { recursive: true, force: true });
 }

@@ -1,5 +1,5 @@
 /** Caddy's configuration is plain JSON. It is built as values, never as text. */
-export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
 
 /** One entry of a Caddy route list. Matchers inside one set are joined by "and", in no particular order. */

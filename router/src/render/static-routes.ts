@@ -56,7 +56,9 @@ function chooseFile(root: string, fallsBack: JsonObject): CaddyRoute[] {
       match: [not(equals(outcome, "found", "404"))],
       handle: [
         subroute([
-          choose(exists(path, `${path}.html`, `${path}/index.html`), "found"),
+          // Not rewritten: a question mark in a name would begin the query.
+          { group: "file", match: [exists(path)], handle: [setVars({ svc_file: "found" })] },
+          choose(exists(`${path}.html`, `${path}/index.html`), "found"),
           choose({ ...exists("/index.html"), ...fallsBack }, "found"),
           choose(exists("/404.html"), "404"),
         ]),

@@ -1,0 +1,33 @@
+import { rm } from "node:fs/promises";
+import { readState } from "./administration.ts";
+import { removeClusterObjects, removeRegistryImages } from "./cluster-objects.ts";
+import { findEngine } from "./engine.ts";
+import { layoutOf } from "./layout.ts";
+import { endLeftovers } from "./leftovers.ts";
+import { runtimeRoot } from "./paths.ts";
+
+export interface PlatformPlace {
+  dir: string;
+  dockerSocket: string;
+  env: NodeJS.ProcessEnv;
+}
+
+/** Ends what a supervisor that was killed left behind in this directory: programs, containers, networks. */
+export async function cleanUp({ dir, dockerSocket, env }: PlatformPlace): Promise<void> {
+  const layout = layoutOf(dir, runtimeRoot(env));
+  await endLeftovers(layout.runRecords);
+  await rm(layout.runtime, { recursive: true, force: true });
+  const state = await readState(layout);
+  const docker = await findEngine(dockerSocket);
+  if (state !== null && docker !== null) await removeClusterObjects(docker, state.clusterId);
+}
+
+/** Removes every trace of a platform that does not run: the directory, and what the engine has of it, images included. */
+export async function discard(place: PlatformPlace): Promise<void> {
+  await cleanUp(place);
+  const state = await readState(layoutOf(place.dir, runtimeRoot(place.env)));
+  const docker = await findEngine(place.dockerSocket);
+  // Without its registry nobody can name these images any more.
+  if (state?.registryHost !== undefined && docker !== null) await removeRegistryImages(docker, state.registryHost);
+  await rm(place.dir, { recursive: true, force: true });
+}
