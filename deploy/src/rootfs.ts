@@ -3,7 +3,6 @@ import { dirname, join } from "node:path";
 import { run } from "./command.ts";
 
 const suite = "trixie";
-const mirror = "http://deb.debian.org/debian";
 /** An older cached system would lack too many security updates. */
 const cacheLifeMs = 30 * 24 * 3600 * 1000;
 
@@ -34,7 +33,7 @@ export async function debianTarball(cacheDir: string, signal: AbortSignal): Prom
   const work = await mkdtemp(join(cacheDir, "debian-"));
   try {
     const root = join(work, "root");
-    await run(["debootstrap", "--variant=minbase", "--include=ca-certificates", suite, root, mirror], {
+    await run(["debootstrap", "--variant=minbase", "--include=ca-certificates", suite, root], {
       timeoutMs: 600_000,
       signal,
     });

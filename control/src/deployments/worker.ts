@@ -1,16 +1,10 @@
-import { randomBytes } from "node:crypto";
 import { failureMessage, isFailureCode, isOciManifest } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
 import { planOfUser } from "../accounts/plan.ts";
 import type { Fleet } from "../cluster/fleet.ts";
-import { keys, type RunValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
-import type { Deployment, Project } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
-import { place } from "../scheduler/placement.ts";
-import { listReservations, listSchedulableNodes } from "../scheduler/snapshot.ts";
-import { releaseAttemptId } from "../tasks/assignment.ts";
 import { buildTask, repositories, serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
 import { createBell } from "../wake.ts";
@@ -18,6 +12,7 @@ import { enqueue } from "../work/queue.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
 import { ociFailure, type ResolveImage } from "./oci.ts";
+import { releaseEffects } from "./release.ts";
 import { type DeployStep, nextDeployStep } from "./steps.ts";
 import { insertEvent, inTransaction, listServing, moveDeployment, removeTasks, setChannelState } from "./store.ts";
 
@@ -31,8 +26,9 @@ export interface DeployWorkerDeps {
   now: () => Date;
 }
 
-type Effects = {
-  [K in DeployStep["do"]]: (step: Extract<DeployStep, { do: K }>, at: DeploymentFacts) => Promise<void>;
+/** One effect per step; each may be repeated. */
+export type Effects<K extends DeployStep["do"] = DeployStep["do"]> = {
+  [Kind in K]: (step: Extract<DeployStep, { do: Kind }>, at: DeploymentFacts) => Promise<void>;
 };
 
 /** Errors are for people: bounded, and never the output of a command. */
@@ -82,7 +78,7 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
 }
 
 function deployEffects(deps: DeployWorkerDeps): Effects {
-  const { db, etcd, fleet, registry, log, now } = deps;
+  const { db, registry, log, now } = deps;
 
   /** The one place where a deployment ends badly: status, reason, and everything it started goes. */
   async function fail({ deployment, project }: DeploymentFacts, code: string, message: string): Promise<void> {
@@ -112,50 +108,8 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     log.info({ deploymentId: deployment.id, from: deployment.status, to: "failed", why: ours }, "deployment");
   }
 
-  const setRun = async (nodeId: string, run: RunValue, modRevision: bigint | null): Promise<boolean> => {
-    const key = keys.run(nodeId, run.attemptId);
-    const { succeeded } = await etcd.txn({
-      guards: [modRevision === null ? { key, compare: "absent" } : { key, compare: "modRevision", value: modRevision }],
-      ops: [{ put: { key, value: JSON.stringify(run) } }],
-    });
-    return succeeded;
-  };
-
-  /** Picks a node for attempt `attempt` and records it; null when none has room at this moment, or somebody else did. */
-  async function chooseReleaseNode(deployment: Deployment, project: Project, attempt: number): Promise<string | null> {
-    const plan = await planOfUser(db, project.owner_id);
-    const request = {
-      id: deployment.id,
-      projectId: project.id,
-      deploymentId: deployment.id,
-      kind: "serve" as const,
-      memoryMb: plan.memory_mb,
-      cpuMillicores: plan.cpu_millicores,
-      pidsLimit: plan.pids_limit,
-      platform: platformOf(deployment),
-    };
-    const nodes = await listSchedulableNodes(db, fleet);
-    const decision = place(nodes, listReservations(fleet), [request]).get(request.id);
-    if (decision === undefined || "refused" in decision) return null;
-    const { numUpdatedRows } = await db
-      .updateTable("deployment")
-      .set({ release_attempt: attempt, release_node_id: decision.nodeId })
-      .where("id", "=", deployment.id)
-      .where("release_status", "=", "pending")
-      .where("release_attempt", "=", attempt - 1)
-      .executeTakeFirst();
-    return numUpdatedRows === 1n ? decision.nodeId : null;
-  }
-
-  /** Removes the attempt's key once its outcome is in Postgres; the owner of the stream has then told the agent. */
-  const forgetRun = async (run: RunValue | null): Promise<void> => {
-    const found = run && fleet.findRun(run.attemptId);
-    if (!found) return;
-    const key = keys.run(found.nodeId, found.run.attemptId);
-    await etcd.txn({ guards: [{ key, compare: "modRevision", value: found.modRevision }], ops: [{ delete: { key } }] });
-  };
-
   return {
+    ...releaseEffects(deps, fail),
     end: async () => {},
     wait: async () => {},
 
@@ -236,98 +190,6 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       await moveDeployment(db, deployment.id, { from: "building", to: "deploying", phase: "artifact-ready" });
     },
 
-    async offerRelease({ attempt }, { deployment, project }) {
-      // An attempt belongs to one node for good: the node is in Postgres before the offer is in etcd, so an offer
-      // that is repeated after a crash meets its own key and cannot be made to a second node.
-      const nodeId =
-        deployment.release_attempt === attempt && deployment.release_node_id !== null
-          ? deployment.release_node_id
-          : await chooseReleaseNode(deployment, project, attempt);
-      if (nodeId === null) {
-        await createBell().wait(1_000, AbortSignal.timeout(1_000));
-        return;
-      }
-      const attemptId = releaseAttemptId(deployment.id, attempt);
-      const run: RunValue = {
-        attemptId,
-        deploymentId: deployment.id,
-        projectId: project.id,
-        state: "offered",
-        cancel: false,
-        token: null,
-        exitCode: null,
-        timedOut: false,
-        message: null,
-        startedAt: null,
-        finishedAt: null,
-        changedAt: now().toISOString(),
-      };
-      if (await setRun(nodeId, run, null)) {
-        await insertEvent(db, { deploymentId: deployment.id, phase: "release-offered" });
-      }
-      await seen(() => fleet.findRun(attemptId) !== null);
-    },
-
-    async withdrawRelease({ run, detail }, { releaseNodeId }) {
-      const found = fleet.findRun(run.attemptId);
-      if (found === null || releaseNodeId === null || found.run.state !== run.state) return;
-      // Only an attempt that was never granted can be here, and the guard keeps it so.
-      await setRun(
-        releaseNodeId,
-        { ...run, state: "not_started", message: detail, changedAt: now().toISOString() },
-        found.modRevision,
-      );
-      await seen(() => fleet.findRun(run.attemptId)?.run.state !== run.state);
-    },
-
-    async grantRelease({ run }) {
-      const found = fleet.findRun(run.attemptId);
-      if (found === null || found.run.state !== "accepted") return;
-      const granted: RunValue = {
-        ...found.run,
-        state: "granted",
-        token: randomBytes(16).toString("hex"),
-        changedAt: now().toISOString(),
-      };
-      await setRun(found.nodeId, granted, found.modRevision);
-      await seen(() => fleet.findRun(run.attemptId)?.run.state !== "accepted");
-    },
-
-    async recordRelease({ status, run }, { deployment }) {
-      await inTransaction(db, async (tx) => {
-        await tx
-          .updateTable("deployment")
-          .set({
-            release_status: status,
-            release_started_at: run.startedAt === null ? now() : new Date(run.startedAt),
-            ...(status === "succeeded" && {
-              release_finished_at: run.finishedAt === null ? now() : new Date(run.finishedAt),
-              release_exit_code: run.exitCode,
-            }),
-          })
-          .where("id", "=", deployment.id)
-          .execute();
-        await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
-      });
-      if (status === "succeeded") await forgetRun(run);
-    },
-
-    async failRelease({ run, code, message }, at) {
-      await db
-        .updateTable("deployment")
-        .set({
-          release_status: "failed",
-          release_started_at: run?.startedAt ? new Date(run.startedAt) : null,
-          release_finished_at: now(),
-          release_exit_code: run?.exitCode ?? null,
-          release_error: (message === "" ? failureMessage(code) : message).slice(0, 500),
-        })
-        .where("id", "=", at.deployment.id)
-        .execute();
-      await fail({ ...at, deployment: { ...at.deployment, release_status: "failed" } }, code, message);
-      await forgetRun(run);
-    },
-
     async createServe({ count }, { deployment, project, manifest, facts }) {
       const plan = await planOfUser(db, project.owner_id);
       const registryHost = isOciManifest(manifest) ? deployment.image_registry : null;
@@ -401,16 +263,4 @@ export async function isRetiring(db: Db, deploymentId: string): Promise<boolean>
     .where("state", "in", ["queued", "running"])
     .executeTakeFirst();
   return item !== undefined;
-}
-
-const platformOf = (deployment: { artifact_os: string | null; artifact_architecture: string | null }) =>
-  deployment.artifact_os && deployment.artifact_architecture
-    ? { os: deployment.artifact_os, architecture: deployment.artifact_architecture }
-    : null;
-
-/** Waits until this replica's own view shows its write, so that the next step does not rest on the past. */
-async function seen(condition: () => boolean): Promise<void> {
-  const deadline = performance.now() + 2_000;
-  const signal = AbortSignal.timeout(2_000);
-  while (!condition() && performance.now() < deadline) await createBell().wait(10, signal);
 }
