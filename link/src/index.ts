@@ -3,6 +3,7 @@ export { backoffMs } from "./backoff.ts";
 export { type DaemonRole, forgetIdentity, type Identity, loadIdentity } from "./identity.ts";
 export { JoinRefusedError, joinCluster } from "./join.ts";
 export type { LinkLog } from "./log.ts";
+export { writePrivateFile } from "./private-file.ts";
 export { renewLoop } from "./renew.ts";
 export { FencedError, runSession, type Send } from "./session.ts";
 export { type BootstrapToken, parseToken } from "./token.ts";

@@ -2,9 +2,10 @@ import { createHash } from "node:crypto";
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { fromJsonString } from "@bufbuild/protobuf";
+import { writePrivateFile } from "@svc/link";
 import { type Route, RouteSchema } from "@svc/proto/edge";
 import { z } from "zod";
-import { hasCode, writeDurably } from "./durable-file.ts";
+import { hasCode } from "./durable-file.ts";
 import type { Log } from "./log.ts";
 import { routeLine, type Table, tableText } from "./table.ts";
 
@@ -50,7 +51,7 @@ export function createTableStore(dir: string, log: Log): TableStore {
   async function writeWhole(kept: KeptTable): Promise<void> {
     await close();
     const text = encodeWhole(kept);
-    await writeDurably(path, text);
+    await writePrivateFile(path, text);
     file = await open(path, "a");
     room = Math.max(changesBytesMin, text.length);
   }
