@@ -57,6 +57,7 @@ const pageNames: Partial<Record<number, string>> = {
   [PageTarget_Page.STOPPED]: "stopped",
   [PageTarget_Page.SUSPENDED]: "suspended",
   [PageTarget_Page.EMPTY]: "empty",
+  [PageTarget_Page.DOWN]: "down",
 };
 
 function targetParts({ host, target }: Route): string[] | { problem: string } {

@@ -7,6 +7,7 @@ import {
   type EdgeSessionValue,
   edgeAppliedValue,
   edgeSessionValue,
+  hasEnded,
   keyParts,
   keys,
   type NodeSessionValue,
@@ -188,8 +189,6 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
   };
 }
 
-const ended = new Set<ObservationValue["observed"]>(["completed", "stopped", "failed", "rejected", "removed"]);
-
 /** The part of the fleet's facts that endpoints show. */
 export const fleetView = (fleet: Fleet): FleetView => ({
   isConnected: (nodeId) => fleet.nodeSession(nodeId)?.serverAlive === true || fleet.edgeSession(nodeId) !== null,
@@ -202,7 +201,7 @@ export const fleetView = (fleet: Fleet): FleetView => ({
         return {
           ...placement,
           running: observed === "running",
-          isEnded: observed !== undefined && ended.has(observed),
+          isEnded: observed !== undefined && hasEnded(observed),
         };
       })
       .filter(({ isEnded }) => !isEnded),

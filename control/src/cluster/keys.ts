@@ -107,6 +107,10 @@ export const observedStates = [
   "rejected",
   "removed",
 ] as const;
+/** States from which a placement never runs again. */
+const endedStates: ReadonlySet<string> = new Set(["completed", "stopped", "failed", "rejected", "removed"]);
+export const hasEnded = (observed: (typeof observedStates)[number]): boolean => endedStates.has(observed);
+
 export const healthStates = ["starting", "healthy", "unhealthy", "backoff"] as const;
 
 /** What the agent last said of a placement; written by the owner of its stream. */

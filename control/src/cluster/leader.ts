@@ -56,7 +56,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         },
       });
       await Promise.all([
-        runLoop({ ...loop("scheduler"), bell: tasks }, () => scheduleOnce({ db, fleet, leadership, log })),
+        runLoop({ ...loop("scheduler"), bell: tasks }, () => scheduleOnce({ db, etcd, fleet, leadership, log })),
         runLoop({ ...loop("routes"), bell: routes }, () => publishOnce({ db, fleet, leadership, log })),
         runLoop({ ...loop("housekeeping"), bell: createBell(), periodMs: housekeepingMs }, () => keepHouse(db, log)),
       ]);

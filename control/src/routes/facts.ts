@@ -1,5 +1,6 @@
 import { manifestSchema } from "@svc/proto";
 import type { Fleet } from "../cluster/fleet.ts";
+import { hasEnded } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import { isServing } from "../deployments/steps.ts";
 import type { ActiveDeployment, HostFacts } from "./table.ts";
@@ -31,14 +32,14 @@ export async function readHostFacts(db: Db, fleet: Fleet): Promise<HostFacts[]> 
     ])
     .where("project.deleting_at", "is", null)
     .execute();
-  const upstreams = await upstreamsByDeployment(db, fleet);
+  const containers = await containersByDeployment(db, fleet);
   return rows.map((row) => ({
     host: row.host,
     projectId: row.project_id,
     channel: row.channel,
     suspended: row.suspended_at !== null,
     stopped: row.stopped ?? false,
-    active: row.deployment_id === null ? null : activeOf({ ...row, deployment_id: row.deployment_id }, upstreams),
+    active: row.deployment_id === null ? null : activeOf({ ...row, deployment_id: row.deployment_id }, containers),
   }));
 }
 
@@ -51,18 +52,26 @@ interface ActiveRow {
   manifest: unknown;
 }
 
-function activeOf(row: ActiveRow, upstreams: ReadonlyMap<string, string[]>): ActiveDeployment | null {
+function activeOf(row: ActiveRow, containers: ReadonlyMap<string, Containers>): ActiveDeployment | null {
   const { deployment_id: deploymentId, artifact_repository: repository, artifact_digest: digest } = row;
-  if (row.artifact_kind === "image")
-    return { deploymentId, kind: "image", upstreams: upstreams.get(deploymentId) ?? [] };
+  if (row.artifact_kind === "image") {
+    const { upstreams, canComeBack } = containers.get(deploymentId) ?? { upstreams: [], canComeBack: false };
+    return { deploymentId, kind: "image", upstreams, isOver: !canComeBack };
+  }
   if (row.artifact_kind !== "bundle" || repository === null || digest === null) return null;
   const manifest = manifestSchema.parse(row.manifest);
   const spa = "app" in manifest && manifest.app.spa;
   return { deploymentId, kind: "bundle", repository, digest, sizeBytes: row.artifact_size ?? 0, spa };
 }
 
-/** Containers that answer now, by deployment. */
-async function upstreamsByDeployment(db: Db, fleet: Fleet): Promise<Map<string, string[]>> {
+interface Containers {
+  /** Of those that answer now. */
+  upstreams: string[];
+  /** At least one runs, starts, or is started again. */
+  canComeBack: boolean;
+}
+
+async function containersByDeployment(db: Db, fleet: Fleet): Promise<Map<string, Containers>> {
   const tasks = await db
     .selectFrom("task")
     .select(["id", "deployment_id"])
@@ -70,12 +79,15 @@ async function upstreamsByDeployment(db: Db, fleet: Fleet): Promise<Map<string, 
     .where("desired", "=", "running")
     .where("reaped_at", "is", null)
     .execute();
-  const upstreams = new Map<string, string[]>();
+  const containers = new Map<string, Containers>();
   for (const { id, deployment_id: deploymentId } of tasks) {
+    const known = containers.get(deploymentId) ?? { upstreams: [], canComeBack: false };
+    containers.set(deploymentId, known);
     const placed = fleet.findPlacement(id);
     const observation = placed && fleet.observation(placed.nodeId, id);
-    if (!observation || !isServing({ observation }) || observation.upstream === null) continue;
-    upstreams.set(deploymentId, [...(upstreams.get(deploymentId) ?? []), observation.upstream]);
+    known.canComeBack ||= !observation || !hasEnded(observation.observed);
+    if (observation && isServing({ observation }) && observation.upstream !== null)
+      known.upstreams.push(observation.upstream);
   }
-  return upstreams;
+  return containers;
 }

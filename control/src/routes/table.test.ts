@@ -7,7 +7,7 @@ const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
   channel: "production",
   suspended: false,
   stopped: false,
-  active: { deploymentId: "d1", kind: "image", upstreams: ["127.0.1.1:40000"] },
+  active: { deploymentId: "d1", kind: "image", upstreams: ["127.0.1.1:40000"], isOver: false },
   ...change,
 });
 const proxied: RouteEntry = {
@@ -30,13 +30,19 @@ describe("routeOf", () => {
     },
     {
       when: "its container is away for a moment",
-      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [] } }),
+      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [], isOver: false } }),
       previous: proxied,
       serves: { proxy: { upstreams: ["127.0.1.1:40000"] } },
     },
     {
+      when: "its container has ended for good, and the port may be another site's",
+      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [], isOver: true } }),
+      previous: proxied,
+      serves: { page: { page: "PAGE_DOWN" } },
+    },
+    {
       when: "a new deployment has no container yet",
-      facts: aHost({ active: { deploymentId: "d2", kind: "image", upstreams: [] } }),
+      facts: aHost({ active: { deploymentId: "d2", kind: "image", upstreams: [], isOver: false } }),
       previous: proxied,
       serves: { page: { page: "PAGE_EMPTY" } },
     },

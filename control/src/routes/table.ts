@@ -6,7 +6,7 @@ export interface RouteEntry {
   deploymentId?: string;
   proxy?: { upstreams: string[] };
   static?: { repository: string; digest: string; sizeBytes: string; spa?: boolean };
-  page?: { page: "PAGE_STOPPED" | "PAGE_SUSPENDED" | "PAGE_EMPTY" };
+  page?: { page: "PAGE_STOPPED" | "PAGE_SUSPENDED" | "PAGE_EMPTY" | "PAGE_DOWN" };
 }
 
 /** A host with everything that decides what it serves. */
@@ -22,14 +22,14 @@ export interface HostFacts {
 
 export type ActiveDeployment = { deploymentId: string } & (
   | { kind: "bundle"; repository: string; digest: string; sizeBytes: number; spa: boolean }
-  /** `upstreams` are those that are up now; `starting` ones are not among them. */
-  | { kind: "image"; upstreams: readonly string[] }
+  /** `upstreams` are those that are up now. `isOver`: every container has ended for good. */
+  | { kind: "image"; upstreams: readonly string[]; isOver: boolean }
 );
 
 /**
- * The entry of one host. While none of a deployment's containers is up (a crash, a node out of
- * reach), its last upstreams stay: an edge then retries them, which is the best that can be
- * served, and nothing flaps.
+ * The entry of one host. While none of a deployment's containers is up but one may come back (a crash, a node out
+ * of reach), its last upstreams stay: an edge then retries them, and nothing flaps. Once all have ended for good
+ * they go, because their ports may soon be somebody else's.
  */
 export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): RouteEntry {
   const { host, projectId, channel, active } = facts;
@@ -42,8 +42,9 @@ export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): Rou
     return { ...base, static: { repository, digest, sizeBytes: String(sizeBytes), ...(spa && { spa }) } };
   }
   if (active.upstreams.length > 0) return { ...base, proxy: { upstreams: [...active.upstreams].sort() } };
-  if (previous?.deploymentId === active.deploymentId && previous.proxy) return { ...base, proxy: previous.proxy };
-  return { ...base, page: { page: "PAGE_EMPTY" } };
+  const last = previous?.deploymentId === active.deploymentId ? previous.proxy : undefined;
+  if (last && !active.isOver) return { ...base, proxy: last };
+  return { ...base, page: { page: active.isOver ? "PAGE_DOWN" : "PAGE_EMPTY" } };
 }
 
 export interface TableChange {

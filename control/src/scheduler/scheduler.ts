@@ -2,13 +2,14 @@ import { sql } from "kysely";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys, type PlacementValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
-import type { Leadership, Op } from "../etcd/index.ts";
+import type { Etcd, Leadership, Op } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
-import { readClusterState } from "./snapshot.ts";
+import { readClusterState, readPlaced } from "./snapshot.ts";
 import { type SchedulerStep, schedule } from "./steps.ts";
 
 export interface SchedulerDeps {
   db: Db;
+  etcd: Etcd;
   fleet: Fleet;
   leadership: Leadership;
   log: Log;
@@ -21,10 +22,12 @@ const batchSize = 50;
  * One round: reads, decides, commits. Safe to repeat and to lose at any point: etcd is written
  * first, and what Postgres did not learn it learns in the next round.
  */
-export async function scheduleOnce({ db, fleet, leadership, log }: SchedulerDeps): Promise<void> {
-  const state = await readClusterState(db, fleet);
-  const steps = schedule(state);
-  const writes = steps.filter((step) => step.do === "place" || step.do === "move" || step.do === "reap");
+export async function scheduleOnce({ db, etcd, fleet, leadership, log }: SchedulerDeps): Promise<void> {
+  let steps = schedule(await readClusterState(db, fleet));
+  // The view may not show yet what this or the last leader wrote. A step that rests on a placement's absence is
+  // decided again on what etcd has: only the leader writes placements, so there absent means never placed.
+  if (steps.some(restsOnAbsence)) steps = schedule(await readClusterState(db, fleet, await readPlaced(etcd)));
+  const writes = steps.filter((step) => step.do !== "refuse");
   for (let at = 0; at < writes.length; at += batchSize) {
     const batch = writes.slice(at, at + batchSize);
     const { succeeded } = await leadership.txn(batch.flatMap(opsOf), batch.flatMap(guardsOf));
@@ -38,10 +41,13 @@ export async function scheduleOnce({ db, fleet, leadership, log }: SchedulerDeps
   await recordRefusals(db, steps);
 }
 
+const restsOnAbsence = (step: SchedulerStep): boolean =>
+  step.do === "place" || (step.do === "reap" && step.nodeId === null);
+
 function opsOf(step: SchedulerStep): Op[] {
   switch (step.do) {
     case "place": {
-      const { id, platform: _, ...task } = step.task;
+      const { id, platform: _, nodeId: __, ...task } = step.task;
       return [put(step.nodeId, { ...task, placementId: id })];
     }
     case "move": {
@@ -55,6 +61,7 @@ function opsOf(step: SchedulerStep): Op[] {
             { delete: { key: keys.placement(step.nodeId, step.taskId) } },
             { delete: { key: keys.observation(step.nodeId, step.taskId) } },
           ];
+    case "mirror":
     case "refuse":
       return [];
   }
@@ -84,6 +91,8 @@ async function inFencedTransaction(db: Db, epoch: bigint, work: (tx: Db) => Prom
 async function mirror(tx: Db, step: SchedulerStep): Promise<void> {
   if (step.do === "place") {
     await tx.updateTable("task").set({ node_id: step.nodeId, refused: null }).where("id", "=", step.task.id).execute();
+  } else if (step.do === "mirror") {
+    await tx.updateTable("task").set({ node_id: step.nodeId, refused: null }).where("id", "=", step.taskId).execute();
   } else if (step.do === "reap") {
     await tx.updateTable("task").set({ reaped_at: sql<Date>`now()` }).where("id", "=", step.taskId).execute();
   }

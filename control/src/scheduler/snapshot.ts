@@ -1,5 +1,7 @@
 import type { Fleet } from "../cluster/fleet.ts";
+import { keyParts, placementValue, prefix } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
+import type { Etcd } from "../etcd/index.ts";
 import { listOpenTasks } from "../tasks/store.ts";
 import type { Reservation, SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf } from "./steps.ts";
@@ -45,14 +47,31 @@ export function listReservations(fleet: Fleet): Reservation[] {
   return reservationsOf({ placed, observed: observedMap(fleet, placed), goneNodes: new Set() });
 }
 
-/** Everything that one scheduling round rests on, read at this moment. */
-export async function readClusterState(db: Db, fleet: Fleet): Promise<ClusterState> {
+/** Placements as etcd itself has them now: what is absent here is absent. */
+export async function readPlaced(etcd: Etcd): Promise<Map<string, Placed>> {
+  const { entries } = await etcd.range(prefix.placements);
+  return new Map(
+    entries.map(({ key, value }) => {
+      const placement = placementValue.parse(JSON.parse(value));
+      return [placement.placementId, { ...placement, nodeId: keyParts(key, prefix.placements)[0] ?? "" }];
+    }),
+  );
+}
+
+/**
+ * Everything that one scheduling round rests on, read at this moment. `placed` is this replica's view unless
+ * given, and that may be a moment behind.
+ */
+export async function readClusterState(
+  db: Db,
+  fleet: Fleet,
+  placed: ReadonlyMap<string, Placed> = placedMap(fleet),
+): Promise<ClusterState> {
   const [nodes, tasks, gone] = await Promise.all([
     listSchedulableNodes(db, fleet),
     listOpenTasks(db),
     db.selectFrom("node").select("id").where("lifecycle", "!=", "active").execute(),
   ]);
-  const placed = placedMap(fleet);
   return {
     nodes,
     goneNodes: new Set(gone.map(({ id }) => id)),
@@ -67,6 +86,7 @@ export async function readClusterState(db: Db, fleet: Fleet): Promise<ClusterSta
         channel: task.channel,
         epoch: task.epoch,
         desired: task.desired,
+        nodeId: task.node_id,
         specHash: task.spec_hash,
         memoryMb: task.memory_mb,
         cpuMillicores: task.cpu_millicores,

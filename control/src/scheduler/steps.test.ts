@@ -27,6 +27,7 @@ const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTask => ({
   cpuMillicores: 500,
   pidsLimit: 100,
   platform: null,
+  nodeId: null,
   ...change,
 });
 
@@ -105,7 +106,7 @@ describe("place", () => {
 
 describe("schedule", () => {
   test("does nothing when every task is where it should be", () => {
-    const task = aTask("t1");
+    const task = aTask("t1", { nodeId: "n1" });
     const state = aState({ tasks: [task], placed: new Map([["t1", placedOn("n1", task)]]) });
     expect(schedule(state)).toEqual([]);
   });
@@ -117,15 +118,15 @@ describe("schedule", () => {
   });
 
   test("moves desired forward and never back", () => {
-    const task = aTask("t1", { desired: "removed" });
+    const task = aTask("t1", { desired: "removed", nodeId: "n1" });
     const placed = new Map([["t1", placedOn("n1", task)]]);
     expect(schedule(aState({ tasks: [task], placed }))).toMatchObject([{ do: "move", desired: "removed" }]);
-    const back = aTask("t1", { desired: "running" });
+    const back = aTask("t1", { desired: "running", nodeId: "n1" });
     expect(schedule(aState({ tasks: [back], placed: new Map([["t1", placedOn("n1", back, "removed")]]) }))).toEqual([]);
   });
 
   test("forgets a placement only after its agent confirmed, or its node is gone for ever", () => {
-    const task = aTask("t1", { desired: "removed" });
+    const task = aTask("t1", { desired: "removed", nodeId: "n1" });
     const placed = new Map([["t1", placedOn("n1", task, "removed")]]);
     expect(schedule(aState({ tasks: [task], placed }))).toEqual([]);
     const reap = [{ do: "reap", nodeId: "n1", taskId: "t1" }];
@@ -135,6 +136,12 @@ describe("schedule", () => {
     expect(schedule(aState({ tasks: [task], placed, goneNodes: new Set(["n1"]) }))).toEqual(reap);
   });
 
+  test("tells Postgres where a placement is when a leader died before it could", () => {
+    const task = aTask("t1");
+    const state = aState({ tasks: [task], placed: new Map([["t1", placedOn("n2", task)]]) });
+    expect(schedule(state)).toEqual([{ do: "mirror", nodeId: "n2", taskId: "t1" }]);
+  });
+
   test("a task that is given up before it was placed is never placed", () => {
     expect(schedule(aState({ tasks: [aTask("t1", { desired: "removed" })] }))).toEqual([
       { do: "reap", nodeId: null, taskId: "t1" },
@@ -142,7 +149,7 @@ describe("schedule", () => {
   });
 
   test("silence of a node frees no room on it", () => {
-    const big = aTask("t1", { memoryMb: 1024 });
+    const big = aTask("t1", { memoryMb: 1024, nodeId: "n1" });
     const state = aState({
       nodes: [aNode("n1")],
       tasks: [big, aTask("t2")],

@@ -1,4 +1,4 @@
-import type { ObservationValue, PlacementValue } from "../cluster/keys.ts";
+import { hasEnded, type ObservationValue, type PlacementValue } from "../cluster/keys.ts";
 import { type Decision, type PlacementRequest, place, type Reservation, type SchedulableNode } from "./placement.ts";
 
 /** A row of `task` that is not yet reaped: what should be. */
@@ -15,6 +15,8 @@ export interface DesiredTask {
   cpuMillicores: number;
   pidsLimit: number;
   platform: { os: string; architecture: string } | null;
+  /** As Postgres knows it; null until it learned of the placement. */
+  nodeId: string | null;
 }
 
 /** A placement in etcd, with the node that it is on. */
@@ -38,11 +40,12 @@ export type SchedulerStep =
   | { do: "move"; nodeId: string; placement: Placed; desired: DesiredTask["desired"] }
   /** The agent confirmed removal (or never will): forget placement and observation. */
   | { do: "reap"; nodeId: string | null; taskId: string }
+  /** Postgres does not know where the placement is: a leader died between the two stores. */
+  | { do: "mirror"; nodeId: string; taskId: string }
   /** Nothing fits; remember why. */
   | { do: "refuse"; taskId: string; refused: Record<string, number> };
 
 const order = { running: 0, stopped: 1, removed: 2 } as const;
-const terminal = new Set(["completed", "stopped", "failed", "rejected", "removed"]);
 
 /**
  * What brings etcd from what is placed to what is desired. Desired states only move forward;
@@ -58,6 +61,7 @@ export function schedule(state: ClusterState): SchedulerStep[] {
       else steps.push({ do: "reap", nodeId: null, taskId: task.id });
       continue;
     }
+    if (task.nodeId !== placement.nodeId) steps.push({ do: "mirror", nodeId: placement.nodeId, taskId: task.id });
     const removed = state.observed.get(task.id)?.observed === "removed" || state.goneNodes.has(placement.nodeId);
     if (task.desired === "removed" && removed) {
       steps.push({ do: "reap", nodeId: placement.nodeId, taskId: task.id });
@@ -99,6 +103,6 @@ const requestOf = ({
 export function reservationsOf(state: Pick<ClusterState, "placed" | "observed" | "goneNodes">): Reservation[] {
   return [...state.placed.values()].filter(({ placementId, nodeId }) => {
     const observed = state.observed.get(placementId)?.observed;
-    return !(observed !== undefined && terminal.has(observed)) && !state.goneNodes.has(nodeId);
+    return !(observed !== undefined && hasEnded(observed)) && !state.goneNodes.has(nodeId);
   });
 }

@@ -38,6 +38,13 @@ export const pages = {
     text: "The address is taken, and the site appears with its first deployment.",
     retryAfterSeconds: null,
   },
+  down: {
+    status: 503,
+    code: "SITE_DOWN",
+    title: "This site is not running",
+    text: "Its app has ended. Its owner can see why in the log and deploy again.",
+    retryAfterSeconds: 300,
+  },
   missing: {
     status: 404,
     code: "PAGE_NOT_FOUND",

@@ -48,6 +48,7 @@ const platformPageRoutes: CaddyRoute[] = [
   { match: [equals(argument, "stopped")], handle: showPage("stopped") },
   { match: [equals(argument, "suspended")], handle: showPage("suspended") },
   { match: [equals(argument, "empty")], handle: showPage("empty") },
+  { match: [equals(argument, "down")], handle: showPage("down") },
   { handle: showPage("failed") },
 ];
 
