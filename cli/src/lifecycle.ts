@@ -28,7 +28,11 @@ export const lifecycle = (verb: {
       if (!wait) return { ...facts, queued: true };
       context.onInterrupt("It goes on without you. See how it ended with `svc status`");
       const { id, status, error } = await waitForDeployment(context, api, deploymentId, {
-        isOver: (each) => each === verb.goal || !movable.includes(each),
+        // A start that failed leaves the site stopped and says why.
+        isOver: (each, why) =>
+          each === verb.goal ||
+          !movable.includes(each) ||
+          (verb.name === "start" && each === "stopped" && why !== null),
         narrate: false,
       });
       if (status !== verb.goal)

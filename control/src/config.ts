@@ -39,7 +39,6 @@ export const settings = z.strictObject({
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_CLUSTER_SCHEDULER: z.enum(["on", "off"]).default("on"),
   SVC_DRAIN_SECONDS: z.coerce.number().min(0.25).max(600).default(5),
-  SVC_DATA_DIR: z.string().default("/var/lib/svc/control"),
   SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
 });
 
@@ -74,7 +73,6 @@ export interface Config {
   buildCaBundle: string;
   schedulerEnabled: boolean;
   drainMs: number;
-  dataDir: string;
   logLevel: string;
 }
 
@@ -176,7 +174,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       s.SVC_BUILD_CA_FILE === undefined ? "" : readFile(s.SVC_BUILD_CA_FILE, "SVC_BUILD_CA_FILE").toString("utf8"),
     schedulerEnabled: s.SVC_CLUSTER_SCHEDULER === "on",
     drainMs: Math.round(s.SVC_DRAIN_SECONDS * 1000),
-    dataDir: s.SVC_DATA_DIR,
     logLevel: s.SVC_LOG_LEVEL,
   };
 }

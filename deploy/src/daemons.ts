@@ -68,7 +68,6 @@ export const controlEnvironment = (facts: DaemonFacts): NodeJS.ProcessEnv =>
     SVC_OUTBOX_DIR: facts.layout.outbox,
     SVC_BASE_IMAGE_NODE: facts.baseImage,
     ...(facts.buildCaFile !== null && { SVC_BUILD_CA_FILE: facts.buildCaFile }),
-    SVC_DATA_DIR: facts.layout.control,
     ...facts.control,
   });
 

@@ -17,7 +17,7 @@ export async function waitForDeployment(
   context: Context,
   api: Api,
   id: string,
-  { isOver, narrate }: { isOver(status: DeploymentStatus): boolean; narrate: boolean },
+  { isOver, narrate }: { isOver(status: DeploymentStatus, error: string | null): boolean; narrate: boolean },
 ): Promise<Deployment> {
   const { terminal } = context;
   const startedAt = performance.now();
@@ -36,7 +36,7 @@ export async function waitForDeployment(
       if (narrate && next !== phase && next !== "") terminal.step(next);
       phase = next;
       if (deployment.status === "building") await tail?.read();
-      if (!isOver(deployment.status)) return { delayMs: pollDelay(elapsedMs) };
+      if (!isOver(deployment.status, deployment.error)) return { delayMs: pollDelay(elapsedMs) };
       tail?.flush();
       return { done: deployment };
     });

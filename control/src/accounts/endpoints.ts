@@ -1,4 +1,5 @@
 import { accountReply, meReply, okReply, setPasswordInput, usageReply } from "@svc/proto";
+import { refuseLimited } from "../auth/limited.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
@@ -40,6 +41,7 @@ const setPassword = endpoint({
   badBody: "BAD_REQUEST",
   reply: okReply,
   async handle({ db, auth }, { caller, body, address }) {
+    refuseLimited(caller, "set the account's password");
     const { password } = await auth.$context;
     const hash = await password.hash(body.newPassword);
     await db.transaction().execute(async (tx) => {

@@ -35,6 +35,10 @@ export async function requestLifecycle(
     .where(sql<boolean>`payload = ${JSON.stringify(payload)}::jsonb`)
     .limit(1)
     .executeTakeFirst();
+  // What an earlier start said is not what this one will say.
+  if (waiting === undefined && action === "start") {
+    await tx.updateTable("deployment").set({ error: null }).where("id", "=", deployment.id).execute();
+  }
   const workId = waiting?.id ?? (await enqueue(tx, { kind: "lifecycle", key: projectId, payload }));
   return { deploymentId: deployment.id, workId };
 }

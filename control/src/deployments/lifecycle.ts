@@ -1,6 +1,7 @@
 import { isOciManifest, manifestSchema } from "@svc/proto";
 import { planOfUser } from "../accounts/plan.ts";
 import type { Fleet } from "../cluster/fleet.ts";
+import { hasEnded } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, Project } from "../db/tables.ts";
 import type { Log } from "../log.ts";
@@ -14,9 +15,11 @@ import { deployDeadlines, isServing } from "./steps.ts";
 import {
   findChannelState,
   findDeployment,
+  insertEvent,
   inTransaction,
   listHosts,
-  listTasks,
+  listWantedTasks,
+  lockDeployment,
   moveDeployment,
   removeTasks,
   setChannelState,
@@ -49,13 +52,11 @@ export function lifecycleWorker(deps: LifecycleDeps): WorkHandler {
 
 async function stop(deps: LifecycleDeps, deployment: Deployment, signal: AbortSignal): Promise<WorkOutcome> {
   const { db, log } = deps;
-  if (deployment.status !== "running") return { state: "done" };
-  const state = await findChannelState(db, deployment);
-  if (state?.deployment_id !== deployment.id) return { state: "done" };
-  if (!state.stopped) await setChannelState(db, deployment, { deploymentId: deployment.id, stopped: true });
-  if (!(await routed(deps, deployment, "stopped", signal))) return { retryAfterMs: 1_000, free: true };
+  if (!(await changeChannel(db, deployment, "running", { stopped: true }))) return { state: "done" };
+  if ((await routed(deps, deployment, "stopped", signal)) === "unpublished") return { retryAfterMs: 1_000, free: true };
   await inTransaction(db, async (tx) => {
     const moved = await moveDeployment(tx, deployment.id, { from: "running", to: "stopped", phase: "stopped" });
+    // It keeps the containers until every edge shows the page, however long one of them takes.
     if (moved) await retire(tx, deployment.id);
   });
   log.info({ deploymentId: deployment.id, from: "running", to: "stopped" }, "deployment");
@@ -68,82 +69,117 @@ async function start(
   project: Project,
   signal: AbortSignal,
 ): Promise<WorkOutcome> {
-  const { db, fleet, log, now } = deps;
+  const { db, log } = deps;
   if (deployment.status !== "stopped") return { state: "done" };
-  if (project.suspended_at !== null) return { state: "failed", error: "the project is suspended" };
+  if (project.suspended_at !== null) return startFailed(db, deployment, "The project is suspended.");
   const state = await findChannelState(db, deployment);
   if (state?.deployment_id !== deployment.id) return { state: "done" };
   // Containers of before the stop may still be draining; using them again would race with their removal.
   if (await isRetiring(db, deployment.id)) return { retryAfterMs: 250, free: true };
   if (deployment.artifact_kind === "image" && state.stopped) {
-    const tasks = await serveTasks(deps, deployment, project);
-    const deadline = now().getTime() + deployDeadlines.pullMs;
-    const observed = () =>
-      tasks.map((id) => {
-        const placed = fleet.findPlacement(id);
-        return placed ? fleet.observation(placed.nodeId, id) : null;
-      });
-    const settled = () =>
-      observed().every((observation) => isServing({ observation })) ||
-      observed().some((observation) => observation && ["failed", "rejected"].includes(observation.observed));
-    await until(fleet, settled, deadline - now().getTime(), signal);
+    const problem = await bringUp(deps, deployment, project, signal);
     if (signal.aborted) return { retryAfterMs: 0, free: true };
-    if (!observed().every((observation) => isServing({ observation }))) {
-      const failure = observed().find((observation) => observation?.failure)?.failure;
-      await removeTasks(db, tasks);
-      // The site stays stopped, which is what visitors already see.
-      return { state: "failed", error: failure?.message ?? "the app did not start in time" };
-    }
+    if (problem !== null) return startFailed(db, deployment, problem);
   }
-  if (state.stopped) await setChannelState(db, deployment, { deploymentId: deployment.id, stopped: false });
-  if (!(await routed(deps, deployment, "serving", signal))) return { retryAfterMs: 1_000, free: true };
-  await moveDeployment(db, deployment.id, { from: "stopped", to: "running", phase: "started" });
+  if (!(await changeChannel(db, deployment, "stopped", { stopped: false }))) return { state: "done" };
+  if ((await routed(deps, deployment, "serving", signal)) === "unpublished") return { retryAfterMs: 1_000, free: true };
+  await moveDeployment(db, deployment.id, { from: "stopped", to: "running", phase: "started" }, { error: null });
   log.info({ deploymentId: deployment.id, from: "stopped", to: "running" }, "deployment");
   return { state: "done" };
 }
 
+/** Starts containers and waits until all of them answer. Returns why they do not, or null. */
+async function bringUp(
+  deps: LifecycleDeps,
+  deployment: Deployment,
+  project: Project,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const { fleet } = deps;
+  const tasks = await serveTasks(deps, deployment, project);
+  const observed = () =>
+    tasks.map((id) => {
+      const placed = fleet.findPlacement(id);
+      return placed ? fleet.observation(placed.nodeId, id) : null;
+    });
+  const isUp = () => observed().every((observation) => isServing({ observation }));
+  const settled = () => isUp() || observed().some((observation) => observation && hasEnded(observation.observed));
+  await until(fleet, settled, deployDeadlines.pullMs, signal);
+  if (isUp()) return null;
+  return observed().find((observation) => observation?.failure)?.failure?.message ?? "The app did not start in time.";
+}
+
+/** The site stays stopped, which is what visitors already see; the reason is where whoever waits will look. */
+async function startFailed(db: Db, deployment: Deployment, error: string): Promise<WorkOutcome> {
+  await inTransaction(db, async (tx) => {
+    if (!(await lockDeployment(tx, deployment.id, "stopped"))) return;
+    await tx.updateTable("deployment").set({ error }).where("id", "=", deployment.id).execute();
+    await insertEvent(tx, { deploymentId: deployment.id, phase: "start-failed", detail: error });
+    await removeTasks(
+      tx,
+      (await listWantedTasks(tx, deployment.id, "serve")).map((task) => task.id),
+    );
+  });
+  return { state: "failed", error };
+}
+
+/** Flips what the channel shows, if the deployment is still in `status` and still the channel's; false when not. */
+function changeChannel(
+  db: Db,
+  deployment: Deployment,
+  status: "running" | "stopped",
+  { stopped }: { stopped: boolean },
+): Promise<boolean> {
+  return inTransaction(db, async (tx) => {
+    if (!(await lockDeployment(tx, deployment.id, status))) return false;
+    const state = await findChannelState(tx, deployment);
+    if (state?.deployment_id !== deployment.id) return false;
+    if (state.stopped !== stopped) await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped });
+    return true;
+  });
+}
+
 /** The containers that the start brings up: those of an earlier attempt at this very work, or new ones. */
 async function serveTasks({ db }: LifecycleDeps, deployment: Deployment, project: Project): Promise<string[]> {
-  const existing = (await listTasks(db, deployment.id)).filter(
-    (task) => task.kind === "serve" && task.desired === "running",
-  );
-  if (existing.length > 0) return existing.map((task) => task.id);
   const manifest = manifestSchema.parse(deployment.manifest);
   const plan = await planOfUser(db, project.owner_id);
   const replicas = isOciManifest(manifest) ? 1 : manifest.app.replicas;
   return inTransaction(db, async (tx) => {
-    const ids: string[] = [];
-    for (let replica = 0; replica < replicas; replica += 1) {
-      ids.push(
-        await insertTask(tx, deployment, serveTask(deployment, plan, manifest, deployment.image_registry), { replica }),
-      );
+    if (!(await lockDeployment(tx, deployment.id, "stopped"))) return [];
+    const ids = (await listWantedTasks(tx, deployment.id, "serve")).map((task) => task.id);
+    for (let replica = ids.length; replica < replicas; replica += 1) {
+      const task = serveTask(deployment, plan, manifest, deployment.image_registry);
+      ids.push(await insertTask(tx, deployment, task, { replica }));
     }
     return ids;
   });
 }
 
-/** Whether every edge in rotation shows the hosts of the channel as wanted within 30 s. */
+/**
+ * Waits up to 30 s until every edge in rotation shows the hosts of the channel as wanted. `published` means that some
+ * edge has not followed: one that is dead must not hold up everything that the project's owner does.
+ */
 async function routed(
   { db, fleet }: LifecycleDeps,
   deployment: Deployment,
   want: "stopped" | "serving",
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<"everywhere" | "published" | "unpublished"> {
   const hosts = (await listHosts(db, deployment)).map(({ host }) => host);
-  const published = () => {
-    return hosts.every((host) => {
+  const isPublished = () =>
+    hosts.every((host) => {
       const entry = fleet.route(host);
-      const isStopped = entry?.page?.page === "PAGE_STOPPED";
-      return want === "stopped" ? isStopped : entry?.deploymentId === deployment.id && !entry.page;
+      const page = entry?.page?.page;
+      if (want === "stopped") return page === "PAGE_STOPPED" || page === "PAGE_SUSPENDED";
+      return entry?.deploymentId === deployment.id && page === undefined;
     });
-  };
   const deadline = performance.now() + deployDeadlines.routeMs;
   while (performance.now() < deadline && !signal.aborted) {
     const edges = await edgeProgress(db, fleet, hosts);
-    if (published() && edges.current === edges.inRotation) return true;
+    if (isPublished() && edges.current === edges.inRotation) return "everywhere";
     await changed(fleet, Math.min(deadline - performance.now(), 1_000), signal);
   }
-  return false;
+  return isPublished() && !signal.aborted ? "published" : "unpublished";
 }
 
 async function until(fleet: Fleet, condition: () => boolean, timeoutMs: number, signal: AbortSignal): Promise<void> {

@@ -2,6 +2,7 @@ import { lookup } from "node:dns/promises";
 import type { LookupFunction } from "node:net";
 import { type FailureCode, isOciFailureCode, isPublicAddress, parseImageReference, registryApiHost } from "@svc/proto";
 import { createRegistry, type FoundManifest, type Registry, RegistryError } from "@svc/registry";
+import { z } from "zod";
 import type { ReferencePolicy } from "./reference.ts";
 
 /** What an image reference stands for at this moment, pinned. */
@@ -141,17 +142,28 @@ async function platformManifest(
     : registry.getManifest(repository, match.digest);
 }
 
+/** As far as it is read; foreign registries may say anything. */
+const imageConfig = z.looseObject({
+  os: z.string(),
+  architecture: z.string(),
+  config: z.looseObject({ Entrypoint: z.unknown(), Cmd: z.unknown() }).nullish(),
+});
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
 async function readConfig(registry: Registry, repository: string, { manifest }: FoundManifest) {
   if (manifest.config === undefined || manifest.config.size > configBytesMax) return null;
   const parts: Buffer[] = [];
   for await (const part of await registry.pullBlob(repository, manifest.config.digest)) parts.push(part as Buffer);
-  const config = JSON.parse(Buffer.concat(parts).toString("utf8")) as {
-    os?: unknown;
-    architecture?: unknown;
-    config?: { Entrypoint?: unknown; Cmd?: unknown };
-  };
-  const { os, architecture } = config;
-  if (typeof os !== "string" || typeof architecture !== "string") return null;
+  const config = imageConfig.safeParse(parsed(Buffer.concat(parts).toString("utf8")));
+  if (!config.success) return null;
+  const { os, architecture, config: run } = config.data;
   const isFilled = (value: unknown) => Array.isArray(value) && value.length > 0;
-  return { os, architecture, startable: isFilled(config.config?.Entrypoint) || isFilled(config.config?.Cmd) };
+  return { os, architecture, startable: isFilled(run?.Entrypoint) || isFilled(run?.Cmd) };
 }

@@ -9,7 +9,7 @@ import { releaseAttemptId } from "../tasks/assignment.ts";
 import { createBell } from "../wake.ts";
 import type { DeploymentFacts } from "./facts.ts";
 import { insertEvent, inTransaction } from "./store.ts";
-import type { DeployWorkerDeps, Effects } from "./worker.ts";
+import type { DeployWorkerDeps, Effects, ReleaseOutcome } from "./worker.ts";
 
 type ReleaseSteps = "offerRelease" | "withdrawRelease" | "grantRelease" | "recordRelease" | "failRelease";
 
@@ -19,7 +19,7 @@ type ReleaseSteps = "offerRelease" | "withdrawRelease" | "grantRelease" | "recor
  */
 export function releaseEffects(
   { db, etcd, fleet, now }: DeployWorkerDeps,
-  fail: (at: DeploymentFacts, code: string, message: string) => Promise<void>,
+  fail: (at: DeploymentFacts, code: string, message: string, release: ReleaseOutcome) => Promise<void>,
 ): Effects<ReleaseSteps> {
   const setRun = async (nodeId: string, run: RunValue, modRevision: bigint | null): Promise<boolean> => {
     const key = keys.run(nodeId, run.attemptId);
@@ -135,6 +135,8 @@ export function releaseEffects(
             }),
           })
           .where("id", "=", deployment.id)
+          // A worker that fell behind must not take a finished command back to running.
+          .where("release_status", "in", ["pending", "running"])
           .execute();
         await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
       });
@@ -142,18 +144,13 @@ export function releaseEffects(
     },
 
     async failRelease({ run, code, message }, at) {
-      await db
-        .updateTable("deployment")
-        .set({
-          release_status: "failed",
-          release_started_at: run?.startedAt ? new Date(run.startedAt) : null,
-          release_finished_at: now(),
-          release_exit_code: run?.exitCode ?? null,
-          release_error: (message === "" ? failureMessage(code) : message).slice(0, 500),
-        })
-        .where("id", "=", at.deployment.id)
-        .execute();
-      await fail({ ...at, deployment: { ...at.deployment, release_status: "failed" } }, code, message);
+      await fail(at, code, message, {
+        release_status: "failed",
+        release_started_at: run?.startedAt ? new Date(run.startedAt) : null,
+        release_finished_at: now(),
+        release_exit_code: run?.exitCode ?? null,
+        release_error: (message === "" ? failureMessage(code) : message).slice(0, 500),
+      });
       await forgetRun(run);
     },
   };

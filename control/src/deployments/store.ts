@@ -99,6 +99,31 @@ export async function isOvertaken(db: Db, deployment: Deployment): Promise<boole
   return newer !== undefined;
 }
 
+/**
+ * Holds the deployment's row for the rest of the transaction. False when it is not in `status` any more: whoever
+ * decided on old facts (a worker that lost its lease) must then write nothing.
+ */
+export async function lockDeployment(tx: Db, id: string, status: DeploymentStatus): Promise<boolean> {
+  const row = await tx
+    .selectFrom("deployment")
+    .select("id")
+    .where("id", "=", id)
+    .where("status", "=", status)
+    .forUpdate()
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** Tasks of a kind that are not to be removed. */
+export const listWantedTasks = (db: Db, deploymentId: string, kind: Task["kind"]): Promise<Task[]> =>
+  db
+    .selectFrom("task")
+    .selectAll()
+    .where("deployment_id", "=", deploymentId)
+    .where("kind", "=", kind)
+    .where("desired", "!=", "removed")
+    .execute();
+
 export const listTasks = (db: Db, deploymentId: string): Promise<Task[]> =>
   db.selectFrom("task").selectAll().where("deployment_id", "=", deploymentId).orderBy("epoch", "asc").execute();
 

@@ -3,6 +3,7 @@ import { type Registry, RegistryError } from "@svc/registry";
 import { planOfUser } from "../accounts/plan.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
+import type { Deployment, ReleaseStatus } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import { buildTask, repositories, serveTask } from "../tasks/spec.ts";
@@ -14,7 +15,17 @@ import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
 import { ociFailure, type ResolveImage } from "./oci.ts";
 import { releaseEffects } from "./release.ts";
 import { type DeployStep, nextDeployStep } from "./steps.ts";
-import { insertEvent, inTransaction, listServing, moveDeployment, removeTasks, setChannelState } from "./store.ts";
+import {
+  findChannelState,
+  insertEvent,
+  inTransaction,
+  listServing,
+  listWantedTasks,
+  lockDeployment,
+  moveDeployment,
+  removeTasks,
+  setChannelState,
+} from "./store.ts";
 
 export interface DeployWorkerDeps {
   db: Db;
@@ -81,7 +92,12 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
   const { db, registry, log, now } = deps;
 
   /** The one place where a deployment ends badly: status, reason, and everything it started goes. */
-  async function fail({ deployment, project }: DeploymentFacts, code: string, message: string): Promise<void> {
+  async function fail(
+    { deployment, project }: DeploymentFacts,
+    code: string,
+    message: string,
+    release: ReleaseOutcome = unfinishedRelease(deployment.release_status),
+  ): Promise<void> {
     const ours = project.type === "ociimage" ? ociFailure(code) : code;
     const text = (message === "" ? failureMessage(ours) : message).slice(0, errorLengthMax);
     await inTransaction(db, async (tx) => {
@@ -92,17 +108,8 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         { error: text, error_code: isFailureCode(ours) ? ours : "DEPLOY_FAILED", finished_at: now() },
       );
       if (!moved) return;
-      const { release_status: status } = deployment;
-      if (status === "pending" || status === "running") {
-        await tx
-          .updateTable("deployment")
-          .set({
-            release_status: status === "pending" ? "skipped" : "failed",
-            release_skipped_reason: status === "pending" ? "the deployment failed before it" : null,
-          })
-          .where("id", "=", deployment.id)
-          .execute();
-      }
+      await tx.updateTable("deployment").set(release).where("id", "=", deployment.id).execute();
+      await giveChannelBack(tx, deployment);
       await retire(tx, deployment.id);
     });
     log.info({ deploymentId: deployment.id, from: deployment.status, to: "failed", why: ours }, "deployment");
@@ -117,6 +124,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       await inTransaction(db, async (tx) => {
         const move = { from: deployment.status, to: "canceled" as const, phase: "canceled", detail };
         if (!(await moveDeployment(tx, deployment.id, move, { finished_at: now() }))) return;
+        await giveChannelBack(tx, deployment);
         await retire(tx, deployment.id);
       });
     },
@@ -148,8 +156,12 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
 
     async createBuild(_, { deployment, project, manifest }) {
       const plan = await planOfUser(db, project.owner_id);
-      await insertTask(db, deployment, buildTask(deployment, project, plan, manifest), { replica: 0 });
-      await insertEvent(db, { deploymentId: deployment.id, phase: "build-queued" });
+      await inTransaction(db, async (tx) => {
+        if (!(await lockDeployment(tx, deployment.id, "building"))) return;
+        if ((await listWantedTasks(tx, deployment.id, "build")).length > 0) return;
+        await insertTask(tx, deployment, buildTask(deployment, project, plan, manifest), { replica: 0 });
+        await insertEvent(tx, { deploymentId: deployment.id, phase: "build-queued" });
+      });
     },
 
     async abandonTask({ taskId, detail }, { deployment }) {
@@ -190,12 +202,13 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       await moveDeployment(db, deployment.id, { from: "building", to: "deploying", phase: "artifact-ready" });
     },
 
-    async createServe({ count }, { deployment, project, manifest, facts }) {
+    async createServe(_, { deployment, project, manifest, facts }) {
       const plan = await planOfUser(db, project.owner_id);
       const registryHost = isOciManifest(manifest) ? deployment.image_registry : null;
       await inTransaction(db, async (tx) => {
-        for (let i = 0; i < count; i += 1) {
-          const replica = facts.serve.length + i;
+        if (!(await lockDeployment(tx, deployment.id, "deploying"))) return;
+        const wanted = await listWantedTasks(tx, deployment.id, "serve");
+        for (let replica = wanted.length; replica < facts.replicas; replica += 1) {
           await insertTask(tx, deployment, serveTask(deployment, plan, manifest, registryHost), { replica });
         }
         await insertEvent(tx, { deploymentId: deployment.id, phase: "starting" });
@@ -212,18 +225,13 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
           .forUpdate()
           .executeTakeFirst();
         if (project === undefined || project.deleting_at !== null || project.suspended_at !== null) return;
+        if (!(await lockDeployment(tx, deployment.id, "deploying"))) return;
         await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped: false });
         await insertEvent(tx, { deploymentId: deployment.id, phase: "routing" });
       });
     },
 
     async revert({ message }, at) {
-      const { deployment } = at;
-      const [previous] = await listServing(db, deployment);
-      await setChannelState(db, deployment, {
-        deploymentId: previous?.id ?? null,
-        stopped: previous?.status === "stopped",
-      });
       await fail(at, "ROUTE_DIVERGED", message);
     },
 
@@ -248,6 +256,34 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       await fail(at, code, message);
     },
   };
+}
+
+/** What is recorded of a release command when its deployment fails. */
+export type ReleaseOutcome = Partial<
+  Pick<
+    Deployment,
+    "release_status" | `release_${"started_at" | "finished_at" | "exit_code" | "error" | "skipped_reason"}`
+  >
+> & {
+  release_status: ReleaseStatus;
+};
+
+/** Of one that the failure kept from starting, or from being heard of again. */
+function unfinishedRelease(status: ReleaseStatus): ReleaseOutcome {
+  if (status === "pending")
+    return { release_status: "skipped", release_skipped_reason: "the deployment failed before it" };
+  return { release_status: status === "running" ? "failed" : status };
+}
+
+/** A deployment that ends badly must not keep the channel: what served before it serves again, or nothing. */
+async function giveChannelBack(tx: Db, deployment: Deployment): Promise<void> {
+  const state = await findChannelState(tx, deployment);
+  if (state?.deployment_id !== deployment.id) return;
+  const [previous] = await listServing(tx, deployment);
+  await setChannelState(tx, deployment, {
+    deploymentId: previous?.id ?? null,
+    stopped: previous?.status === "stopped",
+  });
 }
 
 /** Ends what a deployment left on nodes as soon as no edge sends visitors there any more. */

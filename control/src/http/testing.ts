@@ -142,7 +142,6 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   buildCaBundle: "",
   schedulerEnabled: true,
   drainMs: 0,
-  dataDir: outboxDir,
   logLevel: "silent",
   ...changes,
 });

@@ -6,7 +6,7 @@ import {
   tokenListReply,
   tokenParams,
 } from "@svc/proto";
-import type { Caller } from "../auth/caller.ts";
+import { refuseLimited } from "../auth/limited.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
@@ -60,14 +60,6 @@ const create = endpoint({
   },
 });
 
-/** A key that is limited to projects does not reach the keys of the whole account, only itself. */
-function refuseLimited(caller: Caller): void {
-  if (caller.projectIds === null) return;
-  throw new ApiError("FORBIDDEN_SCOPE", {
-    message: "A key that is limited to projects cannot see or revoke other keys.",
-  });
-}
-
 const list = endpoint({
   method: "GET",
   path: "/tokens",
@@ -75,7 +67,7 @@ const list = endpoint({
   summary: "The account's API keys, without the keys themselves.",
   reply: tokenListReply,
   async handle({ db }, { caller }) {
-    refuseLimited(caller);
+    refuseLimited(caller, "see or revoke other keys");
     const tokens = await listTokens(db, caller.userId);
     return {
       tokens: tokens.map((token) => ({ ...tokenView(token), lastUsedAt: token.lastUsedAt?.toISOString() ?? null })),
@@ -93,7 +85,7 @@ const remove = endpoint({
   handle: ({ db }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
       const id = params.id === "self" ? caller.tokenId : params.id;
-      if (id !== caller.tokenId) refuseLimited(caller);
+      if (id !== caller.tokenId) refuseLimited(caller, "see or revoke other keys");
       // A session is no key, so there is no "self" to revoke.
       if (id === null || !(await deleteToken(tx, caller.userId, id))) throw new ApiError("NOT_FOUND");
       await recordAudit(tx, { caller, address, action: "token.revoke", target: id });
