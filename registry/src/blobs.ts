@@ -62,7 +62,8 @@ export async function pullBlob(
   }
   const declared = Number(answer.headers["content-length"] ?? Number.NaN);
   if (options.maxSizeBytes !== undefined && declared > options.maxSizeBytes) {
-    answer.body.destroy();
+    // Destroying it makes it fail, which nobody else is listening for.
+    answer.body.on("error", () => {}).destroy();
     throw new RegistryError("ARTIFACT_TOO_LARGE", `${doing}: ${declared} bytes, more than ${options.maxSizeBytes}`);
   }
   return verified(answer.body, { digest, sizeBytes: options.sizeBytes, maxSizeBytes: options.maxSizeBytes });
@@ -193,13 +194,14 @@ class Upload {
   async finish(digest: string): Promise<void> {
     const url = new URL(this.#location);
     url.searchParams.set("digest", digest);
-    const put = this.#send({ method: "PUT", path: url.href, headers: { "content-length": "0" } });
-    const answer = await put.catch(async (error: unknown) => {
-      // The answer was lost, which says nothing about the blob.
-      if (await hasBlob(this.#transport, this.#repository, digest)) return null;
-      throw error;
-    });
-    if (answer !== null && answer.statusCode !== 201) throw refused(this.#doing, answer.statusCode);
+    try {
+      const answer = await this.#send({ method: "PUT", path: url.href, headers: { "content-length": "0" } });
+      if (answer.statusCode !== 201) throw refused(this.#doing, answer.statusCode);
+    } catch (error) {
+      // A lost answer says nothing about the blob, and neither does a refusal when somebody pushed the same one at
+      // the same moment: some registries let only the first of them finish.
+      if (!(await hasBlob(this.#transport, this.#repository, digest))) throw error;
+    }
   }
 
   /** Frees what the registry keeps of an upload that will not be finished. Best effort. */

@@ -118,6 +118,8 @@ export async function putManifest(
     headers: { "content-type": options.mediaType ?? ownType ?? ociManifestType },
     body,
     repeatable: true,
+    // 400 is also said of a blob that somebody else is just storing again: a moment later it is there.
+    again: [400, 429, 500, 502, 503, 504],
     signal: AbortSignal.timeout(transport.transferTimeoutMs),
     doing,
   });

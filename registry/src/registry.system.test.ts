@@ -180,6 +180,15 @@ describe("manifests and artifacts", () => {
     await expect(put).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: false });
   });
 
+  test("the same archive pushed by several at once arrives, for everybody", async () => {
+    for (let round = 0; round < 30; round += 1) {
+      const content = randomBytes(500);
+      const push = () => registry.pushArtifact(`race/${round}`, { kind: "source", stream: Readable.from([content]) });
+      const digests = new Set((await Promise.all([push(), push(), push(), push()])).map(({ digest }) => digest));
+      expect(digests.size).toBe(1);
+    }
+  });
+
   test("an image that is no artifact of ours is not read as one", async () => {
     const config = await registry.pushBlob(repository, Buffer.from("{}"));
     const { digest } = await registry.putManifest(repository, {

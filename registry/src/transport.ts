@@ -30,6 +30,8 @@ export type Call = {
   signal?: AbortSignal | undefined;
   /** Tried again after a broken connection or a 5xx; only for calls that may be repeated. */
   repeatable?: boolean;
+  /** Statuses after which a repeatable call is tried again, if others than the usual ones. */
+  again?: readonly number[];
   /** Redirects are followed; else they are an answer like any other. */
   redirects?: boolean;
   /** What is being attempted, for error messages. */
@@ -39,6 +41,8 @@ export type Call = {
 export type Answer = Dispatcher.ResponseData;
 
 const attemptsMax = 3;
+/** 500 too: a registry on plain files answers it when two clients store the same bytes at the same moment. */
+const temporaryStatuses: readonly number[] = [429, 500, 502, 503, 504];
 const redirectsMax = 5;
 const tokenLifeMs = 60_000;
 const smallBodyMax = 1024 * 1024;
@@ -83,7 +87,7 @@ export class Transport {
       const last = !(call.repeatable ?? false) || attempt === attemptsMax;
       try {
         const answer = await this.#authorised(call);
-        if (last || ![429, 502, 503, 504].includes(answer.statusCode)) return answer;
+        if (last || !(call.again ?? temporaryStatuses).includes(answer.statusCode)) return answer;
         await discard(answer);
       } catch (cause) {
         if (cause instanceof RegistryError) throw cause;

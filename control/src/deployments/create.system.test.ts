@@ -700,6 +700,9 @@ describe("repeated with one Idempotency-Key", () => {
     const options = { session: user.session, headers: { "idempotency-key": "deploy-1" } };
     const answers = await Promise.all([deploy(project, formOf(), options), deploy(project, formOf(), options)]);
     const third = await deploy(project, formOf(), options);
+    expect([...answers, third].map(({ status, body }) => [status, body.error ?? null])).toEqual(
+      Array(3).fill([202, null]),
+    );
     expect(new Set([...answers, third].map(({ body }) => body.deploymentId)).size).toBe(1);
     expect(await countRows()).toBe(1);
     const other = await deploy(project, formOf({ source: gzipSync("other") }), options);
