@@ -141,7 +141,7 @@ function buildStep(facts: DeployFacts): DeployStep {
     ) ?? {
       do: "wait",
       for: "the build",
-      deadline: nextLook(build, now),
+      deadline: nextLook(now),
     }
   );
 }
@@ -169,7 +169,7 @@ function taskProblem(facts: DeployFacts, task: TaskFacts, deadline: Date, timeou
 }
 
 /** Something may become overdue without any event: look again in good time. */
-const nextLook = (_task: TaskFacts, now: Date) => after(now, 5_000);
+const nextLook = (now: Date) => after(now, 5_000);
 
 function releaseStep(facts: DeployFacts): DeployStep | null {
   const { release, now } = facts;
@@ -257,7 +257,7 @@ function serveStep(facts: DeployFacts): DeployStep | null {
     if (problem) return problem;
   }
   const [starting] = facts.serve.filter((task) => !isServing(task));
-  return starting ? { do: "wait", for: "the app to answer", deadline: nextLook(starting, facts.now) } : null;
+  return starting ? { do: "wait", for: "the app to answer", deadline: nextLook(facts.now) } : null;
 }
 
 /** Runs, answers its health path, and edges can reach it. */
