@@ -1,0 +1,196 @@
+import {
+  type CreateDeploymentReply,
+  createDeploymentReply,
+  type DeploymentMetadata,
+  idParams,
+  type Manifest,
+  type OciDeploymentInput,
+  ociDeploymentInput,
+  ociManifestSchema,
+  releaseOf,
+  validationCode,
+  validationMessage,
+} from "@svc/proto";
+import { planOfUser } from "../../accounts/plan.ts";
+import type { Caller } from "../../auth/caller.ts";
+import type { Db } from "../../db/pool.ts";
+import type { Plan, Project } from "../../db/tables.ts";
+import { recordAudit } from "../../http/audit.ts";
+import { type ApiContext, type Call, endpoint } from "../../http/endpoint.ts";
+import { ApiError } from "../../http/errors.ts";
+import { createOnce } from "../../http/idempotency.ts";
+import { getProject } from "../../projects/store.ts";
+import { repositories } from "../../tasks/spec.ts";
+import { acceptDeployment, checkDeployRate, type NewDeployment, refuse } from "../accept.ts";
+import { type Admission, admit, type ProjectFacts, projectRefusal } from "../admission.ts";
+import { clientGone, receiveSource } from "../upload.ts";
+import { acceptedView } from "../view.ts";
+
+const mebibyte = 1024 * 1024;
+/** Nobody has a managed database yet, so no channel has one that is ready. */
+const databaseReady = false;
+
+const factsOf = (project: Project): ProjectFacts => ({
+  type: project.type,
+  deployMode: project.deploy_mode,
+  suspended: project.suspended_at !== null,
+});
+
+export const createDeployment = endpoint({
+  method: "POST",
+  path: "/projects/:id/deployments",
+  access: { scope: "deploy", orCiKey: true },
+  summary: "Deploy: an archive of the source, or the reference of an image.",
+  params: idParams,
+  body: ociDeploymentInput,
+  upload: true,
+  status: 202,
+  reply: createDeploymentReply,
+  async handle(context, call) {
+    const { db } = context;
+    const { caller, params, request } = call;
+    const isUpload = request.isMultipart();
+    const project = await getProject(db, caller, params.id);
+    const plan = await planOfUser(db, caller.userId);
+    const refusal = projectRefusal(factsOf(project), caller, plan);
+    if (refusal !== null) refuse(refusal, isUpload);
+    if (isUpload === (project.type === "ociimage")) {
+      const wanted = isUpload ? "application/json" : "multipart/form-data";
+      throw new ApiError("VALIDATION", {
+        message: `Projects of type ${project.type} are deployed with ${wanted}.`,
+        closesConnection: isUpload,
+      });
+    }
+    // A repeated request must reach the answer to the first; it is counted under lock further on.
+    if (call.idempotencyKey === null)
+      await checkDeployRate(db, caller.userId, plan.max_deploys_per_hour, { closesConnection: isUpload });
+    return isUpload ? deploySource(context, call, project, plan) : deployImage(context, call, project, plan);
+  },
+});
+
+type CreateCall = Pick<
+  Call<object, typeof idParams, undefined, undefined>,
+  "caller" | "address" | "idempotencyKey" | "request"
+> & { caller: Caller };
+
+/** Where the manifest may go. Throws what stands against it. */
+function admitted(manifest: Manifest, metadata: DeploymentMetadata, project: Project, plan: Plan): Admission {
+  const admission = admit(manifest, metadata, { project: factsOf(project), plan, databaseReady });
+  return "refusal" in admission ? refuse(admission.refusal) : admission;
+}
+
+async function deploySource(context: ApiContext, call: CreateCall, project: Project, plan: Plan) {
+  const { registry, uploads } = context;
+  const repository = repositories.source(project.id);
+  using _slot = uploads.take(call.caller.userId);
+  const received = new AbortController();
+  try {
+    const target = {
+      registry,
+      repository,
+      maxBytes: plan.max_upload_mb * mebibyte,
+      signal: clientGone(call.request, received.signal),
+    };
+    const {
+      manifest,
+      metadata = {},
+      digest,
+      sizeBytes,
+    } = await receiveSource(call.request, target, (fields) => {
+      admitted(fields.manifest, fields.metadata ?? {}, project, plan);
+    });
+    const admission = admitted(manifest, metadata, project, plan);
+    return await accept(context, call, project.id, {
+      manifest,
+      metadata,
+      admission,
+      source: { repository, digest, sizeBytes },
+    });
+  } finally {
+    received.abort();
+  }
+}
+
+async function deployImage(context: ApiContext, call: CreateCall, project: Project, plan: Plan) {
+  const body = readImageBody(call.request.body);
+  const manifest = await preserved(context.db, project.id, body);
+  const metadata = body.metadata ?? {};
+  const admission = admitted(manifest, metadata, project, plan);
+  const problem = await context.references.problem(manifest.image.reference);
+  if (problem !== null) throw new ApiError("OCI_REFERENCE_INVALID", { message: problem });
+  return accept(context, call, project.id, { manifest, metadata, admission, source: null });
+}
+
+function readImageBody(value: unknown): OciDeploymentInput {
+  const result = ociDeploymentInput.safeParse(value);
+  if (result.success) return result.data;
+  const { issues } = result.error;
+  throw new ApiError(validationCode(issues), {
+    message: value === undefined ? "The body is missing." : validationMessage(issues),
+  });
+}
+
+/** The manifest over that of an earlier deployment of the project, when the caller names one. */
+async function preserved(
+  db: Db,
+  projectId: string,
+  { manifest, preserveManifestFromDeploymentId: from }: OciDeploymentInput,
+) {
+  if (from === undefined) return manifest;
+  const earlier = await db
+    .selectFrom("deployment")
+    .select("manifest")
+    .where("id", "=", from)
+    .where("project_id", "=", projectId)
+    .executeTakeFirst();
+  if (earlier === undefined) {
+    throw new ApiError("VALIDATION", {
+      message: "preserveManifestFromDeploymentId: is not a deployment of this project",
+    });
+  }
+  return ociManifestSchema.parse({ ...ociManifestSchema.parse(earlier.manifest), ...manifest });
+}
+
+/** Stores the deployment once per Idempotency-Key, and says what was accepted. */
+function accept(
+  { db, config, secrets, newId }: ApiContext,
+  { caller, address, idempotencyKey }: CreateCall,
+  projectId: string,
+  accepted: Omit<NewDeployment, "id">,
+) {
+  const { manifest, metadata, admission, source } = accepted;
+  const request = ["POST /deployments", projectId, manifest, metadata, source?.digest ?? null];
+  return createOnce(
+    db,
+    { caller, idempotencyKey, request, status: 202 },
+    async (tx): Promise<Omit<CreateDeploymentReply, "ok">> => {
+      const id = newId();
+      const { project, url } = await acceptDeployment(tx, { config, secrets }, caller, projectId, { id, ...accepted });
+      await recordAudit(tx, {
+        caller,
+        address,
+        action: "deployment.create",
+        target: id,
+        detail: { projectId, channel: admission.channel },
+      });
+      const { configured } = releaseOf(manifest);
+      return {
+        deploymentId: id,
+        channel: admission.channel,
+        url,
+        project: { id: project.id, slug: project.slug, type: project.type },
+        ...acceptedView(manifest),
+        release: {
+          configured,
+          status: configured ? "pending" : "not_configured",
+          startedAt: null,
+          finishedAt: null,
+          exitCode: null,
+          error: null,
+          skippedReason: null,
+        },
+      };
+    },
+  );
+}
+

@@ -1,0 +1,33 @@
+import { idParams, lifecycleReply } from "@svc/proto";
+import { recordAudit } from "../../http/audit.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { ApiError } from "../../http/errors.ts";
+import { getProject } from "../../projects/store.ts";
+import { requestLifecycle } from "../lifecycle-request.ts";
+
+const lifecycle = (action: "stop" | "start") =>
+  endpoint({
+    method: "POST",
+    path: `/projects/:id/${action}`,
+    access: { scope: "lifecycle" },
+    summary: action === "stop" ? "Stop the production deployment." : "Start the stopped production deployment again.",
+    params: idParams,
+    status: 202,
+    reply: lifecycleReply,
+    handle: ({ db }, { caller, params, address }) =>
+      db.transaction().execute(async (tx) => {
+        const project = await getProject(tx, caller, params.id, { lock: true });
+        if (action === "start" && project.suspended_at !== null) throw new ApiError("SUSPENDED");
+        const { deploymentId, workId } = await requestLifecycle(tx, project.id, action);
+        await recordAudit(tx, {
+          caller,
+          address,
+          action: `project.${action}`,
+          target: project.id,
+          detail: { deploymentId },
+        });
+        return { queued: true as const, deploymentId, jobId: String(workId) };
+      }),
+  });
+
+export const lifecycleEndpoints = [lifecycle("stop"), lifecycle("start")];
