@@ -123,6 +123,10 @@ export interface DeploymentTable {
   requested_reference: Nullable<string>;
   image_registry: Nullable<string>;
   env: Nullable<Buffer>;
+  file_env: Nullable<Buffer>;
+  origin: Nullable<"rollback" | "promote">;
+  origin_deployment_id: Nullable<string>;
+  cancel_requested_at: Nullable<Date>;
   release_status: Generated<ReleaseStatus>;
   release_attempt: Generated<number>;
   release_node_id: Nullable<string>;

@@ -11,7 +11,7 @@ import { ApiError } from "../http/errors.ts";
 import { getProject } from "../projects/store.ts";
 import { hostUrl } from "../projects/view.ts";
 import type { Secrets } from "../secrets.ts";
-import { envAad } from "../tasks/assignment.ts";
+import { envAad, fileEnvAad } from "../tasks/assignment.ts";
 import { enqueue } from "../work/queue.ts";
 import { type Admission, projectRefusal, type Refusal } from "./admission.ts";
 import { claimHost } from "./hosts.ts";
@@ -66,6 +66,8 @@ export interface NewDeployment {
   admission: Admission;
   /** The archive in the registry; null for images. */
   source: { repository: string; digest: string; sizeBytes: number } | null;
+  /** Variables of the env files that came with the source; the project's own go over them. */
+  fileEnv: Readonly<Record<string, string>>;
 }
 
 /**
@@ -77,7 +79,7 @@ export async function acceptDeployment(
   deps: { config: Pick<Config, "content">; secrets: Secrets },
   caller: Caller,
   projectId: string,
-  { id, manifest, metadata, admission, source }: NewDeployment,
+  { id, manifest, metadata, admission, source, fileEnv }: NewDeployment,
 ): Promise<{ project: Project; url: string }> {
   await lockUser(tx, caller.userId);
   const project = await getProject(tx, caller, projectId, { lock: true });
@@ -92,7 +94,7 @@ export async function acceptDeployment(
 
   const host = await claimHost(tx, project, admission, deps.config.content.domain);
   const url = hostUrl(host, deps.config.content);
-  const env = await readEnv(tx, deps.secrets, project.id);
+  const env = { ...fileEnv, ...(await readEnv(tx, deps.secrets, project.id)) };
   const provenance = sourceOf(manifest);
   await tx
     .insertInto("deployment")
@@ -116,6 +118,7 @@ export async function acceptDeployment(
       source_digest: source?.digest ?? null,
       requested_reference: isOciManifest(manifest) ? manifest.image.reference : null,
       env: deps.secrets.seal(Buffer.from(JSON.stringify(env)), envAad(id)),
+      file_env: deps.secrets.seal(Buffer.from(JSON.stringify(fileEnv)), fileEnvAad(id)),
       release_status: releaseOf(manifest).configured ? "pending" : "not_configured",
       created_by_token: caller.tokenId,
       phase_started_at: sql<Date>`now()`,

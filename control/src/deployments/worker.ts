@@ -37,9 +37,12 @@ export interface DeployWorkerDeps {
   now: () => Date;
 }
 
-/** One effect per step; each may be repeated. */
+/**
+ * One effect per step; each may be repeated. `signal` is aborted when the worker has to stop, and, while a long
+ * effect runs, when the deployment is not wanted any more.
+ */
 export type Effects<K extends DeployStep["do"] = DeployStep["do"]> = {
-  [Kind in K]: (step: Extract<DeployStep, { do: Kind }>, at: DeploymentFacts) => Promise<void>;
+  [Kind in K]: (step: Extract<DeployStep, { do: Kind }>, at: DeploymentFacts, signal: AbortSignal) => Promise<void>;
 };
 
 /** Errors are for people: bounded, and never the output of a command. */
@@ -70,7 +73,7 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
         await bell.wait(Math.min(timeoutMs, 1_000), signal);
         continue;
       }
-      await (effects[step.do] as (step: DeployStep, at: DeploymentFacts) => Promise<void>)(step, at);
+      await (effects[step.do] as Effects["end"])(step as never, at, signal);
     }
     return { retryAfterMs: 0, free: true };
   };
@@ -82,7 +85,7 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
       // Nobody will try again, so whoever waits for the deployment has to hear of it.
       const { deploymentId } = item.payload as { deploymentId: string };
       const at = await readDeployFacts(db, fleet, deploymentId, now());
-      if (at !== null) await effects.fail({ do: "fail", code: "DEPLOY_FAILED", message: "" }, at);
+      if (at !== null) await effects.fail({ do: "fail", code: "DEPLOY_FAILED", message: "" }, at, signal);
       throw error;
     }
   };

@@ -21,6 +21,9 @@ const stopGraceSeconds = 30;
 /** The sealed environment of a deployment lives at this place; see `Secrets`. */
 export const envAad = (deploymentId: string) => `deployment/${deploymentId}/env`;
 
+/** The sealed variables of its packed env files live here. */
+export const fileEnvAad = (deploymentId: string) => `deployment/${deploymentId}/file_env`;
+
 /** Opens the environment that a deployment was accepted with. Throws `CannotOpen`. */
 export function openEnv(secrets: Secrets, deployment: { id: string; env: Buffer | null }): Record<string, string> {
   if (deployment.env === null) return {};

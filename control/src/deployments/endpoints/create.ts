@@ -105,6 +105,7 @@ async function deploySource(context: ApiContext, call: CreateCall, project: Proj
       metadata,
       admission,
       source: { repository, digest, sizeBytes },
+      fileEnv: {},
     });
   } finally {
     received.abort();
@@ -118,7 +119,7 @@ async function deployImage(context: ApiContext, call: CreateCall, project: Proje
   const admission = admitted(manifest, metadata, project, plan);
   const problem = await context.references.problem(manifest.image.reference);
   if (problem !== null) throw new ApiError("OCI_REFERENCE_INVALID", { message: problem });
-  return accept(context, call, project.id, { manifest, metadata, admission, source: null });
+  return accept(context, call, project.id, { manifest, metadata, admission, source: null, fileEnv: {} });
 }
 
 function readImageBody(value: unknown): OciDeploymentInput {
@@ -193,4 +194,3 @@ function accept(
     },
   );
 }
-
