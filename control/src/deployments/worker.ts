@@ -73,7 +73,8 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
         await bell.wait(Math.min(timeoutMs, 1_000), signal);
         continue;
       }
-      await (effects[step.do] as Effects["end"])(step as never, at, signal);
+      const effect = effects[step.do] as (step: DeployStep, at: DeploymentFacts, signal: AbortSignal) => Promise<void>;
+      await effect(step, at, signal);
     }
     return { retryAfterMs: 0, free: true };
   };
