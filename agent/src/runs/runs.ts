@@ -120,6 +120,8 @@ export function createRuns(options: {
     isNetworkNeeded,
     open(newSend) {
       send = newSend;
+      // Control may have called an offer off while nobody was there to hear it; its answer to this says so.
+      for (const [id, attempt] of attempts) if (attempt.record().state === "offer") accept(id);
     },
     close() {
       send = null;

@@ -35,6 +35,8 @@ export interface Fleet extends AsyncDisposable {
   ready(timeoutMs?: number): Promise<void>;
   /** Calls back after any change of what the name says. */
   onChange(what: "nodes" | "placements" | "runs" | "routes" | "edges", callback: () => void): Disposable;
+  /** When this replica began to watch. */
+  lookingSince: Date;
   nodeSession(nodeId: string): { session: NodeSessionValue; serverAlive: boolean } | null;
   /** Since when the node has had no stream, as far as this replica has seen; null while it has one. */
   nodeLostAt(nodeId: string): Date | null;
@@ -45,6 +47,8 @@ export interface Fleet extends AsyncDisposable {
   findPlacement(placementId: string): { nodeId: string; placement: PlacementValue } | null;
   /** An attempt, wherever it was offered. */
   findRun(attemptId: string): { nodeId: string; run: RunValue; modRevision: bigint } | null;
+  /** Every attempt of which there is a record. */
+  runs(): { nodeId: string; run: RunValue; modRevision: bigint }[];
   /** The whole published table; for one host `route` is cheaper. */
   routeTable(): ReadonlyMap<string, RouteEntry>;
   route(host: string): RouteEntry | null;
@@ -122,7 +126,15 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
     edges: [edges],
   } as const;
 
+  const allRuns = () =>
+    [...runs.entries()].map(([key, { value, modRevision }]) => ({
+      nodeId: keyParts(key, prefix.runs)[0] ?? "",
+      run: value,
+      modRevision,
+    }));
+
   return {
+    lookingSince: startedAt,
     async ready(timeoutMs) {
       await Promise.all(all.map((view) => view.ready(timeoutMs)));
     },
@@ -153,12 +165,8 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
       const found = nodeId === undefined ? undefined : placements.get(keys.placement(nodeId, placementId));
       return nodeId !== undefined && found ? { nodeId, placement: found.value } : null;
     },
-    findRun(attemptId) {
-      const found = [...runs.entries()].find(([, { value }]) => value.attemptId === attemptId);
-      if (found === undefined) return null;
-      const [key, { value, modRevision }] = found;
-      return { nodeId: keyParts(key, prefix.runs)[0] ?? "", run: value, modRevision };
-    },
+    findRun: (attemptId) => allRuns().find(({ run }) => run.attemptId === attemptId) ?? null,
+    runs: allRuns,
     routeTable: () =>
       new Map(
         [...routes.entries()].flatMap(([, value]) => ("entry" in value ? [[value.entry.host, value.entry]] : [])),

@@ -153,6 +153,10 @@ export const runStates = [
   "indeterminate",
 ] as const;
 
+/** States that are final: whatever is reported afterwards, nothing starts any more. */
+const overRunStates: ReadonlySet<string> = new Set(["refused", "exited", "not_started", "indeterminate"]);
+export const isRunOver = (state: (typeof runStates)[number]): boolean => overRunStates.has(state);
+
 /** One attempt at work that must not run twice. States only move forward. */
 export const runValue = z.object({
   attemptId: z.string(),

@@ -53,6 +53,8 @@ export async function readDeployFacts(db: Db, fleet: Fleet, id: string, now: Dat
       type: project.type,
       status: deployment.status,
       statusSince: deployment.phase_started_at ?? deployment.created_at,
+      lookingSince: fleet.lookingSince,
+      cancelRequested: deployment.cancel_requested_at !== null,
       projectGone: project.deleting_at !== null,
       suspended: project.suspended_at !== null,
       overtaken,

@@ -17,6 +17,7 @@ import {
   findDeployment,
   insertEvent,
   inTransaction,
+  isEndAskedFor,
   listHosts,
   listWantedTasks,
   lockDeployment,
@@ -103,7 +104,10 @@ async function bringUp(
       return placed ? fleet.observation(placed.nodeId, id) : null;
     });
   const isUp = () => observed().every((observation) => isServing({ observation }));
-  const settled = () => isUp() || observed().some((observation) => observation && hasEnded(observation.observed));
+  const settled = async () =>
+    isUp() ||
+    observed().some((observation) => observation && hasEnded(observation.observed)) ||
+    (await isEndAskedFor(deps.db, deployment.id));
   await until(fleet, settled, deployDeadlines.pullMs, signal);
   if (isUp()) return null;
   return observed().find((observation) => observation?.failure)?.failure?.message ?? "The app did not start in time.";
@@ -182,9 +186,14 @@ async function routed(
   return isPublished() && !signal.aborted ? "published" : "unpublished";
 }
 
-async function until(fleet: Fleet, condition: () => boolean, timeoutMs: number, signal: AbortSignal): Promise<void> {
+async function until(
+  fleet: Fleet,
+  condition: () => Promise<boolean>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<void> {
   const deadline = performance.now() + timeoutMs;
-  while (!condition() && performance.now() < deadline && !signal.aborted) {
+  while (!(await condition()) && performance.now() < deadline && !signal.aborted) {
     await changed(fleet, Math.min(deadline - performance.now(), 1_000), signal);
   }
 }

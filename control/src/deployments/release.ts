@@ -8,10 +8,17 @@ import { listReservations, listSchedulableNodes } from "../scheduler/snapshot.ts
 import { releaseAttemptId } from "../tasks/assignment.ts";
 import { createBell } from "../wake.ts";
 import type { DeploymentFacts } from "./facts.ts";
+import { cancelRun } from "./runs.ts";
 import { insertEvent, inTransaction } from "./store.ts";
 import type { DeployWorkerDeps, Effects, ReleaseOutcome } from "./worker.ts";
 
-type ReleaseSteps = "offerRelease" | "withdrawRelease" | "grantRelease" | "recordRelease" | "failRelease";
+type ReleaseSteps =
+  | "offerRelease"
+  | "withdrawRelease"
+  | "cancelRelease"
+  | "grantRelease"
+  | "recordRelease"
+  | "failRelease";
 
 /**
  * The steps of a release command: offer, accept, grant, start, so that it starts at most once. Everything before
@@ -55,14 +62,6 @@ export function releaseEffects(
       .executeTakeFirst();
     return numUpdatedRows === 1n ? decision.nodeId : null;
   }
-
-  /** Removes the attempt's key once its outcome is in Postgres; the owner of the stream has then told the agent. */
-  const forgetRun = async (run: RunValue | null): Promise<void> => {
-    const found = run && fleet.findRun(run.attemptId);
-    if (!found) return;
-    const key = keys.run(found.nodeId, found.run.attemptId);
-    await etcd.txn({ guards: [{ key, compare: "modRevision", value: found.modRevision }], ops: [{ delete: { key } }] });
-  };
 
   return {
     async offerRelease({ attempt }, { deployment, project }) {
@@ -109,6 +108,11 @@ export function releaseEffects(
       await seen(() => fleet.findRun(run.attemptId)?.run.state !== run.state);
     },
 
+    async cancelRelease({ run }) {
+      await cancelRun(etcd, fleet, run.attemptId, now());
+      await seen(() => fleet.findRun(run.attemptId)?.run.cancel !== false);
+    },
+
     async grantRelease({ run }) {
       const found = fleet.findRun(run.attemptId);
       if (found === null || found.run.state !== "accepted") return;
@@ -140,7 +144,6 @@ export function releaseEffects(
           .execute();
         await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
       });
-      if (status === "succeeded") await forgetRun(run);
     },
 
     async failRelease({ run, code, message }, at) {
@@ -151,7 +154,6 @@ export function releaseEffects(
         release_exit_code: run?.exitCode ?? null,
         release_error: (message === "" ? failureMessage(code) : message).slice(0, 500),
       });
-      await forgetRun(run);
     },
   };
 }

@@ -1,11 +1,15 @@
 import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
+import type { Etcd } from "../etcd/index.ts";
+import type { WorkOutcome } from "../work/queue.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { edgeProgress } from "./edges.ts";
+import { endRuns } from "./runs.ts";
 import { findChannelState, findDeployment, listHosts, listTasks, removeTasks } from "./store.ts";
 
 export interface RetireDeps {
   db: Db;
+  etcd: Etcd;
   fleet: Fleet;
   /** How long requests that are under way may still take once no edge sends new ones. */
   drainMs: number;
@@ -16,14 +20,18 @@ export interface RetireDeps {
 const recheckMs = 500;
 
 /**
- * Work of kind `retire`: removes the containers of a deployment that serves no more. It waits until the
+ * Work of kind `retire`: takes back the release attempts of a deployment whose way is over, and removes the
+ * containers of one that serves no more. It waits until the
  * published table names none of them, every edge in rotation has that table, and requests have drained.
  */
-export function retireWorker({ db, fleet, drainMs, now }: RetireDeps): WorkHandler {
+export function retireWorker(deps: RetireDeps): WorkHandler {
+  const { db, fleet, drainMs, now } = deps;
   return async (item) => {
     const { deploymentId } = item.payload as { deploymentId: string };
     const found = await findDeployment(db, deploymentId);
-    if (found === null) return { state: "done" };
+    const runsEnded = await endRuns(deps, (run) => run.deploymentId === deploymentId);
+    const ended: WorkOutcome = runsEnded ? { state: "done" } : { retryAfterMs: recheckMs, free: true };
+    if (found === null) return ended;
     const state = await findChannelState(db, found.deployment);
     const serves = state?.deployment_id === deploymentId && !state.stopped;
     const tasks = (await listTasks(db, deploymentId)).filter((task) => task.desired !== "removed");
@@ -33,7 +41,7 @@ export function retireWorker({ db, fleet, drainMs, now }: RetireDeps): WorkHandl
       tasks.filter((task) => task.kind === "build").map((task) => task.id),
     );
     const serving = tasks.filter((task) => task.kind === "serve");
-    if (serves || serving.length === 0) return { state: "done" };
+    if (serves || serving.length === 0) return ended;
     const upstreams = new Set(
       serving.flatMap(({ id }) => {
         const placed = fleet.findPlacement(id);
@@ -51,7 +59,7 @@ export function retireWorker({ db, fleet, drainMs, now }: RetireDeps): WorkHandl
       db,
       serving.map((task) => task.id),
     );
-    return { state: "done" };
+    return ended;
   };
 }
 

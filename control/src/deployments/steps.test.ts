@@ -11,6 +11,8 @@ const someFacts = (change: Partial<DeployFacts> = {}): DeployFacts => ({
   type: "ssr",
   status: "building",
   statusSince: ago(1_000),
+  lookingSince: ago(86_400_000),
+  cancelRequested: false,
   projectGone: false,
   suspended: false,
   overtaken: false,
@@ -129,6 +131,24 @@ describe("before and while building", () => {
       step: { do: "fail", code: "NODE_CAPACITY_UNAVAILABLE" },
     },
     {
+      when: "no scheduler has looked at it for a minute",
+      facts: someFacts({ build: aTask({ nodeId: null, createdAt: ago(deployDeadlines.placementMs) }) }),
+      step: { do: "wait" },
+    },
+    {
+      when: "no scheduler was there for minutes",
+      facts: someFacts({ build: aTask({ nodeId: null, createdAt: ago(deployDeadlines.schedulerMs) }) }),
+      step: { do: "fail", code: "NODE_UNAVAILABLE" },
+    },
+    {
+      when: "the build took long while nobody looked",
+      facts: someFacts({
+        lookingSince: ago(5_000),
+        build: aTask({ createdAt: ago(deployDeadlines.buildMs + deployDeadlines.graceMs) }),
+      }),
+      step: { do: "wait" },
+    },
+    {
       when: "the building node went away for long",
       facts: someFacts({ build: aTask({ nodeLostAt: ago(deployDeadlines.nodeLostMs) }) }),
       step: { do: "abandonTask", taskId: "t1" },
@@ -236,6 +256,56 @@ describe("the release command", () => {
   });
 });
 
+describe("an end that was asked for", () => {
+  const canceled = (change: Partial<DeployFacts["release"]>) => ({ ...withRelease(change), cancelRequested: true });
+  test.each<{ when: string; facts: DeployFacts; step: object }>([
+    { when: "it waits", facts: someFacts({ status: "queued", cancelRequested: true }), step: { do: "cancel" } },
+    {
+      when: "it builds",
+      facts: someFacts({ cancelRequested: true, build: aTask({ observation: observed("running") }) }),
+      step: { do: "cancel" },
+    },
+    { when: "the release was not offered", facts: canceled({ attempt: 0 }), step: { do: "cancel" } },
+    {
+      when: "a node thinks about the release",
+      facts: canceled({ run: aRun("offered") }),
+      step: { do: "cancelRelease" },
+    },
+    { when: "a node accepted the release", facts: canceled({ run: aRun("accepted") }), step: { do: "cancelRelease" } },
+    {
+      when: "the node that was offered the release is away",
+      facts: canceled({ run: aRun("accepted"), nodeLostAt: ago(1_000) }),
+      step: { do: "withdrawRelease" },
+    },
+    { when: "the release runs", facts: canceled({ run: aRun("started") }), step: { do: "cancelRelease" } },
+    {
+      when: "the release is being ended",
+      facts: canceled({ status: "running", run: aRun("started", { cancel: true }) }),
+      step: { do: "wait" },
+    },
+    {
+      when: "the release was ended",
+      facts: canceled({ status: "running", run: aRun("exited", { exitCode: 143 }) }),
+      step: { do: "cancel" },
+    },
+    {
+      when: "the node of the release does not answer",
+      facts: canceled({
+        run: aRun("started", { cancel: true, changedAt: ago(deployDeadlines.graceMs).toISOString() }),
+      }),
+      step: { do: "cancel" },
+    },
+    {
+      when: "the project is suspended while the release runs",
+      facts: { ...withRelease({ run: aRun("started") }), suspended: true },
+      step: { do: "cancelRelease" },
+    },
+    { when: "it is being routed", facts: deploying({ active: true, cancelRequested: true }), step: { do: "cancel" } },
+  ])("when $when", ({ facts, step }) => {
+    expect(nextDeployStep(facts)).toMatchObject(step);
+  });
+});
+
 describe("starting and routing", () => {
   const active = { active: true, activatedAt: ago(1_000) };
   test.each<{ when: string; facts: DeployFacts; step: object }>([
@@ -244,7 +314,7 @@ describe("starting and routing", () => {
       facts: deploying({ type: "static", replicas: 0 }),
       step: { do: "activate" },
     },
-    { when: "two replicas are wanted", facts: deploying({ replicas: 2 }), step: { do: "createServe", count: 2 } },
+    { when: "two replicas are wanted", facts: deploying({ replicas: 2 }), step: { do: "createServe" } },
     {
       when: "the container starts",
       facts: deploying({ serve: [aTask({ observation: observed("starting") })] }),

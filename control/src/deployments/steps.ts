@@ -1,5 +1,5 @@
 import type { DeploymentStatus, ProjectType } from "@svc/proto";
-import type { ObservationValue, RunValue } from "../cluster/keys.ts";
+import { isRunOver, type ObservationValue, type RunValue } from "../cluster/keys.ts";
 import type { ReleaseStatus } from "../db/tables.ts";
 import { explainRefusal } from "../scheduler/placement.ts";
 
@@ -23,6 +23,9 @@ export interface DeployFacts {
   status: DeploymentStatus;
   /** When the present status was reached. */
   statusSince: Date;
+  /** Since when this replica has been looking: nobody is blamed for what took longer while nobody looked. */
+  lookingSince: Date;
+  cancelRequested: boolean;
   projectGone: boolean;
   suspended: boolean;
   /** A newer deployment of the same channel waits or is on its way. */
@@ -70,10 +73,12 @@ export type DeployStep =
   | { do: "beginDeploying" }
   | { do: "offerRelease"; attempt: number }
   | { do: "withdrawRelease"; run: RunValue; detail: string }
+  /** Asks the node to end it, or never to start it. */
+  | { do: "cancelRelease"; run: RunValue }
   | { do: "grantRelease"; run: RunValue }
   | { do: "recordRelease"; status: "running" | "succeeded"; run: RunValue }
   | { do: "failRelease"; run: RunValue | null; code: string; message: string }
-  | { do: "createServe"; count: number }
+  | { do: "createServe" }
   | { do: "activate" }
   | { do: "revert"; message: string }
   | { do: "finish"; detail: string | null }
@@ -85,6 +90,8 @@ export type DeployStep =
 /** How long each phase may take before the deployment fails with a reason. */
 export const deployDeadlines = {
   placementMs: 60_000,
+  /** For a leader to be there and look. */
+  schedulerMs: 5 * 60_000,
   buildMs: 15 * 60_000,
   pullMs: 15 * 60_000,
   /** A node that lost its stream may come back within this time and go on. */
@@ -97,24 +104,47 @@ export const deployDeadlines = {
 
 const after = (at: Date, ms: number) => new Date(at.getTime() + ms);
 
+/** Whether `ms` have passed since `at`, counting only time in which somebody looked. */
+const overdue = ({ now, lookingSince }: Pick<DeployFacts, "now" | "lookingSince">, at: Date, ms: number): boolean =>
+  now >= after(at > lookingSince ? at : lookingSince, ms);
+
 /**
  * The next thing to do for a deployment. Pure: a worker carries it out, reads everything again and
  * asks once more, so that a worker killed anywhere is continued by another.
  */
 export function nextDeployStep(facts: DeployFacts): DeployStep {
   if (facts.status !== "queued" && facts.status !== "building" && facts.status !== "deploying") return { do: "end" };
-  if (facts.projectGone) return { do: "cancel", detail: "the project is being deleted" };
-  if (facts.suspended) return { do: "fail", code: "PROJECT_SUSPENDED", message: "" };
+  const end = endOf(facts);
+  // The next deployment of the project may begin at once, and two release commands must not meet.
+  if (end !== null) return stopRelease(facts) ?? end;
   switch (facts.status) {
     case "queued":
-      return facts.overtaken
-        ? { do: "cancel", detail: "a newer deployment of this channel is queued" }
-        : { do: "claim" };
+      return { do: "claim" };
     case "building":
       return buildStep(facts);
     case "deploying":
       return releaseStep(facts) ?? serveStep(facts) ?? routeStep(facts);
   }
+}
+
+/** Why the deployment is to end without having served, and how; null when it goes on. */
+function endOf(facts: DeployFacts): DeployStep | null {
+  if (facts.projectGone) return { do: "cancel", detail: "the project is being deleted" };
+  if (facts.cancelRequested) return { do: "cancel", detail: "as requested" };
+  if (facts.suspended) return { do: "fail", code: "PROJECT_SUSPENDED", message: "" };
+  return facts.status === "queued" && facts.overtaken
+    ? { do: "cancel", detail: "a newer deployment of this channel is queued" }
+    : null;
+}
+
+/** Ends a release command that was offered; null once it cannot run any more, or its node cannot be asked. */
+function stopRelease({ release: { run, nodeLostAt }, now }: DeployFacts): DeployStep | null {
+  if (run === null || isRunOver(run.state)) return null;
+  const isGranted = run.state === "granted" || run.state === "started";
+  if (!isGranted && nodeLostAt !== null) return { do: "withdrawRelease", run, detail: "it is not wanted any more" };
+  if (!run.cancel) return { do: "cancelRelease", run };
+  const deadline = after(new Date(run.changedAt), deployDeadlines.graceMs);
+  return now >= deadline ? null : { do: "wait", for: "the release command to end", deadline };
 }
 
 function buildStep(facts: DeployFacts): DeployStep {
@@ -133,12 +163,7 @@ function buildStep(facts: DeployFacts): DeployStep {
       : { do: "acceptBuild", taskId: build.id, build: observation.build };
   }
   return (
-    taskProblem(
-      facts,
-      build,
-      after(build.createdAt, deployDeadlines.buildMs + deployDeadlines.graceMs),
-      "BUILD_TIMEOUT",
-    ) ?? {
+    taskProblem(facts, build, deployDeadlines.buildMs + deployDeadlines.graceMs, "BUILD_TIMEOUT") ?? {
       do: "wait",
       for: "the build",
       deadline: nextLook(now),
@@ -147,25 +172,31 @@ function buildStep(facts: DeployFacts): DeployStep {
 }
 
 /** What is wrong with a task that should be getting somewhere; null while it may still get there. */
-function taskProblem(facts: DeployFacts, task: TaskFacts, deadline: Date, timeoutCode: string): DeployStep | null {
-  const { now } = facts;
+function taskProblem(facts: DeployFacts, task: TaskFacts, budgetMs: number, timeoutCode: string): DeployStep | null {
   const { observation } = task;
   if (observation && ["failed", "rejected", "stopped", "removed"].includes(observation.observed)) {
     const { failure } = observation;
     return { do: "fail", code: failure?.code ?? "NODE_TASK_FAILED", message: failure?.message ?? "" };
   }
   if (task.nodeId === null) {
-    if (now < after(task.createdAt, deployDeadlines.placementMs)) return null;
-    return {
-      do: "fail",
-      code: "NODE_CAPACITY_UNAVAILABLE",
-      message: `No node takes this deployment (${explainRefusal(task.refused ?? {})}).`,
-    };
+    if (task.refused !== null) {
+      return overdue(facts, task.createdAt, deployDeadlines.placementMs)
+        ? {
+            do: "fail",
+            code: "NODE_CAPACITY_UNAVAILABLE",
+            message: `No node takes this deployment (${explainRefusal(task.refused)}).`,
+          }
+        : null;
+    }
+    // Without a refusal no scheduler has looked at it yet: that says nothing about capacity.
+    return overdue(facts, task.createdAt, deployDeadlines.schedulerMs)
+      ? { do: "fail", code: "NODE_UNAVAILABLE", message: "No scheduler was there to place this deployment." }
+      : null;
   }
-  if (task.nodeLostAt !== null && now >= after(task.nodeLostAt, deployDeadlines.nodeLostMs)) {
+  if (task.nodeLostAt !== null && overdue(facts, task.nodeLostAt, deployDeadlines.nodeLostMs)) {
     return { do: "abandonTask", taskId: task.id, detail: "its node went away; another node takes over" };
   }
-  return now >= deadline ? { do: "fail", code: timeoutCode, message: "" } : null;
+  return overdue(facts, task.createdAt, budgetMs) ? { do: "fail", code: timeoutCode, message: "" } : null;
 }
 
 /** Something may become overdue without any event: look again in good time. */
@@ -177,7 +208,7 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
   if (timeoutSeconds === null || status === "succeeded" || status === "skipped" || status === "not_configured")
     return null;
   if (status === "failed") return { do: "fail", code: "RELEASE_FAILED", message: "" };
-  if (release.attempt === 0) return offer(1, facts.statusSince, now);
+  if (release.attempt === 0) return offer(1, facts.statusSince, facts);
   if (run === null) {
     // A pending one was never granted, or its key would be there: offering again is safe.
     return status === "pending"
@@ -192,7 +223,7 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
         return { do: "withdrawRelease", run, detail: "its node went away before it was started" };
       }
       if (run.state === "accepted") return { do: "grantRelease", run };
-      return now >= after(changedAt, deployDeadlines.pullMs)
+      return overdue(facts, changedAt, deployDeadlines.pullMs)
         ? { do: "withdrawRelease", run, detail: "the node did not answer the offer" }
         : { do: "wait", for: "a node to take the release command", deadline: after(now, 5_000) };
     }
@@ -205,11 +236,11 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
             code: "RELEASE_FAILED",
             message: run.message ?? "No node could start the release command.",
           }
-        : offer(release.attempt + 1, changedAt, now);
+        : offer(release.attempt + 1, changedAt, facts);
     case "granted":
     case "started":
       if (run.state === "started" && status === "pending") return { do: "recordRelease", status: "running", run };
-      return now >= after(changedAt, timeoutSeconds * 1000 + 2 * deployDeadlines.graceMs)
+      return overdue(facts, changedAt, timeoutSeconds * 1000 + 2 * deployDeadlines.graceMs)
         ? indeterminate(run, "The node that ran the release command does not answer, so its outcome is not known.")
         : { do: "wait", for: "the release command", deadline: after(now, 5_000) };
     case "indeterminate":
@@ -220,10 +251,10 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
 }
 
 /** Offers to a node; `since` is from when on one was looked for. */
-const offer = (attempt: number, since: Date, now: Date): DeployStep =>
-  now < after(since, deployDeadlines.placementMs)
-    ? { do: "offerRelease", attempt }
-    : { do: "fail", code: "NODE_CAPACITY_UNAVAILABLE", message: "No node has room for the release command." };
+const offer = (attempt: number, since: Date, facts: DeployFacts): DeployStep =>
+  overdue(facts, since, deployDeadlines.placementMs)
+    ? { do: "fail", code: "NODE_CAPACITY_UNAVAILABLE", message: "No node has room for the release command." }
+    : { do: "offerRelease", attempt };
 
 function exitedRelease(run: RunValue): DeployStep {
   if (run.timedOut) return { do: "failRelease", run, code: "RELEASE_TIMEOUT", message: "" };
@@ -245,15 +276,14 @@ const indeterminate = (run: RunValue | null, message: string): DeployStep => ({
 
 function serveStep(facts: DeployFacts): DeployStep | null {
   if (facts.replicas === 0 || facts.active) return null;
-  const missing = facts.replicas - facts.serve.length;
-  if (missing > 0) {
+  if (facts.serve.length < facts.replicas) {
     return facts.serveAttempts >= facts.replicas * deployDeadlines.attempts
       ? { do: "fail", code: "NODE_UNAVAILABLE", message: "The nodes that were starting this deployment went away." }
-      : { do: "createServe", count: missing };
+      : { do: "createServe" };
   }
   const budgetMs = deployDeadlines.pullMs + facts.healthTimeoutSeconds * 1000 + deployDeadlines.graceMs;
   for (const task of facts.serve) {
-    const problem = taskProblem(facts, task, after(task.createdAt, budgetMs), "HEALTH_CHECK_FAILED");
+    const problem = taskProblem(facts, task, budgetMs, "HEALTH_CHECK_FAILED");
     if (problem) return problem;
   }
   const [starting] = facts.serve.filter((task) => !isServing(task));
@@ -268,12 +298,8 @@ function routeStep(facts: DeployFacts): DeployStep {
   if (!facts.active || facts.activatedAt === null) return { do: "activate" };
   const { published, edgesCurrent, edgesInRotation } = facts.route;
   if (published && edgesInRotation > 0 && edgesCurrent === edgesInRotation) return { do: "finish", detail: null };
-  if (facts.now < after(facts.activatedAt, deployDeadlines.routeMs)) {
-    return {
-      do: "wait",
-      for: "the edges to take the route",
-      deadline: after(facts.activatedAt, deployDeadlines.routeMs),
-    };
+  if (!overdue(facts, facts.activatedAt, deployDeadlines.routeMs)) {
+    return { do: "wait", for: "the edges to take the route", deadline: nextLook(facts.now) };
   }
   const behind = edgesInRotation - edgesCurrent;
   return published && edgesCurrent > 0

@@ -84,6 +84,17 @@ export function inTransaction<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<
   return db.isTransaction ? work(db) : db.transaction().execute(work);
 }
 
+/** Whether a deployment that is on its way is to end: canceled, or its project deleted or suspended. */
+export async function isEndAskedFor(db: Db, id: string): Promise<boolean> {
+  const row = await db
+    .selectFrom("deployment")
+    .innerJoin("project", "project.id", "deployment.project_id")
+    .select(["cancel_requested_at", "deleting_at", "suspended_at"])
+    .where("deployment.id", "=", id)
+    .executeTakeFirst();
+  return row === undefined || Object.values(row).some((at) => at !== null);
+}
+
 /** A newer deployment of the same channel that is not over. */
 export async function isOvertaken(db: Db, deployment: Deployment): Promise<boolean> {
   const newer = await db

@@ -14,11 +14,12 @@ import type { WorkHandler } from "../work/worker.ts";
 import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
 import { ociFailure, type ResolveImage } from "./oci.ts";
 import { releaseEffects } from "./release.ts";
-import { type DeployStep, nextDeployStep } from "./steps.ts";
+import { type DeployFacts, type DeployStep, nextDeployStep } from "./steps.ts";
 import {
   findChannelState,
   insertEvent,
   inTransaction,
+  isEndAskedFor,
   listServing,
   listWantedTasks,
   lockDeployment,
@@ -74,7 +75,7 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
         continue;
       }
       const effect = effects[step.do] as (step: DeployStep, at: DeploymentFacts, signal: AbortSignal) => Promise<void>;
-      await effect(step, at, signal);
+      await whileWanted(db, deploymentId, signal, (wanted) => effect(step, at, wanted));
     }
     return { retryAfterMs: 0, free: true };
   };
@@ -92,15 +93,39 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
   };
 }
 
+/** Runs an effect; its signal is aborted as soon as somebody asks for the end of the deployment. */
+async function whileWanted(
+  db: Db,
+  deploymentId: string,
+  signal: AbortSignal,
+  effect: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const unwanted = new AbortController();
+  const look = () =>
+    isEndAskedFor(db, deploymentId).then(
+      (asked) => asked && unwanted.abort(new Error("the deployment is not wanted any more")),
+      () => {},
+    );
+  const looking = setInterval(() => void look(), 1_000);
+  try {
+    await effect(AbortSignal.any([signal, unwanted.signal]));
+  } catch (error) {
+    // What is read next says that it is to end, and why.
+    if (!unwanted.signal.aborted) throw error;
+  } finally {
+    clearInterval(looking);
+  }
+}
+
 function deployEffects(deps: DeployWorkerDeps): Effects {
   const { db, registry, log, now } = deps;
 
   /** The one place where a deployment ends badly: status, reason, and everything it started goes. */
   async function fail(
-    { deployment, project }: DeploymentFacts,
+    { deployment, project, facts }: DeploymentFacts,
     code: string,
     message: string,
-    release: ReleaseOutcome = unfinishedRelease(deployment.release_status),
+    release: ReleaseOutcome = releaseCutShort(facts.release, "the deployment failed"),
   ): Promise<void> {
     const ours = project.type === "ociimage" ? ociFailure(code) : code;
     const text = (message === "" ? failureMessage(ours) : message).slice(0, errorLengthMax);
@@ -124,13 +149,19 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     end: async () => {},
     wait: async () => {},
 
-    async cancel({ detail }, { deployment }) {
+    async cancel({ detail }, { deployment, facts }) {
       await inTransaction(db, async (tx) => {
         const move = { from: deployment.status, to: "canceled" as const, phase: "canceled", detail };
         if (!(await moveDeployment(tx, deployment.id, move, { finished_at: now() }))) return;
+        await tx
+          .updateTable("deployment")
+          .set(releaseCutShort(facts.release, "the deployment was canceled"))
+          .where("id", "=", deployment.id)
+          .execute();
         await giveChannelBack(tx, deployment);
         await retire(tx, deployment.id);
       });
+      log.info({ deploymentId: deployment.id, from: deployment.status, to: "canceled", why: detail }, "deployment");
     },
 
     async claim(_, { deployment }) {
@@ -241,6 +272,9 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
 
     async finish({ detail }, { deployment }) {
       await inTransaction(db, async (tx) => {
+        // Whoever asked for the end before this moment gets it; whoever asks later is told that it runs.
+        if (!(await lockDeployment(tx, deployment.id, "deploying"))) return;
+        if (await isEndAskedFor(tx, deployment.id)) return;
         const move = { from: "deploying" as const, to: "running" as const, phase: "running", detail };
         if (!(await moveDeployment(tx, deployment.id, move, { finished_at: now() }))) return;
         for (const previous of await listServing(tx, deployment)) {
@@ -252,6 +286,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
           });
           await retire(tx, previous.id);
         }
+        if (deployment.release_attempt > 0) await retire(tx, deployment.id);
       });
       log.info({ deploymentId: deployment.id, from: "deploying", to: "running" }, "deployment");
     },
@@ -272,11 +307,13 @@ export type ReleaseOutcome = Partial<
   release_status: ReleaseStatus;
 };
 
-/** Of one that the failure kept from starting, or from being heard of again. */
-function unfinishedRelease(status: ReleaseStatus): ReleaseOutcome {
-  if (status === "pending")
-    return { release_status: "skipped", release_skipped_reason: "the deployment failed before it" };
-  return { release_status: status === "running" ? "failed" : status };
+/** Of one that the end of its deployment kept from starting, or from being waited for. */
+function releaseCutShort({ status, run }: DeployFacts["release"], why: string): ReleaseOutcome {
+  const mayHaveRun = run !== null && !["offered", "accepted", "refused", "not_started"].includes(run.state);
+  if (status === "running" || (status === "pending" && mayHaveRun))
+    return { release_status: "failed", release_error: `${why} while it ran` };
+  if (status === "pending") return { release_status: "skipped", release_skipped_reason: `${why} before it` };
+  return { release_status: status };
 }
 
 /** A deployment that ends badly must not keep the channel: what served before it serves again, or nothing. */

@@ -2,8 +2,8 @@ import { create } from "@bufbuild/protobuf";
 import { RunPhase, RunStatusSchema } from "@svc/proto/node";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type RunValue, runStates } from "../cluster/keys.ts";
-import { acceptRun, isSettled, recordRun, runMessage } from "./run-steps.ts";
+import { isRunOver, type RunValue, runStates } from "../cluster/keys.ts";
+import { acceptRun, recordRun, runMessage } from "./run-steps.ts";
 
 const now = new Date("2030-01-01T12:00:00.000Z");
 const aRun = (overrides: Partial<RunValue> = {}): RunValue => ({
@@ -120,7 +120,7 @@ describe("evidence", () => {
 });
 
 test("no sequence of reports moves a run back or out of an end", () => {
-  const rank = (state: RunValue["state"]) => (isSettled(state) ? runStates.length : runStates.indexOf(state));
+  const rank = (state: RunValue["state"]) => (isRunOver(state) ? runStates.length : runStates.indexOf(state));
   const report = fc.record({
     phase: fc.constantFrom(...Object.values(RunPhase)),
     token: fc.constantFrom("", "t0", "t1"),
@@ -132,7 +132,7 @@ test("no sequence of reports moves a run back or out of an end", () => {
       for (const { phase, token, accept } of reports) {
         const { write } = accept ? acceptRun(run, token, now) : recordRun(run, said(phase, { token }), now);
         if (write === null) continue;
-        expect(isSettled(run.state)).toBe(false);
+        expect(isRunOver(run.state)).toBe(false);
         expect(rank(write.state)).toBeGreaterThan(rank(run.state));
         run = write;
       }

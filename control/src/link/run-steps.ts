@@ -1,17 +1,11 @@
 import { clip, limits, stripControl } from "@svc/proto";
 import { RunPhase, type RunStatus } from "@svc/proto/node";
-import type { RunValue } from "../cluster/keys.ts";
+import { isRunOver, type RunValue } from "../cluster/keys.ts";
 import { timeOf } from "./apply-status.ts";
-
-type RunState = RunValue["state"];
-
-/** Where a run ends. Its evidence is final, whatever is reported afterwards. */
-export const isSettled = (state: RunState) =>
-  state === "refused" || state === "exited" || state === "not_started" || state === "indeterminate";
 
 /** What the agent is to be told because of the run's present state; null when it is its turn, or nobody's. */
 export function runMessage({ state, cancel, token }: Pick<RunValue, "state" | "cancel" | "token">) {
-  if (isSettled(state)) return null;
+  if (isRunOver(state)) return null;
   if (cancel) return "cancel";
   if (state === "offered") return "offer";
   return state === "granted" && token !== null ? "grant" : null;
@@ -31,7 +25,7 @@ const nothing: RunAnswer = { write: null, ack: false };
 export function acceptRun(run: RunValue | null, refusedBecause: string, now: Date): RunAnswer {
   // Without a key nobody waits for the attempt any more: the agent may drop it.
   if (run === null) return { write: null, ack: true };
-  if (run.state !== "offered") return { write: null, ack: isSettled(run.state) };
+  if (run.state !== "offered") return { write: null, ack: isRunOver(run.state) };
   const changedAt = now.toISOString();
   return refusedBecause === ""
     ? { write: { ...run, state: "accepted", changedAt }, ack: false }
@@ -45,7 +39,7 @@ export function acceptRun(run: RunValue | null, refusedBecause: string, now: Dat
 export function recordRun(run: RunValue | null, status: RunStatus, now: Date): RunAnswer {
   const final = status.phase !== RunPhase.STARTED && status.phase !== RunPhase.UNSPECIFIED;
   if (run === null) return { write: null, ack: final };
-  if (isSettled(run.state)) return { write: null, ack: final };
+  if (isRunOver(run.state)) return { write: null, ack: final };
   const granted = run.state === "granted" || run.state === "started";
   const tokenFits = run.token !== null && run.token === status.token;
   const changedAt = now.toISOString();

@@ -60,19 +60,16 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
   async function work(item: ClaimedWork): Promise<void> {
     const lost = new AbortController();
     let answeredAt = performance.now();
-    const heartbeat = setInterval(() => {
+    const renew = async () => {
       const sentAt = performance.now();
-      void renewWork(db, item, owner, leaseMs).then(
-        (kept) => {
-          if (kept) answeredAt = sentAt;
-          else lost.abort();
-        },
-        () => {
-          // Postgres is away. Past the lease another worker may have the item.
-          if (performance.now() - answeredAt > leaseMs * 0.9) lost.abort();
-        },
-      );
-    }, leaseMs / 3);
+      if (!(await renewWork(db, item, owner, leaseMs))) lost.abort();
+      else answeredAt = sentAt;
+    };
+    const heartbeat = setInterval(() => {
+      // Whether Postgres refuses or does not answer at all: past the lease another worker may have the item.
+      if (performance.now() - answeredAt > leaseMs * 0.9) lost.abort();
+      renew().catch(() => {});
+    }, leaseMs / 5);
     try {
       const outcome = await outcomeOf(item, AbortSignal.any([stop.signal, lost.signal]));
       if (!lost.signal.aborted) await finishWork(db, item, owner, outcome);
