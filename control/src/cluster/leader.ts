@@ -1,3 +1,4 @@
+import type { Collector } from "../artifacts/collect.ts";
 import type { Listener } from "../db/listen.ts";
 import type { Db } from "../db/pool.ts";
 import { routeChannel, taskChannel } from "../deployments/store.ts";
@@ -17,16 +18,23 @@ export interface LeaderDeps {
   listener: Listener;
   log: Log;
   serverId: string;
+  /** Deletes artifacts that nothing needs any more; without it they stay. */
+  collector?: Collector;
+  /** See `HouseRules`; 0 unless given. */
+  previewIdleDays?: number;
+  /** How long after its death another may lead; 6 s unless given. */
+  ttlMs?: number;
 }
 
 const leaderTtlMs = 6_000;
 /** Loops are woken by what changes; the period only catches what nobody announced. */
 const periodMs = 2_000;
 const housekeepingMs = 3_600_000;
+const collectingMs = 60_000;
 
 /**
  * Stands for leader as long as it lives, and while it leads runs the loops of which the cluster must have
- * only one: the scheduler, the route publisher, and housekeeping.
+ * only one: the scheduler, the route publisher, the collector of artifacts, and housekeeping.
  */
 export function startLeader(deps: LeaderDeps): AsyncDisposable {
   const { db, etcd, fleet, listener, log, serverId } = deps;
@@ -35,7 +43,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
     etcd,
     key: keys.leader,
     id: serverId,
-    ttlMs: leaderTtlMs,
+    ttlMs: deps.ttlMs ?? leaderTtlMs,
     signal: stop.signal,
     async lead(leadership) {
       const [tasks, routes] = [createBell(), createBell()];
@@ -58,7 +66,12 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       await Promise.all([
         runLoop({ ...loop("scheduler"), bell: tasks }, () => scheduleOnce({ db, etcd, fleet, leadership, log })),
         runLoop({ ...loop("routes"), bell: routes }, () => publishOnce({ db, fleet, leadership, log })),
-        runLoop({ ...loop("housekeeping"), bell: createBell(), periodMs: housekeepingMs }, () => keepHouse(db, log)),
+        runLoop({ ...loop("housekeeping"), bell: createBell(), periodMs: housekeepingMs }, () =>
+          keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
+        ),
+        runLoop({ ...loop("artifacts"), bell: createBell(), periodMs: collectingMs }, async () => {
+          await deps.collector?.round(signal);
+        }),
       ]);
     },
   });

@@ -1,0 +1,104 @@
+import { randomUUID } from "node:crypto";
+import type { Registry } from "@svc/registry";
+import type { KyselyPlugin } from "kysely";
+import { createFleet } from "../../cluster/fleet.ts";
+import { startLeader } from "../../cluster/leader.ts";
+import { createListener } from "../../db/listen.ts";
+import { createDb } from "../../db/pool.ts";
+import type { Etcd } from "../../etcd/index.ts";
+import { testClient } from "../../etcd/testing.ts";
+import { createLog } from "../../log.ts";
+import { startWorkers } from "../../work/worker.ts";
+import { lifecycleWorker } from "../lifecycle.ts";
+import { removeWorker } from "../remove.ts";
+import { retireWorker } from "../retire.ts";
+import { deployWorker } from "../worker.ts";
+
+/** The part of a control server that moves deployments: workers, scheduler and publisher, on real stores. */
+export interface Replica extends AsyncDisposable {
+  /** From the given number of store calls on nothing that it does has an effect, as if it were killed there. */
+  crashAfter(calls: number): void;
+  crashed: Promise<void>;
+}
+
+class Killed extends Error {
+  override readonly name = "Killed";
+}
+
+export async function startReplica(options: {
+  databaseUrl: string;
+  etcdEndpoint: string;
+  registry: Pick<Registry, "getManifest">;
+}): Promise<Replica> {
+  const log = createLog(process.env["SVC_TEST_LOG_LEVEL"] ?? "silent");
+  const serverId = randomUUID();
+  const now = () => new Date();
+  await using stack = new AsyncDisposableStack();
+  const crash = Promise.withResolvers<void>();
+  let callsLeft = Number.POSITIVE_INFINITY;
+  /** A crash strikes before or after a call: what the call did is done either way. */
+  const strike = () => {
+    callsLeft -= 1;
+    if (callsLeft > 0) return;
+    crash.resolve();
+    throw new Killed("this replica was killed");
+  };
+  const faults: KyselyPlugin = {
+    transformQuery({ node }) {
+      strike();
+      return node;
+    },
+    async transformResult({ result }) {
+      strike();
+      return result;
+    },
+  };
+  const pool = createDb({ url: options.databaseUrl, maxConnections: 10 });
+  stack.defer(() => pool.destroy());
+  const db = pool.withPlugin(faults);
+  const listener = stack.use(createListener(options.databaseUrl, log));
+  const client = stack.use(testClient(options.etcdEndpoint));
+  const etcd: Etcd = {
+    ...client,
+    async txn(txn) {
+      strike();
+      const result = await client.txn(txn);
+      strike();
+      return result;
+    },
+  };
+  const fleet = stack.use(createFleet(client, { log, now }));
+  await fleet.ready(10_000);
+  const registry = options.registry as Registry;
+  const work = { db, etcd, fleet, registry, log, now };
+  stack.use(
+    startWorkers({
+      db,
+      listener,
+      log,
+      owner: serverId,
+      concurrency: 16,
+      leaseMs: 700,
+      handlers: {
+        deploy: deployWorker({
+          ...work,
+          resolveImage: async () => ({ code: "OCI_PULL_FAILED", message: "" }),
+        }),
+        retire: retireWorker({ ...work, drainMs: 30 }),
+        remove: removeWorker({ ...work, drainMs: 30 }),
+        lifecycle: lifecycleWorker(work),
+      },
+    }),
+  );
+  stack.use(startLeader({ db, etcd, fleet, listener, log, serverId, ttlMs: 1_000 }));
+  const owned = stack.move();
+  return {
+    crashAfter(calls) {
+      callsLeft = calls;
+    },
+    crashed: crash.promise,
+    async [Symbol.asyncDispose]() {
+      await owned[Symbol.asyncDispose]();
+    },
+  };
+}
