@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createRegistry } from "@svc/registry";
+import { createCollector } from "./artifacts/collect.ts";
 import { openAuthority } from "./ca/authority.ts";
 import { createFleet, fleetView } from "./cluster/fleet.ts";
 import { startLeader } from "./cluster/leader.ts";
@@ -11,7 +12,8 @@ import { createDb } from "./db/pool.ts";
 import { seedPlans } from "./db/seed.ts";
 import { lifecycleWorker } from "./deployments/lifecycle.ts";
 import { createImageResolver } from "./deployments/oci.ts";
-import { createReferencePolicy, referenceRules } from "./deployments/reference.ts";
+import { referenceRules } from "./deployments/reference.ts";
+import { removeWorker } from "./deployments/remove.ts";
 import { retireWorker } from "./deployments/retire.ts";
 import { deployWorker } from "./deployments/worker.ts";
 import { createEtcd } from "./etcd/index.ts";
@@ -19,6 +21,7 @@ import { buildServer } from "./http/server.ts";
 import { queryLog } from "./link/log-query.ts";
 import { startLink } from "./link/start.ts";
 import { createLog, type Log } from "./log.ts";
+import { renameWorker } from "./projects/rename/worker.ts";
 import { teardownWorker } from "./projects/teardown.ts";
 import { listSchedulableNodes } from "./scheduler/snapshot.ts";
 import { createSecrets } from "./secrets.ts";
@@ -36,6 +39,7 @@ const workConcurrency = 32;
 const workLeaseMs = 10_000;
 const etcdReadyMs = 60_000;
 const logQueryMs = 10_000;
+const janitorTimeoutMs = 10_000;
 
 /** Starts one control replica on an up-to-date schema; disposing it stops everything it started, last started first. */
 export async function start(config: Config, options: { log?: Log; now?: () => Date } = {}): Promise<ControlServer> {
@@ -90,6 +94,9 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
     }),
   );
 
+  // A project is locked while artifacts of it are deleted, so a registry that does not answer is given up soon.
+  const janitor = stack.use(createRegistry({ ...config.registry, timeoutMs: janitorTimeoutMs }));
+  const collector = createCollector({ db, registry: janitor, log, now });
   const work = { db, etcd, fleet, registry, log, now };
   stack.use(
     startWorkers({
@@ -103,21 +110,26 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
         deploy: deployWorker({
           ...work,
           resolveImage: createImageResolver({
+            db,
+            secrets,
+            log,
             registry,
-            registryHost,
-            allow: config.registryAllow,
-            references: createReferencePolicy(referenceRules(config)),
+            rules: referenceRules(config),
             platforms: async () => listSchedulableNodes(db, fleet),
           }),
         }),
         retire: retireWorker({ ...work, drainMs: config.drainMs }),
+        remove: removeWorker({ ...work, drainMs: config.drainMs }),
         lifecycle: lifecycleWorker(work),
-        teardown: teardownWorker(work),
+        teardown: teardownWorker({ ...work, collector }),
+        rename: renameWorker({ ...work, content: config.content }),
       },
     }),
   );
   // Also with the scheduler flag off: one node is then all that there is to choose from, and the flag only hides it.
-  stack.use(startLeader({ db, etcd, fleet, listener, log, serverId }));
+  stack.use(
+    startLeader({ db, etcd, fleet, listener, log, serverId, collector, previewIdleDays: config.previewIdleDays }),
+  );
 
   const server = buildServer({
     config,

@@ -52,10 +52,33 @@ test.each([
   expect(await ask(edge.http, site, "/", { method: "HEAD" })).toMatchObject({ status: page.status, body: "" });
 });
 
-test("a host that redirects keeps path and query", async () => {
-  const answer = await ask(edge.http, "www.shop.test", "/a%2Fb?c=d");
-  const port = edge.http.split(":")[1];
-  expect(answer).toMatchObject({ status: 308, headers: { location: `http://shop.test:${port}/a%2Fb?c=d` } });
+describe("a host that redirects", () => {
+  const to = (visited: string, path: string, init?: Parameters<typeof ask>[3]) => ask(edge.http, visited, path, init);
+
+  test.each(["GET", "HEAD", "POST", "PUT", "DELETE"])("keeps path, query and method of a %s", async (method) => {
+    const body = method === "GET" || method === "HEAD" ? {} : { body: "x".repeat(10_000) };
+    const answer = await to("www.shop.test", "/a%2Fb//c?d=%20e&d=f&", { method, ...body });
+    expect(answer).toMatchObject({
+      status: 308,
+      body: "",
+      headers: { location: "http://shop.test/a%2Fb//c?d=%20e&d=f&", "cache-control": "no-cache" },
+    });
+  });
+
+  test.each([
+    { visited: "www.shop.test:8080", path: "/", location: "http://shop.test:8080/" },
+    { visited: "www.shop.test:", path: "/a", location: "http://shop.test/a" },
+    { visited: "www.shop.test:123456", path: "/a", location: "http://shop.test/a" },
+    { visited: "www.shop.test", path: "/?", location: "http://shop.test/?" },
+    { visited: "www.shop.test:443", path: "//evil.test/", location: "http://shop.test:443//evil.test/" },
+    { visited: "www.shop.test", path: "/{http.request.host}", location: "http://shop.test/%7Bhttp.request.host%7D" },
+  ])("sends $visited$path to $location", async ({ visited, path, location }) => {
+    expect(await to(visited, path)).toMatchObject({ status: 308, headers: { location } });
+  });
+
+  test("in another spelling first moves to the right one", async () => {
+    expect(await to("WWW.shop.test.", "/a")).toMatchObject({ headers: { location: "http://www.shop.test/a" } });
+  });
 });
 
 describe("another spelling of a host", () => {

@@ -38,9 +38,9 @@ async function dial(servername: string): Promise<TLSSocket> {
   return socket;
 }
 
-async function get(servername: string, host: string): Promise<string> {
+async function get(servername: string, host: string, path = "/"): Promise<string> {
   const socket = await dial(servername);
-  socket.write(`GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
   let answer = "";
   for await (const chunk of socket) answer += chunk;
   return answer;
@@ -66,10 +66,15 @@ test("a connection for one host serves no other", async () => {
   expect(await get("shop.svc.localhost", "other.svc.localhost")).toMatch(/^HTTP\/1\.1 421 /);
 });
 
-test("a redirect stays with the scheme", async () => {
-  const port = edge.https.split(":")[1];
-  expect(await get("www.svc.localhost", "www.svc.localhost")).toContain(
-    `Location: https://shop.svc.localhost:${port}/\r\n`,
+test("a host that redirects has a certificate, and stays with scheme and port", async () => {
+  const socket = await dial("www.svc.localhost");
+  expect(socket.getPeerCertificate().subjectaltname).toBe("DNS:www.svc.localhost");
+  socket.destroy();
+  expect(await get("www.svc.localhost", "www.svc.localhost", "/a?b=c")).toContain(
+    "Location: https://shop.svc.localhost/a?b=c\r\n",
+  );
+  expect(await get("www.svc.localhost", "www.svc.localhost:8443")).toContain(
+    "Location: https://shop.svc.localhost:8443/\r\n",
   );
 });
 

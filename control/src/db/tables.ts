@@ -83,6 +83,8 @@ export interface ProjectTable {
   suspend_reason: Nullable<"quota" | "admin">;
   password_hash: Nullable<string>;
   deleting_at: Nullable<Date>;
+  next_slug: Nullable<string>;
+  next_slug_at: Nullable<Date>;
   created_at: At;
   updated_at: At;
 }
@@ -127,6 +129,8 @@ export interface DeploymentTable {
   origin: Nullable<"rollback" | "promote">;
   origin_deployment_id: Nullable<string>;
   cancel_requested_at: Nullable<Date>;
+  removing_at: Nullable<Date>;
+  artifact_removed_at: Nullable<Date>;
   release_status: Generated<ReleaseStatus>;
   release_attempt: Generated<number>;
   release_node_id: Nullable<string>;
@@ -141,6 +145,12 @@ export interface DeploymentTable {
   created_at: At;
   started_at: Nullable<Date>;
   finished_at: Nullable<Date>;
+}
+
+export interface AcceptedDeployTable {
+  deployment_id: string;
+  user_id: string;
+  at: At;
 }
 
 export interface DeploymentEventTable {
@@ -158,6 +168,9 @@ export interface SiteHostTable {
   project_id: string;
   channel: Channel;
   pr_number: Nullable<number>;
+  slug: Nullable<string>;
+  redirect_to: Nullable<string>;
+  redirect_until: Nullable<Date>;
 }
 
 export interface ChannelStateTable {
@@ -197,6 +210,32 @@ export interface LogChunkTable {
   created_at: At;
 }
 
+export interface ArtifactTable {
+  id: string;
+  project_id: string;
+  repository: string;
+  kind: "source" | "image" | "bundle";
+  digest: Nullable<string>;
+  size_bytes: Nullable<number>;
+  created_at: At;
+  ended_at: Nullable<Date>;
+}
+
+export interface RegistryCredentialTable {
+  project_id: string;
+  host: string;
+  sealed: Buffer;
+  created_at: At;
+  updated_at: At;
+}
+
+export interface ImageLayerTable {
+  project_id: string;
+  digest: string;
+  unpacked_bytes: number;
+  used_at: At;
+}
+
 export interface ClusterTable {
   only: Generated<boolean>;
   id: string;
@@ -218,6 +257,7 @@ export interface NodeTable {
   incarnation: Generated<number>;
   lifecycle: Generated<"active" | "fenced" | "removed">;
   schedulable: Generated<boolean>;
+  disk_full: Generated<boolean>;
   version: Nullable<string>;
   address: Nullable<string>;
   labels: JSONColumnType<Record<string, string>, string | undefined, string>;
@@ -337,11 +377,15 @@ export interface Database {
   project: ProjectTable;
   env_var: EnvVarTable;
   deployment: DeploymentTable;
+  accepted_deploy: AcceptedDeployTable;
   deployment_event: DeploymentEventTable;
   site_host: SiteHostTable;
   channel_state: ChannelStateTable;
   task: TaskTable;
   log_chunk: LogChunkTable;
+  registry_credential: RegistryCredentialTable;
+  image_layer: ImageLayerTable;
+  artifact: ArtifactTable;
   cluster: ClusterTable;
   leader_fence: LeaderFenceTable;
   node: NodeTable;
@@ -361,5 +405,6 @@ export type NewPlan = Insertable<PlanTable>;
 export type Project = Selectable<ProjectTable>;
 export type Deployment = Selectable<DeploymentTable>;
 export type Task = Selectable<TaskTable>;
+export type RegistryCredential = Selectable<RegistryCredentialTable>;
 export type Node = Selectable<NodeTable>;
 export type WorkItem = Selectable<WorkItemTable>;

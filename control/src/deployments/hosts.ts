@@ -1,38 +1,136 @@
 import { randomBytes } from "node:crypto";
-import { type Channel, siteLabel } from "@svc/proto";
+import { siteHost, siteLabel } from "@svc/proto";
+import { sql } from "kysely";
 import type { Db } from "../db/pool.ts";
+import type { Deployment, Project } from "../db/tables.ts";
+import { type HostAddress, sameAddress } from "./address.ts";
+import { notify, routeChannel } from "./store.ts";
 
 const attemptsMax = 5;
 
+/** The project whose names these are; `next_slug` is the one that it is being renamed to. */
+export type HostOwner = Pick<Project, "id" | "slug" | "next_slug">;
+
+export interface SiteHost extends HostAddress {
+  host: string;
+  /** The slug that it was made of. */
+  slug: string;
+  /** Where visitors are sent; null: the host serves. */
+  redirectTo: string | null;
+}
+
+/** Every name of the project, those that redirect included, in the order of names. */
+export async function listSiteHosts(db: Db, project: Pick<Project, "id" | "slug">): Promise<SiteHost[]> {
+  const rows = await db
+    .selectFrom("site_host")
+    .select(["host", "channel", "pr_number", "slug", "redirect_to"])
+    .where("project_id", "=", project.id)
+    .orderBy("host")
+    .execute();
+  return rows.map((row) => ({
+    host: row.host,
+    channel: row.channel,
+    prNumber: row.pr_number,
+    slug: row.slug ?? project.slug,
+    redirectTo: row.redirect_to,
+  }));
+}
+
 /**
- * The host that a channel of a project answers to; claimed on first use and kept. Names of two projects can
- * meet only among previews ("shop--3" and pull request 3 of "shop"), and then the later one gets a suffix.
+ * Every name at which visitors may still reach the channel of `deployment`: also one that redirects, because an edge
+ * may not know that yet.
+ */
+export async function listNames(
+  db: Db,
+  deployment: Pick<Deployment, "project_id" | "channel" | "pr_number">,
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom("site_host")
+    .select("host")
+    .where("project_id", "=", deployment.project_id)
+    .where("channel", "=", deployment.channel)
+    .where("pr_number", "is not distinct from", deployment.pr_number)
+    .execute();
+  return rows.map(({ host }) => host);
+}
+
+/**
+ * The host that a channel of a project answers to; claimed on first use and kept. Until a rename takes effect that
+ * is the one of the present slug; a channel that has none yet gets only the one that stays. Needs the project locked.
  */
 export async function claimHost(
   tx: Db,
-  project: { id: string; slug: string },
-  { channel, prNumber }: { channel: Channel; prNumber: number | null },
+  project: HostOwner,
+  address: HostAddress,
   contentDomain: string,
 ): Promise<string> {
-  const existing = await tx
-    .selectFrom("site_host")
-    .select("host")
-    .where("project_id", "=", project.id)
-    .where("channel", "=", channel)
-    .where("pr_number", "is not distinct from", prNumber)
-    .orderBy("host")
-    .executeTakeFirst();
-  if (existing !== undefined) return existing.host;
-  const label = siteLabel({ slug: project.slug, channel, prNumber });
+  const hosts = await listSiteHosts(tx, project);
+  const serving = hosts.filter((host) => sameAddress(host, address) && host.redirectTo === null);
+  const existing = serving.find(({ slug }) => slug === project.slug) ?? serving[0];
+  return existing?.host ?? claimHostOf(tx, project, project.next_slug ?? project.slug, address, contentDomain);
+}
+
+/**
+ * The host of a channel under `slug`: one that the project still holds serves again, else a new one is claimed. Names
+ * of two projects can meet only among previews ("shop--3" and pull request 3 of "shop"), and then the later one gets a
+ * suffix. Needs the project locked.
+ */
+export async function claimHostOf(
+  tx: Db,
+  project: HostOwner,
+  slug: string,
+  address: HostAddress,
+  contentDomain: string,
+): Promise<string> {
+  const held = (await listSiteHosts(tx, project)).find((host) => host.slug === slug && sameAddress(host, address));
+  if (held !== undefined) {
+    await serveAgain(tx, held.host, slug);
+    return held.host;
+  }
+  const label = siteLabel({ slug, ...address });
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const suffix = attempt === 0 ? "" : `-${randomBytes(3).toString("hex")}`;
-    const claimed = await tx
-      .insertInto("site_host")
-      .values({ host: `${label}${suffix}.${contentDomain}`, project_id: project.id, channel, pr_number: prNumber })
-      .onConflict((conflict) => conflict.doNothing())
-      .returning("host")
-      .executeTakeFirst();
-    if (claimed !== undefined) return claimed.host;
+    const host = `${label}${suffix}.${contentDomain}`;
+    if (await insertHost(tx, project.id, host, slug, address)) return host;
   }
   throw new Error(`no free host name for ${label}`);
+}
+
+/**
+ * Claims the production host of `slug`, and with it the slug: whoever has the one has the other. False when another
+ * project has it, also while it only redirects from there. Needs the project locked.
+ */
+export async function claimSlug(tx: Db, project: HostOwner, slug: string, contentDomain: string): Promise<boolean> {
+  const address: HostAddress = { channel: "production", prNumber: null };
+  const host = siteHost({ slug, channel: "production" }, contentDomain);
+  if (await insertHost(tx, project.id, host, slug, address)) return true;
+  const held = await tx
+    .selectFrom("site_host")
+    .select("host")
+    .where("host", "=", host)
+    .where("project_id", "=", project.id)
+    .executeTakeFirst();
+  if (held === undefined) return false;
+  await serveAgain(tx, host, slug);
+  return true;
+}
+
+async function insertHost(tx: Db, projectId: string, host: string, slug: string, address: HostAddress) {
+  const claimed = await tx
+    .insertInto("site_host")
+    .values({ host, project_id: projectId, channel: address.channel, pr_number: address.prNumber, slug })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning("host")
+    .executeTakeFirst();
+  return claimed !== undefined;
+}
+
+const serveAgain = (tx: Db, host: string, slug: string) =>
+  tx.updateTable("site_host").set({ slug, redirect_to: null, redirect_until: null }).where("host", "=", host).execute();
+
+/** Gives up names that have redirected long enough; anybody may have them then. Returns how many. */
+export async function releaseRedirects(db: Db): Promise<number> {
+  const released = await db.deleteFrom("site_host").where("redirect_until", "<", sql<Date>`now()`).executeTakeFirst();
+  if (released.numDeletedRows > 0n) await notify(db, routeChannel);
+  return Number(released.numDeletedRows);
 }

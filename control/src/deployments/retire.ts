@@ -4,8 +4,9 @@ import type { Etcd } from "../etcd/index.ts";
 import type { WorkOutcome } from "../work/queue.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { edgeProgress } from "./edges.ts";
+import { listNames } from "./hosts.ts";
 import { endRuns } from "./runs.ts";
-import { findChannelState, findDeployment, listHosts, listTasks, removeTasks } from "./store.ts";
+import { findChannelState, findDeployment, listTasks, removeTasks } from "./store.ts";
 
 export interface RetireDeps {
   db: Db;
@@ -48,7 +49,7 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
         return (placed && fleet.observation(placed.nodeId, id)?.upstream) ?? [];
       }),
     );
-    const hosts = (await listHosts(db, found.deployment)).map(({ host }) => host);
+    const hosts = await listNames(db, found.deployment);
     const named = hosts.some((host) => fleet.route(host)?.proxy?.upstreams.some((upstream) => upstreams.has(upstream)));
     const edges = await edgeProgress(db, fleet, hosts);
     if (named || edges.current < edges.inRotation) return { retryAfterMs: recheckMs, free: true };
@@ -64,7 +65,7 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
 }
 
 /** When the item first saw that no edge sends requests any more; kept with the item, so that a restart goes on counting. */
-async function drainedSince(db: Db, itemId: number, now: () => Date): Promise<Date> {
+export async function drainedSince(db: Db, itemId: number, now: () => Date): Promise<Date> {
   const row = await db.selectFrom("work_item").select("payload").where("id", "=", itemId).executeTakeFirstOrThrow();
   const payload = row.payload as { deploymentId: string; drainedAt?: string };
   if (payload.drainedAt !== undefined) return new Date(payload.drainedAt);

@@ -182,6 +182,7 @@ export async function setChannelState(
   await notify(db, routeChannel);
 }
 
+/** Hosts that serve the channel; those that only redirect to one of them are not among these. */
 export const listHosts = (db: Db, deployment: Pick<Deployment, "project_id" | "channel" | "pr_number">) =>
   db
     .selectFrom("site_host")
@@ -189,6 +190,7 @@ export const listHosts = (db: Db, deployment: Pick<Deployment, "project_id" | "c
     .where("project_id", "=", deployment.project_id)
     .where("channel", "=", deployment.channel)
     .where("pr_number", "is not distinct from", deployment.pr_number)
+    .where("redirect_to", "is", null)
     .execute();
 
 /** Asks for tasks to be ended and removed; the leader and the agent do it. */

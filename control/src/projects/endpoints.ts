@@ -22,6 +22,7 @@ import { ApiError } from "../http/errors.ts";
 import { createOnce } from "../http/idempotency.ts";
 import { enqueue } from "../work/queue.ts";
 import { createProject } from "./create.ts";
+import { rename } from "./rename/endpoint.ts";
 import { getProject, listProjects, updateProject } from "./store.ts";
 import { createdProjectView, projectListView, projectView } from "./view.ts";
 
@@ -150,4 +151,4 @@ const remove = endpoint({
     }),
 });
 
-export const projectEndpoints = [list, create, detail, patch, remove];
+export const projectEndpoints = [list, create, detail, rename, patch, remove];

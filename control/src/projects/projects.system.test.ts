@@ -48,7 +48,7 @@ describe("creating", () => {
     });
     const host = await api.db
       .selectFrom("site_host")
-      .selectAll()
+      .select(["host", "project_id", "channel", "pr_number"])
       .where("project_id", "=", answer.body.project.id)
       .execute();
     expect(host).toEqual([

@@ -1,77 +1,129 @@
-import type { Registry } from "@svc/registry";
 import { sql } from "kysely";
+import type { Collector } from "../artifacts/collect.ts";
+import { recordUnannounced } from "../artifacts/store.ts";
 import type { Fleet } from "../cluster/fleet.ts";
+import { keys } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import { edgeProgress } from "../deployments/edges.ts";
+import { endRuns } from "../deployments/runs.ts";
 import { notify, removeTasks, routeChannel } from "../deployments/store.ts";
+import type { Etcd } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
+import type { WorkOutcome } from "../work/queue.ts";
 import type { WorkHandler } from "../work/worker.ts";
+import { announceGone } from "./gone.ts";
 
 export interface TeardownDeps {
   db: Db;
+  etcd: Etcd;
   fleet: Fleet;
-  registry: Registry;
+  collector: Collector;
   log: Log;
+  now: () => Date;
 }
 
-const recheckMs = 500;
+const recheck: WorkOutcome = { retryAfterMs: 500, free: true };
+/** After a failure of a store: what was promised is never given up, so this does not count as an attempt. */
+const retryMs = 5_000;
 
 /**
- * Work of kind `teardown`: takes a deleted project off the edges, then off the nodes, then out of the
- * registry, and drops its rows last. Each round does what is possible now and comes back for the rest.
+ * Work of kind `teardown`: takes a deleted project off the edges, then off the nodes, then out of the registry, and
+ * drops its rows last. Each round does what is possible now and comes back for the rest, so one that is cut off
+ * anywhere is simply done again. A node or an edge that is away is waited for, until it is back or fenced.
  */
-export function teardownWorker({ db, fleet, registry, log }: TeardownDeps): WorkHandler {
-  return async (item) => {
+export function teardownWorker(deps: TeardownDeps): WorkHandler {
+  const { db, log } = deps;
+  return async (item, signal) => {
     const { projectId } = item.payload as { projectId: string };
-    const project = await db.selectFrom("project").select("id").where("id", "=", projectId).executeTakeFirst();
-    if (project === undefined) return { state: "done" };
-    await notify(db, routeChannel);
-    const hosts = await db.selectFrom("site_host").select("host").where("project_id", "=", projectId).execute();
-    const routed = hosts.some(({ host }) => fleet.route(host) !== null);
-    const edges = await edgeProgress(db, fleet, []);
-    if (routed || edges.current < edges.inRotation) return { retryAfterMs: recheckMs, free: true };
-
-    const tasks = await db
-      .selectFrom("task")
-      .select("id")
-      .where("project_id", "=", projectId)
-      .where("reaped_at", "is", null)
-      .execute();
-    if (tasks.length > 0) {
-      await removeTasks(
-        db,
-        tasks.map(({ id }) => id),
-      );
-      return { retryAfterMs: recheckMs, free: true };
+    try {
+      const project = await db.selectFrom("project").select("id").where("id", "=", projectId).executeTakeFirst();
+      if (project === undefined) return { state: "done" };
+      const isOff = (await isOffEdges(deps, projectId)) && (await isOffNodes(deps, projectId));
+      if (!isOff || !(await isOutOfRegistry(deps, projectId))) return recheck;
+      await deleteRows(db, projectId);
+      // Agents also ask by themselves.
+      await announceGone(db, projectId);
+      log.info({ projectId, to: "deleted" }, "project");
+      return { state: "done" };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      log.warn({ err: error, projectId }, "the teardown of a project did not get on");
+      const message = error instanceof Error ? error.message : String(error);
+      return { retryAfterMs: retryMs, free: true, error: message };
     }
-
-    const deployments = await db
-      .selectFrom("deployment")
-      .select(["id", "source_repository", "source_digest", "artifact_repository", "artifact_digest", "image_registry"])
-      .where("project_id", "=", projectId)
-      .execute();
-    for (const deployment of deployments) {
-      await deleteArtifact(registry, deployment.source_repository, deployment.source_digest);
-      // A foreign image is not ours to delete.
-      const own = deployment.artifact_repository?.startsWith(`svc/${projectId}/`) && deployment.image_registry === null;
-      if (own) await deleteArtifact(registry, deployment.artifact_repository, deployment.artifact_digest);
-    }
-    await db.transaction().execute(async (tx) => {
-      const streams = tx.selectFrom("task").select(sql<string>`id::text`.as("id")).where("project_id", "=", projectId);
-      await tx.deleteFrom("log_chunk").where("stream_id", "in", streams).execute();
-      for (const { id } of deployments)
-        await tx.deleteFrom("log_chunk").where("stream_id", "like", `${id}.%`).execute();
-      await tx.deleteFrom("resource_sample").where("project_id", "=", projectId).execute();
-      await tx.deleteFrom("task").where("project_id", "=", projectId).execute();
-      await tx.deleteFrom("channel_state").where("project_id", "=", projectId).execute();
-      await tx.deleteFrom("project").where("id", "=", projectId).execute();
-    });
-    log.info({ projectId, to: "deleted" }, "project");
-    return { state: "done" };
   };
 }
 
-/** Gone already is as good as deleted; a registry that does not answer fails the round, which is repeated. */
-async function deleteArtifact(registry: Registry, repository: string | null, digest: string | null): Promise<void> {
-  if (repository !== null && digest !== null) await registry.deleteManifest(repository, digest);
+/** No published route names the project, and every edge in rotation has that table. */
+async function isOffEdges({ db, fleet }: TeardownDeps, projectId: string): Promise<boolean> {
+  for (const route of fleet.routeTable().values()) {
+    if (route.projectId !== projectId) continue;
+    await notify(db, routeChannel);
+    return false;
+  }
+  const edges = await edgeProgress(db, fleet, []);
+  return edges.current >= edges.inRotation;
+}
+
+/** Agents have confirmed that nothing of the project runs, or never will answer again. */
+async function isOffNodes(deps: TeardownDeps, projectId: string): Promise<boolean> {
+  const { db } = deps;
+  const tasks = await db
+    .selectFrom("task")
+    .select("id")
+    .where("project_id", "=", projectId)
+    .where("reaped_at", "is", null)
+    .execute();
+  await removeTasks(
+    db,
+    tasks.map(({ id }) => id),
+  );
+  await forgetRunsOfGoneNodes(deps, projectId);
+  const runsEnded = await endRuns(deps, (run) => run.projectId === projectId);
+  return tasks.length === 0 && runsEnded;
+}
+
+/** A node that was fenced or removed will never tell how a run ended. */
+async function forgetRunsOfGoneNodes({ db, etcd, fleet }: TeardownDeps, projectId: string): Promise<void> {
+  const runs = fleet.runs().filter(({ run }) => run.projectId === projectId);
+  if (runs.length === 0) return;
+  const rows = await db
+    .selectFrom("node")
+    .select("id")
+    .where("id", "in", [...new Set(runs.map(({ nodeId }) => nodeId))])
+    .where("lifecycle", "!=", "active")
+    .execute();
+  const gone = new Set(rows.map(({ id }) => id));
+  for (const { nodeId, run, modRevision } of runs) {
+    const key = keys.run(nodeId, run.attemptId);
+    if (!gone.has(nodeId)) continue;
+    await etcd.txn({ guards: [{ key, compare: "modRevision", value: modRevision }], ops: [{ delete: { key } }] });
+  }
+}
+
+/** All that was pushed for it is deleted. An upload that is still under way is the collector's, once it has ended. */
+async function isOutOfRegistry({ db, collector }: TeardownDeps, projectId: string): Promise<boolean> {
+  await recordUnannounced(db, projectId);
+  return collector.collectProject(projectId);
+}
+
+/**
+ * What refers to the project by a foreign key goes with its row. Kept by intent: audit, which outlives what it
+ * tells of, and what is only counted or remembered for a day (accepted deployments, answered requests).
+ */
+async function deleteRows(db: Db, projectId: string): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await sql`delete from log_chunk where stream_id in (
+      select id::text from task where project_id = ${projectId}
+      union all
+      select deployment.id || '.' || attempt from deployment, generate_series(1, release_attempt) as attempt
+      where project_id = ${projectId})`.execute(tx);
+    await sql`delete from work_item where state in ('done', 'failed') and (
+      key = ${projectId} or payload ->> 'projectId' = ${projectId}
+      or payload ->> 'deploymentId' in (select id::text from deployment where project_id = ${projectId}))`.execute(tx);
+    await tx.deleteFrom("resource_sample").where("project_id", "=", projectId).execute();
+    await tx.deleteFrom("task").where("project_id", "=", projectId).execute();
+    await tx.deleteFrom("channel_state").where("project_id", "=", projectId).execute();
+    await tx.deleteFrom("project").where("id", "=", projectId).execute();
+  });
 }

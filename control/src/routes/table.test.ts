@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { applyChange, type HostFacts, type RouteEntry, routeOf, tableChange } from "./table.ts";
+import { applyChange, type HostFacts, type RouteEntry, routeOf, tableChange, targetOf } from "./table.ts";
 
 const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
   host: "shop.svc.localhost",
   projectId: "p1",
   channel: "production",
+  redirectTo: null,
   suspended: false,
   stopped: false,
   active: { deploymentId: "d1", kind: "image", upstreams: ["127.0.1.1:40000"], isOver: false },
@@ -53,10 +54,41 @@ describe("routeOf", () => {
       }),
       serves: { static: { repository: "r", digest: "sha256:1", sizeBytes: "7", spa: true } },
     },
+    {
+      when: "another host took its place, whatever becomes of the site",
+      facts: aHost({ redirectTo: "store.svc.localhost", suspended: true, stopped: true }),
+      previous: proxied,
+      serves: { redirect: { host: "store.svc.localhost" } },
+    },
   ])("when $when", ({ facts, previous, serves }) => {
     const entry = routeOf(facts, previous);
     expect(entry).toMatchObject(serves);
-    expect([entry.proxy, entry.static, entry.page].filter((target) => target !== undefined)).toHaveLength(1);
+    const { proxy, static: bundle, page, redirect } = entry;
+    expect([proxy, bundle, page, redirect].filter((target) => target !== undefined)).toHaveLength(1);
+  });
+
+  test("a host that redirects names no deployment, so that nothing waits for it to serve one", () => {
+    const entry = routeOf(aHost({ redirectTo: "store.svc.localhost" }), proxied);
+    expect(entry).toEqual({
+      host: "shop.svc.localhost",
+      projectId: "p1",
+      channel: "production",
+      redirect: { host: "store.svc.localhost" },
+    });
+  });
+});
+
+describe("targetOf", () => {
+  test("is the same for two hosts of one deployment, and another for what is served otherwise", () => {
+    const twin = { ...proxied, host: "store.svc.localhost" };
+    expect(targetOf(twin)).toBe(targetOf(proxied));
+    for (const other of [
+      { ...proxied, deploymentId: "d2" },
+      { ...proxied, proxy: { upstreams: ["127.0.1.1:40001"] } },
+      routeOf(aHost({ active: null }), undefined),
+      routeOf(aHost({ redirectTo: "store.svc.localhost" }), undefined),
+    ])
+      expect(targetOf(other)).not.toBe(targetOf(proxied));
   });
 });
 
@@ -67,6 +99,21 @@ describe("tableChange", () => {
 
   test("removes hosts that nobody has any more", () => {
     expect(tableChange(new Map([[proxied.host, proxied]]), [])).toEqual({ upserts: [], removedHosts: [proxied.host] });
+  });
+
+  test("gives a host that comes in addition what the others of its deployment have, while its container is away", () => {
+    const away = { deploymentId: "d1", kind: "image", upstreams: [], isOver: false } as const;
+    const facts = [aHost({ active: away }), aHost({ host: "store.svc.localhost", active: away })];
+    const { upserts } = tableChange(new Map([[proxied.host, proxied]]), facts);
+    expect(upserts).toEqual([{ ...proxied, host: "store.svc.localhost" }]);
+  });
+
+  test("turns a redirect back into a site that is away for a moment", () => {
+    const away = { deploymentId: "d1", kind: "image", upstreams: [], isOver: false } as const;
+    const back = { ...proxied, host: "old.svc.localhost" };
+    const published = [proxied, routeOf(aHost({ host: back.host, redirectTo: proxied.host }), undefined)];
+    const facts = [aHost({ active: away }), aHost({ host: back.host, active: away })];
+    expect(tableChange(new Map(published.map((entry) => [entry.host, entry])), facts).upserts).toEqual([back]);
   });
 
   test("applied, leaves nothing to change", () => {

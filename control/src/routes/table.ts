@@ -7,6 +7,7 @@ export interface RouteEntry {
   proxy?: { upstreams: string[] };
   static?: { repository: string; digest: string; sizeBytes: string; spa?: boolean };
   page?: { page: "PAGE_STOPPED" | "PAGE_SUSPENDED" | "PAGE_EMPTY" | "PAGE_DOWN" };
+  redirect?: { host: string };
 }
 
 /** A host with everything that decides what it serves. */
@@ -14,6 +15,8 @@ export interface HostFacts {
   host: string;
   projectId: string;
   channel: string;
+  /** Another host, to which visitors are sent whatever the rest says; null: the host serves. */
+  redirectTo: string | null;
   suspended: boolean;
   stopped: boolean;
   /** The deployment that the channel serves; null before the first. */
@@ -27,12 +30,13 @@ export type ActiveDeployment = { deploymentId: string } & (
 );
 
 /**
- * The entry of one host. While none of a deployment's containers is up but one may come back (a crash, a node out
+ * The entry of one host. `previous` is what the table has for it, or for another host of its deployment. While none of a deployment's containers is up but one may come back (a crash, a node out
  * of reach), its last upstreams stay: an edge then retries them, and nothing flaps. Once all have ended for good
  * they go, because their ports may soon be somebody else's.
  */
 export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): RouteEntry {
-  const { host, projectId, channel, active } = facts;
+  const { host, projectId, channel, active, redirectTo } = facts;
+  if (redirectTo !== null) return { host, projectId, channel, redirect: { host: redirectTo } };
   const base = { host, projectId, channel, ...(active && { deploymentId: active.deploymentId }) };
   if (facts.suspended) return { ...base, page: { page: "PAGE_SUSPENDED" } };
   if (facts.stopped) return { ...base, page: { page: "PAGE_STOPPED" } };
@@ -47,6 +51,10 @@ export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): Rou
   return { ...base, page: { page: active.isOver ? "PAGE_DOWN" : "PAGE_EMPTY" } };
 }
 
+/** What visitors of an entry's host get, as text that is equal when the hosts of two entries serve the same. */
+export const targetOf = ({ deploymentId, proxy, static: bundle, page, redirect }: RouteEntry): string =>
+  canonical({ deploymentId, proxy, static: bundle, page, redirect });
+
 export interface TableChange {
   upserts: RouteEntry[];
   removedHosts: string[];
@@ -55,8 +63,16 @@ export interface TableChange {
 /** What changes from the published table to the one that the facts ask for; both empty when nothing does. */
 export function tableChange(published: ReadonlyMap<string, RouteEntry>, facts: readonly HostFacts[]): TableChange {
   const wanted = new Set(facts.map(({ host }) => host));
+  const proxies = new Map(
+    [...published.values()].flatMap((entry) => (entry.proxy ? [[entry.deploymentId, entry]] : [])),
+  );
+  const previous = ({ host, active }: HostFacts) => {
+    const own = published.get(host);
+    // A host that is new to its deployment serves what the others do, also while that is not up.
+    return own?.proxy && own.deploymentId === active?.deploymentId ? own : proxies.get(active?.deploymentId);
+  };
   const upserts = facts
-    .map((each) => routeOf(each, published.get(each.host)))
+    .map((each) => routeOf(each, previous(each)))
     .filter((entry) => canonical(entry) !== canonical(published.get(entry.host)))
     .sort((a, b) => (a.host < b.host ? -1 : 1));
   const removedHosts = [...published.keys()].filter((host) => !wanted.has(host)).sort();

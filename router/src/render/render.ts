@@ -70,9 +70,7 @@ const adminOf = (socket: string): JsonObject => ({ listen: `unix/${socket}` });
 function httpApp(options: RenderOptions): JsonObject {
   const { httpListen, httpsListen, tls } = options;
   const httpRoutes =
-    tls === "acme"
-      ? redirectHandler(portOf(httpsListen))
-      : siteHandler({ ...options, scheme: "http", port: portOf(httpListen) });
+    tls === "acme" ? redirectHandler(portOf(httpsListen)) : siteHandler({ ...options, scheme: "http" });
   return {
     http_port: portOf(httpListen),
     ...(tls !== "off" && { https_port: portOf(httpsListen) }),
@@ -83,7 +81,7 @@ function httpApp(options: RenderOptions): JsonObject {
       ...(tls !== "off" && {
         https: {
           listen: [httpsListen],
-          ...serverOf(options, siteHandler({ ...options, scheme: "https", port: portOf(httpsListen) })),
+          ...serverOf(options, siteHandler({ ...options, scheme: "https" })),
           tls_connection_policies: [{}],
           // A certificate is for one host, and so is the connection that it opened.
           strict_sni_host: true,

@@ -11,9 +11,8 @@ export interface SiteOptions {
   bundlesDir: string;
   /** Domain under which tenants get their names. */
   contentDomain: string;
-  /** Where a redirect to another host goes: scheme and port of this server. */
+  /** What this server speaks; a redirect to another host stays with it. */
   scheme: "http" | "https";
-  port: number;
   /** How long an app may take to begin its answer. */
   answerTimeoutMs: number;
 }
@@ -39,10 +38,19 @@ function kindRoutes(options: SiteOptions): CaddyRoute[] {
     },
     ...several,
     { match: [equals(kind, "x")], handle: [subroute(platformPageRoutes)] },
-    { match: [equals(kind, "r")], handle: [redirectHandler(options)] },
+    {
+      match: [{ ...equals(kind, "r"), ...matches("{http.request.hostport}", visitedPattern, "visited") }],
+      handle: [redirectHandler(options)],
+    },
     { handle: showPage("failed") },
   ];
 }
+
+/**
+ * Group 1 is the port as the visitor named it, with its colon; empty without one. It must match every host, and
+ * nothing else: before the Host, Caddy tries the pattern on a variable of that name, which there is not ("<nil>").
+ */
+const visitedPattern = "^[a-z0-9.-]+(:[0-9]{1,5}$)?";
 
 const platformPageRoutes: CaddyRoute[] = [
   { match: [equals(argument, "stopped")], handle: showPage("stopped") },
@@ -52,13 +60,18 @@ const platformPageRoutes: CaddyRoute[] = [
   { handle: showPage("failed") },
 ];
 
-function redirectHandler({ scheme, port }: SiteOptions): JsonObject {
-  const usual = scheme === "http" ? 80 : 443;
-  const authority = port === usual ? argument : `${argument}:${port}`;
+/**
+ * To the same address on another host. The port is the visitor's and not ours: between the two may be something that
+ * forwards one to the other.
+ */
+function redirectHandler({ scheme }: SiteOptions): JsonObject {
   return {
     handler: "static_response",
     status_code: "308",
-    headers: { Location: [`${scheme}://${authority}{http.request.uri}`], "Cache-Control": ["no-cache"] },
+    headers: {
+      Location: [`${scheme}://${argument}{http.regexp.visited.1}{http.request.uri}`],
+      "Cache-Control": ["no-cache"],
+    },
   };
 }
 

@@ -1,0 +1,248 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Project } from "../../db/tables.ts";
+import { claimHost } from "../../deployments/hosts.ts";
+import { type Answer, type TestApi, type TestUser, testApi } from "../../http/testing.ts";
+
+let api: TestApi;
+let user: TestUser;
+beforeAll(async () => {
+  api = await testApi();
+  user = await api.newUser();
+});
+afterAll(() => api[Symbol.asyncDispose]());
+
+let count = 0;
+const newSlug = () => {
+  count += 1;
+  return `store-${count}-x`;
+};
+const rename = (id: string, body: unknown, session = user.session) =>
+  api.call("PUT", `/projects/${id}`, { session, body });
+const create = (slug: string, session: string) =>
+  api.call("POST", "/projects", { session, body: { name: "Shop", type: "ssr", slug } });
+const codeOf = ({ status, body }: Answer) => [status, body.error?.code];
+
+const hostsOf = async (project: Project) =>
+  (await api.db.selectFrom("site_host").selectAll().where("project_id", "=", project.id).orderBy("host").execute()).map(
+    ({ host, redirect_to }) => [host, redirect_to],
+  );
+const redirect = (from: string, to: string) =>
+  api.db
+    .updateTable("site_host")
+    .set({ redirect_to: `${to}.svc.localhost`, redirect_until: new Date(Date.now() + 60_000) })
+    .where("host", "=", `${from}.svc.localhost`)
+    .execute();
+const queued = (project: Project) =>
+  api.db.selectFrom("work_item").select(["id", "payload"]).where("key", "=", `rename/${project.id}`).execute();
+const reload = (project: Project) =>
+  api.db.selectFrom("project").selectAll().where("id", "=", project.id).executeTakeFirstOrThrow();
+/** As the worker leaves it once every edge has followed. */
+async function finish(project: Project, slug: string): Promise<void> {
+  const { slug: old } = await reload(project);
+  await api.db.updateTable("project").set({ slug, next_slug: null }).where("id", "=", project.id).execute();
+  await redirect(old, slug);
+}
+
+test("is queued, and holds the new name at once while the old one goes on", async () => {
+  const project = await api.newProject(user);
+  const slug = newSlug();
+  const answer = await rename(project.id, { slug });
+  expect([answer.status, answer.body]).toEqual([202, { ok: true, queued: true, newSlug: slug }]);
+  expect(await hostsOf(project)).toEqual([
+    [`${project.slug}.svc.localhost`, null],
+    [`${slug}.svc.localhost`, null],
+  ]);
+  const { body } = await api.call("GET", `/projects/${project.id}`, { session: user.session });
+  expect(body.project).toMatchObject({ slug: project.slug, url: `http://${project.slug}.svc.localhost:8080` });
+  expect(await queued(project)).toEqual([{ id: expect.anything(), payload: { projectId: project.id } }]);
+});
+
+test("leaves a line in the audit log", async () => {
+  const { id, key } = await api.newKey(user, { scopes: ["projects:write"] });
+  const project = await api.newProject(user);
+  const slug = newSlug();
+  expect((await api.call("PUT", `/projects/${project.id}`, { key, body: { slug } })).status).toBe(202);
+  const lines = await api.db.selectFrom("audit").selectAll().where("target", "=", project.id).execute();
+  expect(lines).toEqual([
+    expect.objectContaining({
+      action: "project.rename",
+      user_id: user.id,
+      token_id: id,
+      detail: { from: project.slug, to: slug },
+    }),
+  ]);
+});
+
+test("asked again while it is queued, gives the same answer and no second work", async () => {
+  const project = await api.newProject(user);
+  const slug = newSlug();
+  const answers = [await rename(project.id, { slug }), await rename(project.id, { slug })];
+  expect(answers.map(({ status, text }) => [status, text])).toEqual(Array(2).fill([202, answers[0]?.text]));
+  expect(await queued(project)).toHaveLength(1);
+  const lines = await api.db.selectFrom("audit").select("id").where("target", "=", project.id).execute();
+  expect(lines).toHaveLength(1);
+});
+
+test("asked again while it is being worked on, leaves work for after it", async () => {
+  const project = await api.newProject(user);
+  await rename(project.id, { slug: newSlug() });
+  await api.db.updateTable("work_item").set({ state: "running" }).where("key", "=", `rename/${project.id}`).execute();
+  await rename(project.id, { slug: newSlug() });
+  expect(await queued(project)).toHaveLength(2);
+});
+
+test.each([
+  { what: "nothing", body: {} },
+  { what: "another field", body: { slug: "fine-slug", name: "Shop" } },
+  { what: "no text", body: { slug: 7 } },
+  { what: "two characters", body: { slug: "ab" } },
+  { what: "31 characters", body: { slug: "a".repeat(31) } },
+  { what: "capitals", body: { slug: "Shop" } },
+  { what: "a dot", body: { slug: "my.shop" } },
+  { what: "a hyphen at the end", body: { slug: "shop-" } },
+  { what: "a name of the platform", body: { slug: "registry" } },
+  { what: "a reserved prefix", body: { slug: "preview-shop" } },
+  { what: "another reserved prefix", body: { slug: "dev-shop" } },
+  { what: "an encoded name", body: { slug: "xn--shp-1na" } },
+])("refuses $what as a slug", async ({ body }) => {
+  const project = await api.newProject(user);
+  expect(codeOf(await rename(project.id, body))).toEqual([422, "VALIDATION"]);
+  expect(await queued(project)).toEqual([]);
+});
+
+test("refuses the slug that the project has", async () => {
+  const project = await api.newProject(user);
+  const answer = await rename(project.id, { slug: project.slug });
+  expect(codeOf(answer)).toEqual([422, "VALIDATION"]);
+  expect(answer.body.error.message).toContain(project.slug);
+});
+
+test("refuses a suspended project", async () => {
+  const project = await api.newProject(user);
+  await api.db.updateTable("project").set({ suspended_at: new Date() }).where("id", "=", project.id).execute();
+  expect(codeOf(await rename(project.id, { slug: newSlug() }))).toEqual([403, "SUSPENDED"]);
+});
+
+test("knows only the caller's own projects", async () => {
+  const foreign = await api.newProject(await api.newUser());
+  const project = await api.newProject(user);
+  const { key } = await api.newKey(user, { projectIds: [project.id] });
+  const other = await api.newProject(user);
+  for (const id of [foreign.id, other.id, "11111111-2222-4333-8444-555555555555"]) {
+    expect(codeOf(await api.call("PUT", `/projects/${id}`, { key, body: { slug: newSlug() } }))).toEqual([
+      404,
+      "NOT_FOUND",
+    ]);
+  }
+  expect((await api.call("PUT", `/projects/${project.id}`, { key, body: { slug: newSlug() } })).status).toBe(202);
+});
+
+describe("a slug that is taken", () => {
+  test("by another project, its rename, or its redirect is refused", async () => {
+    const owner = await api.newUser();
+    const holder = await api.newProject(owner);
+    const project = await api.newProject(user);
+    const [next, last] = [newSlug(), newSlug()];
+    const { session } = await api.newUser();
+    const refused = async (slug: string) => {
+      expect(codeOf(await rename(project.id, { slug })), slug).toEqual([409, "SLUG_CONFLICT"]);
+      expect(codeOf(await create(slug, session)), slug).toEqual([409, "SLUG_CONFLICT"]);
+    };
+    await refused(holder.slug);
+    expect((await rename(holder.id, { slug: next }, owner.session)).status).toBe(202);
+    await refused(holder.slug);
+    await refused(next);
+    await finish(holder, next);
+    await refused(holder.slug);
+    await refused(next);
+    expect((await rename(holder.id, { slug: last }, owner.session)).status).toBe(202);
+    await refused(holder.slug);
+    expect(await queued(project)).toEqual([]);
+    expect((await reload(project)).next_slug).toBeNull();
+  });
+
+  test("of a project that is being deleted is refused until it is gone", async () => {
+    const leaving = await api.newProject(user);
+    await api.call("DELETE", `/projects/${leaving.id}`, { session: user.session });
+    const project = await api.newProject(user);
+    expect(codeOf(await rename(project.id, { slug: leaving.slug }))).toEqual([409, "SLUG_CONFLICT"]);
+    await api.db.deleteFrom("project").where("id", "=", leaving.id).execute();
+    expect((await rename(project.id, { slug: leaving.slug })).status).toBe(202);
+  });
+
+  test("goes to one of several renames and creations at once", async () => {
+    const slug = newSlug();
+    const users = await Promise.all(Array.from({ length: 6 }, () => api.newUser()));
+    const projects = await Promise.all(users.map((each) => api.newProject(each)));
+    const answers = await Promise.all(
+      users.flatMap(({ session }, index) => [
+        rename(projects[index]?.id ?? "", { slug }, session),
+        create(slug, session),
+      ]),
+    );
+    const won = answers.filter(({ status }) => status < 300);
+    expect(won).toHaveLength(1);
+    expect(answers.filter((answer) => !won.includes(answer)).map(codeOf)).toEqual(
+      Array(11).fill([409, "SLUG_CONFLICT"]),
+    );
+    const holders = await api.db
+      .selectFrom("site_host")
+      .selectAll()
+      .where("host", "=", `${slug}.svc.localhost`)
+      .execute();
+    expect(holders).toHaveLength(1);
+  });
+});
+
+describe("another rename of the same project", () => {
+  test("takes over from one that is queued, and both new names stay the project's", async () => {
+    const project = await api.newProject(user);
+    const [second, third] = [newSlug(), newSlug()];
+    await rename(project.id, { slug: second });
+    expect((await rename(project.id, { slug: third })).body.newSlug).toBe(third);
+    expect((await reload(project)).next_slug).toBe(third);
+    expect(await hostsOf(project)).toEqual(
+      [project.slug, second, third].sort().map((slug) => [`${slug}.svc.localhost`, null]),
+    );
+  });
+
+  test("to the present slug takes a queued one back", async () => {
+    const project = await api.newProject(user);
+    await rename(project.id, { slug: newSlug() });
+    expect((await rename(project.id, { slug: project.slug })).status).toBe(202);
+    expect(await reload(project)).toMatchObject({ slug: project.slug, next_slug: project.slug });
+  });
+
+  test("back to the old slug turns its redirect into a serving host at once", async () => {
+    const project = await api.newProject(user);
+    const slug = newSlug();
+    await rename(project.id, { slug });
+    await finish(project, slug);
+    expect(await hostsOf(project)).toContainEqual([`${project.slug}.svc.localhost`, `${slug}.svc.localhost`]);
+    expect((await rename(project.id, { slug: project.slug })).status).toBe(202);
+    expect(await hostsOf(project)).toEqual([
+      [`${project.slug}.svc.localhost`, null],
+      [`${slug}.svc.localhost`, null],
+    ]);
+  });
+});
+
+describe("a deployment that is accepted while the rename is queued", () => {
+  const claim = (project: Project, prNumber: number) =>
+    api.db.transaction().execute((tx) => claimHost(tx, project, { channel: "preview", prNumber }, "svc.localhost"));
+
+  test("keeps the address that its channel has", async () => {
+    const project = await api.newProject(user);
+    const before = await claim(project, 1);
+    await rename(project.id, { slug: newSlug() });
+    expect(await claim(await reload(project), 1)).toBe(before);
+  });
+
+  test("gets only a new one when its channel has none yet", async () => {
+    const project = await api.newProject(user);
+    const slug = newSlug();
+    await rename(project.id, { slug });
+    expect(await claim(await reload(project), 1)).toBe(`preview-${slug}--1.svc.localhost`);
+    expect((await hostsOf(project)).map(([host]) => host)).not.toContain(`preview-${project.slug}--1.svc.localhost`);
+  });
+});

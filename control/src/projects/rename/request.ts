@@ -1,0 +1,74 @@
+import { sql } from "kysely";
+import type { Db } from "../../db/pool.ts";
+import type { Project } from "../../db/tables.ts";
+import { claimSlug } from "../../deployments/hosts.ts";
+import { notify, routeChannel } from "../../deployments/store.ts";
+import { ApiError } from "../../http/errors.ts";
+import { enqueue, workChannel } from "../../work/queue.ts";
+import { updateProject } from "../store.ts";
+
+/**
+ * Begins the rename of `project`, whose row the caller has locked, and holds the new slug for it. Asked again while
+ * it is under way, the same goes on; another slug takes over from the one before, also the present one, which takes
+ * the rename back. False when there was nothing to begin because the very same is under way. Throws SUSPENDED,
+ * VALIDATION and SLUG_CONFLICT.
+ */
+export async function requestRename(
+  tx: Db,
+  project: Project,
+  slug: string,
+  { contentDomain, now }: { contentDomain: string; now: Date },
+): Promise<boolean> {
+  if (project.suspended_at !== null) throw new ApiError("SUSPENDED");
+  if (project.next_slug === slug) {
+    await wakeRename(tx, project.id);
+    return false;
+  }
+  if (project.slug === slug && project.next_slug === null) {
+    throw new ApiError("VALIDATION", { message: `The project's slug is "${slug}" already.` });
+  }
+  if (await isSlugOfAnother(tx, project.id, slug)) throw new ApiError("SLUG_CONFLICT");
+  if (!(await claimSlug(tx, project, slug, contentDomain))) throw new ApiError("SLUG_CONFLICT");
+  await updateProject(tx, project.id, { next_slug: slug, next_slug_at: now });
+  await wakeRename(tx, project.id);
+  await notify(tx, routeChannel);
+  return true;
+}
+
+async function isSlugOfAnother(tx: Db, projectId: string, slug: string): Promise<boolean> {
+  const other = await tx
+    .selectFrom("project")
+    .select("id")
+    .where("slug", "=", slug)
+    .where("id", "!=", projectId)
+    .executeTakeFirst();
+  return other !== undefined;
+}
+
+/**
+ * Renames have a key of their own: a build that takes a quarter of an hour must not hold them up, and the project's
+ * row orders both.
+ */
+const renameKey = (projectId: string) => `rename/${projectId}`;
+
+/** Makes sure that a worker looks at the project's rename after this transaction. */
+async function wakeRename(tx: Db, projectId: string): Promise<void> {
+  // Locked, a waiting item cannot be taken up before the commit; one that runs may have read what was before.
+  const waiting = tx
+    .selectFrom("work_item")
+    .select("id")
+    .where("key", "=", renameKey(projectId))
+    .where("state", "=", "queued")
+    .orderBy("id")
+    .limit(1)
+    .forUpdate()
+    .skipLocked();
+  const woken = await tx
+    .updateTable("work_item")
+    .set({ run_at: sql<Date>`now()` })
+    .where("id", "=", waiting)
+    .returning("id")
+    .executeTakeFirst();
+  if (woken !== undefined) return notify(tx, workChannel);
+  await enqueue(tx, { kind: "rename", key: renameKey(projectId), payload: { projectId } });
+}

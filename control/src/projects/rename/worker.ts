@@ -1,0 +1,210 @@
+import { sql } from "kysely";
+import type { Fleet } from "../../cluster/fleet.ts";
+import type { Config } from "../../config.ts";
+import type { Db } from "../../db/pool.ts";
+import type { Project } from "../../db/tables.ts";
+import { sameAddress } from "../../deployments/address.ts";
+import { edgeProgress } from "../../deployments/edges.ts";
+import { claimHostOf, listSiteHosts } from "../../deployments/hosts.ts";
+import { notify, routeChannel } from "../../deployments/store.ts";
+import type { Log } from "../../log.ts";
+import { targetOf } from "../../routes/table.ts";
+import { createBell } from "../../wake.ts";
+import type { WorkHandler } from "../../work/worker.ts";
+import { hostUrl } from "../view.ts";
+import { edgesWaitMs, nextRenameStep, type RenameFacts, type RenameStep } from "./steps.ts";
+
+export interface RenameDeps {
+  db: Db;
+  fleet: Fleet;
+  content: Config["content"];
+  log: Log;
+  now: () => Date;
+}
+
+/** How long the old hosts redirect before anybody may have their names. */
+const redirectHours = 24;
+/** A worker that has waited this long for edges makes room for other work between looks. */
+const holdMs = edgesWaitMs + 5_000;
+const recheckMs = 2_000;
+
+type Effects = {
+  [K in Exclude<RenameStep["do"], "wait" | "end">]: (
+    projectId: string,
+    step: Extract<RenameStep, { do: K }>,
+  ) => Promise<void>;
+};
+
+/**
+ * Work of kind `rename`: brings a project from its slug to the next one. Each round reads everything and does one
+ * step, which is a transaction that checks under the project's lock what it rests on; so a round that is repeated, or
+ * is done by two workers, does no harm.
+ */
+export function renameWorker(deps: RenameDeps): WorkHandler {
+  const { db, fleet, now } = deps;
+  const effects = renameEffects(deps);
+  return async (item, signal) => {
+    const { projectId } = item.payload as { projectId: string };
+    const bell = createBell();
+    using _routes = fleet.onChange("routes", bell.ring);
+    using _edges = fleet.onChange("edges", bell.ring);
+    const holdUntil = performance.now() + holdMs;
+    while (!signal.aborted) {
+      const step = nextRenameStep(await readRenameFacts(db, fleet, projectId, now()));
+      switch (step.do) {
+        case "end":
+          return { state: "done" };
+        case "wait":
+          if (performance.now() >= holdUntil) return { retryAfterMs: recheckMs, free: true };
+          await bell.wait(1_000, signal);
+          break;
+        default: {
+          const effect = effects[step.do] as (projectId: string, step: RenameStep) => Promise<void>;
+          await effect(projectId, step);
+        }
+      }
+    }
+    return { retryAfterMs: 0, free: true };
+  };
+}
+
+const nothing: Omit<RenameFacts, "now"> = {
+  projectGone: true,
+  slug: "",
+  nextSlug: null,
+  since: null,
+  hosts: [],
+  edgesInRotation: 0,
+  edgesCurrent: 0,
+};
+
+async function readRenameFacts(db: Db, fleet: Fleet, projectId: string, now: Date): Promise<RenameFacts> {
+  const project = await db.selectFrom("project").selectAll().where("id", "=", projectId).executeTakeFirst();
+  if (project === undefined || project.deleting_at !== null) return { now, ...nothing };
+  const slug = project.next_slug ?? project.slug;
+  const hosts = (await listSiteHosts(db, project)).map((host) => {
+    const entry = fleet.route(host.host);
+    return { ...host, published: entry && targetOf(entry) };
+  });
+  const awaited = hosts.filter((host) => host.slug === slug).map(({ host }) => host);
+  const edges = await edgeProgress(db, fleet, awaited);
+  return {
+    now,
+    projectGone: false,
+    slug: project.slug,
+    nextSlug: project.next_slug,
+    since: project.next_slug_at,
+    hosts,
+    edgesInRotation: edges.inRotation,
+    edgesCurrent: edges.current,
+  };
+}
+
+/** Statuses of deployments that have an address: those on their way, and what a channel serves or could serve again. */
+const liveStatuses = ["queued", "building", "deploying", "running", "stopped"] as const;
+
+function renameEffects({ db, content, log }: RenameDeps): Effects {
+  /** Runs `act` with the project's row held, if the project is still being given `slug`, or has it, as `step` found. */
+  const locked = (
+    projectId: string,
+    isAsFound: (project: Project) => boolean,
+    act: (tx: Db, project: Project) => Promise<void>,
+  ): Promise<void> =>
+    db.transaction().execute(async (tx) => {
+      const project = await tx
+        .selectFrom("project")
+        .selectAll()
+        .where("id", "=", projectId)
+        .where("deleting_at", "is", null)
+        .forUpdate()
+        .executeTakeFirst();
+      if (project !== undefined && isAsFound(project)) await act(tx, project);
+    });
+
+  return {
+    claim: (projectId, { slug, addresses }) =>
+      locked(
+        projectId,
+        (project) => (project.next_slug ?? project.slug) === slug,
+        async (tx, project) => {
+          const hosts = await listSiteHosts(tx, project);
+          for (const address of addresses) {
+            // A preview that was given up in between needs no name any more.
+            if (!hosts.some((host) => sameAddress(host, address))) continue;
+            await claimHostOf(tx, project, slug, address, content.domain);
+          }
+          await notify(tx, routeChannel);
+        },
+      ),
+
+    flip: (projectId, { slug, why }) =>
+      locked(
+        projectId,
+        (project) => project.next_slug === slug,
+        async (tx, project) => {
+          const serving = (await listSiteHosts(tx, project)).filter(({ redirectTo }) => redirectTo === null);
+          const own = serving.filter((host) => host.slug === slug);
+          // A channel whose first deployment came in between has to get its new host first.
+          if (!serving.every((host) => own.some((each) => sameAddress(each, host)))) return;
+          await pinSlug(tx, project);
+          await tx
+            .updateTable("project")
+            .set({ slug, next_slug: null, next_slug_at: null, updated_at: sql<Date>`now()` })
+            .where("id", "=", projectId)
+            .execute();
+          await lockLiveDeployments(tx, projectId);
+          for (const { host, channel, prNumber } of own) {
+            await tx
+              .updateTable("deployment")
+              .set({ url: hostUrl(host, content) })
+              .where("project_id", "=", projectId)
+              .where("channel", "=", channel)
+              .where("pr_number", "is not distinct from", prNumber)
+              .where("status", "in", liveStatuses)
+              .execute();
+          }
+          log.info({ projectId, from: project.slug, to: slug, why }, "project renamed");
+        },
+      ),
+
+    redirect: (projectId, { slug, hosts }) =>
+      locked(
+        projectId,
+        (project) => project.slug === slug && project.next_slug === null,
+        async (tx, project) => {
+          const serving = new Set(
+            (await listSiteHosts(tx, project)).filter(({ redirectTo }) => redirectTo === null).map(({ host }) => host),
+          );
+          const still = hosts.filter(({ host, to }) => serving.has(host) && serving.has(to));
+          for (const { host, to } of still) await redirectHost(tx, host, to);
+          await notify(tx, routeChannel);
+          log.info({ projectId, slug, hosts: still.length }, "old hosts redirect");
+        },
+      ),
+  };
+}
+
+/** Names without a slug of their own are those of the project's, which is about to be another. */
+const pinSlug = (tx: Db, { id, slug }: Project) =>
+  tx.updateTable("site_host").set({ slug }).where("project_id", "=", id).where("slug", "is", null).execute();
+
+/** Newest first, as a deployment that takes over from an older one locks them. */
+const lockLiveDeployments = (tx: Db, projectId: string) =>
+  tx
+    .selectFrom("deployment")
+    .select("id")
+    .where("project_id", "=", projectId)
+    .where("status", "in", liveStatuses)
+    .orderBy("number", "desc")
+    .forUpdate()
+    .execute();
+
+/** Sends visitors of `host` to `to`, and at once those whom an earlier rename sends to `host`. */
+async function redirectHost(tx: Db, host: string, to: string): Promise<void> {
+  await tx.updateTable("site_host").set({ redirect_to: to }).where("redirect_to", "=", host).execute();
+  await tx
+    .updateTable("site_host")
+    .set({ redirect_to: to, redirect_until: sql<Date>`now() + ${redirectHours} * interval '1 hour'` })
+    .where("host", "=", host)
+    .execute();
+}
