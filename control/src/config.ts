@@ -38,6 +38,7 @@ export const settings = z.strictObject({
   SVC_BASE_IMAGE_NODE: z.string().default("node:24-slim"),
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_CLUSTER_SCHEDULER: z.enum(["on", "off"]).default("on"),
+  SVC_PREVIEW_IDLE_DAYS: z.coerce.number().int().min(0).max(3650).default(0),
   SVC_DRAIN_SECONDS: z.coerce.number().min(0.25).max(600).default(5),
   SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
 });
@@ -73,6 +74,8 @@ export interface Config {
   buildCaBundle: string;
   schedulerEnabled: boolean;
   drainMs: number;
+  /** After so many days without a deployment preview and dev channels are given up; 0: never. */
+  previewIdleDays: number;
   logLevel: string;
 }
 
@@ -174,6 +177,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       s.SVC_BUILD_CA_FILE === undefined ? "" : readFile(s.SVC_BUILD_CA_FILE, "SVC_BUILD_CA_FILE").toString("utf8"),
     schedulerEnabled: s.SVC_CLUSTER_SCHEDULER === "on",
     drainMs: Math.round(s.SVC_DRAIN_SECONDS * 1000),
+    previewIdleDays: s.SVC_PREVIEW_IDLE_DAYS,
     logLevel: s.SVC_LOG_LEVEL,
   };
 }

@@ -38,7 +38,7 @@ export const errorCatalogue = {
 
   // What was sent
   VALIDATION: { status: 422, message: "The request is not valid." },
-  BAD_REQUEST: { status: 400, message: "The request could not be read." },
+  BAD_REQUEST: { status: 400, alsoStatus: [408], message: "The request could not be read." },
   INVALID_INPUT: { status: 400, message: "A parameter of the request is not valid." },
   INVALID_BODY: { status: 400, message: "The request body is not valid." },
   INVALID_EMAIL: { status: 422, message: "That is not an email address." },
@@ -96,6 +96,10 @@ export const errorCatalogue = {
   CANCEL_UNAVAILABLE: {
     status: 409,
     message: "Only a deployment that is queued, building or deploying can be canceled.",
+  },
+  DELETE_UNAVAILABLE: {
+    status: 409,
+    message: "Only a preview or dev deployment, or one that is over, can be removed.",
   },
   STOP_UNAVAILABLE: { status: 409, message: "No production deployment is running." },
   START_UNAVAILABLE: { status: 409, message: "No production deployment is stopped." },

@@ -65,7 +65,10 @@ export interface Usage {
   deploysLastHour: number;
 }
 
-/** What the user's projects take up now. An artifact that several deployments share counts once. */
+/**
+ * What the user's projects take up now. An artifact that several deployments share counts once; deployments of the
+ * hour are those that the limit counts, also when they were removed since.
+ */
 export async function getUsage(db: Db, userId: string): Promise<Usage> {
   const { rows } = await sql<Usage>`
     with own as (select id from project where owner_id = ${userId} and deleting_at is null),
@@ -77,7 +80,7 @@ export async function getUsage(db: Db, userId: string): Promise<Usage> {
       where project_id in (select id from own) and source_digest is not null)
     select (select count(*) from own) as projects,
       (select coalesce(sum(size), 0)::bigint from artifact) as "diskBytes",
-      (select count(*) from deployment where project_id in (select id from own) and created_at > now() - interval '1 hour')
+      (select count(*) from accepted_deploy where user_id = ${userId} and at > now() - interval '1 hour')
         as "deploysLastHour"`.execute(db);
   return rows[0] ?? { projects: 0, diskBytes: 0, deploysLastHour: 0 };
 }

@@ -1,11 +1,11 @@
 import { type DeploymentMetadata, isOciManifest, type Manifest, releaseOf, sourceOf } from "@svc/proto";
-import { sql } from "kysely";
+import { type Insertable, sql } from "kysely";
 import { planOfUser } from "../accounts/plan.ts";
 import { lockUser } from "../accounts/store.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Config } from "../config.ts";
 import type { Db } from "../db/pool.ts";
-import type { Project } from "../db/tables.ts";
+import type { Deployment, DeploymentTable, Plan, Project } from "../db/tables.ts";
 import { readEnv } from "../env/store.ts";
 import { ApiError } from "../http/errors.ts";
 import { getProject } from "../projects/store.ts";
@@ -13,19 +13,27 @@ import { hostUrl } from "../projects/view.ts";
 import type { Secrets } from "../secrets.ts";
 import { envAad, fileEnvAad } from "../tasks/assignment.ts";
 import { enqueue } from "../work/queue.ts";
-import { type Admission, projectRefusal, type Refusal } from "./admission.ts";
+import { type Admission, factsOf, projectRefusal, type Refusal } from "./admission.ts";
 import { claimHost } from "./hosts.ts";
+import { skippedByRollback } from "./redeploy.ts";
 import { insertEvent } from "./store.ts";
 
 const windowSeconds = 3600;
 
-export const refuse = ({ code, message }: Refusal, closesConnection = false): never => {
-  throw new ApiError(code, { ...(message !== undefined && { message }), closesConnection });
+/** Nobody has a managed database yet, so no channel has one that is ready. */
+export const databaseReady = false;
+
+export const refuse = ({ code, message, status }: Refusal, closesConnection = false): never => {
+  throw new ApiError(code, {
+    ...(message !== undefined && { message }),
+    ...(status !== undefined && { status }),
+    closesConnection,
+  });
 };
 
 /**
- * Throws RATE_LIMITED when the user has made `max` deployments within the last hour, in all their projects;
- * tells in how many seconds the next one may come. Exact while the user's row is locked.
+ * Throws RATE_LIMITED when the user has had `max` deployments accepted within the last hour, in all their projects,
+ * whatever became of them; tells in how many seconds the next one may come. Exact while the user's row is locked.
  */
 export async function checkDeployRate(
   db: Db,
@@ -35,19 +43,16 @@ export async function checkDeployRate(
 ): Promise<void> {
   const recent = () =>
     db
-      .selectFrom("deployment")
-      .innerJoin("project", "project.id", "deployment.project_id")
-      .where("project.owner_id", "=", userId)
-      .where("deployment.created_at", ">", sql<Date>`now() - ${windowSeconds} * interval '1 second'`);
+      .selectFrom("accepted_deploy")
+      .where("user_id", "=", userId)
+      .where("at", ">", sql<Date>`now() - ${windowSeconds} * interval '1 second'`);
   // The one that has to leave the window before another fits in.
   const blocking =
     max === 0
       ? { seconds: windowSeconds }
       : await recent()
-          .select(
-            sql<number>`ceil(extract(epoch from deployment.created_at - now()) + ${windowSeconds})::int`.as("seconds"),
-          )
-          .orderBy("deployment.created_at", "desc")
+          .select(sql<number>`ceil(extract(epoch from at - now()) + ${windowSeconds})::int`.as("seconds"))
+          .orderBy("at", "desc")
           .offset(max - 1)
           .limit(1)
           .executeTakeFirst();
@@ -64,10 +69,41 @@ export interface NewDeployment {
   manifest: Manifest;
   metadata: DeploymentMetadata;
   admission: Admission;
-  /** The archive in the registry; null for images. */
+  /** The archive in the registry; null for images, and where an artifact is taken over. */
   source: { repository: string; digest: string; sizeBytes: number } | null;
   /** Variables of the env files that came with the source; the project's own go over them. */
   fileEnv: Readonly<Record<string, string>>;
+  /** Whose artifact it takes over; absent when its own is to be built, or its image to be looked up. */
+  reuse?: Reuse;
+}
+
+export interface Reuse {
+  origin: NonNullable<Deployment["origin"]>;
+  of: Deployment;
+}
+
+export interface AcceptDeps {
+  config: Pick<Config, "content">;
+  secrets: Secrets;
+}
+
+/** The project and what its owner may do, held until the transaction ends. */
+export interface OpenProject {
+  project: Project;
+  plan: Plan;
+}
+
+/**
+ * Locks the user and the project for a new deployment. Throws NOT_FOUND, and what stands against any deployment of
+ * the project.
+ */
+export async function openProject(tx: Db, caller: Caller, projectId: string): Promise<OpenProject> {
+  await lockUser(tx, caller.userId);
+  const project = await getProject(tx, caller, projectId, { lock: true });
+  const plan = await planOfUser(tx, caller.userId);
+  const refusal = projectRefusal(factsOf(project), caller, plan);
+  if (refusal !== null) refuse(refusal);
+  return { project, plan };
 }
 
 /**
@@ -76,25 +112,27 @@ export interface NewDeployment {
  */
 export async function acceptDeployment(
   tx: Db,
-  deps: { config: Pick<Config, "content">; secrets: Secrets },
+  deps: AcceptDeps,
   caller: Caller,
   projectId: string,
-  { id, manifest, metadata, admission, source, fileEnv }: NewDeployment,
+  accepted: NewDeployment,
 ): Promise<{ project: Project; url: string }> {
-  await lockUser(tx, caller.userId);
-  const project = await getProject(tx, caller, projectId, { lock: true });
-  const plan = await planOfUser(tx, caller.userId);
-  const refusal = projectRefusal(
-    { type: project.type, deployMode: project.deploy_mode, suspended: project.suspended_at !== null },
-    caller,
-    plan,
-  );
-  if (refusal !== null) refuse(refusal);
-  await checkDeployRate(tx, caller.userId, plan.max_deploys_per_hour);
+  return insertDeployment(tx, deps, caller, await openProject(tx, caller, projectId), accepted);
+}
 
-  const host = await claimHost(tx, project, admission, deps.config.content.domain);
-  const url = hostUrl(host, deps.config.content);
-  const env = { ...fileEnv, ...(await readEnv(tx, deps.secrets, project.id)) };
+/** The rest of `acceptDeployment`, for whoever has more to check between the lock and the row. Throws RATE_LIMITED. */
+export async function insertDeployment(
+  tx: Db,
+  { config, secrets }: AcceptDeps,
+  caller: Caller,
+  { project, plan }: OpenProject,
+  { id, manifest, metadata, admission, source, fileEnv, reuse }: NewDeployment,
+): Promise<{ project: Project; url: string }> {
+  // Going back is what people do when something is broken: it counts, and is never refused for the count.
+  if (reuse?.origin !== "rollback") await checkDeployRate(tx, caller.userId, plan.max_deploys_per_hour);
+  const host = await claimHost(tx, project, admission, config.content.domain);
+  const url = hostUrl(host, config.content);
+  const env = { ...fileEnv, ...(await readEnv(tx, secrets, project.id)) };
   const provenance = sourceOf(manifest);
   await tx
     .insertInto("deployment")
@@ -117,14 +155,36 @@ export async function acceptDeployment(
       source_repository: source?.repository ?? null,
       source_digest: source?.digest ?? null,
       requested_reference: isOciManifest(manifest) ? manifest.image.reference : null,
-      env: deps.secrets.seal(Buffer.from(JSON.stringify(env)), envAad(id)),
-      file_env: deps.secrets.seal(Buffer.from(JSON.stringify(fileEnv)), fileEnvAad(id)),
+      env: secrets.seal(Buffer.from(JSON.stringify(env)), envAad(id)),
+      file_env: secrets.seal(Buffer.from(JSON.stringify(fileEnv)), fileEnvAad(id)),
       release_status: releaseOf(manifest).configured ? "pending" : "not_configured",
       created_by_token: caller.tokenId,
       phase_started_at: sql<Date>`now()`,
+      ...(reuse !== undefined && reusedColumns(reuse)),
     })
     .execute();
-  await insertEvent(tx, { deploymentId: id, phase: "queued", to: "queued" });
+  await tx.insertInto("accepted_deploy").values({ deployment_id: id, user_id: caller.userId }).execute();
+  const detail = reuse === undefined ? null : `${reuse.origin} of ${reuse.of.id}`;
+  await insertEvent(tx, { deploymentId: id, phase: "queued", to: "queued", detail });
   await enqueue(tx, { kind: "deploy", key: project.id, payload: { deploymentId: id } });
   return { project, url };
 }
+
+/**
+ * With its artifact known from the start, a deployment is never built. It has no archive of its own: only the size
+ * of the one that the artifact was made of is told.
+ */
+const reusedColumns = ({ origin, of }: Reuse): Partial<Insertable<DeploymentTable>> => ({
+  origin,
+  origin_deployment_id: of.id,
+  source_size: of.source_size,
+  artifact_kind: of.artifact_kind,
+  artifact_repository: of.artifact_repository,
+  artifact_digest: of.artifact_digest,
+  artifact_size: of.artifact_size,
+  artifact_os: of.artifact_os,
+  artifact_architecture: of.artifact_architecture,
+  image_registry: of.image_registry,
+  // What a release command changed is not taken back by running an older one.
+  ...(origin === "rollback" && { release_status: "skipped" as const, release_skipped_reason: skippedByRollback }),
+});

@@ -1,6 +1,6 @@
 import { ociManifestSchema, sourceManifestSchema } from "@svc/proto";
 import { expect, test } from "vitest";
-import { admit, type ProjectFacts, projectRefusal } from "./admission.ts";
+import { admit, type ProjectFacts, projectRefusal, readmit } from "./admission.ts";
 
 const plan = {
   max_image_mb: 1000,
@@ -118,4 +118,45 @@ test.each([
 ])("refused when $when: $code", ({ manifest, facts = {}, code }) => {
   const admission = admit(manifest, {}, { project, plan, databaseReady: false, ...facts });
   expect(admission).toMatchObject({ refusal: { code } });
+});
+
+const withDatabase = source({ database: { enabled: true } });
+test.each([
+  { when: "nothing is special", manifest: source(), code: null },
+  { when: "it goes to dev and the plan has it", manifest: source(), channel: "dev", code: null },
+  {
+    when: "it goes to dev and the plan has lost it",
+    manifest: source(),
+    channel: "dev",
+    with: { dev_sync_enabled: false },
+    code: "PLAN_FEATURE_UNAVAILABLE",
+  },
+  { when: "production's database is ready", manifest: withDatabase, databaseReady: true, code: null },
+  { when: "production has no database", manifest: withDatabase, code: "DATABASE_NOT_READY" },
+  {
+    when: "neither production nor the plan has a database",
+    manifest: withDatabase,
+    with: { max_databases: 0 },
+    code: "DATABASE_NOT_READY",
+  },
+  { when: "the plan has as many jobs", manifest: source({ jobs: [job("a")] }), code: null },
+  { when: "the plan has fewer jobs", manifest: source({ jobs: [job("a"), job("b")] }), code: "QUOTA_EXCEEDED" },
+  {
+    when: "the plan has lost previews, which it comes from",
+    manifest: source({ channel: "preview" }),
+    with: { previews_enabled: false },
+    code: null,
+  },
+  { when: "it is an image", manifest: image(), code: null },
+] as const)("deployed once more, when $when: $code", ({ manifest, code, ...facts }) => {
+  const {
+    channel = "production",
+    databaseReady = false,
+    with: change = {},
+  } = facts as {
+    channel?: "production" | "dev";
+    databaseReady?: boolean;
+    with?: Partial<typeof plan>;
+  };
+  expect(readmit(manifest, channel, { plan: { ...plan, ...change }, databaseReady })?.code ?? null).toBe(code);
 });

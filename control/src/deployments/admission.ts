@@ -7,12 +7,13 @@ import {
   manifestType,
   type ProjectType,
 } from "@svc/proto";
-import type { Plan } from "../db/tables.ts";
+import type { Plan, Project } from "../db/tables.ts";
 
-/** Why a deployment is not accepted; without a message the catalogue's sentence says it. */
+/** Why a deployment is not accepted; without a message the catalogue's sentence says it, and so with the status. */
 export interface Refusal {
   code: ErrorCode;
   message?: string;
+  status?: number;
 }
 
 export interface ProjectFacts {
@@ -20,6 +21,12 @@ export interface ProjectFacts {
   deployMode: "auto" | "preview";
   suspended: boolean;
 }
+
+export const factsOf = (project: Pick<Project, "type" | "deploy_mode" | "suspended_at">): ProjectFacts => ({
+  type: project.type,
+  deployMode: project.deploy_mode,
+  suspended: project.suspended_at !== null,
+});
 
 export interface DeployerFacts {
   emailVerified: boolean;
@@ -67,6 +74,19 @@ export function admit(
   if (refusal !== null) return { refusal };
   // Where it came from chooses neither channel nor access; it only keeps pull requests apart within Preview.
   return { channel, prNumber: channel === "preview" ? (metadata.gitPrNumber ?? null) : null };
+}
+
+/**
+ * What stands against deploying once more, to `channel`, what was deployed before. No database is ever made for
+ * it, so one that is missing is the answer whether or not the plan has any.
+ */
+export function readmit(
+  manifest: Manifest,
+  channel: Channel,
+  { plan, databaseReady }: { plan: Gates; databaseReady: boolean },
+): Refusal | null {
+  if (!isOciManifest(manifest) && manifest.database.enabled && !databaseReady) return { code: "DATABASE_NOT_READY" };
+  return channelRefusal(channel, manifestType(manifest), plan) ?? needsRefusal(manifest, plan, databaseReady);
 }
 
 function channelRefusal(channel: Channel, type: ProjectType, plan: Gates): Refusal | null {

@@ -7,8 +7,10 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Caller } from "../auth/caller.ts";
 import type { Project } from "../db/tables.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
+import { ApiError } from "../http/errors.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { acceptDeployment } from "./accept.ts";
+import { requestRedeploy } from "./redeploy-request.ts";
 import { type Replica, startReplica } from "./testing/replica.ts";
 import { createRandom, type Random, startVirtualFleet, type VirtualFleet } from "./testing/virtual-fleet.ts";
 
@@ -75,6 +77,33 @@ function people({ db, context, call }: TestApi, user: TestUser, projects: readon
       const among = late.length > 0 ? late : open;
       if (among.length > 0) await call("POST", `/deployments/${pick(random, among).id}/cancel`, session);
     },
+    async redeploy() {
+      const action = pick(random, ["rollback", "promote"] as const);
+      const sources = await db
+        .selectFrom("deployment")
+        .selectAll()
+        .where(
+          "project_id",
+          "in",
+          projects.map(({ id }) => id),
+        )
+        .where("channel", "=", action === "rollback" ? "production" : "preview")
+        .where("status", "=", action === "rollback" ? "superseded" : "running")
+        .execute();
+      if (sources.length === 0) return;
+      const from = { id: randomUUID(), source: pick(random, sources), artifact: "there" as const };
+      const deps = { config, secrets: context.secrets };
+      await db
+        .transaction()
+        .execute((tx) => requestRedeploy(tx, deps, caller as unknown as Caller, action, from))
+        .catch((error: unknown) => {
+          if (!(error instanceof ApiError)) throw error;
+        });
+    },
+    async remove() {
+      const rows = await db.selectFrom("deployment").select("id").where("channel", "=", "preview").execute();
+      if (rows.length > 0) await call("DELETE", `/deployments/${pick(random, rows).id}`, session);
+    },
     stop: () => call("POST", `/projects/${pick(random, projects).id}/stop`, session),
     start: () => call("POST", `/projects/${pick(random, projects).id}/start`, session),
   };
@@ -133,7 +162,16 @@ test.each(seeds)(
     const acts = people(api, user, projects, random);
     for (let event = 0; event < 45; event += 1) {
       await delay(random() * 350);
-      await pick(random, [acts.deploy, acts.deploy, acts.deploy, acts.cancel, acts.stop, acts.start])();
+      await pick(random, [
+        acts.deploy,
+        acts.deploy,
+        acts.deploy,
+        acts.cancel,
+        acts.redeploy,
+        acts.remove,
+        acts.stop,
+        acts.start,
+      ])();
     }
     const crashes = await crashing.calm();
     virtual.calm();
@@ -264,10 +302,11 @@ async function everythingAddsUp(projectIds: string[], virtual: VirtualFleet): Pr
   for (const [id, starts] of virtual.releaseStarts) expect({ id, starts }).toEqual({ id, starts: 1 });
   expect([...virtual.runningReleases]).toEqual([]);
   expect(virtual.overlaps).toEqual([]);
-  for (const { id, status, release_status } of deployments) {
+  for (const { id, status, release_status, origin } of deployments) {
     if (release_status === "succeeded") expect(virtual.releaseStarts.get(id)).toBe(1);
     if (release_status === "skipped") expect(virtual.releaseStarts.get(id)).toBeUndefined();
-    if (status === "running") expect(["succeeded", "not_configured"]).toContain(release_status);
+    const isBack = origin === "rollback";
+    if (status === "running") expect(isBack ? ["skipped"] : ["succeeded", "not_configured"]).toContain(release_status);
     expect(["pending", "running"]).not.toContain(release_status);
   }
 

@@ -15,8 +15,14 @@ import type { ListedDeployment } from "./listing.ts";
 
 const iso = (at: Date | null) => at?.toISOString() ?? null;
 
-const releaseView = (deployment: Pick<Deployment, `release_${string}` & keyof Deployment>): ReleaseSummary => ({
-  configured: deployment.release_status !== "not_configured",
+/** A rollback skips the release command, also one that there is none of: only the manifest tells. */
+const hasRelease = (manifest: unknown): boolean =>
+  typeof manifest === "object" && manifest !== null && "release" in manifest;
+
+const releaseView = (
+  deployment: Pick<Deployment, "manifest" | (`release_${string}` & keyof Deployment)>,
+): ReleaseSummary => ({
+  configured: deployment.release_status !== "not_configured" && hasRelease(deployment.manifest),
   status: deployment.release_status,
   startedAt: iso(deployment.release_started_at),
   finishedAt: iso(deployment.release_finished_at),

@@ -13,7 +13,8 @@ import { seedPlans } from "../db/seed.ts";
 import type { Deployment, Plan, Project, ProjectType } from "../db/tables.ts";
 import { testDatabase } from "../db/testing.ts";
 import { createReferencePolicy, type ResolveAddresses, referenceRules } from "../deployments/reference.ts";
-import { createLog } from "../log.ts";
+import { createUploads, type UploadRules } from "../deployments/uploads.ts";
+import { createLog, type Log } from "../log.ts";
 import { createSecrets } from "../secrets.ts";
 import { insertToken } from "../tokens/store.ts";
 import { buildServer } from "./server.ts";
@@ -27,6 +28,10 @@ export interface TestApiOptions {
   fleet?: FleetView;
   /** Answers for image references; nothing resolves by default. */
   resolve?: ResolveAddresses;
+  /** Bounds of uploads that a test can reach. */
+  uploads?: Partial<UploadRules>;
+  /** Where lines go; nowhere by default. */
+  log?: Log;
 }
 
 export interface TestUser {
@@ -86,7 +91,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   const context: Context = {
     config,
     db,
-    log: createLog(process.env["SVC_LOG_LEVEL"] ?? "silent"),
+    log: options.log ?? createLog(process.env["SVC_LOG_LEVEL"] ?? "silent"),
     registry,
     secrets: createSecrets([randomBytes(32)]),
     cluster: { clusterId: randomUUID(), epoch: 1, caSha256: "0".repeat(64) },
@@ -99,7 +104,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   // Cookies and links hold the origin, so the port has to be known first.
   const port = await freePort();
   config.apiUrl = `http://127.0.0.1:${port}`;
-  const server = buildServer(context, { references });
+  const server = buildServer(context, { references, uploads: createUploads(options.uploads) });
   await server.listen({ host: "127.0.0.1", port });
   const url = config.apiUrl;
   const request = (method: string, path: string, call: CallOptions = {}) => send(method, `${url}${path}`, call);
@@ -142,6 +147,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   buildCaBundle: "",
   schedulerEnabled: true,
   drainMs: 0,
+  previewIdleDays: 0,
   logLevel: "silent",
   ...changes,
 });
@@ -247,12 +253,12 @@ const smallManifest = (type: ProjectType) =>
     ? { version: 2, name: "Shop", type, port: 8080, image: { reference: "registry.test/shop:1" } }
     : { version: 2, app: { name: "Shop", type } };
 
-function newDeployment(
+async function newDeployment(
   db: Db,
   project: Project,
   { manifest, number: _, ...values }: Partial<Deployment> = {},
 ): Promise<Deployment> {
-  return db
+  const deployment = await db
     .insertInto("deployment")
     .values({
       project_id: project.id,
@@ -263,6 +269,9 @@ function newDeployment(
     })
     .returningAll()
     .executeTakeFirstOrThrow();
+  const accepted = { deployment_id: deployment.id, user_id: project.owner_id, at: deployment.created_at };
+  await db.insertInto("accepted_deploy").values(accepted).execute();
+  return deployment;
 }
 
 async function readMails(dir: string): Promise<{ to: string; subject: string; text: string }[]> {

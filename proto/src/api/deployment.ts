@@ -175,6 +175,9 @@ export const newDeploymentReply = success({
 });
 export type NewDeploymentReply = z.output<typeof newDeploymentReply>;
 
+/** It is out of its channel; the rest goes while the caller polls until it is not found. */
+export const removeDeploymentReply = success({ deploymentId: id, queued: z.literal(true) });
+
 export const cancelDeploymentReply = success({ deploymentId: id, queued: z.literal(true) });
 
 /** `after` is a byte offset into the log; what is past its end reads as its end. */

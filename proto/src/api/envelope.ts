@@ -1,5 +1,10 @@
 import { z } from "zod";
+import { knownKeys, unknownKey } from "../known-keys.ts";
 import { channels } from "../lifecycle.ts";
+import { clip } from "../text.ts";
+
+/** A key that nobody knows may be any text. */
+const shownKeyBytes = 60;
 
 /** Identifier of a project, deployment, key or run. */
 export const id = z.guid();
@@ -44,14 +49,25 @@ export function validationCode(issues: readonly z.core.$ZodIssue[]): "VALIDATION
   return marked ? "OCI_REFERENCE_INVALID" : "VALIDATION";
 }
 
-/** One sentence for the first few issues of a failed schema, each with the place it is about. */
-export const validationMessage = (issues: readonly z.core.$ZodIssue[]): string =>
-  issues.slice(0, 5).map(issueMessage).join("; ");
+/**
+ * One sentence for the first few issues of a failed schema, each with the place it is about. With the schema itself
+ * an unknown key is answered with the nearest known one.
+ */
+export const validationMessage = (issues: readonly z.core.$ZodIssue[], schema?: z.ZodType): string =>
+  issues
+    .slice(0, 5)
+    .map((issue) => issueMessage(issue, schema))
+    .join("; ");
 
-function issueMessage(issue: z.core.$ZodIssue): string {
+function issueMessage(issue: z.core.$ZodIssue, schema: z.ZodType | undefined): string {
   const at = issue.path.map(String).join(".");
   const prefix = at === "" ? "" : `${at}: `;
-  if (issue.code === "unrecognized_keys") return `${prefix}unknown key ${issue.keys.slice(0, 5).join(", ")}`;
+  if (issue.code === "unrecognized_keys") {
+    const keys = issue.keys.slice(0, 5).map((key) => clip(key, shownKeyBytes));
+    if (schema === undefined) return `${prefix}unknown key ${keys.join(", ")}`;
+    const known = knownKeys(schema, issue.path);
+    return keys.map((key) => unknownKey(at === "" ? key : `${at}.${key}`, key, known)).join("; ");
+  }
   const text = issue.message.replace(/^Invalid (input|option): /, "");
   return `${prefix}${text.endsWith("received undefined") ? "is missing" : text}`;
 }

@@ -6,15 +6,12 @@ import { isOneLine } from "../text.ts";
 import { replyObject, success, timestamp } from "./envelope.ts";
 
 /** A registry host; the output is the form in which hosts are compared. */
-export const registryHost = z
-  .string()
-  .max(260)
-  .transform((text, context) => {
-    const host = normaliseRegistry(text);
-    if (host !== null) return host;
-    context.issues.push({ code: "custom", message: "is not a registry host", input: text, params: referenceIssue });
-    return z.NEVER;
-  });
+export const registryHost = z.string().transform((text, context) => {
+  const host = normaliseRegistry(text);
+  if (host !== null) return host;
+  context.issues.push({ code: "custom", message: "is not a registry host", input: text, params: referenceIssue });
+  return z.NEVER;
+});
 
 /** Never has a user name or a secret. */
 export const registryCredential = replyObject({
@@ -27,13 +24,19 @@ export const registryCredential = replyObject({
 export const registryCredentialListReply = success({ credentials: z.array(registryCredential) });
 export const putRegistryCredentialInput = z.strictObject({
   host: registryHost,
-  username: z.string().min(1).max(limits.registryUsernameLengthMax).refine(isOneLine, "contains control characters"),
+  username: z
+    .string()
+    .min(1)
+    .max(limits.registryUsernameLengthMax)
+    .refine(isOneLine, "contains control characters")
+    // HTTP would read the rest as part of the secret.
+    .refine((name) => !name.includes(":"), "contains a colon"),
   secret: z.string().min(1).max(limits.registrySecretLengthMax).refine(isOneLine, "contains control characters"),
 });
 export const putRegistryCredentialReply = success({ credential: registryCredential, rotated: z.boolean() });
-/** Without `confirm: true` the answer is DESTRUCTIVE_CONFIRMATION_REQUIRED, so the schema lets it pass. */
+/** Without `confirm: true` the answer is DESTRUCTIVE_CONFIRMATION_REQUIRED, so the schema lets everything else pass. */
 export const deleteRegistryCredentialInput = z.strictObject({
   host: registryHost,
-  confirm: z.boolean().exactOptional(),
+  confirm: z.unknown().exactOptional(),
 });
 export const deleteRegistryCredentialReply = success({ host: z.string() });

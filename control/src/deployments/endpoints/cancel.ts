@@ -9,7 +9,7 @@ import { insertEvent, moveDeployment } from "../store.ts";
 export const cancelDeployment = endpoint({
   method: "POST",
   path: "/deployments/:id/cancel",
-  access: { scope: "deploy", orCiKey: true },
+  access: { scope: "deploy" },
   summary: "End a deployment that is on its way. What serves goes on serving.",
   params: idParams,
   status: 202,

@@ -12,6 +12,7 @@ import {
   validationMessage,
 } from "@svc/proto";
 import { planOfUser } from "../../accounts/plan.ts";
+import { announcedPushes } from "../../artifacts/push.ts";
 import type { Caller } from "../../auth/caller.ts";
 import type { Db } from "../../db/pool.ts";
 import type { Plan, Project } from "../../db/tables.ts";
@@ -20,21 +21,14 @@ import { type ApiContext, type Call, endpoint } from "../../http/endpoint.ts";
 import { ApiError } from "../../http/errors.ts";
 import { createOnce } from "../../http/idempotency.ts";
 import { getProject } from "../../projects/store.ts";
-import { repositories } from "../../tasks/spec.ts";
-import { acceptDeployment, checkDeployRate, type NewDeployment, refuse } from "../accept.ts";
-import { type Admission, admit, type ProjectFacts, projectRefusal } from "../admission.ts";
-import { clientGone, receiveSource } from "../upload.ts";
+import { maxUnpackedMb, repositories } from "../../tasks/spec.ts";
+import { acceptDeployment, checkDeployRate, databaseReady, type NewDeployment, refuse } from "../accept.ts";
+import { type Admission, admit, factsOf, projectRefusal } from "../admission.ts";
+import { preserveManifest } from "../preserve.ts";
+import { type CheckUpload, clientGone, receiveSource } from "../upload.ts";
 import { acceptedView } from "../view.ts";
 
 const mebibyte = 1024 * 1024;
-/** Nobody has a managed database yet, so no channel has one that is ready. */
-const databaseReady = false;
-
-const factsOf = (project: Project): ProjectFacts => ({
-  type: project.type,
-  deployMode: project.deploy_mode,
-  suspended: project.suspended_at !== null,
-});
 
 export const createDeployment = endpoint({
   method: "POST",
@@ -80,32 +74,31 @@ function admitted(manifest: Manifest, metadata: DeploymentMetadata, project: Pro
 }
 
 async function deploySource(context: ApiContext, call: CreateCall, project: Project, plan: Plan) {
-  const { registry, uploads } = context;
+  const { db, registry, uploads } = context;
   const repository = repositories.source(project.id);
   using _slot = uploads.take(call.caller.userId);
+  using pace = uploads.watch(call.request.raw);
   const received = new AbortController();
   try {
     const target = {
-      registry,
+      registry: announcedPushes(db, registry, project.id),
       repository,
       maxBytes: plan.max_upload_mb * mebibyte,
-      signal: clientGone(call.request, received.signal),
+      maxUnpackedBytes: maxUnpackedMb(plan) * mebibyte,
+      signal: AbortSignal.any([clientGone(call.request, received.signal), pace.signal]),
     };
-    const {
-      manifest,
-      metadata = {},
-      digest,
-      sizeBytes,
-    } = await receiveSource(call.request, target, (fields) => {
-      admitted(fields.manifest, fields.metadata ?? {}, project, plan);
-    });
+    const check: CheckUpload = async ({ manifest, metadata = {} }, fileEnv) => {
+      admitted(manifest, metadata, project, plan);
+      if (fileEnv !== null) await requireEnvRoom(db, project.id, plan, fileEnv);
+    };
+    const { manifest, metadata = {}, fileEnv, digest, sizeBytes } = await receiveSource(call.request, target, check);
     const admission = admitted(manifest, metadata, project, plan);
     return await accept(context, call, project.id, {
       manifest,
       metadata,
       admission,
       source: { repository, digest, sizeBytes },
-      fileEnv: {},
+      fileEnv,
     });
   } finally {
     received.abort();
@@ -114,7 +107,7 @@ async function deploySource(context: ApiContext, call: CreateCall, project: Proj
 
 async function deployImage(context: ApiContext, call: CreateCall, project: Project, plan: Plan) {
   const body = readImageBody(call.request.body);
-  const manifest = await preserved(context.db, project.id, body);
+  const manifest = await preserved(context.db, project.id, body, call.request.body);
   const metadata = body.metadata ?? {};
   const admission = admitted(manifest, metadata, project, plan);
   const problem = await context.references.problem(manifest.image.reference);
@@ -127,15 +120,16 @@ function readImageBody(value: unknown): OciDeploymentInput {
   if (result.success) return result.data;
   const { issues } = result.error;
   throw new ApiError(validationCode(issues), {
-    message: value === undefined ? "The body is missing." : validationMessage(issues),
+    message: value === undefined ? "The body is missing." : validationMessage(issues, ociDeploymentInput),
   });
 }
 
-/** The manifest over that of an earlier deployment of the project, when the caller names one. */
+/** The manifest over that of an earlier deployment of the project, when the caller names one; `sent` is as it came. */
 async function preserved(
   db: Db,
   projectId: string,
   { manifest, preserveManifestFromDeploymentId: from }: OciDeploymentInput,
+  sent: unknown,
 ) {
   if (from === undefined) return manifest;
   const earlier = await db
@@ -149,7 +143,26 @@ async function preserved(
       message: "preserveManifestFromDeploymentId: is not a deployment of this project",
     });
   }
-  return ociManifestSchema.parse({ ...ociManifestSchema.parse(earlier.manifest), ...manifest });
+  const { manifest: written } = sent as { manifest: Record<string, unknown> };
+  return preserveManifest(written, ociManifestSchema.parse(earlier.manifest));
+}
+
+/** Variables that come in files count like the project's own, a name that is in both once. Throws QUOTA_EXCEEDED. */
+async function requireEnvRoom(
+  db: Db,
+  projectId: string,
+  { max_env_vars: max }: Plan,
+  fileEnv: Readonly<Record<string, string>>,
+): Promise<void> {
+  const names = Object.keys(fileEnv);
+  if (names.length === 0) return;
+  const own = await db.selectFrom("env_var").select("key").where("project_id", "=", projectId).execute();
+  const count = new Set([...names, ...own.map(({ key }) => key)]).size;
+  if (count <= max) return;
+  throw new ApiError("QUOTA_EXCEEDED", {
+    status: 422,
+    message: `The plan allows ${max} variables per project, and with those of env.files there are ${count}.`,
+  });
 }
 
 /** Stores the deployment once per Idempotency-Key, and says what was accepted. */
@@ -167,6 +180,8 @@ function accept(
     async (tx): Promise<Omit<CreateDeploymentReply, "ok">> => {
       const id = newId();
       const { project, url } = await acceptDeployment(tx, { config, secrets }, caller, projectId, { id, ...accepted });
+      // Again, now that nobody can change the project's own variables any more.
+      await requireEnvRoom(tx, projectId, await planOfUser(tx, caller.userId), accepted.fileEnv);
       await recordAudit(tx, {
         caller,
         address,

@@ -1,0 +1,47 @@
+import { deploymentActionApplies, idParams, newDeploymentReply } from "@svc/proto";
+import { recordAudit } from "../../http/audit.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import { createOnce } from "../../http/idempotency.ts";
+import { getOwnDeployment } from "../listing.ts";
+import type { RedeployAction } from "../redeploy.ts";
+import { findArtifact, requestRedeploy } from "../redeploy-request.ts";
+
+const redeploy = (action: RedeployAction) =>
+  endpoint({
+    method: "POST",
+    path: `/deployments/:id/${action}`,
+    access: { scope: "deploy" },
+    summary:
+      action === "rollback"
+        ? "Deploy a superseded production or dev deployment again, without a build."
+        : "Deploy what a running preview runs to production, without a build.",
+    params: idParams,
+    status: 202,
+    reply: newDeploymentReply,
+    async handle({ db, config, secrets, registry, newId }, { caller, params, address, idempotencyKey }) {
+      const source = await getOwnDeployment(db, caller, params.id);
+      // Asked before anything is locked, and only where the answer can matter. That it may have become one that
+      // matters by then is one more reason to ask again.
+      const applies = deploymentActionApplies(action, source.status, source.channel);
+      const artifact = applies ? await findArtifact(registry, source) : "unknown";
+      const attempt = { caller, idempotencyKey, request: [`POST /deployments/${action}`, source.id], status: 202 };
+      return createOnce(db, attempt, async (tx) => {
+        const id = newId();
+        const { address: to, url } = await requestRedeploy(tx, { config, secrets }, caller, action, {
+          id,
+          source,
+          artifact,
+        });
+        await recordAudit(tx, {
+          caller,
+          address,
+          action: `deployment.${action}`,
+          target: id,
+          detail: { projectId: source.project_id, channel: to.channel, from: source.id },
+        });
+        return { deploymentId: id, channel: to.channel, url };
+      });
+    },
+  });
+
+export const redeployEndpoints = [redeploy("rollback"), redeploy("promote")];

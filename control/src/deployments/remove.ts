@@ -1,0 +1,100 @@
+import { sql } from "kysely";
+import type { Fleet } from "../cluster/fleet.ts";
+import type { Db } from "../db/pool.ts";
+import type { Deployment, Task } from "../db/tables.ts";
+import type { Etcd } from "../etcd/index.ts";
+import type { Log } from "../log.ts";
+import { releaseAttemptId } from "../tasks/assignment.ts";
+import type { WorkHandler } from "../work/worker.ts";
+import { edgeProgress } from "./edges.ts";
+import type { Removal } from "./remove-request.ts";
+import { drainedSince } from "./retire.ts";
+import { endRuns } from "./runs.ts";
+import { findDeployment, listTasks, removeTasks } from "./store.ts";
+
+export interface RemoveDeps {
+  db: Db;
+  etcd: Etcd;
+  fleet: Fleet;
+  /** How long requests that are under way may still take once no edge sends new ones. */
+  drainMs: number;
+  log: Log;
+  now: () => Date;
+}
+
+const recheckMs = 500;
+/** How long the end of a release command is waited for here; its `retire` work goes on without the row. */
+const runEndMs = 60_000;
+
+/**
+ * Work of kind `remove`: takes a deployment that is out of its channel off the nodes, and then its rows, logs and
+ * keys. Each round does what is possible now and comes back for the rest; the row goes last, so that a round that was
+ * cut off is done again.
+ */
+export function removeWorker(deps: RemoveDeps): WorkHandler {
+  const { db, fleet, drainMs, log, now } = deps;
+  return async (item) => {
+    const { deploymentId, hosts } = item.payload as Removal;
+    const found = await findDeployment(db, deploymentId);
+    // What is deleted with its project leaves nothing to do here.
+    if (found === null || found.project.deleting_at !== null) return { state: "done" };
+    const { deployment } = found;
+    const again = { retryAfterMs: recheckMs, free: true } as const;
+
+    if (hosts.length > 0) {
+      const routed = hosts.some((host) => fleet.route(host)?.deploymentId === deploymentId);
+      const edges = await edgeProgress(db, fleet, hosts);
+      if (routed || edges.current < edges.inRotation) return again;
+    }
+    const tasks = await listTasks(db, deploymentId);
+    const wanted = tasks.filter((task) => task.desired !== "removed");
+    if (wanted.some((task) => task.kind === "serve" && task.node_id !== null)) {
+      const leftMs = drainMs - (now().getTime() - (await drainedSince(db, item.id, now)).getTime());
+      if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), free: true };
+    }
+    await removeTasks(
+      db,
+      wanted.map(({ id }) => id),
+    );
+    if (tasks.some((task) => task.reaped_at === null)) return again;
+    const runsEnded = await endRuns(deps, (run) => run.deploymentId === deploymentId);
+    const waitedMs = now().getTime() - (deployment.removing_at ?? now()).getTime();
+    if (!runsEnded && waitedMs < runEndMs) return again;
+    await deleteRows(db, deployment, tasks);
+    log.info({ deploymentId, to: "removed" }, "deployment");
+    return { state: "done" };
+  };
+}
+
+const attemptsOf = ({ id, release_attempt }: Deployment): string[] =>
+  Array.from({ length: release_attempt }, (_, at) => releaseAttemptId(id, at + 1));
+
+async function deleteRows(db: Db, deployment: Deployment, tasks: readonly Task[]): Promise<void> {
+  const taskIds = tasks.map(({ id }) => id);
+  const streams = [...taskIds, ...attemptsOf(deployment)];
+  await db.transaction().execute(async (tx) => {
+    await tx.deleteFrom("log_chunk").where("stream_id", "=", sql<string>`any(${streams})`).execute();
+    await tx.deleteFrom("resource_sample").where("task_id", "=", sql<string>`any(${taskIds}::uuid[])`).execute();
+    await tx.deleteFrom("task").where("deployment_id", "=", deployment.id).execute();
+    await tx.deleteFrom("deployment").where("id", "=", deployment.id).execute();
+  });
+}
+
+/** Queues removals again that were given up after too many failures: what was promised is not forgotten. */
+export async function resumeRemovals(db: Db): Promise<number> {
+  const { numUpdatedRows } = await db
+    .updateTable("work_item")
+    .set({ state: "queued", attempt: 0, run_at: sql<Date>`now()`, error: null, finished_at: null })
+    .where("kind", "=", "remove")
+    .where("state", "=", "failed")
+    .where((item) =>
+      item.exists(
+        item
+          .selectFrom("deployment")
+          .select("id")
+          .where(sql<boolean>`deployment.id = (work_item.payload->>'deploymentId')::uuid`),
+      ),
+    )
+    .executeTakeFirst();
+  return Number(numUpdatedRows);
+}
