@@ -21,8 +21,12 @@ const redact = [
   "req.headers.authorization",
   "req.headers.cookie",
   'req.headers["x-api-key"]',
+  // The multipart parser tells its options, which are the request's headers among others.
+  "busboyOptions.headers",
 ];
 
-/** The program's root logger: JSON lines on stdout. */
-export const createLog = (level: string, program = "control"): Log =>
-  pino({ level, base: { program }, redact: { paths: redact, censor: "[redacted]" } });
+/** The program's root logger: JSON lines, on stdout unless they are to go elsewhere. */
+export const createLog = (level: string, program = "control", to?: pino.DestinationStream): Log => {
+  const options = { level, base: { program }, redact: { paths: redact, censor: "[redacted]" } };
+  return to === undefined ? pino(options) : pino(options, to);
+};

@@ -109,6 +109,8 @@ test.each([
   { text: "registry.test:05000", is: "registry.test:5000" },
   { text: "docker.io", is: "docker.io" },
   { text: "registry-1.docker.io", is: "docker.io" },
+  { text: "Index.Docker.io:443", is: "docker.io" },
+  { text: "registry.hub.docker.com", is: "docker.io" },
   { text: "registry.test/path", is: null },
   { text: "https://registry.test", is: null },
   { text: "a@registry.test", is: null },

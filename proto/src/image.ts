@@ -13,6 +13,8 @@ export type ImageReference = {
 };
 
 const defaultRegistry = "docker.io";
+/** Of the longest host name and port. What is longer is not even looked at. */
+const registryLengthMax = 253 + ":65535".length;
 const hostPattern = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*(?::[0-9]{1,5})?$/;
 const pathPart = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
 const tagPattern = /^\w[\w.-]{0,127}$/;
@@ -80,7 +82,7 @@ function splitRegistry(name: string): { registry: string; repository: string } |
  */
 export function normaliseRegistry(text: string): string | null {
   const host = text.toLowerCase();
-  if (!hostPattern.test(host)) return null;
+  if (host.length > registryLengthMax || !hostPattern.test(host)) return null;
   const [bare = "", port] = host.split(":");
   if (bare.length > 253 || bare.split(".").some((label) => label.length > 63)) return null;
   if (port !== undefined && (Number(port) < 1 || Number(port) > 65_535)) return null;
@@ -88,7 +90,12 @@ export function normaliseRegistry(text: string): string | null {
   return port === undefined || Number(port) === 443 ? bare : `${bare}:${Number(port)}`;
 }
 
-const hubNames: ReadonlySet<string> = new Set(["docker.io", "index.docker.io", "registry-1.docker.io"]);
+const hubNames: ReadonlySet<string> = new Set([
+  "docker.io",
+  "index.docker.io",
+  "registry-1.docker.io",
+  "registry.hub.docker.com",
+]);
 
 /** Where the registry's API is reached: Docker Hub's is on another host than its name says. */
 export const registryApiHost = (registry: string): string =>

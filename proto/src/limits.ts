@@ -33,10 +33,20 @@ export const limits = {
   routeSecondsMax: 30,
   // Rollback targets per channel whose artifacts are kept.
   rollbackTargetsKept: 5,
+  // What was pushed and is not referred to is deleted no sooner; an upload may take this long.
+  artifactGraceSeconds: 3600,
   errorTextBytesMax: 4096,
   logChunkBytesMax: 256 * 1024,
   logReplyBytesMax: 1024 * 1024,
   buildLogBytesMax: 16 * 1024 * 1024,
+
+  // Source archives
+  archiveEntriesMax: 200_000,
+  archivePathBytesMax: 1024,
+  archiveNameBytesMax: 255,
+  archiveDepthMax: 64,
+  // Of all paths together, directories that are only implied among them: what a reader has to remember.
+  archiveNamesLengthMax: 16 * 1024 * 1024,
 
   // Manifest
   manifestBytesMax: 64 * 1024,
@@ -48,6 +58,7 @@ export const limits = {
   portMax: 65_535,
   replicasMax: 10,
   envFilesMax: 10,
+  envFileBytesMax: 64 * 1024,
   watchPathsMax: 20,
   jobsMax: 50,
   jobNameLengthMax: 63,

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { editDistance, parseManifest } from "./manifest-yaml.ts";
+import { editDistance } from "./known-keys.ts";
+import { parseManifest } from "./manifest-yaml.ts";
 
 const app = "version: 2\napp: { name: Shop, type: ssr }\n";
 

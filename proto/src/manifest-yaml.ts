@@ -1,5 +1,6 @@
 import { type Document, isMap, isNode, LineCounter, parseDocument } from "yaml";
-import { z } from "zod";
+import type { z } from "zod";
+import { knownKeys, unknownKey } from "./known-keys.ts";
 import { limits } from "./limits.ts";
 import { type Manifest, schemaFor } from "./manifest.ts";
 import { pathProblem, tidyPath } from "./paths.ts";
@@ -84,7 +85,7 @@ function describe(issue: z.core.$ZodIssue, document: Document, lines: LineCounte
   const dotted = at.join(".");
   if (issue.code === "unrecognized_keys")
     return issue.keys.map((key) => ({
-      message: unknownKey([...at, key].join("."), key, knownKeys(document, at)),
+      message: unknownKey([...at, key].join("."), key, writtenKeys(document, at)),
       ...placeOf(document, lines, at, key),
     }));
   const missing = issue.code !== "custom" && at.length > 0 && !document.hasIn(at);
@@ -94,41 +95,11 @@ function describe(issue: z.core.$ZodIssue, document: Document, lines: LineCounte
   ];
 }
 
-function unknownKey(dotted: string, key: string, known: readonly string[]): string {
-  const nearest = known.map((each) => ({ each, distance: editDistance(key.toLowerCase(), each.toLowerCase()) }));
-  const [best] = nearest.sort((a, b) => a.distance - b.distance || (a.each < b.each ? -1 : 1));
-  if (best !== undefined && best.distance <= Math.max(2, Math.floor(key.length / 3)))
-    return `${dotted} is not a known key; did you mean ${best.each}?`;
-  return known.length === 0
-    ? `${dotted} is not a known key`
-    : `${dotted} is not a known key; known are ${known.join(", ")}`;
-}
-
-/** The keys that the schema knows at `path`, without the derived ones. */
-function knownKeys(document: Document, path: readonly (string | number)[]): string[] {
-  let schema: unknown = schemaFor({ type: document.getIn(["type"]) });
-  for (const part of [null, ...path]) {
-    if (part !== null) schema = schema instanceof z.ZodArray ? schema.element : shapeOf(schema)?.[part];
-    schema = unwrapped(schema);
-  }
-  return Object.keys(shapeOf(schema) ?? {}).filter((key) => key !== "manifestPath" && key !== "watchPaths");
-}
-
-const shapeOf = (schema: unknown): Record<string, unknown> | undefined =>
-  schema instanceof z.ZodObject ? schema.shape : undefined;
-
-/** The schema below defaults, optionals and transforms. */
-function unwrapped(schema: unknown): unknown {
-  if (schema instanceof z.ZodPipe) return unwrapped(schema.in);
-  if (
-    schema instanceof z.ZodDefault ||
-    schema instanceof z.ZodPrefault ||
-    schema instanceof z.ZodOptional ||
-    schema instanceof z.ZodExactOptional
-  )
-    return unwrapped(schema.unwrap());
-  return schema;
-}
+/** The keys that one may write at `path`: without the derived ones. */
+const writtenKeys = (document: Document, path: readonly (string | number)[]): string[] =>
+  knownKeys(schemaFor({ type: document.getIn(["type"]) }), path).filter(
+    (key) => key !== "manifestPath" && key !== "watchPaths",
+  );
 
 /** Line and column of `key` in the map at `path`, else of the value at `path`, else of what is nearest above it. */
 function placeOf(
@@ -154,16 +125,4 @@ function place(lines: LineCounter, offset: number | undefined): { line?: number;
   if (offset === undefined) return {};
   const { line, col } = lines.linePos(offset);
   return { line, column: col };
-}
-
-/** Insertions, deletions and substitutions between two short words. */
-export function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, at) => at);
-  for (const [i, letter] of [...from].entries()) {
-    const next = [i + 1];
-    for (let j = 0; j < to.length; j++)
-      next.push(Math.min((row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1, (row[j] ?? 0) + (letter === to[j] ? 0 : 1)));
-    row = next;
-  }
-  return row[to.length] ?? 0;
 }

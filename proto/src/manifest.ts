@@ -213,6 +213,10 @@ export const manifestPort = (manifest: Manifest): number =>
 export const sourceOf = (manifest: Manifest): SourceManifest["source"] | null =>
   isOciManifest(manifest) ? null : manifest.source;
 
+/** Where the files of `env.files` lie in the source archive, in their order: a later one's variables win. */
+export const envFilePaths = ({ source, env }: SourceManifest): string[] =>
+  env.files.map((file) => tidyPath(`${source.rootDirectory}/${file}`));
+
 /** Whether there is a release command, and its time limit (null without one). */
 export type ReleaseConfig = { configured: boolean; timeoutSeconds: number | null };
 
@@ -239,6 +243,8 @@ export function manifestSnapshot(manifest: Manifest): Record<string, unknown> {
     source: manifest.source,
     database: manifest.database,
     release: releaseOf(manifest),
-    jobs: manifest.jobs.map(({ command: _, ...metadata }) => metadata),
+    jobs: manifest.jobs.map(({ name: jobName, schedule, timezone, timeoutSeconds, retries, overlap, enabled }) => ({
+      ...{ name: jobName, schedule, timezone, timeoutSeconds, retries, overlap, enabled },
+    })),
   };
 }

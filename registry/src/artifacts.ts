@@ -17,22 +17,23 @@ export type PushedArtifact = Stored & {
 };
 
 /**
- * Stores a gzipped tar as an artifact. `digest` is the manifest's, by which it is pulled again; `sizeBytes`
- * is the archive's.
+ * Stores a gzipped tar as an artifact, also under `tag` when there is one. `digest` is the manifest's, by which it
+ * is pulled again; `sizeBytes` is the archive's.
  */
 export async function pushArtifact(
   transport: Transport,
   repository: string,
-  { kind, stream, ...options }: PushOptions & { kind: ArtifactKind; stream: Content },
+  { kind, stream, tag, ...options }: PushOptions & { kind: ArtifactKind; stream: Content; tag?: string },
 ): Promise<PushedArtifact> {
   const layer = await pushBlob(transport, repository, stream, options);
   const config = await pushBlob(transport, repository, Buffer.from("{}"), { signal: options.signal });
-  const { digest } = await putManifest(transport, repository, {
-    schemaVersion: 2,
+  const manifest = {
+    schemaVersion: 2 as const,
     mediaType: ociManifestType,
     config: { mediaType: configType(kind), digest: config.digest, size: config.sizeBytes },
     layers: [{ mediaType: layerType(kind), digest: layer.digest, size: layer.sizeBytes }],
-  });
+  };
+  const { digest } = await putManifest(transport, repository, manifest, tag === undefined ? {} : { tag });
   return { digest, sizeBytes: layer.sizeBytes, layerDigest: layer.digest };
 }
 

@@ -9,31 +9,76 @@ import { type Answer, type Call, discard, type Transport } from "./transport.ts"
 export type Stored = { digest: string; sizeBytes: number };
 
 export type TransferOptions = { signal?: AbortSignal | undefined };
-export type PushOptions = TransferOptions & { maxSizeBytes?: number | undefined };
+export type PushOptions = TransferOptions & {
+  maxSizeBytes?: number | undefined;
+  /** What the content is known to be. It is not hashed again: the source fails unless it is that, and the registry checks too. */
+  digest?: string | undefined;
+};
 export type PullOptions = TransferOptions & { sizeBytes?: number | undefined; maxSizeBytes?: number | undefined };
 
 // One piece is held in memory, so that it can be sent again after a broken connection.
 const pieceBytes = 4 * 1024 * 1024;
 const attemptsMax = 3;
 
-const bounded = (transport: Transport, signal: AbortSignal | undefined): AbortSignal => {
+/** `signal`, and the end of the time that one transfer may take. */
+export const bounded = (transport: Transport, signal: AbortSignal | undefined): AbortSignal => {
   const deadline = AbortSignal.timeout(transport.transferTimeoutMs);
   return signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
 };
 
-export async function hasBlob(transport: Transport, repository: string, digest: string): Promise<boolean> {
+export async function hasBlob(
+  transport: Transport,
+  repository: string,
+  digest: string,
+  { signal }: TransferOptions = {},
+): Promise<boolean> {
   const doing = `look for ${digest} in ${repository}`;
   const answer = await transport.send({
     method: "HEAD",
     path: blobPath(repository, digest),
     repeatable: true,
     redirects: true,
+    signal,
     doing,
   });
   await discard(answer);
   if (answer.statusCode === 404) return false;
   if (answer.statusCode !== 200) throw refused(doing, answer.statusCode);
   return true;
+}
+
+/**
+ * Makes a blob of another repository of the same registry this one's too, without moving a byte. False when the
+ * registry does not do that, or the other repository has no such blob.
+ */
+export async function mountBlob(
+  transport: Transport,
+  repository: string,
+  digest: string,
+  from: string,
+  { signal }: TransferOptions = {},
+): Promise<boolean> {
+  // Both names are checked before they become part of an address.
+  blobPath(from, digest);
+  const doing = `mount ${digest} of ${from} into ${repository}`;
+  const answer = await transport.send({
+    method: "POST",
+    path: `${repositoryPath(repository)}/blobs/uploads/?${new URLSearchParams({ mount: digest, from })}`,
+    repeatable: true,
+    signal,
+    doing,
+  });
+  await discard(answer);
+  if (answer.statusCode === 201) return true;
+  if (answer.statusCode !== 202) throw refused(doing, answer.statusCode);
+  // It began an upload instead, which nobody will go on with.
+  await Upload.resume(
+    transport,
+    repository,
+    bounded(transport, signal),
+    locationOf(answer, transport.origin, doing),
+  ).abandon();
+  return false;
 }
 
 /**
@@ -84,7 +129,7 @@ export async function pushBlob(
 ): Promise<Stored> {
   if (Buffer.isBuffer(content)) {
     const digest = digestOf(content);
-    if (await hasBlob(transport, repository, digest)) return { digest, sizeBytes: content.length };
+    if (await hasBlob(transport, repository, digest, options)) return { digest, sizeBytes: content.length };
   }
   for (let attempt = 1; ; attempt++) {
     const source = typeof content === "function" ? content() : content;
@@ -103,7 +148,7 @@ async function pushOnce(
   transport: Transport,
   repository: string,
   content: Readable | Buffer,
-  { signal, maxSizeBytes }: PushOptions,
+  { signal, maxSizeBytes, digest: known }: PushOptions,
 ): Promise<Stored> {
   const upload = await Upload.start(transport, repository, bounded(transport, signal));
   const hash = createHash("sha256");
@@ -113,10 +158,10 @@ async function pushOnce(
       sizeBytes += piece.length;
       if (maxSizeBytes !== undefined && sizeBytes > maxSizeBytes)
         throw new RegistryError("ARTIFACT_TOO_LARGE", `push to ${repository}: more than ${maxSizeBytes} bytes`);
-      hash.update(piece);
+      if (known === undefined) hash.update(piece);
       await upload.append(piece);
     }
-    const digest = `sha256:${hash.digest("hex")}`;
+    const digest = known ?? `sha256:${hash.digest("hex")}`;
     await upload.finish(digest);
     return { digest, sizeBytes };
   } catch (error) {
@@ -162,6 +207,10 @@ class Upload {
     this.#repository = repository;
     this.#signal = signal;
     this.#location = location;
+  }
+
+  static resume(transport: Transport, repository: string, signal: AbortSignal, location: string): Upload {
+    return new Upload(transport, repository, signal, location);
   }
 
   static async start(transport: Transport, repository: string, signal: AbortSignal): Promise<Upload> {

@@ -39,4 +39,11 @@ describe("mayAuthenticateAt", () => {
   ])("$realm: $may", ({ realm, may }) => {
     expect(mayAuthenticateAt(realm, registry, ["auth.test"])).toBe(may);
   });
+
+  test("another port may be somebody else's, where that is asked", () => {
+    const exactly = (realm: string) => mayAuthenticateAt(realm, registry, ["auth.test"], { exactPort: true });
+    expect(
+      ["https://registry.test:5000/t", "https://registry.test:8443/t", "https://auth.test:8443/t"].map(exactly),
+    ).toEqual([true, false, false]);
+  });
 });

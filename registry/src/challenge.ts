@@ -21,13 +21,20 @@ export function parseChallenge(header: string | readonly string[] | undefined): 
 }
 
 /**
- * Whether our credential may go to `realm`: the registry's own host or one that the operator named, and
- * never from https down to http. A registry must not be able to send it anywhere else.
+ * Whether our credential may go to `realm`: the registry's own host or one that is known to belong to it, and
+ * never from https down to http. A registry must not be able to send it anywhere else. Another port of the same host
+ * may be somebody else's, so `exactPort` refuses it too.
  */
-export function mayAuthenticateAt(realm: string, registry: URL, authHosts: readonly string[]): boolean {
+export function mayAuthenticateAt(
+  realm: string,
+  registry: URL,
+  authHosts: readonly string[],
+  { exactPort = false }: { exactPort?: boolean } = {},
+): boolean {
   const url = URL.parse(realm);
   if (url === null || (url.protocol !== "https:" && url.protocol !== "http:")) return false;
   if (url.username !== "" || url.password !== "") return false;
   if (url.protocol === "http:" && registry.protocol === "https:") return false;
-  return url.hostname === registry.hostname || authHosts.includes(url.hostname);
+  const isOwn = exactPort ? url.host === registry.host : url.hostname === registry.hostname;
+  return isOwn || authHosts.includes(url.host);
 }

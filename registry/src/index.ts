@@ -1,7 +1,14 @@
 export type { ArtifactKind, PushedArtifact } from "./artifacts.ts";
 export type { Content, PullOptions, PushOptions, Stored, TransferOptions } from "./blobs.ts";
 export { digestOf } from "./digest.ts";
-export { RegistryError, type RegistryErrorCode } from "./errors.ts";
-export type { Descriptor, FoundManifest, OciManifest } from "./manifests.ts";
+export type { DialledAddress, Egress } from "./egress.ts";
+export { EgressBlocked, MalformedManifest, RegistryError, type RegistryErrorCode } from "./errors.ts";
+export {
+  type Descriptor,
+  type FoundManifest,
+  imageManifestTypes,
+  type OciManifest,
+  ociManifestType,
+} from "./manifests.ts";
 export { createRegistry, type Registry } from "./registry.ts";
 export type { RegistryOptions } from "./transport.ts";

@@ -1,21 +1,31 @@
 import { isDigest } from "@svc/proto/image";
-import type { Stored } from "./blobs.ts";
+import { bounded, type Stored, type TransferOptions } from "./blobs.ts";
 import { digestOf } from "./digest.ts";
-import { RegistryError, refused, unavailable } from "./errors.ts";
+import { MalformedManifest, RegistryError, refused } from "./errors.ts";
 import { manifestPath } from "./paths.ts";
 import { discard, readBody, type Transport } from "./transport.ts";
 
 export const ociManifestType = "application/vnd.oci.image.manifest.v1+json";
-const manifestTypes = [
+/** Of one image, for one platform. */
+export const imageManifestTypes: readonly string[] = [
   ociManifestType,
-  "application/vnd.oci.image.index.v1+json",
   "application/vnd.docker.distribution.manifest.v2+json",
+];
+const manifestTypes = [
+  ...imageManifestTypes,
+  "application/vnd.oci.image.index.v1+json",
   "application/vnd.docker.distribution.manifest.list.v2+json",
-] as const;
+];
 // What registries themselves accept.
 const manifestBytesMax = 4 * 1024 * 1024;
 
-export type Descriptor = { mediaType: string; digest: string; size: number };
+export type Descriptor = {
+  mediaType: string;
+  digest: string;
+  size: number;
+  /** Other places to fetch it from. Whoever pulls by itself may follow them. */
+  urls?: unknown;
+};
 
 /** A manifest as far as we read it: images have config and layers, indexes have manifests. */
 export type OciManifest = {
@@ -28,6 +38,8 @@ export type OciManifest = {
 
 export type FoundManifest = {
   manifest: OciManifest;
+  /** Exactly as it was delivered: what the digest is of. */
+  bytes: Buffer;
   digest: string;
   mediaType: string;
   /** Of the manifest itself. */
@@ -36,8 +48,13 @@ export type FoundManifest = {
   contentBytes: number;
 };
 
-/** Reads a manifest; one that is asked for by digest is checked against it. */
-export async function getManifest(transport: Transport, repository: string, reference: string): Promise<FoundManifest> {
+/** Reads a manifest; one that is asked for by digest is checked against it, and so is what the registry says of a tag. */
+export async function getManifest(
+  transport: Transport,
+  repository: string,
+  reference: string,
+  { signal }: TransferOptions = {},
+): Promise<FoundManifest> {
   const doing = `read the manifest ${reference} of ${repository}`;
   const answer = await transport.send({
     method: "GET",
@@ -45,7 +62,7 @@ export async function getManifest(transport: Transport, repository: string, refe
     headers: { accept: manifestTypes.join(", ") },
     repeatable: true,
     redirects: true,
-    signal: AbortSignal.timeout(transport.transferTimeoutMs),
+    signal: bounded(transport, signal),
     doing,
   });
   if (answer.statusCode !== 200) {
@@ -53,15 +70,21 @@ export async function getManifest(transport: Transport, repository: string, refe
     if (answer.statusCode === 404) throw new RegistryError("ARTIFACT_NOT_FOUND", `${doing}: not there`);
     throw refused(doing, answer.statusCode);
   }
-  const bytes = await readBody(answer, manifestBytesMax, doing);
+  const bytes = await readBody(answer, manifestBytesMax, doing).catch((error: unknown) => {
+    const isTooLarge = error instanceof RegistryError && error.code === "ARTIFACT_TOO_LARGE";
+    throw isTooLarge ? new MalformedManifest(error.message, error) : error;
+  });
   const digest = digestOf(bytes);
-  if (isDigest(reference) && digest !== reference)
+  const told = answer.headers["docker-content-digest"];
+  const wanted = isDigest(reference) ? reference : typeof told === "string" && isDigest(told) ? told : digest;
+  if (digest !== wanted)
     throw new RegistryError("ARTIFACT_DIGEST_MISMATCH", `${doing}: the content has another digest`);
   const manifest = parse(bytes, doing);
   const type = manifest.mediaType ?? answer.headers["content-type"];
   const parts = [...(manifest.config === undefined ? [] : [manifest.config]), ...(manifest.layers ?? [])];
   return {
     manifest,
+    bytes,
     digest,
     mediaType: typeof type === "string" ? type : ociManifestType,
     sizeBytes: bytes.length,
@@ -74,9 +97,9 @@ function parse(bytes: Buffer, doing: string): OciManifest {
   try {
     value = JSON.parse(bytes.toString("utf8"));
   } catch (cause) {
-    throw unavailable(`${doing}: not JSON`, { cause });
+    throw new MalformedManifest(`${doing}: not JSON`, cause);
   }
-  if (!isManifest(value)) throw unavailable(`${doing}: not a manifest`);
+  if (!isManifest(value)) throw new MalformedManifest(`${doing}: not a manifest`);
   return value;
 }
 
@@ -106,7 +129,7 @@ export async function putManifest(
   transport: Transport,
   repository: string,
   manifest: OciManifest | Buffer,
-  options: { tag?: string; mediaType?: string } = {},
+  options: TransferOptions & { tag?: string; mediaType?: string } = {},
 ): Promise<Stored> {
   const body = Buffer.isBuffer(manifest) ? manifest : Buffer.from(JSON.stringify(manifest));
   const digest = digestOf(body);
@@ -120,7 +143,7 @@ export async function putManifest(
     repeatable: true,
     // 400 is also said of a blob that somebody else is just storing again: a moment later it is there.
     again: [400, 429, 500, 502, 503, 504],
-    signal: AbortSignal.timeout(transport.transferTimeoutMs),
+    signal: bounded(transport, options.signal),
     doing,
   });
   await discard(answer);

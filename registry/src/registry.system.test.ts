@@ -89,6 +89,16 @@ describe("blobs", () => {
     expect((peak - start) / mib).toBeLessThan(80);
   });
 
+  test("a blob of another repository is mounted without being sent, and one that is nowhere is not", async () => {
+    const { digest } = await registry.pushBlob("svc/2f1c/from", randomBytes(1000));
+    expect(await registry.mountBlob(repository, digest, "svc/2f1c/from")).toBe(true);
+    expect(await registry.hasBlob(repository, digest)).toBe(true);
+    expect(await registry.mountBlob(repository, missing, "svc/2f1c/from")).toBe(false);
+    const uploads = join(server.directory, "data/docker/registry/v2/repositories", repository, "_uploads");
+    const left = await readdir(uploads, { recursive: true }).catch(() => []);
+    expect(left.filter((name) => name.endsWith("/data"))).toEqual([]);
+  });
+
   test("a blob that is not there is ARTIFACT_NOT_FOUND", async () => {
     expect(await registry.hasBlob(repository, missing)).toBe(false);
     await expect(registry.pullBlob(repository, missing)).rejects.toMatchObject({

@@ -3,6 +3,7 @@ import { type ArtifactKind, type PushedArtifact, pullArtifact, pushArtifact } fr
 import {
   type Content,
   hasBlob,
+  mountBlob,
   type PullOptions,
   type PushOptions,
   pullBlob,
@@ -22,18 +23,20 @@ export type Registry = AsyncDisposable & {
   /** Throws unless the registry answers and accepts the credential. */
   ping(): Promise<void>;
   pushBlob(repository: string, content: Content, options?: PushOptions): Promise<Stored>;
-  hasBlob(repository: string, digest: string): Promise<boolean>;
+  hasBlob(repository: string, digest: string, options?: TransferOptions): Promise<boolean>;
+  /** Whether `digest` of the repository `from` is now in `repository` too. */
+  mountBlob(repository: string, digest: string, from: string, options?: TransferOptions): Promise<boolean>;
   pullBlob(repository: string, digest: string, options?: PullOptions): Promise<Readable>;
   putManifest(
     repository: string,
     manifest: OciManifest | Buffer,
-    options?: { tag?: string; mediaType?: string },
+    options?: TransferOptions & { tag?: string; mediaType?: string },
   ): Promise<Stored>;
-  getManifest(repository: string, reference: string): Promise<FoundManifest>;
+  getManifest(repository: string, reference: string, options?: TransferOptions): Promise<FoundManifest>;
   deleteManifest(repository: string, digest: string): Promise<boolean>;
   pushArtifact(
     repository: string,
-    artifact: PushOptions & { kind: ArtifactKind; stream: Content },
+    artifact: PushOptions & { kind: ArtifactKind; stream: Content; tag?: string },
   ): Promise<PushedArtifact>;
   pullArtifact(
     repository: string,
@@ -54,10 +57,11 @@ export function createRegistry(options: RegistryOptions): Registry {
       if (answer.statusCode !== 200) throw refused(doing, answer.statusCode);
     },
     pushBlob: (repository, content, more) => pushBlob(transport, repository, content, more),
-    hasBlob: (repository, digest) => hasBlob(transport, repository, digest),
+    hasBlob: (repository, digest, more) => hasBlob(transport, repository, digest, more),
+    mountBlob: (repository, digest, from, more) => mountBlob(transport, repository, digest, from, more),
     pullBlob: (repository, digest, more) => pullBlob(transport, repository, digest, more),
     putManifest: (repository, manifest, more) => putManifest(transport, repository, manifest, more),
-    getManifest: (repository, reference) => getManifest(transport, repository, reference),
+    getManifest: (repository, reference, more) => getManifest(transport, repository, reference, more),
     deleteManifest: (repository, digest) => deleteManifest(transport, repository, digest),
     pushArtifact: (repository, artifact) => pushArtifact(transport, repository, artifact),
     pullArtifact: (repository, digest, more) => pullArtifact(transport, repository, digest, more),

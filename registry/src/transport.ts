@@ -1,7 +1,7 @@
-import type { LookupFunction } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { Agent, type Dispatcher } from "undici";
 import { type Challenge, mayAuthenticateAt, parseChallenge } from "./challenge.ts";
+import { type Egress, guardedConnector } from "./egress.ts";
 import { RegistryError, refused, unavailable } from "./errors.ts";
 
 export type RegistryOptions = {
@@ -11,9 +11,9 @@ export type RegistryOptions = {
   password?: string;
   /** PEM of a private CA. */
   ca?: string;
-  /** How names become addresses; by default the system's way. What it refuses is not dialled, redirects included. */
-  lookup?: LookupFunction;
-  /** Hosts besides the registry's own that may be given the credential in exchange for a token. */
+  /** Judges every host before it is dialled, for a registry that somebody else named. Without it nothing is judged. */
+  egress?: Egress;
+  /** Hosts (`name` or `name:port`) besides the registry's own that may be given the credential in exchange for a token. */
   authHosts?: readonly string[];
   /** How long to wait for a connection, for the head of an answer, and between two pieces of a body. Default 30 s. */
   timeoutMs?: number;
@@ -46,6 +46,7 @@ const temporaryStatuses: readonly number[] = [429, 500, 502, 503, 504];
 const redirectsMax = 5;
 const tokenLifeMs = 60_000;
 const smallBodyMax = 1024 * 1024;
+const tokenLengthMax = 64 * 1024;
 
 /** One registry's HTTP: timeouts, credentials, repeats and redirects in one place. */
 export class Transport {
@@ -60,13 +61,10 @@ export class Transport {
     this.#options = options;
     this.origin = new URL(options.url);
     const timeout = options.timeoutMs ?? 30_000;
+    const connect = { timeout: Math.min(timeout, 10_000), ...(options.ca === undefined ? {} : { ca: options.ca }) };
     this.#agent = new Agent({
       connections: 32,
-      connect: {
-        timeout: Math.min(timeout, 10_000),
-        ...(options.ca === undefined ? {} : { ca: options.ca }),
-        ...(options.lookup === undefined ? {} : { lookup: options.lookup }),
-      },
+      connect: options.egress === undefined ? connect : guardedConnector(options.egress, connect),
       headersTimeout: timeout,
       bodyTimeout: timeout,
       keepAliveTimeout: 30_000,
@@ -94,7 +92,9 @@ export class Transport {
         if (call.signal?.aborted === true) throw interrupted(call);
         if (last) throw unavailable(`${call.doing}: the registry does not answer`, { temporary: true, cause });
       }
-      await delay(100 * 4 ** (attempt - 1));
+      await delay(100 * 4 ** (attempt - 1), undefined, call.signal ? { signal: call.signal } : {}).catch(() => {
+        throw interrupted(call);
+      });
     }
   }
 
@@ -128,13 +128,17 @@ export class Transport {
       this.#basic = true;
       return this.#basicHeader();
     }
-    if (!mayAuthenticateAt(challenge.realm, this.origin, this.#options.authHosts ?? []))
+    const { authHosts = [], egress } = this.#options;
+    const isPinned = mayAuthenticateAt(challenge.realm, this.origin, authHosts, { exactPort: egress !== undefined });
+    const url = URL.parse(challenge.realm);
+    // Where hosts are judged, a token may be asked for anywhere else too: without the credential.
+    if (url === null || !/^https?:$/.test(url.protocol) || (!isPinned && egress === undefined))
       throw unavailable(`${call.doing}: the registry wants the credential sent to another host`);
-    const url = new URL(challenge.realm);
     if (challenge.service !== null) url.searchParams.set("service", challenge.service);
     url.searchParams.set("scope", challenge.scope ?? scope);
     const { signal, doing } = call;
-    const answer = await this.#dispatch(url, { method: "GET", path: url.pathname, signal, doing }, this.#basicHeader());
+    const credential = isPinned ? this.#basicHeader() : null;
+    const answer = await this.#dispatch(url, { method: "GET", path: url.pathname, signal, doing }, credential);
     if (answer.statusCode !== 200) {
       await discard(answer);
       throw refused(call.doing, answer.statusCode >= 500 ? answer.statusCode : 401);
@@ -144,7 +148,8 @@ export class Transport {
       unknown
     >;
     const value = typeof token === "string" ? token : access_token;
-    if (typeof value !== "string") throw unavailable(`${call.doing}: the registry's token service gave no token`);
+    if (typeof value !== "string" || value.length > tokenLengthMax)
+      throw unavailable(`${call.doing}: the registry's token service gave no token`);
     const lifeMs = typeof expires_in === "number" && expires_in > 20 ? (expires_in - 10) * 1000 : tokenLifeMs / 2;
     if (this.#tokens.size >= 1000) this.#tokens.clear();
     const header = `Bearer ${value}`;

@@ -1,169 +1,178 @@
-import { lookup } from "node:dns/promises";
-import type { LookupFunction } from "node:net";
-import { type FailureCode, isOciFailureCode, isPublicAddress, parseImageReference, registryApiHost } from "@svc/proto";
-import { createRegistry, type FoundManifest, type Registry, RegistryError } from "@svc/registry";
-import { z } from "zod";
-import type { ReferencePolicy } from "./reference.ts";
+import { limits, parseImageReference } from "@svc/proto";
+import type { Registry } from "@svc/registry";
+import { beginPush, endPush } from "../artifacts/store.ts";
+import type { Db } from "../db/pool.ts";
+import type { Log } from "../log.ts";
+import { foreignRegistry } from "../registries/client.ts";
+import { type ResolveAddresses, systemAddresses } from "../registries/resolve.ts";
+import { findCredential } from "../registries/store.ts";
+import { CannotOpen, type Secrets } from "../secrets.ts";
+import { repositories } from "../tasks/spec.ts";
+import { type CopyOptions, copyLayers, lookForLayers, requireFits, storeManifest } from "./oci/copy.ts";
+import { ImageRefused } from "./oci/failures.ts";
+import { type InspectedImage, inspectImage } from "./oci/inspect.ts";
+import { type Origin, originOf } from "./oci/origin.ts";
+import type { Platform, Refusal } from "./oci/rules.ts";
+import { BadLayer } from "./oci/tar-size.ts";
+import { createTurns } from "./oci/turns.ts";
+import { type ReferenceRules, referenceProblem } from "./reference.ts";
 
-/** What an image reference stands for at this moment, pinned. */
-export interface ResolvedImage {
-  /** Null: the cluster's own registry. */
-  registryHost: string | null;
+export { ociFailure } from "./oci/failures.ts";
+
+/** Which image a deployment wants, and for whom. */
+export interface ImageRequest {
+  deploymentId: string;
+  projectId: string;
+  /** The account that the copy is made for: it shares the room for copies with others. */
+  ownerId: string;
+  reference: string;
+  /** The plan's. 0: the plan has no images. */
+  maxImageMb: number;
+  /** Ends the work at once; it then throws the signal's reason. */
+  signal: AbortSignal;
+}
+
+/** An image in the project's own repository of the cluster's registry. */
+export interface ResolvedImage extends Platform {
   repository: string;
   digest: string;
   /** Compressed, as it is transferred. */
   sizeBytes: number;
-  os: string;
-  architecture: string;
 }
 
-export type ResolveFailure = { code: FailureCode; message: string };
-export type ResolveImage = (reference: string, maxImageMb: number) => Promise<ResolvedImage | ResolveFailure>;
+export type ResolveImage = (request: ImageRequest) => Promise<ResolvedImage | Refusal>;
 
 export interface ImageResolverDeps {
-  /** The cluster's registry and its host:port. */
+  db: Db;
+  secrets: Secrets;
+  log: Log;
+  /** The cluster's registry. */
   registry: Registry;
-  registryHost: string;
   /** Judged once more when the work begins: the queue may have been long. */
-  references: ReferencePolicy;
-  /** Private registries that the operator allows, as host or host:port. */
-  allow: readonly string[];
+  rules: ReferenceRules;
   /** Platforms that the fleet's nodes have; the first that the image offers is taken. */
-  platforms(): Promise<{ os: string; architecture: string }[]>;
+  platforms(): Promise<readonly Platform[]>;
+  /** By default as the system resolves names. */
+  resolve?: ResolveAddresses;
+  /** For all of looking and copying; waiting for a turn does not count. By default 15 minutes. */
+  limitMs?: number;
 }
 
-const configBytesMax = 1024 * 1024;
-const callTimeoutMs = 20_000;
-
-/** Failures of image projects have codes of their own; others pass through. */
-export function ociFailure(code: string): string {
-  if (isOciFailureCode(code)) return code;
-  if (code === "HEALTH_CHECK_FAILED") return "OCI_HEALTH_CHECK_FAILED";
-  return ["START_FAILED", "CRASH_LOOP", "OUT_OF_MEMORY", "NODE_TASK_FAILED"].includes(code)
-    ? "OCI_DEPLOY_FAILED"
-    : code;
-}
+/** Together some tens of MB of memory. */
+const copies = { total: 3, perKey: 2 };
 
 /**
- * Asks the reference's registry for the digest, platform and size, without pulling. A tag is looked up
- * once, here: everything after uses the digest. Nothing that the registry said is in a failure.
+ * Brings an image from wherever its reference says into the project's repository, by digest: nodes pull from there
+ * only, so they need no foreign credential, and a rollback needs no foreign registry. A tag is looked up once. What the
+ * project has already is not transferred again, so a copy that was broken off goes on where it was, and one of the
+ * same image only looks.
  */
 export function createImageResolver(deps: ImageResolverDeps): ResolveImage {
-  return async (text, maxImageMb) => {
-    if (maxImageMb === 0) return { code: "OCI_PLAN_UNAVAILABLE", message: "" };
-    const reference = parseImageReference(text);
-    if ("problem" in reference) return { code: "OCI_INSPECT_FAILED", message: reference.problem };
-    const { registry: host, repository } = reference;
-    if ((await deps.references.problem(text)) !== null) return { code: "OCI_REGISTRY_BLOCKED", message: "" };
-    const isOwn = host === deps.registryHost;
-    const registry = isOwn ? deps.registry : foreignRegistry(host, deps.allow.includes(host));
+  const inTurn = createTurns(copies);
+  return async (request) => {
     try {
-      const pinned = await registry.getManifest(repository, reference.digest ?? reference.tag ?? "");
-      const image = await platformManifest(registry, repository, pinned, await deps.platforms());
-      if ("code" in image) return image;
-      const config = await readConfig(registry, repository, image);
-      if (config === null) return { code: "OCI_INSPECT_FAILED", message: "" };
-      if (config.os !== "linux") return { code: "OCI_PLATFORM_UNSUPPORTED", message: "" };
-      if (!config.startable) return { code: "OCI_ENTRYPOINT_MISSING", message: "" };
-      if (image.contentBytes > maxImageMb * 1024 * 1024) {
-        const sizeMb = Math.ceil(image.contentBytes / 1024 / 1024);
-        return {
-          code: "OCI_IMAGE_TOO_LARGE",
-          message: `The image has ${sizeMb} MB; the plan allows ${maxImageMb} MB.`,
-        };
-      }
-      return {
-        registryHost: isOwn ? null : host,
-        repository,
-        digest: pinned.digest,
-        sizeBytes: image.contentBytes,
-        os: config.os,
-        architecture: config.architecture,
-      };
+      return await resolveImage(deps, inTurn, request);
     } catch (error) {
-      return registryFailure(error);
-    } finally {
-      if (!isOwn) await registry.close();
+      request.signal.throwIfAborted();
+      if (error instanceof ImageRefused) return error.refusal;
+      if (error instanceof BadLayer) return { code: "OCI_INSPECT_FAILED", message: error.message };
+      throw error;
     }
   };
 }
 
-function registryFailure(error: unknown): ResolveFailure {
-  if (!(error instanceof RegistryError)) throw error;
-  if (error.cause instanceof AddressBlocked) return { code: "OCI_REGISTRY_BLOCKED", message: "" };
-  if (error.code === "ARTIFACT_DIGEST_MISMATCH") return { code: "OCI_DIGEST_MISMATCH", message: "" };
-  return { code: /\((401|403)\)/.test(error.message) ? "OCI_AUTH_FAILED" : "OCI_PULL_FAILED", message: "" };
+async function resolveImage(
+  deps: ImageResolverDeps,
+  inTurn: ReturnType<typeof createTurns>,
+  request: ImageRequest,
+): Promise<ResolvedImage> {
+  const { db, registry, log, limitMs = limits.pullSecondsMax * 1000 } = deps;
+  const { deploymentId, projectId, ownerId, reference, maxImageMb, signal } = request;
+  if (maxImageMb === 0) throw new ImageRefused({ code: "OCI_PLAN_UNAVAILABLE", message: "" });
+  const repository = repositories.image(projectId);
+  const clock = createClock(limitMs, signal);
+  await using origin = await openOrigin(deps, request);
+
+  const image = await clock.within(async (stop) => {
+    const named = parseImageReference(reference);
+    if ("problem" in named) throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: named.problem });
+    const platforms = await deps.platforms();
+    if (platforms.length === 0) throw new ImageRefused({ code: "NODE_UNAVAILABLE", message: "" });
+    const options = { origin, registry, repository, platforms, maxImageMb, signal: stop };
+    return inspectImage(named.digest ?? named.tag ?? "", options);
+  });
+  const copy: CopyOptions = { db, image, origin, registry, repository, projectId, maxImageMb, tag: deploymentId };
+  const push = { id: deploymentId, projectId, repository, kind: "image" } as const;
+  let pushed: InspectedImage | null = null;
+  try {
+    // From here on nothing is deleted from the repository.
+    if (!(await beginPush(db, push))) throw new Error("the project is gone");
+    let missing = await clock.within((stop) => lookForLayers(copy, stop));
+    const layers = missing.absent.length + missing.unmeasured.length;
+    if (layers > 0) {
+      await inTurn(ownerId, signal, async () => {
+        // The wait may have been longer than a push is believed to last.
+        await beginPush(db, push);
+        await clock.within(async (stop) => {
+          missing = await lookForLayers(copy, stop);
+          await copyLayers(copy, missing, stop);
+        });
+      });
+      log.info({ deploymentId, projectId, digest: image.digest, layers }, "image copied");
+    }
+    requireFits(copy, missing);
+    await clock.within((stop) => storeManifest(copy, stop));
+    pushed = image;
+  } finally {
+    await endPush(db, deploymentId, pushed);
+  }
+  const { digest, sizeBytes, os, architecture } = image;
+  return { repository, digest, sizeBytes, os, architecture };
 }
 
-class AddressBlocked extends Error {
-  override readonly name = "AddressBlocked";
-}
-
-/** Resolves a name and refuses unless every address is public; what is dialled is what was judged. */
-const publicLookup: LookupFunction = (hostname, options, callback) => {
-  lookup(hostname, { all: true, verbatim: true }).then(
-    (addresses) => {
-      const [first] = addresses;
-      if (first === undefined || !addresses.every(({ address }) => isPublicAddress(address))) {
-        callback(new AddressBlocked(`${hostname} is not at a public address`), "", 4);
-      } else if (options.all) callback(null, addresses);
-      else callback(null, first.address, first.family);
-    },
-    (error: NodeJS.ErrnoException) => callback(error, "", 4),
-  );
-};
-
-function foreignRegistry(host: string, trusted: boolean): Registry {
-  const isLoopback = /^(127\.\d+\.\d+\.\d+|localhost)(:\d+)?$/.test(host);
-  return createRegistry({
-    url: `${trusted && isLoopback ? "http" : "https"}://${registryApiHost(host)}`,
-    timeoutMs: callTimeoutMs,
-    ...(host === "docker.io" && { authHosts: ["auth.docker.io"] }),
-    ...(!trusted && { lookup: publicLookup }),
+/** The registry of the reference, with the project's credential for exactly that host. */
+async function openOrigin(deps: ImageResolverDeps, { projectId, reference }: ImageRequest): Promise<Origin> {
+  const { db, secrets, registry, rules, resolve = systemAddresses, limitMs = limits.pullSecondsMax * 1000 } = deps;
+  const named = parseImageReference(reference);
+  const problem = referenceProblem(reference, rules);
+  if (problem !== null || "problem" in named)
+    throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: problem ?? "" });
+  const { registry: host, repository } = named;
+  if (host === rules.ownRegistry) return originOf({ registry, host, repository, hasCredential: false, isOwn: true });
+  const credential = await findCredential(db, secrets, projectId, host).catch((error: unknown) => {
+    if (!(error instanceof CannotOpen)) throw error;
+    throw new ImageRefused({ code: "OCI_CREDENTIAL_INVALID", message: "" }, { cause: error });
+  });
+  const allow = rules.allow.filter((each) => each !== rules.ownRegistry);
+  return originOf({
+    registry: foreignRegistry({ host, credential, allow, resolve, transferTimeoutMs: limitMs }),
+    host,
+    repository,
+    hasCredential: credential !== null,
+    isOwn: false,
   });
 }
 
-/** The manifest itself, or the one of an index that fits a node. */
-async function platformManifest(
-  registry: Registry,
-  repository: string,
-  found: FoundManifest,
-  platforms: readonly { os: string; architecture: string }[],
-): Promise<FoundManifest | ResolveFailure> {
-  const { manifests } = found.manifest;
-  if (manifests === undefined) return found;
-  const match = platforms
-    .map((wanted) =>
-      manifests.find(({ platform }) => platform?.os === wanted.os && platform.architecture === wanted.architecture),
-    )
-    .find((each) => each !== undefined);
-  return match === undefined
-    ? { code: "OCI_PLATFORM_UNSUPPORTED", message: "" }
-    : registry.getManifest(repository, match.digest);
+interface Clock {
+  /** Does a part of the work within what is left of the time. Throws ImageRefused when that runs out. */
+  within<T>(work: (stop: AbortSignal) => Promise<T>): Promise<T>;
 }
 
-/** As far as it is read; foreign registries may say anything. */
-const imageConfig = z.looseObject({
-  os: z.string(),
-  architecture: z.string(),
-  config: z.looseObject({ Entrypoint: z.unknown(), Cmd: z.unknown() }).nullish(),
-});
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
-async function readConfig(registry: Registry, repository: string, { manifest }: FoundManifest) {
-  if (manifest.config === undefined || manifest.config.size > configBytesMax) return null;
-  const parts: Buffer[] = [];
-  for await (const part of await registry.pullBlob(repository, manifest.config.digest)) parts.push(part as Buffer);
-  const config = imageConfig.safeParse(parsed(Buffer.concat(parts).toString("utf8")));
-  if (!config.success) return null;
-  const { os, architecture, config: run } = config.data;
-  const isFilled = (value: unknown) => Array.isArray(value) && value.length > 0;
-  return { os, architecture, startable: isFilled(run?.Entrypoint) || isFilled(run?.Cmd) };
+function createClock(limitMs: number, signal: AbortSignal): Clock {
+  let leftMs = limitMs;
+  return {
+    async within(work) {
+      const startedAt = performance.now();
+      const deadline = AbortSignal.timeout(Math.max(0, Math.round(leftMs)));
+      try {
+        return await work(AbortSignal.any([signal, deadline]));
+      } catch (error) {
+        if (deadline.aborted && !signal.aborted)
+          throw new ImageRefused({ code: "OCI_PULL_TIMEOUT", message: "" }, { cause: error });
+        throw error;
+      } finally {
+        leftMs -= performance.now() - startedAt;
+      }
+    },
+  };
 }

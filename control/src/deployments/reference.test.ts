@@ -50,3 +50,43 @@ test.each([
 test("a reference without a tag is refused before any lookup", async () => {
   expect(await policy(new Error("not asked")).problem("registry.example.test/shop")).toMatch(/tag/);
 });
+
+test.each([
+  "127.0.0.1/x:1",
+  "0x7f.1/x:1",
+  "0x7f000001:5000/x:1",
+  "2130706433:5000/x:1",
+  "0177.0.0.1/x:1",
+  "8.8.8.8/x:1",
+  "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/x:1",
+  "localhost./x:1",
+  "localhost/x:1",
+  "[::1]:5000/x:1",
+  "[::ffff:10.0.0.1]/x:1",
+  "user@registry.example.test/x:1",
+  "registry.example.test:22/x:1",
+  "registry.example.test:80/x:1",
+  "registry.local/x:1",
+  "metadata.google.internal/x:1",
+  "a.localhost/x:1",
+  "nas.home.arpa/x:1",
+])("%s is refused before any lookup", async (reference) => {
+  expect(await policy(new Error("not asked")).problem(reference)).not.toMatch(/looked up/);
+});
+
+test("a name that spells a private address means it", async () => {
+  expect(await policy(["10.0.0.1"]).problem("10.0.0.1.nip.test/x:1")).toMatch(/not on the public internet/);
+});
+
+test.each(["", ":443", ":5000", ":5050", ":8443"])("the registry port %j is one that registries use", async (port) => {
+  expect(await policy(["93.184.215.14"]).problem(`registry.example.test${port}/x:1`)).toBeNull();
+});
+
+test("a credential's registry is judged like a reference's, and the cluster's own takes none", async () => {
+  expect(await policy(["93.184.215.14"]).registryProblem("registry.example.test")).toBeNull();
+  expect(await policy(["93.184.215.14", "10.0.0.1"]).registryProblem("registry.example.test")).not.toBeNull();
+  expect(await policy(new Error("not asked")).registryProblem("10.0.0.5:5000")).not.toMatch(/looked up/);
+  const allowed = policy(new Error("not asked"), ["10.0.0.5:5000", "127.0.0.1:4500"]);
+  expect(await allowed.registryProblem("10.0.0.5:5000")).toBeNull();
+  expect(await allowed.registryProblem("127.0.0.1:4500")).not.toBeNull();
+});

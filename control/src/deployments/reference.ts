@@ -1,17 +1,17 @@
-import { lookup } from "node:dns/promises";
-import { hostProblem, isPublicAddress, parseImageReference, registryApiHost } from "@svc/proto";
+import { hostProblem, parseImageReference, registryApiHost } from "@svc/proto";
 import type { Config } from "../config.ts";
+import { publicAddresses } from "../registries/egress.ts";
+import { type ResolveAddresses, systemAddresses } from "../registries/resolve.ts";
+
+export type { ResolveAddresses } from "../registries/resolve.ts";
 
 /** Judges whether the platform may fetch an image from where its reference says. */
 export interface ReferencePolicy {
   /** Why the reference is refused, as a sentence; null when it is not. */
   problem(reference: string): Promise<string | null>;
+  /** Why there can be no credential for a registry, by the same rules. `host` is normalised. */
+  registryProblem(host: string): Promise<string | null>;
 }
-
-/** Every address of a host name; empty when it has none. Rejects when the answer is not known. */
-export type ResolveAddresses = (hostname: string, signal: AbortSignal) => Promise<string[]>;
-
-const resolveTimeoutMs = 5_000;
 
 export interface ReferenceRules {
   /** Private registries that the operator trusts, as host or host:port. */
@@ -28,47 +28,46 @@ export const referenceRules = (config: Pick<Config, "registryAllow" | "registry"
 /** Repositories of the cluster's registry that belong to projects; see `repositories` in tasks/spec.ts. */
 const projectRepositories = "svc/";
 
-/**
- * The policy of an installation: a public name whose every address is public, or a registry that the operator
- * allows. The pull judges the addresses once more when it dials, so a name that changes in between gains nothing.
- */
-export function createReferencePolicy(
-  { allow, ownRegistry }: ReferenceRules,
-  resolve: ResolveAddresses = resolveAddresses,
-): ReferencePolicy {
-  return {
-    async problem(text) {
-      const reference = parseImageReference(text);
-      if ("problem" in reference) return reference.problem;
-      const { registry, repository } = reference;
-      if (registry === ownRegistry && repository.startsWith(projectRepositories))
-        return "Artifacts of projects cannot be deployed by name. Promote or roll back their deployment instead.";
-      const problem = hostProblem(registry, allow);
-      if (problem !== null || allow.includes(registry)) return problem;
-      const hostname = registryApiHost(registry).replace(/:\d+$/, "");
-      let addresses: string[];
-      try {
-        addresses = await resolve(hostname, AbortSignal.timeout(resolveTimeoutMs));
-      } catch {
-        return `The address of "${registry}" could not be looked up. Try again.`;
-      }
-      if (addresses.length === 0) return `"${registry}" has no address.`;
-      // One public address among private ones would be enough to be dialled, so all of them count.
-      return addresses.every(isPublicAddress) ? null : `"${registry}" is not on the public internet.`;
-    },
-  };
+/** What stands against a reference by its text alone; null when only the registry's addresses are left to be judged. */
+export function referenceProblem(text: string, { allow, ownRegistry }: ReferenceRules): string | null {
+  const reference = parseImageReference(text);
+  if ("problem" in reference) return reference.problem;
+  const { registry, repository } = reference;
+  if (registry === ownRegistry && repository.startsWith(projectRepositories))
+    return "Artifacts of projects cannot be deployed by name. Promote or roll back their deployment instead.";
+  return hostProblem(registry, allow);
 }
 
-/** As the system resolves names, which is also how the pull finds the registry. */
-async function resolveAddresses(hostname: string, signal: AbortSignal): Promise<string[]> {
-  const aborted = new Promise<never>((_, reject) =>
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
-  );
-  try {
-    const found = await Promise.race([lookup(hostname, { all: true, verbatim: true }), aborted]);
-    return found.map(({ address }) => address);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOTFOUND") return [];
-    throw error;
-  }
+/**
+ * The policy of an installation: a public name whose every address is public, or a registry that the operator
+ * allows. Whoever dials judges the addresses once more, so a name that changes in between gains nothing.
+ */
+export function createReferencePolicy(
+  rules: ReferenceRules,
+  resolve: ResolveAddresses = systemAddresses,
+): ReferencePolicy {
+  const addressProblem = async (registry: string): Promise<string | null> => {
+    if (rules.allow.includes(registry)) return null;
+    const hostname = registryApiHost(registry).replace(/:\d+$/, "");
+    let addresses: string[] | "private";
+    try {
+      addresses = await publicAddresses(resolve, hostname);
+    } catch {
+      return `The address of "${registry}" could not be looked up. Try again.`;
+    }
+    if (addresses === "private") return `"${registry}" is not on the public internet.`;
+    return addresses.length === 0 ? `"${registry}" has no address.` : null;
+  };
+  return {
+    async problem(text) {
+      const problem = referenceProblem(text, rules);
+      if (problem !== null) return problem;
+      const reference = parseImageReference(text);
+      return "problem" in reference ? reference.problem : addressProblem(reference.registry);
+    },
+    async registryProblem(host) {
+      if (host === rules.ownRegistry) return "The platform's own registry takes no credential from a project.";
+      return hostProblem(host, rules.allow) ?? addressProblem(host);
+    },
+  };
 }

@@ -1,6 +1,7 @@
 import { failureMessage, isFailureCode, isOciManifest } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
 import { planOfUser } from "../accounts/plan.ts";
+import { endPush } from "../artifacts/store.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, ReleaseStatus } from "../db/tables.ts";
@@ -169,10 +170,17 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       await moveDeployment(db, deployment.id, move, { started_at: now() });
     },
 
-    async resolveImage(_, at) {
+    async resolveImage(_, at, signal) {
       const { deployment, project } = at;
       const plan = await planOfUser(db, project.owner_id);
-      const image = await deps.resolveImage(deployment.requested_reference ?? "", plan.max_image_mb);
+      const image = await deps.resolveImage({
+        deploymentId: deployment.id,
+        projectId: project.id,
+        ownerId: project.owner_id,
+        reference: deployment.requested_reference ?? "",
+        maxImageMb: plan.max_image_mb,
+        signal,
+      });
       if ("code" in image) return fail(at, image.code, image.message);
       await db
         .updateTable("deployment")
@@ -183,9 +191,10 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
           artifact_size: image.sizeBytes,
           artifact_os: image.os,
           artifact_architecture: image.architecture,
-          image_registry: image.registryHost,
+          image_registry: null,
         })
         .where("id", "=", deployment.id)
+        .where("status", "=", "building")
         .execute();
     },
 
@@ -228,6 +237,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
           })
           .where("id", "=", deployment.id)
           .execute();
+        await endPush(tx, taskId, build);
         await insertEvent(tx, { deploymentId: deployment.id, phase: "built", detail: build.digest });
         await removeTasks(tx, [taskId]);
       });

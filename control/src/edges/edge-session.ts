@@ -50,6 +50,7 @@ export const serveEdge = (call: ServerDuplexStream<SessionRequest, Response>, de
       // What it serves while it catches up: whoever waits for a newer generation must wait for this router too.
       also: [{ put: { key: keys.edgeApplied(id), value: inForce } }],
       queryLog: null,
+      tidy: null,
     };
     await holdSession(visitor, deps, claim, (key) => converse(visitor, hello, key, deps));
   });

@@ -6,7 +6,7 @@ import type { Auth } from "../auth/auth.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Context } from "../context.ts";
 import type { ReferencePolicy } from "../deployments/reference.ts";
-import type { UploadSlots } from "../deployments/upload.ts";
+import type { Uploads } from "../deployments/uploads.ts";
 import type { Mailer } from "../mail/mailer.ts";
 
 /** What handlers are given: the program's context and what only the API needs. */
@@ -14,7 +14,7 @@ export interface ApiContext extends Context {
   auth: Auth;
   mailer: Mailer | null;
   references: ReferencePolicy;
-  uploads: UploadSlots;
+  uploads: Uploads;
 }
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";

@@ -6,11 +6,12 @@ import { mountAuth } from "../auth/mount.ts";
 import type { Context } from "../context.ts";
 import { deploymentEndpoints } from "../deployments/endpoints.ts";
 import { createReferencePolicy, type ReferencePolicy, referenceRules } from "../deployments/reference.ts";
-import { createUploadSlots } from "../deployments/upload.ts";
+import { createUploads, type Uploads } from "../deployments/uploads.ts";
 import { envEndpoints } from "../env/endpoints.ts";
 import { createMailer } from "../mail/mailer.ts";
 import { registerPages, sendNotFoundPage, wantsPage } from "../pages/register.ts";
 import { projectEndpoints } from "../projects/endpoints.ts";
+import { registryCredentialEndpoints } from "../registries/endpoints.ts";
 import { runtimeLogEndpoints } from "../runtime-logs/endpoints.ts";
 import { tokenEndpoints } from "../tokens/endpoints.ts";
 import { apiPrefix, registerEndpoints } from "./api.ts";
@@ -41,6 +42,7 @@ export const apiEndpoints: readonly Endpoint[] = [
   ...projectEndpoints,
   ...deploymentEndpoints,
   ...envEndpoints,
+  ...registryCredentialEndpoints,
   ...runtimeLogEndpoints,
   ...adminEndpoints,
 ];
@@ -48,6 +50,8 @@ export const apiEndpoints: readonly Endpoint[] = [
 export interface ServerParts {
   /** How image references are judged; by the installation's own policy unless a test says otherwise. */
   references?: ReferencePolicy;
+  /** How uploads are bounded; as everywhere unless a test says otherwise. */
+  uploads?: Uploads;
 }
 
 /** The HTTP server: API, identity and pages. Not listening yet; `close()` also closes what it opened for itself. */
@@ -60,7 +64,7 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
     auth,
     mailer,
     references: parts.references ?? createReferencePolicy(referenceRules(config)),
-    uploads: createUploadSlots(),
+    uploads: parts.uploads ?? createUploads(),
   };
 
   const app: FastifyInstance = fastify({

@@ -8,6 +8,7 @@ import type { Db } from "../db/pool.ts";
 import type { ServiceHandlers } from "../grpc/adapter.ts";
 import type { Log } from "../log.ts";
 import { setCertificateExpiry } from "../nodes/store.ts";
+import { listGone } from "../projects/gone.ts";
 import { grpcError, LinkError } from "./errors.ts";
 import { deliverLog } from "./log-query.ts";
 import { appendLog } from "./logs.ts";
@@ -50,6 +51,7 @@ export function asDaemon<Req, Res>(
 }
 
 const maxSamples = 2_000;
+const maxProjectsAsked = 1_000;
 
 /** The unary calls of NodeService. */
 export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeService>, "session"> => ({
@@ -70,6 +72,12 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
     if (samples.length > maxSamples) throw new LinkError("INVALID_ARGUMENT", `at most ${maxSamples} samples at once`);
     await insertSamples(deps.db, id, plausibleSamples(samples, deps.now()));
     return {};
+  }),
+  listGoneProjects: asDaemon("node", deps, async (_, { projectIds }) => {
+    if (projectIds.length > maxProjectsAsked) {
+      throw new LinkError("INVALID_ARGUMENT", `at most ${maxProjectsAsked} projects at once`);
+    }
+    return { gone: await listGone(deps.db, projectIds) };
   }),
   renewCertificate: renewCertificate("node", deps),
 });

@@ -12,6 +12,7 @@ import {
 import { keys, type NodeSessionValue, type RunValue } from "../cluster/keys.ts";
 import { saveFacts } from "../nodes/store.ts";
 import { createAssigner } from "./assigner.ts";
+import { createConditionWriter } from "./conditions.ts";
 import { createDesiredSource } from "./desired-source.ts";
 import { LinkError } from "./errors.ts";
 import { type HelloFacts, helloFacts } from "./hello.ts";
@@ -64,6 +65,7 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
       isMine: (value: string) => value === mine.opened || value === mine.reconciled,
       queryLog: (value: { requestId: string; placementId: string; lines: number }) =>
         visitor.stream.send({ message: { case: "logQuery", value } }),
+      tidy: () => visitor.stream.send({ message: { case: "tidy", value: {} } }),
     };
     await holdSession(visitor, deps, claim, (key) =>
       converse(visitor, { facts, key, reconciled: mine.reconciled }, deps),
@@ -124,11 +126,13 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     onSilence: () => end("an assignment was not answered"),
   });
 
+  const conditions = createConditionWriter({ db: deps.db, nodeId, log, signal });
   await saveFacts(deps.db, nodeId, facts, now());
   stream.receive(({ message }) => {
     switch (message.case) {
       case "renew":
         stream.renew();
+        conditions.report({ diskFull: message.value.diskFull });
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "inventory":
         if (!inventory.add(message.value)) end("the inventory is too long");

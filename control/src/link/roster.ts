@@ -16,6 +16,8 @@ export interface LiveSession {
   checkStuck(nowMs: number): void;
   /** Asks for a container's last lines; null for routers, which have none. */
   queryLog: ((query: { requestId: string; placementId: string; lines: number }) => void) | null;
+  /** Tells that projects are gone; null for routers, which see that in the table. */
+  tidy: (() => void) | null;
 }
 
 /** The sessions of this replica by daemon id. */

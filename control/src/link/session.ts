@@ -101,6 +101,7 @@ export interface SessionClaimOptions {
   isMine: (value: string) => boolean;
   also?: readonly Op[];
   queryLog: LiveSession["queryLog"];
+  tidy: LiveSession["tidy"];
 }
 
 /**
@@ -110,7 +111,7 @@ export interface SessionClaimOptions {
 export async function holdSession<Req, Res>(
   { stream, identity }: Visitor<Req, Res>,
   deps: SessionDeps,
-  { key: at, value, isMine, also, queryLog }: SessionClaimOptions,
+  { key: at, value, isMine, also, queryLog, tidy }: SessionClaimOptions,
   body: (key: SessionKey) => Promise<void>,
 ): Promise<void> {
   const { signal } = stream;
@@ -128,6 +129,7 @@ export async function holdSession<Req, Res>(
       return stream.renewedAtMs;
     },
     queryLog,
+    tidy,
   };
   try {
     using _ = deps.roster.enter(session);

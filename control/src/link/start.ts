@@ -19,6 +19,7 @@ import type { Etcd } from "../etcd/index.ts";
 import { serve } from "../grpc/adapter.ts";
 import type { Log } from "../log.ts";
 import { type CallDeps, nodeCalls, renewCertificate } from "./calls.ts";
+import { forwardGoneProjects } from "./gone-projects.ts";
 import { joinHandlers } from "./join.ts";
 import { forwardLogQueries } from "./log-query.ts";
 import { serveNode } from "./node-session.ts";
@@ -85,6 +86,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   const tables = cleanup.use(createTableFeed(views.routes, log));
   const roster = createRoster();
   cleanup.use(forwardLogQueries(listener, roster));
+  cleanup.use(forwardGoneProjects(listener, roster));
   cleanup.use(views.nodes.subscribe((changes, revision) => endLostSessions(roster, prefix.nodes, changes, revision)));
   cleanup.use(views.edges.subscribe((changes, revision) => endLostSessions(roster, prefix.edges, changes, revision)));
 

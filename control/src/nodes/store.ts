@@ -61,6 +61,17 @@ export async function saveFacts(db: Db, id: string, facts: NodeFacts, now: Date)
     .execute();
 }
 
+/** Notes whether the node has room on its disks for new work. */
+export async function setDiskFull(db: Db, id: string, diskFull: boolean): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable("node")
+    .set({ disk_full: diskFull })
+    .where("id", "=", id)
+    .where("disk_full", "!=", diskFull)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
 /**
  * Notes that these daemons were heard, in one statement, and returns the ids that still may speak.
  * The missing ones were fenced, removed, or replaced by a newer incarnation.

@@ -5,6 +5,8 @@ export interface SchedulableNode {
   connected: boolean;
   /** Neither cordoned nor draining. */
   schedulable: boolean;
+  /** Below its floor of free disk space. */
+  diskFull: boolean;
   os: string;
   architecture: string;
   memoryMb: number;
@@ -51,6 +53,7 @@ const maxBuildsPerNode = 2;
 const filters: { reason: string; passes(free: Free, request: PlacementRequest): boolean }[] = [
   { reason: "not connected", passes: ({ node }) => node.connected },
   { reason: "cordoned or draining", passes: ({ node }) => node.schedulable },
+  { reason: "disk almost full", passes: ({ node }) => !node.diskFull },
   {
     reason: "another platform",
     passes: ({ node }, { platform }) =>

@@ -20,6 +20,7 @@ export async function listSchedulableNodes(db: Db, fleet: Fleet): Promise<Schedu
       id: node.id,
       connected: live?.serverAlive === true && live.session.reconciled,
       schedulable: node.schedulable,
+      diskFull: node.disk_full,
       os: live?.session.platform.os ?? node.platform?.os ?? "linux",
       architecture: live?.session.platform.architecture ?? node.platform?.architecture ?? "",
       memoryMb: live?.session.capacity.memoryMb ?? node.capacity?.memoryMb ?? 0,

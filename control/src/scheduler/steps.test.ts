@@ -6,6 +6,7 @@ const aNode = (id: string, change: Partial<SchedulableNode> = {}): SchedulableNo
   id,
   connected: true,
   schedulable: true,
+  diskFull: false,
   os: "linux",
   architecture: "amd64",
   memoryMb: 1024,
@@ -58,6 +59,7 @@ const aState = (change: Partial<ClusterState> = {}): ClusterState => ({
 describe("place", () => {
   test.each([
     { when: "the only node is cordoned", node: { schedulable: false }, reason: "cordoned or draining" },
+    { when: "the only node has no disk space left", node: { diskFull: true }, reason: "disk almost full" },
     { when: "the only node has no stream", node: { connected: false }, reason: "not connected" },
     { when: "memory is short", node: { memoryMb: 128 }, reason: "too little memory" },
     { when: "processor is short", node: { cpuMillicores: 400 }, reason: "too few processor shares" },

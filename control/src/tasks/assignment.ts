@@ -41,6 +41,12 @@ async function environment(deps: AssignmentDeps, deploymentId: string) {
   return { ...found, manifest, env };
 }
 
+/** Values of a deployment's own variables: no log shows them. */
+async function secretValues(deps: AssignmentDeps, deploymentId: string): Promise<string[]> {
+  const found = await findDeployment(deps.db, deploymentId);
+  return found === null ? [] : Object.values(openEnv(deps.secrets, found.deployment));
+}
+
 /** The whole placement as its node must know it, secrets included; null when the task is gone. */
 export async function loadPlacement(deps: AssignmentDeps, placementId: string): Promise<Placement | null> {
   const task = await deps.db.selectFrom("task").selectAll().where("id", "=", placementId).executeTakeFirst();
@@ -67,6 +73,7 @@ export async function loadPlacement(deps: AssignmentDeps, placementId: string): 
             "static" in recipe ? { case: "static", value: recipe.static } : { case: "image", value: recipe.image },
           baseImage: deps.baseImage,
           caBundle: deps.buildCaBundle,
+          redact: await secretValues(deps, task.deployment_id),
         },
       },
     });
@@ -116,6 +123,7 @@ export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<
     },
     command: manifest.release?.command ?? "",
     env,
+    redact: Object.values(openEnv(deps.secrets, deployment)),
     resources: { memoryMb: plan.memory_mb, cpuMillicores: plan.cpu_millicores, pidsLimit: plan.pids_limit },
     timeoutSeconds: manifest.release?.timeoutSeconds ?? 0,
   });

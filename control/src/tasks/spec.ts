@@ -51,8 +51,8 @@ export type ServeTaskSpec = z.infer<typeof serveSpec>;
 /** Builds get room of their own, independent of what the plan gives the running app. */
 const buildResources = { memoryMb: 1024, cpuMillicores: 1000, pidsLimit: 1024 } as const;
 const buildTimeoutSeconds = 15 * 60;
-/** Unpacked sources may be this many times the packed limit. */
-const unpackFactor = 10;
+/** What a source may unpack to: ten times what it may have packed. */
+export const maxUnpackedMb = (plan: Pick<Plan, "max_upload_mb">): number => plan.max_upload_mb * 10;
 
 export interface NewTask {
   spec: TaskSpec;
@@ -96,7 +96,7 @@ export function buildTask(deployment: Deployment, project: Project, plan: Plan, 
         },
     timeoutSeconds: buildTimeoutSeconds,
     maxImageMb: Math.max(plan.storage_mb, 1),
-    maxUnpackedMb: plan.max_upload_mb * unpackFactor,
+    maxUnpackedMb: maxUnpackedMb(plan),
     cacheNamespace: project.id,
   };
   return { spec, specHash: specHash(spec), ...buildResources };

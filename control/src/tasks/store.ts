@@ -1,9 +1,13 @@
+import { beginPush } from "../artifacts/store.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, Task } from "../db/tables.ts";
 import { notify, taskChannel } from "../deployments/store.ts";
 import type { NewTask } from "./spec.ts";
 
-/** Asks for a task; the leader finds a node for it. Returns its id, which is the placement's id. */
+/**
+ * Asks for a task; the leader finds a node for it. Returns its id, which is the placement's id, and the tag under
+ * which a build pushes what it makes.
+ */
 export async function insertTask(
   db: Db,
   deployment: Pick<Deployment, "id" | "project_id" | "channel" | "pr_number">,
@@ -27,6 +31,11 @@ export async function insertTask(
     })
     .returning("id")
     .executeTakeFirstOrThrow();
+  if (task.spec.kind === "build") {
+    const { targetRepository: repository, recipe } = task.spec;
+    const kind = "static" in recipe ? "bundle" : "image";
+    await beginPush(db, { id, projectId: deployment.project_id, repository, kind });
+  }
   await notify(db, taskChannel);
   return id;
 }

@@ -49,6 +49,9 @@ export async function startDockerRegistry(account?: { username: string; password
         if (listening !== undefined) resolve(listening);
       });
     });
+    // It writes a line per request, and would wait for ever once nobody reads them.
+    lines.close();
+    child.stderr.resume();
     return { url: `http://127.0.0.1:${port}`, directory, [Symbol.asyncDispose]: stop };
   } catch (error) {
     await stop();

@@ -10,8 +10,11 @@ export type Proxy = AsyncDisposable & {
   seen: { method: string; path: string; authorization: string | null }[];
 };
 
-/** Stands in front of `upstream` and lets `intercept` break, delay or answer single requests. Location headers are rewritten. */
-export async function startProxy(upstream: string, intercept: Intercept): Promise<Proxy> {
+/**
+ * Stands in front of `upstream` and lets `intercept` break, delay or answer single requests. Location headers are
+ * rewritten. `host` is an address of loopback.
+ */
+export async function startProxy(upstream: string, intercept: Intercept, host = "127.0.0.1"): Promise<Proxy> {
   const seen: Proxy["seen"] = [];
   const server = createServer((incoming, reply) => {
     const { method = "GET", url = "/", headers } = incoming;
@@ -29,8 +32,8 @@ export async function startProxy(upstream: string, intercept: Intercept): Promis
     };
     if (!intercept(incoming, reply, forward)) forward();
   });
-  const own = (): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  server.listen(0, "127.0.0.1");
+  const own = (): string => `http://${host}:${(server.address() as AddressInfo).port}`;
+  server.listen(0, host);
   await once(server, "listening");
   return {
     url: own(),

@@ -25,7 +25,8 @@ import { maxUnpackedMb, repositories } from "../../tasks/spec.ts";
 import { acceptDeployment, checkDeployRate, databaseReady, type NewDeployment, refuse } from "../accept.ts";
 import { type Admission, admit, factsOf, projectRefusal } from "../admission.ts";
 import { preserveManifest } from "../preserve.ts";
-import { type CheckUpload, clientGone, receiveSource } from "../upload.ts";
+import { type CheckUpload, receiveSource } from "../upload.ts";
+import { clientGone } from "../upload-body.ts";
 import { acceptedView } from "../view.ts";
 
 const mebibyte = 1024 * 1024;

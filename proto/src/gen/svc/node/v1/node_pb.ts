@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/node/v1/node.proto.
  */
 export const file_svc_node_v1_node: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvbm9kZS92MS9ub2RlLnByb3RvEgtzdmMubm9kZS52MSJACgtKb2luUmVxdWVzdBINCgV0b2tlbhgBIAEoCRILCgNjc3IYAiABKAwSFQoNcHJvcG9zZWRfbmFtZRgDIAEoCSKfAQoMSm9pblJlc3BvbnNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEcm9sZRgDIAEoDjIXLnN2Yy5ub2RlLnYxLkRhZW1vblJvbGUSEgoKY2x1c3Rlcl9pZBgEIAEoCRITCgtpbmNhcm5hdGlvbhgFIAEoBBIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgGIAEoCRIKCgJjYRgHIAEoCSImChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBILCgNjc3IYASABKAwiQQoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhkKEWNlcnRpZmljYXRlX2NoYWluGAEgASgJEgoKAmNhGAIgASgJIsMCCg5TZXNzaW9uUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLnN2Yy5ub2RlLnYxLkhlbGxvSAASKwoJaW52ZW50b3J5GAIgASgLMhYuc3ZjLm5vZGUudjEuSW52ZW50b3J5SAASIwoFcmVuZXcYAyABKAsyEi5zdmMubm9kZS52MS5SZW5ld0gAEicKB2FwcGxpZWQYBCABKAsyFC5zdmMubm9kZS52MS5BcHBsaWVkSAASKgoGc3RhdHVzGAUgASgLMhguc3ZjLm5vZGUudjEuU3RhdHVzQmF0Y2hIABIsCgpydW5fYWNjZXB0GAYgASgLMhYuc3ZjLm5vZGUudjEuUnVuQWNjZXB0SAASLAoKcnVuX3N0YXR1cxgHIAEoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1c0gAQgkKB21lc3NhZ2UixwQKD1Nlc3Npb25SZXNwb25zZRInCgd3ZWxjb21lGAEgASgLMhQuc3ZjLm5vZGUudjEuV2VsY29tZUgAEioKCXJlbmV3X2FjaxgCIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3QWNrSAASJQoGYXNzaWduGAMgASgLMhMuc3ZjLm5vZGUudjEuQXNzaWduSAASLAoKc3RhdHVzX2FjaxgEIAEoCzIWLnN2Yy5ub2RlLnYxLlN0YXR1c0Fja0gAEioKCXJ1bl9vZmZlchgFIAEoCzIVLnN2Yy5ub2RlLnYxLlJ1bk9mZmVySAASKgoJcnVuX2dyYW50GAYgASgLMhUuc3ZjLm5vZGUudjEuUnVuR3JhbnRIABIsCgpydW5fY2FuY2VsGAcgASgLMhYuc3ZjLm5vZGUudjEuUnVuQ2FuY2VsSAASJgoHcnVuX2FjaxgIIAEoCzITLnN2Yy5ub2RlLnYxLlJ1bkFja0gAEicKB3ZlcmRpY3QYCSABKAsyFC5zdmMubm9kZS52MS5WZXJkaWN0SAASKgoJbG9nX3F1ZXJ5GAogASgLMhUuc3ZjLm5vZGUudjEuTG9nUXVlcnlIABItCgpzdXBlcnNlZGVkGAsgASgLMhcuc3ZjLm5vZGUudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgMIAEoCzITLnN2Yy5ub2RlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYDSABKAsyEy5zdmMubm9kZS52MS5Hb0F3YXlIAEIJCgdtZXNzYWdlItgCCgVIZWxsbxIVCg1jbHVzdGVyX2Vwb2NoGAEgASgEEg8KB2Jvb3RfaWQYAiABKAkSEwoLaW5zdGFuY2VfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoCRIPCgdhZGRyZXNzGAUgASgJEicKCGNhcGFjaXR5GAYgASgLMhUuc3ZjLm5vZGUudjEuQ2FwYWNpdHkSJwoIcGxhdGZvcm0YByABKAsyFS5zdmMubm9kZS52MS5QbGF0Zm9ybRIuCgZsYWJlbHMYCCADKAsyHi5zdmMubm9kZS52MS5IZWxsby5MYWJlbHNFbnRyeRIaChJwZXJzaXN0ZWRfcmV2aXNpb24YCSABKAkSIwoGZW5naW5lGAogASgLMhMuc3ZjLm5vZGUudjEuRW5naW5lGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiVAoIQ2FwYWNpdHkSEQoJbWVtb3J5X21iGAEgASgEEhYKDmNwdV9taWxsaWNvcmVzGAIgASgEEgwKBHBpZHMYAyABKAQSDwoHZGlza19tYhgEIAEoBCIsCghQbGF0Zm9ybRIKCgJvcxgBIAEoCRIUCgxhcmNoaXRlY3R1cmUYAiABKAkiJQoGRW5naW5lEg8KB3ZlcnNpb24YASABKAkSCgoCaWQYAiABKAkibQoJSW52ZW50b3J5EisKBWl0ZW1zGAEgAygLMhwuc3ZjLm5vZGUudjEuUGxhY2VtZW50U3RhdHVzEiQKBHJ1bnMYAiADKAsyFi5zdmMubm9kZS52MS5SdW5TdGF0dXMSDQoFZmluYWwYAyABKAgiEgoFUmVuZXcSCQoBbhgBIAEoBCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIrsBCgdXZWxjb21lEg8KB25vZGVfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIUCgxsZWFkZXJfZXBvY2gYAyABKAQSFQoNc2Vzc2lvbl9lcG9jaBgEIAEoBBIWCg5yZW5ld19ldmVyeV9tcxgFIAEoDRIUCgxsZWFzZV90dGxfbXMYBiABKA0SLQoIcmVnaXN0cnkYByABKAsyGy5zdmMubm9kZS52MS5SZWdpc3RyeUFjY2VzcyJUCg5SZWdpc3RyeUFjY2VzcxIMCgRob3N0GAEgASgJEhAKCHVzZXJuYW1lGAIgASgJEhAKCHBhc3N3b3JkGAMgASgJEhAKCGluc2VjdXJlGAQgASgIIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIq8CCgZBc3NpZ24SJgoEa2luZBgBIAEoDjIYLnN2Yy5ub2RlLnYxLkFzc2lnbi5LaW5kEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSFAoMbGVhZGVyX2Vwb2NoGAMgASgEEhIKCmFwcGxpZXNfdG8YBCABKAkSEgoKcmVzdWx0c19pbhgFIAEoCRInCgd1cHNlcnRzGAYgAygLMhYuc3ZjLm5vZGUudjEuUGxhY2VtZW50EioKB3JlbW92ZXMYByADKAsyGS5zdmMubm9kZS52MS5QbGFjZW1lbnRSZWYSEgoKYnVsa190b2tlbhgIIAEoCSI/CgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIRCg1LSU5EX0NPTVBMRVRFEAESDgoKS0lORF9ERUxUQRACIjMKDFBsYWNlbWVudFJlZhIUCgxwbGFjZW1lbnRfaWQYASABKAkSDQoFZXBvY2gYAiABKAQiUwoHQXBwbGllZBISCgpyZXN1bHRzX2luGAEgASgJEiQKB3JlamVjdHMYAiADKAsyEy5zdmMubm9kZS52MS5SZWplY3QSDgoGcmVzeW5jGAMgASgIIi4KBlJlamVjdBIUCgxwbGFjZW1lbnRfaWQYASABKAkSDgoGcmVhc29uGAIgASgJIp0BCgdWZXJkaWN0EhQKDHBsYWNlbWVudF9pZBgBIAEoCRIvCghkZWNpc2lvbhgCIAEoDjIdLnN2Yy5ub2RlLnYxLlZlcmRpY3QuRGVjaXNpb24iSwoIRGVjaXNpb24SGAoUREVDSVNJT05fVU5TUEVDSUZJRUQQABIRCg1ERUNJU0lPTl9LSUxMEAESEgoOREVDSVNJT05fQURPUFQQAiKrAgoJUGxhY2VtZW50EhQKDHBsYWNlbWVudF9pZBgBIAEoCRINCgVlcG9jaBgCIAEoBBIlCgdkZXNpcmVkGAMgASgOMhQuc3ZjLm5vZGUudjEuRGVzaXJlZBIRCglzcGVjX2hhc2gYBCABKAkSEgoKcHJvamVjdF9pZBgFIAEoCRIVCg1kZXBsb3ltZW50X2lkGAYgASgJEg8KB2NoYW5uZWwYByABKAkSKQoJcmVzb3VyY2VzGAggASgLMhYuc3ZjLm5vZGUudjEuUmVzb3VyY2VzEicKBXNlcnZlGAkgASgLMhYuc3ZjLm5vZGUudjEuU2VydmVTcGVjSAASJwoFYnVpbGQYCiABKAsyFi5zdmMubm9kZS52MS5CdWlsZFNwZWNIAEIGCgRzcGVjIkoKCVJlc291cmNlcxIRCgltZW1vcnlfbWIYASABKA0SFgoOY3B1X21pbGxpY29yZXMYAiABKA0SEgoKcGlkc19saW1pdBgDIAEoDSLoAQoJU2VydmVTcGVjEiEKBWltYWdlGAEgASgLMhIuc3ZjLm5vZGUudjEuSW1hZ2USDwoHY29tbWFuZBgCIAMoCRIsCgNlbnYYAyADKAsyHy5zdmMubm9kZS52MS5TZXJ2ZVNwZWMuRW52RW50cnkSDAoEcG9ydBgEIAEoDRIjCgZoZWFsdGgYBSABKAsyEy5zdmMubm9kZS52MS5IZWFsdGgSGgoSc3RvcF9ncmFjZV9zZWNvbmRzGAYgASgNGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiXAoFSW1hZ2USEQoJcmVmZXJlbmNlGAEgASgJEisKBmFjY2VzcxgCIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzEhMKC21heF9zaXplX21iGAMgASgNIi8KBkhlYWx0aBIMCgRwYXRoGAEgASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgCIAEoDSLaAgoJQnVpbGRTcGVjEhkKEXNvdXJjZV9yZXBvc2l0b3J5GAEgASgJEhUKDXNvdXJjZV9kaWdlc3QYAiABKAkSGQoRdGFyZ2V0X3JlcG9zaXRvcnkYAyABKAkSFgoOcm9vdF9kaXJlY3RvcnkYBCABKAkSKwoGc3RhdGljGAUgASgLMhkuc3ZjLm5vZGUudjEuU3RhdGljUmVjaXBlSAASKQoFaW1hZ2UYBiABKAsyGC5zdmMubm9kZS52MS5JbWFnZVJlY2lwZUgAEhIKCmJhc2VfaW1hZ2UYByABKAkSEQoJY2FfYnVuZGxlGAggASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgJIAEoDRIUCgxtYXhfaW1hZ2VfbWIYCiABKA0SFwoPbWF4X3VucGFja2VkX21iGAsgASgNEhcKD2NhY2hlX25hbWVzcGFjZRgMIAEoCUIICgZyZWNpcGUiLwoMU3RhdGljUmVjaXBlEg8KB2NvbW1hbmQYASABKAkSDgoGb3V0cHV0GAIgASgJIl0KC0ltYWdlUmVjaXBlEhIKCmRvY2tlcmZpbGUYASABKAkSFQoNYnVpbGRfY29tbWFuZBgCIAEoCRIVCg1zdGFydF9jb21tYW5kGAMgASgJEgwKBHBvcnQYBCABKA0iuwIKD1BsYWNlbWVudFN0YXR1cxIUCgxwbGFjZW1lbnRfaWQYASABKAkSDQoFZXBvY2gYAiABKAQSEgoKc3RhdHVzX3NlcRgDIAEoBBInCghvYnNlcnZlZBgEIAEoDjIVLnN2Yy5ub2RlLnYxLk9ic2VydmVkEigKBmhlYWx0aBgFIAEoDjIYLnN2Yy5ub2RlLnYxLkhlYWx0aFN0YXRlEhMKC3Jlc3RhcnRfc2VxGAYgASgNEhAKCHVwc3RyZWFtGAcgASgJEiUKB2ZhaWx1cmUYCCABKAsyFC5zdmMubm9kZS52MS5GYWlsdXJlEicKBWJ1aWxkGAkgASgLMhguc3ZjLm5vZGUudjEuQnVpbGRSZXN1bHQSEgoKY2hhbmdlZF9hdBgKIAEoCRIRCglzcGVjX2hhc2gYCyABKAkiYgoHRmFpbHVyZRIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSFgoJZXhpdF9jb2RlGAMgASgFSACIAQESEgoKb29tX2tpbGxlZBgEIAEoCEIMCgpfZXhpdF9jb2RlIloKC0J1aWxkUmVzdWx0Eg4KBmRpZ2VzdBgBIAEoCRISCgpzaXplX2J5dGVzGAIgASgEEicKCHBsYXRmb3JtGAMgASgLMhUuc3ZjLm5vZGUudjEuUGxhdGZvcm0iTQoLU3RhdHVzQmF0Y2gSEQoJYmF0Y2hfc2VxGAEgASgEEisKBWl0ZW1zGAIgAygLMhwuc3ZjLm5vZGUudjEuUGxhY2VtZW50U3RhdHVzIh4KCVN0YXR1c0FjaxIRCgliYXRjaF9zZXEYASABKAQiqwIKCFJ1bk9mZmVyEhIKCmF0dGVtcHRfaWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIVCg1kZXBsb3ltZW50X2lkGAMgASgJEg8KB2NoYW5uZWwYBCABKAkSIQoFaW1hZ2UYBSABKAsyEi5zdmMubm9kZS52MS5JbWFnZRIPCgdjb21tYW5kGAYgASgJEisKA2VudhgHIAMoCzIeLnN2Yy5ub2RlLnYxLlJ1bk9mZmVyLkVudkVudHJ5EikKCXJlc291cmNlcxgIIAEoCzIWLnN2Yy5ub2RlLnYxLlJlc291cmNlcxIXCg90aW1lb3V0X3NlY29uZHMYCSABKA0aKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI4CglSdW5BY2NlcHQSEgoKYXR0ZW1wdF9pZBgBIAEoCRIXCg9yZWZ1c2VkX2JlY2F1c2UYAiABKAkiRgoIUnVuR3JhbnQSEgoKYXR0ZW1wdF9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCRIXCg9zdGFydF93aXRoaW5fbXMYAyABKA0iHwoJUnVuQ2FuY2VsEhIKCmF0dGVtcHRfaWQYASABKAkiHAoGUnVuQWNrEhIKCmF0dGVtcHRfaWQYASABKAkitAEKCVJ1blN0YXR1cxISCgphdHRlbXB0X2lkGAEgASgJEg0KBXRva2VuGAIgASgJEiQKBXBoYXNlGAMgASgOMhUuc3ZjLm5vZGUudjEuUnVuUGhhc2USEQoJZXhpdF9jb2RlGAQgASgFEhEKCXRpbWVkX291dBgFIAEoCBIPCgdtZXNzYWdlGAYgASgJEhIKCnN0YXJ0ZWRfYXQYByABKAkSEwoLZmluaXNoZWRfYXQYCCABKAkiUgoQQXBwZW5kTG9nUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSDgoGb2Zmc2V0GAIgASgEEgwKBGRhdGEYAyABKAwSDQoFZmluYWwYBCABKAgiIwoRQXBwZW5kTG9nUmVzcG9uc2USDgoGbGVuZ3RoGAEgASgEIkMKCExvZ1F1ZXJ5EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcGxhY2VtZW50X2lkGAIgASgJEg0KBWxpbmVzGAMgASgNIlMKEURlbGl2ZXJMb2dSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDAoEdGV4dBgCIAEoCRINCgVsaW5lcxgDIAEoDRINCgVlcnJvchgEIAEoCSIUChJEZWxpdmVyTG9nUmVzcG9uc2UiPAoUUmVwb3J0U2FtcGxlc1JlcXVlc3QSJAoHc2FtcGxlcxgBIAMoCzITLnN2Yy5ub2RlLnYxLlNhbXBsZSJjCgZTYW1wbGUSFAoMcGxhY2VtZW50X2lkGAEgASgJEgoKAmF0GAIgASgJEhMKC2NwdV9wZXJjZW50GAMgASgBEhQKDG1lbW9yeV9ieXRlcxgEIAEoBBIMCgRwaWRzGAUgASgNIhcKFVJlcG9ydFNhbXBsZXNSZXNwb25zZSpVCgpEYWVtb25Sb2xlEhsKF0RBRU1PTl9ST0xFX1VOU1BFQ0lGSUVEEAASFAoQREFFTU9OX1JPTEVfTk9ERRABEhQKEERBRU1PTl9ST0xFX0VER0UQAip0CgdEZXNpcmVkEhcKE0RFU0lSRURfVU5TUEVDSUZJRUQQABIRCg1ERVNJUkVEX1JFQURZEAESEwoPREVTSVJFRF9SVU5OSU5HEAISEwoPREVTSVJFRF9TVE9QUEVEEAMSEwoPREVTSVJFRF9SRU1PVkVEEAQqpQIKCE9ic2VydmVkEhgKFE9CU0VSVkVEX1VOU1BFQ0lGSUVEEAASFQoRT0JTRVJWRURfQVNTSUdORUQQQBIWChFPQlNFUlZFRF9BQ0NFUFRFRBCAARIVChBPQlNFUlZFRF9QVUxMSU5HEMABEhUKEE9CU0VSVkVEX0NSRUFURUQQgAISFgoRT0JTRVJWRURfU1RBUlRJTkcQwAISFQoQT0JTRVJWRURfUlVOTklORxCAAxIXChJPQlNFUlZFRF9DT01QTEVURUQQwAMSFQoQT0JTRVJWRURfU1RPUFBFRBCABBIUCg9PQlNFUlZFRF9GQUlMRUQQwAQSFgoRT0JTRVJWRURfUkVKRUNURUQQgAUSFQoQT0JTRVJWRURfUkVNT1ZFRBDABSqWAQoLSGVhbHRoU3RhdGUSHAoYSEVBTFRIX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVSEVBTFRIX1NUQVRFX1NUQVJUSU5HEAESGAoUSEVBTFRIX1NUQVRFX0hFQUxUSFkQAhIaChZIRUFMVEhfU1RBVEVfVU5IRUFMVEhZEAMSGAoUSEVBTFRIX1NUQVRFX0JBQ0tPRkYQBCqKAQoIUnVuUGhhc2USGQoVUlVOX1BIQVNFX1VOU1BFQ0lGSUVEEAASFQoRUlVOX1BIQVNFX1NUQVJURUQQARIUChBSVU5fUEhBU0VfRVhJVEVEEAISGQoVUlVOX1BIQVNFX05PVF9TVEFSVEVEEAMSGwoXUlVOX1BIQVNFX0lOREVURVJNSU5BVEUQBDJQChFFbnJvbGxtZW50U2VydmljZRI7CgRKb2luEhguc3ZjLm5vZGUudjEuSm9pblJlcXVlc3QaGS5zdmMubm9kZS52MS5Kb2luUmVzcG9uc2UyqwMKC05vZGVTZXJ2aWNlEkgKB1Nlc3Npb24SGy5zdmMubm9kZS52MS5TZXNzaW9uUmVxdWVzdBocLnN2Yy5ub2RlLnYxLlNlc3Npb25SZXNwb25zZSgBMAESSgoJQXBwZW5kTG9nEh0uc3ZjLm5vZGUudjEuQXBwZW5kTG9nUmVxdWVzdBoeLnN2Yy5ub2RlLnYxLkFwcGVuZExvZ1Jlc3BvbnNlEk0KCkRlbGl2ZXJMb2cSHi5zdmMubm9kZS52MS5EZWxpdmVyTG9nUmVxdWVzdBofLnN2Yy5ub2RlLnYxLkRlbGl2ZXJMb2dSZXNwb25zZRJWCg1SZXBvcnRTYW1wbGVzEiEuc3ZjLm5vZGUudjEuUmVwb3J0U2FtcGxlc1JlcXVlc3QaIi5zdmMubm9kZS52MS5SZXBvcnRTYW1wbGVzUmVzcG9uc2USXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5ub2RlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLm5vZGUudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("ChZzdmMvbm9kZS92MS9ub2RlLnByb3RvEgtzdmMubm9kZS52MSJACgtKb2luUmVxdWVzdBINCgV0b2tlbhgBIAEoCRILCgNjc3IYAiABKAwSFQoNcHJvcG9zZWRfbmFtZRgDIAEoCSKfAQoMSm9pblJlc3BvbnNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEcm9sZRgDIAEoDjIXLnN2Yy5ub2RlLnYxLkRhZW1vblJvbGUSEgoKY2x1c3Rlcl9pZBgEIAEoCRITCgtpbmNhcm5hdGlvbhgFIAEoBBIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgGIAEoCRIKCgJjYRgHIAEoCSImChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBILCgNjc3IYASABKAwiQQoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhkKEWNlcnRpZmljYXRlX2NoYWluGAEgASgJEgoKAmNhGAIgASgJIsMCCg5TZXNzaW9uUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLnN2Yy5ub2RlLnYxLkhlbGxvSAASKwoJaW52ZW50b3J5GAIgASgLMhYuc3ZjLm5vZGUudjEuSW52ZW50b3J5SAASIwoFcmVuZXcYAyABKAsyEi5zdmMubm9kZS52MS5SZW5ld0gAEicKB2FwcGxpZWQYBCABKAsyFC5zdmMubm9kZS52MS5BcHBsaWVkSAASKgoGc3RhdHVzGAUgASgLMhguc3ZjLm5vZGUudjEuU3RhdHVzQmF0Y2hIABIsCgpydW5fYWNjZXB0GAYgASgLMhYuc3ZjLm5vZGUudjEuUnVuQWNjZXB0SAASLAoKcnVuX3N0YXR1cxgHIAEoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1c0gAQgkKB21lc3NhZ2Ui6gQKD1Nlc3Npb25SZXNwb25zZRInCgd3ZWxjb21lGAEgASgLMhQuc3ZjLm5vZGUudjEuV2VsY29tZUgAEioKCXJlbmV3X2FjaxgCIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3QWNrSAASJQoGYXNzaWduGAMgASgLMhMuc3ZjLm5vZGUudjEuQXNzaWduSAASLAoKc3RhdHVzX2FjaxgEIAEoCzIWLnN2Yy5ub2RlLnYxLlN0YXR1c0Fja0gAEioKCXJ1bl9vZmZlchgFIAEoCzIVLnN2Yy5ub2RlLnYxLlJ1bk9mZmVySAASKgoJcnVuX2dyYW50GAYgASgLMhUuc3ZjLm5vZGUudjEuUnVuR3JhbnRIABIsCgpydW5fY2FuY2VsGAcgASgLMhYuc3ZjLm5vZGUudjEuUnVuQ2FuY2VsSAASJgoHcnVuX2FjaxgIIAEoCzITLnN2Yy5ub2RlLnYxLlJ1bkFja0gAEicKB3ZlcmRpY3QYCSABKAsyFC5zdmMubm9kZS52MS5WZXJkaWN0SAASKgoJbG9nX3F1ZXJ5GAogASgLMhUuc3ZjLm5vZGUudjEuTG9nUXVlcnlIABItCgpzdXBlcnNlZGVkGAsgASgLMhcuc3ZjLm5vZGUudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgMIAEoCzITLnN2Yy5ub2RlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYDSABKAsyEy5zdmMubm9kZS52MS5Hb0F3YXlIABIhCgR0aWR5GA4gASgLMhEuc3ZjLm5vZGUudjEuVGlkeUgAQgkKB21lc3NhZ2Ui2AIKBUhlbGxvEhUKDWNsdXN0ZXJfZXBvY2gYASABKAQSDwoHYm9vdF9pZBgCIAEoCRITCgtpbnN0YW5jZV9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEg8KB2FkZHJlc3MYBSABKAkSJwoIY2FwYWNpdHkYBiABKAsyFS5zdmMubm9kZS52MS5DYXBhY2l0eRInCghwbGF0Zm9ybRgHIAEoCzIVLnN2Yy5ub2RlLnYxLlBsYXRmb3JtEi4KBmxhYmVscxgIIAMoCzIeLnN2Yy5ub2RlLnYxLkhlbGxvLkxhYmVsc0VudHJ5EhoKEnBlcnNpc3RlZF9yZXZpc2lvbhgJIAEoCRIjCgZlbmdpbmUYCiABKAsyEy5zdmMubm9kZS52MS5FbmdpbmUaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJUCghDYXBhY2l0eRIRCgltZW1vcnlfbWIYASABKAQSFgoOY3B1X21pbGxpY29yZXMYAiABKAQSDAoEcGlkcxgDIAEoBBIPCgdkaXNrX21iGAQgASgEIiwKCFBsYXRmb3JtEgoKAm9zGAEgASgJEhQKDGFyY2hpdGVjdHVyZRgCIAEoCSIlCgZFbmdpbmUSDwoHdmVyc2lvbhgBIAEoCRIKCgJpZBgCIAEoCSJtCglJbnZlbnRvcnkSKwoFaXRlbXMYASADKAsyHC5zdmMubm9kZS52MS5QbGFjZW1lbnRTdGF0dXMSJAoEcnVucxgCIAMoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1cxINCgVmaW5hbBgDIAEoCCIlCgVSZW5ldxIJCgFuGAEgASgEEhEKCWRpc2tfZnVsbBgCIAEoCCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIrsBCgdXZWxjb21lEg8KB25vZGVfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIUCgxsZWFkZXJfZXBvY2gYAyABKAQSFQoNc2Vzc2lvbl9lcG9jaBgEIAEoBBIWCg5yZW5ld19ldmVyeV9tcxgFIAEoDRIUCgxsZWFzZV90dGxfbXMYBiABKA0SLQoIcmVnaXN0cnkYByABKAsyGy5zdmMubm9kZS52MS5SZWdpc3RyeUFjY2VzcyJUCg5SZWdpc3RyeUFjY2VzcxIMCgRob3N0GAEgASgJEhAKCHVzZXJuYW1lGAIgASgJEhAKCHBhc3N3b3JkGAMgASgJEhAKCGluc2VjdXJlGAQgASgIIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgYKBFRpZHkirwIKBkFzc2lnbhImCgRraW5kGAEgASgOMhguc3ZjLm5vZGUudjEuQXNzaWduLktpbmQSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIUCgxsZWFkZXJfZXBvY2gYAyABKAQSEgoKYXBwbGllc190bxgEIAEoCRISCgpyZXN1bHRzX2luGAUgASgJEicKB3Vwc2VydHMYBiADKAsyFi5zdmMubm9kZS52MS5QbGFjZW1lbnQSKgoHcmVtb3ZlcxgHIAMoCzIZLnN2Yy5ub2RlLnYxLlBsYWNlbWVudFJlZhISCgpidWxrX3Rva2VuGAggASgJIj8KBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhEKDUtJTkRfQ09NUExFVEUQARIOCgpLSU5EX0RFTFRBEAIiMwoMUGxhY2VtZW50UmVmEhQKDHBsYWNlbWVudF9pZBgBIAEoCRINCgVlcG9jaBgCIAEoBCJTCgdBcHBsaWVkEhIKCnJlc3VsdHNfaW4YASABKAkSJAoHcmVqZWN0cxgCIAMoCzITLnN2Yy5ub2RlLnYxLlJlamVjdBIOCgZyZXN5bmMYAyABKAgiLgoGUmVqZWN0EhQKDHBsYWNlbWVudF9pZBgBIAEoCRIOCgZyZWFzb24YAiABKAkinQEKB1ZlcmRpY3QSFAoMcGxhY2VtZW50X2lkGAEgASgJEi8KCGRlY2lzaW9uGAIgASgOMh0uc3ZjLm5vZGUudjEuVmVyZGljdC5EZWNpc2lvbiJLCghEZWNpc2lvbhIYChRERUNJU0lPTl9VTlNQRUNJRklFRBAAEhEKDURFQ0lTSU9OX0tJTEwQARISCg5ERUNJU0lPTl9BRE9QVBACIqsCCglQbGFjZW1lbnQSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEiUKB2Rlc2lyZWQYAyABKA4yFC5zdmMubm9kZS52MS5EZXNpcmVkEhEKCXNwZWNfaGFzaBgEIAEoCRISCgpwcm9qZWN0X2lkGAUgASgJEhUKDWRlcGxveW1lbnRfaWQYBiABKAkSDwoHY2hhbm5lbBgHIAEoCRIpCglyZXNvdXJjZXMYCCABKAsyFi5zdmMubm9kZS52MS5SZXNvdXJjZXMSJwoFc2VydmUYCSABKAsyFi5zdmMubm9kZS52MS5TZXJ2ZVNwZWNIABInCgVidWlsZBgKIAEoCzIWLnN2Yy5ub2RlLnYxLkJ1aWxkU3BlY0gAQgYKBHNwZWMiSgoJUmVzb3VyY2VzEhEKCW1lbW9yeV9tYhgBIAEoDRIWCg5jcHVfbWlsbGljb3JlcxgCIAEoDRISCgpwaWRzX2xpbWl0GAMgASgNIvgBCglTZXJ2ZVNwZWMSIQoFaW1hZ2UYASABKAsyEi5zdmMubm9kZS52MS5JbWFnZRIPCgdjb21tYW5kGAIgAygJEiwKA2VudhgDIAMoCzIfLnN2Yy5ub2RlLnYxLlNlcnZlU3BlYy5FbnZFbnRyeRIMCgRwb3J0GAQgASgNEiMKBmhlYWx0aBgFIAEoCzITLnN2Yy5ub2RlLnYxLkhlYWx0aBIaChJzdG9wX2dyYWNlX3NlY29uZHMYBiABKA0SDgoGcmVkYWN0GAcgAygJGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiXAoFSW1hZ2USEQoJcmVmZXJlbmNlGAEgASgJEisKBmFjY2VzcxgCIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzEhMKC21heF9zaXplX21iGAMgASgNIi8KBkhlYWx0aBIMCgRwYXRoGAEgASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgCIAEoDSLqAgoJQnVpbGRTcGVjEhkKEXNvdXJjZV9yZXBvc2l0b3J5GAEgASgJEhUKDXNvdXJjZV9kaWdlc3QYAiABKAkSGQoRdGFyZ2V0X3JlcG9zaXRvcnkYAyABKAkSFgoOcm9vdF9kaXJlY3RvcnkYBCABKAkSKwoGc3RhdGljGAUgASgLMhkuc3ZjLm5vZGUudjEuU3RhdGljUmVjaXBlSAASKQoFaW1hZ2UYBiABKAsyGC5zdmMubm9kZS52MS5JbWFnZVJlY2lwZUgAEhIKCmJhc2VfaW1hZ2UYByABKAkSEQoJY2FfYnVuZGxlGAggASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgJIAEoDRIUCgxtYXhfaW1hZ2VfbWIYCiABKA0SFwoPbWF4X3VucGFja2VkX21iGAsgASgNEhcKD2NhY2hlX25hbWVzcGFjZRgMIAEoCRIOCgZyZWRhY3QYDSADKAlCCAoGcmVjaXBlIi8KDFN0YXRpY1JlY2lwZRIPCgdjb21tYW5kGAEgASgJEg4KBm91dHB1dBgCIAEoCSJdCgtJbWFnZVJlY2lwZRISCgpkb2NrZXJmaWxlGAEgASgJEhUKDWJ1aWxkX2NvbW1hbmQYAiABKAkSFQoNc3RhcnRfY29tbWFuZBgDIAEoCRIMCgRwb3J0GAQgASgNIrsCCg9QbGFjZW1lbnRTdGF0dXMSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEhIKCnN0YXR1c19zZXEYAyABKAQSJwoIb2JzZXJ2ZWQYBCABKA4yFS5zdmMubm9kZS52MS5PYnNlcnZlZBIoCgZoZWFsdGgYBSABKA4yGC5zdmMubm9kZS52MS5IZWFsdGhTdGF0ZRITCgtyZXN0YXJ0X3NlcRgGIAEoDRIQCgh1cHN0cmVhbRgHIAEoCRIlCgdmYWlsdXJlGAggASgLMhQuc3ZjLm5vZGUudjEuRmFpbHVyZRInCgVidWlsZBgJIAEoCzIYLnN2Yy5ub2RlLnYxLkJ1aWxkUmVzdWx0EhIKCmNoYW5nZWRfYXQYCiABKAkSEQoJc3BlY19oYXNoGAsgASgJImIKB0ZhaWx1cmUSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEhYKCWV4aXRfY29kZRgDIAEoBUgAiAEBEhIKCm9vbV9raWxsZWQYBCABKAhCDAoKX2V4aXRfY29kZSJaCgtCdWlsZFJlc3VsdBIOCgZkaWdlc3QYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBInCghwbGF0Zm9ybRgDIAEoCzIVLnN2Yy5ub2RlLnYxLlBsYXRmb3JtIk0KC1N0YXR1c0JhdGNoEhEKCWJhdGNoX3NlcRgBIAEoBBIrCgVpdGVtcxgCIAMoCzIcLnN2Yy5ub2RlLnYxLlBsYWNlbWVudFN0YXR1cyIeCglTdGF0dXNBY2sSEQoJYmF0Y2hfc2VxGAEgASgEIrsCCghSdW5PZmZlchISCgphdHRlbXB0X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgdjaGFubmVsGAQgASgJEiEKBWltYWdlGAUgASgLMhIuc3ZjLm5vZGUudjEuSW1hZ2USDwoHY29tbWFuZBgGIAEoCRIrCgNlbnYYByADKAsyHi5zdmMubm9kZS52MS5SdW5PZmZlci5FbnZFbnRyeRIpCglyZXNvdXJjZXMYCCABKAsyFi5zdmMubm9kZS52MS5SZXNvdXJjZXMSFwoPdGltZW91dF9zZWNvbmRzGAkgASgNEg4KBnJlZGFjdBgKIAMoCRoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjgKCVJ1bkFjY2VwdBISCgphdHRlbXB0X2lkGAEgASgJEhcKD3JlZnVzZWRfYmVjYXVzZRgCIAEoCSJGCghSdW5HcmFudBISCgphdHRlbXB0X2lkGAEgASgJEg0KBXRva2VuGAIgASgJEhcKD3N0YXJ0X3dpdGhpbl9tcxgDIAEoDSIfCglSdW5DYW5jZWwSEgoKYXR0ZW1wdF9pZBgBIAEoCSIcCgZSdW5BY2sSEgoKYXR0ZW1wdF9pZBgBIAEoCSK0AQoJUnVuU3RhdHVzEhIKCmF0dGVtcHRfaWQYASABKAkSDQoFdG9rZW4YAiABKAkSJAoFcGhhc2UYAyABKA4yFS5zdmMubm9kZS52MS5SdW5QaGFzZRIRCglleGl0X2NvZGUYBCABKAUSEQoJdGltZWRfb3V0GAUgASgIEg8KB21lc3NhZ2UYBiABKAkSEgoKc3RhcnRlZF9hdBgHIAEoCRITCgtmaW5pc2hlZF9hdBgIIAEoCSJSChBBcHBlbmRMb2dSZXF1ZXN0EhEKCXN0cmVhbV9pZBgBIAEoCRIOCgZvZmZzZXQYAiABKAQSDAoEZGF0YRgDIAEoDBINCgVmaW5hbBgEIAEoCCIjChFBcHBlbmRMb2dSZXNwb25zZRIOCgZsZW5ndGgYASABKAQiQwoITG9nUXVlcnkSEgoKcmVxdWVzdF9pZBgBIAEoCRIUCgxwbGFjZW1lbnRfaWQYAiABKAkSDQoFbGluZXMYAyABKA0imgEKEURlbGl2ZXJMb2dSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDAoEdGV4dBgCIAEoCRINCgVsaW5lcxgDIAEoDRINCgVlcnJvchgEIAEoCRIkCgVzdGF0ZRgFIAEoDjIVLnN2Yy5ub2RlLnYxLkxvZ1N0YXRlEh8KBGV4aXQYBiABKAsyES5zdmMubm9kZS52MS5FeGl0IlIKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEhIKCm9vbV9raWxsZWQYAiABKAgSDgoGcmVhc29uGAMgASgJEgoKAmF0GAQgASgJQgcKBV9jb2RlIhQKEkRlbGl2ZXJMb2dSZXNwb25zZSI8ChRSZXBvcnRTYW1wbGVzUmVxdWVzdBIkCgdzYW1wbGVzGAEgAygLMhMuc3ZjLm5vZGUudjEuU2FtcGxlImMKBlNhbXBsZRIUCgxwbGFjZW1lbnRfaWQYASABKAkSCgoCYXQYAiABKAkSEwoLY3B1X3BlcmNlbnQYAyABKAESFAoMbWVtb3J5X2J5dGVzGAQgASgEEgwKBHBpZHMYBSABKA0iFwoVUmVwb3J0U2FtcGxlc1Jlc3BvbnNlIi4KF0xpc3RHb25lUHJvamVjdHNSZXF1ZXN0EhMKC3Byb2plY3RfaWRzGAEgAygJIigKGExpc3RHb25lUHJvamVjdHNSZXNwb25zZRIMCgRnb25lGAEgAygJKlUKCkRhZW1vblJvbGUSGwoXREFFTU9OX1JPTEVfVU5TUEVDSUZJRUQQABIUChBEQUVNT05fUk9MRV9OT0RFEAESFAoQREFFTU9OX1JPTEVfRURHRRACKnQKB0Rlc2lyZWQSFwoTREVTSVJFRF9VTlNQRUNJRklFRBAAEhEKDURFU0lSRURfUkVBRFkQARITCg9ERVNJUkVEX1JVTk5JTkcQAhITCg9ERVNJUkVEX1NUT1BQRUQQAxITCg9ERVNJUkVEX1JFTU9WRUQQBCqlAgoIT2JzZXJ2ZWQSGAoUT0JTRVJWRURfVU5TUEVDSUZJRUQQABIVChFPQlNFUlZFRF9BU1NJR05FRBBAEhYKEU9CU0VSVkVEX0FDQ0VQVEVEEIABEhUKEE9CU0VSVkVEX1BVTExJTkcQwAESFQoQT0JTRVJWRURfQ1JFQVRFRBCAAhIWChFPQlNFUlZFRF9TVEFSVElORxDAAhIVChBPQlNFUlZFRF9SVU5OSU5HEIADEhcKEk9CU0VSVkVEX0NPTVBMRVRFRBDAAxIVChBPQlNFUlZFRF9TVE9QUEVEEIAEEhQKD09CU0VSVkVEX0ZBSUxFRBDABBIWChFPQlNFUlZFRF9SRUpFQ1RFRBCABRIVChBPQlNFUlZFRF9SRU1PVkVEEMAFKpYBCgtIZWFsdGhTdGF0ZRIcChhIRUFMVEhfU1RBVEVfVU5TUEVDSUZJRUQQABIZChVIRUFMVEhfU1RBVEVfU1RBUlRJTkcQARIYChRIRUFMVEhfU1RBVEVfSEVBTFRIWRACEhoKFkhFQUxUSF9TVEFURV9VTkhFQUxUSFkQAxIYChRIRUFMVEhfU1RBVEVfQkFDS09GRhAEKooBCghSdW5QaGFzZRIZChVSVU5fUEhBU0VfVU5TUEVDSUZJRUQQABIVChFSVU5fUEhBU0VfU1RBUlRFRBABEhQKEFJVTl9QSEFTRV9FWElURUQQAhIZChVSVU5fUEhBU0VfTk9UX1NUQVJURUQQAxIbChdSVU5fUEhBU0VfSU5ERVRFUk1JTkFURRAEKmgKCExvZ1N0YXRlEhkKFUxPR19TVEFURV9VTlNQRUNJRklFRBAAEhUKEUxPR19TVEFURV9SVU5OSU5HEAESFAoQTE9HX1NUQVRFX0VYSVRFRBACEhQKEExPR19TVEFURV9BQlNFTlQQAzJQChFFbnJvbGxtZW50U2VydmljZRI7CgRKb2luEhguc3ZjLm5vZGUudjEuSm9pblJlcXVlc3QaGS5zdmMubm9kZS52MS5Kb2luUmVzcG9uc2UyjAQKC05vZGVTZXJ2aWNlEkgKB1Nlc3Npb24SGy5zdmMubm9kZS52MS5TZXNzaW9uUmVxdWVzdBocLnN2Yy5ub2RlLnYxLlNlc3Npb25SZXNwb25zZSgBMAESSgoJQXBwZW5kTG9nEh0uc3ZjLm5vZGUudjEuQXBwZW5kTG9nUmVxdWVzdBoeLnN2Yy5ub2RlLnYxLkFwcGVuZExvZ1Jlc3BvbnNlEk0KCkRlbGl2ZXJMb2cSHi5zdmMubm9kZS52MS5EZWxpdmVyTG9nUmVxdWVzdBofLnN2Yy5ub2RlLnYxLkRlbGl2ZXJMb2dSZXNwb25zZRJWCg1SZXBvcnRTYW1wbGVzEiEuc3ZjLm5vZGUudjEuUmVwb3J0U2FtcGxlc1JlcXVlc3QaIi5zdmMubm9kZS52MS5SZXBvcnRTYW1wbGVzUmVzcG9uc2USXwoQTGlzdEdvbmVQcm9qZWN0cxIkLnN2Yy5ub2RlLnYxLkxpc3RHb25lUHJvamVjdHNSZXF1ZXN0GiUuc3ZjLm5vZGUudjEuTGlzdEdvbmVQcm9qZWN0c1Jlc3BvbnNlEl8KEFJlbmV3Q2VydGlmaWNhdGUSJC5zdmMubm9kZS52MS5SZW5ld0NlcnRpZmljYXRlUmVxdWVzdBolLnN2Yy5ub2RlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXNwb25zZWIGcHJvdG8z");
 
 /**
  * @generated from message svc.node.v1.JoinRequest
@@ -282,6 +282,12 @@ export type SessionResponse = Message<"svc.node.v1.SessionResponse"> & {
      */
     value: GoAway;
     case: "goAway";
+  } | {
+    /**
+     * @generated from field: svc.node.v1.Tidy tidy = 14;
+     */
+    value: Tidy;
+    case: "tidy";
   } | { case: undefined; value?: undefined };
 };
 
@@ -479,6 +485,13 @@ export type Renew = Message<"svc.node.v1.Renew"> & {
    * @generated from field: uint64 n = 1;
    */
   n: bigint;
+
+  /**
+   * Less than the node's floor of disk space is free: it takes no new work.
+   *
+   * @generated from field: bool disk_full = 2;
+   */
+  diskFull: boolean;
 };
 
 /**
@@ -640,6 +653,21 @@ export const GoAwaySchema: GenMessage<GoAway> = /*@__PURE__*/
   messageDesc(file_svc_node_v1_node, 17);
 
 /**
+ * Projects are gone: the agent may look now for what it keeps in vain. It looks by itself, too.
+ *
+ * @generated from message svc.node.v1.Tidy
+ */
+export type Tidy = Message<"svc.node.v1.Tidy"> & {
+};
+
+/**
+ * Describes the message svc.node.v1.Tidy.
+ * Use `create(TidySchema)` to create a new message.
+ */
+export const TidySchema: GenMessage<Tidy> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 18);
+
+/**
  * @generated from message svc.node.v1.Assign
  */
 export type Assign = Message<"svc.node.v1.Assign"> & {
@@ -691,7 +719,7 @@ export type Assign = Message<"svc.node.v1.Assign"> & {
  * Use `create(AssignSchema)` to create a new message.
  */
 export const AssignSchema: GenMessage<Assign> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 18);
+  messageDesc(file_svc_node_v1_node, 19);
 
 /**
  * @generated from enum svc.node.v1.Assign.Kind
@@ -726,7 +754,7 @@ export type Assign_Kind = (typeof Assign_Kind)[keyof typeof Assign_Kind] | Unkno
  * Describes the enum svc.node.v1.Assign.Kind.
  */
 export const Assign_KindSchema: GenEnum<Assign_Kind> = /*@__PURE__*/
-  enumDesc(file_svc_node_v1_node, 18, 0);
+  enumDesc(file_svc_node_v1_node, 19, 0);
 
 /**
  * @generated from message svc.node.v1.PlacementRef
@@ -748,7 +776,7 @@ export type PlacementRef = Message<"svc.node.v1.PlacementRef"> & {
  * Use `create(PlacementRefSchema)` to create a new message.
  */
 export const PlacementRefSchema: GenMessage<PlacementRef> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 19);
+  messageDesc(file_svc_node_v1_node, 20);
 
 /**
  * @generated from message svc.node.v1.Applied
@@ -777,7 +805,7 @@ export type Applied = Message<"svc.node.v1.Applied"> & {
  * Use `create(AppliedSchema)` to create a new message.
  */
 export const AppliedSchema: GenMessage<Applied> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 20);
+  messageDesc(file_svc_node_v1_node, 21);
 
 /**
  * @generated from message svc.node.v1.Reject
@@ -799,7 +827,7 @@ export type Reject = Message<"svc.node.v1.Reject"> & {
  * Use `create(RejectSchema)` to create a new message.
  */
 export const RejectSchema: GenMessage<Reject> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 21);
+  messageDesc(file_svc_node_v1_node, 22);
 
 /**
  * What to do with something that the agent holds and control does not want to know of.
@@ -823,7 +851,7 @@ export type Verdict = Message<"svc.node.v1.Verdict"> & {
  * Use `create(VerdictSchema)` to create a new message.
  */
 export const VerdictSchema: GenMessage<Verdict> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 22);
+  messageDesc(file_svc_node_v1_node, 23);
 
 /**
  * @generated from enum svc.node.v1.Verdict.Decision
@@ -854,7 +882,7 @@ export type Verdict_Decision = (typeof Verdict_Decision)[keyof typeof Verdict_De
  * Describes the enum svc.node.v1.Verdict.Decision.
  */
 export const Verdict_DecisionSchema: GenEnum<Verdict_Decision> = /*@__PURE__*/
-  enumDesc(file_svc_node_v1_node, 22, 0);
+  enumDesc(file_svc_node_v1_node, 23, 0);
 
 /**
  * One-shot unit of work on one node. It never moves and never changes its spec;
@@ -926,7 +954,7 @@ export type Placement = Message<"svc.node.v1.Placement"> & {
  * Use `create(PlacementSchema)` to create a new message.
  */
 export const PlacementSchema: GenMessage<Placement> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 23);
+  messageDesc(file_svc_node_v1_node, 24);
 
 /**
  * @generated from message svc.node.v1.Resources
@@ -953,7 +981,7 @@ export type Resources = Message<"svc.node.v1.Resources"> & {
  * Use `create(ResourcesSchema)` to create a new message.
  */
 export const ResourcesSchema: GenMessage<Resources> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 24);
+  messageDesc(file_svc_node_v1_node, 25);
 
 /**
  * A long-running web container.
@@ -992,6 +1020,13 @@ export type ServeSpec = Message<"svc.node.v1.ServeSpec"> & {
    * @generated from field: uint32 stop_grace_seconds = 6;
    */
   stopGraceSeconds: number;
+
+  /**
+   * Values of env that must not show in a failure.
+   *
+   * @generated from field: repeated string redact = 7;
+   */
+  redact: string[];
 };
 
 /**
@@ -999,7 +1034,7 @@ export type ServeSpec = Message<"svc.node.v1.ServeSpec"> & {
  * Use `create(ServeSpecSchema)` to create a new message.
  */
 export const ServeSpecSchema: GenMessage<ServeSpec> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 25);
+  messageDesc(file_svc_node_v1_node, 26);
 
 /**
  * @generated from message svc.node.v1.Image
@@ -1030,7 +1065,7 @@ export type Image = Message<"svc.node.v1.Image"> & {
  * Use `create(ImageSchema)` to create a new message.
  */
 export const ImageSchema: GenMessage<Image> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 26);
+  messageDesc(file_svc_node_v1_node, 27);
 
 /**
  * @generated from message svc.node.v1.Health
@@ -1052,7 +1087,7 @@ export type Health = Message<"svc.node.v1.Health"> & {
  * Use `create(HealthSchema)` to create a new message.
  */
 export const HealthSchema: GenMessage<Health> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 27);
+  messageDesc(file_svc_node_v1_node, 28);
 
 /**
  * Turns a source archive into an image or a static bundle. Safe to repeat.
@@ -1134,6 +1169,13 @@ export type BuildSpec = Message<"svc.node.v1.BuildSpec"> & {
    * @generated from field: string cache_namespace = 12;
    */
   cacheNamespace: string;
+
+  /**
+   * Values that must not show in the log or in a failure. The build itself does not get them.
+   *
+   * @generated from field: repeated string redact = 13;
+   */
+  redact: string[];
 };
 
 /**
@@ -1141,7 +1183,7 @@ export type BuildSpec = Message<"svc.node.v1.BuildSpec"> & {
  * Use `create(BuildSpecSchema)` to create a new message.
  */
 export const BuildSpecSchema: GenMessage<BuildSpec> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 28);
+  messageDesc(file_svc_node_v1_node, 29);
 
 /**
  * @generated from message svc.node.v1.StaticRecipe
@@ -1167,7 +1209,7 @@ export type StaticRecipe = Message<"svc.node.v1.StaticRecipe"> & {
  * Use `create(StaticRecipeSchema)` to create a new message.
  */
 export const StaticRecipeSchema: GenMessage<StaticRecipe> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 29);
+  messageDesc(file_svc_node_v1_node, 30);
 
 /**
  * @generated from message svc.node.v1.ImageRecipe
@@ -1201,7 +1243,7 @@ export type ImageRecipe = Message<"svc.node.v1.ImageRecipe"> & {
  * Use `create(ImageRecipeSchema)` to create a new message.
  */
 export const ImageRecipeSchema: GenMessage<ImageRecipe> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 30);
+  messageDesc(file_svc_node_v1_node, 31);
 
 /**
  * @generated from message svc.node.v1.PlacementStatus
@@ -1274,7 +1316,7 @@ export type PlacementStatus = Message<"svc.node.v1.PlacementStatus"> & {
  * Use `create(PlacementStatusSchema)` to create a new message.
  */
 export const PlacementStatusSchema: GenMessage<PlacementStatus> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 31);
+  messageDesc(file_svc_node_v1_node, 32);
 
 /**
  * @generated from message svc.node.v1.Failure
@@ -1312,7 +1354,7 @@ export type Failure = Message<"svc.node.v1.Failure"> & {
  * Use `create(FailureSchema)` to create a new message.
  */
 export const FailureSchema: GenMessage<Failure> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 32);
+  messageDesc(file_svc_node_v1_node, 33);
 
 /**
  * @generated from message svc.node.v1.BuildResult
@@ -1341,7 +1383,7 @@ export type BuildResult = Message<"svc.node.v1.BuildResult"> & {
  * Use `create(BuildResultSchema)` to create a new message.
  */
 export const BuildResultSchema: GenMessage<BuildResult> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 33);
+  messageDesc(file_svc_node_v1_node, 34);
 
 /**
  * @generated from message svc.node.v1.StatusBatch
@@ -1363,7 +1405,7 @@ export type StatusBatch = Message<"svc.node.v1.StatusBatch"> & {
  * Use `create(StatusBatchSchema)` to create a new message.
  */
 export const StatusBatchSchema: GenMessage<StatusBatch> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 34);
+  messageDesc(file_svc_node_v1_node, 35);
 
 /**
  * @generated from message svc.node.v1.StatusAck
@@ -1380,7 +1422,7 @@ export type StatusAck = Message<"svc.node.v1.StatusAck"> & {
  * Use `create(StatusAckSchema)` to create a new message.
  */
 export const StatusAckSchema: GenMessage<StatusAck> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 35);
+  messageDesc(file_svc_node_v1_node, 36);
 
 /**
  * Offer -> Accept -> Grant -> start. Only a granted run starts, at most once ever.
@@ -1434,6 +1476,13 @@ export type RunOffer = Message<"svc.node.v1.RunOffer"> & {
    * @generated from field: uint32 timeout_seconds = 9;
    */
   timeoutSeconds: number;
+
+  /**
+   * Values of env that must not show in the log.
+   *
+   * @generated from field: repeated string redact = 10;
+   */
+  redact: string[];
 };
 
 /**
@@ -1441,7 +1490,7 @@ export type RunOffer = Message<"svc.node.v1.RunOffer"> & {
  * Use `create(RunOfferSchema)` to create a new message.
  */
 export const RunOfferSchema: GenMessage<RunOffer> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 36);
+  messageDesc(file_svc_node_v1_node, 37);
 
 /**
  * @generated from message svc.node.v1.RunAccept
@@ -1465,7 +1514,7 @@ export type RunAccept = Message<"svc.node.v1.RunAccept"> & {
  * Use `create(RunAcceptSchema)` to create a new message.
  */
 export const RunAcceptSchema: GenMessage<RunAccept> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 37);
+  messageDesc(file_svc_node_v1_node, 38);
 
 /**
  * @generated from message svc.node.v1.RunGrant
@@ -1494,7 +1543,7 @@ export type RunGrant = Message<"svc.node.v1.RunGrant"> & {
  * Use `create(RunGrantSchema)` to create a new message.
  */
 export const RunGrantSchema: GenMessage<RunGrant> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 38);
+  messageDesc(file_svc_node_v1_node, 39);
 
 /**
  * @generated from message svc.node.v1.RunCancel
@@ -1511,7 +1560,7 @@ export type RunCancel = Message<"svc.node.v1.RunCancel"> & {
  * Use `create(RunCancelSchema)` to create a new message.
  */
 export const RunCancelSchema: GenMessage<RunCancel> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 39);
+  messageDesc(file_svc_node_v1_node, 40);
 
 /**
  * Control has made the evidence durable; the agent may forget the attempt.
@@ -1530,7 +1579,7 @@ export type RunAck = Message<"svc.node.v1.RunAck"> & {
  * Use `create(RunAckSchema)` to create a new message.
  */
 export const RunAckSchema: GenMessage<RunAck> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 40);
+  messageDesc(file_svc_node_v1_node, 41);
 
 /**
  * @generated from message svc.node.v1.RunStatus
@@ -1582,7 +1631,7 @@ export type RunStatus = Message<"svc.node.v1.RunStatus"> & {
  * Use `create(RunStatusSchema)` to create a new message.
  */
 export const RunStatusSchema: GenMessage<RunStatus> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 41);
+  messageDesc(file_svc_node_v1_node, 42);
 
 /**
  * @generated from message svc.node.v1.AppendLogRequest
@@ -1618,7 +1667,7 @@ export type AppendLogRequest = Message<"svc.node.v1.AppendLogRequest"> & {
  * Use `create(AppendLogRequestSchema)` to create a new message.
  */
 export const AppendLogRequestSchema: GenMessage<AppendLogRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 42);
+  messageDesc(file_svc_node_v1_node, 43);
 
 /**
  * @generated from message svc.node.v1.AppendLogResponse
@@ -1637,10 +1686,10 @@ export type AppendLogResponse = Message<"svc.node.v1.AppendLogResponse"> & {
  * Use `create(AppendLogResponseSchema)` to create a new message.
  */
 export const AppendLogResponseSchema: GenMessage<AppendLogResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 43);
+  messageDesc(file_svc_node_v1_node, 44);
 
 /**
- * Ask for the last lines of a container, running or exited.
+ * Ask for the last lines of a container: the one that runs, or the last one that ended by itself.
  *
  * @generated from message svc.node.v1.LogQuery
  */
@@ -1666,7 +1715,7 @@ export type LogQuery = Message<"svc.node.v1.LogQuery"> & {
  * Use `create(LogQuerySchema)` to create a new message.
  */
 export const LogQuerySchema: GenMessage<LogQuery> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 44);
+  messageDesc(file_svc_node_v1_node, 45);
 
 /**
  * @generated from message svc.node.v1.DeliverLogRequest
@@ -1695,6 +1744,18 @@ export type DeliverLogRequest = Message<"svc.node.v1.DeliverLogRequest"> & {
    * @generated from field: string error = 4;
    */
   error: string;
+
+  /**
+   * @generated from field: svc.node.v1.LogState state = 5;
+   */
+  state: LogState;
+
+  /**
+   * How it ended; absent while it runs, and when it was told to stop.
+   *
+   * @generated from field: svc.node.v1.Exit exit = 6;
+   */
+  exit?: Exit | undefined;
 };
 
 /**
@@ -1702,7 +1763,47 @@ export type DeliverLogRequest = Message<"svc.node.v1.DeliverLogRequest"> & {
  * Use `create(DeliverLogRequestSchema)` to create a new message.
  */
 export const DeliverLogRequestSchema: GenMessage<DeliverLogRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 45);
+  messageDesc(file_svc_node_v1_node, 46);
+
+/**
+ * The end of a container that nobody asked for.
+ *
+ * @generated from message svc.node.v1.Exit
+ */
+export type Exit = Message<"svc.node.v1.Exit"> & {
+  /**
+   * Absent when it was still running and was given up.
+   *
+   * @generated from field: optional int32 code = 1;
+   */
+  code?: number | undefined;
+
+  /**
+   * @generated from field: bool oom_killed = 2;
+   */
+  oomKilled: boolean;
+
+  /**
+   * A sentence or two for the person who deployed.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * RFC 3339.
+   *
+   * @generated from field: string at = 4;
+   */
+  at: string;
+};
+
+/**
+ * Describes the message svc.node.v1.Exit.
+ * Use `create(ExitSchema)` to create a new message.
+ */
+export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 47);
 
 /**
  * @generated from message svc.node.v1.DeliverLogResponse
@@ -1715,7 +1816,7 @@ export type DeliverLogResponse = Message<"svc.node.v1.DeliverLogResponse"> & {
  * Use `create(DeliverLogResponseSchema)` to create a new message.
  */
 export const DeliverLogResponseSchema: GenMessage<DeliverLogResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 46);
+  messageDesc(file_svc_node_v1_node, 48);
 
 /**
  * @generated from message svc.node.v1.ReportSamplesRequest
@@ -1732,7 +1833,7 @@ export type ReportSamplesRequest = Message<"svc.node.v1.ReportSamplesRequest"> &
  * Use `create(ReportSamplesRequestSchema)` to create a new message.
  */
 export const ReportSamplesRequestSchema: GenMessage<ReportSamplesRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 47);
+  messageDesc(file_svc_node_v1_node, 49);
 
 /**
  * @generated from message svc.node.v1.Sample
@@ -1771,7 +1872,7 @@ export type Sample = Message<"svc.node.v1.Sample"> & {
  * Use `create(SampleSchema)` to create a new message.
  */
 export const SampleSchema: GenMessage<Sample> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 48);
+  messageDesc(file_svc_node_v1_node, 50);
 
 /**
  * @generated from message svc.node.v1.ReportSamplesResponse
@@ -1784,7 +1885,43 @@ export type ReportSamplesResponse = Message<"svc.node.v1.ReportSamplesResponse">
  * Use `create(ReportSamplesResponseSchema)` to create a new message.
  */
 export const ReportSamplesResponseSchema: GenMessage<ReportSamplesResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 49);
+  messageDesc(file_svc_node_v1_node, 51);
+
+/**
+ * @generated from message svc.node.v1.ListGoneProjectsRequest
+ */
+export type ListGoneProjectsRequest = Message<"svc.node.v1.ListGoneProjectsRequest"> & {
+  /**
+   * At most 1000.
+   *
+   * @generated from field: repeated string project_ids = 1;
+   */
+  projectIds: string[];
+};
+
+/**
+ * Describes the message svc.node.v1.ListGoneProjectsRequest.
+ * Use `create(ListGoneProjectsRequestSchema)` to create a new message.
+ */
+export const ListGoneProjectsRequestSchema: GenMessage<ListGoneProjectsRequest> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 52);
+
+/**
+ * @generated from message svc.node.v1.ListGoneProjectsResponse
+ */
+export type ListGoneProjectsResponse = Message<"svc.node.v1.ListGoneProjectsResponse"> & {
+  /**
+   * @generated from field: repeated string gone = 1;
+   */
+  gone: string[];
+};
+
+/**
+ * Describes the message svc.node.v1.ListGoneProjectsResponse.
+ * Use `create(ListGoneProjectsResponseSchema)` to create a new message.
+ */
+export const ListGoneProjectsResponseSchema: GenMessage<ListGoneProjectsResponse> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 53);
 
 /**
  * @generated from enum svc.node.v1.DaemonRole
@@ -2025,6 +2162,48 @@ export const RunPhaseSchema: GenEnum<RunPhase> = /*@__PURE__*/
   enumDesc(file_svc_node_v1_node, 4);
 
 /**
+ * Whose log it is.
+ *
+ * @generated from enum svc.node.v1.LogState
+ */
+export const LogState = {
+  /**
+   * @generated from enum value: LOG_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: LOG_STATE_RUNNING = 1;
+   */
+  RUNNING: 1,
+
+  /**
+   * @generated from enum value: LOG_STATE_EXITED = 2;
+   */
+  EXITED: 2,
+
+  /**
+   * There is no container, and nothing is left of one that ended by itself.
+   *
+   * @generated from enum value: LOG_STATE_ABSENT = 3;
+   */
+  ABSENT: 3,
+} as const;
+
+/**
+ * Whose log it is.
+ *
+ * @generated from enum svc.node.v1.LogState
+ */
+export type LogState = (typeof LogState)[keyof typeof LogState] | UnknownEnum;
+
+/**
+ * Describes the enum svc.node.v1.LogState.
+ */
+export const LogStateSchema: GenEnum<LogState> = /*@__PURE__*/
+  enumDesc(file_svc_node_v1_node, 5);
+
+/**
  * Admission of a new daemon. Served without a client certificate on its own port.
  *
  * @generated from service svc.node.v1.EnrollmentService
@@ -2089,6 +2268,16 @@ export const NodeService: GenService<{
     methodKind: "unary";
     input: typeof ReportSamplesRequestSchema;
     output: typeof ReportSamplesResponseSchema;
+  },
+  /**
+   * Which of the projects that the node keeps something for do not exist any more.
+   *
+   * @generated from rpc svc.node.v1.NodeService.ListGoneProjects
+   */
+  listGoneProjects: {
+    methodKind: "unary";
+    input: typeof ListGoneProjectsRequestSchema;
+    output: typeof ListGoneProjectsResponseSchema;
   },
   /**
    * A new certificate for the same identity, before the present one ends.

@@ -1,0 +1,29 @@
+import { randomUUID } from "node:crypto";
+import type { Registry } from "@svc/registry";
+import type { Db } from "../db/pool.ts";
+import { ApiError } from "../http/errors.ts";
+import { beginPush, endPush } from "./store.ts";
+
+/**
+ * The registry for what is pushed on behalf of a project: each push is announced before it begins, and what came of
+ * it is recorded. Throws NOT_FOUND when the project is gone, besides what the registry throws.
+ */
+export const announcedPushes = (
+  db: Db,
+  registry: Pick<Registry, "pushArtifact">,
+  projectId: string,
+): Pick<Registry, "pushArtifact"> => ({
+  async pushArtifact(repository, artifact) {
+    const id = randomUUID();
+    if (!(await beginPush(db, { id, projectId, repository, kind: artifact.kind }))) throw new ApiError("NOT_FOUND");
+    try {
+      const pushed = await registry.pushArtifact(repository, { ...artifact, tag: id });
+      await endPush(db, id, pushed);
+      return pushed;
+    } catch (error) {
+      // Without this its repository would be left alone for an hour; more is not lost if it fails, too.
+      await endPush(db, id, null).catch(() => {});
+      throw error;
+    }
+  },
+});

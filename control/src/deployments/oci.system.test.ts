@@ -1,0 +1,253 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { gzipSync } from "node:zlib";
+import { createRegistry } from "@svc/registry";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startProxy } from "../../../registry/src/testing/proxy.ts";
+import { blobReads, hostOf, type OciFixture, ociFixture } from "./oci/testing/fixture.ts";
+import { aLayer, anImage, type ImageFacts, pushImage, tarOf } from "./oci/testing/image.ts";
+
+const mebibyte = 1024 * 1024;
+const gzip = (content: Buffer) => gzipSync(content, { level: 1 });
+
+let at: OciFixture;
+beforeAll(async () => {
+  at = await ociFixture();
+});
+afterAll(() => at?.[Symbol.asyncDispose]());
+
+describe("an image that is copied", () => {
+  test("is in the project's repository, byte for byte, and found by digest and by its deployment", async () => {
+    const image = await at.published({ layers: [aLayer("one"), aLayer("two"), aLayer("one")] });
+    const projectId = await at.newProject();
+    const deploymentId = randomUUID();
+    const resolved = await at.resolve(`${hostOf(at.open)}/${image.repository}:1`, { projectId, deploymentId });
+    const repository = `svc/${projectId}/app`;
+    expect(resolved).toMatchObject({ repository, digest: image.digest, os: "linux", architecture: "amd64" });
+    for (const reference of [image.digest, deploymentId])
+      expect((await at.ownClient.getManifest(repository, reference)).bytes.equals(image.manifest)).toBe(true);
+    const { manifest } = await at.ownClient.getManifest(repository, image.digest);
+    for (const { digest } of manifest.layers ?? []) expect(await at.ownClient.hasBlob(repository, digest)).toBe(true);
+    const pushed = await at.db
+      .selectFrom("artifact")
+      .select(["digest", "kind", "ended_at"])
+      .where("id", "=", deploymentId)
+      .executeTakeFirst();
+    expect(pushed).toEqual({ digest: image.digest, kind: "image", ended_at: expect.any(Date) });
+  });
+
+  test("is the one of an index that a node can run", async () => {
+    const [forAmd, forArm] = [await at.published(), anImage({ architecture: "arm64" })];
+    await pushImage(at.openClient, forAmd.repository, forArm, "arm");
+    const index = Buffer.from(
+      JSON.stringify({
+        schemaVersion: 2,
+        mediaType: "application/vnd.oci.image.index.v1+json",
+        manifests: [forArm, forAmd].map(({ manifest, digest }, at) => ({
+          mediaType: "application/vnd.oci.image.manifest.v1+json",
+          digest,
+          size: manifest.length,
+          platform: { os: "linux", architecture: at === 0 ? "arm64" : "amd64" },
+        })),
+      }),
+    );
+    const mediaType = "application/vnd.oci.image.index.v1+json";
+    await at.openClient.putManifest(forAmd.repository, index, { tag: "both", mediaType });
+    const reference = `${hostOf(at.open)}/${forAmd.repository}:both`;
+    expect(await at.resolve(reference)).toMatchObject({ digest: forAmd.digest, architecture: "amd64" });
+    const arm = { platforms: async () => [{ os: "linux", architecture: "riscv64" }] };
+    expect(await at.failure(reference, { deps: arm })).toBe("OCI_PLATFORM_UNSUPPORTED");
+  });
+
+  test("a second time is only looked at", async () => {
+    const image = await at.published();
+    const projectId = await at.newProject();
+    await using foreign = await at.hostile(() => false);
+    await using near = await startProxy(at.own.url, () => false);
+    await using registry = createRegistry({ url: near.url });
+    const options = { projectId, deps: { registry } };
+    const first = await at.through(foreign, image, options);
+    const readsBefore = blobReads(foreign);
+    near.seen.length = 0;
+    foreign.seen.length = 0;
+    expect(await at.through(foreign, image, options)).toEqual(first);
+    expect(readsBefore).toBe(2);
+    expect(foreign.seen.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      `GET /v2/${image.repository}/manifests/1`,
+    ]);
+    expect(near.seen.filter(({ method }) => method === "PATCH" || method === "POST")).toEqual([]);
+  });
+
+  test("is there for a deployment by digest though its registry is gone", async () => {
+    const image = await at.published();
+    const projectId = await at.newProject();
+    const proxy = await at.hostile(() => false);
+    await at.through(proxy, image, { projectId });
+    await proxy[Symbol.asyncDispose]();
+    const allow = [hostOf(proxy)];
+    const byDigest = `${hostOf(proxy)}/${image.repository}@${image.digest}`;
+    expect(await at.resolve(byDigest, { allow, projectId })).toMatchObject({ digest: image.digest });
+    expect(await at.failure(byDigest, { allow })).toBe("OCI_PULL_FAILED");
+  });
+
+  test("is transferred anew for another project, whoever else has it", async () => {
+    const image = await at.published();
+    await using proxy = await at.hostile(() => false);
+    await at.through(proxy, image);
+    expect(blobReads(proxy)).toBe(2);
+    await at.through(proxy, image);
+    expect(blobReads(proxy)).toBe(4);
+  });
+
+  test("goes on where it was broken off", async () => {
+    const layers = [1, 2, 3, 4, 5].map((n) => aLayer(`layer ${n}`));
+    const image = await at.published({ layers });
+    const projectId = await at.newProject();
+    const deploymentId = randomUUID();
+    const canceled = new AbortController();
+    let held = 0;
+    await using stuck = await at.hostile((incoming) => {
+      // The last two never arrive.
+      const isHeld = incoming.url?.includes("/blobs/") === true && blobReads(stuck) > 4;
+      if (isHeld && ++held === 2) canceled.abort(new Error("canceled"));
+      return isHeld;
+    });
+    const options = { projectId, deploymentId };
+    await expect(at.through(stuck, image, { ...options, signal: canceled.signal })).rejects.toThrow("canceled");
+    await expect(at.ownClient.getManifest(`svc/${projectId}/app`, image.digest)).rejects.toThrow();
+    await using proxy = await at.hostile(() => false);
+    // A copy that was killed is one that nobody ended.
+    await at.db.updateTable("artifact").set({ ended_at: null }).where("id", "=", deploymentId).execute();
+    expect(await at.through(proxy, image, options)).toMatchObject({ digest: image.digest });
+    const layersRead = proxy.seen.filter(({ method, path }) => method === "GET" && path.includes("/blobs/"));
+    expect(layersRead).toHaveLength(2 + 1);
+  });
+
+  test("is counted once when its layers were there and are gone", async () => {
+    const image = await at.published({
+      layers: [gzip(tarOf([{ name: "data", content: Buffer.alloc(5 * mebibyte) }]))],
+    });
+    const projectId = await at.newProject();
+    const [{ digest }] = JSON.parse(image.manifest.toString()).layers;
+    await at.db
+      .insertInto("image_layer")
+      .values({ project_id: projectId, digest, unpacked_bytes: 5 * mebibyte })
+      .execute();
+    const reference = `${hostOf(at.open)}/${image.repository}:1`;
+    expect(await at.resolve(reference, { projectId, maxImageMb: 8 })).toMatchObject({ digest: image.digest });
+  });
+
+  test("may be copied by two at once", async () => {
+    const image = await at.published({ layers: [aLayer("a"), aLayer("b")] });
+    const projectId = await at.newProject();
+    const reference = `${hostOf(at.open)}/${image.repository}:1`;
+    const results = await Promise.all([1, 2, 3].map(() => at.resolve(reference, { projectId })));
+    expect(results.map((each) => ("digest" in each ? each.digest : each.code))).toEqual(Array(3).fill(image.digest));
+  });
+
+  test("does not travel when it is in the cluster's registry already", async () => {
+    const image = anImage({ layers: [aLayer("tide")] });
+    await pushImage(at.ownClient, "examples/tide", image, "1");
+    await using near = await startProxy(at.own.url, () => false);
+    await using registry = createRegistry({ url: near.url });
+    const projectId = await at.newProject();
+    const reference = `${hostOf(at.own)}/examples/tide:1`;
+    expect(await at.resolve(reference, { projectId, deps: { registry } })).toMatchObject({
+      repository: `svc/${projectId}/app`,
+      digest: image.digest,
+    });
+    const layerDigest = JSON.parse(image.manifest.toString()).layers[0].digest;
+    expect(near.seen.filter(({ method, path }) => method === "GET" && path.endsWith(layerDigest))).toEqual([]);
+    expect(await at.ownClient.hasBlob(`svc/${projectId}/app`, layerDigest)).toBe(true);
+    expect(await at.failure(`${hostOf(at.own)}/svc/${projectId}/app@${image.digest}`)).toBe("OCI_REGISTRY_BLOCKED");
+    expect(await at.failure(`${hostOf(at.own)}/examples/tide:2`)).toBe("OCI_PULL_FAILED");
+  });
+
+  test("is what the tag meant when it was asked, once, whatever it means a moment later", async () => {
+    const [first, second] = [await at.published(), await at.published()];
+    let asked = 0;
+    await using proxy = await at.hostile((incoming, reply) => {
+      if (incoming.url?.endsWith("/manifests/1") !== true) return false;
+      asked += 1;
+      reply.setHeader("content-type", "application/vnd.oci.image.manifest.v1+json");
+      reply.end(asked === 1 ? first.manifest : second.manifest);
+      return true;
+    });
+    expect(await at.through(proxy, first)).toMatchObject({ digest: first.digest });
+    expect(asked).toBe(1);
+  });
+
+  test("is taken with labels that are the platform's own, which name nothing", async () => {
+    const image = await at.published({ run: { Cmd: ["/app"], Labels: { "svc.project": randomUUID() } } });
+    expect(await at.resolve(`${hostOf(at.open)}/${image.repository}:1`)).toMatchObject({ digest: image.digest });
+  });
+});
+
+describe("an image that may not run", () => {
+  const zeros = (size: number) => tarOf([{ name: "zeros", content: Buffer.alloc(size) }]);
+  test.each<{ when: string; facts: ImageFacts; code: string }>([
+    { when: "it is for Windows", facts: { os: "windows" }, code: "OCI_PLATFORM_UNSUPPORTED" },
+    { when: "it is for another processor", facts: { architecture: "s390x" }, code: "OCI_PLATFORM_UNSUPPORTED" },
+    { when: "it has nothing to start", facts: { run: {} }, code: "OCI_ENTRYPOINT_MISSING" },
+    {
+      when: "its user id overflows",
+      facts: { run: { Cmd: ["/app"], User: "4294967296" } },
+      code: "OCI_INSPECT_FAILED",
+    },
+    { when: "a layer is no archive", facts: { layers: [Buffer.alloc(2000, "x")] }, code: "OCI_INSPECT_FAILED" },
+    {
+      when: "a layer is a bomb",
+      facts: { layers: [gzip(zeros(80 * mebibyte))] },
+      code: "OCI_IMAGE_TOO_LARGE",
+    },
+    {
+      when: "its layers together are too large",
+      facts: { layers: [30, 31, 32].map((size) => gzip(zeros(size * mebibyte))) },
+      code: "OCI_IMAGE_TOO_LARGE",
+    },
+    {
+      when: "a layer has sparse files",
+      facts: { layers: [tarOf([{ name: "hole", type: "S", size: 0 }])] },
+      code: "OCI_INSPECT_FAILED",
+    },
+  ])("is refused when $when, also the second time", async ({ facts, code }) => {
+    const image = await at.published(facts);
+    const projectId = await at.newProject();
+    const reference = `${hostOf(at.open)}/${image.repository}:1`;
+    expect(await at.failure(reference, { projectId })).toBe(code);
+    expect(await at.failure(reference, { projectId })).toBe(code);
+    await expect(at.ownClient.getManifest(`svc/${projectId}/app`, image.digest)).rejects.toThrow();
+  });
+
+  test("is refused when it transfers more than the plan allows, without transferring it", async () => {
+    const image = await at.published({ layers: [randomBytes(2 * mebibyte)] });
+    await using proxy = await at.hostile(() => false);
+    expect(await at.through(proxy, image, { maxImageMb: 1 })).toEqual({
+      code: "OCI_IMAGE_TOO_LARGE",
+      message: "The image has at least 3 MB; the plan allows 1 MB.",
+    });
+    expect(blobReads(proxy)).toBe(0);
+  });
+
+  test("is refused when the plan became smaller since it was copied", async () => {
+    const image = await at.published({ layers: [gzip(zeros(10 * mebibyte))] });
+    const projectId = await at.newProject();
+    const reference = `${hostOf(at.open)}/${image.repository}:1`;
+    expect(await at.resolve(reference, { projectId })).toMatchObject({ digest: image.digest });
+    expect(await at.failure(reference, { projectId, maxImageMb: 5 })).toBe("OCI_IMAGE_TOO_LARGE");
+    expect(await at.failure(reference, { projectId, maxImageMb: 0 })).toBe("OCI_PLAN_UNAVAILABLE");
+  });
+
+  test("waits for nobody when there is no node at all", async () => {
+    const image = await at.published();
+    const reference = `${hostOf(at.open)}/${image.repository}:1`;
+    expect(await at.failure(reference, { deps: { platforms: async () => [] } })).toBe("NODE_UNAVAILABLE");
+  });
+});
+
+test("the cluster's registry being away is trouble of ours, not the image's", async () => {
+  const image = await at.published();
+  await using registry = createRegistry({ url: "http://127.0.0.1:9", timeoutMs: 500 });
+  await expect(at.resolve(`${hostOf(at.open)}/${image.repository}:1`, { deps: { registry } })).rejects.toThrow(
+    /does not answer/,
+  );
+});

@@ -1,0 +1,126 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { createRegistry, type Registry } from "@svc/registry";
+import { sql } from "kysely";
+import { type RegistryProcess, startDockerRegistry } from "../../../../../registry/src/testing/docker-registry.ts";
+import { type Intercept, type Proxy as RegistryProxy, startProxy } from "../../../../../registry/src/testing/proxy.ts";
+import type { Db } from "../../../db/pool.ts";
+import { testDatabase } from "../../../db/testing.ts";
+import { createLog } from "../../../log.ts";
+import { createSecrets, type Secrets } from "../../../secrets.ts";
+import { createImageResolver, type ImageRequest, type ImageResolverDeps, type ResolvedImage } from "../../oci.ts";
+import type { Refusal } from "../rules.ts";
+import { aLayer, anImage, type ImageFacts, pushImage, type TestImage } from "./image.ts";
+import { account, startLockedRegistry } from "./locked-registry.ts";
+
+export type { Proxy as RegistryProxy } from "../../../../../registry/src/testing/proxy.ts";
+
+/** What a test says of a request; the rest is of a project of its own. */
+export type ResolveOptions = Partial<ImageRequest> & {
+  /** Registries that the operator allows; by default those of the fixture. */
+  allow?: string[];
+  deps?: Partial<ImageResolverDeps>;
+};
+
+/** Real registries: the cluster's, one of the public, and one with accounts. */
+export interface OciFixture extends AsyncDisposable {
+  db: Db;
+  secrets: Secrets;
+  own: RegistryProcess;
+  open: RegistryProcess;
+  locked: RegistryProcess;
+  ownClient: Registry;
+  lockedClient: Registry;
+  openClient: Registry;
+  newProject(): Promise<string>;
+  resolve(reference: string, options?: ResolveOptions): Promise<ResolvedImage | Refusal>;
+  /** The code, or what it was resolved to. */
+  failure(reference: string, options?: ResolveOptions): Promise<string>;
+  /** An image at a place of its own in the open registry, under the tag 1. */
+  published(facts?: ImageFacts): Promise<PublishedImage>;
+  /** Stands in front of the open registry. */
+  hostile(intercept: Intercept, host?: string): Promise<RegistryProxy>;
+  /** Resolves an image of the open registry by way of what stands in front of it. */
+  through(proxy: RegistryProxy, image: PublishedImage, options?: ResolveOptions): Promise<ResolvedImage | Refusal>;
+}
+
+export type PublishedImage = TestImage & { repository: string };
+
+export const hostOf = ({ url }: { url: string }): string => new URL(url).host;
+
+/** How many blobs were read by way of it. */
+export const blobReads = ({ seen }: RegistryProxy): number =>
+  seen.filter(({ method, path }) => method === "GET" && path.includes("/blobs/")).length;
+
+export async function ociFixture(): Promise<OciFixture> {
+  await using stack = new AsyncDisposableStack();
+  const { db } = stack.use(await testDatabase());
+  const [own, open, locked] = await Promise.all([startDockerRegistry(), startDockerRegistry(), startLockedRegistry()]);
+  for (const each of [own, open, locked]) stack.use(each);
+  const ownClient = stack.use(createRegistry({ url: own.url }));
+  const openClient = stack.use(createRegistry({ url: open.url }));
+  const lockedClient = stack.use(createRegistry({ url: locked.url, ...account }));
+  const secrets = createSecrets([randomBytes(32)]);
+  const held = stack.move();
+  let images = 0;
+
+  const resolve: OciFixture["resolve"] = async (reference, options = {}) => {
+    const { allow = [open, locked, own].map(hostOf), deps, ...request } = options;
+    const resolver = createImageResolver({
+      db,
+      secrets,
+      log: createLog("silent"),
+      registry: ownClient,
+      rules: { allow, ownRegistry: hostOf(own) },
+      platforms: async () => [{ os: "linux", architecture: "amd64" }],
+      ...deps,
+    });
+    return resolver({
+      deploymentId: randomUUID(),
+      projectId: request.projectId ?? (await newProject(db)),
+      ownerId: "owner",
+      reference,
+      maxImageMb: 64,
+      signal: new AbortController().signal,
+      ...request,
+    });
+  };
+  return {
+    db,
+    secrets,
+    own,
+    open,
+    locked,
+    ownClient,
+    openClient,
+    lockedClient,
+    newProject: () => newProject(db),
+    resolve,
+    async failure(reference, options) {
+      const result = await resolve(reference, options);
+      return "code" in result ? result.code : `resolved ${result.digest}`;
+    },
+    async published(facts = {}) {
+      images += 1;
+      const image = anImage({ layers: [aLayer(`layer of ${images}`)], ...facts });
+      const repository = `apps/n${images}`;
+      await pushImage(openClient, repository, image, "1");
+      return { ...image, repository };
+    },
+    hostile: (intercept, host) => startProxy(open.url, intercept, host),
+    through: (proxy, image, options) =>
+      resolve(`${hostOf(proxy)}/${image.repository}:1`, { allow: [hostOf(proxy)], ...options }),
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+async function newProject(db: Db): Promise<string> {
+  const ownerId = randomUUID();
+  await sql`insert into auth."user" (id, name, email, "emailVerified")
+    values (${ownerId}, 'Ada', ${`${ownerId}@svc.test`}, true)`.execute(db);
+  const { id } = await db
+    .insertInto("project")
+    .values({ owner_id: ownerId, name: "Shop", slug: `s-${randomUUID().slice(0, 20)}`, type: "ociimage" })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  return id;
+}

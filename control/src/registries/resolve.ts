@@ -1,0 +1,18 @@
+import { lookup } from "node:dns/promises";
+
+/** Every address of a host name; empty when it has none. Rejects when the answer is not known. */
+export type ResolveAddresses = (hostname: string, signal: AbortSignal) => Promise<string[]>;
+
+/** As the system resolves names. */
+export async function systemAddresses(hostname: string, signal: AbortSignal): Promise<string[]> {
+  const aborted = new Promise<never>((_, reject) =>
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
+  );
+  try {
+    const found = await Promise.race([lookup(hostname, { all: true, verbatim: true }), aborted]);
+    return found.map(({ address }) => address);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOTFOUND") return [];
+    throw error;
+  }
+}
