@@ -11,6 +11,7 @@ const programs = [
   { anyOf: ["docker-registry"], packageName: "docker-registry" },
   // For a base image where none can be pulled, which only root can build.
   { anyOf: ["debootstrap"], packageName: "debootstrap", needed: (facts) => facts.isRoot },
+  { anyOf: ["ip"], packageName: "iproute2", needed: (facts) => facts.forTests },
   {
     anyOf: ["chromium", "chromium-browser", "google-chrome"],
     packageName: "chromium",

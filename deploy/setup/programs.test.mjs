@@ -18,7 +18,7 @@ test.each([
   {
     when: "tests are to run",
     facts: { dockerAnswers: true, isRoot: true, forTests: true },
-    needs: ["etcd-server", "caddy", "docker-registry", "debootstrap", "chromium"],
+    needs: ["etcd-server", "caddy", "docker-registry", "debootstrap", "iproute2", "chromium"],
   },
 ])("when $when, all that is missing is named at once", ({ facts, needs }) => {
   expect(packages(facts)).toEqual(needs);

@@ -1,32 +1,20 @@
-import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
-import { deploymentStatuses, isSettled } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { edgeFetch } from "../support/edge.ts";
+import { type FoundDeployment, phasesOf, postSource, running } from "../support/source.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** One project on all its channels at once: each answers by itself, and what moves between them moves without a build. */
 
-const run = promisify(execFile);
-const deployMs = 180_000;
 let cluster: Cluster;
-let workDir: string;
 let projectId: string;
 beforeAll(async () => {
-  workDir = await mkdtemp(join(tmpdir(), "svc-channels-"));
   cluster = await startCluster({ control: { SVC_DRAIN_SECONDS: "0.25" } });
   const { body } = await cluster.api("POST", "/projects", { name: "Channels", type: "ssr" });
   projectId = z.looseObject({ id: z.string() }).parse(body["project"]).id;
 });
-afterAll(async () => {
-  await cluster?.[Symbol.asyncDispose]();
-  await rm(workDir, { recursive: true, force: true });
-});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 const server = `import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -46,77 +34,37 @@ const manifest = (channel: string | null) => ({
   release: { command: "node -e \"console.log('released for', process.env.SVC_CHANNEL)\"" },
 });
 
-const deployment = z.looseObject({
-  id: z.string(),
-  status: z.enum(deploymentStatuses),
-  channel: z.string(),
-  url: z.string(),
-  error: z.string().nullable(),
-  release: z.looseObject({ status: z.string(), skippedReason: z.string().nullable() }),
-  portableArtifact: z.looseObject({ digest: z.string().nullable() }),
-});
-type Deployment = z.infer<typeof deployment>;
 const created = z.looseObject({ deploymentId: z.string() });
 
-/** Deploys an edition of the app by the API alone, and waits until it runs. `channel` null forces none. */
-async function deploy(edition: string, channel: string | null, prNumber?: number): Promise<Deployment> {
-  const dir = join(workDir, edition);
-  await mkdir(dir, { recursive: true });
-  await writeFile(join(dir, "edition.txt"), edition);
-  await writeFile(join(dir, "server.mjs"), server);
-  await writeFile(
-    join(dir, "Dockerfile"),
-    `FROM ${cluster.platform.baseImage}\nWORKDIR /app\nCOPY server.mjs edition.txt ./\nUSER 1000\nCMD ["node", "server.mjs"]\n`,
-  );
-  const archive = join(workDir, `${edition}.tar.gz`);
-  await run("tar", ["-czf", archive, "-C", dir, "."]);
-  const form = new FormData();
-  form.set("manifest", JSON.stringify(manifest(channel)));
-  if (prNumber !== undefined) form.set("metadata", JSON.stringify({ gitPrNumber: prNumber }));
-  form.set("source", new Blob([await readFile(archive)]), "source.tar.gz");
-  const reply = await fetch(`${cluster.platform.apiUrl}/api/v1/projects/${projectId}/deployments`, {
-    method: "POST",
-    headers: { "x-api-key": cluster.key },
-    body: form,
-    signal: AbortSignal.timeout(60_000),
+/** Deploys an edition of the app and waits until it runs. `channel` null forces none. */
+async function deploy(edition: string, channel: string | null, prNumber?: number): Promise<FoundDeployment> {
+  const dockerfile = `FROM ${cluster.platform.baseImage}\nWORKDIR /app\nCOPY server.mjs edition.txt ./\nUSER 1000\nCMD ["node", "server.mjs"]\n`;
+  const { id } = await postSource(cluster, {
+    projectId,
+    manifest: manifest(channel),
+    files: { "edition.txt": edition, "server.mjs": server, Dockerfile: dockerfile },
+    ...(prNumber !== undefined && { metadata: { gitPrNumber: prNumber } }),
   });
-  return running(created.parse(await reply.json()).deploymentId);
+  return running(cluster, id);
 }
 
 /** The new deployment that an action made of one, once it runs. */
-async function redeploy(id: string, action: "promote" | "rollback"): Promise<Deployment> {
+async function redeploy(id: string, action: "promote" | "rollback"): Promise<FoundDeployment> {
   const { status, body } = await cluster.api("POST", `/deployments/${id}/${action}`);
   expect(status).toBe(202);
-  return running(created.parse(body).deploymentId);
-}
-
-async function running(id: string): Promise<Deployment> {
-  const settled = await waitFor(`the end of deployment ${id}`, deployMs, async () => {
-    const { body } = await cluster.api("GET", `/deployments/${id}`);
-    const found = deployment.parse(body["deployment"]);
-    return isSettled(found.status) ? found : null;
-  });
-  const why = settled.error && `${settled.error}\n${(await cluster.api("GET", `/deployments/${id}/logs`)).body["log"]}`;
-  expect([settled.status, why]).toEqual(["running", null]);
-  return settled;
+  return running(cluster, created.parse(body).deploymentId);
 }
 
 const facts = z.object({ edition: z.string(), channel: z.string(), url: z.string(), deploymentId: z.string() });
 const visit = async (url: string) => facts.parse(await (await edgeFetch(url)).json());
-const editions = (sites: readonly Deployment[]) =>
+const editions = (sites: readonly FoundDeployment[]) =>
   Promise.all(sites.map(async ({ url }) => (await visit(url)).edition));
-const phases = async (id: string) => {
-  const { body } = await cluster.api("GET", `/deployments/${id}/timeline`);
-  return z
-    .array(z.looseObject({ phase: z.string() }))
-    .parse(body["timeline"])
-    .map(({ phase }) => phase);
-};
+const phases = async (id: string) => (await phasesOf(cluster, id)).map(({ phase }) => phase);
 
 const countContainers = async () =>
   (await cluster.containers()).filter(({ labels }) => labels["svc.project"] === projectId).length;
 
-async function remove({ id, url }: Deployment): Promise<void> {
+async function remove({ id, url }: FoundDeployment): Promise<void> {
   expect((await cluster.api("DELETE", `/deployments/${id}`)).status).toBe(202);
   await waitFor(
     "the deployment is not found",
