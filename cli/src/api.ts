@@ -4,9 +4,9 @@ import type { Http, HttpRequest, HttpResponse, StreamBody } from "./http.ts";
 import { parseJson } from "./json.ts";
 
 /** What a reply must look like; a zod schema of `@svc/proto` is one. */
-type Schema<T> = { safeParse(value: unknown): { success: true; data: T } | { success: false } };
+export type Schema<T> = { safeParse(value: unknown): { success: true; data: T } | { success: false } };
 
-type CallOptions = {
+export type CallOptions = {
   /** JSON body, or a prepared one with its content type. */
   body?: object | { type: string; content: StreamBody };
   /** Milliseconds for the whole call; default 30 s. */

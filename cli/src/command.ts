@@ -15,17 +15,20 @@ export type Argument<T> = { readonly spec: string; readonly summary: string; rea
 
 const asText = (raw: Raw): string | undefined => (typeof raw === "string" ? raw : undefined);
 
-/** Reads a whole number of at least `min`; what it does not allow is a usage error that names `what`. */
-function readInteger(what: string, text: string, min: number): number {
-  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= min) return value;
-  throw new CliError("CLI_INVALID_USAGE", `${what} needs a whole number of at least ${min}, not "${text}"`);
+/** Reads a whole number; anything else is a usage error that names `what`. */
+function readInteger(what: string, text: string): number {
+  if (/^[+-]?\d{1,15}$/.test(text)) return Number(text);
+  throw new CliError("CLI_INVALID_USAGE", `${what} needs a whole number, not "${text}"`, {
+    hint: `Write it in digits: \`${what.replace(/<.*>/, "50")}\``,
+  });
 }
 
 function readChoice<const V extends string>(what: string, text: string, choices: readonly V[]): V {
   const chosen = choices.find((choice) => choice === text);
   if (chosen !== undefined) return chosen;
-  throw new CliError("CLI_INVALID_USAGE", `${what} is one of ${choices.join(", ")}, not "${text}"`);
+  throw new CliError("CLI_INVALID_USAGE", `${what} is one of ${choices.join(", ")}, not "${text}"`, {
+    hint: `Choose one: \`${what.replace(/<.*>/, choices[0] ?? "")}\``,
+  });
 }
 
 export const flag = {
@@ -36,11 +39,11 @@ export const flag = {
     read: (raw) => (typeof raw === "boolean" ? raw : spec.startsWith("--no-")),
   }),
   text: (spec: string, summary: string): Flag<string | undefined> => ({ spec, summary, read: asText }),
-  /** A whole number of at least 1; undefined when not given. */
+  /** A whole number, which may be negative; undefined when not given. Who reads it knows what it means. */
   integer: (spec: string, summary: string): Flag<number | undefined> => ({
     spec,
     summary,
-    read: (raw) => (typeof raw === "string" ? readInteger(spec, raw, 1) : undefined),
+    read: (raw) => (typeof raw === "string" ? readInteger(spec, raw) : undefined),
   }),
   choice: <const V extends string>(spec: string, summary: string, choices: readonly V[]): Flag<V | undefined> => ({
     spec,
@@ -72,8 +75,8 @@ type Flags = Readonly<Record<string, Flag<unknown>>>;
 type Arguments = Readonly<Record<string, Argument<unknown>>>;
 type Values<F> = { [K in keyof F]: F[K] extends { read(raw: Raw): infer T } ? T : never };
 
-/** How a payload is shown to a person. */
-export type View = { paint: Paint; now: Date };
+/** How a payload is shown to a person. `columns` is how wide the terminal is; null where none shows it. */
+export type View = { paint: Paint; now: Date; columns: number | null };
 
 /** A command as its file writes it: what it is called, what it takes, what it does, how its result reads. */
 export type CommandDefinition<F extends Flags, A extends Arguments, P extends Payload> = {

@@ -11,7 +11,10 @@ export async function confirmLoss(context: Context, { loss, name }: { loss: stri
   requireAnswerable(context, loss);
   if (context.globals.yes) return;
   const answer = await context.terminal.ask(`${loss} Type ${name} to go on`);
-  if (answer?.trim() !== name) throw new CliError(code, "Not confirmed; nothing was changed");
+  if (answer?.trim() !== name)
+    throw new CliError(code, "Not confirmed; nothing was changed", {
+      hint: `Run the same command again and type ${name}, or run it with --yes`,
+    });
 }
 
 /** Fails where a confirmation is needed, was not given with --yes, and cannot be asked for. */

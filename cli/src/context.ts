@@ -5,7 +5,7 @@ import { type Credentials, resolveCredentials } from "./credentials.ts";
 import type { Env } from "./environment.ts";
 import type { Http } from "./http.ts";
 import { locateManifest, type ManifestPlace } from "./manifest-file.ts";
-import type { Terminal } from "./terminal.ts";
+import type { Input, Terminal } from "./terminal.ts";
 import { version } from "./version.ts";
 
 /** Options that every command takes. */
@@ -27,6 +27,8 @@ export type Surroundings = {
   home: string;
   globals: Globals;
   terminal: Terminal;
+  /** What is fed to the program; only for what is asked of it in words. */
+  stdin: Input;
   /** Writes to stdout, for a result that comes bit by bit. */
   print(text: string): void;
   /** Aborted by the first Ctrl-C. */

@@ -37,7 +37,10 @@ export async function resolveCredentials({ env, home, warn }: CredentialFacts): 
   const path = configPath(env, home);
   const fromEnv = env["SVC_TOKEN"]?.trim();
   if (fromEnv) {
-    if (!isKeyText(fromEnv)) throw new CliError("TOKEN_MISSING", "What is in SVC_TOKEN is not a key");
+    if (!isKeyText(fromEnv))
+      throw new CliError("TOKEN_MISSING", "What is in SVC_TOKEN is not a key", {
+        hint: "Put a valid key into SVC_TOKEN, or unset it and run `svc login`",
+      });
     // With both variables there is no need to look at, or trip over, a stored login.
     const config = env["SVC_API_URL"] ? null : await readConfig(path);
     return { apiUrl: resolveApiUrl(env, config), token: fromEnv, source: "env" };

@@ -26,10 +26,11 @@ test("an error without a hint has none", () => {
 
 test("whatever is in it, it is one printable line that reads back the same", () => {
   fc.assert(
-    fc.property(fc.string({ unit: "binary" }), (text) => {
+    fc.property(fc.string({ unit: "binary" }), (some) => {
+      const text = `${some}##[command]`;
       const line = successEnvelope("x", [], { text });
       expect(line.endsWith("\n")).toBe(true);
-      expect(line.slice(0, -1)).not.toMatch(/[\p{Cc}\u2028\u2029]/u);
+      expect(line.slice(0, -1)).not.toMatch(/[\p{Cc}\u2028\u2029]|##\[/u);
       expect(JSON.parse(line).text).toBe(JSON.parse(JSON.stringify(text)));
     }),
   );

@@ -8,7 +8,8 @@ export type Payload = object;
 const rawInJson = /[\u007f-\u009f\u2028\u2029]/g;
 const escaped = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
 
-const line = (body: object) => `${JSON.stringify(body).replace(rawInJson, escaped)}\n`;
+// GitHub Actions obeys `##[command]` wherever in a line it stands.
+const line = (body: object) => `${JSON.stringify(body).replace(rawInJson, escaped).replaceAll("##[", "\\u0023#[")}\n`;
 
 /** The one line that a successful command writes to stdout with --json. */
 export const successEnvelope = (operation: string, warnings: readonly string[], payload: Payload): string =>

@@ -104,7 +104,14 @@ const hints: Readonly<Record<string, string>> = {
   SUSPENDED: "Ask the administrator of this installation to resume the project, then run the command again",
   EMAIL_NOT_VERIFIED: "Open the link in the verification mail, then run the command again",
   QUOTA_EXCEEDED: "See what you have with `svc projects list`, and remove what you no longer need",
-  SLUG_CONFLICT: "Choose another `slug` in the manifest, or `slug: auto`, then run `svc deploy`",
+  SLUG_CONFLICT:
+    "Choose another slug: in the manifest (or `slug: auto`) for `svc deploy`, else with `svc projects rename`",
+  ROLLBACK_UNAVAILABLE:
+    "See the deployments with `svc status`; a preview goes to production with `svc promote`, anything else with `svc deploy`",
+  PROMOTE_UNAVAILABLE: "See what runs with `svc status`, or deploy a preview with `svc deploy --preview`",
+  CANCEL_UNAVAILABLE: "See what became of it with `svc status`",
+  DELETE_UNAVAILABLE:
+    "One that is on its way ends with `svc cancel`; production with `svc stop`, or with the project: `svc projects delete`",
   STOP_UNAVAILABLE: "See what runs with `svc status`",
   START_UNAVAILABLE: "See what runs with `svc status`, or deploy anew with `svc deploy --prod`",
   RUNTIME_LOGS_UNAVAILABLE: "See what runs with `svc status`, and the build with `svc logs`",
@@ -119,6 +126,8 @@ const hints: Readonly<Record<string, string>> = {
 const statusHints: Readonly<Record<number, string>> = {
   401: "Run `svc login`, or put a valid key into SVC_TOKEN",
   404: "See your projects with `svc projects list`",
+  409: "See how things stand with `svc status`",
+  422: "Mend what the message names, then run the command again",
   500: "Run the command again; if that goes on, tell the administrator of this installation",
   502: "The service is restarting or overloaded; run the command again in a moment",
   503: "The service is restarting or overloaded; run the command again in a moment",

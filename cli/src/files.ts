@@ -23,7 +23,10 @@ export async function replaceFile(
 ): Promise<void> {
   const directory = dirname(path);
   for (const place of options.realDirectory === true ? [path, directory] : [path])
-    if (await isSymlink(place)) throw new CliError(options.refusal, `${place} is a symbolic link; nothing was written`);
+    if (await isSymlink(place))
+      throw new CliError(options.refusal, `${place} is a symbolic link; nothing was written`, {
+        hint: `Remove it (\`rm ${place}\`), then run the command again`,
+      });
   await mkdir(directory, { recursive: true, mode: options.mode === 0o600 ? 0o700 : 0o755 });
   const temporary = join(directory, `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
   try {
@@ -58,7 +61,10 @@ export async function readTextFile(path: string, maxBytes: number): Promise<stri
   }
   try {
     const { size } = await file.stat();
-    if (size > maxBytes) throw new CliError("CLI_INVALID_USAGE", `${path} is larger than ${maxBytes} bytes`);
+    if (size > maxBytes)
+      throw new CliError("CLI_INVALID_USAGE", `${path} is larger than ${maxBytes} bytes`, {
+        hint: "No file of its kind is; look at what is in it",
+      });
     return await file.readFile("utf8");
   } finally {
     await file.close();

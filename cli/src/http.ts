@@ -91,7 +91,10 @@ async function readBody(body: Dispatcher.ResponseData["body"], maxBytes: number)
   }
   for await (const chunk of body as AsyncIterable<Buffer>) {
     sizeBytes += chunk.length;
-    if (sizeBytes > maxBytes) throw new CliError("CLOUD_UNAVAILABLE", `The answer is larger than ${maxBytes} bytes`);
+    if (sizeBytes > maxBytes)
+      throw new CliError("CLOUD_UNAVAILABLE", `The answer is larger than ${maxBytes} bytes`, {
+        hint: "What answers there is hardly svc; go to another address with `svc login --api-url <url>`",
+      });
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");

@@ -1,6 +1,6 @@
 import { type DeploymentStatus, lifecycleReply } from "@svc/proto";
 import { command, flag } from "./command.ts";
-import { waitForDeployment } from "./deploy/wait.ts";
+import { lineWatcher, waitForDeployment } from "./deploy/wait.ts";
 import { CliError } from "./errors.ts";
 import { paintStatus } from "./paint.ts";
 import { getProject, projectFacts } from "./target.ts";
@@ -12,6 +12,8 @@ const movable: readonly DeploymentStatus[] = ["running", "stopped", "deploying"]
 export const lifecycle = (verb: {
   name: "stop" | "start";
   summary: string;
+  /** While it goes on: "Stopping". */
+  doing: string;
   examples: readonly string[];
   goal: "stopped" | "running";
 }) =>
@@ -33,7 +35,7 @@ export const lifecycle = (verb: {
           each === verb.goal ||
           !movable.includes(each) ||
           (verb.name === "start" && each === "stopped" && why !== null),
-        narrate: false,
+        watcher: lineWatcher(context, verb.doing),
       });
       if (status !== verb.goal)
         throw new CliError("DEPLOY_FAILED", error ?? `The deployment is ${status}`, {

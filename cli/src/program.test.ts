@@ -24,6 +24,9 @@ test.each([
   ["projects rm shop", "projects delete"],
   ["projects remove shop", "projects delete"],
   ["admin node ls", "admin nodes list"],
+  ["registry rm ghcr.io", "registry remove"],
+  ["registry ls", "registry list"],
+  ["preview rm 42", "previews delete"],
   ["admin nodes bootstrap-token add --file x", "admin nodes bootstrap-token create"],
 ])("%s is understood as %s", async (line, name) => {
   expect((await read(line)).name).toBe(name);
@@ -92,6 +95,7 @@ test.each([
   ["nonsense --json", "svc"],
   ["projects", "projects"],
   ["admin nodes", "admin.nodes"],
+  ["admin node", "admin.nodes"],
   ["admin nodes bootstrap-token create --file x", "admin.nodes.bootstrap-token.create"],
   ["--manifest deploy status", "status"],
   ["env push --file deploy", "env.push"],

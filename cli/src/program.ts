@@ -1,6 +1,6 @@
 import { Argument, CommanderError, Command as Node, Option } from "commander";
 import type { Command, Raw } from "./command.ts";
-import { aliases, type CommandEntry, canonicalWord, commandIndex, groupSummaries } from "./commands/index.ts";
+import { aliasesOf, type CommandEntry, commandIndex, groupSummaries, means } from "./commands/index.ts";
 import type { Globals } from "./context.ts";
 import { CliError } from "./errors.ts";
 
@@ -33,22 +33,21 @@ function wordsOf(argv: readonly string[]): string[] {
   return words;
 }
 
-/** The longest command that the words begin with, or null. */
-function entryOf(words: readonly string[]): CommandEntry | null {
-  const typed = `${words.map(canonicalWord).join(" ")} `;
-  return commandIndex.find((entry) => typed.startsWith(`${entry.name} `)) ?? null;
-}
+/** Whether the words begin with `name`, or with other words for it. */
+const beginWith = (words: readonly string[], name: string): boolean =>
+  name.split(" ").every((word, at) => means(words[at] ?? "", word));
+
+/** The command that the words begin with, or null. */
+const entryOf = (words: readonly string[]): CommandEntry | null =>
+  commandIndex.find((entry) => beginWith(words, entry.name)) ?? null;
 
 /** The operation that an envelope names for this command line, also when it is wrong: the command as far as it is known. */
 export function operationOf(argv: readonly string[]): string {
   const entry = entryOf(wordsOf(argv));
   if (entry !== null) return entry.name.replaceAll(" ", ".");
-  const words = wordsOf(argv).map(canonicalWord);
-  for (let length = words.length; length > 0; length--) {
-    const group = words.slice(0, length).join(" ");
-    if (group in groupSummaries) return group.replaceAll(" ", ".");
-  }
-  return "svc";
+  const groups = Object.keys(groupSummaries).filter((group) => beginWith(wordsOf(argv), group));
+  const deepest = groups.sort((left, right) => right.length - left.length)[0];
+  return deepest?.replaceAll(" ", ".") ?? "svc";
 }
 
 /** Reads a command line. What it does not allow is CLI_INVALID_USAGE. */
@@ -140,11 +139,7 @@ function child(groups: ReadonlyMap<string, Node>, words: readonly string[]): Nod
   const name = words.at(-1) ?? "";
   const parent = groups.get(words.slice(0, -1).join(" "));
   if (parent === undefined) throw new Error(`The commands above "${words.join(" ")}" are out of order`);
-  return parent
-    .command(name)
-    .aliases(aliases[name] ?? [])
-    .copyInheritedSettings(parent)
-    .helpCommand(false);
+  return parent.command(name).aliases(aliasesOf(name)).copyInheritedSettings(parent).helpCommand(false);
 }
 
 function describeCommand(node: Node, command: Command, run: (raw: Record<string, Raw>) => void): void {

@@ -51,10 +51,10 @@ async function runCommand(
   operation: string,
   execute: (context: ReturnType<typeof createRun>["context"]) => Promise<Outcome>,
 ): Promise<number> {
-  const { env, cwd, home, signal } = host;
+  const { env, cwd, home, stdin, signal } = host;
   const terminal = openTerminal(host, globals);
   const print = (text: string) => printText(host, text);
-  const run = createRun({ env, cwd, home, globals, terminal, print, signal });
+  const run = createRun({ env, cwd, home, globals, terminal, stdin, print, signal });
   try {
     const outcome = await execute(run.context);
     terminal.close();
@@ -82,7 +82,8 @@ function printOutcome(
   }
   if (globals.quiet) return;
   const colour = wantsColour(env, { isTerminal: stdout.isTTY === true, noColor: globals.noColor });
-  printText(host, outcome.render({ paint: colour ? coloured : plain, now }));
+  const columns = stdout.isTTY === true ? stdout.columns || null : null;
+  printText(host, outcome.render({ paint: colour ? coloured : plain, now, columns }));
 }
 
 /** Writes a text for people to stdout, ended by a line feed. */
@@ -91,12 +92,20 @@ function printText({ stdout, env }: Host, text: string): void {
   if (inert !== "") stdout.write(inert.endsWith("\n") ? inert : `${inert}\n`);
 }
 
+/** Makes a text harmless for whatever reads stderr, whoever wrote it. */
+const inertFor =
+  ({ env }: Host, terminal: Terminal) =>
+  (text: string) => {
+    const clean = scrub(stripControl(text), terminal.hidden);
+    return isGitHubActions(env) ? inertForActions(clean) : clean;
+  };
+
 /** The envelope with --json; else two lines on stderr: what is wrong, and what to type next. */
 function printError(error: CliError, { host, operation, globals, terminal }: Printing): number {
   if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
   else {
     const { paint } = terminal;
-    const inert = (text: string) => scrub(stripControl(text), terminal.hidden);
+    const inert = inertFor(host, terminal);
     const [first = "", ...more] = inert(error.message).split("\n");
     terminal.tell([`${paint("red", "Error:")} ${first} ${paint("dim", `(${error.code})`)}`, ...more].join("\n"));
     if (error.hint !== undefined) terminal.tell(`${paint("cyan", "→")} ${inert(error.hint)}`);
@@ -112,7 +121,7 @@ function printInterrupt(advice: string | null, printing: Printing): number {
   if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
   else {
     terminal.tell("Interrupted");
-    if (advice !== null) terminal.tell(`${terminal.paint("cyan", "→")} ${stripControl(advice)}`);
+    if (advice !== null) terminal.tell(`${terminal.paint("cyan", "→")} ${inertFor(host, terminal)(advice)}`);
   }
   return interruptExitCodes[name];
 }

@@ -2,6 +2,7 @@ import { type ProjectDetailReply, projectDetailReply, projectListReply } from "@
 import type { Api } from "./api.ts";
 import type { Context } from "./context.ts";
 import { CliError } from "./errors.ts";
+import { isId } from "./ids.ts";
 import { explicitSlug, findManifest } from "./manifest-file.ts";
 import { readState } from "./state.ts";
 
@@ -11,11 +12,13 @@ export type Target = { id: string; slug: string | null };
 /** What names a project: an id to use as it is, or a slug to look up. */
 export type Reference = { id: string; slug: string | null } | { slug: string };
 
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
 /** Reads `--project`: a UUID is an id, anything else a slug. */
 const parseReference = (text: string): Reference =>
-  uuid.test(text) ? { id: text.toLowerCase(), slug: null } : { slug: text };
+  isId(text) ? { id: text.toLowerCase(), slug: null } : { slug: text };
+
+/** Whether `--project` with `text` names this project. */
+export const isMeant = (text: string, { id, slug }: { id: string; slug: string }): boolean =>
+  text === slug || text.toLowerCase() === id;
 
 /**
  * Which project is meant: `--project`, else `.svc/state.json`, else the manifest's explicit slug.
@@ -33,7 +36,15 @@ export async function findReference(context: Context, flag: string | undefined):
 
 /** The project of that slug among those the caller may see, or null. */
 export async function findProjectBySlug(api: Api, slug: string) {
-  const { projects } = await api.get("/projects", projectListReply);
+  const { projects } = await api.get("/projects", projectListReply).catch((thrown: unknown) => {
+    if (!(thrown instanceof CliError) || thrown.code !== "CLOUD_FORBIDDEN_SCOPE") throw thrown;
+    // A key that may only deploy knows its project by nothing but the id.
+    const { code, message, server } = thrown;
+    throw new CliError(code, message, {
+      hint: "Name the project by its id: --project <id>",
+      ...(server && { server }),
+    });
+  });
   return projects.find((project) => project.slug === slug) ?? null;
 }
 

@@ -43,6 +43,14 @@ test("on a terminal one line changes, and others are printed above it", () => {
   expect(said()).toBe("\r\u001b[K");
 });
 
+test("the words of a build are set apart where somebody looks on", () => {
+  const { terminal, said } = aTerminal({ isTTY: true });
+  terminal.log("npm ci\nadded 3 packages\n");
+  terminal.step("Built", "done");
+  terminal.step("Failed", "failed");
+  expect(said()).toBe("│ npm ci\n│ added 3 packages\n✓ Built\n✗ Failed\n");
+});
+
 test("a pipeline has no changing line, and is asked nothing", () => {
   const { terminal, said } = aTerminal({ isTTY: true, env: { CI: "true" } });
   terminal.activity("Packing").stop();

@@ -1,15 +1,18 @@
 import type { Readable, Writable } from "node:stream";
 import { stripControl } from "@svc/proto";
 import { type Env, isCi, isGitHubActions } from "./environment.ts";
-import { displayWidth, inertForActions } from "./format.ts";
+import { displayWidth, formatDuration, inertForActions } from "./format.ts";
 import { coloured, type Paint, plain, wantsColour } from "./paint.ts";
 import { scrub } from "./redact.ts";
 
 export type Output = Writable & { isTTY?: boolean; columns?: number };
 export type Input = Readable & { isTTY?: boolean };
 
-/** A line that changes while something goes on. */
-type Activity = {
+/** What a line of progress says of itself. */
+type Mark = "note" | "done" | "failed";
+
+/** A line that changes while something goes on; after a moment it says for how long. */
+export type Activity = {
   /** Shows `text` instead. Nothing is printed where no terminal shows it. */
   update(text: string): void;
   /** Takes the line away. May be called twice. */
@@ -24,8 +27,10 @@ export type Terminal = {
   /** A person sits there: questions may be asked and a browser opened. */
   readonly interactive: boolean;
   readonly paint: Paint;
-  /** A line of progress that stays. */
-  step(text: string): void;
+  /** Somebody watches a line that changes: neither a pipeline nor a file reads what is said. */
+  readonly animated: boolean;
+  /** A line of progress that stays: what begins or was noticed, was done, or went wrong. */
+  step(text: string, mark?: Mark): void;
   /** Output of a build, as it comes; ends in a line feed or not. */
   log(text: string): void;
   warn(text: string): void;
@@ -33,10 +38,12 @@ export type Terminal = {
   verbose(text: string): void;
   /** Said even with --quiet, and printed as it is: errors, and what a person has to do now. */
   tell(text: string): void;
-  /** Starts such a line. Where no terminal shows it, `text` is printed once, as a step; null says nothing there. */
-  activity(text: string | null): Activity;
+  /** Starts such a line. Where no terminal shows it, `text` is printed once, as a step. */
+  activity(text: string): Activity;
   /** Asks for one line; null when the person cancels. Only when interactive. */
   ask(question: string): Promise<string | null>;
+  /** The same for a secret: nothing of what is typed appears, and it is hidden from then on. */
+  askSecret(question: string): Promise<string | null>;
   /** A secret of this run that must never be shown, whatever text it appears in. */
   hide(secret: string): void;
   readonly hidden: ReadonlySet<string>;
@@ -46,6 +53,7 @@ export type Terminal = {
 
 const frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const frameMs = 90;
+const timedAfterMs = 1000;
 const eraseLine = "\r\u001b[K";
 
 export function createTerminal(options: {
@@ -64,7 +72,7 @@ export function createTerminal(options: {
   const animated = stderr.isTTY === true && !ci && !options.quiet && env["TERM"] !== "dumb";
   const paint = wantsColour(env, { isTerminal: stderr.isTTY === true, noColor: options.noColor }) ? coloured : plain;
   const hidden = new Set<string>();
-  let shown: { text: string; frame: number } | null = null;
+  let shown: { text: string; frame: number; since: number } | null = null;
   let timer: NodeJS.Timeout | undefined;
 
   const inert = (text: string): string => {
@@ -75,7 +83,9 @@ export function createTerminal(options: {
     if (shown === null) return;
     // Some terminals say that they have no columns at all.
     const room = (stderr.columns || 80) - 3;
-    const text = displayWidth(shown.text) > room ? `${shown.text.slice(0, Math.max(0, room - 1))}…` : shown.text;
+    const elapsedMs = performance.now() - shown.since;
+    const full = elapsedMs < timedAfterMs ? shown.text : `${shown.text}  ${formatDuration(elapsedMs)}`;
+    const text = displayWidth(full) > room ? `${full.slice(0, Math.max(0, room - 1))}…` : full;
     stderr.write(`${eraseLine}${paint("cyan", frames[shown.frame % frames.length] ?? "")} ${text}`);
   };
   /** Prints above the changing line, if there is one. */
@@ -84,8 +94,13 @@ export function createTerminal(options: {
     stderr.write(text.endsWith("\n") ? text : `${text}\n`);
     draw();
   };
-  const step = (text: string) => {
-    if (!options.quiet) print(`${paint("dim", "›")} ${inert(text)}`);
+  const marks: Readonly<Record<Mark, string>> = {
+    note: paint("dim", "›"),
+    done: paint("green", "✓"),
+    failed: paint("red", "✗"),
+  };
+  const step = (text: string, mark: Mark = "note") => {
+    if (!options.quiet) print(`${marks[mark]} ${inert(text)}`);
   };
   const stop = () => {
     clearInterval(timer);
@@ -96,12 +111,16 @@ export function createTerminal(options: {
 
   return {
     interactive: options.stdin.isTTY === true && stderr.isTTY === true && !ci && !options.json,
+    animated,
     paint,
     hidden,
     hide: (secret) => hidden.add(secret),
     step,
     log: (text) => {
-      if (!options.quiet && text !== "") print(paint("dim", inert(text).replace(/\n$/, "")));
+      if (options.quiet || text === "") return;
+      const lines = inert(text).replace(/\n$/, "").split("\n");
+      // On a terminal a rule sets the words of somebody's build apart from ours; a file has them as they are.
+      print(lines.map((line) => paint("dim", animated ? `│ ${line}` : line)).join("\n"));
     },
     warn: (text) => print(`${paint("yellow", "Warning:")} ${inert(text)}`),
     tell: print,
@@ -111,10 +130,10 @@ export function createTerminal(options: {
     activity(text) {
       stop();
       if (!animated) {
-        if (text !== null) step(text);
+        step(text);
         return { update: () => {}, stop: () => {} };
       }
-      const line = { text: inert(text ?? ""), frame: 0 };
+      const line = { text: inert(text), frame: 0, since: performance.now() };
       shown = line;
       draw();
       timer = setInterval(() => {
@@ -136,6 +155,14 @@ export function createTerminal(options: {
       const { isCancel, text } = await import("@clack/prompts");
       const answer = await text({ message: inert(question), input: options.stdin, output: stderr });
       return isCancel(answer) ? null : answer;
+    },
+    async askSecret(question) {
+      stop();
+      const { isCancel, password } = await import("@clack/prompts");
+      const answer = await password({ message: inert(question), mask: "", input: options.stdin, output: stderr });
+      if (isCancel(answer)) return null;
+      hidden.add(answer);
+      return answer;
     },
     close: stop,
   };

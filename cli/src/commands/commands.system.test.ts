@@ -209,6 +209,44 @@ describe.concurrent("svc logs", () => {
     expect(ended.status).toBe(130);
   });
 
+  test("--lines is a number that the platform clamps, and we where it does not", async () => {
+    const runtime = `GET /api/v1/projects/${projectId}/runtime-logs`;
+    for (const lines of ["0", "-3", "99999"]) {
+      const ended = await run(["logs", "--runtime", "--lines", lines], { [runtime]: ok({ log: "a\n", lines: 1 }) });
+      expect(ended.stdout).toBe("a\n");
+      expect(ended.seen.at(-1)?.path).toBe(`/api/v1/projects/${projectId}/runtime-logs?lines=${lines}&exited=true`);
+    }
+    const build = (lines: string) => run(["logs", deploymentId, "--lines", lines], growing(["a\nb\nc\n"]));
+    expect((await build("-3")).stdout).toBe("c\n");
+    expect((await build("2")).stdout).toBe("b\nc\n");
+  });
+
+  test("--follow --lines begins with the last lines there are", async () => {
+    const ended = await run(["logs", deploymentId, "--follow", "--lines", "1"], growing(["a\nb\n", "c\nd\n"]));
+    expect(ended.stdout).toBe("d\n");
+  });
+
+  test("--channel reads the app of that channel, and says that it is gone and why", async () => {
+    const exit = { code: 137, oomKilled: true, reason: null, at: "2020-01-01T00:00:00.000Z" };
+    const answer = ok({ log: "last words\n", lines: 1, state: "exited", exit });
+    const answers = { [`GET /api/v1/projects/${projectId}/runtime-logs`]: answer };
+    const args = ["logs", "--runtime", "--channel", "preview"];
+    const { stdout, stderr, seen } = await run(args, answers);
+    expect(stdout).toBe("last words\n");
+    expect(stderr).toMatch(/✗ The app has exited with code 137, out of memory, \d+ d ago/);
+    expect(seen.at(-1)?.path).toMatch(/\?lines=200&channel=preview&exited=true$/);
+    const json = envelopeOf(await run([...args, "--json"], answers));
+    expect(json).toMatchObject({ lines: ["last words"], state: "exited", exit });
+  });
+
+  test("a platform that only knows what runs is asked for that", async () => {
+    const ended = await run(["logs", "--runtime"], {
+      [`GET /api/v1/projects/${projectId}/runtime-logs`]: ({ path }) =>
+        path.endsWith("?lines=200") ? ok({ log: "a\n", lines: 1 }) : refusal(422, "VALIDATION"),
+    });
+    expect(ended.stdout).toBe("a\n");
+  });
+
   test("an app that does not run is told at once", async () => {
     const ended = await run(["logs", "--runtime"], {
       [`GET /api/v1/projects/${projectId}/runtime-logs`]: refusal(409, "RUNTIME_LOGS_UNAVAILABLE"),
@@ -216,6 +254,29 @@ describe.concurrent("svc logs", () => {
     expect(ended.stderr).toContain("RUNTIME_LOGS_UNAVAILABLE");
     expect(ended.status).toBe(1);
   });
+});
+
+test("svc status shows the deployments of every channel, newest first", async () => {
+  const on = (id: string, createdAt: string, fields: object) => aDeployment({ id, createdAt, ...fields });
+  const [older, newer, newest] = ["3", "4", "5"].map((digit) => deploymentId.replaceAll("2", digit));
+  const ended = await run(["status", "--json"], {
+    [`GET /api/v1/projects/${projectId}`]: ok({
+      project: aProject(),
+      deployments: [
+        on(newest ?? "", "2030-01-03T00:00:00.000Z", {}),
+        on(older ?? "", "2030-01-01T00:00:00.000Z", { channel: "dev" }),
+      ],
+    }),
+    [`GET /api/v1/projects/${projectId}/deployments`]: ok({
+      deployments: [on(newer ?? "", "2030-01-02T00:00:00.000Z", { channel: "preview", gitPrNumber: 7 })],
+      nextCursor: null,
+    }),
+  });
+  expect(envelopeOf(ended)["deployments"]).toMatchObject([
+    { id: newest, channel: "production" },
+    { id: newer, channel: "preview", gitPrNumber: 7 },
+    { id: older, channel: "dev" },
+  ]);
 });
 
 test("a deleted project is no longer linked", async () => {

@@ -1,4 +1,5 @@
-import { readdir, readFile } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
@@ -8,7 +9,9 @@ import {
   aDeployment,
   anAccepted,
   aProject,
+  aRelease,
   deploymentId,
+  hangUp,
   ok,
   projectId,
   type Routes,
@@ -22,6 +25,13 @@ const manifest = "version: 2\nslug: shop\napp: { name: Shop, type: static }\n";
 const post = `POST /api/v1/projects/${projectId}/deployments`;
 const poll = `GET /api/v1/deployments/${deploymentId}`;
 const running = ok({ deployment: aDeployment() });
+const at = "2030-01-01T00:00:00.000Z";
+/** Lets the program think that time goes so many times as fast; what it waits for stays as slow as it is. */
+const hurried = (times: number) => ({
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(
+    `const now=performance.now.bind(performance);performance.now=()=>now()*${times}`,
+  )}`,
+});
 const inState = (status: string, fields: object = {}) => ok({ deployment: aDeployment({ status, ...fields }) });
 
 /** A platform that has no project yet. */
@@ -290,7 +300,8 @@ describe.concurrent("how it ends", () => {
     };
     const human = await svc(["deploy"], options);
     expect(human.status).toBe(130);
-    expect(human.stderr).toContain(`svc logs ${deploymentId} --follow`);
+    expect(human.stderr).toContain(`svc logs -f ${deploymentId}`);
+    expect(human.stderr).toContain("svc status");
     const json = await svc(["deploy", "--json"], options);
     expect(json.status).toBe(130);
     expect(envelopeOf(json)).toMatchObject({ ok: false, error: { hint: expect.stringContaining(deploymentId) } });
@@ -299,7 +310,152 @@ describe.concurrent("how it ends", () => {
       onStderr: (text, kill) => text.includes("Building") && kill("SIGTERM"),
     });
     expect(terminated.status).toBe(143);
+    expect(api.seen.every(({ path }) => !path.includes("cancel"))).toBe(true);
   });
+
+  test("a platform that is lost on the way leaves one who knows how to look again", async () => {
+    const { envelope } = await deploy({
+      answers: { [poll]: [inState("building"), { status: 500, body: {} }] },
+      env: hurried(100),
+    });
+    expect(envelope).toMatchObject({
+      error: { code: "CLOUD_UNAVAILABLE", hint: expect.stringContaining(`svc logs -f ${deploymentId}`) },
+    });
+  });
+
+  test("a deployment that does not end in time is told as that", async () => {
+    const { ended, envelope } = await deploy({ answers: { [poll]: inState("building") }, env: hurried(1000) });
+    expect(envelope).toMatchObject({
+      error: { code: "DEPLOY_TIMEOUT", hint: expect.stringContaining(`svc logs -f ${deploymentId}`) },
+    });
+    expect(ended.status).toBe(4);
+  });
+});
+
+describe.concurrent("an answer that is lost", () => {
+  const posts = (seen: readonly Seen[], route: string) =>
+    seen.filter(({ method, path }) => `${method} ${path}` === route);
+
+  test("makes the same upload once more, under the same key", async () => {
+    const accepted = ok(anAccepted(), 202);
+    const { ended, seen } = await deploy({
+      answers: { [post]: [hangUp, refusal(503, "UNAVAILABLE"), accepted] },
+    });
+    expect(ended.status).toBe(0);
+    expect(ended.stderr).toContain("sending it again");
+    const sent = posts(seen, post);
+    expect(sent).toHaveLength(3);
+    expect(new Set(sent.map(({ headers }) => headers["idempotency-key"])).size).toBe(1);
+    expect(sent.every(({ body }) => body.equals(sent[0]?.body ?? Buffer.alloc(0)))).toBe(true);
+  });
+
+  test("makes no second project either", async () => {
+    const made = ok({ project: aProject() }, 201);
+    const { ended, seen } = await deploy({ answers: { "POST /api/v1/projects": [hangUp, made] } });
+    expect(ended.status).toBe(0);
+    const keys = posts(seen, "POST /api/v1/projects").map(({ headers }) => headers["idempotency-key"]);
+    expect(keys).toHaveLength(2);
+    expect(keys[0]).toBe(keys[1]);
+  });
+
+  test("every time ends, and says that nobody knows", async () => {
+    const { ended, envelope, seen } = await deploy({ answers: { [post]: hangUp } });
+    expect(envelope).toMatchObject({
+      error: { code: "CLOUD_UNAVAILABLE", hint: expect.stringContaining("svc status") },
+    });
+    expect(ended.status).toBe(1);
+    expect(posts(seen, post)).toHaveLength(4);
+  });
+
+  test("is not asked for again when the platform has said no", async () => {
+    const { seen } = await deploy({ answers: { [post]: refusal(429, "RATE_LIMITED") } });
+    expect(posts(seen, post)).toHaveLength(1);
+  });
+});
+
+describe.concurrent("too much", () => {
+  const plan = {
+    ...{ slug: "standard", name: "Standard", isDefault: true, memoryMb: 512, cpuMillicores: 500, pidsLimit: 100 },
+    ...{ maxProjects: 5, maxDeploysPerHour: 60, maxUploadMb: 1, maxImageMb: 0, maxEnvVars: 10, storageMb: 100 },
+    ...{ rateLimitPerMinute: null, monthlyRequests: null, monthlyBandwidthMb: null, dbSizeMb: 0, maxDatabases: 0 },
+    ...{ dbConnectionLimit: 0, maxBackups: 0, maxSseConnections: 0, maxScheduledJobs: 0, maxCustomDomains: 0 },
+    ...{ devSyncEnabled: true, previewsEnabled: true, databaseEnabled: false, createdAt: at, updatedAt: at },
+  };
+  const usage = { projects: 1, monthlyRequests: 0, monthlyBandwidthMb: 0, diskBytes: 0, deploysLastHour: 0 };
+
+  /** Deploys two megabytes that do not compress, and a little more. */
+  async function deployLarge(answers: Routes) {
+    await using api = await startApi({ ...routes, ...answers });
+    await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "<h1>" });
+    await mkdir(join(directory.path, "public/video"), { recursive: true });
+    await writeFile(join(directory.path, "public/video/a.mp4"), randomBytes(2 * 1024 * 1024));
+    const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
+    const ended = await svc(["deploy", "--json"], { cwd: directory.path, env });
+    return { ended, envelope: envelopeOf(ended), sent: api.seen.filter(({ method }) => method === "POST") };
+  }
+
+  test("is said before anything is sent, with where it lies", async () => {
+    const { ended, envelope, sent } = await deployLarge({ "GET /api/v1/account/usage": ok({ plan, usage }) });
+    expect(envelope).toMatchObject({
+      error: {
+        code: "DEPLOY_TRIGGER_FAILED",
+        message: expect.stringMatching(/UPLOAD_TOO_LARGE.* 1\.0 MiB(?:.|\n)* 2\.0 MiB {2}public\/video\/\n/),
+        hint: expect.stringContaining(".svcignore"),
+      },
+    });
+    expect(ended.status).toBe(4);
+    expect(sent.map(({ path }) => path)).not.toContain(post.split(" ")[1]);
+  });
+
+  test("is left to the platform where the key may not know the plan", async () => {
+    const { envelope } = await deployLarge({
+      "GET /api/v1/account/usage": refusal(403, "FORBIDDEN_SCOPE"),
+      [post]: refusal(413, "UPLOAD_TOO_LARGE", "Too large."),
+    });
+    expect(envelope).toMatchObject({
+      error: {
+        code: "DEPLOY_TRIGGER_FAILED",
+        message: expect.stringMatching(/^UPLOAD_TOO_LARGE: Too large\..*\n.*public/),
+      },
+    });
+  });
+});
+
+test("a person sees each phase with its time, and the build log in between", async () => {
+  const release = { ...aRelease, configured: true };
+  const deploying = (status: string, placement?: object) =>
+    inState("deploying", { release: { ...release, status }, ...(placement && { placement }) });
+  const placement = { state: "running", routeConverged: false, lastTransitionAt: null };
+  await using api = await startApi({
+    ...routes,
+    [poll]: [
+      inState("queued"),
+      inState("building"),
+      deploying("running"),
+      deploying("succeeded"),
+      deploying("succeeded", placement),
+      inState("running", { release: { ...release, status: "succeeded" } }),
+    ],
+    [`GET /api/v1/deployments/${deploymentId}/logs`]: ({ path }) =>
+      path.endsWith("after=0") ? ok({ log: "npm ci\n", offset: 7 }) : ok({ log: "", offset: 7 }),
+  });
+  await using directory = await aDirectory({ "svc.yml": manifest });
+  const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
+  const { stderr } = await svc(["deploy"], { cwd: directory.path, env });
+  const spans = stderr.replaceAll(/\d+ m?s\b/g, "T").split("\n");
+  expect(spans.slice(spans.indexOf("› Waiting for its turn"))).toEqual([
+    "› Waiting for its turn",
+    "› Building",
+    "✓ Built in T",
+    "› Running the release command",
+    "✓ Ran the release command in T",
+    "› Starting",
+    "✓ Started in T",
+    "› Switching traffic over",
+    "✓ Switched traffic over in T",
+    "",
+  ]);
+  expect(stderr).toContain("npm ci\n");
 });
 
 describe.concurrent("in a pipeline", () => {
@@ -326,7 +482,24 @@ describe.concurrent("in a pipeline", () => {
     const output = await readFile(join(out.path, "output"), "utf8");
     for (const name of ["deployment_id", "channel", "status", "release_status", "dashboard_url", "url"])
       expect(output).toMatch(new RegExp(`^${name}<<svc_[0-9a-f-]{36}$`, "m"));
+    expect(output).toMatch(/^dashboard_url<<.*\nhttp:\/\/127\.0\.0\.1:\d+\/\n/m);
     expect(await readFile(join(out.path, "summary"), "utf8")).toContain("| status | `running` |");
+  });
+
+  test.each([
+    ["does not end", inState("building", { release: { ...aRelease, status: "pending" } }), "DEPLOY_TIMEOUT"],
+    ["is lost from sight", refusal(401, "UNAUTHORIZED"), "CLOUD_UNAUTHORIZED"],
+  ])("a deploy that %s has the outputs that are known", async (_, then, code) => {
+    await using out = await aDirectory();
+    const building = inState("building", { release: { ...aRelease, status: "pending" } });
+    const { envelope } = await deploy({
+      env: { ...env(out.path), ...hurried(1000) },
+      answers: { [poll]: [building, then] },
+    });
+    expect(envelope).toMatchObject({ error: { code } });
+    const output = await readFile(join(out.path, "output"), "utf8");
+    for (const value of [deploymentId, "production", "building", "pending"]) expect(output).toContain(`\n${value}\n`);
+    expect(output).not.toMatch(/^url<</m);
   });
 
   test("a failed deploy has outputs, but no url", async () => {
@@ -345,12 +518,24 @@ test("a dry run changes nothing here or there", async () => {
     ok: true,
     dryRun: true,
     channel: "production",
+    url: null,
     project: null,
     paths: ["index.html", "sub/a.js", "svc.yml"],
     source: { files: 3 },
+    largest: [{ path: "svc.yml", bytes: manifest.length }, { path: "index.html" }, { path: "sub/a.js" }],
+    ignored: [{ path: "node_modules/", why: expect.any(String) }],
   });
   expect(seen.every(({ method }) => method === "GET")).toBe(true);
   expect(state).toBeNull();
+});
+
+test("a dry run in a pull request's pipeline says where its preview would be", async () => {
+  const { envelope } = await deploy({
+    args: ["--dry-run", "--preview"],
+    answers: { "GET /api/v1/projects": ok({ projects: [aProject()] }) },
+    env: { SVC_PR_NUMBER: "7" },
+  });
+  expect(envelope).toMatchObject({ channel: "preview", url: "http://preview-shop--7.svc.localhost:8080" });
 });
 
 test("nothing is left in the temporary directory", async () => {

@@ -1,10 +1,7 @@
-import { randomUUID } from "node:crypto";
 import {
   type CreateDeploymentReply,
   createDeploymentReply,
-  type Deployment,
   isOciManifest,
-  isSettled,
   type Manifest,
   manifestName,
 } from "@svc/proto";
@@ -12,15 +9,15 @@ import type { Api } from "../api.ts";
 import { command, flag } from "../command.ts";
 import type { Context } from "../context.ts";
 import { deployFacts } from "../deploy/ci.ts";
+import { awaitOutcome, reattachAdvice, reportQueued } from "../deploy/outcome.ts";
 import { createDeployTarget, findDeployTarget, linkOnce } from "../deploy/project.ts";
 import { rehearse, renderRehearsal } from "../deploy/rehearse.ts";
 import { listSource, type PackedSource, uploadSource } from "../deploy/source.ts";
-import { tellPipeline } from "../deploy/step-output.ts";
 import type { Entry } from "../deploy/tree.ts";
-import { waitForDeployment } from "../deploy/wait.ts";
 import { CliError, fromDeployError } from "../errors.ts";
 import { formatDuration } from "../format.ts";
 import { getManifest } from "../manifest-file.ts";
+import { postOnce } from "../post-once.ts";
 
 export const deploy = command({
   name: "deploy",
@@ -35,13 +32,13 @@ export const deploy = command({
     dryRun: flag.toggle("--dry-run", "Show what would be packed, and for which channel; change nothing"),
   },
   examples: ["svc deploy", "svc deploy --prod", "svc deploy --preview --no-wait --json", "svc deploy --dry-run"],
-  async run(context, { project, prod, preview, wait, dryRun }) {
+  async run(context, { project: named, prod, preview, wait, dryRun }) {
     if (prod && preview)
       throw new CliError("CLI_INVALID_USAGE", "--prod and --preview exclude each other", { hint: "Give one of them" });
     const place = await context.manifestPlace();
     const written = await getManifest(place);
     const manifest = withChannel(written, prod ? "production" : preview ? "preview" : undefined);
-    if (dryRun) return rehearse(context, manifest, place, project);
+    if (dryRun) return rehearse(context, manifest, place, named);
 
     context.onInterrupt("Nothing was deployed. Start over with `svc deploy`");
     const startedAt = performance.now();
@@ -49,40 +46,35 @@ export const deploy = command({
     // Looked at before anything is made on the platform: most of what can be wrong is wrong here.
     const entries = isOciManifest(manifest) ? null : await listSource(context, place, manifest);
     const target =
-      (await findDeployTarget(context, api, manifest, project)) ??
+      (await findDeployTarget(context, api, manifest, named)) ??
       (await createDeployTarget(context, api, manifest, place));
     context.onInterrupt("Whether a deployment began is not known. See with `svc status`");
-    const { reply, ...packed } = await trigger(context, api, target.id, manifest, entries);
-    const id = reply.deploymentId;
-    context.onInterrupt(`The deployment goes on without you. Follow it with \`svc logs ${id} --follow\``);
-    await linkOnce(place, { ...reply.project, name: manifestName(manifest) });
-    context.terminal.step(`Deployment ${id} to ${reply.channel} is queued`);
-    const facts = { channel: reply.channel, slug: reply.project.slug, project: reply.project };
+    const { reply, ...packed } = await trigger(context, api, target.id, manifest, entries).catch((thrown: unknown) => {
+      throw unknownOutcome(thrown);
+    });
+    const { channel, project } = reply;
+    const accepted = { id: reply.deploymentId, channel, releaseStatus: reply.release.status, reuses: false };
+    context.onInterrupt(reattachAdvice(accepted.id));
+    await linkOnce(place, { ...project, name: manifestName(manifest) });
+    context.terminal.step(`Deployment ${accepted.id} to ${channel} is queued`);
+    const facts = { channel, slug: project.slug, project };
     if (!wait) {
-      await report(context, api, reply, null);
+      await reportQueued(context, api, accepted);
       const { release, artifact } = reply;
-      const deployment = { id, status: "queued", release };
+      const deployment = { id: accepted.id, status: "queued", release };
       return { url: reply.url, ...facts, deployment, queued: true, ...packed, ...(artifact && { artifact }) };
     }
-    const ended = await waitForDeployment(context, api, id, { isOver: isSettled, narrate: true });
-    await report(context, api, reply, ended);
-    requireSuccess(context, ended);
-    const { status, release, url, artifact } = ended;
-    return {
-      url,
-      ...facts,
-      deployment: { id, status, release },
-      ...packed,
-      ...(artifact && { artifact }),
-      durationMs: Math.round(performance.now() - startedAt),
-    };
+    const { id, status, release, url, artifact } = await awaitOutcome(context, api, accepted);
+    const deployment = { id, status, release };
+    const durationMs = Math.round(performance.now() - startedAt);
+    return { url, ...facts, deployment, ...packed, ...(artifact && { artifact }), durationMs };
   },
   render: (payload, { paint }) => {
     const done = paint("green", "✓");
-    if ("dryRun" in payload) return renderRehearsal(payload);
+    if ("dryRun" in payload) return renderRehearsal(payload, { paint });
     const where = `${payload.slug} to ${payload.channel}`;
     if ("queued" in payload)
-      return `${done} Queued ${where}\n  ${payload.url}\n  Follow it with \`svc logs ${payload.deployment.id} --follow\``;
+      return `${done} Queued ${where}\n  ${payload.url}\n  Follow it with \`svc logs -f ${payload.deployment.id}\``;
     return `${done} Deployed ${where} in ${formatDuration(payload.durationMs)}\n  ${paint("bold", payload.url)}`;
   },
 });
@@ -102,41 +94,17 @@ async function trigger(
 ): Promise<{ reply: CreateDeploymentReply; source?: PackedSource }> {
   const metadata = deployFacts(context.env);
   if (entries !== null) return uploadSource(context, api, projectId, { entries, manifest, metadata });
-  const reply = await api.post(`/projects/${projectId}/deployments`, createDeploymentReply, {
+  const reply = await postOnce(context, api, `/projects/${projectId}/deployments`, createDeploymentReply, {
     body: { manifest, metadata },
-    headers: { "idempotency-key": randomUUID() },
     failure: fromDeployError,
   });
   return { reply };
 }
 
-/** Tells a pipeline how the deploy ended; `ended` is null while it is only queued. */
-async function report(
-  context: Context,
-  api: Api,
-  reply: CreateDeploymentReply,
-  ended: Deployment | null,
-): Promise<void> {
-  const id = reply.deploymentId;
-  const { status, release } = ended ?? { status: "queued", release: reply.release };
-  await tellPipeline(context, {
-    deployment_id: id,
-    channel: reply.channel,
-    status,
-    release_status: release.status,
-    dashboard_url: `${api.apiUrl}/projects/${reply.project.id}/deployments/${id}`,
-    ...(ended !== null && serves(ended) ? { url: ended.url } : {}),
-  });
-}
-
-/** Whether the deployment reached its visitors, even if another has taken its place by now. */
-const serves = ({ status }: Deployment): boolean => ["running", "superseded", "stopped"].includes(status);
-
-function requireSuccess(context: Context, ended: Deployment): void {
-  const { id, status, error } = ended;
-  if (!serves(ended)) {
-    const fallback = status === "canceled" ? "The deployment was canceled" : "The deployment failed";
-    throw new CliError("DEPLOY_FAILED", error ?? fallback, { hint: `Read the whole log with \`svc logs ${id}\`` });
-  }
-  if (status !== "running") context.warn(`The deployment ran, but is ${status} by now`);
+/** An answer that never came may have been a yes. */
+function unknownOutcome(thrown: unknown): unknown {
+  if (!(thrown instanceof CliError) || thrown.code !== "CLOUD_UNAVAILABLE") return thrown;
+  const { code, message, cause, server } = thrown;
+  const hint = "Whether a deployment began is not known: see with `svc status`, then run `svc deploy` again";
+  return new CliError(code, message, { cause, hint, ...(server && { server }) });
 }

@@ -15,6 +15,9 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "init", load: async () => (await import("./init.ts")).init },
   { name: "manifest validate", load: async () => (await import("./manifest/validate.ts")).manifestValidate },
   { name: "deploy", load: async () => (await import("./deploy.ts")).deploy },
+  { name: "cancel", load: async () => (await import("./cancel.ts")).cancel },
+  { name: "rollback", load: async () => (await import("./rollback.ts")).rollback },
+  { name: "promote", load: async () => (await import("./promote.ts")).promote },
   { name: "status", load: async () => (await import("./status.ts")).status },
   { name: "logs", load: async () => (await import("./logs.ts")).logs },
   { name: "open", load: async () => (await import("./open.ts")).open },
@@ -22,7 +25,12 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "stop", load: async () => (await import("./stop.ts")).stop },
   { name: "start", load: async () => (await import("./start.ts")).start },
   { name: "projects list", load: async () => (await import("./projects/list.ts")).projectsList },
+  { name: "projects rename", load: async () => (await import("./projects/rename.ts")).projectsRename },
   { name: "projects delete", load: async () => (await import("./projects/delete.ts")).projectsDelete },
+  { name: "previews delete", load: async () => (await import("./previews/delete.ts")).previewsDelete },
+  { name: "registry list", load: async () => (await import("./registry/list.ts")).registryList },
+  { name: "registry set", load: async () => (await import("./registry/set.ts")).registrySet },
+  { name: "registry remove", load: async () => (await import("./registry/remove.ts")).registryRemove },
   { name: "env pull", load: async () => (await import("./env/pull.ts")).envPull },
   { name: "env push", load: async () => (await import("./env/push.ts")).envPush },
   { name: "admin nodes list", load: async () => (await import("./admin/nodes/list.ts")).adminNodesList },
@@ -36,22 +44,28 @@ export const commandIndex: readonly CommandEntry[] = [
 /** What the groups of commands are about. */
 export const groupSummaries: Readonly<Record<string, string>> = {
   manifest: "Work with the manifest of this directory",
-  projects: "List and delete projects",
+  projects: "List, rename and delete projects",
+  previews: "Remove previews",
+  registry: "Credentials with which the platform pulls private images",
   env: "Copy environment variables between a project and a dotenv file",
   admin: "Administer the installation",
   "admin nodes": "Machines of the fleet",
   "admin nodes bootstrap-token": "One-time tokens with which machines join",
 };
 
-/** Other words for a word of a command, as people guess them. */
-export const aliases: Readonly<Record<string, readonly string[]>> = {
-  list: ["ls"],
-  delete: ["rm", "remove"],
-  create: ["add", "new"],
-  projects: ["project"],
-  nodes: ["node"],
-};
+/** Words that people guess for one another. Which of them a command is called is in the index. */
+const synonyms: readonly (readonly string[])[] = [
+  ["list", "ls"],
+  ["delete", "remove", "rm"],
+  ["create", "add", "new"],
+  ["projects", "project"],
+  ["previews", "preview"],
+  ["nodes", "node"],
+];
 
-/** The word that `word` stands for. */
-export const canonicalWord = (word: string): string =>
-  Object.keys(aliases).find((name) => aliases[name]?.includes(word)) ?? word;
+/** The other words that stand for `word`. */
+export const aliasesOf = (word: string): string[] =>
+  (synonyms.find((words) => words.includes(word)) ?? []).filter((each) => each !== word);
+
+/** Whether somebody who typed `typed` means `word`. */
+export const means = (typed: string, word: string): boolean => typed === word || aliasesOf(word).includes(typed);

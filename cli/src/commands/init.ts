@@ -32,7 +32,9 @@ export const init = command({
     const parsed = parseManifest(text, { path: place.path });
     // Only what the person typed can be wrong with it.
     if ("problems" in parsed)
-      throw new CliError("CLI_INVALID_USAGE", `--name: ${parsed.problems.map(({ message }) => message).join("; ")}`);
+      throw new CliError("CLI_INVALID_USAGE", `--name: ${parsed.problems.map(({ message }) => message).join("; ")}`, {
+        hint: "Give another one: `svc init --name Shop`",
+      });
     await writeManifest(place.file, text, force);
     if (template === undefined) return { manifest: place.path, app };
     return { manifest: place.path, app, template, hint: `Set image.reference in ${place.path}, then run svc deploy` };
@@ -47,7 +49,9 @@ export const init = command({
 async function readFacts(directory: string): Promise<DirectoryFacts> {
   const names = await readdir(directory).catch((thrown: unknown) => {
     if (!isFileError(thrown, "ENOENT", "ENOTDIR")) throw thrown;
-    throw new CliError("CLI_INVALID_USAGE", `There is no directory ${directory}`);
+    throw new CliError("CLI_INVALID_USAGE", `There is no directory ${directory}`, {
+      hint: "Make the directory first, or name another place with --manifest <path>",
+    });
   });
   const text = await readTextFile(join(directory, "package.json"), packageBytesMax);
   const parsed = text === null ? null : packageSchema.safeParse(parseJson(text));

@@ -34,7 +34,9 @@ export const login = command({
 function checked(text: string): string {
   const parsed = parseApiUrl(text);
   if ("url" in parsed) return parsed.url;
-  throw new CliError("CLI_INVALID_USAGE", `--api-url: ${parsed.problem}`);
+  throw new CliError("CLI_INVALID_USAGE", `--api-url: ${parsed.problem}`, {
+    hint: "Name the platform: `svc login --api-url https://svc.example.test`",
+  });
 }
 
 /** Where the last login went. A damaged file is no reason not to log in anew: it is replaced. */

@@ -1,15 +1,11 @@
-import { command, flag, type View } from "../command.ts";
-import { formatAge, table } from "../format.ts";
-import { paintStatus } from "../paint.ts";
-import { getProject, projectFacts } from "../target.ts";
+import { type DeploymentListItem, deploymentListReply, type Project, projectDetailReply } from "@svc/proto";
+import type { Api } from "../api.ts";
+import { command, flag } from "../command.ts";
+import { CliError } from "../errors.ts";
+import { deploymentList, headline } from "../status-view.ts";
+import { projectFacts, resolveTarget } from "../target.ts";
 
-type Row = {
-  id: string;
-  status: string;
-  channel: string;
-  error: string | null;
-  createdAt: string;
-};
+const previewsListed = 10;
 
 export const status = command({
   name: "status",
@@ -17,23 +13,17 @@ export const status = command({
   flags: { project: flag.project },
   examples: ["svc status", "svc status --project shop"],
   async run(context, { project: named }) {
-    const { project, deployments } = await getProject(context, named);
+    const { id } = await resolveTarget(context, named);
+    const api = await context.api();
+    const [{ project, deployments }, previews] = await Promise.all([
+      api.get(`/projects/${id}`, projectDetailReply),
+      listPreviews(api, id),
+    ]);
     return {
       url: project.url,
       project: projectFacts(project),
-      ...(project.suspendedAt === null
-        ? {}
-        : { suspendedAt: project.suspendedAt, suspendReason: project.suspendReason }),
-      deployments: deployments.map(({ id, status, channel, error, release, createdAt, startedAt, finishedAt }) => ({
-        id,
-        status,
-        channel,
-        error,
-        ...(release.configured ? { release } : {}),
-        createdAt,
-        startedAt,
-        finishedAt,
-      })),
+      ...suspension(project),
+      deployments: [...deployments, ...previews].sort(newestFirst).map(row),
     };
   },
   render: (payload, view) => {
@@ -46,33 +36,41 @@ export const status = command({
       "",
       payload.deployments.length === 0
         ? "No deployments yet. Make one with `svc deploy`"
-        : list(payload.deployments, view),
+        : deploymentList(payload.deployments, view),
     ].join("\n");
   },
 });
 
-/** One line on production: what visitors see now. */
-function headline(suspended: boolean, deployments: readonly Row[], { paint, now }: View): string {
-  if (suspended) return paint("red", "Production is suspended");
-  const production = deployments.filter(({ channel }) => channel === "production");
-  const live = production.find(({ status }) => status === "running" || status === "stopped");
-  const newest = production[0];
-  const head =
-    live === undefined
-      ? "Production has never run"
-      : `Production is ${paintStatus(paint, live.status)}, deployed ${formatAge(live.createdAt, now)}`;
-  if (newest === undefined || newest === live) return head;
-  return `${head}; the latest deployment is ${paintStatus(paint, newest.status)}`;
+/** The project's own detail has production and dev only. A platform without the list has no more to say. */
+async function listPreviews(api: Api, projectId: string): Promise<DeploymentListItem[]> {
+  const query = `channel=preview&limit=${previewsListed}`;
+  const reply = await api
+    .get(`/projects/${projectId}/deployments?${query}`, deploymentListReply)
+    .catch((thrown: unknown) => {
+      if (thrown instanceof CliError && thrown.code === "CLOUD_NOT_FOUND") return { deployments: [] };
+      throw thrown;
+    });
+  // Whatever the answer, production is not to appear twice.
+  return reply.deployments.filter(({ channel }) => channel === "preview");
 }
 
-function list(deployments: readonly Row[], { paint, now }: View): string {
-  const header = ["DEPLOYMENT", "CHANNEL", "STATUS", "CREATED", ""].map((cell) => paint("dim", cell));
-  const rows = deployments.map(({ id, channel, status, createdAt, error }) => [
+const newestFirst = (left: DeploymentListItem, right: DeploymentListItem): number =>
+  Date.parse(right.createdAt) - Date.parse(left.createdAt);
+
+const suspension = ({ suspendedAt, suspendReason }: Project) =>
+  suspendedAt === null ? {} : { suspendedAt, suspendReason };
+
+const row = (deployment: DeploymentListItem) => {
+  const { id, status, channel, error, release, gitPrNumber, createdAt, startedAt, finishedAt } = deployment;
+  return {
     id,
+    status,
     channel,
-    paintStatus(paint, status),
-    formatAge(createdAt, now),
-    (error ?? "").split("\n")[0] ?? "",
-  ]);
-  return table([header, ...rows]);
-}
+    error,
+    ...(release.configured ? { release } : {}),
+    ...(gitPrNumber === null || channel !== "preview" ? {} : { gitPrNumber }),
+    createdAt,
+    startedAt,
+    finishedAt,
+  };
+};

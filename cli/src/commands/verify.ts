@@ -35,7 +35,10 @@ export const verify = command({
     const live = deployments.find(({ channel, status }) => channel === "production" && status === "running");
     const health = await healthOf(context, await context.api(), live?.id ?? null, named);
     const site = webUrl(project.url);
-    if (site === null) throw new CliError("VERIFY_FAILED", "The address of the project is not a web address");
+    if (site === null)
+      throw new CliError("VERIFY_FAILED", "The address of the project is not a web address", {
+        hint: "See the address with `svc status`",
+      });
     const url = `${site.replace(/\/$/, "")}${health.path}`;
     const status = await askUntilHealthy(context, url, health.timeoutSeconds * 1000);
     return { url: project.url, project: projectFacts(project), health: { url, status } };

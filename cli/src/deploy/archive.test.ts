@@ -1,6 +1,8 @@
-import { createHash } from "node:crypto";
-import { chmod, readFile, utimes } from "node:fs/promises";
-import { join } from "node:path";
+import { execFileSync } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import { appendFileSync } from "node:fs";
+import { chmod, lchown, lutimes, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import fc from "fast-check";
@@ -10,6 +12,7 @@ import { aDirectory } from "../testing/svc.ts";
 import { streamArchive, writeArchive } from "./archive.ts";
 import { listTree } from "./tree.ts";
 
+const silent = { special: () => {}, leftOut: () => {} };
 const calm = new AbortController().signal;
 const wanted = { files: new Set<string>(), directories: [] };
 
@@ -21,7 +24,7 @@ async function pack(directory: string): Promise<Buffer> {
       done();
     },
   });
-  await streamArchive(await listTree({ directory, prefix: "", wanted }, () => {}), sink, calm);
+  await streamArchive(await listTree({ directory, prefix: "", wanted }, silent), sink, calm);
   return Buffer.concat(chunks);
 }
 
@@ -52,22 +55,47 @@ test("an archive has the files, and nothing of who packed them when", async () =
   });
 });
 
-test("the same tree makes the same bytes, whenever and in whatever order it was made", async () => {
+test("the same tree makes the same bytes, whenever, by whomever and in whatever order it was made", async () => {
   const name = fc.stringMatching(/^[a-zA-Zä0-9 _-]{1,12}$/).filter((each) => each.trim() === each);
+  const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((parts) => parts.join("/"));
+  const file = fc.record({ text: fc.string({ maxLength: 300 }), executable: fc.boolean(), isLink: fc.boolean() });
   await fc.assert(
-    fc.asyncProperty(fc.dictionary(name, fc.string({ maxLength: 300 }), { minKeys: 1, maxKeys: 8 }), async (files) => {
-      await using one = await aDirectory(files);
-      await using two = await aDirectory(Object.fromEntries(Object.entries(files).reverse()));
-      for (const each of Object.keys(files)) await utimes(join(two.path, each), 1, 1);
-      expect(await pack(one.path)).toEqual(await pack(two.path));
+    fc.asyncProperty(fc.dictionary(path, file, { minKeys: 1, maxKeys: 8 }), fc.integer(), async (files, at) => {
+      await using one = await aDirectory();
+      await using two = await aDirectory();
+      const isMine = process.getuid?.() !== 0;
+      await plant(one.path, Object.entries(files));
+      await plant(two.path, Object.entries(files).reverse(), async (each) => {
+        await lutimes(each, Math.abs(at), Math.abs(at));
+        // Whose it is says nothing either; only root can give a file away.
+        if (!isMine) await lchown(each, 65_534, 65_534);
+      });
+      expect((await pack(one.path)).equals(await pack(two.path))).toBe(true);
     }),
     { numRuns: 30 },
   );
 });
 
+type Planted = { text: string; executable: boolean; isLink: boolean };
+
+/** Makes these files, and links to nowhere in particular; what would lie below a file is left out. */
+async function plant(root: string, files: [string, Planted][], after?: (path: string) => Promise<void>): Promise<void> {
+  const all = new Set(files.map(([path]) => path));
+  for (const [path, { text, executable, isLink }] of files) {
+    const parts = path.split("/");
+    if (parts.some((_, depth) => depth > 0 && all.has(parts.slice(0, depth).join("/")))) continue;
+    if ([...all].some((other) => other.startsWith(`${path}/`))) continue;
+    const target = join(root, path);
+    await mkdir(dirname(target), { recursive: true });
+    if (isLink) await symlink("elsewhere", target);
+    else await writeFile(target, text, { mode: executable ? 0o755 : 0o640 });
+    await after?.(target);
+  }
+}
+
 test("what is written to a file is what was measured, and only its owner reads it", async () => {
   await using directory = await aDirectory({ "big.bin": "x".repeat(300_000), "b.txt": "b" });
-  const entries = await listTree({ directory: directory.path, prefix: "", wanted }, () => {});
+  const entries = await listTree({ directory: directory.path, prefix: "", wanted }, silent);
   await using target = await aDirectory();
   const file = join(target.path, "source.tgz");
   const archive = await writeArchive(entries, file, calm);
@@ -89,13 +117,70 @@ test("a file that is gone by the time it is packed fails the whole", async () =>
     executable: false,
     sizeBytes: 1,
   } as const;
-  await expect(streamArchive([gone], sink, calm)).rejects.toMatchObject({ code: "ENOENT" });
+  await expect(streamArchive([gone], sink, calm)).rejects.toMatchObject({
+    code: "DEPLOY_TRIGGER_FAILED",
+    message: "b.txt changed while it was packed",
+  });
 });
 
 test("an interrupted archive ends", async () => {
   await using directory = await aDirectory({ "a.txt": "A".repeat(1_000_000) });
-  const entries = await listTree({ directory: directory.path, prefix: "", wanted }, () => {});
+  const entries = await listTree({ directory: directory.path, prefix: "", wanted }, silent);
   const stop = new AbortController();
   const sink = new Writable({ write: () => stop.abort() });
   await expect(streamArchive(entries, sink, stop.signal)).rejects.toThrow();
+});
+
+test("a file that somebody writes to while it is packed fails the whole", async () => {
+  await using directory = await aDirectory({ "a.txt": "A" });
+  const file = join(directory.path, "growing.log");
+  await writeFile(file, randomBytes(4 * 1024 * 1024));
+  const sink = new Writable({
+    write: (_chunk, _encoding, done) => {
+      appendFileSync(file, "one line more\n");
+      done();
+    },
+  });
+  const entries = await listTree({ directory: directory.path, prefix: "", wanted }, silent);
+  await expect(streamArchive(entries, sink, calm)).rejects.toMatchObject({
+    code: "DEPLOY_TRIGGER_FAILED",
+    message: "growing.log changed while it was packed",
+  });
+});
+
+test.each([
+  ["a link", (path: string) => symlink("/etc/passwd", path)],
+  ["a pipe", async (path: string) => void execFileSync("mkfifo", [path])],
+  ["a directory", async (path: string) => void (await mkdir(path))],
+])("%s in the place of a file is neither read nor waited for", async (_, replace) => {
+  await using directory = await aDirectory({ "a.txt": "A" });
+  const entries = await listTree({ directory: directory.path, prefix: "", wanted }, silent);
+  const path = join(directory.path, "a.txt");
+  await rm(path);
+  await replace(path);
+  const sink = new Writable({ write: (_chunk, _encoding, done) => done() });
+  await expect(streamArchive(entries, sink, calm)).rejects.toMatchObject({ code: "DEPLOY_TRIGGER_FAILED" });
+});
+
+test("an archive that gets larger than it may ends there", async () => {
+  await using directory = await aDirectory();
+  await writeFile(join(directory.path, "big.bin"), randomBytes(3 * 1024 * 1024));
+  let written = 0;
+  const sink = new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      written += chunk.length;
+      done();
+    },
+  });
+  const entries = await listTree({ directory: directory.path, prefix: "", wanted }, silent);
+  const limit = { maxBytes: 1024 * 1024, tooLarge: () => new Error("too large") };
+  await expect(streamArchive(entries, sink, calm, limit)).rejects.toThrow("too large");
+  expect(written).toBeLessThanOrEqual(limit.maxBytes);
+});
+
+test("names as long as a file system has them come through", async () => {
+  const name = "n".repeat(255);
+  const path = [...Array.from({ length: 3 }, () => "d".repeat(200)), name].join("/");
+  await using directory = await aDirectory({ [path]: "deep" });
+  expect(await unpack(await pack(directory.path))).toMatchObject({ [path]: { text: "deep" } });
 });

@@ -1,35 +1,50 @@
 import { constants, createWriteStream } from "node:fs";
-import { open } from "node:fs/promises";
+import { type FileHandle, open } from "node:fs/promises";
 import { Transform, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { pack as createPack, type Header, type Pack } from "tar-stream";
-import { CliError } from "../errors.ts";
 import type { Entry } from "./tree.ts";
+import { changedWhilePacking, readFailure } from "./unreadable.ts";
 
 /** What was packed. `sizeBytes` is the compressed archive, `unpackedBytes` what is in its files. */
 export type Archive = { sizeBytes: number; unpackedBytes: number; files: number };
 
+/** How large the compressed archive may get, and what to fail with as soon as it is larger. */
+export type SizeLimit = { maxBytes: number; tooLarge(): Error };
+
 // When a file was written says nothing about what is in it.
 const mtime = new Date(0);
+const atOnceBytesMax = 128 * 1024;
 
 /**
  * Writes the entries to `file` as a gzipped tar. The same entries with the same contents make the same
  * bytes: order, owner, time and mode of an entry are fixed, and so is what gzip says of itself.
  */
-export async function writeArchive(entries: readonly Entry[], file: string, signal: AbortSignal): Promise<Archive> {
-  return streamArchive(entries, createWriteStream(file, { flags: "wx", mode: 0o600 }), signal);
+export async function writeArchive(
+  entries: readonly Entry[],
+  file: string,
+  signal: AbortSignal,
+  limit?: SizeLimit,
+): Promise<Archive> {
+  return streamArchive(entries, createWriteStream(file, { flags: "wx", mode: 0o600 }), signal, limit);
 }
 
 /** The same into any stream. */
-export async function streamArchive(entries: readonly Entry[], sink: Writable, signal: AbortSignal): Promise<Archive> {
+export async function streamArchive(
+  entries: readonly Entry[],
+  sink: Writable,
+  signal: AbortSignal,
+  limit?: SizeLimit,
+): Promise<Archive> {
   const pack = createPack();
   let sizeBytes = 0;
   let unpackedBytes = 0;
   const counter = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       sizeBytes += chunk.length;
-      done(null, chunk);
+      if (limit !== undefined && sizeBytes > limit.maxBytes) done(limit.tooLarge());
+      else done(null, chunk);
     },
   });
   const fill = async () => {
@@ -37,13 +52,12 @@ export async function streamArchive(entries: readonly Entry[], sink: Writable, s
     pack.finalize();
   };
   const flow = pipeline(pack, createGzip({ level: 6 }), anonymousGzip(), counter, sink, { signal });
-  await Promise.all([
-    fill().catch((thrown: unknown) => {
-      pack.destroy(thrown instanceof Error ? thrown : new Error(String(thrown)));
-      throw thrown;
-    }),
-    flow,
-  ]);
+  // What ends the one ends the other; the first failure is the one that is told, by the flow.
+  const filled = fill().catch((thrown: unknown) => {
+    pack.destroy(thrown instanceof Error ? thrown : new Error(String(thrown)));
+  });
+  await flow;
+  await filled;
   return { sizeBytes, unpackedBytes, files: entries.length };
 }
 
@@ -55,28 +69,51 @@ async function addEntry(pack: Pack, entry: Entry): Promise<number> {
     await put(pack, { ...header, type: "symlink", linkname: entry.target, size: 0, mode: 0o777 });
     return 0;
   }
-  // Whoever puts a link in the file's place between listing and reading gets an error, not somebody else's file.
-  const handle = await open(entry.file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+  // Whoever puts a link or a pipe in the file's place between listing and reading gets an error: not somebody
+  // else's file, and no endless wait.
+  const flags = O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0);
+  const handle = await open(entry.file, flags).catch((thrown: unknown) => {
+    throw readFailure(entry.path, thrown);
+  });
   try {
-    const { size } = await handle.stat();
-    const content = size === 0 ? [] : handle.createReadStream({ autoClose: false, start: 0, end: size - 1 });
-    await put(pack, { ...header, type: "file", size, mode: entry.executable ? 0o755 : 0o644 }, content);
+    const before = await handle.stat({ bigint: true });
+    if (!before.isFile()) throw changedWhilePacking(entry.path);
+    const size = Number(before.size);
+    const mode = entry.executable ? 0o755 : 0o644;
+    await put(pack, { ...header, type: "file", size, mode }, await contentOf(handle, size));
+    const after = await handle.stat({ bigint: true });
+    if (after.size !== before.size || after.mtimeNs !== before.mtimeNs) throw changedWhilePacking(entry.path);
     return size;
   } catch (thrown) {
-    if (!(thrown instanceof Error) || thrown.message !== "Size mismatch") throw thrown;
-    throw new CliError("DEPLOY_TRIGGER_FAILED", `${entry.path} changed while it was packed`, {
-      hint: "Run `svc deploy` again once nothing writes to it",
-    });
+    if (thrown instanceof Error && thrown.message === "Size mismatch") throw changedWhilePacking(entry.path);
+    throw readFailure(entry.path, thrown);
   } finally {
     await handle.close();
   }
 }
 
-function put(pack: Pack, header: Header, content: AsyncIterable<Buffer> | Iterable<Buffer> = []): Promise<void> {
+/** The first `size` bytes: at once where they are few, which most files are, else as a stream. */
+async function contentOf(handle: FileHandle, size: number): Promise<Buffer | AsyncIterable<Buffer>> {
+  if (size > atOnceBytesMax) return handle.createReadStream({ autoClose: false, start: 0, end: size - 1 });
+  const content = Buffer.allocUnsafe(size);
+  let read = 0;
+  while (read < size) {
+    const { bytesRead } = await handle.read(content, read, size - read, read);
+    // Shorter than it was said to be; the archive will refuse it.
+    if (bytesRead === 0) break;
+    read += bytesRead;
+  }
+  return content.subarray(0, read);
+}
+
+function put(pack: Pack, header: Header, content: Buffer | AsyncIterable<Buffer> = Buffer.alloc(0)): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = (error?: Error | null) => (error ? reject(error) : resolve());
     const sink = pack.entry(header, done);
-    if (header.type !== "symlink") pipeline(content, sink).catch(reject);
+    if (header.type === "symlink") return;
+    if (Buffer.isBuffer(content)) sink.end(content);
+    else pipeline(content, sink).catch(reject);
   });
 }
 

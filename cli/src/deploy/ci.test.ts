@@ -16,6 +16,11 @@ describe("where a deploy comes from", () => {
   test.each([
     { when: "a person runs it", env: { GITHUB_SHA: sha, CI_COMMIT_SHA: sha }, facts: { trigger: "cli" } },
     {
+      when: "another system names the pull request",
+      env: { CI: "true", SVC_PR_NUMBER: "12" },
+      facts: { trigger: "cli", gitPrNumber: 12 },
+    },
+    {
       when: "GitHub pushes a branch",
       env: github,
       facts: { trigger: "github-actions", gitSha: sha, gitRef: "refs/heads/main", gitRepository: "ada/shop" },

@@ -17,6 +17,9 @@ const sources = {
   },
 } as const;
 
+/** Another system may still name the pull request that a deploy is for. */
+const noSources = { gitSha: [], gitRef: [], gitRepository: [], prNumber: ["SVC_PR_NUMBER"] } as const;
+
 /** `refs/pull/12/merge` of GitHub and `refs/merge-requests/12/head` of GitLab. */
 const numberedRef = /^refs\/(?:pull|merge-requests)\/(\d{1,9})\//;
 
@@ -26,18 +29,17 @@ function systemOf(env: Env): keyof typeof sources | null {
 }
 
 /**
- * What the pipeline says about where this deploy comes from; on a person's computer only that it was the
- * command line. A fact in a form that the API would refuse is left out: attribution never stops a deploy.
+ * What the pipeline says about where this deploy comes from; elsewhere only that it was the command line, and the
+ * pull request when SVC_PR_NUMBER names one. A fact in a form that the API would refuse is left out: attribution never stops a deploy.
  */
 export function deployFacts(env: Env): DeploymentMetadata {
   const system = systemOf(env);
-  if (system === null) return { trigger: "cli" };
   const first = (names: readonly string[]) => names.map((name) => env[name]).find((value) => value);
-  const { gitSha, gitRef, gitRepository, prNumber } = sources[system];
+  const { gitSha, gitRef, gitRepository, prNumber } = system === null ? noSources : sources[system];
   const ref = first(gitRef);
   const number = first(prNumber) ?? numberedRef.exec(ref ?? "")?.[1];
   const facts = {
-    trigger: system,
+    trigger: system ?? "cli",
     gitSha: first(gitSha),
     gitRef: ref,
     gitRepository: first(gitRepository),

@@ -1,6 +1,5 @@
 import { logsReply } from "@svc/proto";
 import type { Api } from "../api.ts";
-import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 
 /** Reads a build log on from where it was left. */
@@ -11,12 +10,15 @@ export type LogTail = {
   flush(): void;
 };
 
-/** A key may deploy without being allowed to read logs: then there is one warning and no log. */
+/**
+ * A tail of the log of a deployment, from its first byte. When the key may not read logs, `refused` is told why and
+ * nothing is handed over; without `refused` that is an error like any other.
+ */
 export function createLogTail(
-  context: Context,
   api: Api,
   deploymentId: string,
   show: (lines: string) => void,
+  refused?: (why: string) => void,
 ): LogTail {
   let after = 0;
   let rest = "";
@@ -25,8 +27,9 @@ export function createLogTail(
     async read() {
       while (allowed) {
         const chunk = await readLog(api, deploymentId, after).catch((thrown: unknown) => {
-          if (!(thrown instanceof CliError) || thrown.code !== "CLOUD_FORBIDDEN_SCOPE") throw thrown;
-          context.warn(`The build log is not shown: ${thrown.message}`);
+          if (refused === undefined || !(thrown instanceof CliError) || thrown.code !== "CLOUD_FORBIDDEN_SCOPE")
+            throw thrown;
+          refused(thrown.message);
           allowed = false;
           return null;
         });

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import {
   createProjectReply,
   type DeployMode,
@@ -11,11 +10,12 @@ import type { Api } from "../api.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { explicitSlug, type ManifestPlace } from "../manifest-file.ts";
+import { postOnce } from "../post-once.ts";
 import { readState, statePath, writeState } from "../state.ts";
 import { findProjectBySlug, findReference } from "../target.ts";
 
-/** The project to deploy to. `deployMode` is null where the key may not read it. */
-export type DeployTarget = { id: string; slug: string | null; deployMode: DeployMode | null };
+/** The project to deploy to. `deployMode` and `url`, that of production, are null where the key may not read them. */
+export type DeployTarget = { id: string; slug: string | null; deployMode: DeployMode | null; url: string | null };
 
 /** The project that a deploy here would go to; null when there is none yet. A type that differs from the manifest's is refused. */
 export async function findDeployTarget(
@@ -30,7 +30,7 @@ export async function findDeployTarget(
   const project = await findProjectBySlug(api, reference.slug);
   if (project !== null) {
     requireType(manifest, project);
-    return { id: project.id, slug: project.slug, deployMode: project.deployMode };
+    return { id: project.id, slug: project.slug, deployMode: project.deployMode, url: project.url };
   }
   if (named === undefined) return null;
   throw new CliError("CLOUD_NOT_FOUND", `You have no project with the slug "${named}"`, {
@@ -49,10 +49,10 @@ async function readTarget(
   try {
     const { project } = await api.get(`/projects/${reference.id}`, projectDetailReply);
     requireType(manifest, project);
-    return { id: project.id, slug: project.slug, deployMode: project.deployMode };
+    return { id: project.id, slug: project.slug, deployMode: project.deployMode, url: project.url };
   } catch (thrown) {
     if (!(thrown instanceof CliError)) throw thrown;
-    if (thrown.code === "CLOUD_FORBIDDEN_SCOPE") return { ...reference, deployMode: null };
+    if (thrown.code === "CLOUD_FORBIDDEN_SCOPE") return { ...reference, deployMode: null, url: null };
     if (thrown.code !== "CLOUD_NOT_FOUND" || !fromState) throw thrown;
     const path = statePath((await context.manifestPlace()).directory);
     throw new CliError("CLOUD_NOT_FOUND", `The project ${reference.slug ?? reference.id} is gone, or not yours`, {
@@ -82,12 +82,11 @@ export async function createDeployTarget(
 ): Promise<DeployTarget> {
   const slug = explicitSlug(manifest);
   const body = { name: manifestName(manifest), type: manifestType(manifest), ...(slug === null ? {} : { slug }) };
-  const headers = { "idempotency-key": randomUUID() };
-  const { project } = await api.post("/projects", createProjectReply, { body, headers });
-  context.terminal.step(`Made the project ${project.slug}`);
+  const { project } = await postOnce(context, api, "/projects", createProjectReply, { body });
+  context.terminal.step(`Made the project ${project.slug}`, "done");
   await link(place, project);
   // What a new project starts with.
-  return { id: project.id, slug: project.slug, deployMode: "auto" };
+  return { id: project.id, slug: project.slug, deployMode: "auto", url: project.url };
 }
 
 /** Links this directory to the project that it was deployed to, unless it is linked already. */

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,12 +12,15 @@ import {
 } from "@svc/proto";
 import type { Api } from "../api.ts";
 import type { Context } from "../context.ts";
-import { CliError, fromDeployError } from "../errors.ts";
+import { CliError, fromDeployError, type ServerError } from "../errors.ts";
 import { formatBytes, plural } from "../format.ts";
 import type { ManifestPlace } from "../manifest-file.ts";
+import { postOnce } from "../post-once.ts";
 import { type Archive, streamArchive, writeArchive } from "./archive.ts";
 import { multipartBody } from "./multipart.ts";
-import { type Entry, listTree, type Tree } from "./tree.ts";
+import { uploadedLine, uploadLine } from "./progress.ts";
+import { type Entry, listTree, type Observer, type Tree } from "./tree.ts";
+import { findUploadLimit, sizeRefusal } from "./upload-limit.ts";
 
 /** What `source` of the envelope says: bytes of the archive, and how many files are in it. */
 export type PackedSource = { bytes: number; files: number };
@@ -25,6 +28,10 @@ export type PackedSource = { bytes: number; files: number };
 const uploadMsMin = 120_000;
 // Slower than 20 KB a second is not a connection to deploy over.
 const uploadBytesPerMs = 20;
+// Where no line changes, one is added this often.
+const progressLineMs = 10_000;
+// A quicker upload is not worth a line.
+const uploadWorthTellingMs = 1000;
 
 /**
  * What a deploy packs: the directory of the manifest. In the archive its files stand where they do in
@@ -46,9 +53,15 @@ function treeOf(place: ManifestPlace, manifest: SourceManifest): Tree {
 }
 
 /** The entries of the tree. MANIFEST_INVALID when a file that the manifest names is not among them. */
-export async function listSource(context: Context, place: ManifestPlace, manifest: SourceManifest): Promise<Entry[]> {
+export async function listSource(
+  context: Context,
+  place: ManifestPlace,
+  manifest: SourceManifest,
+  leftOut: Observer["leftOut"] = () => {},
+): Promise<Entry[]> {
   const tree = treeOf(place, manifest);
-  const entries = await listTree(tree, (path) => context.warn(`${path} is no file and was left out`));
+  const special = (path: string) => context.warn(`${path} is no file and was left out`);
+  const entries = await listTree(tree, { special, leftOut });
   const packed = new Set(entries.map(({ path }) => path));
   const missing = [...tree.wanted.files].filter((file) => !packed.has(`${tree.prefix}${file}`));
   if (missing.length > 0)
@@ -62,15 +75,18 @@ export async function listSource(context: Context, place: ManifestPlace, manifes
   return entries;
 }
 
-/** Packs without keeping anything, to know the size. */
-export async function measureSource(context: Context, entries: readonly Entry[]): Promise<PackedSource> {
+/** Packs without keeping anything, to know the sizes. */
+export function measureSource(context: Context, entries: readonly Entry[]): Promise<Archive> {
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
-  return packedSource(await streamArchive(entries, nowhere, context.signal));
+  return streamArchive(entries, nowhere, context.signal);
 }
 
-const packedSource = ({ sizeBytes, files }: Archive): PackedSource => ({ bytes: sizeBytes, files });
+export const packedSource = ({ sizeBytes, files }: Archive): PackedSource => ({ bytes: sizeBytes, files });
 
-/** Packs, uploads and so queues a deployment. The archive is spooled to a private file, because its size has to be known first. */
+/**
+ * Packs, uploads and so queues a deployment. The archive is spooled to a private file, because its size has to be
+ * known first, and because it is sent again when the answer is lost.
+ */
 export async function uploadSource(
   context: Context,
   api: Api,
@@ -81,24 +97,43 @@ export async function uploadSource(
   const file = join(directory, "source.tgz");
   const activity = context.terminal.activity("Packing");
   try {
-    const archive = await writeArchive(entries, file, context.signal);
-    const size = formatBytes(archive.sizeBytes);
-    context.terminal.step(`Packed ${plural(archive.files, "file")}, ${size}`);
+    const limit = await findUploadLimit(api, entries);
+    const archive = await writeArchive(entries, file, context.signal, limit ?? undefined);
+    context.terminal.step(`Packed ${plural(archive.files, "file")}, ${formatBytes(archive.sizeBytes)}`, "done");
+    const startedAt = performance.now();
     const { type, content } = multipartBody(
       { manifest: JSON.stringify(manifest), metadata: JSON.stringify(metadata) },
       { name: "source", file, sizeBytes: archive.sizeBytes, type: "application/gzip" },
       `svc-${randomBytes(18).toString("hex")}`,
-      (sent) => activity.update(`Uploading ${formatBytes(sent)} of ${size}`),
+      tellProgress(context, activity.update, archive.sizeBytes),
     );
-    const reply = await api.post(`/projects/${projectId}/deployments`, createDeploymentReply, {
+    const reply = await postOnce(context, api, `/projects/${projectId}/deployments`, createDeploymentReply, {
       body: { type, content },
       timeoutMs: uploadMsMin + archive.sizeBytes / uploadBytesPerMs,
-      headers: { "idempotency-key": randomUUID() },
-      failure: fromDeployError,
+      failure: (error: ServerError) => {
+        const usual = fromDeployError(error);
+        return error.code === "UPLOAD_TOO_LARGE" ? sizeRefusal(error, usual, entries) : usual;
+      },
     });
+    const tookMs = performance.now() - startedAt;
+    if (tookMs >= uploadWorthTellingMs) context.terminal.step(uploadedLine(archive.sizeBytes, tookMs), "done");
     return { reply, source: packedSource(archive) };
   } finally {
     activity.stop();
     await rm(directory, { recursive: true, force: true });
   }
+}
+
+/** Tells how much is sent: in the line that changes, or where there is none now and then in one of its own. */
+function tellProgress({ terminal }: Context, update: (text: string) => void, totalBytes: number) {
+  const startedAt = performance.now();
+  let toldAt = startedAt;
+  return (sentBytes: number) => {
+    const now = performance.now();
+    const line = uploadLine(sentBytes, totalBytes, now - startedAt);
+    update(line);
+    if (terminal.animated || now - toldAt < progressLineMs) return;
+    toldAt = now;
+    terminal.step(line);
+  };
 }

@@ -29,6 +29,12 @@ test("every fact is an output of the step", () => {
   expect(readOutputs(stepOutputs(facts, () => `d${count++}`))).toEqual(facts);
 });
 
+test("what went wrong is for people: it is in the summary, and no output", () => {
+  const failed = { ...facts, status: "failed", error: "The build failed" };
+  expect(readOutputs(stepOutputs(failed, () => "d"))).not.toHaveProperty("error");
+  expect(stepSummary(failed)).toContain("| error | `The build failed` |");
+});
+
 test("no value can set another output, whatever it holds", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (hostile) => {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { appendFile } from "node:fs/promises";
 import type { Context } from "../context.ts";
 
-/** What a pipeline may want to know of a deploy. `url` only when it succeeded. */
+/** What a pipeline may want to know of a deploy. `url` only when it succeeded, `error` only for its summary page. */
 export type DeployFacts = {
   deployment_id: string;
   channel: string;
@@ -10,13 +10,14 @@ export type DeployFacts = {
   release_status: string;
   dashboard_url: string;
   url?: string;
+  error?: string;
 };
 
 /**
  * The facts as GitHub Actions reads step outputs. The delimiter is random per value, so that no value can
  * end itself and set another output.
  */
-export const stepOutputs = (facts: DeployFacts, newDelimiter: () => string): string =>
+export const stepOutputs = ({ error: _, ...facts }: DeployFacts, newDelimiter: () => string): string =>
   Object.entries(facts)
     .map(([name, value]) => {
       const delimiter = newDelimiter();

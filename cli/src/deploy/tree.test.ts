@@ -1,5 +1,7 @@
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
@@ -7,6 +9,7 @@ import { describe, expect, test } from "vitest";
 import { aDirectory } from "../testing/svc.ts";
 import { listTree, staysInside, type Tree } from "./tree.ts";
 
+const silent = { special: () => {}, leftOut: () => {} };
 const nothing = { files: new Set<string>(), directories: [] };
 
 /** The paths that are packed of a directory with these files. */
@@ -15,7 +18,7 @@ async function packed(files: Record<string, string>, tree: Partial<Tree> & { bel
   const { below = "", ...rest } = tree;
   const entries = await listTree(
     { directory: join(directory.path, below), prefix: "", wanted: nothing, ...rest },
-    () => {},
+    silent,
   );
   return entries.map(({ path }) => path);
 }
@@ -134,6 +137,78 @@ describe("of a directory", () => {
   });
 });
 
+test("what is left out is told, with the rule that does it", async () => {
+  await using directory = await aDirectory({
+    ".gitignore": "# built\ndist/\n",
+    "sub/.gitignore": "*.log\n!keep.log\n",
+    "dist/x.js": "",
+    "sub/a.log": "",
+    "sub/keep.log": "",
+    ".env": "",
+    "node_modules/a.js": "",
+    ".git/HEAD": "",
+  });
+  const left: Record<string, string> = {};
+  await listTree(
+    { directory: directory.path, prefix: "", wanted: nothing },
+    {
+      special: () => {},
+      leftOut: (path, why) => {
+        left[path] = why;
+      },
+    },
+  );
+  expect(left).toEqual({
+    ".env": expect.stringContaining("env.files"),
+    ".git/": expect.stringContaining("never"),
+    "node_modules/": expect.stringContaining("never"),
+    "dist/": "dist/ in .gitignore:2",
+    "sub/a.log": "*.log in sub/.gitignore:1",
+  });
+});
+
+test("pipes and sockets are left out, and told", async () => {
+  await using directory = await aDirectory({ "a.txt": "" });
+  execFileSync("mkfifo", [join(directory.path, "pipe")]);
+  const server = createServer().listen(join(directory.path, "socket"));
+  try {
+    await once(server, "listening");
+    const special: string[] = [];
+    const tree = { directory: directory.path, prefix: "", wanted: nothing };
+    const entries = await listTree(tree, { ...silent, special: (path) => special.push(path) });
+    expect(entries.map(({ path }) => path)).toEqual(["a.txt"]);
+    expect(special.sort()).toEqual(["pipe", "socket"]);
+  } finally {
+    server.close();
+  }
+});
+
+test.each([
+  ["a backslash", "a\\b"],
+  ["a control character", "a\u0007b"],
+])("a name with %s is refused before anything is sent", async (_, name) => {
+  await using directory = await aDirectory({ [name]: "" });
+  const tree = { directory: directory.path, prefix: "", wanted: nothing };
+  await expect(listTree(tree, silent)).rejects.toMatchObject({
+    code: "DEPLOY_TRIGGER_FAILED",
+    hint: expect.stringContaining(".svcignore"),
+  });
+});
+
+test("the order is that of UTF-8 bytes", async () => {
+  const names = fc.uniqueArray(
+    fc.string({ unit: fc.constantFrom("a", "B", "-", "ä", "\ue000", "\uffef", "😀", "𐀀"), minLength: 1, maxLength: 4 }),
+    { maxLength: 8, selector: (name) => name.normalize("NFC") },
+  );
+  await fc.assert(
+    fc.asyncProperty(names, async (some) => {
+      const expected = [...some].sort((left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right)));
+      expect(await packed(Object.fromEntries(some.map((name) => [name, ""])))).toEqual(expected);
+    }),
+    { numRuns: 50 },
+  );
+});
+
 describe("a link", () => {
   test.each([
     ["a", "b", true],
@@ -157,11 +232,11 @@ describe("a link", () => {
     await using directory = await aDirectory({ "real.txt": "x", "sub/a.txt": "" });
     const tree = { directory: directory.path, prefix: "", wanted: nothing };
     await symlink("../real.txt", join(directory.path, "sub", "link"));
-    expect(await listTree(tree, () => {})).toContainEqual({ kind: "link", path: "sub/link", target: "../real.txt" });
+    expect(await listTree(tree, silent)).toContainEqual({ kind: "link", path: "sub/link", target: "../real.txt" });
     await symlink("/etc/passwd", join(directory.path, "outside"));
-    await expect(listTree(tree, () => {})).rejects.toMatchObject({ code: "DEPLOY_TRIGGER_FAILED" });
+    await expect(listTree(tree, silent)).rejects.toMatchObject({ code: "DEPLOY_TRIGGER_FAILED" });
     await writeFile(join(directory.path, ".svcignore"), "outside\n");
-    expect((await listTree(tree, () => {})).map(({ path }) => path)).not.toContain("outside");
+    expect((await listTree(tree, silent)).map(({ path }) => path)).not.toContain("outside");
   });
 });
 
@@ -238,7 +313,7 @@ test("what is ignored is what Git ignores", { timeout: 60_000 }, async () => {
             env: { PATH: process.env["PATH"], HOME: root, GIT_CONFIG_NOSYSTEM: "1" },
           });
           const expected = git.split("\0").filter((path) => path !== "");
-          const found = await listTree({ directory: root, prefix: "", wanted: nothing }, () => {});
+          const found = await listTree({ directory: root, prefix: "", wanted: nothing }, silent);
           expect(found.map(({ path }) => path).sort()).toEqual(expected.sort());
         } finally {
           await rm(root, { recursive: true, force: true });

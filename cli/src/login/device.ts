@@ -17,6 +17,8 @@ const tokenError = z.looseObject({ error: z.string(), error_description: z.strin
 /** What to do after one answer to a poll: wait and ask again, go on with the session, or give up. */
 export type DeviceStep = { ask: "again"; intervalMs: number } | { session: string } | { failed: CliError };
 
+const again = "Run `svc login` again";
+
 // What RFC 8628 adds to the interval on each slow_down.
 const slowDownMs = 5000;
 
@@ -31,15 +33,19 @@ export function nextDeviceStep(answer: { status: number; body: unknown }, interv
     case "slow_down":
       return { ask: "again", intervalMs: intervalMs + slowDownMs };
     case "access_denied":
-      return { failed: new CliError("CLOUD_LOGIN_DENIED", "The login was denied in the browser") };
+      return { failed: new CliError("CLOUD_LOGIN_DENIED", "The login was denied in the browser", { hint: again }) };
     case "expired_token":
       return { failed: loginExpired() };
   }
   // A server in trouble or a limit on requests says nothing about the login itself.
   if (answer.status === 429 || answer.status >= 500) return { ask: "again", intervalMs: intervalMs + slowDownMs };
   const said = error.success ? ` (${error.data.error_description ?? error.data.error})` : "";
-  return { failed: new CliError("CLOUD_LOGIN_FAILED", `The login failed with HTTP status ${answer.status}${said}`) };
+  return {
+    failed: new CliError("CLOUD_LOGIN_FAILED", `The login failed with HTTP status ${answer.status}${said}`, {
+      hint: again,
+    }),
+  };
 }
 
 export const loginExpired = (): CliError =>
-  new CliError("CLOUD_LOGIN_EXPIRED", "The code was not confirmed in time", { hint: "Run `svc login` again" });
+  new CliError("CLOUD_LOGIN_EXPIRED", "The code was not confirmed in time", { hint: again });

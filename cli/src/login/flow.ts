@@ -66,7 +66,10 @@ function invite(
 ): void {
   const absolute = (path: string) => webUrl(URL.parse(path, apiUrl)?.href ?? "");
   const page = absolute(code.verification_uri);
-  if (page === null) throw new CliError("CLOUD_LOGIN_FAILED", `${apiUrl} names no web page for the login`);
+  if (page === null)
+    throw new CliError("CLOUD_LOGIN_FAILED", `${apiUrl} names no web page for the login`, {
+      hint: "Check the address: `svc login --api-url <url>`",
+    });
   const { terminal } = context;
   terminal.tell(`Open ${terminal.paint("bold", page)}`);
   terminal.tell(`and confirm the code ${terminal.paint("bold", printable(code.user_code))}`);

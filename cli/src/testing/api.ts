@@ -7,6 +7,9 @@ export type Seen = { method: string; path: string; headers: IncomingMessage["hea
 /** What to answer: an object is JSON with status 200. */
 export type Answer = { status?: number; headers?: Record<string, string>; body: object | string };
 
+/** No answer: the request was read, and then the connection is cut. */
+export const hangUp: Answer = { status: 0, body: "" };
+
 /** Answers by "METHOD /path", query string left off. A list is answered one by one, its last entry for ever. */
 export type Routes = Readonly<Record<string, Answer | readonly Answer[] | ((seen: Seen) => Answer)>>;
 
@@ -23,6 +26,10 @@ export async function startApi(routes: Routes): Promise<TestApi> {
     const one: Seen = { method, path: url, headers, body: Buffer.concat(chunks) };
     seen.push(one);
     const { status = 200, headers: extra = {}, body } = answerOf(routes, turns, one);
+    if (status === hangUp.status) {
+      request.socket.destroy();
+      return;
+    }
     const text = typeof body === "string" ? body : JSON.stringify(body);
     response.writeHead(status, { "content-type": "application/json", ...extra }).end(text);
   });

@@ -28,6 +28,8 @@ export type SvcOptions = {
   /** Where the login is stored; default: below `cwd`. */
   home?: string;
   env?: Readonly<Record<string, string>>;
+  /** What is fed to it; default: nothing. */
+  stdin?: string;
   /** Called with everything on stderr so far; may send one signal. */
   onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
 };
@@ -35,15 +37,17 @@ export type SvcOptions = {
 /** Runs the real program in an environment of its own: nothing of the tester's login, no colours, no terminal. */
 export function svc(
   args: readonly string[],
-  { cwd, home, program = binary, env = {}, onStderr }: SvcOptions,
+  { cwd, home, program = binary, env = {}, stdin = "", onStderr }: SvcOptions,
 ): Promise<Ended> {
   const own = home ?? join(cwd, ".home");
   const child = spawn(process.execPath, [program, ...args], {
     cwd,
     env: { PATH: process.env["PATH"], HOME: own, XDG_CACHE_HOME: join(tmpdir(), "svc-cli-test-cache"), ...env },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["pipe", "pipe", "pipe"],
     timeout: 15_000,
   });
+  // Most commands read none of it.
+  child.stdin.on("error", () => {}).end(stdin);
   let stdout = "";
   let stderr = "";
   let signalled = false;

@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
-import { envReply } from "@svc/proto";
+import { dotenvText, envReply } from "@svc/proto";
 import { command, flag } from "../../command.ts";
-import { dotenvText } from "../../dotenv.ts";
 import { CliError } from "../../errors.ts";
 import { replaceFile } from "../../files.ts";
 import { plural } from "../../format.ts";

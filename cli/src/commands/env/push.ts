@@ -1,6 +1,5 @@
 import { resolve } from "node:path";
-import { replaceEnvReply } from "@svc/proto";
-import { parse } from "dotenv";
+import { parseDotenv, replaceEnvReply } from "@svc/proto";
 import { command, flag } from "../../command.ts";
 import { CliError } from "../../errors.ts";
 import { readTextFile } from "../../files.ts";
@@ -37,9 +36,15 @@ async function readVars(path: string, file: string): Promise<Record<string, stri
     throw new CliError("ENV_FILE_NOT_FOUND", `There is no file ${file}`, {
       hint: "Name it with --file <path>, or get one with `svc env pull`",
     });
-  const vars = parse(text);
-  // A file of something else would silently remove every variable.
-  if (Object.keys(vars).length === 0 && text.replace(/^\s*#.*$/gm, "").trim() !== "")
-    throw new CliError("CLI_INVALID_USAGE", `${file} has no line of the form NAME=value`);
-  return vars;
+  const found = parseDotenv(text);
+  // A line that is passed over would silently remove its variable.
+  if ("badLines" in found)
+    throw new CliError(
+      "CLI_INVALID_USAGE",
+      `${file} has no NAME=value in line ${found.badLines.slice(0, 5).join(", ")}`,
+      {
+        hint: "Close every quote, and put values with a # or a line break in quotes",
+      },
+    );
+  return Object.fromEntries(found.variables.map(({ name, value }) => [name, value]));
 }

@@ -1,0 +1,35 @@
+import { registryCredentialListReply } from "@svc/proto";
+import { command, flag } from "../../command.ts";
+import { formatAge, table } from "../../format.ts";
+import { getProject, projectFacts } from "../../target.ts";
+
+export const registryList = command({
+  name: "registry list",
+  summary: "List the registries that the project has a credential for",
+  details: "Projects of type ociimage only. User names and secrets are never shown.",
+  flags: { project: flag.project },
+  examples: ["svc registry list", "svc registry list --project shop --json"],
+  async run(context, { project: named }) {
+    const { project } = await getProject(context, named);
+    const api = await context.api();
+    const reply = await api.get(`/projects/${project.id}/registry-credentials`, registryCredentialListReply);
+    const credentials = reply.credentials.map(({ host, configured, createdAt, updatedAt }) => ({
+      host,
+      configured,
+      createdAt,
+      updatedAt,
+    }));
+    return { project: projectFacts(project), credentials };
+  },
+  render: ({ credentials }, { paint, now }) => {
+    if (credentials.length === 0)
+      return "No credentials yet. Store one with `svc registry set <host> --username <name>`";
+    const header = ["REGISTRY", "STORED", "CHANGED"].map((cell) => paint("dim", cell));
+    const rows = credentials.map(({ host, createdAt, updatedAt }) => [
+      host,
+      formatAge(createdAt, now),
+      formatAge(updatedAt, now),
+    ]);
+    return table([header, ...rows]);
+  },
+});

@@ -1,0 +1,16 @@
+import { deploymentSchema } from "@svc/proto";
+import { expect, test } from "vitest";
+import { aDeployment, deploymentId } from "../testing/api.ts";
+import { failureHint } from "./failure-hint.ts";
+
+const artifact = { kind: "oci", requestedReference: "ghcr.io/ada/shop:1", digest: null, os: null, architecture: null };
+
+test.each([
+  [{ errorCode: "OCI_AUTH_FAILED", artifact }, "svc registry set ghcr.io --username <name>"],
+  [{ errorCode: "OCI_PULL_FAILED", artifact }, "image.reference"],
+  [{ errorCode: "CRASH_LOOP", channel: "preview" }, "svc logs --runtime --channel preview"],
+  [{ errorCode: "BUILD_FAILED" }, `svc logs ${deploymentId}`],
+  [{}, `svc logs ${deploymentId}`],
+])("after %j comes %s", (fields, next) => {
+  expect(failureHint(deploymentSchema.parse(aDeployment(fields)))).toContain(next);
+});

@@ -1,0 +1,87 @@
+import { type Channel, limits, runtimeLogsReply } from "@svc/proto";
+import { z } from "zod";
+import type { Api } from "../api.ts";
+import type { Context } from "../context.ts";
+import { CliError } from "../errors.ts";
+import { formatAge } from "../format.ts";
+import { poll } from "../poll.ts";
+import type { Filter } from "./filter.ts";
+import { newLines, splitLines } from "./lines.ts";
+
+const pollMs = 2000;
+
+/** How a container ended. Whatever a platform does not tell is null. */
+const exitSchema = z.looseObject({
+  code: z.int().nullable().catch(null),
+  oomKilled: z.boolean().nullable().catch(null),
+  reason: z.string().nullable().catch(null),
+  at: z.string().nullable().catch(null),
+});
+export type Exit = z.output<typeof exitSchema>;
+
+/** The reply of a platform that also knows containers that are gone, and of one that does not. */
+const reply = runtimeLogsReply.extend({
+  state: z.enum(["running", "exited"]).optional().catch(undefined),
+  exit: exitSchema.nullish().catch(undefined),
+});
+
+/** The last lines of an app, and whether it still runs. */
+export type RuntimeLog = { lines: string[]; state?: "running" | "exited"; exit?: Exit | null };
+
+/** Which app: that of the channel, or the one that the platform takes without one. `lines` is clamped there. */
+export type RuntimeSource = { projectId: string; channel: Channel | undefined };
+
+/** The last lines of the app: of the one that runs, else of the one that ended by itself. */
+export async function readRuntime(api: Api, { projectId, channel }: RuntimeSource, lines: number): Promise<RuntimeLog> {
+  const path = `/projects/${projectId}/runtime-logs?lines=${lines}${channel === undefined ? "" : `&channel=${channel}`}`;
+  const { log, state, exit } = await api.get(`${path}&exited=true`, reply).catch((thrown: unknown) => {
+    // A platform that only knows what runs refuses to be asked for more.
+    if (thrown instanceof CliError && thrown.server?.code === "VALIDATION") return api.get(path, reply);
+    throw thrown;
+  });
+  return {
+    lines: splitLines(log),
+    ...(state === undefined ? {} : { state }),
+    ...(exit === undefined ? {} : { exit }),
+  };
+}
+
+/** One line on an app that is gone, in the platform's words where it has some; null for one that runs, or of which nobody knows. */
+export function exitLine({ state, exit }: Omit<RuntimeLog, "lines">, now: Date): string | null {
+  if (state !== "exited") return null;
+  const reason = exit?.reason?.split("\n")[0]?.replace(/\.$/, "") ?? "";
+  const code = exit?.code ?? null;
+  const plain = `The app has exited${code === null ? "" : ` with code ${code}`}${exit?.oomKilled === true ? ", out of memory" : ""}`;
+  return `${reason === "" ? plain : reason}${exit?.at ? `, ${formatAge(exit.at, now)}` : ""}`;
+}
+
+/** Prints what the app says until it is interrupted. The API gives the last lines, so each reading is joined to the one before. */
+export async function followRuntime(
+  context: Context,
+  api: Api,
+  source: RuntimeSource,
+  { keep, lines: first }: { keep: Filter; lines: number },
+): Promise<never> {
+  let seen: string[] | null = null;
+  let told: string | null = null;
+  return poll(context, async () => {
+    const current = await readRuntime(api, source, seen === null ? first : limits.runtimeLogLinesMax).catch(
+      (thrown: unknown): RuntimeLog => {
+        // Between two deployments there may be no app for a moment; at the start that is the answer.
+        if (seen !== null && thrown instanceof CliError && thrown.server?.code === "RUNTIME_LOGS_UNAVAILABLE")
+          return { lines: [] };
+        throw thrown;
+      },
+    );
+    const { lines, gap } = newLines(seen ?? [], current.lines);
+    if (gap) context.terminal.step("The app was replaced or said more than could be read; lines may be missing");
+    context.stream(keep(lines));
+    // An exit is told once, after the last words.
+    const exit = current.state === "exited" ? JSON.stringify(current.exit ?? null) : null;
+    const line = exit === told ? null : exitLine(current, context.now());
+    if (line !== null) context.terminal.step(line, "failed");
+    told = exit;
+    seen = current.lines;
+    return { delayMs: pollMs };
+  });
+}
