@@ -5,9 +5,8 @@ import { digestOf } from "@svc/registry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Intercept } from "../../../../registry/src/testing/proxy.ts";
 import { putCredential } from "../../registries/store.ts";
-import { hostOf, type OciFixture, ociFixture } from "./testing/fixture.ts";
+import { account, hostOf, type OciFixture, ociFixture } from "./testing/fixture.ts";
 import { aLayer, anImage, pushImage, type TestImage } from "./testing/image.ts";
-import { account } from "./testing/locked-registry.ts";
 
 const mebibyte = 1024 * 1024;
 

@@ -10,9 +10,11 @@ import { createSecrets, type Secrets } from "../../../secrets.ts";
 import { createImageResolver, type ImageRequest, type ImageResolverDeps, type ResolvedImage } from "../../oci.ts";
 import type { Refusal } from "../rules.ts";
 import { aLayer, anImage, type ImageFacts, pushImage, type TestImage } from "./image.ts";
-import { account, startLockedRegistry } from "./locked-registry.ts";
 
 export type { Proxy as RegistryProxy } from "../../../../../registry/src/testing/proxy.ts";
+
+/** The one account of the registry that lets nobody else in. */
+export const account = { username: "puller", password: "correct horse" };
 
 /** What a test says of a request; the rest is of a project of its own. */
 export type ResolveOptions = Partial<ImageRequest> & {
@@ -54,7 +56,11 @@ export const blobReads = ({ seen }: RegistryProxy): number =>
 export async function ociFixture(): Promise<OciFixture> {
   await using stack = new AsyncDisposableStack();
   const { db } = stack.use(await testDatabase());
-  const [own, open, locked] = await Promise.all([startDockerRegistry(), startDockerRegistry(), startLockedRegistry()]);
+  const [own, open, locked] = await Promise.all([
+    startDockerRegistry(),
+    startDockerRegistry(),
+    startDockerRegistry(account),
+  ]);
   for (const each of [own, open, locked]) stack.use(each);
   const ownClient = stack.use(createRegistry({ url: own.url }));
   const openClient = stack.use(createRegistry({ url: open.url }));
