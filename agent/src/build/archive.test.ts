@@ -85,6 +85,12 @@ test.each([
     code: "SOURCE_INVALID",
   },
   {
+    when: "a second archive follows",
+    make: async () =>
+      gzipSync(Buffer.concat([await aTar([{ name: "a", text: "a" }]), await aTar([{ name: "b", text: "b" }])])),
+    code: "SOURCE_INVALID",
+  },
+  {
     when: "it has a device",
     make: async () => gzipSync(await aTar([{ name: "a", type: "character-device" }])),
     code: "SOURCE_INVALID",

@@ -1,12 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { type FileHandle, mkdir, open, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { Readable, Transform } from "node:stream";
+import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
-import { extract, type Header } from "tar-stream";
+import { type ArchiveEntry, type ArchivePart, createArchiveReader, RefusedArchiveError } from "@svc/proto";
 import { TaskFailure } from "../placements/failure.ts";
-import { createArchiveRules, type Entry, show } from "./entries.ts";
 
 /** A file of an archive, its bytes at a place in the spool. */
 export type ArchiveFile = { path: string; executable: boolean; offset: number; sizeBytes: number };
@@ -24,12 +23,7 @@ export type Archive = AsyncDisposable & {
   stream(file: ArchiveFile): Readable;
 };
 
-/** Headers and padding of the most entries that are allowed. */
-const OVERHEAD_BYTES = 300 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
-
-/** The body of an entry as the tar reader hands it out. */
-type Content = AsyncIterable<unknown> & { resume(): unknown };
 
 /**
  * Reads a tar into an `Archive`, refusing it as a whole when one entry breaks a rule.
@@ -49,19 +43,15 @@ export async function readArchive(
     await rm(path, { force: true });
   };
   try {
-    const index = createIndex(spool, maxBytes);
-    const unpack = extract();
-    unpack.on("entry", (header, stream, next) => {
-      // A refusal destroys the reader and the entry with it; whoever waits hears of it through the reader.
-      stream.on("error", () => {});
-      index.add(header, stream).then(
-        () => next(),
-        (cause: unknown) => next(cause instanceof Error ? cause : new Error(String(cause))),
-      );
-    });
-    const bounded = limitBytes(maxBytes + OVERHEAD_BYTES);
-    const stages = options.gzip ? [source, createGunzip(), bounded, unpack] : [source, bounded, unpack];
-    await pipeline(stages, { signal });
+    const index = createIndex(spool);
+    const reader = createArchiveReader(maxBytes);
+    const indexAll = async (chunks: AsyncIterable<Uint8Array>): Promise<void> => {
+      for await (const chunk of chunks) for (const part of reader.read(chunk)) await index.add(part);
+      reader.end();
+    };
+    await (options.gzip
+      ? pipeline(source, createGunzip(), indexAll, { signal })
+      : pipeline(source, indexAll, { signal }));
     return { ...index.result, [Symbol.asyncDispose]: dispose };
   } catch (cause) {
     await dispose();
@@ -70,14 +60,13 @@ export async function readArchive(
   }
 }
 
-function createIndex(spool: FileHandle, maxBytes: number) {
-  const rules = createArchiveRules(maxBytes);
+function createIndex(spool: FileHandle) {
   const files = new Map<string, ArchiveFile>();
   const symlinks = new Map<string, string>();
   const directories = new Set<string>();
   let end = 0;
 
-  const keep = async (entry: Entry, content: Content): Promise<void> => {
+  const addEntry = (entry: ArchiveEntry): void => {
     switch (entry.kind) {
       case "directory":
         directories.add(entry.path);
@@ -91,24 +80,21 @@ function createIndex(spool: FileHandle, maxBytes: number) {
         return;
       }
       case "file": {
-        const offset = end;
-        for await (const chunk of content) {
-          if (!(chunk instanceof Uint8Array)) continue;
-          await spool.write(chunk, 0, chunk.length, end);
-          end += chunk.length;
-        }
-        files.set(entry.path, { path: entry.path, executable: entry.executable, offset, sizeBytes: end - offset });
+        // Its content follows, and nothing else does before all of it was written.
+        const { path, executable, sizeBytes } = entry;
+        files.set(path, { path, executable, offset: end, sizeBytes });
       }
     }
   };
 
   return {
-    async add(header: Header, content: Content): Promise<void> {
-      const { name, type, mode = 0, size = 0, linkname } = header;
-      const verdict = rules({ name, type, mode, size, linkname: linkname ?? "" });
-      if ("refuse" in verdict) throw new RefusedEntryError(`${show(name)} ${verdict.refuse}`);
-      if ("keep" in verdict) await keep(verdict.keep, content);
-      content.resume();
+    async add(part: ArchivePart): Promise<void> {
+      if ("entry" in part) {
+        addEntry(part.entry);
+        return;
+      }
+      await spool.write(part.content, 0, part.content.length, end);
+      end += part.content.length;
     },
     result: {
       files,
@@ -134,34 +120,15 @@ async function* readSlice(spool: FileHandle, offset: number, sizeBytes: number):
   }
 }
 
-/** Passes on at most `maxBytes`: what stops an archive that inflates without end. */
-function limitBytes(maxBytes: number): Transform {
-  let passed = 0;
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      passed += chunk.length;
-      if (passed > maxBytes) done(new RefusedEntryError("the archive unpacks to more than is allowed"));
-      else done(null, chunk);
-    },
-  });
-}
-
-class RefusedEntryError extends Error {
-  override name = "RefusedEntryError";
-}
-
 function toFailure(cause: unknown): unknown {
-  if (cause instanceof RefusedEntryError) {
-    const isSize = cause.message.includes("more than");
+  if (cause instanceof RefusedArchiveError) {
     return new TaskFailure(
-      isSize ? "SOURCE_TOO_LARGE" : "SOURCE_INVALID",
+      cause.reason === "too-large" ? "SOURCE_TOO_LARGE" : "SOURCE_INVALID",
       `The archive was refused: ${cause.message}.`,
     );
   }
-  if (!(cause instanceof Error)) return cause;
   const isDamage =
-    ("code" in cause && typeof cause.code === "string" && cause.code.startsWith("Z_")) ||
-    /tar header|invalid header|unexpected end|header exceeds/i.test(cause.message);
+    cause instanceof Error && "code" in cause && typeof cause.code === "string" && cause.code.startsWith("Z_");
   return isDamage
     ? new TaskFailure("SOURCE_INVALID", "The archive is damaged. Pack the project again.", { cause })
     : cause;

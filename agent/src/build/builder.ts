@@ -1,43 +1,54 @@
-import { create } from "@bufbuild/protobuf";
 import { limits } from "@svc/proto/limits";
-import { type BuildResult, BuildResultSchema, type BuildSpec, type RegistryAccess } from "@svc/proto/node";
+import type { BuildResult, BuildSpec, RegistryAccess } from "@svc/proto/node";
 import { createRegistry, type Registry } from "@svc/registry";
-import type { Engine } from "../engine/engine.ts";
-import { toAuth } from "../images/images.ts";
+import type { Engine, Owner } from "../engine/engine.ts";
 import type { Journal } from "../journal/journal.ts";
+import type { Log } from "../log.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import { TaskFailure } from "../placements/failure.ts";
-import { createSemaphore } from "../semaphore.ts";
+import { createSemaphore, type Semaphore } from "../semaphore.ts";
 import type { DiskGuard } from "../stats/disk.ts";
 import { type Archive, readArchive } from "./archive.ts";
-import { packBundle } from "./bundle.ts";
-import { packContext, plainDirectory } from "./context.ts";
-import { NAMESPACE_ARG, SITE_DIR } from "./dockerfile.ts";
-import { fromBuild, fromRegistry } from "./failures.ts";
-import { createBuildProgress } from "./progress.ts";
-import { prepareRecipe, type Recipe } from "./recipe.ts";
-import { selectSite } from "./site.ts";
+import type { StepLimits } from "./cgroups.ts";
+import { fromRegistry, timedOut } from "./failures.ts";
+import { buildImage } from "./image-build.ts";
+import { type BuildProgress, createBuildProgress } from "./progress.ts";
+import { prepareRecipe } from "./recipe.ts";
+import { pushBundle, pushImage, pushSite } from "./results.ts";
+import type { StepLimiter } from "./step-limits.ts";
+import { buildTag } from "./tag.ts";
+import type { BuilderFacts } from "./user-recipe.ts";
 
 const BUILDS_AT_ONCE = 2;
+/** From this major version on the engine's own parser knows here-documents. */
+const DOCUMENTS_SINCE = 23;
 /** Reproduces the names that the operating system and the registry use. */
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
+
+export type BuildRequest = {
+  placementId: string;
+  projectId: string;
+  spec: BuildSpec;
+  /** For all steps of the build together. */
+  limits: StepLimits;
+  /** A place was free and the work begins. */
+  onStart(): void;
+};
 
 /** Turns source archives into images and bundles. */
 export type Builder = {
   /**
    * Builds and pushes. Safe to repeat: names derive from the placement, and what a broken-off build left is
-   * overwritten or removed.
+   * overwritten or removed. A project has one build at a time on a node; the others wait.
    *
-   * @param onStart when a place was free and the work begins
    * @throws TaskFailure with the code that a person can act on
    */
-  build(
-    request: { placementId: string; projectId: string; spec: BuildSpec; onStart(): void },
-    signal: AbortSignal,
-  ): Promise<BuildResult>;
+  build(request: BuildRequest, signal: AbortSignal): Promise<BuildResult>;
+  /** Removes what a build that came to no result may have left. */
+  discard(placementId: string, spec: BuildSpec): Promise<void>;
 };
 
-export function createBuilder(options: {
+export type BuilderDeps = {
   engine: Engine;
   journal: Journal;
   registry(): RegistryAccess | null;
@@ -46,82 +57,105 @@ export function createBuilder(options: {
   /** Resolves once build steps are kept from the host's own services. */
   isolated(): Promise<void>;
   checkDisk: DiskGuard;
-}): Builder {
-  const inTurn = createSemaphore(BUILDS_AT_ONCE);
-  return {
-    build: ({ placementId, projectId, spec, onStart }, signal) =>
-      inTurn(signal, async () => {
-        onStart();
-        await options.isolated();
-        await options.checkDisk();
-        const access = options.registry();
-        if (access === null) {
-          throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "This node does not know the artifact registry yet.", {
-            isTransient: true,
-          });
-        }
-        const timeout = AbortSignal.timeout(spec.timeoutSeconds * 1000);
-        const log = options.openLog(placementId);
-        await using registry = createRegistry(toOptions(access));
-        const job: Job = {
-          ...options,
-          placementId,
-          spec,
-          access,
-          registry,
-          log,
-          signal: AbortSignal.any([signal, timeout]),
-        };
-        try {
-          const built = await runBuild(job);
-          // A later placement finds an image here, and the keeper of images knows of it.
-          const reference = `${access.host}/${spec.targetRepository}@${built.digest}`;
-          if (spec.recipe.case === "image") options.journal.noteImage(reference, projectId, Date.now());
-          return built;
-        } catch (cause) {
-          signal.throwIfAborted();
-          const failure = timeout.aborted ? timedOut(spec) : cause;
-          if (failure instanceof TaskFailure && !failure.isTransient) log.write(`\n${failure.message}\n`);
-          throw failure;
-        } finally {
-          log.end();
-        }
-      }),
-  };
-}
+  limiter: StepLimiter;
+  owner: Owner;
+  log: Log;
+};
 
-type Job = {
-  engine: Engine;
-  spoolDir: string;
-  placementId: string;
+/** One build under way. */
+export type Job = BuilderDeps & {
+  request: BuildRequest;
   spec: BuildSpec;
   access: RegistryAccess;
-  registry: Registry;
-  log: LogStream;
+  client: Registry;
+  output: LogStream;
+  progress: BuildProgress;
+  platform: { os: string; architecture: string };
   signal: AbortSignal;
 };
 
-async function runBuild(job: Job): Promise<BuildResult> {
-  const { spec, log } = job;
-  log.write("Fetching the source\n");
+export function createBuilder(deps: BuilderDeps): Builder {
+  const inTurn = createSemaphore(BUILDS_AT_ONCE);
+  const byProject = createQueues();
+
+  const start = async (request: BuildRequest, signal: AbortSignal): Promise<BuildResult> => {
+    const { placementId, projectId, spec } = request;
+    request.onStart();
+    await deps.isolated();
+    await deps.checkDisk();
+    const access = deps.registry();
+    if (access === null) {
+      throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "This node does not know the artifact registry yet.", {
+        isTransient: true,
+      });
+    }
+    const timeout = AbortSignal.timeout(spec.timeoutSeconds * 1000);
+    const output = deps.openLog(placementId);
+    const progress = createBuildProgress(spec.redact);
+    await using client = createRegistry(toOptions(access));
+    const platform = { os: "linux", architecture: ARCHITECTURES[process.arch] ?? process.arch };
+    const within = AbortSignal.any([signal, timeout]);
+    try {
+      const built = await run({ ...deps, request, spec, access, client, output, progress, platform, signal: within });
+      // A later placement finds an image here, and the keeper of images knows of it.
+      const reference = `${access.host}/${spec.targetRepository}@${built.digest}`;
+      if (spec.recipe.case === "image") deps.journal.noteImage(reference, projectId, Date.now());
+      return built;
+    } catch (cause) {
+      signal.throwIfAborted();
+      const failure = timeout.aborted ? timedOut(spec.timeoutSeconds, progress) : cause;
+      // The last lines of the step stand in the log already.
+      if (failure instanceof TaskFailure && !failure.isTransient) {
+        output.write(`\n${failure.message.split(" Last lines:\n")[0]}\n`);
+      }
+      throw failure;
+    } finally {
+      output.end();
+    }
+  };
+
+  return {
+    build: (request, signal) =>
+      byProject(request.spec.cacheNamespace, signal, () => inTurn(signal, () => start(request, signal))),
+    async discard(placementId, spec) {
+      const access = deps.registry();
+      if (access !== null) await deps.engine.removeImage(nameOf(access, spec, placementId));
+    },
+  };
+}
+
+const nameOf = ({ host }: RegistryAccess, { targetRepository }: BuildSpec, placementId: string): string =>
+  buildTag(`${host}/${targetRepository}`, placementId);
+
+async function run(job: Job): Promise<BuildResult> {
+  const { spec, output, access, request } = job;
+  output.write("Fetching the source\n");
   await using source = await fetchSource(job);
-  const recipe = await prepareRecipe(source, spec);
+  const recipe = await prepareRecipe(source, spec, await factsOf(job));
   if (recipe.kind === "files") return await pushBundle(job, source, recipe.directory);
-  const tag = { repository: `${job.access.host}/${spec.targetRepository}`, tag: job.placementId };
+  const name = nameOf(access, spec, request.placementId);
   try {
-    await buildImage(job, source, recipe, `${tag.repository}:${tag.tag}`);
-    if (recipe.kind === "image") return await pushImage(job, tag);
-    return await pushSite(job, `${tag.repository}:${tag.tag}`);
+    await buildImage(job, source, recipe, name);
+    return recipe.kind === "image" ? await pushImage(job) : await pushSite(job, name);
   } catch (cause) {
-    await job.engine.removeImage(`${tag.repository}:${tag.tag}`);
+    await job.engine.removeImage(name);
     throw cause;
   }
 }
 
-async function fetchSource({ registry, spec, spoolDir, signal }: Job): Promise<Archive> {
+async function factsOf({ engine, access, platform }: Job): Promise<BuilderFacts> {
+  const { version } = await engine.describe();
+  return {
+    hasDocuments: Number.parseInt(version, 10) >= DOCUMENTS_SINCE,
+    registryHost: access.host,
+    platform: `${platform.os}/${platform.architecture}`,
+  };
+}
+
+async function fetchSource({ client, spec, spoolDir, signal }: Job): Promise<Archive> {
   const maxBytes = spec.maxUnpackedMb * 1024 * 1024;
   try {
-    const stream = await registry.pullArtifact(spec.sourceRepository, spec.sourceDigest, {
+    const stream = await client.pullArtifact(spec.sourceRepository, spec.sourceDigest, {
       maxSizeBytes: maxBytes,
       signal,
     });
@@ -132,117 +166,26 @@ async function fetchSource({ registry, spec, spoolDir, signal }: Job): Promise<A
   }
 }
 
-async function buildImage(
-  { engine, spec, log, signal }: Job,
-  source: Archive,
-  recipe: Exclude<Recipe, { kind: "files" }>,
-  tag: string,
-): Promise<void> {
-  const progress = createBuildProgress();
-  const context = packContext(source, recipe);
-  try {
-    await engine.buildImage(
-      context,
-      { tag, dockerfile: recipe.dockerfile, buildArgs: { [NAMESPACE_ARG]: spec.cacheNamespace } },
-      (trace) => log.write(progress.add(trace)),
-      signal,
-    );
-  } catch (cause) {
-    signal.throwIfAborted();
-    throw fromBuild(cause, progress, recipe.kind === "site" ? recipe.output : null);
-  } finally {
-    context.destroy();
-  }
+/** One piece of work at a time per key. */
+function createQueues(): <T>(key: string, signal: AbortSignal, work: () => Promise<T>) => Promise<T> {
+  const queues = new Map<string, { enter: Semaphore; users: number }>();
+  return async (key, signal, work) => {
+    const queue = queues.get(key) ?? { enter: createSemaphore(1), users: 0 };
+    queues.set(key, queue);
+    queue.users += 1;
+    try {
+      return await queue.enter(signal, work);
+    } finally {
+      queue.users -= 1;
+      if (queue.users === 0) queues.delete(key);
+    }
+  };
 }
-
-async function pushImage(job: Job, tag: { repository: string; tag: string }): Promise<BuildResult> {
-  const { engine, spec, access, registry, log, signal } = job;
-  const image = await engine.findImage(`${tag.repository}:${tag.tag}`);
-  const sizeMb = Math.ceil((image?.sizeBytes ?? 0) / 1024 / 1024);
-  if (sizeMb > spec.maxImageMb) {
-    throw new TaskFailure("IMAGE_TOO_LARGE", `The image has ${sizeMb} MB; the plan allows ${spec.maxImageMb} MB.`);
-  }
-  log.write(`Storing the image (${sizeMb} MB)\n`);
-  try {
-    const digest = await engine.pushImage(tag, toAuth(access), signal);
-    // The engine said so; the registry is asked, because everything later goes by this digest.
-    const { manifest } = await registry.getManifest(spec.targetRepository, digest);
-    const blobs = [manifest.config, ...(manifest.layers ?? [])];
-    const sizeBytes = blobs.reduce((sum, blob) => sum + (blob?.size ?? 0), 0);
-    log.write(`Stored ${digest}\n`);
-    return result(digest, sizeBytes);
-  } catch (cause) {
-    signal.throwIfAborted();
-    throw cause instanceof Error && cause.name === "EngineError" ? pushFailed(cause) : fromRegistry(cause);
-  }
-}
-
-async function pushSite(job: Job, image: string): Promise<BuildResult> {
-  const { engine, spec, spoolDir, signal } = job;
-  const maxBytes = spec.maxUnpackedMb * 1024 * 1024;
-  try {
-    await using site = await engine.exportFiles(
-      image,
-      SITE_DIR,
-      (tar) => readArchive(tar, { spoolDir, maxBytes, gzip: false, signal }),
-      signal,
-    );
-    return await pushBundle(job, site, plainDirectory(SITE_DIR));
-  } finally {
-    await engine.removeImage(image);
-  }
-}
-
-async function pushBundle(job: Job, archive: Archive, directory: string): Promise<BuildResult> {
-  const { registry, spec, log, signal } = job;
-  const site = selectSite(archive, directory);
-  if (site.length === 0) throw outputMissing(directory);
-  log.write(`Storing the site (${site.length} files)\n`);
-  const stream = packBundle(archive, site);
-  try {
-    const maxSizeBytes = spec.maxImageMb * 1024 * 1024;
-    const { digest, sizeBytes } = await registry.pushArtifact(spec.targetRepository, {
-      kind: "bundle",
-      stream,
-      maxSizeBytes,
-      signal,
-    });
-    log.write(`Stored ${digest}\n`);
-    return result(digest, sizeBytes);
-  } catch (cause) {
-    signal.throwIfAborted();
-    throw fromRegistry(cause);
-  } finally {
-    stream.destroy();
-  }
-}
-
-const result = (digest: string, sizeBytes: number): BuildResult =>
-  create(BuildResultSchema, {
-    digest,
-    sizeBytes: BigInt(sizeBytes),
-    platform: { os: "linux", architecture: ARCHITECTURES[process.arch] ?? process.arch },
-  });
-
-const outputMissing = (directory: string): TaskFailure =>
-  new TaskFailure(
-    "BUILD_OUTPUT_MISSING",
-    `There are no files to serve in "${directory || "."}". Check build.output in the manifest.`,
-  );
-
-const pushFailed = (cause: unknown): TaskFailure =>
-  new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "The artifact registry did not take the image. Try again.", {
-    isTransient: true,
-    cause,
-  });
-
-const timedOut = (spec: BuildSpec): TaskFailure =>
-  new TaskFailure("BUILD_TIMEOUT", `The build took longer than ${Math.round(spec.timeoutSeconds / 60)} minutes.`);
 
 function toOptions(access: RegistryAccess): { url: string; username?: string; password?: string } {
   const url = `${access.insecure ? "http" : "https"}://${access.host}`;
   return access.username === "" ? { url } : { url, username: access.username, password: access.password };
 }
 
-/** Most of a build's log that is kept. */
-export const BUILD_LOG_MAX_BYTES = limits.buildLogBytesMax;
+/** Most of a build's log that is kept. Control keeps a little more, so that the end is never cut there. */
+export const BUILD_LOG_MAX_BYTES = limits.buildLogBytesMax - 4096;

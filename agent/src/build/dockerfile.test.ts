@@ -1,46 +1,50 @@
 import { expect, test } from "vitest";
-import {
-  defaultStartCommand,
-  execCommand,
-  type NodeBuild,
-  renderServerDockerfile,
-  renderStaticDockerfile,
-} from "./dockerfile.ts";
+import { execCommand, type NodeBuild, renderServerDockerfile, renderStaticDockerfile } from "./dockerfile.ts";
+import { detectFramework } from "./frameworks.ts";
 import { type Packages, parsePackageJson } from "./packages.ts";
 
 const npm: Packages = {
   manager: "npm",
   version: "",
   locked: true,
-  manifests: ["package.json", "package-lock.json"],
+  files: ["package-lock.json"],
+  directories: [],
   separable: true,
+  deferred: [],
 };
 const aBuild = (changes: Partial<NodeBuild> = {}): NodeBuild => ({
   baseImage: "node:24-slim",
   packages: npm,
+  framework: null,
   appDirectory: "",
   buildCommand: "npm run build",
+  tracesApp: false,
   cacheNamespace: "p1",
   hasCaBundle: false,
   ...changes,
 });
-const server = { startCommand: "npm start", port: 3000 };
+const server = { command: "npm start", standalone: false, port: 3000 };
+const framework = (name: string) =>
+  detectFramework(parsePackageJson(JSON.stringify({ dependencies: { [name]: "1.0.0" } })));
 
 test("a server installs from its lock file before the sources are copied, and leaves the build behind", () => {
   expect(renderServerDockerfile(aBuild(), server).split("\n")).toEqual([
     "FROM node:24-slim AS build",
     "ARG SVC_CACHE_NAMESPACE",
     "ENV CI=true npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false",
+    'ENV PATH="/app/node_modules/.bin:$PATH"',
     "WORKDIR /app",
-    'COPY ["source/package.json","source/package-lock.json","/app/"]',
+    'COPY ["manifests/","/app/"]',
+    'COPY ["source/package-lock.json","/app/"]',
     'RUN --mount=type=cache,id=p1-npm,target=/root/.npm ["/bin/sh","-c","npm ci"]',
     'COPY ["source/","/app/"]',
-    'RUN ["/bin/sh","-c","npm run build"]',
-    'RUN ["/bin/sh","-c","npm prune --omit=dev"]',
+    'RUN --mount=type=cache,id=p1-node-modules-cache,target=/app/node_modules/.cache ["/bin/sh","-c","npm run build"]',
+    'RUN --mount=type=cache,id=p1-npm,target=/root/.npm ["/bin/sh","-c","npm prune --omit=dev"]',
     "",
     "FROM node:24-slim",
-    "ENV NODE_ENV=production PORT=3000 HOME=/app",
-    "COPY --from=build --chown=1000:1000 /app /app",
+    "ENV NODE_ENV=production PORT=3000 HOME=/app HOST=0.0.0.0 npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false",
+    'ENV PATH="/app/node_modules/.bin:$PATH"',
+    'COPY --from=build --chown=1000:1000 ["/app","/app"]',
     'WORKDIR "/app"',
     "USER 1000:1000",
     "EXPOSE 3000",
@@ -68,23 +72,90 @@ test("the CA bundle is known to the build stage only", () => {
 });
 
 test("a static site ends in a stage that holds only the output", () => {
-  const [, final] = renderStaticDockerfile(aBuild({ appDirectory: "apps/web" }), "dist").split("\n\n");
+  const [, final] = renderStaticDockerfile(aBuild({ appDirectory: "apps/web" }), ["dist"]).split("\n\n");
   expect(final).toBe('FROM scratch\nCOPY --from=build ["/app/apps/web/dist/","/site/"]\n');
 });
 
 test("a command with line breaks and quotes stays one argument", () => {
   const text = renderServerDockerfile(aBuild({ buildCommand: 'echo "a"\nFROM evil' }), server);
-  expect(text).toContain('RUN ["/bin/sh","-c","echo \\"a\\"\\nFROM evil"]');
+  expect(text).toContain(' ["/bin/sh","-c","echo \\"a\\"\\nFROM evil"]');
   expect(text.split("\n").filter((line) => line.startsWith("FROM"))).toHaveLength(2);
 });
 
+test("a site that may be in several places is taken from the first that is there", () => {
+  const [stage, final] = renderStaticDockerfile(aBuild(), ["dist/*/browser", "dist"]).split("\n\n");
+  expect(stage).toContain("for each in dist/*/browser dist; do");
+  expect(final).toBe('FROM scratch\nCOPY --from=build ["/svc-site/dist/","/site/"]\n');
+});
+
 test.each([
-  { manager: "pnpm", installs: "pnpm install --frozen-lockfile" },
-  { manager: "yarn", installs: "yarn install --frozen-lockfile" },
-  { manager: "yarn-berry", installs: "yarn install --immutable" },
-  { manager: "bun", installs: "bun install --frozen-lockfile" },
-] as const)("$manager installs with '$installs'", ({ manager, installs }) => {
-  expect(renderServerDockerfile(aBuild({ packages: { ...npm, manager } }), server)).toContain(installs);
+  {
+    manager: "pnpm",
+    version: "9.1.0",
+    provides: "pnpm@9.1.0",
+    installs: "pnpm install --frozen-lockfile",
+    prunes: "pnpm install --prod",
+  },
+  {
+    manager: "yarn",
+    version: "",
+    provides: "yarn@1",
+    installs: "yarn install --frozen-lockfile",
+    prunes: "yarn install --production",
+  },
+  {
+    manager: "yarn-berry",
+    version: "4.18.1",
+    provides: "@yarnpkg/cli-dist@4.18.1",
+    installs: "yarn install --immutable",
+    prunes: "yarn workspaces focus --production",
+  },
+  { manager: "bun", version: "", provides: "bun@1", installs: "bun install --frozen-lockfile", prunes: "" },
+] as const)("$manager is brought along, installs, and takes out what only the build needed", (one) => {
+  const packages = { ...npm, manager: one.manager, version: one.version };
+  const [stage, final] = renderServerDockerfile(aBuild({ packages }), server).split("\n\n");
+  expect(stage).toContain(`npm install --global ${one.provides} --prefix /opt/svc`);
+  expect(stage).toContain(one.installs);
+  expect(stage).toContain(one.prunes);
+  expect(final).toContain("COPY --from=build /opt/svc /opt/svc");
+  expect(final).toContain('ENV PATH="/opt/svc/bin:/app/node_modules/.bin:$PATH"');
+});
+
+test("scripts that belong to an installation run once the sources are there", () => {
+  const text = renderServerDockerfile(aBuild({ packages: { ...npm, deferred: ["postinstall"] } }), server);
+  const order = ["npm ci", 'COPY ["source/"', "npm run postinstall", "npm run build"].map((part) => text.indexOf(part));
+  expect(order).toEqual([...order].sort((a, b) => a - b));
+});
+
+test("a package of a workspace is built in its directory and pruned at the top", () => {
+  const text = renderServerDockerfile(aBuild({ appDirectory: "apps/web" }), server);
+  const [stage = "", final] = text.split("\n\n");
+  expect(stage.slice(stage.indexOf('WORKDIR "/app/apps/web"'))).toMatch(
+    /npm run build[\s\S]*WORKDIR \/app\n[\s\S]*npm prune/,
+  );
+  expect(final).toContain('ENV PATH="/app/apps/web/node_modules/.bin:/app/node_modules/.bin:$PATH"');
+  expect(final).toContain('WORKDIR "/app/apps/web"');
+});
+
+test("of a traced Next app only the copy is kept, with what Next leaves out of it", () => {
+  const build = aBuild({ framework: framework("next"), tracesApp: true, appDirectory: "apps/web" });
+  const text = renderServerDockerfile(build, { command: "node server.js", standalone: true, port: 3000 });
+  expect(text).toContain('COPY --from=build --chown=1000:1000 ["/app/apps/web/.next/standalone","/app"]');
+  expect(text).toContain("cp -R .next/static");
+  expect(text).toContain("HOSTNAME=0.0.0.0");
+  expect(text).not.toContain("prune");
+  expect(text).toContain("--mount=type=cache,id=p1--next-cache,target=/app/apps/web/.next/cache");
+});
+
+test("a traced Next app that is started in its own way stays whole", () => {
+  const text = renderServerDockerfile(aBuild({ framework: framework("next"), tracesApp: true }), server);
+  expect(text).toContain("cp -R .next/static");
+  expect(text).toContain('COPY --from=build --chown=1000:1000 ["/app","/app"]');
+});
+
+test("SvelteKit is told where the edge says how it was asked", () => {
+  const text = renderServerDockerfile(aBuild({ framework: framework("@sveltejs/kit") }), server);
+  expect(text).toContain("PROTOCOL_HEADER=x-forwarded-proto HOST_HEADER=x-forwarded-host");
 });
 
 test.each([
@@ -94,17 +165,4 @@ test.each([
   { command: "node 'a b.js'", becomes: "node 'a b.js'" },
 ])("'$command' runs as '$becomes'", ({ command, becomes }) => {
   expect(execCommand(command)).toBe(becomes);
-});
-
-test.each([
-  { when: "there is a start script", json: { scripts: { start: "node x" } }, files: [], command: "npm start" },
-  { when: "there is a main file", json: { main: "src/x.js" }, files: [], command: "node src/x.js" },
-  { when: "the main file has a name of shell syntax", json: { main: "$(x)" }, files: [], command: null },
-  { when: "a file has a usual name", json: {}, files: ["server.js"], command: "node server.js" },
-  { when: "nothing tells", json: {}, files: [], command: null },
-])("when $when the server starts with $command", ({ json, files, command }) => {
-  const found = defaultStartCommand(parsePackageJson(JSON.stringify(json)), (name) =>
-    (files as string[]).includes(name),
-  );
-  expect(found).toBe(command);
 });

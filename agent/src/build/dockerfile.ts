@@ -1,7 +1,11 @@
-import type { PackageJson, Packages } from "./packages.ts";
+import type { Framework, ServerStart } from "./frameworks.ts";
+import { managerOf } from "./package-manager.ts";
+import type { Packages } from "./packages.ts";
 
 /** Where a generated build finds the user's files in its context: beside those of the platform, never among them. */
 export const SOURCE_DIR = "source";
+/** Where it finds what an installation needs of every `package.json`. */
+export const MANIFESTS_DIR = "manifests";
 export const DOCKERFILE_PATH = "Dockerfile";
 export const CA_PATH = "ca.pem";
 /** Where the last stage of a static build keeps the site. */
@@ -11,6 +15,10 @@ export const NAMESPACE_ARG = "SVC_CACHE_NAMESPACE";
 
 const CA_IN_STAGE = "/run/svc-build/ca.pem";
 const HOME = "/app";
+/** A package manager that the base image does not have. */
+const TOOLS_DIR = "/opt/svc";
+const FOUND_DIR = "/svc-site";
+const STANDALONE_DIR = ".next/standalone";
 /** Numbers: the base may not have a user of that name. */
 const USER = "1000:1000";
 
@@ -18,47 +26,66 @@ export type NodeBuild = {
   baseImage: string;
   /** Null when there is nothing to install. */
   packages: Packages | null;
+  framework: Framework | null;
   /** Directory of the app relative to the sources; empty for their root, where packages are installed. */
   appDirectory: string;
+  /** Empty when nothing is built. */
   buildCommand: string;
+  /** Whether Next is told to leave a traced copy of the app. */
+  tracesApp: boolean;
   cacheNamespace: string;
   hasCaBundle: boolean;
 };
 
-/** A Dockerfile for a site that a command makes: its last stage holds nothing but the result. */
-export function renderStaticDockerfile(build: NodeBuild, output: string): string {
-  const result = joinPath(appHome(build), output === "." ? "" : output);
+/**
+ * A Dockerfile for a site that a command makes: its last stage holds nothing but the result.
+ *
+ * @param outputs directories to look in for the site; the first that is there is taken
+ */
+export function renderStaticDockerfile(build: NodeBuild, outputs: readonly string[]): string {
+  const label = siteLabel(outputs);
+  const isKnown = outputs.length === 1;
+  const result = isKnown ? joinPath(appHome(build), label === "." ? "" : label) : `${FOUND_DIR}/${label}`;
   return lines([
     ...buildStage(build),
+    ...(isKnown ? [] : [run(`for each in ${outputs.join(" ")}; do ${keepSite(label)}; done`)]),
     "",
     "FROM scratch",
     `COPY --from=build ${quote([`${result}/`, `${SITE_DIR}/`])}`,
   ]);
 }
 
+/** What the output of a static build is called towards its owner, of all the directories where it may be. */
+export const siteLabel = (outputs: readonly string[]): string => outputs.find((each) => !each.includes("*")) ?? "dist";
+
+const keepSite = (label: string): string => {
+  const target = `"${FOUND_DIR}/${label}"`;
+  return `if [ -d "$each" ] && [ ! -e ${target} ]; then mkdir -p ${target} && cp -a "$each/." ${target}/ && echo "The site is in $each"; fi`;
+};
+
 /** A Dockerfile for a Node server. Its last stage starts from the bare base, so build-time files stay behind. */
-export function renderServerDockerfile(build: NodeBuild, server: { startCommand: string; port: number }): string {
-  const isBuilt = build.packages !== null || build.buildCommand !== "";
-  const stage = isBuilt ? [...buildStage(build), ...pruneCommands(build.packages).map(run), ""] : [];
+export function renderServerDockerfile(build: NodeBuild, server: ServerStart & { port: number }): string {
+  const { packages, buildCommand, baseImage } = build;
+  const isBuilt = packages !== null || buildCommand !== "";
+  const complete = build.tracesApp ? [run(completeStandalone(build.appDirectory, server.standalone))] : [];
+  const lastSteps = [...complete, ...(server.standalone ? [] : pruneSteps(build))];
+  const content = server.standalone ? joinPath(appHome(build), STANDALONE_DIR) : HOME;
   return lines([
-    ...stage,
-    `FROM ${build.baseImage}`,
-    `ENV NODE_ENV=production PORT=${server.port} HOME=${HOME}`,
+    ...(isBuilt ? [...buildStage(build), ...lastSteps, ""] : []),
+    `FROM ${baseImage}`,
+    `ENV NODE_ENV=production PORT=${server.port} HOME=${HOME} HOST=0.0.0.0${pairs({ ...build.framework?.env, ...managerEnv(packages) })}`,
+    ...(isBuilt ? [pathLine(build)] : []),
+    ...(isBuilt && !server.standalone && hasOwnManager(packages)
+      ? [`COPY --from=build ${TOOLS_DIR} ${TOOLS_DIR}`]
+      : []),
     isBuilt
-      ? `COPY --from=build --chown=${USER} ${HOME} ${HOME}`
+      ? `COPY --from=build --chown=${USER} ${quote([content, HOME])}`
       : `COPY --chown=${USER} ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`,
     `WORKDIR ${quoteWord(appHome(build))}`,
     `USER ${USER}`,
     `EXPOSE ${server.port}`,
-    `CMD ${quote(["/bin/sh", "-c", execCommand(server.startCommand)])}`,
+    `CMD ${quote(["/bin/sh", "-c", execCommand(server.command)])}`,
   ]);
-}
-
-/** How to start a server that no command was given for; null when nothing tells. */
-export function defaultStartCommand(manifest: PackageJson | null, has: (name: string) => boolean): string | null {
-  if (manifest?.scripts.has("start")) return "npm start";
-  const main = manifest?.main ?? ["server.js", "index.js", "app.js", "server.mjs", "index.mjs"].find(has);
-  return main === undefined || main === null || !/^[\w@./-]+$/.test(main) ? null : `node ${main}`;
 }
 
 /**
@@ -72,10 +99,7 @@ export function execCommand(command: string): string {
 
 function buildStage(build: NodeBuild): string[] {
   const { packages, buildCommand } = build;
-  const install =
-    packages === null ? [] : installCommands(packages).map((command) => runCached(build, packages, command));
-  const manifests = (packages?.manifests ?? []).map((name) => `${SOURCE_DIR}/${name}`);
-  const copySources = `COPY ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`;
+  const provide = packages === null ? null : managerOf(packages).provide(packages.version);
   return [
     `FROM ${build.baseImage} AS build`,
     `ARG ${NAMESPACE_ARG}`,
@@ -85,50 +109,96 @@ function buildStage(build: NodeBuild): string[] {
           `ENV NODE_EXTRA_CA_CERTS=${CA_IN_STAGE} npm_config_cafile=${CA_IN_STAGE} SSL_CERT_FILE=${CA_IN_STAGE}`,
         ]
       : []),
-    "ENV CI=true npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false",
+    `ENV CI=true${pairs(managerEnv(packages))}`,
+    pathLine(build),
     `WORKDIR ${HOME}`,
-    ...(packages?.separable === true
-      ? [`COPY ${quote([...manifests, `${HOME}/`])}`, ...install, copySources]
-      : [copySources, ...install]),
-    ...(build.appDirectory === "" ? [] : [`WORKDIR ${quoteWord(appHome(build))}`]),
-    ...(buildCommand === "" ? [] : [run(buildCommand)]),
+    ...(provide === null ? [] : [run(`${provide} --prefix ${TOOLS_DIR} --cache /tmp/npm && rm -rf /tmp/npm`)]),
+    ...installSteps(build),
+    ...inAppHome(build),
+    ...(buildCommand === "" ? [] : [runCached(build, buildCommand, buildCaches(build))]),
   ];
 }
 
-function runCached(build: NodeBuild, packages: Packages, command: string): string {
-  const target = { npm: "/root/.npm", pnpm: "/root/.local/share/pnpm/store", yarn: "/usr/local/share/.cache/yarn" };
-  const directory = packages.manager in target ? target[packages.manager as keyof typeof target] : "/root/.cache";
-  return `RUN --mount=type=cache,id=${build.cacheNamespace}-${packages.manager},target=${directory} ${shell(command)}`;
+/** Installing comes before the sources where it can, so that a change of these does not repeat it. */
+function installSteps({ packages, ...build }: NodeBuild): string[] {
+  const copySources = `COPY ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`;
+  if (packages === null) return [copySources];
+  const manager = managerOf(packages);
+  const install = runCached(build, manager.install(packages.locked), { [packages.manager]: manager.cache });
+  if (!packages.separable) return [copySources, install];
+  const files = packages.files.map((name) => `${SOURCE_DIR}/${name}`);
+  return [
+    `COPY ${quote([`${MANIFESTS_DIR}/`, `${HOME}/`])}`,
+    ...(files.length === 0 ? [] : [`COPY ${quote([...files, `${HOME}/`])}`]),
+    ...packages.directories.map((name) => `COPY ${quote([`${SOURCE_DIR}/${name}/`, `${HOME}/${name}/`])}`),
+    install,
+    copySources,
+    ...packages.deferred.map((script) => run(manager.run(script))),
+  ];
 }
 
-function installCommands({ manager, version, locked }: Packages): string[] {
-  const at = version === "" ? "" : `@${version}`;
-  switch (manager) {
-    case "npm":
-      return [...(at === "" ? [] : [`npm install --global npm${at}`]), locked ? "npm ci" : "npm install"];
-    case "pnpm":
-      return [`npm install --global pnpm${at || "@10"}`, locked ? "pnpm install --frozen-lockfile" : "pnpm install"];
-    case "yarn":
-      return [
-        `npm install --global yarn${at || "@1"} --force`,
-        locked ? "yarn install --frozen-lockfile" : "yarn install",
-      ];
-    case "yarn-berry":
-      return [
-        `npm install --global @yarnpkg/cli-dist${at || "@4"} --force`,
-        locked ? "yarn install --immutable" : "yarn install",
-      ];
-    case "bun":
-      return [`npm install --global bun${at || "@1"}`, locked ? "bun install --frozen-lockfile" : "bun install"];
-  }
+/** Takes out what only the build needed. */
+function pruneSteps(build: NodeBuild): string[] {
+  const { packages, appDirectory } = build;
+  const command = packages === null ? null : managerOf(packages).prune(packages);
+  if (packages === null || command === null) return [];
+  const { cache, prunesFromApp } = managerOf(packages);
+  return [
+    ...(appDirectory === "" || prunesFromApp ? [] : [`WORKDIR ${HOME}`]),
+    runCached(build, command, { [packages.manager]: cache }),
+  ];
 }
 
-/** Takes out what only the build needed, where the manager can do that in place. */
-function pruneCommands(packages: Packages | null): string[] {
-  if (packages?.manager === "npm") return ["npm prune --omit=dev"];
-  if (packages?.manager === "pnpm") return ["CI=true pnpm prune --prod --ignore-scripts"];
-  return [];
+/** Adds what Next leaves out of its traced copy, because a delivery network might serve it. */
+function completeStandalone(appDirectory: string, isNeeded: boolean): string {
+  const target = joinPath(STANDALONE_DIR, appDirectory);
+  const otherwise = isNeeded
+    ? `else echo "The build left no ${target}/server.js. Set start.command in the manifest." >&2; exit 1; `
+    : "";
+  const copies = [
+    `mkdir -p "${target}/.next"`,
+    `cp -R .next/static "${target}/.next/"`,
+    `if [ -d public ]; then cp -R public "${target}/"; fi`,
+  ].join(" && ");
+  return `if [ -f "${target}/server.js" ]; then ${copies}; ${otherwise}fi`;
 }
+
+/** Directories of the build that outlive it, by a name for each. */
+function buildCaches(build: NodeBuild): Record<string, string> {
+  const { packages, framework } = build;
+  const usual = packages === null || packages.manager === "yarn-berry" ? [] : ["node_modules/.cache"];
+  const all = [...usual, ...(framework?.caches ?? [])];
+  return Object.fromEntries(all.map((path) => [path.replaceAll(/[^a-z]+/g, "-"), joinPath(appHome(build), path)]));
+}
+
+/** @param caches directory by the name that it has within the namespace */
+function runCached(build: { cacheNamespace: string }, command: string, caches: Record<string, string>): string {
+  const mounts = Object.entries(caches).map(
+    ([name, target]) => `--mount=type=cache,id=${build.cacheNamespace}-${name},target=${target} `,
+  );
+  return `RUN ${mounts.join("")}${shell(command)}`;
+}
+
+/** Programs that are installed in the project are found by their names, as in a package script. */
+function pathLine(build: NodeBuild): string {
+  const folders = [...new Set([appHome(build), HOME])].map((directory) => `${directory}/node_modules/.bin`);
+  const all = [...(hasOwnManager(build.packages) ? [`${TOOLS_DIR}/bin`] : []), ...folders];
+  return `ENV PATH="${escapeWord(all.join(":"))}:$PATH"`;
+}
+
+const hasOwnManager = (packages: Packages | null): boolean =>
+  packages !== null && managerOf(packages).provide(packages.version) !== null;
+
+const managerEnv = (packages: Packages | null): Readonly<Record<string, string>> =>
+  packages === null ? {} : managerOf(packages).env;
+
+const pairs = (env: Readonly<Record<string, string>>): string =>
+  Object.entries(env)
+    .map(([name, value]) => ` ${name}=${value}`)
+    .join("");
+
+const inAppHome = (build: NodeBuild): string[] =>
+  build.appDirectory === "" ? [] : [`WORKDIR ${quoteWord(appHome(build))}`];
 
 const appHome = (build: NodeBuild): string => joinPath(HOME, build.appDirectory);
 
@@ -142,6 +212,8 @@ const shell = (command: string): string => quote(["/bin/sh", "-c", command]);
 const quote = (parts: readonly string[]): string => JSON.stringify(parts);
 
 /** Paths come from a manifest that holds them to plain characters; what is special to the parser is escaped all the same. */
-const quoteWord = (word: string): string => `"${word.replaceAll(/["\\$]/g, "\\$&")}"`;
+const quoteWord = (word: string): string => `"${escapeWord(word)}"`;
+
+const escapeWord = (word: string): string => word.replaceAll(/["\\$]/g, "\\$&");
 
 const lines = (all: readonly string[]): string => `${all.join("\n")}\n`;

@@ -1,7 +1,8 @@
 import { RegistryError } from "@svc/registry";
 import { isEngineTrouble } from "../engine/errors.ts";
 import { TaskFailure, withLastLines } from "../placements/failure.ts";
-import type { BuildProgress } from "./progress.ts";
+import type { StepLimits } from "./cgroups.ts";
+import type { BuildProgress, FailedStep } from "./progress.ts";
 
 /** Turns what a registry call threw into a failure of the task. */
 export function fromRegistry(cause: unknown): unknown {
@@ -31,26 +32,99 @@ export function fromRegistry(cause: unknown): unknown {
   }
 }
 
-/** What a failed build says to the person who deployed: the step, why, and its last lines. */
-export function fromBuild(cause: unknown, progress: BuildProgress, output: string | null): unknown {
+/** What is known of a build that failed, besides what its steps said. */
+export type BuildCircumstances = {
+  /** Directory of a site that the build was to make; null for an image. */
+  output: string | null;
+  /** The user's line for each line of the Dockerfile that was built; null when it was generated. */
+  lines: readonly number[] | null;
+  limits: StepLimits;
+  /** What the kernel had to do to keep the limits. */
+  pressure: { outOfMemory: boolean; outOfProcesses: boolean };
+};
+
+/** What a failed build says to the person who deployed: the step, why, what to do, and its last lines. */
+export function fromBuild(cause: unknown, progress: BuildProgress, known: BuildCircumstances): unknown {
   if (isEngineTrouble(cause)) return cause;
   const failed = progress.failed();
   const text = failed?.error ?? (cause instanceof Error ? cause.message : String(cause));
-  if (output !== null && /not found/.test(text) && text.includes(`/${output}"`)) {
+  const fail = (
+    message: string,
+    code: "BUILD_FAILED" | "OUT_OF_MEMORY" = "BUILD_FAILED",
+    exitCode: number | null = null,
+  ) => new TaskFailure(code, withLastLines(message, failed?.lastLines.join("\n") ?? ""), { exitCode, cause });
+
+  if (/no space left on device/.test(text)) {
+    return new TaskFailure("NODE_TASK_FAILED", "The node's disk is full. Try again later, or tell the administrator.", {
+      cause,
+    });
+  }
+  const missing = missingFile(text);
+  if (missing !== null && known.output !== null && `/${missing}`.endsWith(`/${known.output}`)) {
     return new TaskFailure(
       "BUILD_OUTPUT_MISSING",
-      `The build made no directory "${output}". Check build.output in the manifest.`,
+      `The build made no directory "${known.output}". Check build.output in the manifest.`,
       { cause },
     );
   }
-  const exitCode = /exit code: (\d{1,3})/.exec(text)?.[1];
-  const why = exitCode === undefined ? text.slice(0, 500) : describeExit(Number(exitCode));
-  const message = failed === null ? `The build failed: ${why}` : `The step "${failed.step}" failed: ${why}.`;
-  return new TaskFailure("BUILD_FAILED", withLastLines(message, failed?.lastLines.join("\n") ?? ""), {
-    exitCode: exitCode === undefined ? null : Number(exitCode),
-    cause,
-  });
+  if (failed === null) return fail(explainParser(text, known.lines) ?? `The build failed: ${text.slice(0, 500)}`);
+  const where = `The step "${failed.step}" failed`;
+  if (missing !== null) return fail(`${where}: there is no "${missing}" ${whereFrom(failed)}`);
+  const exitCode = exitCodeOf(text);
+  if (exitCode === null) return fail(`${where}: ${text.slice(0, 500)}.`);
+  if (known.pressure.outOfMemory) {
+    return fail(
+      `${where}: out of memory. A build may use ${known.limits.memoryMb} MB; make this step need less, or build elsewhere and deploy the result.`,
+      "OUT_OF_MEMORY",
+      exitCode,
+    );
+  }
+  if (known.pressure.outOfProcesses) {
+    return fail(
+      `${where}: exit code ${exitCode}. The build reached its limit of ${known.limits.pidsLimit} processes and threads; let it do less at once.`,
+      "BUILD_FAILED",
+      exitCode,
+    );
+  }
+  return fail(
+    `${where}: ${exitCode === 137 ? "it was killed (exit code 137)" : `exit code ${exitCode}`}.`,
+    "BUILD_FAILED",
+    exitCode,
+  );
 }
 
-const describeExit = (exitCode: number): string =>
-  exitCode === 137 ? "it was killed, perhaps for want of memory (exit code 137)" : `exit code ${exitCode}`;
+/** What a build says that ran out of time. */
+export function timedOut(timeoutSeconds: number, progress: BuildProgress): TaskFailure {
+  const limit = timeoutSeconds < 60 ? `${timeoutSeconds} seconds` : `${Math.round(timeoutSeconds / 60)} minutes`;
+  const running = progress.running();
+  const message = `The build took longer than ${limit}${running === null ? "." : ` and was stopped in the step "${running.step}".`}`;
+  return new TaskFailure("BUILD_TIMEOUT", withLastLines(message, running?.lastLines.join("\n") ?? ""));
+}
+
+/** What the Dockerfile's parser found, with the line as the user counts it; null when it was not the parser. */
+function explainParser(text: string, lines: readonly number[] | null): string | null {
+  const match = /dockerfile parse error (?:on )?line (\d+): (.+)/is.exec(text);
+  if (match === null) return null;
+  const line = lines?.[Number(match[1]) - 1] ?? match[1];
+  const reason = (match[2] ?? "").trim().replace(/\.$/, "").slice(0, 500);
+  const hint = /unknown flag/i.test(reason) ? " The container engine of this platform does not know that option." : "";
+  return `Line ${line} of the Dockerfile is wrong: ${reason}.${hint}`;
+}
+
+/** The path that a COPY looked for and did not find, without the slash in front; null when that is not the trouble. */
+function missingFile(text: string): string | null {
+  const match =
+    /"\/?([^"]+)":? not found/.exec(text) ?? /(?:lstat|stat) \/?(\S+): no such file or directory/.exec(text);
+  return match === null ? null : (match[1] ?? "").replace(/\/$/, "");
+}
+
+function whereFrom({ step }: FailedStep): string {
+  const from = /--from=(\S+)/.exec(step)?.[1];
+  if (from !== undefined) return `in ${JSON.stringify(from)}. Check the path, and that an earlier step makes it.`;
+  return "in the upload. Check the path, source.rootDirectory in the manifest, and .dockerignore.";
+}
+
+function exitCodeOf(text: string): number | null {
+  const match = /exit code: (\d{1,3})/.exec(text);
+  return match === null ? null : Number(match[1]);
+}

@@ -19,7 +19,7 @@ const says = (text: string, vertex = "d1"): BuildTrace => ({
 });
 
 const follow = (...traces: BuildTrace[]) => {
-  const progress = createBuildProgress();
+  const progress = createBuildProgress(["s3cret-value"]);
   return { text: traces.map((trace) => progress.add(trace)).join(""), failed: progress.failed() };
 };
 
@@ -44,8 +44,8 @@ test("a cached step says so", () => {
 
 test("terminal codes do not get through", () => {
   const esc = String.fromCharCode(27);
-  expect(follow(vertexes({}), says(`${esc}[31mred${esc}[0m\r50%\r100%\n`)).text).toBe(
-    "#1 RUN npm ci\n#1 red\n#1 50%\n#1 100%\n",
+  expect(follow(vertexes({}), says(`${esc}[31mred${esc}[0m\n50%\r100%\n`)).text).toBe(
+    "#1 RUN npm ci\n#1 red\n#1 100%\n",
   );
 });
 
@@ -63,4 +63,32 @@ test("the first failing step is the cause, with its last lines", () => {
 
 test("a line that came without an end is kept when its step fails", () => {
   expect(follow(vertexes({}), says("half"), vertexes({ error: "exit code: 2" })).failed?.lastLines).toEqual(["half"]);
+});
+
+test("secret values show nowhere, however they are cut", () => {
+  const { text, failed } = follow(
+    vertexes({ name: "[2/2] RUN echo s3cret-value" }),
+    says("it is s3cr"),
+    says("et-value\n"),
+    vertexes({ error: 'process "echo s3cret-value" failed: exit code: 1' }),
+  );
+  expect(text).toBe(
+    '#1 RUN echo [redacted]\n#1 it is [redacted]\n#1 ERROR: process "echo [redacted]" failed: exit code: 1\n',
+  );
+  expect(JSON.stringify(failed)).not.toContain("s3cret-value");
+});
+
+test("where the engine keeps files does not show", () => {
+  const error = "lstat /var/lib/docker/overlay2/27d73dffbce9/merged/nosuch.txt: no such file or directory";
+  expect(follow(vertexes({ error })).failed?.error).toBe("lstat /nosuch.txt: no such file or directory");
+});
+
+test("the step under way is known", () => {
+  const progress = createBuildProgress([]);
+  expect(progress.running()).toBeNull();
+  progress.add(vertexes({}));
+  progress.add(says("working\n"));
+  expect(progress.running()).toEqual({ step: "RUN npm ci", lastLines: ["working"] });
+  progress.add(vertexes({ completed: true }));
+  expect(progress.running()).toBeNull();
 });

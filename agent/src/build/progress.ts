@@ -1,35 +1,49 @@
-import { stripVTControlCharacters } from "node:util";
 import type { BuildTrace } from "../engine/engine.ts";
+import { createSafeLines, LINE_LENGTH_MAX, type SafeLines, safeLine } from "../logs/lines.ts";
+import { redact } from "../logs/redactor.ts";
 
 /** Follows one build: turns its trace into log text and remembers what failed. */
 export type BuildProgress = {
   /** The text to append to the log for one message of the trace. */
   add(trace: BuildTrace): string;
   /** The step that failed and the last lines it wrote; null while none has. */
-  failed(): { step: string; error: string; lastLines: string[] } | null;
+  failed(): FailedStep | null;
+  /** The step that runs, the latest of several, and the last lines it wrote; null when none does. */
+  running(): Omit<FailedStep, "error"> | null;
 };
+
+export type FailedStep = { step: string; error: string; lastLines: readonly string[] };
 
 /** Steps of the tool's own making. */
 const INTERNAL = /^(?:\[internal\]|copy \/context \/$)/;
 const LAST_LINES = 20;
-const LINE_MAX_LENGTH = 4_000;
+const TITLE_LENGTH_MAX = 300;
 
-type Step = { number: number; title: string; done: boolean; rest: string; lastLines: string[]; error: string };
+type Step = {
+  number: number;
+  title: string;
+  done: boolean;
+  output: SafeLines;
+  lastLines: readonly string[];
+  error: string;
+};
 
-/** Text of the build as people know it from the plain progress of the tool: every line begins with its step. */
-export function createBuildProgress(): BuildProgress {
+/**
+ * Text of the build as people know it from the plain progress of the tool: every line begins with its step.
+ *
+ * @param secrets values that must not show anywhere
+ */
+export function createBuildProgress(secrets: readonly string[]): BuildProgress {
   const steps = new Map<string, Step>();
   let visible = 0;
   let failedStep: Step | null = null;
 
-  const flush = (step: Step, withRest: boolean): string[] => {
-    // A carriage return redraws a line; each state of it is a line here.
-    const parts = step.rest.split(/\r\n|\r|\n/);
-    step.rest = withRest ? "" : (parts.pop() ?? "");
-    const lines = parts.map(cleanLine).filter((line) => line !== "");
-    step.lastLines = [...step.lastLines, ...lines].slice(-LAST_LINES);
-    return lines.map((line) => `#${step.number} ${line}`);
+  const show = (step: Step, lines: readonly string[]): string[] => {
+    const filled = lines.filter((line) => line !== "");
+    step.lastLines = [...step.lastLines, ...filled].slice(-LAST_LINES);
+    return filled.map((line) => `#${step.number} ${line}`);
   };
+  const clean = (text: string): string => redact(safeLine(text), secrets).slice(0, LINE_LENGTH_MAX);
 
   return {
     add(trace) {
@@ -42,9 +56,9 @@ export function createBuildProgress(): BuildProgress {
           if (!isHidden) visible += 1;
           step = {
             number: isHidden ? 0 : visible,
-            title: stepTitle(vertex.name),
+            title: clean(stepTitle(vertex.name)).slice(0, TITLE_LENGTH_MAX),
             done: false,
-            rest: "",
+            output: createSafeLines(secrets),
             lastLines: [],
             error: "",
           };
@@ -52,27 +66,29 @@ export function createBuildProgress(): BuildProgress {
           if (!isHidden) out.push(`#${step.number} ${step.title}`);
         }
         if (vertex.error !== "" && step.error === "") {
-          step.error = vertex.error;
-          out.push(...flush(step, true), `#${step.number} ERROR: ${cleanLine(vertex.error)}`);
+          step.error = clean(withoutHostPaths(vertex.error));
+          out.push(...show(step, step.output.end()), `#${step.number} ERROR: ${step.error}`);
           // What is cancelled because another step failed is no cause.
           if (failedStep === null && !/context canceled/.test(vertex.error)) failedStep = step;
         } else if (vertex.completed && !step.done) {
-          out.push(...flush(step, true));
+          out.push(...show(step, step.output.end()));
           if (step.number > 0) out.push(`#${step.number} ${vertex.cached ? "cached" : "done"}`);
         }
         step.done ||= vertex.completed;
       }
       for (const log of trace.logs) {
         const step = steps.get(log.vertex);
-        if (step === undefined) continue;
-        step.rest = (step.rest + log.text.toString("utf8")).slice(-16 * LINE_MAX_LENGTH);
-        out.push(...flush(step, false));
+        if (step !== undefined) out.push(...show(step, step.output.push(log.text)));
       }
       return out.length === 0 ? "" : `${out.join("\n")}\n`;
     },
     failed() {
       if (failedStep === null) return null;
-      return { step: failedStep.title, error: cleanLine(failedStep.error), lastLines: failedStep.lastLines };
+      return { step: failedStep.title, error: failedStep.error, lastLines: failedStep.lastLines };
+    },
+    running() {
+      const step = [...steps.values()].findLast(({ done, number }) => !done && number > 0);
+      return step === undefined ? null : { step: step.title, lastLines: step.lastLines };
     },
   };
 }
@@ -82,7 +98,7 @@ function stepTitle(name: string): string {
   const title = name.replace(/^\[[^\]]*\d+\/\d+\]\s*/, "").replaceAll(/--mount=\S+\s+/g, "");
   const match = /^RUN (\["\/bin\/sh","-c",".*"\])$/s.exec(title);
   const command = match === null ? null : lastOf(match[1] ?? "");
-  return cleanLine(command === null ? title : `RUN ${command}`).slice(0, 300);
+  return command === null ? title : `RUN ${command}`;
 }
 
 function lastOf(json: string): string | null {
@@ -95,10 +111,9 @@ function lastOf(json: string): string | null {
   }
 }
 
-/** One line without terminal codes or other control characters. */
-function cleanLine(line: string): string {
-  return stripVTControlCharacters(line)
-    .replaceAll(/(?!\t)\p{Cc}/gu, " ")
-    .trimEnd()
-    .slice(0, LINE_MAX_LENGTH);
-}
+/** Where the engine keeps a stage's files says nothing to the person who deployed. */
+const withoutHostPaths = (text: string): string =>
+  text.replaceAll(
+    /\/\S*\/(?:overlay2|snapshots|executor|buildkit-mount\d*)(?:\/[^/\s]+)*?\/(?:merged|fs|diff|rootfs)(?=\/)/g,
+    "",
+  );

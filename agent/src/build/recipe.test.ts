@@ -3,7 +3,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { BuildSpecSchema } from "@svc/proto/node";
 import { expect, test } from "vitest";
 import type { Archive } from "./archive.ts";
-import { prepareRecipe } from "./recipe.ts";
+import * as recipes from "./recipe.ts";
 
 /** The content of an archive in memory. */
 function anArchive(texts: Record<string, string>): Archive {
@@ -29,6 +29,8 @@ const image = (value: { dockerfile?: string; buildCommand?: string; startCommand
   recipe: { case: "image" as const, value: { port: 3000, ...value } },
 });
 const site = (command: string, output: string) => ({ recipe: { case: "static" as const, value: { command, output } } });
+const facts = { hasDocuments: true, registryHost: "registry.test", platform: "linux/amd64" };
+const prepareRecipe = (archive: Archive, spec: ReturnType<typeof aSpec>) => recipes.prepareRecipe(archive, spec, facts);
 const dockerfileOf = (recipe: Awaited<ReturnType<typeof prepareRecipe>>): string =>
   recipe.kind === "files" ? "" : (recipe.extra.get(recipe.dockerfile) ?? "");
 
@@ -70,6 +72,59 @@ test("a project in a workspace is built with the whole workspace", async () => {
   expect(dockerfileOf(recipe)).toContain("npm ci");
 });
 
+test.each([
+  {
+    when: "another project's lock file lies around it",
+    files: { "package.json": "{}", "package-lock.json": "{}" },
+    root: "apps/web",
+  },
+  {
+    when: "it belongs to a workspace that is not at the top",
+    files: { "group/pnpm-workspace.yaml": "packages: [apps/*]", "group/package.json": "{}", "pnpm-lock.yaml": "" },
+    rootDirectory: "group/apps/web",
+    root: "group",
+  },
+])("a project's packages are installed in $root when $when", async ({ files, rootDirectory = "apps/web", root }) => {
+  const archive = anArchive({ ...files, [`${rootDirectory}/package.json`]: '{"main":"x.js"}' });
+  expect(await prepareRecipe(archive, aSpec({ rootDirectory, ...image() }))).toMatchObject({ kind: "image", root });
+});
+
+test("installing gets the manifests of the whole workspace without their scripts", async () => {
+  const archive = anArchive({
+    "package.json": '{"workspaces":["apps/*"],"scripts":{"prepare":"x"}}',
+    "package-lock.json": "{}",
+    "apps/web/package.json": '{"name":"web","scripts":{"start":"node x.js"}}',
+    "apps/web/test/package.json": "{broken",
+    "apps/web/node_modules/a/package.json": "{}",
+  });
+  const recipe = await prepareRecipe(archive, aSpec({ rootDirectory: "apps/web", ...image() }));
+  const extra = recipe.kind === "files" ? [] : [...recipe.extra].filter(([path]) => path.startsWith("manifests/"));
+  expect(Object.fromEntries(extra.map(([path, text]) => [path, JSON.parse(text)]))).toEqual({
+    "manifests/package.json": { workspaces: ["apps/*"] },
+    "manifests/apps/web/package.json": { name: "web" },
+  });
+  expect(dockerfileOf(recipe)).toContain('CMD ["/bin/sh","-c","exec node x.js"]');
+});
+
+test("a site of a known framework needs no word about its build", async () => {
+  const archive = anArchive({
+    "package.json": '{"scripts":{"build":"next build"},"dependencies":{"next":"1"}}',
+    "pnpm-lock.yaml": "lockfileVersion: '9.0'",
+  });
+  const recipe = await prepareRecipe(archive, aSpec(site("", ".")));
+  expect(recipe).toMatchObject({ kind: "site", output: "out" });
+  expect(dockerfileOf(recipe)).toContain('["/bin/sh","-c","pnpm run build"]');
+});
+
+test("a project that is nothing but a Dockerfile is built from it", async () => {
+  const archive = anArchive({ Dockerfile: "FROM scratch\n", "main.go": "package main" });
+  expect(await prepareRecipe(archive, aSpec(image()))).toMatchObject({
+    kind: "image",
+    dockerfile: "Dockerfile",
+    into: "",
+  });
+});
+
 test("the CA bundle travels as a file of the platform", async () => {
   const recipe = await prepareRecipe(anArchive({ "server.js": "" }), aSpec({ caBundle: "PEM", ...image() }));
   expect(recipe.kind !== "files" && recipe.extra.get("ca.pem")).toBe("PEM");
@@ -82,7 +137,7 @@ test("a Dockerfile of the project is used, rewritten", async () => {
     aSpec({ rootDirectory: "api", ...image({ dockerfile: "./deploy/Dockerfile" }) }),
   );
   expect(recipe).toMatchObject({ root: "api", dockerfile: "deploy/Dockerfile" });
-  expect(dockerfileOf(recipe)).toBe("FROM scratch\nARG SVC_CACHE_NAMESPACE\n");
+  expect(dockerfileOf(recipe)).toBe("# escape=\\\n\nFROM scratch\n");
 });
 
 test.each([

@@ -5,14 +5,17 @@ import { plainDirectory } from "./context.ts";
 import {
   CA_PATH,
   DOCKERFILE_PATH,
-  defaultStartCommand,
+  MANIFESTS_DIR,
   type NodeBuild,
   renderServerDockerfile,
   renderStaticDockerfile,
   SOURCE_DIR,
+  siteLabel,
 } from "./dockerfile.ts";
-import { detectPackages, type PackageJson, parsePackageJson } from "./packages.ts";
-import { rewriteDockerfile } from "./user-dockerfile.ts";
+import { detectFramework, serverStart, siteBuild } from "./frameworks.ts";
+import { hasDirectory, isSource, type NodeProject, readNodeProject } from "./node-project.ts";
+import { hasProgramFolder, scriptRunner } from "./package-manager.ts";
+import { type BuilderFacts, prepareUserRecipe } from "./user-recipe.ts";
 
 type ContextParts = {
   /** Directory of the archive that is built, and where it goes in the context. */
@@ -30,13 +33,14 @@ export type Recipe =
   | { kind: "files"; directory: string }
   /** A command makes the site. */
   | ({ kind: "site"; output: string } & ContextParts)
-  | ({ kind: "image" } & ContextParts);
-
-const TEXT_MAX_BYTES = 1024 * 1024;
-const LOCK_FILES = ["package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb"];
+  | ({
+      kind: "image";
+      /** Of the project's own Dockerfile: the user's line for each line of it, and the images it starts from. */
+      own?: { lines: readonly number[]; baseImages: readonly string[] };
+    } & ContextParts);
 
 /** Looks at the sources and decides how they are built. Throws TaskFailure when they do not fit the spec. */
-export async function prepareRecipe(archive: Archive, spec: BuildSpec): Promise<Recipe> {
+export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: BuilderFacts): Promise<Recipe> {
   const root = plainDirectory(spec.rootDirectory);
   if (root !== "" && !hasDirectory(archive, root)) {
     throw new TaskFailure(
@@ -46,100 +50,65 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec): Promise<
   }
   switch (spec.recipe.case) {
     case "static": {
-      const { command, output } = spec.recipe.value;
-      const outputDirectory = plainDirectory(output);
-      if (command === "") return { kind: "files", directory: joinPath(root, outputDirectory) };
-      const node = await prepareNode(archive, spec, root, command);
-      const dockerfile = renderStaticDockerfile(node.build, outputDirectory);
-      return { kind: "site", output: outputDirectory, ...generated(node.root, spec, dockerfile) };
+      const outputDirectory = plainDirectory(spec.recipe.value.output);
+      const files: Recipe = { kind: "files", directory: joinPath(root, outputDirectory) };
+      const isPlain = spec.recipe.value.command === "" && !archive.files.has(joinPath(root, "package.json"));
+      if (isPlain) return files;
+      const project = await readNodeProject(archive, root);
+      const said = { command: spec.recipe.value.command, output: outputDirectory };
+      const site = siteBuild(said, project.manifest, scriptRunner(project.packages));
+      if (site === null) return files;
+      const dockerfile = renderStaticDockerfile(nodeBuild(project, spec, site.command), site.outputs);
+      return { kind: "site", output: siteLabel(site.outputs), ...generated(project, spec, dockerfile) };
     }
     case "image": {
       const { dockerfile, buildCommand, startCommand, port } = spec.recipe.value;
-      if (dockerfile !== "") return userRecipe(archive, spec, root, plainDirectory(dockerfile));
-      const node = await prepareNode(archive, spec, root, buildCommand);
-      const has = (name: string): boolean => archive.files.has(joinPath(root, name));
-      const start = startCommand === "" ? defaultStartCommand(node.manifest, has) : startCommand;
-      if (start === null) {
+      if (dockerfile !== "") return prepareUserRecipe(archive, spec, root, plainDirectory(dockerfile), facts);
+      const project = await readNodeProject(archive, root);
+      const saysNothing = buildCommand === "" && startCommand === "" && project.manifest === null;
+      if (saysNothing && project.has("Dockerfile")) {
+        return prepareUserRecipe(archive, spec, root, "Dockerfile", facts);
+      }
+      const runScript = scriptRunner(project.packages);
+      const hasBuild = project.manifest?.scripts.has("build") === true;
+      const build = nodeBuild(project, spec, buildCommand === "" && hasBuild ? runScript("build") : buildCommand);
+      const server = serverStart(startCommand, project.manifest, {
+        has: project.has,
+        runScript,
+        standalone: build.tracesApp,
+        runsFromFolder: hasProgramFolder(project.packages),
+      });
+      if (server === null) {
         throw new TaskFailure(
           "BUILD_FAILED",
           "Nothing says how to start the app: set start.command in the manifest, or a start script in package.json.",
         );
       }
-      return {
-        kind: "image",
-        ...generated(node.root, spec, renderServerDockerfile(node.build, { startCommand: start, port })),
-      };
+      return { kind: "image", ...generated(project, spec, renderServerDockerfile(build, { ...server, port })) };
     }
     default:
       throw new TaskFailure("BUILD_FAILED", "The build has no recipe that this node knows.");
   }
 }
 
-async function userRecipe(archive: Archive, spec: BuildSpec, root: string, path: string): Promise<Recipe> {
-  const text = await readText(archive, joinPath(root, path));
-  if (text === null) throw new TaskFailure("BUILD_FAILED", `The upload has no Dockerfile at "${path}".`);
-  const rewritten = rewriteDockerfile(text, spec.cacheNamespace);
-  if ("refuse" in rewritten) throw new TaskFailure("BUILD_FAILED", rewritten.refuse);
-  return {
-    kind: "image",
-    root,
-    into: "",
-    dockerfile: path,
-    extra: new Map([[path, rewritten.text]]),
-    keep: () => true,
-  };
-}
+const nodeBuild = (project: NodeProject, spec: BuildSpec, buildCommand: string): NodeBuild => ({
+  baseImage: spec.baseImage,
+  packages: project.packages,
+  framework: detectFramework(project.manifest),
+  appDirectory: project.appDirectory,
+  buildCommand,
+  tracesApp: project.tracesApp && buildCommand !== "",
+  cacheNamespace: spec.cacheNamespace,
+  hasCaBundle: spec.caBundle !== "",
+});
 
-async function prepareNode(archive: Archive, spec: BuildSpec, root: string, buildCommand: string) {
-  // In a workspace the lock file is at the top, and installing needs the whole tree.
-  const hasLock = (directory: string): boolean =>
-    LOCK_FILES.some((name) => archive.files.has(joinPath(directory, name)));
-  const contextRoot = root !== "" && !hasLock(root) && hasLock("") ? "" : root;
-  const ownManifest = await readManifest(archive, root);
-  const installManifest = contextRoot === root ? ownManifest : await readManifest(archive, contextRoot);
-  const packages = detectPackages(
-    (name) => archive.files.has(joinPath(contextRoot, name)),
-    installManifest,
-    await readText(archive, joinPath(contextRoot, "yarn.lock")),
-  );
-  const build: NodeBuild = {
-    baseImage: spec.baseImage,
-    packages,
-    appDirectory: contextRoot === root ? "" : root,
-    buildCommand,
-    cacheNamespace: spec.cacheNamespace,
-    hasCaBundle: spec.caBundle !== "",
-  };
-  return { build, root: contextRoot, manifest: ownManifest };
-}
-
-function generated(root: string, spec: BuildSpec, dockerfile: string): ContextParts {
+function generated({ installRoot, packages, installManifests }: NodeProject, spec: BuildSpec, dockerfile: string) {
   const extra = new Map([[DOCKERFILE_PATH, dockerfile]]);
   if (spec.caBundle !== "") extra.set(CA_PATH, spec.caBundle);
-  return { root, into: SOURCE_DIR, dockerfile: DOCKERFILE_PATH, extra, keep: isSource };
-}
-
-/** What was installed elsewhere, and the history of the sources, are not part of them. */
-const isSource = (path: string): boolean => !path.split("/").some((part) => part === "node_modules" || part === ".git");
-
-async function readManifest(archive: Archive, directory: string): Promise<PackageJson | null> {
-  const path = joinPath(directory, "package.json");
-  const text = await readText(archive, path);
-  if (text === null) return null;
-  const manifest = parsePackageJson(text);
-  if (manifest === null) throw new TaskFailure("BUILD_FAILED", `${path} is not valid JSON.`);
-  return manifest;
-}
-
-async function readText(archive: Archive, path: string): Promise<string | null> {
-  const file = archive.files.get(path);
-  if (file === undefined || file.sizeBytes > TEXT_MAX_BYTES) return null;
-  return (await archive.read(file)).toString("utf8");
-}
-
-function hasDirectory(archive: Archive, directory: string): boolean {
-  const isBelow = (path: string): boolean => path.startsWith(`${directory}/`);
-  return archive.directories.has(directory) || [...archive.files.keys(), ...archive.symlinks.keys()].some(isBelow);
+  if (packages?.separable === true) {
+    for (const [path, text] of installManifests) extra.set(joinPath(MANIFESTS_DIR, path), text);
+  }
+  return { root: installRoot, into: SOURCE_DIR, dockerfile: DOCKERFILE_PATH, extra, keep: isSource };
 }
 
 const joinPath = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("/");

@@ -1,52 +1,172 @@
 import { expect, test } from "vitest";
-import { rewriteDockerfile } from "./user-dockerfile.ts";
+import { type RewriteOptions, rewriteDockerfile } from "./user-dockerfile.ts";
 
-const rewrite = (text: string): string => {
-  const result = rewriteDockerfile(text, "p1");
-  return "text" in result ? result.text : `refused: ${result.refuse}`;
+const options: RewriteOptions = {
+  cacheNamespace: "p1",
+  hasCaBundle: false,
+  hasDocuments: true,
+  registryHost: "registry.svc.test:5000",
+  platform: "linux/amd64",
+};
+/** What becomes of the instructions, without the directive in front. */
+const rewrite = (text: string, changes: Partial<RewriteOptions> = {}): string => {
+  const result = rewriteDockerfile(text, { ...options, ...changes });
+  return "text" in result ? result.text.replace(/^# escape=.\n\n/, "").trimEnd() : `refused: ${result.refuse}`;
 };
 
 test.each([
-  {
-    when: "a stage opens",
-    text: "FROM node AS a\nRUN x\nfrom a\n",
-    becomes: "FROM node AS a\nARG SVC_CACHE_NAMESPACE\nRUN x\nfrom a\nARG SVC_CACHE_NAMESPACE\n",
-  },
+  { when: "nothing is special", text: "FROM node AS a\n\n# note\nRUN x\n", becomes: "FROM node AS a\nRUN x" },
   {
     when: "a cache has no id",
-    text: "RUN --mount=type=cache,target=/root/.npm npm ci",
-    becomes: "RUN --mount=type=cache,target=/root/.npm,id=p1-/root/.npm npm ci",
+    text: "FROM a\nRUN --mount=type=cache,target=/root/.npm npm ci",
+    becomes: "FROM a\nRUN --mount=type=cache,target=/root/.npm,id=p1-/root/.npm npm ci",
   },
   {
-    when: "a cache has an id",
-    text: "RUN --mount=target=/c,id=npm,type=cache npm ci",
-    becomes: "RUN --mount=target=/c,type=cache,id=p1-npm npm ci",
+    when: "a cache has ids",
+    text: "FROM a\nRUN --mount=ID=victim,target=/c,id=npm,type=cache npm ci",
+    becomes: "FROM a\nRUN --mount=target=/c,type=cache,id=p1-npm npm ci",
+  },
+  {
+    when: "a cache hides in a continued line",
+    text: "FROM a\nRUN --mount=type=ca\\\n# comment\n\nche,id=npm,target=/c npm ci",
+    becomes: "FROM a\nRUN --mount=type=cache,target=/c,id=p1-npm npm ci",
+  },
+  {
+    when: "a cache hides in quotes",
+    text: `FROM a\nRUN --"mount=type=cache",id=npm,target=/c npm ci`,
+    becomes: "FROM a\nRUN --mount=type=cache,target=/c,id=p1-npm npm ci",
   },
   {
     when: "a mount is no cache",
-    text: "RUN --mount=type=tmpfs,target=/t x",
-    becomes: "RUN --mount=type=tmpfs,target=/t x",
+    text: "FROM a\nRUN --mount=type=tmpfs,target=/t x",
+    becomes: "FROM a\nRUN --mount=type=tmpfs,target=/t x",
   },
-  { when: "it names the usual syntax", text: "# syntax=docker/dockerfile:1.7\n# a\nRUN x", becomes: "# a\nRUN x" },
+  { when: "it names the usual syntax", text: "# syntax=docker/dockerfile:1.7\nFROM a", becomes: "FROM a" },
   {
     when: "FROM stands in a continued line",
-    text: "RUN echo \\\n  FROM x",
-    becomes: "RUN echo \\\n  FROM x",
+    text: "FROM a\nRUN echo \\\n  FROM x",
+    becomes: "FROM a\nRUN echo   FROM x",
+  },
+  { when: "FROM spans lines", text: "FROM \\\n node \\\n AS x", becomes: "FROM node AS x" },
+  {
+    when: "there is a here-document",
+    text: "FROM y\nCOPY <<EOF /a\nADD http://x.test/ /\nEOF\nRUN z",
+    becomes: "FROM y\nCOPY <<EOF /a\nADD http://x.test/ /\nEOF\nRUN z",
+  },
+  { when: "it has Windows line ends", text: "FROM a\r\nRUN x", becomes: "FROM a\nRUN x" },
+  {
+    when: "FROM has variables",
+    text: `ARG V=24\nARG I=node:\${V}-slim\nFROM \${I} AS b\nFROM b`,
+    becomes: `ARG V=24\nARG I=node:\${V}-slim\nFROM node:24-slim AS b\nFROM b`,
+  },
+  { when: "FROM has a default", text: `ARG A\nFROM "\${A:-node}:1"`, becomes: "ARG A\nFROM node:1" },
+  {
+    when: "the platform is this one",
+    text: "FROM --platform=$BUILDPLATFORM a",
+    becomes: "FROM --platform=$BUILDPLATFORM a",
   },
   {
-    when: "FROM stands in a here-document",
-    text: "COPY <<EOF /a\nFROM x\nEOF\nFROM y",
-    becomes: "COPY <<EOF /a\nFROM x\nEOF\nFROM y\nARG SVC_CACHE_NAMESPACE",
+    when: "ADD takes local files",
+    text: "FROM a\nADD a.tar b /d/\nADD $X ./y /e/",
+    becomes: "FROM a\nADD ./a.tar ./b /d/\nADD ./$X ./y /e/",
   },
-  { when: "it has Windows line ends", text: "FROM a\r\nRUN x", becomes: "FROM a\nARG SVC_CACHE_NAMESPACE\nRUN x" },
+  {
+    when: "ADD has the exec form",
+    text: 'FROM a\nADD --chown=1:1 ["a b", "/d/"]',
+    becomes: 'FROM a\nADD --chown=1:1 ["./a b","/d/"]',
+  },
+  {
+    when: "network and security are the usual",
+    text: "FROM a\nRUN --network=none --security=sandbox x",
+    becomes: "FROM a\nRUN --network=none x",
+  },
+  {
+    when: "the exec form has brackets",
+    text: 'FROM a\nRUN [ -f x ] && y\nRUN ["a", "<<b"]',
+    becomes: 'FROM a\nRUN [ -f x ] && y\nRUN ["a", "<<b"]',
+  },
 ])("when $when", ({ text, becomes }) => {
   expect(rewrite(text)).toBe(becomes);
 });
 
 test.each([
-  { when: "it names another parser", text: "#syntax=evil.test/x\nFROM a" },
-  { when: "the parser hides behind another directive", text: "# escape=`\n# syntax=evil.test/x\nFROM a" },
-  { when: "FROM spans lines", text: "FROM \\\n a" },
-])("when $when it is refused", ({ text }) => {
-  expect(rewrite(text)).toContain("refused");
+  { when: "it names another parser", text: "#syntax=evil.test/x\nFROM a", says: "syntax" },
+  {
+    when: "the parser hides behind another directive",
+    text: "# escape=`\n# syntax=evil.test/x\nFROM a",
+    says: "syntax",
+  },
+  { when: "a step wants the host's network", text: "FROM a\nRUN --network=host x", says: "--network=host" },
+  { when: "a step wants privileges", text: "FROM a\nRUN --sec\\\nurity=insecure x", says: "--security=insecure" },
+  { when: "a step wants a device", text: "FROM a\nRUN --device=x y", says: "--device" },
+  { when: "the type of a mount is a variable", text: "FROM a\nRUN --mount=type=$T,target=/c x", says: "type=$t" },
+  { when: "the engine would fetch", text: "FROM a\nADD http://169.254.169.254/latest /x", says: "ADD does not fetch" },
+  { when: "the engine would fetch, in quotes", text: 'FROM a\nADD "https://x.test/y" /x', says: "ADD does not fetch" },
+  { when: "the engine would clone", text: "FROM a\nADD git@x.test:y.git /x", says: "ADD does not fetch" },
+  { when: "the exec form would fetch", text: 'FROM a\nADD ["HTTP://x.test/y", "/x"]', says: "ADD does not fetch" },
+  {
+    when: "it starts from the platform's registry",
+    text: "FROM registry.svc.test:5000/svc/p2/app:1",
+    says: "not available",
+  },
+  { when: "it starts from an address", text: `ARG A=10.0.0\nFROM \${A}.1:5000/x`, says: "not available" },
+  { when: "it starts from this machine", text: "FROM localhost:5000/x", says: "not available" },
+  {
+    when: "it copies from the platform's registry",
+    text: "FROM a\nCOPY --from=REGISTRY.svc.test:5000/svc/p2/app:1 / /",
+    says: "not available",
+  },
+  {
+    when: "it mounts from the platform's registry",
+    text: "FROM a\nRUN --mount=from=127.0.0.1:5000/x,target=/x y",
+    says: "not available",
+  },
+  { when: "it mounts from a variable", text: "FROM a\nRUN --mount=from=$X,target=/x y", says: "without variables" },
+  { when: "it has triggers", text: "FROM a\nONBUILD ADD http://x.test/ /", says: "ONBUILD" },
+  { when: "FROM computes", text: `ARG A=abc\nFROM \${A#a}`, says: "FROM" },
+  { when: "it is for another platform", text: "FROM --platform=linux/s390x a", says: "linux/amd64" },
+  { when: "a here-document has an odd name", text: 'FROM a\nRUN <<"A B"\nx\nA B', says: "here-document" },
+  { when: "a here-document never ends", text: "FROM a\nRUN <<EOF\nx", says: "never ends" },
+  {
+    when: "a line ends in a way that is read differently",
+    text: "FROM a\nRUN x \\\\\nADD http://x.test/ /",
+    says: "differently",
+  },
+  {
+    when: "odd white space hides an option",
+    text: "FROM a\nRUN \u0085--mount=type=cache,target=/c x",
+    says: "white space",
+  },
+  { when: "it has no stage", text: "# nothing\n", says: "no FROM" },
+])("when $when it is refused", ({ text, says }) => {
+  expect(rewrite(text)).toMatch(/^refused: /);
+  expect(rewrite(text)).toContain(says);
+});
+
+test("an engine without here-documents is not sent any", () => {
+  expect(rewrite("FROM a\nRUN <<RUN\nADD http://x.test/ /\nRUN", { hasDocuments: false })).toContain("here-documents");
+});
+
+test("every step sees the CA bundle, and no variable of it is in the image", () => {
+  const lines = rewrite("FROM a\nRUN x\nFROM b\nRUN --mount=type=tmpfs,target=/t y", { hasCaBundle: true }).split("\n");
+  const mount = "--mount=type=secret,id=svc-ca,target=/run/svc-build/ca.pem,mode=0444";
+  expect(lines.filter((line) => line.startsWith("RUN"))).toEqual([
+    `RUN ${mount} x`,
+    `RUN ${mount} --mount=type=tmpfs,target=/t y`,
+  ]);
+  expect(lines.filter((line) => line === "ARG SSL_CERT_FILE=/run/svc-build/ca.pem")).toHaveLength(2);
+  expect(lines.some((line) => line.startsWith("ENV"))).toBe(false);
+});
+
+test("lines and base images are known", () => {
+  const result = rewriteDockerfile(
+    "# escape=`\n\nFROM node:1 AS a\nRUN x `\n y\nFROM scratch\nCOPY --from=a / /\nFROM A\n",
+    options,
+  );
+  expect(result).toMatchObject({ baseImages: ["node:1"], lines: [1, 1, 3, 4, 6, 7, 8] });
+});
+
+test("no directive of the file is left, however it is written", () => {
+  const result = rewriteDockerfile("#check=error=true\n#SYNTAX = docker/dockerfile:1\n# escape=`\nFROM a", options);
+  expect(result).toMatchObject({ text: "# escape=`\n\nFROM a\n" });
 });

@@ -38,7 +38,7 @@ export function createDockerEngine(options: { socketPath: string; owner: Owner }
 
     ...containerCalls(docker, owner),
     ...imageCalls(docker),
-    ...buildCalls(docker, owner),
+    ...buildCalls(docker, options.socketPath, owner),
     ...networkCalls(docker, owner),
   };
 }

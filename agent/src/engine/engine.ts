@@ -59,10 +59,14 @@ export type Image = {
   sizeBytes: number;
   /** repository@digest, for each registry it came from or went to. */
   repoDigests: readonly string[];
+  /** repository:tag, likewise. */
+  repoTags: readonly string[];
   os: string;
   architecture: string;
   /** Whether it can start without being told a command. */
   hasCommand: boolean;
+  /** Whether building upon it would run instructions that it brings along. */
+  hasTriggers: boolean;
 };
 
 export type Network = {
@@ -80,6 +84,21 @@ export type ContainerSample = { cpuPercent: number; memoryBytes: number; pids: n
 
 /** One move in the life of a container of ours. */
 export type EngineEvent = { containerId: string; name: string; action: string };
+
+/** What a build is told besides its context. */
+export type BuildOptions = {
+  tag: string;
+  /** Path in the context. */
+  dockerfile: string;
+  buildArgs: Readonly<Record<string, string>>;
+  /**
+   * Names that every step finds in its hosts file, with their addresses. They are part of what a cached step is
+   * recognised by, and nothing in a Dockerfile changes them.
+   */
+  hosts?: Readonly<Record<string, string>>;
+  /** What `RUN --mount=type=secret,id=…` may read, by id. Not part of what a cached step is recognised by. */
+  secrets?: ReadonlyMap<string, Buffer>;
+};
 
 /** A line of BuildKit's trace, decoded. */
 export type BuildTrace = {
@@ -130,7 +149,8 @@ export type Engine = {
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
   ): Promise<void>;
-  removeImage(reference: string): Promise<void>;
+  /** Takes one name off an image, which goes with its last. False while a container needs it; fine when it is gone. */
+  removeImage(reference: string): Promise<boolean>;
   /** Pushes a local tag and returns the digest of the manifest that the registry got. */
   pushImage(
     target: { repository: string; tag: string },
@@ -141,12 +161,17 @@ export type Engine = {
   /** Builds a context into `tag`. Throws `failed` with the text of the failing step. */
   buildImage(
     context: Readable,
-    options: { tag: string; dockerfile: string; buildArgs: Readonly<Record<string, string>> },
+    options: BuildOptions,
     onTrace: (trace: BuildTrace) => void,
     signal: AbortSignal,
   ): Promise<void>;
   /** The files under `path` of an image as a tar, without running anything of it. */
   exportFiles<T>(reference: string, path: string, use: (tar: Readable) => Promise<T>, signal: AbortSignal): Promise<T>;
+  /**
+   * Removes what builds left for later ones, oldest first, until at most `keepBytes` are kept. Layers of images
+   * stay. Returns the bytes that became free.
+   */
+  pruneBuildCache(keepBytes: number): Promise<number>;
 
   listNetworks(): Promise<Network[]>;
   createNetwork(spec: {

@@ -19,9 +19,11 @@ export function imageCalls(docker: Docker): ImageCalls {
           id: info.Id,
           sizeBytes: info.Size,
           repoDigests: info.RepoDigests ?? [],
+          repoTags: info.RepoTags ?? [],
           os: info.Os,
           architecture: info.Architecture,
           hasCommand: length(config.Entrypoint) + length(config.Cmd) > 0,
+          hasTriggers: length(config.OnBuild) > 0,
         };
       } catch (cause) {
         if (cause instanceof EngineError && cause.kind === "not-found") return null;
@@ -45,9 +47,10 @@ export function imageCalls(docker: Docker): ImageCalls {
     async removeImage(reference) {
       try {
         await withDeadline("remove image", SLOW_MS, () => docker.getImage(reference).remove());
+        return true;
       } catch (cause) {
-        // Gone already, or a container still needs it.
-        if (cause instanceof EngineError && (cause.kind === "not-found" || cause.kind === "conflict")) return;
+        if (cause instanceof EngineError && cause.kind === "not-found") return true;
+        if (cause instanceof EngineError && cause.kind === "conflict") return false;
         throw cause;
       }
     },

@@ -69,12 +69,22 @@ test("text that is made anew goes behind what is there", async () => {
   expect(store.text()).toBe("first try\nsecond try\n");
 });
 
-test("what does not fit is left out with a note", async () => {
+test("what does not fit is left out with a note, and its end is kept", async () => {
   const store = createStore();
-  const stream = open(store.append, { maxBytes: 10 });
-  stream.write("12345678\n");
-  stream.write("too much\n");
+  const stream = open(store.append, { maxBytes: 40 });
+  stream.write("0123456789 123456789\n");
+  for (const line of ["one is too much\n", "two\n", "three\n"]) stream.write(line);
   stream.end();
   await stream.done;
-  expect(store.text()).toBe("12345678\n[9 bytes left out]\n");
+  expect(store.text()).toBe("0123456789 123456789\n[16 bytes left out]\ntwo\nthree\n");
+});
+
+test("what fits together is not shortened", async () => {
+  const store = createStore();
+  const stream = open(store.append, { maxBytes: 40 });
+  stream.write("0123456789 123456789 12345\n");
+  stream.write("the end\n");
+  stream.end();
+  await stream.done;
+  expect(store.text()).toBe("0123456789 123456789 12345\nthe end\n");
 });

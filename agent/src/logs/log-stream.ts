@@ -24,6 +24,8 @@ const FLUSH_EVERY_MS = 150;
 const PENDING_MAX_BYTES = 1024 * 1024;
 const CALL_TIMEOUT_MS = 15_000;
 const LONGEST_PAUSE_MS = 10_000;
+/** Of what is left out the end is kept, up to this and a quarter of the bound: it says why something failed. */
+const TAIL_MAX_BYTES = 64 * 1024;
 /** After its end a log is offered for this long. */
 const LINGER_MS = 10 * 60 * 1000;
 
@@ -42,9 +44,11 @@ export function openLogStream(options: {
   log: Log;
 }): LogStream {
   const { streamId, append, signal, log } = options;
+  const tailMaxBytes = Math.min(TAIL_MAX_BYTES, Math.floor(options.maxBytes / 4));
   let pending: Buffer = Buffer.alloc(0);
   let takenBytes = 0;
   let leftOutBytes = 0;
+  let tail: Buffer = Buffer.alloc(0);
   let ended = false;
   /** Where the first byte of `pending` goes. */
   let position = 0n;
@@ -52,6 +56,25 @@ export function openLogStream(options: {
 
   const enqueue = (bytes: Buffer): void => {
     pending = Buffer.concat([pending, bytes]);
+  };
+
+  const leaveOut = (bytes: Buffer): void => {
+    tail = Buffer.concat([tail, bytes]);
+    if (tail.length <= tailMaxBytes) return;
+    const kept = tail.subarray(tail.length - tailMaxBytes);
+    // Whole lines, where there are any.
+    const from = kept.subarray(kept.indexOf(0x0a) + 1);
+    leftOutBytes += tail.length - from.length;
+    tail = Buffer.from(from);
+  };
+
+  /** The end of what was left out, with a note in place of the rest. */
+  const makeUp = (): void => {
+    if (leftOutBytes > 0) enqueue(Buffer.from(`[${leftOutBytes} bytes left out]\n`));
+    enqueue(tail);
+    takenBytes += tail.length;
+    leftOutBytes = 0;
+    tail = Buffer.alloc(0);
   };
 
   const call = (data: Buffer, final: boolean): Promise<bigint> => {
@@ -109,21 +132,19 @@ export function openLogStream(options: {
     write(text) {
       if (ended) return;
       const bytes = typeof text === "string" ? Buffer.from(text, "utf8") : text;
-      const room = Math.min(options.maxBytes - takenBytes, PENDING_MAX_BYTES - pending.length);
-      if (bytes.length > room) {
-        leftOutBytes += bytes.length;
-        return;
-      }
-      if (leftOutBytes > 0) {
-        enqueue(Buffer.from(`[${leftOutBytes} bytes left out]\n`));
-        leftOutBytes = 0;
-      }
+      const room = Math.min(
+        options.maxBytes - tailMaxBytes - takenBytes,
+        PENDING_MAX_BYTES - tailMaxBytes - pending.length,
+      );
+      if (bytes.length + tail.length > room) return leaveOut(bytes);
+      makeUp();
       takenBytes += bytes.length;
       enqueue(bytes);
       wake();
     },
     end() {
-      if (leftOutBytes > 0) enqueue(Buffer.from(`[${leftOutBytes} bytes left out]\n`));
+      if (ended) return;
+      makeUp();
       ended = true;
       wake();
     },

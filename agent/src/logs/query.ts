@@ -1,32 +1,79 @@
 import { limits } from "@svc/proto/limits";
-import type { LogQuery } from "@svc/proto/node";
-import type { Engine } from "../engine/engine.ts";
-import { containerName } from "../placements/runner.ts";
+import { Desired, type LogQuery, LogState } from "@svc/proto/node";
+import type { Container, Engine } from "../engine/engine.ts";
+import type { PlacementRecord } from "../journal/records.ts";
+import { explainEnd } from "../placements/exit.ts";
+import { containerName } from "../placements/names.ts";
+import { createSemaphore } from "../semaphore.ts";
+import { countLines, lastBytes, lastLines } from "./last-lines.ts";
+import type { Exit, Tails } from "./tails.ts";
 
-/** The answer to a question for the last lines of a container. */
-export type LogAnswer = { requestId: string; text: string; lines: number; error: string };
+/** The answer to a question for the last lines of a container. `exit` only of one that ended by itself. */
+export type LogAnswer = {
+  requestId: string;
+  text: string;
+  lines: number;
+  error: string;
+  state: LogState;
+  exit?: { code?: number; oomKilled: boolean; reason: string; at: string };
+};
 
-/** Reads the last lines of a placement's container, running or exited. Never throws: trouble is an answer too. */
-export async function answerLogQuery(engine: Engine, query: LogQuery): Promise<LogAnswer> {
-  const { requestId, placementId } = query;
-  try {
-    if ((await engine.findContainer(containerName(placementId))) === null) {
-      return { requestId, text: "", lines: 0, error: "There is no container to read from." };
+/** Never throws: trouble is an answer too. */
+export type LogAnswers = (query: LogQuery, signal: AbortSignal) => Promise<LogAnswer>;
+
+/** Each may take megabytes while it is read. */
+const AT_ONCE = 4;
+/** Whoever asked has given up by then. */
+const WAIT_MAX_MS = 15_000;
+
+/** Reads the last lines of a placement's container: as the engine has them, or what was kept of one that is gone. */
+export function createLogAnswers(options: {
+  engine: Engine;
+  tails: Pick<Tails, "find">;
+  find(placementId: string): PlacementRecord | null;
+}): LogAnswers {
+  const { engine, tails } = options;
+  const inTurn = createSemaphore(AT_ONCE);
+
+  const read = async ({ requestId, placementId, lines }: LogQuery): Promise<LogAnswer> => {
+    const wanted = Math.min(Math.max(1, lines), limits.runtimeLogLinesMax);
+    const answer = (state: LogState, text: string, exit: Exit | null): LogAnswer => {
+      const whole = lastBytes(text, limits.logReplyBytesMax);
+      const known = { requestId, state, text: whole, lines: countLines(whole), error: "" };
+      return exit === null ? known : { ...known, exit: toWire(exit) };
+    };
+    const container = await engine.findContainer(containerName(placementId));
+    if (container?.state === "running") {
+      return answer(LogState.RUNNING, await engine.readLog(container.name, wanted), null);
     }
-    const wanted = Math.min(Math.max(1, query.lines), limits.runtimeLogLinesMax);
-    const text = lastBytes(await engine.readLog(containerName(placementId), wanted), limits.logReplyBytesMax);
-    return { requestId, text, lines: countLines(text), error: "" };
-  } catch {
-    return { requestId, text: "", lines: 0, error: "The node could not read the log." };
-  }
+    const tail = await tails.find(placementId);
+    if (container === null) {
+      const nothing = { requestId, text: "", lines: 0, error: "There is no container to read from." };
+      if (tail === null) return { ...nothing, state: LogState.ABSENT };
+      return answer(LogState.EXITED, lastLines(tail.text, wanted, limits.logReplyBytesMax), tail.exit);
+    }
+    const exit = tail?.exit ?? unnoticed(container, options.find(placementId));
+    return answer(LogState.EXITED, await engine.readLog(container.name, wanted), exit);
+  };
+
+  return async (query, signal) => {
+    try {
+      return await inTurn(AbortSignal.any([signal, AbortSignal.timeout(WAIT_MAX_MS)]), () => read(query));
+    } catch {
+      const error = "The node could not read the log.";
+      return { requestId: query.requestId, text: "", lines: 0, error, state: LogState.UNSPECIFIED };
+    }
+  };
 }
 
-/** Whole lines from the end, within a size. */
-export function lastBytes(text: string, maxBytes: number): string {
-  const bytes = Buffer.from(text, "utf8");
-  if (bytes.length <= maxBytes) return text;
-  const tail = bytes.subarray(bytes.length - maxBytes);
-  return tail.subarray(tail.indexOf(0x0a) + 1).toString("utf8");
+/** The end of a container that nobody has looked at yet; null of one that was told to stop, or never ran. */
+function unnoticed({ state, exitCode, oomKilled, finishedAt }: Container, record: PlacementRecord | null): Exit | null {
+  if (state !== "exited" || finishedAt === null || record === null) return null;
+  const { desired, resources } = record.placement;
+  if (desired !== Desired.RUNNING) return null;
+  const when = record.memory.wasHealthy ? "restarting" : "before-answering";
+  const { message } = explainEnd({ exitCode, oomKilled }, resources?.memoryMb ?? 0, when);
+  return { code: exitCode, oomKilled, reason: message, at: finishedAt };
 }
 
-const countLines = (text: string): number => text.split("\n").filter((line) => line !== "").length;
+const toWire = ({ code, ...exit }: Exit): NonNullable<LogAnswer["exit"]> => (code === null ? exit : { ...exit, code });

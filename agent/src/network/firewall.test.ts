@@ -32,6 +32,15 @@ test("the build bridge gets the same rules when there is one", () => {
   expect(names("docker0")).toEqual(["svc+", "svc+", "docker0", "docker0"]);
 });
 
+test("steps of builds do not reach one another, containers of one project do", () => {
+  const lines = renderFirewall([], "docker0").chains.split("\n");
+  const closed = lines.findIndex((line) => line.includes("-i docker0 -m physdev --physdev-is-bridged -j REJECT"));
+  const open = lines.indexOf("-A SVC-FORWARD -m physdev --physdev-is-bridged -j RETURN");
+  expect(closed).toBeGreaterThan(0);
+  expect(open).toBeGreaterThan(closed);
+  expect(renderFirewall([], null).chains).not.toContain("physdev-is-bridged -j REJECT");
+});
+
 test("nameservers are read once each, loopback ones left out", () => {
   const text = "search x.test\nnameserver 10.1.1.1\nnameserver 127.0.0.53\nnameserver 10.1.1.1 \nnameserver fd00::1\n";
   expect(parseNameservers(text)).toEqual(["10.1.1.1"]);

@@ -16,6 +16,8 @@ const CLOSED_RANGES = [
   "224.0.0.0/3",
 ];
 
+const REJECT = "-j REJECT --reject-with icmp-port-unreachable";
+
 export type Firewall = {
   /** Input of `iptables-restore --noflush`: both chains, whole. */
   chains: string;
@@ -25,8 +27,8 @@ export type Firewall = {
 
 /**
  * Rules that keep containers to themselves: no new connection to the host, to private ranges or to another
- * network, while answers to published ports, traffic inside one bridge, name resolution and the internet
- * stay open. The same for every agent of a machine, so several of them may write it.
+ * network, while answers to published ports, traffic inside one project's bridge, name resolution and the
+ * internet stay open. The same for every agent of a machine, so several of them may write it.
  *
  * @param nameservers IPv4 addresses of the host's resolvers: lookups are sent from the container's own network
  * @param buildBridge interface of build steps; null to leave it alone
@@ -41,12 +43,14 @@ export function renderFirewall(nameservers: readonly string[], buildBridge: stri
     ":SVC-FORWARD - [0:0]",
     ":SVC-INPUT - [0:0]",
     `-A SVC-FORWARD ${established}`,
+    // Steps of all projects share one bridge, so there the ends of a bridged packet are strangers.
+    ...(buildBridge === null ? [] : [`-A SVC-FORWARD -i ${buildBridge} -m physdev --physdev-is-bridged ${REJECT}`]),
     // Bridged, not routed: both ends are on the same project network.
     "-A SVC-FORWARD -m physdev --physdev-is-bridged -j RETURN",
     ...resolving.map((rule) => `-A SVC-FORWARD ${rule}`),
-    ...CLOSED_RANGES.map((range) => `-A SVC-FORWARD -d ${range} -j REJECT --reject-with icmp-port-unreachable`),
+    ...CLOSED_RANGES.map((range) => `-A SVC-FORWARD -d ${range} ${REJECT}`),
     `-A SVC-INPUT ${established}`,
-    "-A SVC-INPUT -j REJECT --reject-with icmp-port-unreachable",
+    `-A SVC-INPUT ${REJECT}`,
     "COMMIT",
   ];
   const interfaces = [`${BRIDGE_PREFIX}+`, ...(buildBridge === null ? [] : [buildBridge])];

@@ -1,30 +1,66 @@
 import { createServer } from "node:net";
 
-const ATTEMPTS = 200;
-
-/** Hands out host ports that nobody listens on. */
+/** Host ports for containers. Who holds which is the caller's to know: it is kept with the placements. */
 export type Ports = {
-  /** Reserved until it is given back or the reservation ends by itself. */
-  take(): Promise<number>;
+  /**
+   * A port that nobody holds and nobody listens on, preferably one that nobody held a moment ago; null when there is
+   * none. `hold` is called with it at once, so that of two takes at the same time each gets its own.
+   */
+  take(isHeld: (port: number) => boolean, hold: (port: number) => void): Promise<number | null>;
+  /** Whether nobody listens on it now. */
+  isFree(port: number): Promise<boolean>;
+  /** It was given up. It is not handed out for a while: an edge that did not hear of it may still send visitors there. */
+  rest(port: number): void;
 };
 
+const RESTS_MS = 10 * 60 * 1000;
+
 /**
- * Free ports of `address` within a range. A port is tried by listening on it for a moment; two takes close
- * together never get the same one. Somebody else may still be faster: then the start fails and another is taken.
+ * Ports of `address` within a range. A port is tried by listening on it for a moment. Somebody else on the machine may
+ * still be faster: then the start fails and another is taken.
+ *
+ * @param clockMs a clock that never goes back
  */
-export function createPorts(address: string, range: { first: number; last: number }): Ports {
-  const recent: number[] = [];
+export function createPorts(
+  address: string,
+  range: { first: number; last: number },
+  clockMs: () => number = () => performance.now(),
+): Ports {
   const size = range.last - range.first + 1;
+  const restsUntilMs = new Map<number, number>();
+
+  const isResting = (port: number): boolean => {
+    const untilMs = restsUntilMs.get(port);
+    if (untilMs === undefined) return false;
+    if (untilMs > clockMs()) return true;
+    restsUntilMs.delete(port);
+    return false;
+  };
+
+  const find = async (isLeftOut: (port: number) => boolean): Promise<number | null> => {
+    const start = Math.floor(Math.random() * size);
+    for (let step = 0; step < size; step += 1) {
+      const port = range.first + ((start + step) % size);
+      // Asked again after the wait: another take may have come between.
+      if (!isLeftOut(port) && (await isFree(address, port)) && !isLeftOut(port)) return port;
+    }
+    return null;
+  };
+
   return {
-    async take() {
-      for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-        const port = range.first + Math.floor(Math.random() * size);
-        if (recent.includes(port) || !(await isFree(address, port))) continue;
-        recent.push(port);
-        if (recent.length > Math.min(100, size / 2)) recent.shift();
+    async take(isHeld, hold) {
+      for (const isLeftOut of [(port: number) => isHeld(port) || isResting(port), isHeld]) {
+        const port = await find((each) => isLeftOut(each));
+        if (port === null || isHeld(port)) continue;
+        hold(port);
         return port;
       }
-      throw new Error(`no free port found in ${range.first}-${range.last} on ${address}`);
+      return null;
+    },
+    isFree: (port) => isFree(address, port),
+    rest(port) {
+      if (port < range.first || port > range.last) return;
+      restsUntilMs.set(port, clockMs() + RESTS_MS);
     },
   };
 }

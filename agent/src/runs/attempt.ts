@@ -7,6 +7,7 @@ import { EngineError, isEngineTrouble } from "../engine/errors.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { RunRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
+import { createSafeLines } from "../logs/lines.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import type { Networks } from "../network/networks.ts";
 import { nextRun, type RunEvent } from "./transitions.ts";
@@ -167,7 +168,13 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
 
   const copyOutput = async (stream: LogStream): Promise<void> => {
     try {
-      await engine.followLog(name, (chunk) => stream.write(chunk), signal);
+      const lines = createSafeLines(record.offer.redact);
+      const write = (safe: readonly string[]): void => {
+        if (safe.length > 0) stream.write(`${safe.join("\n")}\n`);
+      };
+      await engine.followLog(name, (chunk) => write(lines.push(chunk)), signal);
+      // An agent that stops leaves the half of a line to the next one, which reads from the beginning.
+      if (!signal.aborted) write(lines.end());
     } catch (cause) {
       log.warn({ err: cause }, "the output of a run could not be read");
     }

@@ -62,7 +62,7 @@ afterEach(() => {
   for (const attemptId of control.runs.keys()) acknowledge(attemptId);
 });
 
-function offer(command: string, timeoutSeconds = 60): string {
+function offer(command: string, timeoutSeconds = 60, redact: string[] = []): string {
   count += 1;
   const attemptId = `deploy-${count}.1`;
   control.send({
@@ -77,6 +77,7 @@ function offer(command: string, timeoutSeconds = 60): string {
         env: { NAME: "release" },
         resources: { memoryMb: 128, cpuMillicores: 500, pidsLimit: 64 },
         timeoutSeconds,
+        redact,
       },
     },
   });
@@ -110,6 +111,15 @@ test("a granted command runs once, its output and exit code are told, and then i
   await waitFor("the network to go", async () =>
     (await node.engine.listNetworks()).every(({ labels }) => labels["svc.node"] !== node.owner.nodeId),
   );
+});
+
+test("values of the environment do not show in the output, nor does what moves the cursor", async () => {
+  const say = "printf 'url is postgres://u:pa'; sleep 0.5; printf 'ss@db/x\\n10 %%\\r99 %%\\r\\033[2Jdone\\n'";
+  const attemptId = offer(say, 60, ["postgres://u:pass@db/x"]);
+  await accepted(attemptId);
+  grant(attemptId);
+  await phase(attemptId, RunPhase.EXITED);
+  await waitFor("the output", () => control.logs.get(attemptId) === "url is [redacted]\ndone\n");
 });
 
 test("a grant that comes too late starts nothing", async () => {

@@ -9,6 +9,7 @@ import {
   type PlacementRefSchema,
   type PlacementSchema,
   type PlacementStatus,
+  type Renew,
   type RunAccept,
   type RunStatus,
   type Sample,
@@ -33,6 +34,9 @@ export type TestControl = {
   logs: Map<string, string>;
   deliveries: DeliverLogRequest[];
   samples: Sample[];
+  /** Projects that control says are gone. */
+  gone: Set<string>;
+  renewals: Renew[];
   send(message: Response): void;
   /** Sends one change on top of what was sent before, and waits until the agent has journaled it. */
   assign(change: {
@@ -55,6 +59,8 @@ export function createTestControl(options: { registryHost: string }): TestContro
   const logs = new Map<string, string>();
   const deliveries: DeliverLogRequest[] = [];
   const samples: Sample[] = [];
+  const gone = new Set<string>();
+  const renewals: Renew[] = [];
   let revision = 0n;
 
   const send = (message: Response): void => {
@@ -96,6 +102,7 @@ export function createTestControl(options: { registryHost: string }): TestContro
                 });
                 break;
               case "renew":
+                renewals.push(message.value);
                 session.queue.push({ message: { case: "renewAck", value: { n: message.value.n } } });
                 break;
               case "inventory":
@@ -141,6 +148,7 @@ export function createTestControl(options: { registryHost: string }): TestContro
         deliveries.push(request);
         return {};
       },
+      listGoneProjects: ({ projectIds }) => ({ gone: projectIds.filter((id) => gone.has(id)) }),
       reportSamples(request) {
         samples.push(...request.samples);
         return {};
@@ -157,6 +165,8 @@ export function createTestControl(options: { registryHost: string }): TestContro
     logs,
     deliveries,
     samples,
+    gone,
+    renewals,
     send,
     routes,
     openLink() {

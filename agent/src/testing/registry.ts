@@ -4,8 +4,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import Docker from "dockerode";
 
-/** A real registry on a free port of loopback, gone with its files on disposal. */
+/** A real registry on a free port of loopback, gone on disposal with its files and with what the engine has of it. */
 export async function startRegistry(): Promise<AsyncDisposable & { host: string }> {
   const directory = await mkdtemp(join(tmpdir(), "svc-agent-registry-"));
   const config = {
@@ -34,6 +35,22 @@ export async function startRegistry(): Promise<AsyncDisposable & { host: string 
       child.kill("SIGKILL");
       await once(child, "exit");
       await rm(directory, { recursive: true, force: true });
+      await removeImagesOf(`127.0.0.1:${port}`);
     },
   };
+}
+
+/** Without their registry nobody can name these images any more. */
+async function removeImagesOf(host: string): Promise<void> {
+  const docker = new Docker();
+  for (const { RepoTags, RepoDigests } of await docker.listImages()) {
+    for (const name of [...(RepoTags ?? []), ...(RepoDigests ?? [])]) {
+      // Some name goes with another one.
+      if (name.startsWith(`${host}/`))
+        await docker
+          .getImage(name)
+          .remove()
+          .catch(() => {});
+    }
+  }
 }

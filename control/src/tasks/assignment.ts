@@ -91,6 +91,7 @@ export async function loadPlacement(deps: AssignmentDeps, placementId: string): 
         },
         command: spec.command,
         env: known.env,
+        redact: Object.values(openEnv(deps.secrets, known.deployment)),
         port: spec.port,
         health: spec.health,
         stopGraceSeconds,

@@ -44,9 +44,12 @@ export const portableArtifactSchema = replyObject({
 });
 export type PortableArtifact = z.output<typeof portableArtifactSchema>;
 
-/** How far the deployment got on the fleet; names no node and no address. */
+/**
+ * How far the deployment got on the fleet; names no node and no address. `crashing`: a container of it ended by itself
+ * and is started again; `failed` of a deployment that serves: none is started any more.
+ */
 export const placementSummary = replyObject({
-  state: z.enum(["pending", "placing", "starting", "running", "stopped", "failed"]),
+  state: z.enum(["pending", "placing", "starting", "running", "crashing", "stopped", "failed"]),
   routeConverged: z.boolean(),
   lastTransitionAt: timestamp.nullable(),
 });

@@ -210,7 +210,8 @@ test.each([
   { lines: "NaN", is: 200 },
   { lines: "", is: 200 },
 ])("runtime-logs?lines=$lines reads $is lines", ({ lines, is }) => {
-  expect(proto.runtimeLogsQuery.parse(lines === undefined ? {} : { lines })).toEqual({ lines: is });
+  const query = proto.runtimeLogsQuery.parse(lines === undefined ? {} : { lines });
+  expect(query).toEqual({ lines: is, exited: false });
 });
 
 test("a registry host is normalised, and a bad one has its own code", () => {

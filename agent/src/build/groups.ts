@@ -1,0 +1,113 @@
+import { mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { type CgroupTrees, groupDirectories, limitSettings, type Setting, type StepLimits } from "./cgroups.ts";
+
+/** The control group, in each tree, that holds the groups of all builds of this machine. */
+export const PARENT = "svc-build";
+const ROUNDS_MAX = 200;
+/** After so many rounds something forks faster than it is moved, and is kept from forking. */
+const PATIENT_ROUNDS = 10;
+const END_WITHIN_MS = 5_000;
+
+/** Makes the group at `path` of each tree. */
+export async function prepareGroup(trees: CgroupTrees, path: string, limits: StepLimits): Promise<void> {
+  if (trees.version === 2) {
+    const value = "+cpu +memory +pids";
+    await mkdir(join(trees.unified, PARENT), { recursive: true });
+    const files = [trees.unified, join(trees.unified, PARENT)].map((at) => join(at, "cgroup.subtree_control"));
+    await writeSettings(files.map((file) => ({ file, value })));
+  }
+  for (const directory of groupDirectories(trees, path)) await mkdir(directory, { recursive: true });
+  await writeSettings(limitSettings(trees, path, limits));
+}
+
+/** Writes in order. What is optional and not there is left out. */
+async function writeSettings(settings: readonly Setting[]): Promise<void> {
+  for (const { file, value, optional } of settings) {
+    try {
+      await writeFile(file, value, { flag: "r+" });
+    } catch (cause) {
+      if (!(optional === true && isGone(cause))) throw cause;
+    }
+  }
+}
+
+/** Moves every process, and those that it starts meanwhile, until none is left behind. */
+export async function moveAll(from: string, to: string): Promise<void> {
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const pids = await processesOf(from);
+    if (pids.length === 0) return;
+    if (round === PATIENT_ROUNDS) await writeSettings([{ file: join(from, "pids.max"), value: "1", optional: true }]);
+    for (const pid of pids) {
+      await writeFile(join(to, "cgroup.procs"), String(pid), { flag: "r+" }).catch((cause: unknown) => {
+        if (!isGone(cause)) throw cause;
+      });
+    }
+  }
+  throw new Error(`${from} still holds processes`);
+}
+
+/** Kills every process of a group. Resolves once none is left, or after five seconds. */
+export async function killAll(trees: CgroupTrees, path: string): Promise<void> {
+  const directories = groupDirectories(trees, path);
+  const endsAtMs = Date.now() + END_WITHIN_MS;
+  while (Date.now() < endsAtMs) {
+    const pids = (await Promise.all(directories.map(processesOf))).flat();
+    if (pids.length === 0) return;
+    for (const pid of new Set(pids)) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // Gone by itself.
+      }
+    }
+    await delay(20);
+  }
+}
+
+/** Kills what runs in a group and removes it. */
+export async function endGroup(trees: CgroupTrees, path: string): Promise<void> {
+  await killAll(trees, path);
+  const endsAtMs = Date.now() + END_WITHIN_MS;
+  for (const directory of groupDirectories(trees, path)) {
+    while (!(await removed(directory)) && Date.now() < endsAtMs) await delay(20);
+  }
+}
+
+async function removed(directory: string): Promise<boolean> {
+  try {
+    await rmdir(directory);
+    return true;
+  } catch (cause) {
+    // Anything else is a process that the kernel has not let go yet.
+    return isGone(cause);
+  }
+}
+
+/** Process ids in a group; none when it is gone. */
+export async function processesOf(directory: string): Promise<number[]> {
+  return (await readText(join(directory, "cgroup.procs")))
+    .split("\n")
+    .map(Number)
+    .filter((pid) => pid > 0);
+}
+
+/** The directories in a directory; none when it is not there. */
+export async function listPaths(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { withFileTypes: true }).catch(() => []);
+  return entries.filter((entry) => entry.isDirectory()).map((entry) => join(directory, entry.name));
+}
+
+/** Empty when the file is not there any more. */
+export async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    if (isGone(cause)) return "";
+    throw cause;
+  }
+}
+
+const isGone = (cause: unknown): boolean =>
+  cause instanceof Error && "code" in cause && ["ENOENT", "ESRCH", "ENODEV"].includes(String(cause.code));

@@ -1,0 +1,102 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { TaskFailure } from "../placements/failure.ts";
+import type { Archive } from "./archive.ts";
+import { ensureBaseImage } from "./base-images.ts";
+import type { Job } from "./builder.ts";
+import { packContext } from "./context.ts";
+import { NAMESPACE_ARG } from "./dockerfile.ts";
+import { fromBuild } from "./failures.ts";
+import type { Recipe } from "./recipe.ts";
+import { buildMark, type StepGroup } from "./step-limits.ts";
+import { CA_SECRET } from "./user-dockerfile.ts";
+
+/** A step that has run for this long without being limited will not be any more. */
+const UNLIMITED_MAX_MS = 5_000;
+const LOOK_EVERY_MS = 500;
+
+/** Builds an image under `name`, its steps held to the limits of the request. */
+export async function buildImage(
+  job: Job,
+  source: Archive,
+  recipe: Exclude<Recipe, { kind: "files" }>,
+  name: string,
+): Promise<void> {
+  const { engine, spec, output, progress, owner, request } = job;
+  const own = recipe.kind === "image" ? (recipe.own ?? null) : null;
+  for (const image of own?.baseImages ?? [spec.baseImage]) await ensureBaseImage(job, image);
+
+  const mark = buildMark(owner, spec.cacheNamespace);
+  await using steps = await openSteps(job, mark);
+  await using watched = watchLimits(job, steps);
+  const signal = AbortSignal.any([job.signal, watched.broken]);
+  const kill = (): void => void steps.kill();
+  signal.addEventListener("abort", kill, { once: true });
+  const context = packContext(source, recipe);
+  try {
+    await engine.buildImage(
+      context,
+      {
+        tag: name,
+        dockerfile: recipe.dockerfile,
+        buildArgs: own === null ? { [NAMESPACE_ARG]: spec.cacheNamespace } : {},
+        hosts: { [mark]: "127.0.0.1" },
+        secrets: own === null || spec.caBundle === "" ? new Map() : new Map([[CA_SECRET, Buffer.from(spec.caBundle)]]),
+      },
+      (trace) => output.write(progress.add(trace)),
+      signal,
+    );
+  } catch (cause) {
+    job.signal.throwIfAborted();
+    if (watched.broken.aborted) throw cannotLimit(watched.broken.reason);
+    throw fromBuild(cause, progress, {
+      output: recipe.kind === "site" ? recipe.output : null,
+      lines: own?.lines ?? null,
+      limits: request.limits,
+      pressure: await steps.pressure(),
+    });
+  } finally {
+    signal.removeEventListener("abort", kill);
+    context.destroy();
+  }
+}
+
+async function openSteps({ limiter, request, log }: Job, mark: string): Promise<StepGroup> {
+  try {
+    return await limiter.open(mark, request.limits);
+  } catch (cause) {
+    log.error({ err: cause }, "builds cannot be limited on this node: the agent needs root and control groups");
+    throw cannotLimit(cause);
+  }
+}
+
+/** Notices steps that run outside their group: an engine that starts them in a way this agent does not know. */
+function watchLimits({ progress, log }: Job, steps: StepGroup): AsyncDisposable & { broken: AbortSignal } {
+  const missed = new AbortController();
+  const over = new AbortController();
+  const look = async (): Promise<void> => {
+    let sinceMs: number | null = null;
+    while (!over.signal.aborted && steps.caught() === 0 && !missed.signal.aborted) {
+      await delay(LOOK_EVERY_MS, undefined, { signal: over.signal }).catch(() => {});
+      const isRunning = progress.running()?.step.startsWith("RUN ") === true;
+      sinceMs = isRunning ? (sinceMs ?? Date.now()) : null;
+      if (sinceMs === null || Date.now() - sinceMs < UNLIMITED_MAX_MS || steps.caught() > 0) continue;
+      log.error({}, "a build step of the engine was not found, so nothing would limit it");
+      missed.abort(new Error("a step was not found"));
+    }
+  };
+  const looking = look();
+  return {
+    broken: AbortSignal.any([steps.broken, missed.signal]),
+    async [Symbol.asyncDispose]() {
+      over.abort();
+      await looking;
+    },
+  };
+}
+
+const cannotLimit = (cause: unknown): TaskFailure =>
+  new TaskFailure(
+    "NODE_TASK_FAILED",
+    "The node cannot hold builds to their limits. Its administrator finds the reason in the agent's log.",
+    { cause },
+  );

@@ -1,0 +1,127 @@
+import { TaskFailure } from "../placements/failure.ts";
+import type { Archive } from "./archive.ts";
+import { pathWithin } from "./context.ts";
+import { asksForStandalone } from "./frameworks.ts";
+import {
+  detectPackages,
+  installManifest,
+  LOCK_FILES,
+  type PackageJson,
+  type Packages,
+  parsePackageJson,
+} from "./packages.ts";
+
+/** What an archive says about the Node project in one of its directories. */
+export type NodeProject = {
+  /** Where packages are installed: the project's directory, or that of the workspace it belongs to. */
+  installRoot: string;
+  /** Directory of the project below `installRoot`; empty when it is the same. */
+  appDirectory: string;
+  manifest: PackageJson | null;
+  packages: Packages | null;
+  /** What installing needs of every `package.json`, by its path below `installRoot`. */
+  installManifests: ReadonlyMap<string, string>;
+  /** Whether Next is told to leave a traced copy of the app. */
+  tracesApp: boolean;
+  has(name: string): boolean;
+};
+
+/** Lock files of large workspaces have several megabytes. */
+const TEXT_MAX_BYTES = 16 * 1024 * 1024;
+const NEXT_CONFIGS = ["next.config.js", "next.config.mjs", "next.config.cjs", "next.config.ts", "next.config.mts"];
+
+/** Reads what there is of a Node project in the directory `root` of the archive. Throws TaskFailure for a broken package.json. */
+export async function readNodeProject(archive: Archive, root: string): Promise<NodeProject> {
+  const manifest = await readManifest(archive, root);
+  const installRoot = await findInstallRoot(archive, root, manifest);
+  const at = (name: string): string => joinPath(installRoot, name);
+  const [members, installManifests] = await readMembers(archive, installRoot);
+  const packages = detectPackages({
+    has: (name) => archive.files.has(at(name)) || hasDirectory(archive, at(name)),
+    manifest: installRoot === root ? manifest : await readManifest(archive, installRoot),
+    members,
+    yarnLock: await readText(archive, at("yarn.lock")),
+    pnpmLock: await readText(archive, at("pnpm-lock.yaml")),
+    settings: `${await readText(archive, at("pnpm-workspace.yaml"))}\n${await readText(archive, at(".npmrc"))}`,
+  });
+  const configs = await Promise.all(NEXT_CONFIGS.map((name) => readText(archive, joinPath(root, name))));
+  return {
+    installRoot,
+    appDirectory: pathWithin(root, installRoot) ?? "",
+    manifest,
+    packages,
+    installManifests,
+    tracesApp: manifest?.dependencies.has("next") === true && asksForStandalone(configs.find((text) => text) ?? ""),
+    has: (name) => archive.files.has(joinPath(root, name)),
+  };
+}
+
+/**
+ * The nearest directory upwards that has a lock file; for a package without one of its own that is the top of
+ * the workspace that it belongs to, not of whatever else has been put around it.
+ */
+async function findInstallRoot(archive: Archive, root: string, manifest: PackageJson | null): Promise<string> {
+  const hasLock = (directory: string): boolean =>
+    LOCK_FILES.some((name) => archive.files.has(joinPath(directory, name)));
+  if (hasLock(root)) return root;
+  const workspaces: string[] = [];
+  for (const directory of parents(root)) {
+    const isWorkspace =
+      archive.files.has(joinPath(directory, "pnpm-workspace.yaml")) ||
+      (await readManifest(archive, directory))?.hasWorkspaces === true;
+    if (hasLock(directory) && (isWorkspace || manifest === null)) return directory;
+    if (isWorkspace) workspaces.push(directory);
+  }
+  return workspaces[0] ?? root;
+}
+
+/** Every package of the tree below `installRoot`, and what installing needs of all of them. */
+async function readMembers(archive: Archive, installRoot: string): Promise<[PackageJson[], Map<string, string>]> {
+  const members: PackageJson[] = [];
+  const manifests = new Map<string, string>();
+  for (const path of archive.files.keys()) {
+    const name = pathWithin(path, installRoot);
+    if (name === null || !/(?:^|\/)package\.json$/.test(name) || !isSource(name)) continue;
+    const text = (await readText(archive, path)) ?? "";
+    const member = parsePackageJson(text);
+    const reduced = installManifest(text);
+    // What is not even JSON is a file of some test, not a package.
+    if (member === null || reduced === null) continue;
+    manifests.set(name, reduced);
+    if (name !== "package.json") members.push(member);
+  }
+  return [members, manifests];
+}
+
+/** What was installed elsewhere, and the history of the sources, are not part of them. */
+export const isSource = (path: string): boolean =>
+  !path.split("/").some((part) => part === "node_modules" || part === ".git");
+
+async function readManifest(archive: Archive, directory: string): Promise<PackageJson | null> {
+  const path = joinPath(directory, "package.json");
+  const text = await readText(archive, path);
+  if (text === null) return null;
+  const manifest = parsePackageJson(text);
+  if (manifest === null) throw new TaskFailure("BUILD_FAILED", `${path} is not valid JSON.`);
+  return manifest;
+}
+
+async function readText(archive: Archive, path: string): Promise<string | null> {
+  const file = archive.files.get(path);
+  if (file === undefined || file.sizeBytes > TEXT_MAX_BYTES) return null;
+  return (await archive.read(file)).toString("utf8");
+}
+
+/** Whether an archive has something in a directory, or the directory itself. */
+export function hasDirectory(archive: Archive, directory: string): boolean {
+  const isBelow = (path: string): boolean => path.startsWith(`${directory}/`);
+  return archive.directories.has(directory) || [...archive.files.keys(), ...archive.symlinks.keys()].some(isBelow);
+}
+
+/** The directories around one, from the inside out: "a/b" has "a" and "". */
+function parents(directory: string): string[] {
+  const parts = directory === "" ? [] : directory.split("/");
+  return parts.map((_, index) => parts.slice(0, parts.length - 1 - index).join("/"));
+}
+
+const joinPath = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("/");

@@ -1,0 +1,193 @@
+import { createHash } from "node:crypto";
+import { type FSWatcher, watch } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Owner } from "../engine/engine.ts";
+import type { Log } from "../log.ts";
+import { findTrees, groupDirectories, oomFile, pidsFile, readCounter, rootsOf, type StepLimits } from "./cgroups.ts";
+import { endGroup, killAll, listPaths, moveAll, PARENT, prepareGroup, readText } from "./groups.ts";
+import { findStep } from "./steps-of-engine.ts";
+
+/** Holds build steps to limits: neither their Dockerfile nor engines before version 23 can be asked to. */
+export type StepLimiter = {
+  /**
+   * Readies a group for the steps of one build, before the first of them starts. Steps are told apart by `mark`,
+   * a host name that the engine writes to their hosts file, so one mark has one build at a time.
+   */
+  open(mark: string, limits: StepLimits): Promise<StepGroup>;
+  /** Ends what a former life of this agent left running, and removes its groups. */
+  removeLeftovers(): Promise<void>;
+};
+
+export type StepGroup = AsyncDisposable & {
+  /** Aborts when a step could not be held to the limits: the build must not go on. */
+  readonly broken: AbortSignal;
+  /** Steps that were put into the group so far. */
+  caught(): number;
+  /** What the kernel had to do to keep the limits. */
+  pressure(): Promise<{ outOfMemory: boolean; outOfProcesses: boolean }>;
+  /** Kills every process of every step. Resolves once none is left, or after five seconds. */
+  kill(): Promise<void>;
+};
+
+const SCAN_EVERY_MS = 100;
+/** runc's own directory, and those below containerd's, one per name space. */
+const STATE_DIR = "/run/runc";
+const STATE_DIRS = "/run/containerd/runc";
+
+/** What stands for a cache namespace on one node, in a form that fits a host name. */
+export const buildMark = ({ clusterId, nodeId }: Owner, namespace: string): string =>
+  `svc-build-${digest(JSON.stringify([clusterId, nodeId, namespace])).slice(0, 32)}`;
+
+/** Names of the groups of one agent begin with this. */
+export const groupPrefix = (owner: Owner): string =>
+  `${digest(JSON.stringify([owner.clusterId, owner.nodeId])).slice(0, 8)}-`;
+
+type Group = { mark: string; limits: StepLimits; path: string; take(step: string, pids: () => Promise<void>): void };
+
+export function createStepLimiter(options: {
+  owner: Owner;
+  log: Log;
+  /** Where the engine keeps its data. */
+  engineDir(): Promise<string>;
+}): StepLimiter {
+  const { log } = options;
+  const prefix = groupPrefix(options.owner);
+  const groups = new Map<string, Group>();
+  const known = new Set<string>();
+  let watching: AbortController | null = null;
+  const trees = once(findTrees);
+  const engineDir = once(options.engineDir);
+
+  /** Looks at a container that appeared. Ours is put into its group before its process begins, a foreign one left alone. */
+  const meet = async (directory: string): Promise<void> => {
+    if (known.has(directory) || groups.size === 0) return;
+    known.add(directory);
+    const all = await trees();
+    const found = await findStep(directory, [...groups.keys()], all, await engineDir());
+    const group = found === null ? undefined : groups.get(found.mark);
+    if (found === null || group === undefined) return;
+    group.take(directory, async () => {
+      // The tree of processes comes first: from then on they cannot become more than is allowed.
+      for (const [index, root] of rootsOf(all).entries()) {
+        await moveAll(found.groups[index] ?? "", join(root, group.path));
+      }
+    });
+  };
+
+  const scan = async (): Promise<void> => {
+    const present = (await Promise.all((await stateDirectories()).map(listPaths))).flat();
+    for (const path of known) if (!present.includes(path)) known.delete(path);
+    for (const path of present) void meet(path);
+  };
+
+  /** Listens for new containers as long as a group is open; looks around as well, since an event can be lost. */
+  const listen = async (signal: AbortSignal): Promise<void> => {
+    await mkdir(STATE_DIR, { recursive: true, mode: 0o711 });
+    const watchers: FSWatcher[] = [];
+    for (const directory of await stateDirectories()) {
+      const watcher = watch(directory, { persistent: false }, (_, name) => {
+        if (name !== null) void meet(join(directory, name));
+      });
+      watcher.on("error", (cause) =>
+        log.warn({ directory, reason: String(cause) }, "build steps are only scanned for"),
+      );
+      watchers.push(watcher);
+    }
+    void (async () => {
+      while (!signal.aborted) {
+        await scan().catch((cause: unknown) => log.warn({ reason: String(cause) }, "build steps could not be listed"));
+        await delay(SCAN_EVERY_MS, undefined, { signal }).catch(() => {});
+      }
+      for (const watcher of watchers) watcher.close();
+    })();
+  };
+
+  const close = async (group: Group): Promise<void> => {
+    await endGroup(await trees(), group.path);
+    groups.delete(group.mark);
+    if (groups.size > 0) return;
+    watching?.abort();
+    watching = null;
+    known.clear();
+  };
+
+  return {
+    async open(mark, limits) {
+      const all = await trees();
+      const path = join(PARENT, `${prefix}${digest(mark).slice(0, 16)}`);
+      await endGroup(all, path);
+      await prepareGroup(all, path, limits);
+      const broken = new AbortController();
+      let caught = 0;
+      let doomed = false;
+      const group: Group = {
+        mark,
+        limits,
+        path,
+        take(step, move) {
+          move().then(
+            () => {
+              caught += 1;
+              if (doomed) void killAll(all, path);
+            },
+            (cause: unknown) => {
+              log.error({ step: basename(step), err: cause }, "a build step could not be limited");
+              broken.abort(cause);
+            },
+          );
+        },
+      };
+      groups.set(mark, group);
+      if (watching === null) {
+        watching = new AbortController();
+        await listen(watching.signal);
+      }
+      return {
+        broken: broken.signal,
+        caught: () => caught,
+        async pressure() {
+          const [killed, refused] = await Promise.all([readText(oomFile(all, path)), readText(pidsFile(all, path))]);
+          return { outOfMemory: readCounter(killed, "oom_kill") > 0, outOfProcesses: readCounter(refused, "max") > 0 };
+        },
+        kill() {
+          doomed = true;
+          return killAll(all, path);
+        },
+        async [Symbol.asyncDispose]() {
+          doomed = true;
+          await close(group);
+        },
+      };
+    },
+
+    async removeLeftovers() {
+      const all = await trees();
+      const names = (await Promise.all(groupDirectories(all, PARENT).map(listPaths)))
+        .flat()
+        .map((path) => basename(path));
+      for (const name of new Set(names)) if (name.startsWith(prefix)) await endGroup(all, join(PARENT, name));
+    },
+  };
+}
+
+async function stateDirectories(): Promise<string[]> {
+  return [STATE_DIR, ...(await listPaths(STATE_DIRS))];
+}
+
+const digest = (text: string): string => createHash("sha256").update(text).digest("hex");
+
+/** Asks once; a failure is not remembered. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | null = null;
+  return async () => {
+    made ??= make();
+    try {
+      return await made;
+    } catch (cause) {
+      made = null;
+      throw cause;
+    }
+  };
+}

@@ -1,0 +1,62 @@
+import type { BuildSpec } from "@svc/proto/node";
+import { TaskFailure } from "../placements/failure.ts";
+import type { Archive } from "./archive.ts";
+import { parseIgnore } from "./ignore.ts";
+import type { Recipe } from "./recipe.ts";
+import { rewriteDockerfile } from "./user-dockerfile.ts";
+
+/** What the node knows and a build spec does not say. */
+export type BuilderFacts = {
+  /** Whether the engine's own parser knows here-documents. */
+  hasDocuments: boolean;
+  /** host:port of the cluster's registry. */
+  registryHost: string;
+  /** Such as `linux/amd64`. */
+  platform: string;
+};
+
+const TEXT_MAX_BYTES = 1024 * 1024;
+
+/**
+ * How an image is built from the project's own Dockerfile.
+ *
+ * @param root directory of the archive that is the context; empty for all of it
+ * @param path of the Dockerfile below `root`
+ */
+export async function prepareUserRecipe(
+  archive: Archive,
+  spec: BuildSpec,
+  root: string,
+  path: string,
+  facts: BuilderFacts,
+): Promise<Recipe> {
+  const read = async (name: string): Promise<string | null> => {
+    const file = archive.files.get(root === "" ? name : `${root}/${name}`);
+    if (file === undefined || file.sizeBytes > TEXT_MAX_BYTES) return null;
+    return (await archive.read(file)).toString("utf8");
+  };
+  const text = await read(path);
+  if (text === null) {
+    throw new TaskFailure(
+      "BUILD_FAILED",
+      `The upload has no Dockerfile at "${path}"${root === "" ? "" : ` in "${root}"`}. Check build.dockerfile in the manifest.`,
+    );
+  }
+  const rewritten = rewriteDockerfile(text, {
+    ...facts,
+    cacheNamespace: spec.cacheNamespace,
+    hasCaBundle: spec.caBundle !== "",
+  });
+  if ("refuse" in rewritten) throw new TaskFailure("BUILD_FAILED", rewritten.refuse);
+  // One that belongs to this Dockerfile goes before the general one.
+  const ignore = parseIgnore((await read(`${path}.dockerignore`)) ?? (await read(".dockerignore")) ?? "");
+  return {
+    kind: "image",
+    root,
+    into: "",
+    dockerfile: path,
+    extra: new Map([[path, rewritten.text]]),
+    keep: (name) => !ignore(name),
+    own: { lines: rewritten.lines, baseImages: rewritten.baseImages },
+  };
+}

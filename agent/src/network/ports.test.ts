@@ -1,0 +1,40 @@
+import { createServer } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { createPorts } from "./ports.ts";
+
+const address = "127.0.9.5";
+const range = { first: 23_100, last: 23_102 };
+const held = new Set<number>();
+const isHeld = (port: number): boolean => held.has(port);
+const hold = (port: number): void => void held.add(port);
+afterEach(() => held.clear());
+
+test("takes at the same time each get their own, and then there is none", async () => {
+  const ports = createPorts(address, range);
+  const taken = await Promise.all([1, 2, 3, 4].map(() => ports.take(isHeld, hold)));
+  expect(taken.filter((port) => port !== null).sort()).toEqual([23_100, 23_101, 23_102]);
+  expect(taken.filter((port) => port === null)).toHaveLength(1);
+});
+
+test("a port on which somebody listens is not taken", async () => {
+  const ports = createPorts(address, { first: 23_100, last: 23_101 });
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(23_100, address, resolve));
+  expect(await ports.isFree(23_100)).toBe(false);
+  expect(await ports.take(isHeld, hold)).toBe(23_101);
+  expect(await ports.take(isHeld, hold)).toBeNull();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+test("a port that was given up is the last choice for ten minutes", async () => {
+  let nowMs = 0;
+  const ports = createPorts(address, range, () => nowMs);
+  ports.rest(23_100);
+  ports.rest(23_101);
+  expect(await ports.take(isHeld, hold)).toBe(23_102);
+  expect([23_100, 23_101]).toContain(await ports.take(isHeld, hold));
+  held.clear();
+  nowMs = 10 * 60 * 1000;
+  ports.rest(23_102);
+  for (const _ of [1, 2]) expect([23_100, 23_101]).toContain(await ports.take(isHeld, hold));
+});
