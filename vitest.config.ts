@@ -42,6 +42,19 @@ export default defineConfig({
           sequence: { groupOrder: 3 },
         },
       },
+      {
+        // Real applications from the package registry on the whole platform: `npm run test:apps`.
+        test: {
+          name: "apps",
+          globalSetup: ["test/support/engine.ts"],
+          include: ["test/apps/*.test.ts"],
+          pool: "forks",
+          fileParallelism: false,
+          testTimeout: 300_000,
+          hookTimeout: 600_000,
+          sequence: { groupOrder: 4 },
+        },
+      },
     ],
   },
 });

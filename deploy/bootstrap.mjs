@@ -49,7 +49,13 @@ async function runTests(args) {
 const commands = {
   start: { programs: true, run: (args) => runNode("deploy/src/main.ts", ["start", ...args]) },
   stop: { programs: false, run: (args) => runNode("deploy/src/main.ts", ["stop", ...args]) },
-  test: { programs: true, forTests: true, run: runTests },
+  // Real applications take minutes and the package registry: they run only when they are named.
+  test: {
+    programs: true,
+    forTests: true,
+    run: (args) => runTests(args.some((arg) => arg.startsWith("--project")) ? args : ["--project=!apps", ...args]),
+  },
+  "test:apps": { programs: true, forTests: true, run: (args) => runTests(["--project=apps", ...args]) },
   bench: { programs: true, run: (args) => runNode("test/bench/main.ts", args) },
   check: { programs: false, run: () => runChecks(root, environment()) },
 };

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { Desired, HealthState, Observed, type PlacementStatus } from "@svc/proto/node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { JournalBusyError } from "./journal/journal.ts";
-import { containerName } from "./placements/runner.ts";
+import { containerName } from "./placements/names.ts";
 import { type Agent, start } from "./start.ts";
 import { createTestNode, type TestNode } from "./testing/agent.ts";
 import { createTestControl, type TestControl } from "./testing/control.ts";

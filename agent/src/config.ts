@@ -41,8 +41,10 @@ export const settings = z.object({
     .string()
     .regex(/^[A-Za-z0-9._-]{0,15}$/, "must be an interface name")
     .default("docker0"),
-  /** Free disk space below which no new work is taken. */
-  SVC_AGENT_DISK_FLOOR_MB: z.coerce.number().int().min(0).default(1024),
+  /** Free disk space below which no new work is taken; absent: 5 % of the disk, at least 2 GiB and at most 10. */
+  SVC_AGENT_DISK_FLOOR_MB: z.coerce.number().int().min(0).optional(),
+  /** What builds leave for later ones is kept up to this size, the newest of it. */
+  SVC_AGENT_BUILD_CACHE_MB: z.coerce.number().int().min(0).default(10_240),
   SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
 });
 
@@ -61,7 +63,9 @@ export type Config = {
   ports: { first: number; last: number };
   /** Null: build steps are not restricted by this agent. */
   buildBridge: string | null;
-  diskFloorMb: number;
+  /** Null: one that fits the disk. */
+  diskFloorMb: number | null;
+  buildCacheMb: number;
   logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
 };
 
@@ -95,7 +99,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     subnets: s.SVC_AGENT_SUBNETS,
     ports: { first, last },
     buildBridge: s.SVC_AGENT_BUILD_BRIDGE === "" ? null : s.SVC_AGENT_BUILD_BRIDGE,
-    diskFloorMb: s.SVC_AGENT_DISK_FLOOR_MB,
+    diskFloorMb: s.SVC_AGENT_DISK_FLOOR_MB ?? null,
+    buildCacheMb: s.SVC_AGENT_BUILD_CACHE_MB,
     logLevel: s.SVC_LOG_LEVEL,
   };
 }

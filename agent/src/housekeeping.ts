@@ -1,15 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { limits } from "@svc/proto/limits";
-import { Observed } from "@svc/proto/node";
 import type { Container, Engine } from "./engine/engine.ts";
-import { uselessImages } from "./images/keep.ts";
-import type { Journal } from "./journal/journal.ts";
-import type { PlacementRecord } from "./journal/records.ts";
 import type { Log } from "./log.ts";
 import type { IsolationGuard } from "./network/iptables.ts";
 
 const SURVEY_EVERY_MS = 30_000;
-const TIDY_EVERY_MS = 60 * 60 * 1000;
 const RECONNECT_MS = 1_000;
 
 /**
@@ -56,36 +50,4 @@ export async function watchEngine(options: {
     }
   };
   await Promise.all([surveyLoop(), eventLoop()]);
-}
-
-/** Removes images that nothing needs any more, now and then. Only what this agent fetched or built is ever considered. */
-export async function tidyLoop(options: {
-  engine: Engine;
-  journal: Journal;
-  list(): PlacementRecord[];
-  signal: AbortSignal;
-  log: Log;
-}): Promise<void> {
-  const { engine, journal, signal, log } = options;
-  while (!signal.aborted) {
-    await delay(TIDY_EVERY_MS, undefined, { signal }).catch(() => {});
-    if (signal.aborted) return;
-    try {
-      const inUse = new Set(options.list().flatMap(imageInUse));
-      for (const reference of uselessImages(journal.listImages(), inUse, limits.rollbackTargetsKept, Date.now())) {
-        const image = await engine.findImage(reference);
-        if (image !== null) await engine.removeImage(image.id);
-        journal.forgetImage(reference);
-        log.info({ reference }, "image removed");
-      }
-    } catch (cause) {
-      log.warn({ err: cause }, "images could not be tidied up");
-    }
-  }
-}
-
-function imageInUse({ placement, status }: PlacementRecord): string[] {
-  if (placement.spec.case !== "serve" || status.observed === Observed.REMOVED) return [];
-  const reference = placement.spec.value.image?.reference;
-  return reference === undefined ? [] : [reference];
 }

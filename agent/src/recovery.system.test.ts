@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { Desired, HealthState, Observed, RunPhase } from "@svc/proto/node";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { containerName } from "./placements/runner.ts";
+import { containerName } from "./placements/names.ts";
 import { runContainerName } from "./runs/attempt.ts";
 import { createTestNode, type TestNode } from "./testing/agent.ts";
 import { createTestControl, type TestControl } from "./testing/control.ts";

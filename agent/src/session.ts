@@ -14,11 +14,13 @@ import {
 import type { Engine } from "./engine/engine.ts";
 import type { Journal } from "./journal/journal.ts";
 import type { Log } from "./log.ts";
-import { answerLogQuery } from "./logs/query.ts";
+import type { LogAnswers } from "./logs/query.ts";
 import type { Placements } from "./placements/placements.ts";
 import type { Runs } from "./runs/runs.ts";
 import type { NodeCapacity } from "./stats/capacity.ts";
+import type { DiskWatch } from "./stats/disk.ts";
 import type { StatusReporter } from "./status-reporter.ts";
+import type { Tidy } from "./tidy.ts";
 
 type Request = MessageInitShape<typeof SessionRequestSchema>;
 type Send = (request: Request) => boolean;
@@ -34,9 +36,12 @@ export type SessionDeps = {
   transports(): { session: Transport; bulk: Transport };
   journal: Journal;
   engine: Engine;
+  answerLogQuery: LogAnswers;
   placements: Placements;
   runs: Runs;
   reporter: StatusReporter;
+  tidy: Pick<Tidy, "wake">;
+  disk: Pick<DiskWatch, "isFull">;
   describe(): Promise<{ capacity: NodeCapacity; address: string; labels: Record<string, string> }>;
   /** The first Welcome of this process. */
   onReady(): void;
@@ -63,6 +68,8 @@ export async function converse(deps: SessionDeps): Promise<void> {
         sendInventory(send, placements.statuses(), runs.statuses());
         runs.open((value) => send({ message: value }));
         reporter.open((batchSeq, items) => send({ message: { case: "status", value: { batchSeq, items } } }));
+        // What was said while nobody listened is found by asking.
+        deps.tidy.wake();
         if (!ready) deps.onReady();
         ready = true;
         return;
@@ -70,6 +77,8 @@ export async function converse(deps: SessionDeps): Promise<void> {
       case "assign":
         send({ message: { case: "applied", value: placements.assign(message.value) } });
         return;
+      case "tidy":
+        return deps.tidy.wake();
       case "statusAck":
         return reporter.acknowledge(message.value.batchSeq);
       case "verdict":
@@ -84,7 +93,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
         return runs.acknowledge(message.value.attemptId);
       case "logQuery": {
         const answer = async (): Promise<void> => {
-          const delivery = await answerLogQuery(deps.engine, message.value);
+          const delivery = await deps.answerLogQuery(message.value, signal);
           const client = createClient(NodeService, deps.transports().bulk);
           await client.deliverLog(delivery, {
             signal: AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]),
@@ -109,7 +118,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
         runs.close();
         reporter.close();
       },
-      renew: (n) => ({ message: { case: "renew", value: { n } } }),
+      renew: (n) => ({ message: { case: "renew", value: { n, diskFull: deps.disk.isFull() } } }),
       signal,
       log,
     });

@@ -13,14 +13,17 @@ import {
 import { limits } from "@svc/proto/limits";
 import { NodeService } from "@svc/proto/node";
 import { BUILD_LOG_MAX_BYTES, createBuilder } from "./build/builder.ts";
+import { createStepLimiter, type StepLimiter } from "./build/step-limits.ts";
 import { type Config, ConfigError } from "./config.ts";
 import { createDockerEngine } from "./engine/docker.ts";
 import { type Engine, labels } from "./engine/engine.ts";
-import { tidyLoop, watchEngine } from "./housekeeping.ts";
+import { watchEngine } from "./housekeeping.ts";
 import { createImages } from "./images/images.ts";
 import { type Journal, openJournal } from "./journal/journal.ts";
 import { createLog, type Log } from "./log.ts";
 import { type Append, openLogStream } from "./logs/log-stream.ts";
+import { createLogAnswers } from "./logs/query.ts";
+import { openTails } from "./logs/tails.ts";
 import { createIsolationGuard } from "./network/iptables.ts";
 import { createNetworks } from "./network/networks.ts";
 import { createPorts } from "./network/ports.ts";
@@ -29,9 +32,10 @@ import { createRunner } from "./placements/runner.ts";
 import { createRuns, type Runs } from "./runs/runs.ts";
 import { converse, knownRegistry } from "./session.ts";
 import { measureCapacity } from "./stats/capacity.ts";
-import { createDiskGuard } from "./stats/disk.ts";
+import { createDiskWatch } from "./stats/disk.ts";
 import { sampleLoop } from "./stats/sampler.ts";
 import { createStatusReporter } from "./status-reporter.ts";
+import { createTidy, type Tidy } from "./tidy.ts";
 
 /** How the agent reaches control. */
 export type Link = {
@@ -153,7 +157,9 @@ async function runNode(options: {
   const owner = { clusterId: identity.clusterId, nodeId: identity.id };
   journal.claim(`${identity.clusterId}/${identity.id}/${identity.incarnation}`);
   const engine = createDockerEngine({ socketPath: config.dockerSocket, owner });
-  await removeLeftovers(config, engine, log);
+  const limiter = createStepLimiter({ owner, engineDir: async () => (await engine.describe()).rootDir, log });
+  await removeLeftovers(config, engine, limiter, log);
+  const tails = await openTails(join(config.dir, "tails", `${identity.id}.${identity.incarnation}`));
   let link = options.openLink(identity);
   const client = () => createClient(NodeService, link.bulk);
   const registry = () => knownRegistry(journal);
@@ -161,8 +167,15 @@ async function runNode(options: {
   const append: Append = async (request, within) => (await client().appendLog(request, { signal: within })).length;
   const openLog = (streamId: string, replays: boolean, maxBytes: number) =>
     openLogStream({ streamId, append, replays, maxBytes, signal, log });
-  const checkDisk = createDiskGuard(async () => [config.dir, (await engine.describe()).rootDir], config.diskFloorMb);
-  const images = createImages({ engine, journal, registry, checkDisk });
+  // Making room needs to know what is in use, and whatever takes room asks whether there is any.
+  let tidy: Tidy | null = null;
+  const disk = createDiskWatch({
+    findDirs: async () => [config.dir, (await engine.describe()).rootDir],
+    set: config.diskFloorMb,
+    reclaim: async (isEnough) => tidy?.reclaim(isEnough),
+    log,
+  });
+  const images = createImages({ engine, journal, registry, checkDisk: disk.check });
   const isolation = createIsolationGuard({ buildBridge: config.buildBridge, log });
   const networks = createNetworks({ engine, owner, pool: config.subnets, isolated: isolation.ready });
   const reporter = createStatusReporter();
@@ -173,24 +186,29 @@ async function runNode(options: {
     engine,
     onStatus: reporter.report,
     log,
-    createRunner: (isNeeded) =>
+    createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
         engine,
         images,
         networks,
         ports: createPorts(config.address, config.ports),
+        tails,
         builder: createBuilder({
           engine,
           journal,
           registry,
           openLog: (placementId) => openLog(placementId, false, BUILD_LOG_MAX_BYTES),
           spoolDir: spoolDir(config),
+          limiter,
+          owner,
+          log,
           isolated: isolation.ready,
-          checkDisk,
+          checkDisk: disk.check,
         }),
         address: config.address,
         isNetworkNeeded: (projectId, channel, except) =>
-          isNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel) ?? false),
+          isNetworkNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel) ?? false),
+        isPortHeld,
         log,
       }),
   });
@@ -203,7 +221,22 @@ async function runNode(options: {
     isNetworkNeeded: (projectId, channel) => placements.isNetworkNeeded(projectId, channel, ""),
     log,
   });
-  const { noteContainer, survey } = runs;
+  const { noteContainer, survey, isNetworkNeeded } = runs;
+  tidy = createTidy({
+    engine,
+    owner,
+    journal,
+    networks,
+    placements: placements.list,
+    isNetworkNeeded: (projectId, channel) =>
+      placements.isNetworkNeeded(projectId, channel, "") || isNetworkNeeded(projectId, channel),
+    askGone: async (projectIds) =>
+      (await client().listGoneProjects({ projectIds: [...projectIds] }, { signal, timeoutMs: 10_000 })).gone,
+    tails,
+    registryHost: () => registry()?.host ?? null,
+    buildCacheMb: config.buildCacheMb,
+    log,
+  });
 
   const background = [
     watchEngine({
@@ -220,7 +253,8 @@ async function runNode(options: {
       signal,
       log,
     }),
-    tidyLoop({ engine, journal, list: placements.list, signal, log }),
+    tidy.run(signal),
+    disk.watch(signal),
     sampleLoop({
       engine,
       list: placements.list,
@@ -246,9 +280,12 @@ async function runNode(options: {
       transports: () => link,
       journal,
       engine,
+      answerLogQuery: createLogAnswers({ engine, tails, find: placements.find }),
       placements,
       runs,
       reporter,
+      tidy,
+      disk,
       describe: async () => ({
         address: config.address,
         labels: config.labels,
@@ -266,8 +303,13 @@ async function runNode(options: {
 }
 
 /** What a former life of this agent broke off in the middle of a build. Nothing of it is in use yet. */
-async function removeLeftovers(config: Config, engine: Engine, log: Log): Promise<void> {
+async function removeLeftovers(config: Config, engine: Engine, limiter: StepLimiter, log: Log): Promise<void> {
   await rm(spoolDir(config), { recursive: true, force: true });
+  try {
+    await limiter.removeLeftovers();
+  } catch (cause) {
+    log.warn({ reason: String(cause) }, "what is left of former builds could not be removed");
+  }
   try {
     for (const container of await engine.listContainers()) {
       if (container.labels[labels.kind] === "export") await engine.removeContainer(container.name);

@@ -22,12 +22,22 @@ export async function cleanUp({ dir, dockerSocket, env }: PlatformPlace): Promis
   if (state !== null && docker !== null) await removeClusterObjects(docker, state.clusterId);
 }
 
-/** Removes every trace of a platform that does not run: the directory, and what the engine has of it, images included. */
+/** How long an engine that is busy with others may take to answer. */
+const engineMs = 30_000;
+
+/**
+ * Removes every trace of a platform that does not run: the directory, and what the engine has of it, images included.
+ * Throws when the engine does not answer: only the directory tells what there is to remove, so it stays.
+ */
 export async function discard(place: PlatformPlace): Promise<void> {
   await cleanUp(place);
   const state = await readState(layoutOf(place.dir, runtimeRoot(place.env)));
-  const docker = await findEngine(place.dockerSocket);
-  // Without its registry nobody can name these images any more.
-  if (state?.registryHost !== undefined && docker !== null) await removeRegistryImages(docker, state.registryHost);
+  if (state?.registryHost !== undefined) {
+    const docker = await findEngine(place.dockerSocket, engineMs);
+    if (docker === null) throw new Error(`no engine answers on ${place.dockerSocket}: ${place.dir} is kept`);
+    await removeClusterObjects(docker, state.clusterId);
+    // Without its registry nobody can name these images any more.
+    await removeRegistryImages(docker, state.registryHost);
+  }
   await rm(place.dir, { recursive: true, force: true });
 }

@@ -24,9 +24,14 @@ async function answersPing(socketPath: string): Promise<boolean> {
   }
 }
 
-/** The engine behind the socket, or null when none answers. */
-export async function findEngine(socketPath: string): Promise<Docker | null> {
-  return (await answersPing(socketPath)) ? new Docker({ socketPath }) : null;
+/** The engine behind the socket, or null when none answers. A busy one may take its time: `patienceMs`. */
+export async function findEngine(socketPath: string, patienceMs = 0): Promise<Docker | null> {
+  const until = performance.now() + patienceMs;
+  while (!(await answersPing(socketPath))) {
+    if (performance.now() > until) return null;
+    await delay(200);
+  }
+  return new Docker({ socketPath });
 }
 
 /**

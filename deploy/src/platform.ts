@@ -110,6 +110,7 @@ async function startStorage(options: PlatformOptions, layout: Layout, start: (sp
     port: ports.registry,
     passwordFile: layout.secrets.registryPassword,
     env,
+    log: options.log,
   });
   await settleAll([start(postgres.spec).then(() => postgres.prepare()), start(etcd.spec), start(registry.spec)]);
   return { databaseUrl: postgres.databaseUrl, etcdEndpoint: etcd.endpoint, registry };

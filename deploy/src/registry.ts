@@ -1,6 +1,7 @@
-import { mkdir } from "node:fs/promises";
+import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { hash } from "@node-rs/bcrypt";
+import { CommandError, run } from "./command.ts";
 import { environmentOf } from "./environment.ts";
 import { keptSecret, randomText, writePrivate } from "./private-files.ts";
 import type { ProgramSpec } from "./program.ts";
@@ -21,12 +22,18 @@ const username = "svc";
  */
 const bcryptCost = 4;
 
-/** An OCI registry on loopback with one user; its files stay below `dir`. */
+const garbageMs = 10 * 60_000;
+
+/**
+ * An OCI registry on loopback with one user; its files stay below `dir`. What was deleted in it takes up no space
+ * any more once this returns.
+ */
 export async function provideRegistry(options: {
   dir: string;
   port: number;
   passwordFile: string;
   env: NodeJS.ProcessEnv;
+  log: (line: string) => void;
 }): Promise<LocalRegistry> {
   const password = await keptSecret(options.passwordFile, () => randomText(24));
   const host = `127.0.0.1:${options.port}`;
@@ -49,6 +56,7 @@ export async function provideRegistry(options: {
       auth: { htpasswd: { realm: "svc", path: users } },
     }),
   );
+  await collectGarbage({ ...options, config });
   return {
     host,
     url: `http://${host}`,
@@ -68,4 +76,30 @@ export async function provideRegistry(options: {
       graceMs: 5_000,
     },
   };
+}
+
+/**
+ * Frees the bytes of manifests that control deleted. The registry does that only by this command, and only while it
+ * does not serve: what is pushed meanwhile would be taken for garbage. Untagged manifests stay, since they are in use
+ * by their digest. Not being able to is no reason not to start.
+ */
+async function collectGarbage(options: {
+  dir: string;
+  config: string;
+  env: NodeJS.ProcessEnv;
+  log: (line: string) => void;
+}): Promise<void> {
+  const { dir, config, env, log } = options;
+  const repositories = join(dir, "data", "docker", "registry", "v2", "repositories");
+  const isEmpty = await access(repositories).then(
+    () => false,
+    () => true,
+  );
+  if (isEmpty) return;
+  try {
+    await run(["docker-registry", "garbage-collect", config], { env: environmentOf(env, {}), timeoutMs: garbageMs });
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    log(`the registry's garbage was not collected: ${error.message}`);
+  }
 }

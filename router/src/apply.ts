@@ -45,6 +45,7 @@ export interface ApplierDeps {
 }
 
 const retryAfterMs = 5000;
+const collectEveryMs = 10 * 60_000;
 const problemsTold = 20;
 const behindToldMax = 1000;
 
@@ -65,6 +66,8 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   let state: AppliedState = { clusterEpoch: 0n, generation: 0n, digest: "", error: "", behindHosts: [], resync: false };
   /** Hosts that may not be served as the target wants. */
   const behind = new Set<string>();
+  /** Whether bundles are to be looked at although no route changed: time alone makes some useless. */
+  let collectDue = false;
   /** Hosts whose route may be another than on disk. */
   const unsaved = new Set<string>();
 
@@ -85,7 +88,12 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       behindHosts: [...now.problems.keys(), ...now.coming].slice(0, behindToldMax),
       resync: false,
     };
-    if (bundlesChanged) await bundles.collect(bundlesOf([...served.values(), ...target.routes.values()]));
+    if (bundlesChanged || collectDue) {
+      collectDue = false;
+      const routes = [...served.values(), ...target.routes.values()];
+      const projects = whole ? new Set(routes.map(({ projectId }) => projectId)) : null;
+      await bundles.collect(bundleUses(routes), projects, Date.now());
+    }
   }
 
   /** Changes the tree and takes over what succeeded. Returns whether a bundle came or went. */
@@ -127,6 +135,10 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     }
   });
   const fetcher = deps.createFetcher(rounds.poke);
+  const collecting = setInterval(() => {
+    collectDue = true;
+    rounds.poke();
+  }, collectEveryMs);
   // The tree may hold anything that an earlier process left. Without a kept table it stays until there is one.
   for (const host of [...tree.hosts(), ...target.routes.keys()]) behind.add(host);
   if (kept !== null) await rounds.run();
@@ -150,6 +162,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       rounds.poke();
     },
     async [Symbol.asyncDispose]() {
+      clearInterval(collecting);
       await rounds[Symbol.asyncDispose]();
       await fetcher[Symbol.asyncDispose]();
     },
@@ -162,9 +175,14 @@ function problemText(problems: ReadonlyMap<string, string>): string {
   return [...told, ...(untold > 0 ? [`and ${untold} more`] : [])].join("; ");
 }
 
-function bundlesOf(routes: readonly Route[]): Set<string> {
-  const names = routes.map(({ target }) => (target.case === "static" ? bundleName(target.value.digest) : null));
-  return new Set(names.filter((name) => name !== null));
+/** Which projects need which bundle. */
+function bundleUses(routes: readonly Route[]): Map<string, Set<string>> {
+  const uses = new Map<string, Set<string>>();
+  for (const { target, projectId } of routes) {
+    const name = target.case === "static" ? bundleName(target.value.digest) : null;
+    if (name !== null) uses.set(name, (uses.get(name) ?? new Set()).add(projectId));
+  }
+  return uses;
 }
 
 interface Rounds extends AsyncDisposable {

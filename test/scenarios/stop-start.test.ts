@@ -36,6 +36,19 @@ describe.each(["static", "ssr"] as const)("the %s example", (name) => {
     expect(again.body["error"]).toMatchObject({ code: "STOP_UNAVAILABLE" });
   });
 
+  test("is still stopped after everything was killed and started again", async () => {
+    const order = ["postgres", "etcd", "registry", "control", "agent-1", "caddy", "router"];
+    const programs = order.map((program) => cluster.platform.program(program));
+    await Promise.all(programs.map((program) => program.stop("SIGKILL")));
+    for (const program of programs) await program.start();
+    const reply = await waitFor("the edge", 30_000, () => edgeFetch(site.url).catch(() => null));
+    expect(reply.status).toBe(503);
+    await waitFor("the node to be back", 60_000, async () => {
+      const { body } = await cluster.api("GET", "/admin/nodes");
+      return JSON.stringify(body["nodes"]).includes('"ready"');
+    });
+  });
+
   test("is back after `svc start`", async () => {
     const result = await cluster.cli(["start", "--json", "--project", site.slug]);
     expect(result.exitCode).toBe(0);

@@ -34,7 +34,7 @@ export async function sweepAbandonedClusters(dockerSocket: string): Promise<void
     const dir = join(tmpdir(), name);
     // Another test run may be doing the same.
     if (!name.startsWith(prefix) || !(await isAbandoned(dir).catch(() => false))) continue;
-    await discardCluster(dir, dockerSocket);
+    await discardCluster(dir, dockerSocket).catch((error: unknown) => console.error(`  not swept: ${error}`));
   }
 }
 

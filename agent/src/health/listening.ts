@@ -32,5 +32,5 @@ export function explainListeners(listeners: readonly Listener[], port: number): 
   // Docker's resolver listens on a loopback port of its own in every container.
   const others = [...new Set(listeners.filter((one) => !one.isLoopback).map((one) => one.port))].sort((a, b) => a - b);
   if (others.length === 0) return `Nothing listens on port ${port} in the container.`;
-  return `It listens on port ${others.join(", ")} instead of ${port}. Use the PORT variable, or set app.port.`;
+  return `It listens on port ${others.join(", ")} instead of ${port}, which the PORT variable names. Make it use PORT, or set the port in the manifest.`;
 }

@@ -6,7 +6,7 @@ import type { Journal } from "../journal/journal.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { createSemaphore } from "../semaphore.ts";
 import type { DiskGuard } from "../stats/disk.ts";
-import { classifyPull, type Origin, parseReference } from "./classify.ts";
+import { classifyPull, parseReference } from "./classify.ts";
 
 const PULLS_AT_ONCE = 3;
 const PULL_TIMEOUT_MS = limits.pullSecondsMax * 1000;
@@ -23,8 +23,8 @@ export type ImageNeeds = {
 /** Makes sure that images are on this node and are what was asked for. */
 export type Images = {
   /**
-   * Pulls the image unless the exact digest is present, then checks digest, platform, size and command. An
-   * image of a foreign registry is asked for again for each project: that another one could read it proves nothing.
+   * Pulls the image unless the exact digest is present, then checks digest, platform, size and command. Images come
+   * from the cluster's registry only, into which control has copied what users name.
    *
    * @throws TaskFailure with the code that a person can act on
    */
@@ -41,15 +41,14 @@ export function createImages(options: {
   const { engine, journal } = options;
   const inTurn = createSemaphore(PULLS_AT_ONCE);
 
-  const pull = async (spec: ImageSpec, origin: Origin, signal: AbortSignal): Promise<void> => {
+  const pull = async (spec: ImageSpec, signal: AbortSignal): Promise<void> => {
     const timeout = AbortSignal.timeout(PULL_TIMEOUT_MS);
     const tooLarge = new AbortController();
     const maxBytes = spec.maxSizeMb * 1024 * 1024;
-    const access = spec.access ?? (origin === "cluster" ? options.registry() : null);
     try {
       await engine.pullImage(
         spec.reference,
-        toAuth(access),
+        toAuth(spec.access ?? options.registry()),
         ({ downloadBytes }) => {
           // Layers travel compressed, so what is too large now would only grow.
           if (maxBytes > 0 && downloadBytes > maxBytes) tooLarge.abort();
@@ -58,41 +57,48 @@ export function createImages(options: {
       );
     } catch (cause) {
       signal.throwIfAborted();
-      if (tooLarge.signal.aborted) throw imageTooLarge(origin, spec.maxSizeMb);
-      if (timeout.aborted) throw pullTimedOut(origin);
+      if (tooLarge.signal.aborted) throw imageTooLarge(spec.maxSizeMb);
+      if (timeout.aborted)
+        throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "Pulling the artifact took longer than 15 minutes.");
       if (isEngineTrouble(cause)) throw cause;
-      const failure = classifyPull(cause instanceof Error ? cause.message : String(cause), origin);
+      const failure = classifyPull(cause instanceof Error ? cause.message : String(cause));
       throw new TaskFailure(failure.code, failure.message, { isTransient: failure.isTransient, cause });
     }
   };
 
   return {
     async ensure(spec, needs, signal) {
-      const reference = parseReference(spec.reference);
-      if (reference === null) throw new TaskFailure("OCI_INSPECT_FAILED", "The image is not pinned by digest.");
-      const origin: Origin = reference.host === options.registry()?.host ? "cluster" : "foreign";
-      const known = origin === "cluster" || journal.hasImage(spec.reference, needs.projectId);
-      const present = known ? await engine.findImage(spec.reference) : null;
+      requireOwn(spec.reference, options.registry());
+      const present = await engine.findImage(spec.reference);
       if (present === null) {
         needs.onPull();
         await options.checkDisk();
-        await inTurn(signal, () => pull(spec, origin, signal));
+        await inTurn(signal, () => pull(spec, signal));
       }
-      const image = present ?? (await engine.findImage(spec.reference));
-      verify(image, spec, { origin, needsCommand: needs.command });
+      verify(present ?? (await engine.findImage(spec.reference)), spec, needs.command);
       journal.noteImage(spec.reference, needs.projectId, Date.now());
     },
   };
 }
 
-function verify(
-  image: Image | null,
-  spec: ImageSpec,
-  { origin, needsCommand }: { origin: Origin; needsCommand: boolean },
-): void {
+/** The engine would dial wherever a reference says, with its own idea of who may be dialled. */
+function requireOwn(text: string, registry: RegistryAccess | null): void {
+  const reference = parseReference(text);
+  if (reference === null) throw new TaskFailure("OCI_INSPECT_FAILED", "The image is not pinned by digest.");
+  if (registry === null) {
+    const message = "The artifact registry is not known yet.";
+    throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", message, { isTransient: true });
+  }
+  if (reference.host !== registry.host)
+    throw new TaskFailure("ARTIFACT_NOT_FOUND", "The image is not in the cluster's registry. Deploy it again.");
+}
+
+function verify(image: Image | null, spec: ImageSpec, needsCommand: boolean): void {
   if (image === null || !image.repoDigests.includes(spec.reference)) {
-    const code = origin === "cluster" ? "ARTIFACT_DIGEST_MISMATCH" : "OCI_DIGEST_MISMATCH";
-    throw new TaskFailure(code, "The registry delivered something else than the digest that was asked for.");
+    throw new TaskFailure(
+      "ARTIFACT_DIGEST_MISMATCH",
+      "The registry delivered something else than the digest that was asked for.",
+    );
   }
   if (image.os !== "linux" || image.architecture !== ARCHITECTURES[process.arch]) {
     throw new TaskFailure(
@@ -103,19 +109,11 @@ function verify(
   if (needsCommand && !image.hasCommand) {
     throw new TaskFailure("OCI_ENTRYPOINT_MISSING", "The image has neither an entrypoint nor a command.");
   }
-  if (spec.maxSizeMb > 0 && image.sizeBytes > spec.maxSizeMb * 1024 * 1024) throw imageTooLarge(origin, spec.maxSizeMb);
+  if (spec.maxSizeMb > 0 && image.sizeBytes > spec.maxSizeMb * 1024 * 1024) throw imageTooLarge(spec.maxSizeMb);
 }
 
-const imageTooLarge = (origin: Origin, maxSizeMb: number): TaskFailure =>
-  new TaskFailure(
-    origin === "cluster" ? "IMAGE_TOO_LARGE" : "OCI_IMAGE_TOO_LARGE",
-    `The image is larger than the ${maxSizeMb} MB that the plan allows.`,
-  );
-
-const pullTimedOut = (origin: Origin): TaskFailure =>
-  origin === "cluster"
-    ? new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "Pulling the artifact took longer than 15 minutes.")
-    : new TaskFailure("OCI_PULL_TIMEOUT", "Pulling the image took longer than 15 minutes.");
+const imageTooLarge = (maxSizeMb: number): TaskFailure =>
+  new TaskFailure("IMAGE_TOO_LARGE", `The image is larger than the ${maxSizeMb} MB that the plan allows.`);
 
 /** Credentials for one registry. Null pulls anonymously. */
 export function toAuth(access: RegistryAccess | null | undefined): RegistryAuth | null {

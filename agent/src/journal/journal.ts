@@ -46,7 +46,8 @@ export type Journal = Disposable & {
   hasImage(reference: string, owner: string): boolean;
   /** Most recently used first. */
   listImages(): { reference: string; owner: string; usedAtMs: number }[];
-  forgetImage(reference: string): void;
+  /** For one project, or for all of them. */
+  forgetImage(reference: string, owner?: string): void;
 };
 
 /** Opens the journal in `dir` for this process alone. Throws `JournalBusyError` when another one has it. */
@@ -94,6 +95,7 @@ function createJournal(db: DatabaseSync): Journal {
     hasImage: db.prepare("select 1 as found from image where reference = ? and owner = ?"),
     noteImage: db.prepare("insert or replace into image (reference, owner, used_at) values (?, ?, ?)"),
     forgetImage: db.prepare("delete from image where reference = ?"),
+    forgetImageOf: db.prepare("delete from image where reference = ? and owner = ?"),
   };
 
   const findSetting = (key: string): string | null => {
@@ -174,7 +176,10 @@ function createJournal(db: DatabaseSync): Journal {
         owner: text(row["owner"]),
         usedAtMs: Number(row["used_at"]),
       })),
-    forgetImage: (reference) => void sql.forgetImage.run(reference),
+    forgetImage(reference, owner) {
+      if (owner === undefined) sql.forgetImage.run(reference);
+      else sql.forgetImageOf.run(reference, owner);
+    },
 
     [Symbol.dispose]: () => db.close(),
   };

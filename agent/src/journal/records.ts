@@ -13,9 +13,23 @@ export type Memory = {
   countedExit: string;
   /** Milliseconds since 1970 before which nothing is tried; 0 for no wait. */
   retryAtMs: number;
+  /**
+   * The host port of its containers, one after the other: edges that still send visitors there must never reach
+   * anybody else's. Held until the placement is removed; 0 before the first.
+   */
+  hostPort: number;
+  /** How often in a row that port turned out to be somebody's. */
+  portMisses: number;
 };
 
-export const freshMemory: Memory = { wasHealthy: false, crashes: 0, countedExit: "", retryAtMs: 0 };
+export const freshMemory: Memory = {
+  wasHealthy: false,
+  crashes: 0,
+  countedExit: "",
+  retryAtMs: 0,
+  hostPort: 0,
+  portMisses: 0,
+};
 
 /** One placement as this node knows it. */
 export type PlacementRecord = {

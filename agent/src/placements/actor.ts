@@ -5,7 +5,8 @@ import { isEngineTrouble } from "../engine/errors.ts";
 import type { Log } from "../log.ts";
 import { retryDelayMs } from "./crash.ts";
 import { TaskFailure, toFailure } from "./failure.ts";
-import { containerName, type Runner, type Turn } from "./runner.ts";
+import { containerName } from "./names.ts";
+import type { Runner, Turn } from "./runner.ts";
 import { nextStep, type Step, type View } from "./steps.ts";
 import type { Task } from "./task.ts";
 

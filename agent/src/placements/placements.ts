@@ -17,9 +17,10 @@ import type { PlacementRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
 import { type Actor, createActor } from "./actor.ts";
 import { apply, type Held } from "./apply.ts";
-import { containerName, type Runner } from "./runner.ts";
+import { containerName } from "./names.ts";
+import type { Runner, Siblings } from "./runner.ts";
 import { isTerminal } from "./steps.ts";
-import { createTask, newRecord, type Task } from "./task.ts";
+import { createTask, heldPort, newRecord, type Task } from "./task.ts";
 
 /** Everything that control placed on this node. */
 export type Placements = AsyncDisposable & {
@@ -47,7 +48,7 @@ const ENDED_KEPT_MS = 7 * 24 * 60 * 60 * 1000;
 export function createPlacements(options: {
   journal: Journal;
   engine: Engine;
-  createRunner(isNetworkNeeded: Placements["isNetworkNeeded"]): Runner;
+  createRunner(siblings: Siblings): Runner;
   onStatus(status: PlacementStatus): void;
   log: Log;
 }): Placements {
@@ -61,7 +62,9 @@ export function createPlacements(options: {
       const isSame = placement.projectId === projectId && placement.channel === channel && task.id !== except;
       return isSame && placement.spec.case === "serve" && status.observed < Observed.COMPLETED;
     });
-  const runner = options.createRunner(isNetworkNeeded);
+  const isPortHeld: Siblings["isPortHeld"] = (port) =>
+    [...all.values()].some(({ task }) => heldPort(task.record()) === port);
+  const runner = options.createRunner({ isNetworkNeeded, isPortHeld });
 
   const enter = (record: PlacementRecord): void => {
     const stop = new AbortController();
@@ -247,7 +250,9 @@ function orphanRecord(container: Container, placementId: string): PlacementRecor
   const record = newRecord(placement, new Date());
   record.status.observed = container.state === "running" ? Observed.RUNNING : Observed.STOPPED;
   record.orphan = true;
-  return record;
+  // Edges may know it, whatever became of the record.
+  const hostPort = Number(container.upstream?.split(":").at(-1) ?? 0);
+  return { ...record, memory: { ...record.memory, hostPort } };
 }
 
 /**

@@ -3,16 +3,18 @@ import { HealthState, Observed, type Placement, type ServeSpec } from "@svc/prot
 import type { Builder } from "../build/builder.ts";
 import { type Container, type Engine, labels } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
-import { listenersOf } from "../health/listeners.ts";
-import { explainListeners } from "../health/listening.ts";
 import { probe, probePauseMs } from "../health/probe.ts";
+import { proveHealthy } from "../health/prove.ts";
 import { type Images, isMissingImage } from "../images/images.ts";
 import type { Log } from "../log.ts";
+import type { Exit, Tails } from "../logs/tails.ts";
 import type { Networks } from "../network/networks.ts";
 import type { Ports } from "../network/ports.ts";
-import { TaskFailure, toFailure, withLastLines } from "./failure.ts";
-import type { Step } from "./steps.ts";
-import type { Task } from "./task.ts";
+import { TaskFailure, toFailure } from "./failure.ts";
+import { createLastWords } from "./last-words.ts";
+import { containerName } from "./names.ts";
+import { isTerminal, type Step } from "./steps.ts";
+import { heldPort, type Task } from "./task.ts";
 
 /** What a step works on: the container is as it was when the step was decided. */
 export type Turn = { task: Task; container: Container | null; signal: AbortSignal };
@@ -20,29 +22,62 @@ export type Turn = { task: Task; container: Container | null; signal: AbortSigna
 /** One effect per step. Each may be repeated safely, and ends early when its signal aborts. */
 export type Runner = { [K in Step["do"]]: (step: Extract<Step, { do: K }>, turn: Turn) => Promise<void> };
 
+/** What a placement has to know of the others of its node. */
+export type Siblings = {
+  /** Whether another placement or run needs the network of a project and channel. */
+  isNetworkNeeded(projectId: string, channel: string, except: string): boolean;
+  /** Whether a placement holds the host port. */
+  isPortHeld(port: number): boolean;
+};
+
 export type RunnerDeps = {
   engine: Engine;
   images: Images;
   networks: Networks;
   ports: Ports;
   builder: Builder;
+  tails: Tails;
   /** Private address on which ports are published. */
   address: string;
-  /** Whether another placement or run needs the network of a project and channel. */
-  isNetworkNeeded(projectId: string, channel: string, except: string): boolean;
   log: Log;
-};
+} & Siblings;
 
 const WATCH_EVERY_MS = 10_000;
 const PROBE_TIMEOUT_MS = 5_000;
 /** So many misses in a row before a healthy container counts as unhealthy. */
 const MISSES_MAX = 3;
-const LAST_LINES = 20;
-
-export const containerName = (placementId: string): string => `svc-p-${placementId}`;
+/** So often a port that edges know is tried again before another takes its place. */
+const PORT_MISSES_MAX = 3;
 
 export function createRunner(deps: RunnerDeps): Runner {
-  const { engine, images, networks, ports, builder } = deps;
+  const { engine, images, networks, ports, builder, tails } = deps;
+  const lastWords = createLastWords(deps);
+
+  /** Another one than what `task` had turned out to be somebody's. */
+  const missPort = (task: Task, cause?: unknown): TaskFailure => {
+    task.update({ memory: { portMisses: task.record().memory.portMisses + 1 } });
+    const message = "The container's port or network was not available.";
+    return new TaskFailure("NODE_TASK_FAILED", message, { isTransient: true, cause });
+  };
+
+  /** The port that the placement holds, or one that it holds from now on: on disk before anything listens there. */
+  const holdPort = async (task: Task): Promise<number> => {
+    const { memory } = task.record();
+    const own = heldPort(task.record());
+    if (own !== 0 && memory.portMisses < (memory.wasHealthy ? PORT_MISSES_MAX : 1)) {
+      if (!(await ports.isFree(own))) throw missPort(task);
+      task.update({ memory: { hostPort: own } });
+      return own;
+    }
+    const hold = (hostPort: number): void => task.update({ memory: { hostPort, portMisses: 0 } });
+    const taken = await ports.take(deps.isPortHeld, hold);
+    if (taken === null) {
+      const message = "The node has no port left for another container. Try again later.";
+      throw new TaskFailure("NODE_CAPACITY_UNAVAILABLE", message, { isTransient: true });
+    }
+    if (own !== 0) ports.rest(own);
+    return taken;
+  };
 
   return {
     rest: (_, { signal }) => untilAborted(signal),
@@ -65,7 +100,7 @@ export function createRunner(deps: RunnerDeps): Runner {
     async create(_, { task }) {
       const { placement, memory } = task.record();
       const network = await networks.ensure(placement.projectId, placement.channel);
-      const hostPort = await ports.take();
+      const hostPort = await holdPort(task);
       try {
         await engine.createContainer(toContainerSpec(placement, { network, hostPort, address: deps.address }));
       } catch (cause) {
@@ -86,13 +121,10 @@ export function createRunner(deps: RunnerDeps): Runner {
         await engine.startContainer(containerName(task.id));
       } catch (cause) {
         if (!(cause instanceof EngineError) || cause.kind === "stalled" || cause.kind === "unreachable") throw cause;
-        // A port that somebody took, or a network that went: a new container gets others.
+        // A port that somebody took, or a network that went: a new container is attached anew.
         if (/port is already allocated|address already in use|network .*not found/i.test(cause.message)) {
           await engine.removeContainer(containerName(task.id));
-          throw new TaskFailure("NODE_TASK_FAILED", "The container's port or network was not available.", {
-            isTransient: true,
-            cause,
-          });
+          throw missPort(task, cause);
         }
         throw new TaskFailure("START_FAILED", `The container could not be started: ${plainEngineText(cause.message)}`, {
           cause,
@@ -102,43 +134,34 @@ export function createRunner(deps: RunnerDeps): Runner {
         observed: Observed.STARTING,
         health: HealthState.STARTING,
         ...(memory.wasHealthy && container?.state === "exited" && { restarted: true }),
+        memory: { portMisses: 0 },
       });
     },
 
     async prove({ untilMs }, { task, container, signal }) {
       const spec = serveSpec(task.record().placement);
       const upstream = container?.upstream ?? "";
-      const path = healthPath(spec);
-      const startedMs = Date.now();
-      let seen = "nothing answered";
-      for (;;) {
-        const leftMs = untilMs - Date.now();
-        if (leftMs <= 0) break;
-        const result = await probe(upstream, path, Math.min(PROBE_TIMEOUT_MS, leftMs), signal);
-        if (signal.aborted) return;
-        if (result.healthy) {
-          task.update({
-            observed: Observed.RUNNING,
-            health: HealthState.HEALTHY,
-            upstream,
-            failure: null,
-            memory: { wasHealthy: true },
-          });
-          return;
-        }
-        seen = result.seen;
-        await sleep(Math.min(probePauseMs(Date.now() - startedMs), Math.max(0, leftMs)), signal);
-        if (signal.aborted) return;
+      const startedMs = untilMs - (spec.health?.timeoutSeconds ?? 0) * 1000;
+      const subject = { upstream, path: healthPath(spec), port: spec.port, pid: container?.pid ?? null };
+      const problem = await proveHealthy({ ...subject, startedMs, untilMs }, signal);
+      if (signal.aborted) return;
+      if (problem === null) {
+        task.update({
+          observed: Observed.RUNNING,
+          health: HealthState.HEALTHY,
+          upstream,
+          failure: null,
+          memory: { wasHealthy: true },
+        });
+        return;
       }
-      const explained = container?.pid ? explainListeners(await listenersOf(container.pid), spec.port) : null;
-      const seconds = spec.health?.timeoutSeconds ?? 0;
-      const message = `The app did not answer ${path} with a success within ${seconds} s: ${seen}. ${explained ?? ""}`;
-      const failure = { code: "HEALTH_CHECK_FAILED", message: await explain(engine, task.id, message.trim()) } as const;
+      const exit = { code: null, oomKilled: false, reason: problem, at: new Date().toISOString() };
+      const message = await lastWords.take(task, exit);
       task.update({
         observed: Observed.FAILED,
         health: HealthState.UNHEALTHY,
         upstream: "",
-        failure: toFailure(failure),
+        failure: toFailure({ code: "HEALTH_CHECK_FAILED", message }),
       });
     },
 
@@ -155,6 +178,7 @@ export function createRunner(deps: RunnerDeps): Runner {
         const isKnownHealthy = status.health === HealthState.HEALTHY;
         if (healthy && !(isKnownHealthy && status.upstream === upstream)) {
           task.update({ observed: Observed.RUNNING, health: HealthState.HEALTHY, upstream, failure: null });
+          await tails.drop(task.id);
         }
         if (misses >= MISSES_MAX && isKnownHealthy) task.update({ health: HealthState.UNHEALTHY });
         // After a restart visitors are waiting, so the first good answer should be noticed at once.
@@ -163,17 +187,12 @@ export function createRunner(deps: RunnerDeps): Runner {
       }
     },
 
-    async "count-crash"({ crash }, { task, container }) {
-      const code = container?.oomKilled === true ? "OUT_OF_MEMORY" : "CRASH_LOOP";
-      const message = `The process ended with exit code ${container?.exitCode ?? 0} and is started again.`;
+    async "count-crash"({ crash, code, ...end }, { task, container }) {
+      const message = await lastWords.take(task, exitOf(end, container));
+      const { exitCode, oomKilled } = end;
       task.update({
         health: HealthState.BACKOFF,
-        failure: toFailure({
-          code,
-          message: await explain(engine, task.id, message),
-          exitCode: container?.exitCode ?? null,
-          oomKilled: container?.oomKilled ?? false,
-        }),
+        failure: toFailure({ code, message, exitCode, oomKilled }),
         memory: { crashes: crash.crashes, countedExit: crash.countedExit, retryAtMs: Date.now() + crash.delayMs },
       });
     },
@@ -191,6 +210,8 @@ export function createRunner(deps: RunnerDeps): Runner {
       const graceSeconds = placement.spec.case === "serve" ? placement.spec.value.stopGraceSeconds : 10;
       if (container?.state === "running") await engine.stopContainer(containerName(task.id), graceSeconds);
       await engine.removeContainer(containerName(task.id));
+      // Of what was told to go nobody asks how it ended. The tail of what failed stays for a while.
+      if (task.record().status.observed !== Observed.FAILED) await tails.drop(task.id);
       await networks.release(placement.projectId, placement.channel, () =>
         deps.isNetworkNeeded(placement.projectId, placement.channel, task.id),
       );
@@ -204,6 +225,11 @@ export function createRunner(deps: RunnerDeps): Runner {
           placementId: task.id,
           projectId: placement.projectId,
           spec: placement.spec.value,
+          limits: {
+            memoryMb: placement.resources?.memoryMb ?? 0,
+            cpuMillicores: placement.resources?.cpuMillicores ?? 0,
+            pidsLimit: placement.resources?.pidsLimit ?? 0,
+          },
           onStart: () => task.update({ observed: Observed.RUNNING }),
         },
         signal,
@@ -212,16 +238,23 @@ export function createRunner(deps: RunnerDeps): Runner {
     },
 
     async settle({ observed }, { task }) {
+      const { placement, status } = task.record();
+      if (placement.spec.case === "build" && !isTerminal(status.observed)) {
+        await builder.discard(task.id, placement.spec.value);
+      }
+      const port = heldPort(task.record());
       task.update({ observed, health: HealthState.UNSPECIFIED, upstream: "" });
+      if (observed === Observed.REMOVED && port !== 0) ports.rest(port);
     },
 
-    async fail({ code, message, exitCode, oomKilled }, { task }) {
-      const explained = await explain(engine, task.id, message);
+    async fail({ code, ...end }, { task, container }) {
+      const message = await lastWords.take(task, exitOf(end, container));
+      const { exitCode, oomKilled } = end;
       task.update({
         observed: Observed.FAILED,
         health: HealthState.UNSPECIFIED,
         upstream: "",
-        failure: toFailure({ code, message: explained, exitCode, oomKilled }),
+        failure: toFailure({ code, message, exitCode, oomKilled }),
       });
     },
   };
@@ -260,15 +293,15 @@ function serveSpec(placement: Placement): ServeSpec {
 const healthPath = ({ health }: ServeSpec): string =>
   health?.path.startsWith("/") ? health.path : `/${health?.path ?? ""}`;
 
-async function explain(engine: Engine, placementId: string, message: string): Promise<string> {
-  try {
-    const log = await engine.readLog(containerName(placementId), LAST_LINES);
-    // Time stamps would push what matters to the right.
-    return withLastLines(message, log.replaceAll(/^\S+Z /gm, ""));
-  } catch {
-    return message;
-  }
-}
+const exitOf = (
+  { exitCode, oomKilled, message }: { exitCode: number; oomKilled: boolean; message: string },
+  container: Container | null,
+): Exit => ({
+  code: exitCode,
+  oomKilled,
+  reason: message,
+  at: container?.finishedAt ?? new Date().toISOString(),
+});
 
 /** The runtime's reason without the path of calls it came through. */
 function plainEngineText(text: string): string {

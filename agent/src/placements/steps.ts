@@ -3,6 +3,7 @@ import { Desired, Observed } from "@svc/proto/node";
 import type { Container } from "../engine/engine.ts";
 import type { Memory } from "../journal/records.ts";
 import { type Crash, nextCrash } from "./crash.ts";
+import { explainEnd } from "./exit.ts";
 
 /** One move that brings a placement nearer to what is desired. Each may be repeated safely. */
 export type Step =
@@ -16,14 +17,17 @@ export type Step =
   | { do: "prove"; untilMs: number }
   /** Looks at a healthy container from time to time. */
   | { do: "watch" }
-  | { do: "count-crash"; crash: Crash }
+  | ({ do: "count-crash"; crash: Crash } & End)
   /** Throws away a container that cannot be used any more, to make another. */
   | { do: "discard" }
   | { do: "stop" }
   | { do: "remove" }
   | { do: "build" }
   | { do: "settle"; observed: typeof Observed.STOPPED | typeof Observed.REMOVED }
-  | { do: "fail"; code: FailureCode; message: string; exitCode: number | null; oomKilled: boolean };
+  | ({ do: "fail" } & End);
+
+/** How a process ended by itself, with the words for it. */
+type End = { code: FailureCode; message: string; exitCode: number; oomKilled: boolean };
 
 /** What the decision looks at. */
 export type View = {
@@ -81,19 +85,13 @@ function nextServeStep(view: View): Step {
 function afterExit(view: View, container: NonNullable<View["container"]>): Step {
   const { exitCode, oomKilled } = container;
   const ended = { exitCode, oomKilled };
-  const outOfMemory = `The process was killed because it used more than ${view.memoryMb} MB of memory.`;
-  if (!view.memory.wasHealthy) {
-    if (oomKilled) return { do: "fail", code: "OUT_OF_MEMORY", message: outOfMemory, ...ended };
-    const message = `The process ended with exit code ${exitCode} before it answered.`;
-    return { do: "fail", code: "START_FAILED", message, ...ended };
-  }
+  if (!view.memory.wasHealthy) return { do: "fail", ...explainEnd(ended, view.memoryMb, "before-answering"), ...ended };
   // Counted before, and the wait is over.
   if (view.memory.countedExit === container.finishedAt) return { do: "start" };
   const ranForMs = parseTime(container.finishedAt, view.nowMs) - parseTime(container.startedAt, view.nowMs);
   const crash = nextCrash(view.memory.crashes, ranForMs, container.finishedAt ?? "");
-  if (crash !== null) return { do: "count-crash", crash };
-  const message = oomKilled ? outOfMemory : `The process kept ending, the last time with exit code ${exitCode}.`;
-  return { do: "fail", code: oomKilled ? "OUT_OF_MEMORY" : "CRASH_LOOP", message, ...ended };
+  if (crash === null) return { do: "fail", ...explainEnd(ended, view.memoryMb, "given-up"), ...ended };
+  return { do: "count-crash", crash, ...explainEnd(ended, view.memoryMb, "restarting"), ...ended };
 }
 
 /** States after which a placement never runs again. */

@@ -67,6 +67,12 @@ function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">,
   });
 }
 
+/** The host port that a placement holds; 0 for none. An agent of an earlier version wrote it down only in the upstream. */
+export function heldPort({ status, memory }: PlacementRecord): number {
+  if (status.observed === Observed.REMOVED) return 0;
+  return memory.hostPort || Number(/:(\d{1,5})$/.exec(status.upstream)?.[1] ?? 0);
+}
+
 /** The record of a placement that was never seen before. */
 export function newRecord(placement: Placement, now: Date): PlacementRecord {
   return {

@@ -1,30 +1,106 @@
 import { statfs } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Log } from "../log.ts";
 import { TaskFailure } from "../placements/failure.ts";
 
 /** Throws while the node is too full to take in more. */
 export type DiskGuard = () => Promise<void>;
 
+/** Watches the free space of the disks that images, containers and builds fill. */
+export type DiskWatch = {
+  /** Makes room when there is too little, and throws NODE_CAPACITY_UNAVAILABLE when that does not help. */
+  check: DiskGuard;
+  /** As it was found last. */
+  isFull(): boolean;
+  /** Looks from time to time, until the signal aborts. */
+  watch(signal: AbortSignal): Promise<void>;
+};
+
 const MB = 1024 * 1024;
+const LOOK_EVERY_MS = 30_000;
+/** Making room that did not help is not worth trying again at once. */
+const RECLAIM_PAUSE_MS = 60_000;
+/** A floor of its own for each disk, unless the operator set one: this share, within these bounds. */
+const FLOOR_SHARE = 0.05;
+const FLOOR_MIN_MB = 2048;
+const FLOOR_MAX_MB = 10_240;
+/** So much above the floor there is room again, so that the next image does not go below it at once. */
+const RELIEF = 1.25;
+
+export type Disk = { freeMb: number; sizeMb: number };
+
+/** Space that has to stay free on a disk of that size. */
+export const floorMb = ({ sizeMb }: Pick<Disk, "sizeMb">, set: number | null): number =>
+  set ?? Math.min(FLOOR_MAX_MB, Math.max(FLOOR_MIN_MB, Math.floor(sizeMb * FLOOR_SHARE)));
 
 /**
- * Refuses new work while any of the directories has less than `floorMb` free. What runs is not touched: a full
- * disk is bad enough without stopping sites over it. Directories that cannot be seen from here do not count.
+ * Refuses new work while any of the directories has too little space left. What runs is not touched: a full disk
+ * is bad enough without stopping sites over it. Directories that cannot be seen from here do not count.
+ *
+ * @param set the floor in MB; null for one that fits the disk
+ * @param reclaim makes room until the given question says that it is enough, or nothing is left that could go
  */
-export function createDiskGuard(findDirs: () => Promise<readonly string[]>, floorMb: number): DiskGuard {
-  return async () => {
-    const free = await Promise.all((await findDirs()).map(freeMb));
-    if (free.some((mb) => mb !== null && mb < floorMb)) {
+export function createDiskWatch(options: {
+  findDirs(): Promise<readonly string[]>;
+  set: number | null;
+  reclaim(isEnough: () => Promise<boolean>): Promise<void>;
+  log: Log;
+}): DiskWatch {
+  const { log } = options;
+  let isFull = false;
+  let reclaiming: Promise<void> | null = null;
+  let inVainAtMs = Number.NEGATIVE_INFINITY;
+
+  const isBelow = async (share = 1): Promise<boolean> => {
+    const disks = await Promise.all((await options.findDirs()).map(measure));
+    return disks.some((disk) => disk !== null && disk.freeMb < floorMb(disk, options.set) * share);
+  };
+  const note = (found: boolean): boolean => {
+    if (found !== isFull) log.warn({ full: found }, found ? "the disk is almost full" : "the disk has room again");
+    isFull = found;
+    return found;
+  };
+  const makeRoom = async (): Promise<void> => {
+    try {
+      await options.reclaim(async () => !(await isBelow(RELIEF)));
+    } catch (cause) {
+      log.error({ err: cause }, "no room could be made on the disk");
+    } finally {
+      reclaiming = null;
+    }
+  };
+  const look = async (): Promise<boolean> => {
+    if (!(await isBelow())) return note(false);
+    if (reclaiming === null && performance.now() - inVainAtMs < RECLAIM_PAUSE_MS) return note(true);
+    reclaiming ??= makeRoom();
+    await reclaiming;
+    const isStill = await isBelow();
+    inVainAtMs = isStill ? performance.now() : Number.NEGATIVE_INFINITY;
+    return note(isStill);
+  };
+
+  return {
+    isFull: () => isFull,
+    async check() {
+      if (!(await look())) return;
       throw new TaskFailure("NODE_CAPACITY_UNAVAILABLE", "The node has too little free disk space. Try again later.", {
         isTransient: true,
       });
-    }
+    },
+    async watch(signal) {
+      while (!signal.aborted) {
+        await look().catch((cause: unknown) => log.warn({ reason: String(cause) }, "the disks could not be looked at"));
+        await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => {});
+      }
+    },
   };
 }
 
-async function freeMb(dir: string): Promise<number | null> {
+/** Null when the directory cannot be seen from here, such as that of a remote engine. */
+async function measure(dir: string): Promise<Disk | null> {
   try {
-    const { bavail, bsize } = await statfs(dir);
-    return Math.floor((bavail * bsize) / MB);
+    const { bavail, blocks, bsize } = await statfs(dir);
+    return { freeMb: Math.floor((bavail * bsize) / MB), sizeMb: Math.floor((blocks * bsize) / MB) };
   } catch {
     return null;
   }

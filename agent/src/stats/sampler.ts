@@ -4,7 +4,7 @@ import { Observed, type Sample, SampleSchema } from "@svc/proto/node";
 import type { Engine } from "../engine/engine.ts";
 import type { PlacementRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
-import { containerName } from "../placements/runner.ts";
+import { containerName } from "../placements/names.ts";
 
 const SAMPLE_EVERY_MS = 15_000;
 const AT_ONCE = 4;

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { Readable } from "node:stream";
 import { createRegistry, type Registry, RegistryError } from "@svc/registry";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -9,6 +10,7 @@ import { type TestApi, testApi } from "../http/testing.ts";
 import { createLog } from "../log.ts";
 import { insertTask } from "../tasks/store.ts";
 import { type Collector, createCollector } from "./collect.ts";
+import { announcedPushes } from "./push.ts";
 import { beginPush, endPush, storedBytes } from "./store.ts";
 
 const log = createLog("silent");
@@ -133,6 +135,32 @@ test("what a build pushed is found although control never heard of it", async ()
   await db.updateTable("task").set({ desired: "removed", reaped_at: new Date() }).where("id", "=", id).execute();
   expect(await collector.round(never)).toMatchObject({ removed: 1, lookedUp: 1 });
   expect(await isThere(pushed)).toBe(false);
+});
+
+test("an upload is on record under its tag, and one that breaks off is looked up at once", async () => {
+  const repository = `svc/${project.id}/source`;
+  const pushes = announcedPushes(db, registry, project.id);
+  const pushed = await pushes.pushArtifact(repository, { kind: "source", stream: Buffer.from("archive") });
+  const row = await db
+    .selectFrom("artifact")
+    .selectAll()
+    .where("project_id", "=", project.id)
+    .executeTakeFirstOrThrow();
+  expect(row).toMatchObject({ repository, kind: "source", digest: pushed.digest, size_bytes: 7 });
+  expect((await registry.getManifest(repository, row.id)).digest).toBe(pushed.digest);
+  expect(await storedBytes(db, project.id)).toEqual({ source: 7, image: 0, bundle: 0 });
+
+  const broken = Readable.from(
+    (async function* () {
+      yield Buffer.from("half");
+      throw new Error("the client went away");
+    })(),
+  );
+  await expect(pushes.pushArtifact(repository, { kind: "source", stream: broken })).rejects.toThrow();
+  expect(await collector.round(never)).toMatchObject({ removed: 0, lookedUp: 1 });
+  await db.deleteFrom("project").where("id", "=", project.id).execute();
+  const late = pushes.pushArtifact(repository, { kind: "source", stream: Buffer.from("late") });
+  await expect(late).rejects.toMatchObject({ code: "NOT_FOUND" });
 });
 
 test("a push that never came to its end leaves nothing behind", async () => {

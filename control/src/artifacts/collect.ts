@@ -38,6 +38,7 @@ const projectsPerRound = 500;
 /** A project is locked while its manifests are deleted, a few milliseconds each: bounded, the rest comes next time. */
 const removalsPerProject = 50;
 const lookUpsPerProject = 50;
+const failuresPerRound = 3;
 const firstProject = "00000000-0000-0000-0000-000000000000";
 
 /** Deletes in the registry what no deployment needs any more, some projects per round. */
@@ -109,13 +110,21 @@ export function createCollector(deps: CollectorDeps): Collector {
       const projectIds = await listProjectsWithArtifacts(db, position, projectsPerRound);
       position = projectIds.length < projectsPerRound ? firstProject : (projectIds.at(-1) ?? firstProject);
       const report: CollectorReport = { projects: projectIds.length, removed: 0, lookedUp: 0 };
+      const failures: unknown[] = [];
       for (const [projectId, decision] of await judge(db, projectIds)) {
         if (signal.aborted) break;
         if (decision.remove.length === 0 && decision.lookUp.length === 0) continue;
-        const { removed, lookedUp } = await collect(projectId, decision);
-        report.removed += removed;
-        report.lookedUp += lookedUp;
+        try {
+          const { removed, lookedUp } = await collect(projectId, decision);
+          report.removed += removed;
+          report.lookedUp += lookedUp;
+        } catch (error) {
+          // One project must not keep the others from their turn; a registry that is away is left alone.
+          failures.push(error);
+          if (failures.length >= failuresPerRound) break;
+        }
       }
+      if (failures.length > 0) throw failures[0];
       return report;
     },
     async collectProject(projectId) {

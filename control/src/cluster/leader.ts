@@ -1,4 +1,5 @@
 import type { Collector } from "../artifacts/collect.ts";
+import { createCrashNotes } from "../crashes/notes.ts";
 import type { Listener } from "../db/listen.ts";
 import type { Db } from "../db/pool.ts";
 import { routeChannel, taskChannel } from "../deployments/store.ts";
@@ -34,7 +35,7 @@ const collectingMs = 60_000;
 
 /**
  * Stands for leader as long as it lives, and while it leads runs the loops of which the cluster must have
- * only one: the scheduler, the route publisher, the collector of artifacts, and housekeeping.
+ * only one: the scheduler, the route publisher, the notes of crashes, the collector of artifacts, and housekeeping.
  */
 export function startLeader(deps: LeaderDeps): AsyncDisposable {
   const { db, etcd, fleet, listener, log, serverId } = deps;
@@ -46,13 +47,14 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
     ttlMs: deps.ttlMs ?? leaderTtlMs,
     signal: stop.signal,
     async lead(leadership) {
-      const [tasks, routes] = [createBell(), createBell()];
+      const [tasks, routes, crashes] = [createBell(), createBell(), createBell()];
       using _tasks = listener.on(taskChannel, tasks.ring);
       using _routes = listener.on(routeChannel, routes.ring);
       using _nodes = fleet.onChange("nodes", tasks.ring);
       using _placements = fleet.onChange("placements", () => {
         tasks.ring();
         routes.ring();
+        crashes.ring();
       });
       using _table = fleet.onChange("routes", routes.ring);
       const { signal } = leadership;
@@ -66,6 +68,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       await Promise.all([
         runLoop({ ...loop("scheduler"), bell: tasks }, () => scheduleOnce({ db, etcd, fleet, leadership, log })),
         runLoop({ ...loop("routes"), bell: routes }, () => publishOnce({ db, fleet, leadership, log })),
+        runLoop({ ...loop("crashes"), bell: crashes }, createCrashNotes({ db, fleet, log })),
         runLoop({ ...loop("housekeeping"), bell: createBell(), periodMs: housekeepingMs }, () =>
           keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
         ),

@@ -199,6 +199,9 @@ export interface TaskTable {
   pids_limit: number;
   node_id: Nullable<string>;
   refused: JsonOrNull<Record<string, number>>;
+  trouble: Nullable<"crashed" | "ended">;
+  noted_restarts: Generated<number>;
+  notes: Generated<number>;
   created_at: At;
   reaped_at: Nullable<Date>;
 }
@@ -286,6 +289,8 @@ export interface LogReplyTable {
   text: string;
   lines: number;
   error: Nullable<string>;
+  state: Nullable<"running" | "exited" | "absent">;
+  exit: JsonOrNull<{ code: number | null; oomKilled: boolean; reason: string; at: string }>;
   created_at: At;
 }
 

@@ -13,6 +13,8 @@ export interface ListedDeployment extends Deployment {
   lastTransitionAt: Date | null;
   /** A container of it waits for a node. */
   awaitsNode: boolean;
+  /** A container of it ended by itself (`crashed`), or all of them did for good (`ended`); null when all is well. */
+  trouble: "crashed" | "ended" | null;
 }
 
 type Joined = SelectQueryBuilder<Database, "deployment" | "project", object>;
@@ -29,6 +31,12 @@ const withFacts = (query: Joined) =>
         .as("lastTransitionAt"),
       sql<boolean>`exists (select from task where task.deployment_id = deployment.id and task.kind = 'serve'
         and task.desired = 'running' and task.node_id is null)`.as("awaitsNode"),
+      sql<ListedDeployment["trouble"]>`(
+        select case when bool_and(trouble is not distinct from 'ended') then 'ended'
+          when bool_or(trouble is not null) then 'crashed' end
+        from task where task.deployment_id = deployment.id and task.kind = 'serve' and task.desired = 'running')`.as(
+        "trouble",
+      ),
     ]);
 
 /** The newest deployments of one channel, newest first. */

@@ -63,7 +63,7 @@ function portableArtifactView(deployment: ListedDeployment): PortableArtifact {
   };
 }
 
-function placementState({ status, awaitsNode }: ListedDeployment): PlacementSummary["state"] {
+function placementState({ status, awaitsNode, trouble }: ListedDeployment): PlacementSummary["state"] {
   switch (status) {
     case "queued":
     case "building":
@@ -71,7 +71,7 @@ function placementState({ status, awaitsNode }: ListedDeployment): PlacementSumm
     case "deploying":
       return awaitsNode ? "placing" : "starting";
     case "running":
-      return "running";
+      return trouble === null ? "running" : trouble === "crashed" ? "crashing" : "failed";
     case "stopped":
     case "superseded":
       return "stopped";

@@ -1,5 +1,10 @@
 import { Code } from "@connectrpc/connect";
+import { LogState } from "@svc/proto/node";
+import { sql } from "kysely";
+import pino from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createListener } from "../db/listen.ts";
+import { announceGone } from "../projects/gone.ts";
 import { LogUnavailable, queryLog } from "./log-query.ts";
 import { appendLog } from "./logs.ts";
 import type { Link } from "./start.ts";
@@ -100,8 +105,43 @@ describe("the last lines of a container", () => {
     const { requestId, placementId, lines } = await agent.next("logQuery");
     expect({ placementId, lines }).toEqual({ placementId: "p1", lines: 50 });
     using connection = asNode(link, node);
+    // An agent of an earlier version: it knows only of what runs.
     await connection.node.deliverLog({ requestId, text: "hello\0\nworld\n", lines: 2 });
-    expect(await answer).toEqual({ text: "hello\nworld\n", lines: 2 });
+    expect(await answer).toEqual({ text: "hello\nworld\n", lines: 2, state: "running", exit: null });
+  });
+
+  test("come with the end of one that exited", async () => {
+    await using agent = await anAgent(link, node);
+    const answer = ask(node.id);
+    const { requestId } = await agent.next("logQuery");
+    using connection = asNode(link, node);
+    const exit = { code: 7, oomKilled: false, reason: "It exited\u001b[0m with code 7.", at: "2030-01-01T00:00:00Z" };
+    await connection.node.deliverLog({ requestId, text: "bye\n", lines: 1, state: LogState.EXITED, exit });
+    expect(await answer).toEqual({
+      ...{ text: "bye\n", lines: 1, state: "exited" },
+      exit: { code: 7, oomKilled: false, reason: "It exited[0m with code 7.", at: "2030-01-01T00:00:00.000Z" },
+    });
+  });
+
+  test("are absent when nothing is left", async () => {
+    await using agent = await anAgent(link, node);
+    const answer = ask(node.id);
+    const { requestId } = await agent.next("logQuery");
+    using connection = asNode(link, node);
+    await connection.node.deliverLog({ requestId, error: "There is no container.", state: LogState.ABSENT });
+    expect(await answer).toEqual({ text: "", lines: 0, state: "absent", exit: null });
+  });
+
+  test("are had by a replica that has neither the stream nor the answer", async () => {
+    await using agent = await anAgent(link, node);
+    const { db } = world.database;
+    await using listen = createListener(world.database.url, pino({ level: "silent" }));
+    // It hears of the answer once it listens; the question reaches the replica with the stream in any case.
+    const answer = queryLog({ db, listen }, node.id, "p1", 50, 5_000);
+    const { requestId } = await agent.next("logQuery");
+    using connection = asNode(link, node);
+    await connection.node.deliverLog({ requestId, text: "hello\n", lines: 1, state: LogState.RUNNING });
+    expect(await answer).toMatchObject({ text: "hello\n", state: "running" });
   });
 
   test("are refused with the agent's reason", async () => {
@@ -113,6 +153,13 @@ describe("the last lines of a container", () => {
     const error = await answer;
     expect(error).toBeInstanceOf(LogUnavailable);
     expect(error).toMatchObject({ why: "refused", message: "no such container" });
+  });
+
+  test("are given up when the agent has the question and stays silent", async () => {
+    await using agent = await anAgent(link, node);
+    const answer = ask(node.id, 300).catch((error: unknown) => error);
+    await agent.next("logQuery");
+    expect(await answer).toMatchObject({ why: "silent" });
   });
 
   test("are waited for no longer than asked", async () => {
@@ -154,5 +201,35 @@ describe("samples", () => {
     expect(rows).toEqual([
       { task_id: own, project_id: project, at: new Date(at), cpu_percent: 12.5, memory_bytes: 1024, pids: 3 },
     ]);
+  });
+});
+
+describe("projects that are gone", () => {
+  test("are told apart from those that are not", async () => {
+    const { db } = world.database;
+    await sql`insert into auth."user" (id, name, email, "emailVerified") values (${project}, 'Ada', 'ada@svc.test', true)`.execute(
+      db,
+    );
+    const add = async (slug: string, deleting_at: Date | null) =>
+      db
+        .insertInto("project")
+        .values({ owner_id: project, name: slug, slug, type: "ssr", deleting_at })
+        .returning("id")
+        .executeTakeFirstOrThrow();
+    const [alive, deleting] = [await add("alive", null), await add("deleting", new Date())];
+    using connection = asNode(link, node);
+    const unknown = "5a1d0c37-0000-4000-8000-00000000000f";
+    const projectIds = [alive.id, deleting.id, unknown, "no id"];
+    const { gone } = await connection.node.listGoneProjects({ projectIds });
+    expect(gone.sort()).toEqual([deleting.id, unknown].sort());
+    await expect(
+      connection.node.listGoneProjects({ projectIds: Array.from({ length: 1001 }, () => alive.id) }),
+    ).rejects.toMatchObject({ code: Code.InvalidArgument });
+  });
+
+  test("are announced to every agent", async () => {
+    await using agent = await anAgent(link, node);
+    await announceGone(world.database.db, project);
+    await agent.next("tidy");
   });
 });

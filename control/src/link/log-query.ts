@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
-import { clip, limits } from "@svc/proto";
+import { clip, limits, stripControl } from "@svc/proto";
+import { type DeliverLogRequest, LogState } from "@svc/proto/node";
 import { sql } from "kysely";
 import { z } from "zod";
-import type { RuntimeLog } from "../context.ts";
+import type { RuntimeExit, RuntimeLog } from "../context.ts";
 import type { Listener } from "../db/listen.ts";
 import type { Db } from "../db/pool.ts";
 import { createBell } from "../wake.ts";
+import { timeOf } from "./apply-status.ts";
 import type { Roster } from "./roster.ts";
 
 /** No answer came from the node in time, or it said why it has none. */
@@ -69,11 +71,13 @@ export async function queryLog(
     const reply = await db
       .deleteFrom("log_reply")
       .where("request_id", "=", requestId)
-      .returning(["text", "lines", "error"])
+      .returning(["text", "lines", "error", "state", "exit"])
       .executeTakeFirst();
     if (reply !== undefined) {
-      if (reply.error !== null) throw new LogUnavailable("refused", reply.error);
-      return { text: reply.text, lines: reply.lines };
+      const { text, lines, error, exit } = reply;
+      if (error !== null && reply.state !== "absent") throw new LogUnavailable("refused", error);
+      // An agent of an earlier version does not tell, and reads mostly from what runs.
+      return { text, lines, state: reply.state ?? "running", exit };
     }
     if (leftMs <= 0) throw new LogUnavailable("silent", "the node did not answer in time");
   }
@@ -87,10 +91,16 @@ export function forwardLogQueries(listen: Listener, roster: Roster): Disposable 
   });
 }
 
+const states: ReadonlyMap<LogState, RuntimeLog["state"]> = new Map([
+  [LogState.RUNNING, "running"],
+  [LogState.EXITED, "exited"],
+  [LogState.ABSENT, "absent"],
+]);
+
 /** Stores an agent's answer and wakes the replica that asked. Answers that nobody fetched are forgotten after a while. */
 export async function deliverLog(
   db: Db,
-  { requestId, text, lines, error }: { requestId: string; text: string; lines: number; error: string },
+  { requestId, text, lines, error, state, exit }: DeliverLogRequest,
   now: Date,
 ): Promise<void> {
   if (!z.uuid().safeParse(requestId).success) return;
@@ -106,9 +116,18 @@ export async function deliverLog(
       text: clip(text.replaceAll("\0", "").toWellFormed(), limits.logReplyBytesMax),
       lines,
       error: error === "" ? null : clip(error, limits.errorTextBytesMax),
+      state: states.get(state) ?? null,
+      exit: exit === undefined ? null : JSON.stringify(exitOf(exit, now)),
       created_at: now,
     })
     .onConflict((conflict) => conflict.column("request_id").doNothing())
     .execute();
   await sql`select pg_notify(${replyChannel}, ${requestId})`.execute(db);
 }
+
+const exitOf = ({ code, oomKilled, reason, at }: NonNullable<DeliverLogRequest["exit"]>, now: Date): RuntimeExit => ({
+  code: code ?? null,
+  oomKilled,
+  reason: clip(stripControl(reason), limits.errorTextBytesMax),
+  at: timeOf(at, now),
+});

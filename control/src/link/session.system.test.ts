@@ -64,6 +64,25 @@ describe("a session", () => {
     await until("the key is gone", async () => (await sessionOf(node.id)) === null);
   });
 
+  test("what an agent says of its disk is known to the scheduler, and again when it changes", async () => {
+    const files = await aDaemon(world, link, "node");
+    await using agent = await anAgent(link, files);
+    const isFull = async (expected: boolean) =>
+      until(`the disk to be ${expected ? "full" : "free"}`, async () => {
+        const { db } = world.database;
+        const row = await db
+          .selectFrom("node")
+          .select("disk_full")
+          .where("id", "=", files.id)
+          .executeTakeFirstOrThrow();
+        return row.disk_full === expected;
+      });
+    agent.send({ case: "renew", value: { n: 1n, diskFull: true } });
+    await isFull(true);
+    agent.send({ case: "renew", value: { n: 2n } });
+    await isFull(false);
+  });
+
   test("renewals are answered", async () => {
     await using agent = await anAgent(link, node);
     agent.send({ case: "renew", value: { n: 7n } });

@@ -1,54 +1,87 @@
 import { idParams, runtimeLogsQuery, runtimeLogsReply } from "@svc/proto";
+import type { Context, RuntimeLog } from "../context.ts";
 import type { Db } from "../db/pool.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
 import { getProject } from "../projects/store.ts";
+import { nothingWanted, notRunning } from "./rules.ts";
+import { findLast, listWanted, type PlacedContainer, type Scope } from "./store.ts";
 
-/**
- * The container whose output people mean when they name no channel: production's, else that of the newest
- * deployment that serves. Null when none runs.
- */
-async function findContainer(db: Db, projectId: string): Promise<{ id: string; nodeId: string } | null> {
-  const row = await db
-    .selectFrom("channel_state")
-    .innerJoin("task", "task.deployment_id", "channel_state.deployment_id")
-    .select(["task.id", "task.node_id"])
-    .where("channel_state.project_id", "=", projectId)
-    .where("channel_state.stopped", "=", false)
-    .where("task.kind", "=", "serve")
-    .where("task.desired", "=", "running")
-    .where("task.node_id", "is not", null)
-    .orderBy((order) => order("channel_state.channel", "=", "production"), "desc")
-    .orderBy("task.epoch", "desc")
-    .limit(1)
-    .executeTakeFirst();
-  return row === undefined || row.node_id === null ? null : { id: row.id, nodeId: row.node_id };
-}
+/** Of several replicas so many are asked for one that runs. */
+const askedMax = 3;
 
 const read = endpoint({
   method: "GET",
   path: "/projects/:id/runtime-logs",
   access: { scope: "logs:read" },
-  summary: "The last lines that the running container wrote.",
+  summary: "The last lines that a channel's container wrote: the one that runs, or with exited=true the last one.",
   params: idParams,
   query: runtimeLogsQuery,
   reply: runtimeLogsReply,
-  async handle({ db, log, queryLog }, { caller, params, query }) {
-    const { id } = await getProject(db, caller, params.id);
-    const container = await findContainer(db, id);
-    if (container === null) throw new ApiError("RUNTIME_LOGS_UNAVAILABLE");
-    try {
-      const { text, lines } = await queryLog(container.nodeId, container.id, query.lines);
-      return { log: text, lines };
-    } catch (cause) {
-      log.warn({ err: cause, projectId: id, nodeId: container.nodeId }, "runtime log could not be read");
-      throw new ApiError("RUNTIME_LOGS_UNAVAILABLE", {
-        status: 502,
-        message: "The node that runs the container did not deliver its log. Try again in a moment.",
-        cause,
-      });
-    }
+  async handle(context, { caller, params, query }) {
+    const { db } = context;
+    const { id: projectId } = await getProject(db, caller, params.id);
+    const scope = await getScope(db, projectId, query);
+    const wanted = await listWanted(db, projectId, scope);
+    const last = wanted.length > 0 ? null : await findLast(db, projectId, scope);
+    const containers = wanted.length > 0 ? wanted : last !== null && query.exited ? [last] : [];
+    if (containers.length === 0) throw unavailable(nothingWanted(last));
+    const { text, lines, state, exit } = await readBest(context, projectId, containers, query.lines);
+    if (state === "running") return { log: text, lines, state, exit: null };
+    // One that was told to stop has nothing to explain.
+    if (!query.exited || state === "absent" || exit === null) throw unavailable(notRunning(exit));
+    return { log: text, lines, state, exit };
   },
 });
+
+type Asked = { channel?: "production" | "preview" | "dev"; deployment?: string };
+
+/** Nothing falls back to another channel. Throws NOT_FOUND for a deployment that is not of the project and channel. */
+async function getScope(db: Db, projectId: string, { channel, deployment }: Asked): Promise<Scope> {
+  if (deployment === undefined) return { channel: channel ?? "production" };
+  const found = await db
+    .selectFrom("deployment")
+    .select("channel")
+    .where("id", "=", deployment)
+    .where("project_id", "=", projectId)
+    .executeTakeFirst();
+  if (found === undefined || (channel !== undefined && channel !== found.channel)) throw new ApiError("NOT_FOUND");
+  return { deploymentId: deployment };
+}
+
+/** The log of a container that runs; when none of them does, of the first. */
+async function readBest(
+  context: Context,
+  projectId: string,
+  containers: readonly PlacedContainer[],
+  lines: number,
+): Promise<RuntimeLog> {
+  let best: RuntimeLog | null = null;
+  for (const container of containers.slice(0, askedMax)) {
+    const found = await readOne(context, projectId, container, lines);
+    if (found.state === "running") return found;
+    best ??= found;
+  }
+  return best ?? { text: "", lines: 0, state: "absent", exit: null };
+}
+
+async function readOne(
+  { log, fleet, queryLog }: Context,
+  projectId: string,
+  { taskId, nodeId }: PlacedContainer,
+  lines: number,
+): Promise<RuntimeLog> {
+  try {
+    // A question to a node without a stream would only be waited for.
+    if (!fleet.isConnected(nodeId)) throw new Error("the node has no stream");
+    return await queryLog(nodeId, taskId, lines);
+  } catch (cause) {
+    log.warn({ err: cause, projectId, nodeId }, "runtime log could not be read");
+    const message = "The node that runs the container did not deliver its log. Try again in a moment.";
+    throw new ApiError("RUNTIME_LOGS_UNAVAILABLE", { status: 502, message, cause });
+  }
+}
+
+const unavailable = (message: string): ApiError => new ApiError("RUNTIME_LOGS_UNAVAILABLE", { message });
 
 export const runtimeLogEndpoints = [read];

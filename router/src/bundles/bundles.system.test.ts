@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -160,20 +160,33 @@ describe("the store", () => {
     expect(await readdir(dir)).toEqual([name("a")]);
   });
 
-  test("removes the bundles that were in use longest ago, beyond the last twenty", async () => {
-    const letters = [..."0123456789abcdef"].flatMap((a) => [`${a}0`, `${a}1`]).slice(0, 23);
-    const names = letters.map((pair) => pair.repeat(32));
-    for (const [n, each] of names.entries()) {
-      await store.add(each, Readable.from([await filesBundle({ "a.txt": each })]), forever);
-      await utimes(join(dir, each), n + 1, n + 1);
+  test("keeps of each project what it can go back to, also across a restart, and of a gone project nothing", async () => {
+    const bounds = { kept: 2, graceMs: 0 };
+    store = await openBundleStore(dir, quiet, bounds);
+    const projects = new Set(["p", "q"]);
+    const use = (letter: string, project: string) => new Map([[name(letter), new Set([project])]]);
+    for (const [at, letter] of [..."abcd"].entries()) {
+      await add(letter);
+      await store.collect(use(letter, "p"), projects, at);
     }
-    const [oldest = "", second = "", third = ""] = names;
-    await store.collect(new Set([oldest]));
-    expect(store.has(oldest)).toBe(true);
-    expect([store.has(second), store.has(third)]).toEqual([false, false]);
-    expect((await readdir(dir)).length).toBe(21);
-    // Now the oldest goes out of use, which makes it the newest of the unused.
-    await store.collect(new Set(names.slice(-1)));
-    expect(store.has(oldest)).toBe(true);
+    expect([..."abcd"].map((letter) => store.has(name(letter)))).toEqual([false, true, true, true]);
+    store = await openBundleStore(dir, quiet, bounds);
+    await add("e");
+    await store.collect(use("e", "q"), projects, 9);
+    expect([..."bcde"].map((letter) => store.has(name(letter)))).toEqual([false, true, true, true]);
+    await store.collect(use("e", "q"), new Set(["q"]), 10);
+    expect((await readdir(dir)).sort()).toEqual([".uses.json", name("e")]);
+    expect((await openBundleStore(dir, quiet, bounds)).has(name("e"))).toBe(true);
+  });
+
+  test("keeps what it knows nothing of for a while", async () => {
+    await add("a");
+    await rm(join(dir, ".uses.json"), { force: true });
+    store = await openBundleStore(dir, quiet);
+    await store.collect(new Map(), new Set(), Date.now());
+    expect(store.has(name("a"))).toBe(true);
+    store = await openBundleStore(dir, quiet, { kept: 5, graceMs: 0 });
+    await store.collect(new Map(), new Set(), Date.now() + 1);
+    expect(store.has(name("a"))).toBe(false);
   });
 });

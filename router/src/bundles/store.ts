@@ -1,36 +1,49 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readdir, rename, rm, stat, statfs, utimes } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
+import { limits } from "@svc/proto/limits";
 import { hasCode, syncDirectory } from "../durable-file.ts";
 import type { Log } from "../log.ts";
+import { type BundleBounds, uselessBundles } from "./keep.ts";
 import { unpack } from "./unpack.ts";
+import { readUses, writeUses } from "./uses.ts";
 
 /** Unpacked bundles, each in a directory named after its digest. A directory under that name is complete. */
 export interface BundleStore {
   has(name: string): boolean;
   /** Unpacks the archive under `name`; all of it is in place and on disk afterwards, or nothing. */
   add(name: string, archive: Readable, signal: AbortSignal): Promise<void>;
-  /** Removes what is not in `keep`, except those that were in use last. */
-  collect(keep: ReadonlySet<string>): Promise<void>;
+  /**
+   * Removes what is not in use and not worth keeping either; see `uselessBundles`.
+   *
+   * @param inUse bundle -> the projects whose routes need it
+   */
+  collect(
+    inUse: ReadonlyMap<string, ReadonlySet<string>>,
+    projects: ReadonlySet<string> | null,
+    nowMs: number,
+  ): Promise<void>;
 }
 
-/** Bundles kept although no route uses them now: going back to one needs no download. */
-const recentKept = 20;
+const boundsUsed: BundleBounds = { kept: limits.rollbackTargetsKept, graceMs: 10 * 60_000 };
 /** A bundle is refused when it would leave less than this. */
 const freeBytesMin = 512 * 1024 ** 2;
 
 const bundleName = /^[0-9a-f]{64}$/;
+const usesName = ".uses.json";
 
-export async function openBundleStore(dir: string, log: Log): Promise<BundleStore> {
+export async function openBundleStore(dir: string, log: Log, bounds: BundleBounds = boundsUsed): Promise<BundleStore> {
   // Caddy may run as another user.
   await mkdir(dir, { recursive: true, mode: 0o755 });
   const present = new Set<string>();
   for (const name of await readdir(dir)) {
     if (bundleName.test(name)) present.add(name);
-    else await rm(join(dir, name), { recursive: true, force: true });
+    else if (name !== usesName) await rm(join(dir, name), { recursive: true, force: true });
   }
-  let inUse: ReadonlySet<string> = new Set();
+  const usesFile = join(dir, usesName);
+  const uses = await readUses(usesFile, log);
+  let lastInUse: ReadonlyMap<string, ReadonlySet<string>> = new Map();
 
   return {
     has: (name) => present.has(name),
@@ -54,20 +67,29 @@ export async function openBundleStore(dir: string, log: Log): Promise<BundleStor
       present.add(name);
       log.info({ bundle: name }, "bundle in place");
     },
-    async collect(keep) {
-      const now = new Date();
-      for (const name of inUse) {
-        // The time of the directory says when it was used last.
-        if (!keep.has(name) && present.has(name)) await utimes(join(dir, name), now, now);
+    async collect(inUse, projects, nowMs) {
+      let changed = false;
+      for (const [name, users] of inUse) {
+        const byProject = uses.get(name) ?? new Map<string, number>();
+        uses.set(name, byProject);
+        for (const project of users) {
+          // Written when a use begins and when it ends: in between the time would only be refined.
+          changed ||= !byProject.has(project);
+          byProject.set(project, nowMs);
+        }
       }
-      inUse = new Set(keep);
+      for (const name of lastInUse.keys()) changed ||= !inUse.has(name);
+      lastInUse = inUse;
       const idle = await Promise.all(
         [...present]
-          .filter((name) => !keep.has(name))
-          .map(async (name) => ({ name, usedAt: await usedAt(join(dir, name)) })),
+          .filter((name) => !inUse.has(name))
+          .map(async (name) => ({
+            name,
+            usedBy: uses.get(name) ?? new Map<string, number>(),
+            placedAtMs: await placedAt(join(dir, name)),
+          })),
       );
-      const excess = idle.sort((a, b) => b.usedAt - a.usedAt || (a.name < b.name ? -1 : 1)).slice(recentKept);
-      for (const { name } of excess) {
+      for (const name of uselessBundles(idle, projects, nowMs, bounds)) {
         present.delete(name);
         // Renamed first, so that what is under a bundle's name is always complete.
         const doomed = join(dir, `.${name}.removed`);
@@ -75,13 +97,19 @@ export async function openBundleStore(dir: string, log: Log): Promise<BundleStor
         await rm(doomed, { recursive: true, force: true });
         log.info({ bundle: name }, "unused bundle removed");
       }
+      for (const name of uses.keys()) {
+        if (present.has(name) || inUse.has(name)) continue;
+        uses.delete(name);
+        changed = true;
+      }
+      if (changed) await writeUses(usesFile, uses);
     },
   };
 }
 
-async function usedAt(path: string): Promise<number> {
+async function placedAt(path: string): Promise<number> {
   try {
-    return (await stat(path)).mtimeMs;
+    return (await stat(path)).ctimeMs;
   } catch (cause) {
     if (hasCode(cause, "ENOENT")) return 0;
     throw cause;

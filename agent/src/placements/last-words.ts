@@ -1,0 +1,69 @@
+import type { Engine } from "../engine/engine.ts";
+import type { Log } from "../log.ts";
+import { createSafeLines } from "../logs/lines.ts";
+import { redact } from "../logs/redactor.ts";
+import { type Exit, TAIL_LINES_MAX, type Tails } from "../logs/tails.ts";
+import { withLastLines } from "./failure.ts";
+import { containerName } from "./names.ts";
+import type { Task } from "./task.ts";
+
+/** Hears a container that has come to its end by itself. */
+export type LastWords = {
+  /**
+   * Keeps the end of its log, and returns what to tell the person who deployed: the reason and the last lines,
+   * without the app's secrets. Both are as good as can be had: a log that cannot be read is no reason to fail.
+   */
+  take(task: Task, end: Exit): Promise<string>;
+};
+
+/** Where a value spans lines, each of them is one that must not show. */
+const SECRET_LINE_LENGTH_MIN = 16;
+
+export function createLastWords(options: { engine: Engine; tails: Tails; log: Log }): LastWords {
+  const { engine, tails, log } = options;
+
+  const readLog = async (placementId: string): Promise<string> => {
+    try {
+      return await engine.readLog(containerName(placementId), TAIL_LINES_MAX);
+    } catch (cause) {
+      log.warn({ placementId, reason: String(cause) }, "the last lines of a container could not be read");
+      return "";
+    }
+  };
+
+  return {
+    async take(task, end) {
+      const { placement } = task.record();
+      const secrets = placement.spec.case === "serve" ? withLines(placement.spec.value.redact) : [];
+      const text = await readLog(task.id);
+      const reason = redact(end.reason, secrets) + heapHint(text, end);
+      try {
+        await tails.keep({ placementId: task.id, projectId: placement.projectId }, { exit: { ...end, reason }, text });
+      } catch (cause) {
+        log.warn({ placementId: task.id, reason: String(cause) }, "the last lines of a container could not be kept");
+      }
+      return withLastLines(reason, safeText(text, secrets));
+    },
+  };
+}
+
+/** Without time stamps, which push what matters to the right, and without anything that must not show. */
+function safeText(log: string, secrets: readonly string[]): string {
+  const lines = createSafeLines(secrets);
+  return [...lines.push(Buffer.from(log.replaceAll(/^\S+Z /gm, ""), "utf8")), ...lines.end()].join("\n");
+}
+
+const withLines = (values: readonly string[]): string[] =>
+  values.flatMap((value) => [
+    value,
+    ...value
+      .split(/\r?\n/)
+      .map((line) => line.trim())
+      .filter((line) => line.length >= SECRET_LINE_LENGTH_MIN),
+  ]);
+
+/** Node ends itself before the kernel does, and says why only in a stack trace. */
+const heapHint = (log: string, { oomKilled }: Exit): string =>
+  !oomKilled && log.slice(-16_384).includes("JavaScript heap out of memory")
+    ? " Its JavaScript heap was full: make it use less memory, or move to a plan with more."
+    : "";

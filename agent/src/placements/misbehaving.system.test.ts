@@ -1,0 +1,240 @@
+import { Desired, HealthState, LogState, Observed, type PlacementStatus } from "@svc/proto/node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Agent, start } from "../start.ts";
+import { createTestNode, type TestNode } from "../testing/agent.ts";
+import { pushApp } from "../testing/apps.ts";
+import { createTestControl, type TestControl } from "../testing/control.ts";
+import { startRegistry } from "../testing/registry.ts";
+import { waitFor } from "../testing/wait.ts";
+
+/** Does what DO says, which is never what an app should do. */
+const app = `
+const http = require("node:http");
+const net = require("node:net");
+const answer = (status) => http.createServer((_, reply) => { reply.statusCode = status; reply.end(); }).listen(3000);
+const raw = (onSocket) => net.createServer((socket) => { socket.on("error", () => {}); onSocket(socket); }).listen(3000);
+const deeds = {
+  fail: () => { console.error("cannot find my settings"); process.exit(3); },
+  leave: () => console.log("all done"),
+  swallow: () => { for (const kept = []; ; ) kept.push(Buffer.alloc(1e6, 1)); },
+  fall: () => process.kill(process.pid, "SIGSEGV"),
+  elsewhere: () => http.createServer().listen(3001),
+  home: () => http.createServer().listen(3000, "127.0.0.1"),
+  idle: () => setInterval(() => {}, 1000),
+  lost: () => answer(404),
+  sick: () => answer(500),
+  hang: () => http.createServer(() => {}).listen(3000),
+  drip: () => raw((socket) => { socket.write("HTTP/1.1 200 OK\\r\\nx: "); setInterval(() => socket.write("x"), 100); }),
+  chat: () => raw((socket) => socket.end("hello there\\r\\n\\r\\n")),
+  tell: () => {
+    console.log("\\x1b[31mmy key is " + process.env.KEY + "\\x1b[0m");
+    console.log(process.env.PEM);
+    process.exit(1);
+  },
+  crash: () => http.createServer((request, reply) => {
+    if (request.url === "/crash") { console.log("goodbye, " + process.env.KEY); process.exit(7); }
+    reply.end("ok");
+  }).listen(3000),
+};
+console.log("I am going to " + process.env.DO);
+deeds[process.env.DO]();
+`;
+const pem = `-----BEGIN KEY-----\nMIIEvgIBADANBgkqhkiG9w0BAQEFAASC\nshort\n-----END KEY-----`;
+const env = { KEY: "s3cret-value", PEM: pem };
+
+let registry: Awaited<ReturnType<typeof startRegistry>>;
+let node: TestNode;
+let control: TestControl;
+let agent: Agent;
+let image = "";
+beforeAll(async () => {
+  registry = await startRegistry();
+  node = await createTestNode({ SVC_AGENT_ADDRESS: "127.0.9.3" });
+  control = createTestControl({ registryHost: registry.host });
+  agent = await start(node.config, { openLink: control.openLink });
+  await agent.ready;
+  image = await pushApp(node.engine, registry.host, app);
+}, 120_000);
+afterAll(async () => {
+  await agent?.[Symbol.asyncDispose]();
+  await node?.[Symbol.asyncDispose]();
+  await registry?.[Symbol.asyncDispose]();
+});
+
+type Case = { deed?: string; command?: string[]; timeoutSeconds?: number };
+
+const aPlacement = (placementId: string, desired: Desired, { deed, command, timeoutSeconds }: Case) => ({
+  placementId,
+  epoch: 1n,
+  desired,
+  specHash: "h",
+  projectId: "p1",
+  channel: "production",
+  resources: { memoryMb: 64, cpuMillicores: 1_000, pidsLimit: 64 },
+  spec: {
+    case: "serve" as const,
+    value: {
+      image: { reference: image, maxSizeMb: 1_000 },
+      command: command ?? [],
+      env: { PORT: "3000", DO: deed ?? "", ...env },
+      redact: Object.values(env),
+      port: 3000,
+      health: { path: "/", timeoutSeconds: timeoutSeconds ?? 30 },
+      stopGraceSeconds: 1,
+    },
+  },
+});
+
+/** A placement that was never seen before, until it is up or over. */
+async function serve(placementId: string, what: Case): Promise<PlacementStatus> {
+  await control.assign({ upserts: [aPlacement(placementId, Desired.RUNNING, what)] });
+  return control.status(
+    placementId,
+    ({ observed, health }) => observed >= Observed.COMPLETED || health === HealthState.HEALTHY,
+    60_000,
+  );
+}
+
+async function remove(placementId: string, what: Case): Promise<void> {
+  await control.assign({ upserts: [aPlacement(placementId, Desired.REMOVED, what)] });
+  await control.status(placementId, ({ observed }) => observed === Observed.REMOVED);
+}
+
+let asked = 0;
+async function readLog(placementId: string) {
+  asked += 1;
+  const requestId = `q${asked}`;
+  control.send({ message: { case: "logQuery", value: { requestId, placementId, lines: 100 } } });
+  return waitFor("the log", () => control.deliveries.find((delivery) => delivery.requestId === requestId));
+}
+
+const cases: (Case & { when: string; code: string; exitCode?: number; says: string[] })[] = [
+  {
+    when: "fails at once",
+    deed: "fail",
+    code: "START_FAILED",
+    exitCode: 3,
+    says: ["exited with code 3 before it answered", "Last lines:\n", "cannot find my settings"],
+  },
+  { when: "is done", deed: "leave", code: "START_FAILED", exitCode: 0, says: ["has to go on running", "all done"] },
+  { when: "needs too much", deed: "swallow", code: "OUT_OF_MEMORY", exitCode: 137, says: ["64 MB", "plan with more"] },
+  { when: "is ended by a signal", deed: "fall", code: "START_FAILED", exitCode: 139, says: ["SIGSEGV"] },
+  {
+    when: "has no such command",
+    command: ["nosuch"],
+    code: "START_FAILED",
+    exitCode: 127,
+    says: ["not found", "nosuch"],
+  },
+  { when: "may not run it", command: ["/etc/passwd"], code: "START_FAILED", exitCode: 126, says: ["chmod +x"] },
+  {
+    when: "listens on another port",
+    deed: "elsewhere",
+    timeoutSeconds: 3,
+    code: "HEALTH_CHECK_FAILED",
+    says: ["within 3 s", "listens on port 3001 instead of 3000, which the PORT variable names"],
+  },
+  {
+    when: "listens on 127.0.0.1",
+    deed: "home",
+    timeoutSeconds: 3,
+    code: "HEALTH_CHECK_FAILED",
+    says: ["listens on 127.0.0.1:3000", "Make it listen on 0.0.0.0:3000"],
+  },
+  {
+    when: "does not listen",
+    deed: "idle",
+    timeoutSeconds: 3,
+    code: "HEALTH_CHECK_FAILED",
+    says: ["nothing accepted a connection", "Nothing listens on port 3000"],
+  },
+  {
+    when: "does not know its health path",
+    deed: "lost",
+    timeoutSeconds: 3,
+    code: "HEALTH_CHECK_FAILED",
+    says: ["it answered / with 404", "Set health.path"],
+  },
+  {
+    when: "answers with an error",
+    deed: "sick",
+    timeoutSeconds: 3,
+    code: "HEALTH_CHECK_FAILED",
+    says: ["it answered / with 500", "its log may say why"],
+  },
+  {
+    when: "never answers",
+    deed: "hang",
+    timeoutSeconds: 3,
+    code: "HEALTH_CHECK_FAILED",
+    says: ["it did not answer / within", "The connection was open"],
+  },
+  {
+    when: "never ends its answer",
+    deed: "drip",
+    timeoutSeconds: 3,
+    code: "HEALTH_CHECK_FAILED",
+    says: ["it did not answer / within"],
+  },
+  { when: "speaks no HTTP", deed: "chat", timeoutSeconds: 3, code: "HEALTH_CHECK_FAILED", says: ["is not HTTP"] },
+];
+
+describe("an app that", () => {
+  test.concurrent.each(cases)("$when is told so", async ({ when, code, exitCode, says, ...what }) => {
+    const placementId = `bad-${when.replaceAll(/\W/g, "-")}`;
+    const { failure, observed } = await serve(placementId, what);
+    expect(observed).toBe(Observed.FAILED);
+    expect(failure).toMatchObject({ code, oomKilled: code === "OUT_OF_MEMORY" });
+    expect(failure?.exitCode).toBe(exitCode);
+    for (const text of says) expect(failure?.message).toContain(text);
+    await remove(placementId, what);
+  });
+
+  test("prints its secrets is not quoted with them", async () => {
+    const { failure } = await serve("bad-tell", { deed: "tell" });
+    expect(failure?.message).toContain("my key is [redacted]");
+    for (const text of ["s3cret", "MIIEvg", "\u001b", "[31m"]) expect(failure?.message).not.toContain(text);
+    await remove("bad-tell", { deed: "tell" });
+  });
+});
+
+describe("the last words", () => {
+  test("of an app that failed outlive its container and the agent", async () => {
+    await serve("gone-1", { deed: "fail" });
+    await remove("gone-1", { deed: "fail" });
+    await agent[Symbol.asyncDispose]();
+    agent = await start(node.config, { openLink: control.openLink });
+    await agent.ready;
+    const { text, lines, state, exit } = await readLog("gone-1");
+    // It is the tenant's own log, as it was written.
+    for (const line of ["I am going to fail", "cannot find my settings"]) {
+      expect(text).toMatch(new RegExp(`^\\S+Z ${line}$`, "m"));
+    }
+    expect({ lines, state }).toEqual({ lines: 2, state: LogState.EXITED });
+    expect(exit).toMatchObject({ code: 3, oomKilled: false, reason: "The app exited with code 3 before it answered." });
+    expect(Date.parse(exit?.at ?? "")).not.toBeNaN();
+  });
+
+  test("of an app that crashes are there until it is back, and go with a container that was told to", async () => {
+    const crash = { deed: "crash" };
+    const { upstream } = await serve("crash-1", crash);
+    expect(await readLog("crash-1")).toMatchObject({ state: LogState.RUNNING });
+    // It goes down with the request.
+    await fetch(`http://${upstream}/crash`).catch(() => {});
+    const { failure } = await control.status("crash-1", ({ health }) => health === HealthState.BACKOFF);
+    expect(failure).toMatchObject({ code: "CRASH_LOOP", exitCode: 7 });
+    expect(failure?.message).toMatch(
+      /^The app exited with code 7 and is started again\. [\s\S]*goodbye, \[redacted\]$/,
+    );
+    const ended = await readLog("crash-1");
+    expect(ended).toMatchObject({ state: LogState.EXITED, exit: { code: 7 } });
+    expect(ended.text).toContain(`goodbye, ${env.KEY}`);
+    await control.status("crash-1", ({ health, restartSeq }) => health === HealthState.HEALTHY && restartSeq === 1);
+    const again = await readLog("crash-1");
+    expect(again.state).toBe(LogState.RUNNING);
+    expect(again.exit).toBeUndefined();
+
+    await remove("crash-1", crash);
+    expect(await readLog("crash-1")).toMatchObject({ state: LogState.ABSENT, text: "" });
+  });
+});

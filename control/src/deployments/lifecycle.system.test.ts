@@ -1,0 +1,105 @@
+import { randomUUID } from "node:crypto";
+import { type Channel, manifestSchema } from "@svc/proto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Caller } from "../auth/caller.ts";
+import type { Project } from "../db/tables.ts";
+import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
+import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
+import { acceptDeployment } from "./accept.ts";
+import { type Replica, startReplica } from "./testing/replica.ts";
+import { createRandom, startVirtualFleet, type VirtualFleet } from "./testing/virtual-fleet.ts";
+
+// Stopping and starting a project that runs on more than one channel, while control comes and goes.
+
+const stack = new AsyncDisposableStack();
+let etcd: EtcdServer;
+let api: TestApi;
+let virtual: VirtualFleet;
+let user: TestUser;
+let project: Project;
+beforeAll(async () => {
+  [etcd, api] = await Promise.all([startEtcd(), testApi()]);
+  const client = stack.use(testClient(etcd.endpoint));
+  virtual = stack.use(await startVirtualFleet({ db: api.db, etcd: client, random: createRandom(1), nodes: 1 }));
+  virtual.calm();
+  user = await api.newUser();
+  project = await api.newProject(user, { type: "ssr" });
+});
+afterAll(async () => {
+  await stack.disposeAsync();
+  await api?.[Symbol.asyncDispose]();
+  await etcd?.[Symbol.asyncDispose]();
+});
+
+const newReplica = (): Promise<Replica> =>
+  startReplica({
+    databaseUrl: api.context.config.databaseUrl,
+    etcdEndpoint: etcd.endpoint,
+    registry: { getManifest: async () => ({ manifest: {}, digest: "", sizeBytes: 0 }) as never },
+  });
+
+async function deploy(channel: Channel): Promise<string> {
+  const id = randomUUID();
+  const caller = {
+    userId: user.id,
+    emailVerified: true,
+    scopes: null,
+    projectIds: null,
+    tokenId: null,
+    kind: "session",
+  };
+  const manifest = { version: 2, app: { name: "Shop", type: "ssr" }, start: { command: "node server.js" } };
+  const { config, secrets } = api.context;
+  await api.db.transaction().execute((tx) =>
+    acceptDeployment(tx, { config, secrets }, caller as unknown as Caller, project.id, {
+      id,
+      manifest: manifestSchema.parse(manifest),
+      metadata: {},
+      admission: { channel, prNumber: null },
+      source: { repository: `svc/${project.id}/source`, digest: `sha256:${"0".repeat(64)}`, sizeBytes: 1 },
+      fileEnv: {},
+    }),
+  );
+  return id;
+}
+
+const post = (action: "stop" | "start") =>
+  api.call("POST", `/projects/${project.id}/${action}`, { session: user.session });
+const isIn = (id: string, status: string) =>
+  until(`deployment ${id} to be ${status}`, async () => {
+    const row = await api.db.selectFrom("deployment").select("status").where("id", "=", id).executeTakeFirstOrThrow();
+    return row.status === status;
+  });
+const hostOf = (channel: Channel) => (channel === "production" ? project.slug : `${channel}-${project.slug}`);
+/** What visitors of a channel get: the page, or the containers. */
+const servedOn = (channel: Channel) => {
+  const entry = virtual.fleet.route(`${hostOf(channel)}.svc.localhost`);
+  return entry?.page?.page ?? entry?.proxy?.upstreams;
+};
+const containersOf = (id: string) =>
+  virtual.fleet.placements().filter(({ placement }) => placement.deploymentId === id && placement.kind === "serve");
+
+test("only production is stopped and started, also by another control than the one that was asked", async () => {
+  const first = await newReplica();
+  const dev = await deploy("dev");
+  await isIn(dev, "running");
+  const production = await deploy("production");
+  await isIn(production, "running");
+  const upstreams = servedOn("dev");
+  expect(upstreams).toHaveLength(1);
+
+  expect((await post("stop")).body.deploymentId).toBe(production);
+  await isIn(production, "stopped");
+  await until("its containers to be gone", async () => containersOf(production).length === 0);
+  expect(servedOn("production")).toBe("PAGE_STOPPED");
+  await first[Symbol.asyncDispose]();
+
+  expect((await post("start")).status).toBe(202);
+  await using _second = await newReplica();
+  await isIn(production, "running");
+  expect(servedOn("production")).toHaveLength(1);
+
+  await isIn(dev, "running");
+  expect(servedOn("dev")).toEqual(upstreams);
+  expect(containersOf(dev).map(({ placement }) => placement.desired)).toEqual(["running"]);
+});
