@@ -1,10 +1,10 @@
 import { sql } from "kysely";
 import { deleteExpired } from "../auth/expire.ts";
 import type { Db } from "../db/pool.ts";
-import { expireIdle } from "../deployments/expire.ts";
 import { expireLogs } from "../deployments/expire-logs.ts";
 import { releaseRedirects } from "../deployments/hosts.ts";
-import { resumeRemovals } from "../deployments/remove.ts";
+import { expireIdle } from "../deployments/remove/expire.ts";
+import { resumeRemovals } from "../deployments/remove/remove.ts";
 import type { Log } from "../log.ts";
 
 /** How long what is only of use for looking back is kept. */

@@ -15,7 +15,7 @@ import { envAad, fileEnvAad } from "../tasks/assignment.ts";
 import { enqueue } from "../work/queue.ts";
 import { type Admission, factsOf, projectRefusal, type Refusal } from "./admission.ts";
 import { claimHost } from "./hosts.ts";
-import { skippedByRollback } from "./redeploy.ts";
+import { skippedByRollback } from "./redeploy/redeploy.ts";
 import { insertEvent } from "./store.ts";
 
 const windowSeconds = 3600;

@@ -10,7 +10,7 @@ import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.t
 import { ApiError } from "../http/errors.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { acceptDeployment } from "./accept.ts";
-import { requestRedeploy } from "./redeploy-request.ts";
+import { requestRedeploy } from "./redeploy/request.ts";
 import { type Replica, startReplica } from "./testing/replica.ts";
 import { createRandom, type Random, startVirtualFleet, type VirtualFleet } from "./testing/virtual-fleet.ts";
 

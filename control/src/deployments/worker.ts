@@ -13,7 +13,7 @@ import { createBell } from "../wake.ts";
 import { enqueue } from "../work/queue.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
-import { ociFailure, type ResolveImage } from "./oci.ts";
+import { ociFailure, type ResolveImage } from "./oci/oci.ts";
 import { releaseEffects } from "./release.ts";
 import { type DeployFacts, type DeployStep, nextDeployStep } from "./steps.ts";
 import {

@@ -5,8 +5,8 @@ import type { Access } from "../auth/access.ts";
 import type { Auth } from "../auth/auth.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Context } from "../context.ts";
-import type { ReferencePolicy } from "../deployments/reference.ts";
-import type { Uploads } from "../deployments/uploads.ts";
+import type { ReferencePolicy } from "../deployments/oci/reference.ts";
+import type { Uploads } from "../deployments/upload/slots.ts";
 import type { Mailer } from "../mail/mailer.ts";
 
 /** What handlers are given: the program's context and what only the API needs. */

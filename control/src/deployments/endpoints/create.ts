@@ -24,9 +24,9 @@ import { getProject } from "../../projects/store.ts";
 import { maxUnpackedMb, repositories } from "../../tasks/spec.ts";
 import { acceptDeployment, checkDeployRate, databaseReady, type NewDeployment, refuse } from "../accept.ts";
 import { type Admission, admit, factsOf, projectRefusal } from "../admission.ts";
-import { preserveManifest } from "../preserve.ts";
-import { type CheckUpload, receiveSource } from "../upload.ts";
-import { clientGone } from "../upload-body.ts";
+import { preserveManifest } from "../oci/preserve.ts";
+import { clientGone } from "../upload/body.ts";
+import { type CheckUpload, receiveSource } from "../upload/upload.ts";
 import { acceptedView } from "../view.ts";
 
 const mebibyte = 1024 * 1024;

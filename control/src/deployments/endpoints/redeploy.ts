@@ -3,8 +3,8 @@ import { recordAudit } from "../../http/audit.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { createOnce } from "../../http/idempotency.ts";
 import { getOwnDeployment } from "../listing.ts";
-import type { RedeployAction } from "../redeploy.ts";
-import { findArtifact, requestRedeploy } from "../redeploy-request.ts";
+import type { RedeployAction } from "../redeploy/redeploy.ts";
+import { findArtifact, requestRedeploy } from "../redeploy/request.ts";
 
 const redeploy = (action: RedeployAction) =>
   endpoint({

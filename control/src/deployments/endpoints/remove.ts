@@ -5,8 +5,8 @@ import { ApiError } from "../../http/errors.ts";
 import { getProject } from "../../projects/store.ts";
 import { refuse } from "../accept.ts";
 import { getOwnDeployment } from "../listing.ts";
-import { requestRemoval } from "../remove-request.ts";
-import { removeRefusal } from "../remove-rules.ts";
+import { requestRemoval } from "../remove/request.ts";
+import { removeRefusal } from "../remove/rules.ts";
 
 export const removeDeployment = endpoint({
   method: "DELETE",

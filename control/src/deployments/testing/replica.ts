@@ -10,7 +10,7 @@ import { testClient } from "../../etcd/testing.ts";
 import { createLog } from "../../log.ts";
 import { startWorkers } from "../../work/worker.ts";
 import { lifecycleWorker } from "../lifecycle.ts";
-import { removeWorker } from "../remove.ts";
+import { removeWorker } from "../remove/remove.ts";
 import { retireWorker } from "../retire.ts";
 import { deployWorker } from "../worker.ts";
 

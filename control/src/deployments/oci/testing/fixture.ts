@@ -7,7 +7,7 @@ import type { Db } from "../../../db/pool.ts";
 import { testDatabase } from "../../../db/testing.ts";
 import { createLog } from "../../../log.ts";
 import { createSecrets, type Secrets } from "../../../secrets.ts";
-import { createImageResolver, type ImageRequest, type ImageResolverDeps, type ResolvedImage } from "../../oci.ts";
+import { createImageResolver, type ImageRequest, type ImageResolverDeps, type ResolvedImage } from "../oci.ts";
 import type { Refusal } from "../rules.ts";
 import { aLayer, anImage, type ImageFacts, pushImage, type TestImage } from "./image.ts";
 

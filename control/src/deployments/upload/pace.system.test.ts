@@ -1,9 +1,9 @@
 import { connect, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type RegistryProcess, startDockerRegistry } from "../../../registry/src/testing/docker-registry.ts";
-import type { Project } from "../db/tables.ts";
-import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
-import { aSource, aSourceOf, codeOf, formOf, manifestOf, raw, storedSources } from "./testing/source.ts";
+import { type RegistryProcess, startDockerRegistry } from "../../../../registry/src/testing/docker-registry.ts";
+import type { Project } from "../../db/tables.ts";
+import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
+import { aSource, aSourceOf, codeOf, formOf, manifestOf, raw, storedSources } from "../testing/source.ts";
 
 let registry: RegistryProcess;
 let api: TestApi;

@@ -2,12 +2,12 @@ import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { limits } from "@svc/proto";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { paxRecords, type RawEntry, rawTar, tarEntry, tarHeader } from "../../../proto/src/testing/tar.ts";
-import { type RegistryProcess, startDockerRegistry } from "../../../registry/src/testing/docker-registry.ts";
-import type { Project } from "../db/tables.ts";
-import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
-import { aBomb } from "./testing/bomb.ts";
-import { aSource, codeOf, formOf, storedSources } from "./testing/source.ts";
+import { paxRecords, type RawEntry, rawTar, tarEntry, tarHeader } from "../../../../proto/src/testing/tar.ts";
+import { type RegistryProcess, startDockerRegistry } from "../../../../registry/src/testing/docker-registry.ts";
+import type { Project } from "../../db/tables.ts";
+import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
+import { aBomb } from "../testing/bomb.ts";
+import { aSource, codeOf, formOf, storedSources } from "../testing/source.ts";
 
 const mebibyte = 1024 * 1024;
 const gibibyte = 1024 * mebibyte;

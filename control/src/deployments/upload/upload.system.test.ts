@@ -3,10 +3,10 @@ import { limits } from "@svc/proto";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type RegistryProcess, startDockerRegistry } from "../../../registry/src/testing/docker-registry.ts";
-import type { Project } from "../db/tables.ts";
-import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../http/testing.ts";
-import { aSource, aSourceOf, codeOf, formOf, manifestOf, raw, storedSources } from "./testing/source.ts";
+import { type RegistryProcess, startDockerRegistry } from "../../../../registry/src/testing/docker-registry.ts";
+import type { Project } from "../../db/tables.ts";
+import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../http/testing.ts";
+import { aSource, aSourceOf, codeOf, formOf, manifestOf, raw, storedSources } from "../testing/source.ts";
 
 const mebibyte = 1024 * 1024;
 let registry: RegistryProcess;

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { manifestSchema } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
-import type { Caller } from "../auth/caller.ts";
-import type { Db } from "../db/pool.ts";
-import type { Deployment } from "../db/tables.ts";
-import { ApiError } from "../http/errors.ts";
-import type { Secrets } from "../secrets.ts";
-import { fileEnvAad } from "../tasks/assignment.ts";
-import { type AcceptDeps, databaseReady, insertDeployment, openProject, refuse } from "./accept.ts";
-import type { HostAddress } from "./address.ts";
-import { readmit } from "./admission.ts";
+import type { Caller } from "../../auth/caller.ts";
+import type { Db } from "../../db/pool.ts";
+import type { Deployment } from "../../db/tables.ts";
+import { ApiError } from "../../http/errors.ts";
+import type { Secrets } from "../../secrets.ts";
+import { fileEnvAad } from "../../tasks/assignment.ts";
+import { type AcceptDeps, databaseReady, insertDeployment, openProject, refuse } from "../accept.ts";
+import type { HostAddress } from "../address.ts";
+import { readmit } from "../admission.ts";
 import {
   addressOf,
   attributionOf,

@@ -4,10 +4,10 @@ import { gzipSync } from "node:zlib";
 import { createRegistry, type Registry } from "@svc/registry";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type RegistryProcess, startDockerRegistry } from "../../../registry/src/testing/docker-registry.ts";
-import type { Deployment, Plan, Project, ProjectType } from "../db/tables.ts";
-import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../http/testing.ts";
-import { envAad, fileEnvAad } from "../tasks/assignment.ts";
+import { type RegistryProcess, startDockerRegistry } from "../../../../registry/src/testing/docker-registry.ts";
+import type { Deployment, Plan, Project, ProjectType } from "../../db/tables.ts";
+import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../http/testing.ts";
+import { envAad, fileEnvAad } from "../../tasks/assignment.ts";
 
 let registryProcess: RegistryProcess;
 let registry: Registry;

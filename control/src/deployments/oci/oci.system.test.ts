@@ -2,9 +2,9 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { createRegistry } from "@svc/registry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startProxy } from "../../../registry/src/testing/proxy.ts";
-import { blobReads, hostOf, type OciFixture, ociFixture } from "./oci/testing/fixture.ts";
-import { aLayer, anImage, type ImageFacts, pushImage, tarOf } from "./oci/testing/image.ts";
+import { startProxy } from "../../../../registry/src/testing/proxy.ts";
+import { blobReads, hostOf, type OciFixture, ociFixture } from "./testing/fixture.ts";
+import { aLayer, anImage, type ImageFacts, pushImage, tarOf } from "./testing/image.ts";
 
 const mebibyte = 1024 * 1024;
 const gzip = (content: Buffer) => gzipSync(content, { level: 1 });

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { ApiError } from "../http/errors.ts";
+import { ApiError } from "../../http/errors.ts";
 import { type Pace, type PaceRules, watchPace } from "./pace.ts";
 
 export interface UploadRules extends PaceRules {

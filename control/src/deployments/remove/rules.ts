@@ -1,5 +1,5 @@
 import { type Channel, type DeploymentStatus, isOpen } from "@svc/proto";
-import type { Refusal } from "./admission.ts";
+import type { Refusal } from "../admission.ts";
 
 /**
  * Why a deployment cannot be removed; null when it can. What production serves, or would after a start, goes only

@@ -7,8 +7,8 @@ import {
   type Manifest,
   type ProjectType,
 } from "@svc/proto";
-import type { HostAddress } from "./address.ts";
-import type { Refusal } from "./admission.ts";
+import type { HostAddress } from "../address.ts";
+import type { Refusal } from "../admission.ts";
 
 /** What makes a new deployment of an earlier one's artifact. */
 export type RedeployAction = "rollback" | "promote";

@@ -1,9 +1,9 @@
 import { hostProblem, parseImageReference, registryApiHost } from "@svc/proto";
-import type { Config } from "../config.ts";
-import { publicAddresses } from "../registries/egress.ts";
-import { type ResolveAddresses, systemAddresses } from "../registries/resolve.ts";
+import type { Config } from "../../config.ts";
+import { publicAddresses } from "../../registries/egress.ts";
+import { type ResolveAddresses, systemAddresses } from "../../registries/resolve.ts";
 
-export type { ResolveAddresses } from "../registries/resolve.ts";
+export type { ResolveAddresses } from "../../registries/resolve.ts";
 
 /** Judges whether the platform may fetch an image from where its reference says. */
 export interface ReferencePolicy {

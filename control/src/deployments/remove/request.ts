@@ -1,9 +1,9 @@
 import { openStatuses } from "@svc/proto";
 import { sql } from "kysely";
-import type { Db } from "../db/pool.ts";
-import type { Deployment } from "../db/tables.ts";
-import { enqueue } from "../work/queue.ts";
-import { listNames } from "./hosts.ts";
+import type { Db } from "../../db/pool.ts";
+import type { Deployment } from "../../db/tables.ts";
+import { enqueue } from "../../work/queue.ts";
+import { listNames } from "../hosts.ts";
 import {
   findChannelState,
   insertEvent,
@@ -12,7 +12,7 @@ import {
   notify,
   routeChannel,
   setChannelState,
-} from "./store.ts";
+} from "../store.ts";
 
 /** What the work knows of the removal that it carries out. */
 export interface Removal {

@@ -1,8 +1,8 @@
 import { Readable } from "node:stream";
 import type { MultipartFile } from "@fastify/multipart";
 import type { Registry } from "@svc/registry";
+import { tooLarge, until } from "./body.ts";
 import { inspectSource, type SourceInspection } from "./source.ts";
-import { tooLarge, until } from "./upload-body.ts";
 
 export interface UploadTarget {
   registry: Pick<Registry, "pushArtifact">;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { RegistryError } from "@svc/registry";
 import type { FastifyRequest } from "fastify";
-import { ApiError } from "../http/errors.ts";
+import { ApiError } from "../../http/errors.ts";
 import { RefusedSourceError } from "./source.ts";
 
 /**

@@ -1,16 +1,16 @@
 import { sql } from "kysely";
-import type { Fleet } from "../cluster/fleet.ts";
-import type { Db } from "../db/pool.ts";
-import type { Deployment, Task } from "../db/tables.ts";
-import type { Etcd } from "../etcd/index.ts";
-import type { Log } from "../log.ts";
-import { releaseAttemptId } from "../tasks/assignment.ts";
-import type { WorkHandler } from "../work/worker.ts";
-import { edgeProgress } from "./edges.ts";
-import type { Removal } from "./remove-request.ts";
-import { drainedSince } from "./retire.ts";
-import { endRuns } from "./runs.ts";
-import { findDeployment, listTasks, removeTasks } from "./store.ts";
+import type { Fleet } from "../../cluster/fleet.ts";
+import type { Db } from "../../db/pool.ts";
+import type { Deployment, Task } from "../../db/tables.ts";
+import type { Etcd } from "../../etcd/index.ts";
+import type { Log } from "../../log.ts";
+import { releaseAttemptId } from "../../tasks/assignment.ts";
+import type { WorkHandler } from "../../work/worker.ts";
+import { edgeProgress } from "../edges.ts";
+import { drainedSince } from "../retire.ts";
+import { endRuns } from "../runs.ts";
+import { findDeployment, listTasks, removeTasks } from "../store.ts";
+import type { Removal } from "./request.ts";
 
 export interface RemoveDeps {
   db: Db;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { removeRefusal } from "./remove-rules.ts";
+import { removeRefusal } from "./rules.ts";
 
 test.each([
   { what: "a running preview", channel: "preview", status: "running", may: true },

@@ -1,23 +1,23 @@
 import { limits, parseImageReference } from "@svc/proto";
 import type { Registry } from "@svc/registry";
-import { beginPush, endPush } from "../artifacts/store.ts";
-import type { Db } from "../db/pool.ts";
-import type { Log } from "../log.ts";
-import { foreignRegistry } from "../registries/client.ts";
-import { type ResolveAddresses, systemAddresses } from "../registries/resolve.ts";
-import { findCredential } from "../registries/store.ts";
-import { CannotOpen, type Secrets } from "../secrets.ts";
-import { repositories } from "../tasks/spec.ts";
-import { type CopyOptions, copyLayers, lookForLayers, requireFits, storeManifest } from "./oci/copy.ts";
-import { ImageRefused } from "./oci/failures.ts";
-import { type InspectedImage, inspectImage } from "./oci/inspect.ts";
-import { type Origin, originOf } from "./oci/origin.ts";
-import type { Platform, Refusal } from "./oci/rules.ts";
-import { BadLayer } from "./oci/tar-size.ts";
-import { createTurns } from "./oci/turns.ts";
+import { beginPush, endPush } from "../../artifacts/store.ts";
+import type { Db } from "../../db/pool.ts";
+import type { Log } from "../../log.ts";
+import { foreignRegistry } from "../../registries/client.ts";
+import { type ResolveAddresses, systemAddresses } from "../../registries/resolve.ts";
+import { findCredential } from "../../registries/store.ts";
+import { CannotOpen, type Secrets } from "../../secrets.ts";
+import { repositories } from "../../tasks/spec.ts";
+import { type CopyOptions, copyLayers, lookForLayers, requireFits, storeManifest } from "./copy.ts";
+import { ImageRefused } from "./failures.ts";
+import { type InspectedImage, inspectImage } from "./inspect.ts";
+import { type Origin, originOf } from "./origin.ts";
 import { type ReferenceRules, referenceProblem } from "./reference.ts";
+import type { Platform, Refusal } from "./rules.ts";
+import { BadLayer } from "./tar-size.ts";
+import { createTurns } from "./turns.ts";
 
-export { ociFailure } from "./oci/failures.ts";
+export { ociFailure } from "./failures.ts";
 
 /** Which image a deployment wants, and for whom. */
 export interface ImageRequest {

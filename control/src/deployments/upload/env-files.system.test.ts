@@ -1,13 +1,13 @@
 import { Writable } from "node:stream";
 import { limits } from "@svc/proto";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { RawEntry } from "../../../proto/src/testing/tar.ts";
-import { type RegistryProcess, startDockerRegistry } from "../../../registry/src/testing/docker-registry.ts";
-import type { Project } from "../db/tables.ts";
-import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
-import { createLog } from "../log.ts";
-import { envAad, fileEnvAad } from "../tasks/assignment.ts";
-import { aSource, codeOf, formOf, manifestOf, storedSources, type Upload } from "./testing/source.ts";
+import type { RawEntry } from "../../../../proto/src/testing/tar.ts";
+import { type RegistryProcess, startDockerRegistry } from "../../../../registry/src/testing/docker-registry.ts";
+import type { Project } from "../../db/tables.ts";
+import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
+import { createLog } from "../../log.ts";
+import { envAad, fileEnvAad } from "../../tasks/assignment.ts";
+import { aSource, codeOf, formOf, manifestOf, storedSources, type Upload } from "../testing/source.ts";
 
 const canary = "hunter2-canary";
 let registry: RegistryProcess;

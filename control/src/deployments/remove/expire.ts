@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Db } from "../db/pool.ts";
-import type { Channel } from "../db/tables.ts";
-import { recordAudit } from "../http/audit.ts";
-import type { Log } from "../log.ts";
-import { isInUse, releaseChannel, requestRemoval } from "./remove-request.ts";
+import type { Db } from "../../db/pool.ts";
+import type { Channel } from "../../db/tables.ts";
+import { recordAudit } from "../../http/audit.ts";
+import type { Log } from "../../log.ts";
+import { isInUse, releaseChannel, requestRemoval } from "./request.ts";
 
 /** Channels in one round; the next hour goes on. */
 const batchSize = 200;

@@ -10,10 +10,10 @@ import {
   validationMessage,
 } from "@svc/proto";
 import type { FastifyRequest } from "fastify";
-import { ApiError } from "../http/errors.ts";
+import { ApiError } from "../../http/errors.ts";
 import { type ArchivePush, pushArchive, type UploadTarget } from "./archive-push.ts";
+import { invalid, tooLarge, until, uploadError } from "./body.ts";
 import { readFileEnv } from "./file-env.ts";
-import { invalid, tooLarge, until, uploadError } from "./upload-body.ts";
 
 /** Room for the text parts and the frame around the archive. */
 const frameBytesMax = limits.manifestBytesMax + limits.metadataBytesMax + 64 * 1024;

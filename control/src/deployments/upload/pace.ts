@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { ApiError } from "../http/errors.ts";
+import { ApiError } from "../../http/errors.ts";
 
 /** How an upload has to arrive. */
 export interface PaceRules {
