@@ -1,34 +1,23 @@
-import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
-import { deploymentStatuses, isSettled } from "@svc/proto";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { edgeFetch } from "../support/edge.ts";
 import { type Remains, readRemains } from "../support/remains.ts";
+import { findDeployment, postSource, settled } from "../support/source.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** A deleted project leaves nothing anywhere, whatever was under way. */
 
-const run = promisify(execFile);
 const settleMs = 180_000;
 const goneMs = 90_000;
 
 let cluster: Cluster;
-let workDir: string;
 let before: Remains;
 beforeAll(async () => {
-  workDir = await mkdtemp(join(tmpdir(), "svc-delete-"));
   cluster = await startCluster({ agents: 2, control: { SVC_DRAIN_SECONDS: "0.25" } });
   before = await readRemains(cluster);
 });
-afterAll(async () => {
-  await cluster?.[Symbol.asyncDispose]();
-  await rm(workDir, { recursive: true, force: true });
-});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
 afterEach(async () => {
   await waitFor("everything to be as before", goneMs, async () => {
     expect(await readRemains(cluster)).toEqual(before);
@@ -44,55 +33,26 @@ const dockerfile = (...lines: string[]) =>
 
 const manifestOf = { ssr: { build: { dockerfile: "Dockerfile" } }, static: { build: { output: "." } } } as const;
 type SiteType = keyof typeof manifestOf;
-const created = z.looseObject({ deploymentId: z.string(), url: z.string() });
-const found = z.looseObject({
-  id: z.string(),
-  status: z.enum(deploymentStatuses),
-  release: z.looseObject({ status: z.string() }),
-});
-
 async function newProject(type: SiteType): Promise<string> {
   const { body } = await cluster.api("POST", "/projects", { name: `Delete me ${type}`, type });
   return z.looseObject({ id: z.string() }).parse(body["project"]).id;
 }
 
-let archives = 0;
-async function submit(
+function submit(
   projectId: string,
   type: SiteType,
   files: Record<string, string>,
-  more: { channel?: string; release?: string } = {},
+  { channel = "production", release }: { channel?: string; release?: string } = {},
 ): Promise<{ id: string; url: string }> {
-  archives += 1;
-  const dir = join(workDir, String(archives));
-  await mkdir(dir);
-  for (const [name, text] of Object.entries(files)) await writeFile(join(dir, name), text);
-  await run("tar", ["-czf", `${dir}.tar.gz`, "-C", dir, "."]);
-  const form = new FormData();
-  const { channel = "production", release } = more;
   const app = { name: "Delete me", type };
   const manifest = { version: 2, channel, app, ...manifestOf[type], ...(release && { release: { command: release } }) };
-  form.set("manifest", JSON.stringify(manifest));
-  form.set("source", new Blob([await readFile(`${dir}.tar.gz`)]), "source.tar.gz");
-  const reply = await fetch(`${cluster.platform.apiUrl}/api/v1/projects/${projectId}/deployments`, {
-    ...{ method: "POST", headers: { "x-api-key": cluster.key }, body: form },
-    signal: AbortSignal.timeout(60_000),
-  });
-  const { deploymentId, url } = created.parse(await reply.json());
-  return { id: deploymentId, url };
+  return postSource(cluster, { projectId, manifest, files });
 }
 
-async function deployment(id: string) {
-  const { body } = await cluster.api("GET", `/deployments/${id}`);
-  return found.parse(body["deployment"]);
-}
+const deployment = (id: string) => findDeployment(cluster, id);
 
 async function ended(id: string, as: string): Promise<void> {
-  const { status } = await waitFor(`the end of deployment ${id}`, settleMs, async () => {
-    const now = await deployment(id);
-    return isSettled(now.status) ? now : null;
-  });
-  expect(status).toBe(as);
+  expect((await settled(cluster, id)).status).toBe(as);
 }
 
 async function remove(projectId: string): Promise<void> {
