@@ -65,7 +65,11 @@ export function createDiskWatch(options: {
       await options.reclaim(async () => !(await isBelow(RELIEF)));
     } catch (cause) {
       log.error({ err: cause }, "no room could be made on the disk");
+    }
+    try {
+      inVainAtMs = (await isBelow()) ? performance.now() : Number.NEGATIVE_INFINITY;
     } finally {
+      // Only now, so that whoever asks in between finds one or the other.
       reclaiming = null;
     }
   };
@@ -74,9 +78,7 @@ export function createDiskWatch(options: {
     if (reclaiming === null && performance.now() - inVainAtMs < RECLAIM_PAUSE_MS) return note(true);
     reclaiming ??= makeRoom();
     await reclaiming;
-    const isStill = await isBelow();
-    inVainAtMs = isStill ? performance.now() : Number.NEGATIVE_INFINITY;
-    return note(isStill);
+    return note(await isBelow());
   };
 
   return {
