@@ -2,6 +2,7 @@ import type { Collector } from "../artifacts/collect.ts";
 import { createCrashNotes } from "../crashes/notes.ts";
 import type { Listener } from "../db/listen.ts";
 import type { Db } from "../db/pool.ts";
+import { sweepRuns } from "../deployments/runs.ts";
 import { routeChannel, taskChannel } from "../deployments/store.ts";
 import { campaign, type Etcd, LeadershipLost } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
@@ -71,6 +72,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("crashes"), bell: crashes }, createCrashNotes({ db, fleet, log })),
         runLoop({ ...loop("housekeeping"), bell: createBell(), periodMs: housekeepingMs }, () =>
           keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
+        ),
+        runLoop({ ...loop("release attempts"), bell: createBell(), periodMs: housekeepingMs }, () =>
+          sweepRuns({ db, etcd, now: () => new Date() }),
         ),
         runLoop({ ...loop("artifacts"), bell: createBell(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);

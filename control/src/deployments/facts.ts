@@ -2,8 +2,10 @@ import { isOciManifest, type Manifest, manifestSchema, releaseOf } from "@svc/pr
 import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, Project, Task } from "../db/tables.ts";
+import type { Etcd } from "../etcd/index.ts";
 import { releaseAttemptId } from "../tasks/assignment.ts";
 import { edgeProgress } from "./edges.ts";
+import { findRun } from "./runs.ts";
 import type { DeployFacts, TaskFacts } from "./steps.ts";
 import { findChannelState, findDeployment, isOvertaken, listHosts, listTasks } from "./store.ts";
 
@@ -17,7 +19,11 @@ export interface DeploymentFacts {
 }
 
 /** Everything that decides a deployment's next step, read afresh; null when it is gone. */
-export async function readDeployFacts(db: Db, fleet: Fleet, id: string, now: Date): Promise<DeploymentFacts | null> {
+export async function readDeployFacts(
+  { db, etcd, fleet }: { db: Db; etcd: Etcd; fleet: Fleet },
+  id: string,
+  now: Date,
+): Promise<DeploymentFacts | null> {
   const found = await findDeployment(db, id);
   if (found === null) return null;
   const { deployment, project } = found;
@@ -41,7 +47,10 @@ export async function readDeployFacts(db: Db, fleet: Fleet, id: string, now: Dat
     return entry.proxy ? entry.proxy.upstreams.some((upstream) => upstreams.has(upstream)) : entry.static !== undefined;
   };
   const attempt = deployment.release_attempt;
-  const release = attempt === 0 ? null : findRun(fleet, releaseAttemptId(id, attempt));
+  const release =
+    attempt === 0 || deployment.release_node_id === null
+      ? null
+      : await findRun({ etcd, fleet }, deployment.release_node_id, releaseAttemptId(id, attempt));
   return {
     deployment,
     project,
@@ -98,9 +107,4 @@ function taskFacts(task: Task, fleet: Fleet): TaskFacts {
     nodeLostAt: nodeId === null ? null : fleet.nodeLostAt(nodeId),
     observation: nodeId === null ? null : fleet.observation(nodeId, task.id),
   };
-}
-
-function findRun(fleet: Fleet, attemptId: string) {
-  const found = fleet.findRun(attemptId);
-  return found ? { nodeId: found.nodeId, run: found.run } : null;
 }

@@ -108,8 +108,9 @@ export function releaseEffects(
       await seen(() => fleet.findRun(run.attemptId)?.run.state !== run.state);
     },
 
-    async cancelRelease({ run }) {
-      await cancelRun(etcd, fleet, run.attemptId, now());
+    async cancelRelease({ run }, { releaseNodeId }) {
+      if (releaseNodeId === null) return;
+      await cancelRun(etcd, releaseNodeId, run.attemptId, now());
       await seen(() => fleet.findRun(run.attemptId)?.run.cancel !== false);
     },
 

@@ -2,6 +2,7 @@ import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { WorkOutcome } from "../work/queue.ts";
+import { recheckAfterMs } from "../work/recheck.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { edgeProgress } from "./edges.ts";
 import { listNames } from "./hosts.ts";
@@ -17,9 +18,6 @@ export interface RetireDeps {
   now: () => Date;
 }
 
-/** While an edge has not followed, its visitors still reach the old container: it stays. */
-const recheckMs = 500;
-
 /**
  * Work of kind `retire`: takes back the release attempts of a deployment whose way is over, and removes the
  * containers of one that serves no more. It waits until the
@@ -31,6 +29,8 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
     const { deploymentId } = item.payload as { deploymentId: string };
     const found = await findDeployment(db, deploymentId);
     const runsEnded = await endRuns(deps, (run) => run.deploymentId === deploymentId);
+    // An edge or a node may be away for long, and thousands of these must not look all the time.
+    const recheckMs = recheckAfterMs(item.ageMs);
     const ended: WorkOutcome = runsEnded ? { state: "done" } : { retryAfterMs: recheckMs, free: true };
     if (found === null) return ended;
     const state = await findChannelState(db, found.deployment);

@@ -1,16 +1,42 @@
+import { openStatuses } from "@svc/proto";
 import type { Fleet } from "../cluster/fleet.ts";
-import { isRunOver, keys, type RunValue } from "../cluster/keys.ts";
+import { isRunOver, keys, prefix, type RunValue, runValue } from "../cluster/keys.ts";
+import type { Db } from "../db/pool.ts";
 import type { Etcd } from "../etcd/index.ts";
 
+/**
+ * An attempt that was offered to a node; null when there is no record of it. The view may be behind, and what is not
+ * in it may run all the same: so absence is asked of etcd.
+ */
+export async function findRun(
+  { etcd, fleet }: { etcd: Etcd; fleet: Fleet },
+  nodeId: string,
+  attemptId: string,
+): Promise<{ nodeId: string; run: RunValue } | null> {
+  const seen = fleet.findRun(attemptId);
+  if (seen !== null) return seen;
+  const entry = await etcd.get(keys.run(nodeId, attemptId));
+  return entry === null ? null : { nodeId, run: runValue.parse(JSON.parse(entry.value)) };
+}
+
 /** Asks the node of an attempt to end it, or never to start it. Nothing happens when it is over, or asked already. */
-export async function cancelRun(etcd: Etcd, fleet: Fleet, attemptId: string, now: Date): Promise<void> {
-  const found = fleet.findRun(attemptId);
-  if (found === null || found.run.cancel || isRunOver(found.run.state)) return;
-  const key = keys.run(found.nodeId, attemptId);
-  const run: RunValue = { ...found.run, cancel: true, changedAt: now.toISOString() };
+export async function cancelRun(etcd: Etcd, nodeId: string, attemptId: string, now: Date): Promise<void> {
+  const key = keys.run(nodeId, attemptId);
+  const entry = await etcd.get(key);
+  if (entry === null) return;
+  await cancel(etcd, { key, modRevision: entry.modRevision, run: runValue.parse(JSON.parse(entry.value)) }, now);
+}
+
+async function cancel(
+  etcd: Etcd,
+  { key, run, modRevision }: { key: string; run: RunValue; modRevision: bigint },
+  now: Date,
+): Promise<void> {
+  if (run.cancel || isRunOver(run.state)) return;
+  const next: RunValue = { ...run, cancel: true, changedAt: now.toISOString() };
   await etcd.txn({
-    guards: [{ key, compare: "modRevision", value: found.modRevision }],
-    ops: [{ put: { key, value: JSON.stringify(run) } }],
+    guards: [{ key, compare: "modRevision", value: modRevision }],
+    ops: [{ put: { key, value: JSON.stringify(next) } }],
   });
 }
 
@@ -20,15 +46,38 @@ export async function cancelRun(etcd: Etcd, fleet: Fleet, attemptId: string, now
  * node that is away may still run the command.
  */
 export async function endRuns(
-  { etcd, fleet, now }: { etcd: Etcd; fleet: Fleet; now: () => Date },
+  { etcd, now }: { etcd: Etcd; now: () => Date },
   isUnwanted: (run: RunValue) => boolean,
 ): Promise<boolean> {
-  const left = fleet.runs().filter(({ run }) => isUnwanted(run));
-  for (const { nodeId, run, modRevision } of left) {
-    const key = keys.run(nodeId, run.attemptId);
-    if (!isRunOver(run.state)) await cancelRun(etcd, fleet, run.attemptId, now());
+  // Not from the view: what it does not show yet would be taken for ended.
+  const { entries } = await etcd.range(prefix.runs);
+  const left = entries
+    .map(({ key, value, modRevision }) => ({ key, modRevision, run: runValue.parse(JSON.parse(value)) }))
+    .filter(({ run }) => isUnwanted(run));
+  for (const { key, modRevision, run } of left) {
+    if (!isRunOver(run.state)) await cancel(etcd, { key, modRevision, run }, now());
     // Whoever owns the node's stream has told the agent, and tells it again should it ask.
     else await etcd.txn({ guards: [{ key, compare: "modRevision", value: modRevision }], ops: [{ delete: { key } }] });
   }
   return left.length === 0;
+}
+
+/**
+ * Ends what is left of attempts whose deployment is over or gone: a worker that stalled may have written an offer after
+ * everybody else had cleared up.
+ */
+export async function sweepRuns(deps: { db: Db; etcd: Etcd; now: () => Date }): Promise<void> {
+  // Runs first: a deployment that is open after that was open before, and its run is left alone.
+  const { entries } = await deps.etcd.range(prefix.runs);
+  const ids = entries.map(({ value }) => runValue.parse(JSON.parse(value)).deploymentId);
+  if (ids.length === 0) return;
+  const open = await deps.db
+    .selectFrom("deployment")
+    .select("id")
+    .where("id", "in", ids)
+    .where("status", "in", [...openStatuses])
+    .execute();
+  const unwanted = new Set(ids);
+  for (const { id } of open) unwanted.delete(id);
+  await endRuns(deps, ({ deploymentId }) => unwanted.has(deploymentId));
 }

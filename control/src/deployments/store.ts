@@ -140,6 +140,9 @@ export const listTasks = (db: Db, deploymentId: string): Promise<Task[]> =>
 
 /** Deployments that serve, or would after a start, in the channel of `deployment`, besides itself; newest first. */
 export const listServing = (db: Db, deployment: Deployment): Promise<Deployment[]> =>
+  servingBeside(db, deployment).execute();
+
+const servingBeside = (db: Db, deployment: Deployment) =>
   db
     .selectFrom("deployment")
     .selectAll()
@@ -148,8 +151,11 @@ export const listServing = (db: Db, deployment: Deployment): Promise<Deployment[
     .where("pr_number", "is not distinct from", deployment.pr_number)
     .where("status", "in", ["running", "stopped"])
     .where("id", "!=", deployment.id)
-    .orderBy("number", "desc")
-    .execute();
+    .orderBy("number", "desc");
+
+/** The same, held until the transaction ends, as they are then: what is being removed is not among them. */
+export const lockServing = (tx: Db, deployment: Deployment): Promise<Deployment[]> =>
+  servingBeside(tx, deployment).forUpdate().execute();
 
 export async function findChannelState(db: Db, deployment: Pick<Deployment, "project_id" | "channel" | "pr_number">) {
   const row = await db

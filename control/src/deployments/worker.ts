@@ -24,6 +24,7 @@ import {
   listServing,
   listWantedTasks,
   lockDeployment,
+  lockServing,
   moveDeployment,
   removeTasks,
   setChannelState,
@@ -65,7 +66,7 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
     using _routes = fleet.onChange("routes", bell.ring);
     using _edges = fleet.onChange("edges", bell.ring);
     while (!signal.aborted) {
-      const at = await readDeployFacts(db, fleet, deploymentId, now());
+      const at = await readDeployFacts(deps, deploymentId, now());
       if (at === null) return { state: "done" };
       const step = nextDeployStep(at.facts);
       if (step.do === "end") return { state: "done" };
@@ -87,7 +88,7 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
       if (signal.aborted || item.attempt < item.maxAttempts) throw error;
       // Nobody will try again, so whoever waits for the deployment has to hear of it.
       const { deploymentId } = item.payload as { deploymentId: string };
-      const at = await readDeployFacts(db, fleet, deploymentId, now());
+      const at = await readDeployFacts(deps, deploymentId, now());
       if (at !== null) await effects.fail({ do: "fail", code: "DEPLOY_FAILED", message: "" }, at, signal);
       throw error;
     }
@@ -209,8 +210,13 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     },
 
     async abandonTask({ taskId, detail }, { deployment }) {
-      await removeTasks(db, [taskId]);
-      await insertEvent(db, { deploymentId: deployment.id, phase: "task-abandoned", detail });
+      await inTransaction(db, async (tx) => {
+        // A late worker must not take away what another one has let serve since.
+        if (!(await lockDeployment(tx, deployment.id, deployment.status))) return;
+        if ((await findChannelState(tx, deployment))?.deployment_id === deployment.id) return;
+        await removeTasks(tx, [taskId]);
+        await insertEvent(tx, { deploymentId: deployment.id, phase: "task-abandoned", detail });
+      });
     },
 
     async acceptBuild({ taskId, build }, at) {
@@ -225,6 +231,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         return fail(at, error.code, "");
       }
       await inTransaction(db, async (tx) => {
+        if (!(await lockDeployment(tx, deployment.id, "building"))) return;
         await tx
           .updateTable("deployment")
           .set({
@@ -237,7 +244,8 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
           })
           .where("id", "=", deployment.id)
           .execute();
-        await endPush(tx, taskId, build);
+        const kind = isBundle ? ("bundle" as const) : ("image" as const);
+        await endPush(tx, { id: taskId, projectId: project.id, repository, kind }, build);
         await insertEvent(tx, { deploymentId: deployment.id, phase: "built", detail: build.digest });
         await removeTasks(tx, [taskId]);
       });
@@ -330,7 +338,7 @@ function releaseCutShort({ status, run }: DeployFacts["release"], why: string): 
 async function giveChannelBack(tx: Db, deployment: Deployment): Promise<void> {
   const state = await findChannelState(tx, deployment);
   if (state?.deployment_id !== deployment.id) return;
-  const [previous] = await listServing(tx, deployment);
+  const [previous] = await lockServing(tx, deployment);
   await setChannelState(tx, deployment, {
     deploymentId: previous?.id ?? null,
     stopped: previous?.status === "stopped",

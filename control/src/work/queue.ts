@@ -21,6 +21,8 @@ export interface ClaimedWork {
   /** Counts from 1; together with `owner` it fences late writes of a stalled worker. */
   attempt: number;
   maxAttempts: number;
+  /** Since it was enqueued, at the moment of the claim. */
+  ageMs: number;
 }
 
 /** Adds work in the caller's transaction: it exists exactly when the caller's other rows do. Returns its id. */
@@ -54,7 +56,8 @@ export async function claimWork(
             and (earlier.state = 'running' or (earlier.state = 'queued' and earlier.id < w.id)))
       order by w.run_at, w.id limit 1
       for update skip locked)
-    returning id, kind, key, payload, attempt, max_attempts as "maxAttempts"`
+    returning id, kind, key, payload, attempt, max_attempts as "maxAttempts",
+      (extract(epoch from now() - created_at) * 1000)::int8 as "ageMs"`
     .execute(db)
     .catch((error: { code?: string }) => {
       // Another worker started an item of the same key in this instant.

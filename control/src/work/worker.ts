@@ -57,17 +57,19 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     }
   }
 
-  async function work(item: ClaimedWork): Promise<void> {
+  /** `claimedAt` is from before the claim was sent: the lease cannot end later than a lease after it. */
+  async function work(item: ClaimedWork, claimedAt: number): Promise<void> {
     const lost = new AbortController();
-    let answeredAt = performance.now();
+    let answeredAt = claimedAt;
     const renew = async () => {
       const sentAt = performance.now();
       if (!(await renewWork(db, item, owner, leaseMs))) lost.abort();
       else answeredAt = sentAt;
     };
     const heartbeat = setInterval(() => {
-      // Whether Postgres refuses or does not answer at all: past the lease another worker may have the item.
-      if (performance.now() - answeredAt > leaseMs * 0.9) lost.abort();
+      // Whether Postgres refuses or does not answer at all: past the lease another worker may have the item, and
+      // what is under way here needs time to stop.
+      if (performance.now() - answeredAt > leaseMs * 0.6) lost.abort();
       renew().catch(() => {});
     }, leaseMs / 5);
     try {
@@ -84,9 +86,10 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
   const onError = (error: unknown) => log.warn({ err: error }, "work queue");
   const claims = runLoop({ bell, periodMs: 500, signal: stop.signal, onError }, async () => {
     while (running.size < concurrency && !stop.signal.aborted) {
+      const askedAt = performance.now();
       const item = await claimWork(db, { kinds, owner, leaseMs });
       if (item === null) return;
-      const job: Promise<void> = work(item).finally(() => {
+      const job: Promise<void> = work(item, askedAt).finally(() => {
         running.delete(job);
         bell.ring();
       });

@@ -180,6 +180,7 @@ function work(project: Project, options: { db?: Db; now?: () => Date } = {}) {
     payload: { projectId: project.id },
     attempt: 1,
     maxAttempts: 20,
+    ageMs: 0,
   };
   const done = handler(item, stop.signal);
   return {
