@@ -40,11 +40,13 @@ test("a server installs from its lock file before the sources are copied, and le
     'COPY ["source/","/app/"]',
     'RUN --mount=type=cache,id=p1-node-modules-cache,target=/app/node_modules/.cache ["/bin/sh","-c","npm run build"]',
     'RUN --mount=type=cache,id=p1-npm,target=/root/.npm ["/bin/sh","-c","npm prune --omit=dev"]',
+    expect.stringMatching(/^RUN .*rm -rf .*find \/app .* ! -name node_modules -exec cp -a/),
     "",
     "FROM node:24-slim",
     "ENV NODE_ENV=production PORT=3000 HOME=/app HOST=0.0.0.0 npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false",
     'ENV PATH="/app/node_modules/.bin:$PATH"',
-    'COPY --from=build --chown=1000:1000 ["/app","/app"]',
+    'COPY --from=build --chown=1000:1000 ["/app/node_modules","/app/node_modules"]',
+    'COPY --from=build --chown=1000:1000 ["/svc-app","/app"]',
     'WORKDIR "/app"',
     "USER 1000:1000",
     "EXPOSE 3000",
@@ -150,7 +152,7 @@ test("of a traced Next app only the copy is kept, with what Next leaves out of i
 test("a traced Next app that is started in its own way stays whole", () => {
   const text = renderServerDockerfile(aBuild({ framework: framework("next"), tracesApp: true }), server);
   expect(text).toContain("cp -R .next/static");
-  expect(text).toContain('COPY --from=build --chown=1000:1000 ["/app","/app"]');
+  expect(text).toContain('COPY --from=build --chown=1000:1000 ["/svc-app","/app"]');
 });
 
 test("SvelteKit is told where the edge says how it was asked", () => {

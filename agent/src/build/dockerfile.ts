@@ -1,5 +1,5 @@
 import type { Framework, ServerStart } from "./frameworks.ts";
-import { managerOf } from "./package-manager.ts";
+import { hasProgramFolder, managerOf } from "./package-manager.ts";
 import type { Packages } from "./packages.ts";
 
 /** Where a generated build finds the user's files in its context: beside those of the platform, never among them. */
@@ -18,6 +18,8 @@ const HOME = "/app";
 /** A package manager that the base image does not have. */
 const TOOLS_DIR = "/opt/svc";
 const FOUND_DIR = "/svc-site";
+/** The app without its packages. */
+const BARE_DIR = "/svc-app";
 const STANDALONE_DIR = ".next/standalone";
 /** Numbers: the base may not have a user of that name. */
 const USER = "1000:1000";
@@ -68,24 +70,49 @@ export function renderServerDockerfile(build: NodeBuild, server: ServerStart & {
   const { packages, buildCommand, baseImage } = build;
   const isBuilt = packages !== null || buildCommand !== "";
   const complete = build.tracesApp ? [run(completeStandalone(build.appDirectory, server.standalone))] : [];
-  const lastSteps = [...complete, ...(server.standalone ? [] : pruneSteps(build))];
-  const content = server.standalone ? joinPath(appHome(build), STANDALONE_DIR) : HOME;
+  const lastSteps = server.standalone ? complete : [...complete, ...pruneSteps(build), ...splitStep(build)];
   return lines([
     ...(isBuilt ? [...buildStage(build), ...lastSteps, ""] : []),
     `FROM ${baseImage}`,
     `ENV NODE_ENV=production PORT=${server.port} HOME=${HOME} HOST=0.0.0.0${pairs({ ...build.framework?.env, ...managerEnv(packages) })}`,
     ...(isBuilt ? [pathLine(build)] : []),
-    ...(isBuilt && !server.standalone && hasOwnManager(packages)
-      ? [`COPY --from=build ${TOOLS_DIR} ${TOOLS_DIR}`]
-      : []),
-    isBuilt
-      ? `COPY --from=build --chown=${USER} ${quote([content, HOME])}`
-      : `COPY --chown=${USER} ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`,
+    ...copySteps(build, isBuilt, server.standalone),
     `WORKDIR ${quoteWord(appHome(build))}`,
     `USER ${USER}`,
     `EXPOSE ${server.port}`,
     `CMD ${quote(["/bin/sh", "-c", execCommand(server.command)])}`,
   ]);
+}
+
+/**
+ * What the last stage takes over. Packages are a layer of their own: as long as these stay equal it is neither
+ * stored nor fetched again.
+ */
+function copySteps(build: NodeBuild, isBuilt: boolean, standalone: boolean): string[] {
+  const copy = (...paths: [string, string]): string => `COPY --from=build --chown=${USER} ${quote(paths)}`;
+  if (!isBuilt) return [`COPY --chown=${USER} ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`];
+  if (standalone) return [copy(joinPath(appHome(build), STANDALONE_DIR), HOME)];
+  const manager = hasOwnManager(build.packages) ? [`COPY --from=build ${TOOLS_DIR} ${TOOLS_DIR}`] : [];
+  if (splitStep(build).length === 0) return [...manager, copy(HOME, HOME)];
+  return [...manager, copy(`${HOME}/node_modules`, `${HOME}/node_modules`), copy(BARE_DIR, HOME)];
+}
+
+/** What tools keep beside packages for the next time, some with the time of day in it. */
+const LEFTOVERS = [
+  ".cache",
+  ".vite",
+  ".vite-temp",
+  ".modules.yaml",
+  ".pnpm-workspace-state.json",
+  ".pnpm-workspace-state-v1.json",
+];
+
+/** Sets the app apart from its packages, where these are in a folder of their own. */
+function splitStep({ packages }: NodeBuild): string[] {
+  if (!hasProgramFolder(packages) || packages === null) return [];
+  const others = `find ${HOME} -mindepth 1 -maxdepth 1 ! -name node_modules -exec cp -a {} ${BARE_DIR}/ ';'`;
+  const leftovers = LEFTOVERS.map((name) => `${HOME}/node_modules/${name}`).join(" ");
+  return [run(`rm -rf ${leftovers} && mkdir -p ${BARE_DIR} ${HOME}/node_modules && ${others}`)];
 }
 
 /**
