@@ -197,6 +197,6 @@ export const applications: readonly Application[] = [
       { path: "/constellations/lyra", type: html, has: ["lyra: 2 bright stars"] },
       { path: "/constellations/orion", status: 404, type: html, has: ["Dark sky"] },
     ],
-    leftBehind: ["/work/stars.json"],
+    leftBehind: ["/build/stars.json"],
   },
 ];
