@@ -1,4 +1,4 @@
-import { type DeploymentStatus, lifecycleReply } from "@svc/proto";
+import { type DeploymentStatus, lifecycleReply, projectDetailReply } from "@svc/proto";
 import { command, flag } from "./command.ts";
 import { lineWatcher, waitForDeployment } from "./deploy/wait.ts";
 import { CliError } from "./errors.ts";
@@ -29,14 +29,23 @@ export const lifecycle = (verb: {
       const facts = { url: project.url, project: projectFacts(project), ...(jobId === undefined ? {} : { jobId }) };
       if (!wait) return { ...facts, queued: true };
       context.onInterrupt("It goes on without you. See how it ended with `svc status`");
-      const { id, status, error } = await waitForDeployment(context, api, deploymentId, {
-        // A start that failed leaves the site stopped and says why.
-        isOver: (each, why) =>
-          each === verb.goal ||
-          !movable.includes(each) ||
-          (verb.name === "start" && each === "stopped" && why !== null),
-        watcher: lineWatcher(context, verb.doing),
-      });
+      const watch = (watched: string) =>
+        waitForDeployment(context, api, watched, {
+          // A start that failed leaves the site stopped and says why.
+          isOver: (each, why) =>
+            each === verb.goal ||
+            !movable.includes(each) ||
+            (verb.name === "start" && each === "stopped" && why !== null),
+          watcher: lineWatcher(context, verb.doing),
+        });
+      let ended = await watch(deploymentId);
+      if (ended.status === "superseded") {
+        // A deploy took over meanwhile; it is what the action is for then.
+        const { deployments } = await api.get(`/projects/${project.id}`, projectDetailReply);
+        const next = deployments.find((each) => each.channel === "production" && movable.includes(each.status));
+        if (next !== undefined) ended = await watch(next.id);
+      }
+      const { id, status, error } = ended;
       if (status !== verb.goal)
         throw new CliError("DEPLOY_FAILED", error ?? `The deployment is ${status}`, {
           hint: "See what runs with `svc status`",

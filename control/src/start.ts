@@ -34,7 +34,9 @@ export interface ControlServer extends AsyncDisposable {
   enrollPort: number;
 }
 
-const workConcurrency = 32;
+/** Deployments take minutes and wait a lot; everything else is short, and must not wait for them. */
+const deploysAtOnce = 24;
+const otherWorkAtOnce = 16;
 /** How long after its death a worker's item is taken over. */
 const workLeaseMs = 10_000;
 const etcdReadyMs = 60_000;
@@ -104,26 +106,35 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       listener,
       log,
       owner: serverId,
-      concurrency: workConcurrency,
       leaseMs: workLeaseMs,
-      handlers: {
-        deploy: deployWorker({
-          ...work,
-          resolveImage: createImageResolver({
-            db,
-            secrets,
-            log,
-            registry,
-            rules: referenceRules(config),
-            platforms: async () => listSchedulableNodes(db, fleet),
-          }),
-        }),
-        retire: retireWorker({ ...work, drainMs: config.drainMs }),
-        remove: removeWorker({ ...work, drainMs: config.drainMs }),
-        lifecycle: lifecycleWorker(work),
-        teardown: teardownWorker({ ...work, collector }),
-        rename: renameWorker({ ...work, content: config.content }),
-      },
+      groups: [
+        {
+          concurrency: deploysAtOnce,
+          handlers: {
+            deploy: deployWorker({
+              ...work,
+              resolveImage: createImageResolver({
+                db,
+                secrets,
+                log,
+                registry,
+                rules: referenceRules(config),
+                platforms: async () => listSchedulableNodes(db, fleet),
+              }),
+            }),
+          },
+        },
+        {
+          concurrency: otherWorkAtOnce,
+          handlers: {
+            retire: retireWorker({ ...work, drainMs: config.drainMs }),
+            remove: removeWorker({ ...work, drainMs: config.drainMs }),
+            lifecycle: lifecycleWorker(work),
+            teardown: teardownWorker({ ...work, collector }),
+            rename: renameWorker({ ...work, content: config.content }),
+          },
+        },
+      ],
     }),
   );
   // Also with the scheduler flag off: one node is then all that there is to choose from, and the flag only hides it.

@@ -48,7 +48,6 @@ export const errorCatalogue = {
   },
   BODY_TOO_LARGE: { status: 413, message: "The request body is too large." },
   METHOD_NOT_ALLOWED: { status: 405, message: "This address does not answer to that method." },
-  UNSUPPORTED_MEDIA_TYPE: { status: 415, message: "Send the body in the content type that this call documents." },
   IDEMPOTENCY_CONFLICT: {
     status: 409,
     message: "That Idempotency-Key was used for a different request. Use a new key.",

@@ -6,6 +6,8 @@ export const limits = {
   // Names and texts
   slugLengthMin: 3,
   slugLengthMax: 30,
+  // Slugs that a project had and that still lead to it.
+  formerSlugsPerProject: 5,
   projectNameLengthMax: 100,
   branchNameLengthMax: 255,
   repoUrlLengthMax: 500,

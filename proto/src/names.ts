@@ -3,6 +3,8 @@ import { limits } from "./limits.ts";
 
 /** Names that no project can have: they are, or may become, names of the platform itself. */
 export const reservedSlugs: ReadonlySet<string> = new Set([
+  // In a request it asks for one that is made up.
+  "auto",
   "www",
   "api",
   "admin",

@@ -155,13 +155,19 @@ export async function putManifest(
 }
 
 /** Whether there was one to delete. The blobs go with the registry's own garbage collection. */
-export async function deleteManifest(transport: Transport, repository: string, digest: string): Promise<boolean> {
+export async function deleteManifest(
+  transport: Transport,
+  repository: string,
+  digest: string,
+  { signal }: TransferOptions = {},
+): Promise<boolean> {
   const doing = `delete the manifest ${digest} of ${repository}`;
   const answer = await transport.send({
     method: "DELETE",
     path: manifestPath(repository, digest),
     repeatable: true,
     doing,
+    signal,
   });
   await discard(answer);
   if (answer.statusCode === 404) return false;

@@ -33,7 +33,7 @@ export type Registry = AsyncDisposable & {
     options?: TransferOptions & { tag?: string; mediaType?: string },
   ): Promise<Stored>;
   getManifest(repository: string, reference: string, options?: TransferOptions): Promise<FoundManifest>;
-  deleteManifest(repository: string, digest: string): Promise<boolean>;
+  deleteManifest(repository: string, digest: string, options?: TransferOptions): Promise<boolean>;
   pushArtifact(
     repository: string,
     artifact: PushOptions & { kind: ArtifactKind; stream: Content; tag?: string },
@@ -62,7 +62,7 @@ export function createRegistry(options: RegistryOptions): Registry {
     pullBlob: (repository, digest, more) => pullBlob(transport, repository, digest, more),
     putManifest: (repository, manifest, more) => putManifest(transport, repository, manifest, more),
     getManifest: (repository, reference, more) => getManifest(transport, repository, reference, more),
-    deleteManifest: (repository, digest) => deleteManifest(transport, repository, digest),
+    deleteManifest: (repository, digest, more) => deleteManifest(transport, repository, digest, more),
     pushArtifact: (repository, artifact) => pushArtifact(transport, repository, artifact),
     pullArtifact: (repository, digest, more) => pullArtifact(transport, repository, digest, more),
     close: () => transport.close(),

@@ -8,7 +8,6 @@ const artifact = { kind: "oci", requestedReference: "ghcr.io/ada/shop:1", digest
 test.each([
   [{ errorCode: "OCI_AUTH_FAILED", artifact }, "svc registry set ghcr.io --username <name>"],
   [{ errorCode: "OCI_PULL_FAILED", artifact }, "image.reference"],
-  [{ errorCode: "CRASH_LOOP", channel: "preview" }, "svc logs --runtime --channel preview"],
   [{ errorCode: "BUILD_FAILED" }, `svc logs ${deploymentId}`],
   [{}, `svc logs ${deploymentId}`],
 ])("after %j comes %s", (fields, next) => {

@@ -1,7 +1,7 @@
 import type { Deployment } from "@svc/proto";
 
 /** What to type after a deployment failed: what mends the cause where its code tells, else how to read more. */
-export function failureHint({ id, errorCode, artifact, channel }: Deployment): string {
+export function failureHint({ id, errorCode, artifact }: Deployment): string {
   const whole = `Read the whole log with \`svc logs ${id}\``;
   switch (errorCode) {
     case "OCI_AUTH_FAILED":
@@ -13,12 +13,6 @@ export function failureHint({ id, errorCode, artifact, channel }: Deployment): s
     case "OCI_PLATFORM_UNSUPPORTED":
     case "OCI_IMAGE_TOO_LARGE":
       return "Mend image.reference in the manifest, then run `svc deploy` again";
-    case "START_FAILED":
-    case "CRASH_LOOP":
-    case "OUT_OF_MEMORY":
-    case "HEALTH_CHECK_FAILED":
-    case "OCI_HEALTH_CHECK_FAILED":
-      return `${whole}, and what the app said with \`svc logs --runtime${channel === "production" ? "" : ` --channel ${channel}`}\``;
     default:
       return whole;
   }

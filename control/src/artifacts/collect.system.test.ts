@@ -43,11 +43,18 @@ beforeEach(async () => {
 /** Pushes a bundle as a build does. `told`: control hears of what came of it. */
 async function push(content: string, { told = true, id = String(randomUUID()) } = {}) {
   const repository = `svc/${project.id}/bundle`;
-  expect(await beginPush(db, { id, projectId: project.id, repository, kind: "bundle" })).toBe(true);
+  const announced = { id, projectId: project.id, repository, kind: "bundle" } as const;
+  expect(await beginPush(db, announced)).toBe(true);
   const pushed = await registry.pushArtifact(repository, { kind: "bundle", stream: Buffer.from(content), tag: id });
-  if (told) await endPush(db, id, pushed);
+  if (told) await endPush(db, announced, pushed);
   return { id, repository, digest: pushed.digest };
 }
+
+/** One that a build is about to begin. */
+const aPush = () => ({
+  ...{ id: String(randomUUID()), projectId: project.id },
+  ...{ repository: `svc/${project.id}/bundle`, kind: "bundle" as const },
+});
 
 /** Makes everything that was pushed old enough to go. */
 const age = () =>
@@ -164,19 +171,45 @@ test("an upload is on record under its tag, and one that breaks off is looked up
 });
 
 test("a push that never came to its end leaves nothing behind", async () => {
-  const id = randomUUID();
-  await beginPush(db, { id, projectId: project.id, repository: `svc/${project.id}/source`, kind: "source" });
-  await endPush(db, id, null);
+  const dying = { ...aPush(), repository: `svc/${project.id}/source`, kind: "source" } as const;
+  await beginPush(db, dying);
+  await endPush(db, dying, null);
   expect(await collector.round(never)).toMatchObject({ removed: 0, lookedUp: 1 });
   expect(await db.selectFrom("artifact").select("id").execute()).toEqual([]);
 });
 
+test("a push that was given up for dead, and came to its end all the same, is on record", async () => {
+  const slow = aPush();
+  await beginPush(db, slow);
+  await age();
+  expect(await collector.round(never)).toMatchObject({ lookedUp: 1 });
+  const { digest, contentBytes } = await registry
+    .pushArtifact(slow.repository, { kind: "bundle", stream: Buffer.from("slow"), tag: slow.id })
+    .then((pushed) => registry.getManifest(slow.repository, pushed.digest));
+  await endPush(db, slow, { digest, sizeBytes: contentBytes });
+  expect(await storedBytes(db, project.id)).toMatchObject({ bundle: contentBytes });
+  await age();
+  expect(await collector.round(never)).toMatchObject({ removed: 1 });
+  expect(await isThere({ repository: slow.repository, digest })).toBe(false);
+});
+
 describe("while somebody is at work", () => {
+  test("whoever gives up their push does not give up that of another", async () => {
+    const pushed = await push("the same bytes");
+    await age();
+    const [first, second] = [aPush(), aPush()];
+    await beginPush(db, first);
+    await beginPush(db, second);
+    await endPush(db, first, null);
+    expect(await collector.round(never)).toMatchObject({ removed: 0 });
+    expect(await isThere(pushed)).toBe(true);
+  });
+
   test("content that is pushed again is not deleted under the one who pushes it", async () => {
     const pushed = await push("the same bytes");
     await age();
-    const again = randomUUID();
-    await beginPush(db, { id: again, projectId: project.id, repository: pushed.repository, kind: "bundle" });
+    const again = aPush();
+    await beginPush(db, again);
     expect(await collector.round(never)).toMatchObject({ removed: 0 });
     await endPush(db, again, { digest: pushed.digest, sizeBytes: 1 });
     await deployed("queued", pushed);
@@ -250,6 +283,93 @@ describe("while somebody is at work", () => {
     expect(await isThere(pushed)).toBe(true);
   });
 
+  test("the project is free between two removals", async () => {
+    const user = await api.newUser();
+    project = await api.newProject(user);
+    await push("first");
+    await push("second");
+    await age();
+    const order: string[] = [];
+    const first = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    const slow = createCollector({
+      ...{ db, log, now: () => new Date() },
+      registry: {
+        getManifest: registry.getManifest,
+        async deleteManifest(repository, digest) {
+          order.push("delete");
+          first.resolve();
+          await goOn.promise;
+          return registry.deleteManifest(repository, digest);
+        },
+      },
+    });
+    const collecting = slow.round(never);
+    await first.promise;
+    const patching = api
+      .call("PATCH", `/projects/${project.id}`, { session: user.session, body: { productionBranch: "next" } })
+      .then(({ status }) => order.push(`patched: ${status}`));
+    await expect
+      .poll(async () => (await sql`select 1 from pg_locks where not granted`.execute(db)).rows.length)
+      .toBeGreaterThan(0);
+    goOn.resolve();
+    expect(await collecting).toMatchObject({ removed: 2 });
+    await patching;
+    expect(order).toEqual(["delete", "patched: 200", "delete"]);
+  });
+
+  test("a registry that does not answer does not hold the project for long", async () => {
+    await push("stuck");
+    await age();
+    let signal: AbortSignal | undefined;
+    const stuck = createCollector({
+      ...{ db, log, now: () => new Date(), removalMs: 50 },
+      registry: {
+        getManifest: registry.getManifest,
+        deleteManifest: (_repository, _digest, options) => {
+          signal = options?.signal;
+          return new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal?.reason)));
+        },
+      },
+    });
+    await expect(stuck.round(never)).rejects.toThrow(/timeout/);
+    expect(await collector.round(never)).toMatchObject({ removed: 1 });
+  });
+
+  test("no deployment promises what was deleted, though the registry's answer was lost", async () => {
+    const pushes = [await push("first"), await push("second"), await push("third")];
+    for (const each of pushes) await deployed("failed", each);
+    await age();
+    let calls = 0;
+    const failing = createCollector({
+      ...{ db, log, now: () => new Date() },
+      registry: {
+        getManifest: registry.getManifest,
+        async deleteManifest(repository, digest) {
+          calls += 1;
+          const was = await registry.deleteManifest(repository, digest);
+          if (calls === 2) throw new RegistryError("ARTIFACT_REGISTRY_UNAVAILABLE", "away");
+          return was;
+        },
+      },
+    });
+    await expect(failing.round(never)).rejects.toThrow("away");
+    const gone = (await Promise.all(pushes.map(isThere))).map((there) => !there);
+    expect(gone.filter(Boolean)).toHaveLength(2);
+    for (const [at, { digest }] of pushes.entries()) {
+      if (!gone[at]) continue;
+      const row = await db
+        .selectFrom("deployment")
+        .select("artifact_removed_at")
+        .where("project_id", "=", project.id)
+        .where("artifact_digest", "=", digest)
+        .executeTakeFirstOrThrow();
+      expect(row.artifact_removed_at).not.toBeNull();
+    }
+    expect(await collector.round(never)).toMatchObject({ removed: 2 });
+    expect(await Promise.all(pushes.map(isThere))).toEqual([false, false, false]);
+  });
+
   test("a round that is cut short by the registry is done again", async () => {
     const first = await push("first");
     const second = await push("second");
@@ -267,7 +387,7 @@ describe("while somebody is at work", () => {
       },
     });
     await expect(failing.round(never)).rejects.toThrow("away");
-    expect(await collector.round(never)).toMatchObject({ removed: 2 });
+    expect(await collector.round(never)).toMatchObject({ removed: 1 });
     expect([await isThere(first), await isThere(second)]).toEqual([false, false]);
   });
 });
@@ -275,8 +395,8 @@ describe("while somebody is at work", () => {
 test("what a deleted project left goes whatever its age; what is still being uploaded goes after it", async () => {
   const pushed = await push("serves");
   await deployed("running", pushed);
-  const upload = randomUUID();
-  await beginPush(db, { id: upload, projectId: project.id, repository: `svc/${project.id}/source`, kind: "source" });
+  const upload = { ...aPush(), repository: `svc/${project.id}/source`, kind: "source" } as const;
+  await beginPush(db, upload);
   await db.deleteFrom("project").where("id", "=", project.id).execute();
   expect(await collector.collectProject(project.id)).toBe(true);
   expect(await isThere(pushed)).toBe(false);
@@ -284,7 +404,7 @@ test("what a deleted project left goes whatever its age; what is still being upl
     false,
   );
   const archive = await registry.pushArtifact(`svc/${project.id}/source`, {
-    ...{ kind: "source", stream: Buffer.from("late"), tag: upload },
+    ...{ kind: "source", stream: Buffer.from("late"), tag: upload.id },
   });
   await endPush(db, upload, archive);
   await collector.round(never);

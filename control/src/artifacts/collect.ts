@@ -18,6 +18,8 @@ export interface CollectorDeps {
   log: Log;
   now: () => Date;
   bounds?: Partial<ArtifactBounds>;
+  /** A project is locked while one manifest of it is deleted: for so long at most. 5 s by default. */
+  removalMs?: number;
 }
 
 /** What one round looked at and did. */
@@ -35,8 +37,9 @@ const boundsUsed: ArtifactBounds = {
 };
 
 const projectsPerRound = 500;
-/** A project is locked while its manifests are deleted, a few milliseconds each: bounded, the rest comes next time. */
 const removalsPerProject = 50;
+/** It takes milliseconds, or the registry is not well. */
+const removalMsUsed = 5_000;
 const lookUpsPerProject = 50;
 const failuresPerRound = 3;
 const firstProject = "00000000-0000-0000-0000-000000000000";
@@ -50,7 +53,7 @@ export interface Collector {
 }
 
 export function createCollector(deps: CollectorDeps): Collector {
-  const { db, registry, log, now } = deps;
+  const { db, registry, log, now, removalMs = removalMsUsed } = deps;
   const bounds = { ...boundsUsed, ...deps.bounds };
   let position = firstProject;
 
@@ -80,29 +83,49 @@ export function createCollector(deps: CollectorDeps): Collector {
       .execute();
   }
 
-  /**
-   * Decides again under the project's lock, which whoever begins a push or creates a deployment has to take as
-   * well, and deletes before it lets go: so nothing is deleted that has just been referred to or pushed again.
-   * A round that breaks off in here leaves rows whose manifest is gone; the next one finds the same to do.
-   */
-  function removeUnreferenced(projectId: string): Promise<{ removed: number; left: number }> {
-    return db.transaction().execute(async (tx) => {
+  /** Runs `act` on what may go, under the lock that whoever begins a push or creates a deployment has to take, too. */
+  const decided = <T>(projectId: string, act: (tx: Db, remove: readonly Content[]) => Promise<T>): Promise<T> =>
+    db.transaction().execute(async (tx) => {
       await tx.selectFrom("project").select("id").where("id", "=", projectId).forUpdate().execute();
-      const { remove = [] } = (await judge(tx, [projectId])).get(projectId) ?? {};
-      const batch = remove.slice(0, removalsPerProject);
-      for (const content of batch) {
-        await registry.deleteManifest(content.repository, content.digest);
-        await forget(tx, projectId, content);
-      }
-      return { removed: batch.length, left: remove.length - batch.length };
+      return act(tx, (await judge(tx, [projectId])).get(projectId)?.remove ?? []);
     });
+
+  /**
+   * First has the deployments say that one cannot go back to them, and then deletes, one manifest per lock: nobody has
+   * to wait for long, and a round that breaks off anywhere leaves no deployment that promises what is gone. The rows of
+   * what is pushed go last, so that the next round finds the same to do.
+   */
+  async function removeUnreferenced(projectId: string, signal?: AbortSignal): Promise<number> {
+    const batch = await decided(projectId, async (tx, remove) => {
+      const some = remove.slice(0, removalsPerProject);
+      for (const content of some) await disown(tx, projectId, content);
+      return some;
+    });
+    let removed = 0;
+    for (const content of batch) {
+      if (signal?.aborted) break;
+      if (await removeContent(projectId, content)) removed += 1;
+    }
+    return removed;
   }
 
-  async function collect(projectId: string, { lookUp: unknown }: ArtifactDecision) {
+  /** Deletes before it lets go of the lock. False: it was pushed again, or referred to, since it was found. */
+  const removeContent = (projectId: string, content: Content): Promise<boolean> =>
+    decided(projectId, async (tx, remove) => {
+      const { repository, digest } = content;
+      if (!remove.some((each) => each.repository === repository && each.digest === digest)) return false;
+      await registry.deleteManifest(repository, digest, { signal: AbortSignal.timeout(removalMs) });
+      // Deployments that ended in between.
+      await disown(tx, projectId, content);
+      await forget(tx, projectId, content);
+      return true;
+    });
+
+  async function collect(projectId: string, { lookUp: unknown }: ArtifactDecision, signal?: AbortSignal) {
     for (const artifact of unknown.slice(0, lookUpsPerProject)) await lookUp(artifact);
-    const { removed, left } = await removeUnreferenced(projectId);
+    const removed = await removeUnreferenced(projectId, signal);
     if (removed > 0) log.info({ projectId, removed }, "artifacts removed from the registry");
-    return { removed, left, lookedUp: Math.min(unknown.length, lookUpsPerProject) };
+    return { removed, lookedUp: Math.min(unknown.length, lookUpsPerProject) };
   }
 
   return {
@@ -115,7 +138,7 @@ export function createCollector(deps: CollectorDeps): Collector {
         if (signal.aborted) break;
         if (decision.remove.length === 0 && decision.lookUp.length === 0) continue;
         try {
-          const { removed, lookedUp } = await collect(projectId, decision);
+          const { removed, lookedUp } = await collect(projectId, decision, signal);
           report.removed += removed;
           report.lookedUp += lookedUp;
         } catch (error) {
@@ -146,14 +169,16 @@ async function findManifest(registry: CollectorDeps["registry"], repository: str
   }
 }
 
-/** Deployments stay as history, and say that one cannot go back to them. */
-async function forget(tx: Db, projectId: string, { repository, digest }: Content): Promise<void> {
-  await tx
+const forget = (tx: Db, projectId: string, { repository, digest }: Content) =>
+  tx
     .deleteFrom("artifact")
     .where("project_id", "=", projectId)
     .where("repository", "=", repository)
     .where("digest", "=", digest)
     .execute();
+
+/** Deployments stay as history, and say that one cannot go back to them. */
+async function disown(tx: Db, projectId: string, { repository, digest }: Content): Promise<void> {
   await tx
     .updateTable("deployment")
     .set({ artifact_removed_at: sql<Date>`now()` })

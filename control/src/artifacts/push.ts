@@ -14,15 +14,15 @@ export const announcedPushes = (
   projectId: string,
 ): Pick<Registry, "pushArtifact"> => ({
   async pushArtifact(repository, artifact) {
-    const id = randomUUID();
-    if (!(await beginPush(db, { id, projectId, repository, kind: artifact.kind }))) throw new ApiError("NOT_FOUND");
+    const push = { id: randomUUID(), projectId, repository, kind: artifact.kind };
+    if (!(await beginPush(db, push))) throw new ApiError("NOT_FOUND");
     try {
-      const pushed = await registry.pushArtifact(repository, { ...artifact, tag: id });
-      await endPush(db, id, pushed);
+      const pushed = await registry.pushArtifact(repository, { ...artifact, tag: push.id });
+      await endPush(db, push, pushed);
       return pushed;
     } catch (error) {
       // Without this its repository would be left alone for an hour; more is not lost if it fails, too.
-      await endPush(db, id, null).catch(() => {});
+      await endPush(db, push, null).catch(() => {});
       throw error;
     }
   },

@@ -3,7 +3,7 @@ import type { Db } from "../db/pool.ts";
 import type { ArtifactTable } from "../db/tables.ts";
 
 export interface Push {
-  /** Also the tag to push under. */
+  /** Also the tag to push under. Of one attempt: what another one does to its own says nothing about this. */
   id: string;
   projectId: string;
   repository: string;
@@ -26,14 +26,25 @@ export async function beginPush(db: Db, { id, projectId, repository, kind }: Pus
 }
 
 /**
- * Records what a push came to. Null when it failed or was broken off: the manifest may be there all the same, and
- * is looked up by its tag.
+ * Records what a push came to; what is in the registry has a row after this, whoever took that of the push for dead.
+ * Null when it failed or was broken off: the manifest may be there all the same, and is looked up by its tag.
  */
-export async function endPush(db: Db, id: string, pushed: { digest: string; sizeBytes: number } | null): Promise<void> {
+export async function endPush(
+  db: Db,
+  { id, projectId, repository, kind }: Push,
+  pushed: { digest: string; sizeBytes: number } | null,
+): Promise<void> {
+  const ended_at = sql<Date>`now()`;
+  if (pushed === null) {
+    // What is known of it already stays.
+    await db.updateTable("artifact").set({ ended_at }).where("id", "=", id).where("digest", "is", null).execute();
+    return;
+  }
+  const known = { digest: pushed.digest, size_bytes: pushed.sizeBytes, ended_at };
   await db
-    .updateTable("artifact")
-    .set({ ended_at: sql<Date>`now()`, ...(pushed && { digest: pushed.digest, size_bytes: pushed.sizeBytes }) })
-    .where("id", "=", id)
+    .insertInto("artifact")
+    .values({ id, project_id: projectId, repository, kind, ...known })
+    .onConflict((conflict) => conflict.column("id").doUpdateSet(known))
     .execute();
 }
 

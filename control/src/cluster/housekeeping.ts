@@ -4,8 +4,8 @@ import type { Db } from "../db/pool.ts";
 import { expireLogs } from "../deployments/expire-logs.ts";
 import { releaseRedirects } from "../deployments/hosts.ts";
 import { expireIdle } from "../deployments/remove/expire.ts";
-import { resumeRemovals } from "../deployments/remove/remove.ts";
 import type { Log } from "../log.ts";
+import { resumeWork } from "../work/resume.ts";
 
 /** How long what is only of use for looking back is kept. */
 const keptDays = { work: 7, samples: 30, acceptedDeploys: 1, logs: 30 } as const;
@@ -15,32 +15,56 @@ export interface HouseRules {
   previewIdleDays: number;
 }
 
-/** Deletes what has had its time. Safe to repeat and to run anywhere; the leader does it, so that it is done once. */
+const daysAgo = (days: number) => sql<Date>`now() - ${days} * interval '1 day'`;
+
+/**
+ * Deletes what has had its time, and takes up what was given up. Safe to repeat and to run anywhere; the leader does
+ * it, so that it is done once. A part that fails keeps none of the others from its turn, and has its own next time.
+ */
 export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRules): Promise<void> {
-  const expired = await deleteExpired(db);
-  const work = await db
+  const parts: Record<string, () => Promise<number>> = {
+    expired: () => deleteExpired(db),
+    // Before old work is deleted: what was promised does not become old.
+    resumed: () => resumeWork(db),
+    work: () => deleteOldWork(db),
+    samples: () => deleteOldSamples(db),
+    acceptedDeploys: () => deleteOldAccepted(db),
+    hosts: () => releaseRedirects(db),
+    channels: () => expireIdle(db, log, previewIdleDays),
+    logs: () => expireLogs(db, keptDays.logs),
+  };
+  const counts: Record<string, number> = {};
+  for (const [part, keep] of Object.entries(parts)) {
+    try {
+      counts[part] = await keep();
+    } catch (error) {
+      log.warn({ err: error, part }, "a part of housekeeping failed");
+    }
+  }
+  if (Object.values(counts).some((count) => count > 0)) log.info(counts, "housekeeping");
+}
+
+async function deleteOldWork(db: Db): Promise<number> {
+  const { numDeletedRows } = await db
     .deleteFrom("work_item")
     .where("state", "in", ["done", "failed"])
-    .where("finished_at", "<", sql<Date>`now() - ${keptDays.work} * interval '1 day'`)
+    .where("finished_at", "<", daysAgo(keptDays.work))
     .executeTakeFirst();
-  const samples = await db
+  return Number(numDeletedRows);
+}
+
+async function deleteOldSamples(db: Db): Promise<number> {
+  const { numDeletedRows } = await db
     .deleteFrom("resource_sample")
-    .where("at", "<", sql<Date>`now() - ${keptDays.samples} * interval '1 day'`)
+    .where("at", "<", daysAgo(keptDays.samples))
     .executeTakeFirst();
-  const accepted = await db
+  return Number(numDeletedRows);
+}
+
+async function deleteOldAccepted(db: Db): Promise<number> {
+  const { numDeletedRows } = await db
     .deleteFrom("accepted_deploy")
-    .where("at", "<", sql<Date>`now() - ${keptDays.acceptedDeploys} * interval '1 day'`)
+    .where("at", "<", daysAgo(keptDays.acceptedDeploys))
     .executeTakeFirst();
-  const hosts = await releaseRedirects(db);
-  const counts = {
-    expired,
-    work: Number(work.numDeletedRows),
-    samples: Number(samples.numDeletedRows),
-    acceptedDeploys: Number(accepted.numDeletedRows),
-    hosts,
-    channels: await expireIdle(db, log, previewIdleDays),
-    removals: await resumeRemovals(db),
-    logs: await expireLogs(db, keptDays.logs),
-  };
-  if (Object.values(counts).some((count) => count > 0)) log.info(counts, "housekeeping");
+  return Number(numDeletedRows);
 }

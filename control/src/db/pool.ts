@@ -23,17 +23,20 @@ export interface DbOptions {
   url: string;
   /** Upper bound of connections; defaults to 10. */
   maxConnections?: number;
+  /** How long a statement waits for a row that somebody else holds; 10 s by default. */
+  lockTimeoutMs?: number;
   /** Told about errors of idle connections, which would otherwise end the process. */
   onError?: (error: Error) => void;
 }
 
-/** The pool that the whole process shares. Statements end after 30 s, waiting for a connection after 10 s. */
-export function createPool({ url, maxConnections = 10, onError }: DbOptions): pg.Pool {
+/** The pool that the whole process shares. Statements end after 30 s, waiting for a lock or a connection after 10 s. */
+export function createPool({ url, maxConnections = 10, lockTimeoutMs = 10_000, onError }: DbOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max: maxConnections,
     types,
     statement_timeout: 30_000,
+    lock_timeout: lockTimeoutMs,
     connectionTimeoutMillis: 10_000,
     idle_in_transaction_session_timeout: 60_000,
     application_name: "svc-control",

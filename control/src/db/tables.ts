@@ -171,6 +171,8 @@ export interface SiteHostTable {
   slug: Nullable<string>;
   redirect_to: Nullable<string>;
   redirect_until: Nullable<Date>;
+  for_next_slug: Generated<boolean>;
+  redirected_until: Nullable<Date>;
 }
 
 export interface ChannelStateTable {

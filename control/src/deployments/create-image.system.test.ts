@@ -17,9 +17,8 @@ beforeAll(async () => {
   api = await testApi({
     config: { registryAllow: ["private.example.test:5000"] },
     resolve: async (name) => {
-      const found = addresses.get(name);
-      if (found === undefined) throw new Error("SERVFAIL");
-      return found;
+      if (name === "unresolvable.example.test") throw new Error("SERVFAIL");
+      return addresses.get(name) ?? [];
     },
   });
   user = await api.newUser();
@@ -100,13 +99,18 @@ describe("an image deployment", () => {
     "mapped.example.test/x:1",
     "metadata.example.test/x:1",
     "nowhere.example.test/x:1",
-    "unresolvable.example.test/x:1",
     "",
   ])("of %j is refused", async (reference) => {
     const project = await api.newProject(user, { type: "ociimage" });
     const answer = await deploy(project, { manifest: imageManifest({ image: { reference } }) });
     expect(codeOf(answer)).toEqual([422, "OCI_REFERENCE_INVALID"]);
     expect(await countRows()).toBe(0);
+  });
+
+  test("is put off while no name can be looked up", async () => {
+    const project = await api.newProject(user, { type: "ociimage" });
+    const image = { reference: "unresolvable.example.test/x:1" };
+    expect(codeOf(await deploy(project, { manifest: imageManifest({ image }) }))).toEqual([503, "UNAVAILABLE"]);
   });
 
   test.each([

@@ -17,13 +17,15 @@ export interface SiteHost extends HostAddress {
   slug: string;
   /** Where visitors are sent; null: the host serves. */
   redirectTo: string | null;
+  /** When it is given up; null: not while it serves. */
+  redirectUntil: Date | null;
 }
 
 /** Every name of the project, those that redirect included, in the order of names. */
 export async function listSiteHosts(db: Db, project: Pick<Project, "id" | "slug">): Promise<SiteHost[]> {
   const rows = await db
     .selectFrom("site_host")
-    .select(["host", "channel", "pr_number", "slug", "redirect_to"])
+    .select(["host", "channel", "pr_number", "slug", "redirect_to", "redirect_until"])
     .where("project_id", "=", project.id)
     .orderBy("host")
     .execute();
@@ -33,6 +35,7 @@ export async function listSiteHosts(db: Db, project: Pick<Project, "id" | "slug"
     prNumber: row.pr_number,
     slug: row.slug ?? project.slug,
     redirectTo: row.redirect_to,
+    redirectUntil: row.redirect_until,
   }));
 }
 
@@ -84,14 +87,14 @@ export async function claimHostOf(
 ): Promise<string> {
   const held = (await listSiteHosts(tx, project)).find((host) => host.slug === slug && sameAddress(host, address));
   if (held !== undefined) {
-    await serveAgain(tx, held.host, slug);
+    await serveAgain(tx, project, held.host, slug);
     return held.host;
   }
   const label = siteLabel({ slug, ...address });
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const suffix = attempt === 0 ? "" : `-${randomBytes(3).toString("hex")}`;
     const host = `${label}${suffix}.${contentDomain}`;
-    if (await insertHost(tx, project.id, host, slug, address)) return host;
+    if (await insertHost(tx, project, host, slug, address)) return host;
   }
   throw new Error(`no free host name for ${label}`);
 }
@@ -103,7 +106,7 @@ export async function claimHostOf(
 export async function claimSlug(tx: Db, project: HostOwner, slug: string, contentDomain: string): Promise<boolean> {
   const address: HostAddress = { channel: "production", prNumber: null };
   const host = siteHost({ slug, channel: "production" }, contentDomain);
-  if (await insertHost(tx, project.id, host, slug, address)) return true;
+  if (await insertHost(tx, project, host, slug, address)) return true;
   const held = await tx
     .selectFrom("site_host")
     .select("host")
@@ -111,22 +114,41 @@ export async function claimSlug(tx: Db, project: HostOwner, slug: string, conten
     .where("project_id", "=", project.id)
     .executeTakeFirst();
   if (held === undefined) return false;
-  await serveAgain(tx, host, slug);
+  await serveAgain(tx, project, host, slug);
   return true;
 }
 
-async function insertHost(tx: Db, projectId: string, host: string, slug: string, address: HostAddress) {
+/** Whether `slug` may still be given up for another one: it has not been the project's since it was asked for. */
+const isOnlyNext = (project: HostOwner, slug: string) => slug === project.next_slug && slug !== project.slug;
+
+async function insertHost(tx: Db, project: HostOwner, host: string, slug: string, address: HostAddress) {
   const claimed = await tx
     .insertInto("site_host")
-    .values({ host, project_id: projectId, channel: address.channel, pr_number: address.prNumber, slug })
+    .values({
+      host,
+      project_id: project.id,
+      channel: address.channel,
+      pr_number: address.prNumber,
+      slug,
+      for_next_slug: isOnlyNext(project, slug),
+    })
     .onConflict((conflict) => conflict.doNothing())
     .returning("host")
     .executeTakeFirst();
   return claimed !== undefined;
 }
 
-const serveAgain = (tx: Db, host: string, slug: string) =>
-  tx.updateTable("site_host").set({ slug, redirect_to: null, redirect_until: null }).where("host", "=", host).execute();
+const serveAgain = (tx: Db, project: HostOwner, host: string, slug: string) =>
+  tx
+    .updateTable("site_host")
+    .set({
+      slug,
+      redirect_to: null,
+      redirect_until: null,
+      redirected_until: isOnlyNext(project, slug) ? sql<Date | null>`coalesce(redirect_until, redirected_until)` : null,
+    })
+    .where("host", "=", host)
+    .execute();
 
 /** Gives up names that have redirected long enough; anybody may have them then. Returns how many. */
 export async function releaseRedirects(db: Db): Promise<number> {

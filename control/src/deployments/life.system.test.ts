@@ -15,8 +15,8 @@ import { type Replica, startReplica } from "./testing/replica.ts";
 import { createRandom, type Random, startVirtualFleet, type VirtualFleet } from "./testing/virtual-fleet.ts";
 
 /*
- * The life of deployments under chance: people deploy, cancel, stop and start; nodes lose their streams and fail
- * things; control replicas are killed between any two calls of their stores. Afterwards everything has to add up.
+ * The life of deployments under chance: people deploy, cancel, rename, stop and start; nodes lose their streams and
+ * fail things; control replicas are killed between any two calls of their stores. Afterwards everything has to add up.
  */
 
 let etcd: EtcdServer;
@@ -30,7 +30,8 @@ afterEach(async () => {
 });
 
 const pick = <T>(random: Random, values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
-const config = { content: { scheme: "http" as const, domain: "svc.localhost", port: "" } };
+/** Fewer than there are projects and wishes, so that people want the same ones, and their old ones back. */
+const slugs = ["shop-one", "shop-two", "shop-three", "shop-four"];
 
 /** What a person may do, each as the API would. Refusals are fine: the state may have moved on. */
 function people({ db, context, call }: TestApi, user: TestUser, projects: readonly Project[], random: Random) {
@@ -43,6 +44,7 @@ function people({ db, context, call }: TestApi, user: TestUser, projects: readon
     kind: "session",
   };
   const session = { session: user.session };
+  const { config } = context;
   return {
     async deploy() {
       const project = pick(random, projects);
@@ -104,6 +106,8 @@ function people({ db, context, call }: TestApi, user: TestUser, projects: readon
       const rows = await db.selectFrom("deployment").select("id").where("channel", "=", "preview").execute();
       if (rows.length > 0) await call("DELETE", `/deployments/${pick(random, rows).id}`, session);
     },
+    rename: () =>
+      call("PUT", `/projects/${pick(random, projects).id}`, { ...session, body: { slug: pick(random, slugs) } }),
     stop: () => call("POST", `/projects/${pick(random, projects).id}/stop`, session),
     start: () => call("POST", `/projects/${pick(random, projects).id}/start`, session),
   };
@@ -155,7 +159,8 @@ test.each(seeds)(
         return { manifest: {}, digest, mediaType: "", sizeBytes: 1 } as never;
       },
     };
-    const options = { databaseUrl: api.context.config.databaseUrl, etcdEndpoint: etcd.endpoint, registry };
+    const { databaseUrl, content } = api.context.config;
+    const options = { databaseUrl, content, etcdEndpoint: etcd.endpoint, registry };
     const crashing = keepCrashing(() => startReplica(options), random);
 
     const watching = watchChannels();
@@ -169,6 +174,8 @@ test.each(seeds)(
         acts.cancel,
         acts.redeploy,
         acts.remove,
+        acts.rename,
+        acts.rename,
         acts.stop,
         acts.start,
       ])();
@@ -255,11 +262,12 @@ async function routesAgree(projectIds: string[], { fleet }: VirtualFleet): Promi
         .onRef("channel_state.project_id", "=", "site_host.project_id")
         .onRef("channel_state.channel", "=", "site_host.channel"),
     )
-    .select(["site_host.host", "channel_state.deployment_id", "channel_state.stopped"])
+    .select(["site_host.host", "site_host.redirect_to", "channel_state.deployment_id", "channel_state.stopped"])
     .where("site_host.project_id", "in", projectIds)
     .execute();
-  return rows.every(({ host, deployment_id, stopped }) => {
+  return rows.every(({ host, redirect_to, deployment_id, stopped }) => {
     const entry = fleet.route(host);
+    if (redirect_to !== null) return entry?.redirect?.host === redirect_to;
     if (entry === null || (entry.deploymentId ?? null) !== deployment_id) return false;
     if (deployment_id === null) return entry.page?.page === "PAGE_EMPTY";
     return stopped ? entry.page?.page === "PAGE_STOPPED" : (entry.proxy ?? entry.static) !== undefined;
@@ -310,9 +318,39 @@ async function everythingAddsUp(projectIds: string[], virtual: VirtualFleet): Pr
     expect(["pending", "running"]).not.toContain(release_status);
   }
 
+  await namesAddUp(projectIds);
+
   // Containers are there for what serves, one each, and nothing else is left in etcd.
   const ours = virtual.fleet.placements().filter(({ placement }) => projectIds.includes(placement.projectId));
   const running = deployments.filter(({ status, artifact_kind }) => status === "running" && artifact_kind === "image");
   expect(ours.map(({ placement }) => placement.deploymentId).sort()).toEqual(running.map(({ id }) => id).sort());
   expect(virtual.fleet.runs().filter(({ run }) => projectIds.includes(run.projectId))).toEqual([]);
+}
+
+/** Renames are over: what serves is of the present slug, everything else leads there, and addresses are the right ones. */
+async function namesAddUp(projectIds: string[]): Promise<void> {
+  const { content } = api.context.config;
+  const projects = await api.db.selectFrom("project").selectAll().where("id", "in", projectIds).execute();
+  expect(projects.some(({ slug }) => slugs.includes(slug))).toBe(true);
+  for (const { id, slug, next_slug } of projects) {
+    expect({ id, next_slug }).toEqual({ id, next_slug: null });
+    const hosts = await api.db.selectFrom("site_host").selectAll().where("project_id", "=", id).execute();
+    const serving = hosts.filter(({ redirect_to }) => redirect_to === null);
+    for (const host of hosts) {
+      expect(host).toMatchObject({ for_next_slug: false, redirected_until: null });
+      if (host.redirect_to === null) {
+        expect({ host: host.host, slug: host.slug ?? slug }).toEqual({ host: host.host, slug });
+      } else {
+        const to = serving.find((each) => each.host === host.redirect_to);
+        expect({ host: host.host, channel: to?.channel }).toEqual({ host: host.host, channel: host.channel });
+        expect(host.slug).not.toBe(slug);
+      }
+    }
+    expect(serving.map(({ host }) => host)).toContain(`${slug}.${content.domain}`);
+    for (const { channel, status, url } of await deploymentsOf([id])) {
+      const { host } = serving.find((each) => each.channel === channel) ?? {};
+      if (status === "running" || status === "stopped")
+        expect({ channel, url }).toEqual({ channel, url: `${content.scheme}://${host}${content.port}` });
+    }
+  }
 }

@@ -26,11 +26,13 @@ export async function requestLifecycle(
     .executeTakeFirst();
   if (deployment === undefined) throw new ApiError(unavailable[action]);
   const payload = { projectId, action, deploymentId: deployment.id };
+  // Not the key of deploys: a build of a quarter of an hour must not keep a site up that is to go down.
+  const key = `lifecycle/${projectId}`;
   const waiting = await tx
     .selectFrom("work_item")
     .select("id")
     .where("kind", "=", "lifecycle")
-    .where("key", "=", projectId)
+    .where("key", "=", key)
     .where("state", "in", ["queued", "running"])
     .where(sql<boolean>`payload = ${JSON.stringify(payload)}::jsonb`)
     .limit(1)
@@ -39,6 +41,6 @@ export async function requestLifecycle(
   if (waiting === undefined && action === "start") {
     await tx.updateTable("deployment").set({ error: null }).where("id", "=", deployment.id).execute();
   }
-  const workId = waiting?.id ?? (await enqueue(tx, { kind: "lifecycle", key: projectId, payload }));
+  const workId = waiting?.id ?? (await enqueue(tx, { kind: "lifecycle", key, payload }));
   return { deploymentId: deployment.id, workId };
 }

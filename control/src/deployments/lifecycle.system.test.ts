@@ -35,6 +35,7 @@ const newReplica = (): Promise<Replica> =>
   startReplica({
     databaseUrl: api.context.config.databaseUrl,
     etcdEndpoint: etcd.endpoint,
+    content: api.context.config.content,
     registry: { getManifest: async () => ({ manifest: {}, digest: "", sizeBytes: 0 }) as never },
   });
 

@@ -42,18 +42,26 @@ type Payload = { projectId: string; action: "stop" | "start"; deploymentId: stri
  */
 export function lifecycleWorker(deps: LifecycleDeps): WorkHandler {
   return async (item, signal) => {
-    const { action, deploymentId } = item.payload as Payload;
+    const { projectId, action, deploymentId } = item.payload as Payload;
+    if (action === "stop") return stop(deps, projectId, signal);
     const found = await findDeployment(deps.db, deploymentId);
     if (found === null || found.project.deleting_at !== null) return { state: "done" };
-    return action === "stop"
-      ? stop(deps, found.deployment, signal)
-      : start(deps, found.deployment, found.project, signal);
+    return start(deps, found.deployment, found.project, signal);
   };
 }
 
-async function stop(deps: LifecycleDeps, deployment: Deployment, signal: AbortSignal): Promise<WorkOutcome> {
+/** Stops whatever production serves by now: a deploy may have taken over since somebody asked. */
+async function stop(deps: LifecycleDeps, projectId: string, signal: AbortSignal): Promise<WorkOutcome> {
   const { db, log } = deps;
-  if (!(await changeChannel(db, deployment, "running", { stopped: true }))) return { state: "done" };
+  const state = await findChannelState(db, { project_id: projectId, channel: "production", pr_number: null });
+  const serving = state?.deployment_id ? await findDeployment(db, state.deployment_id) : null;
+  if (serving === null || serving.project.deleting_at !== null) return { state: "done" };
+  const { deployment } = serving;
+  const again = { retryAfterMs: 500, free: true } as const;
+  // It takes the traffic over at this moment; there is nothing to stop before it has, or has given up.
+  if (deployment.status === "deploying") return again;
+  if (deployment.status !== "running") return { state: "done" };
+  if (!(await changeChannel(db, deployment, "running", { stopped: true }))) return again;
   if ((await routed(deps, deployment, "stopped", signal)) === "unpublished") return { retryAfterMs: 1_000, free: true };
   await inTransaction(db, async (tx) => {
     const moved = await moveDeployment(tx, deployment.id, { from: "running", to: "stopped", phase: "stopped" });
@@ -136,7 +144,7 @@ function changeChannel(
 ): Promise<boolean> {
   return inTransaction(db, async (tx) => {
     if (!(await lockDeployment(tx, deployment.id, status))) return false;
-    const state = await findChannelState(tx, deployment);
+    const state = await findChannelState(tx, deployment, { lock: true });
     if (state?.deployment_id !== deployment.id) return false;
     if (state.stopped !== stopped) await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped });
     return true;
@@ -149,7 +157,14 @@ async function serveTasks({ db }: LifecycleDeps, deployment: Deployment, project
   const plan = await planOfUser(db, project.owner_id);
   const replicas = isOciManifest(manifest) ? 1 : manifest.app.replicas;
   return inTransaction(db, async (tx) => {
-    if (!(await lockDeployment(tx, deployment.id, "stopped"))) return [];
+    // Against a deletion that begins at this moment, and would not know of what is made here.
+    const { deleting_at } = await tx
+      .selectFrom("project")
+      .select("deleting_at")
+      .where("id", "=", project.id)
+      .forShare()
+      .executeTakeFirstOrThrow();
+    if (deleting_at !== null || !(await lockDeployment(tx, deployment.id, "stopped"))) return [];
     const ids = (await listWantedTasks(tx, deployment.id, "serve")).map((task) => task.id);
     for (let replica = ids.length; replica < replicas; replica += 1) {
       const task = serveTask(deployment, plan, manifest, deployment.image_registry);

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { Scope } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Project } from "../db/tables.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "../http/testing.ts";
@@ -85,6 +86,7 @@ describe("one deployment", () => {
       sourceSize: 1234,
       source: { rootDirectory: "apps/web", manifestPath: "apps/web/svc.yml", watchPaths: ["apps/web"] },
       error: null,
+      screenshotCapturedAt: null,
       trigger: null,
       gitSha: null,
       gitRef: null,
@@ -177,6 +179,18 @@ describe("one deployment", () => {
       for (const answer of answers) expect([answer.status, answer.text]).toEqual([404, missing]);
     }
   });
+});
+
+test("the last lines of a program are shown with its error only to who may read logs", async () => {
+  const error = "The app exited with code 7. Last lines:\nsecret business";
+  const { id } = await api.newDeployment(await api.newProject(user), { status: "failed", error });
+  const seen = async (scopes: Scope[] | null) => {
+    const { key } = await api.newKey(user, scopes === null ? {} : { scopes });
+    return (await api.call("GET", `/deployments/${id}`, { key })).body.deployment.error;
+  };
+  expect(await seen(null)).toBe(error);
+  expect(await seen(["projects:read", "logs:read"])).toBe(error);
+  expect(await seen(["projects:read"])).toBe("The app exited with code 7.");
 });
 
 describe("the log", () => {
@@ -339,7 +353,7 @@ describe("stop and start", () => {
     const work = await api.db
       .selectFrom("work_item")
       .select(["id", "kind", "payload"])
-      .where("key", "=", project.id)
+      .where("key", "=", `lifecycle/${project.id}`)
       .execute();
     expect(work).toEqual([
       {

@@ -1,4 +1,4 @@
-import type { DeploymentStatus, ProjectType } from "@svc/proto";
+import { type DeploymentStatus, limits, type ProjectType } from "@svc/proto";
 import { isRunOver, type ObservationValue, type RunValue } from "../cluster/keys.ts";
 import type { ReleaseStatus } from "../db/tables.ts";
 import { explainRefusal } from "../scheduler/placement.ts";
@@ -92,13 +92,13 @@ export const deployDeadlines = {
   placementMs: 60_000,
   /** For a leader to be there and look. */
   schedulerMs: 5 * 60_000,
-  buildMs: 15 * 60_000,
-  pullMs: 15 * 60_000,
+  buildMs: limits.buildSecondsMax * 1_000,
+  pullMs: limits.pullSecondsMax * 1_000,
   /** A node that lost its stream may come back within this time and go on. */
   nodeLostMs: 60_000,
   /** Reports travel: added to what the agent enforces by itself. */
   graceMs: 60_000,
-  routeMs: 30_000,
+  routeMs: limits.routeSecondsMax * 1_000,
   attempts: 3,
 } as const;
 

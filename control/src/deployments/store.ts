@@ -157,10 +157,15 @@ const servingBeside = (db: Db, deployment: Deployment) =>
 export const lockServing = (tx: Db, deployment: Deployment): Promise<Deployment[]> =>
   servingBeside(tx, deployment).forUpdate().execute();
 
-export async function findChannelState(db: Db, deployment: Pick<Deployment, "project_id" | "channel" | "pr_number">) {
+export async function findChannelState(
+  db: Db,
+  deployment: Pick<Deployment, "project_id" | "channel" | "pr_number">,
+  { lock = false } = {},
+) {
   const row = await db
     .selectFrom("channel_state")
     .selectAll()
+    .$if(lock, (query) => query.forUpdate())
     .where("project_id", "=", deployment.project_id)
     .where("channel", "=", deployment.channel)
     .where("pr_number", "=", deployment.pr_number ?? 0)

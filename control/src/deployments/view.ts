@@ -10,6 +10,8 @@ import {
   type PortableArtifact,
   type ReleaseSummary,
 } from "@svc/proto";
+import type { Caller } from "../auth/caller.ts";
+import type { Config } from "../config.ts";
 import type { Deployment } from "../db/tables.ts";
 import type { ListedDeployment } from "./listing.ts";
 
@@ -87,8 +89,27 @@ const placementView = (deployment: ListedDeployment): PlacementSummary => ({
   lastTransitionAt: iso(deployment.lastTransitionAt),
 });
 
-/** A deployment as lists show it. `schedulerEnabled` adds what is known of it on the fleet. */
-export const deploymentListView = (deployment: ListedDeployment, schedulerEnabled: boolean): DeploymentListItem => ({
+/** Who looks, and what the installation shows. */
+export interface View {
+  /** Shows what is known of a deployment on the fleet. */
+  schedulerEnabled: boolean;
+  /** Whether the caller may read output: an error may end with the last lines that a program wrote. */
+  showsOutput: boolean;
+}
+
+export const viewFor = (
+  { scopes }: Pick<Caller, "scopes">,
+  { schedulerEnabled }: Pick<Config, "schedulerEnabled">,
+): View => ({
+  schedulerEnabled,
+  showsOutput: scopes === null || scopes.includes("logs:read") || scopes.includes("ci:deploy"),
+});
+
+const errorOf = (error: string | null, { showsOutput }: View): string | null =>
+  showsOutput ? error : (error?.split(" Last lines:\n")[0] ?? null);
+
+/** A deployment as lists show it. */
+export const deploymentListView = (deployment: ListedDeployment, view: View): DeploymentListItem => ({
   id: deployment.id,
   status: deployment.status,
   channel: deployment.channel,
@@ -105,22 +126,27 @@ export const deploymentListView = (deployment: ListedDeployment, schedulerEnable
           watchPaths: deployment.watch_paths ?? [],
         },
       }),
-  error: deployment.error,
+  error: errorOf(deployment.error, view),
+  // Nothing takes pictures of sites yet.
+  screenshotCapturedAt: null,
   trigger: deployment.trigger,
   gitSha: deployment.git_sha,
   gitRef: deployment.git_ref,
   gitRepository: deployment.git_repository,
   gitPrNumber: deployment.git_pr_number,
   release: releaseView(deployment),
-  ...(schedulerEnabled && { portableArtifact: portableArtifactView(deployment), placement: placementView(deployment) }),
+  ...(view.schedulerEnabled && {
+    portableArtifact: portableArtifactView(deployment),
+    placement: placementView(deployment),
+  }),
   createdAt: deployment.created_at.toISOString(),
   startedAt: iso(deployment.started_at),
   finishedAt: iso(deployment.finished_at),
 });
 
 /** One deployment in full. Commands and env-file names of its manifest are left out. */
-export const deploymentView = (deployment: ListedDeployment, schedulerEnabled: boolean): DeploymentView => ({
-  ...deploymentListView(deployment, schedulerEnabled),
+export const deploymentView = (deployment: ListedDeployment, view: View): DeploymentView => ({
+  ...deploymentListView(deployment, view),
   projectId: deployment.project_id,
   // Image projects always have it; others once there is something to say.
   ...((deployment.type === "ociimage" || deployment.error_code !== null) && { errorCode: deployment.error_code }),

@@ -48,6 +48,12 @@ export type Effects<K extends DeployStep["do"] = DeployStep["do"]> = {
   [Kind in K]: (step: Extract<DeployStep, { do: Kind }>, at: DeploymentFacts, signal: AbortSignal) => Promise<void>;
 };
 
+/** An effect for which there is no room at the moment: the deployment makes room itself, and comes again. */
+class NotYet extends Error {
+  override readonly name = "NotYet";
+}
+const notYetMs = 1_000;
+
 /** Errors are for people: bounded, and never the output of a command. */
 const errorLengthMax = 4096;
 
@@ -85,6 +91,7 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
     try {
       return await carryOn(item, signal);
     } catch (error) {
+      if (error instanceof NotYet) return { retryAfterMs: notYetMs, free: true };
       if (signal.aborted || item.attempt < item.maxAttempts) throw error;
       // Nobody will try again, so whoever waits for the deployment has to hear of it.
       const { deploymentId } = item.payload as { deploymentId: string };
@@ -182,6 +189,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         maxImageMb: plan.max_image_mb,
         signal,
       });
+      if ("later" in image) throw new NotYet();
       if ("code" in image) return fail(at, image.code, image.message);
       await db
         .updateTable("deployment")

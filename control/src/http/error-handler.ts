@@ -7,15 +7,29 @@ import { ApiError, errorEnvelope } from "./errors.ts";
 /** How long the rest of a request may still arrive after it was refused; a client that only writes would not see the answer else. */
 const lingerMs = 5_000;
 
+/** Whoever is told that the database is away, or busy, may ask again after so long. */
+const retryAfterSeconds = 5;
+/** Of the system and of Postgres: no connection; shutting down or starting; out of connections; a lock or a statement took too long. */
+const unavailableCodes: ReadonlySet<string> = new Set([
+  ...["ECONNREFUSED", "ECONNRESET", "ENOENT", "08006", "08001"],
+  ...["57P01", "57P02", "57P03", "53300"],
+  ...["55P03", "57014"],
+]);
+
+const otherContentType = {
+  code: "VALIDATION",
+  message: "Send the body in the content type that this call documents.",
+} as const;
+
 /** What the framework refuses by itself, as the catalogue says it. */
 const frameworkErrors: Readonly<Record<string, { code: ErrorCode; message?: string }>> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: { code: "UNSUPPORTED_MEDIA_TYPE" },
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: otherContentType,
   FST_ERR_CTP_BODY_TOO_LARGE: { code: "BODY_TOO_LARGE" },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
     code: "BAD_REQUEST",
     message: "The body is shorter or longer than Content-Length says.",
   },
-  FST_ERR_CTP_EMPTY_TYPE: { code: "UNSUPPORTED_MEDIA_TYPE" },
+  FST_ERR_CTP_EMPTY_TYPE: otherContentType,
   FST_ERR_BAD_URL: { code: "BAD_REQUEST", message: "The address is not valid." },
   FST_ERR_ASYNC_CONSTRAINT: { code: "BAD_REQUEST" },
 };
@@ -31,16 +45,16 @@ export function toApiError(error: unknown): ApiError {
   if (code?.startsWith("FST_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new ApiError("BAD_REQUEST", { cause: error });
   }
-  if (isUnavailable(error)) return new ApiError("UNAVAILABLE", { cause: error });
+  if (isUnavailable(error)) return new ApiError("UNAVAILABLE", { cause: error, retryAfterSeconds });
   return new ApiError("INTERNAL", { cause: error });
 }
 
-/** The database is down, starting, stopping, or out of connections: worth trying again, and no bug of ours. */
+/** The database is down, starting, stopping, out of connections, or somebody holds a row for long: worth trying again, and no bug of ours. */
 function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof CannotOpen) return false;
   const code = (error as { code?: string }).code ?? "";
   return (
-    ["ECONNREFUSED", "ECONNRESET", "ENOENT", "57P01", "57P02", "57P03", "53300", "08006", "08001"].includes(code) ||
+    unavailableCodes.has(code) ||
     error.message === "timeout exceeded when trying to connect" ||
     error.message === "Connection terminated unexpectedly"
   );

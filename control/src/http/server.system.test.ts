@@ -105,8 +105,8 @@ describe("bodies", () => {
     "application/json\ta",
   ])("a body of type %s is refused", async (type) => {
     const answer = await post('{"name":"Shop","type":"ssr"}', { "content-type": type });
-    expect(answer.status).toBe(415);
-    expect(answer.body).toEqual(envelope("UNSUPPORTED_MEDIA_TYPE"));
+    expect(answer.status).toBe(422);
+    expect(answer.body).toEqual(envelope("VALIDATION"));
   });
 
   test("a body of more than 1 MiB is refused", async () => {

@@ -15,7 +15,7 @@ import type { Updateable } from "kysely";
 import type { ProjectTable } from "../db/tables.ts";
 import { listNewest } from "../deployments/listing.ts";
 import { notify, routeChannel } from "../deployments/store.ts";
-import { deploymentListView } from "../deployments/view.ts";
+import { deploymentListView, viewFor } from "../deployments/view.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
@@ -88,7 +88,7 @@ const detail = endpoint({
     const deployments = [...production, ...dev].sort((a, b) => b.number - a.number);
     return {
       project: projectView(project, config.content),
-      deployments: deployments.map((each) => deploymentListView(each, config.schedulerEnabled)),
+      deployments: deployments.map((each) => deploymentListView(each, viewFor(caller, config))),
     };
   },
 });

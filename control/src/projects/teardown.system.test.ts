@@ -1,12 +1,45 @@
+import { randomUUID } from "node:crypto";
+import { createRegistry } from "@svc/registry";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type TestDatabase, testDatabase } from "../db/testing.ts";
+import { createCollector } from "../artifacts/collect.ts";
+import { createFleet, type Fleet } from "../cluster/fleet.ts";
+import { keys } from "../cluster/keys.ts";
+import type { Db } from "../db/pool.ts";
+import { removeWorker } from "../deployments/remove/remove.ts";
+import { requestRemoval } from "../deployments/remove/request.ts";
+import type { Etcd } from "../etcd/index.ts";
+import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
+import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
+import { createLog } from "../log.ts";
+import { insertTask } from "../tasks/store.ts";
+import { claimWork } from "../work/queue.ts";
+import { deleteRows, teardownWorker } from "./teardown.ts";
 
-let database: TestDatabase;
+const log = createLog("silent");
+const now = () => new Date();
+const never = new AbortController().signal;
+
+let api: TestApi;
+let db: Db;
+let user: TestUser;
+let etcdServer: EtcdServer;
+let etcd: Etcd & AsyncDisposable;
+let fleet: Fleet;
 beforeAll(async () => {
-  database = await testDatabase();
+  [etcdServer, api] = await Promise.all([startEtcd(), testApi()]);
+  db = api.db;
+  user = await api.newUser();
+  etcd = testClient(etcdServer.endpoint);
+  fleet = createFleet(etcd, { log, now });
+  await fleet.ready(10_000);
 });
-afterAll(() => database[Symbol.asyncDispose]());
+afterAll(async () => {
+  await fleet?.[Symbol.asyncDispose]();
+  await etcd?.[Symbol.asyncDispose]();
+  await api?.[Symbol.asyncDispose]();
+  await etcdServer?.[Symbol.asyncDispose]();
+});
 
 /** What the teardown deletes by itself, or leaves by intent: see `deleteRows`, and the collector for artifacts. */
 const seenTo = ["accepted_deploy", "artifact", "resource_sample", "task"];
@@ -18,6 +51,103 @@ test("every table that names a project or a deployment loses its rows with the p
       select from pg_constraint
       where contype = 'f' and confdeltype = 'c' and conrelid = format('public.%I', table_name)::regclass
         and confrelid in ('project'::regclass, 'deployment'::regclass))
-    order by 1`.execute(database.db);
+    order by 1`.execute(db);
   expect(rows.map(({ name }) => name)).toEqual(seenTo);
+});
+
+test("the samples of a project go without a look at those of others", async () => {
+  const project = await api.newProject(user);
+  const deployment = await api.newDeployment(project, { status: "superseded" });
+  const spec = {
+    ...{
+      kind: "build" as const,
+      sourceRepository: "s",
+      sourceDigest: "d",
+      targetRepository: "svc/x",
+      rootDirectory: "",
+    },
+    ...{ recipe: { static: { command: "", output: "." } }, timeoutSeconds: 1, maxImageMb: 1, maxUnpackedMb: 1 },
+    cacheNamespace: "c",
+  };
+  const task = { specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, spec };
+  const ids = [
+    await insertTask(db, deployment, task, { replica: 0 }),
+    await insertTask(db, deployment, task, { replica: 1 }),
+  ];
+  for (const id of ids)
+    await sql`insert into resource_sample
+      select ${id}, ${project.id}, now() - n * interval '1 min', 1, 1, 1 from generate_series(1, 100) as n`.execute(db);
+  await sql`insert into resource_sample
+    select ('00000000-0000-4000-8000-' || lpad((n % 50)::text, 12, '0'))::uuid, gen_random_uuid(),
+      now() - n * interval '1 s', 1, 1, 1
+    from generate_series(1, 50000) as n`.execute(db);
+  await sql`analyze resource_sample`.execute(db);
+  const read = await db.transaction().execute(async (tx) => {
+    const before = await readThrough(tx);
+    await deleteRows(tx, project.id);
+    return (await readThrough(tx)) - before;
+  });
+  const { rows: left } = await sql<{ count: number }>`select count(*) as count from resource_sample`.execute(db);
+  expect(left[0]?.count).toBe(50_000);
+  expect(read).toBe(0);
+});
+
+/** Samples that this connection has read one after another, without an index. */
+async function readThrough(tx: Db): Promise<number> {
+  const { rows } = await sql<{ read: number }>`
+    select seq_tup_read as read from pg_stat_xact_user_tables where relname = 'resource_sample'`.execute(tx);
+  return rows[0]?.read ?? 0;
+}
+
+/** As if it had been waiting for so long. */
+async function claimed(kind: string, ageMs: number) {
+  const created_at = sql<Date>`now() - ${ageMs} * interval '1 millisecond'`;
+  await db
+    .updateTable("work_item")
+    .set({ created_at, state: "queued", run_at: now() })
+    .where("kind", "=", kind)
+    .execute();
+  const item = await claimWork(db, { kinds: [kind], owner: "test", leaseMs: 60_000 });
+  if (item === null) throw new Error(`no ${kind} to do`);
+  return item;
+}
+
+test("a deletion and a removal that wait for an edge that is away look less and less often", async () => {
+  const edge = await db
+    .insertInto("node")
+    .values({ role: "edge", name: "away", last_seen_at: now(), schedulable: true })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  const meta = { generation: 7, digest: "", count: 0 };
+  await etcd.txn({ guards: [], ops: [{ put: { key: keys.routesMeta, value: JSON.stringify(meta) } }] });
+  await until("the table is known", () => fleet.routesMeta().generation === 7);
+  await using registry = createRegistry({ url: "http://127.0.0.1:9" });
+  const collector = createCollector({ db, registry, log, now });
+  const teardown = teardownWorker({ db, etcd, fleet, collector, log, now });
+  const remove = removeWorker({ db, etcd, fleet, drainMs: 0, log, now });
+
+  const doomed = await api.newProject(user);
+  expect((await api.call("DELETE", `/projects/${doomed.id}`, { session: user.session })).status).toBe(200);
+  const project = await api.newProject(user);
+  const deployment = await api.newDeployment(project, { channel: "preview", status: "running" });
+  await db
+    .insertInto("site_host")
+    .values({ host: `${randomUUID()}.svc.localhost`, project_id: project.id, channel: "preview" })
+    .execute();
+  await db
+    .insertInto("channel_state")
+    .values({ project_id: project.id, channel: "preview", deployment_id: deployment.id })
+    .execute();
+  await db.transaction().execute((tx) => requestRemoval(tx, deployment, "a test"));
+
+  for (const [kind, work] of Object.entries({ teardown, remove })) {
+    const waits = [];
+    for (const ageMs of [0, 20_000, 3_600_000]) {
+      const outcome = await work(await claimed(kind, ageMs), never);
+      waits.push("retryAfterMs" in outcome && outcome.free === true ? outcome.retryAfterMs : outcome);
+    }
+    expect(waits).toEqual([500, expect.closeTo(5_000, -3), 15_000]);
+  }
+  await db.deleteFrom("node").where("id", "=", edge.id).execute();
+  await db.deleteFrom("work_item").execute();
 });

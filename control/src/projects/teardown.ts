@@ -4,12 +4,14 @@ import { recordUnannounced } from "../artifacts/store.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
+import type { Project } from "../db/tables.ts";
 import { edgeProgress } from "../deployments/edges.ts";
+import { listSiteHosts } from "../deployments/hosts.ts";
 import { endRuns } from "../deployments/runs.ts";
 import { notify, removeTasks, routeChannel } from "../deployments/store.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
-import type { WorkOutcome } from "../work/queue.ts";
+import { recheckAfterMs } from "../work/recheck.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { announceGone } from "./gone.ts";
 
@@ -22,7 +24,6 @@ export interface TeardownDeps {
   now: () => Date;
 }
 
-const recheck: WorkOutcome = { retryAfterMs: 500, free: true };
 /** After a failure of a store: what was promised is never given up, so this does not count as an attempt. */
 const retryMs = 5_000;
 
@@ -36,11 +37,16 @@ export function teardownWorker(deps: TeardownDeps): WorkHandler {
   return async (item, signal) => {
     const { projectId } = item.payload as { projectId: string };
     try {
-      const project = await db.selectFrom("project").select("id").where("id", "=", projectId).executeTakeFirst();
+      const project = await db
+        .selectFrom("project")
+        .select(["id", "slug"])
+        .where("id", "=", projectId)
+        .executeTakeFirst();
       if (project === undefined) return { state: "done" };
-      const isOff = (await isOffEdges(deps, projectId)) && (await isOffNodes(deps, projectId));
-      if (!isOff || !(await isOutOfRegistry(deps, projectId))) return recheck;
-      await deleteRows(db, projectId);
+      const isOff = (await isOffEdges(deps, project)) && (await isOffNodes(deps, projectId));
+      if (!isOff || !(await isOutOfRegistry(deps, projectId)))
+        return { retryAfterMs: recheckAfterMs(item.ageMs), free: true };
+      await db.transaction().execute((tx) => deleteRows(tx, projectId));
       // Agents also ask by themselves.
       await announceGone(db, projectId);
       log.info({ projectId, to: "deleted" }, "project");
@@ -54,10 +60,10 @@ export function teardownWorker(deps: TeardownDeps): WorkHandler {
   };
 }
 
-/** No published route names the project, and every edge in rotation has that table. */
-async function isOffEdges({ db, fleet }: TeardownDeps, projectId: string): Promise<boolean> {
-  for (const route of fleet.routeTable().values()) {
-    if (route.projectId !== projectId) continue;
+/** No published route of its hosts names the project, and every edge in rotation has that table. */
+async function isOffEdges({ db, fleet }: TeardownDeps, project: Pick<Project, "id" | "slug">): Promise<boolean> {
+  const hosts = await listSiteHosts(db, project);
+  if (hosts.some(({ host }) => fleet.route(host)?.projectId === project.id)) {
     await notify(db, routeChannel);
     return false;
   }
@@ -108,22 +114,23 @@ async function isOutOfRegistry({ db, collector }: TeardownDeps, projectId: strin
 }
 
 /**
- * What refers to the project by a foreign key goes with its row. Kept by intent: audit, which outlives what it
- * tells of, and what is only counted or remembered for a day (accepted deployments, answered requests).
+ * Deletes all that belongs to a project. What refers to it by a foreign key goes with its row. Kept by intent: audit,
+ * which outlives what it tells of, and what is only counted or remembered for a day (accepted deployments, answered
+ * requests).
  */
-async function deleteRows(db: Db, projectId: string): Promise<void> {
-  await db.transaction().execute(async (tx) => {
-    await sql`delete from log_chunk where stream_id in (
-      select id::text from task where project_id = ${projectId}
-      union all
-      select deployment.id || '.' || attempt from deployment, generate_series(1, release_attempt) as attempt
-      where project_id = ${projectId})`.execute(tx);
-    await sql`delete from work_item where state in ('done', 'failed') and (
-      key = ${projectId} or payload ->> 'projectId' = ${projectId}
-      or payload ->> 'deploymentId' in (select id::text from deployment where project_id = ${projectId}))`.execute(tx);
-    await tx.deleteFrom("resource_sample").where("project_id", "=", projectId).execute();
-    await tx.deleteFrom("task").where("project_id", "=", projectId).execute();
-    await tx.deleteFrom("channel_state").where("project_id", "=", projectId).execute();
-    await tx.deleteFrom("project").where("id", "=", projectId).execute();
-  });
+export async function deleteRows(tx: Db, projectId: string): Promise<void> {
+  await sql`delete from log_chunk where stream_id in (
+    select id::text from task where project_id = ${projectId}
+    union all
+    select deployment.id || '.' || attempt from deployment, generate_series(1, release_attempt) as attempt
+    where project_id = ${projectId})`.execute(tx);
+  await sql`delete from work_item where state in ('done', 'failed') and (
+    key = ${projectId} or payload ->> 'projectId' = ${projectId}
+    or payload ->> 'deploymentId' in (select id::text from deployment where project_id = ${projectId}))`.execute(tx);
+  // By task, as they are indexed: there may be millions of samples of others.
+  await sql`delete from resource_sample
+    where task_id = any(array(select id from task where project_id = ${projectId}))`.execute(tx);
+  await tx.deleteFrom("task").where("project_id", "=", projectId).execute();
+  await tx.deleteFrom("channel_state").where("project_id", "=", projectId).execute();
+  await tx.deleteFrom("project").where("id", "=", projectId).execute();
 }

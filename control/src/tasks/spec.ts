@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Manifest } from "@svc/proto";
-import { isOciManifest, manifestPort } from "@svc/proto";
+import { isOciManifest, limits, manifestPort } from "@svc/proto";
 import { z } from "zod";
 import type { Deployment, Plan, Project } from "../db/tables.ts";
 import { canonical } from "../routes/table.ts";
@@ -50,7 +50,6 @@ export type ServeTaskSpec = z.infer<typeof serveSpec>;
 
 /** Builds get room of their own, independent of what the plan gives the running app. */
 const buildResources = { memoryMb: 1024, cpuMillicores: 1000, pidsLimit: 1024 } as const;
-const buildTimeoutSeconds = 15 * 60;
 /** What a source may unpack to: ten times what it may have packed. */
 export const maxUnpackedMb = (plan: Pick<Plan, "max_upload_mb">): number => plan.max_upload_mb * 10;
 
@@ -94,7 +93,7 @@ export function buildTask(deployment: Deployment, project: Project, plan: Plan, 
             port: manifest.app.port,
           },
         },
-    timeoutSeconds: buildTimeoutSeconds,
+    timeoutSeconds: limits.buildSecondsMax,
     maxImageMb: Math.max(plan.storage_mb, 1),
     maxUnpackedMb: maxUnpackedMb(plan),
     cacheNamespace: project.id,

@@ -18,15 +18,21 @@ import {
  */
 export type WorkHandler = (item: ClaimedWork, signal: AbortSignal) => Promise<WorkOutcome>;
 
+/** Kinds of work that share room, so that those of another group always find theirs. */
+export interface WorkGroup {
+  /** By kind. */
+  handlers: Readonly<Record<string, WorkHandler>>;
+  /** Items in progress at once in this process. */
+  concurrency: number;
+}
+
 export interface WorkersOptions {
   db: Db;
   listener: Listener;
   log: Log;
   /** Unique per process. */
   owner: string;
-  handlers: Readonly<Record<string, WorkHandler>>;
-  /** Items in progress at once in this process. */
-  concurrency: number;
+  groups: readonly WorkGroup[];
   /** How long a killed worker's item stays taken. */
   leaseMs: number;
 }
@@ -35,15 +41,14 @@ const retryDelayMs = (attempt: number) => Math.min(500 * 2 ** (attempt - 1), 60_
 
 /** Claims and does work until disposed; disposing gives unfinished items back. */
 export function startWorkers(options: WorkersOptions): AsyncDisposable {
-  const { db, log, owner, handlers, concurrency, leaseMs } = options;
-  const kinds = Object.keys(handlers);
+  const { db, log, owner, groups, leaseMs } = options;
   const stop = new AbortController();
-  const bell = createBell();
-  const running = new Set<Promise<void>>();
-  const subscription = options.listener.on(workChannel, bell.ring);
 
-  async function outcomeOf(item: ClaimedWork, signal: AbortSignal): Promise<WorkOutcome> {
-    const handler = handlers[item.kind];
+  async function outcomeOf(
+    item: ClaimedWork,
+    handler: WorkHandler | undefined,
+    signal: AbortSignal,
+  ): Promise<WorkOutcome> {
     if (handler === undefined) return { state: "failed", error: `unknown kind of work: ${item.kind}` };
     try {
       return await handler(item, signal);
@@ -58,7 +63,7 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
   }
 
   /** `claimedAt` is from before the claim was sent: the lease cannot end later than a lease after it. */
-  async function work(item: ClaimedWork, claimedAt: number): Promise<void> {
+  async function work(item: ClaimedWork, handler: WorkHandler | undefined, claimedAt: number): Promise<void> {
     const lost = new AbortController();
     let answeredAt = claimedAt;
     const renew = async () => {
@@ -73,7 +78,7 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
       renew().catch(() => {});
     }, leaseMs / 5);
     try {
-      const outcome = await outcomeOf(item, AbortSignal.any([stop.signal, lost.signal]));
+      const outcome = await outcomeOf(item, handler, AbortSignal.any([stop.signal, lost.signal]));
       if (!lost.signal.aborted) await finishWork(db, item, owner, outcome);
     } catch (error) {
       // The outcome could not be stored: the lease ends by itself and the item is done again.
@@ -84,27 +89,42 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
   }
 
   const onError = (error: unknown) => log.warn({ err: error }, "work queue");
-  const claims = runLoop({ bell, periodMs: 500, signal: stop.signal, onError }, async () => {
-    while (running.size < concurrency && !stop.signal.aborted) {
-      const askedAt = performance.now();
-      const item = await claimWork(db, { kinds, owner, leaseMs });
-      if (item === null) return;
-      const job: Promise<void> = work(item, askedAt).finally(() => {
-        running.delete(job);
-        bell.ring();
-      });
-      running.add(job);
-    }
-  });
+  function startGroup({ handlers, concurrency }: WorkGroup) {
+    const kinds = Object.keys(handlers);
+    const bell = createBell();
+    const running = new Set<Promise<void>>();
+    const subscription = options.listener.on(workChannel, bell.ring);
+    const claims = runLoop({ bell, periodMs: 500, signal: stop.signal, onError }, async () => {
+      while (running.size < concurrency && !stop.signal.aborted) {
+        const askedAt = performance.now();
+        const item = await claimWork(db, { kinds, owner, leaseMs });
+        if (item === null) return;
+        const job: Promise<void> = work(item, handlers[item.kind], askedAt).finally(() => {
+          running.delete(job);
+          bell.ring();
+        });
+        running.add(job);
+      }
+    });
+    return {
+      ring: bell.ring,
+      async ended() {
+        subscription[Symbol.dispose]();
+        await claims;
+        await Promise.all(running);
+      },
+    };
+  }
+
+  const started = groups.map(startGroup);
   const reaps = runLoop({ bell: createBell(), periodMs: 1_000, signal: stop.signal, onError }, async () => {
-    if ((await reapWork(db)) > 0) bell.ring();
+    if ((await reapWork(db)) > 0) for (const { ring } of started) ring();
   });
 
   return {
     async [Symbol.asyncDispose]() {
-      subscription[Symbol.dispose]();
       stop.abort();
-      await Promise.all([claims, reaps, ...running]);
+      await Promise.all([reaps, ...started.map(({ ended }) => ended())]);
     },
   };
 }

@@ -14,7 +14,7 @@ import { getProject } from "../../projects/store.ts";
 import { readCursor, writeCursor } from "../cursor.ts";
 import { getOwnDeployment, listDeployments } from "../listing.ts";
 import { readLog } from "../logs.ts";
-import { deploymentListView, deploymentView } from "../view.ts";
+import { deploymentListView, deploymentView, viewFor } from "../view.ts";
 
 const list = endpoint({
   method: "GET",
@@ -35,7 +35,7 @@ const list = endpoint({
     const page = rows.slice(0, limit);
     const last = page.at(-1);
     return {
-      deployments: page.map((each) => deploymentListView(each, config.schedulerEnabled)),
+      deployments: page.map((each) => deploymentListView(each, viewFor(caller, config))),
       nextCursor: rows.length > limit && last !== undefined ? writeCursor(last.number) : null,
     };
   },
@@ -49,7 +49,7 @@ const detail = endpoint({
   params: idParams,
   reply: deploymentReply,
   async handle({ db, config }, { caller, params }) {
-    return { deployment: deploymentView(await getOwnDeployment(db, caller, params.id), config.schedulerEnabled) };
+    return { deployment: deploymentView(await getOwnDeployment(db, caller, params.id), viewFor(caller, config)) };
   },
 });
 

@@ -3,6 +3,8 @@ import { gzipSync } from "node:zlib";
 import { createRegistry } from "@svc/registry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startProxy } from "../../../../registry/src/testing/proxy.ts";
+import { createCollector } from "../../artifacts/collect.ts";
+import { createLog } from "../../log.ts";
 import { blobReads, hostOf, type OciFixture, ociFixture } from "./testing/fixture.ts";
 import { aLayer, anImage, type ImageFacts, pushImage, tarOf } from "./testing/image.ts";
 
@@ -16,23 +18,22 @@ beforeAll(async () => {
 afterAll(() => at?.[Symbol.asyncDispose]());
 
 describe("an image that is copied", () => {
-  test("is in the project's repository, byte for byte, and found by digest and by its deployment", async () => {
+  test("is in the project's repository, byte for byte, and found by digest and by its tag", async () => {
     const image = await at.published({ layers: [aLayer("one"), aLayer("two"), aLayer("one")] });
     const projectId = await at.newProject();
-    const deploymentId = randomUUID();
-    const resolved = await at.resolve(`${hostOf(at.open)}/${image.repository}:1`, { projectId, deploymentId });
+    const resolved = await at.resolve(`${hostOf(at.open)}/${image.repository}:1`, { projectId });
     const repository = `svc/${projectId}/app`;
     expect(resolved).toMatchObject({ repository, digest: image.digest, os: "linux", architecture: "amd64" });
-    for (const reference of [image.digest, deploymentId])
+    const { id: tag, ...pushed } = await at.db
+      .selectFrom("artifact")
+      .select(["id", "digest", "kind", "ended_at"])
+      .where("project_id", "=", projectId)
+      .executeTakeFirstOrThrow();
+    expect(pushed).toEqual({ digest: image.digest, kind: "image", ended_at: expect.any(Date) });
+    for (const reference of [image.digest, tag])
       expect((await at.ownClient.getManifest(repository, reference)).bytes.equals(image.manifest)).toBe(true);
     const { manifest } = await at.ownClient.getManifest(repository, image.digest);
     for (const { digest } of manifest.layers ?? []) expect(await at.ownClient.hasBlob(repository, digest)).toBe(true);
-    const pushed = await at.db
-      .selectFrom("artifact")
-      .select(["digest", "kind", "ended_at"])
-      .where("id", "=", deploymentId)
-      .executeTakeFirst();
-    expect(pushed).toEqual({ digest: image.digest, kind: "image", ended_at: expect.any(Date) });
   });
 
   test("is the one of an index that a node can run", async () => {
@@ -116,10 +117,50 @@ describe("an image that is copied", () => {
     await expect(at.ownClient.getManifest(`svc/${projectId}/app`, image.digest)).rejects.toThrow();
     await using proxy = await at.hostile(() => false);
     // A copy that was killed is one that nobody ended.
-    await at.db.updateTable("artifact").set({ ended_at: null }).where("id", "=", deploymentId).execute();
+    await at.db.updateTable("artifact").set({ ended_at: null }).where("project_id", "=", projectId).execute();
     expect(await at.through(proxy, image, options)).toMatchObject({ digest: image.digest });
     const layersRead = proxy.seen.filter(({ method, path }) => method === "GET" && path.includes("/blobs/"));
     expect(layersRead).toHaveLength(2 + 1);
+  });
+
+  test("is not deleted under the worker that took over when the one before breaks off", async () => {
+    const image = await at.published();
+    const projectId = await at.newProject();
+    const repository = `svc/${projectId}/app`;
+    // The same image is there from an earlier deployment that is over, and would go.
+    await pushImage(at.ownClient, repository, image, "earlier");
+    const long = new Date(Date.now() - 86_400_000);
+    await at.db
+      .insertInto("artifact")
+      .values({
+        ...{ id: randomUUID(), project_id: projectId, repository, kind: "image", digest: image.digest },
+        ...{ size_bytes: 1, created_at: long, ended_at: long },
+      })
+      .execute();
+    const options = { projectId, deploymentId: randomUUID() };
+    const at1 = new AbortController();
+    const at2 = new AbortController();
+    // Both read the layers again, to measure them, and get no further.
+    const [{ digest: layer }] = JSON.parse(image.manifest.toString()).layers;
+    const isHeld = (method = "", path = "") => method === "GET" && path.endsWith(layer);
+    await using near = await startProxy(at.own.url, ({ method, url }) => isHeld(method, url));
+    const held = () => near.seen.filter(({ method, path }) => isHeld(method, path)).length;
+    await using registry = createRegistry({ url: near.url });
+    const resolve = ({ signal }: AbortController) =>
+      at.resolve(`${hostOf(at.open)}/${image.repository}:1`, { ...options, deps: { registry }, signal });
+    const first = resolve(at1);
+    await expect.poll(held).toBe(1);
+    const second = resolve(at2);
+    await expect.poll(held).toBe(2);
+    at1.abort(new Error("lost its turn"));
+    await expect(first).rejects.toThrow("lost its turn");
+    const collector = createCollector({
+      ...{ db: at.db, registry: at.ownClient, log: createLog("silent"), now: () => new Date() },
+    });
+    await collector.collectProject(projectId);
+    expect((await at.ownClient.getManifest(repository, image.digest)).bytes.equals(image.manifest)).toBe(true);
+    at2.abort(new Error("enough"));
+    await expect(second).rejects.toThrow("enough");
   });
 
   test("is counted once when its layers were there and are gone", async () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { limits, parseImageReference } from "@svc/proto";
 import type { Registry } from "@svc/registry";
 import { beginPush, endPush } from "../../artifacts/store.ts";
@@ -13,6 +14,7 @@ import { ImageRefused } from "./failures.ts";
 import { type InspectedImage, inspectImage } from "./inspect.ts";
 import { type Origin, originOf } from "./origin.ts";
 import { type ReferenceRules, referenceProblem } from "./reference.ts";
+import { createRoom } from "./room.ts";
 import type { Platform, Refusal } from "./rules.ts";
 import { BadLayer } from "./tar-size.ts";
 import { createTurns } from "./turns.ts";
@@ -40,7 +42,12 @@ export interface ResolvedImage extends Platform {
   sizeBytes: number;
 }
 
-export type ResolveImage = (request: ImageRequest) => Promise<ResolvedImage | Refusal>;
+/** Others take all the room at the moment: ask again in a second. */
+export interface NoRoom {
+  later: true;
+}
+
+export type ResolveImage = (request: ImageRequest) => Promise<ResolvedImage | Refusal | NoRoom>;
 
 export interface ImageResolverDeps {
   db: Db;
@@ -60,6 +67,11 @@ export interface ImageResolverDeps {
 
 /** Together some tens of MB of memory. */
 const copies = { total: 3, perKey: 2 };
+/**
+ * Images that are looked at, copied, or wait for the copy. A registry may be slow at anything, so this bounds how much
+ * of the room for deployments they take. Whoever is inside stays: to look again costs the registry's allowance.
+ */
+const inside = { total: 8, perKey: 3, patienceMs: 3_000 };
 
 /**
  * Brings an image from wherever its reference says into the project's repository, by digest: nodes pull from there
@@ -69,7 +81,10 @@ const copies = { total: 3, perKey: 2 };
  */
 export function createImageResolver(deps: ImageResolverDeps): ResolveImage {
   const inTurn = createTurns(copies);
+  const room = createRoom(inside);
   return async (request) => {
+    using place = room.enter(request.ownerId, request.deploymentId, performance.now());
+    if (place === null) return { later: true };
     try {
       return await resolveImage(deps, inTurn, request);
     } catch (error) {
@@ -101,8 +116,9 @@ async function resolveImage(
     const options = { origin, registry, repository, platforms, maxImageMb, signal: stop };
     return inspectImage(named.digest ?? named.tag ?? "", options);
   });
-  const copy: CopyOptions = { db, image, origin, registry, repository, projectId, maxImageMb, tag: deploymentId };
-  const push = { id: deploymentId, projectId, repository, kind: "image" } as const;
+  // Not the deployment's id: a worker that lost its turn may still be at the same, and ends its own push only.
+  const push = { id: randomUUID(), projectId, repository, kind: "image" } as const;
+  const copy: CopyOptions = { db, image, origin, registry, repository, projectId, maxImageMb, tag: push.id };
   let pushed: InspectedImage | null = null;
   try {
     // From here on nothing is deleted from the repository.
@@ -124,7 +140,7 @@ async function resolveImage(
     await clock.within((stop) => storeManifest(copy, stop));
     pushed = image;
   } finally {
-    await endPush(db, deploymentId, pushed);
+    await endPush(db, push, pushed);
   }
   const { digest, sizeBytes, os, architecture } = image;
   return { repository, digest, sizeBytes, os, architecture };

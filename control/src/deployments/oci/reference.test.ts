@@ -41,10 +41,14 @@ test.each([
   { when: "a private address is wrapped in IPv6", addresses: ["::ffff:10.0.0.1"] },
   { when: "a private address is translated into IPv6", addresses: ["64:ff9b::a9fe:a9fe"] },
   { when: "it has no address", addresses: [] },
-  { when: "the name cannot be looked up", addresses: new Error("SERVFAIL") },
   { when: "what the resolver says is no address", addresses: ["registry.example.test"] },
 ])("refused when $when", async ({ addresses }) => {
   expect(await policy(addresses).problem("registry.example.test/shop:1")).toMatch(/\.$/);
+});
+
+test("a resolver that is away is nobody's mistake", async () => {
+  const asked = policy(new Error("SERVFAIL")).problem("registry.example.test/shop:1");
+  await expect(asked).rejects.toMatchObject({ code: "UNAVAILABLE" });
 });
 
 test("a reference without a tag is refused before any lookup", async () => {

@@ -1,5 +1,6 @@
 import { hostProblem, parseImageReference, registryApiHost } from "@svc/proto";
 import type { Config } from "../../config.ts";
+import { ApiError } from "../../http/errors.ts";
 import { publicAddresses } from "../../registries/egress.ts";
 import { type ResolveAddresses, systemAddresses } from "../../registries/resolve.ts";
 
@@ -52,8 +53,12 @@ export function createReferencePolicy(
     let addresses: string[] | "private";
     try {
       addresses = await publicAddresses(resolve, hostname);
-    } catch {
-      return `The address of "${registry}" could not be looked up. Try again.`;
+    } catch (cause) {
+      // Nobody's mistake: the resolver is away.
+      throw new ApiError("UNAVAILABLE", {
+        message: `The address of "${registry}" could not be looked up. Try again in a moment.`,
+        cause,
+      });
     }
     if (addresses === "private") return `"${registry}" is not on the public internet.`;
     return addresses.length === 0 ? `"${registry}" has no address.` : null;

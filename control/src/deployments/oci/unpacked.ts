@@ -47,6 +47,8 @@ class Unpacker implements Disposable {
   #begun = false;
   #stream: Transform | null = null;
   #drained: Promise<void> = Promise.resolve();
+  /** Lets go whoever waits for room in a stream that has come to its end. */
+  #wake: () => void = () => {};
 
   constructor(count: CountBytes) {
     this.#count = count;
@@ -89,7 +91,12 @@ class Unpacker implements Disposable {
     // It ended: by an error, which is told here, or well, and what comes behind its end is nobody's.
     if (stream.destroyed) return this.#drained;
     if (stream.write(chunk)) return;
-    await Promise.race([new Promise((resolve) => stream.once("drain", resolve)), this.#drained]);
+    // A promise of its own each time: whatever is raced against one that lasts stays alive as long as that.
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      stream.once("drain", resolve);
+    });
+    if (stream.destroyed) await this.#drained;
   }
 
   async #consume(stream: Transform): Promise<void> {
@@ -104,6 +111,7 @@ class Unpacker implements Disposable {
       }
     } finally {
       stream.destroy();
+      this.#wake();
     }
   }
 

@@ -45,6 +45,7 @@ const replica = (): Promise<Replica> =>
   startReplica({
     databaseUrl: api.context.config.databaseUrl,
     etcdEndpoint: etcdServer.endpoint,
+    content: api.context.config.content,
     registry: { getManifest: () => Promise.reject(new Error("not asked")) },
   });
 

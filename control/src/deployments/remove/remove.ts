@@ -5,6 +5,7 @@ import type { Deployment, Task } from "../../db/tables.ts";
 import type { Etcd } from "../../etcd/index.ts";
 import type { Log } from "../../log.ts";
 import { releaseAttemptId } from "../../tasks/assignment.ts";
+import { recheckAfterMs } from "../../work/recheck.ts";
 import type { WorkHandler } from "../../work/worker.ts";
 import { edgeProgress } from "../edges.ts";
 import { drainedSince } from "../retire.ts";
@@ -22,7 +23,6 @@ export interface RemoveDeps {
   now: () => Date;
 }
 
-const recheckMs = 500;
 /** How long the end of a release command is waited for here; its `retire` work goes on without the row. */
 const runEndMs = 60_000;
 
@@ -39,7 +39,7 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     // What is deleted with its project leaves nothing to do here.
     if (found === null || found.project.deleting_at !== null) return { state: "done" };
     const { deployment } = found;
-    const again = { retryAfterMs: recheckMs, free: true } as const;
+    const again = { retryAfterMs: recheckAfterMs(item.ageMs), free: true } as const;
 
     if (hosts.length > 0) {
       const routed = hosts.some((host) => fleet.route(host)?.deploymentId === deploymentId);
@@ -50,7 +50,7 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     const wanted = tasks.filter((task) => task.desired !== "removed");
     if (wanted.some((task) => task.kind === "serve" && task.node_id !== null)) {
       const leftMs = drainMs - (now().getTime() - (await drainedSince(db, item.id, now)).getTime());
-      if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), free: true };
+      if (leftMs > 0) return { retryAfterMs: leftMs, free: true };
     }
     await removeTasks(
       db,
@@ -78,23 +78,4 @@ async function deleteRows(db: Db, deployment: Deployment, tasks: readonly Task[]
     await tx.deleteFrom("task").where("deployment_id", "=", deployment.id).execute();
     await tx.deleteFrom("deployment").where("id", "=", deployment.id).execute();
   });
-}
-
-/** Queues removals again that were given up after too many failures: what was promised is not forgotten. */
-export async function resumeRemovals(db: Db): Promise<number> {
-  const { numUpdatedRows } = await db
-    .updateTable("work_item")
-    .set({ state: "queued", attempt: 0, run_at: sql<Date>`now()`, error: null, finished_at: null })
-    .where("kind", "=", "remove")
-    .where("state", "=", "failed")
-    .where((item) =>
-      item.exists(
-        item
-          .selectFrom("deployment")
-          .select("id")
-          .where(sql<boolean>`deployment.id = (work_item.payload->>'deploymentId')::uuid`),
-      ),
-    )
-    .executeTakeFirst();
-  return Number(numUpdatedRows);
 }

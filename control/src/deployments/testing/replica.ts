@@ -3,11 +3,13 @@ import type { Registry } from "@svc/registry";
 import type { KyselyPlugin } from "kysely";
 import { createFleet } from "../../cluster/fleet.ts";
 import { startLeader } from "../../cluster/leader.ts";
+import type { Config } from "../../config.ts";
 import { createListener } from "../../db/listen.ts";
 import { createDb } from "../../db/pool.ts";
 import type { Etcd } from "../../etcd/index.ts";
 import { testClient } from "../../etcd/testing.ts";
 import { createLog } from "../../log.ts";
+import { renameWorker } from "../../projects/rename/worker.ts";
 import { startWorkers } from "../../work/worker.ts";
 import { lifecycleWorker } from "../lifecycle.ts";
 import { removeWorker } from "../remove/remove.ts";
@@ -28,6 +30,7 @@ class Killed extends Error {
 export async function startReplica(options: {
   databaseUrl: string;
   etcdEndpoint: string;
+  content: Config["content"];
   registry: Pick<Registry, "getManifest">;
 }): Promise<Replica> {
   const log = createLog(process.env["SVC_TEST_LOG_LEVEL"] ?? "silent");
@@ -77,17 +80,27 @@ export async function startReplica(options: {
       listener,
       log,
       owner: serverId,
-      concurrency: 16,
       leaseMs: 700,
-      handlers: {
-        deploy: deployWorker({
-          ...work,
-          resolveImage: async () => ({ code: "OCI_PULL_FAILED", message: "" }),
-        }),
-        retire: retireWorker({ ...work, drainMs: 30 }),
-        remove: removeWorker({ ...work, drainMs: 30 }),
-        lifecycle: lifecycleWorker(work),
-      },
+      groups: [
+        {
+          concurrency: 8,
+          handlers: {
+            deploy: deployWorker({
+              ...work,
+              resolveImage: async () => ({ code: "OCI_PULL_FAILED", message: "" }),
+            }),
+          },
+        },
+        {
+          concurrency: 8,
+          handlers: {
+            retire: retireWorker({ ...work, drainMs: 30 }),
+            remove: removeWorker({ ...work, drainMs: 30 }),
+            lifecycle: lifecycleWorker(work),
+            rename: renameWorker({ ...work, content: options.content }),
+          },
+        },
+      ],
     }),
   );
   stack.use(startLeader({ db, etcd, fleet, listener, log, serverId, ttlMs: 1_000 }));

@@ -10,15 +10,19 @@ import { RefusedSourceError } from "./source.ts";
  */
 export async function* until<T>(body: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   const items = body[Symbol.asyncIterator]();
-  const next = () => items.next().catch((cause: unknown) => Promise.reject(damaged(cause)));
-  const aborted = Promise.withResolvers<never>();
-  aborted.promise.catch(() => {});
-  const abort = () => aborted.reject(signal.reason);
+  // A promise per item: one for all of them would keep every item alive that was ever raced against it.
+  let refuse: (reason: unknown) => void = () => {};
+  const next = () =>
+    new Promise<IteratorResult<T>>((resolve, reject) => {
+      refuse = reject;
+      items.next().then(resolve, (cause: unknown) => reject(damaged(cause)));
+    });
+  const abort = () => refuse(signal.reason);
   signal.addEventListener("abort", abort, { once: true });
-  if (signal.aborted) abort();
   try {
     for (;;) {
-      const item = await Promise.race([next(), aborted.promise]);
+      signal.throwIfAborted();
+      const item = await next();
       if (item.done === true) return;
       yield item.value;
     }

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Project } from "../../db/tables.ts";
 import { claimHost } from "../../deployments/hosts.ts";
@@ -26,21 +27,30 @@ const hostsOf = async (project: Project) =>
   (await api.db.selectFrom("site_host").selectAll().where("project_id", "=", project.id).orderBy("host").execute()).map(
     ({ host, redirect_to }) => [host, redirect_to],
   );
-const redirect = (from: string, to: string) =>
-  api.db
-    .updateTable("site_host")
-    .set({ redirect_to: `${to}.svc.localhost`, redirect_until: new Date(Date.now() + 60_000) })
-    .where("host", "=", `${from}.svc.localhost`)
-    .execute();
 const queued = (project: Project) =>
   api.db.selectFrom("work_item").select(["id", "payload"]).where("key", "=", `rename/${project.id}`).execute();
 const reload = (project: Project) =>
   api.db.selectFrom("project").selectAll().where("id", "=", project.id).executeTakeFirstOrThrow();
+/** As the worker leaves it while an edge has not followed: the old host does not redirect yet. */
+async function flip(project: Project, slug: string): Promise<void> {
+  const { slug: old } = await reload(project);
+  await api.db
+    .updateTable("site_host")
+    .set({ slug: sql<string>`coalesce(slug, ${old})`, for_next_slug: false, redirected_until: null })
+    .where("project_id", "=", project.id)
+    .execute();
+  await api.db.updateTable("project").set({ slug, next_slug: null }).where("id", "=", project.id).execute();
+}
 /** As the worker leaves it once every edge has followed. */
 async function finish(project: Project, slug: string): Promise<void> {
   const { slug: old } = await reload(project);
-  await api.db.updateTable("project").set({ slug, next_slug: null }).where("id", "=", project.id).execute();
-  await redirect(old, slug);
+  await flip(project, slug);
+  await api.db
+    .updateTable("site_host")
+    .set({ redirect_to: `${slug}.svc.localhost`, redirect_until: new Date(Date.now() + 60_000) })
+    .where("project_id", "=", project.id)
+    .where(({ eb, or }) => or([eb("host", "=", `${old}.svc.localhost`), eb("redirect_to", "is not", null)]))
+    .execute();
 }
 
 test("is queued, and holds the new name at once while the old one goes on", async () => {
@@ -195,22 +205,94 @@ describe("a slug that is taken", () => {
 });
 
 describe("another rename of the same project", () => {
-  test("takes over from one that is queued, and both new names stay the project's", async () => {
+  test("takes over from one that is queued, whose name is anybody's at once", async () => {
     const project = await api.newProject(user);
     const [second, third] = [newSlug(), newSlug()];
     await rename(project.id, { slug: second });
     expect((await rename(project.id, { slug: third })).body.newSlug).toBe(third);
     expect((await reload(project)).next_slug).toBe(third);
+    expect(await hostsOf(project)).toEqual([project.slug, third].sort().map((slug) => [`${slug}.svc.localhost`, null]));
+    const stranger = await api.newUser();
+    expect((await create(second, stranger.session)).status).toBe(201);
+  });
+
+  test("to the present slug takes a queued one back, whose name is anybody's at once", async () => {
+    const project = await api.newProject(user);
+    const given = newSlug();
+    await rename(project.id, { slug: given });
+    expect((await rename(project.id, { slug: project.slug })).status).toBe(202);
+    expect(await reload(project)).toMatchObject({ slug: project.slug, next_slug: project.slug });
+    expect(await hostsOf(project)).toEqual([[`${project.slug}.svc.localhost`, null]]);
+    const stranger = await api.newUser();
+    expect((await create(given, stranger.session)).status).toBe(201);
+  });
+
+  test("over and over holds no more names than one", async () => {
+    const project = await api.newProject(user);
+    for (let count = 0; count < 20; count += 1)
+      expect((await rename(project.id, { slug: newSlug() })).status).toBe(202);
+    expect(await hostsOf(project)).toHaveLength(2);
+  });
+
+  test("takes over from one to a slug that redirects, which redirects again until the same moment", async () => {
+    const project = await api.newProject(user);
+    const [second, third] = [newSlug(), newSlug()];
+    await rename(project.id, { slug: second });
+    await finish(project, second);
+    const former = () =>
+      api.db
+        .selectFrom("site_host")
+        .selectAll()
+        .where("host", "=", `${project.slug}.svc.localhost`)
+        .executeTakeFirstOrThrow();
+    const before = await former();
+    expect(before.redirect_until).not.toBeNull();
+    for (const slug of [project.slug, third, project.slug, second]) {
+      expect((await rename(project.id, { slug })).status, slug).toBe(202);
+      if (slug === project.slug) expect((await former()).redirect_to).toBeNull();
+      else expect(await former()).toEqual(before);
+    }
+  });
+
+  test("takes over from one to a slug that still serves after a rename, which goes on serving", async () => {
+    const project = await api.newProject(user);
+    const [second, third] = [newSlug(), newSlug()];
+    await rename(project.id, { slug: second });
+    await flip(project, second);
+    await rename(project.id, { slug: project.slug });
+    await rename(project.id, { slug: third });
     expect(await hostsOf(project)).toEqual(
       [project.slug, second, third].sort().map((slug) => [`${slug}.svc.localhost`, null]),
     );
   });
 
-  test("to the present slug takes a queued one back", async () => {
+  test("gives a deployment whose only address goes the one of the slug that comes instead", async () => {
     const project = await api.newProject(user);
-    await rename(project.id, { slug: newSlug() });
-    expect((await rename(project.id, { slug: project.slug })).status).toBe(202);
-    expect(await reload(project)).toMatchObject({ slug: project.slug, next_slug: project.slug });
+    const [second, third] = [newSlug(), newSlug()];
+    await rename(project.id, { slug: second });
+    const host = await api.db
+      .transaction()
+      .execute(async (tx) =>
+        claimHost(tx, await reload(project), { channel: "preview", prNumber: 1 }, "svc.localhost"),
+      );
+    const pull = await api.newDeployment(project, {
+      channel: "preview",
+      pr_number: 1,
+      status: "queued",
+      url: `http://${host}:8080`,
+    });
+    expect(host).toBe(`preview-${second}--1.svc.localhost`);
+    const urlNow = async () =>
+      (await api.db.selectFrom("deployment").select("url").where("id", "=", pull.id).executeTakeFirstOrThrow()).url;
+    for (const slug of [third, project.slug]) {
+      await rename(project.id, { slug });
+      expect(await urlNow()).toBe(`http://preview-${slug}--1.svc.localhost:8080`);
+      expect((await hostsOf(project)).map(([each]) => each)).toEqual(
+        [
+          ...new Set([`${project.slug}.svc.localhost`, `${slug}.svc.localhost`, `preview-${slug}--1.svc.localhost`]),
+        ].sort(),
+      );
+    }
   });
 
   test("back to the old slug turns its redirect into a serving host at once", async () => {
@@ -225,6 +307,43 @@ describe("another rename of the same project", () => {
       [`${slug}.svc.localhost`, null],
     ]);
   });
+});
+
+test("refuses a sixth slug beside five that still lead to the project, and goes back to one of these", async () => {
+  const project = await api.newProject(user);
+  const slugs = [project.slug, ...Array.from({ length: 5 }, newSlug)];
+  for (const slug of slugs.slice(1)) {
+    expect((await rename(project.id, { slug })).status, slug).toBe(202);
+    await finish(project, slug);
+  }
+  await api.db
+    .updateTable("site_host")
+    .set({ redirect_until: new Date("2040-01-02T03:04:05Z") })
+    .where("host", "=", `${project.slug}.svc.localhost`)
+    .execute();
+  await api.db
+    .updateTable("site_host")
+    .set({ redirect_until: new Date("2050-01-02T03:04:05Z") })
+    .where("project_id", "=", project.id)
+    .where("redirect_to", "is not", null)
+    .where("host", "!=", `${project.slug}.svc.localhost`)
+    .execute();
+  const before = await hostsOf(project);
+  const sixth = newSlug();
+  const answer = await rename(project.id, { slug: sixth });
+  expect(codeOf(answer)).toEqual([403, "QUOTA_EXCEEDED"]);
+  expect(answer.body.error.message).toContain("2040-01-02T03:04:05.000Z");
+  expect(await hostsOf(project)).toEqual(before);
+  expect((await rename(project.id, { slug: slugs[2] })).status).toBe(202);
+  // What it refuses leaves the one that is under way.
+  expect(codeOf(await rename(project.id, { slug: sixth }))).toEqual([403, "QUOTA_EXCEEDED"]);
+  expect((await reload(project)).next_slug).toBe(slugs[2]);
+  await api.db
+    .updateTable("site_host")
+    .set({ redirect_until: new Date(Date.now() - 1_000) })
+    .where("host", "=", `${project.slug}.svc.localhost`)
+    .execute();
+  expect((await rename(project.id, { slug: sixth })).status).toBe(202);
 });
 
 describe("a deployment that is accepted while the rename is queued", () => {

@@ -17,7 +17,7 @@ export const rename = endpoint({
     db.transaction().execute(async (tx) => {
       const project = await getProject(tx, caller, params.id, { lock: true });
       const began = await requestRename(tx, project, body.slug, {
-        contentDomain: config.content.domain,
+        content: config.content,
         now: now(),
       });
       if (began) {

@@ -1,23 +1,26 @@
 import { sql } from "kysely";
+import type { Config } from "../../config.ts";
 import type { Db } from "../../db/pool.ts";
 import type { Project } from "../../db/tables.ts";
-import { claimSlug } from "../../deployments/hosts.ts";
+import { claimSlug, listSiteHosts } from "../../deployments/hosts.ts";
 import { notify, routeChannel } from "../../deployments/store.ts";
 import { ApiError } from "../../http/errors.ts";
 import { enqueue, workChannel } from "../../work/queue.ts";
 import { updateProject } from "../store.ts";
+import { giveUpSlug } from "./give-up.ts";
+import { formerSlugsProblem } from "./rules.ts";
 
 /**
  * Begins the rename of `project`, whose row the caller has locked, and holds the new slug for it. Asked again while
  * it is under way, the same goes on; another slug takes over from the one before, also the present one, which takes
- * the rename back. False when there was nothing to begin because the very same is under way. Throws SUSPENDED,
- * VALIDATION and SLUG_CONFLICT.
+ * the rename back, and what was given up is given back at once. False when there was nothing to begin because the very
+ * same is under way. Throws SUSPENDED, VALIDATION, SLUG_CONFLICT and QUOTA_EXCEEDED.
  */
 export async function requestRename(
   tx: Db,
   project: Project,
   slug: string,
-  { contentDomain, now }: { contentDomain: string; now: Date },
+  { content, now }: { content: Config["content"]; now: Date },
 ): Promise<boolean> {
   if (project.suspended_at !== null) throw new ApiError("SUSPENDED");
   if (project.next_slug === slug) {
@@ -28,7 +31,12 @@ export async function requestRename(
     throw new ApiError("VALIDATION", { message: `The project's slug is "${slug}" already.` });
   }
   if (await isSlugOfAnother(tx, project.id, slug)) throw new ApiError("SLUG_CONFLICT");
-  if (!(await claimSlug(tx, project, slug, contentDomain))) throw new ApiError("SLUG_CONFLICT");
+  const next = { ...project, next_slug: slug };
+  if (project.next_slug !== null && project.next_slug !== project.slug)
+    await giveUpSlug(tx, next, project.next_slug, content);
+  const problem = formerSlugsProblem(await listSiteHosts(tx, project), { present: project.slug, slug, now });
+  if (problem !== null) throw new ApiError("QUOTA_EXCEEDED", { message: problem });
+  if (!(await claimSlug(tx, next, slug, content.domain))) throw new ApiError("SLUG_CONFLICT");
   await updateProject(tx, project.id, { next_slug: slug, next_slug_at: now });
   await wakeRename(tx, project.id);
   await notify(tx, routeChannel);

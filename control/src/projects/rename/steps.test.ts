@@ -58,7 +58,12 @@ describe("before the new slug is the project's", () => {
       facts: facts({ hosts: [aHost("shop"), aHost("store"), aHost("preview-store--8", { published: null })] }),
       does: { do: "wait" },
     },
-    { when: "an edge has not followed", facts: facts({ edgesCurrent: 1 }), does: { do: "wait" } },
+    { when: "an edge has not followed", facts: facts({ edgesCurrent: 1 }), does: { do: "wait", isLong: false } },
+    {
+      when: "an edge has not followed for some seconds",
+      facts: facts({ edgesCurrent: 1, now: after(5_000) }),
+      does: { do: "wait", isLong: true },
+    },
     {
       when: "an edge has not followed for long",
       facts: facts({ edgesCurrent: 1, now: after(edgesWaitMs) }),
@@ -76,7 +81,7 @@ describe("before the new slug is the project's", () => {
     {
       when: "no edge at all serves the new hosts, however long",
       facts: facts({ edgesCurrent: 0, now: after(10 * edgesWaitMs) }),
-      does: { do: "wait" },
+      does: { do: "wait", isLong: true },
     },
     {
       when: "there is no edge",
@@ -135,7 +140,7 @@ describe("once the slug is the new one", () => {
     {
       when: "an edge has not followed, however long: its visitors would be sent to a host that it does not know",
       facts: renamed({ edgesCurrent: 1, now: after(100 * edgesWaitMs) }),
-      does: { do: "wait" },
+      does: { do: "wait", isLong: true },
     },
     {
       when: "an old host has no new one to send to",

@@ -33,11 +33,14 @@ export type RenameStep =
   | { do: "flip"; slug: string; why: string }
   /** Old hosts, each with the host of `slug` that takes its place. */
   | { do: "redirect"; slug: string; hosts: { host: string; to: string }[] }
-  | { do: "wait"; for: string }
+  /** `isLong`: it is not a matter of moments any more, so other work comes first. */
+  | { do: "wait"; for: string; isLong: boolean }
   | { do: "end" };
 
 /** For how long edges that do not answer hold up the new slug. The old hosts then go on serving for them. */
 export const edgesWaitMs = 30_000;
+/** Healthy edges follow within this. */
+const edgesSoonMs = 5_000;
 
 /**
  * The next thing to do for a rename. Hosts of both slugs serve until every edge has the new ones; the slug flips, and
@@ -47,6 +50,9 @@ export const edgesWaitMs = 30_000;
 export function nextRenameStep(facts: RenameFacts): RenameStep {
   if (facts.projectGone) return { do: "end" };
   const { slug: present, nextSlug } = facts;
+  const waitedMs = facts.since === null ? null : facts.now.getTime() - facts.since.getTime();
+  // Nobody waits for redirects.
+  const isLong = nextSlug === null || waitedMs === null || waitedMs >= edgesSoonMs;
   const slug = nextSlug ?? present;
   const serving = facts.hosts.filter(({ redirectTo }) => redirectTo === null);
   const own = serving.filter((host) => host.slug === slug);
@@ -64,7 +70,7 @@ export function nextRenameStep(facts: RenameFacts): RenameStep {
   const isPublished =
     own.every(({ published }) => published !== null) &&
     pairs.every(({ from, to }) => from.published === null || from.published === to.published);
-  if (!isPublished) return { do: "wait", for: "the new hosts to be published" };
+  if (!isPublished) return { do: "wait", for: "the new hosts to be published", isLong };
 
   const { edgesCurrent, edgesInRotation } = facts;
   if (edgesCurrent === edgesInRotation && edgesInRotation > 0) {
@@ -72,10 +78,10 @@ export function nextRenameStep(facts: RenameFacts): RenameStep {
       ? { do: "redirect", slug, hosts: pairs.map(({ from, to }) => ({ host: from.host, to: to.host })) }
       : { do: "flip", slug, why: "every edge serves the new hosts" };
   }
-  const isOverdue = facts.since !== null && facts.now.getTime() >= facts.since.getTime() + edgesWaitMs;
+  const isOverdue = waitedMs !== null && waitedMs >= edgesWaitMs;
   if (nextSlug !== null && isOverdue && edgesCurrent > 0) {
     const behind = edgesInRotation - edgesCurrent;
     return { do: "flip", slug, why: `${behind} of ${edgesInRotation} edges do not serve the new hosts yet` };
   }
-  return { do: "wait", for: "the edges to serve the new hosts" };
+  return { do: "wait", for: "the edges to serve the new hosts", isLong };
 }

@@ -1,21 +1,27 @@
 import { randomUUID } from "node:crypto";
-import type { KyselyPlugin } from "kysely";
+import { setTimeout as delay } from "node:timers/promises";
+import { manifestSchema } from "@svc/proto";
+import { type KyselyPlugin, sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { planOfUser } from "../../accounts/plan.ts";
 import { createFleet, type Fleet } from "../../cluster/fleet.ts";
 import { keys } from "../../cluster/keys.ts";
 import { createListener, type Listener } from "../../db/listen.ts";
 import type { Db } from "../../db/pool.ts";
+import { seedPlans } from "../../db/seed.ts";
 import type { Channel, DeploymentStatus, Project } from "../../db/tables.ts";
 import { type TestDatabase, testDatabase } from "../../db/testing.ts";
 import { claimHost, releaseRedirects } from "../../deployments/hosts.ts";
-import { notify, routeChannel, setChannelState } from "../../deployments/store.ts";
+import { lockDeployment, notify, routeChannel, setChannelState } from "../../deployments/store.ts";
 import { campaign, type Etcd } from "../../etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../etcd/testing.ts";
 import { createLog } from "../../log.ts";
 import { publishOnce } from "../../routes/publisher.ts";
 import type { RouteEntry } from "../../routes/table.ts";
+import { buildTask } from "../../tasks/spec.ts";
+import { insertTask } from "../../tasks/store.ts";
 import { createBell, runLoop } from "../../wake.ts";
-import type { ClaimedWork } from "../../work/queue.ts";
+import type { ClaimedWork, WorkOutcome } from "../../work/queue.ts";
 import { insertProject } from "../store.ts";
 import { requestRename } from "./request.ts";
 import { edgesWaitMs } from "./steps.ts";
@@ -35,6 +41,7 @@ let ownerId = "";
 beforeAll(async () => {
   database = await testDatabase();
   db = database.db;
+  await seedPlans(db);
   server = await startEtcd();
   etcd = testClient(server.endpoint);
   fleet = createFleet(etcd, { log, now: () => new Date() });
@@ -166,11 +173,11 @@ const ask = (project: Project, slug: string, now = new Date()) =>
       .where("id", "=", project.id)
       .forUpdate()
       .executeTakeFirstOrThrow();
-    await requestRename(tx, locked, slug, { contentDomain: content.domain, now });
+    await requestRename(tx, locked, slug, { content, now });
   });
 
-/** Runs the work as a worker would, until it is done or disposed. */
-function work(project: Project, options: { db?: Db; now?: () => Date } = {}) {
+/** Runs the work as a worker would, again whenever it makes room for others, until it is done or disposed. */
+function work(project: Project, { looks = Infinity, ...options }: { db?: Db; now?: () => Date; looks?: number } = {}) {
   const stop = new AbortController();
   const handler = renameWorker({ db, fleet, content, log, now: () => new Date(), ...options });
   const item: ClaimedWork = {
@@ -182,7 +189,14 @@ function work(project: Project, options: { db?: Db; now?: () => Date } = {}) {
     maxAttempts: 20,
     ageMs: 0,
   };
-  const done = handler(item, stop.signal);
+  const untilDone = async (): Promise<WorkOutcome> => {
+    for (let look = 1; ; look += 1) {
+      const outcome = await handler(item, stop.signal);
+      if (look === looks || stop.signal.aborted || !("retryAfterMs" in outcome)) return outcome;
+      await delay(Math.min(outcome.retryAfterMs, 20));
+    }
+  };
+  const done = untilDone();
   return {
     done,
     async [Symbol.asyncDispose]() {
@@ -284,6 +298,31 @@ describe("an edge that does not answer", () => {
     await redirects(old, next);
   });
 
+  test("is not waited for by a worker that others need", async () => {
+    using _healthy = await healthyEdge();
+    await anEdge();
+    const project = await aProject();
+    const slug = newSlug();
+    await aDeployment(project, "running");
+    let now = new Date();
+    await ask(project, slug, now);
+    await using running = work(project, { now: () => now });
+    await published("the new host is there", slug, () => true);
+    const looks = async () => {
+      const { done } = work(project, { now: () => now, looks: 1 });
+      return (await done) as { retryAfterMs: number; free: boolean };
+    };
+    await running[Symbol.asyncDispose]();
+    now = new Date(now.getTime() + edgesWaitMs - 1_000);
+    expect(await looks()).toEqual({ retryAfterMs: (edgesWaitMs - 1_000) / 4, free: true });
+    expect(await slugOf(project)).toBe(project.slug);
+    now = new Date(now.getTime() + 1_000);
+    // It flips, and does not wait for the redirects.
+    expect(await looks()).toEqual({ retryAfterMs: 500, free: true });
+    expect(await slugOf(project)).toBe(slug);
+    expect(await looks()).toEqual({ retryAfterMs: 500, free: true });
+  });
+
   test("keeps everything as it is when there is no other", async () => {
     await anEdge();
     const project = await aProject();
@@ -332,7 +371,7 @@ test("a channel whose first deployment comes during the rename never has a host 
   expect(entryOf(`preview-${old}--3`)).toBeNull();
 });
 
-test("renames in quick succession end at the last one, and every name leads there", async () => {
+test("renames in quick succession end at the last one, and every name that the project had leads there", async () => {
   using _edge = await healthyEdge();
   const project = await aProject();
   const site = await aDeployment(project, "running");
@@ -342,11 +381,11 @@ test("renames in quick succession end at the last one, and every name leads ther
   await work(project).done;
   expect(await slugOf(project)).toBe(third);
   await redirects(project.slug, third);
-  await redirects(second, third);
+  expect(entryOf(second)).toBeNull();
   await ask(project, fourth);
   await work(project).done;
   // No visitor is sent twice.
-  for (const slug of [project.slug, second, third]) await redirects(slug, fourth);
+  for (const slug of [project.slug, third]) await redirects(slug, fourth);
   expect(await urlOf(site)).toBe(`https://${fourth}.svc.test`);
 });
 
@@ -364,21 +403,28 @@ test("a rename back makes the old host serve again, and the other redirect", asy
   }
 });
 
-test("a rename that is taken back leaves the slug and sends visitors of the other name home", async () => {
+test("a rename that is taken back leaves the slug, and nothing of the other name", async () => {
   const edge = await anEdge();
   const project = await aProject();
   const site = await aDeployment(project, "running");
+  const pull = await aDeployment(project, "running", { channel: "preview", prNumber: 2 });
   const next = newSlug();
   await ask(project, next);
   await using running = work(project);
   await serves(next, site.id);
+  await serves(`preview-${next}--2`, pull.id);
+  const late = await aDeployment(project, "running", { channel: "preview", prNumber: 3 });
+  await serves(`preview-${next}--3`, late.id);
   await ask(project, project.slug);
   using _following = edge.followFromNowOn();
   await edge.follow();
   expect(await running.done).toEqual({ state: "done" });
   expect(await slugOf(project)).toBe(project.slug);
-  await redirects(next, project.slug);
+  await until("the other name is gone", () => entryOf(next) === null && entryOf(`preview-${next}--2`) === null);
   await serves(project.slug, site.id);
+  await serves(`preview-${project.slug}--2`, pull.id);
+  await serves(`preview-${project.slug}--3`, late.id);
+  expect(await urlOf(late)).toBe(`https://preview-${project.slug}--3.svc.test`);
 });
 
 test("a preview whose new name is another project's gets one of its own", async () => {
@@ -412,6 +458,41 @@ test("a project that is deleted meanwhile ends the rename, and takes its redirec
   await aProject(project.slug);
 });
 
+test("takes turns with a build that is put into the queue at the same time", async () => {
+  using _edge = await healthyEdge();
+  const project = await aProject();
+  const next = newSlug();
+  const site = await aDeployment(project, "running");
+  const building = {
+    ...(await aDeployment(project, "building")),
+    source_repository: `svc/${project.id}/source`,
+    source_digest: `sha256:${"0".repeat(64)}`,
+    source_size: 1,
+  };
+  await ask(project, next);
+  let renaming: ReturnType<typeof work> | undefined;
+  // As the worker of a deployment adds the task that builds it.
+  await db.transaction().execute(async (tx) => {
+    expect(await lockDeployment(tx, building.id, "building")).toBeTruthy();
+    renaming = work(project);
+    await until("the rename waits for the deployment", async () => (await lockedOut()) > 0);
+    const spec = buildTask(building, project, await planOfUser(tx, ownerId), manifestSchema.parse(building.manifest));
+    await insertTask(tx, building, spec, { replica: 0 });
+  });
+  expect(await renaming?.done).toEqual({ state: "done" });
+  expect(await slugOf(project)).toBe(next);
+  expect(await urlOf(building)).toBe(`https://${next}.svc.test`);
+  await serves(next, site.id);
+});
+
+/** Statements of this database that wait for somebody's lock. */
+async function lockedOut(): Promise<number> {
+  const { rows } = await sql<{ waiting: number }>`
+    select count(*)::int as waiting from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+  return rows[0]?.waiting ?? 0;
+}
+
 test("two workers at once do it once", async () => {
   using _edge = await healthyEdge();
   const project = await aProject();
@@ -433,6 +514,13 @@ test("a worker that dies at any of its statements is continued by the next one",
   let died = true;
   for (let statements = 1; died; statements += 1) {
     const next = newSlug();
+    await db
+      .updateTable("site_host")
+      .set({ redirect_until: new Date(Date.now() - 1_000) })
+      .where("project_id", "=", project.id)
+      .where("redirect_to", "is not", null)
+      .execute();
+    await releaseRedirects(db);
     await ask(project, next);
     died = await work(project, { db: mortal(db, statements) }).done.then(
       () => false,

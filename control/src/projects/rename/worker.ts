@@ -10,9 +10,11 @@ import { notify, routeChannel } from "../../deployments/store.ts";
 import type { Log } from "../../log.ts";
 import { targetOf } from "../../routes/table.ts";
 import { createBell } from "../../wake.ts";
+import { recheckAfterMs } from "../../work/recheck.ts";
 import type { WorkHandler } from "../../work/worker.ts";
 import { hostUrl } from "../view.ts";
-import { edgesWaitMs, nextRenameStep, type RenameFacts, type RenameStep } from "./steps.ts";
+import { liveStatuses, lockLiveDeployments } from "./deployments.ts";
+import { nextRenameStep, type RenameFacts, type RenameStep } from "./steps.ts";
 
 export interface RenameDeps {
   db: Db;
@@ -24,9 +26,6 @@ export interface RenameDeps {
 
 /** How long the old hosts redirect before anybody may have their names. */
 const redirectHours = 24;
-/** A worker that has waited this long for edges makes room for other work between looks. */
-const holdMs = edgesWaitMs + 5_000;
-const recheckMs = 2_000;
 
 type Effects = {
   [K in Exclude<RenameStep["do"], "wait" | "end">]: (
@@ -38,7 +37,8 @@ type Effects = {
 /**
  * Work of kind `rename`: brings a project from its slug to the next one. Each round reads everything and does one
  * step, which is a transaction that checks under the project's lock what it rests on; so a round that is repeated, or
- * is done by two workers, does no harm.
+ * is done by two workers, does no harm. It holds its work item for as long as healthy edges take; while one is away it
+ * only looks now and then, and leaves the room to others.
  */
 export function renameWorker(deps: RenameDeps): WorkHandler {
   const { db, fleet, now } = deps;
@@ -48,14 +48,14 @@ export function renameWorker(deps: RenameDeps): WorkHandler {
     const bell = createBell();
     using _routes = fleet.onChange("routes", bell.ring);
     using _edges = fleet.onChange("edges", bell.ring);
-    const holdUntil = performance.now() + holdMs;
     while (!signal.aborted) {
-      const step = nextRenameStep(await readRenameFacts(db, fleet, projectId, now()));
+      const facts = await readRenameFacts(db, fleet, projectId, now());
+      const step = nextRenameStep(facts);
       switch (step.do) {
         case "end":
           return { state: "done" };
         case "wait":
-          if (performance.now() >= holdUntil) return { retryAfterMs: recheckMs, free: true };
+          if (step.isLong) return { retryAfterMs: recheckAfterMs(waitedMs(facts, item.ageMs)), free: true };
           await bell.wait(1_000, signal);
           break;
         default: {
@@ -67,6 +67,10 @@ export function renameWorker(deps: RenameDeps): WorkHandler {
     return { retryAfterMs: 0, free: true };
   };
 }
+
+/** Since the slug was asked for: the item may have waited for the redirects of an earlier one. */
+const waitedMs = ({ now, since }: RenameFacts, itemAgeMs: number) =>
+  since === null ? itemAgeMs : now.getTime() - since.getTime();
 
 const nothing: Omit<RenameFacts, "now"> = {
   projectGone: true,
@@ -100,11 +104,11 @@ async function readRenameFacts(db: Db, fleet: Fleet, projectId: string, now: Dat
   };
 }
 
-/** Statuses of deployments that have an address: those on their way, and what a channel serves or could serve again. */
-const liveStatuses = ["queued", "building", "deploying", "running", "stopped"] as const;
-
 function renameEffects({ db, content, log }: RenameDeps): Effects {
-  /** Runs `act` with the project's row held, if the project is still being given `slug`, or has it, as `step` found. */
+  /**
+   * Runs `act` with the project's row held, if the project is still being given `slug`, or has it, as `step` found.
+   * Whoever holds one of its deployments may add what refers to the project meanwhile.
+   */
   const locked = (
     projectId: string,
     isAsFound: (project: Project) => boolean,
@@ -116,7 +120,7 @@ function renameEffects({ db, content, log }: RenameDeps): Effects {
         .selectAll()
         .where("id", "=", projectId)
         .where("deleting_at", "is", null)
-        .forUpdate()
+        .forNoKeyUpdate()
         .executeTakeFirst();
       if (project !== undefined && isAsFound(project)) await act(tx, project);
     });
@@ -146,13 +150,14 @@ function renameEffects({ db, content, log }: RenameDeps): Effects {
           const own = serving.filter((host) => host.slug === slug);
           // A channel whose first deployment came in between has to get its new host first.
           if (!serving.every((host) => own.some((each) => sameAddress(each, host)))) return;
-          await pinSlug(tx, project);
+          await settleHosts(tx, project);
+          // Before the slug: as it is unique, its change waits for everybody who refers to the project.
+          await lockLiveDeployments(tx, projectId);
           await tx
             .updateTable("project")
             .set({ slug, next_slug: null, next_slug_at: null, updated_at: sql<Date>`now()` })
             .where("id", "=", projectId)
             .execute();
-          await lockLiveDeployments(tx, projectId);
           for (const { host, channel, prNumber } of own) {
             await tx
               .updateTable("deployment")
@@ -184,19 +189,15 @@ function renameEffects({ db, content, log }: RenameDeps): Effects {
   };
 }
 
-/** Names without a slug of their own are those of the project's, which is about to be another. */
-const pinSlug = (tx: Db, { id, slug }: Project) =>
-  tx.updateTable("site_host").set({ slug }).where("project_id", "=", id).where("slug", "is", null).execute();
-
-/** Newest first, as a deployment that takes over from an older one locks them. */
-const lockLiveDeployments = (tx: Db, projectId: string) =>
+/**
+ * Nothing of the next slug can be given up any more, and names without a slug of their own are those of the project's,
+ * which is about to be another.
+ */
+const settleHosts = (tx: Db, { id, slug }: Project) =>
   tx
-    .selectFrom("deployment")
-    .select("id")
-    .where("project_id", "=", projectId)
-    .where("status", "in", liveStatuses)
-    .orderBy("number", "desc")
-    .forUpdate()
+    .updateTable("site_host")
+    .set({ slug: sql<string>`coalesce(slug, ${slug})`, for_next_slug: false, redirected_until: null })
+    .where("project_id", "=", id)
     .execute();
 
 /** Sends visitors of `host` to `to`, and at once those whom an earlier rename sends to `host`. */

@@ -80,7 +80,7 @@ export async function ociFixture(): Promise<OciFixture> {
       platforms: async () => [{ os: "linux", architecture: "amd64" }],
       ...deps,
     });
-    return resolver({
+    const resolved = await resolver({
       deploymentId: randomUUID(),
       projectId: request.projectId ?? (await newProject(db)),
       ownerId: "owner",
@@ -89,6 +89,8 @@ export async function ociFixture(): Promise<OciFixture> {
       signal: new AbortController().signal,
       ...request,
     });
+    if ("later" in resolved) throw new Error("there was no room for it");
+    return resolved;
   };
   return {
     db,
