@@ -104,3 +104,26 @@ test("only production is stopped and started, also by another control than the o
   expect(servedOn("dev")).toEqual(upstreams);
   expect(containersOf(dev).map(({ placement }) => placement.desired)).toEqual(["running"]);
 });
+
+test("a site goes down and up again while a deploy of its project is under way", async () => {
+  await using _replica = await newReplica();
+  const production = await deploy("production");
+  await isIn(production, "running");
+  // As a worker elsewhere holds the project's deploys, with a build that takes a quarter of an hour.
+  const { id } = await api.db
+    .insertInto("work_item")
+    .values({
+      ...{ kind: "deploy", key: project.id, payload: JSON.stringify({ deploymentId: randomUUID() }) },
+      ...{ state: "running", lease_owner: "elsewhere", lease_until: new Date(Date.now() + 900_000) },
+    })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  await post("stop");
+  await isIn(production, "stopped");
+  expect(servedOn("production")).toBe("PAGE_STOPPED");
+  await until("its containers to be gone", async () => containersOf(production).length === 0);
+  await post("start");
+  await isIn(production, "running");
+  expect(servedOn("production")).toHaveLength(1);
+  await api.db.deleteFrom("work_item").where("id", "=", id).execute();
+});
