@@ -25,7 +25,7 @@ export const envAad = (deploymentId: string) => `deployment/${deploymentId}/env`
 export const fileEnvAad = (deploymentId: string) => `deployment/${deploymentId}/file_env`;
 
 /** Opens the environment that a deployment was accepted with. Throws `CannotOpen`. */
-export function openEnv(secrets: Secrets, deployment: { id: string; env: Buffer | null }): Record<string, string> {
+function openEnv(secrets: Secrets, deployment: { id: string; env: Buffer | null }): Record<string, string> {
   if (deployment.env === null) return {};
   return JSON.parse(secrets.open(deployment.env, envAad(deployment.id)).toString("utf8")) as Record<string, string>;
 }
@@ -104,7 +104,7 @@ export async function loadPlacement(deps: AssignmentDeps, placementId: string): 
 export const releaseAttemptId = (deploymentId: string, attempt: number) => `${deploymentId}.${attempt}`;
 
 /** The deployment that an attempt belongs to. */
-export const deploymentOfAttempt = (attemptId: string): string => attemptId.split(".")[0] ?? "";
+const deploymentOfAttempt = (attemptId: string): string => attemptId.split(".")[0] ?? "";
 
 /** The release command as the node is offered it; null when there is none. */
 export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<RunOffer | null> {

@@ -6,7 +6,7 @@ import type { Deployment, Plan, Project } from "../db/tables.ts";
 import { canonical } from "../routes/table.ts";
 
 /** What a node is to build, as stored with the task. No secrets. */
-export const buildSpec = z.object({
+const buildSpec = z.object({
   kind: z.literal("build"),
   sourceRepository: z.string(),
   sourceDigest: z.string(),
@@ -30,7 +30,7 @@ export const buildSpec = z.object({
 });
 
 /** What a node is to serve, as stored with the task. Its environment is sealed with the deployment. */
-export const serveSpec = z.object({
+const serveSpec = z.object({
   kind: z.literal("serve"),
   /** repository@digest, with the registry's host unless it is the cluster's own. */
   repository: z.string(),
@@ -62,7 +62,7 @@ export interface NewTask {
 }
 
 /** Two specs with the same hash are the same work. */
-export const specHash = (spec: TaskSpec): string => createHash("sha256").update(canonical(spec)).digest("hex");
+const specHash = (spec: TaskSpec): string => createHash("sha256").update(canonical(spec)).digest("hex");
 
 export const repositories = {
   source: (projectId: string) => `svc/${projectId}/source`,
