@@ -71,8 +71,10 @@ async function askUntilHealthy(context: Context, url: string, limitMs: number): 
       const seen = describe(answer);
       context.terminal.verbose(seen);
       activity.update(`Asking ${url}: ${seen}`);
-      if (performance.now() + intervalMs > endsAt) throw failed(url, limitMs, answer);
-      await sleep(intervalMs, undefined, { signal: context.signal });
+      const leftMs = endsAt - performance.now();
+      if (leftMs <= 0) throw failed(url, limitMs, answer);
+      // The last look is at the very end.
+      await sleep(Math.min(intervalMs, leftMs), undefined, { signal: context.signal });
     }
   } finally {
     activity.stop();

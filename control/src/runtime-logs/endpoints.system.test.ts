@@ -118,6 +118,14 @@ test("come from the preview of one pull request", async () => {
   expect((await read(`?deployment=${first.deploymentId}`)).status).toBe(404);
 });
 
+test("are not to be had of a static site, which is told so", async () => {
+  project = await api.newProject(owner, { type: "static" });
+  await api.newDeployment(project, { status: "running" });
+  const { status, body } = await read();
+  expect([status, body.error.code]).toEqual([409, "RUNTIME_LOGS_UNAVAILABLE"]);
+  expect(body.error.message).toContain("static site has no container");
+});
+
 test("are not there when nothing ever ran, or it was told to stop", async () => {
   for (const query of ["", "?exited=true"]) expect(refusal(await read(query))).toEqual(unavailable);
   const { taskId } = await newServing({ status: "stopped", stopped: true });

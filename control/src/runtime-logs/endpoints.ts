@@ -4,7 +4,7 @@ import type { Db } from "../db/pool.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
 import { getProject } from "../projects/store.ts";
-import { nothingWanted, notRunning } from "./rules.ts";
+import { noContainerEver, nothingWanted, notRunning } from "./rules.ts";
 import { findLast, listWanted, type PlacedContainer, type Scope } from "./store.ts";
 
 /** Of several replicas so many are asked for one that runs. */
@@ -20,7 +20,8 @@ const read = endpoint({
   reply: runtimeLogsReply,
   async handle(context, { caller, params, query }) {
     const { db } = context;
-    const { id: projectId } = await getProject(db, caller, params.id);
+    const { id: projectId, type } = await getProject(db, caller, params.id);
+    if (type === "static") throw unavailable(noContainerEver);
     const scope = await getScope(db, projectId, query);
     const wanted = await listWanted(db, projectId, scope);
     const last = wanted.length > 0 ? null : await findLast(db, projectId, scope);

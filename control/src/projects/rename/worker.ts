@@ -13,7 +13,7 @@ import { createBell } from "../../wake.ts";
 import { recheckAfterMs } from "../../work/recheck.ts";
 import type { WorkHandler } from "../../work/worker.ts";
 import { hostUrl } from "../view.ts";
-import { liveStatuses, lockLiveDeployments } from "./deployments.ts";
+import { lockLiveDeployments } from "./deployments.ts";
 import { nextRenameStep, type RenameFacts, type RenameStep } from "./steps.ts";
 
 export interface RenameDeps {
@@ -165,7 +165,6 @@ function renameEffects({ db, content, log }: RenameDeps): Effects {
               .where("project_id", "=", projectId)
               .where("channel", "=", channel)
               .where("pr_number", "is not distinct from", prNumber)
-              .where("status", "in", liveStatuses)
               .execute();
           }
           log.info({ projectId, from: project.slug, to: slug, why }, "project renamed");
