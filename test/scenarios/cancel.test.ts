@@ -20,7 +20,17 @@ const forever = "console.log('and so on'); setInterval(() => {}, 1000)";
 const server = `require("node:http").createServer((_, reply) => reply.end("first")).listen(Number(process.env.PORT))`;
 
 /** An app whose build, release command and server are the given lines of JavaScript. */
-function submit({ build = "0", release, serve = server }: { build?: string; release?: string; serve?: string }) {
+function submit({
+  build = "0",
+  release,
+  releaseSeconds = 300,
+  serve = server,
+}: {
+  build?: string;
+  release?: string;
+  releaseSeconds?: number;
+  serve?: string;
+}) {
   const dockerfile = [
     `FROM ${cluster.platform.baseImage}`,
     "WORKDIR /app",
@@ -34,7 +44,7 @@ function submit({ build = "0", release, serve = server }: { build?: string; rele
       version: 2,
       app: { name: "Canceled", type: "ssr" },
       build: { dockerfile: "Dockerfile" },
-      ...(release !== undefined && { release: { command: "node release.js" } }),
+      ...(release !== undefined && { release: { command: "node release.js", timeoutSeconds: releaseSeconds } }),
     },
     files: {
       Dockerfile: `${dockerfile.join("\n")}\n`,
@@ -90,4 +100,17 @@ test("a build, a release command and a start are ended, and the site goes on", {
   expect((await findDeployment(cluster, first.id)).status).toBe("running");
   const phases = (await phasesOf(cluster, building.id)).map(({ phase }) => phase);
   expect(phases.slice(-2)).toEqual(["cancel-requested", "canceled"]);
+});
+
+test("a release command that fails, or takes too long, leaves the site as it was", { timeout: 600_000 }, async () => {
+  const first = await submit({});
+  await running(cluster, first.id);
+  const failing = await submit({ release: "console.log('half way'); process.exit(3)" });
+  const failed = await settled(cluster, failing.id);
+  expect(failed).toMatchObject({ status: "failed", release: { status: "failed", exitCode: 3 } });
+  expect(failed.error).toContain("exit code 3");
+  const slow = await submit({ release: forever, releaseSeconds: 2 });
+  expect(await settled(cluster, slow.id)).toMatchObject({ status: "failed", release: { status: "failed" } });
+  expect(await (await edgeFetch(first.url)).text()).toBe("first");
+  expect((await findDeployment(cluster, first.id)).status).toBe("running");
 });

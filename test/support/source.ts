@@ -63,7 +63,12 @@ const deployment = z.looseObject({
   channel: z.string(),
   url: z.string(),
   error: z.string().nullable(),
-  release: z.looseObject({ status: z.string(), error: z.string().nullable(), skippedReason: z.string().nullable() }),
+  release: z.looseObject({
+    status: z.string(),
+    exitCode: z.int().nullable(),
+    error: z.string().nullable(),
+    skippedReason: z.string().nullable(),
+  }),
   portableArtifact: z.looseObject({ digest: z.string().nullable() }),
 });
 export type FoundDeployment = z.infer<typeof deployment>;
