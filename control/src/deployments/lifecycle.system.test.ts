@@ -109,6 +109,10 @@ test("a site goes down and up again while a deploy of its project is under way",
   await using _replica = await newReplica();
   const production = await deploy("production");
   await isIn(production, "running");
+  await until("its work to be put away", async () => {
+    const work = api.db.selectFrom("work_item").select("id").where("key", "=", project.id);
+    return (await work.where("state", "in", ["queued", "running"]).execute()).length === 0;
+  });
   // As a worker elsewhere holds the project's deploys, with a build that takes a quarter of an hour.
   const { id } = await api.db
     .insertInto("work_item")
