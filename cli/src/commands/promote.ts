@@ -1,7 +1,7 @@
-import { argument, command, flag } from "../command.ts";
+import { argument, command } from "../command.ts";
 import type { Context } from "../context.ts";
 import { runningPreview } from "../deploy/choose.ts";
-import { getNamed, getProjectDeployments, redeploy } from "../deploy/redeploy.ts";
+import { getNamed, getProjectDeployments, queuedText, redeploy, redeployFlags } from "../deploy/redeploy.ts";
 import { formatAge } from "../format.ts";
 
 export const promote = command({
@@ -9,10 +9,7 @@ export const promote = command({
   summary: "Put what a preview runs into production, without building it again",
   details:
     "Only code goes over: production keeps its data and variables, and a release command runs once against them before any visitor sees the new code. Without an id it is the running preview that belongs to no pull request, or else the only one.",
-  flags: {
-    project: flag.project,
-    wait: flag.toggle("--no-wait", "Return once the deployment is queued"),
-  },
+  flags: redeployFlags,
   arguments: { deploymentId: argument.optional("deploymentId", "The preview deployment; see `svc status`") },
   examples: ["svc promote", "svc promote 7b0f6c1e-58a1-4f0e-9d6c-3a1b2c4d5e6f --project shop"],
   async run(context, { project: named, wait, deploymentId }) {
@@ -27,8 +24,7 @@ export const promote = command({
   },
   render: (payload, { paint }) => {
     const done = paint("green", "✓");
-    if ("queued" in payload)
-      return `${done} Queued\n  Follow it with \`svc logs -f ${payload.deployment.id}\`, or see \`svc status\``;
+    if ("queued" in payload) return `${done} ${queuedText(payload.deployment.id)}`;
     return `${done} Promoted ${payload.project.slug} to ${payload.channel}\n  ${paint("bold", payload.url)}`;
   },
 });

@@ -1,7 +1,7 @@
-import { argument, command, flag } from "../command.ts";
+import { argument, command } from "../command.ts";
 import type { Context } from "../context.ts";
 import { latestSuperseded } from "../deploy/choose.ts";
-import { getNamed, getProjectDeployments, redeploy } from "../deploy/redeploy.ts";
+import { getNamed, getProjectDeployments, queuedText, redeploy, redeployFlags } from "../deploy/redeploy.ts";
 import { CliError } from "../errors.ts";
 import { formatAge } from "../format.ts";
 
@@ -10,10 +10,7 @@ export const rollback = command({
   summary: "Put an earlier deployment back, without building it again",
   details:
     "Without an id it is the last production deployment that another one has replaced. A release command does not run again, and data stays as it is. A preview goes to production with `svc promote`.",
-  flags: {
-    project: flag.project,
-    wait: flag.toggle("--no-wait", "Return once the deployment is queued"),
-  },
+  flags: redeployFlags,
   arguments: { deploymentId: argument.optional("deploymentId", "What to go back to; see `svc status`") },
   examples: ["svc rollback", "svc rollback 7b0f6c1e-58a1-4f0e-9d6c-3a1b2c4d5e6f --project shop"],
   async run(context, { project: named, wait, deploymentId }) {
@@ -29,8 +26,7 @@ export const rollback = command({
   render: (payload, { paint, now }) => {
     const { rolledBackTo, project, channel } = payload;
     const done = paint("green", "✓");
-    if ("queued" in payload)
-      return `${done} Queued\n  Follow it with \`svc logs -f ${payload.deployment.id}\`, or see \`svc status\``;
+    if ("queued" in payload) return `${done} ${queuedText(payload.deployment.id)}`;
     const age = rolledBackTo.finishedAt === null ? "" : ` of ${formatAge(rolledBackTo.finishedAt, now)}`;
     return `${done} Rolled ${project.slug} back on ${channel}, to the deployment${age}\n  ${paint("bold", payload.url)}`;
   },

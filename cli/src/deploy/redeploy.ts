@@ -8,12 +8,22 @@ import {
   projectDetailReply,
 } from "@svc/proto";
 import type { Api } from "../api.ts";
+import { flag } from "../command.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { deploymentIdOf } from "../ids.ts";
 import { postOnce } from "../post-once.ts";
 import { getProject, isMeant, projectFacts } from "../target.ts";
 import { awaitOutcome, reportQueued } from "./outcome.ts";
+
+/** Of the commands that make a new deployment of an earlier one. */
+export const redeployFlags = {
+  project: flag.project,
+  wait: flag.toggle("--no-wait", "Return once the deployment is queued"),
+};
+
+export const queuedText = (deploymentId: string): string =>
+  `Queued\n  Follow it with \`svc logs -f ${deploymentId}\`, or see \`svc status\``;
 
 /** A deployment whose artifact is deployed once more. */
 export type Source = Pick<DeploymentListItem, "id" | "channel" | "finishedAt" | "createdAt">;

@@ -129,7 +129,7 @@ export function releaseEffects(
 
     async recordRelease({ status, run }, { deployment }) {
       await inTransaction(db, async (tx) => {
-        await tx
+        const { numUpdatedRows } = await tx
           .updateTable("deployment")
           .set({
             release_status: status,
@@ -140,10 +140,10 @@ export function releaseEffects(
             }),
           })
           .where("id", "=", deployment.id)
-          // A worker that fell behind must not take a finished command back to running.
-          .where("release_status", "in", ["pending", "running"])
-          .execute();
-        await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
+          // A worker that fell behind must not take a finished command back to running, nor tell it twice.
+          .where("release_status", "in", status === "running" ? ["pending"] : ["pending", "running"])
+          .executeTakeFirst();
+        if (numUpdatedRows === 1n) await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
       });
     },
 

@@ -20,8 +20,8 @@ export interface RetireDeps {
 
 /**
  * Work of kind `retire`: takes back the release attempts of a deployment whose way is over, and removes the
- * containers of one that serves no more. It waits until the
- * published table names none of them, every edge in rotation has that table, and requests have drained.
+ * containers of one that serves no more. It waits until the published table names none of them, every edge in rotation
+ * has that table, and requests have drained.
  */
 export function retireWorker(deps: RetireDeps): WorkHandler {
   const { db, fleet, drainMs, now } = deps;

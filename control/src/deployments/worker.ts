@@ -54,7 +54,7 @@ class NotYet extends Error {
 }
 const notYetMs = 1_000;
 
-/** Errors are for people: bounded, and never the output of a command. */
+/** Errors are for people: bounded. They may end with the last lines of a program, which `view.ts` shows to some only. */
 const errorLengthMax = 4096;
 
 /**

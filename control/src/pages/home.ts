@@ -17,7 +17,7 @@ ${notice("info", html`Confirm your email address before the first deploy. <butto
 
 const signedIn = (caller: Caller, apiUrl: string): Html => html`<h1>Hello, ${caller.name}</h1>
 ${caller.emailVerified ? null : verifyFirst}
-<p class="lead">Everything here is done from the command line for now. Sign it in once on each of your machines:</p>
+<p class="lead">Everything here is done from the command line. Sign it in once on each of your machines:</p>
 <pre><code>svc login --api-url ${apiUrl}</code></pre>
 <p>Then, in the folder of an app:</p>
 <pre><code>svc init

@@ -30,9 +30,10 @@ export type ActiveDeployment = { deploymentId: string } & (
 );
 
 /**
- * The entry of one host. `previous` is what the table has for it, or for another host of its deployment. While none of a deployment's containers is up but one may come back (a crash, a node out
- * of reach), its last upstreams stay: an edge then retries them, and nothing flaps. Once all have ended for good
- * they go, because their ports may soon be somebody else's.
+ * The entry of one host. `previous` is what the table has for it, or for another host of its deployment. While none of
+ * a deployment's containers is up but one may come back (a crash, a node out of reach), its last upstreams stay: an edge
+ * then retries them, and nothing flaps. Once all have ended for good they go, because their ports may soon be somebody
+ * else's.
  */
 export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): RouteEntry {
   const { host, projectId, channel, active, redirectTo } = facts;
