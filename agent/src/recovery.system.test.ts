@@ -1,68 +1,30 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
-import type { AddressInfo } from "node:net";
-import { fileURLToPath } from "node:url";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { Desired, HealthState, Observed, RunPhase } from "@svc/proto/node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { containerName } from "./placements/names.ts";
 import { runContainerName } from "./runs/attempt.ts";
 import { createTestNode, type TestNode } from "./testing/agent.ts";
 import { createTestControl, type TestControl } from "./testing/control.ts";
+import { createKillableAgent, type KillableAgent } from "./testing/killable.ts";
 import { startRegistry } from "./testing/registry.ts";
 import { packSource, pushSource } from "./testing/source.ts";
 import { waitFor } from "./testing/wait.ts";
 
 // Kills a real agent process in the middle of things, again and again.
 
-const program = fileURLToPath(new URL("./testing/child.ts", import.meta.url));
 const server = 'require("http").createServer((_, reply) => reply.end("ok")).listen(3000);';
 
 let registry: Awaited<ReturnType<typeof startRegistry>>;
 let node: TestNode;
 let control: TestControl;
-let link: Http2Server;
-const sessions = new Set<ServerHttp2Session>();
-let child: ChildProcess | null = null;
+let agent: KillableAgent;
 let image = "";
-
-async function startChild(): Promise<void> {
-  const { port } = link.address() as AddressInfo;
-  child = spawn(process.execPath, [program], {
-    env: {
-      ...process.env,
-      TEST_CONTROL_URL: `http://127.0.0.1:${port}`,
-      SVC_AGENT_DIR: node.config.dir,
-      SVC_AGENT_ADDRESS: node.config.address,
-      SVC_AGENT_SUBNETS: node.config.subnets,
-      SVC_LOG_LEVEL: "silent",
-    },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const [text] = await Promise.race([once(child.stdout ?? child, "data"), once(child, "exit")]);
-  if (String(text) !== "ready\n") throw new Error(`the agent did not start: ${text}`);
-}
-
-async function killChild(): Promise<void> {
-  child?.kill("SIGKILL");
-  if (child !== null) await once(child, "exit");
-  for (const session of sessions) session.destroy();
-}
 
 beforeAll(async () => {
   registry = await startRegistry();
   node = await createTestNode({ SVC_AGENT_ADDRESS: "127.0.9.2" });
   control = createTestControl({ registryHost: registry.host });
-  link = createServer(connectNodeAdapter({ routes: control.routes }));
-  link.on("session", (session) => {
-    sessions.add(session);
-    session.on("error", () => {});
-    session.on("close", () => sessions.delete(session));
-  });
-  link.listen(0, "127.0.0.1");
-  await once(link, "listening");
-  await startChild();
+  agent = await createKillableAgent(node, control);
+  await agent.start();
   const dockerfile = `FROM node:24-slim\nCOPY server.js /\nCMD ["node", "/server.js"]\n`;
   const sourceDigest = await pushSource(
     registry.host,
@@ -89,8 +51,7 @@ beforeAll(async () => {
 }, 240_000);
 
 afterAll(async () => {
-  await killChild();
-  await new Promise((resolve) => link?.close(resolve));
+  await agent?.[Symbol.asyncDispose]();
   const built = image === "" ? null : await node.engine.findImage(image);
   await node?.[Symbol.asyncDispose]();
   if (built) await node.engine.removeImage(built.id);
@@ -121,8 +82,8 @@ test("a site comes up once, wherever its agent was killed on the way", async () 
     const id = `site-${delayMs}`;
     await control.assign({ upserts: [aSite(id, Desired.RUNNING)] });
     await new Promise((resolve) => setTimeout(resolve, delayMs));
-    await killChild();
-    await startChild();
+    await agent.kill();
+    await agent.start();
     await control.status(id, ({ observed, health }) => observed === Observed.RUNNING && health === HealthState.HEALTHY);
     const own = (await node.engine.listContainers()).map((container) => container.name);
     expect(own).toEqual([containerName(id)]);
@@ -152,8 +113,8 @@ test("a command runs at most once, wherever its agent was killed on the way", as
     await waitFor("the acceptance", () => control.accepts.some((accept) => accept.attemptId === attemptId));
     control.send({ message: { case: "runGrant", value: { attemptId, token: "t", startWithinMs: 10_000 } } });
     await new Promise((resolve) => setTimeout(resolve, delayMs));
-    await killChild();
-    await startChild();
+    await agent.kill();
+    await agent.start();
     const evidence = await waitFor(`evidence of ${attemptId}`, () => {
       const status = control.runs.get(attemptId);
       return status !== undefined && status.phase !== RunPhase.STARTED ? status : null;
