@@ -3,9 +3,9 @@ import { refuseLimited } from "../auth/limited.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
-import { planOfUser } from "./plan.ts";
+import { planOfUser } from "../plans/of-user.ts";
+import { planView } from "../plans/view.ts";
 import { getAccountFacts, getUsage, lockUser, setFirstPassword } from "./store.ts";
-import { planView } from "./view.ts";
 
 const me = endpoint({
   method: "GET",

@@ -6,6 +6,7 @@ import type { Database } from "./tables.ts";
 export type Db = Kysely<Database>;
 
 const int8Oid = 20;
+const dateOid = 1082;
 
 /** int8 as a number; a value past 2^53 is a bug and not a rounding. */
 function parseInt8(text: string): number {
@@ -14,9 +15,15 @@ function parseInt8(text: string): number {
   return value;
 }
 
+/** A day has no time and no zone: it stays the text that it is, YYYY-MM-DD. */
+const parsers: Readonly<Record<number, (text: string) => unknown>> = {
+  [int8Oid]: parseInt8,
+  [dateOid]: (text) => text,
+};
+
 const types = {
   getTypeParser: (oid: number, format?: "text" | "binary") =>
-    oid === int8Oid && format !== "binary" ? parseInt8 : pg.types.getTypeParser(oid, format as "text"),
+    (format !== "binary" ? parsers[oid] : undefined) ?? pg.types.getTypeParser(oid, format as "text"),
 };
 
 export interface DbOptions {

@@ -341,6 +341,34 @@ export interface IdempotencyTable {
   created_at: At;
 }
 
+export interface TrafficHourTable {
+  project_id: string;
+  channel: Channel;
+  hour: Date;
+  requests: Generated<number>;
+  bytes_in: Generated<number>;
+  bytes_out: Generated<number>;
+  s2xx: Generated<number>;
+  s3xx: Generated<number>;
+  s4xx: Generated<number>;
+  s5xx: Generated<number>;
+}
+
+export interface TrafficMonthTable {
+  user_id: string;
+  /** First day of the month (UTC), as YYYY-MM-DD. */
+  month: string;
+  requests: Generated<number>;
+  bytes_in: Generated<number>;
+  bytes_out: Generated<number>;
+}
+
+export interface TrafficBatchTable {
+  edge_id: string;
+  series: string;
+  number: number;
+}
+
 /** better-auth's user, as far as svc reads it. Columns are its own, camelCase and quoted. */
 export interface AuthUserTable {
   id: string;
@@ -402,6 +430,9 @@ export interface Database {
   work_item: WorkItemTable;
   audit: AuditTable;
   idempotency: IdempotencyTable;
+  traffic_hour: TrafficHourTable;
+  traffic_month: TrafficMonthTable;
+  traffic_batch: TrafficBatchTable;
   "auth.user": AuthUserTable;
   "auth.session": AuthSessionTable;
   "auth.account": AuthAccountTable;

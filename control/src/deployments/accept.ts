@@ -1,6 +1,5 @@
 import { type DeploymentMetadata, isOciManifest, type Manifest, releaseOf, sourceOf } from "@svc/proto";
 import { type Insertable, sql } from "kysely";
-import { planOfUser } from "../accounts/plan.ts";
 import { lockUser } from "../accounts/store.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Config } from "../config.ts";
@@ -8,6 +7,7 @@ import type { Db } from "../db/pool.ts";
 import type { Deployment, DeploymentTable, Plan, Project } from "../db/tables.ts";
 import { readEnv } from "../env/store.ts";
 import { ApiError } from "../http/errors.ts";
+import { planOfUser } from "../plans/of-user.ts";
 import { getProject } from "../projects/store.ts";
 import { hostUrl } from "../projects/view.ts";
 import type { Secrets } from "../secrets.ts";

@@ -1,10 +1,10 @@
 import { isOciManifest, manifestSchema } from "@svc/proto";
-import { planOfUser } from "../accounts/plan.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { hasEnded } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, Project } from "../db/tables.ts";
 import type { Log } from "../log.ts";
+import { planOfUser } from "../plans/of-user.ts";
 import { serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
 import { createBell } from "../wake.ts";

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { failureMessage } from "@svc/proto";
-import { planOfUser } from "../accounts/plan.ts";
 import { keys, type RunValue } from "../cluster/keys.ts";
 import type { Deployment, Project } from "../db/tables.ts";
+import { planOfUser } from "../plans/of-user.ts";
 import { place } from "../scheduler/placement.ts";
 import { listReservations, listSchedulableNodes } from "../scheduler/snapshot.ts";
 import { releaseAttemptId } from "../tasks/assignment.ts";

@@ -1,12 +1,12 @@
 import { failureMessage, isFailureCode, isOciManifest } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
-import { planOfUser } from "../accounts/plan.ts";
 import { endPush } from "../artifacts/store.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, ReleaseStatus } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
+import { planOfUser } from "../plans/of-user.ts";
 import { buildTask, repositories, serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
 import { createBell } from "../wake.ts";

@@ -1,8 +1,8 @@
 import { envReply, idParams, replaceEnvInput, replaceEnvReply } from "@svc/proto";
-import { planOfUser } from "../accounts/plan.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
+import { planOfUser } from "../plans/of-user.ts";
 import { getProject } from "../projects/store.ts";
 import { readEnv, replaceEnv } from "./store.ts";
 

@@ -57,6 +57,11 @@ export interface EndpointSpec<A extends Access, P, Q, B, R extends z.ZodType> {
   reply: R;
   /** The code of a body that does not fit; VALIDATION unless said otherwise. */
   badBody?: ErrorCode;
+  /**
+   * Codes that the handler itself may answer with. Those that follow from the rest of the spec (access, schemas,
+   * limits) are not named again.
+   */
+  errors?: readonly ErrorCode[];
   /** The handler reads the body itself, as a stream: multipart or JSON. */
   upload?: boolean;
   /** Returns the payload; `ok: true` is added to it. Throws `ApiError` for every outcome that is not a success. */
@@ -84,6 +89,7 @@ export interface Endpoint {
   status: 200 | 201 | 202;
   reply: z.ZodType;
   badBody: ErrorCode;
+  errors: readonly ErrorCode[];
   upload: boolean;
   handle(context: ApiContext, call: CheckedCall): Promise<object>;
 }
@@ -111,6 +117,7 @@ export function endpoint<const A extends Access, P, Q, B, R extends z.ZodType>(
     status: spec.status ?? 200,
     reply: spec.reply,
     badBody: spec.badBody ?? "VALIDATION",
+    errors: spec.errors ?? [],
     upload: spec.upload ?? false,
     // The schemas above produce exactly the types that the handler was written against.
     handle: spec.handle as Endpoint["handle"],

@@ -1,6 +1,6 @@
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from "fastify";
 import { accountEndpoints } from "../accounts/endpoints.ts";
-import { adminEndpoints } from "../admin/endpoints.ts";
+
 import { createAuth } from "../auth/auth.ts";
 import { mountAuth } from "../auth/mount.ts";
 import type { Context } from "../context.ts";
@@ -9,6 +9,7 @@ import { createReferencePolicy, type ReferencePolicy, referenceRules } from "../
 import { createUploads, type Uploads } from "../deployments/upload/slots.ts";
 import { envEndpoints } from "../env/endpoints.ts";
 import { createMailer } from "../mail/mailer.ts";
+import { nodeEndpoints } from "../nodes/endpoints.ts";
 import { registerPages, sendNotFoundPage, wantsPage } from "../pages/register.ts";
 import { projectEndpoints } from "../projects/endpoints.ts";
 import { registryCredentialEndpoints } from "../registries/endpoints.ts";
@@ -44,7 +45,7 @@ export const apiEndpoints: readonly Endpoint[] = [
   ...envEndpoints,
   ...registryCredentialEndpoints,
   ...runtimeLogEndpoints,
-  ...adminEndpoints,
+  ...nodeEndpoints,
 ];
 
 export interface ServerParts {

@@ -1,11 +1,11 @@
 import { randomInt } from "node:crypto";
 import { autoSlug, type CreateProjectInput, generateSlug } from "@svc/proto";
-import { planOfUser } from "../accounts/plan.ts";
 import { lockUser } from "../accounts/store.ts";
 import type { Config } from "../config.ts";
 import type { Db } from "../db/pool.ts";
 import type { Project } from "../db/tables.ts";
 import { ApiError } from "../http/errors.ts";
+import { planOfUser } from "../plans/of-user.ts";
 import { countProjects, insertProject } from "./store.ts";
 import { productionHost } from "./view.ts";
 

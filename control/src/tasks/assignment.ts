@@ -1,9 +1,9 @@
 import { create } from "@bufbuild/protobuf";
 import { isOciManifest, manifestSchema } from "@svc/proto";
 import { type Placement, PlacementSchema, type RunOffer, RunOfferSchema } from "@svc/proto/node";
-import { planOfUser } from "../accounts/plan.ts";
 import type { Db } from "../db/pool.ts";
 import { findDeployment } from "../deployments/store.ts";
+import { planOfUser } from "../plans/of-user.ts";
 import type { Secrets } from "../secrets.ts";
 import { platformEnv, taskSpec } from "./spec.ts";
 

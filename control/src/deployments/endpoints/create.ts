@@ -11,7 +11,6 @@ import {
   validationCode,
   validationMessage,
 } from "@svc/proto";
-import { planOfUser } from "../../accounts/plan.ts";
 import { announcedPushes } from "../../artifacts/push.ts";
 import type { Caller } from "../../auth/caller.ts";
 import type { Db } from "../../db/pool.ts";
@@ -20,6 +19,7 @@ import { recordAudit } from "../../http/audit.ts";
 import { type ApiContext, type Call, endpoint } from "../../http/endpoint.ts";
 import { ApiError } from "../../http/errors.ts";
 import { createOnce } from "../../http/idempotency.ts";
+import { planOfUser } from "../../plans/of-user.ts";
 import { getProject } from "../../projects/store.ts";
 import { maxUnpackedMb, repositories } from "../../tasks/spec.ts";
 import { acceptDeployment, checkDeployRate, databaseReady, type NewDeployment, refuse } from "../accept.ts";

@@ -3,7 +3,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { manifestSchema } from "@svc/proto";
 import { type KyselyPlugin, sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { planOfUser } from "../../accounts/plan.ts";
 import { createFleet, type Fleet } from "../../cluster/fleet.ts";
 import { keys } from "../../cluster/keys.ts";
 import { createListener, type Listener } from "../../db/listen.ts";
@@ -16,6 +15,7 @@ import { lockDeployment, notify, routeChannel, setChannelState } from "../../dep
 import { campaign, type Etcd } from "../../etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../etcd/testing.ts";
 import { createLog } from "../../log.ts";
+import { planOfUser } from "../../plans/of-user.ts";
 import { publishOnce } from "../../routes/publisher.ts";
 import type { RouteEntry } from "../../routes/table.ts";
 import { buildTask } from "../../tasks/spec.ts";

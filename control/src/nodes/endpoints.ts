@@ -13,9 +13,9 @@ import type { Node } from "../db/tables.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
-import { findNodeRow } from "../nodes/store.ts";
-import { createBootstrapToken, revokeBootstrapToken } from "../nodes/tokens.ts";
-import { findNode, listNodes, type NodeView } from "../nodes/view.ts";
+import { findNodeRow } from "./store.ts";
+import { createBootstrapToken, revokeBootstrapToken } from "./tokens.ts";
+import { findNode, listNodes, type NodeView } from "./view.ts";
 
 const iso = (at: Date | null) => at?.toISOString() ?? null;
 
@@ -114,4 +114,4 @@ const revokeToken = endpoint({
     }),
 });
 
-export const adminEndpoints = [nodes, node, createToken, revokeToken];
+export const nodeEndpoints = [nodes, node, createToken, revokeToken];
