@@ -2,6 +2,9 @@ import type { Env } from "./environment.ts";
 import type { Input, Output } from "./terminal.ts";
 import { version } from "./version.ts";
 
+/** What the scripts of `svc completions` call with the words typed so far; no command of its own. */
+export const completeWord = "__complete";
+
 /** The process, as far as a run needs it. */
 export type Host = {
   env: Env;
@@ -18,6 +21,10 @@ export type Host = {
 export async function runCli(argv: readonly string[], host: Host): Promise<number> {
   if (argv.some((token) => token === "--version" || token === "-V") && argv.every((token) => token.startsWith("-")))
     return printVersion(argv, host);
+  if (argv[0] === completeWord) {
+    const { printCandidates } = await import("./completions/candidates.ts");
+    return printCandidates(argv.slice(1), host.stdout);
+  }
   // Everything else needs more code; asking for the version should not have to wait for it.
   const { runRequest } = await import("./run.ts");
   return runRequest(argv, host);

@@ -8,10 +8,21 @@ import type { Paint } from "./paint.ts";
 export type Raw = string | boolean | undefined;
 
 /** An option of a command. `spec` is what help shows: `-f, --follow`, `--lines <n>`, `--no-wait`. */
-export type Flag<T> = { readonly spec: string; readonly summary: string; read(raw: Raw): T };
+export type Flag<T> = {
+  readonly spec: string;
+  readonly summary: string;
+  /** All that it may be, when that can be told. */
+  readonly choices?: readonly string[];
+  read(raw: Raw): T;
+};
 
 /** A positional argument. `spec` is `<name>` when it must be given, `[name]` when not. */
-export type Argument<T> = { readonly spec: string; readonly summary: string; read(raw: Raw): T };
+export type Argument<T> = {
+  readonly spec: string;
+  readonly summary: string;
+  readonly choices?: readonly string[];
+  read(raw: Raw): T;
+};
 
 const asText = (raw: Raw): string | undefined => (typeof raw === "string" ? raw : undefined);
 
@@ -48,6 +59,7 @@ export const flag = {
   choice: <const V extends string>(spec: string, summary: string, choices: readonly V[]): Flag<V | undefined> => ({
     spec,
     summary: `${summary} (${choices.join(", ")})`,
+    choices,
     read: (raw) => (typeof raw === "string" ? readChoice(spec, raw, choices) : undefined),
   }),
   /** The project to act on, for every command that has one. */
@@ -63,6 +75,12 @@ export const argument = {
     spec: `<${name}>`,
     summary,
     read: (raw) => asText(raw) ?? "",
+  }),
+  choice: <const V extends string>(name: string, summary: string, choices: readonly V[]): Argument<V> => ({
+    spec: `<${name}>`,
+    summary: `${summary} (${choices.join(", ")})`,
+    choices,
+    read: (raw) => readChoice(`<${name}>`, asText(raw) ?? "", choices),
   }),
   optional: (name: string, summary: string): Argument<string | undefined> => ({
     spec: `[${name}]`,

@@ -12,7 +12,7 @@ export type Request =
   | { kind: "run"; command: Command; globals: Globals; raw: Record<string, Raw> }
   | { kind: "help"; text: string };
 
-const globalOptions: readonly [spec: string, summary: string, fallback?: string][] = [
+export const globalOptions: readonly [spec: string, summary: string, fallback?: string][] = [
   ["--manifest <path>", "Path of the manifest", "svc.yml"],
   ["--json", "Print exactly one JSON object to stdout"],
   ["--yes", "Skip the confirmation of destructive operations"],

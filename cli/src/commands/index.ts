@@ -12,6 +12,7 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "login", load: async () => (await import("./login.ts")).login },
   { name: "logout", load: async () => (await import("./logout.ts")).logout },
   { name: "whoami", load: async () => (await import("./whoami.ts")).whoami },
+  { name: "doctor", load: async () => (await import("./doctor.ts")).doctor },
   { name: "init", load: async () => (await import("./init.ts")).init },
   { name: "manifest validate", load: async () => (await import("./manifest/validate.ts")).manifestValidate },
   { name: "deploy", load: async () => (await import("./deploy.ts")).deploy },
@@ -39,6 +40,7 @@ export const commandIndex: readonly CommandEntry[] = [
     name: "admin nodes bootstrap-token create",
     load: async () => (await import("./admin/nodes/bootstrap-token/create.ts")).adminNodesBootstrapTokenCreate,
   },
+  { name: "completions", load: async () => (await import("./completions.ts")).completions },
 ];
 
 /** What the groups of commands are about. */

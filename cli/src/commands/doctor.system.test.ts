@@ -1,0 +1,56 @@
+import { expect, test } from "vitest";
+import { aDeployment, aProject, aUser, ok, projectId, refusal, startApi } from "../testing/api.ts";
+import { aDirectory, envelopeOf, svc } from "../testing/svc.ts";
+
+const files = { "svc.yml": "version: 2\nslug: shop\napp: { name: Shop, type: ssr }\n" };
+const routes = {
+  "GET /healthz": ok({}),
+  "GET /api/v1/me": ok({ user: aUser, scopes: null, projectIds: null }),
+  "GET /api/v1/projects": ok({ projects: [aProject({ type: "ssr" })] }),
+  [`GET /api/v1/projects/${projectId}`]: ok({ project: aProject({ type: "ssr" }), deployments: [aDeployment()] }),
+  "GET /api/v1/account/usage": ok({ plan: { devSyncEnabled: true }, usage: {} }),
+};
+const token = "svc_very-secret-key";
+
+test("on a project that is well everything is found, in order", async () => {
+  await using api = await startApi({
+    ...routes,
+    [`GET /api/v1/projects/${projectId}/database`]: ok({ enabled: true, engine: "postgres", status: "ready" }),
+  });
+  await using directory = await aDirectory(files);
+  const env = { SVC_API_URL: api.url, SVC_TOKEN: token };
+  const ended = await svc(["doctor", "--json", "--channel", "preview"], { cwd: directory.path, env });
+  expect(ended.status).toBe(0);
+  expect(envelopeOf(ended)).toMatchObject({
+    ok: true,
+    operation: "doctor",
+    channel: "preview",
+    healthy: true,
+    checks: [
+      { name: "auth", status: "ok" },
+      { name: "api", status: "ok" },
+      { name: "manifest", status: "ok" },
+      { name: "project", status: "ok" },
+      { name: "dev-channel", status: "ok" },
+      { name: "database", status: "ok" },
+    ],
+  });
+  expect(api.seen.map(({ path }) => path)).toContain(`/api/v1/projects/${projectId}/database?channel=preview`);
+  expect(ended.stdout + ended.stderr).not.toContain(token);
+});
+
+test("a refused key and a broken manifest are two findings, and nothing else is blamed", async () => {
+  const refused = refusal(401, "UNAUTHORIZED", "Sign in.");
+  await using api = await startApi({
+    "GET /healthz": ok({}),
+    "GET /api/v1/me": refused,
+    "GET /api/v1/projects": refused,
+  });
+  await using directory = await aDirectory({ "svc.yml": "version: 3\n" });
+  const ended = await svc(["doctor"], { cwd: directory.path, env: { SVC_API_URL: api.url, SVC_TOKEN: token } });
+  expect(ended.status).toBe(0);
+  expect(ended.stdout).toMatch(/✗ auth +UNAUTHORIZED: Sign in/);
+  expect(ended.stdout).toMatch(/✓ api/);
+  expect(ended.stdout).toMatch(/✗ manifest +svc.yml is not valid/);
+  expect(ended.stdout).toContain("Something has to be mended");
+});
