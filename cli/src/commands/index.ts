@@ -40,6 +40,19 @@ export const commandIndex: readonly CommandEntry[] = [
     name: "admin nodes bootstrap-token create",
     load: async () => (await import("./admin/nodes/bootstrap-token/create.ts")).adminNodesBootstrapTokenCreate,
   },
+  { name: "admin users list", load: async () => (await import("./admin/users/list.ts")).adminUsersList },
+  { name: "admin users ban", load: async () => (await import("./admin/users/ban.ts")).adminUsersBan },
+  { name: "admin users unban", load: async () => (await import("./admin/users/unban.ts")).adminUsersUnban },
+  { name: "admin users role", load: async () => (await import("./admin/users/role.ts")).adminUsersRole },
+  { name: "admin users plan", load: async () => (await import("./admin/users/plan.ts")).adminUsersPlan },
+  { name: "admin users delete", load: async () => (await import("./admin/users/delete.ts")).adminUsersDelete },
+  { name: "admin projects list", load: async () => (await import("./admin/projects/list.ts")).adminProjectsList },
+  {
+    name: "admin projects suspend",
+    load: async () => (await import("./admin/projects/suspend.ts")).adminProjectsSuspend,
+  },
+  { name: "admin projects resume", load: async () => (await import("./admin/projects/resume.ts")).adminProjectsResume },
+  { name: "admin plans list", load: async () => (await import("./admin/plans/list.ts")).adminPlansList },
   { name: "completions", load: async () => (await import("./completions.ts")).completions },
 ];
 
@@ -52,6 +65,9 @@ export const groupSummaries: Readonly<Record<string, string>> = {
   env: "Copy environment variables between a project and a dotenv file",
   admin: "Administer the installation",
   "admin nodes": "Machines of the fleet",
+  "admin users": "Accounts",
+  "admin projects": "Everybody's projects",
+  "admin plans": "What accounts may use",
   "admin nodes bootstrap-token": "One-time tokens with which machines join",
 };
 
@@ -63,6 +79,8 @@ const synonyms: readonly (readonly string[])[] = [
   ["projects", "project"],
   ["previews", "preview"],
   ["nodes", "node"],
+  ["users", "user"],
+  ["plans", "plan"],
 ];
 
 /** The other words that stand for `word`. */

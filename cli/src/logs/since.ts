@@ -1,22 +1,11 @@
-const unitMs: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 604_800_000,
-};
+import { parseSpan } from "../span.ts";
 
 /** The moment that `--since` names: a span before `now` (`90s`, `15m`, `1h30m`, `2d`) or an ISO 8601 timestamp. Null when it is neither. */
 export function parseSince(text: string, now: Date): Date | null {
-  const span = /^(?:\d{1,9}(?:ms|[smhdw]))+$/.test(text) ? text.matchAll(/(\d+)(ms|[smhdw])/g) : null;
-  if (span !== null) {
-    let backMs = 0;
-    for (const [, count = "0", unit = "s"] of span) backMs += Number(count) * (unitMs[unit] ?? 0);
-    const at = new Date(now.getTime() - backMs);
-    return Number.isNaN(at.getTime()) ? null : at;
-  }
-  return parseTimestamp(text);
+  const backMs = parseSpan(text);
+  if (backMs === null) return parseTimestamp(text);
+  const at = new Date(now.getTime() - backMs);
+  return Number.isNaN(at.getTime()) ? null : at;
 }
 
 const isoTimestamp = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)(Z|[+-]\d{2}:?\d{2})?)?$/i;

@@ -29,6 +29,8 @@ export const adminUser = replyObject({
 export type AdminUser = z.output<typeof adminUser>;
 export const adminUsersReply = success({ users: z.array(adminUser) });
 
+export const deleteUserReply = success({ id: z.string() });
+
 export const banUserInput = z.strictObject({
   reason: z
     .string()
@@ -51,6 +53,7 @@ export const adminProject = projectListItem.extend({
   requests30d: count,
   suspendReason: z.enum(suspendReasons).nullable(),
 });
+export type AdminProject = z.output<typeof adminProject>;
 export const adminProjectsReply = success({ projects: z.array(adminProject) });
 export const suspendProjectReply = success({ id, queued: z.literal(true), suspended: z.literal(true) });
 export const resumeProjectReply = success({ id, queued: z.literal(true) });

@@ -1,0 +1,28 @@
+import { adminProjectsReply } from "@svc/proto";
+import { command } from "../../../command.ts";
+import { plural, table } from "../../../format.ts";
+import { paintStatus } from "../../../paint.ts";
+
+export const adminProjectsList = command({
+  name: "admin projects list",
+  summary: "List everybody's projects",
+  examples: ["svc admin projects list"],
+  run: async (context) => {
+    const { projects } = await (await context.api()).get("/admin/projects", adminProjectsReply);
+    return { projects };
+  },
+  render: ({ projects }, { paint }) => {
+    const header = ["SLUG", "OWNER", "TYPE", "STATUS", "REQUESTS 30 D", "ID"].map((cell) => paint("dim", cell));
+    const rows = projects.map((project) => [
+      project.slug,
+      project.ownerEmail,
+      project.type,
+      project.suspendedAt === null
+        ? paintStatus(paint, project.status ?? "never deployed")
+        : paint("red", `suspended (${project.suspendReason ?? "admin"})`),
+      String(project.requests30d),
+      project.id,
+    ]);
+    return `${table([header, ...rows], [4])}\n\n${paint("dim", plural(projects.length, "project"))}`;
+  },
+});

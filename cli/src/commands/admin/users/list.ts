@@ -1,0 +1,29 @@
+import { adminUsersReply } from "@svc/proto";
+import { command } from "../../../command.ts";
+import { formatAge, formatBytes, plural, table } from "../../../format.ts";
+
+export const adminUsersList = command({
+  name: "admin users list",
+  summary: "List every account with its plan and what it uses",
+  examples: ["svc admin users list"],
+  run: async (context) => {
+    const { users } = await (await context.api()).get("/admin/users", adminUsersReply);
+    return { users };
+  },
+  render: ({ users }, { paint, now }) => {
+    const header = ["EMAIL", "ROLE", "PLAN", "PROJECTS", "REQUESTS 30 D", "DISK", "JOINED", "STATE", "ID"];
+    const rows = users.map((user) => [
+      user.email,
+      user.role,
+      user.plan,
+      String(user.projects),
+      String(user.requests30d),
+      formatBytes(user.diskBytes),
+      formatAge(user.createdAt, now),
+      user.banned ? paint("red", "banned") : user.emailVerified ? "active" : paint("yellow", "unverified"),
+      user.id,
+    ]);
+    const list = table([header.map((cell) => paint("dim", cell)), ...rows], [3, 4, 5]);
+    return `${list}\n\n${paint("dim", plural(users.length, "account"))}`;
+  },
+});
