@@ -38,7 +38,7 @@ export const errorCatalogue = {
 
   // What was sent
   VALIDATION: { status: 422, message: "The request is not valid." },
-  BAD_REQUEST: { status: 400, alsoStatus: [408], message: "The request could not be read." },
+  BAD_REQUEST: { status: 400, alsoStatus: [408, 417, 421, 431], message: "The request could not be read." },
   INVALID_INPUT: { status: 400, message: "A parameter of the request is not valid." },
   INVALID_BODY: { status: 400, message: "The request body is not valid." },
   INVALID_EMAIL: { status: 422, message: "That is not an email address." },

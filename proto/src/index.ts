@@ -15,7 +15,10 @@ export {
   timestamp as timestampSchema,
   validationCode,
   validationMessage,
+  versionHeader,
 } from "./api/envelope.ts";
+export * from "./api/githost.ts";
+export * from "./api/invite.ts";
 export * from "./api/me.ts";
 export * from "./api/node.ts";
 export * from "./api/plan.ts";
@@ -27,6 +30,7 @@ export * from "./archive.ts";
 export * from "./archive-entries.ts";
 export { RefusedArchiveError } from "./archive-refusal.ts";
 export * from "./dotenv.ts";
+export * from "./email.ts";
 export * from "./errors.ts";
 export * from "./failures.ts";
 export * from "./hosts.ts";

@@ -14,6 +14,7 @@ export const limits = {
   repoIdLengthMax: 255,
   tokenNameLengthMax: 64,
   tokenProjectsMax: 25,
+  tokensPerUserMax: 100,
   tokenExpirySecondsMin: 86_400,
   tokenExpirySecondsMax: 365 * 86_400,
   accountPasswordLengthMin: 8,
@@ -84,8 +85,8 @@ export const limits = {
   // Environment
   envKeyLengthMax: 128,
   envValueBytesMax: 32 * 1024,
-  // A body with more keys than any plan allows is not worth reading.
-  envKeysPerRequestMax: 1000,
+  // What a plan may allow at most.
+  envVarsPerPlanMax: 1000,
   envTotalBytesMax: 512 * 1024,
 
   // Lists, logs, metrics
@@ -97,6 +98,14 @@ export const limits = {
   analyticsEntriesMax: 25,
   adminSeriesDaysDefault: 30,
   adminSeriesDaysMax: 365,
+  // Users or projects in one reply.
+  adminListMax: 10_000,
+  adminSearchLengthMax: 100,
+  auditListDefault: 50,
+  auditListMax: 200,
+  auditTargetLengthMax: 255,
+  // The database refuses to let go of younger lines.
+  auditKeptDays: 400,
   savedQueriesPerProject: 20,
   savedQueryNameLengthMax: 100,
   sqlBytesMax: 100 * 1024,
@@ -120,4 +129,12 @@ export const limits = {
   // Requests
   jsonBodyBytesMax: 1024 * 1024,
   emailLengthMax: 254,
+  accountNameLengthMax: 100,
+
+  // Letting people in
+  inviteSeconds: 7 * 86_400,
+  claimLinkSecondsDefault: 86_400,
+  claimLinkSecondsMax: 7 * 86_400,
+  waitlistEntriesMax: 5000,
+  githostReposMax: 1000,
 } as const;

@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  accountNameFrom,
+  accountNameProblem,
   branchProblem,
   generateSlug,
   projectNameProblem,
@@ -131,6 +133,38 @@ test.each([
   "a".repeat(256),
 ])("%j is no branch name", (branch) => {
   expect(branchProblem(branch)).not.toBeNull();
+});
+
+test.each([
+  { name: "Ada Lovelace", fits: true },
+  { name: "a".repeat(100), fits: true },
+  { name: "👩‍🚀", fits: true },
+  { name: "", fits: false },
+  { name: " \u2003", fits: false },
+  { name: "a".repeat(101), fits: false },
+  ...["a\0", "a\nb", "a\u202eb", "a\u2028b", "\ud800"].map((name) => ({ name, fits: false })),
+])("%j can name an account: $fits", ({ name, fits }) => {
+  expect(accountNameProblem(name) === null).toBe(fits);
+});
+
+test.each([
+  { from: "Ada", name: "Ada" },
+  { from: "  Ada \t\r\n Lovelace\u2028", name: "Ada Lovelace" },
+  { from: "A\0d\u202ea\ud800", name: "Ada\ufffd" },
+  { from: "x".repeat(60_000), name: "x".repeat(100) },
+  { from: "😀".repeat(101), name: "😀".repeat(100) },
+  { from: "\0 \u202e", name: "ada" },
+  { from: "", name: "ada" },
+])("of the name $from an account gets $name", ({ from, name }) => {
+  expect(accountNameFrom(from, "ada")).toBe(name);
+});
+
+test("whatever another service calls somebody, the account has a name", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary", maxLength: 300 }), (from) => {
+      expect(accountNameProblem(accountNameFrom(from, "ada"))).toBe(null);
+    }),
+  );
 });
 
 test("project names have 1 to 100 characters and no space around them", () => {

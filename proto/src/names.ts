@@ -1,5 +1,6 @@
 import type { Channel } from "./lifecycle.ts";
 import { limits } from "./limits.ts";
+import { isOneLine, stripControl } from "./text.ts";
 
 /** Names that no project can have: they are, or may become, names of the platform itself. */
 export const reservedSlugs: ReadonlySet<string> = new Set([
@@ -91,6 +92,24 @@ export function projectNameProblem(name: string): string | null {
   if ([...name].length > limits.projectNameLengthMax)
     return `A name has at most ${limits.projectNameLengthMax} characters.`;
   return null;
+}
+
+/** Why `name` cannot name the person of an account, or null. */
+export function accountNameProblem(name: string): string | null {
+  const { accountNameLengthMax: max } = limits;
+  if (name.trim() === "") return "A name is not blank.";
+  if ([...name].length > max) return `A name has at most ${max} characters.`;
+  return isOneLine(name) ? null : "A name is one line without control characters.";
+}
+
+/**
+ * The part of `name`, as another service knows it, that can name the person of an account here; `otherwise`, which can,
+ * when there is none.
+ */
+export function accountNameFrom(name: string, otherwise: string): string {
+  const line = stripControl(name.replace(/[\s\p{Zl}\p{Zp}]+/gu, " "));
+  const cut = [...line.trim()].slice(0, limits.accountNameLengthMax).join("").trim();
+  return accountNameProblem(cut) === null ? cut : otherwise;
 }
 
 /** Why `branch` is not the name of a Git branch, or null. */

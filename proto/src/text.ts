@@ -24,5 +24,8 @@ export function clip(text: string, maxBytes: number): string {
   return `${new TextDecoder().decode(bytes.subarray(0, end))}…`;
 }
 
+/** `1 file`, `2 files`. */
+export const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
 /** Bytes of `text` in UTF-8. */
 export const utf8Length = (text: string): number => new TextEncoder().encode(text).length;

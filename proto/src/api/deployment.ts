@@ -4,6 +4,7 @@ import { limits } from "../limits.ts";
 import { ociManifestSchema, sourceManifestSchema } from "../manifest.ts";
 import { isOneLine, utf8Length } from "../text.ts";
 import { channel, count, id, replyObject, success, timestamp } from "./envelope.ts";
+import { wholeNumber } from "./query.ts";
 
 /** `error` and `skippedReason` are short summaries, never command output. */
 export const releaseSummary = replyObject({
@@ -100,7 +101,7 @@ export type DeploymentReply = z.output<typeof deploymentReply>;
 export const deploymentListQuery = z.strictObject({
   channel: channel.exactOptional(),
   status: z.enum(deploymentStatuses).exactOptional(),
-  limit: z.coerce.number().int().min(1).max(limits.deploymentListMax).default(limits.deploymentListDefault),
+  limit: wholeNumber(1, limits.deploymentListMax, limits.deploymentListDefault),
   cursor: z.string().min(1).max(limits.cursorLengthMax).exactOptional(),
 });
 export const deploymentListReply = success({
@@ -120,7 +121,8 @@ export const deploymentMetadata = z.strictObject({
   trigger: attribution.max(limits.triggerLengthMax).nullable().exactOptional(),
   gitSha: z
     .string()
-    .regex(/^[0-9a-f]{7,64}$/i, "is not a commit hash")
+    // Both cases by name: the description of the API has patterns and no flags.
+    .regex(/^[0-9a-fA-F]{7,64}$/, "is not a commit hash")
     .nullable()
     .exactOptional(),
   gitRef: attribution.nullable().exactOptional(),
@@ -184,7 +186,7 @@ export const removeDeploymentReply = success({ deploymentId: id, queued: z.liter
 export const cancelDeploymentReply = success({ deploymentId: id, queued: z.literal(true) });
 
 /** `after` is a byte offset into the log; what is past its end reads as its end. */
-export const logsQuery = z.strictObject({ after: z.coerce.number().int().min(0).default(0) });
+export const logsQuery = z.strictObject({ after: wholeNumber(0, Number.MAX_SAFE_INTEGER, 0) });
 /** Send `offset` back as `after` to read on. */
 export const logsReply = success({ log: z.string(), offset: count });
 export type LogsReply = z.output<typeof logsReply>;

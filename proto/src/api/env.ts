@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { limits } from "../limits.ts";
 import { utf8Length } from "../text.ts";
-import { success } from "./envelope.ts";
+import { channel, success } from "./envelope.ts";
 
 /** Names that the platform sets itself. */
 const reservedPrefix = "SVC_";
@@ -11,6 +11,8 @@ export function envKeyProblem(key: string): string | null {
   if (key.length > limits.envKeyLengthMax) return `A variable name has at most ${limits.envKeyLengthMax} characters.`;
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(key))
     return `"${key}" is not a variable name: letters, digits and underscores, not starting with a digit.`;
+  // Objects and protobuf maps lose it on the way.
+  if (key === "__proto__") return "A variable cannot be named __proto__.";
   if (key.startsWith(reservedPrefix)) return `Names that start with ${reservedPrefix} are the platform's.`;
   return null;
 }
@@ -23,6 +25,12 @@ export function envValueProblem(value: string): string | null {
   return null;
 }
 
+/**
+ * Which layer of the environment is meant: the variables that go over the project's own in deployments of `channel`,
+ * or, without it, the project's own.
+ */
+export const envQuery = z.strictObject({ channel: channel.exactOptional() });
+
 /** The whole environment: what it does not name is removed. How many keys a plan allows is checked apart. */
 export const replaceEnvInput = z.strictObject({
   vars: z.record(z.string(), z.string()).check((context) => {
@@ -30,7 +38,6 @@ export const replaceEnvInput = z.strictObject({
     const add = (message: string, key?: string): void => {
       context.issues.push({ code: "custom", message, input: key, ...(key === undefined ? {} : { path: [key] }) });
     };
-    if (entries.length > limits.envKeysPerRequestMax) add(`has more than ${limits.envKeysPerRequestMax} variables`);
     let bytes = 0;
     for (const [key, value] of entries) {
       bytes += utf8Length(key) + utf8Length(value);

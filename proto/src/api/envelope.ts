@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { issueText } from "../issue-text.ts";
 import { knownKeys, unknownKey } from "../known-keys.ts";
 import { channels } from "../lifecycle.ts";
 import { clip } from "../text.ts";
@@ -6,8 +7,11 @@ import { clip } from "../text.ts";
 /** A key that nobody knows may be any text. */
 const shownKeyBytes = 60;
 
-/** Identifier of a project, deployment, key or run. */
-export const id = z.guid();
+/** Names the platform's version in replies to whoever is let in. */
+export const versionHeader = "svc-version";
+
+/** Identifier of a project, deployment, key or run. Capitals are taken and become what the database writes. */
+export const id = z.guid().toLowerCase();
 
 /** ISO 8601 in UTC. */
 export const timestamp = z.iso.datetime();
@@ -49,25 +53,35 @@ export function validationCode(issues: readonly z.core.$ZodIssue[]): "VALIDATION
   return marked ? "OCI_REFERENCE_INVALID" : "VALIDATION";
 }
 
+/** Said of a change that changes nothing. */
+export const nothingSent = "Send at least one field.";
+
 /**
  * One sentence for the first few issues of a failed schema, each with the place it is about. With the schema itself
  * an unknown key is answered with the nearest known one.
  */
-export const validationMessage = (issues: readonly z.core.$ZodIssue[], schema?: z.ZodType): string =>
-  issues
-    .slice(0, 5)
-    .map((issue) => issueMessage(issue, schema))
-    .join("; ");
+export function validationMessage(issues: readonly z.core.$ZodIssue[], schema?: z.ZodType): string {
+  const hasUnknownKeys = issues.some(({ code }) => code === "unrecognized_keys");
+  return (
+    issues
+      // Who misspelt the only field did send one.
+      .filter((issue) => !hasUnknownKeys || issue.message !== nothingSent)
+      .slice(0, 5)
+      .map((issue) => issueMessage(issue, schema))
+      .join("; ")
+  );
+}
 
 function issueMessage(issue: z.core.$ZodIssue, schema: z.ZodType | undefined): string {
   const at = issue.path.map(String).join(".");
-  const prefix = at === "" ? "" : `${at}: `;
   if (issue.code === "unrecognized_keys") {
     const keys = issue.keys.slice(0, 5).map((key) => clip(key, shownKeyBytes));
-    if (schema === undefined) return `${prefix}unknown key ${keys.join(", ")}`;
+    if (schema === undefined) return `${at === "" ? "" : `${at}: `}unknown key ${keys.join(", ")}`;
     const known = knownKeys(schema, issue.path);
     return keys.map((key) => unknownKey(at === "" ? key : `${at}.${key}`, key, known)).join("; ");
   }
-  const text = issue.message.replace(/^Invalid (input|option): /, "");
-  return `${prefix}${text.endsWith("received undefined") ? "is missing" : text}`;
+  const text = issueText(issue);
+  if (at !== "") return `${at}: ${text}`;
+  // What is said of the whole is a sentence already when a schema of ours says it.
+  return text === issue.message ? text : `What was sent ${text}`;
 }

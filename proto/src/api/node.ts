@@ -74,5 +74,5 @@ export const createBootstrapTokenReply = success({
 });
 export type CreateBootstrapTokenReply = z.output<typeof createBootstrapTokenReply>;
 
-export const bootstrapTokenParams = z.strictObject({ id: z.string().min(1).max(64) });
+export const bootstrapTokenParams = z.strictObject({ id: z.string().regex(/^[0-9a-f]{16}$/, "is not a token's id") });
 export const deleteBootstrapTokenReply = success({ id: z.string() });

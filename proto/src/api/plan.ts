@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { limits } from "../limits.ts";
-import { isOneLine } from "../text.ts";
-import { count, id, replyObject, success, timestamp } from "./envelope.ts";
+import { count, id, nothingSent, replyObject, success, timestamp } from "./envelope.ts";
+import { displayName } from "./name.ts";
 
 /** Every number of a plan. Null is "no limit"; MB are MiB. */
 const planNumbers = {
@@ -13,7 +13,7 @@ const planNumbers = {
   maxUploadMb: z.int().min(1).max(10_240),
   // 0 turns container images off.
   maxImageMb: z.int().min(0).max(102_400),
-  maxEnvVars: z.int().min(0).max(limits.envKeysPerRequestMax),
+  maxEnvVars: z.int().min(0).max(limits.envVarsPerPlanMax),
   rateLimitPerMinute: z.int().min(1).max(1_000_000).nullable(),
   monthlyRequests: z.int().min(0).nullable(),
   monthlyBandwidthMb: z.int().min(0).nullable(),
@@ -28,18 +28,23 @@ const planNumbers = {
   maxCustomDomains: z.int().min(0).max(1000),
 } as const;
 
-const planFields = {
+const planNames = {
   slug: z
     .string()
     .min(1)
     .max(40)
     .regex(/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/, "has only lower-case letters, digits and hyphens"),
-  name: z.string().min(1).max(100).refine(isOneLine, "contains control characters"),
+  name: displayName(100),
+} as const;
+
+const planLimits = {
   isDefault: z.boolean(),
   devSyncEnabled: z.boolean(),
   previewsEnabled: z.boolean(),
   ...planNumbers,
 } as const;
+
+const planFields = { ...planNames, ...planLimits } as const;
 
 /** A plan as users see it: the whole row without its internal id. `databaseEnabled` is `maxDatabases > 0`. */
 export const planSchema = replyObject({
@@ -50,9 +55,27 @@ export const planSchema = replyObject({
 });
 export type Plan = z.output<typeof planSchema>;
 
-/** What creates or replaces a plan. */
-export const planInput = z.strictObject({ ...planFields, isDefault: planFields.isDefault.default(false) });
-export type PlanInput = z.output<typeof planInput>;
+/** What creates a plan. What is left out is as in the plan that is the default then, and it is not the default itself. */
+export const createPlanInput = z.strictObject({ ...planNames, ...z.object(planLimits).partial().shape });
+export type CreatePlanInput = z.output<typeof createPlanInput>;
+
+const toldOnly = z.unknown().meta({ readOnly: true }).exactOptional();
+
+/** What a plan's reply tells and nobody sets: a plan that is sent back as it was read may hold it, and it is passed over. */
+const planTold = {
+  id: toldOnly,
+  databaseEnabled: toldOnly,
+  userCount: toldOnly,
+  createdAt: toldOnly,
+  updatedAt: toldOnly,
+} as const;
+
+/** What changes a plan: any of its fields. What is left out stays. */
+export const updatePlanInput = z
+  .strictObject({ ...z.object(planFields).partial().shape, ...planTold })
+  .transform(({ id: _, databaseEnabled: __, userCount: ___, createdAt: ____, updatedAt: _____, ...fields }) => fields)
+  .refine((fields) => Object.keys(fields).length > 0, nothingSent);
+export type UpdatePlanInput = z.output<typeof updatePlanInput>;
 
 /** Windows named monthly are the current calendar month in UTC. */
 export const usageSchema = replyObject({
@@ -69,7 +92,9 @@ export type UsageReply = z.output<typeof usageReply>;
 
 /** A plan as administrators see it. */
 export const adminPlan = planSchema.extend({ id, userCount: count });
+export type AdminPlan = z.output<typeof adminPlan>;
 export const adminPlansReply = success({ plans: z.array(adminPlan) });
 export const adminPlanReply = success({ plan: adminPlan });
+export const deletePlanReply = success({ id });
 export const userPlanInput = z.strictObject({ plan: z.string().min(1).max(40) });
 export const userPlanReply = success({ id: z.string(), plan: z.string() });

@@ -5,7 +5,7 @@ import { checked } from "../manifest.ts";
 import { autoSlug, branchProblem, projectNameProblem, slugProblem } from "../names.ts";
 import { isOneLine, utf8Length } from "../text.ts";
 import { deploymentListItem } from "./deployment.ts";
-import { id, replyObject, success, timestamp } from "./envelope.ts";
+import { id, nothingSent, replyObject, success, timestamp } from "./envelope.ts";
 
 /** A slug that somebody chose. */
 export const slugSchema = z.string().check(checked(slugProblem));
@@ -98,7 +98,7 @@ export const patchProjectInput = z
     deployMode: z.enum(deployModes).exactOptional(),
     password: z.string().check(checked(sitePasswordProblem)).nullable().exactOptional(),
   })
-  .refine((body) => Object.keys(body).length > 0, "Send at least one field.");
+  .refine((body) => Object.keys(body).length > 0, nothingSent);
 export type PatchProjectInput = z.output<typeof patchProjectInput>;
 
 export const patchProjectReply = success({ project: projectSchema });

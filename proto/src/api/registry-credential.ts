@@ -34,9 +34,11 @@ export const putRegistryCredentialInput = z.strictObject({
   secret: z.string().min(1).max(limits.registrySecretLengthMax).refine(isOneLine, "contains control characters"),
 });
 export const putRegistryCredentialReply = success({ credential: registryCredential, rotated: z.boolean() });
-/** Without `confirm: true` the answer is DESTRUCTIVE_CONFIRMATION_REQUIRED, so the schema lets everything else pass. */
-export const deleteRegistryCredentialInput = z.strictObject({
-  host: registryHost,
-  confirm: z.unknown().exactOptional(),
-});
+/**
+ * Without `confirm: true` the answer is DESTRUCTIVE_CONFIRMATION_REQUIRED, so the schema lets everything else pass;
+ * the description of the API says what is wanted.
+ */
+export const deleteRegistryCredentialInput = z
+  .strictObject({ host: registryHost, confirm: z.unknown().meta({ const: true }).exactOptional() })
+  .meta({ required: ["host", "confirm"] });
 export const deleteRegistryCredentialReply = success({ host: z.string() });

@@ -2,8 +2,8 @@ import { z } from "zod";
 import { limits } from "../limits.ts";
 import { checked } from "../manifest.ts";
 import { allScopes, ciDeployProblem, type Scope } from "../scopes.ts";
-import { isOneLine } from "../text.ts";
 import { id, replyObject, success, timestamp } from "./envelope.ts";
+import { displayName } from "./name.ts";
 
 const unique = <T>(items: readonly T[]): boolean => new Set(items).size === items.length;
 
@@ -13,7 +13,7 @@ const unique = <T>(items: readonly T[]): boolean => new Set(items).size === item
  */
 export const createTokenInput = z
   .strictObject({
-    name: z.string().min(1).max(limits.tokenNameLengthMax).refine(isOneLine, "contains control characters"),
+    name: displayName(limits.tokenNameLengthMax),
     expiresIn: z.int().exactOptional(),
     scopes: z
       .array(z.enum(allScopes))
@@ -53,6 +53,4 @@ export const tokenListItem = replyObject({ ...tokenFields, lastUsedAt: timestamp
 export const tokenListReply = success({ tokens: z.array(tokenListItem) });
 export type TokenListReply = z.output<typeof tokenListReply>;
 
-/** `self` is the key that makes the call. */
-export const tokenParams = z.strictObject({ id: z.union([z.literal("self"), id]) });
 export const deleteTokenReply = success({ id });

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/edge/v1/edge.proto.
  */
 export const file_svc_edge_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSKOAQoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAQgkKB21lc3NhZ2UimQIKD1Nlc3Npb25SZXNwb25zZRInCgd3ZWxjb21lGAEgASgLMhQuc3ZjLmVkZ2UudjEuV2VsY29tZUgAEioKCXJlbmV3X2FjaxgCIAEoCzIVLnN2Yy5lZGdlLnYxLlJlbmV3QWNrSAASKAoFdGFibGUYAyABKAsyFy5zdmMuZWRnZS52MS5Sb3V0ZVRhYmxlSAASLQoKc3VwZXJzZWRlZBgEIAEoCzIXLnN2Yy5lZGdlLnYxLlN1cGVyc2VkZWRIABIlCgZmZW5jZWQYBSABKAsyEy5zdmMuZWRnZS52MS5GZW5jZWRIABImCgdnb19hd2F5GAYgASgLMhMuc3ZjLmVkZ2UudjEuR29Bd2F5SABCCQoHbWVzc2FnZSKgAQoFSGVsbG8SFQoNY2x1c3Rlcl9lcG9jaBgBIAEoBBIPCgdib290X2lkGAIgASgJEhMKC2luc3RhbmNlX2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAkSEgoKZ2VuZXJhdGlvbhgFIAEoBBIOCgZkaWdlc3QYBiABKAkSDwoHYWRkcmVzcxgHIAEoCRIUCgxiZWhpbmRfaG9zdHMYCCADKAkipQEKB1dlbGNvbWUSDwoHZWRnZV9pZBgBIAEoCRIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhUKDXNlc3Npb25fZXBvY2gYAyABKAQSFgoOcmVuZXdfZXZlcnlfbXMYBCABKA0SFAoMbGVhc2VfdHRsX21zGAUgASgNEi0KCHJlZ2lzdHJ5GAYgASgLMhsuc3ZjLm5vZGUudjEuUmVnaXN0cnlBY2Nlc3MiEgoFUmVuZXcSCQoBbhgBIAEoBCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIiYKF1JlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0EgsKA2NzchgBIAEoDCJBChhSZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USGQoRY2VydGlmaWNhdGVfY2hhaW4YASABKAkSCgoCY2EYAiABKAkiiAIKClJvdXRlVGFibGUSKgoEa2luZBgBIAEoDjIcLnN2Yy5lZGdlLnYxLlJvdXRlVGFibGUuS2luZBIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhIKCmFwcGxpZXNfdG8YAyABKAQSEgoKZ2VuZXJhdGlvbhgEIAEoBBIjCgd1cHNlcnRzGAUgAygLMhIuc3ZjLmVkZ2UudjEuUm91dGUSFQoNcmVtb3ZlZF9ob3N0cxgGIAMoCRISCgpidWxrX3Rva2VuGAcgASgJIj8KBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhEKDUtJTkRfQ09NUExFVEUQARIOCgpLSU5EX0RFTFRBEAIijQIKBVJvdXRlEgwKBGhvc3QYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIPCgdjaGFubmVsGAMgASgJEhUKDWRlcGxveW1lbnRfaWQYBCABKAkSKQoFcHJveHkYBSABKAsyGC5zdmMuZWRnZS52MS5Qcm94eVRhcmdldEgAEisKBnN0YXRpYxgGIAEoCzIZLnN2Yy5lZGdlLnYxLlN0YXRpY1RhcmdldEgAEicKBHBhZ2UYByABKAsyFy5zdmMuZWRnZS52MS5QYWdlVGFyZ2V0SAASLwoIcmVkaXJlY3QYCCABKAsyGy5zdmMuZWRnZS52MS5SZWRpcmVjdFRhcmdldEgAQggKBnRhcmdldCIgCgtQcm94eVRhcmdldBIRCgl1cHN0cmVhbXMYASADKAkiUwoMU3RhdGljVGFyZ2V0EhIKCnJlcG9zaXRvcnkYASABKAkSDgoGZGlnZXN0GAIgASgJEhIKCnNpemVfYnl0ZXMYAyABKAQSCwoDc3BhGAQgASgIIpsBCgpQYWdlVGFyZ2V0EioKBHBhZ2UYASABKA4yHC5zdmMuZWRnZS52MS5QYWdlVGFyZ2V0LlBhZ2UiYQoEUGFnZRIUChBQQUdFX1VOU1BFQ0lGSUVEEAASEAoMUEFHRV9TVE9QUEVEEAESEgoOUEFHRV9TVVNQRU5ERUQQAhIOCgpQQUdFX0VNUFRZEAMSDQoJUEFHRV9ET1dOEAQiHgoOUmVkaXJlY3RUYXJnZXQSDAoEaG9zdBgBIAEoCSJiCgdBcHBsaWVkEhIKCmdlbmVyYXRpb24YASABKAQSDgoGZGlnZXN0GAIgASgJEg0KBWVycm9yGAMgASgJEg4KBnJlc3luYxgEIAEoCBIUCgxiZWhpbmRfaG9zdHMYBSADKAkyuAEKC0VkZ2VTZXJ2aWNlEkgKB1Nlc3Npb24SGy5zdmMuZWRnZS52MS5TZXNzaW9uUmVxdWVzdBocLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXNwb25zZSgBMAESXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5lZGdlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlYgZwcm90bzM", [file_svc_node_v1_node]);
+  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSK8AQoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIAEIJCgdtZXNzYWdlIu4CCg9TZXNzaW9uUmVzcG9uc2USJwoHd2VsY29tZRgBIAEoCzIULnN2Yy5lZGdlLnYxLldlbGNvbWVIABIqCglyZW5ld19hY2sYAiABKAsyFS5zdmMuZWRnZS52MS5SZW5ld0Fja0gAEigKBXRhYmxlGAMgASgLMhcuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZUgAEi0KCnN1cGVyc2VkZWQYBCABKAsyFy5zdmMuZWRnZS52MS5TdXBlcnNlZGVkSAASJQoGZmVuY2VkGAUgASgLMhMuc3ZjLmVkZ2UudjEuRmVuY2VkSAASJgoHZ29fYXdheRgGIAEoCzITLnN2Yy5lZGdlLnYxLkdvQXdheUgAEi4KC3RyYWZmaWNfYWNrGAcgASgLMhcuc3ZjLmVkZ2UudjEuVHJhZmZpY0Fja0gAEiMKBWdhdGVzGAggASgLMhIuc3ZjLmVkZ2UudjEuR2F0ZXNIAEIJCgdtZXNzYWdlIrUBCgVIZWxsbxIVCg1jbHVzdGVyX2Vwb2NoGAEgASgEEg8KB2Jvb3RfaWQYAiABKAkSEwoLaW5zdGFuY2VfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoCRISCgpnZW5lcmF0aW9uGAUgASgEEg4KBmRpZ2VzdBgGIAEoCRIPCgdhZGRyZXNzGAcgASgJEhQKDGJlaGluZF9ob3N0cxgIIAMoCRITCgtrbm93c19nYXRlcxgJIAEoCCKlAQoHV2VsY29tZRIPCgdlZGdlX2lkGAEgASgJEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSFQoNc2Vzc2lvbl9lcG9jaBgDIAEoBBIWCg5yZW5ld19ldmVyeV9tcxgEIAEoDRIUCgxsZWFzZV90dGxfbXMYBSABKA0SLQoIcmVnaXN0cnkYBiABKAsyGy5zdmMubm9kZS52MS5SZWdpc3RyeUFjY2VzcyISCgVSZW5ldxIJCgFuGAEgASgEIhUKCFJlbmV3QWNrEgkKAW4YASABKAQiDAoKU3VwZXJzZWRlZCIYCgZGZW5jZWQSDgoGcmVhc29uGAEgASgJIiQKBkdvQXdheRIaChJyZWNvbm5lY3RfYWZ0ZXJfbXMYASABKA0iJgoXUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QSCwoDY3NyGAEgASgMIkEKGFJlbmV3Q2VydGlmaWNhdGVSZXNwb25zZRIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgBIAEoCRIKCgJjYRgCIAEoCSKIAgoKUm91dGVUYWJsZRIqCgRraW5kGAEgASgOMhwuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZS5LaW5kEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSEgoKYXBwbGllc190bxgDIAEoBBISCgpnZW5lcmF0aW9uGAQgASgEEiMKB3Vwc2VydHMYBSADKAsyEi5zdmMuZWRnZS52MS5Sb3V0ZRIVCg1yZW1vdmVkX2hvc3RzGAYgAygJEhIKCmJ1bGtfdG9rZW4YByABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiKbAgoFUm91dGUSDAoEaG9zdBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEg8KB2NoYW5uZWwYAyABKAkSFQoNZGVwbG95bWVudF9pZBgEIAEoCRIpCgVwcm94eRgFIAEoCzIYLnN2Yy5lZGdlLnYxLlByb3h5VGFyZ2V0SAASKwoGc3RhdGljGAYgASgLMhkuc3ZjLmVkZ2UudjEuU3RhdGljVGFyZ2V0SAASJwoEcGFnZRgHIAEoCzIXLnN2Yy5lZGdlLnYxLlBhZ2VUYXJnZXRIABIvCghyZWRpcmVjdBgIIAEoCzIbLnN2Yy5lZGdlLnYxLlJlZGlyZWN0VGFyZ2V0SAASDAoEZ2F0ZRgJIAEoCUIICgZ0YXJnZXQiIAoLUHJveHlUYXJnZXQSEQoJdXBzdHJlYW1zGAEgAygJIlMKDFN0YXRpY1RhcmdldBISCgpyZXBvc2l0b3J5GAEgASgJEg4KBmRpZ2VzdBgCIAEoCRISCgpzaXplX2J5dGVzGAMgASgEEgsKA3NwYRgEIAEoCCKbAQoKUGFnZVRhcmdldBIqCgRwYWdlGAEgASgOMhwuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldC5QYWdlImEKBFBhZ2USFAoQUEFHRV9VTlNQRUNJRklFRBAAEhAKDFBBR0VfU1RPUFBFRBABEhIKDlBBR0VfU1VTUEVOREVEEAISDgoKUEFHRV9FTVBUWRADEg0KCVBBR0VfRE9XThAEIh4KDlJlZGlyZWN0VGFyZ2V0EgwKBGhvc3QYASABKAkiYgoHQXBwbGllZBISCgpnZW5lcmF0aW9uGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRINCgVlcnJvchgDIAEoCRIOCgZyZXN5bmMYBCABKAgSFAoMYmVoaW5kX2hvc3RzGAUgAygJIlkKDFRyYWZmaWNCYXRjaBIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEEikKBmNvdW50cxgDIAMoCzIZLnN2Yy5lZGdlLnYxLlRyYWZmaWNDb3VudCLbAQoMVHJhZmZpY0NvdW50EhIKCnByb2plY3RfaWQYASABKAkSDwoHY2hhbm5lbBgCIAEoCRIMCgRob3VyGAMgASgEEhAKCHJlcXVlc3RzGAQgASgEEhAKCGJ5dGVzX2luGAUgASgEEhEKCWJ5dGVzX291dBgGIAEoBBISCgpzdGF0dXNfMnh4GAcgASgEEhIKCnN0YXR1c18zeHgYCCABKAQSEgoKc3RhdHVzXzR4eBgJIAEoBBISCgpzdGF0dXNfNXh4GAogASgEEhEKCXVubWV0ZXJlZBgLIAEoCCIsCgpUcmFmZmljQWNrEg4KBnNlcmllcxgBIAEoCRIOCgZudW1iZXIYAiABKAQiKQoFR2F0ZXMSIAoFZ2F0ZXMYASADKAsyES5zdmMuZWRnZS52MS5HYXRlIlAKBEdhdGUSEgoKcHJvamVjdF9pZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRILCgNrZXkYAyABKAwSFQoNcGFzc3dvcmRfaGFzaBgEIAEoCTK4AQoLRWRnZVNlcnZpY2USSAoHU2Vzc2lvbhIbLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXF1ZXN0Ghwuc3ZjLmVkZ2UudjEuU2Vzc2lvblJlc3BvbnNlKAEwARJfChBSZW5ld0NlcnRpZmljYXRlEiQuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QaJS5zdmMuZWRnZS52MS5SZW5ld0NlcnRpZmljYXRlUmVzcG9uc2ViBnByb3RvMw", [file_svc_node_v1_node]);
 
 /**
  * @generated from message svc.edge.v1.SessionRequest
@@ -41,6 +41,12 @@ export type SessionRequest = Message<"svc.edge.v1.SessionRequest"> & {
      */
     value: Applied;
     case: "applied";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.TrafficBatch traffic = 4;
+     */
+    value: TrafficBatch;
+    case: "traffic";
   } | { case: undefined; value?: undefined };
 };
 
@@ -94,6 +100,18 @@ export type SessionResponse = Message<"svc.edge.v1.SessionResponse"> & {
      */
     value: GoAway;
     case: "goAway";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.TrafficAck traffic_ack = 7;
+     */
+    value: TrafficAck;
+    case: "trafficAck";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.Gates gates = 8;
+     */
+    value: Gates;
+    case: "gates";
   } | { case: undefined; value?: undefined };
 };
 
@@ -151,6 +169,13 @@ export type Hello = Message<"svc.edge.v1.Hello"> & {
    * @generated from field: repeated string behind_hosts = 8;
    */
   behindHosts: string[];
+
+  /**
+   * Heeds Route.gate. A router that does not say so gets a page in the place of sites that have one.
+   *
+   * @generated from field: bool knows_gates = 9;
+   */
+  knowsGates: boolean;
 };
 
 /**
@@ -462,6 +487,13 @@ export type Route = Message<"svc.edge.v1.Route"> & {
     value: RedirectTarget;
     case: "redirect";
   } | { case: undefined; value?: undefined };
+
+  /**
+   * Revision of the site's password: nobody passes without it. Empty: the site is open.
+   *
+   * @generated from field: string gate = 9;
+   */
+  gate: string;
 };
 
 /**
@@ -651,6 +683,196 @@ export type Applied = Message<"svc.edge.v1.Applied"> & {
  */
 export const AppliedSchema: GenMessage<Applied> = /*@__PURE__*/
   messageDesc(file_svc_edge_v1_edge, 17);
+
+/**
+ * What visitors asked for, as one edge counted it. The edge keeps a batch until it is acknowledged, and sends it as
+ * often as it takes; control counts it once.
+ *
+ * @generated from message svc.edge.v1.TrafficBatch
+ */
+export type TrafficBatch = Message<"svc.edge.v1.TrafficBatch"> & {
+  /**
+   * A UUID; another one begins when the edge has lost what it kept.
+   *
+   * @generated from field: string series = 1;
+   */
+  series: string;
+
+  /**
+   * Rises within the series, perhaps with gaps.
+   *
+   * @generated from field: uint64 number = 2;
+   */
+  number: bigint;
+
+  /**
+   * @generated from field: repeated svc.edge.v1.TrafficCount counts = 3;
+   */
+  counts: TrafficCount[];
+};
+
+/**
+ * Describes the message svc.edge.v1.TrafficBatch.
+ * Use `create(TrafficBatchSchema)` to create a new message.
+ */
+export const TrafficBatchSchema: GenMessage<TrafficBatch> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 18);
+
+/**
+ * @generated from message svc.edge.v1.TrafficCount
+ */
+export type TrafficCount = Message<"svc.edge.v1.TrafficCount"> & {
+  /**
+   * @generated from field: string project_id = 1;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string channel = 2;
+   */
+  channel: string;
+
+  /**
+   * Since 1970, UTC.
+   *
+   * @generated from field: uint64 hour = 3;
+   */
+  hour: bigint;
+
+  /**
+   * @generated from field: uint64 requests = 4;
+   */
+  requests: bigint;
+
+  /**
+   * Of bodies.
+   *
+   * @generated from field: uint64 bytes_in = 5;
+   */
+  bytesIn: bigint;
+
+  /**
+   * @generated from field: uint64 bytes_out = 6;
+   */
+  bytesOut: bigint;
+
+  /**
+   * Answers by class of their status; requests that got none of these are in `requests` only.
+   *
+   * @generated from field: uint64 status_2xx = 7;
+   */
+  status2xx: bigint;
+
+  /**
+   * @generated from field: uint64 status_3xx = 8;
+   */
+  status3xx: bigint;
+
+  /**
+   * @generated from field: uint64 status_4xx = 9;
+   */
+  status4xx: bigint;
+
+  /**
+   * @generated from field: uint64 status_5xx = 10;
+   */
+  status5xx: bigint;
+
+  /**
+   * The project was suspended: of no account for its owner's quota.
+   *
+   * @generated from field: bool unmetered = 11;
+   */
+  unmetered: boolean;
+};
+
+/**
+ * Describes the message svc.edge.v1.TrafficCount.
+ * Use `create(TrafficCountSchema)` to create a new message.
+ */
+export const TrafficCountSchema: GenMessage<TrafficCount> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 19);
+
+/**
+ * The batch is counted for good, now or earlier.
+ *
+ * @generated from message svc.edge.v1.TrafficAck
+ */
+export type TrafficAck = Message<"svc.edge.v1.TrafficAck"> & {
+  /**
+   * @generated from field: string series = 1;
+   */
+  series: string;
+
+  /**
+   * @generated from field: uint64 number = 2;
+   */
+  number: bigint;
+};
+
+/**
+ * Describes the message svc.edge.v1.TrafficAck.
+ * Use `create(TrafficAckSchema)` to create a new message.
+ */
+export const TrafficAckSchema: GenMessage<TrafficAck> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 20);
+
+/**
+ * Secrets of password-protected sites, for those revisions that routes name.
+ *
+ * @generated from message svc.edge.v1.Gates
+ */
+export type Gates = Message<"svc.edge.v1.Gates"> & {
+  /**
+   * @generated from field: repeated svc.edge.v1.Gate gates = 1;
+   */
+  gates: Gate[];
+};
+
+/**
+ * Describes the message svc.edge.v1.Gates.
+ * Use `create(GatesSchema)` to create a new message.
+ */
+export const GatesSchema: GenMessage<Gates> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 21);
+
+/**
+ * @generated from message svc.edge.v1.Gate
+ */
+export type Gate = Message<"svc.edge.v1.Gate"> & {
+  /**
+   * @generated from field: string project_id = 1;
+   */
+  projectId: string;
+
+  /**
+   * As in Route.gate.
+   *
+   * @generated from field: string revision = 2;
+   */
+  revision: string;
+
+  /**
+   * 32 bytes, from which the values of the visitors' cookies are made.
+   *
+   * @generated from field: bytes key = 3;
+   */
+  key: Uint8Array;
+
+  /**
+   * bcrypt.
+   *
+   * @generated from field: string password_hash = 4;
+   */
+  passwordHash: string;
+};
+
+/**
+ * Describes the message svc.edge.v1.Gate.
+ * Use `create(GateSchema)` to create a new message.
+ */
+export const GateSchema: GenMessage<Gate> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 22);
 
 /**
  * @generated from service svc.edge.v1.EdgeService
