@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { limits } from "@svc/proto/limits";
 import type { BuildResult, BuildSpec, RegistryAccess } from "@svc/proto/node";
 import { createRegistry, type Registry } from "@svc/registry";
@@ -143,13 +144,25 @@ async function run(job: Job): Promise<BuildResult> {
   }
 }
 
-async function factsOf({ engine, access, platform }: Job): Promise<BuilderFacts> {
+async function factsOf({ engine, access, platform, journal }: Job): Promise<BuilderFacts> {
   const { version } = await engine.describe();
   return {
     hasDocuments: Number.parseInt(version, 10) >= DOCUMENTS_SINCE,
     registryHost: access.host,
     platform: `${platform.os}/${platform.architecture}`,
+    envKey: envKeyOf(journal),
   };
+}
+
+const ENV_KEY_SETTING = "build-env-key";
+
+/** Made by the first build of a node. When it is lost, steps with variables are run once more. */
+function envKeyOf(journal: Journal): Buffer {
+  const known = journal.findSetting(ENV_KEY_SETTING);
+  if (known !== null) return Buffer.from(known, "base64");
+  const key = randomBytes(32);
+  journal.saveSetting(ENV_KEY_SETTING, key.toString("base64"));
+  return key;
 }
 
 async function fetchSource({ client, spec, spoolDir, signal }: Job): Promise<Archive> {

@@ -21,6 +21,7 @@ const aBuild = (changes: Partial<NodeBuild> = {}): NodeBuild => ({
   tracesApp: false,
   cacheNamespace: "p1",
   hasCaBundle: false,
+  secrets: { install: null, build: null },
   ...changes,
 });
 const server = { command: "npm start", standalone: false, port: 3000 };
@@ -167,4 +168,20 @@ test.each([
   { command: "node 'a b.js'", becomes: "node 'a b.js'" },
 ])("'$command' runs as '$becomes'", ({ command, becomes }) => {
   expect(execCommand(command)).toBe(becomes);
+});
+
+test("steps get variables from a secret, named by what it holds, and the last stage gets none", () => {
+  const secrets = { install: "svc-install-env-1", build: "svc-env-2" };
+  const text = renderServerDockerfile(aBuild({ secrets, packages: { ...npm, deferred: ["postinstall"] } }), server);
+  const from = (id: string) => `--mount=type=secret,id=${id},target=/run/svc-build/env,mode=0444,required=true`;
+  const command = (text: string) =>
+    JSON.stringify(["/bin/sh", "-c", '. /run/svc-build/env; exec /bin/sh -c "$0"', text]);
+  const steps = text.split("\n").filter((line) => line.startsWith("RUN ") && line.includes("type=secret"));
+  expect(steps).toEqual([
+    `RUN --mount=type=cache,id=p1-npm,target=/root/.npm ${from("svc-install-env-1")} ${command("npm ci")}`,
+    `RUN ${from("svc-env-2")} ${command("npm run postinstall")}`,
+    `RUN --mount=type=cache,id=p1-node-modules-cache,target=/app/node_modules/.cache ${from("svc-env-2")} ${command("npm run build")}`,
+    `RUN --mount=type=cache,id=p1-npm,target=/root/.npm ${from("svc-install-env-1")} ${command("npm prune --omit=dev")}`,
+  ]);
+  expect(text.slice(text.lastIndexOf("FROM "))).not.toContain("secret");
 });

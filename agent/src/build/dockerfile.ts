@@ -1,3 +1,4 @@
+import { ENV_PATH, type StepSecrets, WITH_ENV } from "./build-env.ts";
 import type { Framework, ServerStart } from "./frameworks.ts";
 import { hasProgramFolder, managerOf } from "./package-manager.ts";
 import type { Packages } from "./packages.ts";
@@ -37,6 +38,8 @@ export type NodeBuild = {
   tracesApp: boolean;
   cacheNamespace: string;
   hasCaBundle: boolean;
+  /** Ids of the secrets with the variables that steps get. */
+  secrets: StepSecrets;
 };
 
 /**
@@ -142,7 +145,7 @@ function buildStage(build: NodeBuild): string[] {
     ...(provide === null ? [] : [run(`${provide} --prefix ${TOOLS_DIR} --cache /tmp/npm && rm -rf /tmp/npm`)]),
     ...installSteps(build),
     ...inAppHome(build),
-    ...(buildCommand === "" ? [] : [runCached(build, buildCommand, buildCaches(build))]),
+    ...(buildCommand === "" ? [] : [runCached(build, buildCommand, buildCaches(build), build.secrets.build)]),
   ];
 }
 
@@ -151,7 +154,8 @@ function installSteps({ packages, ...build }: NodeBuild): string[] {
   const copySources = `COPY ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`;
   if (packages === null) return [copySources];
   const manager = managerOf(packages);
-  const install = runCached(build, manager.install(packages.locked), { [packages.manager]: manager.cache });
+  const caches = { [packages.manager]: manager.cache };
+  const install = runCached(build, manager.install(packages.locked), caches, build.secrets.install);
   if (!packages.separable) return [copySources, install];
   const files = packages.files.map((name) => `${SOURCE_DIR}/${name}`);
   return [
@@ -160,7 +164,7 @@ function installSteps({ packages, ...build }: NodeBuild): string[] {
     ...packages.directories.map((name) => `COPY ${quote([`${SOURCE_DIR}/${name}/`, `${HOME}/${name}/`])}`),
     install,
     copySources,
-    ...packages.deferred.map((script) => run(manager.run(script))),
+    ...packages.deferred.map((script) => runCached(build, manager.run(script), {}, build.secrets.build)),
   ];
 }
 
@@ -172,7 +176,7 @@ function pruneSteps(build: NodeBuild): string[] {
   const { cache, prunesFromApp } = managerOf(packages);
   return [
     ...(appDirectory === "" || prunesFromApp ? [] : [`WORKDIR ${HOME}`]),
-    runCached(build, command, { [packages.manager]: cache }),
+    runCached(build, command, { [packages.manager]: cache }, build.secrets.install),
   ];
 }
 
@@ -198,12 +202,22 @@ function buildCaches(build: NodeBuild): Record<string, string> {
   return Object.fromEntries(all.map((path) => [path.replaceAll(/[^a-z]+/g, "-"), joinPath(appHome(build), path)]));
 }
 
-/** @param caches directory by the name that it has within the namespace */
-function runCached(build: { cacheNamespace: string }, command: string, caches: Record<string, string>): string {
+/**
+ * @param caches directory by the name that it has within the namespace
+ * @param secretId of the variables that the command gets; null: none
+ */
+function runCached(
+  build: { cacheNamespace: string },
+  command: string,
+  caches: Record<string, string>,
+  secretId: string | null,
+): string {
   const mounts = Object.entries(caches).map(
     ([name, target]) => `--mount=type=cache,id=${build.cacheNamespace}-${name},target=${target} `,
   );
-  return `RUN ${mounts.join("")}${shell(command)}`;
+  if (secretId === null) return `RUN ${mounts.join("")}${shell(command)}`;
+  const mount = `--mount=type=secret,id=${secretId},target=${ENV_PATH},mode=0444,required=true `;
+  return `RUN ${mounts.join("")}${mount}${quote(["/bin/sh", "-c", WITH_ENV, command])}`;
 }
 
 /** Programs that are installed in the project are found by their names, as in a package script. */

@@ -40,7 +40,10 @@ export async function buildImage(
         dockerfile: recipe.dockerfile,
         buildArgs: own === null ? { [NAMESPACE_ARG]: spec.cacheNamespace } : {},
         hosts: { [mark]: "127.0.0.1" },
-        secrets: own === null || spec.caBundle === "" ? new Map() : new Map([[CA_SECRET, Buffer.from(spec.caBundle)]]),
+        secrets:
+          own === null || spec.caBundle === ""
+            ? recipe.secrets
+            : new Map([...recipe.secrets, [CA_SECRET, Buffer.from(spec.caBundle)]]),
       },
       (trace) => output.write(progress.add(trace)),
       signal,

@@ -9,6 +9,7 @@ import {
   type PackageJson,
   type Packages,
   parsePackageJson,
+  SETTINGS_FILES,
 } from "./packages.ts";
 
 /** What an archive says about the Node project in one of its directories. */
@@ -21,6 +22,8 @@ export type NodeProject = {
   packages: Packages | null;
   /** What installing needs of every `package.json`, by its path below `installRoot`. */
   installManifests: ReadonlyMap<string, string>;
+  /** The package manager's settings, one after the other: they may name variables. */
+  settings: string;
   /** Whether Next is told to leave a traced copy of the app. */
   tracesApp: boolean;
   has(name: string): boolean;
@@ -36,13 +39,15 @@ export async function readNodeProject(archive: Archive, root: string): Promise<N
   const installRoot = await findInstallRoot(archive, root, manifest);
   const at = (name: string): string => joinPath(installRoot, name);
   const [members, installManifests] = await readMembers(archive, installRoot);
+  const texts = await Promise.all(SETTINGS_FILES.map((name) => readText(archive, at(name))));
+  const settings = texts.filter((text) => text !== null).join("\n");
   const packages = detectPackages({
     has: (name) => archive.files.has(at(name)) || hasDirectory(archive, at(name)),
     manifest: installRoot === root ? manifest : await readManifest(archive, installRoot),
     members,
     yarnLock: await readText(archive, at("yarn.lock")),
     pnpmLock: await readText(archive, at("pnpm-lock.yaml")),
-    settings: `${await readText(archive, at("pnpm-workspace.yaml"))}\n${await readText(archive, at(".npmrc"))}`,
+    settings,
   });
   const configs = await Promise.all(NEXT_CONFIGS.map((name) => readText(archive, joinPath(root, name))));
   return {
@@ -51,6 +56,7 @@ export async function readNodeProject(archive: Archive, root: string): Promise<N
     manifest,
     packages,
     installManifests,
+    settings,
     tracesApp: manifest?.dependencies.has("next") === true && asksForStandalone(configs.find((text) => text) ?? ""),
     has: (name) => archive.files.has(joinPath(root, name)),
   };

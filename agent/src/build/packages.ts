@@ -40,7 +40,7 @@ export type PackageFacts = {
   members: readonly PackageJson[];
   yarnLock: string | null;
   pnpmLock: string | null;
-  /** `pnpm-workspace.yaml` and `.npmrc`, one after the other. */
+  /** The texts of `SETTINGS_FILES`, one after the other. */
   settings: string;
 };
 
@@ -52,7 +52,9 @@ export const LOCK_FILES = [
   "bun.lock",
   "bun.lockb",
 ] as const;
-const FILES = [...LOCK_FILES, "pnpm-workspace.yaml", ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"];
+/** Settings of package managers. */
+export const SETTINGS_FILES = ["pnpm-workspace.yaml", ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"] as const;
+const FILES = [...LOCK_FILES, ...SETTINGS_FILES];
 const DIRECTORIES = ["patches", ".yarn"];
 /** In the order in which a package manager runs them. */
 const INSTALL_SCRIPTS = ["preinstall", "install", "postinstall", "prepublish", "prepare"];

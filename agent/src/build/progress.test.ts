@@ -34,6 +34,16 @@ test("a step is named once, its lines carry its number", () => {
   expect(text).toBe("#1 RUN npm ci\n#1 added 3 packages\n#1 ok\n#1 done\n");
 });
 
+test.each([
+  {
+    name: '[build 5/8] RUN ["/bin/sh","-c",". /run/svc-build/env; exec /bin/sh -c "$0"","npm run build"]',
+    is: "npm run build",
+  },
+  { name: '[build 5/8] RUN ["/bin/sh","-c","vite --mode "a b""]', is: 'vite --mode "a b"' },
+])("a command is told without what is around it: $is", ({ name, is }) => {
+  expect(follow(vertexes({ name, completed: true })).text).toBe(`#1 RUN ${is}\n#1 done\n`);
+});
+
 test("internal steps do not show", () => {
   expect(follow(vertexes({ name: "[internal] load build context", completed: true })).text).toBe("");
 });

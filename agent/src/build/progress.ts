@@ -1,6 +1,7 @@
 import type { BuildTrace } from "../engine/engine.ts";
 import { createSafeLines, LINE_LENGTH_MAX, type SafeLines, safeLine } from "../logs/lines.ts";
 import { redact } from "../logs/redactor.ts";
+import { WITH_ENV } from "./build-env.ts";
 
 /** Follows one build: turns its trace into log text and remembers what failed. */
 export type BuildProgress = {
@@ -93,21 +94,24 @@ export function createBuildProgress(secrets: readonly string[]): BuildProgress {
   };
 }
 
+/** What is around a command; the engine tells it without the backslashes that a JSON text has before quotes. */
+const BEFORE_COMMAND = ['RUN ["/bin/sh","-c","', `RUN ["/bin/sh","-c","${WITH_ENV}","`] as const;
+const AFTER_COMMAND = '"]';
+
 /** `[build 4/8] RUN --mount=… ["/bin/sh","-c","npm ci"]` as a person would say it: `RUN npm ci`. */
 function stepTitle(name: string): string {
   const title = name.replace(/^\[[^\]]*\d+\/\d+\]\s*/, "").replaceAll(/--mount=\S+\s+/g, "");
-  const match = /^RUN (\["\/bin\/sh","-c",".*"\])$/s.exec(title);
-  const command = match === null ? null : lastOf(match[1] ?? "");
-  return command === null ? title : `RUN ${command}`;
+  const before = BEFORE_COMMAND.findLast((text) => title.startsWith(text));
+  if (before === undefined || !title.endsWith(AFTER_COMMAND)) return title;
+  return `RUN ${unescaped(title.slice(before.length, -AFTER_COMMAND.length))}`;
 }
 
-function lastOf(json: string): string | null {
+function unescaped(text: string): string {
   try {
-    const parts: unknown = JSON.parse(json);
-    const last: unknown = Array.isArray(parts) ? parts.at(-1) : null;
-    return typeof last === "string" ? last : null;
+    const value: unknown = JSON.parse(`"${text}"`);
+    return typeof value === "string" ? value : text;
   } catch {
-    return null;
+    return text;
   }
 }
 

@@ -1,6 +1,7 @@
 import type { BuildSpec } from "@svc/proto/node";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
+import { type BuildSecrets, generatedSecrets, type StepSecrets } from "./build-env.ts";
 import { plainDirectory } from "./context.ts";
 import {
   CA_PATH,
@@ -24,6 +25,8 @@ type ContextParts = {
   /** Path of the Dockerfile in the context. */
   dockerfile: string;
   extra: ReadonlyMap<string, string>;
+  /** What steps of the Dockerfile may mount. */
+  secrets: BuildSecrets;
   keep(path: string): boolean;
 };
 
@@ -58,8 +61,9 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: Bu
       const said = { command: spec.recipe.value.command, output: outputDirectory };
       const site = siteBuild(said, project.manifest, scriptRunner(project.packages));
       if (site === null) return files;
-      const dockerfile = renderStaticDockerfile(nodeBuild(project, spec, site.command), site.outputs);
-      return { kind: "site", output: siteLabel(site.outputs), ...generated(project, spec, dockerfile) };
+      const { steps, secrets } = secretsOf(project, spec, facts);
+      const dockerfile = renderStaticDockerfile(nodeBuild(project, spec, site.command, steps), site.outputs);
+      return { kind: "site", output: siteLabel(site.outputs), ...generated(project, spec, dockerfile, secrets) };
     }
     case "image": {
       const { dockerfile, buildCommand, startCommand, port } = spec.recipe.value;
@@ -71,7 +75,9 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: Bu
       }
       const runScript = scriptRunner(project.packages);
       const hasBuild = project.manifest?.scripts.has("build") === true;
-      const build = nodeBuild(project, spec, buildCommand === "" && hasBuild ? runScript("build") : buildCommand);
+      const { steps, secrets } = secretsOf(project, spec, facts);
+      const command = buildCommand === "" && hasBuild ? runScript("build") : buildCommand;
+      const build = nodeBuild(project, spec, command, steps);
       const server = serverStart(startCommand, project.manifest, {
         has: project.has,
         runScript,
@@ -84,14 +90,22 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: Bu
           "Nothing says how to start the app: set start.command in the manifest, or a start script in package.json.",
         );
       }
-      return { kind: "image", ...generated(project, spec, renderServerDockerfile(build, { ...server, port })) };
+      const dockerfileText = renderServerDockerfile(build, { ...server, port });
+      return { kind: "image", ...generated(project, spec, dockerfileText, secrets) };
     }
     default:
       throw new TaskFailure("BUILD_FAILED", "The build has no recipe that this node knows.");
   }
 }
 
-const nodeBuild = (project: NodeProject, spec: BuildSpec, buildCommand: string): NodeBuild => ({
+/** The variables of a generated Dockerfile's steps. Where scripts of packages run on installing, they may read any. */
+const secretsOf = ({ packages, settings }: NodeProject, spec: BuildSpec, { envKey }: BuilderFacts) =>
+  generatedSecrets(spec.env, packages?.separable === false ? null : settings, {
+    key: envKey,
+    namespace: spec.cacheNamespace,
+  });
+
+const nodeBuild = (project: NodeProject, spec: BuildSpec, buildCommand: string, secrets: StepSecrets): NodeBuild => ({
   baseImage: spec.baseImage,
   packages: project.packages,
   framework: detectFramework(project.manifest),
@@ -100,15 +114,21 @@ const nodeBuild = (project: NodeProject, spec: BuildSpec, buildCommand: string):
   tracesApp: project.tracesApp && buildCommand !== "",
   cacheNamespace: spec.cacheNamespace,
   hasCaBundle: spec.caBundle !== "",
+  secrets,
 });
 
-function generated({ installRoot, packages, installManifests }: NodeProject, spec: BuildSpec, dockerfile: string) {
+function generated(
+  { installRoot, packages, installManifests }: NodeProject,
+  spec: BuildSpec,
+  dockerfile: string,
+  secrets: BuildSecrets,
+) {
   const extra = new Map([[DOCKERFILE_PATH, dockerfile]]);
   if (spec.caBundle !== "") extra.set(CA_PATH, spec.caBundle);
   if (packages?.separable === true) {
     for (const [path, text] of installManifests) extra.set(joinPath(MANIFESTS_DIR, path), text);
   }
-  return { root: installRoot, into: SOURCE_DIR, dockerfile: DOCKERFILE_PATH, extra, keep: isSource };
+  return { root: installRoot, into: SOURCE_DIR, dockerfile: DOCKERFILE_PATH, extra, secrets, keep: isSource };
 }
 
 const joinPath = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("/");

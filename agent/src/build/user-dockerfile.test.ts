@@ -7,6 +7,10 @@ const options: RewriteOptions = {
   hasDocuments: true,
   registryHost: "registry.svc.test:5000",
   platform: "linux/amd64",
+  secretIds: new Map([
+    ["TOKEN", "TOKEN-h1"],
+    ["svc-env", "svc-env-h2"],
+  ]),
 };
 /** What becomes of the instructions, without the directive in front. */
 const rewrite = (text: string, changes: Partial<RewriteOptions> = {}): string => {
@@ -35,6 +39,36 @@ test.each([
     when: "a cache hides in quotes",
     text: `FROM a\nRUN --"mount=type=cache",id=npm,target=/c npm ci`,
     becomes: "FROM a\nRUN --mount=type=cache,target=/c,id=p1-npm npm ci",
+  },
+  {
+    when: "a secret of the project is mounted",
+    text: "FROM a\nRUN --mount=type=secret,id=TOKEN x",
+    becomes: "FROM a\nRUN --mount=type=secret,id=TOKEN-h1,target=/run/secrets/TOKEN x",
+  },
+  {
+    when: "it has a place and more",
+    text: "FROM a\nRUN --mount=type=secret,source=TOKEN,id=other,required=true,dst=/t,mode=0400 x",
+    becomes: "FROM a\nRUN --mount=type=secret,required=true,dst=/t,mode=0400,id=TOKEN-h1 x",
+  },
+  {
+    when: "its place tells its name",
+    text: "FROM a\nRUN --mount=type=secret,target=/etc/TOKEN x",
+    becomes: "FROM a\nRUN --mount=type=secret,target=/etc/TOKEN,id=TOKEN-h1 x",
+  },
+  {
+    when: "it becomes a variable",
+    text: "FROM a\nRUN --mount=type=secret,id=TOKEN,env=T x",
+    becomes: "FROM a\nRUN --mount=type=secret,env=T,id=TOKEN-h1 x",
+  },
+  {
+    when: "all variables are mounted",
+    text: "FROM a\nRUN --mount=type=secret,id=svc-env . /run/secrets/svc-env && x",
+    becomes: "FROM a\nRUN --mount=type=secret,id=svc-env-h2,target=/run/secrets/svc-env . /run/secrets/svc-env && x",
+  },
+  {
+    when: "the project has no such secret",
+    text: "FROM a\nRUN --mount=type=secret,id=OTHER x",
+    becomes: "FROM a\nRUN --mount=type=secret,id=OTHER x",
   },
   {
     when: "a mount is no cache",

@@ -22,6 +22,8 @@ export type RewriteOptions = {
   registryHost: string;
   /** Such as `linux/amd64`. */
   platform: string;
+  /** Secrets that the project has: the id of this build for each that a step may name. */
+  secretIds: ReadonlyMap<string, string>;
 };
 
 /** Id of the secret that holds the CA bundle, and where RUN steps find it. */
@@ -203,11 +205,33 @@ function rewriteMount(value: string, context: Context): Done {
     const problem = checkSource(from, context);
     if (problem !== null) return { refuse: problem };
   }
+  if (type === "secret") return { text: rewriteSecret(value, fields, context.options.secretIds) };
   if (type !== "cache") return { text: value };
   const id = last("id") ?? last("target", "dst", "destination") ?? "";
   const others = fields.filter(({ key }) => key !== "id").map(({ field }) => field);
   return { text: [...others, `id=${context.options.cacheNamespace}-${id}`].join(",") };
 }
+
+/**
+ * Gives a mounted secret of the project the id of this build, which changes with its value, and leaves it in its place.
+ * Others are not there, as the engine will say where they are required.
+ */
+function rewriteSecret(
+  value: string,
+  fields: readonly { key: string; option: string | undefined; field: string }[],
+  ids: ReadonlyMap<string, string>,
+): string {
+  const last = (...keys: string[]): string | undefined => fields.findLast(({ key }) => keys.includes(key))?.option;
+  const target = last("target", "dst", "destination");
+  const name = last("source", "src") ?? last("id") ?? baseName(target ?? "");
+  const id = ids.get(name);
+  if (id === undefined) return value;
+  const others = fields.filter(({ key }) => !["id", "source", "src"].includes(key)).map(({ field }) => field);
+  const place = target === undefined && last("env") === undefined ? [`target=/run/secrets/${name}`] : [];
+  return [...others, `id=${id}`, ...place].join(",");
+}
+
+const baseName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
 /** The engine itself, not a step, would fetch what ADD names: with the reach of the host. */
 function rewriteAdd({ flags, rest, documents }: Instruction): Done {

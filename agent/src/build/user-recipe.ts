@@ -1,6 +1,7 @@
 import type { BuildSpec } from "@svc/proto/node";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
+import { ownSecrets } from "./build-env.ts";
 import { parseIgnore } from "./ignore.ts";
 import type { Recipe } from "./recipe.ts";
 import { rewriteDockerfile } from "./user-dockerfile.ts";
@@ -13,6 +14,8 @@ export type BuilderFacts = {
   registryHost: string;
   /** Such as `linux/amd64`. */
   platform: string;
+  /** Secret of this node: makes ids that change with the variables of a build and tell nothing about them. */
+  envKey: Buffer;
 };
 
 const TEXT_MAX_BYTES = 1024 * 1024;
@@ -42,9 +45,12 @@ export async function prepareUserRecipe(
       `The upload has no Dockerfile at "${path}"${root === "" ? "" : ` in "${root}"`}. Check build.dockerfile in the manifest.`,
     );
   }
+  const { cacheNamespace } = spec;
+  const { ids, secrets } = ownSecrets(spec.env, { key: facts.envKey, namespace: cacheNamespace });
   const rewritten = rewriteDockerfile(text, {
     ...facts,
-    cacheNamespace: spec.cacheNamespace,
+    cacheNamespace,
+    secretIds: ids,
     hasCaBundle: spec.caBundle !== "",
   });
   if ("refuse" in rewritten) throw new TaskFailure("BUILD_FAILED", rewritten.refuse);
@@ -56,6 +62,7 @@ export async function prepareUserRecipe(
     into: "",
     dockerfile: path,
     extra: new Map([[path, rewritten.text]]),
+    secrets,
     keep: (name) => !ignore(name),
     own: { lines: rewritten.lines, baseImages: rewritten.baseImages },
   };

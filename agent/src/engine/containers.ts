@@ -7,6 +7,7 @@ import {
   type ContainerSpec,
   type ContainerState,
   type Engine,
+  type Limits,
   labels,
   type Owner,
 } from "./engine.ts";
@@ -14,6 +15,9 @@ import { asEngineError, EngineError } from "./errors.ts";
 
 const LOG_OPTIONS = { type: "json-file", options: { "max-size": "10m", "max-file": "3" } };
 const READ_LOG_MAX_BYTES = 4 * 1024 * 1024;
+const mebibyte = 1024 * 1024;
+/** The engine counts processors in billionths, we in thousandths. */
+const nanoPerMilli = 1_000_000;
 /** No uid of ours, no setuid gain, no way out of the default profile; see the design's section on tenants' containers. */
 const CAPABILITIES = ["NET_BIND_SERVICE"];
 
@@ -23,6 +27,7 @@ type ContainerCalls = Pick<
   | "findContainer"
   | "createContainer"
   | "startContainer"
+  | "limitContainer"
   | "stopContainer"
   | "killContainer"
   | "removeContainer"
@@ -80,6 +85,14 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
     async startContainer(name) {
       // 304: it runs already.
       await tolerating([304], () => withDeadline("start container", SLOW_MS, () => docker.getContainer(name).start()));
+    },
+
+    async limitContainer(name, limits) {
+      const container = await own(name);
+      if (container === null) return;
+      await tolerating([404], () =>
+        withDeadline("limit container", QUICK_MS, () => container.update(toResources(limits))),
+      );
     },
 
     async stopContainer(name, graceSeconds) {
@@ -142,7 +155,6 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
 function toCreateOptions(spec: ContainerSpec, owner: Owner): Docker.ContainerCreateOptions {
   const port = spec.publish === null ? null : `${spec.publish.containerPort}/tcp`;
   const binding = spec.publish && [{ HostIp: spec.publish.address, HostPort: String(spec.publish.hostPort) }];
-  const memoryBytes = spec.memoryMb * 1024 * 1024;
   return {
     name: spec.name,
     Image: spec.image,
@@ -159,10 +171,7 @@ function toCreateOptions(spec: ContainerSpec, owner: Owner): Docker.ContainerCre
     // The platform probes over HTTP; a command of the image would only burn the tenant's CPU.
     Healthcheck: { Test: ["NONE"] },
     HostConfig: {
-      Memory: memoryBytes,
-      MemorySwap: memoryBytes,
-      NanoCpus: spec.cpuMillicores * 1_000_000,
-      PidsLimit: spec.pidsLimit,
+      ...toResources(spec),
       CapDrop: ["ALL"],
       CapAdd: CAPABILITIES,
       SecurityOpt: ["no-new-privileges"],
@@ -173,6 +182,17 @@ function toCreateOptions(spec: ContainerSpec, owner: Owner): Docker.ContainerCre
       LogConfig: { Type: LOG_OPTIONS.type, Config: LOG_OPTIONS.options },
       ...(port !== null && binding !== null && { PortBindings: { [port]: binding } }),
     },
+  };
+}
+
+/** Swap counts: the limit of both together is that of memory alone. */
+function toResources({ memoryMb, cpuMillicores, pidsLimit }: Limits) {
+  const memoryBytes = memoryMb * mebibyte;
+  return {
+    Memory: memoryBytes,
+    MemorySwap: memoryBytes,
+    NanoCpus: cpuMillicores * nanoPerMilli,
+    PidsLimit: pidsLimit,
   };
 }
 
@@ -193,6 +213,11 @@ function toContainer(info: Docker.ContainerInspectInfo): Container {
     finishedAt: toTime(info.State.FinishedAt),
     pid: info.State.Pid === 0 ? null : info.State.Pid,
     upstream: binding === undefined ? null : `${binding.HostIp}:${binding.HostPort}`,
+    limits: {
+      memoryMb: Math.floor((info.HostConfig.Memory ?? 0) / mebibyte),
+      cpuMillicores: Math.floor((info.HostConfig.NanoCpus ?? 0) / nanoPerMilli),
+      pidsLimit: Math.max(0, info.HostConfig.PidsLimit ?? 0),
+    },
   };
 }
 

@@ -5,6 +5,7 @@ import Docker from "dockerode";
 import { extract } from "tar-stream";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { packTar, type TarEntry } from "../build/tar.ts";
+import { groupLimits } from "../testing/group-limits.ts";
 import { waitFor } from "../testing/wait.ts";
 import { createDockerEngine } from "./docker.ts";
 import type { BuildTrace, ContainerSpec, Engine } from "./engine.ts";
@@ -123,6 +124,37 @@ describe("containers", () => {
     // Labels of the image do not get in front of ours.
     expect(Config.Labels["svc.node"]).toBe("n1");
     await engine.removeContainer(name);
+  });
+
+  test("get other limits while they run, and go on", async () => {
+    const docker = new Docker({ socketPath });
+    await engine.createContainer(aSpec());
+    await engine.startContainer(name);
+    const before = await engine.findContainer(name);
+    expect(before?.limits).toEqual({ memoryMb: 64, cpuMillicores: 500, pidsLimit: 32 });
+    for (const limits of [
+      { memoryMb: 128, cpuMillicores: 1_500, pidsLimit: 64 },
+      { memoryMb: 32, cpuMillicores: 250, pidsLimit: 16 },
+    ]) {
+      await engine.limitContainer(name, limits);
+      await engine.limitContainer(name, limits);
+      const after = await engine.findContainer(name);
+      expect(after).toMatchObject({ id: before?.id, pid: before?.pid, startedAt: before?.startedAt, limits });
+      const { HostConfig } = await docker.getContainer(name).inspect();
+      const bytes = limits.memoryMb * 1024 * 1024;
+      expect(HostConfig).toMatchObject({ Memory: bytes, MemorySwap: bytes, PidsLimit: limits.pidsLimit });
+      expect(await groupLimits(before?.pid ?? 0)).toEqual(limits);
+    }
+  });
+
+  test("of somebody else, or that are gone, get no other limits", async () => {
+    const limits = { memoryMb: 128, cpuMillicores: 500, pidsLimit: 32 };
+    await engine.createContainer(aSpec());
+    await expect(stranger.limitContainer(name, limits)).rejects.toMatchObject({ kind: "foreign" });
+    await engine.limitContainer(name, limits);
+    expect(await engine.findContainer(name)).toMatchObject({ state: "created", limits });
+    await engine.removeContainer(name);
+    await engine.limitContainer(name, limits);
   });
 
   test("tell what they wrote, while they run and after", async () => {

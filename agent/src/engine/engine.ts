@@ -18,6 +18,9 @@ export const labels = {
 /** `other` covers what only lasts a moment or never heals by itself: paused, restarting, removing, dead. */
 export type ContainerState = "created" | "running" | "exited" | "other";
 
+/** What a container may take. 0 means no limit. */
+export type Limits = { memoryMb: number; cpuMillicores: number; pidsLimit: number };
+
 /** A container of ours, as the engine sees it now. */
 export type Container = {
   id: string;
@@ -36,10 +39,11 @@ export type Container = {
   pid: number | null;
   /** host:port it is published on; null when it publishes nothing. */
   upstream: string | null;
+  limits: Limits;
 };
 
 /** Everything a container gets. There is no way to ask for a mount, a host namespace, a device or a capability. */
-export type ContainerSpec = {
+export type ContainerSpec = Limits & {
   name: string;
   kind: "serve" | "run";
   image: string;
@@ -47,9 +51,6 @@ export type ContainerSpec = {
   command: readonly string[];
   env: Readonly<Record<string, string>>;
   labels: Readonly<Record<string, string>>;
-  memoryMb: number;
-  cpuMillicores: number;
-  pidsLimit: number;
   network: string;
   publish: { address: string; hostPort: number; containerPort: number } | null;
 };
@@ -128,6 +129,11 @@ export type Engine = {
   createContainer(spec: ContainerSpec): Promise<void>;
   /** Fine when it runs already. */
   startContainer(name: string): Promise<void>;
+  /**
+   * Gives it other limits, also while it runs, and it goes on as it is. Fine when it is gone. Throws `failed` when the
+   * kernel refuses, as it does for less memory than is in use.
+   */
+  limitContainer(name: string, limits: Limits): Promise<void>;
   /** TERM, then KILL after the grace. Fine when it already stopped or is gone. */
   stopContainer(name: string, graceSeconds: number): Promise<void>;
   killContainer(name: string, signal: "SIGTERM" | "SIGKILL"): Promise<void>;

@@ -9,7 +9,7 @@ export type Memory = {
   wasHealthy: boolean;
   /** Crashes in a row, see `nextCrash`. */
   crashes: number;
-  /** End of the run that was counted last, so that a restart of the agent does not count it again. */
+  /** Names the end that was counted last, so that a restart of the agent does not count it again. */
   countedExit: string;
   /** Milliseconds since 1970 before which nothing is tried; 0 for no wait. */
   retryAtMs: number;
@@ -20,6 +20,13 @@ export type Memory = {
   hostPort: number;
   /** How often in a row that port turned out to be somebody's. */
   portMisses: number;
+  /** Limits that the container did not get when the engine was asked for them, see `limitsKey`; empty for none. */
+  limitsTried: string;
+  /** How often, and when to ask again (milliseconds since 1970). */
+  limitsMisses: number;
+  limitsRetryAtMs: number;
+  /** Between which two runs it was asked last, see `pauseOf`; empty when the container ran. */
+  limitsPause: string;
 };
 
 export const freshMemory: Memory = {
@@ -29,6 +36,10 @@ export const freshMemory: Memory = {
   retryAtMs: 0,
   hostPort: 0,
   portMisses: 0,
+  limitsTried: "",
+  limitsMisses: 0,
+  limitsRetryAtMs: 0,
+  limitsPause: "",
 };
 
 /** One placement as this node knows it. */

@@ -3,11 +3,12 @@ import { Observed } from "@svc/proto/node";
 import type { Container, Engine } from "../engine/engine.ts";
 import { isEngineTrouble } from "../engine/errors.ts";
 import type { Log } from "../log.ts";
-import { retryDelayMs } from "./crash.ts";
+import { restlessPauseMs, retryDelayMs } from "./crash.ts";
 import { TaskFailure, toFailure } from "./failure.ts";
+import { isLimitsDue, pauseOf } from "./limits.ts";
 import { containerName } from "./names.ts";
 import type { Runner, Turn } from "./runner.ts";
-import { nextStep, type Step, type View } from "./steps.ts";
+import { isTerminal, nextStep, type Step, type View } from "./steps.ts";
 import type { Task } from "./task.ts";
 
 /** Why an actor should look again. */
@@ -49,12 +50,20 @@ export function createActor(options: {
   const { task, engine, runner, signal } = options;
   const log = options.log.child({ placementId: task.id });
   let woken = false;
-  let current: { step: Step["do"]; abort: AbortController } | null = null;
+  /** What is under way, and which wakes end it. */
+  let current: { endedBy: readonly Wake[]; abort: AbortController } | null = null;
   let attempts = 0;
+  /** What failed last. Only its success ends the count: others may well succeed in between, again and again. */
+  let failed: Step["do"] | null = null;
   let troubles = 0;
+  /** How often each step was done since one that only waits, or since something else was wanted. */
+  const moves = new Map<Step["do"], number>();
+  /** Whether the next step was waited for already. */
+  let hasCalmedDown = false;
 
   const look = async (): Promise<{ view: View; container: Container | null }> => {
     const { placement, status, memory } = task.record();
+    const nowMs = Date.now();
     const kind = placement.spec.case ?? "unknown";
     const container = kind === "build" ? null : await engine.findContainer(containerName(task.id));
     const healthTimeoutMs =
@@ -66,11 +75,22 @@ export function createActor(options: {
         desired: placement.desired,
         observed: status.observed,
         memory,
-        memoryMb: placement.resources?.memoryMb ?? 0,
+        memoryMb: container?.limits.memoryMb ?? 0,
         healthTimeoutMs,
         container,
+        limitsDue:
+          container !== null &&
+          isLimitsDue({
+            wanted: placement.resources,
+            inForce: container.limits,
+            told: status.resources,
+            toldProblem: status.resourcesProblem,
+            pause: pauseOf(container),
+            memory,
+            nowMs,
+          }),
         imageReady: task.imageReady,
-        nowMs: Date.now(),
+        nowMs,
       },
     };
   };
@@ -80,14 +100,22 @@ export function createActor(options: {
     const { view, container } = await look();
     if (woken) return;
     const step = nextStep(view);
+    const isIdle = idle.has(step.do);
+    const pauseMs = restlessPauseMs(moves.get(step.do) ?? 0);
+    if (pauseMs > 0 && !hasCalmedDown) return calmDown(step.do, pauseMs);
+    hasCalmedDown = false;
     const abort = new AbortController();
-    current = { step: step.do, abort };
+    current = { endedBy: isIdle ? ["desired", "engine"] : long.has(step.do) ? ["desired"] : [], abort };
     try {
-      if (!idle.has(step.do)) log.info({ step: step.do, observed: view.observed, desired: view.desired }, "step");
+      if (!isIdle) log.info({ step: step.do, observed: view.observed, desired: view.desired }, "step");
       await perform(runner, step, { task, container, signal: AbortSignal.any([signal, abort.signal]) });
-      if (!idle.has(step.do)) attempts = 0;
-      if (troubles >= TROUBLES_TOLD) task.update({ failure: null });
+      if (step.do === failed) attempts = 0;
+      if (troubles >= TROUBLES_TOLD && task.record().status.failure?.code === ENGINE_STALLED.code) {
+        task.update({ failure: null });
+      }
       troubles = 0;
+      if (isIdle) moves.clear();
+      else moves.set(step.do, (moves.get(step.do) ?? 0) + 1);
     } catch (cause) {
       if (!signal.aborted && !abort.signal.aborted) await handle(cause, step);
     } finally {
@@ -95,16 +123,30 @@ export function createActor(options: {
     }
   };
 
+  /** Holds back a step that succeeds and changes nothing, until something else is wanted. */
+  const calmDown = async (step: Step["do"], pauseMs: number): Promise<void> => {
+    log.warn({ step, times: moves.get(step), pauseMs }, "a step changes nothing");
+    const abort = new AbortController();
+    current = { endedBy: ["desired"], abort };
+    await pause(pauseMs, AbortSignal.any([signal, abort.signal]));
+    current = null;
+    hasCalmedDown = true;
+  };
+
+  const waitForEngine = async (cause: unknown, step: Step["do"] | "look"): Promise<void> => {
+    troubles += 1;
+    log.error({ step, troubles, reason: String(cause) }, "the container engine does not answer as it should");
+    // What has come to an end keeps its own reason.
+    const isOver = isTerminal(task.record().status.observed);
+    if (troubles === TROUBLES_TOLD && !isOver) task.update({ failure: toFailure(ENGINE_STALLED) });
+    await pause(Math.min(TROUBLE_PAUSE_MAX_MS, TROUBLE_PAUSE_MS * troubles), signal);
+  };
+
   const handle = async (cause: unknown, step: Step): Promise<void> => {
-    if (isEngineTrouble(cause)) {
-      troubles += 1;
-      log.error({ step: step.do, troubles, reason: String(cause) }, "the container engine does not answer");
-      if (troubles === TROUBLES_TOLD) task.update({ failure: toFailure(ENGINE_STALLED) });
-      await pause(Math.min(TROUBLE_PAUSE_MAX_MS, TROUBLE_PAUSE_MS * troubles), signal);
-      return;
-    }
+    if (isEngineTrouble(cause)) return waitForEngine(cause, step.do);
     const failure = cause instanceof TaskFailure ? cause : unexpected(cause);
     attempts += 1;
+    failed = step.do;
     const { wasHealthy } = task.record().memory;
     // A site that has served before is brought back however long that takes.
     const isWorthTrying = failure.isTransient && (wasHealthy || attempts < ATTEMPTS_MAX);
@@ -127,8 +169,8 @@ export function createActor(options: {
       try {
         await turn();
       } catch (cause) {
-        // Looking itself failed.
-        if (!signal.aborted) await handle(cause, { do: "rest" });
+        // Looking itself failed: nothing is known of the container, so nothing may be concluded.
+        if (!signal.aborted) await waitForEngine(cause, "look");
       }
     }
   };
@@ -136,8 +178,9 @@ export function createActor(options: {
   return {
     wake(why) {
       woken = true;
+      if (why === "desired") moves.clear();
       if (current === null) return;
-      if (idle.has(current.step) || (why === "desired" && long.has(current.step))) current.abort.abort();
+      if (current.endedBy.includes(why)) current.abort.abort();
     },
     done: live(),
   };

@@ -1,5 +1,5 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { Assign_Kind, AssignSchema, Desired, Observed, PlacementSchema } from "@svc/proto/node";
+import { Assign_Kind, AssignSchema, Desired, Observed, PlacementSchema, ResourcesSchema } from "@svc/proto/node";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { apply, type Held } from "./apply.ts";
@@ -12,6 +12,7 @@ const aHeld = (changes: Partial<Held> = {}): Held => ({
   observed: Observed.RUNNING,
   specHash: "h",
   isServe: true,
+  resources: undefined,
   ...changes,
 });
 
@@ -100,6 +101,28 @@ test("a desired state never moves back", () => {
   const held = new Map([["p0", aHeld({ desired: Desired.STOPPED })]]);
   const result = apply(chain, held, anAssign({ upserts: [aPlacement("p0")] }));
   expect(result.outcome === "accept" && result.upserts[0]?.desired).toBe(Desired.STOPPED);
+});
+
+test.each([
+  { when: "newer", held: 1n, sent: 2n, memoryMb: 256 },
+  { when: "older", held: 3n, sent: 2n, memoryMb: 128 },
+  { when: "of a control that does not number them, over numbered ones", held: 1n, sent: 0n, memoryMb: 128 },
+  { when: "of a control that does not number them, over such ones", held: 0n, sent: 0n, memoryMb: 256 },
+])("limits that are $when leave $memoryMb MB", ({ held: generation, sent, memoryMb }) => {
+  const resources = create(ResourcesSchema, { memoryMb: 128, cpuMillicores: 500, pidsLimit: 64, generation });
+  const held = new Map([["p0", aHeld({ resources })]]);
+  const upserts = [aPlacement("p0", { resources: { ...resources, memoryMb: 256, generation: sent } })];
+  const result = apply(chain, held, anAssign({ upserts }));
+  expect(result).toMatchObject({ rejects: [], upserts: [{ desired: Desired.RUNNING, resources: { memoryMb } }] });
+});
+
+test("an order to stop with older limits stops, and takes none of the newer ones back", () => {
+  const resources = create(ResourcesSchema, { memoryMb: 128, generation: 2n });
+  const held = new Map([["p0", aHeld({ resources })]]);
+  const upserts = [aPlacement("p0", { desired: Desired.STOPPED, resources: { memoryMb: 64, generation: 1n } })];
+  expect(apply(chain, held, anAssign({ upserts }))).toMatchObject({
+    upserts: [{ desired: Desired.STOPPED, resources: { memoryMb: 128, generation: 2n } }],
+  });
 });
 
 test("a remove of an older epoch is ignored", () => {

@@ -1,8 +1,24 @@
-import { type Assign, Assign_Kind, Desired, Observed, type Placement, type Reject } from "@svc/proto/node";
+import {
+  type Assign,
+  Assign_Kind,
+  Desired,
+  Observed,
+  type Placement,
+  type Reject,
+  type Resources,
+} from "@svc/proto/node";
 import type { Chain } from "../journal/records.ts";
 
 /** What the decision needs to know of a placement that the node holds. */
-export type Held = { epoch: bigint; desired: Desired; observed: Observed; specHash: string; isServe: boolean };
+export type Held = {
+  epoch: bigint;
+  desired: Desired;
+  observed: Observed;
+  specHash: string;
+  isServe: boolean;
+  /** Undefined for what was found without a journal. */
+  resources: Resources | undefined;
+};
 
 /** What an assignment does to the node. */
 export type Application =
@@ -40,6 +56,7 @@ const idPattern = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
  * - What a COMPLETE does not name becomes an orphan. Absence never stops anything.
  * - More than `max(3, 30 %)` of what runs is stopped only with a bulk token.
  * - Desired states only move forward, an older placement epoch is rejected, a spec never changes.
+ * - Of two generations of limits the newer one counts.
  */
 export function apply(chain: Chain, held: ReadonlyMap<string, Held>, assign: Assign): Application {
   const isOlder =
@@ -94,10 +111,16 @@ function refusal(held: Held | undefined, placement: Placement): string | null {
   return null;
 }
 
-/** The placement with whichever desired state lies further on. */
+/** The placement with whichever desired state lies further on, and whichever limits are newer. */
 function forward(held: Held | undefined, placement: Placement): Placement {
-  if (held === undefined || placement.desired >= held.desired) return placement;
-  return { ...placement, desired: held.desired };
+  if (held === undefined) return placement;
+  const { desired, resources } = held;
+  const isOlder = resources !== undefined && (placement.resources?.generation ?? 0n) < resources.generation;
+  return {
+    ...placement,
+    desired: Math.max(placement.desired, desired) as Desired,
+    ...(isOlder && { resources }),
+  };
 }
 
 function countStops(

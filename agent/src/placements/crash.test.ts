@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { nextCrash } from "./crash.ts";
+import { nextCrash, restlessPauseMs } from "./crash.ts";
 
 test.each([
   { before: 0, ranForMs: 100, crashes: 1, delayMs: 1_000 },
@@ -15,4 +15,10 @@ test.each([
 
 test("the eleventh crash in a row is the end", () => {
   expect(nextCrash(10, 100, "t")).toBeNull();
+});
+
+test("after eight times without rest a step waits longer, and never longer than half a minute", () => {
+  expect([0, 7, 8, 9, 10, 12, 13, 100].map(restlessPauseMs)).toEqual([
+    0, 0, 1_000, 2_000, 4_000, 16_000, 30_000, 30_000,
+  ]);
 });

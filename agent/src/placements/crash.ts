@@ -2,7 +2,7 @@
 export type Crash = {
   /** How many in a row, this one included. */
   crashes: number;
-  /** The end that was counted: the engine's time stamp of it. */
+  /** Names the end that was counted: the engine's time stamp of it, or of the start when it has none. */
   countedExit: string;
   /** How long to wait before the restart. */
   delayMs: number;
@@ -20,6 +20,16 @@ export function nextCrash(crashesBefore: number, ranForMs: number, countedExit: 
   if (crashes > CRASHES_MAX) return null;
   return { crashes, countedExit, delayMs: retryDelayMs(crashes) };
 }
+
+const RESTLESS_STEPS = 8;
+const RESTLESS_PAUSE_MAX_MS = 30_000;
+
+/**
+ * The wait before a step that was done so often with no rest in between; 0 for none. No placement needs so many of
+ * one kind: something says yes and does nothing.
+ */
+export const restlessPauseMs = (times: number): number =>
+  times < RESTLESS_STEPS ? 0 : Math.min(RESTLESS_PAUSE_MAX_MS, retryDelayMs(times - RESTLESS_STEPS + 1));
 
 /** The wait after the n-th failure in a row, counted from 1. */
 export const retryDelayMs = (failures: number): number =>

@@ -97,9 +97,9 @@ export function createPlacements(options: {
     new Map(
       [...all.values()].map(({ task }) => {
         const { placement, status } = task.record();
-        const { epoch, desired, specHash } = placement;
+        const { epoch, desired, specHash, resources } = placement;
         const isServe = placement.spec.case !== "build";
-        return [task.id, { epoch, desired, specHash, isServe, observed: status.observed }];
+        return [task.id, { epoch, desired, specHash, isServe, resources, observed: status.observed }];
       }),
     );
 

@@ -1,17 +1,20 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { HealthState, Observed, type Placement, type ServeSpec } from "@svc/proto/node";
 import type { Builder } from "../build/builder.ts";
-import { type Container, type Engine, labels } from "../engine/engine.ts";
+import { type Container, type Engine, type Limits, labels } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
 import { probe, probePauseMs } from "../health/probe.ts";
 import { proveHealthy } from "../health/prove.ts";
 import { type Images, isMissingImage } from "../images/images.ts";
+import { freshMemory } from "../journal/records.ts";
 import type { Log } from "../log.ts";
 import type { Exit, Tails } from "../logs/tails.ts";
 import type { Networks } from "../network/networks.ts";
 import type { Ports } from "../network/ports.ts";
 import { TaskFailure, toFailure } from "./failure.ts";
+import { giveLimits } from "./give-limits.ts";
 import { createLastWords } from "./last-words.ts";
+import { afterMiss, differs, limitsKey, pauseOf, withSaid } from "./limits.ts";
 import { containerName } from "./names.ts";
 import { isTerminal, type Step } from "./steps.ts";
 import { heldPort, type Task } from "./task.ts";
@@ -51,6 +54,7 @@ const PORT_MISSES_MAX = 3;
 
 export function createRunner(deps: RunnerDeps): Runner {
   const { engine, images, networks, ports, builder, tails } = deps;
+  const { log } = deps;
   const lastWords = createLastWords(deps);
 
   /** Another one than what `task` had turned out to be somebody's. */
@@ -98,19 +102,28 @@ export function createRunner(deps: RunnerDeps): Runner {
     },
 
     async create(_, { task }) {
-      const { placement, memory } = task.record();
+      const { placement, memory, status } = task.record();
       const network = await networks.ensure(placement.projectId, placement.channel);
-      const hostPort = await holdPort(task);
+      const at = { network, hostPort: await holdPort(task), address: deps.address };
+      let { resources } = placement;
       try {
-        await engine.createContainer(toContainerSpec(placement, { network, hostPort, address: deps.address }));
+        await engine.createContainer(toContainerSpec(placement, resources, at));
       } catch (cause) {
-        if (!isMissingImage(cause)) throw cause;
-        task.imageReady = false;
-        return;
+        if (isMissingImage(cause)) {
+          task.imageReady = false;
+          return;
+        }
+        const { resources: before } = status;
+        const isRefusal = cause instanceof EngineError && cause.kind === "failed";
+        if (!isRefusal || !resources || !before || !differs(before, resources)) throw cause;
+        // Limits that this machine does not give must not keep down what ran on it with others.
+        resources = { ...before, ...withSaid(resources, before) };
+        await engine.createContainer(toContainerSpec(placement, resources, at));
       }
       task.update({
         observed: Observed.CREATED,
         upstream: "",
+        ...(resources !== undefined && { limits: { inForce: resources, problem: "" } }),
         ...(memory.wasHealthy && { restarted: true, health: HealthState.STARTING }),
       });
     },
@@ -136,6 +149,28 @@ export function createRunner(deps: RunnerDeps): Runner {
         ...(memory.wasHealthy && container?.state === "exited" && { restarted: true }),
         memory: { portMisses: 0 },
       });
+    },
+
+    async limit(_, { task, container }) {
+      const { placement } = task.record();
+      const { resources: wanted } = placement;
+      if (container === null || wanted === undefined) return;
+      // Done by a former life of this agent, or never different: only control does not know.
+      const isGiven = !differs(wanted, container.limits);
+      const given = isGiven ? { inForce: container.limits, problem: "" } : await giveLimits(engine, container, wanted);
+      if (given === null) return;
+      const { inForce, problem } = given;
+      const limits = { inForce: { ...inForce, generation: wanted.generation }, problem };
+      const change = { placementId: task.id, from: container.limits, to: limitsKey(wanted) };
+      if (problem === "") {
+        if (!isGiven) log.info(change, "limits changed");
+        const { limitsTried, limitsMisses, limitsRetryAtMs, limitsPause } = freshMemory;
+        return task.update({ limits, memory: { limitsTried, limitsMisses, limitsRetryAtMs, limitsPause } });
+      }
+      const miss = { wanted, pause: pauseOf(container), nowMs: Date.now() };
+      const memory = afterMiss(task.record().memory, miss);
+      log.warn({ ...change, inForce, misses: memory.limitsMisses, reason: problem }, "limits not changed");
+      task.update({ limits, memory });
     },
 
     async prove({ untilMs }, { task, container, signal }) {
@@ -260,9 +295,12 @@ export function createRunner(deps: RunnerDeps): Runner {
   };
 }
 
-function toContainerSpec(placement: Placement, at: { network: string; hostPort: number; address: string }) {
+function toContainerSpec(
+  placement: Placement,
+  resources: Limits | undefined,
+  at: { network: string; hostPort: number; address: string },
+) {
   const spec = serveSpec(placement);
-  const { resources } = placement;
   return {
     name: containerName(placement.placementId),
     kind: "serve" as const,

@@ -23,6 +23,7 @@ const aView = (changes: Partial<Omit<View, "memory">> & { memory?: Partial<Memor
   memoryMb: 256,
   healthTimeoutMs: 60_000,
   container: null,
+  limitsDue: false,
   imageReady: true,
   nowMs,
   ...changes,
@@ -38,6 +39,51 @@ test.each<{ when: string; view: View; does: string }>([
   { when: "the container is new", view: aView({ container: aContainer("created") }), does: "start" },
   { when: "it runs and has not answered yet", view: aView({ container: aContainer("running") }), does: "prove" },
   { when: "it runs and is healthy", view: aView({ container: aContainer("running"), memory: healthy }), does: "watch" },
+  {
+    when: "it runs and is to have other limits",
+    view: aView({ container: aContainer("running"), limitsDue: true }),
+    does: "limit",
+  },
+  {
+    when: "it ended and is to have other limits",
+    view: aView({ container: aContainer("exited"), limitsDue: true, memory: counted }),
+    does: "limit",
+  },
+  {
+    when: "it is new and is to have other limits",
+    view: aView({ container: aContainer("created"), limitsDue: true }),
+    does: "limit",
+  },
+  {
+    when: "only readiness is desired and it is to have other limits",
+    view: aView({ desired: Desired.READY, container: aContainer("created"), limitsDue: true }),
+    does: "limit",
+  },
+  {
+    when: "its end was not counted yet and it is to have other limits",
+    view: aView({ container: aContainer("exited"), limitsDue: true, memory: healthy }),
+    does: "count-crash",
+  },
+  {
+    when: "it ended before it answered and was to have other limits",
+    view: aView({ container: aContainer("exited"), limitsDue: true }),
+    does: "fail",
+  },
+  {
+    when: "it is in a state of its own and was to have other limits",
+    view: aView({ container: aContainer("other"), limitsDue: true }),
+    does: "discard",
+  },
+  {
+    when: "it is to stop and was to have other limits",
+    view: aView({ desired: Desired.STOPPED, container: aContainer("running"), limitsDue: true }),
+    does: "stop",
+  },
+  {
+    when: "it failed and was to have other limits",
+    view: aView({ observed: Observed.FAILED, container: aContainer("exited"), limitsDue: true }),
+    does: "rest",
+  },
   { when: "it ended before it answered", view: aView({ container: aContainer("exited") }), does: "fail" },
   {
     when: "a healthy one ended",
@@ -102,6 +148,16 @@ test.each<{ when: string; view: View; does: string }>([
   expect(nextStep(view).do).toBe(does);
 });
 
+test("an end of which the engine does not know the time is counted once", () => {
+  const container = aContainer("exited", { finishedAt: null });
+  const step = nextStep(aView({ container, memory: healthy }));
+  if (step.do !== "count-crash") throw new Error(`does ${step.do}`);
+  const memory = { ...healthy, crashes: 1, countedExit: step.crash.countedExit };
+  expect(nextStep(aView({ container, memory })).do).toBe("start");
+  const later = aContainer("exited", { finishedAt: null, startedAt: "2030-01-01T11:59:55Z" });
+  expect(nextStep(aView({ container: later, memory })).do).toBe("count-crash");
+});
+
 test("the health deadline counts from the start of the container", () => {
   expect(nextStep(aView({ container: aContainer("running") }))).toEqual({ do: "prove", untilMs: nowMs + 50_000 });
 });
@@ -120,6 +176,7 @@ const anyView: fc.Arbitrary<View> = fc
     wasHealthy: fc.boolean(),
     crashes: fc.nat(12),
     imageReady: fc.boolean(),
+    limitsDue: fc.boolean(),
     retryInMs: fc.integer({ min: -1000, max: 1000 }),
   })
   .map(({ state, wasHealthy, crashes, retryInMs, ...rest }) =>

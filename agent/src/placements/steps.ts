@@ -13,6 +13,8 @@ export type Step =
   | { do: "pull" }
   | { do: "create" }
   | { do: "start" }
+  /** Gives the container the limits that it is to have, and tells control which it has. */
+  | { do: "limit" }
   /** Waits until the first start answers its health path, or has failed to. */
   | { do: "prove"; untilMs: number }
   /** Looks at a healthy container from time to time. */
@@ -40,6 +42,8 @@ export type View = {
   healthTimeoutMs: number;
   /** Null when there is none, and always for a build. */
   container: Pick<Container, "state" | "exitCode" | "oomKilled" | "startedAt" | "finishedAt"> | null;
+  /** The container's limits are to be changed, or to be told of; see `isLimitsDue`. */
+  limitsDue: boolean;
   /** Whether this agent has made sure of the image since it started. */
   imageReady: boolean;
   nowMs: number;
@@ -65,9 +69,18 @@ export function nextStep(view: View): Step {
   return nextServeStep(view);
 }
 
+/** What comes after other limits: a start has them, and what ended tells of those that it ended with. */
+const comesAfterLimits: ReadonlySet<Step["do"]> = new Set(["rest", "start", "prove", "watch"]);
+
 function nextServeStep(view: View): Step {
-  const { container, memory } = view;
+  const { container } = view;
   if (container === null) return view.imageReady ? { do: "create" } : { do: "pull" };
+  const step = onwardStep(view, container);
+  return view.limitsDue && container.state !== "other" && comesAfterLimits.has(step.do) ? { do: "limit" } : step;
+}
+
+function onwardStep(view: View, container: NonNullable<View["container"]>): Step {
+  const { memory } = view;
   if (view.desired === Desired.READY) return { do: "rest" };
   switch (container.state) {
     case "created":
@@ -86,10 +99,12 @@ function afterExit(view: View, container: NonNullable<View["container"]>): Step 
   const { exitCode, oomKilled } = container;
   const ended = { exitCode, oomKilled };
   if (!view.memory.wasHealthy) return { do: "fail", ...explainEnd(ended, view.memoryMb, "before-answering"), ...ended };
+  // An engine that was killed itself may not know when. Still it is one end, and not many.
+  const exit = container.finishedAt ?? `after ${container.startedAt}`;
   // Counted before, and the wait is over.
-  if (view.memory.countedExit === container.finishedAt) return { do: "start" };
+  if (view.memory.countedExit === exit) return { do: "start" };
   const ranForMs = parseTime(container.finishedAt, view.nowMs) - parseTime(container.startedAt, view.nowMs);
-  const crash = nextCrash(view.memory.crashes, ranForMs, container.finishedAt ?? "");
+  const crash = nextCrash(view.memory.crashes, ranForMs, exit);
   if (crash === null) return { do: "fail", ...explainEnd(ended, view.memoryMb, "given-up"), ...ended };
   return { do: "count-crash", crash, ...explainEnd(ended, view.memoryMb, "restarting"), ...ended };
 }

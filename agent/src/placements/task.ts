@@ -1,5 +1,12 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { type Failure, type HealthState, Observed, type Placement, PlacementStatusSchema } from "@svc/proto/node";
+import {
+  type Failure,
+  type HealthState,
+  Observed,
+  type Placement,
+  PlacementStatusSchema,
+  type ResourcesSchema,
+} from "@svc/proto/node";
 import type { Journal } from "../journal/journal.ts";
 import { freshMemory, type Memory, type PlacementRecord } from "../journal/records.ts";
 
@@ -12,6 +19,8 @@ export type Change = {
   failure?: Failure | null;
   build?: MessageInitShape<typeof PlacementStatusSchema>["build"];
   restarted?: boolean;
+  /** What the container has, and why it does not have what it is to have; empty when it does. */
+  limits?: { inForce: MessageInitShape<typeof ResourcesSchema>; problem: string };
   memory?: Partial<Memory>;
 };
 
@@ -52,6 +61,7 @@ export function createTask(options: {
 
 function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">, now: Date): PlacementRecord["status"] {
   const { failure = status.failure, build = status.build } = change;
+  const resources = change.limits?.inForce ?? status.resources;
   return create(PlacementStatusSchema, {
     placementId: status.placementId,
     epoch: status.epoch,
@@ -64,6 +74,8 @@ function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">,
     changedAt: now.toISOString(),
     ...(failure !== null && failure !== undefined && { failure }),
     ...(build !== undefined && { build }),
+    ...(resources !== undefined && { resources }),
+    resourcesProblem: change.limits?.problem ?? status.resourcesProblem,
   });
 }
 

@@ -20,6 +20,7 @@ export type TestBuild = {
   timeoutSeconds?: number;
   caBundle?: string;
   redact?: string[];
+  env?: Record<string, string>;
   rootDirectory?: string;
   resources?: { memoryMb: number; cpuMillicores: number; pidsLimit: number };
 };
