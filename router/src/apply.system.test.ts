@@ -7,7 +7,9 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
 import { openBundleStore } from "./bundles/store.ts";
-import { parseEntry } from "./names.ts";
+import { gateDirName, parseEntry } from "./names.ts";
+import { openGateFiles } from "./password/gate-files.ts";
+import { openGates } from "./password/gates.ts";
 import { tableText } from "./table.ts";
 import { createTableStore, digestOf } from "./table-store.ts";
 import { aBundle, digestOfBundle, filesBundle } from "./testing/bundle.ts";
@@ -44,6 +46,7 @@ async function open(): Promise<void> {
     if (archive === undefined) throw new RegistryError("ARTIFACT_NOT_FOUND", digest);
     return Readable.from([archive]);
   };
+  const gates = await openGates(join(dir, "gates"), openGateFiles(join(dir, "tree", gateDirName)), quiet);
   const store = createTableStore(join(dir, "table"), quiet);
   applier = await startApplier({
     store: {
@@ -55,6 +58,7 @@ async function open(): Promise<void> {
     },
     tree,
     bundles,
+    gates,
     createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, log: quiet }),
     onApplied: (state) => applied.push(state),
     log: quiet,
@@ -63,6 +67,7 @@ async function open(): Promise<void> {
     await applier[Symbol.asyncDispose]();
     await store[Symbol.asyncDispose]();
     tree[Symbol.dispose]();
+    await gates[Symbol.asyncDispose]();
   };
 }
 
@@ -77,7 +82,7 @@ const reported = async (matching: Partial<AppliedState>) => {
 };
 /** What Caddy would find: the target of the first entry of each host. */
 async function looksUp(): Promise<Record<string, string>> {
-  const hosts = (await readdir(join(dir, "tree"))).filter((host) => host !== ".ready");
+  const hosts = (await readdir(join(dir, "tree"))).filter((host) => !host.startsWith("."));
   const found = await Promise.all(
     hosts.map(async (host) => [host, (await readdir(join(dir, "tree", host))).sort()[0] ?? ""] as const),
   );

@@ -3,6 +3,7 @@ import type { BundleFetcher } from "./bundles/fetcher.ts";
 import type { BundleStore } from "./bundles/store.ts";
 import type { Log } from "./log.ts";
 import { bundleName, targetName } from "./names.ts";
+import type { Gates } from "./password/gates.ts";
 import { type Servable, servable } from "./servable.ts";
 import { decide, emptyTable, type Table, tableText } from "./table.ts";
 import { digestOf, type TableStore } from "./table-store.ts";
@@ -38,6 +39,7 @@ export interface ApplierDeps {
   store: TableStore;
   tree: NameTree;
   bundles: BundleStore;
+  gates: Pick<Gates, "use">;
   /** Receives the function to call when the state of a bundle changed. */
   createFetcher(onChange: () => void): BundleFetcher;
   onApplied(state: AppliedState): void;
@@ -58,7 +60,7 @@ const behindToldMax = 1000;
  * still there, because control takes nothing away before the report.
  */
 export async function startApplier(deps: ApplierDeps): Promise<Applier> {
-  const { store, tree, bundles, onApplied, log } = deps;
+  const { store, tree, bundles, gates, onApplied, log } = deps;
   const kept = await store.load();
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
@@ -73,7 +75,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
 
   async function serveTarget(): Promise<void> {
     const aim = target;
-    const now = servable(aim.routes, behind, fetcher.state);
+    const now = servable(aim.routes, behind, served, fetcher.state);
     fetcher.want(now.bundles);
     const bundlesChanged = putInForce(now);
     await tree.markReady();
@@ -96,6 +98,11 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     }
   }
 
+  /** Whether the gates know what is used: what an earlier process left may be in use no more. */
+  let gatesRead = false;
+  const gateOf = (each: Route | string): string =>
+    (typeof each === "string" ? served.get(each)?.gate : each.gate) ?? "";
+
   /** Changes the tree and takes over what succeeded. Returns whether a bundle came or went. */
   function putInForce(now: Servable): boolean {
     const names = new Map<string, string>();
@@ -103,6 +110,10 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       const named = route && targetName(route);
       if (named && "name" in named) names.set(host, named.name);
     }
+    const coming = [...now.routes.values()].filter((route) => route !== null);
+    const guarded = !gatesRead || [...coming, ...now.routes.keys()].some((each) => gateOf(each) !== "");
+    // The cookies of a gate are there before its hosts name it, and as long as one does.
+    if (guarded) gates.use(gatesOf([...served.values(), ...coming]));
     const failures = tree.serve(now.routes.keys(), names);
     let bundlesChanged = false;
     for (const [host, route] of now.routes) {
@@ -118,6 +129,8 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       if (target.routes.get(host) === (route ?? undefined)) behind.delete(host);
       unsaved.add(host);
     }
+    if (guarded) gates.use(gatesOf(served.values()));
+    gatesRead = true;
     if (failures.size > 0) rounds.soon();
     return bundlesChanged;
   }
@@ -168,6 +181,9 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     },
   };
 }
+
+const gatesOf = (routes: Iterable<Route>): Set<string> =>
+  new Set([...routes].flatMap(({ gate }) => (gate === "" ? [] : [gate])));
 
 function problemText(problems: ReadonlyMap<string, string>): string {
   const told = [...problems].slice(0, problemsTold).map(([host, problem]) => `${host}: ${problem}`);

@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { isHost } from "./names.ts";
 
@@ -16,6 +16,10 @@ export const settings = z.object({
   SVC_ROUTER_DIR: path.default("/var/lib/svc/router"),
   /** Table of names that Caddy looks hosts up in. Best in memory; nothing is lost with it. */
   SVC_ROUTER_TABLE_DIR: path.default("/run/svc/table"),
+  /** Where Caddy writes its access log, which is counted; in memory. Unless set: `traffic` beside the table. */
+  SVC_ROUTER_TRAFFIC_DIR: path.optional(),
+  /** How often requests are counted and told to control. */
+  SVC_TRAFFIC_SECONDS: z.coerce.number().min(0.05).max(300).default(10),
   SVC_ENROLL_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7444"),
   SVC_LINK_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7443"),
   /** Only read while the edge has no identity. */
@@ -45,6 +49,8 @@ export const settings = z.object({
 export interface Config {
   dir: string;
   tableDir: string;
+  trafficDir: string;
+  trafficEveryMs: number;
   enrollUrl: string;
   linkUrl: string;
   bootstrapTokenFile: string | null;
@@ -79,6 +85,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   return {
     dir: plainPath(s.SVC_ROUTER_DIR, "SVC_ROUTER_DIR"),
     tableDir: plainPath(s.SVC_ROUTER_TABLE_DIR, "SVC_ROUTER_TABLE_DIR"),
+    trafficDir: plainPath(
+      s.SVC_ROUTER_TRAFFIC_DIR ?? join(dirname(resolve(s.SVC_ROUTER_TABLE_DIR)), "traffic"),
+      "SVC_ROUTER_TRAFFIC_DIR",
+    ),
+    trafficEveryMs: Math.round(s.SVC_TRAFFIC_SECONDS * 1000),
     enrollUrl: s.SVC_ENROLL_URL,
     linkUrl: s.SVC_LINK_URL,
     bootstrapTokenFile: s.SVC_BOOTSTRAP_TOKEN_FILE ?? null,

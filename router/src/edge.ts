@@ -6,14 +6,23 @@ import { openBundleStore } from "./bundles/store.ts";
 import { caddyVersion, createCaddyAdmin, keepConfigured } from "./caddy.ts";
 import type { Config } from "./config.ts";
 import type { Log } from "./log.ts";
+import { gateDirName } from "./names.ts";
 import { startPageServer } from "./pages/server.ts";
+import { createAttempts } from "./password/attempts.ts";
+import { createPasswordChecker } from "./password/checker.ts";
+import { openGateFiles } from "./password/gate-files.ts";
+import { type Gates, openGates } from "./password/gates.ts";
+import { createLogin } from "./password/login.ts";
 import { renderConfig } from "./render/render.ts";
 import { createTableStore } from "./table-store.ts";
+import { startTraffic, type Traffic } from "./traffic/traffic.ts";
 import { openTree } from "./tree.ts";
 
 /** Everything on this machine that serves visitors, except Caddy itself. Needs nobody else. */
 export interface Edge extends AsyncDisposable {
   applier: Applier;
+  gates: Gates;
+  traffic: Traffic;
   /** Settles when Caddy has its configuration for the first time. */
   ready: Promise<void>;
 }
@@ -34,19 +43,45 @@ export async function startEdge(
   const bundlesDir = join(config.dir, "bundles");
   const bundles = await openBundleStore(bundlesDir, log);
   const tree = opened.use(await openTree(config.tableDir, log));
+  const gates = opened.use(
+    await openGates(join(config.dir, "gates"), openGateFiles(join(config.tableDir, gateDirName)), log),
+  );
   const store = opened.use(createTableStore(join(config.dir, "table"), log));
   const applier = opened.use(
     await startApplier({
       store,
       tree,
       bundles,
+      gates,
       createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, log }),
       onApplied,
       log,
     }),
   );
+  // Before Caddy hears where to write, and what of an earlier run it has written is counted.
+  const traffic = opened.use(
+    await startTraffic({
+      dir: join(config.dir, "traffic"),
+      logDir: config.trafficDir,
+      everyMs: config.trafficEveryMs,
+      routes: () => (applier.state().digest === "" ? null : applier.routes()),
+      log,
+    }),
+  );
   // The table of names is complete before Caddy hears where it is.
-  const pages = opened.use(await startPageServer(config.pagesListen, (host) => applier.routes().has(host)));
+  const pages = opened.use(
+    await startPageServer(
+      config.pagesListen,
+      (host) => applier.routes().has(host),
+      createLogin({
+        routes: applier.routes,
+        gates,
+        attempts: createAttempts(),
+        checker: createPasswordChecker(),
+        log,
+      }),
+    ),
+  );
   const { promise: ready, resolve: onConfigured } = Promise.withResolvers<void>();
   const stop = new AbortController();
   const configuring = keepConfigured({
@@ -61,6 +96,7 @@ export async function startEdge(
         adminSocket: config.adminSocket,
         tableDir: config.tableDir,
         bundlesDir,
+        trafficDir: config.trafficDir,
         pagesListen: pages.address,
         contentDomain: config.contentDomain,
         answerTimeoutMs: deps.answerTimeoutMs ?? answerTimeoutMs,
@@ -74,5 +110,5 @@ export async function startEdge(
     await configuring;
   });
   const running = opened.move();
-  return { applier, ready, [Symbol.asyncDispose]: () => running.disposeAsync() };
+  return { applier, gates, traffic, ready, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }

@@ -13,7 +13,7 @@ import {
   targetName,
   upstreamsPattern,
 } from "./names.ts";
-import { aPage, aProxy, aRedirect, aStatic } from "./testing/routes.ts";
+import { aPage, aProxy, aRedirect, aStatic, guarded } from "./testing/routes.ts";
 
 const hex = "ab".repeat(32);
 const host = "shop.svc.localhost";
@@ -119,10 +119,35 @@ describe("targetName", () => {
   test("is split by Caddy's patterns into the same parts", () => {
     const target = targetName(aProxy(host, ...Array.from({ length: 10 }, (_, n) => `10.0.0.${n}:8080`)));
     if ("problem" in target) throw new Error(target.problem);
-    const [, kind, args = ""] = new RegExp(entryPattern).exec(`/${host}/${entryName(7, target.name)}`) ?? [];
+    const [, , kind, args = ""] = new RegExp(entryPattern).exec(`/${host}/${entryName(7, target.name)}`) ?? [];
     const [, ...upstreams] = new RegExp(upstreamsPattern(10)).exec(args) ?? [];
     expect([kind, ...upstreams]).toEqual(target.name.split("~"));
     expect(new RegExp(upstreamsPattern(9)).test(args)).toBe(false);
+  });
+
+  test("names the gate before everything else, and Caddy's pattern finds it there", () => {
+    const targets = [aProxy(host, "10.0.0.1:80"), aStatic(host, `sha256:${hex}`), aPage(host, "STOPPED")];
+    for (const route of [...targets, aRedirect(host, "shop.test")]) {
+      const open = targetName(route);
+      const target = targetName(guarded(route, "Re_vision-1"));
+      if ("problem" in target || "problem" in open) throw new Error("unexpected");
+      expect(target.name).toBe(`Re_vision-1~${open.name}`);
+      const [, gate, kind, args] = new RegExp(entryPattern).exec(`/${host}/${entryName(7, target.name)}`) ?? [];
+      expect(`${gate}~${kind}~${args}`).toBe(target.name);
+      const [, none] = new RegExp(entryPattern).exec(`/${host}/${entryName(7, open.name)}`) ?? [];
+      expect(none).toBeUndefined();
+    }
+  });
+
+  test("always has a name behind a gate: a host that kept its old entry would stay open", () => {
+    const upstreams = Array.from({ length: 10 }, (_, n) => `[2001:db8:1111:2222:3333:4444:5555:${n}666]:65535`);
+    expect(targetName(aProxy(host, ...upstreams))).toHaveProperty("problem");
+    const shortened = targetName(guarded(aProxy(host, ...upstreams), "Re_vision-1"));
+    expect(shortened).toMatchObject({ name: expect.stringMatching(/^Re_vision-1~p4~/) });
+    const far = `${"a".repeat(60)}.${"b".repeat(60)}.${"c".repeat(60)}.${"d".repeat(50)}.test`;
+    expect(targetName(guarded(aRedirect(host, far), "Re_vision-1"))).toEqual({ name: "Re_vision-1~x~failed" });
+    // Nothing of what control sends becomes a path, and nobody can pass what nobody can name.
+    expect(targetName(guarded(aPage(host, "EMPTY"), "../x"))).toEqual({ name: `${"_".repeat(11)}~x~empty` });
   });
 
   test("is a file name without separators or placeholders, whatever control sends", () => {

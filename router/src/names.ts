@@ -12,6 +12,8 @@ export const hostPattern = "^[a-z0-9][a-z0-9-]*(?:\\.[a-z0-9][a-z0-9-]*)+$";
 const hostLengthMax = 253;
 /** Longest name that the file system takes. */
 const entryLengthMax = 255;
+/** Directory in the root of the table for the cookies that open gates. No host can be called like this. */
+export const gateDirName = ".gate";
 export const upstreamsMax = limits.replicasMax;
 
 const hostRegExp = new RegExp(hostPattern);
@@ -44,14 +46,34 @@ const separator = "~";
 /**
  * Name of the entry of a route in the table of names, without its sequence number: the kind and what it
  * needs, such as `p2~10.0.0.1:80~10.0.0.2:80`. Kinds: p1, p2… proxy to so many upstreams, s static, f static
- * with index.html as the fallback, x a page of the platform, r redirect to another host.
+ * with index.html as the fallback, x a page of the platform, r redirect to another host. Before them, if there is a
+ * password, the revision of its gate.
  */
 export function targetName(route: Route): { name: string } | { problem: string } {
   const parts = targetParts(route);
   if ("problem" in parts) return parts;
-  const name = parts.join(separator);
-  return name.length + sequenceLength + 1 <= entryLengthMax ? { name } : { problem: "the target is too long" };
+  const fits = (name: string): boolean => name.length + sequenceLength + 1 <= entryLengthMax;
+  const open = parts.join(separator);
+  if (route.gate === "") return fits(open) ? { name: open } : { problem: "the target is too long" };
+  // A host with a password always gets a name: without one it would stay as open as it was.
+  const gate = isRevision(route.gate) ? route.gate : shut;
+  const [, ...upstreams] = parts;
+  for (let count = upstreams.length; count > 0; count -= 1) {
+    const kept = count === upstreams.length ? parts : [`p${count}`, ...upstreams.slice(0, count)];
+    const name = [gate, ...kept].join(separator);
+    if (fits(name)) return { name };
+  }
+  return { name: [gate, "x", "failed"].join(separator) };
 }
+
+const revision = "[A-Za-z0-9_-]{11}";
+const revisionRegExp = new RegExp(`^${revision}$`);
+
+/** Whether `text` can name a gate: the part of an entry that says which cookies pass. */
+export const isRevision = (text: string): boolean => revisionRegExp.test(text);
+
+/** A gate that nobody can pass: better than none, where control named one that cannot be. */
+const shut = "_".repeat(11);
 
 const pageNames: Partial<Record<number, string>> = {
   [PageTarget_Page.STOPPED]: "stopped",
@@ -107,13 +129,17 @@ export function parseEntry(name: string): { sequence: number; target: string } |
 }
 
 /**
- * What Caddy splits the found path `/<host>/<entry>` with: group 1 is the kind, group 2 its arguments. Runs
- * for every request, so it does no more than that; only several upstreams are taken apart by another one.
+ * What Caddy splits the found path `/<host>/<entry>` with: group 1 is the gate (empty without one), group 2 the kind,
+ * group 3 its arguments. Runs for every request, so it does no more than that; only several upstreams are taken apart
+ * by another one.
  */
-export const entryPattern = "^/[^~]+~([a-z][0-9]*)~(.+)$";
+export const entryPattern = `^/[^~]+~(?:(${revision})~)?([a-z][0-9]*)~(.+)$`;
 
 /** Takes the arguments of `p<count>` apart: one group per upstream. */
 export const upstreamsPattern = (count: number): string => `^${Array(count).fill("([^~]+)").join(separator)}$`;
 
 /** Name in the root of the table that says it is complete. No host can be called like this. */
 export const readyName = ".ready";
+
+/** Name under which Caddy writes its access log; what is full gets a time into its name. */
+export const accessLogName = "access.log";

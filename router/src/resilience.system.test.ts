@@ -83,7 +83,7 @@ test("replaced entries leave the table", async () => {
   }
   await waitFor(async () => (await readdir(join(edge.config.tableDir, host))).length === 1);
   await edge.serve({ removed: [host] });
-  expect(await readdir(edge.config.tableDir)).toEqual([".ready"]);
+  expect(await readdir(edge.config.tableDir)).toEqual([".gate", ".ready"]);
   expect((await ask(edge.http, host)).status).toBe(404);
 });
 

@@ -1,4 +1,5 @@
-import type { Route, StaticTarget } from "@svc/proto/edge";
+import { create } from "@bufbuild/protobuf";
+import { PageTarget_Page, PageTargetSchema, type Route, type StaticTarget } from "@svc/proto/edge";
 import { targetName } from "./names.ts";
 
 export type BundleState =
@@ -23,11 +24,15 @@ export interface Servable {
 /**
  * What can be served of `wanted` for those hosts that do not serve it yet. One host never waits for another.
  *
+ * A host that keeps what it has takes over the password at once, or its end: to be late with files is no reason to be open.
+ *
+ * @param served what is served now
  * @param bundleState whether the files of a static route are in place
  */
 export function servable(
   wanted: ReadonlyMap<string, Route>,
   hosts: Iterable<string>,
+  served: ReadonlyMap<string, Route>,
   bundleState: (target: StaticTarget) => BundleState,
 ): Servable {
   const result: Servable = { routes: new Map(), problems: new Map(), coming: [], bundles: [] };
@@ -38,6 +43,9 @@ export function servable(
       continue;
     }
     const { target } = route;
+    const kept = served.get(host);
+    if (route.gate !== (kept?.gate ?? ""))
+      result.routes.set(host, { ...(kept ?? nothingYet(route)), gate: route.gate });
     const named = targetName(route);
     if ("problem" in named) {
       result.problems.set(host, named.problem);
@@ -51,3 +59,9 @@ export function servable(
   }
   return result;
 }
+
+/** In the place of what cannot be served yet. */
+const nothingYet = (route: Route): Route => ({
+  ...route,
+  target: { case: "page", value: create(PageTargetSchema, { page: PageTarget_Page.EMPTY }) },
+});

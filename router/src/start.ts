@@ -27,7 +27,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   await using opened = new AsyncDisposableStack();
   const registry = opened.use(createRegistryPull());
   let watch: Watch | null = null;
-  const { applier, ...edge } = opened.use(
+  const { applier, gates, traffic, ...edge } = opened.use(
     await startEdge(config, { pull: registry.pull, onApplied: (state) => watch?.report(state), log }),
   );
   const stop = new AbortController();
@@ -35,6 +35,8 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
     watch = createWatch({
       transport: link.transport,
       applier,
+      gates,
+      traffic,
       address: addressOf(config.httpListen),
       version,
       onRegistry(access) {

@@ -3,7 +3,7 @@ import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { hasCode } from "./durable-file.ts";
 import type { Log } from "./log.ts";
-import { isHost, parseEntry, readyName } from "./names.ts";
+import { gateDirName, isHost, parseEntry, readyName } from "./names.ts";
 import { nextSequence, type TreeStep, treeSteps } from "./tree-steps.ts";
 
 /** The table of names: what Caddy looks hosts up in. One writer. */
@@ -109,7 +109,7 @@ async function readTree(dir: string): Promise<Map<string, string[]>> {
   const tree = new Map<string, string[]>();
   for (const found of await readdir(dir, { withFileTypes: true })) {
     const path = join(dir, found.name);
-    if (found.name === readyName) continue;
+    if (found.name === readyName || found.name === gateDirName) continue;
     if (!found.isDirectory() || !isHost(found.name)) {
       await rm(path, { recursive: true, force: true });
       continue;

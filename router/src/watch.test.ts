@@ -1,7 +1,13 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
 import { FencedError } from "@svc/link";
-import { EdgeService, type RouteTable, type SessionRequest, type SessionResponseSchema } from "@svc/proto/edge";
+import {
+  EdgeService,
+  type RouteTable,
+  type SessionRequest,
+  type SessionResponseSchema,
+  TrafficBatchSchema,
+} from "@svc/proto/edge";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { AppliedState } from "./apply.ts";
 import { quiet } from "./testing/edge.ts";
@@ -32,11 +38,19 @@ let stop: AbortController;
 let heard: SessionRequest["message"][];
 let submitted: RouteTable[];
 let registries: (string | undefined)[];
+let learned: string[];
+/** Numbers of batches that wait. */
+let traffic: bigint[];
+/** Numbers of batches of traffic, and the ends of sessions. */
+let acknowledged: (bigint | "closed")[];
 beforeEach(() => {
   stop = new AbortController();
   heard = [];
   submitted = [];
   registries = [];
+  acknowledged = [];
+  traffic = [];
+  learned = [];
 });
 afterEach(() => stop.abort());
 
@@ -48,6 +62,14 @@ function watchOf(session: Session): Watch {
   return createWatch({
     transport: () => transport,
     applier: { state: () => served, submit: (message) => submitted.push(message) },
+    gates: { learn: async (gates) => void learned.push(...gates.map(({ revision }) => revision)) },
+    traffic: {
+      open(send) {
+        for (const number of traffic) send(create(TrafficBatchSchema, { series: "s1", number }));
+      },
+      acknowledged: ({ number }) => acknowledged.push(number),
+      closed: () => acknowledged.push("closed"),
+    },
     address: "127.0.0.1",
     version: "1.2.3",
     onRegistry: (access) => registries.push(access?.host),
@@ -63,6 +85,7 @@ test("a session begins with what is served, and then follows the table", async (
       heard.push(message);
       if (message.case === "hello") {
         yield { message: welcome };
+        yield { message: { case: "gates", value: { gates: [{ projectId: "p1", revision: "r1" }] } } };
         yield { message: { case: "table", value: table } };
       }
       if (message.case === "renew") yield { message: { case: "renewAck", value: { n: message.value.n } } };
@@ -72,10 +95,18 @@ test("a session begins with what is served, and then follows the table", async (
   await waitFor(() => submitted.length === 1 && kinds().includes("renew"));
   expect(heard[0]).toMatchObject({
     case: "hello",
-    value: { clusterEpoch: 2n, generation: 7n, digest: "abc", address: "127.0.0.1", version: "1.2.3" },
+    value: {
+      clusterEpoch: 2n,
+      generation: 7n,
+      digest: "abc",
+      address: "127.0.0.1",
+      version: "1.2.3",
+      knowsGates: true,
+    },
   });
   expect(submitted[0]).toMatchObject({ generation: 8n });
   expect(registries).toEqual(["registry.test:5000"]);
+  expect(learned).toEqual(["r1"]);
 
   watch.report({ ...served, generation: 8n, error: "b.test: it is lost" });
   await waitFor(() => kinds().includes("applied"));
@@ -137,4 +168,22 @@ test("a fenced identity is not tried again", async () => {
   });
   await expect(watch.follow(stop.signal)).rejects.toThrow(FencedError);
   expect(kinds()).toEqual(["hello"]);
+});
+
+test("traffic goes out once there is a session, and its acknowledgement comes back", async () => {
+  traffic = [7n];
+  const watch = watchOf(async function* (requests) {
+    for await (const { message } of requests) {
+      heard.push(message);
+      if (message.case === "hello") yield { message: welcome };
+      if (message.case !== "traffic") continue;
+      yield { message: { case: "trafficAck", value: { series: message.value.series, number: message.value.number } } };
+    }
+  });
+  const following = watch.follow(stop.signal);
+  await waitFor(() => acknowledged.length > 0);
+  expect(kinds().slice(0, 2)).toEqual(["hello", "traffic"]);
+  stop.abort();
+  await following;
+  expect(acknowledged).toEqual([7n, "closed"]);
 });

@@ -7,6 +7,8 @@ import { EdgeService, type SessionRequest, SessionRequestSchema, type SessionRes
 import type { RegistryAccess } from "@svc/proto/node";
 import type { AppliedState, Applier } from "./apply.ts";
 import type { Log } from "./log.ts";
+import type { Gates } from "./password/gates.ts";
+import type { Traffic } from "./traffic/traffic.ts";
 
 /** Follows control's route table. While control is away everything goes on as it was. */
 export interface Watch {
@@ -24,6 +26,8 @@ export interface WatchDeps {
   /** The connection to open the next session on. */
   transport(): Transport;
   applier: Pick<Applier, "state" | "submit">;
+  gates: Pick<Gates, "learn">;
+  traffic: Pick<Traffic, "open" | "acknowledged" | "closed">;
   /** Where visitors reach this edge: an address or a host name. */
   address: string;
   version: string;
@@ -32,7 +36,7 @@ export interface WatchDeps {
 }
 
 export function createWatch(deps: WatchDeps): Watch {
-  const { transport, applier, address, version, log } = deps;
+  const { transport, applier, gates, traffic, address, version, log } = deps;
   const instanceId = randomUUID();
   let send: Send<SessionRequest> | null = null;
   return {
@@ -46,8 +50,9 @@ export function createWatch(deps: WatchDeps): Watch {
           createClient(EdgeService, transport()).session(requests, { signal: sessionSignal }),
         onOpen(open) {
           const { clusterEpoch, generation, digest, behindHosts } = applier.state();
-          const hello = { clusterEpoch, generation, digest, behindHosts, bootId, instanceId, address, version };
-          open(request({ case: "hello", value: hello }));
+          const served = { clusterEpoch, generation, digest, behindHosts };
+          const about = { bootId, instanceId, address, version, knowsGates: true };
+          open(request({ case: "hello", value: { ...served, ...about } }));
         },
         onMessage({ message }, open) {
           if (message.case === "welcome") {
@@ -55,11 +60,15 @@ export function createWatch(deps: WatchDeps): Watch {
             send = open;
             log.info({ edgeId: message.value.edgeId }, "session open");
             deps.onRegistry(message.value.registry);
+            traffic.open((batch) => open(request({ case: "traffic", value: batch })));
           }
+          if (message.case === "gates") void gates.learn(message.value.gates);
+          if (message.case === "trafficAck") traffic.acknowledged(message.value);
           if (message.case === "table") applier.submit(message.value);
         },
         onClose() {
           send = null;
+          traffic.closed();
         },
         renew: (n) => request({ case: "renew", value: { n } }),
         signal,

@@ -1,3 +1,5 @@
+import { passwordPath } from "../password/next.ts";
+
 /** What the platform itself says to a visitor, when there is no site to say it. */
 export interface Page {
   status: number;
@@ -7,6 +9,8 @@ export interface Page {
   text: string;
   /** When asking again makes sense, in seconds; null when it does not. */
   retryAfterSeconds: number | null;
+  /** Asks for the site's password. */
+  asks?: boolean;
 }
 
 export const pages = {
@@ -28,7 +32,7 @@ export const pages = {
     status: 503,
     code: "SITE_SUSPENDED",
     title: "This site is suspended",
-    text: "It is not available at the moment. Its owner can find out more in the dashboard.",
+    text: "It is not available at the moment. If it is yours, svc status says why.",
     retryAfterSeconds: 3600,
   },
   empty: {
@@ -80,6 +84,37 @@ export const pages = {
     text: "The server works, but the site behind it did not answer in time. Please try again in a moment.",
     retryAfterSeconds: 5,
   },
+  password: {
+    status: 401,
+    code: "SITE_PASSWORD_REQUIRED",
+    title: "This site is protected",
+    text: "Its owner has set a password. Enter it to go on.",
+    retryAfterSeconds: null,
+    asks: true,
+  },
+  passwordWrong: {
+    status: 401,
+    code: "SITE_PASSWORD_WRONG",
+    title: "This site is protected",
+    text: "That password is not right. Check it, and try again.",
+    retryAfterSeconds: null,
+    asks: true,
+  },
+  passwordSlow: {
+    status: 429,
+    code: "SITE_PASSWORD_SLOW_DOWN",
+    title: "This site is protected",
+    text: "Too many attempts in a row. Wait a moment before the next.",
+    retryAfterSeconds: null,
+    asks: true,
+  },
+  passwordUnchecked: {
+    status: 503,
+    code: "SITE_PASSWORD_UNCHECKED",
+    title: "The password could not be checked",
+    text: "Nothing is wrong with what you entered. Please go back and try again in a moment.",
+    retryAfterSeconds: 5,
+  },
   failed: {
     status: 500,
     code: "REQUEST_FAILED",
@@ -98,8 +133,9 @@ export const pageNames: readonly PageName[] = Object.keys(pages).filter(isPageNa
 export function pageHeaders(page: Page): Record<string, string> {
   return {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
-    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": `default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action ${page.asks ? "'self'" : "'none'"}`,
+    // A password that was typed in leads back to where it was asked for.
+    "Referrer-Policy": page.asks ? "same-origin" : "no-referrer",
     "X-Content-Type-Options": "nosniff",
     Vary: "Accept",
     ...(page.retryAfterSeconds !== null && { "Retry-After": String(page.retryAfterSeconds) }),
@@ -125,8 +161,33 @@ h1{margin:.75rem 0 .5rem;font-size:clamp(1.6rem,5vw,2.1rem);line-height:1.2;font
 .status::after{content:"";flex:1;height:1px;background:var(--line)}
 `.replaceAll("\n", "");
 
-/** The body for people: one self-contained document that follows the reader's light or dark setting. */
-export const pageHtml = ({ status, title, text }: Page): string =>
+const formStyle = `
+form{display:grid;gap:.5rem;margin-top:1.75rem}
+label{font-size:.9rem;font-weight:600}
+.row{display:flex;flex-wrap:wrap;gap:.6rem}
+input,button{font:inherit;line-height:1.4;padding:.65rem .9rem;border-radius:.5rem;border:1px solid var(--line);min-height:2.75rem}
+input{flex:1 1 14rem;min-width:0;background:transparent;color:inherit;border-color:var(--soft)}
+button{background:var(--ink);color:var(--ground);border-color:var(--ink);font-weight:600;cursor:pointer}
+input:focus-visible,button:focus-visible{outline:3px solid var(--mark);outline-offset:2px}
+[aria-invalid]{border-color:var(--mark)}
+`.replaceAll("\n", "");
+
+/** @param next where to go on, as it may stand in an attribute; null leaves that to the browser's word of where it was */
+const formHtml = (wrong: boolean, next: string | null): string => `
+<form method="post" action="${passwordPath}">
+${next === null ? "" : `<input type="hidden" name="next" value="${next}">\n`}<label for="password">Password</label>
+<span class="row">
+<input id="password" name="password" type="password" required autofocus autocomplete="current-password"${wrong ? ' aria-invalid="true" aria-describedby="text"' : ""}>
+<button>Go on</button>
+</span>
+</form>`;
+
+/**
+ * The body for people: one self-contained document that follows the reader's light or dark setting.
+ *
+ * @param next for a page that asks for a password; see above
+ */
+export const pageHtml = ({ status, title, text, asks = false, code }: Page, next: string | null = null): string =>
   `<!doctype html>
 <html lang="en">
 <head>
@@ -134,13 +195,13 @@ export const pageHtml = ({ status, title, text }: Page): string =>
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <meta name="robots" content="noindex">
 <title>${title}</title>
-<style>${style}</style>
+<style>${style}${asks ? formStyle : ""}</style>
 </head>
 <body>
 <main>
 <p class="status" aria-label="Status ${status}">${status}</p>
 <h1>${title}</h1>
-<p>${text}</p>
+<p${asks ? ' id="text" role="status"' : ""}>${text}</p>${asks ? formHtml(code === "SITE_PASSWORD_WRONG", next) : ""}
 </main>
 </body>
 </html>

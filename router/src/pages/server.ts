@@ -10,21 +10,26 @@ export interface PageServer extends AsyncDisposable {
 }
 
 /**
- * Two questions come here. `GET /ask?domain=…` is Caddy's own, before it gets a certificate: 200 for hosts
+ * Three questions come here. `GET /ask?domain=…` is Caddy's own, before it gets a certificate: 200 for hosts
  * of the table, else 404. A request with `X-Svc-Reason: host` is a visitor's, whose Host is not spelled as
- * in the table: a redirect to the right spelling, or the page that says that there is no such site. Caddy
- * removes that header from what visitors send, so nobody can ask the first question as a visitor.
+ * in the table: a redirect to the right spelling, or the page that says that there is no such site. One with
+ * `X-Svc-Reason: password` brings a site's password. Caddy removes that header from what visitors send, so
+ * nobody can ask the first question as a visitor.
  *
  * @param serves whether the table has a host
+ * @param logIn answers a visitor who brings a password
  */
 export async function startPageServer(
   listen: { host: string; port: number },
   serves: (host: string) => boolean,
+  logIn: (request: IncomingMessage, response: ServerResponse) => void,
 ): Promise<PageServer> {
   const server = createServer((request, response) => {
+    const reason = request.headers["x-svc-reason"];
+    if (reason === "password") return logIn(request, response);
     // What a visitor sends is of no interest; the connection goes on behind it.
     request.resume();
-    if (request.headers["x-svc-reason"] === undefined) answerCaddy(request, response, serves);
+    if (reason === undefined) answerCaddy(request, response, serves);
     else answerVisitor(request, response, serves);
   });
   server.requestTimeout = 10_000;
@@ -79,10 +84,16 @@ export function rightSpelling(
   return `${scheme}://${host}${port}${url.startsWith("/") ? url : "/"}`;
 }
 
-function sendPage(request: IncomingMessage, response: ServerResponse, name: PageName): void {
+/** @param next for a page that asks for a password: where to go on, as it may stand in an attribute */
+export function sendPage(
+  request: IncomingMessage,
+  response: ServerResponse,
+  name: PageName,
+  next: string | null = null,
+): void {
   const page = pages[name];
   const json = wantsJson(request.headers.accept ?? "");
-  const body = json ? pageJson(page) : pageHtml(page);
+  const body = json ? pageJson(page) : pageHtml(page, next);
   response.writeHead(page.status, {
     ...pageHeaders(page),
     "Content-Type": json ? jsonType : htmlType,

@@ -1,5 +1,15 @@
-import { htmlType, jsonType, type PageName, pageHeaders, pageHtml, pageJson, pageNames, pages } from "../pages/page.ts";
-import { type CaddyRoute, equals, type JsonObject, lists, not, setVars, subroute } from "./json.ts";
+import {
+  htmlType,
+  jsonType,
+  type Page,
+  type PageName,
+  pageHeaders,
+  pageHtml,
+  pageJson,
+  pageNames,
+  pages,
+} from "../pages/page.ts";
+import { type CaddyRoute, equals, type JsonObject, lists, matches, not, setVars, subroute } from "./json.ts";
 
 const chosen = "{http.vars.svc_page}";
 const errorStatus = "{http.error.status_code}";
@@ -37,7 +47,7 @@ const pageFor = (name: PageName, ...statuses: string[]): CaddyRoute => ({
 });
 
 function answer(name: PageName): JsonObject {
-  const page = pages[name];
+  const page: Page = pages[name];
   const send = (type: string, body: string): JsonObject => ({
     handler: "static_response",
     status_code: errorStatus,
@@ -46,9 +56,19 @@ function answer(name: PageName): JsonObject {
   });
   return subroute([
     { match: [asksForJson], handle: [send(jsonType, pageJson(page))] },
+    ...(page.asks
+      ? [{ match: [matches(address, plainAddress)], handle: [send(htmlType, pageHtml(page, address))] }]
+      : []),
     { handle: [send(htmlType, pageHtml(page))] },
   ]);
 }
+
+const address = "{http.request.uri}";
+/**
+ * Path and query that may stand in an attribute as they are. With anything else the page does not name where it was
+ * asked for, and the browser does.
+ */
+const plainAddress = "^/[A-Za-z0-9._~/%+,:@=?-]*$";
 
 /** As `wantsJson` decides. */
 const asksForJson: JsonObject = {

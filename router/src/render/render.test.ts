@@ -13,6 +13,7 @@ const options: RenderOptions = {
   adminSocket: "/run/svc/caddy.sock",
   tableDir: "/run/svc/table",
   bundlesDir: "/var/lib/svc/router/bundles",
+  trafficDir: "/run/svc/traffic",
   pagesListen: "127.0.0.1:7480",
   contentDomain: "svc.localhost",
   answerTimeoutMs: 120_000,

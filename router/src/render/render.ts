@@ -1,4 +1,4 @@
-import { hostPattern, readyName } from "../names.ts";
+import { accessLogName, hostPattern, readyName } from "../names.ts";
 import { type CaddyRoute, type JsonObject, lists, matches, not, subroute } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
 import { siteHandler, withoutForwarded } from "./site-routes.ts";
@@ -24,6 +24,8 @@ export interface RenderOptions {
   tableDir: string;
   /** Absolute path of the unpacked bundles. */
   bundlesDir: string;
+  /** Absolute path of the directory for the access log, best in memory. */
+  trafficDir: string;
   /** host:port of the router's own small server. */
   pagesListen: string;
   contentDomain: string;
@@ -38,7 +40,8 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
   admin: adminOf(options.adminSocket),
   logging: {
     logs: {
-      default: { level: "WARN", exclude: [requestErrors] },
+      default: { level: "WARN", exclude: [requestErrors, accessLog] },
+      access: accessLogOf(options.trafficDir),
       // A site that is down fails at every request; some are told about, not each of them.
       requests: {
         level: "ERROR",
@@ -65,12 +68,43 @@ export const bootConfig = (adminSocket: string): JsonObject => ({ admin: adminOf
 
 const requestErrors = "http.log.error";
 
+const accessLog = "http.log.access";
+const megabytesPerFile = 8;
+const filesKept = 8;
+
+/**
+ * A short line per request in files that the router reads and removes. While it is away the newest stay, within a
+ * bound; a socket would lose them, fill Caddy's error output, and keep a Caddy that is started without the router from
+ * starting.
+ */
+const accessLogOf = (trafficDir: string): JsonObject => ({
+  include: [accessLog],
+  writer: {
+    output: "file",
+    filename: `${trafficDir}/${accessLogName}`,
+    roll_size_mb: megabytesPerFile,
+    roll_keep: filesKept,
+    roll_gzip: false,
+  },
+  encoder: {
+    format: "filter",
+    wrap: { format: "json", level_key: "", message_key: "", name_key: "" },
+    // Who visits, and what, is nobody's business here.
+    fields: Object.fromEntries(
+      [...["remote_ip", "remote_port", "client_ip", "proto", "method", "uri", "headers", "tls"], "transfer_encoding"]
+        .map((name) => `request>${name}`)
+        .concat("resp_headers")
+        .map((name) => [name, { filter: "delete" }]),
+    ),
+  },
+});
+
 const adminOf = (socket: string): JsonObject => ({ listen: `unix/${socket}` });
 
 function httpApp(options: RenderOptions): JsonObject {
   const { httpListen, httpsListen, tls } = options;
-  const httpRoutes =
-    tls === "acme" ? redirectHandler(portOf(httpsListen)) : siteHandler({ ...options, scheme: "http" });
+  const site = { ...options, logsBytesRead: isSince(options.caddyVersion, 7) };
+  const httpRoutes = tls === "acme" ? redirectHandler(portOf(httpsListen)) : siteHandler({ ...site, scheme: "http" });
   return {
     http_port: portOf(httpListen),
     ...(tls !== "off" && { https_port: portOf(httpsListen) }),
@@ -81,7 +115,7 @@ function httpApp(options: RenderOptions): JsonObject {
       ...(tls !== "off" && {
         https: {
           listen: [httpsListen],
-          ...serverOf(options, siteHandler({ ...options, scheme: "https" })),
+          ...serverOf(options, siteHandler({ ...site, scheme: "https" })),
           tls_connection_policies: [{}],
           // A certificate is for one host, and so is the connection that it opened.
           strict_sni_host: true,
@@ -94,6 +128,8 @@ function httpApp(options: RenderOptions): JsonObject {
 const serverOf = (options: RenderOptions, found: JsonObject): JsonObject => ({
   // Nothing may bind a port that is not configured, nor obtain a certificate that nobody asked for.
   automatic_https: { disable: true },
+  // Every request is logged, for counting.
+  logs: {},
   protocols: options.tls === "acme" ? ["h1", "h2", "h3"] : ["h1", "h2"],
   read_header_timeout: "15s",
   idle_timeout: "2m",
@@ -118,7 +154,8 @@ function serverRoutes({ tableDir, pagesListen }: RenderOptions, found: JsonObjec
       handle: showPage("starting"),
       terminal: true,
     },
-    { handle: showPage("unknown") },
+    // Nobody's: not counted.
+    { handle: [{ handler: "vars", skip_log: true, log_skip: true }, ...showPage("unknown")] },
   ];
 }
 
@@ -185,11 +222,14 @@ function issuer({ tls, acme, httpListen, httpsListen }: RenderOptions): JsonObje
   };
 }
 
-/** The permission to get a certificate is a module from 2.8 on, and one address before. Unknown versions count as new. */
-export function permissionModule(caddyVersion: string): boolean {
-  const [, major, minor] = /^v?(\d+)\.(\d+)/.exec(caddyVersion) ?? [];
-  if (major === undefined || minor === undefined) return true;
-  return Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 8);
+/** The permission to get a certificate is a module from 2.8 on, and one address before. */
+export const permissionModule = (caddyVersion: string): boolean => isSince(caddyVersion, 8);
+
+/** Whether it is 2.<minor> or later. Unknown versions count as new. */
+function isSince(caddyVersion: string, minor: number): boolean {
+  const [, major, given] = /^v?(\d+)\.(\d+)/.exec(caddyVersion) ?? [];
+  if (major === undefined || given === undefined) return true;
+  return Number(major) > 2 || (Number(major) === 2 && Number(given) >= minor);
 }
 
 const portOf = (listen: string): number => Number(listen.slice(listen.lastIndexOf(":") + 1));

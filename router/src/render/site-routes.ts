@@ -1,20 +1,21 @@
 import { entryPattern, upstreamsMax, upstreamsPattern } from "../names.ts";
+import { type GateOptions, gateRoutes } from "./gate-routes.ts";
 import { type CaddyRoute, equals, type JsonObject, matches, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
 import { staticHandler } from "./static-routes.ts";
 
-const kind = "{http.regexp.entry.1}";
-const argument = "{http.regexp.entry.2}";
+const kind = "{http.regexp.entry.2}";
+const argument = "{http.regexp.entry.3}";
 
-export interface SiteOptions {
+export interface SiteOptions extends GateOptions {
   /** Absolute path of the unpacked bundles. */
   bundlesDir: string;
   /** Domain under which tenants get their names. */
   contentDomain: string;
-  /** What this server speaks; a redirect to another host stays with it. */
-  scheme: "http" | "https";
   /** How long an app may take to begin its answer. */
   answerTimeoutMs: number;
+  /** Whether Caddy's access log says how much of a request's body was read. */
+  logsBytesRead: boolean;
 }
 
 /** Serves what the entry found in the table of names says. */
@@ -22,7 +23,7 @@ export const siteHandler = (options: SiteOptions): JsonObject =>
   subroute([
     {
       match: [matches("{http.matchers.file.relative}", entryPattern, "entry")],
-      handle: [subroute(kindRoutes(options))],
+      handle: [subroute([...gateRoutes(options, withoutForwarded, visitedPattern), ...kindRoutes(options)])],
     },
     { handle: showPage("failed") },
   ]);
@@ -82,8 +83,17 @@ const proxyRoute = (upstreams: number, options: SiteOptions): CaddyRoute => ({
       ...(upstreams > 1 && matches(argument, upstreamsPattern(upstreams), "upstream")),
     },
   ],
-  handle: [withoutForwarded, proxyHandler(upstreams, options)],
+  handle: [...(options.logsBytesRead ? [] : [logAnnouncedLength]), withoutForwarded, proxyHandler(upstreams, options)],
 });
+
+/** Puts the length that a request's body is said to have into the access log, in the place of a user, of which there are none. */
+const logAnnouncedLength: JsonObject = {
+  handler: "map",
+  source: "{http.request.header.Content-Length}",
+  destinations: ["{http.auth.user.id}"],
+  mappings: [{ input_regexp: "^([0-9]{1,13})$", outputs: ["$1"] }],
+  defaults: [""],
+};
 
 /**
  * What only a proxy may say, in any spelling: many frameworks read "_" as "-". Removed here, before Caddy

@@ -14,8 +14,9 @@ import { Pool } from "undici";
 import { createCaddyAdmin } from "../caddy.ts";
 import { digestOfBundle, filesBundle } from "./bundle.ts";
 import { freePorts, startCaddy } from "./caddy-process.ts";
-import { startTestEdge } from "./edge.ts";
-import { aComplete, aDelta, aProxy, aStatic } from "./routes.ts";
+import { startTestEdge, type TestEdge } from "./edge.ts";
+import { aGate, signedIn } from "./gate.ts";
+import { aComplete, aDelta, aProxy, aStatic, guarded } from "./routes.ts";
 import { waitFor } from "./wait-for.ts";
 
 const requestsPerRound = 10_000;
@@ -38,6 +39,7 @@ interface Case {
   host(n: number): string;
   /** Case that this one is compared with. */
   floor?: string;
+  cookie?: string;
 }
 
 async function cpuMicroseconds(pid: number): Promise<number> {
@@ -53,12 +55,12 @@ async function cpuMicroseconds(pid: number): Promise<number> {
 async function costs(cases: readonly Case[]): Promise<Map<string, number>> {
   const least = new Map<string, number>();
   for (let round = 0; round < rounds; round += 1) {
-    for (const { name, pid, address, host } of cases) {
+    for (const { name, pid, address, host, cookie } of cases) {
       const pool = new Pool(`http://${address}`, { connections });
       let next = 0;
       const visitor = async () => {
         while (next < requestsPerRound) {
-          const headers = { ...browser, host: host(next++) };
+          const headers = { ...browser, host: host(next++), ...(cookie !== undefined && { cookie }) };
           const { statusCode, body } = await pool.request({ path: "/", method: "GET", headers });
           await body.dump();
           if (statusCode >= 500) throw new Error(`${name} answered ${statusCode}`);
@@ -109,6 +111,21 @@ async function startPlain(dir: string, upstream: string, file: Buffer) {
   return { caddy, proxy: `127.0.0.1:${proxyPort}`, file: `127.0.0.1:${filePort}` };
 }
 
+/** The edge's own configuration over the same table, without the access log. */
+async function startUncounted(dir: string, edge: TestEdge) {
+  const caddy = await startCaddy(dir);
+  const [http = 0, https = 0] = await freePorts(2);
+  const text = JSON.stringify(await createCaddyAdmin(edge.caddy.adminSocket).config())
+    .replaceAll(edge.caddy.adminSocket, caddy.adminSocket)
+    .replaceAll(`"${edge.http}"`, `"127.0.0.1:${http}"`)
+    .replaceAll(`"${edge.https}"`, `"127.0.0.1:${https}"`);
+  const config = JSON.parse(text);
+  for (const server of Object.values<{ logs?: object }>(config.apps.http.servers)) delete server.logs;
+  delete config.logging.logs.access;
+  await createCaddyAdmin(caddy.adminSocket).load(config);
+  return { caddy, http: `127.0.0.1:${http}` };
+}
+
 const show = (name: string, value: string) => console.log(`${name.padEnd(52)} ${value}`);
 
 function quantiles(samples: readonly number[]): string {
@@ -119,35 +136,50 @@ function quantiles(samples: readonly number[]): string {
 }
 
 const dir = await mkdtemp(join(tmpdir(), "svc-bench-"));
-const tableDir = await mkdtemp(join(memoryDir, "svc-bench-"));
+const memory = await mkdtemp(join(memoryDir, "svc-bench-"));
 try {
   using blue = await startApp("blue");
   using green = await startApp("green");
   const file = Buffer.alloc(1024, "x");
   const plain = await startPlain(dir, blue.address, file);
   await using _plainCaddy = plain.caddy;
-  await using edge = await startTestEdge({ env: { SVC_ROUTER_TABLE_DIR: tableDir } });
+  await using edge = await startTestEdge({ env: { SVC_ROUTER_TABLE_DIR: join(memory, "table") } });
   const { applier } = edge.edge();
   const bundle = await filesBundle({ "index.html": file });
   edge.archives.set(digestOfBundle(bundle), bundle);
 
   const routes = Array.from({ length: hostCount }, (_, n) => aProxy(hostOf(n), blue.address));
   const started = performance.now();
+  const gate = await aGate("open sesame");
+  await edge.edge().gates.learn([gate]);
+  const protectedHost = "protected.svc.localhost";
+  routes.push(guarded(aProxy(protectedHost, blue.address), gate.revision));
   applier.submit(aComplete(1, [...routes, aStatic("docs.svc.localhost", digestOfBundle(bundle))]));
   await waitFor(() => applier.state().generation === 1n && applier.state().behindHosts.length === 0, 60_000);
   show(`first table of ${hostCount} hosts, to the report`, `${(performance.now() - started).toFixed(0)} ms`);
 
+  const uncounted = await startUncounted(join(dir, "uncounted"), edge);
+  await using _uncountedCaddy = uncounted.caddy;
   const plainCase = { pid: plain.caddy.pid, host: () => "plain.test" };
   const edgeCase = { pid: edge.caddy.pid, address: edge.http };
   const cases: Case[] = [
     { ...plainCase, name: "proxy, plain Caddy", address: plain.proxy },
     { ...edgeCase, name: "proxy, one host", host: () => hostOf(7), floor: "proxy, plain Caddy" },
     {
+      ...{ pid: uncounted.caddy.pid, address: uncounted.http, host: () => hostOf(7) },
+      ...{ name: "proxy, one host, without the access log", floor: "proxy, plain Caddy" },
+    },
+    {
       ...edgeCase,
       name: `proxy, ${hostCount} hosts in turn`,
       host: (n) => hostOf((n * 7919) % hostCount),
       floor: "proxy, plain Caddy",
     },
+    {
+      ...{ ...edgeCase, name: "proxy, one host with a password, signed in", host: () => protectedHost },
+      ...{ cookie: await signedIn(edge, protectedHost, "open sesame"), floor: "proxy, plain Caddy" },
+    },
+    { ...edgeCase, name: "password page", host: () => protectedHost },
     { ...plainCase, name: "file of 1 KiB, plain Caddy", address: plain.file },
     { ...edgeCase, name: "file of 1 KiB", host: () => "docs.svc.localhost", floor: "file of 1 KiB, plain Caddy" },
     { ...edgeCase, name: "page for an unknown host", host: (n) => `no${n}.svc.localhost` },
@@ -180,5 +212,5 @@ try {
   show(`one change among ${hostCount} hosts, to the report`, quantiles(reported));
 } finally {
   await rm(dir, { recursive: true, force: true });
-  await rm(tableDir, { recursive: true, force: true });
+  await rm(memory, { recursive: true, force: true });
 }

@@ -47,6 +47,7 @@ export async function startTestEdge(
     SVC_ROUTER_LISTEN: pages,
     SVC_CADDY_ADMIN: caddy.adminSocket,
     SVC_CADDY_BINARY: caddy.binary,
+    SVC_TRAFFIC_SECONDS: "0.1",
     ...options.env,
   });
   const applied: AppliedState[] = [];

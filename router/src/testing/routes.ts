@@ -53,3 +53,6 @@ export const aDelta = (
     removedHosts: change.removed ?? [],
     bulkToken: change.bulk ?? "",
   });
+
+/** The same route behind a password. */
+export const guarded = (route: Route, revision: string): Route => ({ ...route, gate: revision });

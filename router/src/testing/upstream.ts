@@ -13,7 +13,7 @@ export interface Upstream extends AsyncDisposable {
 
 /**
  * Answers with its name; `/events` streams a line every 20 ms, `/echo` is a WebSocket-like upgrade that
- * sends back what it gets, `/slow` never answers, `/cookie` sets the cookies given in the query.
+ * sends back what it gets, `/slow` never answers, `/cookie` sets the cookies given in the query, `/headers` the headers.
  */
 export async function startUpstream(name: string, port = 0): Promise<Upstream> {
   let last: ReturnType<Upstream["last"]> = null;
@@ -36,6 +36,10 @@ export async function startUpstream(name: string, port = 0): Promise<Upstream> {
       }
       if (url.startsWith("/cookie?")) {
         response.setHeader("Set-Cookie", new URL(url, "http://app.test").searchParams.getAll("set"));
+      }
+      if (url.startsWith("/headers?")) {
+        for (const [header, value] of new URL(url, "http://app.test").searchParams)
+          response.appendHeader(header, value);
       }
       response.setHeader("X-Name", name);
       response.end(name);

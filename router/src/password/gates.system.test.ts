@@ -1,0 +1,82 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { quiet } from "../testing/edge.ts";
+import { aGate } from "../testing/gate.ts";
+import { openGateFiles } from "./gate-files.ts";
+import { type Gates, openGates } from "./gates.ts";
+import { dayOf, tokenOf } from "./token.ts";
+
+const day = 86_400_000;
+let dir: string;
+let nowMs: number;
+let gates: Gates;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "svc-gates-"));
+  nowMs = Date.UTC(2030, 0, 10, 12);
+  gates = await open();
+});
+afterEach(async () => {
+  await gates[Symbol.asyncDispose]();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const tree = () => join(dir, "tree");
+const open = () => openGates(join(dir, "kept"), openGateFiles(tree()), quiet, () => nowMs);
+const opens = async (revision: string, token: string) =>
+  (await readdir(join(tree(), revision)).catch((): string[] => [])).includes(token);
+
+test("a cookie opens for its week, and with the days new ones come and old ones go", async () => {
+  const gate = await aGate("x");
+  const used = new Set([gate.revision]);
+  await gates.learn([gate]);
+  gates.use(used);
+  const first = tokenOf(gate.key, dayOf(nowMs));
+  expect(await opens(gate.revision, first)).toBe(true);
+  nowMs += 7 * day;
+  gates.use(used);
+  expect(await opens(gate.revision, first)).toBe(true);
+  expect(await opens(gate.revision, tokenOf(gate.key, dayOf(nowMs)))).toBe(true);
+  nowMs += day;
+  gates.use(used);
+  expect(await opens(gate.revision, first)).toBe(false);
+  expect(await readdir(join(tree(), gate.revision))).toHaveLength(8);
+});
+
+test("a gate is open to nobody until it is told, and to nobody once no route names it", async () => {
+  const gate = await aGate("x");
+  gates.use(new Set([gate.revision]));
+  expect(gates.find(gate.revision)).toBeNull();
+  expect(await readdir(tree())).toEqual([]);
+  await gates.learn([gate]);
+  expect(await readdir(tree())).toEqual([gate.revision]);
+  gates.use(new Set());
+  expect(await readdir(tree())).toEqual([]);
+});
+
+test("what makes no sense is not believed", async () => {
+  const gate = await aGate("x");
+  const nonsense = [
+    { ...gate, revision: "../../../x" },
+    { ...gate, revision: "short" },
+    { ...gate, key: new Uint8Array(16) },
+    { ...gate, passwordHash: "x" },
+  ];
+  gates.use(new Set(nonsense.map(({ revision }) => revision)));
+  await gates.learn(nonsense);
+  for (const { revision } of nonsense) expect(gates.find(revision)).toBeNull();
+  expect(await readdir(tree())).toEqual([]);
+});
+
+test("a restarted router knows them, and shuts what is not used any more", async () => {
+  const [kept, gone] = [await aGate("x"), await aGate("y")];
+  await gates.learn([kept, gone]);
+  gates.use(new Set([kept.revision, gone.revision]));
+  await gates[Symbol.asyncDispose]();
+  gates = await open();
+  gates.use(new Set([kept.revision]));
+  expect(gates.find(kept.revision)).toMatchObject({ projectId: "p1", passwordHash: kept.passwordHash });
+  expect(await readdir(tree())).toEqual([kept.revision]);
+  expect(JSON.parse(await readFile(join(dir, "kept", "gates.json"), "utf8")).gates).toHaveLength(2);
+});

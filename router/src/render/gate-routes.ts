@@ -1,0 +1,144 @@
+import { gateDirName } from "../names.ts";
+import { errorParameter, passwordPath } from "../password/next.ts";
+import { cookieName, tokenPattern } from "../password/token.ts";
+import { type CaddyRoute, equals, type JsonObject, lists, matches, not, setVars, subroute } from "./json.ts";
+import { showPage } from "./page-routes.ts";
+
+export interface GateOptions {
+  /** Absolute path of the table of names. */
+  tableDir: string;
+  /** host:port of the router's own small server. */
+  pagesListen: string;
+  /** What this server speaks. */
+  scheme: "http" | "https";
+}
+
+const gate = "{http.regexp.entry.1}";
+const cookie = `{http.request.cookie.${cookieName}}`;
+const passed = equals("{http.vars.svc_gate}", "passed");
+const atPasswordPath = equals("{http.request.uri.path}", passwordPath);
+
+/**
+ * What comes before the site itself: whoever asks for a site with a password shows the cookie, or ends here, whatever
+ * the method, the path and the kind of site. Afterwards the address of the password is nobody's page.
+ */
+export const gateRoutes = (options: GateOptions, removeForwarded: JsonObject, visitedPattern: string): CaddyRoute[] => [
+  { match: [not(equals(gate, ""))], handle: [subroute(guardRoutes(options, removeForwarded))] },
+  {
+    match: [{ ...atPasswordPath, ...matches("{http.request.hostport}", visitedPattern, "visited") }],
+    handle: [
+      {
+        handler: "static_response",
+        status_code: "303",
+        headers: {
+          Location: [`${options.scheme}://{http.request.host}{http.regexp.visited.1}/`],
+          "Cache-Control": ["no-store"],
+        },
+      },
+    ],
+  },
+];
+
+const guardRoutes = (options: GateOptions, removeForwarded: JsonObject): CaddyRoute[] => [
+  { match: [{ method: ["POST"], ...atPasswordPath }], handle: [removeForwarded, bringPassword(options)] },
+  {
+    // What could not be a value is not looked up: the name of a file is made of it.
+    match: [matches(cookie, tokenPattern)],
+    handle: [
+      subroute([
+        {
+          match: [{ file: { root: `${options.tableDir}/${gateDirName}`, try_files: [`/${gate}/${cookie}`] } }],
+          handle: [setVars({ svc_gate: "passed" })],
+        },
+      ]),
+    ],
+  },
+  {
+    match: [not(passed)],
+    handle: [
+      subroute([
+        { match: [{ query: { [errorParameter]: ["1"] } }], handle: showPage("passwordWrong") },
+        { handle: showPage("password") },
+      ]),
+    ],
+  },
+  { handle: [withoutCookie, privateByDefault, privateOnly] },
+  { match: [equals("{http.request.header.Cookie}", "")], handle: [withoutEmptyCookie] },
+];
+
+/** The router's to check. Without it nobody gets in who is not in already. */
+const bringPassword = ({ pagesListen }: GateOptions): JsonObject =>
+  subroute(
+    [
+      {
+        handle: [
+          { handler: "request_body", max_size: 32 * 1024 },
+          {
+            handler: "reverse_proxy",
+            upstreams: [{ dial: pagesListen }],
+            transport: { protocol: "http", dial_timeout: "500ms", response_header_timeout: "10s", compression: false },
+            headers: {
+              request: {
+                set: lists({
+                  "X-Svc-Reason": "password",
+                  "X-Svc-Host": "{http.request.hostport}",
+                  "X-Real-Ip": "{http.request.remote.host}",
+                }),
+                delete: ["Cookie", "Authorization"],
+              },
+            },
+          },
+        ],
+      },
+    ],
+    [{ handle: showPage("passwordUnchecked") }],
+  );
+
+/** The site never sees what opens it, in whatever capitals: Caddy does not tell them apart either. */
+const withoutCookie: JsonObject = {
+  handler: "headers",
+  request: {
+    replace: {
+      Cookie: [
+        { search_regexp: `(?i)(^|;)\\s*${cookieName}\\s*=[^;]*`, replace: "" },
+        { search_regexp: "^[;\\s]+", replace: "" },
+      ],
+    },
+  },
+};
+
+/** Without a word about it, a cache may keep an answer as it sees fit. */
+const privateByDefault: JsonObject = {
+  handler: "headers",
+  response: {
+    deferred: true,
+    require: { headers: { "Cache-Control": null } },
+    set: lists({ "Cache-Control": "private" }),
+  },
+};
+
+/**
+ * Whatever the site says, no cache that visitors share may keep its answers: it would give them to those who are not in.
+ * `private` alone is put before the rest; with a value it would be about single headers.
+ */
+const privateOnly: JsonObject = {
+  handler: "headers",
+  response: {
+    deferred: true,
+    replace: {
+      "Cache-Control": [
+        { search_regexp: "\\s*,\\s*", replace: ", " },
+        {
+          search_regexp: '(?i)(?:^|\\s)(?:public|private|s-maxage)(?:\\s*=\\s*(?:"[^"]*"|[^",\\s]*))?\\s*(?:,|$)',
+          replace: "",
+        },
+        { search_regexp: "^\\s*", replace: "private, " },
+        { search_regexp: "[,\\s]+$", replace: "" },
+      ],
+    },
+    // Orders for the caches of hosters and proxies, which they heed before the rest.
+    delete: ["*cdn-cache-control", "surrogate-control", "edge-control", "x-accel-expires"],
+  },
+};
+
+const withoutEmptyCookie: JsonObject = { handler: "headers", request: { delete: ["Cookie"] } };

@@ -1,0 +1,96 @@
+import { mkdir, open, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { hasCode } from "../durable-file.ts";
+import { accessLogName } from "../names.ts";
+
+const logFile = /^access(?:-.+)?\.log$/;
+
+/** How far each file was read. Files are told apart by inode and beginning, whatever they are called meanwhile. */
+export const logPosition = z.array(z.object({ inode: z.string(), head: z.string(), offset: z.int().min(0) }));
+export type LogPosition = z.infer<typeof logPosition>;
+
+export interface LogReading {
+  position: LogPosition;
+  /** Paths of files that were read to their end and that Caddy will not write to again. */
+  finished: string[];
+}
+
+/** Each begins with its first line's time, to a fraction of a microsecond. */
+const headBytes = 32;
+const chunkBytes = 256 * 1024;
+/** More files than Caddy keeps. */
+const positionsMax = 32;
+
+/** Makes the directory for Caddy to write into. */
+export const prepareAccessLog = async (dir: string): Promise<void> =>
+  void (await mkdir(dir, { recursive: true, mode: 0o755 }));
+
+/**
+ * Reads what Caddy wrote since `from`, line by line, in the order of files and not strictly of time. A line that is
+ * being written is left for the next time.
+ *
+ * @param enough asked between chunks of lines; once true, the rest is left for the next time
+ */
+export async function readAccessLog(
+  dir: string,
+  from: LogPosition,
+  onLine: (line: string) => void,
+  enough: () => boolean,
+): Promise<LogReading> {
+  const reading: LogReading = { position: [], finished: [] };
+  const names = (await readdir(dir)).filter((name) => logFile.test(name)).sort();
+  for (const name of names) await readOne(join(dir, name), name !== accessLogName, from, onLine, enough, reading);
+  // A file that was renamed after the listing is met under its new name next time.
+  const unseen = from.filter((known) => !reading.position.some((each) => isSameFile(each, known)));
+  return { ...reading, position: [...unseen, ...reading.position].slice(-positionsMax) };
+}
+
+type FileMark = Pick<LogPosition[number], "inode" | "head">;
+const isSameFile = (a: FileMark, b: FileMark): boolean => a.inode === b.inode && a.head === b.head;
+
+async function readOne(
+  path: string,
+  isFull: boolean,
+  from: LogPosition,
+  onLine: (line: string) => void,
+  enough: () => boolean,
+  reading: LogReading,
+): Promise<void> {
+  const file = await open(path, "r").catch((cause: unknown) => {
+    if (hasCode(cause, "ENOENT")) return null;
+    throw cause;
+  });
+  if (file === null) return;
+  try {
+    const inode = String((await file.stat({ bigint: true })).ino);
+    const buffer = Buffer.allocUnsafe(chunkBytes);
+    const begun = await file.read(buffer, 0, headBytes, 0);
+    const head = buffer.subarray(0, begun.bytesRead).toString("latin1");
+    if (head.length < headBytes) {
+      if (isFull) reading.finished.push(path);
+      return;
+    }
+    const known = from.find((each) => isSameFile(each, { inode, head }));
+    let offset = known?.offset ?? 0;
+    let atEnd = false;
+    while (!atEnd && !enough()) {
+      const { bytesRead } = await file.read(buffer, 0, chunkBytes, offset);
+      const chunk = buffer.subarray(0, bytesRead);
+      const end = chunk.lastIndexOf(0x0a) + 1;
+      for (const line of chunk.toString("utf8", 0, end).split("\n")) if (line !== "") onLine(line);
+      // A line as long as a chunk is none of Caddy's.
+      offset += end > 0 ? end : bytesRead === chunkBytes ? bytesRead : 0;
+      atEnd = bytesRead < chunkBytes;
+    }
+    reading.position.push({ inode, head, offset });
+    if (isFull && atEnd) reading.finished.push(path);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Removes files that were read to their end; Caddy would only do so when there are many. */
+export async function removeFinished(paths: readonly string[]): Promise<void> {
+  for (const path of paths) await rm(path, { force: true });
+}

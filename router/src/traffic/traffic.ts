@@ -1,0 +1,145 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
+import { PageTarget_Page, type Route, type TrafficAck, type TrafficBatch, TrafficBatchSchema } from "@svc/proto/edge";
+import type { Log } from "../log.ts";
+import { prepareAccessLog, readAccessLog, removeFinished } from "./access-log.ts";
+import { type Batch, countsPerBatch, openBatchStore } from "./batch-store.ts";
+import { addVisit, type Counts } from "./counts.ts";
+import { hostOf, parseLine } from "./line.ts";
+
+/** Counts what visitors asked for, and tells control. */
+export interface Traffic extends AsyncDisposable {
+  /** There is a session; what waits goes out on it, one batch at a time. */
+  open(send: (batch: TrafficBatch) => void): void;
+  acknowledged(ack: TrafficAck): void;
+  closed(): void;
+}
+
+/** A batch that was not acknowledged is sent again on the same session after so long. */
+const sendAgainMs = 60_000;
+
+/**
+ * Every so often: reads what Caddy logged, puts the counts on disk together with how far it read, and sends them. A
+ * router that is killed anywhere goes on where it was; what Caddy has logged meanwhile waits in its files.
+ *
+ * @param options.dir for the batches; on disk
+ * @param options.logDir where Caddy writes its access log
+ * @param options.routes the table in force; null while there is none, and nobody knows whose the hosts are
+ */
+export async function startTraffic(options: {
+  dir: string;
+  logDir: string;
+  everyMs: number;
+  routes(): ReadonlyMap<string, Route> | null;
+  log: Log;
+}): Promise<Traffic> {
+  const { logDir, everyMs, routes, log } = options;
+  await prepareAccessLog(logDir);
+  const store = await openBatchStore(options.dir, log);
+  const stop = new AbortController();
+  let send: ((batch: TrafficBatch) => void) | null = null;
+  let awaited: { series: string; number: number; sentAt: number } | null = null;
+
+  // The store is one writer's: what is asked of it is done in turn.
+  let last: Promise<void> = Promise.resolve();
+  const inTurn = (what: string, step: () => Promise<void>): Promise<void> => {
+    last = last.then(step).catch((err: unknown) => log.warn({ err, what }, "traffic is not counted at the moment"));
+    return last;
+  };
+
+  /** Whether there is more to read at once. */
+  let behind = false;
+
+  async function collect(): Promise<void> {
+    const table = routes();
+    if (table === null) return;
+    const enough = () => stop.signal.aborted || counts.size >= countsPerBatch;
+    const known = store.position();
+    const counts: Counts = new Map();
+    let lines = 0;
+    const { position, finished } = await readAccessLog(
+      logDir,
+      known ?? [],
+      (line) => {
+        lines += 1;
+        const visit = parseLine(line);
+        const site = visit && table.get(hostOf(visit.host));
+        // Of what may be counted already only the end is of interest.
+        if (visit && site && known !== null) addVisit(counts, siteOf(site), visit);
+      },
+      enough,
+    );
+    behind = enough();
+    // Nothing of it is kept when this fails, and it is read again.
+    if (lines > 0 || known === null) await store.keep(counts, position);
+    await removeFinished(finished);
+  }
+
+  async function ship(): Promise<void> {
+    if (send === null || awaited !== null) return;
+    const batch = await store.next();
+    if (batch === null || send === null) return;
+    awaited = { series: batch.series, number: batch.number, sentAt: performance.now() };
+    send(messageOf(batch));
+  }
+
+  async function run(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await inTurn("collect", collect);
+      if (awaited !== null && performance.now() - awaited.sentAt > sendAgainMs) awaited = null;
+      await inTurn("ship", ship);
+      if (!behind) await delay(everyMs, undefined, { signal: stop.signal }).catch(() => {});
+      behind = false;
+    }
+  }
+  const running = run();
+
+  return {
+    open(to) {
+      send = to;
+      awaited = null;
+      void inTurn("ship", ship);
+    },
+    acknowledged({ series, number }) {
+      if (awaited?.series !== series || awaited.number !== Number(number)) return;
+      const { number: done } = awaited;
+      awaited = null;
+      void inTurn("acknowledge", () => store.acknowledge(done));
+      void inTurn("ship", ship);
+    },
+    closed() {
+      send = null;
+      awaited = null;
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await running;
+      await last;
+    },
+  };
+}
+
+const siteOf = ({ projectId, channel, target }: Route) => ({
+  projectId,
+  channel,
+  unmetered: target.case === "page" && target.value.page === PageTarget_Page.SUSPENDED,
+});
+
+const messageOf = ({ series, number, counts }: Batch): TrafficBatch =>
+  create(TrafficBatchSchema, {
+    series,
+    number: BigInt(number),
+    counts: counts.map((each) => ({
+      projectId: each.projectId,
+      channel: each.channel,
+      hour: BigInt(each.hour),
+      requests: BigInt(each.requests),
+      bytesIn: BigInt(each.bytesIn),
+      bytesOut: BigInt(each.bytesOut),
+      status2xx: BigInt(each.status2xx),
+      status3xx: BigInt(each.status3xx),
+      status4xx: BigInt(each.status4xx),
+      status5xx: BigInt(each.status5xx),
+      unmetered: each.unmetered,
+    })),
+  });
