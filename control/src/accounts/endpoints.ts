@@ -1,10 +1,16 @@
 import { accountReply, meReply, okReply, setPasswordInput, usageReply } from "@svc/proto";
+import { hashOf } from "../auth/hashing.ts";
 import { refuseLimited } from "../auth/limited.ts";
+import { passwordAdvice, passwordProblem } from "../auth/password.ts";
+import { signOutEverywhere } from "../auth/put-out.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
+import { unforeseenAs } from "../http/error-handler.ts";
 import { ApiError } from "../http/errors.ts";
 import { planOfUser } from "../plans/of-user.ts";
 import { planView } from "../plans/view.ts";
+import { bandwidthMb, getMonthTraffic } from "../traffic/store.ts";
+import { presentedSession } from "./presented-session.ts";
 import { getAccountFacts, getUsage, lockUser, setFirstPassword } from "./store.ts";
 
 const me = endpoint({
@@ -36,22 +42,39 @@ const setPassword = endpoint({
   method: "POST",
   path: "/account/set-password",
   access: "full",
-  summary: "Set the first password of an account that has none.",
+  summary:
+    "Set the first password of an account that has none. Other sessions of the account end, and logins that wait for a command line.",
   body: setPasswordInput,
   badBody: "BAD_REQUEST",
+  errors: [
+    "FORBIDDEN_SCOPE",
+    "SET_PASSWORD_FAILED",
+    { code: "SET_PASSWORD_FAILED", status: 500 },
+    "PASSWORD_ALREADY_SET",
+  ],
   reply: okReply,
-  async handle({ db, auth }, { caller, body, address }) {
+  async handle({ db, auth, config }, { caller, body, address, request }) {
     refuseLimited(caller, "set the account's password");
-    const { password } = await auth.$context;
-    const hash = await password.hash(body.newPassword);
-    await db.transaction().execute(async (tx) => {
-      await lockUser(tx, caller.userId);
-      if (!(await setFirstPassword(tx, caller.userId, hash))) throw new ApiError("PASSWORD_ALREADY_SET");
-      await recordAudit(tx, { caller, address, action: "account.set-password", target: caller.userId });
+    const problem = passwordProblem(body.newPassword, caller.email);
+    if (problem !== null) throw new ApiError("SET_PASSWORD_FAILED", { message: passwordAdvice[problem] });
+    await unforeseenAs(notSet, async () => {
+      const hash = await hashOf(auth, body.newPassword);
+      const kept = presentedSession(request.headers, config);
+      await db.transaction().execute(async (tx) => {
+        await lockUser(tx, caller.userId);
+        if (!(await setFirstPassword(tx, caller.userId, hash))) throw new ApiError("PASSWORD_ALREADY_SET");
+        await signOutEverywhere(tx, caller.userId, kept);
+        await recordAudit(tx, { caller, address, action: "account.set-password", target: caller.userId });
+      });
     });
     return {};
   },
 });
+
+const notSet = {
+  code: "SET_PASSWORD_FAILED",
+  message: "The password could not be set. The failure was recorded; try again.",
+} as const;
 
 const usage = endpoint({
   method: "GET",
@@ -59,10 +82,14 @@ const usage = endpoint({
   access: "full",
   summary: "The account's plan, and how much of it is used.",
   reply: usageReply,
-  async handle({ db }, { caller }) {
-    const [plan, used] = await Promise.all([planOfUser(db, caller.userId), getUsage(db, caller.userId)]);
-    // Nothing counts traffic yet, so there is none to report.
-    return { plan: planView(plan), usage: { ...used, monthlyRequests: 0, monthlyBandwidthMb: 0 } };
+  async handle({ db, now }, { caller }) {
+    const [plan, used, month] = await Promise.all([
+      planOfUser(db, caller.userId),
+      getUsage(db, caller.userId),
+      getMonthTraffic(db, caller.userId, now()),
+    ]);
+    const traffic = { monthlyRequests: month.requests, monthlyBandwidthMb: bandwidthMb(month) };
+    return { plan: planView(plan), usage: { ...used, ...traffic } };
   },
 });
 

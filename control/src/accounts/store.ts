@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../db/pool.ts";
+import { ApiError } from "../http/errors.ts";
 
 export interface AccountFacts {
   hasPassword: boolean;
@@ -29,9 +30,19 @@ export async function getAccountFacts(db: Db, userId: string): Promise<AccountFa
   };
 }
 
-/** Holds everybody else off who counts or changes what the user owns, until the transaction ends. */
+/**
+ * Holds everybody else off who counts or changes what the user owns, until the transaction ends. Throws UNAUTHORIZED
+ * for somebody who was banned or deleted since the request was let in.
+ */
 export async function lockUser(tx: Db, userId: string): Promise<void> {
-  await tx.selectFrom("auth.user").select("id").where("id", "=", userId).forNoKeyUpdate().executeTakeFirstOrThrow();
+  const row = await tx
+    .selectFrom("auth.user")
+    .select("id")
+    .where("id", "=", userId)
+    .where(sql<boolean>`not (coalesce(banned, false) and ("banExpires" is null or "banExpires" > now()))`)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+  if (row === undefined) throw new ApiError("UNAUTHORIZED");
 }
 
 /**
@@ -66,20 +77,18 @@ export interface Usage {
 }
 
 /**
- * What the user's projects take up now. An artifact that several deployments share counts once; deployments of the
- * hour are those that the limit counts, also when they were removed since.
+ * What the user's projects take up now. Bytes are those in the registry, equal content of a project once; deployments
+ * of the hour are those that the limit counts, also when they were removed since.
  */
 export async function getUsage(db: Db, userId: string): Promise<Usage> {
   const { rows } = await sql<Usage>`
     with own as (select id from project where owner_id = ${userId} and deleting_at is null),
-    artifact as (
-      select distinct artifact_digest as digest, artifact_size as size from deployment
-      where project_id in (select id from own) and artifact_digest is not null and image_registry is null
-      union
-      select distinct source_digest, source_size from deployment
-      where project_id in (select id from own) and source_digest is not null)
+    content as (
+      select max(size_bytes) as bytes from artifact
+      where project_id in (select id from own) and digest is not null
+      group by project_id, kind, repository, digest)
     select (select count(*) from own) as projects,
-      (select coalesce(sum(size), 0)::bigint from artifact) as "diskBytes",
+      (select coalesce(sum(bytes), 0)::bigint from content) as "diskBytes",
       (select count(*) from accepted_deploy where user_id = ${userId} and at > now() - interval '1 hour')
         as "deploysLastHour"`.execute(db);
   return rows[0] ?? { projects: 0, diskBytes: 0, deploysLastHour: 0 };

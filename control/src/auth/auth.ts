@@ -1,16 +1,26 @@
 import { limits } from "@svc/proto";
 import { type BetterAuthOptions, betterAuth } from "better-auth";
+import { isAPIError } from "better-auth/api";
 import { admin, bearer, deviceAuthorization } from "better-auth/plugins";
 import pg from "pg";
 import type { Config } from "../config.ts";
+import type { Db } from "../db/pool.ts";
+import { githostPlugin, githostProvider } from "../githost/provider.ts";
+import { githostName } from "../githost/settings.ts";
 import type { Log } from "../log.ts";
 import type { Mailer } from "../mail/mailer.ts";
-import { resetPassword, verifyAddress } from "../mail/messages.ts";
+import { accountLinked, alreadyRegistered, type Message, resetPassword, verifyAddress } from "../mail/messages.ts";
+import { createPostbox, type Postbox } from "../mail/postbox.ts";
+import { createFindCallSession } from "./call-session.ts";
+import { events } from "./events.ts";
+import { gate } from "./gate.ts";
+import { createHashing } from "./hashing.ts";
+import { newPassword } from "./new-password.ts";
+import { mayMail, mayNotify } from "./throttle.ts";
+import { clientAddressHeader, createTrail } from "./trail.ts";
 
 /** Where better-auth answers, below the API's origin. */
 export const authBasePath = "/api/auth";
-/** Set by us on every request that we hand to better-auth, whatever the client sent under this name. */
-export const clientAddressHeader = "x-svc-client-address";
 /** Name that our own command line gives itself in the device flow. */
 const cliClientId = "svc-cli";
 
@@ -18,9 +28,10 @@ const daySeconds = 86_400;
 const connectionsMax = 5;
 
 export interface AuthParts {
-  config: Pick<Config, "apiUrl" | "authSecret" | "databaseUrl" | "signup">;
+  config: Pick<Config, "apiUrl" | "authSecret" | "databaseUrl" | "signup" | "githost">;
+  db: Db;
   log: Log;
-  /** Null: no mail is sent, so nobody can sign up or reset a password by themselves. */
+  /** Null: no mail is sent, so nobody can sign up without an invitation, or reset a password by themselves. */
   mailer: Mailer | null;
 }
 
@@ -30,9 +41,13 @@ export interface AuthParts {
  */
 const isSecure = (apiUrl: string) => apiUrl.startsWith("https:");
 
+const cookiePrefix = (apiUrl: string) => (isSecure(apiUrl) ? "__Host-svc" : "svc");
+
 /** The cookie that holds a signed session token. */
-export const sessionCookieName = (apiUrl: string): string =>
-  isSecure(apiUrl) ? "__Host-svc.session_token" : "svc.session_token";
+export const sessionCookieName = (apiUrl: string): string => `${cookiePrefix(apiUrl)}.session_token`;
+
+/** The cookie by which a browser is known to have signed in before. */
+const deviceCookieName = (apiUrl: string): string => `${cookiePrefix(apiUrl)}.known`;
 
 /** What people see as the name of this installation. */
 export const instanceName = (apiUrl: string): string => new URL(apiUrl).host;
@@ -58,6 +73,9 @@ const rule = (max: number, window: number) => ({ max, window });
 const rateLimits = {
   "/sign-in/email": rule(30, 60),
   "/sign-up/email": rule(20, 60),
+  "/sign-in/social": rule(20, 60),
+  "/link-social": rule(20, 60),
+  "/callback/githost": rule(30, 60),
   "/request-password-reset": rule(5, 60),
   "/send-verification-email": rule(5, 60),
   "/device/code": rule(60, 60),
@@ -67,15 +85,20 @@ const rateLimits = {
   "/device/deny": rule(60, 600),
 };
 
-function options({ config, log, mailer }: AuthParts, pool: pg.Pool) {
+function options({ config, db, log, mailer }: AuthParts, pool: pg.Pool, postbox: Postbox) {
   const instance = instanceName(config.apiUrl);
-  /** A mail that cannot be sent does not undo what it is about; the person can ask for another. */
-  const deliver = async (to: string, message: Parameters<Mailer["send"]>[1]) => {
-    try {
-      await mailer?.send(to, message);
-    } catch (error) {
-      log.error({ err: error }, "mail was not delivered");
-    }
+  const trail = createTrail(db, log);
+  const secure = isSecure(config.apiUrl);
+  const findSession = createFindCallSession(db, config.authSecret, sessionCookieName(config.apiUrl));
+  /** Later: neither the answer nor its time tells whether there is such an account. */
+  const deliver = async (to: string, message: Message) => {
+    if (mailer !== null && (await mayMail(db, to))) postbox.post(to, message);
+  };
+  const tellLinked = async (userId: string) => {
+    if (mailer === null || config.githost === undefined || !(await mayNotify(db, userId))) return;
+    const user = await db.selectFrom("auth.user").select("email").where("id", "=", userId).executeTakeFirst();
+    if (user !== undefined)
+      postbox.post(user.email, accountLinked(githostName(config.githost), config.apiUrl, instance));
   };
   return {
     appName: "svc",
@@ -92,34 +115,66 @@ function options({ config, log, mailer }: AuthParts, pool: pg.Pool) {
     session: { expiresIn: 7 * daySeconds, updateAge: daySeconds },
     emailAndPassword: {
       enabled: true,
-      disableSignUp: config.signup !== "open" || mailer === null,
+      disableSignUp: config.signup === "closed" || (config.signup === "open" && mailer === null),
+      // With a session at once, an address that is taken would answer otherwise.
+      autoSignIn: false,
+      onExistingUserSignUp: ({ user }) => deliver(user.email, alreadyRegistered(`${config.apiUrl}/sign-in`, instance)),
+      customSyntheticUser: ({ coreFields, additionalFields, id }) => ({
+        ...coreFields,
+        ...additionalFields,
+        role: "user",
+        banned: false,
+        banReason: null,
+        banExpires: null,
+        id,
+      }),
       minPasswordLength: limits.accountPasswordLengthMin,
       maxPasswordLength: limits.accountPasswordLengthMax,
-      revokeSessionsOnPasswordReset: true,
       sendResetPassword: ({ user, token }) =>
         deliver(
           user.email,
           resetPassword(`${config.apiUrl}/reset-password?token=${encodeURIComponent(token)}`, instance),
         ),
+      password: createHashing(),
     },
     emailVerification: {
       sendOnSignUp: true,
       expiresIn: daySeconds,
-      sendVerificationEmail: ({ user, token }) =>
-        deliver(
-          user.email,
-          verifyAddress(`${config.apiUrl}/verify-email?token=${encodeURIComponent(token)}`, instance),
-        ),
+      sendVerificationEmail: async ({ user, token }) => {
+        if (user.emailVerified) return;
+        const url = `${config.apiUrl}/verify-email?token=${encodeURIComponent(token)}`;
+        await deliver(user.email, verifyAddress(url, instance));
+      },
     },
+    verification: { storeIdentifier: "hashed" },
+    account: {
+      encryptOAuthTokens: true,
+      // What was granted when the account was connected counts, not the little that a sign-in asks for.
+      updateAccountOnSignIn: false,
+      accountLinking: {
+        // Only who is signed in connects an account: an address alone proves nothing.
+        disableImplicitLinking: true,
+        allowDifferentEmails: true,
+        trustedProviders: [githostProvider],
+      },
+    },
+    onAPIError: {
+      errorURL: `${config.apiUrl}/sign-in`,
+      onError: (error) => {
+        // Refusals are answers, not news; without this the library prints them to the console.
+        if (!isAPIError(error) || error.statusCode >= 500) log.error({ err: error }, "a call to better-auth failed");
+      },
+    },
+    databaseHooks: events({ db, config, trail, findSession, tellLinked }),
     rateLimit: { enabled: true, storage: "database", customRules: rateLimits },
     advanced: {
       database: { generateId: "uuid" },
       // Said, because the library lets go of them by itself when NODE_ENV is "test".
       disableCSRFCheck: false,
       disableOriginCheck: false,
-      cookiePrefix: isSecure(config.apiUrl) ? "__Host-svc" : "svc",
+      cookiePrefix: cookiePrefix(config.apiUrl),
       useSecureCookies: false,
-      defaultCookieAttributes: { secure: isSecure(config.apiUrl), httpOnly: true, sameSite: "lax", path: "/" },
+      defaultCookieAttributes: { secure, httpOnly: true, sameSite: "lax", path: "/" },
       ipAddress: { ipAddressHeaders: [clientAddressHeader] },
     },
     plugins: [
@@ -131,6 +186,9 @@ function options({ config, log, mailer }: AuthParts, pool: pg.Pool) {
         verificationUri: "/device",
         validateClient: (clientId) => clientId === cliClientId,
       }),
+      ...(config.githost ? [githostPlugin(config.githost, log)] : []),
+      gate({ db, config, trail, findSession, cookie: { name: deviceCookieName(config.apiUrl), secure } }),
+      newPassword({ db, findSession }),
     ],
   } satisfies BetterAuthOptions;
 }
@@ -141,8 +199,14 @@ function options({ config, log, mailer }: AuthParts, pool: pg.Pool) {
  */
 export function createAuth(parts: AuthParts) {
   const pool = createAuthPool(parts.config.databaseUrl, parts.log);
-  const auth = betterAuth(options(parts, pool));
-  return Object.assign(auth, { [Symbol.asyncDispose]: () => pool.end() });
+  const postbox = createPostbox(parts.mailer, parts.log);
+  const auth = betterAuth(options(parts, pool, postbox));
+  return Object.assign(auth, {
+    async [Symbol.asyncDispose]() {
+      await postbox[Symbol.asyncDispose]();
+      await pool.end();
+    },
+  });
 }
 
 export type Auth = ReturnType<typeof createAuth>;

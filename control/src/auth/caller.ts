@@ -1,8 +1,8 @@
 import { readStoredScopes, type Scope } from "@svc/proto";
-import { sql } from "kysely";
+import { CompiledQuery } from "kysely";
 import type { Db } from "../db/pool.ts";
 import type { CredentialKind, Principal } from "./access.ts";
-import { type Credential, hashKey, openSignedToken } from "./credentials.ts";
+import { type Credential, hashKey, isIssuedKey, openSignedToken } from "./credentials.ts";
 
 /** Whoever makes a request, proven and not banned. */
 export interface Caller extends Principal {
@@ -19,7 +19,9 @@ export interface Caller extends Principal {
   rateLimitPerMinute: number | null;
 }
 
-interface UserRow {
+export interface UserRow {
+  /** Place in the list of what was asked for, from 1. */
+  at: number;
   userId: string;
   email: string;
   name: string;
@@ -28,36 +30,62 @@ interface UserRow {
   rateLimitPerMinute: number | null;
 }
 
-interface TokenRow extends UserRow {
+export interface KeyRow extends UserRow {
   tokenId: string;
   hasScopes: boolean;
   scopes: unknown;
-  projectIds: string[] | null;
+  projectIds: unknown[] | null;
+  /** Whether its last use was noted so long ago that this one is worth noting. */
   stale: boolean;
 }
 
-const tokenLastUsedEverySeconds = 60;
+/** How often the use of a key is noted. */
+export const lastUsedEverySeconds = 60;
 
 /** Columns and joins that both kinds of credential need. A ban that has run out is none. */
-const userColumns = sql`u.id as "userId", u.email, u.name, u."emailVerified", u.role, p.rate_limit_per_minute as "rateLimitPerMinute"`;
-const planJoin = sql`left join account a on a.user_id = u.id
-  left join plan p on p.id = coalesce(a.plan_id, (select id from plan where is_default))`;
-const notBanned = sql`not (coalesce(u.banned, false) and (u."banExpires" is null or u."banExpires" > now()))`;
+const userColumns = `asked.at::int as at, u.id as "userId", u.email, u.name, u."emailVerified", u.role,
+    p.rate_limit_per_minute as "rateLimitPerMinute"`;
+const planJoin = `left join account a on a.user_id = u.id
+    left join plan p on p.id = coalesce(a.plan_id, (select id from plan where is_default))`;
+const notBanned = `not (coalesce(u.banned, false) and (u."banExpires" is null or u."banExpires" > now()))`;
 
-/**
- * Who presents `credential`; null when it is unknown, expired, forged, or its user is banned.
- * `secret` is the one that session cookies are signed with.
- */
-export function findCaller(db: Db, credential: Credential, secret: string): Promise<Caller | null> {
-  if (credential.via === "key") return findKeyCaller(db, credential.key);
-  const token = sessionToken(credential, secret);
-  return token === null ? Promise.resolve(null) : findSessionCaller(db, token);
+/** Live keys of users who are not banned, by their hashes ($1). */
+export const keysQuery = `
+  select ${userColumns}, t.id as "tokenId", t.scopes is not null as "hasScopes", t.scopes, t.project_ids as "projectIds",
+    coalesce(t.last_used_at < now() - interval '${lastUsedEverySeconds} seconds', true) as stale
+  from unnest($1::bytea[]) with ordinality as asked (hash, at)
+    join api_token t on t.hash = asked.hash and (t.expires_at is null or t.expires_at > now())
+    join auth."user" u on u.id = t.user_id and ${notBanned}
+    ${planJoin}`;
+
+/** Live sessions of users who are not banned, by their tokens ($1). */
+export const sessionsQuery = `
+  select ${userColumns}
+  from unnest($1::text[]) with ordinality as asked (token, at)
+    join auth."session" s on s.token = asked.token and s."expiresAt" > now()
+    join auth."user" u on u.id = s."userId" and ${notBanned}
+    ${planJoin}`;
+
+/** What is looked up for a credential. */
+export interface Lookup {
+  kind: CredentialKind;
+  /** The key, or the session's token. */
+  secret: string;
+  /** Whether we once signed it, so that nobody can have guessed it. */
+  isSigned: boolean;
 }
 
-function sessionToken(credential: Exclude<Credential, { via: "key" }>, secret: string): string | null {
-  if (credential.via === "cookie") return openSignedToken(credential.signedToken, secret);
+/** Null when `credential` is not even of the right form, or forged. `secret` is the one that sessions are signed with. */
+export function lookupOf(credential: Credential, secret: string): Lookup | null {
+  if (credential.via === "key") {
+    return isIssuedKey(credential.key) ? { kind: "key", secret: credential.key, isSigned: false } : null;
+  }
   // Session tokens have no dot; the signed form does.
-  return credential.token.includes(".") ? openSignedToken(decoded(credential.token), secret) : credential.token;
+  if (credential.via === "bearer" && !credential.token.includes("."))
+    return { kind: "session", secret: credential.token, isSigned: false };
+  const signed = credential.via === "cookie" ? credential.signedToken : decoded(credential.token);
+  const token = openSignedToken(signed, secret);
+  return token === null ? null : { kind: "session", secret: token, isSigned: true };
 }
 
 /** Sign-in returns the signed form as it stands in the cookie. */
@@ -69,20 +97,11 @@ function decoded(token: string): string {
   }
 }
 
-async function findKeyCaller(db: Db, key: string): Promise<Caller | null> {
-  const { rows } = await sql<TokenRow>`
-    select t.id as "tokenId", t.scopes is not null as "hasScopes", t.scopes, t.project_ids as "projectIds",
-      coalesce(t.last_used_at < now() - ${tokenLastUsedEverySeconds} * interval '1 second', true) as stale, ${userColumns}
-    from api_token t join auth."user" u on u.id = t.user_id ${planJoin}
-    where t.hash = ${hashKey(key)} and (t.expires_at is null or t.expires_at > now()) and ${notBanned}`.execute(db);
-  const [row] = rows;
-  if (row === undefined) return null;
-  if (row.stale) {
-    await db.updateTable("api_token").set({ last_used_at: sql<Date>`now()` }).where("id", "=", row.tokenId).execute();
-  }
+export function keyCaller(row: KeyRow): Caller {
   // A stored JSON null reads like an absent value, and only the absent one is full access.
   const stored = row.hasScopes ? (row.scopes ?? []) : null;
-  const projectIds = row.projectIds === null ? null : row.projectIds.toSorted();
+  // Whatever is no id in a damaged list is no project; the list stays one.
+  const projectIds = row.projectIds?.filter((id) => typeof id === "string").sort() ?? null;
   return {
     ...userOf(row),
     kind: "key",
@@ -92,13 +111,13 @@ async function findKeyCaller(db: Db, key: string): Promise<Caller | null> {
   };
 }
 
-async function findSessionCaller(db: Db, token: string): Promise<Caller | null> {
-  const { rows } = await sql<UserRow>`
-    select ${userColumns} from auth."session" s join auth."user" u on u.id = s."userId" ${planJoin}
-    where s.token = ${token} and s."expiresAt" > now() and ${notBanned}`.execute(db);
-  const [row] = rows;
-  return row === undefined ? null : { ...userOf(row), kind: "session", tokenId: null, scopes: null, projectIds: null };
-}
+export const sessionCaller = (row: UserRow): Caller => ({
+  ...userOf(row),
+  kind: "session",
+  tokenId: null,
+  scopes: null,
+  projectIds: null,
+});
 
 const userOf = ({ userId, email, name, emailVerified, role, rateLimitPerMinute }: UserRow) => ({
   userId,
@@ -109,3 +128,19 @@ const userOf = ({ userId, email, name, emailVerified, role, rateLimitPerMinute }
   isAdmin: (role ?? "").split(",").includes("admin"),
   rateLimitPerMinute,
 });
+
+/**
+ * Who presents `credential`; null when it is unknown, expired, forged, or its user is banned. For single questions;
+ * calls of the API are many and ask through `createCallers`.
+ */
+export async function findCaller(db: Db, credential: Credential, secret: string): Promise<Caller | null> {
+  const lookup = lookupOf(credential, secret);
+  if (lookup === null) return null;
+  if (lookup.kind === "key") {
+    const query = CompiledQuery.raw(keysQuery, [[hashKey(lookup.secret)]]);
+    const [row] = (await db.executeQuery<KeyRow>(query)).rows;
+    return row === undefined ? null : keyCaller(row);
+  }
+  const [row] = (await db.executeQuery<UserRow>(CompiledQuery.raw(sessionsQuery, [[lookup.secret]]))).rows;
+  return row === undefined ? null : sessionCaller(row);
+}

@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, timingSafeEqual } from "node:crypto";
 
 /** What a request presents to say who it is from, before any of it is checked. */
 export type Credential =
@@ -62,5 +62,17 @@ export function openSignedToken(signed: string, secret: string): string | null {
   return given.length === expected.length && timingSafeEqual(given, expected) ? token : null;
 }
 
-/** What is stored of a key; the key itself never is. 36 random bytes need no slow hash. */
-export const hashKey = (key: string): Buffer => createHash("sha256").update(key).digest();
+/** Begins every key, so that people and scanners of leaked secrets know one when they see it. */
+export const keyPrefix = "svc_";
+/** Random bytes of a key. */
+export const keyBytes = 36;
+const issuedKey = new RegExp(`^${keyPrefix}[A-Za-z0-9_-]{${(keyBytes / 3) * 4}}$`);
+
+/** Whether we could have issued `key`: anything else need not be looked up. */
+export const isIssuedKey = (key: string): boolean => issuedKey.test(key);
+
+/**
+ * What is stored of a key; the key itself never is. 36 random bytes need no slow hash, and the hash is also what keys
+ * are looked up by: how long an index takes to find it tells how a hash begins, which says nothing about the key.
+ */
+export const hashKey = (key: string): Buffer => hash("sha256", key, "buffer");

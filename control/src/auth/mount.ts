@@ -1,9 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Config } from "../config.ts";
+import type { Db } from "../db/pool.ts";
 import { ApiError } from "../http/errors.ts";
+import { addressProblem, readJson } from "../http/json.ts";
 import { comesFromOwnPage, originHeaders } from "../http/origin.ts";
-import { type Auth, authBasePath, clientAddressHeader, sessionCookieName } from "./auth.ts";
+import { type Auth, authBasePath, sessionCookieName } from "./auth.ts";
 import { describeDeviceRequest } from "./device-request.ts";
+import { findSessionToken, withoutTokens } from "./sessions.ts";
+import { clientAddressHeader } from "./trail.ts";
 
 const bodyBytesMax = 64 * 1024;
 
@@ -22,6 +26,8 @@ const allowed: readonly [method: string, path: RegExp][] = [
   ["POST", /^\/(request-password-reset|reset-password|change-password)$/],
   ["POST", /^\/device\/(code|token|approve|deny)$/],
   ["GET", /^\/device$/],
+  // Back from the Git host. The way there begins on our pages.
+  ["GET", /^\/callback\/githost$/],
 ];
 
 /** Headers that only the server before us could have meant, and that we say ourselves. */
@@ -53,7 +59,10 @@ export function forwardedHeaders(request: FastifyRequest, apiUrl: string): Heade
 }
 
 /** Serves better-auth's own calls below /api/auth, in its own shapes. */
-export function mountAuth(app: FastifyInstance, auth: Auth, config: Pick<Config, "apiUrl">): void {
+export function mountAuth(
+  app: FastifyInstance,
+  { auth, config, db }: { auth: Auth; config: Pick<Config, "apiUrl">; db: Db },
+): void {
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser(
@@ -72,8 +81,10 @@ export function mountAuth(app: FastifyInstance, auth: Auth, config: Pick<Config,
         refuseForeignPages(request, config.apiUrl);
         const headers = forwardedHeaders(request, config.apiUrl);
         const body = Buffer.isBuffer(request.body) && request.body.length > 0 ? new Uint8Array(request.body) : null;
-        const sent = path === "/device/code" && body !== null ? describedRequest(request, body, headers) : body;
-        return relay(await auth.handler(new Request(url, { method: request.method, headers, body: sent })), reply);
+        refuseBadText(request, body);
+        const sent = await sentBody(path, request, body, headers, db);
+        const response = await auth.handler(new Request(url, { method: request.method, headers, body: sent }));
+        return tellsOfSessions.test(path) ? relayWithoutTokens(response, reply) : relay(response, reply);
       },
     });
   });
@@ -87,6 +98,31 @@ function refuseForeignPages(request: FastifyRequest, apiUrl: string): void {
   if (!comesFromOwnPage(request.method, headers, apiUrl)) {
     throw new ApiError("FORBIDDEN", { message: "The request comes from another site." });
   }
+}
+
+/** better-auth hands on whatever text it is given, and the database does not take every text. */
+function refuseBadText(request: FastifyRequest, body: Uint8Array | null): void {
+  const isJson = (request.headers["content-type"] ?? "").includes("json");
+  const read = isJson && body !== null ? readJson(body) : null;
+  const problem = addressProblem(request.query) ?? (read !== null && "problem" in read ? read.problem : null);
+  if (problem !== null) throw new ApiError("BAD_REQUEST", { message: problem });
+}
+
+/** The body as better-auth gets it. */
+async function sentBody(
+  path: string,
+  request: FastifyRequest,
+  body: Uint8Array<ArrayBuffer> | null,
+  headers: Headers,
+  db: Db,
+): Promise<Uint8Array<ArrayBuffer> | string | null> {
+  if (body === null) return null;
+  if (path === "/device/code") return describedRequest(request, body, headers);
+  if (path !== "/revoke-session") return body;
+  // Named by its id, which is what a list of sessions tells. better-auth ends it if it is the caller's.
+  const read = readJson(body);
+  const { id } = Object("value" in read ? read.value : null) as { id?: unknown };
+  return JSON.stringify(id === undefined ? {} : { token: (await findSessionToken(db, id)) ?? "" });
 }
 
 /** The body of a request for a device code, with where it came from for the person who will be asked. */
@@ -103,14 +139,28 @@ function describedRequest(request: FastifyRequest, body: Uint8Array<ArrayBuffer>
   return JSON.stringify({ client_id: fields["client_id"], scope: describeDeviceRequest(fields["scope"], request.ip) });
 }
 
+/** Headers of an answer that we give ourselves, or leave out. */
+const answered = ["set-cookie", "content-length", "access-control-expose-headers"];
+
 async function relay(response: Response, reply: FastifyReply): Promise<FastifyReply> {
-  for (const [name, value] of response.headers) {
-    if (!["set-cookie", "content-length", "access-control-expose-headers"].includes(name)) reply.header(name, value);
-  }
+  const body = Buffer.from(await response.arrayBuffer());
+  const kept = body.length === 0 ? [...answered, "content-type"] : answered;
+  for (const [name, value] of response.headers) if (!kept.includes(name)) reply.header(name, value);
   relayCookies(response, reply);
   const wait = response.headers.get("x-retry-after");
   if (response.status === 429 && wait !== null) reply.header("retry-after", wait);
-  return reply.status(response.status).send(Buffer.from(await response.arrayBuffer()));
+  return reply.status(response.status).send(body);
+}
+
+const tellsOfSessions = /^\/(get-session|list-sessions)$/;
+
+/** The answer without what a script could be made to hand on; whoever was let in by a token has it already. */
+async function relayWithoutTokens(response: Response, reply: FastifyReply): Promise<FastifyReply> {
+  const text = await response.text();
+  const headers = new Headers(response.headers);
+  headers.delete("set-auth-token");
+  const body = response.ok && text !== "" ? JSON.stringify(withoutTokens(JSON.parse(text))) : text;
+  return relay(new Response(body === "" ? null : body, { status: response.status, headers }), reply);
 }
 
 /** Hands on the cookies that better-auth sets. */

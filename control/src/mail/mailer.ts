@@ -11,17 +11,27 @@ export interface Mailer {
   close(): void;
 }
 
-const smtpTimeoutMs = 15_000;
+/** Each step of the conversation with a mail server, and all of it together. */
+const smtpTimes = { stepMs: 10_000, totalMs: 20_000 };
 
 /** SMTP when it is configured, else the outbox folder; null when the installation sends no mail at all. */
-export function createMailer({ from, smtpUrl, outboxDir }: Config["mail"], now: () => Date): Mailer | null {
-  if (smtpUrl !== undefined) return smtpMailer(smtpUrl, from);
+export function createMailer(
+  { from, smtpUrl, outboxDir }: Config["mail"],
+  now: () => Date,
+  times: typeof smtpTimes = smtpTimes,
+): Mailer | null {
+  if (smtpUrl !== undefined) return smtpMailer(smtpUrl, from, times);
   return outboxDir === undefined ? null : outboxMailer(outboxDir, from, now);
 }
 
-function smtpMailer(url: string, from: string): Mailer {
-  const transport = createTransport(url, {
-    from,
+function smtpMailer(url: string, from: string, { stepMs, totalMs }: typeof smtpTimes): Mailer {
+  const transport = createTransport({
+    url,
+    connectionTimeout: stepMs,
+    greetingTimeout: stepMs,
+    socketTimeout: stepMs,
+    dnsTimeout: stepMs,
+    requireTLS: needsTls(new URL(url)),
     // Nothing of a message is a path or an address to fetch.
     disableFileAccess: true,
     disableUrlAccess: true,
@@ -30,15 +40,21 @@ function smtpMailer(url: string, from: string): Mailer {
     async send(to, { subject, text }) {
       // The name-only form keeps a crafted address from adding recipients.
       const sent = transport.sendMail({ from, to: { name: "", address: to }, subject, text });
-      const timeout = AbortSignal.timeout(smtpTimeoutMs);
-      await Promise.race([
-        sent,
-        new Promise((_, reject) => timeout.addEventListener("abort", () => reject(timeout.reason))),
-      ]);
+      const { promise: late, reject } = Promise.withResolvers<never>();
+      const timer = setTimeout(() => reject(new Error("the mail server took too long")), totalMs);
+      try {
+        await Promise.race([sent, late]);
+      } finally {
+        clearTimeout(timer);
+      }
     },
     close: () => transport.close(),
   };
 }
+
+/** A password, and links that let somebody in, travel in the clear to a server on this machine at most. */
+const needsTls = ({ protocol, hostname }: URL) =>
+  protocol !== "smtps:" && !["localhost", "127.0.0.1", "[::1]"].includes(hostname);
 
 /** One JSON file per mail, `{from, to, subject, text, at}`, complete as soon as it is visible under its name. */
 function outboxMailer(dir: string, from: string, now: () => Date): Mailer {

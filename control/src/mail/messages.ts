@@ -11,8 +11,8 @@ export const verifyAddress = (url: string, instance: string): Message => ({
   subject: `Confirm your email address for ${instance}`,
   text: lines(
     `Somebody, most likely you, created an account on ${instance} with this address.`,
-    `Open this link to confirm it. It works for one day.\n${url}`,
-    "If it was not you, ignore this mail; without the confirmation nothing can be deployed.",
+    `Open this link and sign in to confirm it. It works for one day.\n${url}`,
+    "If it was not you, ignore this mail; without the confirmation nothing can be deployed. You need not know the password: to have the account for yourself, choose a new one on the page to sign in.",
   ),
 });
 
@@ -23,5 +23,34 @@ export const resetPassword = (url: string, instance: string): Message => ({
     `A new password was asked for your account on ${instance}.`,
     `Open this link to choose one. It works once, within an hour.\n${url}`,
     "If it was not you, ignore this mail; your password stays as it is.",
+  ),
+});
+
+/** For the owner of an address with which somebody tried to make a second account. */
+export const alreadyRegistered = (signInUrl: string, instance: string): Message => ({
+  subject: `You already have an account on ${instance}`,
+  text: lines(
+    `Somebody, most likely you, tried to create an account on ${instance} with this address. There already is one.`,
+    `Sign in, or choose a new password there if you have forgotten yours:\n${signInUrl}`,
+    "If it was not you, ignore this mail; nothing was changed.",
+  ),
+});
+
+/** Tells the owner that an account at `githost` opens theirs from now on. */
+export const accountLinked = (githost: string, homeUrl: string, instance: string): Message => ({
+  subject: `${githost} was connected to your account on ${instance}`,
+  text: lines(
+    `An account at ${githost} was connected to yours on ${instance}. Whoever has it can sign in to your account.`,
+    `If it was not you, choose a new password, then disconnect it here:\n${homeUrl}`,
+  ),
+});
+
+/** Brings the code that makes an account with the address it is sent to. */
+export const invitation = (url: string, instance: string, days: number): Message => ({
+  subject: `You are invited to ${instance}`,
+  text: lines(
+    `An administrator of ${instance} invites you to host your web apps there.`,
+    `Open this link to create your account. It works once, within ${days} days, and for this address only.\n${url}`,
+    "If you did not expect it, ignore this mail.",
   ),
 });

@@ -8,6 +8,8 @@ export interface Page {
   account?: string | null;
   /** For lists and texts rather than one form. */
   wide?: boolean;
+  /** Origin of another site that a form of the page leads to in the end; browsers ask for that beforehand. */
+  leadsTo?: string | null;
 }
 
 export interface Site {

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
 import { safeNext } from "./next.ts";
 
-test.each(["/device", "/device?user_code=ABCD-EFGH", "/device?user_code=ABCDEFGH"])("%s is kept", (next) => {
+test.each([
+  "/device",
+  "/device?user_code=ABCD-EFGH",
+  "/device?user_code=ABCDEFGH",
+  "/verify-email?token=eyJhbGciOiJIUzI1NiJ9.eyJlbWFpbCI6ImEifQ.a-_b",
+])("%s is kept", (next) => {
   expect(safeNext(next)).toBe(next);
 });
 
@@ -15,6 +20,10 @@ test.each([
   "https://evil.test",
   "/device@evil.test",
   "/device?user_code=A&next=//evil.test",
+  "/verify-email",
+  "/verify-email?token=a.b.c&callbackURL=//evil.test",
+  "/verify-email?token=a.b.c#",
+  "/verify-email?token=//evil.test",
   "/device?user_code=%0d%0aset-cookie:a=b",
   "/device\r\n",
   "/..//evil.test",

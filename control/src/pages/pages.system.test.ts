@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, type TestApi, testApi } from "../http/testing.ts";
+import { type TestApi, testApi } from "../http/testing.ts";
+import { browser as browserOf, linkIn, mailTo } from "./testing.ts";
 
 let api: TestApi;
 beforeAll(async () => {
@@ -14,57 +15,16 @@ afterAll(async () => {
 const password = "correct horse battery";
 const newEmail = () => `${randomBytes(6).toString("hex")}@svc.test`;
 const html = { accept: "text/html" };
-
-/** A browser without JavaScript: keeps cookies, sends forms with an Origin, and follows redirects to pages. */
-function browser() {
-  const jar = new Map<string, string>();
-  const keep = ({ headers }: Answer) => {
-    for (const cookie of headers.getSetCookie()) {
-      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(cookie) ?? [];
-      if (value === "" || /max-age=0/i.test(cookie)) jar.delete(name);
-      else jar.set(name, value);
-    }
-  };
-  const cookie = () => [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
-  async function go(method: string, path: string, body?: string): Promise<Answer & { path: string }> {
-    const headers = {
-      ...html,
-      ...(body !== undefined && { origin: api.url, "content-type": "application/x-www-form-urlencoded" }),
-    };
-    const answer = await api.request(method, path, {
-      ...(jar.size > 0 && { cookie: cookie() }),
-      ...(body !== undefined && { body }),
-      headers,
-    });
-    keep(answer);
-    const location = answer.headers.get("location");
-    return answer.status === 303 && location !== null ? go("GET", location) : { ...answer, path };
-  }
-  return {
-    cookie,
-    open: (path: string) => go("GET", path),
-    /** Sends the form of `page` that posts, with what it holds and what is typed. */
-    submit(page: Answer, typed: Record<string, string>) {
-      const form = [
-        ...page.text.matchAll(/<form[^>]*method="post"[^>]*action="([^"]+)"[^>]*>([\s\S]*?)<\/form>/g),
-      ].find(([, action]) => action !== "/sign-out" || "sign-out" in typed);
-      const [, action = "", inner = ""] = form ?? [];
-      const held = [...inner.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)">/g)].map(
-        ([, name = "", value = ""]) => [name, value.replaceAll("&amp;", "&")],
-      );
-      return go(
-        "POST",
-        action,
-        new URLSearchParams([...held, ...Object.entries(typed)] as [string, string][]).toString(),
-      );
-    },
-  };
-}
+const browser = () => browserOf(api);
+const forgetLimits = async () => {
+  await sql`delete from auth."rateLimit"`.execute(api.db);
+  await sql`delete from attempt_bucket`.execute(api.db);
+};
 
 async function account() {
   const email = newEmail();
   await api.request("POST", "/api/auth/sign-up/email", { body: { name: "Ada <b>", email, password } });
-  await sql`delete from auth."rateLimit"`.execute(api.db);
+  await forgetLimits();
   return email;
 }
 
@@ -129,13 +89,14 @@ describe("accounts", () => {
   test("a person signs up, confirms the address from the mail, and is greeted", async () => {
     const tab = browser();
     const email = newEmail();
-    const home = await tab.submit(await tab.open("/sign-up"), { name: "Ada & <Co>", email, password });
+    const sent = await tab.submit(await tab.open("/sign-up"), { name: "Ada & <Co>", email, password });
+    expect(sent.text).toContain("Look into your mailbox");
+    const home = await tab.submit(await tab.open("/sign-in"), { email, password });
     expect(home.path).toBe("/");
     expect(home.text).toContain("Hello, Ada &amp; &lt;Co&gt;");
     expect(home.text).toContain("Confirm your email address before the first deploy");
 
-    const mail = (await api.mails()).find(({ to }) => to === email);
-    const link = new URL(/http\S+/.exec(mail?.text ?? "")?.[0] ?? "");
+    const link = linkIn(await mailTo(api, email));
     const ask = await tab.open(link.pathname + link.search);
     expect((await tab.open("/")).text).toContain("Confirm your email address before");
     expect((await tab.submit(ask, {})).text).toContain("Address confirmed");
@@ -147,11 +108,9 @@ describe("accounts", () => {
     const failed = await tab.submit(await tab.open("/verify-email?token=eyJh.x.y"), {});
     expect(failed.status).toBe(400);
     expect(failed.text).toContain("The link is not valid.");
-    const before = (await api.mails()).length;
+    await mailTo(api, email);
     await tab.submit(await tab.open("/"), {});
-    const mails = await api.mails();
-    expect(mails.length).toBe(before + 1);
-    expect(mails.at(-1)?.to).toBe(email);
+    expect((await mailTo(api, email, 2)).subject).toContain("Confirm your email address");
   });
 
   test("a wrong password keeps the address and tells nothing more", async () => {
@@ -183,14 +142,28 @@ describe("accounts", () => {
       last = await tab.submit(form, { email: "nobody@svc.test", password });
     expect(last.status).toBe(429);
     expect(last.text).toContain("Too many attempts");
-    await sql`delete from auth."rateLimit"`.execute(api.db);
+    await forgetLimits();
   });
 
-  test("an address that is taken and a short password are explained", async () => {
+  test("an address that is taken looks like a new one, but for the mail to its owner", async () => {
     const email = await account();
+    await mailTo(api, email);
     const tab = browser();
     const form = await tab.open("/sign-up");
-    expect((await tab.submit(form, { name: "Ada", email, password })).text).toContain("There already is an account");
+    const taken = await tab.submit(form, { name: "Ada", email, password });
+    const other = newEmail();
+    const fresh = await tab.submit(form, { name: "Ada", email: other, password });
+    expect([taken.status, taken.text.replaceAll(email, "")]).toEqual([fresh.status, fresh.text.replaceAll(other, "")]);
+    expect((await mailTo(api, email, 2)).subject).toContain("You already have an account");
+  });
+
+  test("a password that will not do is explained", async () => {
+    const email = newEmail();
+    const tab = browser();
+    const form = await tab.open("/sign-up");
+    expect((await tab.submit(form, { name: "Ada", email, password: "password123" })).text).toContain(
+      "among the first that anybody would try",
+    );
     expect((await tab.submit(form, { name: "Ada", email: newEmail(), password: "short" })).text).toContain(
       "at least 8 characters",
     );
@@ -209,11 +182,14 @@ describe("accounts", () => {
     const email = await account();
     const tab = browser();
     expect((await tab.submit(await tab.open("/forgot-password"), { email })).text).toContain("If there is an account");
-    const mail = (await api.mails()).findLast(({ to }) => to === email);
-    const link = new URL(/http\S+/.exec(mail?.text ?? "")?.[0] ?? "");
+    const link = linkIn(await mailTo(api, email, 2));
     const form = await tab.open(link.pathname + link.search);
     expect((await tab.submit(form, { password: "x" })).text).toContain("at least 8 characters");
-    expect((await tab.submit(form, { password: "another good one" })).text).toContain("Password changed");
+    const done = await tab.submit(form, { password: "another good one" });
+    expect(done.text).toContain("Password changed");
+    // What a new password does not end is said, and where to end it.
+    for (const said of ["API keys", "svc tokens list", "svc tokens revoke", "Git host"])
+      expect(done.text).toContain(said);
     expect((await tab.submit(form, { password: "yet another one" })).text).toContain("was used already");
     const home = await tab.submit(await tab.open("/sign-in"), { email, password: "another good one" });
     expect(home.text).toContain("Hello, Ada &lt;b&gt;");
@@ -263,6 +239,13 @@ describe("confirming the login of a command line", () => {
 
     await forgetPolls();
     const token = await poll(device_code);
+    const { rows } = await sql<{ action: string; detail: object; address: string }>`
+      select action, detail, address from audit where target = (select id::text from auth."user" where email = ${email})
+      order by id desc limit 2`.execute(api.db);
+    expect(rows).toEqual([
+      { action: "session.start", detail: { via: "device" }, address: "127.0.0.1" },
+      { action: "device.approve", detail: {}, address: "127.0.0.1" },
+    ]);
     expect(token.status).toBe(200);
     const session = token.body.access_token as string;
     const created = await api.call("POST", "/tokens", { session, body: { name: "cli @ ada-laptop" } });
@@ -349,7 +332,7 @@ describe("confirming the login of a command line", () => {
     for (let count = 0; count < 80 && last.status === 404; count += 1)
       last = await tab.open("/device?user_code=AAAAAAAA");
     expect(last.status).toBe(429);
-    await sql`delete from auth."rateLimit"`.execute(api.db);
+    await forgetLimits();
   });
 
   test("another program than ours gets no code", async () => {

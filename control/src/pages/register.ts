@@ -1,8 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { ApiContext, Endpoint } from "../http/endpoint.ts";
 import { toApiError } from "../http/error-handler.ts";
+import { registerClaim } from "./claim.ts";
 import { registerDevice } from "./device.ts";
 import { registerDocs } from "./docs.ts";
+import { registerGithost } from "./githost.ts";
 import { registerHome } from "./home.ts";
 import { html } from "./html.ts";
 import { mark } from "./layout.ts";
@@ -18,8 +20,9 @@ const yearSeconds = 31_536_000;
 /** Pages for people: few, rendered here, and whole without JavaScript. */
 export function registerPages(app: FastifyInstance, context: ApiContext, endpoints: readonly Endpoint[]): void {
   const canReset = context.mailer !== null;
-  // Without mail nobody could confirm an address.
-  const canSignUp = context.config.signup === "open" && canReset;
+  const { signup } = context.config;
+  // Without mail nobody could confirm an address; an invitation has done so.
+  const canSignUp = signup === "invite" || (signup === "open" && canReset);
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser(
@@ -29,6 +32,8 @@ export function registerPages(app: FastifyInstance, context: ApiContext, endpoin
     );
     scope.setErrorHandler((error, request, reply) => sendErrorPage(context, error, request, reply));
     registerHome(scope, context, canSignUp);
+    registerGithost(scope, context);
+    registerClaim(scope, context);
     registerSignIn(scope, context, { canSignUp, canReset });
     registerVerifyEmail(scope, context);
     registerDevice(scope, context);
@@ -57,7 +62,8 @@ function sendErrorPage(
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  const { status, message, cause } = toApiError(error);
+  const { status, message, cause, retryAfterSeconds } = toApiError(error);
+  if (retryAfterSeconds !== null) reply.header("retry-after", `${retryAfterSeconds}`);
   if (status >= 500) request.log.error({ err: cause ?? error }, "page failed");
   return sendPage(
     context,

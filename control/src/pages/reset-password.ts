@@ -39,7 +39,8 @@ ${newPasswordField("password", "New password")}
 const donePage: Page = {
   title: "Password changed",
   body: html`<h1>Password changed</h1>
-${notice("success", "Everybody who was signed in to your account has been signed out.")}
+${notice("success", "Everybody who was signed in to your account has been signed out, and logins of command lines that were under way are void.")}
+<p>API keys, and an account at the Git host that was connected, are other ways in. If your address was confirmed before, they still work. Did somebody else know your password? Then sign in, look at the keys with <code>svc tokens list</code> and take back with <code>svc tokens revoke</code> what is not yours; the home page shows whether a Git host account is connected, and disconnects it.</p>
 <p><a class="button" href="/sign-in">Sign in</a></p>`,
 };
 

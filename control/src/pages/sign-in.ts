@@ -1,20 +1,29 @@
 import type { FastifyInstance } from "fastify";
 import { relayCookies } from "../auth/mount.ts";
 import type { ApiContext } from "../http/endpoint.ts";
+import { githostButton, githostError, githostOrigin } from "./githost.ts";
 import { type Html, html } from "./html.ts";
 import { field, hidden, notice, type Page } from "./layout.ts";
-import { safeNext } from "./next.ts";
+import { purposeOf, safeNext } from "./next.ts";
 import { type AuthAnswer, callAuth, readForm, redirect, sendPage, tooManyAttempts, visitor } from "./site.ts";
 
 interface SignInPage {
   next: string;
   email?: string;
-  error?: string;
+  error?: string | null;
+}
+
+interface Offers {
   canSignUp: boolean;
   canReset: boolean;
 }
 
-function signInPage({ next, email = "", error, canSignUp, canReset }: SignInPage): Page {
+function signInPage(
+  context: ApiContext,
+  { canSignUp, canReset }: Offers,
+  { next, email = "", error = null }: SignInPage,
+): Page {
+  const purpose = purposeOf(next);
   const query = next === "/" ? "" : `?next=${encodeURIComponent(next)}`;
   const links: Html[] = [
     ...(canReset ? [html`<a href="/forgot-password">Forgot your password?</a>`] : []),
@@ -22,8 +31,9 @@ function signInPage({ next, email = "", error, canSignUp, canReset }: SignInPage
   ];
   return {
     title: "Sign in",
+    leadsTo: githostOrigin(context),
     body: html`<h1>Sign in</h1>
-${next === "/" ? null : html`<p class="lead">Sign in to confirm the login of your command line.</p>`}
+${purpose === null ? null : html`<p class="lead">${purpose}</p>`}
 ${error ? notice("error", error) : null}
 <form method="post" action="/sign-in">
 ${hidden("next", next)}
@@ -31,6 +41,7 @@ ${field({ name: "email", label: "Email address", type: "email", autocomplete: "u
 ${field({ name: "password", label: "Password", type: "password", autocomplete: "current-password", first: email !== "" })}
 <button type="submit">Sign in</button>
 </form>
+${githostButton(context, { next })}
 ${links.length > 0 ? html`<p class="aside">${links.map((link, at) => html`${at > 0 ? " · " : null}${link}`)}</p>` : null}`,
   };
 }
@@ -42,15 +53,12 @@ function signInError(answer: AuthAnswer): string {
   return "Email address and password do not match.";
 }
 
-export function registerSignIn(
-  scope: FastifyInstance,
-  context: ApiContext,
-  offers: { canSignUp: boolean; canReset: boolean },
-): void {
-  scope.get<{ Querystring: { next?: string } }>("/sign-in", async (request, reply) => {
+export function registerSignIn(scope: FastifyInstance, context: ApiContext, offers: Offers): void {
+  scope.get<{ Querystring: { next?: string; error?: string } }>("/sign-in", async (request, reply) => {
     const next = safeNext(request.query.next);
-    if ((await visitor(context, request)) !== null) return redirect(reply, next);
-    return sendPage(context, reply, signInPage({ next, ...offers }));
+    const error = githostError(context, request.query.error);
+    if (error === null && (await visitor(context, request)) !== null) return redirect(reply, next);
+    return sendPage(context, reply, signInPage(context, offers, { next, error }), error === null ? 200 : 403);
   });
 
   scope.post("/sign-in", async (request, reply) => {
@@ -65,7 +73,7 @@ export function registerSignIn(
     }
     if (answer.status >= 500) throw new Error(`sign-in answered ${answer.status}`);
     const status = answer.status === 429 ? 429 : 401;
-    return sendPage(context, reply, signInPage({ next, email, error: signInError(answer), ...offers }), status);
+    return sendPage(context, reply, signInPage(context, offers, { next, email, error: signInError(answer) }), status);
   });
 
   scope.post("/sign-out", async (request, reply) => {

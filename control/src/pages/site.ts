@@ -16,14 +16,15 @@ const cssHash = createHash("sha256").update(css).digest("hex").slice(0, 16);
 /** The style sheet under a name that changes with it, so that it can be kept for ever. */
 export const stylesheet = { path: `/assets/style-${cssHash}.css`, body: css };
 
-const pagePolicy = [
-  "default-src 'none'",
-  "style-src 'self'",
-  "img-src 'self'",
-  "form-action 'self'",
-  "base-uri 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+const pagePolicy = (leadsTo: string | null) =>
+  [
+    "default-src 'none'",
+    "style-src 'self'",
+    "img-src 'self'",
+    `form-action 'self'${leadsTo === null ? "" : ` ${leadsTo}`}`,
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ].join("; ");
 
 export const siteOf = ({ config }: Pick<ApiContext, "config">): Site => ({
   instance: instanceName(config.apiUrl),
@@ -39,7 +40,7 @@ export function sendPage(
   return reply
     .status(status)
     .headers({
-      "content-security-policy": pagePolicy,
+      "content-security-policy": pagePolicy(page.leadsTo ?? null),
       // "no-referrer" would make browsers hide the origin of our own forms from us.
       "referrer-policy": "same-origin",
     })
@@ -92,6 +93,7 @@ export async function callAuth(
       body: call.body === undefined ? null : JSON.stringify(call.body),
     }),
   );
+  if (response.status === 503) throw await busy(response);
   const body = await readBody(response);
   const code = response.ok ? "" : String(body["code"] ?? body["error"] ?? "");
   return {
@@ -101,6 +103,13 @@ export async function callAuth(
     body,
     retryAfterSeconds: Number(response.headers.get("x-retry-after")) || null,
   };
+}
+
+/** There was no place for it in the line of passwords. */
+async function busy(response: Response): Promise<ApiError> {
+  const { message } = await readBody(response);
+  const retryAfterSeconds = Number(response.headers.get("retry-after")) || 5;
+  return new ApiError("UNAVAILABLE", { retryAfterSeconds, ...(typeof message === "string" && { message }) });
 }
 
 async function readBody(response: Response): Promise<Record<string, unknown>> {
@@ -114,4 +123,6 @@ async function readBody(response: Response): Promise<Record<string, unknown>> {
 
 /** What people read when better-auth holds them back. */
 export const tooManyAttempts = ({ retryAfterSeconds }: AuthAnswer): string =>
-  `Too many attempts from your address. Try again in ${retryAfterSeconds ?? 60} seconds.`;
+  `Too many attempts. Try again in ${waitText(retryAfterSeconds ?? 60)}.`;
+
+const waitText = (seconds: number) => (seconds < 120 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`);
