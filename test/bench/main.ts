@@ -4,6 +4,7 @@ import { cpus, loadavg, totalmem } from "node:os";
 import { join } from "node:path";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
 import { startCluster } from "../cluster.ts";
+import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
 import {
   bareContainers,
@@ -27,16 +28,19 @@ if (process.argv[2] === "edge") {
 const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
+// `npm run bench -- auth` measures the API's choke point alone.
+const only = process.argv[2] ?? null;
 
-const versions = await startUps(20);
-rows.push({
-  name: "svc --version",
-  unit: "ms",
-  samples: versions.svc,
-  floor: { name: "node -e 0", samples: versions.node },
-  aim: { text: "<= 120 ms", met: (value) => value <= 120 },
-});
-{
+rows.push(...(await authenticatedReads(times)));
+if (only !== "auth") {
+  const versions = await startUps(20);
+  rows.unshift({
+    name: "svc --version",
+    unit: "ms",
+    samples: versions.svc,
+    floor: { name: "node -e 0", samples: versions.node },
+    aim: { text: "<= 120 ms", met: (value) => value <= 120 },
+  });
   await using cluster = await startCluster({ agents: 3 });
   const memory = await memoryAtRest(cluster);
   for (const [name, limitMb] of [
@@ -77,7 +81,7 @@ rows.push({
 
 const dir = join(repositoryRoot, ".svc-local");
 await mkdir(dir, { recursive: true });
-const file = join(dir, "bench.json");
+const file = join(dir, only === "auth" ? "bench-auth.json" : "bench.json");
 const machine = {
   cores: cpus().length,
   memoryGb: Math.round(totalmem() / 1024 ** 3),

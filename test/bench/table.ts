@@ -10,7 +10,7 @@ export function median(values: readonly number[]): number {
 /** One line of the report: what was measured, all samples, and the floor of the same run, when there is one. */
 export interface Row {
   name: string;
-  unit: "ms" | "MB";
+  unit: "ms" | "MB" | "req/s" | "µs";
   samples: number[];
   /** The bare work without svc, measured in the same run. */
   floor: { name: string; samples: number[] } | null;
@@ -20,6 +20,7 @@ export interface Row {
 /** The report as aligned text: medians, range, difference to and ratio over the floor, and whether the aim is met. */
 export function renderTable(rows: readonly Row[]): string {
   const round = (value: number) => (Number.isNaN(value) ? "-" : String(Math.round(value * 10) / 10));
+  const ratio = (value: number) => String(Math.round(value * 100) / 100);
   const cells = rows.map((row) => {
     const value = median(row.samples);
     const floor = row.floor ? median(row.floor.samples) : Number.NaN;
@@ -28,7 +29,7 @@ export function renderTable(rows: readonly Row[]): string {
       `${round(value)} ${row.unit}`,
       `${round(Math.min(...row.samples))}-${round(Math.max(...row.samples))}`,
       row.floor ? `${round(floor)} ${row.unit} (${row.floor.name})` : "-",
-      row.floor ? `+${round(value - floor)}, x${round(value / floor)}` : "-",
+      row.floor ? `${value < floor ? "" : "+"}${round(value - floor)}, x${ratio(value / floor)}` : "-",
       row.aim ? `${row.aim.text}: ${row.aim.met(value, floor) ? "met" : "MISSED"}` : "-",
     ];
   });

@@ -1,23 +1,22 @@
 import fastifyMultipart from "@fastify/multipart";
-import { limits, validationCode, validationMessage } from "@svc/proto";
+import { limits, validationCode, validationMessage, versionHeader } from "@svc/proto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { z } from "zod";
+import { z } from "zod";
 import type { Caller } from "../auth/caller.ts";
+import { version } from "../version.ts";
 import { authenticate, type Gate } from "./authenticate.ts";
 import type { ApiContext, Endpoint } from "./endpoint.ts";
 import { ApiError } from "./errors.ts";
-import { readJson } from "./json.ts";
+import { addressProblem, readJson } from "./json.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
+    /** Set as soon as it is known, also where it may not do what it asks. */
     caller: Caller | null;
-    /** Ends a request whose body does not arrive. */
-    bodyTimer: NodeJS.Timeout | null;
   }
 }
 
 export const apiPrefix = "/api/v1";
-const bodyTimeoutMs = 30_000;
 
 /** Serves every endpoint below `apiPrefix`. */
 export function registerEndpoints(
@@ -27,7 +26,6 @@ export function registerEndpoints(
   endpoints: readonly Endpoint[],
 ): void {
   app.decorateRequest("caller", null);
-  app.decorateRequest("bodyTimer", null);
   const ordinary = endpoints.filter((each) => !each.upload);
   const uploads = endpoints.filter((each) => each.upload);
   void app.register(
@@ -71,18 +69,10 @@ function registerEndpoint(scope: FastifyInstance, context: ApiContext, gate: Gat
     config: { endpoint: spec },
     // Nothing of the body is read for somebody who may not send it.
     onRequest: async (request) => {
-      request.caller = await authenticate(gate, spec.access, request);
-      if (!spec.upload) request.bodyTimer = setTimeout(() => request.raw.destroy(), bodyTimeoutMs).unref();
+      await authenticate(gate, spec.access, request);
     },
-    preHandler: async (request) => stopBodyTimer(request),
-    onResponse: async (request) => stopBodyTimer(request),
     handler: (request, reply) => answer(context, spec, request, reply),
   });
-}
-
-function stopBodyTimer(request: FastifyRequest): void {
-  if (request.bodyTimer !== null) clearTimeout(request.bodyTimer);
-  request.bodyTimer = null;
 }
 
 async function answer(
@@ -91,23 +81,25 @@ async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
+  if (addressProblem(request.params) !== null) throw new ApiError("NOT_FOUND");
+  const problem = addressProblem(request.query);
+  if (problem !== null) throw badQuery(spec, problem);
   const payload = await spec.handle(context, {
     caller: request.caller,
     // An id that cannot exist is an id that does not exist.
     params: read(spec.params, request.params, () => new ApiError("NOT_FOUND")),
-    query: read(
-      spec.query,
-      request.query,
-      (error) => new ApiError("VALIDATION", { message: validationMessage(error.issues) }),
-    ),
+    query: readQuery(spec, request.query),
     body: spec.upload ? undefined : readBody(spec, request.body),
     address: request.ip,
-    idempotencyKey: idempotencyKey(request),
+    // Reading is repeatable as it is.
+    idempotencyKey: spec.method === "GET" ? null : idempotencyKey(request),
     request,
     reply,
   });
   // A reply that does not fit is our bug: it ends as INTERNAL before anything is sent.
   const body = spec.reply.parse({ ok: true, ...payload });
+  // For whoever is let in: the command line tells its user when the platform is newer.
+  if (request.caller !== null) reply.header(versionHeader, version);
   return reply.status(spec.status).type("application/json; charset=utf-8").send(JSON.stringify(body));
 }
 
@@ -118,6 +110,19 @@ function read(schema: z.ZodType | null, value: unknown, refusal: (error: z.ZodEr
   return result.data;
 }
 
+const noQuery = z.strictObject({});
+
+/** A call whose query says nothing has none: a parameter that nobody reads would be one that is misspelt. */
+function readQuery(spec: Endpoint, value: unknown): unknown {
+  const schema = spec.query ?? noQuery;
+  const query = read(schema, value, ({ issues }) => badQuery(spec, validationMessage(issues, schema)));
+  return spec.query === null ? undefined : query;
+}
+
+/** Nobody has read the body of an upload by then. */
+const badQuery = ({ upload }: Endpoint, message: string): ApiError =>
+  new ApiError("VALIDATION", { message, closesConnection: upload });
+
 /** A call without a body tolerates an empty object, which some clients send, and nothing else. */
 function readBody({ body: schema, badBody }: Endpoint, value: unknown): unknown {
   if (schema === null) {
@@ -126,7 +131,9 @@ function readBody({ body: schema, badBody }: Endpoint, value: unknown): unknown 
   }
   return read(schema, value, ({ issues }) => {
     const code = badBody === "VALIDATION" ? validationCode(issues) : badBody;
-    return new ApiError(code, { message: value === undefined ? "The body is missing." : validationMessage(issues) });
+    return new ApiError(code, {
+      message: value === undefined ? "The body is missing." : validationMessage(issues, schema),
+    });
   });
 }
 

@@ -1,41 +1,73 @@
 import type { FastifyRequest } from "fastify";
 import { type Access, denial } from "../auth/access.ts";
 import { sessionCookieName } from "../auth/auth.ts";
-import { type Caller, findCaller } from "../auth/caller.ts";
+import { Crowded } from "../auth/batch.ts";
+import { type Caller, lookupOf } from "../auth/caller.ts";
+import type { Callers } from "../auth/callers.ts";
 import { presentedCredential } from "../auth/credentials.ts";
 import type { Context } from "../context.ts";
 import { ApiError } from "./errors.ts";
+import type { Guesses } from "./guesses.ts";
 import { comesFromOwnPage, originHeaders } from "./origin.ts";
-import type { createRateLimit } from "./rate-limit.ts";
+import { isOwnHost } from "./own-host.ts";
+import type { RateLimit } from "./rate-limit.ts";
 
 export interface Gate {
-  context: Pick<Context, "config" | "db" | "now">;
-  rateLimit: ReturnType<typeof createRateLimit>;
+  context: Pick<Context, "config" | "now">;
+  callers: Callers;
+  guesses: Guesses;
+  rateLimit: RateLimit;
 }
 
 /**
  * The one choke point: who is asking, may they, and not too often. Runs before the body is read.
  * Returns null for endpoints that are open to everybody. Throws `ApiError`.
  */
-export async function authenticate(
-  { context, rateLimit }: Gate,
-  access: Access,
-  request: FastifyRequest,
-): Promise<Caller | null> {
+export async function authenticate(gate: Gate, access: Access, request: FastifyRequest): Promise<Caller | null> {
   if (access === "none") return null;
-  const { config, db, now } = context;
-  const credential = presentedCredential(request.headers, sessionCookieName(config.apiUrl));
-  if (credential === "none" || credential === "ambiguous") throw new ApiError("UNAUTHORIZED");
-  const caller = await findCaller(db, credential, config.authSecret);
-  if (caller === null) throw new ApiError("UNAUTHORIZED");
-  if (credential.via === "cookie" && !comesFromOwnPage(request.method, originHeaders(request), config.apiUrl)) {
+  const { callers, rateLimit, context } = gate;
+  const { apiUrl, authSecret } = context.config;
+  const credential = presentedCredential(request.headers, sessionCookieName(apiUrl));
+  if (credential === "none") throw new ApiError("UNAUTHORIZED");
+  if (credential === "ambiguous") throw refusal(gate, request);
+  const isCookie = credential.via === "cookie";
+  // Under a name that is not ours a browser sends no cookie of ours, unless that name was made to lead here.
+  if (isCookie && !isOwnHost(request.headers.host, apiUrl)) {
+    throw new ApiError("UNAUTHORIZED", { message: `A session's cookie counts at ${apiUrl} alone.` });
+  }
+  const lookup = lookupOf(credential, authSecret);
+  const caller = lookup === null ? null : await findCaller(callers, lookup);
+  // What we signed is no guess: a session that has ended since.
+  if (caller === null) throw lookup?.isSigned ? new ApiError("UNAUTHORIZED") : refusal(gate, request);
+  // Known also when refused, for the log.
+  request.caller = caller;
+  if (isCookie && !comesFromOwnPage(request.method, originHeaders(request), apiUrl)) {
     throw new ApiError("FORBIDDEN", { message: "The request comes from another site." });
   }
+  const { rateLimitPerMinute: limit } = caller;
+  const wait = limit === null ? null : rateLimit.take(caller.userId, limit);
+  if (wait !== null) throw new ApiError("RATE_LIMITED", { retryAfterSeconds: wait });
   const refused = denial(caller, access);
   if (refused !== null)
     throw new ApiError(refused.code, refused.message === undefined ? {} : { message: refused.message });
-  const { rateLimitPerMinute: limit } = caller;
-  const wait = limit === null ? null : rateLimit(caller.userId, limit, now().getTime());
-  if (wait !== null) throw new ApiError("RATE_LIMITED", { retryAfterSeconds: wait });
   return caller;
+}
+
+async function findCaller(callers: Callers, lookup: Parameters<Callers["find"]>[0]): Promise<Caller | null> {
+  try {
+    return await callers.find(lookup);
+  } catch (cause) {
+    if (cause instanceof Crowded) throw new ApiError("UNAVAILABLE", { cause, retryAfterSeconds: 1 });
+    throw cause;
+  }
+}
+
+/** For a credential that is none. Whoever sends many of them is told to wait; a valid one passes all the same. */
+function refusal({ guesses, context }: Gate, request: FastifyRequest): ApiError {
+  const wait = guesses.wrong(request.ip, context.now());
+  if (wait === null) return new ApiError("UNAUTHORIZED");
+  return new ApiError("RATE_LIMITED", {
+    message: "Too many invalid credentials came from your address. Sign in, or send a valid API key.",
+    retryAfterSeconds: wait,
+  });
 }

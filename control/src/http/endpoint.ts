@@ -17,6 +17,9 @@ export interface ApiContext extends Context {
   uploads: Uploads;
 }
 
+/** A code that a handler answers with; together with the status where that is not the code's usual one. */
+export type HandlerError = ErrorCode | { code: ErrorCode; status: number };
+
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 type Output<S> = S extends z.ZodType ? z.output<S> : undefined;
@@ -59,9 +62,9 @@ export interface EndpointSpec<A extends Access, P, Q, B, R extends z.ZodType> {
   badBody?: ErrorCode;
   /**
    * Codes that the handler itself may answer with. Those that follow from the rest of the spec (access, schemas,
-   * limits) are not named again.
+   * limits) are not named again. A code with two statuses is named once for each.
    */
-  errors?: readonly ErrorCode[];
+  errors?: readonly HandlerError[];
   /** The handler reads the body itself, as a stream: multipart or JSON. */
   upload?: boolean;
   /** Returns the payload; `ok: true` is added to it. Throws `ApiError` for every outcome that is not a success. */
@@ -89,7 +92,7 @@ export interface Endpoint {
   status: 200 | 201 | 202;
   reply: z.ZodType;
   badBody: ErrorCode;
-  errors: readonly ErrorCode[];
+  errors: readonly HandlerError[];
   upload: boolean;
   handle(context: ApiContext, call: CheckedCall): Promise<object>;
 }

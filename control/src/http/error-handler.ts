@@ -31,6 +31,8 @@ const frameworkErrors: Readonly<Record<string, { code: ErrorCode; message?: stri
   },
   FST_ERR_CTP_EMPTY_TYPE: otherContentType,
   FST_ERR_BAD_URL: { code: "BAD_REQUEST", message: "The address is not valid." },
+  // An id that cannot exist is an id that does not exist.
+  FST_ERR_MAX_PARAM_LENGTH: { code: "NOT_FOUND" },
   FST_ERR_ASYNC_CONSTRAINT: { code: "BAD_REQUEST" },
 };
 
@@ -49,6 +51,22 @@ export function toApiError(error: unknown): ApiError {
   return new ApiError("INTERNAL", { cause: error });
 }
 
+/**
+ * What `attempt` resolves to. A failure that nobody foresaw, and that would be INTERNAL, is `code` with status 500 and
+ * its cause in the log; refusals stay what they are.
+ */
+export async function unforeseenAs<T>(
+  { code, message }: { code: ErrorCode; message: string },
+  attempt: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await attempt();
+  } catch (error) {
+    const refusal = toApiError(error);
+    throw refusal.code === "INTERNAL" ? new ApiError(code, { status: 500, message, cause: error }) : refusal;
+  }
+}
+
 /** The database is down, starting, stopping, out of connections, or somebody holds a row for long: worth trying again, and no bug of ours. */
 function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof CannotOpen) return false;
@@ -56,13 +74,16 @@ function isUnavailable(error: unknown): boolean {
   return (
     unavailableCodes.has(code) ||
     error.message === "timeout exceeded when trying to connect" ||
+    error.message === "Query read timeout" ||
     error.message === "Connection terminated unexpectedly"
   );
 }
 
 /** The one place where errors become replies. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const refusal = toApiError(error);
+  // Whoever leaves in the middle of a request is told nothing, and nothing of ours failed.
+  const isGone = request.raw.destroyed && !request.raw.complete;
+  const refusal = isGone ? new ApiError("BAD_REQUEST", { cause: error }) : toApiError(error);
   if (refusal.status >= 500) request.log.error({ err: refusal.cause ?? refusal, code: refusal.code }, "request failed");
   if (refusal.retryAfterSeconds !== null) reply.header("retry-after", `${refusal.retryAfterSeconds}`);
   const body = Buffer.from(JSON.stringify(errorEnvelope(refusal.code, refusal.message)));

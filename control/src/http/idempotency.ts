@@ -7,17 +7,22 @@ import { ApiError } from "./errors.ts";
 /** How long a key is remembered. */
 const rememberedHours = 24;
 
-export interface Attempt {
+export interface Attempt<T extends object> {
   caller: Pick<Caller, "userId" | "tokenId">;
   /** Null: the client sent no key, and each request is a new one. */
   idempotencyKey: string | null;
   /** What makes two requests the same one: route, ids, body. */
   request: readonly unknown[];
   status: number;
+  /**
+   * For a payload with a secret that is shown once: the id of what was made, which is all that is kept. A repeated
+   * request still makes nothing, and is refused with that id.
+   */
+  shownOnce?: (payload: T) => string;
 }
 
 /** Another key of the same user counts as another request, so that a replay shows nothing that the key may not see. */
-const requestHash = ({ caller, request }: Attempt) =>
+const requestHash = ({ caller, request }: Pick<Attempt<object>, "caller" | "request">) =>
   createHash("sha256")
     .update(JSON.stringify([caller.tokenId, ...request]))
     .digest();
@@ -25,11 +30,11 @@ const requestHash = ({ caller, request }: Attempt) =>
 /**
  * Runs `create` in a transaction, at most once per Idempotency-Key: a repeated request gets the first one's
  * payload, also when both are under way at once. A failed one is forgotten. Throws IDEMPOTENCY_CONFLICT
- * when the key was used for something else.
+ * when the key was used for something else, or for something that is shown once.
  */
-export function createOnce<T extends object>(db: Db, attempt: Attempt, create: (tx: Db) => Promise<T>): Promise<T> {
+export function createOnce<T extends object>(db: Db, attempt: Attempt<T>, create: (tx: Db) => Promise<T>): Promise<T> {
   return db.transaction().execute(async (tx) => {
-    const { idempotencyKey: key, caller } = attempt;
+    const { idempotencyKey: key, caller, shownOnce } = attempt;
     if (key === null) return create(tx);
     const hash = requestHash(attempt);
     const row = { user_id: caller.userId, key, request_hash: hash, status: attempt.status, body: "null" };
@@ -45,11 +50,16 @@ export function createOnce<T extends object>(db: Db, attempt: Attempt, create: (
       )
       .returning("key")
       .executeTakeFirst();
-    if (claimed === undefined) return replay<T>(tx, caller.userId, key, hash);
+    if (claimed === undefined) {
+      const earlier = await recall(tx, caller.userId, key, hash);
+      if (shownOnce !== undefined) throw alreadyShown(earlier);
+      return earlier as T;
+    }
     const payload = await create(tx);
+    const kept = shownOnce === undefined ? payload : { id: shownOnce(payload) };
     await tx
       .updateTable("idempotency")
-      .set({ body: JSON.stringify(payload) })
+      .set({ body: JSON.stringify(kept) })
       .where("user_id", "=", caller.userId)
       .where("key", "=", key)
       .execute();
@@ -57,7 +67,8 @@ export function createOnce<T extends object>(db: Db, attempt: Attempt, create: (
   });
 }
 
-async function replay<T>(tx: Db, userId: string, key: string, hash: Buffer): Promise<T> {
+/** What was kept of the request that used the key first. */
+async function recall(tx: Db, userId: string, key: string, hash: Buffer): Promise<unknown> {
   const { request_hash, body } = await tx
     .selectFrom("idempotency")
     .select(["request_hash", "body"])
@@ -65,5 +76,12 @@ async function replay<T>(tx: Db, userId: string, key: string, hash: Buffer): Pro
     .where("key", "=", key)
     .executeTakeFirstOrThrow();
   if (!hash.equals(request_hash)) throw new ApiError("IDEMPOTENCY_CONFLICT");
-  return body as T;
+  return body;
+}
+
+function alreadyShown(kept: unknown): ApiError {
+  const { id } = kept as { id: string };
+  return new ApiError("IDEMPOTENCY_CONFLICT", {
+    message: `An earlier request with that Idempotency-Key made ${id}, whose secret was in that reply alone. If it was lost, revoke ${id} and send a new Idempotency-Key.`,
+  });
 }

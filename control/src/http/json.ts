@@ -50,8 +50,17 @@ function keyProblem(key: string, value: unknown): string | null {
   return reachesPrototype ? "The body holds a key that is not allowed." : textProblem(key);
 }
 
-/** Postgres stores neither. */
-function textProblem(text: string): string | null {
-  if (text.includes("\u0000")) return "The body holds a NUL character.";
-  return text.isWellFormed() ? null : "The body holds an incomplete Unicode character.";
+/** Postgres stores neither. `place` is where the text came from. */
+function textProblem(text: string, place = "body"): string | null {
+  if (text.includes("\u0000")) return `The ${place} holds a NUL character.`;
+  return text.isWellFormed() ? null : `The ${place} holds an incomplete Unicode character.`;
+}
+
+/** Why a part of the address, whose texts are `values`, is refused; null when it is not. */
+export function addressProblem(values: unknown): string | null {
+  for (const text of Object.values(values ?? {}).flat()) {
+    const problem = typeof text === "string" ? textProblem(text, "address") : null;
+    if (problem !== null) return problem;
+  }
+  return null;
 }

@@ -1,14 +1,33 @@
-import { errorCatalogue, errorReply } from "@svc/proto";
+import {
+  ciDeployScope,
+  deploymentMetadata,
+  errorMessage,
+  errorReply,
+  limits,
+  type Scope,
+  satisfies,
+  scopes,
+  sourceManifestSchema,
+} from "@svc/proto";
 import { z } from "zod";
 import type { Access } from "../auth/access.ts";
 import { sessionCookieName } from "../auth/auth.ts";
 import { apiPrefix } from "./api.ts";
+import { type DeclaredError, declaredErrors } from "./declared.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 type Json = Record<string, unknown>;
 
 const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any", target: "draft-2020-12" });
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: "any",
+    target: "draft-2020-12",
+    override({ jsonSchema }) {
+      // The format says it; its pattern has 300 characters.
+      if (jsonSchema.format === "date-time") delete jsonSchema.pattern;
+    },
+  });
   return rest;
 };
 
@@ -30,6 +49,18 @@ export function accessText(access: Access): string {
   }
 }
 
+const sessionForms: readonly Json[] = [{ bearer: [] }, { cookie: [] }];
+
+/** Credentials that open the route, each one enough. Of a key the list names what it needs, unless it has full access. */
+function security(access: Access): readonly Json[] {
+  if (access === "none") return [];
+  if (access === "session") return sessionForms;
+  if (typeof access === "string") return [{ apiKey: [] }, ...sessionForms];
+  const enough = (Object.keys(scopes) as Scope[]).filter((scope) => satisfies([scope], access.scope));
+  const grants = access.orCiKey ? [...enough, ciDeployScope] : enough;
+  return [...grants.map((scope) => ({ apiKey: [scope] })), ...sessionForms];
+}
+
 /** Each property of an object schema as one parameter. */
 function parameters(schema: z.ZodType | null, place: "path" | "query"): Json[] {
   if (schema === null) return [];
@@ -45,42 +76,106 @@ function parameters(schema: z.ZodType | null, place: "path" | "query"): Json[] {
   }));
 }
 
+const idempotencyKey: Json = {
+  name: "Idempotency-Key",
+  in: "header",
+  required: false,
+  description: "Of the caller's own making. The same call with the same key is carried out once, for a day.",
+  schema: { type: "string", minLength: 1, maxLength: limits.idempotencyKeyLengthMax, pattern: "^[!-~]+$" },
+};
+
 const content = (schema: Json, type = "application/json") => ({ [type]: { schema } });
+
+const jsonPart = (schema: z.ZodType, description: string): Json => ({
+  type: "string",
+  description,
+  contentMediaType: "application/json",
+  contentSchema: schemaOf(schema, "input"),
+});
 
 /** The parts of a source upload. The archive streams by, so no schema of ours ever holds it. */
 const uploadBody: Json = {
   type: "object",
   required: ["manifest", "source"],
   properties: {
-    manifest: { type: "string", description: "The normalised manifest as JSON." },
-    metadata: { type: "string", description: "Where the deploy comes from, as JSON." },
-    source: {
-      type: "string",
-      contentMediaType: "application/gzip",
-      description: "The project as a gzipped tar archive.",
-    },
+    manifest: jsonPart(sourceManifestSchema, "The normalised manifest as JSON."),
+    metadata: jsonPart(deploymentMetadata, "Where the deploy comes from, as JSON."),
+    source: { contentMediaType: "application/gzip", description: "The project as a gzipped tar archive." },
+  },
+  additionalProperties: false,
+};
+
+const upload: Json = {
+  schema: uploadBody,
+  encoding: {
+    manifest: { contentType: "text/plain, application/json" },
+    metadata: { contentType: "text/plain, application/json" },
+    source: { contentType: "application/gzip, application/octet-stream" },
   },
 };
 
 function requestBody(spec: Endpoint): Json | null {
   if (spec.body === null) return null;
   const json = content(schemaOf(spec.body, "input"));
-  return { required: true, content: spec.upload ? { ...content(uploadBody, "multipart/form-data"), ...json } : json };
+  return {
+    required: !spec.body.safeParse(undefined).success,
+    content: spec.upload ? { "multipart/form-data": upload, ...json } : json,
+  };
 }
+
+const headerRef = (name: string) => ({ $ref: `#/components/headers/${name}` });
+
+/** One refusal per status, with the codes that it comes with. */
+function refusals(spec: Endpoint): Json {
+  const byStatus = Map.groupBy(declaredErrors(spec), ({ status }) => status);
+  return Object.fromEntries([...byStatus].map(([status, errors]) => [status, refusal(status, errors)]));
+}
+
+function refusal(status: number, errors: readonly DeclaredError[]): Json {
+  const codes = errors.map(({ code }) => code);
+  return {
+    description: codes.map((code) => `${code}: ${errorMessage(code)}`).join("\n"),
+    headers: {
+      "X-Request-Id": headerRef("RequestId"),
+      ...((status === 429 || status === 503) && { "Retry-After": headerRef("RetryAfter") }),
+    },
+    content: content({
+      allOf: [
+        { $ref: "#/components/schemas/Error" },
+        {
+          type: "object",
+          properties: { error: { type: "object", properties: { code: { type: "string", enum: codes } } } },
+        },
+      ],
+    }),
+  };
+}
+
+const operationId = ({ method, path }: Endpoint): string =>
+  `${method.toLowerCase()}${path.replaceAll(/[^A-Za-z0-9]+(.)?/g, (_, next: string = "") => next.toUpperCase())}`;
 
 function operation(spec: Endpoint): Json {
   const body = requestBody(spec);
+  const repeatable = declaredErrors(spec).some(({ code }) => code === "IDEMPOTENCY_CONFLICT");
   return {
     summary: spec.summary,
     description: accessText(spec.access),
-    operationId: `${spec.method.toLowerCase()}${spec.path.replaceAll(/[^A-Za-z0-9]+(.)?/g, (_, next: string = "") => next.toUpperCase())}`,
+    operationId: operationId(spec),
     tags: [spec.path.split("/")[1] ?? ""],
-    parameters: [...parameters(spec.params, "path"), ...parameters(spec.query, "query")],
+    security: security(spec.access),
+    parameters: [
+      ...parameters(spec.params, "path"),
+      ...parameters(spec.query, "query"),
+      ...(repeatable ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
+    ],
     ...(body !== null && { requestBody: body }),
-    ...(spec.access === "none" && { security: [] }),
     responses: {
-      [spec.status]: { description: "Success.", content: content(schemaOf(spec.reply, "output")) },
-      default: { description: "Refused or failed.", content: content({ $ref: "#/components/schemas/Error" }) },
+      [spec.status]: {
+        description: "Success.",
+        headers: { "X-Request-Id": headerRef("RequestId") },
+        content: content(schemaOf(spec.reply, "output")),
+      },
+      ...refusals(spec),
     },
   };
 }
@@ -92,6 +187,7 @@ export function describeApi(endpoints: readonly Endpoint[], apiUrl: string): Jso
     const path = spec.path.replaceAll(/:([A-Za-z]+)/g, "{$1}");
     paths[path] = { ...paths[path], [spec.method.toLowerCase()]: operation(spec) };
   }
+  const tags = [...new Set(endpoints.map(({ path }) => path.split("/")[1] ?? ""))];
   return {
     openapi: "3.1.0",
     info: {
@@ -100,15 +196,30 @@ export function describeApi(endpoints: readonly Endpoint[], apiUrl: string): Jso
       description: "Replies may gain fields at any time; clients must tolerate them.",
     },
     servers: [{ url: `${apiUrl}${apiPrefix}` }],
-    security: [{ apiKey: [] }, { bearer: [] }, { cookie: [] }],
+    tags: tags.map((name) => ({ name })),
     paths,
     components: {
       securitySchemes: {
-        apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
+        apiKey: {
+          type: "apiKey",
+          in: "header",
+          name: "x-api-key",
+          description: "An API key. Where an operation lists scopes, a key without any has them all.",
+        },
         bearer: { type: "http", scheme: "bearer", description: "A session token." },
-        cookie: { type: "apiKey", in: "cookie", name: sessionCookieName(apiUrl) },
+        cookie: {
+          type: "apiKey",
+          in: "cookie",
+          name: sessionCookieName(apiUrl),
+          description: "A session. Changes are accepted from pages of this origin only.",
+        },
       },
-      schemas: { Error: { ...schemaOf(errorReply, "output"), "x-codes": errorCatalogue } },
+      parameters: { IdempotencyKey: idempotencyKey },
+      headers: {
+        RequestId: { description: "Names the request in our logs.", schema: { type: "string" } },
+        RetryAfter: { description: "Seconds to wait before another attempt.", schema: { type: "integer", minimum: 1 } },
+      },
+      schemas: { Error: schemaOf(errorReply, "output") },
     },
   };
 }

@@ -48,7 +48,7 @@ describe("what is no call of the API", () => {
   test("a known address under another method says which it has", async () => {
     const answer = await api.call("DELETE", "/projects");
     expect(answer.status).toBe(405);
-    expect(answer.headers.get("allow")).toBe("GET, POST");
+    expect(answer.headers.get("allow")).toBe("GET, HEAD, POST");
     expect(answer.body).toEqual(envelope("METHOD_NOT_ALLOWED"));
   });
 
@@ -133,6 +133,48 @@ describe("bodies", () => {
   });
 });
 
+describe("a parameter in the address that a call does not have", () => {
+  test.each([
+    { method: "GET", path: "/me?foo=1" },
+    { method: "GET", path: "/projects?limit=1" },
+    { method: "GET", path: "/account?__proto__=1" },
+    { method: "POST", path: "/waitlist?email=ada@svc.test", body: { email: "ada@svc.test" } },
+    { method: "POST", path: "/tokens?name=x", body: { name: "x" } },
+    { method: "DELETE", path: "/tokens/self?force" },
+    { method: "GET", path: "/admin/stats?days=1" },
+    { method: "GET", path: "/me?foo=%00" },
+  ])("is refused by $method $path", async ({ method, path, body }) => {
+    const { session } = await api.newUser({ admin: true });
+    const answer = await api.call(method, path, { session, ...(body && { body }) });
+    expect([answer.status, answer.body.error.code]).toEqual([422, "VALIDATION"]);
+  });
+
+  test("is refused before an upload is read", async () => {
+    const user = await api.newUser();
+    const { id } = await api.newProject(user);
+    const form = new FormData();
+    form.set("manifest", JSON.stringify({ version: 2, app: { name: "Shop", type: "ssr" } }));
+    form.set("source", new Blob([new Uint8Array(2 * 1024 * 1024)]), "source.tar.gz");
+    const path = `/projects/${id}/deployments?channel=dev`;
+    const answer = await api.call("POST", path, { session: user.session, body: form });
+    expect([answer.status, answer.body.error.code]).toEqual([422, "VALIDATION"]);
+    expect(answer.body.error.message).toContain("channel");
+    expect(await api.db.selectFrom("deployment").select("id").where("project_id", "=", id).execute()).toEqual([]);
+  });
+
+  test("is not looked at for somebody who may not make the call", async () => {
+    expect((await api.call("GET", "/me?foo=1")).status).toBe(401);
+  });
+});
+
+test("who misspells a field or a parameter is told the one that is near", async () => {
+  const { session } = await api.newUser({ admin: true });
+  const field = await api.call("POST", "/projects", { session, body: { name: "Shop", type: "ssr", slgu: "shop" } });
+  expect(field.body.error.message).toContain("did you mean slug?");
+  const parameter = await api.call("GET", "/admin/audit?limt=5", { session });
+  expect(parameter.body.error.message).toContain("did you mean limit?");
+});
+
 test("an id that is none is an id of nothing", async () => {
   const { session } = await api.newUser();
   for (const id of ["x", "1", "%00", "00000000-0000-0000-0000-00000000000g", "a".repeat(99)]) {
@@ -166,16 +208,6 @@ describe("headers", () => {
     const { headers } = await api.call("GET", "/me", { headers: { origin: "https://evil.test" } });
     expect([...headers.keys()].filter((name) => name.startsWith("access-control-"))).toEqual([]);
   });
-});
-
-test("requests of a user are limited per minute when the plan says so", async () => {
-  const { session } = await api.newUser({ plan: { rate_limit_per_minute: 2 } });
-  const statuses = [];
-  for (let count = 0; count < 3; count += 1) statuses.push((await api.call("GET", "/me", { session })).status);
-  expect(statuses).toEqual([200, 200, 429]);
-  const refused = await api.call("GET", "/me", { session });
-  expect(refused.body).toEqual(envelope("RATE_LIMITED"));
-  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
 });
 
 test("the description names every route with its bodies, and is valid OpenAPI 3.1 as far as it refers to itself", async () => {

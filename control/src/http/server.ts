@@ -1,44 +1,50 @@
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from "fastify";
 import { accountEndpoints } from "../accounts/endpoints.ts";
-
+import { adminEndpoints } from "../admin/endpoints.ts";
 import { createAuth } from "../auth/auth.ts";
+import { createCallers } from "../auth/callers.ts";
 import { mountAuth } from "../auth/mount.ts";
 import type { Context } from "../context.ts";
 import { deploymentEndpoints } from "../deployments/endpoints.ts";
 import { createReferencePolicy, type ReferencePolicy, referenceRules } from "../deployments/oci/reference.ts";
 import { createUploads, type Uploads } from "../deployments/upload/slots.ts";
 import { envEndpoints } from "../env/endpoints.ts";
+import { githostEndpoints } from "../githost/endpoints.ts";
+import { inviteEndpoints } from "../invites/endpoints.ts";
+import type { Log } from "../log.ts";
 import { createMailer } from "../mail/mailer.ts";
 import { nodeEndpoints } from "../nodes/endpoints.ts";
 import { registerPages, sendNotFoundPage, wantsPage } from "../pages/register.ts";
+import { planEndpoints } from "../plans/endpoints.ts";
 import { projectEndpoints } from "../projects/endpoints.ts";
+import { suspensionEndpoints } from "../projects/suspension/endpoints.ts";
 import { registryCredentialEndpoints } from "../registries/endpoints.ts";
 import { runtimeLogEndpoints } from "../runtime-logs/endpoints.ts";
 import { tokenEndpoints } from "../tokens/endpoints.ts";
 import { apiPrefix, registerEndpoints } from "./api.ts";
-import { answerClientError } from "./client-error.ts";
+import { auditRequests } from "./audit-requests.ts";
+import { boundBodies } from "./body-time.ts";
+import { createConnections } from "./connections.ts";
 import type { ApiContext, Endpoint } from "./endpoint.ts";
 import { sendError } from "./error-handler.ts";
-import { addSecurityHeaders } from "./headers.ts";
+import { createGuesses } from "./guesses.ts";
+import { addSecurityHeaders, securityHeaders } from "./headers.ts";
 import { registerHealth } from "./health.ts";
 import { createNotFound } from "./not-found.ts";
 import { describeApi } from "./openapi.ts";
+import { requireOwnHost } from "./own-host.ts";
 import { createRateLimit } from "./rate-limit.ts";
+import { type Timing, usualTiming } from "./timing.ts";
 
-/** An upload may take this long to arrive; endpoints without one have 30 s, see api.ts. */
-const requestTimeoutMs = 15 * 60_000;
-const headersTimeoutMs = 15_000;
-/** A connection on which nothing moves. */
-const idleTimeoutMs = 120_000;
-const keepAliveTimeoutMs = 65_000;
 /** How long closing waits for requests that are being answered. */
 const closeTimeoutMs = 10_000;
-const maxHeaderBytes = 16 * 1024;
 const maxUrlParamLength = 100;
 
 /** Every endpoint of the API, in the order of its description. */
 export const apiEndpoints: readonly Endpoint[] = [
   ...accountEndpoints,
+  ...githostEndpoints,
+  ...inviteEndpoints,
   ...tokenEndpoints,
   ...projectEndpoints,
   ...deploymentEndpoints,
@@ -46,6 +52,9 @@ export const apiEndpoints: readonly Endpoint[] = [
   ...registryCredentialEndpoints,
   ...runtimeLogEndpoints,
   ...nodeEndpoints,
+  ...adminEndpoints,
+  ...planEndpoints,
+  ...suspensionEndpoints,
 ];
 
 export interface ServerParts {
@@ -53,13 +62,24 @@ export interface ServerParts {
   references?: ReferencePolicy;
   /** How uploads are bounded; as everywhere unless a test says otherwise. */
   uploads?: Uploads;
+  /** Served besides those of the API. */
+  endpoints?: readonly Endpoint[];
+  /** Changes of how long a client may take. */
+  timing?: Partial<Timing>;
+  /** Wrong credentials per client and minute; as everywhere unless a test says otherwise. */
+  wrongPerMinuteMax?: number;
 }
 
 /** The HTTP server: API, identity and pages. Not listening yet; `close()` also closes what it opened for itself. */
 export function buildServer(context: Context, parts: ServerParts = {}): FastifyInstance {
-  const { config, log, now } = context;
+  const { config, db, log, now } = context;
+  const endpoints = [...apiEndpoints, ...(parts.endpoints ?? [])];
   const mailer = createMailer(config.mail, now);
-  const auth = createAuth({ config, log, mailer });
+  const auth = createAuth({ config, db, log, mailer });
+  const callers = createCallers({ databaseUrl: config.databaseUrl, db, log });
+  const rateLimit = createRateLimit({ db, log, now });
+  const security = securityHeaders({ secure: config.apiUrl.startsWith("https:") });
+  const timing = { ...usualTiming, ...parts.timing };
   const api: ApiContext = {
     ...context,
     auth,
@@ -76,30 +96,34 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
     requestIdHeader: false,
     // A reverse proxy on this machine tells the client's address; nobody else is believed.
     trustProxy: "loopback",
-    requestTimeout: requestTimeoutMs,
-    connectionTimeout: idleTimeoutMs,
-    keepAliveTimeout: keepAliveTimeoutMs,
     forceCloseConnections: "idle",
+    // Who still comes while the server closes is answered as ever, and the connection is closed.
+    return503OnClosing: false,
     routerOptions: { maxParamLength: maxUrlParamLength, caseSensitive: true, ignoreTrailingSlash: false },
-    http: { maxHeaderSize: maxHeaderBytes, headersTimeout: headersTimeoutMs, keepAliveTimeoutBuffer: 1_000 },
-    clientErrorHandler: answerClientError,
-    frameworkErrors: sendError,
+    ...createConnections({ timing, security, log: log.child({ part: "http" }) }),
+    frameworkErrors: (error, request, reply) => sendError(error, request, reply.headers(security)),
   });
+  // Each part of the server reads the types that it knows. What is for nobody is answered unread.
+  app.removeAllContentTypeParsers();
   app.setErrorHandler(sendError);
-  const notFound = createNotFound(apiEndpoints);
+  const notFound = createNotFound(app);
   app.setNotFoundHandler((request, reply) =>
     wantsPage(request) ? sendNotFoundPage(api, reply) : notFound(request, reply),
   );
-  addSecurityHeaders(app, { secure: config.apiUrl.startsWith("https:") });
-  logRequests(app);
-  registerHealth(app, context.db);
-  registerEndpoints(app, api, { context, rateLimit: createRateLimit() }, apiEndpoints);
-  const description = JSON.stringify(describeApi(apiEndpoints, config.apiUrl));
+  addSecurityHeaders(app, security);
+  requireOwnHost(app, config.apiUrl);
+  boundBodies(app, timing);
+  logRequests(app, log);
+  auditRequests(app, context);
+  registerHealth(app, db);
+  const guesses = createGuesses(parts.wrongPerMinuteMax);
+  registerEndpoints(app, api, { context, callers, guesses, rateLimit }, endpoints);
+  const description = JSON.stringify(describeApi(endpoints, config.apiUrl));
   app.get(`${apiPrefix}/openapi.json`, async (_request, reply) =>
     reply.type("application/json; charset=utf-8").send(description),
   );
-  mountAuth(app, auth, config);
-  registerPages(app, api, apiEndpoints);
+  mountAuth(app, { auth, config, db });
+  registerPages(app, api, endpoints);
   app.addHook("preClose", async () => {
     // Whoever is still being answered gets a moment; an upload could take a quarter of an hour.
     const timer = setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs).unref();
@@ -107,15 +131,18 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
   });
   app.addHook("onClose", async () => {
     mailer?.close();
+    await rateLimit[Symbol.asyncDispose]();
+    await callers[Symbol.asyncDispose]();
     await auth[Symbol.asyncDispose]();
   });
   return app;
 }
 
 /** One line per request: reads are details, changes and refusals are news. */
-function logRequests(app: FastifyInstance): void {
-  app.addHook("onResponse", async (request, reply) => {
+function logRequests(app: FastifyInstance, log: Log): void {
+  app.addHook("onResponse", (request, reply, done) => {
     const level = request.method === "GET" && reply.statusCode < 400 ? "debug" : "info";
+    if (!log.isLevelEnabled(level)) return done();
     request.log[level](
       {
         method: request.method,
@@ -128,5 +155,6 @@ function logRequests(app: FastifyInstance): void {
       },
       "request",
     );
+    done();
   });
 }

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { createHmac, randomBytes, randomUUID } from "node:crypto";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,18 +6,22 @@ import type { Scope } from "@svc/proto";
 import { createRegistry } from "@svc/registry";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
+import { sessionCookieName } from "../auth/auth.ts";
 import type { Config } from "../config.ts";
 import type { Context, FleetView, RuntimeLog } from "../context.ts";
 import type { Db } from "../db/pool.ts";
 import { seedPlans } from "../db/seed.ts";
-import type { Deployment, Plan, Project, ProjectType } from "../db/tables.ts";
+import type { Deployment, Plan, Project, ProjectType, Task } from "../db/tables.ts";
 import { testDatabase } from "../db/testing.ts";
 import { createReferencePolicy, type ResolveAddresses, referenceRules } from "../deployments/oci/reference.ts";
 import { createUploads, type UploadRules } from "../deployments/upload/slots.ts";
 import { createLog, type Log } from "../log.ts";
 import { createSecrets } from "../secrets.ts";
 import { insertToken } from "../tokens/store.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { watchUndeclared } from "./proof/undeclared.ts";
 import { buildServer } from "./server.ts";
+import type { Timing } from "./timing.ts";
 
 /** What a test may set about the API that it starts. */
 export interface TestApiOptions {
@@ -25,13 +29,20 @@ export interface TestApiOptions {
   /** A real registry; by default an address where nobody answers. */
   registryUrl?: string;
   queryLog?: (nodeId: string, placementId: string, lines: number) => Promise<RuntimeLog>;
-  fleet?: FleetView;
+  fleet?: Partial<FleetView>;
   /** Answers for image references; nothing resolves by default. */
   resolve?: ResolveAddresses;
   /** Bounds of uploads that a test can reach. */
   uploads?: Partial<UploadRules>;
   /** Where lines go; nowhere by default. */
   log?: Log;
+  /** Served besides those of the API. */
+  endpoints?: readonly Endpoint[];
+  /** Changes of how long a client may take. */
+  timing?: Partial<Timing>;
+  /** Wrong credentials per client and minute; no end of them by default, as tests send many from one address. */
+  wrongPerMinuteMax?: number;
+  now?: () => Date;
 }
 
 export interface TestUser {
@@ -59,6 +70,9 @@ export interface CallOptions {
   headers?: Record<string, string>;
 }
 
+/** What a test may say of a task. */
+export type TaskValues = Partial<Pick<Task, "id" | "kind" | "desired" | "replica" | "reaped_at">>;
+
 /** The whole HTTP API on a free port, on a database of its own, without the rest of the program. */
 export interface TestApi extends AsyncDisposable {
   /** Origin. */
@@ -74,11 +88,19 @@ export interface TestApi extends AsyncDisposable {
   newKey(user: TestUser, grant?: { scopes?: Scope[]; projectIds?: string[] }): Promise<{ id: string; key: string }>;
   newProject(user: TestUser, values?: { type?: ProjectType; name?: string; slug?: string }): Promise<Project>;
   newDeployment(project: Project, values?: Partial<Deployment>): Promise<Deployment>;
+  /** A container that the deployment is to have; a running one for its site unless `values` say otherwise. */
+  newTask(deployment: Deployment, values?: TaskValues): Promise<Task>;
   /** Mails sent so far, oldest first. */
   mails(): Promise<{ to: string; subject: string; text: string }[]>;
 }
 
-const noFleet: FleetView = { isConnected: () => false, placementsOf: () => [] };
+/** The Cookie header of a browser that is signed in with the session, as better-auth would have set it. */
+export function cookieOf({ apiUrl, authSecret }: Pick<Config, "apiUrl" | "authSecret">, session: string): string {
+  const signature = createHmac("sha256", authSecret).update(session).digest("base64");
+  return `${sessionCookieName(apiUrl)}=${encodeURIComponent(`${session}.${signature}`)}`;
+}
+
+const noFleet: FleetView = { replicas: () => [], isConnected: () => false, placementsOf: () => [] };
 const noNode = () => Promise.reject(new Error("no node"));
 
 export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
@@ -95,16 +117,23 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     registry,
     secrets: createSecrets([randomBytes(32)]),
     cluster: { clusterId: randomUUID(), epoch: 1, caSha256: "0".repeat(64) },
-    now: () => new Date(),
+    now: options.now ?? (() => new Date()),
     newId: () => randomUUID(),
     queryLog: options.queryLog ?? noNode,
-    fleet: options.fleet ?? noFleet,
+    fleet: { ...noFleet, ...options.fleet },
   };
   const references = createReferencePolicy(referenceRules(config), options.resolve ?? (async () => []));
   // Cookies and links hold the origin, so the port has to be known first.
   const port = await freePort();
   config.apiUrl = `http://127.0.0.1:${port}`;
-  const server = buildServer(context, { references, uploads: createUploads(options.uploads) });
+  const server = buildServer(context, {
+    references,
+    uploads: createUploads(options.uploads),
+    wrongPerMinuteMax: options.wrongPerMinuteMax ?? Number.POSITIVE_INFINITY,
+    ...(options.endpoints && { endpoints: options.endpoints }),
+    ...(options.timing && { timing: options.timing }),
+  });
+  const undeclared = watchUndeclared(server);
   await server.listen({ host: "127.0.0.1", port });
   const url = config.apiUrl;
   const request = (method: string, path: string, call: CallOptions = {}) => send(method, `${url}${path}`, call);
@@ -119,12 +148,18 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     newKey: (user, grant) => newKey(db, user, grant),
     newProject: (user, values) => newProject(db, user, values),
     newDeployment: (project, values) => newDeployment(db, project, values),
+    newTask: (deployment, values) => newTask(db, deployment, values),
     mails: () => readMails(outboxDir),
     async [Symbol.asyncDispose]() {
       await server.close();
       await registry.close();
       await database[Symbol.asyncDispose]();
       await rm(outboxDir, { recursive: true, force: true });
+      // Whatever a test makes the server say has to be in the API's description.
+      if (undeclared.seen.size > 0)
+        throw new Error(
+          `refusals that their endpoints do not declare in \`errors\`: ${[...undeclared.seen].join("; ")}`,
+        );
     },
   };
 }
@@ -183,7 +218,12 @@ async function send(
   });
   const text = await response.text();
   const isJson = (response.headers.get("content-type") ?? "").includes("json");
-  return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : {} };
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: isJson && text !== "" ? JSON.parse(text) : {},
+  };
 }
 
 async function newUser(
@@ -209,6 +249,17 @@ async function newUser(
   }
   return { id, email, session };
 }
+
+const newTask = (db: Db, { id, project_id, channel }: Deployment, values: TaskValues = {}): Promise<Task> =>
+  db
+    .insertInto("task")
+    .values({
+      ...{ project_id, deployment_id: id, channel, kind: "serve", spec: "{}", spec_hash: "h1" },
+      ...{ memory_mb: 256, cpu_millicores: 500, pids_limit: 100 },
+      ...values,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow();
 
 async function newKey(
   db: Db,

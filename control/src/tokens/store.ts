@@ -1,13 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { readStoredScopes, type Scope } from "@svc/proto";
 import { sql } from "kysely";
-import { hashKey } from "../auth/credentials.ts";
+import { hashKey, keyBytes, keyPrefix } from "../auth/credentials.ts";
 import type { Db } from "../db/pool.ts";
 
-const prefix = "svc_";
-const secretBytes = 36;
 /** Enough of a key to recognise it, far too little to guess it. */
-const startLength = prefix.length + 6;
+const startLength = keyPrefix.length + 6;
 
 export interface Token {
   id: string;
@@ -34,7 +32,7 @@ export interface NewToken {
 
 /** Stores a new key and returns it. Only its hash is kept: it cannot be read again. */
 export async function insertToken(db: Db, token: NewToken): Promise<Token & { key: string }> {
-  const key = `${prefix}${randomBytes(secretBytes).toString("base64url")}`;
+  const key = `${keyPrefix}${randomBytes(keyBytes).toString("base64url")}`;
   const start = key.slice(0, startLength);
   await db
     .insertInto("api_token")
@@ -69,11 +67,31 @@ export async function listTokens(db: Db, userId: string): Promise<Token[]> {
     name: row.name,
     start: row.start,
     scopes: readStoredScopes(row.has_scopes ? (row.scopes ?? []) : null, row.project_ids),
-    projectIds: row.project_ids?.toSorted() ?? null,
+    projectIds: row.project_ids?.filter((id) => typeof id === "string").sort() ?? null,
     expiresAt: row.expires_at,
     lastUsedAt: row.last_used_at,
     createdAt: row.created_at,
   }));
+}
+
+/** Expired keys included. Needs the user's row locked to stay true. */
+export async function countTokens(tx: Db, userId: string): Promise<number> {
+  const { count } = await tx
+    .selectFrom("api_token")
+    .select((token) => token.fn.countAll<number>().as("count"))
+    .where("user_id", "=", userId)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** Deletes what no longer opens anything. Returns how many went. */
+export async function deleteExpiredTokens(tx: Db, userId: string): Promise<number> {
+  const { numDeletedRows } = await tx
+    .deleteFrom("api_token")
+    .where("user_id", "=", userId)
+    .where("expires_at", "<=", sql<Date>`now()`)
+    .executeTakeFirst();
+  return Number(numDeletedRows);
 }
 
 /** False when the user has no such key. */

@@ -1,5 +1,7 @@
+import { limits } from "@svc/proto";
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, type TestApi, type TestUser, testApi } from "../http/testing.ts";
+import { type Answer, cookieOf, type TestApi, type TestUser, testApi } from "../http/testing.ts";
 
 let api: TestApi;
 let user: TestUser;
@@ -43,14 +45,31 @@ describe("creating", () => {
     expect(JSON.stringify(row)).not.toContain(token.key.slice(10));
     const listed = await api.call("GET", "/tokens", { session: user.session });
     expect(listed.text).not.toContain(token.key);
-    expect(listed.body.tokens[0]).toMatchObject({
-      id: token.id,
-      name: "CI",
-      start: token.start,
-      lastUsedAt: expect.any(String),
-    });
+    expect(listed.body.tokens[0]).toMatchObject({ id: token.id, name: "CI", start: token.start });
     const audit = await api.db.selectFrom("audit").selectAll().where("target", "=", token.id).execute();
     expect(JSON.stringify(audit)).not.toContain(token.key.slice(10));
+  });
+
+  test("for projects whose ids were written in capitals tells them as they are", async () => {
+    const { id } = await api.newProject(user);
+    const { body } = await create({ name: "CI", scopes: ["ci:deploy"], projectIds: [id.toUpperCase()] });
+    expect(body.token.projectIds).toEqual([id]);
+    expect((await api.call("GET", `/projects/${id.toUpperCase()}`, { key: body.token.key })).status).toBe(403);
+    const revoked = await api.call("DELETE", `/tokens/${body.token.id.toUpperCase()}`, { session: user.session });
+    expect(revoked.body).toEqual({ ok: true, id: body.token.id });
+  });
+
+  test("that fails for a reason of ours says so with its own code, and not that the request was wrong", async () => {
+    await sql`create function refuse_key() returns trigger language plpgsql as $$ begin raise 'out of luck'; end $$`.execute(
+      api.db,
+    );
+    await sql`create trigger refuse_key before insert on api_token for each row when (new.name = 'unlucky')
+      execute function refuse_key()`.execute(api.db);
+    const answer = await create({ name: "unlucky" });
+    expect(codeOf(answer)).toEqual([500, "TOKEN_CREATE_FAILED"]);
+    expect(answer.text).not.toContain("out of luck");
+    expect(answer.body.error.message).toContain("try again");
+    expect((await create({ name: "lucky" })).status).toBe(201);
   });
 
   test("with a name alone gives full access for ever", async () => {
@@ -74,6 +93,7 @@ describe("creating", () => {
   test.each([
     { what: "no name", body: {} },
     { what: "an empty name", body: { name: "" } },
+    { what: "a blank name", body: { name: "  " } },
     { what: "a name of 65 characters", body: { name: "a".repeat(65) } },
     { what: "no scope in the list", body: { name: "x", scopes: [] } },
     { what: "an unknown scope", body: { name: "x", scopes: ["*"] } },
@@ -117,6 +137,86 @@ describe("creating", () => {
   });
 });
 
+describe("as many as there may be", () => {
+  const createBy = (owner: TestUser, body: object = { name: "x" }) =>
+    api.call("POST", "/tokens", { session: owner.session, body });
+  /** As if the owner had made so many. */
+  const fill = (owner: TestUser, count: number, expiresAt: Date | null = null) =>
+    api.db
+      .insertInto("api_token")
+      .values(
+        Array.from({ length: count }, (_, at) => ({
+          user_id: owner.id,
+          name: "filler",
+          start: "svc_filler",
+          hash: Buffer.from(`${owner.id} ${at} ${expiresAt?.getTime()}`),
+          expires_at: expiresAt,
+        })),
+      )
+      .execute();
+  const count = async (owner: TestUser) =>
+    (await api.call("GET", "/tokens", { session: owner.session })).body.tokens.length;
+
+  test("of two requests for the last place one wins", async () => {
+    const owner = await api.newUser();
+    await fill(owner, limits.tokensPerUserMax - 1);
+    const answers = await Promise.all([createBy(owner), createBy(owner), createBy(owner)]);
+    expect(answers.map(codeOf).sort()).toEqual([
+      [201, undefined],
+      [400, "TOKEN_CREATE_FAILED"],
+      [400, "TOKEN_CREATE_FAILED"],
+    ]);
+    expect(answers.find(({ status }) => status === 400)?.body.error.message).toContain("Revoke one");
+    expect(await count(owner)).toBe(limits.tokensPerUserMax);
+    const [{ id }] = (await api.call("GET", "/tokens", { session: owner.session })).body.tokens;
+    await api.call("DELETE", `/tokens/${id}`, { session: owner.session });
+    expect((await createBy(owner)).status).toBe(201);
+  });
+
+  test("keys that have run out take nobody's place", async () => {
+    const owner = await api.newUser();
+    await fill(owner, 10);
+    await fill(owner, limits.tokensPerUserMax - 10, new Date(Date.now() - 1000));
+    expect(await count(owner)).toBe(limits.tokensPerUserMax);
+    expect((await createBy(owner)).status).toBe(201);
+    expect(await count(owner)).toBe(11);
+  });
+
+  test("somebody else's keys do not count", async () => {
+    await fill(await api.newUser(), limits.tokensPerUserMax);
+    expect((await createBy(await api.newUser())).status).toBe(201);
+  });
+});
+
+describe("a request that is sent again with its Idempotency-Key", () => {
+  const send = (owner: TestUser, body: object, key: string) =>
+    api.call("POST", "/tokens", { session: owner.session, body, headers: { "idempotency-key": key } });
+  const tokensOf = async (owner: TestUser) =>
+    (await api.call("GET", "/tokens", { session: owner.session })).body.tokens as { id: string }[];
+
+  test("makes one key, says which, and does not show it again", async () => {
+    const owner = await api.newUser();
+    const answers = await Promise.all([send(owner, { name: "CI" }, "k-1"), send(owner, { name: "CI" }, "k-1")]);
+    const [made] = answers.filter(({ status }) => status === 201);
+    const [again] = answers.filter(({ status }) => status !== 201);
+    expect(again && codeOf(again)).toEqual([409, "IDEMPOTENCY_CONFLICT"]);
+    expect(again?.body.error.message).toContain(made?.body.token.id);
+    expect(again?.text).not.toContain(made?.body.token.key.slice(10));
+    expect(await tokensOf(owner)).toHaveLength(1);
+    const { rows } = await sql`select * from idempotency where user_id = ${owner.id}`.execute(api.db);
+    expect(JSON.stringify(rows)).not.toContain(made?.body.token.key.slice(10));
+  });
+
+  test("is another one when anything differs, and free again when it failed", async () => {
+    const owner = await api.newUser();
+    expect((await send(owner, { name: "a" }, "k-2")).status).toBe(201);
+    expect(codeOf(await send(owner, { name: "b" }, "k-2"))).toEqual([409, "IDEMPOTENCY_CONFLICT"]);
+    expect((await send(owner, { name: "b", expiresIn: 1 }, "k-3")).status).toBe(400);
+    expect((await send(owner, { name: "b", expiresIn: 86_400 }, "k-3")).status).toBe(201);
+    expect(await tokensOf(owner)).toHaveLength(2);
+  });
+});
+
 describe("revoking", () => {
   const remove = (id: string, by: { key?: string; session?: string } = { session: user.session }) =>
     api.call("DELETE", `/tokens/${id}`, by);
@@ -128,10 +228,33 @@ describe("revoking", () => {
     expect(codeOf(await remove(id))).toEqual([404, "NOT_FOUND"]);
   });
 
-  test("self is the key that calls", async () => {
+  test("self is the key that calls, whatever it may do besides", async () => {
+    const project = await api.newProject(user);
+    for (const grant of [{}, { scopes: ["env:read" as const] }, { projectIds: [project.id] }]) {
+      const { id, key } = await api.newKey(user, grant);
+      expect((await remove("self", { key })).body).toEqual({ ok: true, id });
+      expect(codeOf(await api.call("GET", "/me", { key }))).toEqual([401, "UNAUTHORIZED"]);
+      const audit = await api.db.selectFrom("audit").select("action").where("target", "=", id).execute();
+      expect(audit).toEqual([{ action: "token.revoke" }]);
+    }
+  });
+
+  test("a damaged key can still end itself", async () => {
     const { id, key } = await api.newKey(user);
+    await api.db.updateTable("api_token").set({ scopes: '"*"' }).where("id", "=", id).execute();
     expect((await remove("self", { key })).body).toEqual({ ok: true, id });
+  });
+
+  test("a session is no key; signing out ends it, by cookie and by token", async () => {
     expect(codeOf(await remove("self"))).toEqual([404, "NOT_FOUND"]);
+    const { url: origin } = api;
+    const byToken = await api.newUser();
+    await api.request("POST", "/api/auth/sign-out", { session: byToken.session, body: {} });
+    expect((await api.call("GET", "/me", { session: byToken.session })).status).toBe(401);
+    const byCookie = await api.newUser();
+    const cookie = cookieOf(api.context.config, byCookie.session);
+    await api.request("POST", "/api/auth/sign-out", { cookie, body: {}, headers: { origin } });
+    expect((await api.call("GET", "/me", { session: byCookie.session })).status).toBe(401);
   });
 
   test("another user's key is not there", async () => {
