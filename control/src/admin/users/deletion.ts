@@ -1,0 +1,76 @@
+import type { Db } from "../../db/pool.ts";
+import type { Log } from "../../log.ts";
+import { requestTeardown } from "../../projects/request-teardown.ts";
+import { recheckAfterMs } from "../../work/recheck.ts";
+import type { WorkHandler } from "../../work/worker.ts";
+
+export interface UserDeletionDeps {
+  db: Db;
+  log: Log;
+  /** See `graceMsUsed`. */
+  graceMs?: number;
+}
+
+/** Projects that one transaction locks. */
+const batchSize = 50;
+/**
+ * Requests that were let in before the deletion end before the row does: they fail for what is gone of the user, and
+ * not because the user was never there.
+ */
+const graceMsUsed = 60_000;
+
+/**
+ * Work of kind `delete-user`: has every project of the user torn down, waits for that, and deletes the user last. Each
+ * round does what there is to do then, also for a project that was being created when the deletion began, so one that
+ * is cut off anywhere is simply done again.
+ */
+export function deleteUserWorker({ db, log, graceMs = graceMsUsed }: UserDeletionDeps): WorkHandler {
+  return async (item, signal) => {
+    const { userId } = item.payload as { userId: string };
+    let begun = batchSize;
+    while (begun === batchSize && !signal.aborted)
+      begun = await db.transaction().execute((tx) => tearDownSome(tx, userId));
+    const waits = await db.selectFrom("project").select("id").where("owner_id", "=", userId).limit(1).execute();
+    if (waits.length > 0) return { retryAfterMs: recheckAfterMs(item.ageMs), free: true };
+    if (item.ageMs < graceMs) return { retryAfterMs: graceMs - item.ageMs, free: true };
+    const gone = await db.transaction().execute((tx) => deleteUser(tx, userId));
+    if (!gone) return { retryAfterMs: recheckAfterMs(0), free: true };
+    log.info({ userId, to: "deleted" }, "user");
+    return { state: "done" };
+  };
+}
+
+/** Begins the teardown of some projects that are not on their way yet. Returns how many. */
+async function tearDownSome(tx: Db, userId: string): Promise<number> {
+  await tx.selectFrom("auth.user").select("id").where("id", "=", userId).forNoKeyUpdate().execute();
+  const projects = await tx
+    .selectFrom("project")
+    .select("id")
+    .where("owner_id", "=", userId)
+    .where("deleting_at", "is", null)
+    .orderBy("id")
+    .limit(batchSize)
+    .forNoKeyUpdate()
+    .execute();
+  for (const { id } of projects) await requestTeardown(tx, id);
+  return projects.length;
+}
+
+/**
+ * Deletes the user, if nothing of theirs is left to take down. What refers to the user by a foreign key goes with the
+ * row. Kept by intent: audit, which outlives whom it tells of, and bootstrap tokens, which admitted machines.
+ */
+async function deleteUser(tx: Db, userId: string): Promise<boolean> {
+  await tx.selectFrom("auth.user").select("id").where("id", "=", userId).forUpdate().execute();
+  const project = await tx
+    .selectFrom("project")
+    .select("id")
+    .where("owner_id", "=", userId)
+    .limit(1)
+    .executeTakeFirst();
+  if (project !== undefined) return false;
+  await tx.deleteFrom("api_token").where("user_id", "=", userId).execute();
+  await tx.deleteFrom("idempotency").where("user_id", "=", userId).execute();
+  await tx.deleteFrom("auth.user").where("id", "=", userId).execute();
+  return true;
+}
