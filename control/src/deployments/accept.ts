@@ -1,10 +1,12 @@
-import { type DeploymentMetadata, isOciManifest, type Manifest, releaseOf, sourceOf } from "@svc/proto";
+import { type DeploymentMetadata, isOciManifest, type Manifest, plural, releaseOf, sourceOf } from "@svc/proto";
 import { type Insertable, sql } from "kysely";
 import { lockUser } from "../accounts/store.ts";
+import { storageProblem } from "../artifacts/room.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Config } from "../config.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, DeploymentTable, Plan, Project } from "../db/tables.ts";
+import { layered } from "../env/rules.ts";
 import { readEnv } from "../env/store.ts";
 import { ApiError } from "../http/errors.ts";
 import { planOfUser } from "../plans/of-user.ts";
@@ -58,10 +60,22 @@ export async function checkDeployRate(
           .executeTakeFirst();
   if (blocking === undefined) return;
   throw new ApiError("RATE_LIMITED", {
-    message: `The plan allows ${max} deployments per hour.`,
+    message: `The plan allows ${plural(max, "deployment")} per hour.`,
     retryAfterSeconds: Math.max(1, blocking.seconds),
     closesConnection,
   });
+}
+
+/** Throws QUOTA_EXCEEDED when the project keeps more than the plan allows, with the new source if there is one. */
+export async function requireStorage(
+  db: Db,
+  projectId: string,
+  plan: Pick<Plan, "storage_mb">,
+  source: NewDeployment["source"],
+  { closesConnection = false } = {},
+): Promise<void> {
+  const message = await storageProblem(db, projectId, plan, source);
+  if (message !== null) throw new ApiError("QUOTA_EXCEEDED", { message, closesConnection });
 }
 
 export interface NewDeployment {
@@ -71,7 +85,7 @@ export interface NewDeployment {
   admission: Admission;
   /** The archive in the registry; null for images, and where an artifact is taken over. */
   source: { repository: string; digest: string; sizeBytes: number } | null;
-  /** Variables of the env files that came with the source; the project's own go over them. */
+  /** Variables of the env files that came with the source; the project's own and its channel's go over them. */
   fileEnv: Readonly<Record<string, string>>;
   /** Whose artifact it takes over; absent when its own is to be built, or its image to be looked up. */
   reuse?: Reuse;
@@ -120,7 +134,7 @@ export async function acceptDeployment(
   return insertDeployment(tx, deps, caller, await openProject(tx, caller, projectId), accepted);
 }
 
-/** The rest of `acceptDeployment`, for whoever has more to check between the lock and the row. Throws RATE_LIMITED. */
+/** The rest of `acceptDeployment`, for whoever has more to check between the lock and the row. Throws RATE_LIMITED and QUOTA_EXCEEDED. */
 export async function insertDeployment(
   tx: Db,
   { config, secrets }: AcceptDeps,
@@ -130,9 +144,12 @@ export async function insertDeployment(
 ): Promise<{ project: Project; url: string }> {
   // Going back is what people do when something is broken: it counts, and is never refused for the count.
   if (reuse?.origin !== "rollback") await checkDeployRate(tx, caller.userId, plan.max_deploys_per_hour);
+  // What is taken over is kept already.
+  if (reuse === undefined) await requireStorage(tx, project.id, plan, source);
   const host = await claimHost(tx, project, admission, config.content.domain);
   const url = hostUrl(host, config.content);
-  const env = { ...fileEnv, ...(await readEnv(tx, secrets, project.id)) };
+  const base = await readEnv(tx, secrets, project.id, null);
+  const env = layered(fileEnv, base, await readEnv(tx, secrets, project.id, admission.channel));
   const provenance = sourceOf(manifest);
   await tx
     .insertInto("deployment")

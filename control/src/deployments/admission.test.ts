@@ -9,7 +9,7 @@ const plan = {
   dev_sync_enabled: true,
   previews_enabled: true,
 };
-const project: ProjectFacts = { type: "ssr", deployMode: "auto", suspended: false };
+const project: ProjectFacts = { type: "ssr", deployMode: "auto", suspended: null };
 const source = (extra: object = {}, type = "ssr") =>
   sourceManifestSchema.parse({ version: 2, app: { name: "Shop", type }, ...extra });
 const image = (extra: object = {}) =>
@@ -25,11 +25,15 @@ const job = (name: string) => ({ name, schedule: "0 3 * * *", command: "node job
 
 test.each([
   { when: "nothing stands against it", facts: {}, code: null },
-  { when: "the project is suspended", facts: { project: { ...project, suspended: true } }, code: "SUSPENDED" },
+  {
+    when: "the project is suspended",
+    facts: { project: { ...project, suspended: "admin" as const } },
+    code: "SUSPENDED",
+  },
   { when: "the address is not confirmed", facts: { deployer: { emailVerified: false } }, code: "EMAIL_NOT_VERIFIED" },
   {
     when: "both",
-    facts: { project: { ...project, suspended: true }, deployer: { emailVerified: false } },
+    facts: { project: { ...project, suspended: "admin" as const }, deployer: { emailVerified: false } },
     code: "SUSPENDED",
   },
   {
@@ -41,6 +45,14 @@ test.each([
 ])("before the upload, when $when: $code", ({ facts, code }) => {
   const { project: of, deployer, plan: with_ } = { project, deployer: { emailVerified: true }, plan, ...facts };
   expect(projectRefusal(of, deployer, with_)?.code ?? null).toBe(code);
+});
+
+test.each([
+  { reason: "admin" as const, says: "Ask the administrator" },
+  { reason: "quota" as const, says: "comes back next month" },
+])("a project suspended by $reason is told what ends it", ({ reason, says }) => {
+  const refusal = projectRefusal({ ...project, suspended: reason }, { emailVerified: true }, plan);
+  expect(refusal?.message).toContain(says);
 });
 
 test.each([

@@ -6,8 +6,11 @@ import {
   type Manifest,
   manifestType,
   type ProjectType,
+  plural,
+  type SuspendReason,
 } from "@svc/proto";
 import type { Plan, Project } from "../db/tables.ts";
+import { suspendedRefusal, suspensionOf } from "../projects/suspension/refusal.ts";
 
 /** Why a deployment is not accepted; without a message the catalogue's sentence says it, and so with the status. */
 export interface Refusal {
@@ -19,13 +22,16 @@ export interface Refusal {
 export interface ProjectFacts {
   type: ProjectType;
   deployMode: "auto" | "preview";
-  suspended: boolean;
+  /** Why it is suspended; null when it is not. */
+  suspended: SuspendReason | null;
 }
 
-export const factsOf = (project: Pick<Project, "type" | "deploy_mode" | "suspended_at">): ProjectFacts => ({
+export const factsOf = (
+  project: Pick<Project, "type" | "deploy_mode" | "suspended_at" | "suspend_reason">,
+): ProjectFacts => ({
   type: project.type,
   deployMode: project.deploy_mode,
-  suspended: project.suspended_at !== null,
+  suspended: suspensionOf(project),
 });
 
 export interface DeployerFacts {
@@ -39,7 +45,7 @@ type Gates = Pick<
 
 /** What stands against any deployment of the project, whatever it holds: known before the upload is read. */
 export function projectRefusal(project: ProjectFacts, deployer: DeployerFacts, plan: Gates): Refusal | null {
-  if (project.suspended) return { code: "SUSPENDED" };
+  if (project.suspended !== null) return suspendedRefusal(project.suspended);
   if (!deployer.emailVerified) return { code: "EMAIL_NOT_VERIFIED" };
   if (project.type === "ociimage" && plan.max_image_mb === 0) {
     return { code: "PLAN_FEATURE_UNAVAILABLE", message: "The plan does not include container images." };
@@ -110,7 +116,7 @@ function needsRefusal(manifest: Manifest, plan: Gates, databaseReady: boolean): 
   return jobs > plan.max_scheduled_jobs
     ? {
         code: "QUOTA_EXCEEDED",
-        message: `The manifest has ${jobs} scheduled jobs and the plan allows ${plan.max_scheduled_jobs}.`,
+        message: `The manifest has ${plural(jobs, "scheduled job")} and the plan allows ${plan.max_scheduled_jobs}.`,
       }
     : null;
 }

@@ -95,7 +95,8 @@ export async function readDeployFacts(
   };
 }
 
-function taskFacts(task: Task, fleet: Fleet): TaskFacts {
+/** A row of `task` with what its node says of it. */
+export function taskFacts(task: Task, fleet: Fleet): TaskFacts {
   const placed = fleet.findPlacement(task.id);
   const nodeId = placed?.nodeId ?? task.node_id;
   return {

@@ -4,7 +4,7 @@ import { hasEnded } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, Project } from "../db/tables.ts";
 import type { Log } from "../log.ts";
-import { planOfUser } from "../plans/of-user.ts";
+import { holdPlanOfUser } from "../plans/of-user.ts";
 import { serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
 import { createBell } from "../wake.ts";
@@ -61,7 +61,7 @@ async function stop(deps: LifecycleDeps, projectId: string, signal: AbortSignal)
   // It takes the traffic over at this moment; there is nothing to stop before it has, or has given up.
   if (deployment.status === "deploying") return again;
   if (deployment.status !== "running") return { state: "done" };
-  if (!(await changeChannel(db, deployment, "running", { stopped: true }))) return again;
+  if ((await changeChannel(db, deployment, "running", { stopped: true })) !== "changed") return again;
   if ((await routed(deps, deployment, "stopped", signal)) === "unpublished") return { retryAfterMs: 1_000, free: true };
   await inTransaction(db, async (tx) => {
     const moved = await moveDeployment(tx, deployment.id, { from: "running", to: "stopped", phase: "stopped" });
@@ -72,6 +72,8 @@ async function stop(deps: LifecycleDeps, projectId: string, signal: AbortSignal)
   return { state: "done" };
 }
 
+const suspended = "The project is suspended.";
+
 async function start(
   deps: LifecycleDeps,
   deployment: Deployment,
@@ -80,17 +82,19 @@ async function start(
 ): Promise<WorkOutcome> {
   const { db, log } = deps;
   if (deployment.status !== "stopped") return { state: "done" };
-  if (project.suspended_at !== null) return startFailed(db, deployment, "The project is suspended.");
+  if (project.suspended_at !== null) return startFailed(db, deployment, suspended);
   const state = await findChannelState(db, deployment);
   if (state?.deployment_id !== deployment.id) return { state: "done" };
   // Containers of before the stop may still be draining; using them again would race with their removal.
   if (await isRetiring(db, deployment.id)) return { retryAfterMs: 250, free: true };
-  if (deployment.artifact_kind === "image" && state.stopped) {
+  if (deployment.artifact_kind === "image") {
     const problem = await bringUp(deps, deployment, project, signal);
     if (signal.aborted) return { retryAfterMs: 0, free: true };
     if (problem !== null) return startFailed(db, deployment, problem);
   }
-  if (!(await changeChannel(db, deployment, "stopped", { stopped: false }))) return { state: "done" };
+  const changed = await changeChannel(db, deployment, "stopped", { stopped: false });
+  if (changed === "suspended") return startFailed(db, deployment, suspended);
+  if (changed === "not ours") return { state: "done" };
   if ((await routed(deps, deployment, "serving", signal)) === "unpublished") return { retryAfterMs: 1_000, free: true };
   await moveDeployment(db, deployment.id, { from: "stopped", to: "running", phase: "started" }, { error: null });
   log.info({ deploymentId: deployment.id, from: "stopped", to: "running" }, "deployment");
@@ -127,6 +131,9 @@ async function startFailed(db: Db, deployment: Deployment, error: string): Promi
     if (!(await lockDeployment(tx, deployment.id, "stopped"))) return;
     await tx.updateTable("deployment").set({ error }).where("id", "=", deployment.id).execute();
     await insertEvent(tx, { deploymentId: deployment.id, phase: "start-failed", detail: error });
+    const state = await findChannelState(tx, deployment, { lock: true });
+    if (state?.deployment_id === deployment.id && !state.stopped)
+      await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped: true });
     await removeTasks(
       tx,
       (await listWantedTasks(tx, deployment.id, "serve")).map((task) => task.id),
@@ -135,36 +142,45 @@ async function startFailed(db: Db, deployment: Deployment, error: string): Promi
   return { state: "failed", error };
 }
 
-/** Flips what the channel shows, if the deployment is still in `status` and still the channel's; false when not. */
+/**
+ * Flips what the channel shows, if the deployment is still in `status` and still the channel's. What is suspended in
+ * this moment is not started: whoever resumes it starts only what was running.
+ */
 function changeChannel(
   db: Db,
   deployment: Deployment,
   status: "running" | "stopped",
   { stopped }: { stopped: boolean },
-): Promise<boolean> {
+): Promise<"changed" | "suspended" | "not ours"> {
   return inTransaction(db, async (tx) => {
-    if (!(await lockDeployment(tx, deployment.id, status))) return false;
+    if (!stopped && !(await holdActive(tx, deployment.project_id))) return "suspended";
+    if (!(await lockDeployment(tx, deployment.id, status))) return "not ours";
     const state = await findChannelState(tx, deployment, { lock: true });
-    if (state?.deployment_id !== deployment.id) return false;
+    if (state?.deployment_id !== deployment.id) return "not ours";
     if (state.stopped !== stopped) await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped });
-    return true;
+    return "changed";
   });
+}
+
+/** Keeps the project from being deleted or suspended until the transaction ends; false when it is already. */
+async function holdActive(tx: Db, projectId: string): Promise<boolean> {
+  const project = await tx
+    .selectFrom("project")
+    .select(["deleting_at", "suspended_at"])
+    .where("id", "=", projectId)
+    .forShare()
+    .executeTakeFirst();
+  return project !== undefined && project.deleting_at === null && project.suspended_at === null;
 }
 
 /** The containers that the start brings up: those of an earlier attempt at this very work, or new ones. */
 async function serveTasks({ db }: LifecycleDeps, deployment: Deployment, project: Project): Promise<string[]> {
   const manifest = manifestSchema.parse(deployment.manifest);
-  const plan = await planOfUser(db, project.owner_id);
   const replicas = isOciManifest(manifest) ? 1 : manifest.app.replicas;
   return inTransaction(db, async (tx) => {
-    // Against a deletion that begins at this moment, and would not know of what is made here.
-    const { deleting_at } = await tx
-      .selectFrom("project")
-      .select("deleting_at")
-      .where("id", "=", project.id)
-      .forShare()
-      .executeTakeFirstOrThrow();
-    if (deleting_at !== null || !(await lockDeployment(tx, deployment.id, "stopped"))) return [];
+    const plan = await holdPlanOfUser(tx, project.owner_id);
+    // What begins to be deleted or suspended at this moment would not know of what is made here.
+    if (!(await holdActive(tx, project.id)) || !(await lockDeployment(tx, deployment.id, "stopped"))) return [];
     const ids = (await listWantedTasks(tx, deployment.id, "serve")).map((task) => task.id);
     for (let replica = ids.length; replica < replicas; replica += 1) {
       const task = serveTask(deployment, plan, manifest, deployment.image_registry);

@@ -9,6 +9,8 @@ import { ownDeployments } from "../projects/store.ts";
 /** A deployment with what its readers are told besides its own row. */
 export interface ListedDeployment extends Deployment {
   type: ProjectType;
+  /** Its project is suspended, and no container of it runs. */
+  suspended: boolean;
   /** When its timeline last changed; null when it has no line. */
   lastTransitionAt: Date | null;
   /** A container of it waits for a node. */
@@ -31,6 +33,7 @@ const withFacts = (query: Joined) =>
         .as("lastTransitionAt"),
       sql<boolean>`exists (select from task where task.deployment_id = deployment.id and task.kind = 'serve'
         and task.desired = 'running' and task.node_id is null)`.as("awaitsNode"),
+      sql<boolean>`project.suspended_at is not null`.as("suspended"),
       sql<ListedDeployment["trouble"]>`(
         select case when bool_and(trouble is not distinct from 'ended') then 'ended'
           when bool_or(trouble is not null) then 'crashed' end

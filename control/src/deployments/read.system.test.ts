@@ -393,7 +393,12 @@ describe("stop and start", () => {
         .where("id", "=", project.id)
         .execute();
     }
-    expect(codeOf(await post(stopped.project, "start"))).toEqual([403, "SUSPENDED"]);
+    const refused = await post(stopped.project, "start");
+    expect(codeOf(refused)).toEqual([403, "SUSPENDED"]);
+    expect(refused.body.error.message).toContain("Ask the administrator");
+    const byQuota = { suspend_reason: "quota" } as const;
+    await api.db.updateTable("project").set(byQuota).where("id", "=", stopped.project.id).execute();
+    expect((await post(stopped.project, "start")).body.error.message).toContain("comes back next month");
     expect((await post(running.project, "stop")).status).toBe(202);
   });
 });

@@ -125,14 +125,23 @@ export async function lockDeployment(tx: Db, id: string, status: DeploymentStatu
   return row !== undefined;
 }
 
-/** Tasks of a kind that are not to be removed. */
+/**
+ * Keeps the deployment from going until the transaction ends; false when it is gone. For a transaction that adds to its
+ * timeline and changes its tasks, before those: a line refers to it, and who has it locked may want the tasks next.
+ */
+export async function holdDeployment(tx: Db, id: string): Promise<boolean> {
+  const row = await tx.selectFrom("deployment").select("id").where("id", "=", id).forKeyShare().executeTakeFirst();
+  return row !== undefined;
+}
+
+/** Tasks of a kind that are to run. */
 export const listWantedTasks = (db: Db, deploymentId: string, kind: Task["kind"]): Promise<Task[]> =>
   db
     .selectFrom("task")
     .selectAll()
     .where("deployment_id", "=", deploymentId)
     .where("kind", "=", kind)
-    .where("desired", "!=", "removed")
+    .where("desired", "=", "running")
     .execute();
 
 export const listTasks = (db: Db, deploymentId: string): Promise<Task[]> =>
@@ -204,14 +213,47 @@ export const listHosts = (db: Db, deployment: Pick<Deployment, "project_id" | "c
     .where("redirect_to", "is", null)
     .execute();
 
+/**
+ * Holds tasks until the transaction ends. Whoever changes several in one transaction takes them by this first: in one
+ * order, so that nobody waits for somebody who waits for them. After their deployments, if those are needed, too.
+ */
+export async function lockTasks(tx: Db, taskIds: readonly string[]): Promise<void> {
+  if (taskIds.length === 0) return;
+  await tx
+    .selectFrom("task")
+    .select("id")
+    .where("id", "=", sql<string>`any(${[...taskIds]}::uuid[])`)
+    .orderBy("epoch")
+    .forNoKeyUpdate()
+    .execute();
+}
+
 /** Asks for tasks to be ended and removed; the leader and the agent do it. */
 export async function removeTasks(db: Db, taskIds: readonly string[]): Promise<void> {
   if (taskIds.length === 0) return;
-  await db
-    .updateTable("task")
-    .set({ desired: "removed" })
-    .where("id", "in", [...taskIds])
-    .where("desired", "!=", "removed")
-    .execute();
-  await notify(db, taskChannel);
+  await inTransaction(db, async (tx) => {
+    await lockTasks(tx, taskIds);
+    await tx
+      .updateTable("task")
+      .set({ desired: "removed" })
+      .where("id", "in", [...taskIds])
+      .where("desired", "!=", "removed")
+      .execute();
+    await notify(tx, taskChannel);
+  });
+}
+
+/** Ends tasks and keeps what they hold, their ports above all: a task never runs again. */
+export async function stopTasks(db: Db, taskIds: readonly string[]): Promise<void> {
+  if (taskIds.length === 0) return;
+  await inTransaction(db, async (tx) => {
+    await lockTasks(tx, taskIds);
+    await tx
+      .updateTable("task")
+      .set({ desired: "stopped" })
+      .where("id", "in", [...taskIds])
+      .where("desired", "=", "running")
+      .execute();
+    await notify(tx, taskChannel);
+  });
 }

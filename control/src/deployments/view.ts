@@ -65,7 +65,7 @@ function portableArtifactView(deployment: ListedDeployment): PortableArtifact {
   };
 }
 
-function placementState({ status, awaitsNode, trouble }: ListedDeployment): PlacementSummary["state"] {
+function placementState({ status, awaitsNode, trouble, suspended }: ListedDeployment): PlacementSummary["state"] {
   switch (status) {
     case "queued":
     case "building":
@@ -73,6 +73,7 @@ function placementState({ status, awaitsNode, trouble }: ListedDeployment): Plac
     case "deploying":
       return awaitsNode ? "placing" : "starting";
     case "running":
+      if (suspended) return "stopped";
       return trouble === null ? "running" : trouble === "crashed" ? "crashing" : "failed";
     case "stopped":
     case "superseded":

@@ -1,12 +1,13 @@
 import { failureMessage, isFailureCode, isOciManifest } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
+import { storageProblem } from "../artifacts/room.ts";
 import { endPush } from "../artifacts/store.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, ReleaseStatus } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
-import { planOfUser } from "../plans/of-user.ts";
+import { holdPlanOfUser, planOfUser } from "../plans/of-user.ts";
 import { buildTask, repositories, serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
 import { createBell } from "../wake.ts";
@@ -191,6 +192,8 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       });
       if ("later" in image) throw new NotYet();
       if ("code" in image) return fail(at, image.code, image.message);
+      const problem = await storageProblem(db, project.id, plan, image);
+      if (problem !== null) return fail(at, "OCI_IMAGE_TOO_LARGE", problem);
       await db
         .updateTable("deployment")
         .set({
@@ -238,6 +241,9 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         if (!(error instanceof RegistryError) || error.code === "ARTIFACT_REGISTRY_UNAVAILABLE") throw error;
         return fail(at, error.code, "");
       }
+      const plan = await planOfUser(db, project.owner_id);
+      const problem = await storageProblem(db, project.id, plan, { repository, ...build });
+      if (problem !== null) return fail(at, "ARTIFACT_TOO_LARGE", problem);
       await inTransaction(db, async (tx) => {
         if (!(await lockDeployment(tx, deployment.id, "building"))) return;
         await tx
@@ -264,9 +270,9 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     },
 
     async createServe(_, { deployment, project, manifest, facts }) {
-      const plan = await planOfUser(db, project.owner_id);
       const registryHost = isOciManifest(manifest) ? deployment.image_registry : null;
       await inTransaction(db, async (tx) => {
+        const plan = await holdPlanOfUser(tx, project.owner_id);
         if (!(await lockDeployment(tx, deployment.id, "deploying"))) return;
         const wanted = await listWantedTasks(tx, deployment.id, "serve");
         for (let replica = wanted.length; replica < facts.replicas; replica += 1) {

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { autoSlug, type CreateProjectInput, generateSlug } from "@svc/proto";
+import { autoSlug, type CreateProjectInput, generateSlug, plural } from "@svc/proto";
 import { lockUser } from "../accounts/store.ts";
 import type { Config } from "../config.ts";
 import type { Db } from "../db/pool.ts";
@@ -37,7 +37,7 @@ export async function createProject(
     throw new ApiError("PLAN_FEATURE_UNAVAILABLE", { message: "The plan does not include container images." });
   }
   if ((await countProjects(tx, ownerId)) >= plan.max_projects) {
-    throw new ApiError("QUOTA_EXCEEDED", { message: `The plan allows ${plan.max_projects} projects.` });
+    throw new ApiError("QUOTA_EXCEEDED", { message: `The plan allows ${plural(plan.max_projects, "project")}.` });
   }
   const insert = (slug: string) =>
     insertProject(

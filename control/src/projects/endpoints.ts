@@ -20,9 +20,9 @@ import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
 import { createOnce } from "../http/idempotency.ts";
-import { enqueue } from "../work/queue.ts";
 import { createProject } from "./create.ts";
 import { rename } from "./rename/endpoint.ts";
+import { requestTeardown } from "./request-teardown.ts";
 import { getProject, listProjects, updateProject } from "./store.ts";
 import { createdProjectView, projectListView, projectView } from "./view.ts";
 
@@ -49,6 +49,7 @@ const create = endpoint({
   body: createProjectInput,
   status: 201,
   reply: createProjectReply,
+  errors: ["PLAN_FEATURE_UNAVAILABLE", "QUOTA_EXCEEDED", "SLUG_CONFLICT", "IDEMPOTENCY_CONFLICT"],
   async handle({ db, config, newId }, { caller, body, address, idempotencyKey }) {
     if (caller.projectIds !== null) {
       throw new ApiError("FORBIDDEN_SCOPE", { message: "A key that is limited to projects cannot create one." });
@@ -140,12 +141,10 @@ const remove = endpoint({
   summary: "Delete a project with everything that belongs to it.",
   params: idParams,
   reply: deleteProjectReply,
-  handle: ({ db, now }, { caller, params, address }) =>
+  handle: ({ db }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
       const { id, slug } = await getProject(tx, caller, params.id, { lock: true });
-      await updateProject(tx, id, { deleting_at: now() });
-      await enqueue(tx, { kind: "teardown", key: id, payload: { projectId: id } });
-      await notify(tx, routeChannel);
+      await requestTeardown(tx, id);
       await recordAudit(tx, { caller, address, action: "project.delete", target: id, detail: { slug } });
       return { id };
     }),

@@ -102,6 +102,13 @@ describe("creating", () => {
     ]);
   });
 
+  test("a plan of one project says so in the singular", async () => {
+    const { session } = await api.newUser({ plan: { max_projects: 1 } });
+    await create({ name: "Shop", type: "ssr" }, session);
+    const { body } = await create({ name: "Shop", type: "ssr" }, session);
+    expect(body.error.message).toBe("The plan allows 1 project.");
+  });
+
   test("images need a plan with images", async () => {
     const { session } = await api.newUser({ plan: { max_image_mb: 0 } });
     expect(codeOf(await create({ name: "Shop", type: "ociimage" }, session))).toEqual([

@@ -2,17 +2,32 @@ import { sql } from "kysely";
 import type { Db } from "../db/pool.ts";
 
 /**
- * Work that was promised to somebody, or without which something would run or be kept for ever. Each finds by itself
- * what is left to do, also nothing at all. A deployment is not among these: it ends when its work is given up.
+ * Kinds of work that were promised to somebody, or without which something would run or be kept for ever. Each finds by
+ * itself what is left to do, also nothing at all: a notice of a month that is over is not sent.
  */
-const kinds = ["remove", "rename", "retire", "teardown"];
+export const resumedKinds: readonly string[] = [
+  "apply-limits",
+  "delete-user",
+  "quota-notice",
+  "remove",
+  "rename",
+  "retire",
+  "suspension",
+  "teardown",
+];
+
+/** All other kinds, each with the reason why it stays as it is once it was given up. */
+export const notResumed: Readonly<Record<string, string>> = {
+  deploy: "its deployment has failed with it, and who made it was told so",
+  lifecycle: "who asked for a stop or a start sees that it failed, and may want the opposite by now",
+};
 
 /** Queues such work again that was given up after too many failures. Returns how many items. */
 export async function resumeWork(db: Db): Promise<number> {
   const { numUpdatedRows } = await db
     .updateTable("work_item")
     .set({ state: "queued", attempt: 0, run_at: sql<Date>`now()`, error: null, finished_at: null })
-    .where("kind", "in", kinds)
+    .where("kind", "in", resumedKinds)
     .where("state", "=", "failed")
     .executeTakeFirst();
   return Number(numUpdatedRows);

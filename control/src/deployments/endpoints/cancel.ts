@@ -14,6 +14,7 @@ export const cancelDeployment = endpoint({
   params: idParams,
   status: 202,
   reply: cancelDeploymentReply,
+  errors: ["CANCEL_UNAVAILABLE"],
   handle: ({ db, now }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
       const { id } = await getOwnDeployment(tx, caller, params.id);

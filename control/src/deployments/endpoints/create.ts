@@ -1,4 +1,5 @@
 import {
+  type Channel,
   type CreateDeploymentReply,
   createDeploymentReply,
   type DeploymentMetadata,
@@ -7,6 +8,7 @@ import {
   type OciDeploymentInput,
   ociDeploymentInput,
   ociManifestSchema,
+  plural,
   releaseOf,
   validationCode,
   validationMessage,
@@ -15,6 +17,7 @@ import { announcedPushes } from "../../artifacts/push.ts";
 import type { Caller } from "../../auth/caller.ts";
 import type { Db } from "../../db/pool.ts";
 import type { Plan, Project } from "../../db/tables.ts";
+import { listEnvNames } from "../../env/store.ts";
 import { recordAudit } from "../../http/audit.ts";
 import { type ApiContext, type Call, endpoint } from "../../http/endpoint.ts";
 import { ApiError } from "../../http/errors.ts";
@@ -22,7 +25,14 @@ import { createOnce } from "../../http/idempotency.ts";
 import { planOfUser } from "../../plans/of-user.ts";
 import { getProject } from "../../projects/store.ts";
 import { maxUnpackedMb, repositories } from "../../tasks/spec.ts";
-import { acceptDeployment, checkDeployRate, databaseReady, type NewDeployment, refuse } from "../accept.ts";
+import {
+  acceptDeployment,
+  checkDeployRate,
+  databaseReady,
+  type NewDeployment,
+  refuse,
+  requireStorage,
+} from "../accept.ts";
 import { type Admission, admit, factsOf, projectRefusal } from "../admission.ts";
 import { preserveManifest } from "../oci/preserve.ts";
 import { clientGone } from "../upload/body.ts";
@@ -41,6 +51,18 @@ export const createDeployment = endpoint({
   upload: true,
   status: 202,
   reply: createDeploymentReply,
+  errors: [
+    "SUSPENDED",
+    "EMAIL_NOT_VERIFIED",
+    "PLAN_FEATURE_UNAVAILABLE",
+    "PREVIEW_UNAVAILABLE",
+    "DATABASE_NOT_READY",
+    // Scheduled jobs and storage; variables of env files.
+    "QUOTA_EXCEEDED",
+    { code: "QUOTA_EXCEEDED", status: 422 },
+    "OCI_REFERENCE_INVALID",
+    "IDEMPOTENCY_CONFLICT",
+  ],
   async handle(context, call) {
     const { db } = context;
     const { caller, params, request } = call;
@@ -57,8 +79,10 @@ export const createDeployment = endpoint({
       });
     }
     // A repeated request must reach the answer to the first; it is counted under lock further on.
-    if (call.idempotencyKey === null)
+    if (call.idempotencyKey === null) {
       await checkDeployRate(db, caller.userId, plan.max_deploys_per_hour, { closesConnection: isUpload });
+      await requireStorage(db, project.id, plan, null, { closesConnection: isUpload });
+    }
     return isUpload ? deploySource(context, call, project, plan) : deployImage(context, call, project, plan);
   },
 });
@@ -89,8 +113,8 @@ async function deploySource(context: ApiContext, call: CreateCall, project: Proj
       signal: AbortSignal.any([clientGone(call.request, received.signal), pace.signal]),
     };
     const check: CheckUpload = async ({ manifest, metadata = {} }, fileEnv) => {
-      admitted(manifest, metadata, project, plan);
-      if (fileEnv !== null) await requireEnvRoom(db, project.id, plan, fileEnv);
+      const { channel } = admitted(manifest, metadata, project, plan);
+      if (fileEnv !== null) await requireEnvRoom(db, project.id, channel, plan, fileEnv);
     };
     const { manifest, metadata = {}, fileEnv, digest, sizeBytes } = await receiveSource(call.request, target, check);
     const admission = admitted(manifest, metadata, project, plan);
@@ -152,17 +176,18 @@ async function preserved(
 async function requireEnvRoom(
   db: Db,
   projectId: string,
+  channel: Channel,
   { max_env_vars: max }: Plan,
   fileEnv: Readonly<Record<string, string>>,
 ): Promise<void> {
   const names = Object.keys(fileEnv);
   if (names.length === 0) return;
-  const own = await db.selectFrom("env_var").select("key").where("project_id", "=", projectId).execute();
-  const count = new Set([...names, ...own.map(({ key }) => key)]).size;
+  const { base, overlays } = await listEnvNames(db, projectId);
+  const count = new Set([...names, ...base, ...overlays[channel]]).size;
   if (count <= max) return;
   throw new ApiError("QUOTA_EXCEEDED", {
     status: 422,
-    message: `The plan allows ${max} variables per project, and with those of env.files there are ${count}.`,
+    message: `The plan allows ${plural(max, "variable")} per project, and with those of env.files there would be ${count}.`,
   });
 }
 
@@ -182,7 +207,8 @@ function accept(
       const id = newId();
       const { project, url } = await acceptDeployment(tx, { config, secrets }, caller, projectId, { id, ...accepted });
       // Again, now that nobody can change the project's own variables any more.
-      await requireEnvRoom(tx, projectId, await planOfUser(tx, caller.userId), accepted.fileEnv);
+      const plan = await planOfUser(tx, caller.userId);
+      await requireEnvRoom(tx, projectId, admission.channel, plan, accepted.fileEnv);
       await recordAudit(tx, {
         caller,
         address,

@@ -1,8 +1,8 @@
 import { idParams, lifecycleReply } from "@svc/proto";
 import { recordAudit } from "../../http/audit.ts";
 import { endpoint } from "../../http/endpoint.ts";
-import { ApiError } from "../../http/errors.ts";
 import { getProject } from "../../projects/store.ts";
+import { refuseSuspended } from "../../projects/suspension/refusal.ts";
 import { requestLifecycle } from "../lifecycle-request.ts";
 
 const lifecycle = (action: "stop" | "start") =>
@@ -14,10 +14,11 @@ const lifecycle = (action: "stop" | "start") =>
     params: idParams,
     status: 202,
     reply: lifecycleReply,
+    errors: action === "stop" ? ["STOP_UNAVAILABLE"] : ["START_UNAVAILABLE", "SUSPENDED"],
     handle: ({ db }, { caller, params, address }) =>
       db.transaction().execute(async (tx) => {
         const project = await getProject(tx, caller, params.id, { lock: true });
-        if (action === "start" && project.suspended_at !== null) throw new ApiError("SUSPENDED");
+        if (action === "start") refuseSuspended(project);
         const { deploymentId, workId } = await requestLifecycle(tx, project.id, action);
         await recordAudit(tx, {
           caller,

@@ -24,6 +24,7 @@ const list = endpoint({
   params: idParams,
   query: deploymentListQuery,
   reply: deploymentListReply,
+  errors: ["VALIDATION"],
   async handle({ db, config }, { caller, params, query }) {
     const { id } = await getProject(db, caller, params.id);
     const { limit, cursor, ...filter } = query;

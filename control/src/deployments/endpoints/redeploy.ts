@@ -18,6 +18,18 @@ const redeploy = (action: RedeployAction) =>
     params: idParams,
     status: 202,
     reply: newDeploymentReply,
+    errors: [
+      ...(action === "rollback"
+        ? (["ROLLBACK_UNAVAILABLE"] as const)
+        : (["PROMOTE_UNAVAILABLE", "RATE_LIMITED"] as const)),
+      { code: "ROLLBACK_UNAVAILABLE", status: 400 },
+      "SUSPENDED",
+      "EMAIL_NOT_VERIFIED",
+      "PLAN_FEATURE_UNAVAILABLE",
+      "DATABASE_NOT_READY",
+      "QUOTA_EXCEEDED",
+      "IDEMPOTENCY_CONFLICT",
+    ],
     async handle({ db, config, secrets, registry, newId }, { caller, params, address, idempotencyKey }) {
       const source = await getOwnDeployment(db, caller, params.id);
       // Asked before anything is locked, and only where the answer can matter. That it may have become one that

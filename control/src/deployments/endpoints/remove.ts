@@ -17,6 +17,7 @@ export const removeDeployment = endpoint({
   params: idParams,
   status: 202,
   reply: removeDeploymentReply,
+  errors: ["DELETE_UNAVAILABLE"],
   handle: ({ db }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
       const { id, project_id: projectId } = await getOwnDeployment(tx, caller, params.id);

@@ -9,7 +9,10 @@ import { createDb } from "../../db/pool.ts";
 import type { Etcd } from "../../etcd/index.ts";
 import { testClient } from "../../etcd/testing.ts";
 import { createLog } from "../../log.ts";
+import { applyLimitsKind } from "../../plans/apply-limits.ts";
+import { applyLimitsWorker } from "../../plans/worker.ts";
 import { renameWorker } from "../../projects/rename/worker.ts";
+import { suspensionWorker } from "../../projects/suspension/worker.ts";
 import { startWorkers } from "../../work/worker.ts";
 import { lifecycleWorker } from "../lifecycle.ts";
 import { removeWorker } from "../remove/remove.ts";
@@ -32,10 +35,14 @@ export async function startReplica(options: {
   etcdEndpoint: string;
   content: Config["content"];
   registry: Pick<Registry, "getManifest">;
+  /** How long edges that do not answer keep the containers of a suspended project running. */
+  edgesWaitMs?: number;
+  /** The system's clock unless given. */
+  now?: () => Date;
 }): Promise<Replica> {
   const log = createLog(process.env["SVC_TEST_LOG_LEVEL"] ?? "silent");
   const serverId = randomUUID();
-  const now = () => new Date();
+  const now = options.now ?? (() => new Date());
   await using stack = new AsyncDisposableStack();
   const crash = Promise.withResolvers<void>();
   let callsLeft = Number.POSITIVE_INFINITY;
@@ -98,12 +105,14 @@ export async function startReplica(options: {
             remove: removeWorker({ ...work, drainMs: 30 }),
             lifecycle: lifecycleWorker(work),
             rename: renameWorker({ ...work, content: options.content }),
+            suspension: suspensionWorker({ ...work, drainMs: 30, edgesWaitMs: options.edgesWaitMs ?? 30_000 }),
           },
         },
+        { concurrency: 2, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
       ],
     }),
   );
-  stack.use(startLeader({ db, etcd, fleet, listener, log, serverId, ttlMs: 1_000 }));
+  stack.use(startLeader({ db, etcd, fleet, listener, log, serverId, gateSecret: Buffer.alloc(32), now, ttlMs: 1_000 }));
   const owned = stack.move();
   return {
     crashAfter(calls) {

@@ -1,7 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { createFleet, type Fleet } from "../../cluster/fleet.ts";
-import { isRunOver, keys, type ObservationValue, type PlacementValue, type RunValue } from "../../cluster/keys.ts";
+import {
+  hasEnded,
+  isRunOver,
+  keys,
+  type ObservationValue,
+  type PlacementValue,
+  type RunValue,
+} from "../../cluster/keys.ts";
 import type { Db } from "../../db/pool.ts";
 import type { Etcd } from "../../etcd/index.ts";
 import { createLog } from "../../log.ts";
@@ -32,6 +39,10 @@ export interface VirtualFleet extends AsyncDisposable {
   overlaps: readonly string[];
   /** Artifacts that builds pushed, as repository@digest. */
   pushed: ReadonlySet<string>;
+  /** Deployments whose app never answers its health path. */
+  broken: Set<string>;
+  /** The edge does not follow the table any more, or does again. */
+  setEdgeAway(isAway: boolean): void;
   /** From now on nothing is lost and nothing fails by chance. */
   calm(): void;
   /** What control's stores in etcd say, as another replica would see it. */
@@ -74,6 +85,8 @@ export async function startVirtualFleet(options: {
   const runningReleases = new Map<string, string>();
   const overlaps: string[] = [];
   const pushed = new Set<string>();
+  const broken = new Set<string>();
+  let isEdgeAway = false;
 
   function nextObservation(placement: PlacementValue, last: ObservationValue | null): ObservationValue | null {
     const base: ObservationValue = {
@@ -89,6 +102,8 @@ export async function startVirtualFleet(options: {
       changedAt: now().toISOString(),
     };
     if (placement.desired === "removed") return last?.observed === "removed" ? null : { ...base, observed: "removed" };
+    if (placement.desired === "stopped")
+      return last && hasEnded(last.observed) ? null : { ...base, observed: "stopped" };
     const failed = {
       ...base,
       observed: "failed" as const,
@@ -100,6 +115,10 @@ export async function startVirtualFleet(options: {
       case "accepted":
         return chance(0.05) ? failed : { ...base, observed: "starting" };
       case "starting": {
+        if (broken.has(placement.deploymentId)) {
+          const failure = { code: "HEALTH_CHECK_FAILED", message: "by intent", exitCode: null, oomKilled: false };
+          return { ...failed, failure };
+        }
         if (chance(0.05)) return failed;
         if (placement.kind === "serve") {
           const upstream = `127.0.9.1:${20_000 + (placement.epoch % 30_000)}`;
@@ -197,6 +216,7 @@ export async function startVirtualFleet(options: {
   async function edge(): Promise<void> {
     while (!stop.signal.aborted) {
       await delay(5 + random() * 20 + (chance(0.3) ? 300 : 0));
+      if (isEdgeAway) continue;
       const { generation, digest } = fleet.routesMeta();
       if (fleet.edgeApplied(edgeId)?.generation === generation) continue;
       await put(keys.edgeApplied(edgeId), {
@@ -215,6 +235,10 @@ export async function startVirtualFleet(options: {
     runningReleases,
     overlaps,
     pushed,
+    broken,
+    setEdgeAway(isAway) {
+      isEdgeAway = isAway;
+    },
     fleet,
     calm() {
       isCalm = true;

@@ -34,8 +34,11 @@ interface RawClient {
 const manifest = raw.text("manifest", JSON.stringify(manifestOf("ssr")));
 const sourceHead = raw.file("source", "").subarray(0, -2);
 
-function upload(project: Pick<Project, "id">, owner: TestUser, ...parts: Uint8Array[]): RawClient {
-  const { hostname, port } = new URL(api.url);
+const upload = (project: Pick<Project, "id">, owner: TestUser, ...parts: Uint8Array[]) =>
+  uploadTo(api, project, owner, ...parts);
+
+function uploadTo({ url }: TestApi, project: Pick<Project, "id">, owner: TestUser, ...parts: Uint8Array[]): RawClient {
+  const { hostname, port } = new URL(url);
   const head = [
     `POST /api/v1/projects/${project.id}/deployments HTTP/1.1`,
     "Host: x",
@@ -126,24 +129,29 @@ test("a client that goes away leaves nothing, wherever it was", async () => {
   }
 });
 
-describe("so many uploads may be under way", () => {
-  test("of one user, and of everybody; a place is free again when its upload is over", async () => {
-    const owner = await api.newUser();
-    const other = await api.newUser();
-    const third = await api.newUser();
-    const project = await api.newProject(owner);
-    const otherProject = await api.newProject(other);
-    const clients = Array.from({ length: 4 }, () => upload(project, owner, manifest, sourceHead));
-    const answered = () => clients.map((client) => client.answer()).filter((answer) => answer !== "");
-    await expect
-      .poll(answered, { timeout: 5_000 })
-      .toEqual([expect.stringMatching(/^HTTP\/1.1 429 [\s\S]*RATE_LIMITED/)]);
-    const more = Array.from({ length: 2 }, () => upload(otherProject, other, manifest, sourceHead));
-    const attempt = async (user: TestUser, to: Project) =>
-      codeOf(await api.call("POST", `/projects/${to.id}/deployments`, { session: user.session, body: formOf() }));
-    const thirdProject = await api.newProject(third);
-    await expect.poll(() => attempt(third, thirdProject), { timeout: 400 }).toEqual([503, "UNAVAILABLE"]);
-    for (const { socket } of [...clients, ...more]) socket.destroy();
-    await expect.poll(() => attempt(owner, project), { timeout: 10_000 }).toEqual([202, undefined]);
-  });
+test("so many uploads may be under way of one user, and of everybody; a place is free again when its upload is over", async () => {
+  // Patient with those that stand still, so that they keep their places while they are counted.
+  await using patient = await testApi({ registryUrl: registry.url, uploads: { inAllMax: 5 } });
+  const owner = await patient.newUser();
+  const other = await patient.newUser();
+  const third = await patient.newUser();
+  const project = await patient.newProject(owner);
+  const otherProject = await patient.newProject(other);
+  const thirdProject = await patient.newProject(third);
+  const standing = (to: Pick<Project, "id">, by: TestUser) => uploadTo(patient, to, by, manifest, sourceHead);
+  const answersOf = (clients: readonly RawClient[]) =>
+    clients.map((client) => client.answer()).filter((answer) => answer !== "");
+  const clients = Array.from({ length: 4 }, () => standing(project, owner));
+  await expect
+    .poll(() => answersOf(clients), { timeout: 5_000 })
+    .toEqual([expect.stringMatching(/^HTTP\/1.1 429 [\s\S]*RATE_LIMITED/)]);
+  const more = Array.from({ length: 3 }, () => standing(otherProject, other));
+  await expect
+    .poll(() => answersOf(more), { timeout: 5_000 })
+    .toEqual([expect.stringMatching(/^HTTP\/1.1 503 [\s\S]*UNAVAILABLE/)]);
+  const attempt = async (user: TestUser, to: Project) =>
+    codeOf(await patient.call("POST", `/projects/${to.id}/deployments`, { session: user.session, body: formOf() }));
+  expect(await attempt(third, thirdProject)).toEqual([503, "UNAVAILABLE"]);
+  for (const { socket } of [...clients, ...more]) socket.destroy();
+  await expect.poll(() => attempt(owner, project), { timeout: 10_000 }).toEqual([202, undefined]);
 });

@@ -381,13 +381,13 @@ describe("the size", () => {
 });
 
 test("a page of another site cannot upload along with its visitor's cookie", async () => {
-  const signedUp = await api.request("POST", "/api/auth/sign-up/email", {
-    body: { name: "Eve", email: `${randomBytes(6).toString("hex")}@svc.test`, password: "correct horse battery" },
-  });
-  const { id } = signedUp.body.user;
+  const credentials = { email: `${randomBytes(6).toString("hex")}@svc.test`, password: "correct horse battery" };
+  await api.request("POST", "/api/auth/sign-up/email", { body: { name: "Eve", ...credentials } });
+  const signedIn = await api.request("POST", "/api/auth/sign-in/email", { body: credentials });
+  const { id } = signedIn.body.user;
   await sql`update auth."user" set "emailVerified" = true where id = ${id}`.execute(api.db);
   const project = await api.newProject({ ...user, id });
-  const cookie = signedUp.headers
+  const cookie = signedIn.headers
     .getSetCookie()
     .map((each) => each.split(";", 1)[0])
     .join("; ");

@@ -131,6 +131,9 @@ test("refuses a suspended project", async () => {
   const project = await api.newProject(user);
   await api.db.updateTable("project").set({ suspended_at: new Date() }).where("id", "=", project.id).execute();
   expect(codeOf(await rename(project.id, { slug: newSlug() }))).toEqual([403, "SUSPENDED"]);
+  await api.db.updateTable("project").set({ suspend_reason: "quota" }).where("id", "=", project.id).execute();
+  const byQuota = await rename(project.id, { slug: newSlug() });
+  expect(byQuota.body.error.message).toContain("comes back next month");
 });
 
 test("knows only the caller's own projects", async () => {

@@ -13,6 +13,7 @@ export const rename = endpoint({
   body: renameProjectInput,
   status: 202,
   reply: renameProjectReply,
+  errors: ["SUSPENDED", "VALIDATION", "SLUG_CONFLICT", "QUOTA_EXCEEDED"],
   handle: ({ db, config, now }, { caller, params, body, address }) =>
     db.transaction().execute(async (tx) => {
       const project = await getProject(tx, caller, params.id, { lock: true });

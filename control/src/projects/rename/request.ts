@@ -1,12 +1,12 @@
-import { sql } from "kysely";
 import type { Config } from "../../config.ts";
 import type { Db } from "../../db/pool.ts";
 import type { Project } from "../../db/tables.ts";
 import { claimSlug, listSiteHosts } from "../../deployments/hosts.ts";
 import { notify, routeChannel } from "../../deployments/store.ts";
 import { ApiError } from "../../http/errors.ts";
-import { enqueue, workChannel } from "../../work/queue.ts";
+import { wakeWork } from "../../work/wake.ts";
 import { updateProject } from "../store.ts";
+import { refuseSuspended } from "../suspension/refusal.ts";
 import { giveUpSlug } from "./give-up.ts";
 import { formerSlugsProblem } from "./rules.ts";
 
@@ -22,7 +22,7 @@ export async function requestRename(
   slug: string,
   { content, now }: { content: Config["content"]; now: Date },
 ): Promise<boolean> {
-  if (project.suspended_at !== null) throw new ApiError("SUSPENDED");
+  refuseSuspended(project);
   if (project.next_slug === slug) {
     await wakeRename(tx, project.id);
     return false;
@@ -60,23 +60,5 @@ async function isSlugOfAnother(tx: Db, projectId: string, slug: string): Promise
 const renameKey = (projectId: string) => `rename/${projectId}`;
 
 /** Makes sure that a worker looks at the project's rename after this transaction. */
-async function wakeRename(tx: Db, projectId: string): Promise<void> {
-  // Locked, a waiting item cannot be taken up before the commit; one that runs may have read what was before.
-  const waiting = tx
-    .selectFrom("work_item")
-    .select("id")
-    .where("key", "=", renameKey(projectId))
-    .where("state", "=", "queued")
-    .orderBy("id")
-    .limit(1)
-    .forUpdate()
-    .skipLocked();
-  const woken = await tx
-    .updateTable("work_item")
-    .set({ run_at: sql<Date>`now()` })
-    .where("id", "=", waiting)
-    .returning("id")
-    .executeTakeFirst();
-  if (woken !== undefined) return notify(tx, workChannel);
-  await enqueue(tx, { kind: "rename", key: renameKey(projectId), payload: { projectId } });
-}
+const wakeRename = (tx: Db, projectId: string): Promise<void> =>
+  wakeWork(tx, { kind: "rename", key: renameKey(projectId), payload: { projectId } });

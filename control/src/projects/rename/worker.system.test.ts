@@ -81,7 +81,7 @@ function startPublisher(): AsyncDisposable {
       using _table = fleet.onChange("routes", bell.ring);
       const onError = (error: unknown) => log.warn({ err: error }, "a round failed");
       await runLoop({ bell, periodMs: 2_000, signal: leadership.signal, onError }, () =>
-        publishOnce({ db, fleet, leadership, log }),
+        publishOnce({ db, fleet, leadership, gateSecret: Buffer.alloc(32), log }),
       );
     },
   });

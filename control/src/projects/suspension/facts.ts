@@ -1,0 +1,147 @@
+import { isOciManifest, manifestSchema } from "@svc/proto";
+import { sql } from "kysely";
+import type { Fleet } from "../../cluster/fleet.ts";
+import { type Clock, databaseClock } from "../../db/clock.ts";
+import type { Db } from "../../db/pool.ts";
+import type { Deployment, Project } from "../../db/tables.ts";
+import { edgeProgress } from "../../deployments/edges.ts";
+import { taskFacts } from "../../deployments/facts.ts";
+import { listSiteHosts } from "../../deployments/hosts.ts";
+import type { RouteEntry } from "../../routes/table.ts";
+import type { ContainerFacts, SuspensionFacts } from "./steps.ts";
+import { listOpen, listServed } from "./store.ts";
+
+export interface Waits {
+  drainMs: number;
+  edgesWaitMs: number;
+}
+
+/** What decides the next step, and of which suspension or resumption it is. */
+export interface FoundSuspension {
+  number: number;
+  facts: SuspensionFacts;
+}
+
+export interface FactsDeps {
+  db: Db;
+  fleet: Fleet;
+  /** By which the fleet tells since when something is so. */
+  now: () => Date;
+  /** The database's unless given. */
+  clock?: Clock;
+}
+
+/** Everything read afresh; null when the project is gone. */
+export async function readSuspensionFacts(
+  { db, fleet, now: ownNow, clock = databaseClock }: FactsDeps,
+  projectId: string,
+  waits: Waits,
+): Promise<FoundSuspension | null> {
+  // Before what it is compared with: then nothing seems to last longer than it does.
+  const now = await clock(db);
+  const aheadMs = ownNow().getTime() - now.getTime();
+  const shared = (at: Date) => new Date(at.getTime() - aheadMs);
+  const project = await db.selectFrom("project").selectAll().where("id", "=", projectId).executeTakeFirst();
+  if (project === undefined) return null;
+  const [open, served, containers, attempts] = await Promise.all([
+    listOpen(db, projectId),
+    listServed(db, projectId),
+    listContainers({ db, fleet }, projectId, shared),
+    countAttempts(db, projectId),
+  ]);
+  return {
+    number: project.suspension_number,
+    facts: {
+      ...waits,
+      now,
+      lookingSince: shared(fleet.lookingSince),
+      projectGone: project.deleting_at !== null,
+      suspension:
+        project.suspended_at === null
+          ? null
+          : { since: project.suspended_at, resumingSince: project.resuming_at, unroutedAt: project.unrouted_at },
+      open,
+      served: served
+        .filter(({ artifact_kind }) => artifact_kind === "image")
+        .map((deployment) => ({
+          deploymentId: deployment.id,
+          replicas: replicasOf(deployment),
+          attempts: attempts.get(deployment.id) ?? 0,
+        })),
+      containers,
+      unrouted: await isUnrouted({ db, fleet }, project, containers),
+    },
+  };
+}
+
+/** How many containers a deployment wants that serves from containers. */
+export function replicasOf({ manifest }: Pick<Deployment, "manifest">): number {
+  const parsed = manifestSchema.parse(manifest);
+  return isOciManifest(parsed) ? 1 : parsed.app.replicas;
+}
+
+/** `shared` makes a time of the fleet's one of the database's. */
+async function listContainers(
+  { db, fleet }: { db: Db; fleet: Fleet },
+  projectId: string,
+  shared: (at: Date) => Date,
+): Promise<ContainerFacts[]> {
+  const tasks = await db
+    .selectFrom("task")
+    .selectAll()
+    .where("project_id", "=", projectId)
+    .where("kind", "=", "serve")
+    .where("desired", "!=", "removed")
+    .orderBy("epoch")
+    .execute();
+  return tasks.map((task) => {
+    const { nodeLostAt, ...facts } = taskFacts(task, fleet);
+    return { ...facts, nodeLostAt: nodeLostAt && shared(nodeLostAt), deploymentId: task.deployment_id };
+  });
+}
+
+/** Containers made since the resumption was asked for, those that are gone again included, by deployment. */
+async function countAttempts(db: Db, projectId: string): Promise<Map<string, number>> {
+  const rows = await db
+    .selectFrom("task")
+    .innerJoin("project", "project.id", "task.project_id")
+    .select("task.deployment_id as deploymentId")
+    .select(sql<number>`count(*)`.as("count"))
+    .where("task.project_id", "=", projectId)
+    .where("task.kind", "=", "serve")
+    .whereRef("task.created_at", ">=", "project.resuming_at")
+    .groupBy("task.deployment_id")
+    .execute();
+  return new Map(rows.map(({ deploymentId, count }) => [deploymentId, count]));
+}
+
+/**
+ * Whether visitors reach no container any more: of a suspended project when all its hosts show the page, of any other
+ * when no host leads to a container that is to be gone; and every edge in rotation serves that table.
+ */
+async function isUnrouted(
+  { db, fleet }: { db: Db; fleet: Fleet },
+  project: Project,
+  containers: readonly ContainerFacts[],
+): Promise<boolean> {
+  const hosts = (await listSiteHosts(db, project)).map(({ host, redirectTo }) => ({
+    redirectTo,
+    entry: fleet.route(host),
+    host,
+  }));
+  const leaving = new Set(
+    containers.flatMap(({ desired, observation }) => (desired === "stopped" ? [observation?.upstream ?? ""] : [])),
+  );
+  const isLeft = (entry: RouteEntry | null) => !entry?.proxy?.upstreams.some((upstream) => leaving.has(upstream));
+  const isSettled = hosts.every(({ redirectTo, entry }) => {
+    if (project.suspended_at === null) return isLeft(entry);
+    return redirectTo === null ? entry?.page?.page === "PAGE_SUSPENDED" : entry?.redirect !== undefined;
+  });
+  if (!isSettled) return false;
+  const edges = await edgeProgress(
+    db,
+    fleet,
+    hosts.map(({ host }) => host),
+  );
+  return edges.current >= edges.inRotation;
+}

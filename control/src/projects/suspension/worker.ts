@@ -1,0 +1,203 @@
+import { failureMessage, manifestSchema } from "@svc/proto";
+import { type RawBuilder, sql } from "kysely";
+import type { Fleet } from "../../cluster/fleet.ts";
+import { databaseClock } from "../../db/clock.ts";
+import type { Db } from "../../db/pool.ts";
+import type { Project } from "../../db/tables.ts";
+import {
+  findChannelState,
+  findDeployment,
+  insertEvent,
+  listWantedTasks,
+  lockDeployment,
+  moveDeployment,
+  notify,
+  removeTasks,
+  routeChannel,
+  stopTasks,
+} from "../../deployments/store.ts";
+import type { Log } from "../../log.ts";
+import { holdPlanOfUser } from "../../plans/of-user.ts";
+import { serveTask } from "../../tasks/spec.ts";
+import { insertTask } from "../../tasks/store.ts";
+import { createBell } from "../../wake.ts";
+import { enqueue } from "../../work/queue.ts";
+import { recheckAfterMs } from "../../work/recheck.ts";
+import type { WorkHandler } from "../../work/worker.ts";
+import { readSuspensionFacts, replicasOf } from "./facts.ts";
+import { tellAll } from "./request.ts";
+import { edgesWaitMs, nextSuspensionStep, type SuspensionFacts, type SuspensionStep } from "./steps.ts";
+import { listOpen, lockProject } from "./store.ts";
+
+export interface SuspensionDeps {
+  db: Db;
+  fleet: Fleet;
+  /** How long requests that are under way may still take once no edge sends new ones. */
+  drainMs: number;
+  /** See `edgesWaitMs`, which it is unless given. */
+  edgesWaitMs?: number;
+  log: Log;
+  /** The clock that `fleet` goes by. What is written and compared is the database's time. */
+  now: () => Date;
+}
+
+/** What one step rests on: the suspension or the resumption as it was read, by its number. */
+interface At {
+  projectId: string;
+  number: number;
+}
+
+type Effects = {
+  [K in Exclude<SuspensionStep["do"], "wait" | "end">]: (
+    at: At,
+    step: Extract<SuspensionStep, { do: K }>,
+  ) => Promise<void>;
+};
+
+/**
+ * Work of kind `suspension`: brings a project to where the last suspension or resumption wants it. Each round reads
+ * everything and does one step, a transaction that checks under the project's lock that nobody has asked for anything
+ * else since; so a round that is repeated, or is done by two workers, does no harm. What takes long is looked at now and
+ * then, and leaves the room to others.
+ */
+export function suspensionWorker(deps: SuspensionDeps): WorkHandler {
+  const { db, fleet, now } = deps;
+  const effects = suspensionEffects(deps);
+  const waits = { drainMs: deps.drainMs, edgesWaitMs: deps.edgesWaitMs ?? edgesWaitMs };
+  return async (item, signal) => {
+    const { projectId } = item.payload as { projectId: string };
+    const bell = createBell();
+    using _placements = fleet.onChange("placements", bell.ring);
+    using _routes = fleet.onChange("routes", bell.ring);
+    using _edges = fleet.onChange("edges", bell.ring);
+    while (!signal.aborted) {
+      const found = await readSuspensionFacts({ db, fleet, now }, projectId, waits);
+      if (found === null) return { state: "done" };
+      const step = nextSuspensionStep(found.facts);
+      switch (step.do) {
+        case "end":
+          return { state: "done" };
+        case "wait":
+          if (step.isLong) return { retryAfterMs: recheckAfterMs(waitedMs(found.facts, item.ageMs)), free: true };
+          // Rows of Postgres change without a bell.
+          await bell.wait(500, signal);
+          break;
+        default: {
+          const effect = effects[step.do] as (at: At, step: SuspensionStep) => Promise<void>;
+          await effect({ projectId, number: found.number }, step);
+        }
+      }
+    }
+    return { retryAfterMs: 0, free: true };
+  };
+}
+
+/** Since it was asked for: the item may have waited for an edge that was away during an earlier suspension. */
+function waitedMs({ now, suspension }: SuspensionFacts, itemAgeMs: number): number {
+  if (suspension === null) return itemAgeMs;
+  return now.getTime() - (suspension.resumingSince ?? suspension.since).getTime();
+}
+
+async function setUnrouted(tx: Db, projectId: string, at: RawBuilder<Date> | null): Promise<void> {
+  await tx.updateTable("project").set({ unrouted_at: at }).where("id", "=", projectId).execute();
+}
+
+function suspensionEffects({ db, log }: SuspensionDeps): Effects {
+  /** Runs `act` with the project's row held, if nobody has suspended or resumed it since the facts were read. */
+  const locked = ({ projectId, number }: At, act: (tx: Db, project: Project) => Promise<void>): Promise<void> =>
+    db.transaction().execute(async (tx) => {
+      const project = await lockProject(tx, projectId);
+      if (project?.suspension_number === number) await act(tx, project);
+    });
+
+  return {
+    endQueued: (at) =>
+      locked(at, async (tx) => {
+        const message = failureMessage("PROJECT_SUSPENDED");
+        for (const { id, status } of await listOpen(tx, at.projectId)) {
+          if (status !== "queued") continue;
+          const move = {
+            from: status,
+            to: "failed" as const,
+            phase: "failed",
+            detail: `PROJECT_SUSPENDED: ${message}`,
+          };
+          const change = { error: message, error_code: "PROJECT_SUSPENDED", finished_at: await databaseClock(tx) };
+          if (!(await moveDeployment(tx, id, move, change))) continue;
+          await tx
+            .updateTable("deployment")
+            .set({ release_status: "skipped", release_skipped_reason: "the project was suspended before it" })
+            .where("id", "=", id)
+            .where("release_status", "=", "pending")
+            .execute();
+          log.info({ deploymentId: id, from: status, to: "failed", why: "PROJECT_SUSPENDED" }, "deployment");
+        }
+      }),
+
+    takeUp: (at, { deploymentIds }) =>
+      locked(at, async (tx) => {
+        const left = (await listOpen(tx, at.projectId)).filter(
+          ({ id, hasWork }) => !hasWork && deploymentIds.includes(id),
+        );
+        for (const { id } of left)
+          await enqueue(tx, { kind: "deploy", key: at.projectId, payload: { deploymentId: id } });
+      }),
+
+    noteUnrouted: (at) =>
+      locked(at, async (tx, project) => {
+        if (project.unrouted_at === null) await setUnrouted(tx, project.id, sql<Date>`now()`);
+      }),
+
+    forgetUnrouted: (at) => locked(at, (tx, project) => setUnrouted(tx, project.id, null)),
+
+    stop: (at, { taskIds, desired }) =>
+      locked(at, async (tx) => {
+        await (desired === "removed" ? removeTasks(tx, taskIds) : stopTasks(tx, taskIds));
+        log.info({ projectId: at.projectId, containers: taskIds.length, to: desired }, "project suspended");
+      }),
+
+    start: (at, { deploymentId, replaced }) =>
+      db.transaction().execute(async (tx) => {
+        const found = await findDeployment(tx, deploymentId);
+        if (found === null) return;
+        // The user comes before the project in the order of locks.
+        const plan = await holdPlanOfUser(tx, found.project.owner_id);
+        const project = await lockProject(tx, at.projectId);
+        if (project?.suspension_number !== at.number || !(await lockDeployment(tx, deploymentId, "running"))) return;
+        const { deployment } = found;
+        // Its owner may have stopped it since.
+        const state = await findChannelState(tx, deployment);
+        if (state?.deployment_id !== deploymentId || state.stopped) return;
+        await removeTasks(tx, replaced);
+        const wanted = (await listWantedTasks(tx, deploymentId, "serve")).map(({ replica }) => replica);
+        const task = serveTask(deployment, plan, manifestSchema.parse(deployment.manifest), deployment.image_registry);
+        const free = [...Array(replicasOf(deployment)).keys()].filter((replica) => !wanted.includes(replica));
+        for (const replica of free.slice(0, Math.max(replicasOf(deployment) - wanted.length, 0)))
+          await insertTask(tx, deployment, task, { replica });
+      }),
+
+    resume: (at, { failures }) =>
+      locked(at, async (tx, project) => {
+        await tx
+          .updateTable("project")
+          .set({
+            suspended_at: null,
+            suspend_reason: null,
+            resuming_at: null,
+            unrouted_at: null,
+            updated_at: sql<Date>`now()`,
+          })
+          .where("id", "=", project.id)
+          .execute();
+        await tellAll(tx, project.id, "resumed", null);
+        for (const { deploymentId, message, isOver } of failures) {
+          await insertEvent(tx, { deploymentId, phase: isOver ? "resume-failed" : "resume-late", detail: message });
+          // What is late comes up by itself, and nobody would take the error back then.
+          if (isOver)
+            await tx.updateTable("deployment").set({ error: message }).where("id", "=", deploymentId).execute();
+        }
+        await notify(tx, routeChannel);
+        log.info({ projectId: project.id, failures: failures.length }, "project resumed");
+      }),
+  };
+}
