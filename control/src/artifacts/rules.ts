@@ -69,7 +69,7 @@ const keepingStatuses: ReadonlySet<DeploymentStatus> = new Set([
 ]);
 const channelsWithRollback: ReadonlySet<Referrer["channel"]> = new Set(["production", "dev"]);
 
-const keyOf = ({ repository, digest }: Content) => `${repository}@${digest}`;
+export const contentKey = ({ repository, digest }: Content) => `${repository}@${digest}`;
 
 /**
  * What of a project may go. A deployment keeps all that it was made of and all that it runs, as one: while it is
@@ -86,17 +86,15 @@ export function judgeArtifacts(facts: ArtifactFacts, bounds: ArtifactBounds): Ar
   const isUnderWay = (artifact: StoredArtifact) =>
     artifact.digest === null && (artifact.building ?? (artifact.endedAt === null && ageMs(artifact) < bounds.pushMs));
 
-  const kept = new Set(
-    projectGone ? [] : keepers(facts.deployments, bounds).flatMap(({ contents }) => contents.map(keyOf)),
-  );
+  const kept = new Set(projectGone ? [] : keptContents(facts.deployments, bounds).map(contentKey));
   const busy = new Set(projectGone ? [] : artifacts.filter(isUnderWay).map(({ repository }) => repository));
   const contents = new Map<string, Content>();
   for (const artifact of artifacts) {
     const { repository, digest } = artifact;
     if (digest === null) continue;
     const content = { repository, digest };
-    contents.set(keyOf(content), content);
-    if (!projectGone && ageMs(artifact) < bounds.graceMs) kept.add(keyOf(content));
+    contents.set(contentKey(content), content);
+    if (!projectGone && ageMs(artifact) < bounds.graceMs) kept.add(contentKey(content));
   }
   return {
     remove: [...contents]
@@ -106,8 +104,17 @@ export function judgeArtifacts(facts: ArtifactFacts, bounds: ArtifactBounds): Ar
   };
 }
 
+/** What the deployments of a project keep; content that several of them keep comes several times. */
+export const keptContents = (
+  deployments: readonly Referrer[],
+  bounds: Pick<ArtifactBounds, "rollbackTargets">,
+): Content[] => keepers(deployments, bounds).flatMap(({ contents }) => contents);
+
 /** The deployments whose artifacts stay. */
-function keepers(deployments: readonly Referrer[], { rollbackTargets }: ArtifactBounds): Referrer[] {
+function keepers(
+  deployments: readonly Referrer[],
+  { rollbackTargets }: Pick<ArtifactBounds, "rollbackTargets">,
+): Referrer[] {
   const left = new Map<Referrer["channel"], number>();
   const targets = new Set<Referrer>();
   for (const deployment of [...deployments].sort((a, b) => b.number - a.number)) {

@@ -1,7 +1,10 @@
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ObservationValue, PlacementValue } from "../cluster/keys.ts";
 import type { DeploymentStatus } from "../db/tables.ts";
+import { lockDeployment, removeTasks } from "../deployments/store.ts";
+import { until } from "../etcd/testing.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { createLog } from "../log.ts";
 import { createCrashNotes } from "./notes.ts";
@@ -41,6 +44,7 @@ async function aContainer(status: DeploymentStatus = "running") {
     observation: () => observation,
   };
   return {
+    id,
     deployment,
     newLeader: () => createCrashNotes({ db: api.db, fleet, log: createLog("silent") }),
     report(change: Partial<ObservationValue>) {
@@ -77,6 +81,26 @@ test("a crash and the return are told once, by whichever leaders look, and the d
   await Promise.all([first(), second()]);
   await first();
   expect(await seen()).toEqual({ phases: ["crashed", "recovered", "ended"], state: "failed", status: "running" });
+});
+
+test("a note does not wait for whoever ends the container meanwhile", async () => {
+  const { id, deployment, newLeader, report, seen } = await aContainer();
+  report({ health: "backoff", failure });
+  let round: Promise<void> | undefined;
+  await api.db.transaction().execute(async (tx) => {
+    await lockDeployment(tx, deployment.id, "running");
+    round = newLeader()();
+    // Looked at below.
+    round.catch(() => {});
+    await until("the note to wait", async () => {
+      const { rows } = await sql`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
+      return rows.length > 0;
+    });
+    await removeTasks(tx, [id]);
+  });
+  await round;
+  expect((await seen()).phases).toEqual(["crashed"]);
 });
 
 test("a container of a deployment that is still on its way is told of once that serves", async () => {

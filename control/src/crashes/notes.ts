@@ -1,6 +1,6 @@
 import type { Fleet } from "../cluster/fleet.ts";
 import type { Db } from "../db/pool.ts";
-import { insertEvent } from "../deployments/store.ts";
+import { holdDeployment, insertEvent } from "../deployments/store.ts";
 import type { Log } from "../log.ts";
 import { isNoteworthy, type Note, type Noted, nextNote } from "./rules.ts";
 
@@ -76,6 +76,7 @@ async function findServing(db: Db, ids: readonly string[]): Promise<Map<string, 
 /** False when somebody else noted something meanwhile. */
 function write(db: Db, task: ServingTask, { event, noted }: Note): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
+    if (event !== null && !(await holdDeployment(tx, task.deploymentId))) return false;
     const { numUpdatedRows } = await tx
       .updateTable("task")
       .set({ trouble: noted.trouble, noted_restarts: noted.restarts, notes: noted.notes })

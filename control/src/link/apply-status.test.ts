@@ -75,6 +75,14 @@ describe("a report is dropped", () => {
   });
 });
 
+test("what a container has is part of it, and why it does not have more is bounded", () => {
+  const resources = { memoryMb: 64, cpuMillicores: 100, pidsLimit: 32, generation: 3n };
+  const limits = { memoryMb: 64, cpuMillicores: 100, pidsLimit: 32, generation: 3 };
+  expect(apply({ resources })).toMatchObject({ write: { limits: { ...limits, problem: null } } });
+  const result = apply({ resources, resourcesProblem: `\u001b[31m${"x".repeat(10_000)}` });
+  expect(result).toMatchObject({ write: { limits: { problem: expect.stringMatching(/^[\x20-\x7e…]{200,300}$/) } } });
+});
+
 test("a newer report in the same state is kept: health moves without it", () => {
   const result = apply({ statusSeq: 6n, health: HealthState.UNHEALTHY }, { statusSeq: 5, observed: "running" });
   expect(result).toMatchObject({ write: { statusSeq: 6, health: "unhealthy" } });

@@ -16,6 +16,8 @@ const observedWords: ReadonlyMap<number, ObservationValue["observed"]> = new Map
   [Observed.REJECTED, "rejected"],
   [Observed.REMOVED, "removed"],
 ]);
+/** A sentence for the timeline. */
+const limitsProblemBytesMax = 300;
 const observedRanks = new Map([...observedWords].map(([rank, word]) => [word, rank]));
 
 const healthWords: ReadonlyMap<number, ObservationValue["health"]> = new Map([
@@ -70,6 +72,7 @@ export function nextObservation({
       failure: failureOf(status),
       build: buildOf(status),
       changedAt: timeOf(status.changedAt, now),
+      ...limitsOf(status),
     },
   };
 }
@@ -100,6 +103,14 @@ function buildOf({ build }: PlacementStatus): ObservationValue["build"] {
     os: word(build.platform?.os),
     architecture: word(build.platform?.architecture),
   };
+}
+
+/** Nothing of an agent that does not tell what its containers have. */
+function limitsOf({ resources, resourcesProblem }: PlacementStatus): Pick<ObservationValue, "limits"> {
+  if (resources === undefined) return {};
+  const { memoryMb, cpuMillicores, pidsLimit, generation } = resources;
+  const problem = resourcesProblem === "" ? null : clip(stripControl(resourcesProblem), limitsProblemBytesMax);
+  return { limits: { generation: Number(generation), memoryMb, cpuMillicores, pidsLimit, problem } };
 }
 
 const word = (text: string | undefined) => (text !== undefined && /^[a-z0-9_/.-]{1,32}$/i.test(text) ? text : null);

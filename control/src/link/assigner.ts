@@ -6,6 +6,7 @@ import {
   Desired,
   type Placement,
   PlacementSchema,
+  ResourcesSchema,
   type SessionResponseSchema,
 } from "@svc/proto/node";
 import { backOffMs } from "../etcd/back-off.ts";
@@ -80,7 +81,11 @@ export function createAssigner(options: AssignerOptions): Assigner {
     }
     // To stop or remove something the agent needs no spec.
     const base = loaded ?? create(PlacementSchema, { specHash, projectId, deploymentId, channel });
-    return { ...base, placementId, epoch: BigInt(epoch), desired: desiredOf[desired] };
+    // Limits are those that the leader has found room for on the node, not those that are wanted.
+    const { memoryMb, cpuMillicores, pidsLimit, limitsGeneration } = value;
+    const generation = BigInt(limitsGeneration);
+    const resources = create(ResourcesSchema, { memoryMb, cpuMillicores, pidsLimit, generation });
+    return { ...base, placementId, epoch: BigInt(epoch), desired: desiredOf[desired], resources };
   }
 
   /** As many of the changes, in order, as fit in one message. */

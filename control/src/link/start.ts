@@ -1,5 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { EdgeService } from "@svc/proto/edge";
+import { EdgeService, type Gate } from "@svc/proto/edge";
 import {
   EnrollmentService,
   NodeService,
@@ -47,6 +47,8 @@ export interface LinkDeps {
   now: () => Date;
   /** The whole spec of a placement, secrets included; null when its task is gone. */
   loadPlacement: (placementId: string) => Promise<Placement | null>;
+  /** What guards these projects now; those that are open are left out. */
+  loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
   /** What an attempt runs; null when there is nothing to run. */
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   /** Whose log an agent's stream (a placement's or an attempt's id) is; null when it is not on that node. */
@@ -114,7 +116,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   serve(link, NodeService, { ...nodeCalls(calls), session: (call) => track(serveNode(call, nodeDeps)) });
   serve(link, EdgeService, {
     renewCertificate: renewCertificate("edge", calls),
-    session: (call) => track(serveEdge(call, { ...sessionDeps, tables })),
+    session: (call) => track(serveEdge(call, { ...sessionDeps, tables, loadGates: deps.loadGates })),
   });
   const enrollment = createServer(timings);
   const joins = createTokenBucket(joinRate);

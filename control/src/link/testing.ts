@@ -87,6 +87,7 @@ export async function aWorld(): Promise<World> {
         now: () => new Date(),
         loadPlacement: async (placementId) => aPlacement(placementId),
         loadRun: async (attemptId) => aRunOffer(attemptId),
+        loadGates: async () => [],
         logTarget: async (_, streamId) => ({ streamId }),
         ...overrides,
         timings: { ...fast, ...overrides.timings },
@@ -318,7 +319,8 @@ export async function aRouter(
 ): Promise<RouterTalk & { sessionEpoch: bigint }> {
   const connection = connect(link.linkPort, mutual(files));
   const talk: RouterTalk = aTalk(connection, (requests, signal) => connection.edge.session(requests, { signal }));
-  const value = { instanceId: "instance-1", bootId: "boot-1", version: "0.1.0", address: "10.0.0.9", ...hello };
+  const about = { instanceId: "instance-1", bootId: "boot-1", version: "0.1.0", address: "10.0.0.9" };
+  const value = { ...about, knowsGates: true, ...hello };
   talk.send({ case: "hello", value });
   const { sessionEpoch } = await talk.next("welcome");
   return { ...talk, sessionEpoch };

@@ -1,5 +1,6 @@
+import { sql } from "kysely";
 import type { Db } from "../db/pool.ts";
-import { enqueue } from "../work/queue.ts";
+import { workChannel } from "../work/queue.ts";
 
 /** Whose containers a change concerns: those of one user, or of everybody who has a plan. */
 export type Concerned = { userId: string } | { planId: string };
@@ -7,28 +8,26 @@ export type Concerned = { userId: string } | { planId: string };
 /** Work of this kind brings the limits of the owner's plan to the project's running containers. */
 export const applyLimitsKind = "apply-limits";
 
-/** Queues `apply-limits` for every project concerned, in the transaction that changes the plan. */
+/**
+ * Queues `apply-limits` for every project concerned of which something runs, in the transaction that changes the plan
+ * and has it locked as `holdPlanOfUser` says. So whoever makes containers by the plan as it was has been waited for, and
+ * an item that waits in the queue will read the plan as it will be: another one is not needed.
+ */
 export async function enqueueApplyLimits(tx: Db, concerned: Concerned): Promise<void> {
-  const projects = await tx
-    .selectFrom("project")
-    .leftJoin("account", "account.user_id", "project.owner_id")
-    .select("project.id")
-    .where("project.deleting_at", "is", null)
-    .where((where) =>
-      "userId" in concerned
-        ? where("project.owner_id", "=", concerned.userId)
-        : where(
-            where.fn.coalesce(
-              "account.plan_id",
-              where.selectFrom("plan").select("plan.id").where("plan.is_default", "=", true),
-            ),
-            "=",
-            concerned.planId,
-          ),
-    )
-    .orderBy("project.id")
-    .execute();
-  for (const { id } of projects) {
-    await enqueue(tx, { kind: applyLimitsKind, key: `limits/${id}`, payload: { projectId: id } });
-  }
+  const { numAffectedRows = 0n } = await sql`
+    insert into work_item (kind, key, payload)
+    select ${applyLimitsKind}, 'limits/' || project.id, jsonb_build_object('projectId', project.id)
+    from project left join account on account.user_id = project.owner_id
+    where project.deleting_at is null
+      and exists (
+        select from task
+        where project_id = project.id and kind = 'serve' and desired = 'running' and reaped_at is null)
+      and not exists (select from work_item where key = 'limits/' || project.id and state = 'queued')
+      and ${
+        "userId" in concerned
+          ? sql`project.owner_id = ${concerned.userId}`
+          : sql`coalesce(account.plan_id, (select id from plan where is_default)) = ${concerned.planId}`
+      }
+    order by project.id`.execute(tx);
+  if (numAffectedRows > 0n) await sql`select pg_notify(${workChannel}, ${applyLimitsKind})`.execute(tx);
 }

@@ -1,5 +1,6 @@
-import type { Plan as PlanView } from "@svc/proto";
+import type { AdminPlan, Plan as PlanView } from "@svc/proto";
 import type { Plan } from "../db/tables.ts";
+import type { CountedPlan } from "./store.ts";
 
 /** A plan as its users see it: the whole row without its internal id. */
 export const planView = (plan: Plan): PlanView => ({
@@ -30,4 +31,11 @@ export const planView = (plan: Plan): PlanView => ({
   databaseEnabled: plan.max_databases > 0,
   createdAt: plan.created_at.toISOString(),
   updatedAt: plan.updated_at.toISOString(),
+});
+
+/** A plan as administrators see it. */
+export const adminPlanView = (plan: CountedPlan): AdminPlan => ({
+  id: plan.id,
+  ...planView(plan),
+  userCount: plan.user_count,
 });

@@ -2,7 +2,8 @@ import { sql } from "kysely";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys, type PlacementValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
-import type { Etcd, Leadership, Op } from "../etcd/index.ts";
+import { holdDeployment, insertEvent, lockTasks } from "../deployments/store.ts";
+import type { Etcd, Guard, Leadership, Op } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import { readClusterState, readPlaced } from "./snapshot.ts";
 import { type SchedulerStep, schedule } from "./steps.ts";
@@ -27,13 +28,14 @@ export async function scheduleOnce({ db, etcd, fleet, leadership, log }: Schedul
   // The view may not show yet what this or the last leader wrote. A step that rests on a placement's absence is
   // decided again on what etcd has: only the leader writes placements, so there absent means never placed.
   if (steps.some(restsOnAbsence)) steps = schedule(await readClusterState(db, fleet, await readPlaced(etcd)));
-  const writes = steps.filter((step) => step.do !== "refuse");
+  const writes = steps.filter((step) => step.do !== "refuse" && step.do !== "keep");
   for (let at = 0; at < writes.length; at += batchSize) {
     const batch = writes.slice(at, at + batchSize);
     const { succeeded } = await leadership.txn(batch.flatMap(opsOf), batch.flatMap(guardsOf));
     // The view was behind: the next round starts from what is there.
     if (!succeeded) return;
     await inFencedTransaction(db, leadership.epoch, async (tx) => {
+      await lockTasks(tx, batch.flatMap(mirroredTask));
       for (const step of batch) await mirror(tx, step);
     });
     for (const step of batch) log.info({ ...summary(step) }, "placement");
@@ -47,12 +49,16 @@ const restsOnAbsence = (step: SchedulerStep): boolean =>
 function opsOf(step: SchedulerStep): Op[] {
   switch (step.do) {
     case "place": {
-      const { id, platform: _, nodeId: __, ...task } = step.task;
-      return [put(step.nodeId, { ...task, placementId: id })];
+      const { id, platform: _, nodeId: __, refused: ___, ...task } = step.task;
+      return [put(step.nodeId, { ...task, placementId: id, limitsGeneration: 0 })];
     }
     case "move": {
-      const { nodeId, ...placement } = step.placement;
+      const { nodeId, modRevision: _, ...placement } = step.placement;
       return [put(nodeId, { ...placement, desired: step.desired })];
+    }
+    case "resize": {
+      const { nodeId, modRevision: _, ...placement } = step.placement;
+      return [put(nodeId, { ...placement, ...step.limits, limitsGeneration: step.generation })];
     }
     case "reap":
       return step.nodeId === null
@@ -63,6 +69,7 @@ function opsOf(step: SchedulerStep): Op[] {
           ];
     case "mirror":
     case "refuse":
+    case "keep":
       return [];
   }
 }
@@ -71,9 +78,16 @@ const put = (nodeId: string, value: PlacementValue): Op => ({
   put: { key: keys.placement(nodeId, value.placementId), value: JSON.stringify(value) },
 });
 
-/** A placement is created once: a leader that reads an old view must not write it a second time. */
-const guardsOf = (step: SchedulerStep) =>
-  step.do === "place" ? [{ key: keys.placement(step.nodeId, step.task.id), compare: "absent" as const }] : [];
+/**
+ * A placement is created once, and a generation of its limits means one thing: a leader that reads an old view must
+ * not write it a second time.
+ */
+function guardsOf(step: SchedulerStep): Guard[] {
+  if (step.do === "place") return [{ key: keys.placement(step.nodeId, step.task.id), compare: "absent" }];
+  if (step.do !== "resize") return [];
+  const { placementId, modRevision } = step.placement;
+  return [{ key: keys.placement(step.nodeId, placementId), compare: "modRevision", value: modRevision }];
+}
 
 /** Runs `work` unless a newer leader has written to Postgres; then this one has to stop. */
 async function inFencedTransaction(db: Db, epoch: bigint, work: (tx: Db) => Promise<void>): Promise<void> {
@@ -88,6 +102,12 @@ async function inFencedTransaction(db: Db, epoch: bigint, work: (tx: Db) => Prom
   });
 }
 
+/** The task whose row a step changes, if there is one. */
+function mirroredTask(step: SchedulerStep): string[] {
+  if (step.do === "place") return [step.task.id];
+  return step.do === "mirror" || step.do === "reap" ? [step.taskId] : [];
+}
+
 async function mirror(tx: Db, step: SchedulerStep): Promise<void> {
   if (step.do === "place") {
     await tx.updateTable("task").set({ node_id: step.nodeId, refused: null }).where("id", "=", step.task.id).execute();
@@ -98,18 +118,30 @@ async function mirror(tx: Db, step: SchedulerStep): Promise<void> {
   }
 }
 
-/** Why a task waits is written only when it changes. */
+/** Why a task waits, or keeps what it has, is written only when it changes. */
 async function recordRefusals(db: Db, steps: readonly SchedulerStep[]): Promise<void> {
   for (const step of steps) {
-    if (step.do !== "refuse") continue;
-    const refused = JSON.stringify(step.refused);
-    await db
-      .updateTable("task")
-      .set({ refused })
-      .where("id", "=", step.taskId)
-      .where(sql<boolean>`refused is distinct from ${refused}::jsonb`)
-      .execute();
+    if (step.do === "refuse") await recordReason(db, step.taskId, step.refused);
+    if (step.do !== "keep") continue;
+    await db.transaction().execute(async (tx) => {
+      const isThere = await holdDeployment(tx, step.deploymentId);
+      if (!(await recordReason(tx, step.taskId, { [step.reason]: 1 }))) return;
+      const detail = `The plan's limits do not reach a running container: ${step.reason}. It keeps those that it has, until that changes or the next deployment.`;
+      if (isThere) await insertEvent(tx, { deploymentId: step.deploymentId, phase: "limits-kept", detail });
+    });
   }
+}
+
+/** False when that was the reason already. */
+async function recordReason(db: Db, taskId: string, reasons: Readonly<Record<string, number>>): Promise<boolean> {
+  const refused = JSON.stringify(reasons);
+  const { numUpdatedRows } = await db
+    .updateTable("task")
+    .set({ refused })
+    .where("id", "=", taskId)
+    .where(sql<boolean>`refused is distinct from ${refused}::jsonb`)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
 }
 
 function summary(step: SchedulerStep): Record<string, unknown> {
@@ -117,6 +149,10 @@ function summary(step: SchedulerStep): Record<string, unknown> {
     return { taskId: step.task.id, nodeId: step.nodeId, to: "placed", deploymentId: step.task.deploymentId };
   if (step.do === "move")
     return { taskId: step.placement.placementId, nodeId: step.nodeId, from: step.placement.desired, to: step.desired };
+  if (step.do === "resize") {
+    const { limits, generation } = step;
+    return { taskId: step.placement.placementId, nodeId: step.nodeId, to: "other limits", ...limits, generation };
+  }
   if (step.do === "reap") return { taskId: step.taskId, nodeId: step.nodeId, to: "reaped" };
   return {};
 }

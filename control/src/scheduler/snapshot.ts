@@ -1,5 +1,5 @@
 import type { Fleet } from "../cluster/fleet.ts";
-import { keyParts, placementValue, prefix } from "../cluster/keys.ts";
+import { keyParts, type ObservationValue, placementValue, prefix } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Etcd } from "../etcd/index.ts";
 import { listOpenTasks } from "../tasks/store.ts";
@@ -31,10 +31,14 @@ export async function listSchedulableNodes(db: Db, fleet: Fleet): Promise<Schedu
 }
 
 const placedMap = (fleet: Fleet): Map<string, Placed> =>
-  new Map(fleet.placements().map(({ nodeId, placement }) => [placement.placementId, { ...placement, nodeId }]));
+  new Map(
+    fleet
+      .placements()
+      .map(({ nodeId, placement, modRevision }) => [placement.placementId, { ...placement, nodeId, modRevision }]),
+  );
 
 function observedMap(fleet: Fleet, placed: ReadonlyMap<string, Placed>) {
-  const observed = new Map<string, { observed: NonNullable<ReturnType<Fleet["observation"]>>["observed"] }>();
+  const observed = new Map<string, ObservationValue>();
   for (const { placementId, nodeId } of placed.values()) {
     const observation = fleet.observation(nodeId, placementId);
     if (observation) observed.set(placementId, observation);
@@ -52,9 +56,10 @@ export function listReservations(fleet: Fleet): Reservation[] {
 export async function readPlaced(etcd: Etcd): Promise<Map<string, Placed>> {
   const { entries } = await etcd.range(prefix.placements);
   return new Map(
-    entries.map(({ key, value }) => {
+    entries.map(({ key, value, modRevision }) => {
       const placement = placementValue.parse(JSON.parse(value));
-      return [placement.placementId, { ...placement, nodeId: keyParts(key, prefix.placements)[0] ?? "" }];
+      const nodeId = keyParts(key, prefix.placements)[0] ?? "";
+      return [placement.placementId, { ...placement, nodeId, modRevision }];
     }),
   );
 }
@@ -88,6 +93,7 @@ export async function readClusterState(
         epoch: task.epoch,
         desired: task.desired,
         nodeId: task.node_id,
+        refused: task.refused !== null,
         specHash: task.spec_hash,
         memoryMb: task.memory_mb,
         cpuMillicores: task.cpu_millicores,

@@ -29,6 +29,7 @@ const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTask => ({
   pidsLimit: 100,
   platform: null,
   nodeId: null,
+  refused: false,
   ...change,
 });
 
@@ -45,6 +46,8 @@ const placedOn = (nodeId: string, task: DesiredTask, desired: Placed["desired"] 
   memoryMb: task.memoryMb,
   cpuMillicores: task.cpuMillicores,
   pidsLimit: task.pidsLimit,
+  limitsGeneration: 0,
+  modRevision: 1n,
 });
 
 const aState = (change: Partial<ClusterState> = {}): ClusterState => ({

@@ -1,4 +1,5 @@
 import { hasEnded, type ObservationValue, type PlacementValue } from "../cluster/keys.ts";
+import { decideLimits, type Limits, larger, takenBy } from "./limits.ts";
 import { type Decision, type PlacementRequest, place, type Reservation, type SchedulableNode } from "./placement.ts";
 
 /** A row of `task` that is not yet reaped: what should be. */
@@ -17,11 +18,14 @@ export interface DesiredTask {
   platform: { os: string; architecture: string } | null;
   /** As Postgres knows it; null until it learned of the placement. */
   nodeId: string | null;
+  /** Postgres has a reason why it is not placed, or not with the limits that it is to have. */
+  refused: boolean;
 }
 
 /** A placement in etcd, with the node that it is on. */
 export interface Placed extends PlacementValue {
   nodeId: string;
+  modRevision: bigint;
 }
 
 export interface ClusterState {
@@ -30,7 +34,7 @@ export interface ClusterState {
   goneNodes: ReadonlySet<string>;
   tasks: readonly DesiredTask[];
   placed: ReadonlyMap<string, Placed>;
-  observed: ReadonlyMap<string, Pick<ObservationValue, "observed">>;
+  observed: ReadonlyMap<string, Pick<ObservationValue, "observed" | "limits">>;
 }
 
 export type SchedulerStep =
@@ -38,12 +42,16 @@ export type SchedulerStep =
   | { do: "place"; nodeId: string; task: DesiredTask }
   /** Move the desired state of an existing placement forward. */
   | { do: "move"; nodeId: string; placement: Placed; desired: DesiredTask["desired"] }
+  /** Give a container other limits while it runs. */
+  | { do: "resize"; nodeId: string; placement: Placed; limits: Limits; generation: number }
   /** The agent confirmed removal (or never will): forget placement and observation. */
   | { do: "reap"; nodeId: string | null; taskId: string }
-  /** Postgres does not know where the placement is: a leader died between the two stores. */
+  /** Postgres does not know where the placement is (a leader died between the two stores), or that all is well with it. */
   | { do: "mirror"; nodeId: string; taskId: string }
   /** Nothing fits; remember why. */
-  | { do: "refuse"; taskId: string; refused: Record<string, number> };
+  | { do: "refuse"; taskId: string; refused: Record<string, number> }
+  /** A container keeps other limits than it is to have; remember why, and tell. */
+  | { do: "keep"; taskId: string; deploymentId: string; reason: string };
 
 const order = { running: 0, stopped: 1, removed: 2 } as const;
 
@@ -54,6 +62,7 @@ const order = { running: 0, stopped: 1, removed: 2 } as const;
 export function schedule(state: ClusterState): SchedulerStep[] {
   const steps: SchedulerStep[] = [];
   const waiting: DesiredTask[] = [];
+  const running: { task: DesiredTask; placement: Placed }[] = [];
   for (const task of state.tasks) {
     const placement = state.placed.get(task.id);
     if (placement === undefined) {
@@ -61,7 +70,9 @@ export function schedule(state: ClusterState): SchedulerStep[] {
       else steps.push({ do: "reap", nodeId: null, taskId: task.id });
       continue;
     }
-    if (task.nodeId !== placement.nodeId) steps.push({ do: "mirror", nodeId: placement.nodeId, taskId: task.id });
+    const isToRun = task.kind === "serve" && task.desired === "running" && !hasEndedIn(state, task.id);
+    if (isToRun) running.push({ task, placement });
+    else if (task.nodeId !== placement.nodeId) steps.push(mirror(task, placement));
     const removed = state.observed.get(task.id)?.observed === "removed" || state.goneNodes.has(placement.nodeId);
     if (task.desired === "removed" && removed) {
       steps.push({ do: "reap", nodeId: placement.nodeId, taskId: task.id });
@@ -69,9 +80,65 @@ export function schedule(state: ClusterState): SchedulerStep[] {
       steps.push({ do: "move", nodeId: placement.nodeId, placement, desired: task.desired });
     }
   }
-  const decisions = place(state.nodes, reservationsOf(state), waiting.map(requestOf));
-  for (const task of waiting) steps.push(placeOrRefuse(task, decisions.get(task.id)));
-  return steps;
+  const taken = reservationsOf(state);
+  const decisions = place(state.nodes, taken, waiting.map(requestOf));
+  for (const task of waiting) {
+    const step = placeOrRefuse(task, decisions.get(task.id));
+    steps.push(step);
+    if (step.do === "place") taken.push({ ...task, nodeId: step.nodeId });
+  }
+  // What does not run at all yet comes first: more room for what runs can wait.
+  return [...steps, ...limitSteps(state, running, taken)];
+}
+
+const hasEndedIn = (state: Pick<ClusterState, "observed">, taskId: string): boolean => {
+  const observed = state.observed.get(taskId)?.observed;
+  return observed !== undefined && hasEnded(observed);
+};
+
+const mirror = (task: DesiredTask, placement: Placed): SchedulerStep => ({
+  do: "mirror",
+  nodeId: placement.nodeId,
+  taskId: task.id,
+});
+
+/** Other limits for what runs, as far as there is room, each counting what the ones before it took. */
+function limitSteps(
+  state: ClusterState,
+  running: readonly { task: DesiredTask; placement: Placed }[],
+  taken: readonly Reservation[],
+): SchedulerStep[] {
+  const free = new Map<string, Limits>(
+    state.nodes.map(({ id, memoryMb, cpuMillicores, pids }) => [id, { memoryMb, cpuMillicores, pidsLimit: pids }]),
+  );
+  for (const each of taken) addRoom(free.get(each.nodeId), each, -1);
+  return running.flatMap(({ task, placement }): SchedulerStep[] => {
+    const seen = state.observed.get(task.id);
+    const room = free.get(placement.nodeId);
+    const own = takenBy(placement, seen);
+    addRoom(room, own, 1);
+    const decision = room === undefined ? null : decideLimits(task, placement, seen, room);
+    const isGiven = decision !== null && "give" in decision;
+    addRoom(room, isGiven ? larger(decision.give, own) : own, -1);
+    if (isGiven) {
+      const { give: limits, generation } = decision;
+      return [{ do: "resize", nodeId: placement.nodeId, placement, limits, generation }];
+    }
+    const isStale = task.nodeId !== placement.nodeId || (task.refused && decision === null);
+    return [
+      ...(isStale ? [mirror(task, placement)] : []),
+      ...(decision === null
+        ? []
+        : [{ do: "keep" as const, taskId: task.id, deploymentId: task.deploymentId, reason: decision.keep }]),
+    ];
+  });
+}
+
+function addRoom(room: Limits | undefined, { memoryMb, cpuMillicores, pidsLimit }: Limits, sign: 1 | -1): void {
+  if (room === undefined) return;
+  room.memoryMb += sign * memoryMb;
+  room.cpuMillicores += sign * cpuMillicores;
+  room.pidsLimit += sign * pidsLimit;
 }
 
 function placeOrRefuse(task: DesiredTask, decision: Decision | undefined): SchedulerStep {
@@ -101,8 +168,7 @@ const requestOf = ({
 
 /** Every placement holds its room until its agent said that it ended. */
 export function reservationsOf(state: Pick<ClusterState, "placed" | "observed" | "goneNodes">): Reservation[] {
-  return [...state.placed.values()].filter(({ placementId, nodeId }) => {
-    const observed = state.observed.get(placementId)?.observed;
-    return !(observed !== undefined && hasEnded(observed)) && !state.goneNodes.has(nodeId);
-  });
+  return [...state.placed.values()]
+    .filter(({ placementId, nodeId }) => !hasEndedIn(state, placementId) && !state.goneNodes.has(nodeId))
+    .map((placement) => ({ ...placement, ...takenBy(placement, state.observed.get(placement.placementId)) }));
 }

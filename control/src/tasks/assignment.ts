@@ -41,13 +41,13 @@ async function environment(deps: AssignmentDeps, deploymentId: string) {
   return { ...found, manifest, env };
 }
 
-/** Values of a deployment's own variables: no log shows them. */
-async function secretValues(deps: AssignmentDeps, deploymentId: string): Promise<string[]> {
+/** A deployment's own variables, without the platform's facts: a build is not repeated for an id that is new each time. */
+async function ownVariables(deps: AssignmentDeps, deploymentId: string): Promise<Record<string, string>> {
   const found = await findDeployment(deps.db, deploymentId);
-  return found === null ? [] : Object.values(openEnv(deps.secrets, found.deployment));
+  return found === null ? {} : openEnv(deps.secrets, found.deployment);
 }
 
-/** The whole placement as its node must know it, secrets included; null when the task is gone. */
+/** The whole placement as its node must know it, secrets included, apart from its limits; null when the task is gone. */
 export async function loadPlacement(deps: AssignmentDeps, placementId: string): Promise<Placement | null> {
   const task = await deps.db.selectFrom("task").selectAll().where("id", "=", placementId).executeTakeFirst();
   if (task === undefined) return null;
@@ -58,11 +58,11 @@ export async function loadPlacement(deps: AssignmentDeps, placementId: string): 
     projectId: task.project_id,
     deploymentId: task.deployment_id,
     channel: task.channel,
-    resources: { memoryMb: task.memory_mb, cpuMillicores: task.cpu_millicores, pidsLimit: task.pids_limit },
   };
   const spec = taskSpec.parse(task.spec);
   if (spec.kind === "build") {
     const { kind: _, recipe, ...rest } = spec;
+    const env = await ownVariables(deps, task.deployment_id);
     return create(PlacementSchema, {
       ...base,
       spec: {
@@ -73,7 +73,8 @@ export async function loadPlacement(deps: AssignmentDeps, placementId: string): 
             "static" in recipe ? { case: "static", value: recipe.static } : { case: "image", value: recipe.image },
           baseImage: deps.baseImage,
           caBundle: deps.buildCaBundle,
-          redact: await secretValues(deps, task.deployment_id),
+          env,
+          redact: Object.values(env),
         },
       },
     });

@@ -1,0 +1,63 @@
+import type { ObservationValue, PlacementValue } from "../cluster/keys.ts";
+
+/** What one container may take, or what is free on a node. */
+export interface Limits {
+  memoryMb: number;
+  cpuMillicores: number;
+  pidsLimit: number;
+}
+
+export type LimitsDecision =
+  /** Goes to the agent as the next generation. */
+  | { give: Limits; generation: number }
+  /** It keeps what it has: why. Decided again in every round. */
+  | { keep: string };
+
+const noLiveLimits = "the agent of its node is of a version that cannot change them while it runs";
+const reasons: readonly { of: keyof Limits; reason: string }[] = [
+  { of: "memoryMb", reason: "its node has too little memory" },
+  { of: "cpuMillicores", reason: "its node has too few processor shares" },
+  { of: "pidsLimit", reason: "its node has too few process ids" },
+];
+
+const areSame = (a: Limits, b: Limits): boolean => reasons.every(({ of }) => a[of] === b[of]);
+
+/** The larger of both, each for itself. */
+export const larger = (a: Limits, b: Limits): Limits => ({
+  memoryMb: Math.max(a.memoryMb, b.memoryMb),
+  cpuMillicores: Math.max(a.cpuMillicores, b.cpuMillicores),
+  pidsLimit: Math.max(a.pidsLimit, b.pidsLimit),
+});
+
+type Seen = Pick<ObservationValue, "observed" | "limits">;
+
+/** What a placement takes of its node: until its agent has said that a container has less, it has what it had. */
+export const takenBy = (placement: Limits, seen: Pick<Seen, "limits"> | undefined): Limits =>
+  seen?.limits === undefined ? placement : larger(placement, seen.limits);
+
+const beforeContainer: ReadonlySet<string> = new Set(["assigned", "accepted", "pulling"]);
+
+/**
+ * Whether a container that runs, or is about to, gets other limits: all of them at once, or none. `free` is what its
+ * node has besides what it takes itself. Null when there is nothing to do, or not before there is a container.
+ */
+export function decideLimits(
+  wanted: Limits,
+  placement: Limits & Pick<PlacementValue, "limitsGeneration">,
+  seen: Seen | undefined,
+  free: Limits,
+): LimitsDecision | null {
+  const inForce = seen?.limits;
+  const generation = Math.max(placement.limitsGeneration, inForce?.generation ?? 0);
+  // After a restore of the store the agent may know a later one, and refuse what is asked of it.
+  const isHeard = generation === placement.limitsGeneration || (inForce !== undefined && areSame(inForce, wanted));
+  if (areSame(wanted, placement) && isHeard) {
+    const isAnswer = inForce?.generation === placement.limitsGeneration;
+    return isAnswer && inForce.problem !== null ? { keep: inForce.problem } : null;
+  }
+  if (seen === undefined || beforeContainer.has(seen.observed)) return null;
+  if (inForce === undefined) return { keep: noLiveLimits };
+  const taken = takenBy(placement, seen);
+  const short = reasons.find(({ of }) => wanted[of] > taken[of] && wanted[of] > free[of]);
+  return short === undefined ? { give: wanted, generation: generation + 1 } : { keep: short.reason };
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Db } from "../db/pool.ts";
+import type { Task } from "../db/tables.ts";
+import { removeTasks, stopTasks } from "../deployments/store.ts";
+import { until } from "../etcd/testing.ts";
+import { type TestApi, testApi } from "../http/testing.ts";
+import { wantPlanLimits } from "../plans/worker.ts";
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await testApi();
+});
+afterAll(() => api?.[Symbol.asyncDispose]());
+
+/** Tasks of one project by epoch, which neither the table nor its index has them in. */
+async function threeTasks(): Promise<Task[]> {
+  const project = await api.newProject(await api.newUser());
+  const deployment = await api.newDeployment(project, { status: "running" });
+  const tasks = [];
+  const ids = Array.from({ length: 3 }, () => randomUUID()).sort();
+  for (const id of ids.toReversed()) tasks.push(await api.newTask(deployment, { id }));
+  await sql`with gone as (delete from task where project_id = ${project.id} returning *)
+    insert into task overriding system value select * from gone order by epoch desc`.execute(api.db);
+  return tasks;
+}
+
+const placed = (tx: Db, task: Task | undefined) =>
+  tx
+    .updateTable("task")
+    .set({ refused: null })
+    .where("id", "=", task?.id ?? "")
+    .execute();
+
+test.each<{ what: string; change: (tx: Db, tasks: Task[]) => Promise<unknown> }>([
+  { what: "changes limits", change: (tx, [task]) => wantPlanLimits(tx, task?.project_id ?? "") },
+  { what: "stops", change: (tx, tasks) => stopTasks(tx, tasks.map(({ id }) => id).toReversed()) },
+  { what: "removes", change: (tx, tasks) => removeTasks(tx, tasks.map(({ id }) => id).toReversed()) },
+])("who $what and who goes by epoch do not wait for one another", async ({ change }) => {
+  const tasks = await threeTasks();
+  let other: Promise<unknown> | undefined;
+  await api.db.transaction().execute(async (tx) => {
+    await placed(tx, tasks[0]);
+    other = api.db.transaction().execute((mine) => change(mine, tasks));
+    // Its rejection is looked at below.
+    other.catch(() => {});
+    await until("the other one to wait", async () => {
+      const { rows } = await sql`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
+      return rows.length > 0;
+    });
+    await placed(tx, tasks[1]);
+    await placed(tx, tasks[2]);
+  });
+  await other;
+  const rows = await api.db
+    .selectFrom("task")
+    .selectAll()
+    .where("project_id", "=", tasks[0]?.project_id ?? "")
+    .orderBy("epoch")
+    .execute();
+  expect(rows.map(({ desired, memory_mb }) => desired !== "running" || memory_mb !== 256)).toEqual([true, true, true]);
+});
