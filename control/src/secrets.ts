@@ -16,6 +16,8 @@ export class CannotOpen extends Error {
  * ("table/row/field"), so that a sealed value copied into another row does not open.
  */
 export interface Secrets {
+  /** Ids of the configured keys, in hex. The first seals. */
+  readonly keyIds: readonly [string, ...string[]];
   seal(plaintext: Uint8Array, aad: string): Buffer;
   /** Throws `CannotOpen`. */
   open(sealed: Uint8Array, aad: string): Buffer;
@@ -24,6 +26,9 @@ export interface Secrets {
 /** First bytes of the key's hash: tells which key sealed a value, without telling the key. */
 const keyId = (key: Buffer) => createHash("sha256").update("svc key id").update(key).digest().subarray(0, keyIdBytes);
 
+/** Where the id of its key stands in a sealed value, for those who look without opening: from 0, in bytes. */
+export const keyIdPosition = { offset: 1, length: keyIdBytes } as const;
+
 /**
  * AES-256-GCM envelopes: version, key id, nonce, tag, ciphertext.
  * The first of `keys` (32 bytes each) seals; any of them opens, which is what rotation needs.
@@ -31,8 +36,10 @@ const keyId = (key: Buffer) => createHash("sha256").update("svc key id").update(
 export function createSecrets(keys: readonly [Buffer, ...Buffer[]]): Secrets {
   for (const key of keys) if (key.length !== 32) throw new RangeError("a master key is 32 bytes long");
   const byId = new Map(keys.map((key) => [keyId(key).toString("hex"), key]));
-  const [newest] = keys;
+  const [newest, ...older] = keys;
+  const hex = (key: Buffer) => keyId(key).toString("hex");
   return {
+    keyIds: [hex(newest), ...older.map(hex)],
     seal(plaintext, aad) {
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv("aes-256-gcm", newest, nonce).setAAD(Buffer.from(aad));

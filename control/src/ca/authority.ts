@@ -50,7 +50,8 @@ const validity = (now: Date, lengthMs: number) => ({
   notAfter: new Date(now.getTime() + lengthMs),
 });
 const newSerial = () => randomBytes(16);
-const keyAad = "cluster/ca_key";
+/** Where the authority's sealed key lives; see `Secrets`. */
+export const caKeyAad = "cluster/ca_key";
 
 /**
  * The cluster's authority; made on the very first start. Safe when several control
@@ -58,7 +59,7 @@ const keyAad = "cluster/ca_key";
  */
 export async function openAuthority(db: Db, secrets: Secrets, now: Date): Promise<Authority> {
   const row = (await findCluster(db)) ?? (await createCluster(db, secrets, now));
-  const issuer = { certificate: row.caCertificate, privateKey: secrets.open(row.caKey, keyAad).toString("utf8") };
+  const issuer = { certificate: row.caCertificate, privateKey: secrets.open(row.caKey, caKeyAad).toString("utf8") };
   return {
     clusterId: row.id,
     epoch: row.epoch,
@@ -89,7 +90,7 @@ async function createCluster(db: Db, secrets: Secrets, now: Date) {
   await insertCluster(db, {
     id,
     caCertificate: made.certificate,
-    caKey: secrets.seal(Buffer.from(made.privateKey), keyAad),
+    caKey: secrets.seal(Buffer.from(made.privateKey), caKeyAad),
     createdAt: now,
   });
   const row = await findCluster(db);

@@ -1,27 +1,29 @@
-import { envReply, idParams, replaceEnvInput, replaceEnvReply } from "@svc/proto";
+import { envQuery, envReply, idParams, replaceEnvInput, replaceEnvReply } from "@svc/proto";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
 import { planOfUser } from "../plans/of-user.ts";
 import { getProject } from "../projects/store.ts";
-import { readEnv, replaceEnv } from "./store.ts";
+import { quotaProblem, withLayer } from "./rules.ts";
+import { listEnvNames, readEnv, replaceEnv } from "./store.ts";
 
 const read = endpoint({
   method: "GET",
   path: "/projects/:id/env",
   access: { scope: "env:read" },
-  summary: "The project's environment with its values.",
+  summary: "The project's environment with its values; with a channel, what goes over it there.",
   params: idParams,
+  query: envQuery,
   reply: envReply,
-  async handle({ db, secrets }, { caller, params, address }) {
+  async handle({ db, secrets }, { caller, params, query, address }) {
     const { id } = await getProject(db, caller, params.id);
-    const vars = await readEnv(db, secrets, id);
+    const vars = await readEnv(db, secrets, id, query.channel ?? null);
     await recordAudit(db, {
       caller,
       address,
       action: "env.read",
       target: id,
-      detail: { count: Object.keys(vars).length },
+      detail: { ...query, count: Object.keys(vars).length },
     });
     return { vars };
   },
@@ -31,20 +33,30 @@ const replace = endpoint({
   method: "PUT",
   path: "/projects/:id/env",
   access: { scope: "env:write" },
-  summary: "Replace the whole environment. Running containers see it with the next deployment.",
+  summary:
+    "Replace the whole environment, or all that a channel has over it. Running containers see it with the next deployment.",
   params: idParams,
+  query: envQuery,
   body: replaceEnvInput,
   reply: replaceEnvReply,
-  handle: ({ db, secrets }, { caller, params, body, address }) =>
+  errors: [{ code: "QUOTA_EXCEEDED", status: 422 }],
+  handle: ({ db, secrets }, { caller, params, query, body, address }) =>
     db.transaction().execute(async (tx) => {
-      const { id } = await getProject(tx, caller, params.id, { lock: true });
-      const { max_env_vars: max } = await planOfUser(tx, caller.userId);
+      const { channel = null } = query;
+      // The lock makes writers take turns, so the count is exact and no two sets of variables mix.
+      const { id, owner_id: ownerId } = await getProject(tx, caller, params.id, { lock: true });
+      const { max_env_vars: max } = await planOfUser(tx, ownerId);
       const keys = Object.keys(body.vars).sort();
-      if (keys.length > max) {
-        throw new ApiError("QUOTA_EXCEEDED", { status: 422, message: `The plan allows ${max} variables per project.` });
-      }
-      await replaceEnv(tx, secrets, id, body.vars);
-      await recordAudit(tx, { caller, address, action: "env.replace", target: id, detail: { count: keys.length } });
+      const problem = quotaProblem(withLayer(await listEnvNames(tx, id), channel, keys), max);
+      if (problem !== null) throw new ApiError("QUOTA_EXCEEDED", { status: 422, message: problem });
+      await replaceEnv(tx, secrets, id, channel, body.vars);
+      await recordAudit(tx, {
+        caller,
+        address,
+        action: "env.replace",
+        target: id,
+        detail: { ...query, count: keys.length },
+      });
       return { keys };
     }),
 });

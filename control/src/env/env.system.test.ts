@@ -52,6 +52,20 @@ test("more variables than the plan allows are refused, and what was there stays"
   expect((await get(id)).body.vars).toEqual({ KEPT: "1" });
 });
 
+test("so are more than any plan allows, with the same code", async () => {
+  const owner = await api.newUser({ plan: { max_env_vars: 1000 } });
+  const { id } = await api.newProject(owner);
+  const vars = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`KEY_${at}`, ""]));
+  const send = (count: number) =>
+    api.call("PUT", `/projects/${id}/env`, { session: owner.session, body: { vars: vars(count) } });
+  for (const count of [1001, 5000]) {
+    const answer = await send(count);
+    expect([answer.status, answer.body.error.code]).toEqual([422, "QUOTA_EXCEEDED"]);
+    expect(answer.body.error.message).toContain("1000");
+  }
+  expect((await send(1000)).body.keys).toHaveLength(1000);
+});
+
 describe("refused", () => {
   test.each([
     { what: "no variables", body: {} },

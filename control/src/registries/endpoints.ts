@@ -43,6 +43,7 @@ const list = endpoint({
   summary: "Registries that the project has a credential for.",
   params: idParams,
   reply: registryCredentialListReply,
+  errors: ["VALIDATION"],
   async handle({ db }, { caller, params }) {
     const { id } = await imageProject(db, caller, params.id);
     return { credentials: (await listCredentials(db, id)).map(view) };
@@ -57,6 +58,7 @@ const put = endpoint({
   params: idParams,
   body: putRegistryCredentialInput,
   reply: putRegistryCredentialReply,
+  errors: ["VALIDATION", "OCI_REFERENCE_INVALID", "QUOTA_EXCEEDED"],
   async handle({ db, secrets, references, now }, { caller, params, body, address }) {
     const { host, username, secret } = body;
     await imageProject(db, caller, params.id);
@@ -87,6 +89,7 @@ const remove = endpoint({
   params: idParams,
   body: deleteRegistryCredentialInput,
   reply: deleteRegistryCredentialReply,
+  errors: ["VALIDATION", "OCI_REFERENCE_INVALID", "DESTRUCTIVE_CONFIRMATION_REQUIRED"],
   handle: ({ db }, { caller, params, body, address }) =>
     db.transaction().execute(async (tx) => {
       const { host, confirm } = body;

@@ -12,7 +12,7 @@ export interface Credential {
 const sealedCredential = z.object({ username: z.string(), secret: z.string() });
 
 /** Where the sealed login of a registry lives; see `Secrets`. */
-const aad = (projectId: string, host: string) => `registry_credential/${projectId}/${host}`;
+export const credentialAad = (projectId: string, host: string) => `registry_credential/${projectId}/${host}`;
 
 /** What may be shown of a login. */
 export type StoredCredential = Omit<RegistryCredential, "project_id" | "sealed">;
@@ -40,7 +40,7 @@ export async function findCredential(
     .where("host", "=", host)
     .executeTakeFirst();
   if (row === undefined) return null;
-  return sealedCredential.parse(JSON.parse(secrets.open(row.sealed, aad(projectId, host)).toString("utf8")));
+  return sealedCredential.parse(JSON.parse(secrets.open(row.sealed, credentialAad(projectId, host)).toString("utf8")));
 }
 
 /** Sets the login of a host, in the place of the one before. */
@@ -51,7 +51,7 @@ export function putCredential(
   { username, secret }: Credential,
 ): Promise<StoredCredential> {
   const { projectId, host, now } = at;
-  const sealed = secrets.seal(Buffer.from(JSON.stringify({ username, secret })), aad(projectId, host));
+  const sealed = secrets.seal(Buffer.from(JSON.stringify({ username, secret })), credentialAad(projectId, host));
   return db
     .insertInto("registry_credential")
     .values({ project_id: projectId, host, sealed, created_at: now, updated_at: now })
