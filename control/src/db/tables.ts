@@ -81,6 +81,10 @@ export interface ProjectTable {
   deploy_mode: Generated<"auto" | "preview">;
   suspended_at: Nullable<Date>;
   suspend_reason: Nullable<"quota" | "admin">;
+  suspension_number: Generated<number>;
+  resuming_at: Nullable<Date>;
+  unrouted_at: Nullable<Date>;
+  quota_waived_until: Nullable<Date>;
   password_hash: Nullable<string>;
   deleting_at: Nullable<Date>;
   next_slug: Nullable<string>;
@@ -91,6 +95,13 @@ export interface ProjectTable {
 
 export interface EnvVarTable {
   project_id: string;
+  key: string;
+  value: Buffer;
+}
+
+export interface EnvOverlayTable {
+  project_id: string;
+  channel: Channel;
   key: string;
   value: Buffer;
 }
@@ -325,11 +336,20 @@ export interface AuditTable {
   id: GeneratedAlways<number>;
   at: At;
   user_id: Nullable<string>;
+  user_email: Nullable<string>;
+  credential: Nullable<"session" | "key">;
   token_id: Nullable<string>;
+  request_id: Nullable<string>;
   action: string;
   target: Nullable<string>;
   address: Nullable<string>;
   detail: Json<unknown>;
+}
+
+export interface UserDeletionTable {
+  user_id: string;
+  requested_by: Nullable<string>;
+  requested_at: At;
 }
 
 export interface IdempotencyTable {
@@ -361,12 +381,38 @@ export interface TrafficMonthTable {
   requests: Generated<number>;
   bytes_in: Generated<number>;
   bytes_out: Generated<number>;
+  told: Nullable<"near" | "over">;
 }
 
 export interface TrafficBatchTable {
   edge_id: string;
   series: string;
   number: number;
+}
+
+export interface InviteTable {
+  id: string;
+  email: string;
+  hash: Buffer;
+  created_by: Nullable<string>;
+  created_at: At;
+  expires_at: Date;
+  claimed_at: Nullable<Date>;
+  used_at: Nullable<Date>;
+  user_id: Nullable<string>;
+}
+
+export interface WaitlistEntryTable {
+  email: string;
+  created_at: At;
+  invited_at: Nullable<Date>;
+}
+
+export interface ClaimLinkTable {
+  only: Generated<boolean>;
+  hash: Buffer;
+  created_at: At;
+  expires_at: Date;
 }
 
 /** better-auth's user, as far as svc reads it. Columns are its own, camelCase and quoted. */
@@ -401,6 +447,8 @@ export interface AuthAccountTable {
   accountId: string;
   password: Nullable<string>;
   accessToken: Nullable<string>;
+  refreshToken: Nullable<string>;
+  accessTokenExpiresAt: Nullable<Date>;
   createdAt: At;
   updatedAt: At;
 }
@@ -411,6 +459,7 @@ export interface Database {
   api_token: ApiTokenTable;
   project: ProjectTable;
   env_var: EnvVarTable;
+  env_overlay: EnvOverlayTable;
   deployment: DeploymentTable;
   accepted_deploy: AcceptedDeployTable;
   deployment_event: DeploymentEventTable;
@@ -429,10 +478,14 @@ export interface Database {
   resource_sample: ResourceSampleTable;
   work_item: WorkItemTable;
   audit: AuditTable;
+  user_deletion: UserDeletionTable;
   idempotency: IdempotencyTable;
   traffic_hour: TrafficHourTable;
   traffic_month: TrafficMonthTable;
   traffic_batch: TrafficBatchTable;
+  invite: InviteTable;
+  waitlist_entry: WaitlistEntryTable;
+  claim_link: ClaimLinkTable;
   "auth.user": AuthUserTable;
   "auth.session": AuthSessionTable;
   "auth.account": AuthAccountTable;

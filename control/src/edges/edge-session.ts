@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServerDuplexStream } from "@grpc/grpc-js";
 import { clip, limits, stripControl } from "@svc/proto";
-import type { Applied, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
+import type { Applied, Gate, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
 import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
 import { LinkError } from "../link/errors.ts";
 import { helloProblem } from "../link/hello.ts";
@@ -9,7 +9,9 @@ import { holdSession, persist, receiveStream, type SessionDeps, untilAborted, ty
 import type { SessionKey } from "../link/session-key.ts";
 import type { Farewells } from "../link/stream.ts";
 import { saveFacts } from "../nodes/store.ts";
+import { createTrafficReceiver } from "../traffic/receiver.ts";
 import { createBell } from "../wake.ts";
+import { createGateSender } from "./gate-sender.ts";
 import type { TableFeed } from "./table-feed.ts";
 import { createTableSender } from "./table-sender.ts";
 
@@ -18,6 +20,8 @@ type EdgeVisitor = Visitor<SessionRequest, Response>;
 
 export interface EdgeSessionDeps extends SessionDeps {
   tables: TableFeed;
+  /** What guards these projects now. */
+  loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
 }
 
 const farewells: Farewells<Response> = {
@@ -83,17 +87,27 @@ function appliedValue(
 
 async function converse(
   { stream, identity: { id: edgeId } }: EdgeVisitor,
-  { version, address }: Hello,
+  { version, address, knowsGates }: Hello,
   key: SessionKey,
   deps: EdgeSessionDeps,
 ): Promise<void> {
   const { authority, timings, log, now } = deps;
   const { signal } = stream;
   const sender = createTableSender({
-    ...{ edgeId, timings, log, signal },
+    ...{ edgeId, knowsGates, timings, log, signal },
     clusterEpoch: authority.epoch,
     feed: deps.tables,
     send: stream.send,
+  });
+  const gates = createGateSender({
+    ...{ edgeId, log, signal },
+    feed: deps.tables,
+    load: deps.loadGates,
+    send: stream.send,
+  });
+  const traffic = createTrafficReceiver({
+    ...{ db: deps.db, edgeId, now, log, signal },
+    acknowledge: (value) => stream.send({ message: { case: "trafficAck", value } }),
   });
   const writer = createAppliedWriter(async (value) => {
     const write = () => key.write([{ put: { key: keys.edgeApplied(edgeId), value: JSON.stringify(value) } }]);
@@ -109,6 +123,8 @@ async function converse(
       case "applied":
         writer.record(appliedValue(message.value, now()));
         return sender.answered(message.value);
+      case "traffic":
+        return traffic.receive(message.value);
       default:
         // A second Hello, or something of a later version: nothing depends on it.
         return;
@@ -127,8 +143,13 @@ async function converse(
       },
     },
   });
-  using _tables = deps.tables.subscribe(sender.wake);
-  await Promise.all([sender.run(), writer.run(), untilAborted(signal)]);
+  using _tables = deps.tables.subscribe(() => {
+    gates.wake();
+    sender.wake();
+  });
+  // A router that has no use for secrets is told none.
+  const telling = knowsGates ? gates.run() : Promise.resolve();
+  await Promise.all([telling, sender.run(), writer.run(), traffic.run(), untilAborted(signal)]);
 }
 
 const idleMs = 60_000;

@@ -1,5 +1,13 @@
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { type Applied, RouteTable_Kind, RouteTableSchema, type SessionResponseSchema } from "@svc/proto/edge";
+import {
+  type Applied,
+  PageTarget_Page,
+  PageTargetSchema,
+  type Route,
+  RouteTable_Kind,
+  RouteTableSchema,
+  type SessionResponseSchema,
+} from "@svc/proto/edge";
 import { pause } from "../etcd/clock.ts";
 import type { LinkTimings } from "../link/timings.ts";
 import type { Log } from "../log.ts";
@@ -10,6 +18,8 @@ import { emptyTableOutbox, nextTable, tableAnswered, vouchesForShrinking } from 
 export interface TableSenderOptions {
   edgeId: string;
   clusterEpoch: number;
+  /** Whether the router heeds the gate of a route. */
+  knowsGates: boolean;
   feed: TableFeed;
   send: (message: MessageInitShape<typeof SessionResponseSchema>, sizeBytes: number) => void;
   timings: Pick<LinkTimings, "resyncMinMs" | "resyncMaxMs">;
@@ -27,8 +37,17 @@ export interface TableSender {
 
 const idleMs = 60_000;
 
+/**
+ * What a router without gates is told of a site that has one: it would serve the site to everybody. The page is one that
+ * every router has.
+ */
+const withoutSite = (route: Route): Route => ({
+  ...route,
+  target: { case: "page", value: create(PageTargetSchema, { page: PageTarget_Page.STOPPED }) },
+});
+
 export function createTableSender(options: TableSenderOptions): TableSender {
-  const { edgeId, feed, timings, log, signal } = options;
+  const { edgeId, knowsGates, feed, timings, log, signal } = options;
   const bell = createBell();
   let outbox = emptyTableOutbox;
   /** Answers in a row that asked for a whole table again. */
@@ -41,13 +60,17 @@ export function createTableSender(options: TableSenderOptions): TableSender {
     const { message } = next;
     outbox = next.outbox;
     const { kind, appliesTo, generation, upsertHosts, removedHosts } = message;
+    const upserts = upsertHosts.flatMap((host) => table.routes.get(host) ?? []);
+    const withheld = knowsGates ? 0 : upserts.filter(({ gate }) => gate !== "").length;
+    if (withheld > 0)
+      log.warn({ edgeId, withheld }, "a router is too old for sites with a password: it gets a page instead");
     const bulk = vouchesForShrinking(message, table.hosts.size);
     const value = create(RouteTableSchema, {
       kind: kind === "complete" ? RouteTable_Kind.COMPLETE : RouteTable_Kind.DELTA,
       clusterEpoch: BigInt(options.clusterEpoch),
       appliesTo: BigInt(appliesTo),
       generation: BigInt(generation),
-      upserts: upsertHosts.flatMap((host) => table.routes.get(host) ?? []),
+      upserts: withheld === 0 ? upserts : upserts.map((route) => (route.gate === "" ? route : withoutSite(route))),
       removedHosts,
       bulkToken: bulk ? `table/${generation}` : "",
     });

@@ -3,10 +3,11 @@ import type { Fleet } from "../cluster/fleet.ts";
 import { hasEnded } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import { isServing } from "../deployments/steps.ts";
+import { type GateSecret, gateOf } from "./gate.ts";
 import type { ActiveDeployment, HostFacts } from "./table.ts";
 
 /** Every host with what decides what it serves, from Postgres and the nodes' reports. */
-export async function readHostFacts(db: Db, fleet: Fleet): Promise<HostFacts[]> {
+export async function readHostFacts(db: Db, fleet: Fleet, gateSecret: GateSecret): Promise<HostFacts[]> {
   const rows = await db
     .selectFrom("site_host")
     .innerJoin("project", "project.id", "site_host.project_id")
@@ -23,6 +24,7 @@ export async function readHostFacts(db: Db, fleet: Fleet): Promise<HostFacts[]> 
       "site_host.channel",
       "site_host.redirect_to",
       "project.suspended_at",
+      "project.password_hash",
       "channel_state.stopped",
       "deployment.id as deployment_id",
       "deployment.artifact_kind",
@@ -34,11 +36,18 @@ export async function readHostFacts(db: Db, fleet: Fleet): Promise<HostFacts[]> 
     .where("project.deleting_at", "is", null)
     .execute();
   const containers = await containersByDeployment(db, fleet);
+  const gates = new Map<string, string>();
+  const gateFor = (projectId: string, passwordHash: string): string => {
+    const gate = gates.get(projectId) ?? gateOf(gateSecret, projectId, passwordHash).revision;
+    gates.set(projectId, gate);
+    return gate;
+  };
   return rows.map((row) => ({
     host: row.host,
     projectId: row.project_id,
     channel: row.channel,
     redirectTo: row.redirect_to,
+    gate: row.password_hash === null ? null : gateFor(row.project_id, row.password_hash),
     suspended: row.suspended_at !== null,
     stopped: row.stopped ?? false,
     active: row.deployment_id === null ? null : activeOf({ ...row, deployment_id: row.deployment_id }, containers),

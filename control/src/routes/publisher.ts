@@ -5,12 +5,14 @@ import type { Db } from "../db/pool.ts";
 import type { Leadership, Op } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import { readHostFacts } from "./facts.ts";
+import type { GateSecret } from "./gate.ts";
 import { applyChange, canonical, type RouteEntry, tableChange } from "./table.ts";
 
 export interface PublisherDeps {
   db: Db;
   fleet: Fleet;
   leadership: Leadership;
+  gateSecret: GateSecret;
   log: Log;
 }
 
@@ -26,8 +28,8 @@ export const tableDigest = (entries: readonly RouteEntry[]): string =>
  * One round: brings the published table to what the facts ask for. Each transaction is a whole
  * generation: entries and meta change together, guarded by the meta that was read.
  */
-export async function publishOnce({ db, fleet, leadership, log }: PublisherDeps): Promise<void> {
-  const facts = await readHostFacts(db, fleet);
+export async function publishOnce({ db, fleet, leadership, gateSecret, log }: PublisherDeps): Promise<void> {
+  const facts = await readHostFacts(db, fleet, gateSecret);
   let table = fleet.routeTable();
   let { modRevision: metaRevision, ...meta } = fleet.routesMeta();
   const change = tableChange(table, facts);

@@ -6,6 +6,7 @@ const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
   projectId: "p1",
   channel: "production",
   redirectTo: null,
+  gate: null,
   suspended: false,
   stopped: false,
   active: { deploymentId: "d1", kind: "image", upstreams: ["127.0.1.1:40000"], isOver: false },
@@ -45,7 +46,13 @@ describe("routeOf", () => {
       when: "a new deployment has no container yet",
       facts: aHost({ active: { deploymentId: "d2", kind: "image", upstreams: [], isOver: false } }),
       previous: proxied,
-      serves: { page: { page: "PAGE_EMPTY" } },
+      serves: { page: { page: "PAGE_DOWN" } },
+    },
+    {
+      when: "its project was resumed a moment ago, and its container has not been heard of",
+      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [], isOver: false } }),
+      previous: routeOf(aHost({ suspended: true }), proxied),
+      serves: { page: { page: "PAGE_DOWN" } },
     },
     {
       when: "it is a static site",
@@ -76,6 +83,27 @@ describe("routeOf", () => {
       redirect: { host: "store.svc.localhost" },
     });
   });
+});
+
+test.each([
+  { when: "its site", facts: {} },
+  { when: "a page of the platform", facts: { stopped: true } },
+  { when: "a redirect", facts: { redirectTo: "store.svc.localhost" } },
+])("a password guards a host that serves $when", ({ facts }) => {
+  expect(routeOf(aHost({ ...facts, gate: "revision--1" }), undefined)).toMatchObject({ gate: "revision--1" });
+  expect(routeOf(aHost(facts), undefined)).not.toHaveProperty("gate");
+});
+
+test("setting, changing and clearing a password change the entry and nothing else", () => {
+  const guarded = aHost({ gate: "revision--1" });
+  const { upserts } = tableChange(new Map([[proxied.host, proxied]]), [guarded]);
+  expect(upserts).toEqual([{ ...proxied, gate: "revision--1" }]);
+  const published = new Map(upserts.map((entry) => [entry.host, entry]));
+  expect(tableChange(published, [guarded]).upserts).toEqual([]);
+  expect(tableChange(published, [aHost({ gate: "revision--2" })]).upserts).toEqual([
+    { ...proxied, gate: "revision--2" },
+  ]);
+  expect(tableChange(published, [aHost()]).upserts).toEqual([proxied]);
 });
 
 describe("targetOf", () => {

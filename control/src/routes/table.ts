@@ -8,6 +8,8 @@ export interface RouteEntry {
   static?: { repository: string; digest: string; sizeBytes: string; spa?: boolean };
   page?: { page: "PAGE_STOPPED" | "PAGE_SUSPENDED" | "PAGE_EMPTY" | "PAGE_DOWN" };
   redirect?: { host: string };
+  /** Revision of the site's password; absent: the site is open. */
+  gate?: string;
 }
 
 /** A host with everything that decides what it serves. */
@@ -17,6 +19,8 @@ export interface HostFacts {
   channel: string;
   /** Another host, to which visitors are sent whatever the rest says; null: the host serves. */
   redirectTo: string | null;
+  /** Revision of the project's site password; null: there is none. */
+  gate: string | null;
   suspended: boolean;
   stopped: boolean;
   /** The deployment that the channel serves; null before the first. */
@@ -33,12 +37,13 @@ export type ActiveDeployment = { deploymentId: string } & (
  * The entry of one host. `previous` is what the table has for it, or for another host of its deployment. While none of
  * a deployment's containers is up but one may come back (a crash, a node out of reach), its last upstreams stay: an edge
  * then retries them, and nothing flaps. Once all have ended for good they go, because their ports may soon be somebody
- * else's.
+ * else's. What was resumed or started and does not answer yet is down, too: something is deployed, and will be there.
  */
 export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): RouteEntry {
   const { host, projectId, channel, active, redirectTo } = facts;
-  if (redirectTo !== null) return { host, projectId, channel, redirect: { host: redirectTo } };
-  const base = { host, projectId, channel, ...(active && { deploymentId: active.deploymentId }) };
+  const site = { host, projectId, channel, ...(facts.gate !== null && { gate: facts.gate }) };
+  if (redirectTo !== null) return { ...site, redirect: { host: redirectTo } };
+  const base = { ...site, ...(active && { deploymentId: active.deploymentId }) };
   if (facts.suspended) return { ...base, page: { page: "PAGE_SUSPENDED" } };
   if (facts.stopped) return { ...base, page: { page: "PAGE_STOPPED" } };
   if (active === null) return { ...base, page: { page: "PAGE_EMPTY" } };
@@ -49,7 +54,7 @@ export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): Rou
   if (active.upstreams.length > 0) return { ...base, proxy: { upstreams: [...active.upstreams].sort() } };
   const last = previous?.deploymentId === active.deploymentId ? previous.proxy : undefined;
   if (last && !active.isOver) return { ...base, proxy: last };
-  return { ...base, page: { page: active.isOver ? "PAGE_DOWN" : "PAGE_EMPTY" } };
+  return { ...base, page: { page: "PAGE_DOWN" } };
 }
 
 /** What visitors of an entry's host get, as text that is equal when the hosts of two entries serve the same. */

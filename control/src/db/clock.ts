@@ -1,0 +1,16 @@
+import { sql } from "kysely";
+import type { Db } from "./pool.ts";
+
+/** Tells what time it is; tests may have one of their own. */
+export type Clock = (db: Db) => Promise<Date>;
+
+/**
+ * The database's, which is the same one for all replicas, at this very moment: in a transaction `now()` is when it
+ * began, and it may have waited for a lock since.
+ */
+export const databaseClock: Clock = async (db) => {
+  const { rows } = await sql<{ at: Date }>`select clock_timestamp() as at`.execute(db);
+  const [row] = rows;
+  if (row === undefined) throw new Error("the database does not tell the time");
+  return row.at;
+};
