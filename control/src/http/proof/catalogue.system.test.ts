@@ -1,0 +1,300 @@
+import { randomUUID } from "node:crypto";
+import { type ErrorCode, errorCodes, errorReply } from "@svc/proto";
+import { type RawBuilder, sql } from "kysely";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Deployment, Plan, ProjectType } from "../../db/tables.ts";
+import { declaredErrors } from "../declared.ts";
+import { apiEndpoints } from "../server.ts";
+import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../testing.ts";
+import { rawConnection, rawRequest } from "../testing-raw.ts";
+import { newPeople, type People } from "./credentials.ts";
+
+const githost = {
+  kind: "gitea",
+  url: "https://git.test",
+  apiUrl: "https://git.test/api/v1",
+  clientId: "svc",
+  clientSecret: "secret",
+} as const;
+
+let api: TestApi;
+let people: People;
+beforeAll(async () => {
+  api = await testApi({ config: { githost }, uploads: { totalMs: 200 } });
+  people = await newPeople(api);
+});
+afterAll(async () => {
+  await api?.[Symbol.asyncDispose]();
+});
+
+/** Somebody new, with an own plan where `plan` says so. */
+let user: TestUser;
+beforeEach(async () => {
+  user = await api.newUser();
+});
+const withPlan = async (plan: Partial<Plan>, verified = true): Promise<void> => {
+  user = await api.newUser({ plan, verified });
+};
+
+const call = (route: string, options: CallOptions = {}): Promise<Answer> => {
+  const [method = "", path = ""] = route.split(" ");
+  return api.call(method, path, { session: user.session, ...options });
+};
+const asAdmin = (route: string, body?: unknown): Promise<Answer> =>
+  call(route, { session: people.admin.session, ...(body !== undefined && { body }) });
+const project = async (type: ProjectType = "ssr"): Promise<string> => (await api.newProject(user, { type })).id;
+
+/** A deployment of a new project, and the call `action` of it. */
+async function onDeployment(action: string, values: Partial<Deployment>): Promise<Answer> {
+  const { id } = await api.newDeployment(await api.newProject(user), values);
+  return call(action.replace(":id", id));
+}
+
+const image = (changes: object = {}) => ({
+  manifest: {
+    version: 2,
+    name: "Shop",
+    type: "ociimage",
+    port: 80,
+    image: { reference: "registry.test/shop:1" },
+    ...changes,
+  },
+});
+const deployImage = async (body: unknown = image()): Promise<Answer> =>
+  call(`POST /projects/${await project("ociimage")}/deployments`, { body });
+const suspended = async (id: string): Promise<string> => {
+  const facts = { suspended_at: new Date(), suspend_reason: "admin" } as const;
+  await api.db.updateTable("project").set(facts).where("id", "=", id).execute();
+  return id;
+};
+
+/** What was a release of `site`, with an artifact that the registry would have to be asked for. */
+const built = {
+  artifact_kind: "image",
+  artifact_repository: "svc/x/app",
+  artifact_digest: `sha256:${"a".repeat(64)}`,
+} as const;
+
+function sourceOf(manifest: object, source: Uint8Array<ArrayBuffer>): FormData {
+  const form = new FormData();
+  form.set("manifest", JSON.stringify(manifest));
+  form.set("source", new Blob([source]), "source.tar.gz");
+  return form;
+}
+const sourceManifest = (changes: object = {}) => ({ version: 2, app: { name: "Shop", type: "ssr" }, ...changes });
+const deploySource = async (manifest: object): Promise<Answer> =>
+  call(`POST /projects/${await project()}/deployments`, { body: sourceOf(manifest, new Uint8Array(100)) });
+
+/** A container that is to run on a node from which nobody hears. */
+async function lostContainer(projectId: string): Promise<void> {
+  const owned = await api.db.selectFrom("project").selectAll().where("id", "=", projectId).executeTakeFirstOrThrow();
+  const { id } = await api.newDeployment(owned, { status: "running" });
+  const place = { project_id: projectId, deployment_id: id, channel: "production" } as const;
+  const sizes = { memory_mb: 1, cpu_millicores: 1, pids_limit: 1 };
+  await api.db
+    .insertInto("task")
+    .values({ ...place, ...sizes, kind: "serve", spec: "{}", spec_hash: "x", node_id: randomUUID() })
+    .execute();
+  await api.db.insertInto("channel_state").values(place).execute();
+}
+
+/** The answer to an upload of which nothing more comes. */
+async function halfAnUpload(): Promise<Answer> {
+  const path = `/api/v1/projects/${await project()}/deployments`;
+  using connection = await rawConnection(api.url);
+  const headers = [
+    `host: ${new URL(api.url).host}`,
+    `authorization: Bearer ${user.session}`,
+    "content-type: multipart/form-data; boundary=x",
+    "content-length: 5000",
+  ];
+  connection.write(rawRequest(`POST ${path} HTTP/1.1`, headers, "--x\r\n"));
+  await connection.closed();
+  const [head = "", text = ""] = connection.answer().split("\r\n\r\n");
+  return { status: Number(head.split(" ")[1]), headers: new Headers(), text, body: JSON.parse(text) };
+}
+
+async function linkedWithoutToken(): Promise<void> {
+  await sql`insert into auth."account" ("accountId", "providerId", "userId", "accessToken", "updatedAt")
+    values ('git.test/1', 'githost', ${user.id}, 'not sealed by us', now())`.execute(api.db);
+}
+
+/** Rows of the table that are `bad` cannot be added, for no reason that anybody foresaw. */
+async function unlucky(table: string, bad: RawBuilder<unknown>): Promise<void> {
+  await sql`create or replace function unlucky() returns trigger language plpgsql as $$ begin raise 'no luck'; end $$`.execute(
+    api.db,
+  );
+  await sql`create or replace trigger unlucky before insert on ${sql.table(table)} for each row when (${bad})
+    execute function unlucky()`.execute(api.db);
+}
+
+/** A refusal, as "status code", and a call that ends in it. */
+const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
+  "401 UNAUTHORIZED": () => api.call("GET", "/projects"),
+  "403 FORBIDDEN_SCOPE": async () => {
+    const { key } = await api.newKey(user, { scopes: ["logs:read"] });
+    return api.call("GET", "/projects", { key });
+  },
+  "403 FORBIDDEN": () => call("GET /admin/users"),
+  "403 SESSION_REQUIRED": async () =>
+    api.call("POST", "/tokens", { key: (await api.newKey(user)).key, body: { name: "x" } }),
+  "403 EMAIL_NOT_VERIFIED": async () => {
+    await withPlan({}, false);
+    return deployImage();
+  },
+  "409 PASSWORD_ALREADY_SET": async () => {
+    const body = { newPassword: "correct horse battery" };
+    await call("POST /account/set-password", { body });
+    return call("POST /account/set-password", { body });
+  },
+  "400 SET_PASSWORD_FAILED": () => call("POST /account/set-password", { body: { newPassword: user.email } }),
+  "500 SET_PASSWORD_FAILED": async () => {
+    await unlucky("auth.account", sql`new."userId" = ${sql.lit(user.id)}`);
+    return call("POST /account/set-password", { body: { newPassword: "correct horse battery" } });
+  },
+  "500 TOKEN_CREATE_FAILED": async () => {
+    await unlucky("api_token", sql`new.name = 'unlucky'`);
+    return call("POST /tokens", { body: { name: "unlucky" } });
+  },
+  "400 TOKEN_CREATE_FAILED": () => call("POST /tokens", { body: { name: "x", expiresIn: 60 } }),
+  "400 GITHOST_NOT_CONNECTED": () => call("GET /githost/repos"),
+  "400 GITHOST_TOKEN_INVALID": async () => {
+    await linkedWithoutToken();
+    return call("GET /githost/repos");
+  },
+  "422 VALIDATION": () => call("POST /projects", { body: { name: "Shop", type: "ssr", slug: "www" } }),
+  "400 BAD_REQUEST": () => call("POST /account/set-password", { body: { newPassword: "short" } }),
+  "408 BAD_REQUEST": halfAnUpload,
+  "400 INVALID_BODY": () => asAdmin(`POST /admin/users/${user.id}/role`, { role: "root" }),
+  "422 INVALID_EMAIL": () => call("POST /waitlist", { body: { email: "ada@" } }),
+  "413 UPLOAD_TOO_LARGE": async () => {
+    await withPlan({ max_upload_mb: 1 });
+    const body = sourceOf(sourceManifest(), new Uint8Array(3 * 1024 * 1024));
+    return call(`POST /projects/${await project()}/deployments`, { body });
+  },
+  "413 BODY_TOO_LARGE": () => call("POST /projects", { body: { name: "x".repeat(2 * 1024 * 1024) } }),
+  "405 METHOD_NOT_ALLOWED": () => call("DELETE /projects"),
+  "409 IDEMPOTENCY_CONFLICT": async () => {
+    const create = (name: string) =>
+      call("POST /projects", { body: { name, type: "ssr" }, headers: { "idempotency-key": "once" } });
+    await create("Shop");
+    return create("Another shop");
+  },
+  "422 OCI_REFERENCE_INVALID": () => deployImage(image({ image: { reference: "localhost/shop:1" } })),
+  "400 DESTRUCTIVE_CONFIRMATION_REQUIRED": async () =>
+    call(`DELETE /projects/${await project("ociimage")}/registry-credentials`, { body: { host: "registry.test" } }),
+  "422 UNKNOWN_PLAN": () => asAdmin(`POST /admin/users/${user.id}/plan`, { plan: "gold" }),
+  "404 NOT_FOUND": () => call(`GET /projects/${randomUUID()}`),
+  "409 SLUG_CONFLICT": async () => {
+    const { slug } = await api.newProject(people.stranger);
+    return call("POST /projects", { body: { name: "Shop", type: "ssr", slug } });
+  },
+  "403 SUSPENDED": async () => call(`POST /projects/${await suspended(await project())}/start`),
+  "403 PLAN_FEATURE_UNAVAILABLE": async () => {
+    await withPlan({ max_image_mb: 0 });
+    return call("POST /projects", { body: { name: "Shop", type: "ociimage" } });
+  },
+  "403 PREVIEW_UNAVAILABLE": async () => {
+    await withPlan({ previews_enabled: false });
+    return deployImage(image({ channel: "preview" }));
+  },
+  "403 QUOTA_EXCEEDED": async () => {
+    await withPlan({ max_projects: 0 });
+    return call("POST /projects", { body: { name: "Shop", type: "ssr" } });
+  },
+  "422 QUOTA_EXCEEDED": async () => {
+    await withPlan({ max_env_vars: 0 });
+    return call(`PUT /projects/${await project()}/env`, { body: { vars: { A: "1" } } });
+  },
+  "429 RATE_LIMITED": async () => {
+    await withPlan({ rate_limit_per_minute: 1 });
+    await call("GET /me");
+    return call("GET /me");
+  },
+  "409 ROLLBACK_UNAVAILABLE": () => onDeployment("POST /deployments/:id/rollback", { status: "running" }),
+  "400 ROLLBACK_UNAVAILABLE": () => onDeployment("POST /deployments/:id/rollback", { channel: "preview" }),
+  "409 PROMOTE_UNAVAILABLE": () =>
+    onDeployment("POST /deployments/:id/promote", { channel: "preview", status: "superseded" }),
+  "409 CANCEL_UNAVAILABLE": () => onDeployment("POST /deployments/:id/cancel", { status: "running" }),
+  "409 DELETE_UNAVAILABLE": () => onDeployment("DELETE /deployments/:id", { status: "running" }),
+  "409 STOP_UNAVAILABLE": async () => call(`POST /projects/${await project()}/stop`),
+  "409 START_UNAVAILABLE": async () => call(`POST /projects/${await project()}/start`),
+  "409 DATABASE_NOT_READY": () => deploySource(sourceManifest({ database: { enabled: true } })),
+  "409 RUNTIME_LOGS_UNAVAILABLE": async () => call(`GET /projects/${await project()}/runtime-logs`),
+  "502 RUNTIME_LOGS_UNAVAILABLE": async () => {
+    const id = await project();
+    await lostContainer(id);
+    return call(`GET /projects/${id}/runtime-logs`);
+  },
+  "400 SELF_ACTION": () => asAdmin(`DELETE /admin/users/${people.admin.id}`),
+  "409 ALREADY_SUSPENDED": async () => asAdmin(`POST /admin/projects/${await suspended(await project())}/suspend`),
+  "409 NOT_SUSPENDED": async () => asAdmin(`POST /admin/projects/${await project()}/resume`),
+  "409 PLAN_IS_DEFAULT": async () => {
+    const plan = await api.db.selectFrom("plan").select("id").where("is_default", "=", true).executeTakeFirstOrThrow();
+    return asAdmin(`DELETE /admin/plans/${plan.id}`);
+  },
+  "409 PLAN_IN_USE": async () => {
+    await withPlan({});
+    const { plan_id } = await api.db
+      .selectFrom("account")
+      .select("plan_id")
+      .where("user_id", "=", user.id)
+      .executeTakeFirstOrThrow();
+    return asAdmin(`DELETE /admin/plans/${plan_id}`);
+  },
+  "500 INTERNAL": async () => {
+    const id = await project();
+    await api.db
+      .insertInto("env_var")
+      .values({ project_id: id, key: "A", value: Buffer.from("not sealed") })
+      .execute();
+    return call(`GET /projects/${id}/env`);
+  },
+  "503 UNAVAILABLE": () => onDeployment("POST /deployments/:id/rollback", { status: "superseded", ...built }),
+};
+
+/** Codes that only routes of sections that are not served yet can answer with, and one that nothing here can. */
+const notYet: Readonly<Partial<Record<ErrorCode, string>>> = {
+  CONFLICT: "names of projects need not be unique, and there are no saved queries",
+  SCREENSHOT_UNAVAILABLE: "screenshots",
+  INVALID_INPUT: "jobs",
+  SCOPE_UNAVAILABLE: "jobs",
+  ARTIFACT_UNAVAILABLE: "jobs",
+  DATABASE_PROVISIONING: "databases",
+  DATABASE_ENGINE_CONFLICT: "databases",
+  DATABASE_ENGINE_UNAVAILABLE: "databases",
+  DRY_RUN_UNAVAILABLE: "databases",
+  QUERY_ERROR: "databases",
+  TABLE_NOT_FOUND: "databases",
+  COLUMN_NOT_FOUND: "databases",
+  NO_PRIMARY_KEY: "databases",
+  BACKUP_IN_PROGRESS: "databases",
+  BACKUP_NOT_READY: "databases",
+  CLUSTER_SCHEDULER_DISABLED: "node actions",
+  NODE_ACTION_UNAVAILABLE: "node actions",
+};
+
+describe("every refusal", () => {
+  const declared = apiEndpoints.flatMap((spec) => declaredErrors(spec).map(({ status, code }) => `${status} ${code}`));
+
+  test("that an endpoint declares is asked for below", () => {
+    // What no endpoint can say of itself: that it is another one that was wanted.
+    const wanted = new Set([...declared, "405 METHOD_NOT_ALLOWED"]);
+    expect([...wanted].filter((name) => !Object.hasOwn(refusals, name))).toEqual([]);
+    expect(Object.keys(refusals).filter((name) => !wanted.has(name))).toEqual([]);
+  });
+
+  test("of the catalogue is one that can happen, or of a section that is not served", () => {
+    const here = new Set(Object.keys(refusals).map((name) => name.split(" ")[1]));
+    expect(errorCodes.filter((code) => here.has(code) === Object.hasOwn(notYet, code))).toEqual([]);
+  });
+
+  test.each(Object.entries(refusals))("%s is what a call is told", async (name, ask) => {
+    const { status, body, headers, text } = await ask();
+    expect(`${status} ${body.error?.code}`, text).toBe(name);
+    expect(errorReply.safeParse(body).success).toBe(true);
+    expect(Object.keys(body.error).sort()).toEqual(["code", "message"]);
+    expect(body.error.message.length).toBeGreaterThan(10);
+    if (status === 429) expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+  });
+});

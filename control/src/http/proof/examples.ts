@@ -1,0 +1,77 @@
+import { randomUUID } from "node:crypto";
+import type { ContractRoute } from "./contract.ts";
+import { knownRoutes, routeName } from "./contract.ts";
+
+const unique = (prefix: string): string => `${prefix}${randomUUID().slice(0, 8)}`;
+
+const imageManifest = {
+  version: 2,
+  name: "Shop",
+  type: "ociimage",
+  port: 8080,
+  image: { reference: "registry.test/shop:1" },
+};
+
+const aPlan = () => ({
+  slug: unique("plan-"),
+  name: "Small",
+  memoryMb: 256,
+  cpuMillicores: 500,
+  pidsLimit: 128,
+  maxProjects: 5,
+  maxDeploysPerHour: 10,
+  maxUploadMb: 50,
+  maxImageMb: 0,
+  maxEnvVars: 20,
+  rateLimitPerMinute: null,
+  monthlyRequests: null,
+  monthlyBandwidthMb: null,
+  storageMb: 512,
+  dbSizeMb: 100,
+  dbConnectionLimit: 5,
+  maxDatabases: 0,
+  maxBackups: 0,
+  maxSseConnections: 0,
+  maxScheduledJobs: 0,
+  maxCustomDomains: 0,
+  devSyncEnabled: false,
+  previewsEnabled: false,
+});
+
+/** A body that each route with one accepts. Made anew each time, for what has to be unique. */
+const bodies: Readonly<Record<string, () => unknown>> = {
+  "POST /account/set-password": () => ({ newPassword: "correct horse battery" }),
+  "POST /tokens": () => ({ name: "laptop", scopes: ["projects:read"], expiresIn: 86_400 }),
+  "POST /waitlist": () => ({ email: `${unique("ada-")}@svc.test` }),
+  "POST /projects": () => ({ name: "Shop", type: "ssr", slug: "auto" }),
+  "PUT /projects/:id": () => ({ slug: unique("shop-") }),
+  "PATCH /projects/:id": () => ({
+    deployMode: "preview",
+    productionBranch: "main",
+    repoUrl: "https://git.test/ada/shop",
+  }),
+  "POST /projects/:id/deployments": () => ({
+    manifest: imageManifest,
+    metadata: { trigger: "api", gitSha: "0123ABCdef" },
+  }),
+  "PUT /projects/:id/registry-credentials": () => ({ host: "registry.test", username: "ada", secret: "s3cret" }),
+  "DELETE /projects/:id/registry-credentials": () => ({ host: "registry.test", confirm: true }),
+  "PUT /projects/:id/env": () => ({ vars: { GREETING: "hello" } }),
+  "POST /admin/users/:id/ban": () => ({ reason: "spam", expiresInSeconds: 3600 }),
+  "POST /admin/users/:id/role": () => ({ role: "user" }),
+  "POST /admin/users/:id/plan": () => ({ plan: "standard" }),
+  "POST /admin/plans": aPlan,
+  "PUT /admin/plans/:id": aPlan,
+  "POST /admin/invites": () => ({ email: `${unique("ada-")}@svc.test` }),
+  "POST /admin/nodes/bootstrap-tokens": () => ({ role: "node", expiresIn: 600 }),
+};
+
+/** A body that `route` accepts; undefined when it has none. */
+export const exampleBody = (route: Pick<ContractRoute, "method" | "path">): unknown => bodies[routeName(route)]?.();
+
+/** Whether there is an example for `route`. */
+export const hasExample = (route: Pick<ContractRoute, "method" | "path">): boolean =>
+  Object.hasOwn(bodies, routeName(route));
+
+/** Routes that have an example and do not exist. */
+export const strayExamples: readonly string[] = Object.keys(bodies).filter((name) => !knownRoutes.has(name));

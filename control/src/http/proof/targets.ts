@@ -1,0 +1,116 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { replaceInvite } from "../../invites/store.ts";
+import { createBootstrapToken } from "../../nodes/tokens.ts";
+import type { TestApi, TestUser } from "../testing.ts";
+import type { ContractRoute } from "./contract.ts";
+
+/** Something real that a path's parameters name. */
+export interface Target {
+  /** By the name of the parameter. */
+  params: Readonly<Record<string, string>>;
+  /** The project that it belongs to; null for what belongs to none. */
+  projectId: string | null;
+  /** A CI key of the project that created the deployment which the path names, or created none. */
+  creatorKey: string | null;
+}
+
+const none: Target = { params: {}, projectId: null, creatorKey: null };
+
+async function aProject(api: TestApi, owner: TestUser): Promise<Target> {
+  // The one type whose every route takes JSON.
+  const { id } = await api.newProject(owner, { type: "ociimage" });
+  const { key } = await api.newKey(owner, { scopes: ["ci:deploy"], projectIds: [id] });
+  const credential = { project_id: id, host: "registry.test", sealed: Buffer.alloc(1) };
+  await api.db.insertInto("registry_credential").values(credential).execute();
+  return { params: { id }, projectId: id, creatorKey: key };
+}
+
+async function aDeployment(api: TestApi, owner: TestUser): Promise<Target> {
+  const project = await api.newProject(owner, { type: "ociimage" });
+  const creator = await api.newKey(owner, { scopes: ["ci:deploy"], projectIds: [project.id] });
+  const { id } = await api.newDeployment(project, { status: "superseded", created_by_token: creator.id });
+  return { params: { id }, projectId: project.id, creatorKey: creator.key };
+}
+
+const aToken = async (api: TestApi, owner: TestUser): Promise<Target> => ({
+  ...none,
+  params: { id: (await api.newKey(owner)).id },
+});
+
+const aUser = async (api: TestApi): Promise<Target> => ({ ...none, params: { id: (await api.newUser()).id } });
+
+async function aPlan({ db }: TestApi): Promise<Target> {
+  const { id: _, ...standard } = await db
+    .selectFrom("plan")
+    .selectAll()
+    .where("is_default", "=", true)
+    .executeTakeFirstOrThrow();
+  const { id } = await db
+    .insertInto("plan")
+    .values({ ...standard, slug: `plan-${randomUUID().slice(0, 13)}`, is_default: false })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  return { ...none, params: { id } };
+}
+
+async function aNode({ db }: TestApi): Promise<Target> {
+  const { id } = await db
+    .insertInto("node")
+    .values({ role: "node", name: `node-${randomUUID().slice(0, 8)}` })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  return { ...none, params: { id } };
+}
+
+async function aBootstrapToken({ db, context }: TestApi): Promise<Target> {
+  const { clusterId, caSha256 } = context.cluster;
+  const { id } = await createBootstrapToken(db, {
+    role: "node",
+    ttlSeconds: 600,
+    createdBy: null,
+    clusterId,
+    caSha256,
+    now: context.now(),
+  });
+  return { ...none, params: { id } };
+}
+
+async function anInvite({ db, context }: TestApi, creator: TestUser): Promise<Target> {
+  const id = context.newId();
+  const expiresAt = new Date(context.now().getTime() + 3_600_000);
+  await replaceInvite(db, { id, email: `${id}@svc.test`, hash: randomBytes(32), createdBy: creator.id, expiresAt });
+  return { ...none, params: { id } };
+}
+
+/** The longest beginning of a path tells what its parameters name. */
+const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) => Promise<Target>][] = [
+  ["/admin/nodes/bootstrap-tokens/:id", aBootstrapToken],
+  ["/admin/nodes/:id", aNode],
+  ["/admin/users/:id", aUser],
+  ["/admin/plans/:id", aPlan],
+  ["/admin/projects/:id", aProject],
+  ["/admin/invites/:id", anInvite],
+  ["/projects/:id", aProject],
+  ["/deployments/:id", aDeployment],
+  ["/tokens/:id", aToken],
+];
+
+/** Something new that `route` can be called for, `owner`'s if it belongs to anybody. Throws for a parameter that nobody taught it. */
+export async function newTarget(api: TestApi, owner: TestUser, { path }: Pick<ContractRoute, "path">): Promise<Target> {
+  const names = parametersOf(path);
+  if (names.length === 0) return none;
+  const make = makers.find(([prefix]) => path.startsWith(prefix))?.[1];
+  const target = await make?.(api, owner);
+  const unknown = names.filter((name) => target?.params[name] === undefined);
+  if (target === undefined || unknown.length > 0) {
+    throw new Error(`targets.ts has to learn what :${unknown.join(", :") || names.join(", :")} of ${path} is`);
+  }
+  return target;
+}
+
+export const parametersOf = (path: string): string[] =>
+  [...path.matchAll(/:([A-Za-z]+)/g)].map(([, name = ""]) => name);
+
+/** `path` with `params` in it. */
+export const fillPath = (path: string, params: Readonly<Record<string, string>>): string =>
+  path.replaceAll(/:([A-Za-z]+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
