@@ -1,8 +1,11 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
+import { defaultApiUrl } from "./githost/settings.ts";
 
 const listen = z.string().regex(/^[^\s/]+:\d{1,5}$/, "must be host:port");
 const origin = z.url({ protocol: /^https?$/ });
+/** May have a path: hosts are served below one. */
+const githostUrl = z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, ""));
 const list = z.string().transform((text) =>
   text
     .split(",")
@@ -32,9 +35,14 @@ export const settings = z.strictObject({
   SVC_AUTH_SECRET: z.string().optional(),
   SVC_AUTH_SECRET_FILE: z.string().optional(),
   SVC_SIGNUP: z.enum(["open", "invite", "closed"]).default("closed"),
-  SVC_SMTP_URL: z.string().optional(),
+  SVC_SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
   SVC_OUTBOX_DIR: z.string().optional(),
   SVC_MAIL_FROM: z.string().default("svc@svc.localhost"),
+  SVC_GITHOST_KIND: z.enum(["github", "gitea"]).default("github"),
+  SVC_GITHOST_URL: githostUrl.default("https://github.com"),
+  SVC_GITHOST_API_URL: githostUrl.optional(),
+  SVC_GITHOST_CLIENT_ID: z.string().optional(),
+  SVC_GITHOST_CLIENT_SECRET_FILE: z.string().optional(),
   SVC_BASE_IMAGE_NODE: z.string().default("node:24-slim"),
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_CLUSTER_SCHEDULER: z.enum(["on", "off"]).default("on"),
@@ -49,6 +57,16 @@ export interface ListenAddress {
   host: string;
   /** 0 lets the system choose. */
   port: number;
+}
+
+/** Where people have their repositories, and what svc is known as there. */
+export interface GithostConfig {
+  kind: "github" | "gitea";
+  /** No trailing slash. */
+  url: string;
+  apiUrl: string;
+  clientId: string;
+  clientSecret: string;
 }
 
 export interface Config {
@@ -69,6 +87,8 @@ export interface Config {
   authSecret: string;
   signup: "open" | "invite" | "closed";
   mail: { from: string; smtpUrl?: string; outboxDir?: string };
+  /** Absent: nobody signs in with a Git host. */
+  githost?: GithostConfig;
   baseImageNode: string;
   /** PEM that builds trust besides the public authorities; empty for none. */
   buildCaBundle: string;
@@ -118,6 +138,26 @@ function masterKeys(text: string): [Buffer, ...Buffer[]] {
   return [first, ...rest];
 }
 
+function githost(s: Settings): GithostConfig | null {
+  const { SVC_GITHOST_CLIENT_ID: clientId, SVC_GITHOST_CLIENT_SECRET_FILE: secretFile } = s;
+  if (clientId === undefined && secretFile === undefined) return null;
+  if (clientId === undefined) throw new ConfigError("SVC_GITHOST_CLIENT_ID: set it to what the Git host gave you");
+  if (secretFile === undefined) {
+    throw new ConfigError("SVC_GITHOST_CLIENT_SECRET_FILE: set it to a file that holds the client secret (mode 0600)");
+  }
+  const { SVC_GITHOST_KIND: kind, SVC_GITHOST_URL: url } = s;
+  if (kind === "gitea" && url === "https://github.com") {
+    throw new ConfigError("SVC_GITHOST_URL: set it to the address of your Gitea");
+  }
+  return {
+    kind,
+    url,
+    apiUrl: s.SVC_GITHOST_API_URL ?? defaultApiUrl(kind, url),
+    clientId,
+    clientSecret: readFile(secretFile, "SVC_GITHOST_CLIENT_SECRET_FILE").toString("utf8").trim(),
+  };
+}
+
 /** Reads and checks every setting; throws `ConfigError` naming the first that is wrong. Unknown SVC_ settings of other programs are ignored. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const known = Object.keys(settings.shape);
@@ -131,6 +171,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const s = result.data;
   const authSecret = valueOrFile(s, "SVC_AUTH_SECRET");
   if (authSecret.length < 32) throw new ConfigError("SVC_AUTH_SECRET: at least 32 characters of real randomness");
+  const gitHost = githost(s);
   const content = new URL(s.SVC_CONTENT_URL);
   const password =
     s.SVC_REGISTRY_PASSWORD_FILE === undefined
@@ -172,6 +213,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       ...(s.SVC_SMTP_URL !== undefined && { smtpUrl: s.SVC_SMTP_URL }),
       ...(s.SVC_OUTBOX_DIR !== undefined && { outboxDir: s.SVC_OUTBOX_DIR }),
     },
+    ...(gitHost && { githost: gitHost }),
     baseImageNode: s.SVC_BASE_IMAGE_NODE,
     buildCaBundle:
       s.SVC_BUILD_CA_FILE === undefined ? "" : readFile(s.SVC_BUILD_CA_FILE, "SVC_BUILD_CA_FILE").toString("utf8"),

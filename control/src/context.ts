@@ -43,6 +43,8 @@ export interface Context {
 }
 
 export interface FleetView {
+  /** Every control replica that is announced, this one among them. */
+  replicas(): { serverId: string; startedAt: string }[];
   /** Whether an agent or router has a live stream to any control replica. */
   isConnected(nodeId: string): boolean;
   /** Placements that the leader gave to the node and that are not yet gone. */

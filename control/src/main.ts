@@ -1,22 +1,30 @@
+#!/usr/bin/env node
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { limits } from "@svc/proto";
 import { createAdmin, InvalidAccount } from "./auth/admin.ts";
 import { createAuth } from "./auth/auth.ts";
+import { createClaimLink } from "./auth/claim.ts";
 import { openAuthority } from "./ca/authority.ts";
 import { type Config, ConfigError, readConfig } from "./config.ts";
 import { migrate } from "./db/migrate.ts";
 import { createDb } from "./db/pool.ts";
 import { seedPlans } from "./db/seed.ts";
+import { createEtcd } from "./etcd/index.ts";
 import { createLog } from "./log.ts";
 import { createBootstrapToken } from "./nodes/tokens.ts";
+import { checkKeys, RotationRefused, rotateKeys } from "./rotation/command.ts";
 import { createSecrets } from "./secrets.ts";
-import { start } from "./start.ts";
+import { etcdOptions, start } from "./start.ts";
 
 const usage = `usage:
-  control serve                                            run the control server (the default)
-  control migrate                                          bring the database to the newest schema
-  control create-admin --email E --password-file F         an administrator with a verified address
-  control bootstrap-token --role node|edge [--ttl SECONDS] print a one-time token that admits a daemon`;
+  svc-control serve                                            run the control server (the default)
+  svc-control migrate                                          bring the database to the newest schema
+  svc-control create-admin --email E --password-file F         an administrator with a verified address
+  svc-control claim-link [--ttl SECONDS]                       print a one-time link that makes the first administrator
+  svc-control bootstrap-token --role node|edge [--ttl SECONDS] print a one-time token that admits a daemon
+  svc-control rotate-key [--check]                             seal everything with the first of the master keys, while
+                                                               control serves; --check only counts who seals what`;
 
 /** A mistake of the person at the command line: one clear line, no stack. */
 class UsageError extends Error {
@@ -46,9 +54,29 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
     try {
       await seedPlans(db);
-      await using auth = createAuth({ config, log: createLog("warn"), mailer: null });
-      await createAdmin(auth, { email, password: readFileSync(file, "utf8").trim() });
+      await using auth = createAuth({ config, db, log: createLog("warn"), mailer: null });
+      await createAdmin({ db, auth }, { email, password: readFileSync(file, "utf8").trim() });
       console.log(`administrator ${email} is ready`);
+    } finally {
+      await db.destroy();
+    }
+  },
+
+  async "claim-link"(config, args) {
+    const { values } = parseArgs({ args, options: { ttl: { type: "string" } } });
+    const { claimLinkSecondsDefault, claimLinkSecondsMax } = limits;
+    const ttlSeconds = Number(values.ttl ?? claimLinkSecondsDefault);
+    if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > claimLinkSecondsMax)
+      throw new UsageError(`--ttl is a number of seconds, at most ${claimLinkSecondsMax}`);
+    await migrate(config.databaseUrl);
+    const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
+    try {
+      const code = await createClaimLink(db, ttlSeconds);
+      if (code === null)
+        throw new UsageError(
+          "there already is an administrator; make another one with create-admin, or with their help",
+        );
+      console.log(`${config.apiUrl}/claim?code=${code}`);
     } finally {
       await db.destroy();
     }
@@ -80,6 +108,24 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
       await db.destroy();
     }
   },
+
+  async "rotate-key"(config, args) {
+    const { values } = parseArgs({ args, options: { check: { type: "boolean", default: false } } });
+    await migrate(config.databaseUrl);
+    const secrets = createSecrets(config.masterKeys);
+    const print = (line: string) => console.log(line);
+    const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
+    try {
+      if (values.check) {
+        if (!(await checkKeys({ db, secrets, print }))) process.exitCode = 1;
+        return;
+      }
+      await using etcd = createEtcd({ ...etcdOptions(config), log: createLog("silent") });
+      if (!(await rotateKeys({ db, secrets, etcd, print }))) process.exitCode = 1;
+    } finally {
+      await db.destroy();
+    }
+  },
 };
 
 const [name = "serve", ...args] = process.argv.slice(2);
@@ -91,8 +137,12 @@ if (command === undefined) {
   try {
     await command(readConfig(process.env), args);
   } catch (error) {
-    const isForPeople = error instanceof ConfigError || error instanceof UsageError || error instanceof InvalidAccount;
-    console.error(isForPeople ? `control: ${error.message}` : error);
+    const isForPeople =
+      error instanceof ConfigError ||
+      error instanceof UsageError ||
+      error instanceof InvalidAccount ||
+      error instanceof RotationRefused;
+    console.error(isForPeople ? `svc-control: ${error.message}` : error);
     process.exitCode = isForPeople ? 2 : 1;
   }
 }

@@ -1,10 +1,18 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
+import { createRegistry } from "@svc/registry";
+import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createCollector } from "./artifacts/collect.ts";
+import { createFleet } from "./cluster/fleet.ts";
 import { type Config, readConfig } from "./config.ts";
 import { type TestDatabase, testDatabase } from "./db/testing.ts";
+import { createEtcd } from "./etcd/index.ts";
 import { type EtcdServer, startEtcd } from "./etcd/testing.ts";
 import { createLog } from "./log.ts";
-import { start } from "./start.ts";
+import { createSecrets } from "./secrets.ts";
+import { start, workGroups } from "./start.ts";
+import { enqueue } from "./work/queue.ts";
+import { notResumed, resumedKinds } from "./work/resume.ts";
 
 let database: TestDatabase;
 let etcd: EtcdServer;
@@ -39,6 +47,50 @@ test("two replicas serve the same cluster, and one goes on when the other stops"
   await second[Symbol.asyncDispose]();
   expect(await ready(first.apiPort)).toBe(200);
   await expect(ready(second.apiPort)).rejects.toThrow();
+});
+
+test("a flood of changed limits holds up no other work", async () => {
+  const { db } = database;
+  await using _server = await start(config(), { log: createLog("silent") });
+  const statesOf = async (kind: string) =>
+    (await db.selectFrom("work_item").select("state").where("kind", "=", kind).execute()).map(({ state }) => state);
+  const [ownerId, count] = [randomUUID(), 40];
+  await sql`insert into auth."user" (id, name, email, "emailVerified")
+    values (${ownerId}, 'Ada', 'ada@svc.test', true)`.execute(db);
+  await db.transaction().execute(async (tx) => {
+    // None of them comes to its end as long as somebody changes their owner.
+    await sql`select from auth."user" where id = ${ownerId} for no key update`.execute(tx);
+    await sql`with made as (
+        insert into project (owner_id, name, slug, type)
+        select ${ownerId}, 'Shop', 'flood-' || n, 'ssr' from generate_series(1, ${count}::int) as n returning id)
+      insert into work_item (kind, key, payload)
+      select 'apply-limits', 'limits/' || id, jsonb_build_object('projectId', id) from made`.execute(db);
+    await expect.poll(async () => (await statesOf("apply-limits")).includes("running"), { timeout: 5_000 }).toBe(true);
+    await enqueue(db, { kind: "retire", key: "retire/flood", payload: { deploymentId: randomUUID() } });
+    await expect.poll(() => statesOf("retire"), { timeout: 5_000 }).toEqual(["done"]);
+    expect((await statesOf("apply-limits")).filter((state) => state === "running").length).toBeLessThanOrEqual(2);
+  });
+  await expect
+    .poll(async () => new Set(await statesOf("apply-limits")), { timeout: 20_000 })
+    .toEqual(new Set(["done"]));
+});
+
+test("every kind of work is taken up again after it was given up, or has a reason why not, and one place where it is done", async () => {
+  const settings = config();
+  const log = createLog("silent");
+  const { db } = database;
+  await using stack = new AsyncDisposableStack();
+  const connection = stack.use(createEtcd({ endpoints: [etcd.endpoint], log }));
+  const fleet = stack.use(createFleet(connection, { log, now: () => new Date() }));
+  const registry = stack.use(createRegistry(settings.registry));
+  const now = () => new Date();
+  const groups = workGroups({
+    ...{ config: settings, db, etcd: connection, fleet, registry, log, now, mailer: null },
+    collector: createCollector({ db, registry, log, now }),
+    secrets: createSecrets(settings.masterKeys),
+  });
+  const done = groups.flatMap(({ handlers }) => Object.keys(handlers));
+  expect(done.toSorted()).toEqual([...resumedKinds, ...Object.keys(notResumed)].toSorted());
 });
 
 test("a stranger learns nothing from the API", async () => {

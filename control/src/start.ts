@@ -1,14 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { createRegistry } from "@svc/registry";
-import { createCollector } from "./artifacts/collect.ts";
+import { createRegistry, type Registry } from "@svc/registry";
+import { deleteUserWorker } from "./admin/users/deletion.ts";
+import { deleteUserKind } from "./admin/users/request-deletion.ts";
+import { type Collector, createCollector } from "./artifacts/collect.ts";
 import { openAuthority } from "./ca/authority.ts";
-import { createFleet, fleetView } from "./cluster/fleet.ts";
+import { createFleet, type Fleet, fleetView } from "./cluster/fleet.ts";
 import { startLeader } from "./cluster/leader.ts";
 import { announceServer } from "./cluster/presence.ts";
 import type { Config } from "./config.ts";
 import { createListener } from "./db/listen.ts";
 import { migrate } from "./db/migrate.ts";
-import { createDb } from "./db/pool.ts";
+import { createDb, type Db } from "./db/pool.ts";
 import { seedPlans } from "./db/seed.ts";
 import { lifecycleWorker } from "./deployments/lifecycle.ts";
 import { createImageResolver } from "./deployments/oci/oci.ts";
@@ -16,17 +18,23 @@ import { referenceRules } from "./deployments/oci/reference.ts";
 import { removeWorker } from "./deployments/remove/remove.ts";
 import { retireWorker } from "./deployments/retire.ts";
 import { deployWorker } from "./deployments/worker.ts";
-import { createEtcd } from "./etcd/index.ts";
+import { createEtcd, type Etcd } from "./etcd/index.ts";
 import { buildServer } from "./http/server.ts";
 import { queryLog } from "./link/log-query.ts";
 import { startLink } from "./link/start.ts";
 import { createLog, type Log } from "./log.ts";
+import { createMailer, type Mailer } from "./mail/mailer.ts";
+import { applyLimitsKind } from "./plans/apply-limits.ts";
+import { applyLimitsWorker } from "./plans/worker.ts";
 import { renameWorker } from "./projects/rename/worker.ts";
+import { quotaNoticeWorker } from "./projects/suspension/quota/notice.ts";
+import { suspensionWorker } from "./projects/suspension/worker.ts";
 import { teardownWorker } from "./projects/teardown.ts";
+import { gateSecretOf, loadGates } from "./routes/gate.ts";
 import { listSchedulableNodes } from "./scheduler/snapshot.ts";
-import { createSecrets } from "./secrets.ts";
+import { createSecrets, type Secrets } from "./secrets.ts";
 import { loadPlacement, loadRun, ownsLogStream } from "./tasks/assignment.ts";
-import { startWorkers } from "./work/worker.ts";
+import { startWorkers, type WorkGroup } from "./work/worker.ts";
 
 export interface ControlServer extends AsyncDisposable {
   apiPort: number;
@@ -37,6 +45,8 @@ export interface ControlServer extends AsyncDisposable {
 /** Deployments take minutes and wait a lot; everything else is short, and must not wait for them. */
 const deploysAtOnce = 24;
 const otherWorkAtOnce = 16;
+/** One changed plan may concern thousands of projects, of which none is in a hurry. */
+const limitsAtOnce = 2;
 /** How long after its death a worker's item is taken over. */
 const workLeaseMs = 10_000;
 const etcdReadyMs = 60_000;
@@ -58,6 +68,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   await seedPlans(db);
   const listener = stack.use(createListener(config.databaseUrl, log));
   const secrets = createSecrets(config.masterKeys);
+  const gateSecret = gateSecretOf(config.authSecret);
   const authority = await openAuthority(db, secrets, now());
   const registry = stack.use(createRegistry(config.registry));
   const registryHost = new URL(config.registry.url).host;
@@ -65,7 +76,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   const etcd = stack.use(createEtcd({ ...etcdOptions(config), log }));
   const fleet = stack.use(createFleet(etcd, { log, now }));
   await fleet.ready(etcdReadyMs);
-  stack.use(announceServer({ etcd, log, serverId, startedAt: now() }));
+  stack.use(announceServer({ etcd, log, serverId, startedAt: now(), masterKeyIds: secrets.keyIds }));
 
   const assignment = {
     db,
@@ -92,6 +103,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       now,
       loadPlacement: (placementId) => loadPlacement(assignment, placementId),
       loadRun: (attemptId) => loadRun(assignment, attemptId),
+      loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
       logTarget: async (nodeId, streamId) => ((await ownsLogStream(db, nodeId, streamId)) ? { streamId } : null),
     }),
   );
@@ -99,7 +111,8 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   // A project is locked while artifacts of it are deleted, so a registry that does not answer is given up soon.
   const janitor = stack.use(createRegistry({ ...config.registry, timeoutMs: janitorTimeoutMs }));
   const collector = createCollector({ db, registry: janitor, log, now });
-  const work = { db, etcd, fleet, registry, log, now };
+  const mailer = createMailer(config.mail, now);
+  stack.defer(() => mailer?.close());
   stack.use(
     startWorkers({
       db,
@@ -107,39 +120,23 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       log,
       owner: serverId,
       leaseMs: workLeaseMs,
-      groups: [
-        {
-          concurrency: deploysAtOnce,
-          handlers: {
-            deploy: deployWorker({
-              ...work,
-              resolveImage: createImageResolver({
-                db,
-                secrets,
-                log,
-                registry,
-                rules: referenceRules(config),
-                platforms: async () => listSchedulableNodes(db, fleet),
-              }),
-            }),
-          },
-        },
-        {
-          concurrency: otherWorkAtOnce,
-          handlers: {
-            retire: retireWorker({ ...work, drainMs: config.drainMs }),
-            remove: removeWorker({ ...work, drainMs: config.drainMs }),
-            lifecycle: lifecycleWorker(work),
-            teardown: teardownWorker({ ...work, collector }),
-            rename: renameWorker({ ...work, content: config.content }),
-          },
-        },
-      ],
+      groups: workGroups({ config, db, etcd, fleet, registry, secrets, collector, mailer, log, now }),
     }),
   );
   // Also with the scheduler flag off: one node is then all that there is to choose from, and the flag only hides it.
   stack.use(
-    startLeader({ db, etcd, fleet, listener, log, serverId, collector, previewIdleDays: config.previewIdleDays }),
+    startLeader({
+      db,
+      etcd,
+      fleet,
+      listener,
+      log,
+      serverId,
+      gateSecret,
+      now,
+      collector,
+      previewIdleDays: config.previewIdleDays,
+    }),
   );
 
   const server = buildServer({
@@ -170,6 +167,57 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   };
 }
 
-function etcdOptions({ etcd: { endpoints, tls } }: Config) {
+export interface WorkParts {
+  config: Config;
+  db: Db;
+  etcd: Etcd;
+  fleet: Fleet;
+  registry: Registry;
+  secrets: Secrets;
+  collector: Collector;
+  mailer: Mailer | null;
+  log: Log;
+  now: () => Date;
+}
+
+/** Everything that a replica works on, and what shares room. What each kind does after too many failures: `work/resume.ts`. */
+export function workGroups({ config, secrets, collector, mailer, ...work }: WorkParts): WorkGroup[] {
+  const { db, fleet, registry, log } = work;
+  return [
+    {
+      concurrency: deploysAtOnce,
+      handlers: {
+        deploy: deployWorker({
+          ...work,
+          resolveImage: createImageResolver({
+            db,
+            secrets,
+            log,
+            registry,
+            rules: referenceRules(config),
+            platforms: async () => listSchedulableNodes(db, fleet),
+          }),
+        }),
+      },
+    },
+    {
+      concurrency: otherWorkAtOnce,
+      handlers: {
+        retire: retireWorker({ ...work, drainMs: config.drainMs }),
+        remove: removeWorker({ ...work, drainMs: config.drainMs }),
+        lifecycle: lifecycleWorker(work),
+        teardown: teardownWorker({ ...work, collector }),
+        [deleteUserKind]: deleteUserWorker(work),
+        rename: renameWorker({ ...work, content: config.content }),
+        suspension: suspensionWorker({ ...work, drainMs: config.drainMs }),
+        "quota-notice": quotaNoticeWorker({ db, mailer, apiUrl: config.apiUrl }),
+      },
+    },
+    { concurrency: limitsAtOnce, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
+  ];
+}
+
+/** How the settings say that etcd is reached. */
+export function etcdOptions({ etcd: { endpoints, tls } }: Config) {
   return { endpoints, ...(tls && { tls }) };
 }

@@ -1,5 +1,7 @@
+import { join } from "node:path";
 import { z } from "zod";
 import type { DeployedExample } from "./examples.ts";
+import { repositoryRoot } from "./paths.ts";
 import type { Platform } from "./platform.ts";
 import { readIfThere, writePrivate } from "./private-files.ts";
 
@@ -40,6 +42,8 @@ export async function readInfo(path: string): Promise<Info | null> {
   return text === null ? null : schema.parse(JSON.parse(text));
 }
 
+const svc = join(repositoryRoot, "node_modules/.bin/svc");
+
 /** The table that is shown when everything serves. */
 export function renderInfo(info: Info): string {
   const rows: [string, string][] = [
@@ -48,8 +52,9 @@ export function renderInfo(info: Info): string {
     ["Sign in", `${info.admin.email}  ${info.admin.password}`],
     ...info.examples.map(({ name, url }): [string, string] => [`Example ${name}`, url]),
     ["Mail", info.outbox],
-    ["Command line", `npx svc login --api-url ${info.apiUrl}`],
-    ["", "then, in a directory with svc.yml: npx svc deploy"],
+    // By its path: elsewhere `npx svc` is a program of somebody else.
+    ["Command line", `${svc} login --api-url ${info.apiUrl}`],
+    ["", `then, in a directory with svc.yml: ${svc} deploy`],
   ];
   const width = Math.max(...rows.map(([label]) => label.length));
   return rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}`).join("\n");

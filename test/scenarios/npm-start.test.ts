@@ -93,7 +93,7 @@ test("a taken port is one clear line, and nothing is started", async () => {
 test("`npm start -- --detach` returns when the three examples are served, and says how to go on", async () => {
   const said = await npm("start", "--detach");
   first = await info();
-  for (const part of [first.apiUrl, first.admin.email, first.admin.password, "npx svc login", "npm stop"]) {
+  for (const part of [first.apiUrl, first.admin.email, first.admin.password, ".bin/svc login", "npm stop"]) {
     expect(said).toContain(part);
   }
   for (const { url } of first.examples) expect(said).toContain(url);

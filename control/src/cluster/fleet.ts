@@ -37,6 +37,8 @@ export interface Fleet extends AsyncDisposable {
   onChange(what: "nodes" | "placements" | "runs" | "routes" | "edges", callback: () => void): Disposable;
   /** When this replica began to watch. */
   lookingSince: Date;
+  /** Every control replica that is announced. */
+  replicas(): { serverId: string; startedAt: string }[];
   nodeSession(nodeId: string): { session: NodeSessionValue; serverAlive: boolean } | null;
   /** Since when the node has had no stream, as far as this replica has seen; null while it has one. */
   nodeLostAt(nodeId: string): Date | null;
@@ -135,6 +137,7 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
 
   return {
     lookingSince: startedAt,
+    replicas: () => [...servers.entries()].map(([, { value }]) => ({ ...value })),
     async ready(timeoutMs) {
       await Promise.all(all.map((view) => view.ready(timeoutMs)));
     },
@@ -199,6 +202,7 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
 
 /** The part of the fleet's facts that endpoints show. */
 export const fleetView = (fleet: Fleet): FleetView => ({
+  replicas: () => fleet.replicas().map(({ serverId, startedAt }) => ({ serverId, startedAt })),
   isConnected: (nodeId) => fleet.nodeSession(nodeId)?.serverAlive === true || fleet.edgeSession(nodeId) !== null,
   placementsOf: (nodeId) =>
     fleet

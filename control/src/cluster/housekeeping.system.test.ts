@@ -28,17 +28,21 @@ const items = () =>
   database.db.selectFrom("work_item").select(["kind", "state", "attempt", "error"]).orderBy("kind").execute();
 
 test("what was promised and given up is taken up again, however long ago; a deployment that failed stays failed", async () => {
-  for (const kind of ["remove", "rename", "retire", "teardown"]) await anItem(kind, "failed", 8);
+  for (const kind of ["apply-limits", "quota-notice", "remove", "rename", "retire", "suspension", "teardown"])
+    await anItem(kind, "failed", 8);
   await anItem("deploy", "failed");
   await anItem("retire", "done");
   await keepHouse(database.db, quiet, rules);
   const resumed = { state: "queued", attempt: 0, error: null };
   expect(await items()).toEqual([
+    { kind: "apply-limits", ...resumed },
     { kind: "deploy", state: "failed", attempt: 20, error: "etcd does not answer" },
+    { kind: "quota-notice", ...resumed },
     { kind: "remove", ...resumed },
     { kind: "rename", ...resumed },
     expect.objectContaining({ kind: "retire" }),
     expect.objectContaining({ kind: "retire" }),
+    { kind: "suspension", ...resumed },
     { kind: "teardown", ...resumed },
   ]);
   expect((await items()).filter(({ kind }) => kind === "retire").map(({ state }) => state)).toContain("queued");
@@ -78,6 +82,25 @@ test("old samples go without a look at all that are kept", async () => {
   expect(rows[0]?.old).toBeGreaterThan(1_000);
   expect(count - (await countSamples())).toBeGreaterThanOrEqual(rows[0]?.old ?? 0);
   expect(read).toBe(0);
+});
+
+test("what visitors asked for is kept for 400 days, and goes piece by piece", async () => {
+  const { db } = database;
+  const owner = randomUUID();
+  const project = randomUUID();
+  await sql`insert into auth."user" (id, name, email, "emailVerified", "updatedAt")
+    values (${owner}, 'U', ${`${owner}@example.test`}, true, now())`.execute(db);
+  await sql`insert into project (id, owner_id, name, slug, type)
+    values (${project}, ${owner}, 'Shop', ${`s${project.slice(0, 8)}`}, 'static')`.execute(db);
+  await sql`insert into traffic_hour (project_id, channel, hour, requests)
+    select ${project}::uuid, 'production', date_trunc('hour', now()) - (days * 24 + n) * interval '1 hour', 1
+    from (values (390, 24), (400, 6000)) as aged(days, count), generate_series(1, count) as n`.execute(db);
+  const left = async () =>
+    (await sql<{ count: number }>`select count(*) as count from traffic_hour`.execute(db)).rows[0]?.count;
+  await keepHouse(db, quiet, rules);
+  expect(await left()).toBe(24);
+  await keepHouse(db, quiet, rules);
+  expect(await left()).toBe(24);
 });
 
 /** Samples that this connection has read one after another, without an index. */

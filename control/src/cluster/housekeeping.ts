@@ -1,14 +1,16 @@
 import { sql } from "kysely";
+import { expireAudit } from "../admin/audit/expire.ts";
 import { deleteExpired } from "../auth/expire.ts";
 import type { Db } from "../db/pool.ts";
 import { expireLogs } from "../deployments/expire-logs.ts";
 import { releaseRedirects } from "../deployments/hosts.ts";
 import { expireIdle } from "../deployments/remove/expire.ts";
 import type { Log } from "../log.ts";
+import { expireTraffic } from "../traffic/expire.ts";
 import { resumeWork } from "../work/resume.ts";
 
 /** How long what is only of use for looking back is kept. */
-const keptDays = { work: 7, samples: 30, acceptedDeploys: 1, logs: 30 } as const;
+const keptDays = { work: 7, samples: 30, acceptedDeploys: 1, logs: 30, traffic: 400 } as const;
 
 export interface HouseRules {
   /** After so many days without a deployment preview and dev channels are given up; 0: never. */
@@ -32,6 +34,8 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     hosts: () => releaseRedirects(db),
     channels: () => expireIdle(db, log, previewIdleDays),
     logs: () => expireLogs(db, keptDays.logs),
+    traffic: () => expireTraffic(db, keptDays.traffic),
+    audit: () => expireAudit(db),
   };
   const counts: Record<string, number> = {};
   for (const [part, keep] of Object.entries(parts)) {

@@ -35,7 +35,12 @@ export const keys = {
 export const keyParts = (key: string, under: string): string[] => key.slice(under.length).split("/");
 
 /** A control replica, under its lease. */
-export const serverValue = z.object({ serverId: z.string(), startedAt: z.string() });
+export const serverValue = z.object({
+  serverId: z.string(),
+  startedAt: z.string(),
+  /** Ids of the master keys that it knows; the first is the one that it seals with. Absent from an older version. */
+  masterKeyIds: z.array(z.string()).optional(),
+});
 
 const capacity = z.object({
   memoryMb: z.number(),
@@ -92,6 +97,8 @@ export const placementValue = z.object({
   memoryMb: z.number().int(),
   cpuMillicores: z.number().int(),
   pidsLimit: z.number().int(),
+  /** Rises when the three above change; written by a control of before they could, it is absent. */
+  limitsGeneration: z.number().int().default(0),
 });
 
 export const observedStates = [
@@ -140,6 +147,20 @@ export const observationValue = z.object({
     })
     .nullable(),
   changedAt: z.string(),
+  /**
+   * What the container has, after which generation of its limits was heard of; absent before there is a container,
+   * and from an agent of before limits could change.
+   */
+  limits: z
+    .object({
+      generation: z.number().int(),
+      memoryMb: z.number().int(),
+      cpuMillicores: z.number().int(),
+      pidsLimit: z.number().int(),
+      /** Why it does not have those of that generation; null when it does. */
+      problem: z.string().nullable(),
+    })
+    .optional(),
 });
 
 export const runStates = [

@@ -6,6 +6,8 @@ import { sweepRuns } from "../deployments/runs.ts";
 import { routeChannel, taskChannel } from "../deployments/store.ts";
 import { campaign, type Etcd, LeadershipLost } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
+import { enforceQuotas } from "../projects/suspension/quota/enforce.ts";
+import type { GateSecret } from "../routes/gate.ts";
 import { publishOnce } from "../routes/publisher.ts";
 import { scheduleOnce } from "../scheduler/scheduler.ts";
 import { createBell, runLoop } from "../wake.ts";
@@ -20,6 +22,9 @@ export interface LeaderDeps {
   listener: Listener;
   log: Log;
   serverId: string;
+  gateSecret: GateSecret;
+  /** The system's clock unless given. */
+  now?: () => Date;
   /** Deletes artifacts that nothing needs any more; without it they stay. */
   collector?: Collector;
   /** See `HouseRules`; 0 unless given. */
@@ -33,13 +38,14 @@ const leaderTtlMs = 6_000;
 const periodMs = 2_000;
 const housekeepingMs = 3_600_000;
 const collectingMs = 60_000;
+const quotasMs = 60_000;
 
 /**
  * Stands for leader as long as it lives, and while it leads runs the loops of which the cluster must have
- * only one: the scheduler, the route publisher, the notes of crashes, the collector of artifacts, and housekeeping.
+ * only one: the scheduler, the route publisher, the notes of crashes, quotas, the collector of artifacts, and housekeeping.
  */
 export function startLeader(deps: LeaderDeps): AsyncDisposable {
-  const { db, etcd, fleet, listener, log, serverId } = deps;
+  const { db, etcd, fleet, listener, log, serverId, now = () => new Date(), gateSecret } = deps;
   const stop = new AbortController();
   const campaigning = campaign({
     etcd,
@@ -68,14 +74,15 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       });
       await Promise.all([
         runLoop({ ...loop("scheduler"), bell: tasks }, () => scheduleOnce({ db, etcd, fleet, leadership, log })),
-        runLoop({ ...loop("routes"), bell: routes }, () => publishOnce({ db, fleet, leadership, log })),
+        runLoop({ ...loop("routes"), bell: routes }, () => publishOnce({ db, fleet, leadership, gateSecret, log })),
         runLoop({ ...loop("crashes"), bell: crashes }, createCrashNotes({ db, fleet, log })),
         runLoop({ ...loop("housekeeping"), bell: createBell(), periodMs: housekeepingMs }, () =>
           keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
         ),
         runLoop({ ...loop("release attempts"), bell: createBell(), periodMs: housekeepingMs }, () =>
-          sweepRuns({ db, etcd, now: () => new Date() }),
+          sweepRuns({ db, etcd, now }),
         ),
+        runLoop({ ...loop("quotas"), bell: createBell(), periodMs: quotasMs }, () => enforceQuotas({ db, log })),
         runLoop({ ...loop("artifacts"), bell: createBell(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);
         }),

@@ -12,14 +12,20 @@ export function announceServer({
   log,
   serverId,
   startedAt,
+  masterKeyIds,
 }: {
   etcd: Etcd;
   log: Log;
   serverId: string;
   startedAt: Date;
+  masterKeyIds: readonly string[];
 }): AsyncDisposable {
   const stop = new AbortController();
-  const value: z.infer<typeof serverValue> = { serverId, startedAt: startedAt.toISOString() };
+  const value: z.infer<typeof serverValue> = {
+    serverId,
+    startedAt: startedAt.toISOString(),
+    masterKeyIds: [...masterKeyIds],
+  };
 
   async function announce(): Promise<void> {
     while (!stop.signal.aborted) {

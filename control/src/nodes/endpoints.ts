@@ -13,6 +13,7 @@ import type { Node } from "../db/tables.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
+import { createOnce } from "../http/idempotency.ts";
 import { findNodeRow } from "./store.ts";
 import { createBootstrapToken, revokeBootstrapToken } from "./tokens.ts";
 import { findNode, listNodes, type NodeView } from "./view.ts";
@@ -78,8 +79,16 @@ const createToken = endpoint({
   body: createBootstrapTokenInput.prefault({}),
   status: 201,
   reply: createBootstrapTokenReply,
-  handle: ({ db, now, cluster }, { caller, body, address }) =>
-    db.transaction().execute(async (tx) => {
+  errors: ["IDEMPOTENCY_CONFLICT"],
+  handle({ db, now, cluster }, { caller, body, address, idempotencyKey }) {
+    const attempt = {
+      caller,
+      idempotencyKey,
+      request: ["POST /admin/nodes/bootstrap-tokens", body],
+      status: 201,
+      shownOnce: ({ bootstrapToken }: { bootstrapToken: { id: string } }) => bootstrapToken.id,
+    };
+    return createOnce(db, attempt, async (tx) => {
       const { id, token, expiresAt } = await createBootstrapToken(tx, {
         role: body.role,
         ttlSeconds: body.expiresIn,
@@ -96,7 +105,8 @@ const createToken = endpoint({
         detail: { role: body.role },
       });
       return { bootstrapToken: { id, token, expiresAt: expiresAt.toISOString() } };
-    }),
+    });
+  },
 });
 
 const revokeToken = endpoint({

@@ -4,6 +4,8 @@ import type { Node } from "../db/tables.ts";
 import { type NodeStatus, nodeStatus } from "./rules.ts";
 import { findNodeRow, listNodeRows } from "./store.ts";
 
+type LiveNodes = Pick<FleetView, "isConnected" | "placementsOf">;
+
 /** What administrators see of a node: no addresses, no identities of tenants' tasks. */
 export interface NodeView {
   id: string;
@@ -24,17 +26,17 @@ export interface NodeView {
 }
 
 /** The whole fleet, removed nodes last. */
-export async function listNodes(db: Db, fleet: FleetView): Promise<NodeView[]> {
+export async function listNodes(db: Db, fleet: LiveNodes): Promise<NodeView[]> {
   return (await listNodeRows(db)).map((row) => nodeView(row, fleet));
 }
 
 /** The node with this id or name; null when there is none. */
-export async function findNode(db: Db, fleet: FleetView, idOrName: string): Promise<NodeView | null> {
+export async function findNode(db: Db, fleet: LiveNodes, idOrName: string): Promise<NodeView | null> {
   const row = await findNodeRow(db, idOrName);
   return row === null ? null : nodeView(row, fleet);
 }
 
-function nodeView(row: Node, fleet: FleetView): NodeView {
+function nodeView(row: Node, fleet: LiveNodes): NodeView {
   const placements = fleet.placementsOf(row.id);
   return {
     id: row.id,

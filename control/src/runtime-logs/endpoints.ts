@@ -18,6 +18,7 @@ const read = endpoint({
   params: idParams,
   query: runtimeLogsQuery,
   reply: runtimeLogsReply,
+  errors: ["RUNTIME_LOGS_UNAVAILABLE", { code: "RUNTIME_LOGS_UNAVAILABLE", status: 502 }],
   async handle(context, { caller, params, query }) {
     const { db } = context;
     const { id: projectId, type } = await getProject(db, caller, params.id);
