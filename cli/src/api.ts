@@ -1,4 +1,4 @@
-import { errorReply } from "@svc/proto";
+import { errorReply, versionHeader } from "@svc/proto";
 import { CliError, fromServerError, type ServerError } from "./errors.ts";
 import type { Http, HttpRequest, HttpResponse, StreamBody } from "./http.ts";
 import { parseJson } from "./json.ts";
@@ -38,6 +38,8 @@ export type ApiOptions = {
   signal: AbortSignal;
   /** Told about each call, without anything secret. */
   trace(line: string): void;
+  /** Told which version the platform says that it is. */
+  onVersion?(version: string): void;
 };
 
 export function createApi(options: ApiOptions): Api {
@@ -65,6 +67,8 @@ export function createApi(options: ApiOptions): Api {
       signal: options.signal,
     });
     options.trace(`${method} ${path} ${response.status} in ${Math.round(performance.now() - startedAt)} ms`);
+    const version = response.header(versionHeader);
+    if (version !== null) options.onVersion?.(version);
     const value = parseJson(response.body);
     if (response.status < 200 || response.status > 299) throw failure(serverError(options.apiUrl, response, value));
     const result = reply.safeParse(value);
@@ -114,6 +118,6 @@ function notUnderstood(apiUrl: string, value: unknown): CliError {
       hint: "Log in to the right address: `svc login --api-url <url>`",
     });
   return new CliError("UNEXPECTED", `${apiUrl} answered in a way that this version of svc does not understand`, {
-    hint: "Update the command line: `npm install --global svc-cli`",
+    hint: "Update the command line: get it again where you got this one",
   });
 }

@@ -12,6 +12,8 @@ import { version } from "./version.ts";
 export type Globals = {
   /** Path of the manifest, from the working directory. */
   manifest: string;
+  /** Whether somebody wrote that path; else it is the usual one. */
+  manifestNamed: boolean;
   json: boolean;
   /** Destructive operations need no further confirmation. */
   yes: boolean;
@@ -54,7 +56,14 @@ export type Context = Omit<Surroundings, "print"> & {
 };
 
 /** A context, and what `main` reads back from it at the end. */
-export type Run = { context: Context; warnings: string[]; interruptAdvice(): string | null; close(): Promise<void> };
+export type Run = {
+  context: Context;
+  warnings: string[];
+  interruptAdvice(): string | null;
+  /** Version of the platform that answered; null when none said. */
+  platformVersion(): string | null;
+  close(): Promise<void>;
+};
 
 export const userAgent = `svc-cli/${version} (${platform()} ${arch()}) node/${process.versions.node}`;
 
@@ -62,6 +71,7 @@ export function createRun(surroundings: Surroundings): Run {
   const { env, cwd, home, globals, terminal, signal } = surroundings;
   const warnings: string[] = [];
   let advice: string | null = null;
+  let platformVersion: string | null = null;
   let http: Promise<Http> | undefined;
   let credentials: Promise<Credentials> | undefined;
 
@@ -82,7 +92,17 @@ export function createRun(surroundings: Surroundings): Run {
     return credentials;
   };
   const apiAt: Context["apiAt"] = async (apiUrl, headers) =>
-    createApi({ http: await openHttp(), apiUrl, headers, userAgent, signal, trace: terminal.verbose });
+    createApi({
+      http: await openHttp(),
+      apiUrl,
+      headers,
+      userAgent,
+      signal,
+      trace: terminal.verbose,
+      onVersion: (version) => {
+        platformVersion = version;
+      },
+    });
 
   const context: Context = {
     ...surroundings,
@@ -108,6 +128,7 @@ export function createRun(surroundings: Surroundings): Run {
     context,
     warnings,
     interruptAdvice: () => advice,
+    platformVersion: () => platformVersion,
     close: async () => {
       await (await http)?.close();
     },

@@ -100,7 +100,7 @@ const mapping: readonly MappingRule[] = [
 /** What to do next, by server code. */
 const hints: Readonly<Record<string, string>> = {
   UNAUTHORIZED: "Run `svc login`, or put a valid key into SVC_TOKEN",
-  FORBIDDEN_SCOPE: "Use a key with that scope in SVC_TOKEN, or a full login: `svc login`",
+  FORBIDDEN_SCOPE: "Use a key that may do this in SVC_TOKEN, or a full login: `svc login`",
   SUSPENDED: "Ask the administrator of this installation to resume the project, then run the command again",
   EMAIL_NOT_VERIFIED: "Open the link in the verification mail, then run the command again",
   QUOTA_EXCEEDED: "See what you have with `svc projects list`, and remove what you no longer need",
@@ -118,6 +118,7 @@ const hints: Readonly<Record<string, string>> = {
   UPLOAD_TOO_LARGE: "See what is packed with `svc deploy --dry-run`, and leave files out with a .svcignore",
   OCI_REFERENCE_INVALID: "Mend image.reference in the manifest, then run `svc deploy` again",
   PLAN_FEATURE_UNAVAILABLE: "Ask the administrator of this installation for a plan that includes it",
+  TOKEN_CREATE_FAILED: "See your keys with `svc tokens list`, and revoke one with `svc tokens revoke <id>`",
   FORBIDDEN: "Log in as an administrator with `svc login`",
   PREVIEW_UNAVAILABLE: "Deploy to production with `svc deploy --prod`",
   CLUSTER_SCHEDULER_DISABLED: "Start control with SVC_CLUSTER_SCHEDULER=on",

@@ -75,9 +75,6 @@ export function table(rows: readonly (readonly string[])[], alignRight: readonly
   return rows.map((row) => row.map(pad).join("  ").trimEnd()).join("\n");
 }
 
-/** `1 file`, `2 files`. */
-export const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
-
 /** A copy of `value` with no control characters in any text, so that nothing a server or tenant wrote can drive the terminal. */
 export function cleanDeep<T>(value: T): T;
 export function cleanDeep(value: unknown): unknown {

@@ -9,10 +9,18 @@ async function read(line: string) {
   return { name: request.command.name, globals: request.globals, raw: request.raw };
 }
 
-const defaults = { manifest: "svc.yml", json: false, yes: false, verbose: false, quiet: false, noColor: false };
+const defaults = {
+  manifest: "svc.yml",
+  manifestNamed: false,
+  json: false,
+  yes: false,
+  verbose: false,
+  quiet: false,
+  noColor: false,
+};
 
 test("global options count before and after the command", async () => {
-  const globals = { ...defaults, json: true, manifest: "a/svc.yml", noColor: true };
+  const globals = { ...defaults, json: true, manifest: "a/svc.yml", manifestNamed: true, noColor: true };
   expect(await read("--json --manifest a/svc.yml status --no-color")).toMatchObject({ name: "status", globals });
   expect(await read("status --no-color --manifest a/svc.yml --json")).toMatchObject({ name: "status", globals });
   expect(await read("status")).toMatchObject({ globals: defaults });
@@ -27,6 +35,8 @@ test.each([
   ["registry rm ghcr.io", "registry remove"],
   ["registry ls", "registry list"],
   ["preview rm 42", "previews delete"],
+  ["token ls", "tokens list"],
+  ["tokens delete 42", "tokens revoke"],
   ["admin nodes bootstrap-token add --file x", "admin nodes bootstrap-token create"],
 ])("%s is understood as %s", async (line, name) => {
   expect((await read(line)).name).toBe(name);
@@ -52,6 +62,7 @@ test.each([
   ["deploi", "Did you mean deploy?"],
   ["status --nonsense", "unknown option"],
   ["status extra", "too many arguments"],
+  ["projects revoke shop", "unknown command"],
   ["logs --lines", "argument missing"],
   ["projects", "needs a subcommand"],
   ["projects nonsense", "unknown command"],
@@ -72,6 +83,15 @@ test.each(["", "--help", "-h", "help", "--json"])("%j asks for help", async (lin
 test.each(["deploy --help", "help deploy", "--json help deploy"])("%j explains one command", async (line) => {
   const request = await readCommandLine(line.split(" "));
   expect(request).toMatchObject({ kind: "help", text: expect.stringContaining("--dry-run") });
+});
+
+test.each([
+  ["env pull", ["env:read", "projects:read"]],
+  ["env push", ["env:write", "projects:read", "env:read"]],
+])("help on %s says which scopes a key needs", async (line, scopes) => {
+  const request = await readCommandLine([...line.split(" "), "--help"]);
+  if (request.kind !== "help") throw new Error("no help");
+  for (const scope of scopes) expect(request.text).toContain(scope);
 });
 
 describe("the command", () => {

@@ -166,6 +166,7 @@ function globalsOf(root: Node): Globals {
   const given: Readonly<Record<string, Raw>> = root.opts();
   return {
     manifest: typeof given["manifest"] === "string" ? given["manifest"] : "svc.yml",
+    manifestNamed: root.getOptionValueSource("manifest") === "cli",
     json: given["json"] === true,
     yes: given["yes"] === true,
     verbose: given["verbose"] === true,

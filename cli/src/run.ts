@@ -10,11 +10,12 @@ import { coloured, plain, wantsColour } from "./paint.ts";
 import { operationOf, readCommandLine } from "./program.ts";
 import { scrub } from "./redact.ts";
 import { createTerminal, type Terminal } from "./terminal.ts";
-import { findNewer } from "./update-notice.ts";
+import { updateNotice } from "./update-notice.ts";
 
 /** As far as they can be known when the command line itself is wrong. */
 const globalsOfBrokenLine = (argv: readonly string[]): Globals => ({
   manifest: "svc.yml",
+  manifestNamed: false,
   json: argv.includes("--json"),
   yes: false,
   verbose: argv.includes("--verbose"),
@@ -56,13 +57,12 @@ async function runCommand(
   const terminal = openTerminal(host, globals);
   const print = (text: string) => printText(host, text);
   const run = createRun({ env, cwd, home, globals, terminal, stdin, print, signal });
-  const newer = terminal.animated && !globals.json ? findNewer({ env, home, http: run.context.http, signal }) : null;
   try {
     const outcome = await execute(run.context);
     terminal.close();
     printOutcome(outcome, { host, operation, globals, warnings: run.warnings, now: run.context.now() });
-    const notice = await newer?.();
-    if (notice) terminal.step(notice);
+    const notice = terminal.animated && !globals.json ? await updateNotice({ env, home }, run.platformVersion()) : null;
+    if (notice !== null) terminal.step(notice);
     return 0;
   } catch (thrown) {
     terminal.close();

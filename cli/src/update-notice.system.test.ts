@@ -1,9 +1,10 @@
 import { Readable, Writable } from "node:stream";
 import { expect, test } from "vitest";
 import { runCli } from "./cli.ts";
-import { startApi } from "./testing/api.ts";
+import { aUser, startApi } from "./testing/api.ts";
 import { aDirectory } from "./testing/svc.ts";
 import { isNewer } from "./update-notice.ts";
+import { version } from "./version.ts";
 
 test.each([
   ["0.2.0", "0.1.0", true],
@@ -17,18 +18,18 @@ test.each([
   expect(isNewer(candidate, current)).toBe(expected);
 });
 
-/** Runs the program as a person at a terminal would, and returns what stands on stderr. */
-async function runAtTerminal(cwd: string, env: Record<string, string>, argv = ["manifest", "validate"]) {
+/** Runs `svc whoami` as a person at a terminal would, and returns what stands on stderr. */
+async function runAtTerminal(cwd: string, env: Record<string, string>, argv = ["whoami"]) {
   let said = "";
-  const sink = (tty: boolean, take: (text: string) => void) =>
-    Object.assign(new Writable({ write: (chunk, _encoding, done) => done(void take(String(chunk))) }), { isTTY: tty });
+  const sink = (take: (text: string) => void) =>
+    Object.assign(new Writable({ write: (chunk, _encoding, done) => done(void take(String(chunk))) }), { isTTY: true });
   const status = await runCli(argv, {
     env,
     cwd,
     home: cwd,
     stdin: Object.assign(Readable.from([]), { isTTY: true }),
-    stdout: sink(true, () => {}),
-    stderr: sink(true, (text) => {
+    stdout: sink(() => {}),
+    stderr: sink((text) => {
       said += text;
     }),
     signal: new AbortController().signal,
@@ -37,20 +38,30 @@ async function runAtTerminal(cwd: string, env: Record<string, string>, argv = ["
   return said;
 }
 
-test("a newer version is told once asked for, without asking again the same day; never in a pipeline or when turned off", async () => {
-  await using directory = await aDirectory({ "svc.yml": "version: 2\napp: { name: Shop, type: static }\n" });
-  await using registry = await startApi({ "GET /svc-cli": { body: { name: "svc-cli", version: "99.0.0" } } });
-  const env = { SVC_UPDATE_URL: `${registry.url}/svc-cli` };
+const platformOf = (platformVersion: string) =>
+  startApi({
+    "GET /api/v1/me": {
+      headers: { "svc-version": platformVersion },
+      body: { ok: true, user: aUser, scopes: null, projectIds: null },
+    },
+  });
+
+test("a newer platform is told of once a day; never in a pipeline, with --json or when turned off", async () => {
+  await using directory = await aDirectory();
+  await using platform = await platformOf("99.0.0");
+  const env = { SVC_API_URL: platform.url, SVC_TOKEN: "svc_key" };
   expect(await runAtTerminal(directory.path, { ...env, CI: "true" })).not.toContain("99.0.0");
   expect(await runAtTerminal(directory.path, { ...env, SVC_NO_UPDATE_NOTICE: "1" })).not.toContain("99.0.0");
-  expect(await runAtTerminal(directory.path, env, ["manifest", "validate", "--json"])).not.toContain("99.0.0");
-  expect(registry.seen).toEqual([]);
-  expect(await runAtTerminal(directory.path, env)).toContain("svc 99.0.0 is out");
-  expect(await runAtTerminal(directory.path, env)).toContain("svc 99.0.0 is out");
-  expect(registry.seen).toHaveLength(1);
+  expect(await runAtTerminal(directory.path, env, ["whoami", "--json"])).not.toContain("99.0.0");
+  expect(await runAtTerminal(directory.path, env)).toContain("The platform runs svc 99.0.0");
+  expect(await runAtTerminal(directory.path, env)).not.toContain("99.0.0");
 });
 
-test("a registry that does not answer is no trouble", async () => {
-  await using directory = await aDirectory({ "svc.yml": "version: 2\napp: { name: Shop, type: static }\n" });
-  expect(await runAtTerminal(directory.path, { SVC_UPDATE_URL: "http://127.0.0.1:9/svc-cli" })).not.toContain("is out");
+test("an older platform, and one that says nothing, are no news", async () => {
+  await using directory = await aDirectory();
+  for (const said of ["0.0.1", version, "nonsense"]) {
+    await using platform = await platformOf(said);
+    const env = { SVC_API_URL: platform.url, SVC_TOKEN: "svc_key" };
+    expect(await runAtTerminal(directory.path, env)).not.toContain("The platform runs");
+  }
 });

@@ -65,14 +65,14 @@ describe.concurrent("svc env", () => {
   });
 
   test("push sends what the file says", async () => {
-    const put = `PUT /api/v1/projects/${projectId}/env`;
+    const path = `/api/v1/projects/${projectId}/env`;
     const { seen, status } = await run(
       ["env", "push"],
-      { [put]: ok({ keys: ["A", "B"] }) },
+      { [`GET ${path}`]: ok({ vars: {} }), [`PUT ${path}`]: ok({ keys: ["A", "B"] }) },
       { ".env": "# x\nA=1\nexport B='two\nlines'\n" },
     );
     expect(status).toBe(0);
-    expect(JSON.parse(String(seen[0]?.body))).toEqual({ vars: { A: "1", B: "two\nlines" } });
+    expect(JSON.parse(String(seen[1]?.body))).toEqual({ vars: { A: "1", B: "two\nlines" } });
   });
 });
 

@@ -54,3 +54,16 @@ test("a refused key and a broken manifest are two findings, and nothing else is 
   expect(ended.stdout).toMatch(/✗ manifest +svc.yml is not valid/);
   expect(ended.stdout).toContain("Something has to be mended");
 });
+
+test("no manifest at the usual place is a warning, and none at a path that was named a failure", async () => {
+  await using api = await startApi(routes);
+  await using directory = await aDirectory();
+  const run = async (...more: string[]) => {
+    const env = { SVC_API_URL: api.url, SVC_TOKEN: token };
+    return envelopeOf(await svc(["doctor", "--json", ...more], { cwd: directory.path, env }));
+  };
+  const manifest = (status: string) => expect.arrayContaining([expect.objectContaining({ name: "manifest", status })]);
+  expect(await run()).toMatchObject({ healthy: true, checks: manifest("warning") });
+  expect(await run("--manifest", "nope.yml")).toMatchObject({ healthy: false, checks: manifest("failed") });
+  expect(await run("--manifest", "svc.yml")).toMatchObject({ healthy: false, checks: manifest("failed") });
+});

@@ -12,6 +12,8 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "login", load: async () => (await import("./login.ts")).login },
   { name: "logout", load: async () => (await import("./logout.ts")).logout },
   { name: "whoami", load: async () => (await import("./whoami.ts")).whoami },
+  { name: "tokens list", load: async () => (await import("./tokens/list.ts")).tokensList },
+  { name: "tokens revoke", load: async () => (await import("./tokens/revoke.ts")).tokensRevoke },
   { name: "doctor", load: async () => (await import("./doctor.ts")).doctor },
   { name: "init", load: async () => (await import("./init.ts")).init },
   { name: "manifest validate", load: async () => (await import("./manifest/validate.ts")).manifestValidate },
@@ -53,11 +55,16 @@ export const commandIndex: readonly CommandEntry[] = [
   },
   { name: "admin projects resume", load: async () => (await import("./admin/projects/resume.ts")).adminProjectsResume },
   { name: "admin plans list", load: async () => (await import("./admin/plans/list.ts")).adminPlansList },
+  { name: "admin invites create", load: async () => (await import("./admin/invites/create.ts")).adminInvitesCreate },
+  { name: "admin invites list", load: async () => (await import("./admin/invites/list.ts")).adminInvitesList },
+  { name: "admin invites delete", load: async () => (await import("./admin/invites/delete.ts")).adminInvitesDelete },
+  { name: "admin audit", load: async () => (await import("./admin/audit.ts")).adminAudit },
   { name: "completions", load: async () => (await import("./completions.ts")).completions },
 ];
 
 /** What the groups of commands are about. */
 export const groupSummaries: Readonly<Record<string, string>> = {
+  tokens: "Keys of your account",
   manifest: "Work with the manifest of this directory",
   projects: "List, rename and delete projects",
   previews: "Remove previews",
@@ -68,6 +75,7 @@ export const groupSummaries: Readonly<Record<string, string>> = {
   "admin users": "Accounts",
   "admin projects": "Everybody's projects",
   "admin plans": "What accounts may use",
+  "admin invites": "Invitations to sign up",
   "admin nodes bootstrap-token": "One-time tokens with which machines join",
 };
 
@@ -75,12 +83,16 @@ export const groupSummaries: Readonly<Record<string, string>> = {
 const synonyms: readonly (readonly string[])[] = [
   ["list", "ls"],
   ["delete", "remove", "rm"],
+  // Of a word that is in two lists the first one counts: nobody who types revoke means delete.
+  ["revoke", "delete", "remove", "rm"],
   ["create", "add", "new"],
+  ["tokens", "token"],
   ["projects", "project"],
   ["previews", "preview"],
   ["nodes", "node"],
   ["users", "user"],
   ["plans", "plan"],
+  ["invites", "invite"],
 ];
 
 /** The other words that stand for `word`. */

@@ -103,6 +103,45 @@ test("a login is confirmed in the browser, makes a key, stores it, and ends its 
   });
 });
 
+/** A login over one that `config` stores, and how the platform answers to that one's key being taken back. */
+async function logInAgain(config: (url: string) => object, answers: Routes = {}) {
+  await using api = await startApi({ ...routes, ...answers });
+  await using directory = await aDirectory({ ".home/.config/svc/config.json": JSON.stringify(config(api.url)) });
+  const ended = await svc(["login", "--api-url", api.url, "--json"], { cwd: directory.path });
+  const stored = JSON.parse(await readFile(join(directory.path, ".home/.config/svc/config.json"), "utf8"));
+  expect([ended.status, stored.tokenRef]).toEqual([0, `literal:${key}`]);
+  expect(ended.stdout + ended.stderr).not.toMatch(/secret/);
+  const taken = api.seen.filter(({ method }) => method === "DELETE");
+  return { warnings: envelopeOf(ended)["warnings"], taken: taken.map(({ headers }) => headers["x-api-key"]) };
+}
+
+const literal = (apiUrl: string) => ({ apiUrl, tokenRef: "literal:svc_old-secret", user: aUser });
+const old = ["svc_old-secret"];
+
+test.each<
+  [what: string, config: (url: string) => object, answer: ReturnType<typeof ok>, taken: string[], warned: RegExp[]]
+>([
+  ["its key is taken back", literal, ok({ id: projectId }), old, []],
+  ["a key that opens nothing any more is no trouble", literal, refusal(401, "UNAUTHORIZED"), old, []],
+  ["a key that stays is told of", literal, refusal(500, "INTERNAL", "Oh."), old, [/Oh\..*svc tokens revoke/]],
+  ["somebody else's key stays", (apiUrl) => ({ apiUrl, tokenRef: "env:OTHER" }), ok({ id: projectId }), [], []],
+  ["another platform's key stays", () => literal("https://other.test"), ok({ id: projectId }), [], []],
+  ["a damaged file is no trouble", () => ["?"], ok({ id: projectId }), [], []],
+])("logged in over another login, %s", async (_what, config, answer, taken, warned) => {
+  const again = await logInAgain(config, { "DELETE /api/v1/tokens/self": answer });
+  expect(again).toEqual({ taken, warnings: warned.map((text) => expect.stringMatching(text)) });
+});
+
+test("a key that only deploys is told so by whoami", async () => {
+  await using api = await startApi({ "GET /api/v1/me": refusal(403, "FORBIDDEN_SCOPE", "Only deployments.") });
+  await using directory = await aDirectory();
+  const env = { SVC_API_URL: api.url, SVC_TOKEN: "svc_ci" };
+  const ended = await svc(["whoami", "--json"], { cwd: directory.path, env });
+  expect(envelopeOf(ended)).toMatchObject({
+    error: { code: "CLOUD_FORBIDDEN_SCOPE", hint: expect.stringMatching(/only deploys/) },
+  });
+});
+
 test.each([
   {
     when: "it is denied",
@@ -149,6 +188,7 @@ test("a key that cannot be used is taken back", async () => {
   await using directory = await aDirectory();
   const ended = await svc(["login", "--api-url", api.url, "--json"], { cwd: directory.path });
   expect(envelopeOf(ended)).toMatchObject({ error: { code: "CLOUD_UNAVAILABLE" } });
+  expect(ended.stderr).not.toContain("Warning");
   expect(api.seen.some(({ method, path }) => method === "DELETE" && path === "/api/v1/tokens/self")).toBe(true);
 });
 
@@ -187,7 +227,7 @@ test("a logout goes through although the platform is gone or the file is damaged
   expect(envelopeOf(ended)).toMatchObject({
     ok: true,
     revoked: false,
-    warnings: [expect.stringContaining("could not be revoked")],
+    warnings: [expect.stringMatching(/could not be revoked.*svc tokens revoke/)],
   });
   await using damaged = await aDirectory({ ".home/.config/svc/config.json": "{" });
   expect(envelopeOf(await svc(["logout", "--json"], { cwd: damaged.path }))).toMatchObject({

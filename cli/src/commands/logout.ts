@@ -1,12 +1,9 @@
-import { dirname } from "node:path";
-import { deleteTokenReply } from "@svc/proto";
 import { command } from "../command.ts";
 import { type Config, configPath, deleteConfig, readConfig } from "../config.ts";
 import type { Context } from "../context.ts";
 import { resolveApiUrl } from "../credentials.ts";
 import { CliError } from "../errors.ts";
-import { parseApiUrl } from "../origin.ts";
-import { parseTokenRef, resolveTokenRef } from "../token-ref.ts";
+import { platformOfOwnKey, takeBack } from "../login/take-back.ts";
 
 export const logout = command({
   name: "logout",
@@ -22,7 +19,7 @@ export const logout = command({
       if (thrown instanceof CliError && thrown.code === "CONFIG_INVALID") return null;
       throw thrown;
     });
-    const revoked = config !== null && (await revoke(context, config, dirname(path)));
+    const revoked = config !== null && (await revoke(context, config));
     await deleteConfig(path);
     if (env["SVC_TOKEN"]) context.warn("SVC_TOKEN is still set; commands go on using it");
     const apiUrl = config?.apiUrl ?? resolveApiUrl(env, null);
@@ -32,20 +29,13 @@ export const logout = command({
 });
 
 /** Takes the stored key back at the platform that made it; whether that worked. */
-async function revoke(context: Context, config: Config, directory: string): Promise<boolean> {
-  const target = parseApiUrl(config.apiUrl);
-  if (!("url" in target) || parseTokenRef(config.tokenRef)?.scheme !== "literal") return false;
-  try {
-    const { env, home } = context;
-    const token = await resolveTokenRef(config.tokenRef, { env, home, directory });
-    context.terminal.hide(token);
-    const api = await context.apiAt(target.url, { "x-api-key": token });
-    await api.delete("/tokens/self", deleteTokenReply);
-    return true;
-  } catch (thrown) {
-    if (context.signal.aborted) throw thrown;
-    const why = thrown instanceof Error ? thrown.message : "";
-    context.warn(`The key could not be revoked (${why}); if it is still listed in the dashboard, delete it there`);
-    return false;
-  }
+async function revoke(context: Context, config: Config): Promise<boolean> {
+  const platform = platformOfOwnKey(config);
+  if (platform === null) return false;
+  const failure = await takeBack(context, config, platform);
+  if (failure === null) return true;
+  context.warn(
+    `The key could not be revoked (${failure.message}); after the next login, look for it with \`svc tokens list\` and revoke it with \`svc tokens revoke <id>\``,
+  );
+  return false;
 }

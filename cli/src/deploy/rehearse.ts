@@ -1,8 +1,8 @@
-import { type Channel, isOciManifest, type Manifest, siteLabel } from "@svc/proto";
+import { type Channel, isOciManifest, type Manifest, plural, siteLabel } from "@svc/proto";
 import type { View } from "../command.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
-import { formatBytes, plural, table } from "../format.ts";
+import { formatBytes, table } from "../format.ts";
 import type { ManifestPlace } from "../manifest-file.ts";
 import { deployFacts } from "./ci.ts";
 import { largestFiles, type Share } from "./largest.ts";

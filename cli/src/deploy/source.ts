@@ -8,12 +8,13 @@ import {
   createDeploymentReply,
   type DeploymentMetadata,
   type Manifest,
+  plural,
   type SourceManifest,
 } from "@svc/proto";
 import type { Api } from "../api.ts";
 import type { Context } from "../context.ts";
 import { CliError, fromDeployError, type ServerError } from "../errors.ts";
-import { formatBytes, plural } from "../format.ts";
+import { formatBytes } from "../format.ts";
 import type { ManifestPlace } from "../manifest-file.ts";
 import { postOnce } from "../post-once.ts";
 import { type Archive, streamArchive, writeArchive } from "./archive.ts";

@@ -5,7 +5,7 @@ import { type Context, userAgent } from "../context.ts";
 import { resolveApiUrl } from "../credentials.ts";
 import { CliError } from "../errors.ts";
 import { parseJson } from "../json.ts";
-import { findManifest } from "../manifest-file.ts";
+import { findManifest, getManifest } from "../manifest-file.ts";
 import { findReference, resolveTarget } from "../target.ts";
 import type { Asked } from "./check.ts";
 import type { Facts } from "./judge.ts";
@@ -22,7 +22,7 @@ export async function ask(context: Context, channel: Channel, named: string | un
   const platform = await askPlatform(context);
   const [caller, manifest, project, devSync] = await Promise.all([
     askCaller(context),
-    asked(async () => findManifest(await context.manifestPlace())),
+    askManifest(context),
     askProject(context, named),
     asked(async () => (await (await context.api()).get("/account/usage", planReply)).plan.devSyncEnabled),
   ]);
@@ -62,6 +62,14 @@ function askCaller(context: Context): Promise<Facts["caller"]> {
   return asked(async () => {
     const { source } = await context.credentials();
     return { reply: await (await context.api()).get("/me", meReply), source };
+  });
+}
+
+/** None at the usual place is one answer; none at a path that somebody wrote is a failure. */
+function askManifest(context: Context): Promise<Facts["manifest"]> {
+  return asked(async () => {
+    const place = await context.manifestPlace();
+    return context.globals.manifestNamed ? getManifest(place) : findManifest(place);
   });
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { aProject, ok, projectId, startApi } from "../../testing/api.ts";
+import { aProject, ok, projectId, type Routes, startApi } from "../../testing/api.ts";
 import { aDirectory, envelopeOf, svc } from "../../testing/svc.ts";
 
 const userId = "55555555-5555-4555-8555-555555555555";
@@ -19,17 +19,50 @@ const eve = {
   diskBytes: 4096,
   createdAt: "2030-01-01T00:00:00.000Z",
 };
-const shop = aProject({ ownerEmail: eve.email, requests30d: 7 });
+const shop = aProject({ ownerId: userId, ownerEmail: eve.email, requests30d: 7 });
 const user = `/api/v1/admin/users/${userId}`;
 const project = `/api/v1/admin/projects/${projectId}`;
-const routes = {
-  "GET /api/v1/admin/users": ok({ users: [eve] }),
-  "GET /api/v1/admin/projects": ok({ projects: [shop] }),
+const invite = {
+  id: projectId,
+  email: "ada@svc.test",
+  status: "open",
+  createdAt: eve.createdAt,
+  expiresAt: eve.createdAt,
+  usedAt: null,
+};
+const line = {
+  id: "1",
+  at: eve.createdAt,
+  userId,
+  userEmail: eve.email,
+  credential: "key",
+  tokenId: null,
+  action: "project.delete",
+  target: projectId,
+  address: "127.0.0.1",
+  requestId: null,
+  detail: {},
+};
+
+const routes: Routes = {
+  "GET /api/v1/admin/users": ok({ users: [eve], nextCursor: null }),
+  "GET /api/v1/admin/projects": ok({ projects: [shop], nextCursor: null }),
   [`POST ${user}/ban`]: ok({ id: userId, banned: true }),
   [`POST ${user}/unban`]: ok({ id: userId, banned: false }),
   [`POST ${user}/role`]: ok({ id: userId, role: "admin" }),
   [`POST ${user}/plan`]: ok({ id: userId, plan: "large" }),
   [`DELETE ${user}`]: ok({ id: userId }),
+  "GET /api/v1/admin/invites": ok({ invites: [invite] }),
+  "POST /api/v1/admin/invites": ok({
+    inviteCode: "a-code",
+    id: projectId,
+    expiresAt: eve.createdAt,
+    mailed: false,
+    note: "No mail is sent.",
+  }),
+  [`DELETE /api/v1/admin/invites/${projectId}`]: ok({ id: projectId }),
+  "GET /api/v1/admin/audit": (seen: { path: string }) =>
+    ok({ entries: seen.path.includes("?action=project&limit=5") ? [line] : [], nextCursor: null }),
   [`POST ${project}/suspend`]: ok({ id: projectId, queued: true, suspended: true }, 202),
   [`POST ${project}/resume`]: ok({ id: projectId, queued: true }, 202),
 };
@@ -45,12 +78,29 @@ test.each([
     { user: facts, banned: true },
   ],
   [`users ban ${userId}`, [`POST ${user}/ban`, {}], { user: facts, banned: true }],
+  ["users ban eve@svc.test --for 30s", [`POST ${user}/ban`, { expiresInSeconds: 30 }], { user: facts, banned: true }],
   ["users unban eve@svc.test", [`POST ${user}/unban`, null], { user: facts, banned: false }],
   ["users role eve@svc.test admin", [`POST ${user}/role`, { role: "admin" }], { user: facts, role: "admin" }],
   ["users plan eve@svc.test large", [`POST ${user}/plan`, { plan: "large" }], { user: facts, plan: "large" }],
   ["users delete eve@svc.test --yes", [`DELETE ${user}`, null], { user: facts, deleted: true }],
   ["projects list", null, { projects: [shop] }],
   ["projects suspend shop", [`POST ${project}/suspend`, null], { project: shopFacts, queued: true, suspended: true }],
+  [
+    "invites create ada@svc.test",
+    ["POST /api/v1/admin/invites", { email: "ada@svc.test" }],
+    { email: "ada@svc.test", inviteCode: "a-code", mailed: false, warnings: ["No mail is sent."] },
+  ],
+  [
+    `invites delete ${projectId}`,
+    [`DELETE /api/v1/admin/invites/${projectId}`, null],
+    { id: projectId, deleted: true },
+  ],
+  ["invites list", null, { invites: [invite] }],
+  [
+    `projects suspend ${projectId}`,
+    [`POST ${project}/suspend`, null],
+    { project: { id: projectId }, queued: true, suspended: true },
+  ],
   ["projects resume shop", [`POST ${project}/resume`, null], { project: shopFacts, queued: true }],
 ])("svc admin %s", async (line, called, payload) => {
   await using api = await startApi(routes);
@@ -71,6 +121,8 @@ test.each([
 test.each([
   ["users delete eve@svc.test", 6, "DESTRUCTIVE_CONFIRMATION_REQUIRED"],
   ["users ban eve@svc.test --for soon", 2, "CLI_INVALID_USAGE"],
+  ["users ban eve@svc.test --for 900ms", 2, "CLI_INVALID_USAGE"],
+  ["users ban eve@svc.test --for 1500ms", 2, "CLI_INVALID_USAGE"],
   ["users role eve@svc.test root", 2, "CLI_INVALID_USAGE"],
   ["users ban nobody@svc.test", 1, "CLOUD_NOT_FOUND"],
   ["projects suspend nothing", 1, "CLOUD_NOT_FOUND"],
@@ -81,4 +133,74 @@ test.each([
   const ended = await svc(["admin", ...line.split(" "), "--json"], { cwd: directory.path, env });
   expect([ended.status, envelopeOf(ended)["error"]]).toMatchObject([status, { code }]);
   expect(api.seen.filter(({ method }) => method !== "GET")).toEqual([]);
+});
+
+test("svc admin audit asks for what was named, and tells who did what", async () => {
+  await using api = await startApi(routes);
+  await using directory = await aDirectory();
+  const options = { cwd: directory.path, env: { SVC_API_URL: api.url, SVC_TOKEN: "svc_key" } };
+  const ended = await svc(["admin", "audit", "--action", "project", "--limit", "5"], options);
+  expect(ended.stdout).toMatch(/eve@svc\.test \(key\) +project\.delete +11111111/);
+  const wrong = await svc(["admin", "audit", "--since", "soon", "--json"], options);
+  expect([wrong.status, envelopeOf(wrong)["error"]]).toMatchObject([2, { code: "CLI_INVALID_USAGE" }]);
+});
+
+/** A platform with more accounts and projects than one page has, the last ones being eve's; searches find all. */
+const manyRoutes: Routes = {
+  ...routes,
+  "GET /api/v1/admin/users": paged("users", (n) => ({ ...eve, id: idOf(n), email: `user${n}@svc.test` }), eve),
+  "GET /api/v1/admin/projects": paged("projects", (n) => ({ ...shop, id: idOf(n), slug: `shop${n}` }), shop),
+};
+
+function idOf(n: number): string {
+  return `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+}
+
+function paged(name: string, row: (n: number) => object, last: object) {
+  return ({ path }: { path: string }) => {
+    const query = new URL(path, "http://svc.test").searchParams;
+    const limit = Number(query.get("limit") ?? "10000");
+    const from = Number(query.get("cursor") ?? "0");
+    const rows = Array.from({ length: 1200 }, (_, n) => (n === 1199 ? last : row(n))).slice(from, from + limit);
+    return ok({ [name]: rows, nextCursor: from + limit < 1200 ? String(from + limit) : null });
+  };
+}
+
+test.each([
+  [`users ban ${userId}`, `POST ${user}/ban`],
+  ["users ban eve@svc.test", `POST ${user}/ban`],
+  ["projects suspend shop", `POST ${project}/suspend`],
+  [`projects suspend ${projectId}`, `POST ${project}/suspend`],
+])("svc admin %s finds what is on a later page", async (line, called) => {
+  await using api = await startApi(manyRoutes);
+  await using directory = await aDirectory();
+  const env = { SVC_API_URL: api.url, SVC_TOKEN: "svc_key" };
+  const ended = await svc(["admin", ...line.split(" "), "--json"], { cwd: directory.path, env });
+  expect(envelopeOf(ended)).toMatchObject({ ok: true });
+  expect(api.seen.filter(({ method }) => method === "POST").map(({ method, path }) => `${method} ${path}`)).toEqual([
+    called,
+  ]);
+});
+
+test.each(["users", "projects"])("svc admin %s list asks page by page, and lists all", async (name) => {
+  await using api = await startApi(manyRoutes);
+  await using directory = await aDirectory();
+  const env = { SVC_API_URL: api.url, SVC_TOKEN: "svc_key" };
+  const ended = await svc(["admin", name, "list", "--json"], { cwd: directory.path, env });
+  const envelope = envelopeOf(ended);
+  expect(envelope).toMatchObject({ ok: true, warnings: [] });
+  expect(envelope[name]).toHaveLength(1200);
+  expect(api.seen.map(({ path }) => path)).toEqual(
+    ["", "&cursor=500", "&cursor=1000"].map((cursor) => `/api/v1/admin/${name}?limit=500${cursor}`),
+  );
+});
+
+test("svc admin projects suspend of an id that there is not points to everybody's projects", async () => {
+  await using api = await startApi(routes);
+  await using directory = await aDirectory();
+  const env = { SVC_API_URL: api.url, SVC_TOKEN: "svc_key" };
+  const ended = await svc(["admin", "projects", "suspend", idOf(1), "--json"], { cwd: directory.path, env });
+  expect(envelopeOf(ended)).toMatchObject({
+    error: { code: "CLOUD_NOT_FOUND", hint: expect.stringContaining("svc admin projects list") },
+  });
 });

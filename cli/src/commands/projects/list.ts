@@ -1,6 +1,6 @@
-import { projectListReply } from "@svc/proto";
+import { plural, projectListReply } from "@svc/proto";
 import { command } from "../../command.ts";
-import { plural, table } from "../../format.ts";
+import { table } from "../../format.ts";
 import { paintStatus } from "../../paint.ts";
 
 export const projectsList = command({

@@ -1,6 +1,7 @@
-import { adminProjectsReply } from "@svc/proto";
+import { plural } from "@svc/proto";
+import { listAllProjects } from "../../../admin-pages.ts";
 import { command } from "../../../command.ts";
-import { plural, table } from "../../../format.ts";
+import { table } from "../../../format.ts";
 import { paintStatus } from "../../../paint.ts";
 
 export const adminProjectsList = command({
@@ -8,7 +9,8 @@ export const adminProjectsList = command({
   summary: "List everybody's projects",
   examples: ["svc admin projects list"],
   run: async (context) => {
-    const { projects } = await (await context.api()).get("/admin/projects", adminProjectsReply);
+    const { rows: projects, complete } = await listAllProjects(await context.api());
+    if (!complete) context.warn(`There are more; these are the newest ${projects.length}`);
     return { projects };
   },
   render: ({ projects }, { paint }) => {

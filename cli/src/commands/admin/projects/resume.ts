@@ -1,5 +1,5 @@
 import { resumeProjectReply } from "@svc/proto";
-import { getAnyProject } from "../../../any-project.ts";
+import { actOnAnyProject } from "../../../any-project.ts";
 import { argument, command } from "../../../command.ts";
 
 export const adminProjectsResume = command({
@@ -8,10 +8,8 @@ export const adminProjectsResume = command({
   arguments: { project: argument.required("slug or id", "The project, whoever owns it") },
   examples: ["svc admin projects resume shop"],
   async run(context, { project: named }) {
-    const api = await context.api();
-    const project = await getAnyProject(api, named);
-    const { queued } = await api.post(`/admin/projects/${project.id}/resume`, resumeProjectReply);
-    return { project: { id: project.id, slug: project.slug }, queued };
+    const { project, answer } = await actOnAnyProject(await context.api(), named, "resume", resumeProjectReply);
+    return { project, queued: answer.queued };
   },
-  render: ({ project }, { paint }) => `${paint("green", "✓")} ${project.slug} is being started again`,
+  render: ({ project }, { paint }) => `${paint("green", "✓")} ${project.slug ?? project.id} is being started again`,
 });

@@ -1,5 +1,5 @@
 import { suspendProjectReply } from "@svc/proto";
-import { getAnyProject } from "../../../any-project.ts";
+import { actOnAnyProject } from "../../../any-project.ts";
 import { argument, command } from "../../../command.ts";
 
 export const adminProjectsSuspend = command({
@@ -8,11 +8,9 @@ export const adminProjectsSuspend = command({
   arguments: { project: argument.required("slug or id", "The project, whoever owns it") },
   examples: ["svc admin projects suspend shop"],
   async run(context, { project: named }) {
-    const api = await context.api();
-    const project = await getAnyProject(api, named);
-    const { suspended, queued } = await api.post(`/admin/projects/${project.id}/suspend`, suspendProjectReply);
-    return { project: { id: project.id, slug: project.slug }, queued, suspended };
+    const { project, answer } = await actOnAnyProject(await context.api(), named, "suspend", suspendProjectReply);
+    return { project, queued: answer.queued, suspended: answer.suspended };
   },
   render: ({ project }, { paint }) =>
-    `${paint("green", "✓")} ${project.slug} is suspended; its containers are being stopped`,
+    `${paint("green", "✓")} ${project.slug ?? project.id} is suspended; its containers are being stopped`,
 });

@@ -27,8 +27,12 @@ export const adminUsersBan = command({
 
 function secondsOf(span: string): number {
   const spanMs = parseSpan(span);
-  if (spanMs !== null && spanMs >= 1000) return Math.round(spanMs / 1000);
-  throw new CliError("CLI_INVALID_USAGE", `--for <span> is a time like 12h or 7d, not "${span}"`, {
-    hint: "Leave it out for a ban without an end",
-  });
+  if (spanMs !== null && spanMs >= 1000 && spanMs % 1000 === 0) return spanMs / 1000;
+  throw new CliError(
+    "CLI_INVALID_USAGE",
+    `--for <span> is a time like 30s, 12h or 7d in whole seconds, not "${span}"`,
+    {
+      hint: "Leave it out for a ban without an end",
+    },
+  );
 }

@@ -1,4 +1,4 @@
-import { deleteUserReply } from "@svc/proto";
+import { deleteUserReply, plural } from "@svc/proto";
 import { accountFacts, getAccount } from "../../../accounts.ts";
 import { argument, command } from "../../../command.ts";
 import { confirmLoss, requireAnswerable } from "../../../confirm.ts";
@@ -13,7 +13,7 @@ export const adminUsersDelete = command({
     const api = await context.api();
     const user = await getAccount(api, named);
     await confirmLoss(context, {
-      loss: `This deletes the account ${user.email}, its ${user.projects} projects and everything in them.`,
+      loss: `This deletes the account ${user.email}, its ${plural(user.projects, "project")} and everything in them.`,
       name: user.email,
     });
     await api.delete(`/admin/users/${user.id}`, deleteUserReply);

@@ -1,13 +1,15 @@
-import { adminUsersReply } from "@svc/proto";
+import { plural } from "@svc/proto";
+import { listAccounts } from "../../../admin-pages.ts";
 import { command } from "../../../command.ts";
-import { formatAge, formatBytes, plural, table } from "../../../format.ts";
+import { formatAge, formatBytes, table } from "../../../format.ts";
 
 export const adminUsersList = command({
   name: "admin users list",
   summary: "List every account with its plan and what it uses",
   examples: ["svc admin users list"],
   run: async (context) => {
-    const { users } = await (await context.api()).get("/admin/users", adminUsersReply);
+    const { rows: users, complete } = await listAccounts(await context.api());
+    if (!complete) context.warn(`There are more; these are the newest ${users.length}`);
     return { users };
   },
   render: ({ users }, { paint, now }) => {

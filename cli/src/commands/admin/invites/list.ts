@@ -1,0 +1,25 @@
+import { invitesReply } from "@svc/proto";
+import { command } from "../../../command.ts";
+import { formatAge, table } from "../../../format.ts";
+
+export const adminInvitesList = command({
+  name: "admin invites list",
+  summary: "List invitations, newest first",
+  examples: ["svc admin invites list"],
+  run: async (context) => {
+    const { invites } = await (await context.api()).get("/admin/invites", invitesReply);
+    return { invites };
+  },
+  render: ({ invites }, { paint, now }) => {
+    if (invites.length === 0) return "Nobody is invited. Invite somebody with `svc admin invites create <email>`";
+    const header = ["EMAIL", "STATUS", "CREATED", "UNTIL", "ID"].map((cell) => paint("dim", cell));
+    const rows = invites.map((invite) => [
+      invite.email,
+      invite.status === "open" ? paint("green", invite.status) : paint("dim", invite.status),
+      formatAge(invite.createdAt, now),
+      invite.expiresAt,
+      invite.id,
+    ]);
+    return table([header, ...rows]);
+  },
+});
