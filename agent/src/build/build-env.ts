@@ -4,7 +4,7 @@ import { createHmac } from "node:crypto";
 export type Variables = Readonly<Record<string, string>>;
 
 /** Id under which a Dockerfile of a project finds all its variables at once, as a shell script. */
-export const ALL_SECRET = "svc-env";
+const ALL_SECRET = "svc-env";
 /** Where steps of a generated Dockerfile find theirs. */
 export const ENV_PATH = "/run/svc-build/env";
 /** Runs the command behind it with these. */

@@ -67,7 +67,7 @@ function usedLines({ allowance: { requests, bandwidthMb }, use }: NoticeFacts): 
 const day = (at: Date) => `${at.toISOString().slice(0, 10)}, 00:00 UTC`;
 
 /** Most of the month's quota is used. */
-export const nearMessage = (facts: NoticeFacts): Message => ({
+const nearMessage = (facts: NoticeFacts): Message => ({
   subject: `Most of this month's quota on ${facts.instance} is used`,
   text: [
     `Your sites on ${facts.instance} have used more than 80 % of what your plan allows in a month.`,
@@ -78,7 +78,7 @@ export const nearMessage = (facts: NoticeFacts): Message => ({
 });
 
 /** The quota is used up, and the user's projects are suspended. */
-export const overMessage = (facts: NoticeFacts): Message => ({
+const overMessage = (facts: NoticeFacts): Message => ({
   subject: `Your sites on ${facts.instance} are suspended`,
   text: [
     `Your sites on ${facts.instance} have used all that your plan allows in a month. They are suspended: visitors see a page that says so.`,
