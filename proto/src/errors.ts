@@ -150,6 +150,11 @@ export const errorCatalogue = {
     message: "The node's state does not allow this action, or confirm: true is missing.",
   },
 
+  CA_ROTATION_UNDER_WAY: {
+    status: 409,
+    message: "The certificate authority is being replaced already. Wait until every machine has moved.",
+  },
+
   // Us
   INTERNAL: { status: 500, message: "Something went wrong on our side. The failure was recorded; try again." },
   UNAVAILABLE: { status: 503, message: "The service is starting or a part of it is down. Try again in a moment." },

@@ -1,6 +1,8 @@
 /** What programs agree on besides protobuf messages: names, limits, states, errors, and the HTTP API's shapes. */
 export * from "./api/admin.ts";
+export * from "./api/authority.ts";
 export * from "./api/deployment.ts";
+export * from "./api/doctor.ts";
 export * from "./api/env.ts";
 export {
   channel as channelSchema,
@@ -21,6 +23,8 @@ export * from "./api/githost.ts";
 export * from "./api/invite.ts";
 export * from "./api/me.ts";
 export * from "./api/node.ts";
+export * from "./api/node-label.ts";
+export * from "./api/placement.ts";
 export * from "./api/plan.ts";
 export * from "./api/project.ts";
 export * from "./api/registry-credential.ts";

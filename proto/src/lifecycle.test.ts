@@ -9,11 +9,16 @@ import {
   isOpen,
   isSettled,
   isTerminal,
+  type NodeAction,
   type NodeAxes,
+  type NodeCircumstances,
   nextDeploymentStatus,
   nextReleaseStatus,
   nodeActionProblem,
   nodeActions,
+  nodeAssentProblem,
+  nodeDrains,
+  nodeLinks,
   nodeStatus,
   nodeStatuses,
   openStatuses,
@@ -100,11 +105,9 @@ test("release commands: every status has a row and each end is final", () => {
 describe("nodes", () => {
   const ready: NodeAxes = { lifecycle: "active", schedulable: true, drain: "none", link: "connected" };
   const lifecycles = ["active", "fenced", "removed"] as const;
-  const drains = ["none", "draining", "drained", "deadline"] as const;
-  const links = ["connected", "reconciling", "suspect", "unknown", "unreachable", "quarantined"] as const;
   const allAxes = lifecycles.flatMap((lifecycle) =>
     [true, false].flatMap((schedulable) =>
-      drains.flatMap((drain) => links.map((link): NodeAxes => ({ lifecycle, schedulable, drain, link }))),
+      nodeDrains.flatMap((drain) => nodeLinks.map((link): NodeAxes => ({ lifecycle, schedulable, drain, link }))),
     ),
   );
 
@@ -125,26 +128,82 @@ describe("nodes", () => {
     expect(nodeStatus({ ...ready, ...axes })).toBe(word);
   });
 
-  test.each<{ axes: Partial<NodeAxes>; running?: number; allows: string[] }>([
+  const on = (axes: Partial<NodeAxes>, rest: Partial<NodeCircumstances> = {}): NodeCircumstances => ({
+    role: "node",
+    heldCount: 0,
+    hasOtherEdge: true,
+    isBehind: false,
+    ...rest,
+    axes: { ...ready, ...axes },
+  });
+  const allowed = (circumstances: NodeCircumstances) =>
+    nodeActions.filter((action) => nodeActionProblem(action, circumstances) === null);
+
+  test.each<{ axes: Partial<NodeAxes>; rest?: Partial<NodeCircumstances>; allows: string[] }>([
     { axes: {}, allows: ["cordon", "drain"] },
     { axes: { schedulable: false }, allows: ["uncordon", "drain"] },
     { axes: { schedulable: false, drain: "draining" }, allows: ["cancel-drain"] },
+    { axes: { schedulable: false, drain: "deadline" }, allows: ["cancel-drain"] },
     { axes: { schedulable: false, drain: "drained" }, allows: ["cancel-drain", "remove"] },
-    { axes: { schedulable: false, drain: "drained" }, running: 1, allows: ["cancel-drain"] },
+    { axes: { schedulable: false, drain: "drained" }, rest: { heldCount: 1 }, allows: ["cancel-drain"] },
     { axes: { link: "suspect" }, allows: ["cordon", "drain"] },
     { axes: { link: "unreachable" }, allows: ["cordon", "drain", "force-fence"] },
-    { axes: { lifecycle: "fenced", link: "unreachable" }, running: 4, allows: ["remove"] },
+    {
+      axes: { schedulable: false, drain: "draining", link: "unreachable" },
+      allows: ["cancel-drain", "force-fence"],
+    },
+    { axes: { lifecycle: "fenced", link: "unreachable" }, rest: { heldCount: 4 }, allows: ["remove"] },
     { axes: { lifecycle: "removed" }, allows: [] },
-  ])("$axes with $running running allows $allows", ({ axes, running, allows }) => {
-    const allowed = nodeActions.filter(
-      (action) => nodeActionProblem(action, { ...ready, ...axes }, running ?? 0) === null,
-    );
-    expect(allowed).toEqual(allows);
+    { axes: {}, rest: { role: "edge" }, allows: ["cordon", "drain"] },
+    { axes: {}, rest: { role: "edge", hasOtherEdge: false }, allows: [] },
+    { axes: { schedulable: false }, rest: { role: "edge", isBehind: true }, allows: ["drain"] },
+    { axes: { link: "unreachable" }, rest: { role: "edge", hasOtherEdge: false }, allows: ["force-fence"] },
+    {
+      axes: { schedulable: false },
+      rest: { role: "edge", hasOtherEdge: false },
+      allows: ["uncordon", "drain"],
+    },
+  ])("$axes $rest allows $allows", ({ axes, rest, allows }) => {
+    expect(allowed(on(axes, rest))).toEqual(allows);
+  });
+
+  /** What each action needs, said once more and differently: of every axis the values that allow it. */
+  const needs: Record<NodeAction, (axes: NodeAxes) => boolean> = {
+    cordon: ({ lifecycle, schedulable, drain }) => lifecycle === "active" && schedulable && drain === "none",
+    uncordon: ({ lifecycle, schedulable, drain }) => lifecycle === "active" && !schedulable && drain === "none",
+    drain: ({ lifecycle, drain }) => lifecycle === "active" && drain === "none",
+    "cancel-drain": ({ lifecycle, drain }) => lifecycle === "active" && drain !== "none",
+    "force-fence": ({ lifecycle, link }) => lifecycle === "active" && ["unreachable", "quarantined"].includes(link),
+    remove: ({ lifecycle, drain }) => lifecycle === "fenced" || (lifecycle === "active" && drain === "drained"),
+  };
+
+  test.each(nodeActions)("%s is allowed in exactly the states that it needs, and else says what to do", (action) => {
+    for (const axes of allAxes) {
+      const problem = nodeActionProblem(action, on(axes));
+      expect([axes, problem === null]).toEqual([axes, needs[action](axes)]);
+      if (problem !== null) expect(problem).toMatch(/^[A-Z].{20,}[.]$/);
+    }
   });
 
   test("only a machine that cannot answer is fenced", () => {
     for (const axes of allAxes)
-      if (nodeActionProblem("force-fence", axes, 0) === null)
+      if (nodeActionProblem("force-fence", on(axes)) === null)
         expect(["unreachable", "quarantined"]).toContain(nodeStatus(axes));
+  });
+
+  test.each<{ action: NodeAction; given: { reason?: string; confirm?: boolean }; says: RegExp | null }>([
+    { action: "cordon", given: {}, says: null },
+    { action: "drain", given: { confirm: false }, says: null },
+    { action: "force-fence", given: {}, says: /reason/ },
+    { action: "force-fence", given: { confirm: true }, says: /reason/ },
+    { action: "force-fence", given: { reason: "off" }, says: /confirm: true/ },
+    { action: "force-fence", given: { reason: "off", confirm: false }, says: /confirm: true/ },
+    { action: "force-fence", given: { reason: "off", confirm: true }, says: null },
+    { action: "remove", given: { reason: "sold" }, says: /confirm: true/ },
+    { action: "remove", given: { confirm: true }, says: null },
+  ])("$action with $given", ({ action, given, says }) => {
+    const problem = nodeAssentProblem(action, given);
+    if (says === null) expect(problem).toBeNull();
+    else expect(problem).toMatch(says);
   });
 });

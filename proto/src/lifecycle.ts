@@ -1,3 +1,5 @@
+import { plural } from "./text.ts";
+
 /** State tables: status -> event -> next status. An event that is not listed does not apply. */
 export type Transitions<Status extends string, Event extends string> = Readonly<
   Record<Status, Readonly<Partial<Record<Event, Status>>>>
@@ -143,6 +145,12 @@ export const nodeStatuses = [
 ] as const;
 export type NodeStatus = (typeof nodeStatuses)[number];
 
+/** `deadline`: the drain has run out of time, and what is left needs a person. */
+export const nodeDrains = ["none", "draining", "drained", "deadline"] as const;
+export type NodeDrain = (typeof nodeDrains)[number];
+
+export const nodeLinks = ["connected", "reconciling", "suspect", "unknown", "unreachable", "quarantined"] as const;
+
 /**
  * What is known of a node, each axis with its own writer. `link`: suspect after half a lease of silence,
  * unreachable after a whole one, unknown while the replica that owned its connection is gone,
@@ -151,8 +159,8 @@ export type NodeStatus = (typeof nodeStatuses)[number];
 export type NodeAxes = {
   lifecycle: "active" | "fenced" | "removed";
   schedulable: boolean;
-  drain: "none" | "draining" | "drained" | "deadline";
-  link: "connected" | "reconciling" | "suspect" | "unknown" | "unreachable" | "quarantined";
+  drain: NodeDrain;
+  link: (typeof nodeLinks)[number];
 };
 
 /** The word for `axes`: what needs attention most comes first. */
@@ -171,32 +179,82 @@ export type NodeAction = (typeof nodeActions)[number];
 /** Actions that need `confirm: true`; `force-fence` also needs a reason. */
 export const confirmedNodeActions = ["force-fence", "remove"] as const satisfies readonly NodeAction[];
 
-/** Why `action` is not allowed on a node with `axes` and `runningCount` placements that are not over; null when it is. */
-export function nodeActionProblem(action: NodeAction, axes: NodeAxes, runningCount: number): string | null {
-  if (action === "remove") return removeProblem(axes, runningCount);
-  if (axes.lifecycle !== "active") return `The node is ${axes.lifecycle}.`;
-  const drains = axes.drain !== "none";
+/** What decides whether a machine of the fleet may be acted on. */
+export type NodeCircumstances = {
+  role: "node" | "edge";
+  axes: NodeAxes;
+  /** Placements and runs on it that are not over. */
+  heldCount: number;
+  /** Of edges: whether visitors are sent to another one that is not cordoned. */
+  hasOtherEdge: boolean;
+  /** Of an edge: it serves an older route table than the published one, as far as is known. */
+  isBehind: boolean;
+};
+
+/** Why `action` is not allowed, and what to do instead, in a sentence or two; null when it is. */
+export function nodeActionProblem(action: NodeAction, circumstances: NodeCircumstances): string | null {
+  const { axes } = circumstances;
+  if (axes.lifecycle === "removed") return "The node is removed. To use the machine again, let it join as a new one.";
+  if (action === "remove") return removeProblem(circumstances);
+  if (axes.lifecycle === "fenced")
+    return "The node is fenced, and that is for ever. Remove it; the machine may join again as a new one.";
   switch (action) {
     case "cordon":
-      if (drains) return "The node is draining, which already keeps new work away.";
-      return axes.schedulable ? null : "The node is already cordoned.";
+      return cordonProblem(circumstances);
     case "uncordon":
-      if (drains) return "The node is draining. Cancel the drain first.";
-      return axes.schedulable ? "The node is not cordoned." : null;
+      if (axes.drain !== "none") return "The node is draining or drained. Cancel the drain first; it stays cordoned.";
+      if (axes.schedulable) return "The node is not cordoned: it takes new work already.";
+      // Containers that its old table names may be gone.
+      return circumstances.isBehind
+        ? "The edge serves an old route table. It takes the newest once it is connected; try again then."
+        : null;
     case "drain":
-      return drains ? "The node is already draining or drained." : null;
+      return drainProblem(circumstances);
     case "cancel-drain":
-      return drains ? null : "The node is not draining.";
+      return axes.drain === "none" ? "The node is not draining, so there is nothing to cancel." : null;
     case "force-fence":
-      return axes.link === "unreachable" || axes.link === "quarantined"
-        ? null
-        : "Only a node that is unreachable or quarantined can be fenced. Drain it instead.";
+      return fenceProblem(axes);
   }
 }
 
-function removeProblem(axes: NodeAxes, runningCount: number): string | null {
-  if (axes.lifecycle === "removed") return "The node is already removed.";
+const onlyEdge =
+  "It is the only edge that deployments wait for: without it none could finish. Let another edge join, or uncordon one, first.";
+
+function cordonProblem({ role, axes, hasOtherEdge }: NodeCircumstances): string | null {
+  if (axes.drain !== "none") return "The node is draining or drained, which keeps new work away already.";
+  if (!axes.schedulable) return "The node is cordoned already. To move what runs on it elsewhere, drain it.";
+  return role === "edge" && !hasOtherEdge ? onlyEdge : null;
+}
+
+function drainProblem({ role, axes, hasOtherEdge }: NodeCircumstances): string | null {
+  if (axes.drain === "drained") return "The node is drained already. Remove it, or cancel the drain to use it again.";
+  if (axes.drain !== "none") return "The node is draining already. For another deadline, cancel that drain first.";
+  return role === "edge" && axes.schedulable && !hasOtherEdge ? onlyEdge : null;
+}
+
+function fenceProblem({ link }: NodeAxes): string | null {
+  if (link === "unreachable" || link === "quarantined") return null;
+  return link === "connected" || link === "reconciling"
+    ? "The node answers, so what it runs can be moved in good order: drain it instead."
+    : "Control lost the node a moment ago and it may be back at once. Try again when it is unreachable.";
+}
+
+function removeProblem({ axes, heldCount }: NodeCircumstances): string | null {
   if (axes.lifecycle === "fenced") return null;
-  if (axes.drain !== "drained") return "Only a drained or fenced node can be removed. Drain it first.";
-  return runningCount === 0 ? null : `The node still holds ${runningCount} placements.`;
+  if (axes.drain !== "drained") {
+    return axes.link === "unreachable" || axes.link === "quarantined"
+      ? "Only a drained or fenced node can be removed. If the machine is off or cut from the network, fence it first."
+      : "Only a drained or fenced node can be removed. Drain it first.";
+  }
+  return heldCount === 0 ? null : `The node still holds ${plural(heldCount, "placement")}. Wait until they are gone.`;
+}
+
+/** What an action needs besides a state that allows it, said as what is missing; null when nothing is. */
+export function nodeAssentProblem(action: NodeAction, given: { reason?: string; confirm?: boolean }): string | null {
+  if (action === "force-fence" && given.reason === undefined)
+    return "Fencing needs a reason: how do you know that the machine is off or cut from the network? Send reason.";
+  if (!(confirmedNodeActions as readonly NodeAction[]).includes(action) || given.confirm === true) return null;
+  return action === "force-fence"
+    ? "Fencing is for ever, and what the machine still runs would run twice. Send confirm: true once it is off or cut from the network."
+    : "Removing a node is for ever: the machine can only join again as a new one. Send confirm: true.";
 }

@@ -120,9 +120,27 @@ export const limits = {
 
   // Fleet
   nodeNameLengthMax: 63,
+  nodeLabelLengthMax: 253,
+  nodeSelectorLabelsMax: 10,
+  // Labels of one machine that operators set.
+  nodeLabelsMax: 20,
+  nodeEventDetailBytesMax: 500,
   nodeReasonLengthMax: 500,
+  // Machines that a replacement of the certificate authority waits for, in one reply.
+  movingDaemonsShown: 500,
   bootstrapTokenSecondsDefault: 900,
   bootstrapTokenSecondsMax: 86_400,
+  // Newest tokens in a list.
+  bootstrapTokensListMax: 500,
+  drainSecondsMin: 60,
+  drainSecondsDefault: 3600,
+  drainSecondsMax: 86_400,
+  // Newest events per machine: kept of each kind, and shown with it.
+  nodeEventsKept: 200,
+  nodeEventsShown: 20,
+  // Of one machine in one reply.
+  nodePlacementsShown: 500,
+  nodeBlockersShown: 100,
   cursorLengthMax: 512,
   idempotencyKeyLengthMax: 255,
 

@@ -96,7 +96,7 @@ describe("problems say what and where", () => {
     {
       when: "a value is wrong",
       text: `${app}health:\n  timeoutSeconds: soon\n`,
-      says: "health.timeoutSeconds: expected number, received string",
+      says: "health.timeoutSeconds: is not a number",
       line: 4,
       column: 19,
     },
@@ -115,9 +115,16 @@ describe("problems say what and where", () => {
       line: 3,
       column: 7,
     },
+    {
+      when: "a number is too high",
+      text: `${app}health: { timeoutSeconds: 9999999 }\n`,
+      says: "must be at most",
+      line: 3,
+      column: 27,
+    },
     { when: "tabs indent", text: "app:\n\tname: x\n", says: "Tabs are not allowed", line: 2, column: 1 },
     { when: "there are two documents", text: `${app}---\n${app}`, says: "more than one document", line: 3, column: 1 },
-    { when: "the version is a text", text: app.replace("2", '"2"'), says: "version: expected 2", line: 1, column: 10 },
+    { when: "the version is a text", text: app.replace("2", '"2"'), says: "version: must be 2", line: 1, column: 10 },
     {
       when: "an image is nested",
       text: app.replace("ssr", "ociimage"),

@@ -1,5 +1,6 @@
 import { type Document, isMap, isNode, LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
+import { issueText } from "./issue-text.ts";
 import { knownKeys, unknownKey } from "./known-keys.ts";
 import { limits } from "./limits.ts";
 import { type Manifest, schemaFor } from "./manifest.ts";
@@ -89,7 +90,7 @@ function describe(issue: z.core.$ZodIssue, document: Document, lines: LineCounte
       ...placeOf(document, lines, at, key),
     }));
   const missing = issue.code !== "custom" && at.length > 0 && !document.hasIn(at);
-  const text = missing ? "is missing" : issue.message.replace(/^Invalid (input|option): /, "");
+  const text = missing ? "is missing" : issueText(issue);
   return [
     { message: dotted === "" ? text : `${dotted}${missing ? " " : ": "}${text}`, ...placeOf(document, lines, at) },
   ];

@@ -45,6 +45,8 @@ export const portableArtifactSchema = replyObject({
 });
 export type PortableArtifact = z.output<typeof portableArtifactSchema>;
 
+const placementProblems = ["STALE_NODE_OBSERVATION", "NODE_FENCE_REQUIRED", "NODE_CAPACITY_UNAVAILABLE"] as const;
+
 /**
  * How far the deployment got on the fleet; names no node and no address. `crashing`: a container of it ended by itself
  * and is started again; `failed` of a deployment that serves: none is started any more.
@@ -53,6 +55,10 @@ export const placementSummary = replyObject({
   state: z.enum(["pending", "placing", "starting", "running", "crashing", "stopped", "failed"]),
   routeConverged: z.boolean(),
   lastTransitionAt: timestamp.nullable(),
+  // What keeps it from being all that it should be, although it may serve; null when nothing does.
+  problem: replyObject({ code: z.enum(placementProblems), message: z.string() })
+    .nullable()
+    .optional(),
 });
 export type PlacementSummary = z.output<typeof placementSummary>;
 

@@ -1,13 +1,57 @@
 import { z } from "zod";
-import { nodeActions, nodeStatuses } from "../lifecycle.ts";
+import { nodeActions, nodeDrains, nodeLinks, nodeStatuses } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
-import { count, id, replyObject, success, timestamp } from "./envelope.ts";
+import { channel, count, id, nothingSent, replyObject, success, timestamp } from "./envelope.ts";
+import { nodeLabelName, nodeLabelValue } from "./node-label.ts";
 
 export const daemonRoles = ["node", "edge"] as const;
 export type DaemonRoleName = (typeof daemonRoles)[number];
 
-const resources = replyObject({ memoryMb: count, cpuMillicores: count });
+const labels = z.record(z.string(), z.string());
+const resources = { memoryMb: count, cpuMillicores: count, pids: count };
+
+/** How far a node has been emptied. */
+export const nodeDrain = replyObject({
+  state: z.enum(nodeDrains),
+  // Null when nobody asked for a drain. Edges have no deadline: they hold nothing.
+  startedAt: timestamp.nullable(),
+  deadline: timestamp.nullable(),
+  // Placements and commands on it that are not over.
+  remaining: count,
+});
+
+/** What a drain still waits for, by what has to happen. Those of `blockerCodes` wait for a person. */
+export const blockerWaits = [
+  "turn",
+  "node",
+  "start",
+  "edges",
+  "requests",
+  "build",
+  "release",
+  "deploy",
+  "stop",
+  "fence",
+] as const;
+export type BlockerWait = (typeof blockerWaits)[number];
+export const blockerCodes = ["NODE_CAPACITY_UNAVAILABLE", "ROUTE_DIVERGED", "NODE_FENCE_REQUIRED"] as const;
+export type BlockerCode = (typeof blockerCodes)[number];
+
+/** One thing that keeps a node from being empty. */
+export const nodeBlocker = replyObject({
+  kind: z.enum(["build", "release", "serve"]),
+  project: z.string(),
+  channel,
+  prNumber: count.nullable(),
+  // Null for what has no replicas.
+  replica: count.nullable(),
+  waitsFor: z.enum(blockerWaits),
+  // Set when time alone may not help.
+  code: z.enum(blockerCodes).nullable(),
+  why: z.string(),
+});
+export type NodeBlocker = z.output<typeof nodeBlocker>;
 
 /** A machine of the fleet, safe to show to administrators: no address of a tenant's task, no identity material. */
 export const nodeListItem = replyObject({
@@ -15,23 +59,58 @@ export const nodeListItem = replyObject({
   name: z.string(),
   role: z.enum(daemonRoles),
   status: z.enum(nodeStatuses),
+  // How control is connected with it, and since when, as far as it has seen.
+  link: replyObject({ state: z.enum(nodeLinks), since: timestamp }),
   // Null when the daemon has not been seen yet.
   lastSeenAt: timestamp.nullable(),
   version: z.string().nullable(),
   // Null for edges, which take no work.
-  capacity: resources.nullable(),
-  allocated: resources.nullable(),
+  capacity: replyObject({ ...resources, diskMb: count }).nullable(),
+  allocated: replyObject(resources).nullable(),
+  // Too little room on its disks for new work.
+  diskFull: z.boolean(),
+  // Its container engine does not answer: what runs may run on, and nothing new is placed.
+  engineStalled: z.boolean(),
   runningPlacements: count,
-  labels: z.record(z.string(), z.string()),
+  // What operators set, and what it says of itself where they say nothing.
+  labels,
+  zone: z.string().nullable(),
+  drain: nodeDrain,
+  // What the operator said who cordoned, drained or fenced it.
+  reason: z.string().nullable(),
 });
 export type NodeListItem = z.output<typeof nodeListItem>;
+
+/** Something that runs on a node, or ran and is still there. */
+export const nodePlacement = replyObject({
+  kind: z.enum(["build", "serve"]),
+  project: z.string(),
+  channel,
+  prNumber: count.nullable(),
+  replica: count,
+  // What its node said last; "placed" before it said anything.
+  state: z.string(),
+  // Null for what is not asked, such as builds.
+  health: z.string().nullable(),
+  since: timestamp.nullable(),
+});
+export type NodePlacement = z.output<typeof nodePlacement>;
+
+/** Something that happened to a machine. */
+export const nodeEvent = replyObject({ at: timestamp, kind: z.string(), detail: z.string().nullable() });
+export type NodeEvent = z.output<typeof nodeEvent>;
 
 export const nodeDetail = nodeListItem.extend({
   platform: replyObject({ os: z.string(), architecture: z.string() }).nullable(),
   schedulable: z.boolean(),
-  reason: z.string().nullable(),
+  // Those of its labels that operators set: plans choose nodes by these alone.
+  operatorLabels: labels,
   createdAt: timestamp,
   certificateExpiresAt: timestamp.nullable(),
+  drain: nodeDrain.extend({ blockers: z.array(nodeBlocker) }),
+  placements: z.array(nodePlacement),
+  // Newest first.
+  events: z.array(nodeEvent),
   // What may be done with it now.
   actions: z.array(z.enum(nodeActions)),
 });
@@ -42,7 +121,6 @@ export type NodeListReply = z.output<typeof nodeListReply>;
 export const nodeReply = success({ node: nodeDetail });
 export type NodeReply = z.output<typeof nodeReply>;
 
-export const nodeActionParams = z.strictObject({ id, action: z.enum(nodeActions) });
 export const nodeActionInput = z.strictObject({
   reason: z
     .string()
@@ -53,6 +131,11 @@ export const nodeActionInput = z.strictObject({
   confirm: z.boolean().exactOptional(),
 });
 export type NodeActionInput = z.output<typeof nodeActionInput>;
+/** How long a drain may take before it says that it needs help, in seconds. */
+export const drainNodeInput = nodeActionInput.extend({
+  deadlineSeconds: z.int().min(limits.drainSecondsMin).max(limits.drainSecondsMax).exactOptional(),
+});
+export type DrainNodeInput = z.output<typeof drainNodeInput>;
 export const nodeActionReply = success({
   queued: z.boolean(),
   action: z.enum(nodeActions),
@@ -60,6 +143,23 @@ export const nodeActionReply = success({
   jobId: z.string().optional(),
 });
 export type NodeActionReply = z.output<typeof nodeActionReply>;
+
+/** Labels that operators give a machine; null takes one away, and what is left out stays. */
+export const labelNodeInput = z.strictObject({
+  labels: z
+    .record(nodeLabelName, nodeLabelValue.nullable())
+    .refine((change) => Object.keys(change).length > 0, nothingSent)
+    .refine(
+      (change) => Object.keys(change).length <= limits.nodeLabelsMax,
+      `has more than ${limits.nodeLabelsMax} labels`,
+    )
+    .meta({ minProperties: 1, maxProperties: limits.nodeLabelsMax }),
+});
+export type LabelNodeInput = z.output<typeof labelNodeInput>;
+export const labelNodeReply = success({
+  node: replyObject({ id, name: z.string(), labels, operatorLabels: labels }),
+});
+export type LabelNodeReply = z.output<typeof labelNodeReply>;
 
 /** Lets one daemon join, once. `expiresIn` in seconds. */
 export const createBootstrapTokenInput = z.strictObject({
@@ -74,5 +174,25 @@ export const createBootstrapTokenReply = success({
 });
 export type CreateBootstrapTokenReply = z.output<typeof createBootstrapTokenReply>;
 
+/** A token without what it is: that was shown once. */
+export const bootstrapToken = replyObject({
+  id: z.string(),
+  role: z.enum(daemonRoles),
+  status: z.enum(["open", "used", "expired", "revoked"]),
+  createdAt: timestamp,
+  expiresAt: timestamp,
+  usedAt: timestamp.nullable(),
+  revokedAt: timestamp.nullable(),
+  // What joined with it.
+  node: replyObject({ id, name: z.string() }).nullable(),
+});
+export type BootstrapToken = z.output<typeof bootstrapToken>;
+export const bootstrapTokensReply = success({ bootstrapTokens: z.array(bootstrapToken) });
+export type BootstrapTokensReply = z.output<typeof bootstrapTokensReply>;
+
 export const bootstrapTokenParams = z.strictObject({ id: z.string().regex(/^[0-9a-f]{16}$/, "is not a token's id") });
-export const deleteBootstrapTokenReply = success({ id: z.string() });
+export const deleteBootstrapTokenReply = success({
+  id: z.string(),
+  // What had joined with it, and stays; null when nothing had.
+  node: replyObject({ id, name: z.string() }).nullable().optional(),
+});

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { limits } from "../limits.ts";
 import { count, id, nothingSent, replyObject, success, timestamp } from "./envelope.ts";
 import { displayName } from "./name.ts";
+import { nodeLabelName, nodeLabelValue } from "./node-label.ts";
 
 /** Every number of a plan. Null is "no limit"; MB are MiB. */
 const planNumbers = {
@@ -26,6 +27,7 @@ const planNumbers = {
   maxSseConnections: z.int().min(0).max(1000),
   maxScheduledJobs: z.int().min(0).max(limits.jobsMax),
   maxCustomDomains: z.int().min(0).max(1000),
+  maxReplicas: z.int().min(1).max(limits.replicasMax),
 } as const;
 
 const planNames = {
@@ -37,8 +39,21 @@ const planNames = {
   name: displayName(100),
 } as const;
 
+/**
+ * Labels that every node has to have, by its operators, which runs what accounts with the plan build and serve; {}: any
+ * node will do.
+ */
+const nodeSelector = z
+  .record(nodeLabelName, nodeLabelValue)
+  .refine(
+    (labels) => Object.keys(labels).length <= limits.nodeSelectorLabelsMax,
+    `has more than ${limits.nodeSelectorLabelsMax} labels`,
+  )
+  .meta({ maxProperties: limits.nodeSelectorLabelsMax });
+
 const planLimits = {
   isDefault: z.boolean(),
+  nodeSelector,
   devSyncEnabled: z.boolean(),
   previewsEnabled: z.boolean(),
   ...planNumbers,

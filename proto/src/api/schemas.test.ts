@@ -283,5 +283,8 @@ test("node actions take a reason of one line", () => {
   expect(wrong(proto.nodeActionInput, { reason: "disk swap", confirm: true })).toEqual([]);
   expect(wrong(proto.nodeActionInput, { reason: "a\nb" })).toEqual(["reason"]);
   expect(wrong(proto.nodeActionInput, { reason: "", confirm: "true" })).toEqual(["reason", "confirm"]);
+  expect(wrong(proto.drainNodeInput, { reason: "disk swap", deadlineSeconds: 60 })).toEqual([]);
+  for (const deadlineSeconds of [59, 86_401, 90.5, "90"])
+    expect(wrong(proto.drainNodeInput, { deadlineSeconds })).toEqual(["deadlineSeconds"]);
   expect(proto.createBootstrapTokenInput.parse({})).toEqual({ role: "node", expiresIn: 900 });
 });

@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/node/v1/node.proto.
  */
 export const file_svc_node_v1_node: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvbm9kZS92MS9ub2RlLnByb3RvEgtzdmMubm9kZS52MSJACgtKb2luUmVxdWVzdBINCgV0b2tlbhgBIAEoCRILCgNjc3IYAiABKAwSFQoNcHJvcG9zZWRfbmFtZRgDIAEoCSKfAQoMSm9pblJlc3BvbnNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEcm9sZRgDIAEoDjIXLnN2Yy5ub2RlLnYxLkRhZW1vblJvbGUSEgoKY2x1c3Rlcl9pZBgEIAEoCRITCgtpbmNhcm5hdGlvbhgFIAEoBBIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgGIAEoCRIKCgJjYRgHIAEoCSImChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBILCgNjc3IYASABKAwiQQoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhkKEWNlcnRpZmljYXRlX2NoYWluGAEgASgJEgoKAmNhGAIgASgJIsMCCg5TZXNzaW9uUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLnN2Yy5ub2RlLnYxLkhlbGxvSAASKwoJaW52ZW50b3J5GAIgASgLMhYuc3ZjLm5vZGUudjEuSW52ZW50b3J5SAASIwoFcmVuZXcYAyABKAsyEi5zdmMubm9kZS52MS5SZW5ld0gAEicKB2FwcGxpZWQYBCABKAsyFC5zdmMubm9kZS52MS5BcHBsaWVkSAASKgoGc3RhdHVzGAUgASgLMhguc3ZjLm5vZGUudjEuU3RhdHVzQmF0Y2hIABIsCgpydW5fYWNjZXB0GAYgASgLMhYuc3ZjLm5vZGUudjEuUnVuQWNjZXB0SAASLAoKcnVuX3N0YXR1cxgHIAEoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1c0gAQgkKB21lc3NhZ2Ui6gQKD1Nlc3Npb25SZXNwb25zZRInCgd3ZWxjb21lGAEgASgLMhQuc3ZjLm5vZGUudjEuV2VsY29tZUgAEioKCXJlbmV3X2FjaxgCIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3QWNrSAASJQoGYXNzaWduGAMgASgLMhMuc3ZjLm5vZGUudjEuQXNzaWduSAASLAoKc3RhdHVzX2FjaxgEIAEoCzIWLnN2Yy5ub2RlLnYxLlN0YXR1c0Fja0gAEioKCXJ1bl9vZmZlchgFIAEoCzIVLnN2Yy5ub2RlLnYxLlJ1bk9mZmVySAASKgoJcnVuX2dyYW50GAYgASgLMhUuc3ZjLm5vZGUudjEuUnVuR3JhbnRIABIsCgpydW5fY2FuY2VsGAcgASgLMhYuc3ZjLm5vZGUudjEuUnVuQ2FuY2VsSAASJgoHcnVuX2FjaxgIIAEoCzITLnN2Yy5ub2RlLnYxLlJ1bkFja0gAEicKB3ZlcmRpY3QYCSABKAsyFC5zdmMubm9kZS52MS5WZXJkaWN0SAASKgoJbG9nX3F1ZXJ5GAogASgLMhUuc3ZjLm5vZGUudjEuTG9nUXVlcnlIABItCgpzdXBlcnNlZGVkGAsgASgLMhcuc3ZjLm5vZGUudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgMIAEoCzITLnN2Yy5ub2RlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYDSABKAsyEy5zdmMubm9kZS52MS5Hb0F3YXlIABIhCgR0aWR5GA4gASgLMhEuc3ZjLm5vZGUudjEuVGlkeUgAQgkKB21lc3NhZ2Ui2AIKBUhlbGxvEhUKDWNsdXN0ZXJfZXBvY2gYASABKAQSDwoHYm9vdF9pZBgCIAEoCRITCgtpbnN0YW5jZV9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEg8KB2FkZHJlc3MYBSABKAkSJwoIY2FwYWNpdHkYBiABKAsyFS5zdmMubm9kZS52MS5DYXBhY2l0eRInCghwbGF0Zm9ybRgHIAEoCzIVLnN2Yy5ub2RlLnYxLlBsYXRmb3JtEi4KBmxhYmVscxgIIAMoCzIeLnN2Yy5ub2RlLnYxLkhlbGxvLkxhYmVsc0VudHJ5EhoKEnBlcnNpc3RlZF9yZXZpc2lvbhgJIAEoCRIjCgZlbmdpbmUYCiABKAsyEy5zdmMubm9kZS52MS5FbmdpbmUaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJUCghDYXBhY2l0eRIRCgltZW1vcnlfbWIYASABKAQSFgoOY3B1X21pbGxpY29yZXMYAiABKAQSDAoEcGlkcxgDIAEoBBIPCgdkaXNrX21iGAQgASgEIiwKCFBsYXRmb3JtEgoKAm9zGAEgASgJEhQKDGFyY2hpdGVjdHVyZRgCIAEoCSIlCgZFbmdpbmUSDwoHdmVyc2lvbhgBIAEoCRIKCgJpZBgCIAEoCSJtCglJbnZlbnRvcnkSKwoFaXRlbXMYASADKAsyHC5zdmMubm9kZS52MS5QbGFjZW1lbnRTdGF0dXMSJAoEcnVucxgCIAMoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1cxINCgVmaW5hbBgDIAEoCCIlCgVSZW5ldxIJCgFuGAEgASgEEhEKCWRpc2tfZnVsbBgCIAEoCCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIrsBCgdXZWxjb21lEg8KB25vZGVfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIUCgxsZWFkZXJfZXBvY2gYAyABKAQSFQoNc2Vzc2lvbl9lcG9jaBgEIAEoBBIWCg5yZW5ld19ldmVyeV9tcxgFIAEoDRIUCgxsZWFzZV90dGxfbXMYBiABKA0SLQoIcmVnaXN0cnkYByABKAsyGy5zdmMubm9kZS52MS5SZWdpc3RyeUFjY2VzcyJUCg5SZWdpc3RyeUFjY2VzcxIMCgRob3N0GAEgASgJEhAKCHVzZXJuYW1lGAIgASgJEhAKCHBhc3N3b3JkGAMgASgJEhAKCGluc2VjdXJlGAQgASgIIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgYKBFRpZHkirwIKBkFzc2lnbhImCgRraW5kGAEgASgOMhguc3ZjLm5vZGUudjEuQXNzaWduLktpbmQSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIUCgxsZWFkZXJfZXBvY2gYAyABKAQSEgoKYXBwbGllc190bxgEIAEoCRISCgpyZXN1bHRzX2luGAUgASgJEicKB3Vwc2VydHMYBiADKAsyFi5zdmMubm9kZS52MS5QbGFjZW1lbnQSKgoHcmVtb3ZlcxgHIAMoCzIZLnN2Yy5ub2RlLnYxLlBsYWNlbWVudFJlZhISCgpidWxrX3Rva2VuGAggASgJIj8KBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhEKDUtJTkRfQ09NUExFVEUQARIOCgpLSU5EX0RFTFRBEAIiMwoMUGxhY2VtZW50UmVmEhQKDHBsYWNlbWVudF9pZBgBIAEoCRINCgVlcG9jaBgCIAEoBCJTCgdBcHBsaWVkEhIKCnJlc3VsdHNfaW4YASABKAkSJAoHcmVqZWN0cxgCIAMoCzITLnN2Yy5ub2RlLnYxLlJlamVjdBIOCgZyZXN5bmMYAyABKAgiLgoGUmVqZWN0EhQKDHBsYWNlbWVudF9pZBgBIAEoCRIOCgZyZWFzb24YAiABKAkinQEKB1ZlcmRpY3QSFAoMcGxhY2VtZW50X2lkGAEgASgJEi8KCGRlY2lzaW9uGAIgASgOMh0uc3ZjLm5vZGUudjEuVmVyZGljdC5EZWNpc2lvbiJLCghEZWNpc2lvbhIYChRERUNJU0lPTl9VTlNQRUNJRklFRBAAEhEKDURFQ0lTSU9OX0tJTEwQARISCg5ERUNJU0lPTl9BRE9QVBACIqsCCglQbGFjZW1lbnQSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEiUKB2Rlc2lyZWQYAyABKA4yFC5zdmMubm9kZS52MS5EZXNpcmVkEhEKCXNwZWNfaGFzaBgEIAEoCRISCgpwcm9qZWN0X2lkGAUgASgJEhUKDWRlcGxveW1lbnRfaWQYBiABKAkSDwoHY2hhbm5lbBgHIAEoCRIpCglyZXNvdXJjZXMYCCABKAsyFi5zdmMubm9kZS52MS5SZXNvdXJjZXMSJwoFc2VydmUYCSABKAsyFi5zdmMubm9kZS52MS5TZXJ2ZVNwZWNIABInCgVidWlsZBgKIAEoCzIWLnN2Yy5ub2RlLnYxLkJ1aWxkU3BlY0gAQgYKBHNwZWMiXgoJUmVzb3VyY2VzEhEKCW1lbW9yeV9tYhgBIAEoDRIWCg5jcHVfbWlsbGljb3JlcxgCIAEoDRISCgpwaWRzX2xpbWl0GAMgASgNEhIKCmdlbmVyYXRpb24YBCABKAQi+AEKCVNlcnZlU3BlYxIhCgVpbWFnZRgBIAEoCzISLnN2Yy5ub2RlLnYxLkltYWdlEg8KB2NvbW1hbmQYAiADKAkSLAoDZW52GAMgAygLMh8uc3ZjLm5vZGUudjEuU2VydmVTcGVjLkVudkVudHJ5EgwKBHBvcnQYBCABKA0SIwoGaGVhbHRoGAUgASgLMhMuc3ZjLm5vZGUudjEuSGVhbHRoEhoKEnN0b3BfZ3JhY2Vfc2Vjb25kcxgGIAEoDRIOCgZyZWRhY3QYByADKAkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJcCgVJbWFnZRIRCglyZWZlcmVuY2UYASABKAkSKwoGYWNjZXNzGAIgASgLMhsuc3ZjLm5vZGUudjEuUmVnaXN0cnlBY2Nlc3MSEwoLbWF4X3NpemVfbWIYAyABKA0iLwoGSGVhbHRoEgwKBHBhdGgYASABKAkSFwoPdGltZW91dF9zZWNvbmRzGAIgASgNIsQDCglCdWlsZFNwZWMSGQoRc291cmNlX3JlcG9zaXRvcnkYASABKAkSFQoNc291cmNlX2RpZ2VzdBgCIAEoCRIZChF0YXJnZXRfcmVwb3NpdG9yeRgDIAEoCRIWCg5yb290X2RpcmVjdG9yeRgEIAEoCRIrCgZzdGF0aWMYBSABKAsyGS5zdmMubm9kZS52MS5TdGF0aWNSZWNpcGVIABIpCgVpbWFnZRgGIAEoCzIYLnN2Yy5ub2RlLnYxLkltYWdlUmVjaXBlSAASEgoKYmFzZV9pbWFnZRgHIAEoCRIRCgljYV9idW5kbGUYCCABKAkSFwoPdGltZW91dF9zZWNvbmRzGAkgASgNEhQKDG1heF9pbWFnZV9tYhgKIAEoDRIXCg9tYXhfdW5wYWNrZWRfbWIYCyABKA0SFwoPY2FjaGVfbmFtZXNwYWNlGAwgASgJEg4KBnJlZGFjdBgNIAMoCRIsCgNlbnYYDiADKAsyHy5zdmMubm9kZS52MS5CdWlsZFNwZWMuRW52RW50cnkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIICgZyZWNpcGUiLwoMU3RhdGljUmVjaXBlEg8KB2NvbW1hbmQYASABKAkSDgoGb3V0cHV0GAIgASgJIl0KC0ltYWdlUmVjaXBlEhIKCmRvY2tlcmZpbGUYASABKAkSFQoNYnVpbGRfY29tbWFuZBgCIAEoCRIVCg1zdGFydF9jb21tYW5kGAMgASgJEgwKBHBvcnQYBCABKA0igQMKD1BsYWNlbWVudFN0YXR1cxIUCgxwbGFjZW1lbnRfaWQYASABKAkSDQoFZXBvY2gYAiABKAQSEgoKc3RhdHVzX3NlcRgDIAEoBBInCghvYnNlcnZlZBgEIAEoDjIVLnN2Yy5ub2RlLnYxLk9ic2VydmVkEigKBmhlYWx0aBgFIAEoDjIYLnN2Yy5ub2RlLnYxLkhlYWx0aFN0YXRlEhMKC3Jlc3RhcnRfc2VxGAYgASgNEhAKCHVwc3RyZWFtGAcgASgJEiUKB2ZhaWx1cmUYCCABKAsyFC5zdmMubm9kZS52MS5GYWlsdXJlEicKBWJ1aWxkGAkgASgLMhguc3ZjLm5vZGUudjEuQnVpbGRSZXN1bHQSEgoKY2hhbmdlZF9hdBgKIAEoCRIRCglzcGVjX2hhc2gYCyABKAkSKQoJcmVzb3VyY2VzGAwgASgLMhYuc3ZjLm5vZGUudjEuUmVzb3VyY2VzEhkKEXJlc291cmNlc19wcm9ibGVtGA0gASgJImIKB0ZhaWx1cmUSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEhYKCWV4aXRfY29kZRgDIAEoBUgAiAEBEhIKCm9vbV9raWxsZWQYBCABKAhCDAoKX2V4aXRfY29kZSJaCgtCdWlsZFJlc3VsdBIOCgZkaWdlc3QYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBInCghwbGF0Zm9ybRgDIAEoCzIVLnN2Yy5ub2RlLnYxLlBsYXRmb3JtIk0KC1N0YXR1c0JhdGNoEhEKCWJhdGNoX3NlcRgBIAEoBBIrCgVpdGVtcxgCIAMoCzIcLnN2Yy5ub2RlLnYxLlBsYWNlbWVudFN0YXR1cyIeCglTdGF0dXNBY2sSEQoJYmF0Y2hfc2VxGAEgASgEIrsCCghSdW5PZmZlchISCgphdHRlbXB0X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgdjaGFubmVsGAQgASgJEiEKBWltYWdlGAUgASgLMhIuc3ZjLm5vZGUudjEuSW1hZ2USDwoHY29tbWFuZBgGIAEoCRIrCgNlbnYYByADKAsyHi5zdmMubm9kZS52MS5SdW5PZmZlci5FbnZFbnRyeRIpCglyZXNvdXJjZXMYCCABKAsyFi5zdmMubm9kZS52MS5SZXNvdXJjZXMSFwoPdGltZW91dF9zZWNvbmRzGAkgASgNEg4KBnJlZGFjdBgKIAMoCRoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjgKCVJ1bkFjY2VwdBISCgphdHRlbXB0X2lkGAEgASgJEhcKD3JlZnVzZWRfYmVjYXVzZRgCIAEoCSJGCghSdW5HcmFudBISCgphdHRlbXB0X2lkGAEgASgJEg0KBXRva2VuGAIgASgJEhcKD3N0YXJ0X3dpdGhpbl9tcxgDIAEoDSIfCglSdW5DYW5jZWwSEgoKYXR0ZW1wdF9pZBgBIAEoCSIcCgZSdW5BY2sSEgoKYXR0ZW1wdF9pZBgBIAEoCSK0AQoJUnVuU3RhdHVzEhIKCmF0dGVtcHRfaWQYASABKAkSDQoFdG9rZW4YAiABKAkSJAoFcGhhc2UYAyABKA4yFS5zdmMubm9kZS52MS5SdW5QaGFzZRIRCglleGl0X2NvZGUYBCABKAUSEQoJdGltZWRfb3V0GAUgASgIEg8KB21lc3NhZ2UYBiABKAkSEgoKc3RhcnRlZF9hdBgHIAEoCRITCgtmaW5pc2hlZF9hdBgIIAEoCSJSChBBcHBlbmRMb2dSZXF1ZXN0EhEKCXN0cmVhbV9pZBgBIAEoCRIOCgZvZmZzZXQYAiABKAQSDAoEZGF0YRgDIAEoDBINCgVmaW5hbBgEIAEoCCIjChFBcHBlbmRMb2dSZXNwb25zZRIOCgZsZW5ndGgYASABKAQiQwoITG9nUXVlcnkSEgoKcmVxdWVzdF9pZBgBIAEoCRIUCgxwbGFjZW1lbnRfaWQYAiABKAkSDQoFbGluZXMYAyABKA0imgEKEURlbGl2ZXJMb2dSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDAoEdGV4dBgCIAEoCRINCgVsaW5lcxgDIAEoDRINCgVlcnJvchgEIAEoCRIkCgVzdGF0ZRgFIAEoDjIVLnN2Yy5ub2RlLnYxLkxvZ1N0YXRlEh8KBGV4aXQYBiABKAsyES5zdmMubm9kZS52MS5FeGl0IlIKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEhIKCm9vbV9raWxsZWQYAiABKAgSDgoGcmVhc29uGAMgASgJEgoKAmF0GAQgASgJQgcKBV9jb2RlIhQKEkRlbGl2ZXJMb2dSZXNwb25zZSI8ChRSZXBvcnRTYW1wbGVzUmVxdWVzdBIkCgdzYW1wbGVzGAEgAygLMhMuc3ZjLm5vZGUudjEuU2FtcGxlImMKBlNhbXBsZRIUCgxwbGFjZW1lbnRfaWQYASABKAkSCgoCYXQYAiABKAkSEwoLY3B1X3BlcmNlbnQYAyABKAESFAoMbWVtb3J5X2J5dGVzGAQgASgEEgwKBHBpZHMYBSABKA0iFwoVUmVwb3J0U2FtcGxlc1Jlc3BvbnNlIi4KF0xpc3RHb25lUHJvamVjdHNSZXF1ZXN0EhMKC3Byb2plY3RfaWRzGAEgAygJIigKGExpc3RHb25lUHJvamVjdHNSZXNwb25zZRIMCgRnb25lGAEgAygJKlUKCkRhZW1vblJvbGUSGwoXREFFTU9OX1JPTEVfVU5TUEVDSUZJRUQQABIUChBEQUVNT05fUk9MRV9OT0RFEAESFAoQREFFTU9OX1JPTEVfRURHRRACKnQKB0Rlc2lyZWQSFwoTREVTSVJFRF9VTlNQRUNJRklFRBAAEhEKDURFU0lSRURfUkVBRFkQARITCg9ERVNJUkVEX1JVTk5JTkcQAhITCg9ERVNJUkVEX1NUT1BQRUQQAxITCg9ERVNJUkVEX1JFTU9WRUQQBCqlAgoIT2JzZXJ2ZWQSGAoUT0JTRVJWRURfVU5TUEVDSUZJRUQQABIVChFPQlNFUlZFRF9BU1NJR05FRBBAEhYKEU9CU0VSVkVEX0FDQ0VQVEVEEIABEhUKEE9CU0VSVkVEX1BVTExJTkcQwAESFQoQT0JTRVJWRURfQ1JFQVRFRBCAAhIWChFPQlNFUlZFRF9TVEFSVElORxDAAhIVChBPQlNFUlZFRF9SVU5OSU5HEIADEhcKEk9CU0VSVkVEX0NPTVBMRVRFRBDAAxIVChBPQlNFUlZFRF9TVE9QUEVEEIAEEhQKD09CU0VSVkVEX0ZBSUxFRBDABBIWChFPQlNFUlZFRF9SRUpFQ1RFRBCABRIVChBPQlNFUlZFRF9SRU1PVkVEEMAFKpYBCgtIZWFsdGhTdGF0ZRIcChhIRUFMVEhfU1RBVEVfVU5TUEVDSUZJRUQQABIZChVIRUFMVEhfU1RBVEVfU1RBUlRJTkcQARIYChRIRUFMVEhfU1RBVEVfSEVBTFRIWRACEhoKFkhFQUxUSF9TVEFURV9VTkhFQUxUSFkQAxIYChRIRUFMVEhfU1RBVEVfQkFDS09GRhAEKooBCghSdW5QaGFzZRIZChVSVU5fUEhBU0VfVU5TUEVDSUZJRUQQABIVChFSVU5fUEhBU0VfU1RBUlRFRBABEhQKEFJVTl9QSEFTRV9FWElURUQQAhIZChVSVU5fUEhBU0VfTk9UX1NUQVJURUQQAxIbChdSVU5fUEhBU0VfSU5ERVRFUk1JTkFURRAEKmgKCExvZ1N0YXRlEhkKFUxPR19TVEFURV9VTlNQRUNJRklFRBAAEhUKEUxPR19TVEFURV9SVU5OSU5HEAESFAoQTE9HX1NUQVRFX0VYSVRFRBACEhQKEExPR19TVEFURV9BQlNFTlQQAzJQChFFbnJvbGxtZW50U2VydmljZRI7CgRKb2luEhguc3ZjLm5vZGUudjEuSm9pblJlcXVlc3QaGS5zdmMubm9kZS52MS5Kb2luUmVzcG9uc2UyjAQKC05vZGVTZXJ2aWNlEkgKB1Nlc3Npb24SGy5zdmMubm9kZS52MS5TZXNzaW9uUmVxdWVzdBocLnN2Yy5ub2RlLnYxLlNlc3Npb25SZXNwb25zZSgBMAESSgoJQXBwZW5kTG9nEh0uc3ZjLm5vZGUudjEuQXBwZW5kTG9nUmVxdWVzdBoeLnN2Yy5ub2RlLnYxLkFwcGVuZExvZ1Jlc3BvbnNlEk0KCkRlbGl2ZXJMb2cSHi5zdmMubm9kZS52MS5EZWxpdmVyTG9nUmVxdWVzdBofLnN2Yy5ub2RlLnYxLkRlbGl2ZXJMb2dSZXNwb25zZRJWCg1SZXBvcnRTYW1wbGVzEiEuc3ZjLm5vZGUudjEuUmVwb3J0U2FtcGxlc1JlcXVlc3QaIi5zdmMubm9kZS52MS5SZXBvcnRTYW1wbGVzUmVzcG9uc2USXwoQTGlzdEdvbmVQcm9qZWN0cxIkLnN2Yy5ub2RlLnYxLkxpc3RHb25lUHJvamVjdHNSZXF1ZXN0GiUuc3ZjLm5vZGUudjEuTGlzdEdvbmVQcm9qZWN0c1Jlc3BvbnNlEl8KEFJlbmV3Q2VydGlmaWNhdGUSJC5zdmMubm9kZS52MS5SZW5ld0NlcnRpZmljYXRlUmVxdWVzdBolLnN2Yy5ub2RlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXNwb25zZWIGcHJvdG8z");
+  fileDesc("ChZzdmMvbm9kZS92MS9ub2RlLnByb3RvEgtzdmMubm9kZS52MSJACgtKb2luUmVxdWVzdBINCgV0b2tlbhgBIAEoCRILCgNjc3IYAiABKAwSFQoNcHJvcG9zZWRfbmFtZRgDIAEoCSKfAQoMSm9pblJlc3BvbnNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEcm9sZRgDIAEoDjIXLnN2Yy5ub2RlLnYxLkRhZW1vblJvbGUSEgoKY2x1c3Rlcl9pZBgEIAEoCRITCgtpbmNhcm5hdGlvbhgFIAEoBBIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgGIAEoCRIKCgJjYRgHIAEoCSImChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBILCgNjc3IYASABKAwiQQoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhkKEWNlcnRpZmljYXRlX2NoYWluGAEgASgJEgoKAmNhGAIgASgJIsMCCg5TZXNzaW9uUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLnN2Yy5ub2RlLnYxLkhlbGxvSAASKwoJaW52ZW50b3J5GAIgASgLMhYuc3ZjLm5vZGUudjEuSW52ZW50b3J5SAASIwoFcmVuZXcYAyABKAsyEi5zdmMubm9kZS52MS5SZW5ld0gAEicKB2FwcGxpZWQYBCABKAsyFC5zdmMubm9kZS52MS5BcHBsaWVkSAASKgoGc3RhdHVzGAUgASgLMhguc3ZjLm5vZGUudjEuU3RhdHVzQmF0Y2hIABIsCgpydW5fYWNjZXB0GAYgASgLMhYuc3ZjLm5vZGUudjEuUnVuQWNjZXB0SAASLAoKcnVuX3N0YXR1cxgHIAEoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1c0gAQgkKB21lc3NhZ2UilgUKD1Nlc3Npb25SZXNwb25zZRInCgd3ZWxjb21lGAEgASgLMhQuc3ZjLm5vZGUudjEuV2VsY29tZUgAEioKCXJlbmV3X2FjaxgCIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3QWNrSAASJQoGYXNzaWduGAMgASgLMhMuc3ZjLm5vZGUudjEuQXNzaWduSAASLAoKc3RhdHVzX2FjaxgEIAEoCzIWLnN2Yy5ub2RlLnYxLlN0YXR1c0Fja0gAEioKCXJ1bl9vZmZlchgFIAEoCzIVLnN2Yy5ub2RlLnYxLlJ1bk9mZmVySAASKgoJcnVuX2dyYW50GAYgASgLMhUuc3ZjLm5vZGUudjEuUnVuR3JhbnRIABIsCgpydW5fY2FuY2VsGAcgASgLMhYuc3ZjLm5vZGUudjEuUnVuQ2FuY2VsSAASJgoHcnVuX2FjaxgIIAEoCzITLnN2Yy5ub2RlLnYxLlJ1bkFja0gAEicKB3ZlcmRpY3QYCSABKAsyFC5zdmMubm9kZS52MS5WZXJkaWN0SAASKgoJbG9nX3F1ZXJ5GAogASgLMhUuc3ZjLm5vZGUudjEuTG9nUXVlcnlIABItCgpzdXBlcnNlZGVkGAsgASgLMhcuc3ZjLm5vZGUudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgMIAEoCzITLnN2Yy5ub2RlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYDSABKAsyEy5zdmMubm9kZS52MS5Hb0F3YXlIABIhCgR0aWR5GA4gASgLMhEuc3ZjLm5vZGUudjEuVGlkeUgAEioKCXJlbmV3X25vdxgPIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3Tm93SABCCQoHbWVzc2FnZSLYAgoFSGVsbG8SFQoNY2x1c3Rlcl9lcG9jaBgBIAEoBBIPCgdib290X2lkGAIgASgJEhMKC2luc3RhbmNlX2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAkSDwoHYWRkcmVzcxgFIAEoCRInCghjYXBhY2l0eRgGIAEoCzIVLnN2Yy5ub2RlLnYxLkNhcGFjaXR5EicKCHBsYXRmb3JtGAcgASgLMhUuc3ZjLm5vZGUudjEuUGxhdGZvcm0SLgoGbGFiZWxzGAggAygLMh4uc3ZjLm5vZGUudjEuSGVsbG8uTGFiZWxzRW50cnkSGgoScGVyc2lzdGVkX3JldmlzaW9uGAkgASgJEiMKBmVuZ2luZRgKIAEoCzITLnN2Yy5ub2RlLnYxLkVuZ2luZRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlQKCENhcGFjaXR5EhEKCW1lbW9yeV9tYhgBIAEoBBIWCg5jcHVfbWlsbGljb3JlcxgCIAEoBBIMCgRwaWRzGAMgASgEEg8KB2Rpc2tfbWIYBCABKAQiLAoIUGxhdGZvcm0SCgoCb3MYASABKAkSFAoMYXJjaGl0ZWN0dXJlGAIgASgJIiUKBkVuZ2luZRIPCgd2ZXJzaW9uGAEgASgJEgoKAmlkGAIgASgJIm0KCUludmVudG9yeRIrCgVpdGVtcxgBIAMoCzIcLnN2Yy5ub2RlLnYxLlBsYWNlbWVudFN0YXR1cxIkCgRydW5zGAIgAygLMhYuc3ZjLm5vZGUudjEuUnVuU3RhdHVzEg0KBWZpbmFsGAMgASgIIk4KBVJlbmV3EgkKAW4YASABKAQSEQoJZGlza19mdWxsGAIgASgIEg8KB3dhbGxfbXMYAyABKAQSFgoOZW5naW5lX3N0YWxsZWQYBCABKAgiFQoIUmVuZXdBY2sSCQoBbhgBIAEoBCK7AQoHV2VsY29tZRIPCgdub2RlX2lkGAEgASgJEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSFAoMbGVhZGVyX2Vwb2NoGAMgASgEEhUKDXNlc3Npb25fZXBvY2gYBCABKAQSFgoOcmVuZXdfZXZlcnlfbXMYBSABKA0SFAoMbGVhc2VfdHRsX21zGAYgASgNEi0KCHJlZ2lzdHJ5GAcgASgLMhsuc3ZjLm5vZGUudjEuUmVnaXN0cnlBY2Nlc3MiVAoOUmVnaXN0cnlBY2Nlc3MSDAoEaG9zdBgBIAEoCRIQCgh1c2VybmFtZRgCIAEoCRIQCghwYXNzd29yZBgDIAEoCRIQCghpbnNlY3VyZRgEIAEoCCIMCgpTdXBlcnNlZGVkIhgKBkZlbmNlZBIOCgZyZWFzb24YASABKAkiJAoGR29Bd2F5EhoKEnJlY29ubmVjdF9hZnRlcl9tcxgBIAEoDSIKCghSZW5ld05vdyIGCgRUaWR5Iq8CCgZBc3NpZ24SJgoEa2luZBgBIAEoDjIYLnN2Yy5ub2RlLnYxLkFzc2lnbi5LaW5kEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSFAoMbGVhZGVyX2Vwb2NoGAMgASgEEhIKCmFwcGxpZXNfdG8YBCABKAkSEgoKcmVzdWx0c19pbhgFIAEoCRInCgd1cHNlcnRzGAYgAygLMhYuc3ZjLm5vZGUudjEuUGxhY2VtZW50EioKB3JlbW92ZXMYByADKAsyGS5zdmMubm9kZS52MS5QbGFjZW1lbnRSZWYSEgoKYnVsa190b2tlbhgIIAEoCSI/CgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIRCg1LSU5EX0NPTVBMRVRFEAESDgoKS0lORF9ERUxUQRACIjMKDFBsYWNlbWVudFJlZhIUCgxwbGFjZW1lbnRfaWQYASABKAkSDQoFZXBvY2gYAiABKAQiUwoHQXBwbGllZBISCgpyZXN1bHRzX2luGAEgASgJEiQKB3JlamVjdHMYAiADKAsyEy5zdmMubm9kZS52MS5SZWplY3QSDgoGcmVzeW5jGAMgASgIIi4KBlJlamVjdBIUCgxwbGFjZW1lbnRfaWQYASABKAkSDgoGcmVhc29uGAIgASgJIp0BCgdWZXJkaWN0EhQKDHBsYWNlbWVudF9pZBgBIAEoCRIvCghkZWNpc2lvbhgCIAEoDjIdLnN2Yy5ub2RlLnYxLlZlcmRpY3QuRGVjaXNpb24iSwoIRGVjaXNpb24SGAoUREVDSVNJT05fVU5TUEVDSUZJRUQQABIRCg1ERUNJU0lPTl9LSUxMEAESEgoOREVDSVNJT05fQURPUFQQAiKrAgoJUGxhY2VtZW50EhQKDHBsYWNlbWVudF9pZBgBIAEoCRINCgVlcG9jaBgCIAEoBBIlCgdkZXNpcmVkGAMgASgOMhQuc3ZjLm5vZGUudjEuRGVzaXJlZBIRCglzcGVjX2hhc2gYBCABKAkSEgoKcHJvamVjdF9pZBgFIAEoCRIVCg1kZXBsb3ltZW50X2lkGAYgASgJEg8KB2NoYW5uZWwYByABKAkSKQoJcmVzb3VyY2VzGAggASgLMhYuc3ZjLm5vZGUudjEuUmVzb3VyY2VzEicKBXNlcnZlGAkgASgLMhYuc3ZjLm5vZGUudjEuU2VydmVTcGVjSAASJwoFYnVpbGQYCiABKAsyFi5zdmMubm9kZS52MS5CdWlsZFNwZWNIAEIGCgRzcGVjIl4KCVJlc291cmNlcxIRCgltZW1vcnlfbWIYASABKA0SFgoOY3B1X21pbGxpY29yZXMYAiABKA0SEgoKcGlkc19saW1pdBgDIAEoDRISCgpnZW5lcmF0aW9uGAQgASgEIvgBCglTZXJ2ZVNwZWMSIQoFaW1hZ2UYASABKAsyEi5zdmMubm9kZS52MS5JbWFnZRIPCgdjb21tYW5kGAIgAygJEiwKA2VudhgDIAMoCzIfLnN2Yy5ub2RlLnYxLlNlcnZlU3BlYy5FbnZFbnRyeRIMCgRwb3J0GAQgASgNEiMKBmhlYWx0aBgFIAEoCzITLnN2Yy5ub2RlLnYxLkhlYWx0aBIaChJzdG9wX2dyYWNlX3NlY29uZHMYBiABKA0SDgoGcmVkYWN0GAcgAygJGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiXAoFSW1hZ2USEQoJcmVmZXJlbmNlGAEgASgJEisKBmFjY2VzcxgCIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzEhMKC21heF9zaXplX21iGAMgASgNIi8KBkhlYWx0aBIMCgRwYXRoGAEgASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgCIAEoDSLEAwoJQnVpbGRTcGVjEhkKEXNvdXJjZV9yZXBvc2l0b3J5GAEgASgJEhUKDXNvdXJjZV9kaWdlc3QYAiABKAkSGQoRdGFyZ2V0X3JlcG9zaXRvcnkYAyABKAkSFgoOcm9vdF9kaXJlY3RvcnkYBCABKAkSKwoGc3RhdGljGAUgASgLMhkuc3ZjLm5vZGUudjEuU3RhdGljUmVjaXBlSAASKQoFaW1hZ2UYBiABKAsyGC5zdmMubm9kZS52MS5JbWFnZVJlY2lwZUgAEhIKCmJhc2VfaW1hZ2UYByABKAkSEQoJY2FfYnVuZGxlGAggASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgJIAEoDRIUCgxtYXhfaW1hZ2VfbWIYCiABKA0SFwoPbWF4X3VucGFja2VkX21iGAsgASgNEhcKD2NhY2hlX25hbWVzcGFjZRgMIAEoCRIOCgZyZWRhY3QYDSADKAkSLAoDZW52GA4gAygLMh8uc3ZjLm5vZGUudjEuQnVpbGRTcGVjLkVudkVudHJ5GioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCAoGcmVjaXBlIi8KDFN0YXRpY1JlY2lwZRIPCgdjb21tYW5kGAEgASgJEg4KBm91dHB1dBgCIAEoCSJdCgtJbWFnZVJlY2lwZRISCgpkb2NrZXJmaWxlGAEgASgJEhUKDWJ1aWxkX2NvbW1hbmQYAiABKAkSFQoNc3RhcnRfY29tbWFuZBgDIAEoCRIMCgRwb3J0GAQgASgNIoEDCg9QbGFjZW1lbnRTdGF0dXMSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEhIKCnN0YXR1c19zZXEYAyABKAQSJwoIb2JzZXJ2ZWQYBCABKA4yFS5zdmMubm9kZS52MS5PYnNlcnZlZBIoCgZoZWFsdGgYBSABKA4yGC5zdmMubm9kZS52MS5IZWFsdGhTdGF0ZRITCgtyZXN0YXJ0X3NlcRgGIAEoDRIQCgh1cHN0cmVhbRgHIAEoCRIlCgdmYWlsdXJlGAggASgLMhQuc3ZjLm5vZGUudjEuRmFpbHVyZRInCgVidWlsZBgJIAEoCzIYLnN2Yy5ub2RlLnYxLkJ1aWxkUmVzdWx0EhIKCmNoYW5nZWRfYXQYCiABKAkSEQoJc3BlY19oYXNoGAsgASgJEikKCXJlc291cmNlcxgMIAEoCzIWLnN2Yy5ub2RlLnYxLlJlc291cmNlcxIZChFyZXNvdXJjZXNfcHJvYmxlbRgNIAEoCSJiCgdGYWlsdXJlEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIWCglleGl0X2NvZGUYAyABKAVIAIgBARISCgpvb21fa2lsbGVkGAQgASgIQgwKCl9leGl0X2NvZGUiWgoLQnVpbGRSZXN1bHQSDgoGZGlnZXN0GAEgASgJEhIKCnNpemVfYnl0ZXMYAiABKAQSJwoIcGxhdGZvcm0YAyABKAsyFS5zdmMubm9kZS52MS5QbGF0Zm9ybSJNCgtTdGF0dXNCYXRjaBIRCgliYXRjaF9zZXEYASABKAQSKwoFaXRlbXMYAiADKAsyHC5zdmMubm9kZS52MS5QbGFjZW1lbnRTdGF0dXMiHgoJU3RhdHVzQWNrEhEKCWJhdGNoX3NlcRgBIAEoBCK7AgoIUnVuT2ZmZXISEgoKYXR0ZW1wdF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHY2hhbm5lbBgEIAEoCRIhCgVpbWFnZRgFIAEoCzISLnN2Yy5ub2RlLnYxLkltYWdlEg8KB2NvbW1hbmQYBiABKAkSKwoDZW52GAcgAygLMh4uc3ZjLm5vZGUudjEuUnVuT2ZmZXIuRW52RW50cnkSKQoJcmVzb3VyY2VzGAggASgLMhYuc3ZjLm5vZGUudjEuUmVzb3VyY2VzEhcKD3RpbWVvdXRfc2Vjb25kcxgJIAEoDRIOCgZyZWRhY3QYCiADKAkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI4CglSdW5BY2NlcHQSEgoKYXR0ZW1wdF9pZBgBIAEoCRIXCg9yZWZ1c2VkX2JlY2F1c2UYAiABKAkiRgoIUnVuR3JhbnQSEgoKYXR0ZW1wdF9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCRIXCg9zdGFydF93aXRoaW5fbXMYAyABKA0iHwoJUnVuQ2FuY2VsEhIKCmF0dGVtcHRfaWQYASABKAkiHAoGUnVuQWNrEhIKCmF0dGVtcHRfaWQYASABKAkitAEKCVJ1blN0YXR1cxISCgphdHRlbXB0X2lkGAEgASgJEg0KBXRva2VuGAIgASgJEiQKBXBoYXNlGAMgASgOMhUuc3ZjLm5vZGUudjEuUnVuUGhhc2USEQoJZXhpdF9jb2RlGAQgASgFEhEKCXRpbWVkX291dBgFIAEoCBIPCgdtZXNzYWdlGAYgASgJEhIKCnN0YXJ0ZWRfYXQYByABKAkSEwoLZmluaXNoZWRfYXQYCCABKAkiUgoQQXBwZW5kTG9nUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSDgoGb2Zmc2V0GAIgASgEEgwKBGRhdGEYAyABKAwSDQoFZmluYWwYBCABKAgiIwoRQXBwZW5kTG9nUmVzcG9uc2USDgoGbGVuZ3RoGAEgASgEIkMKCExvZ1F1ZXJ5EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcGxhY2VtZW50X2lkGAIgASgJEg0KBWxpbmVzGAMgASgNIpoBChFEZWxpdmVyTG9nUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBHRleHQYAiABKAkSDQoFbGluZXMYAyABKA0SDQoFZXJyb3IYBCABKAkSJAoFc3RhdGUYBSABKA4yFS5zdmMubm9kZS52MS5Mb2dTdGF0ZRIfCgRleGl0GAYgASgLMhEuc3ZjLm5vZGUudjEuRXhpdCJSCgRFeGl0EhEKBGNvZGUYASABKAVIAIgBARISCgpvb21fa2lsbGVkGAIgASgIEg4KBnJlYXNvbhgDIAEoCRIKCgJhdBgEIAEoCUIHCgVfY29kZSIUChJEZWxpdmVyTG9nUmVzcG9uc2UiPAoUUmVwb3J0U2FtcGxlc1JlcXVlc3QSJAoHc2FtcGxlcxgBIAMoCzITLnN2Yy5ub2RlLnYxLlNhbXBsZSJjCgZTYW1wbGUSFAoMcGxhY2VtZW50X2lkGAEgASgJEgoKAmF0GAIgASgJEhMKC2NwdV9wZXJjZW50GAMgASgBEhQKDG1lbW9yeV9ieXRlcxgEIAEoBBIMCgRwaWRzGAUgASgNIhcKFVJlcG9ydFNhbXBsZXNSZXNwb25zZSIuChdMaXN0R29uZVByb2plY3RzUmVxdWVzdBITCgtwcm9qZWN0X2lkcxgBIAMoCSIoChhMaXN0R29uZVByb2plY3RzUmVzcG9uc2USDAoEZ29uZRgBIAMoCSIoChRMaXN0R29uZU5vZGVzUmVxdWVzdBIQCghub2RlX2lkcxgBIAMoCSIlChVMaXN0R29uZU5vZGVzUmVzcG9uc2USDAoEZ29uZRgBIAMoCSpVCgpEYWVtb25Sb2xlEhsKF0RBRU1PTl9ST0xFX1VOU1BFQ0lGSUVEEAASFAoQREFFTU9OX1JPTEVfTk9ERRABEhQKEERBRU1PTl9ST0xFX0VER0UQAip0CgdEZXNpcmVkEhcKE0RFU0lSRURfVU5TUEVDSUZJRUQQABIRCg1ERVNJUkVEX1JFQURZEAESEwoPREVTSVJFRF9SVU5OSU5HEAISEwoPREVTSVJFRF9TVE9QUEVEEAMSEwoPREVTSVJFRF9SRU1PVkVEEAQqpQIKCE9ic2VydmVkEhgKFE9CU0VSVkVEX1VOU1BFQ0lGSUVEEAASFQoRT0JTRVJWRURfQVNTSUdORUQQQBIWChFPQlNFUlZFRF9BQ0NFUFRFRBCAARIVChBPQlNFUlZFRF9QVUxMSU5HEMABEhUKEE9CU0VSVkVEX0NSRUFURUQQgAISFgoRT0JTRVJWRURfU1RBUlRJTkcQwAISFQoQT0JTRVJWRURfUlVOTklORxCAAxIXChJPQlNFUlZFRF9DT01QTEVURUQQwAMSFQoQT0JTRVJWRURfU1RPUFBFRBCABBIUCg9PQlNFUlZFRF9GQUlMRUQQwAQSFgoRT0JTRVJWRURfUkVKRUNURUQQgAUSFQoQT0JTRVJWRURfUkVNT1ZFRBDABSqWAQoLSGVhbHRoU3RhdGUSHAoYSEVBTFRIX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVSEVBTFRIX1NUQVRFX1NUQVJUSU5HEAESGAoUSEVBTFRIX1NUQVRFX0hFQUxUSFkQAhIaChZIRUFMVEhfU1RBVEVfVU5IRUFMVEhZEAMSGAoUSEVBTFRIX1NUQVRFX0JBQ0tPRkYQBCqKAQoIUnVuUGhhc2USGQoVUlVOX1BIQVNFX1VOU1BFQ0lGSUVEEAASFQoRUlVOX1BIQVNFX1NUQVJURUQQARIUChBSVU5fUEhBU0VfRVhJVEVEEAISGQoVUlVOX1BIQVNFX05PVF9TVEFSVEVEEAMSGwoXUlVOX1BIQVNFX0lOREVURVJNSU5BVEUQBCpoCghMb2dTdGF0ZRIZChVMT0dfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFMT0dfU1RBVEVfUlVOTklORxABEhQKEExPR19TVEFURV9FWElURUQQAhIUChBMT0dfU1RBVEVfQUJTRU5UEAMyUAoRRW5yb2xsbWVudFNlcnZpY2USOwoESm9pbhIYLnN2Yy5ub2RlLnYxLkpvaW5SZXF1ZXN0Ghkuc3ZjLm5vZGUudjEuSm9pblJlc3BvbnNlMuQECgtOb2RlU2VydmljZRJICgdTZXNzaW9uEhsuc3ZjLm5vZGUudjEuU2Vzc2lvblJlcXVlc3QaHC5zdmMubm9kZS52MS5TZXNzaW9uUmVzcG9uc2UoATABEkoKCUFwcGVuZExvZxIdLnN2Yy5ub2RlLnYxLkFwcGVuZExvZ1JlcXVlc3QaHi5zdmMubm9kZS52MS5BcHBlbmRMb2dSZXNwb25zZRJNCgpEZWxpdmVyTG9nEh4uc3ZjLm5vZGUudjEuRGVsaXZlckxvZ1JlcXVlc3QaHy5zdmMubm9kZS52MS5EZWxpdmVyTG9nUmVzcG9uc2USVgoNUmVwb3J0U2FtcGxlcxIhLnN2Yy5ub2RlLnYxLlJlcG9ydFNhbXBsZXNSZXF1ZXN0GiIuc3ZjLm5vZGUudjEuUmVwb3J0U2FtcGxlc1Jlc3BvbnNlEl8KEExpc3RHb25lUHJvamVjdHMSJC5zdmMubm9kZS52MS5MaXN0R29uZVByb2plY3RzUmVxdWVzdBolLnN2Yy5ub2RlLnYxLkxpc3RHb25lUHJvamVjdHNSZXNwb25zZRJWCg1MaXN0R29uZU5vZGVzEiEuc3ZjLm5vZGUudjEuTGlzdEdvbmVOb2Rlc1JlcXVlc3QaIi5zdmMubm9kZS52MS5MaXN0R29uZU5vZGVzUmVzcG9uc2USXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5ub2RlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLm5vZGUudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * @generated from message svc.node.v1.JoinRequest
@@ -85,7 +85,7 @@ export type JoinResponse = Message<"svc.node.v1.JoinResponse"> & {
   certificateChain: string;
 
   /**
-   * PEM of the cluster CA.
+   * PEM of every CA to trust from now on: more than one while the cluster's own is being replaced.
    *
    * @generated from field: string ca = 7;
    */
@@ -121,6 +121,8 @@ export const RenewCertificateRequestSchema: GenMessage<RenewCertificateRequest> 
  */
 export type RenewCertificateResponse = Message<"svc.node.v1.RenewCertificateResponse"> & {
   /**
+   * As in JoinResponse.
+   *
    * @generated from field: string certificate_chain = 1;
    */
   certificateChain: string;
@@ -288,6 +290,12 @@ export type SessionResponse = Message<"svc.node.v1.SessionResponse"> & {
      */
     value: Tidy;
     case: "tidy";
+  } | {
+    /**
+     * @generated from field: svc.node.v1.RenewNow renew_now = 15;
+     */
+    value: RenewNow;
+    case: "renewNow";
   } | { case: undefined; value?: undefined };
 };
 
@@ -492,6 +500,20 @@ export type Renew = Message<"svc.node.v1.Renew"> & {
    * @generated from field: bool disk_full = 2;
    */
   diskFull: boolean;
+
+  /**
+   * The daemon's clock, in ms since 1970; 0 from one that does not tell.
+   *
+   * @generated from field: uint64 wall_ms = 3;
+   */
+  wallMs: bigint;
+
+  /**
+   * The container engine does not answer.
+   *
+   * @generated from field: bool engine_stalled = 4;
+   */
+  engineStalled: boolean;
 };
 
 /**
@@ -653,6 +675,22 @@ export const GoAwaySchema: GenMessage<GoAway> = /*@__PURE__*/
   messageDesc(file_svc_node_v1_node, 17);
 
 /**
+ * A new certificate is wanted before the time of the present one, because the cluster's CA is being replaced. A daemon
+ * that does not know this renews in time by itself.
+ *
+ * @generated from message svc.node.v1.RenewNow
+ */
+export type RenewNow = Message<"svc.node.v1.RenewNow"> & {
+};
+
+/**
+ * Describes the message svc.node.v1.RenewNow.
+ * Use `create(RenewNowSchema)` to create a new message.
+ */
+export const RenewNowSchema: GenMessage<RenewNow> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 18);
+
+/**
  * Projects are gone: the agent may look now for what it keeps in vain. It looks by itself, too.
  *
  * @generated from message svc.node.v1.Tidy
@@ -665,7 +703,7 @@ export type Tidy = Message<"svc.node.v1.Tidy"> & {
  * Use `create(TidySchema)` to create a new message.
  */
 export const TidySchema: GenMessage<Tidy> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 18);
+  messageDesc(file_svc_node_v1_node, 19);
 
 /**
  * @generated from message svc.node.v1.Assign
@@ -719,7 +757,7 @@ export type Assign = Message<"svc.node.v1.Assign"> & {
  * Use `create(AssignSchema)` to create a new message.
  */
 export const AssignSchema: GenMessage<Assign> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 19);
+  messageDesc(file_svc_node_v1_node, 20);
 
 /**
  * @generated from enum svc.node.v1.Assign.Kind
@@ -754,7 +792,7 @@ export type Assign_Kind = (typeof Assign_Kind)[keyof typeof Assign_Kind] | Unkno
  * Describes the enum svc.node.v1.Assign.Kind.
  */
 export const Assign_KindSchema: GenEnum<Assign_Kind> = /*@__PURE__*/
-  enumDesc(file_svc_node_v1_node, 19, 0);
+  enumDesc(file_svc_node_v1_node, 20, 0);
 
 /**
  * @generated from message svc.node.v1.PlacementRef
@@ -776,7 +814,7 @@ export type PlacementRef = Message<"svc.node.v1.PlacementRef"> & {
  * Use `create(PlacementRefSchema)` to create a new message.
  */
 export const PlacementRefSchema: GenMessage<PlacementRef> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 20);
+  messageDesc(file_svc_node_v1_node, 21);
 
 /**
  * @generated from message svc.node.v1.Applied
@@ -805,7 +843,7 @@ export type Applied = Message<"svc.node.v1.Applied"> & {
  * Use `create(AppliedSchema)` to create a new message.
  */
 export const AppliedSchema: GenMessage<Applied> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 21);
+  messageDesc(file_svc_node_v1_node, 22);
 
 /**
  * @generated from message svc.node.v1.Reject
@@ -827,7 +865,7 @@ export type Reject = Message<"svc.node.v1.Reject"> & {
  * Use `create(RejectSchema)` to create a new message.
  */
 export const RejectSchema: GenMessage<Reject> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 22);
+  messageDesc(file_svc_node_v1_node, 23);
 
 /**
  * What to do with something that the agent holds and control does not want to know of.
@@ -851,7 +889,7 @@ export type Verdict = Message<"svc.node.v1.Verdict"> & {
  * Use `create(VerdictSchema)` to create a new message.
  */
 export const VerdictSchema: GenMessage<Verdict> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 23);
+  messageDesc(file_svc_node_v1_node, 24);
 
 /**
  * @generated from enum svc.node.v1.Verdict.Decision
@@ -882,7 +920,7 @@ export type Verdict_Decision = (typeof Verdict_Decision)[keyof typeof Verdict_De
  * Describes the enum svc.node.v1.Verdict.Decision.
  */
 export const Verdict_DecisionSchema: GenEnum<Verdict_Decision> = /*@__PURE__*/
-  enumDesc(file_svc_node_v1_node, 23, 0);
+  enumDesc(file_svc_node_v1_node, 24, 0);
 
 /**
  * One-shot unit of work on one node. It never moves and never changes its spec;
@@ -954,7 +992,7 @@ export type Placement = Message<"svc.node.v1.Placement"> & {
  * Use `create(PlacementSchema)` to create a new message.
  */
 export const PlacementSchema: GenMessage<Placement> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 24);
+  messageDesc(file_svc_node_v1_node, 25);
 
 /**
  * Limits of a container. They alone of a placement may change while it runs: an agent brings the newest generation
@@ -991,7 +1029,7 @@ export type Resources = Message<"svc.node.v1.Resources"> & {
  * Use `create(ResourcesSchema)` to create a new message.
  */
 export const ResourcesSchema: GenMessage<Resources> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 25);
+  messageDesc(file_svc_node_v1_node, 26);
 
 /**
  * A long-running web container.
@@ -1044,7 +1082,7 @@ export type ServeSpec = Message<"svc.node.v1.ServeSpec"> & {
  * Use `create(ServeSpecSchema)` to create a new message.
  */
 export const ServeSpecSchema: GenMessage<ServeSpec> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 26);
+  messageDesc(file_svc_node_v1_node, 27);
 
 /**
  * @generated from message svc.node.v1.Image
@@ -1075,7 +1113,7 @@ export type Image = Message<"svc.node.v1.Image"> & {
  * Use `create(ImageSchema)` to create a new message.
  */
 export const ImageSchema: GenMessage<Image> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 27);
+  messageDesc(file_svc_node_v1_node, 28);
 
 /**
  * @generated from message svc.node.v1.Health
@@ -1097,7 +1135,7 @@ export type Health = Message<"svc.node.v1.Health"> & {
  * Use `create(HealthSchema)` to create a new message.
  */
 export const HealthSchema: GenMessage<Health> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 28);
+  messageDesc(file_svc_node_v1_node, 29);
 
 /**
  * Turns a source archive into an image or a static bundle. Safe to repeat.
@@ -1200,7 +1238,7 @@ export type BuildSpec = Message<"svc.node.v1.BuildSpec"> & {
  * Use `create(BuildSpecSchema)` to create a new message.
  */
 export const BuildSpecSchema: GenMessage<BuildSpec> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 29);
+  messageDesc(file_svc_node_v1_node, 30);
 
 /**
  * @generated from message svc.node.v1.StaticRecipe
@@ -1226,7 +1264,7 @@ export type StaticRecipe = Message<"svc.node.v1.StaticRecipe"> & {
  * Use `create(StaticRecipeSchema)` to create a new message.
  */
 export const StaticRecipeSchema: GenMessage<StaticRecipe> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 30);
+  messageDesc(file_svc_node_v1_node, 31);
 
 /**
  * @generated from message svc.node.v1.ImageRecipe
@@ -1260,7 +1298,7 @@ export type ImageRecipe = Message<"svc.node.v1.ImageRecipe"> & {
  * Use `create(ImageRecipeSchema)` to create a new message.
  */
 export const ImageRecipeSchema: GenMessage<ImageRecipe> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 31);
+  messageDesc(file_svc_node_v1_node, 32);
 
 /**
  * @generated from message svc.node.v1.PlacementStatus
@@ -1347,7 +1385,7 @@ export type PlacementStatus = Message<"svc.node.v1.PlacementStatus"> & {
  * Use `create(PlacementStatusSchema)` to create a new message.
  */
 export const PlacementStatusSchema: GenMessage<PlacementStatus> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 32);
+  messageDesc(file_svc_node_v1_node, 33);
 
 /**
  * @generated from message svc.node.v1.Failure
@@ -1385,7 +1423,7 @@ export type Failure = Message<"svc.node.v1.Failure"> & {
  * Use `create(FailureSchema)` to create a new message.
  */
 export const FailureSchema: GenMessage<Failure> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 33);
+  messageDesc(file_svc_node_v1_node, 34);
 
 /**
  * @generated from message svc.node.v1.BuildResult
@@ -1414,7 +1452,7 @@ export type BuildResult = Message<"svc.node.v1.BuildResult"> & {
  * Use `create(BuildResultSchema)` to create a new message.
  */
 export const BuildResultSchema: GenMessage<BuildResult> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 34);
+  messageDesc(file_svc_node_v1_node, 35);
 
 /**
  * @generated from message svc.node.v1.StatusBatch
@@ -1436,7 +1474,7 @@ export type StatusBatch = Message<"svc.node.v1.StatusBatch"> & {
  * Use `create(StatusBatchSchema)` to create a new message.
  */
 export const StatusBatchSchema: GenMessage<StatusBatch> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 35);
+  messageDesc(file_svc_node_v1_node, 36);
 
 /**
  * @generated from message svc.node.v1.StatusAck
@@ -1453,7 +1491,7 @@ export type StatusAck = Message<"svc.node.v1.StatusAck"> & {
  * Use `create(StatusAckSchema)` to create a new message.
  */
 export const StatusAckSchema: GenMessage<StatusAck> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 36);
+  messageDesc(file_svc_node_v1_node, 37);
 
 /**
  * Offer -> Accept -> Grant -> start. Only a granted run starts, at most once ever.
@@ -1521,7 +1559,7 @@ export type RunOffer = Message<"svc.node.v1.RunOffer"> & {
  * Use `create(RunOfferSchema)` to create a new message.
  */
 export const RunOfferSchema: GenMessage<RunOffer> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 37);
+  messageDesc(file_svc_node_v1_node, 38);
 
 /**
  * @generated from message svc.node.v1.RunAccept
@@ -1545,7 +1583,7 @@ export type RunAccept = Message<"svc.node.v1.RunAccept"> & {
  * Use `create(RunAcceptSchema)` to create a new message.
  */
 export const RunAcceptSchema: GenMessage<RunAccept> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 38);
+  messageDesc(file_svc_node_v1_node, 39);
 
 /**
  * @generated from message svc.node.v1.RunGrant
@@ -1574,7 +1612,7 @@ export type RunGrant = Message<"svc.node.v1.RunGrant"> & {
  * Use `create(RunGrantSchema)` to create a new message.
  */
 export const RunGrantSchema: GenMessage<RunGrant> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 39);
+  messageDesc(file_svc_node_v1_node, 40);
 
 /**
  * @generated from message svc.node.v1.RunCancel
@@ -1591,7 +1629,7 @@ export type RunCancel = Message<"svc.node.v1.RunCancel"> & {
  * Use `create(RunCancelSchema)` to create a new message.
  */
 export const RunCancelSchema: GenMessage<RunCancel> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 40);
+  messageDesc(file_svc_node_v1_node, 41);
 
 /**
  * Control has made the evidence durable; the agent may forget the attempt.
@@ -1610,7 +1648,7 @@ export type RunAck = Message<"svc.node.v1.RunAck"> & {
  * Use `create(RunAckSchema)` to create a new message.
  */
 export const RunAckSchema: GenMessage<RunAck> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 41);
+  messageDesc(file_svc_node_v1_node, 42);
 
 /**
  * @generated from message svc.node.v1.RunStatus
@@ -1662,7 +1700,7 @@ export type RunStatus = Message<"svc.node.v1.RunStatus"> & {
  * Use `create(RunStatusSchema)` to create a new message.
  */
 export const RunStatusSchema: GenMessage<RunStatus> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 42);
+  messageDesc(file_svc_node_v1_node, 43);
 
 /**
  * @generated from message svc.node.v1.AppendLogRequest
@@ -1698,7 +1736,7 @@ export type AppendLogRequest = Message<"svc.node.v1.AppendLogRequest"> & {
  * Use `create(AppendLogRequestSchema)` to create a new message.
  */
 export const AppendLogRequestSchema: GenMessage<AppendLogRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 43);
+  messageDesc(file_svc_node_v1_node, 44);
 
 /**
  * @generated from message svc.node.v1.AppendLogResponse
@@ -1717,7 +1755,7 @@ export type AppendLogResponse = Message<"svc.node.v1.AppendLogResponse"> & {
  * Use `create(AppendLogResponseSchema)` to create a new message.
  */
 export const AppendLogResponseSchema: GenMessage<AppendLogResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 44);
+  messageDesc(file_svc_node_v1_node, 45);
 
 /**
  * Ask for the last lines of a container: the one that runs, or the last one that ended by itself.
@@ -1746,7 +1784,7 @@ export type LogQuery = Message<"svc.node.v1.LogQuery"> & {
  * Use `create(LogQuerySchema)` to create a new message.
  */
 export const LogQuerySchema: GenMessage<LogQuery> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 45);
+  messageDesc(file_svc_node_v1_node, 46);
 
 /**
  * @generated from message svc.node.v1.DeliverLogRequest
@@ -1794,7 +1832,7 @@ export type DeliverLogRequest = Message<"svc.node.v1.DeliverLogRequest"> & {
  * Use `create(DeliverLogRequestSchema)` to create a new message.
  */
 export const DeliverLogRequestSchema: GenMessage<DeliverLogRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 46);
+  messageDesc(file_svc_node_v1_node, 47);
 
 /**
  * The end of a container that nobody asked for.
@@ -1834,7 +1872,7 @@ export type Exit = Message<"svc.node.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 47);
+  messageDesc(file_svc_node_v1_node, 48);
 
 /**
  * @generated from message svc.node.v1.DeliverLogResponse
@@ -1847,7 +1885,7 @@ export type DeliverLogResponse = Message<"svc.node.v1.DeliverLogResponse"> & {
  * Use `create(DeliverLogResponseSchema)` to create a new message.
  */
 export const DeliverLogResponseSchema: GenMessage<DeliverLogResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 48);
+  messageDesc(file_svc_node_v1_node, 49);
 
 /**
  * @generated from message svc.node.v1.ReportSamplesRequest
@@ -1864,7 +1902,7 @@ export type ReportSamplesRequest = Message<"svc.node.v1.ReportSamplesRequest"> &
  * Use `create(ReportSamplesRequestSchema)` to create a new message.
  */
 export const ReportSamplesRequestSchema: GenMessage<ReportSamplesRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 49);
+  messageDesc(file_svc_node_v1_node, 50);
 
 /**
  * @generated from message svc.node.v1.Sample
@@ -1903,7 +1941,7 @@ export type Sample = Message<"svc.node.v1.Sample"> & {
  * Use `create(SampleSchema)` to create a new message.
  */
 export const SampleSchema: GenMessage<Sample> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 50);
+  messageDesc(file_svc_node_v1_node, 51);
 
 /**
  * @generated from message svc.node.v1.ReportSamplesResponse
@@ -1916,7 +1954,7 @@ export type ReportSamplesResponse = Message<"svc.node.v1.ReportSamplesResponse">
  * Use `create(ReportSamplesResponseSchema)` to create a new message.
  */
 export const ReportSamplesResponseSchema: GenMessage<ReportSamplesResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 51);
+  messageDesc(file_svc_node_v1_node, 52);
 
 /**
  * @generated from message svc.node.v1.ListGoneProjectsRequest
@@ -1935,7 +1973,7 @@ export type ListGoneProjectsRequest = Message<"svc.node.v1.ListGoneProjectsReque
  * Use `create(ListGoneProjectsRequestSchema)` to create a new message.
  */
 export const ListGoneProjectsRequestSchema: GenMessage<ListGoneProjectsRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 52);
+  messageDesc(file_svc_node_v1_node, 53);
 
 /**
  * @generated from message svc.node.v1.ListGoneProjectsResponse
@@ -1952,7 +1990,41 @@ export type ListGoneProjectsResponse = Message<"svc.node.v1.ListGoneProjectsResp
  * Use `create(ListGoneProjectsResponseSchema)` to create a new message.
  */
 export const ListGoneProjectsResponseSchema: GenMessage<ListGoneProjectsResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 53);
+  messageDesc(file_svc_node_v1_node, 54);
+
+/**
+ * @generated from message svc.node.v1.ListGoneNodesRequest
+ */
+export type ListGoneNodesRequest = Message<"svc.node.v1.ListGoneNodesRequest"> & {
+  /**
+   * @generated from field: repeated string node_ids = 1;
+   */
+  nodeIds: string[];
+};
+
+/**
+ * Describes the message svc.node.v1.ListGoneNodesRequest.
+ * Use `create(ListGoneNodesRequestSchema)` to create a new message.
+ */
+export const ListGoneNodesRequestSchema: GenMessage<ListGoneNodesRequest> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 55);
+
+/**
+ * @generated from message svc.node.v1.ListGoneNodesResponse
+ */
+export type ListGoneNodesResponse = Message<"svc.node.v1.ListGoneNodesResponse"> & {
+  /**
+   * @generated from field: repeated string gone = 1;
+   */
+  gone: string[];
+};
+
+/**
+ * Describes the message svc.node.v1.ListGoneNodesResponse.
+ * Use `create(ListGoneNodesResponseSchema)` to create a new message.
+ */
+export const ListGoneNodesResponseSchema: GenMessage<ListGoneNodesResponse> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 56);
 
 /**
  * @generated from enum svc.node.v1.DaemonRole
@@ -2309,6 +2381,16 @@ export const NodeService: GenService<{
     methodKind: "unary";
     input: typeof ListGoneProjectsRequestSchema;
     output: typeof ListGoneProjectsResponseSchema;
+  },
+  /**
+   * Which of these nodes were fenced or removed. One that control does not know is not among them.
+   *
+   * @generated from rpc svc.node.v1.NodeService.ListGoneNodes
+   */
+  listGoneNodes: {
+    methodKind: "unary";
+    input: typeof ListGoneNodesRequestSchema;
+    output: typeof ListGoneNodesResponseSchema;
   },
   /**
    * A new certificate for the same identity, before the present one ends.
