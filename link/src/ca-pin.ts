@@ -37,7 +37,9 @@ export async function fetchPinnedCa(enrollUrl: string, caSha256: string, signal:
     signal.removeEventListener("abort", abort);
     socket.destroy();
   }
-  throw new CaMismatchError("the enrolment server does not present the cluster CA that the bootstrap token names");
+  throw new CaMismatchError(
+    "the enrolment server does not present the cluster CA that the bootstrap token names: it is another cluster, or its CA was replaced and a new token is needed",
+  );
 }
 
 function secured(socket: TLSSocket): Promise<void> {

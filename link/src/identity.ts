@@ -15,15 +15,16 @@ export type Identity = {
   /** Leaf first. */
   certificatePem: string;
   privateKeyPem: string;
-  /** The cluster CA. */
+  /** Every cluster CA to trust: more than one while it is being replaced. */
   caPem: string;
 };
 
-const IDENTITY_FILE = "identity.json";
+/** Where the identity of the daemon whose directory is `dir` is kept. */
+export const identityFile = (dir: string): string => join(dir, "identity.json");
 
 /** The identity kept in `dir`, or null when this daemon has not joined. Throws when the file is damaged. */
 export async function loadIdentity(dir: string): Promise<Identity | null> {
-  const path = join(dir, IDENTITY_FILE);
+  const path = identityFile(dir);
   const text = await readTextFile(path);
   if (text === null) return null;
   const identity = decodeIdentity(text);
@@ -34,12 +35,12 @@ export async function loadIdentity(dir: string): Promise<Identity | null> {
 /** Keeps `identity` in `dir`, whole or not at all, readable by its owner only. */
 export async function saveIdentity(dir: string, identity: Identity): Promise<void> {
   const text = JSON.stringify({ ...identity, incarnation: identity.incarnation.toString() }, null, 2);
-  await writePrivateFile(join(dir, IDENTITY_FILE), `${text}\n`);
+  await writePrivateFile(identityFile(dir), `${text}\n`);
 }
 
 /** Removes the identity: what a fenced daemon does. Afterwards only a new bootstrap token lets it in. */
 export async function forgetIdentity(dir: string): Promise<void> {
-  await rm(join(dir, IDENTITY_FILE), { force: true });
+  await rm(identityFile(dir), { force: true });
 }
 
 /** The identity a text holds, or null when any part is missing or of the wrong type. */

@@ -1,10 +1,15 @@
 /** How a daemon reaches control: identity on disk, enrolment, mTLS transport, reconnecting session. */
 export { backoffMs } from "./backoff.ts";
+export { createEndpoints, type Endpoints, endpointListProblem, splitEndpoints } from "./endpoints.ts";
 export { type DaemonRole, forgetIdentity, type Identity, loadIdentity } from "./identity.ts";
 export { JoinRefusedError, joinCluster } from "./join.ts";
 export type { LinkLog } from "./log.ts";
+export { type OperatorsListener, type OperatorsView, startOperatorsListener } from "./operators.ts";
 export { writePrivateFile } from "./private-file.ts";
+export { createPulse, type Pulse } from "./pulse.ts";
 export { renewLoop } from "./renew.ts";
+export { isOver, nextIdentity, takeNextIdentity } from "./return.ts";
 export { FencedError, runSession, type Send } from "./session.ts";
 export { type BootstrapToken, parseToken } from "./token.ts";
 export { createTransport, type LinkTransport } from "./transport.ts";
+export { createWish, type Wish } from "./wish.ts";

@@ -6,6 +6,7 @@ import { EnrollmentService, type JoinResponse, DaemonRole as WireRole } from "@s
 import { backoffMs } from "./backoff.ts";
 import { CaMismatchError, fetchPinnedCa } from "./ca-pin.ts";
 import { belongsToKey, certificateName, createKeyAndRequest, type KeyAndRequest } from "./certificate.ts";
+import { backoffAttempt, createEndpoints } from "./endpoints.ts";
 import { type Identity, loadIdentity, saveIdentity } from "./identity.ts";
 import type { LinkLog } from "./log.ts";
 import { readTextFile, writePrivateFile } from "./private-file.ts";
@@ -40,7 +41,8 @@ const hopeless = new Set<Code>([
  */
 export async function joinCluster(options: {
   dir: string;
-  enrollUrl: string;
+  /** Where replicas of control admit daemons; they are tried in turn. */
+  enrollUrls: readonly string[];
   token: string;
   proposedName: string;
   signal: AbortSignal;
@@ -50,10 +52,12 @@ export async function joinCluster(options: {
   const known = await loadIdentity(dir);
   if (known !== null) return known;
   const pending = await pendingRequest(dir);
-  for (let attempt = 0; ; attempt += 1) {
+  const endpoints = createEndpoints(options.enrollUrls);
+  for (let failures = 1; ; failures += 1) {
     signal.throwIfAborted();
+    const enrollUrl = endpoints.current();
     try {
-      const identity = await joinOnce(options, pending);
+      const identity = await joinOnce({ ...options, enrollUrl }, pending);
       await saveIdentity(dir, identity);
       await rm(join(dir, PENDING_FILE), { force: true });
       log.info({ id: identity.id, name: identity.name, role: identity.role }, "joined the cluster");
@@ -61,8 +65,10 @@ export async function joinCluster(options: {
     } catch (cause) {
       signal.throwIfAborted();
       if (isHopeless(cause)) throw new JoinRefusedError(`enrolment refused: ${messageOf(cause)}`, { cause });
-      log.warn({ attempt, reason: messageOf(cause) }, "enrolment failed, trying again");
+      log.warn({ endpoint: enrollUrl, failures, reason: messageOf(cause) }, "enrolment failed, trying again");
+      endpoints.moveOn(enrollUrl);
     }
+    const attempt = backoffAttempt(failures, endpoints.count);
     await delay(backoffMs(attempt, Math.random(), LONGEST_PAUSE_MS), undefined, { signal });
   }
 }
@@ -97,7 +103,7 @@ function identityFrom(reply: JoinResponse, privateKeyPem: string, caPem: string,
     name.incarnation === reply.incarnation &&
     belongsToKey(reply.certificateChain, privateKeyPem);
   if (!agrees) throw new JoinRefusedError("the certificate does not match the reply it came with");
-  // The pinned CA is kept, not the one in the reply: the token vouches for it.
+  // The reply came over a connection that the pinned CA vouches for, and so does whoever is trusted besides it.
   return {
     id: reply.id,
     name: reply.name,
@@ -106,7 +112,7 @@ function identityFrom(reply: JoinResponse, privateKeyPem: string, caPem: string,
     incarnation: reply.incarnation,
     certificatePem: reply.certificateChain,
     privateKeyPem,
-    caPem,
+    caPem: reply.ca === "" ? caPem : reply.ca,
   };
 }
 

@@ -3,13 +3,14 @@ import "reflect-metadata";
 import { createHash, webcrypto } from "node:crypto";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import * as x509 from "@peculiar/x509";
+import { EdgeService } from "@svc/proto/edge";
 import {
   DaemonRole,
   EnrollmentService,
@@ -20,6 +21,7 @@ import {
 } from "@svc/proto/node";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { certificateLife } from "./certificate.ts";
+import { createEndpoints } from "./endpoints.ts";
 import { loadIdentity } from "./identity.ts";
 import { JoinRefusedError, joinCluster } from "./join.ts";
 import { renewLoop } from "./renew.ts";
@@ -168,10 +170,10 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-function enrol(changes: { caSha256?: string } = {}) {
+function enrol(changes: { caSha256?: string; urls?: string[] } = {}) {
   return joinCluster({
     dir,
-    enrollUrl: control.url,
+    enrollUrls: changes.urls ?? [control.url],
     token: `svcn1.c1.${changes.caSha256 ?? authority.caSha256}.t1.${"0".repeat(32)}`,
     proposedName: "one",
     signal: stop.current.signal,
@@ -207,10 +209,12 @@ test("a refused token is final", async () => {
 });
 
 test("a session is renewed, and opens again after the server dropped the connection", async () => {
-  const link = createTransport(await enrol(), control.url);
+  const endpoints = createEndpoints([control.url]);
+  const link = createTransport(await enrol(), endpoints);
   const client = createClient(NodeService, link.transport);
   let welcomes = 0;
   const running = runSession<MessageInitShape<typeof SessionRequestSchema>, SessionResponse>({
+    endpoints,
     connect: (requests, signal) => client.session(requests, { signal }),
     onOpen: (send) => void send({ message: { case: "hello", value: {} } }),
     onMessage: ({ message }) => {
@@ -229,11 +233,111 @@ test("a session is renewed, and opens again after the server dropped the connect
   link.close();
 });
 
+/** Another replica of the same cluster; when it dies nobody listens on its port any more. */
+async function anotherControl() {
+  const other = await startControl(authority);
+  return {
+    ...other,
+    async die() {
+      const closed = new Promise((resolve) => other.server.close(resolve));
+      for (const session of other.sessions) session.destroy();
+      await closed;
+    },
+  };
+}
+
+/** Accepts connections and never says a word, as a process that was stopped. */
+async function aFrozenControl() {
+  const sockets = new Set<Socket>();
+  const server = createTcpServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `https://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+test("with one of two replicas dead, its session and every call go to the other", async () => {
+  const other = await anotherControl();
+  const identity = await enrol();
+  const endpoints = createEndpoints([other.url, control.url], () => 0);
+  const [link, bulk] = [createTransport(identity, endpoints), createTransport(identity, endpoints)];
+  const csr = Uint8Array.from(control.requests[0] ?? []);
+  const renew = () => createClient(NodeService, bulk.transport).renewCertificate({ csr });
+  let welcomes = 0;
+  const running = runSession<MessageInitShape<typeof SessionRequestSchema>, SessionResponse>({
+    endpoints,
+    connect: (requests, signal) => createClient(NodeService, link.transport).session(requests, { signal }),
+    onOpen: (send) => void send({ message: { case: "hello", value: {} } }),
+    onMessage: ({ message }) => {
+      if (message.case === "welcome") welcomes += 1;
+    },
+    onClose: () => {},
+    signal: stop.current.signal,
+    log: quiet,
+  });
+  await until(() => welcomes === 1);
+  expect((await renew()).certificateChain).toContain("CERTIFICATE");
+  expect([other.said.length, control.said.length]).toEqual([1, 0]);
+
+  await other.die();
+  // Nobody has to wait for the session to notice.
+  expect((await renew()).certificateChain).toContain("CERTIFICATE");
+  await until(() => welcomes === 2 && control.said.includes("hello"));
+  expect(endpoints.current()).toBe(control.url);
+  stop.current.abort();
+  await running;
+  link.close();
+  bulk.close();
+});
+
+test("a replica that stands still holds nobody up for long", async () => {
+  await using frozen = await aFrozenControl();
+  const identity = await enrol();
+  const endpoints = createEndpoints([frozen.url, control.url], () => 0);
+  const link = createTransport(identity, endpoints);
+  const client = createClient(NodeService, link.transport);
+  const startedAt = performance.now();
+  const csr = Uint8Array.from(control.requests[0] ?? []);
+  expect((await client.renewCertificate({ csr })).certificateChain).toContain("CERTIFICATE");
+  expect(performance.now() - startedAt).toBeLessThan(8_000);
+  expect(endpoints.current()).toBe(control.url);
+  link.close();
+});
+
+test("what control itself refuses is not asked of another replica", async () => {
+  const other = await anotherControl();
+  const endpoints = createEndpoints([control.url, other.url], () => 0);
+  const link = createTransport(await enrol(), endpoints);
+  // This server admits nobody by this service, with any certificate.
+  await expect(createClient(EdgeService, link.transport).renewCertificate({})).rejects.toMatchObject({
+    code: Code.Unimplemented,
+  });
+  expect(endpoints.current()).toBe(control.url);
+  link.close();
+  await other.die();
+});
+
+test("of several places to enrol at, one that answers is enough", async () => {
+  await using frozen = await aFrozenControl();
+  const other = await anotherControl();
+  await other.die();
+  const urls = [other.url, control.url, frozen.url];
+  expect(await enrol({ urls })).toMatchObject({ id: "n1" });
+});
+
 test("a certificate past its time is renewed with a new key", async () => {
   const identity = await enrol();
   // An hour of back-dating against ten seconds to come: 80 % of its life is over.
   const short = { ...identity, certificatePem: await shortCertificate(10_000) };
-  const link = createTransport(identity, control.url);
+  const link = createTransport(identity, createEndpoints([control.url]));
   const client = createClient(NodeService, link.transport);
   const renewed = new Promise<string>((resolve) => {
     void renewLoop({

@@ -23,6 +23,11 @@ export async function writePrivateFile(path: string, text: string): Promise<void
     await rm(temporary, { force: true });
     throw cause;
   }
+  await syncFolder(dir);
+}
+
+/** Names that were added, removed or changed in `dir` are on disk afterwards. */
+export async function syncFolder(dir: string): Promise<void> {
   const folder = await open(dir, "r");
   try {
     await folder.sync();

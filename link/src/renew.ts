@@ -1,13 +1,15 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { backoffMs } from "./backoff.ts";
 import { belongsToKey, certificateLife, certificateName, createKeyAndRequest } from "./certificate.ts";
 import { type Identity, saveIdentity } from "./identity.ts";
 import type { LinkLog } from "./log.ts";
+import { createWish, type Wish } from "./wish.ts";
 
 /** Also the longest sleep, so that a suspended machine notices an approaching end soon after it wakes. */
 const LOOK_EVERY_MS = 60 * 60 * 1000;
 const LONGEST_PAUSE_MS = 10 * 60 * 1000;
 const CALL_TIMEOUT_MS = 30_000;
+
+type Life = { fromMs: number; untilMs: number };
 
 /**
  * When to renew: a random instant between 50 and 80 % of the certificate's life, so that a fleet
@@ -15,9 +17,24 @@ const CALL_TIMEOUT_MS = 30_000;
  *
  * @param random in [0, 1)
  */
-export function renewAtMs(life: { fromMs: number; untilMs: number }, random: number): number {
+export function renewAtMs(life: Life, random: number): number {
   return life.fromMs + (life.untilMs - life.fromMs) * (0.5 + 0.3 * random);
 }
+
+/** Less than a quarter is left: every renewal so far has failed, and somebody has to look why. */
+const LATE_SHARE = 0.75;
+
+/** How much of its life a certificate has left, in the words that its failing renewals are told with. */
+export function renewalUrgency({ fromMs, untilMs }: Life, nowMs: number): "in time" | "late" | "over" {
+  if (nowMs >= untilMs) return "over";
+  return nowMs >= fromMs + (untilMs - fromMs) * LATE_SHARE ? "late" : "in time";
+}
+
+const failures = {
+  "in time": "renewal failed",
+  late: "renewal keeps failing: once this certificate is over, control refuses this daemon",
+  over: "renewal failed, and the certificate is over",
+} as const;
 
 /**
  * Keeps the certificate fresh until `signal` aborts. Each renewal uses a new key, is on disk before it is
@@ -28,21 +45,21 @@ export async function renewLoop(options: {
   identity: Identity;
   /** The RenewCertificate call over the present identity. */
   renew(csr: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<{ certificateChain: string; ca: string }>;
+  /** Control's wish for a renewal before its time. */
+  wanted?: Wish;
+  /** What is opened from here on has to use the new certificate, and what is open be opened again. */
   onRenewed(identity: Identity): void;
   signal: AbortSignal;
   log: LinkLog;
 }): Promise<void> {
-  const { dir, signal, log } = options;
+  const { dir, wanted = createWish(), signal, log } = options;
   let identity = options.identity;
   let attempt = 0;
   let dueMs = renewAtMs(certificateLife(identity.certificatePem), Math.random());
   while (!signal.aborted) {
+    const waitMs = dueMs - Date.now();
+    if (waitMs > 0 && !(await wanted.wait(Math.min(waitMs, LOOK_EVERY_MS), signal))) continue;
     try {
-      const waitMs = dueMs - Date.now();
-      if (waitMs > 0) {
-        await delay(Math.min(waitMs, LOOK_EVERY_MS), undefined, { signal });
-        continue;
-      }
       identity = await renewOnce(identity, options.renew, signal);
       await saveIdentity(dir, identity);
       attempt = 0;
@@ -54,7 +71,10 @@ export async function renewLoop(options: {
       const pauseMs = 1_000 + backoffMs(attempt, Math.random(), LONGEST_PAUSE_MS);
       attempt += 1;
       dueMs = Date.now() + pauseMs;
-      log.warn({ attempt, pauseMs, reason: cause instanceof Error ? cause.message : String(cause) }, "renewal failed");
+      const life = certificateLife(identity.certificatePem);
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      const validUntil = new Date(life.untilMs).toISOString();
+      log.warn({ attempt, pauseMs, validUntil, reason }, failures[renewalUrgency(life, Date.now())]);
     }
   }
 }

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { createEndpoints } from "./endpoints.ts";
 import { FencedError, runSession, type Send } from "./session.ts";
 
 type Req = { say: string };
@@ -7,13 +8,21 @@ type Res = { message: { case: string; value: object } };
 const quiet = { info: () => {}, warn: () => {} };
 
 /** Runs sessions against a scripted server: one list of replies per connection, then silence until it is aborted. */
-function scripted(connections: Res[][], watch: { onMessage?(kind: string, send: Send<Req>): void } = {}) {
+function scripted(
+  connections: Res[][],
+  watch: { onMessage?(kind: string, send: Send<Req>): void } = {},
+  urls = ["https://a.test"],
+) {
+  const endpoints = createEndpoints(urls, () => 0);
+  const tried: string[] = [];
   const stop = new AbortController();
   const seen: string[] = [];
   const said: string[] = [];
   let opened = 0;
   const done = runSession<Req, Res>({
+    endpoints,
     async *connect(requests, signal) {
+      tried.push(endpoints.current());
       const replies = connections[opened];
       opened += 1;
       const reader = (async () => {
@@ -35,7 +44,7 @@ function scripted(connections: Res[][], watch: { onMessage?(kind: string, send: 
     signal: stop.signal,
     log: quiet,
   });
-  return { done, stop, seen, said };
+  return { done, stop, seen, said, tried };
 }
 
 const message = (kind: string, value: object = {}): Res => ({ message: { case: kind, value } });
@@ -64,4 +73,19 @@ test("an abort ends the wait for the next session", async () => {
   run.stop.abort();
   await run.done;
   expect(run.seen).toEqual(["closed"]);
+});
+
+test("whatever ends a session, the next one is opened at another endpoint", async () => {
+  const urls = ["https://a.test", "https://b.test", "https://c.test"];
+  const run = scripted(
+    [
+      [message("welcome"), message("goAway")],
+      [message("welcome"), message("superseded")],
+      [message("welcome", { renewEveryMs: 5, leaseTtlMs: 10 })],
+    ],
+    {},
+    urls,
+  );
+  await run.done;
+  expect(run.tried).toEqual([...urls, "https://a.test"]);
 });

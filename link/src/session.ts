@@ -1,6 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { backoffMs } from "./backoff.ts";
+import { backoffAttempt, type Endpoints } from "./endpoints.ts";
 import type { LinkLog } from "./log.ts";
 import { createOutbox } from "./outbox.ts";
 
@@ -16,7 +17,9 @@ export type Send<Req> = (message: Req) => boolean;
 type Inbound = { message: { case?: string | undefined; value?: unknown } };
 
 export type SessionOptions<Req, Res extends Inbound> = {
-  /** Opens the stream. It has to end or fail when `signal` aborts. */
+  /** Where `connect` finds control. Whatever ends a session, the next one is opened at another endpoint. */
+  endpoints: Endpoints;
+  /** Opens the stream, at the endpoint in use. It has to end or fail when `signal` aborts. */
   connect(requests: AsyncIterable<Req>, signal: AbortSignal): AsyncIterable<Res>;
   /** Before anything is received: queue the Hello. */
   onOpen(send: Send<Req>): void | Promise<void>;
@@ -33,7 +36,7 @@ export type SessionOptions<Req, Res extends Inbound> = {
 const OUTBOX_LIMIT = 10_000;
 /** Connecting, TLS, Hello and Welcome together. */
 const WELCOME_TIMEOUT_MS = 15_000;
-/** A session that lasted this long proves that control is well, so the next back-off starts low again. */
+/** A session that lasted this long proves that its endpoint was well, so the next back-off starts low again. */
 const SETTLED_AFTER_MS = 5_000;
 const LONGEST_GO_AWAY_MS = 60_000;
 const DEFAULT_LEASE_MS = 15_000;
@@ -46,15 +49,18 @@ const DEFAULT_LEASE_MS = 15_000;
  * @throws FencedError when control says so
  */
 export async function runSession<Req, Res extends Inbound>(options: SessionOptions<Req, Res>): Promise<void> {
-  const { signal, log } = options;
-  for (let attempt = 0; !signal.aborted; attempt += 1) {
+  const { endpoints, signal, log } = options;
+  let failures = 0;
+  while (!signal.aborted) {
     const startedAt = performance.now();
-    const ending = await oneSession(options);
+    const { reason, endpoint, welcomed, afterMs = 0, fenced } = await oneSession(options);
     if (signal.aborted) return;
-    if (ending.fenced !== undefined) throw new FencedError(ending.fenced);
-    if (performance.now() - startedAt >= SETTLED_AFTER_MS) attempt = 0;
-    const pauseMs = (ending.afterMs ?? 0) + backoffMs(attempt, Math.random());
-    log.warn({ reason: ending.reason, attempt, pauseMs }, "session ended, reconnecting");
+    if (fenced !== undefined) throw new FencedError(fenced);
+    const isSettled = welcomed && performance.now() - startedAt >= SETTLED_AFTER_MS;
+    failures = isSettled ? 1 : failures + 1;
+    endpoints.moveOn(endpoint);
+    const pauseMs = afterMs + backoffMs(backoffAttempt(failures, endpoints.count), Math.random());
+    log.warn({ reason, endpoint, failures, pauseMs }, "session ended, reconnecting");
     try {
       await delay(pauseMs, undefined, { signal });
     } catch {
@@ -64,8 +70,13 @@ export async function runSession<Req, Res extends Inbound>(options: SessionOptio
 }
 
 type Ending = { reason: string; afterMs?: number; fenced?: string };
+type Session = Ending & {
+  /** Where it was opened. */
+  endpoint: string;
+  welcomed: boolean;
+};
 
-async function oneSession<Req, Res extends Inbound>(options: SessionOptions<Req, Res>): Promise<Ending> {
+async function oneSession<Req, Res extends Inbound>(options: SessionOptions<Req, Res>): Promise<Session> {
   const own = new AbortController();
   const signal = AbortSignal.any([options.signal, own.signal]);
   const fail = (reason: string): void => own.abort(new Error(reason));
@@ -74,27 +85,33 @@ async function oneSession<Req, Res extends Inbound>(options: SessionOptions<Req,
   signal.addEventListener("abort", () => outbox.close(), { once: true });
   const welcomeTimer = setTimeout(() => fail("no welcome in time"), WELCOME_TIMEOUT_MS);
   const renewal = createRenewal(options.renew, outbox.send, fail);
+  let endpoint = options.endpoints.current();
+  let welcomed = false;
+  const session = (ending: Ending): Session => ({ ...ending, endpoint, welcomed });
   try {
     await options.onOpen(outbox.send);
+    // Meanwhile another call may have found the endpoint dead.
+    endpoint = options.endpoints.current();
     for await (const received of options.connect(outbox, signal)) {
       const { case: kind, value } = received.message;
       if (kind === "welcome") {
         clearTimeout(welcomeTimer);
+        welcomed = true;
         renewal.start(readNumber(value, "renewEveryMs"), readNumber(value, "leaseTtlMs") || DEFAULT_LEASE_MS);
       }
       if (kind === "renewAck") renewal.acknowledged();
       await options.onMessage(received, outbox.send);
-      if (kind === "fenced") return { reason: "fenced", fenced: readText(value, "reason") };
-      if (kind === "superseded") return { reason: "superseded by a newer session of this identity" };
+      if (kind === "fenced") return session({ reason: "fenced", fenced: readText(value, "reason") });
+      if (kind === "superseded") return session({ reason: "superseded by a newer session of this identity" });
       if (kind === "goAway") {
         const afterMs = Math.min(readNumber(value, "reconnectAfterMs"), LONGEST_GO_AWAY_MS);
-        return { reason: "control asked to reconnect", afterMs };
+        return session({ reason: "control asked to reconnect", afterMs });
       }
     }
-    return { reason: "control ended the stream" };
+    return session({ reason: "control ended the stream" });
   } catch (cause) {
     const failure: unknown = own.signal.aborted ? own.signal.reason : cause;
-    return { reason: failure instanceof Error ? failure.message : String(failure) };
+    return session({ reason: failure instanceof Error ? failure.message : String(failure) });
   } finally {
     clearTimeout(welcomeTimer);
     renewal.stop();

@@ -1,5 +1,6 @@
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import type { Endpoints } from "./endpoints.ts";
 import type { Identity } from "./identity.ts";
 
 /** DNS name in every server certificate of control, whatever address it is reached at. */
@@ -7,6 +8,8 @@ export const CONTROL_NAME = "control.svc.internal";
 
 /** Messages above this are refused on both ends; bulk data goes through the registry. */
 const READ_MAX_BYTES = 4 * 1024 * 1024;
+/** A process that stands still has its connections accepted by the kernel, and never answers. */
+const CONNECT_TIMEOUT_MS = 5_000;
 
 /** One HTTP/2 connection to control that reopens itself. */
 export type LinkTransport = {
@@ -16,11 +19,50 @@ export type LinkTransport = {
 };
 
 /**
- * The connection of an enrolled daemon: gRPC over mutual TLS. Pings find a peer that is gone without a
- * word within 15 s. The certificate is read once: after a renewal make a new transport for new calls.
+ * The connection of an enrolled daemon: gRPC over mutual TLS, to the endpoint in use. Pings find a peer that is gone
+ * without a word within 15 s. A call that finds its endpoint dead is made again at the next one, as often as there are
+ * endpoints, because every call of a daemon may be repeated; a stream is its caller's to open again. The certificate is
+ * read once: after a renewal make a new transport for new calls.
  */
-export function createTransport(identity: Identity, linkUrl: string): LinkTransport {
-  return openTransport(linkUrl, { ca: identity.caPem, cert: identity.certificatePem, key: identity.privateKeyPem });
+export function createTransport(identity: Identity, endpoints: Endpoints): LinkTransport {
+  const credentials = { ca: identity.caPem, cert: identity.certificatePem, key: identity.privateKeyPem };
+  const opened = new Map<string, OpenTransport>();
+  let closed = false;
+  const at = (url: string): OpenTransport => {
+    if (closed) throw new ConnectError("the transport was closed", Code.Unavailable);
+    const known = opened.get(url) ?? openTransport(url, credentials);
+    opened.set(url, known);
+    return known;
+  };
+  return {
+    transport: {
+      async unary(method, signal, ...rest) {
+        for (let tried = 1; ; tried += 1) {
+          const url = endpoints.current();
+          try {
+            const link = at(url);
+            await link.connect(signal);
+            return await link.transport.unary(method, signal, ...rest);
+          } catch (cause) {
+            if (!isOfEndpoint(cause)) throw cause;
+            endpoints.moveOn(url);
+            // Out of time counts against the endpoint, but the caller has none left for another.
+            const isOver = signal?.aborted === true || ConnectError.from(cause).code === Code.DeadlineExceeded;
+            if (isOver || closed || tried >= endpoints.count) throw cause;
+          }
+        }
+      },
+      async stream(method, signal, ...rest) {
+        const link = at(endpoints.current());
+        await link.connect(signal);
+        return link.transport.stream(method, signal, ...rest);
+      },
+    },
+    close() {
+      closed = true;
+      for (const link of opened.values()) link.close();
+    },
+  };
 }
 
 /** The connection of a daemon that has no certificate yet. */
@@ -28,12 +70,25 @@ export function createEnrollTransport(caPem: string, enrollUrl: string): LinkTra
   return openTransport(enrollUrl, { ca: caPem });
 }
 
-function openTransport(url: string, credentials: { ca: string; cert?: string; key?: string }): LinkTransport {
+/** Whether it was the endpoint that failed, and not control that answered. */
+function isOfEndpoint(cause: unknown): boolean {
+  const { code } = ConnectError.from(cause);
+  // A connection that the server destroyed is reported as canceled; so is a caller's timeout on one that hangs.
+  return [Code.Unavailable, Code.Canceled, Code.Aborted, Code.DeadlineExceeded].includes(code);
+}
+
+type OpenTransport = LinkTransport & {
+  /** Resolves when there is a connection, or when it failed: the call then says why. Throws when it takes too long. */
+  connect(signal: AbortSignal | undefined): Promise<void>;
+};
+
+function openTransport(url: string, credentials: { ca: string; cert?: string; key?: string }): OpenTransport {
   const sessionManager = new Http2SessionManager(
     url,
     { pingIntervalMs: 10_000, pingTimeoutMs: 5_000 },
     { ...credentials, servername: CONTROL_NAME, minVersion: "TLSv1.3" },
   );
+  keepListening(sessionManager);
   const transport = createGrpcTransport({
     baseUrl: url,
     sessionManager,
@@ -43,6 +98,40 @@ function openTransport(url: string, credentials: { ca: string; cert?: string; ke
   });
   return {
     transport,
+    connect: (signal) =>
+      new Promise((resolve, reject) => {
+        const settle = (finish: () => void): void => {
+          clearTimeout(timer);
+          signal?.removeEventListener("abort", onAbort);
+          finish();
+        };
+        const onAbort = (): void => settle(resolve);
+        const timer = setTimeout(() => {
+          const late = new ConnectError(`${url} did not answer within ${CONNECT_TIMEOUT_MS} ms`, Code.Unavailable);
+          sessionManager.abort(late);
+          settle(() => reject(late));
+        }, CONNECT_TIMEOUT_MS);
+        signal?.addEventListener("abort", onAbort, { once: true });
+        sessionManager.connect().then(() => settle(resolve), reject);
+      }),
     close: () => sessionManager.abort(new ConnectError("the transport was closed", Code.Unavailable)),
+  };
+}
+
+/**
+ * The manager stops listening to a connection that it gives up, also to one whose error is still to come; an error that
+ * nobody listens to ends the process. So each connection that ever carried a call has a listener that stays.
+ */
+function keepListening(manager: Http2SessionManager): void {
+  const request = manager.request.bind(manager);
+  const heard = new WeakSet<object>();
+  manager.request = async (...args) => {
+    const stream = await request(...args);
+    const { session } = stream;
+    if (session !== undefined && !heard.has(session)) {
+      heard.add(session);
+      session.on("error", () => {});
+    }
+    return stream;
   };
 }
