@@ -101,6 +101,7 @@ async function aTask(limits: Limits = small, kind: "serve" | "build" = "serve") 
   const task = {
     spec: { kind, targetRepository: "svc/x/app", recipe: {} } as unknown as NewTask["spec"],
     specHash: "h1",
+    nodeSelector: {},
     ...{ memoryMb: limits.memory_mb, cpuMillicores: limits.cpu_millicores, pidsLimit: limits.pids_limit },
   };
   return {

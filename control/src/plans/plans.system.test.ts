@@ -80,6 +80,8 @@ const everyField = {
   maxSseConnections: 16,
   maxScheduledJobs: 17,
   maxCustomDomains: 18,
+  maxReplicas: 4,
+  nodeSelector: { disk: "fast", "svc.test/room": "" },
   devSyncEnabled: false,
   previewsEnabled: false,
 };

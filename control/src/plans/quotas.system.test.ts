@@ -13,6 +13,7 @@ import { buildServer } from "../http/server.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { loadRun } from "../tasks/assignment.ts";
 import { buildTask, serveTask } from "../tasks/spec.ts";
+import { insertTask } from "../tasks/store.ts";
 import { planOfUser } from "./of-user.ts";
 
 // Every limit of a plan at its edge, also from two control servers at once.
@@ -263,6 +264,13 @@ const single: Single[] = [
     ask: deployed("ssr", jobs(n)),
     is: n <= 3 ? ([202] satisfies Outcome) : ([403, "QUOTA_EXCEEDED"] satisfies Outcome),
   })),
+  ...([1, 3, 4] as const).map((replicas) => ({
+    field: "maxReplicas" as const,
+    what: `${replicas} of 3`,
+    plan: { max_replicas: 3 },
+    ask: deployed("ssr", { app: { name: "Shop", type: "ssr", replicas } }),
+    is: replicas <= 3 ? ([202] satisfies Outcome) : ([403, "QUOTA_EXCEEDED"] satisfies Outcome),
+  })),
   ...([true, false] as const).flatMap((enabled) => [
     {
       field: "devSyncEnabled" as const,
@@ -354,11 +362,12 @@ describe("a plan that is lowered", () => {
   });
 });
 
-for (const field of ["memoryMb", "cpuMillicores", "pidsLimit"] as const) tested.add(field);
+for (const field of ["memoryMb", "cpuMillicores", "pidsLimit", "nodeSelector"] as const) tested.add(field);
 test("containers and release commands get what the plan gives, and builds what builds get", async () => {
   const room = { memory_mb: 333, cpu_millicores: 777, pids_limit: 55 };
   const limits = { memoryMb: 333, cpuMillicores: 777, pidsLimit: 55 };
-  const user = await api.newUser({ plan: room });
+  const nodeSelector = { disk: "fast" };
+  const user = await api.newUser({ plan: { ...room, node_selector: nodeSelector } });
   const project = await api.newProject(user);
   const manifest = manifestSchema.parse(
     manifestOf("ssr", { start: { command: "node x.js" }, release: { command: "node migrate.js" } }),
@@ -369,7 +378,13 @@ test("containers and release commands get what the plan gives, and builds what b
     ...{ artifact_kind: "image", artifact_repository: "svc/x/app", artifact_digest: `sha256:${"a".repeat(64)}` },
   });
   const plan = await planOfUser(api.db, user.id);
-  expect(serveTask(deployment, plan, manifest, null)).toMatchObject(limits);
+  expect(serveTask(deployment, plan, manifest, null)).toMatchObject({ ...limits, nodeSelector });
+  expect(buildTask(deployment, project, plan, manifest)).toMatchObject({ nodeSelector });
+  await insertTask(api.db, deployment, serveTask(deployment, plan, manifest, null), { replica: 0 });
+  await api.db.updateTable("plan").set({ node_selector: {} }).where("id", "=", plan.id).execute();
+  const task = api.db.selectFrom("task").select("node_selector").where("deployment_id", "=", deployment.id);
+  // Those that are there stay where they are.
+  expect(await task.executeTakeFirst()).toEqual({ node_selector: nodeSelector });
   expect(buildTask(deployment, project, plan, manifest)).not.toMatchObject(limits);
   const deps = {
     db: api.db,

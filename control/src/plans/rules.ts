@@ -24,6 +24,8 @@ const columns = {
   maxSseConnections: "max_sse_connections",
   maxScheduledJobs: "max_scheduled_jobs",
   maxCustomDomains: "max_custom_domains",
+  maxReplicas: "max_replicas",
+  nodeSelector: "node_selector",
   devSyncEnabled: "dev_sync_enabled",
   previewsEnabled: "previews_enabled",
 } as const satisfies Record<keyof UpdatePlanInput, keyof NewPlan>;

@@ -26,6 +26,8 @@ export const planView = (plan: Plan): PlanView => ({
   maxSseConnections: plan.max_sse_connections,
   maxScheduledJobs: plan.max_scheduled_jobs,
   maxCustomDomains: plan.max_custom_domains,
+  maxReplicas: plan.max_replicas,
+  nodeSelector: plan.node_selector,
   devSyncEnabled: plan.dev_sync_enabled,
   previewsEnabled: plan.previews_enabled,
   databaseEnabled: plan.max_databases > 0,

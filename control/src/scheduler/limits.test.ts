@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ObservationValue } from "../cluster/keys.ts";
 import { decideLimits, takenBy } from "./limits.ts";
+import type { SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf, schedule } from "./steps.ts";
 
 const small = { memoryMb: 256, cpuMillicores: 500, pidsLimit: 100 };
@@ -122,20 +123,36 @@ test("a placement takes what its container still has, until its agent has said o
 });
 
 describe("in a round", () => {
-  const node = {
+  const node: SchedulableNode = {
     id: "n1",
-    connected: true,
+    link: "connected",
     schedulable: true,
+    draining: false,
+    quarantined: false,
     diskFull: false,
+    engineStalled: false,
     os: "linux",
     architecture: "amd64",
+    labels: {},
+    zone: "",
+    diskMb: 0,
     memoryMb: 1_024,
     cpuMillicores: 4_000,
     pids: 4_096,
   };
   const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTask => ({
     ...{ id, projectId: "p1", deploymentId: `d-${id}`, kind: "serve", channel: "production", epoch: 1 },
-    ...{ desired: "running", specHash: "h", platform: null, nodeId: "n1", refused: false, ...small, ...change },
+    ...{
+      desired: "running",
+      specHash: "h",
+      platform: null,
+      diskMb: 0,
+      nodeSelector: {},
+      nodeId: "n1",
+      refused: false,
+      ...small,
+      ...change,
+    },
   });
   const placed = (task: DesiredTask, limits = small): Placed => {
     const { id: placementId, projectId, deploymentId, kind, channel, epoch, desired, specHash } = task;

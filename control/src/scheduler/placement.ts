@@ -1,137 +1,209 @@
-/** A node as the scheduler sees it. */
-export interface SchedulableNode {
-  id: string;
-  /** A live, reconciled stream. */
-  connected: boolean;
-  /** Neither cordoned nor draining. */
-  schedulable: boolean;
-  /** Below its floor of free disk space. */
-  diskFull: boolean;
-  os: string;
-  architecture: string;
-  memoryMb: number;
-  cpuMillicores: number;
-  pids: number;
+import { firstProblem, isAboutSize, type PlacementRequest, sizeProblem } from "./filters.ts";
+import { createRoom, type NodeRoom, type Reservation, type Room, type SchedulableNode } from "./node-room.ts";
+import { type Hints, noHints, scoreOf } from "./score.ts";
+
+export type { PlacementRequest } from "./filters.ts";
+export type { Reservation, SchedulableNode } from "./node-room.ts";
+export type { Hints } from "./score.ts";
+
+export type Decision = { nodeId: string } | { refused: Readonly<Record<string, number>> };
+
+export interface PlaceOptions {
+  hints?: Hints | undefined;
+  /** Where the look around the nodes begins; the same seed, nodes and requests give the same decisions. */
+  seed?: number | undefined;
 }
 
-/** What is placed: it stays on its node until it is gone. */
-export interface PlacementRequest {
-  id: string;
-  projectId: string;
-  deploymentId: string;
-  kind: "build" | "serve";
-  memoryMb: number;
-  cpuMillicores: number;
-  pidsLimit: number;
-  /** Null: any. */
-  platform: { os: string; architecture: string } | null;
-}
-
-/** Room that is taken on a node, counted from placements whether their node answers or not. */
-export interface Reservation {
-  nodeId: string;
-  projectId: string;
-  kind: "build" | "serve";
-  memoryMb: number;
-  cpuMillicores: number;
-  pidsLimit: number;
-}
-
-interface Free {
-  node: SchedulableNode;
-  memoryMb: number;
-  cpuMillicores: number;
-  pids: number;
-  /** Containers of the same project: spread over nodes. */
-  sameProject: number;
-  builds: number;
-}
-
-/** Builds share the processor with sites; more than this many at once on one node starve both. */
-const maxBuildsPerNode = 2;
-
-const filters: { reason: string; passes(free: Free, request: PlacementRequest): boolean }[] = [
-  { reason: "not connected", passes: ({ node }) => node.connected },
-  { reason: "cordoned or draining", passes: ({ node }) => node.schedulable },
-  { reason: "disk almost full", passes: ({ node }) => !node.diskFull },
-  {
-    reason: "another platform",
-    passes: ({ node }, { platform }) =>
-      platform === null || (platform.os === node.os && platform.architecture === node.architecture),
-  },
-  { reason: "too little memory", passes: (free, request) => free.memoryMb >= request.memoryMb },
-  { reason: "too few processor shares", passes: (free, request) => free.cpuMillicores >= request.cpuMillicores },
-  { reason: "too few process ids", passes: (free, request) => free.pids >= request.pidsLimit },
-  { reason: "busy building", passes: (free, request) => request.kind !== "build" || free.builds < maxBuildsPerNode },
-];
-
-export type Decision = { nodeId: string } | { refused: Record<string, number> };
+/** So many nodes that would do are compared, or log2 of all nodes if that is more: enough to pack nearly as tight as all would. */
+const candidatesMin = 16;
+/** Nodes that have the image already are compared besides. */
+const imageCandidatesMax = 4;
 
 /**
- * Where each request goes, in the order given, each counting what the ones before it took.
- * A container goes to the node with the fewest of its project, then to the one where it fits
- * tightest, so that large requests still find room. A build goes where least else runs, so that it
- * slows no site down. Ties by id, from opposite ends. A request that fits nowhere
- * gets, per filter, how many nodes it refused.
+ * Where each request goes, in the order given, each counting what the ones before it took. Two containers of one
+ * deployment share a node only when no other one takes them. A request that fits nowhere gets, per filter, how many
+ * nodes it refused.
  */
 export function place(
   nodes: readonly SchedulableNode[],
   taken: readonly Reservation[],
   requests: readonly PlacementRequest[],
+  options: PlaceOptions = {},
 ): Map<string, Decision> {
-  const reservations = [...taken];
+  return placeIn(createRoom(nodes, taken), requests, options);
+}
+
+/** The same, in a room that is there already; what is given away is taken in it. */
+export function placeIn(
+  room: Room,
+  requests: readonly PlacementRequest[],
+  { hints = noHints, seed = 0 }: PlaceOptions = {},
+): Map<string, Decision> {
+  const classes = new Map<string, RequestClass>();
   const decisions = new Map<string, Decision>();
   for (const request of requests) {
-    const refused: Record<string, number> = {};
-    const feasible = nodes
-      .map((node) => freeOf(node, reservations, request))
-      .filter((free) => {
-        const failed = filters.find((filter) => !filter.passes(free, request));
-        if (failed) refused[failed.reason] = (refused[failed.reason] ?? 0) + 1;
-        return failed === undefined;
-      })
-      .sort(request.kind === "build" ? emptiestFirst : tightestFirst);
-    const [best] = feasible;
-    if (best === undefined) {
-      decisions.set(request.id, { refused });
+    const key = classKey(request);
+    const known = classes.get(key) ?? newClass(room.nodes.length);
+    classes.set(key, known);
+    const chosen = known.answer === null ? choose(room, known, request, hints, seed) : null;
+    if (chosen === null) {
+      // Once every node has refused one of them, the rest is told the same.
+      known.answer ??= { refused: refusal(room, known, request) };
+      decisions.set(request.id, known.answer);
       continue;
     }
-    decisions.set(request.id, { nodeId: best.node.id });
-    reservations.push({ ...request, nodeId: best.node.id });
+    decisions.set(request.id, { nodeId: chosen.node.id });
+    room.take({ ...request, nodeId: chosen.node.id });
   }
   return decisions;
 }
 
-const tightestFirst = (a: Free, b: Free) =>
-  a.sameProject - b.sameProject || a.memoryMb - b.memoryMb || (a.node.id < b.node.id ? -1 : 1);
+/**
+ * Requests that the same nodes refuse. Room only shrinks within a round, so a node that refused one of them is not
+ * looked at again: thousands that fit nowhere cost one look at each node.
+ */
+interface RequestClass {
+  /** For each place the next one, itself included, whose node may still take them; with shortcuts as they are found. */
+  next: Int32Array;
+  refused: Map<string, number>;
+  /** What all of them get once every node has refused; null before. */
+  answer: Decision | null;
+}
 
-const emptiestFirst = (a: Free, b: Free) =>
-  a.builds - b.builds || b.memoryMb - a.memoryMb || (a.node.id < b.node.id ? 1 : -1);
+const newClass = (nodes: number): RequestClass => ({
+  next: Int32Array.from({ length: nodes + 1 }, (_, index) => index),
+  refused: new Map(),
+  answer: null,
+});
 
-function freeOf(node: SchedulableNode, reservations: readonly Reservation[], request: PlacementRequest): Free {
-  const free: Free = {
-    node,
-    memoryMb: node.memoryMb,
-    cpuMillicores: node.cpuMillicores,
-    pids: node.pids,
-    sameProject: 0,
-    builds: 0,
-  };
-  for (const taken of reservations) {
-    if (taken.nodeId !== node.id) continue;
-    free.memoryMb -= taken.memoryMb;
-    free.cpuMillicores -= taken.cpuMillicores;
-    free.pids -= taken.pidsLimit;
-    if (taken.kind === "build") free.builds += 1;
-    else if (taken.projectId === request.projectId) free.sameProject += 1;
+function classKey({
+  kind,
+  memoryMb,
+  cpuMillicores,
+  pidsLimit,
+  diskMb,
+  platform,
+  nodeSelector,
+}: PlacementRequest): string {
+  const labels = Object.keys(nodeSelector).length === 0 ? "" : JSON.stringify(Object.entries(nodeSelector).sort());
+  const on = platform === null ? "" : `${platform.os}/${platform.architecture}`;
+  return `${kind} ${memoryMb} ${cpuMillicores} ${pidsLimit} ${diskMb} ${on} ${labels}`;
+}
+
+/** The first place from `from` on whose node may still take requests of the class; the number of nodes when none does. */
+function nextFrom({ next }: RequestClass, from: number): number {
+  let found = from;
+  while (next[found] !== found) found = next[found] ?? found;
+  for (let at = from; at !== found; ) {
+    const after = next[at] ?? found;
+    next[at] = found;
+    at = after;
   }
-  return free;
+  return found;
+}
+
+/** The best of the nodes compared; null when none takes it. */
+function choose(
+  room: Room,
+  known: RequestClass,
+  request: PlacementRequest,
+  hints: Hints,
+  seed: number,
+): NodeRoom | null {
+  const replicas = counts(request.kind === "serve" ? room.replicasOf(request.deploymentId) : []);
+  const size = room.nodes.length;
+  const wanted = Math.max(candidatesMin, Math.ceil(Math.log2(size)));
+  const start = size === 0 ? 0 : hash(request.id, seed) % size;
+  const best = bestOf(room, request, hints, replicas);
+  const shared: NodeRoom[] = [];
+  let compared = 0;
+  // Returns whether to go on.
+  const look = (at: number): boolean => {
+    const candidate = room.nodes[at];
+    if (candidate === undefined) return false;
+    const problem = firstProblem(candidate, request);
+    if (problem !== null) {
+      known.next[at] = at + 1;
+      known.refused.set(problem, (known.refused.get(problem) ?? 0) + 1);
+    } else if (replicas.has(at)) {
+      shared.push(candidate);
+    } else {
+      best.compare(candidate);
+      compared += 1;
+    }
+    return compared < wanted;
+  };
+  for (let at = nextFrom(known, start); at < size && look(at); ) at = nextFrom(known, at + 1);
+  if (compared < wanted) {
+    for (let at = nextFrom(known, 0); at < start && look(at); ) at = nextFrom(known, at + 1);
+  }
+  if (compared === 0) {
+    const others = ({ index }: NodeRoom): number => replicas.get(index) ?? 0;
+    const fewest = shared.reduce((least, each) => Math.min(least, others(each)), Number.POSITIVE_INFINITY);
+    for (const each of shared) if (others(each) === fewest) best.compare(each);
+    return best.found();
+  }
+  let withImage = 0;
+  for (const nodeId of hints.images.get(request.specHash) ?? []) {
+    const candidate = room.of(nodeId);
+    if (withImage === imageCandidatesMax) break;
+    if (candidate === null || replicas.has(candidate.index) || firstProblem(candidate, request) !== null) continue;
+    best.compare(candidate);
+    withImage += 1;
+  }
+  return best.found();
+}
+
+/** How often each value is there. */
+function counts<T>(values: Iterable<T>): Map<T, number> {
+  const counted = new Map<T, number>();
+  for (const value of values) counted.set(value, (counted.get(value) ?? 0) + 1);
+  return counted;
+}
+
+/** Keeps the best of what it is shown. Ties by id: builds and sites begin at opposite ends. */
+function bestOf(room: Room, request: PlacementRequest, hints: Hints, replicas: ReadonlyMap<number, number>) {
+  const zones = new Map<string, number>();
+  for (const [index, count] of replicas) {
+    const zone = room.nodes[index]?.zone ?? "";
+    zones.set(zone, (zones.get(zone) ?? 0) + count);
+  }
+  let best: NodeRoom | null = null;
+  let bestTotal = 0;
+  return {
+    compare(candidate: NodeRoom): void {
+      const { total } = scoreOf(candidate, request, hints, zones.get(candidate.zone) ?? 0);
+      const isBetter =
+        best === null ||
+        total > bestTotal ||
+        (total === bestTotal && (request.kind === "build") === candidate.node.id > best.node.id);
+      if (!isBetter) return;
+      best = candidate;
+      bestTotal = total;
+    },
+    found: (): NodeRoom | null => best,
+  };
+}
+
+/** FNV-1a: the same number for the same text on every machine. */
+function hash(text: string, seed: number): number {
+  let mixed = 0x811c9dc5 ^ seed;
+  for (let at = 0; at < text.length; at += 1) mixed = Math.imul(mixed ^ text.charCodeAt(at), 0x01000193);
+  mixed ^= mixed >>> 15;
+  return mixed >>> 0;
+}
+
+/** Per filter how many nodes it refused; where no node is large enough even when empty, that alone. */
+function refusal({ nodes }: Room, { refused }: RequestClass, request: PlacementRequest): Record<string, number> {
+  const size = sizeProblem(nodes, request);
+  return size === null ? Object.fromEntries(refused) : { [size]: nodes.length };
 }
 
 /** "2 nodes: too little memory; 1 node: not connected", for people. */
 export function explainRefusal(refused: Readonly<Record<string, number>>): string {
-  const parts = Object.entries(refused)
-    .sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))
-    .map(([reason, count]) => `${count} ${count === 1 ? "node" : "nodes"}: ${reason}`);
-  return parts.length === 0 ? "no node has joined the cluster" : parts.join("; ");
+  const reasons = Object.entries(refused).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));
+  if (reasons.length === 0) return "no node has joined the cluster";
+  const [size] = reasons.find(([reason]) => isAboutSize(reason)) ?? [];
+  if (size !== undefined) return `every node has ${size}; a larger node or a smaller plan would help`;
+  return reasons.map(([reason, nodes]) => `${nodes} ${nodes === 1 ? "node" : "nodes"}: ${reason}`).join("; ");
 }

@@ -1,15 +1,16 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { keys } from "../cluster/keys.ts";
+import { raiseFence } from "../cluster/fenced.ts";
+import { keys, prefix } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment } from "../db/tables.ts";
 import { lockDeployment, removeTasks } from "../deployments/store.ts";
 import { createRandom, startVirtualFleet, type VirtualFleet } from "../deployments/testing/virtual-fleet.ts";
-import { campaign, type Etcd } from "../etcd/index.ts";
+import { campaign, type Etcd, type Leadership, UnknownOutcome } from "../etcd/index.ts";
 import { startEtcd, testClient, until } from "../etcd/testing.ts";
 import { type TestApi, testApi } from "../http/testing.ts";
 import { createLog } from "../log.ts";
-import { scheduleOnce } from "./scheduler.ts";
+import { createScheduler, type SchedulerDeps, scheduleOnce } from "./scheduler.ts";
 
 const stack = new AsyncDisposableStack();
 let api: TestApi;
@@ -27,7 +28,10 @@ beforeAll(async () => {
 afterAll(() => stack.disposeAsync());
 
 /** Leads, and does what `act` says with rounds of the scheduler. */
-async function leading(act: (round: () => Promise<void>) => Promise<void>): Promise<void> {
+async function leading(
+  act: (round: () => Promise<void>, leadership: Leadership) => Promise<void>,
+  make: (parts: SchedulerDeps) => () => Promise<void> = (parts) => () => scheduleOnce(parts),
+): Promise<void> {
   const stop = new AbortController();
   let outcome: Promise<void> = Promise.reject(new Error("nobody led"));
   outcome.catch(() => {});
@@ -35,7 +39,8 @@ async function leading(act: (round: () => Promise<void>) => Promise<void>): Prom
     ...{ etcd, key: keys.leader, id: "test", ttlMs: 10_000, signal: stop.signal },
     async lead(leadership) {
       const parts = { db: api.db, etcd, fleet: virtual.fleet, leadership, log: createLog("silent") };
-      outcome = act(() => scheduleOnce(parts));
+      await raiseFence(api.db, leadership.epoch);
+      outcome = act(make(parts), leadership);
       await outcome.catch(() => {});
       stop.abort();
     },
@@ -88,4 +93,124 @@ test("a round that tells of a container does not wait for whoever ends it", asyn
     );
   });
   expect(await rowOf(id)).toMatchObject({ desired: "removed" });
+});
+
+const placementsOf = async (id: string) =>
+  (await etcd.range(prefix.placements)).entries.filter(({ key }) => key.endsWith(`/${id}`));
+const newTasks = (count: number) =>
+  Promise.all(Array.from({ length: count }, (_, replica) => api.newTask(deployment, { replica })));
+
+test("what a foreign hand put in the way of one placement holds up no other", async () => {
+  await leading(async (round) => {
+    await round();
+    const tasks = await newTasks(3);
+    const [nodeId = ""] = (await api.db.selectFrom("node").select("id").where("role", "=", "node").execute()).map(
+      ({ id }) => id,
+    );
+    const value = JSON.stringify({ ...(await aPlacementOf(tasks[1]?.id ?? "")), channel: "production" });
+    await etcd.txn({ ops: [{ put: { key: keys.placement(nodeId, tasks[1]?.id ?? ""), value } }] });
+    await round();
+    expect((await Promise.all(tasks.map(({ id }) => rowOf(id)))).map(({ node_id }) => node_id)).toEqual([
+      nodeId,
+      nodeId,
+      nodeId,
+    ]);
+  }, createScheduler);
+});
+
+/** The value that the scheduler would write for a task. */
+async function aPlacementOf(id: string) {
+  const task = await rowOf(id);
+  return {
+    ...{ placementId: id, epoch: task.epoch, desired: "running", kind: "serve", specHash: task.spec_hash },
+    ...{ projectId: task.project_id, deploymentId: task.deployment_id, channel: task.channel },
+    ...{ memoryMb: task.memory_mb, cpuMillicores: task.cpu_millicores, pidsLimit: task.pids_limit },
+  };
+}
+
+test("a write whose outcome is not known is not made a second time, and never arrives after the next one", async () => {
+  const late: (() => Promise<unknown>)[] = [];
+  let isCut = false;
+  await leading(
+    async (round) => {
+      await round();
+      const [first] = await newTasks(1);
+      isCut = true;
+      await expect(round()).rejects.toThrow("cut off");
+      isCut = false;
+      await round();
+      const placed = await placementsOf(first?.id ?? "");
+      expect(placed).toHaveLength(1);
+      // What was under way all the while comes now.
+      expect(await Promise.all(late.map((arrive) => arrive()))).toEqual([
+        expect.objectContaining({ succeeded: false }),
+      ]);
+      expect(await placementsOf(first?.id ?? "")).toEqual(placed);
+      await round();
+    },
+    (parts) =>
+      createScheduler({
+        ...parts,
+        leadership: {
+          epoch: parts.leadership.epoch,
+          signal: parts.leadership.signal,
+          isHeld: parts.leadership.isHeld,
+          async txn(ops, guards) {
+            if (!isCut) return parts.leadership.txn(ops, guards);
+            late.push(() => parts.leadership.txn(ops, guards));
+            throw new UnknownOutcome("cut off");
+          },
+        },
+      }),
+  );
+});
+
+test("etcd is read in full once, and a thousand tasks that wait are told why together", async () => {
+  let reads = 0;
+  const counting: Etcd = {
+    ...etcd,
+    range: (under) => {
+      reads += 1;
+      return etcd.range(under);
+    },
+  };
+  await leading(
+    async (round) => {
+      await round();
+      const blocked = await newTasks(1_000);
+      const ids = sql<string>`any(${blocked.map(({ id }) => id)}::uuid[])`;
+      await api.db.updateTable("task").set({ memory_mb: 100_000_000 }).where("id", "=", ids).execute();
+      await round();
+      const waiting = api.db.selectFrom("task").select("refused").where("id", "=", ids);
+      expect(new Set((await waiting.execute()).map(({ refused }) => JSON.stringify(refused)))).toEqual(
+        new Set(['{"less memory in all than it needs":1}']),
+      );
+      const before = await sql<{ xmin: string }>`select xmin::text from task where id = ${ids}`.execute(api.db);
+      await round();
+      const after = await sql<{ xmin: string }>`select xmin::text from task where id = ${ids}`.execute(api.db);
+      expect(after.rows).toEqual(before.rows);
+      expect(reads).toBe(1);
+      await api.db.updateTable("task").set({ desired: "removed" }).where("id", "=", ids).execute();
+      await round();
+      const left = api.db.selectFrom("task").select("id").where("id", "=", ids).where("reaped_at", "is", null);
+      expect(await left.execute()).toEqual([]);
+    },
+    (parts) => createScheduler({ ...parts, etcd: counting }),
+  );
+});
+
+test("a node that an operator cordons or drains gets nothing new, and what waits says so", async () => {
+  const node = api.db.updateTable("node").where("role", "=", "node");
+  await leading(async (round) => {
+    const [task] = await newTasks(1);
+    await node.set({ schedulable: false }).execute();
+    await round();
+    expect(await rowOf(task?.id ?? "")).toMatchObject({ node_id: null, refused: { cordoned: 1 } });
+    await node.set({ drain: "draining" }).execute();
+    await round();
+    expect(await rowOf(task?.id ?? "")).toMatchObject({ node_id: null, refused: { draining: 1 } });
+    await node.set({ drain: "none", schedulable: true }).execute();
+    await round();
+    expect(await rowOf(task?.id ?? "")).toMatchObject({ node_id: expect.any(String), refused: null });
+  }, createScheduler);
 });

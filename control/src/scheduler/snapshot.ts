@@ -1,43 +1,68 @@
+import type { NodeAxes } from "@svc/proto";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keyParts, type ObservationValue, placementValue, prefix } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
-import type { Etcd } from "../etcd/index.ts";
-import { listOpenTasks } from "../tasks/store.ts";
+import type { Entry } from "../etcd/index.ts";
+import { zoneOf } from "../nodes/labels/rules.ts";
+import { listOpenTasks, type OpenTask } from "../tasks/store.ts";
 import type { Reservation, SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf } from "./steps.ts";
 
-/** Every node that joined and is not fenced or removed, with what it said of itself at its last hello. */
-export async function listSchedulableNodes(db: Db, fleet: Fleet): Promise<SchedulableNode[]> {
+/** The part of the fleet's facts that decisions about placements rest on. */
+export type SchedulerFleet = Pick<Fleet, "nodeSession" | "nodeLink" | "placements" | "observation">;
+
+const unknownCapacity = { memoryMb: 0, cpuMillicores: 0, pids: 0, diskMb: 0 };
+
+/** A node as people know it. */
+export interface NamedNode extends SchedulableNode {
+  name: string;
+  drain: NodeAxes["drain"];
+}
+
+/** What is known of the streams of nodes; without `nodeSession`, what Postgres keeps of the last hello is used. */
+export type NodeLinks = Pick<SchedulerFleet, "nodeLink"> & Partial<Pick<SchedulerFleet, "nodeSession">>;
+
+/** Every node that joined and is not fenced or removed, by id, with what it said of itself at its last hello. */
+export async function listSchedulableNodes(db: Db, fleet: NodeLinks): Promise<NamedNode[]> {
   const nodes = await db
     .selectFrom("node")
     .selectAll()
     .where("role", "=", "node")
     .where("lifecycle", "=", "active")
+    .orderBy("id")
     .execute();
   return nodes.map((node) => {
-    const live = fleet.nodeSession(node.id);
+    const session = fleet.nodeSession?.(node.id)?.session;
+    const capacity = session?.capacity ?? node.capacity ?? unknownCapacity;
+    const platform = session?.platform ?? node.platform ?? { os: "linux", architecture: "" };
     return {
       id: node.id,
-      connected: live?.serverAlive === true && live.session.reconciled,
+      name: node.name,
+      drain: node.drain,
+      link: fleet.nodeLink(node.id).link,
       schedulable: node.schedulable,
+      draining: node.drain !== "none",
+      drained: node.drain === "drained",
+      quarantined: node.quarantined_at !== null,
       diskFull: node.disk_full,
-      os: live?.session.platform.os ?? node.platform?.os ?? "linux",
-      architecture: live?.session.platform.architecture ?? node.platform?.architecture ?? "",
-      memoryMb: live?.session.capacity.memoryMb ?? node.capacity?.memoryMb ?? 0,
-      cpuMillicores: live?.session.capacity.cpuMillicores ?? node.capacity?.cpuMillicores ?? 0,
-      pids: live?.session.capacity.pids ?? node.capacity?.pids ?? 0,
+      engineStalled: node.engine_stalled,
+      labels: node.operator_labels,
+      zone: zoneOf(node) ?? "",
+      ...{ os: platform.os, architecture: platform.architecture },
+      ...{ memoryMb: capacity.memoryMb, cpuMillicores: capacity.cpuMillicores },
+      ...{ pids: capacity.pids, diskMb: capacity.diskMb },
     };
   });
 }
 
-const placedMap = (fleet: Fleet): Map<string, Placed> =>
+const placedMap = (fleet: Pick<SchedulerFleet, "placements">): Map<string, Placed> =>
   new Map(
     fleet
       .placements()
       .map(({ nodeId, placement, modRevision }) => [placement.placementId, { ...placement, nodeId, modRevision }]),
   );
 
-function observedMap(fleet: Fleet, placed: ReadonlyMap<string, Placed>) {
+function observedMap(fleet: Pick<SchedulerFleet, "observation">, placed: ReadonlyMap<string, Placed>) {
   const observed = new Map<string, ObservationValue>();
   for (const { placementId, nodeId } of placed.values()) {
     const observation = fleet.observation(nodeId, placementId);
@@ -47,21 +72,21 @@ function observedMap(fleet: Fleet, placed: ReadonlyMap<string, Placed>) {
 }
 
 /** What is taken on each node now. */
-export function listReservations(fleet: Fleet): Reservation[] {
+export function listReservations(fleet: Pick<SchedulerFleet, "placements" | "observation">): Reservation[] {
   const placed = placedMap(fleet);
   return reservationsOf({ placed, observed: observedMap(fleet, placed), goneNodes: new Set() });
 }
 
-/** Placements as etcd itself has them now: what is absent here is absent. */
-export async function readPlaced(etcd: Etcd): Promise<Map<string, Placed>> {
-  const { entries } = await etcd.range(prefix.placements);
-  return new Map(
-    entries.map(({ key, value, modRevision }) => {
-      const placement = placementValue.parse(JSON.parse(value));
-      const nodeId = keyParts(key, prefix.placements)[0] ?? "";
-      return [placement.placementId, { ...placement, nodeId, modRevision }];
-    }),
-  );
+/** A placement with the node that it is on. Throws when the value is none. */
+export function placedOf({ key, value, modRevision }: Pick<Entry, "key" | "value" | "modRevision">): Placed {
+  const nodeId = keyParts(key, prefix.placements)[0] ?? "";
+  return { ...placementValue.parse(JSON.parse(value)), nodeId, modRevision };
+}
+
+/** What decisions rest on, and what Postgres says of why tasks wait or keep what they have. */
+export interface ClusterRead extends ClusterState {
+  observed: ReadonlyMap<string, ObservationValue>;
+  reasons: ReadonlyMap<string, Readonly<Record<string, number>>>;
 }
 
 /**
@@ -70,9 +95,9 @@ export async function readPlaced(etcd: Etcd): Promise<Map<string, Placed>> {
  */
 export async function readClusterState(
   db: Db,
-  fleet: Fleet,
+  fleet: SchedulerFleet,
   placed: ReadonlyMap<string, Placed> = placedMap(fleet),
-): Promise<ClusterState> {
+): Promise<ClusterRead> {
   const [nodes, tasks, gone] = await Promise.all([
     listSchedulableNodes(db, fleet),
     listOpenTasks(db),
@@ -83,26 +108,30 @@ export async function readClusterState(
     goneNodes: new Set(gone.map(({ id }) => id)),
     placed,
     observed: observedMap(fleet, placed),
-    tasks: tasks.map(
-      (task): DesiredTask => ({
-        id: task.id,
-        projectId: task.project_id,
-        deploymentId: task.deployment_id,
-        kind: task.kind,
-        channel: task.channel,
-        epoch: task.epoch,
-        desired: task.desired,
-        nodeId: task.node_id,
-        refused: task.refused !== null,
-        specHash: task.spec_hash,
-        memoryMb: task.memory_mb,
-        cpuMillicores: task.cpu_millicores,
-        pidsLimit: task.pids_limit,
-        platform:
-          task.kind === "serve" && task.os && task.architecture
-            ? { os: task.os, architecture: task.architecture }
-            : null,
-      }),
-    ),
+    tasks: tasks.map(desiredTask),
+    reasons: new Map(tasks.flatMap(({ id, refused }) => (refused === null ? [] : [[id, refused]]))),
   };
 }
+
+const bytesPerMb = 1024 * 1024;
+
+const desiredTask = (task: OpenTask): DesiredTask => ({
+  id: task.id,
+  projectId: task.project_id,
+  deploymentId: task.deployment_id,
+  kind: task.kind,
+  channel: task.channel,
+  epoch: task.epoch,
+  desired: task.desired,
+  nodeId: task.node_id,
+  refused: task.refused !== null,
+  specHash: task.spec_hash,
+  memoryMb: task.memory_mb,
+  cpuMillicores: task.cpu_millicores,
+  pidsLimit: task.pids_limit,
+  nodeSelector: task.node_selector,
+  // Of a build, the artifact is yet to be made.
+  diskMb: task.kind === "serve" ? Math.ceil((task.artifact_size ?? 0) / bytesPerMb) : 0,
+  platform:
+    task.kind === "serve" && task.os && task.architecture ? { os: task.os, architecture: task.architecture } : null,
+});

@@ -1,6 +1,14 @@
 import { hasEnded, type ObservationValue, type PlacementValue } from "../cluster/keys.ts";
 import { decideLimits, type Limits, larger, takenBy } from "./limits.ts";
-import { type Decision, type PlacementRequest, place, type Reservation, type SchedulableNode } from "./placement.ts";
+import { createRoom, type NodeRoom, type Room } from "./node-room.ts";
+import {
+  type Decision,
+  type Hints,
+  type PlacementRequest,
+  placeIn,
+  type Reservation,
+  type SchedulableNode,
+} from "./placement.ts";
 
 /** A row of `task` that is not yet reaped: what should be. */
 export interface DesiredTask {
@@ -15,7 +23,11 @@ export interface DesiredTask {
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
+  /** What its image takes at least; 0: not known. */
+  diskMb: number;
   platform: { os: string; architecture: string } | null;
+  /** Labels that its node must have. */
+  nodeSelector: Readonly<Record<string, string>>;
   /** As Postgres knows it; null until it learned of the placement. */
   nodeId: string | null;
   /** Postgres has a reason why it is not placed, or not with the limits that it is to have. */
@@ -35,6 +47,10 @@ export interface ClusterState {
   tasks: readonly DesiredTask[];
   placed: ReadonlyMap<string, Placed>;
   observed: ReadonlyMap<string, Pick<ObservationValue, "observed" | "limits">>;
+  /** What past rounds know of nodes; nothing unless given. */
+  hints?: Hints;
+  /** See `PlaceOptions`. */
+  seed?: number;
 }
 
 export type SchedulerStep =
@@ -80,15 +96,12 @@ export function schedule(state: ClusterState): SchedulerStep[] {
       steps.push({ do: "move", nodeId: placement.nodeId, placement, desired: task.desired });
     }
   }
-  const taken = reservationsOf(state);
-  const decisions = place(state.nodes, taken, waiting.map(requestOf));
-  for (const task of waiting) {
-    const step = placeOrRefuse(task, decisions.get(task.id));
-    steps.push(step);
-    if (step.do === "place") taken.push({ ...task, nodeId: step.nodeId });
-  }
+  const room = createRoom(state.nodes, reservationsOf(state));
+  const decisions = placeIn(room, waiting.map(requestOf), { hints: state.hints, seed: state.seed });
+  for (const task of waiting) steps.push(placeOrRefuse(task, decisions.get(task.id)));
   // What does not run at all yet comes first: more room for what runs can wait.
-  return [...steps, ...limitSteps(state, running, taken)];
+  for (const each of running) steps.push(...limitSteps(state, room, each));
+  return steps;
 }
 
 const hasEndedIn = (state: Pick<ClusterState, "observed">, taskId: string): boolean => {
@@ -105,40 +118,34 @@ const mirror = (task: DesiredTask, placement: Placed): SchedulerStep => ({
 /** Other limits for what runs, as far as there is room, each counting what the ones before it took. */
 function limitSteps(
   state: ClusterState,
-  running: readonly { task: DesiredTask; placement: Placed }[],
-  taken: readonly Reservation[],
+  room: Room,
+  { task, placement }: { task: DesiredTask; placement: Placed },
 ): SchedulerStep[] {
-  const free = new Map<string, Limits>(
-    state.nodes.map(({ id, memoryMb, cpuMillicores, pids }) => [id, { memoryMb, cpuMillicores, pidsLimit: pids }]),
-  );
-  for (const each of taken) addRoom(free.get(each.nodeId), each, -1);
-  return running.flatMap(({ task, placement }): SchedulerStep[] => {
-    const seen = state.observed.get(task.id);
-    const room = free.get(placement.nodeId);
-    const own = takenBy(placement, seen);
-    addRoom(room, own, 1);
-    const decision = room === undefined ? null : decideLimits(task, placement, seen, room);
-    const isGiven = decision !== null && "give" in decision;
-    addRoom(room, isGiven ? larger(decision.give, own) : own, -1);
-    if (isGiven) {
-      const { give: limits, generation } = decision;
-      return [{ do: "resize", nodeId: placement.nodeId, placement, limits, generation }];
-    }
-    const isStale = task.nodeId !== placement.nodeId || (task.refused && decision === null);
-    return [
-      ...(isStale ? [mirror(task, placement)] : []),
-      ...(decision === null
-        ? []
-        : [{ do: "keep" as const, taskId: task.id, deploymentId: task.deploymentId, reason: decision.keep }]),
-    ];
-  });
+  const seen = state.observed.get(task.id);
+  const free = room.of(placement.nodeId);
+  const own = takenBy(placement, seen);
+  giveBack(free, own, 1);
+  const decision = free === null ? null : decideLimits(task, placement, seen, { ...free, pidsLimit: free.pids });
+  const isGiven = decision !== null && "give" in decision;
+  giveBack(free, isGiven ? larger(decision.give, own) : own, -1);
+  if (isGiven) {
+    const { give: limits, generation } = decision;
+    return [{ do: "resize", nodeId: placement.nodeId, placement, limits, generation }];
+  }
+  const isStale = task.nodeId !== placement.nodeId || (task.refused && decision === null);
+  return [
+    ...(isStale ? [mirror(task, placement)] : []),
+    ...(decision === null
+      ? []
+      : [{ do: "keep" as const, taskId: task.id, deploymentId: task.deploymentId, reason: decision.keep }]),
+  ];
 }
 
-function addRoom(room: Limits | undefined, { memoryMb, cpuMillicores, pidsLimit }: Limits, sign: 1 | -1): void {
-  if (room === undefined) return;
-  room.memoryMb += sign * memoryMb;
-  room.cpuMillicores += sign * cpuMillicores;
-  room.pidsLimit += sign * pidsLimit;
+function giveBack(free: NodeRoom | null, { memoryMb, cpuMillicores, pidsLimit }: Limits, sign: 1 | -1): void {
+  if (free === null) return;
+  free.memoryMb += sign * memoryMb;
+  free.cpuMillicores += sign * cpuMillicores;
+  free.pids += sign * pidsLimit;
 }
 
 function placeOrRefuse(task: DesiredTask, decision: Decision | undefined): SchedulerStep {
@@ -146,25 +153,7 @@ function placeOrRefuse(task: DesiredTask, decision: Decision | undefined): Sched
   return { do: "refuse", taskId: task.id, refused: decision?.refused ?? {} };
 }
 
-const requestOf = ({
-  id,
-  projectId,
-  deploymentId,
-  kind,
-  memoryMb,
-  cpuMillicores,
-  pidsLimit,
-  platform,
-}: DesiredTask): PlacementRequest => ({
-  id,
-  projectId,
-  deploymentId,
-  kind,
-  memoryMb,
-  cpuMillicores,
-  pidsLimit,
-  platform,
-});
+const requestOf = (task: DesiredTask): PlacementRequest => task;
 
 /** Every placement holds its room until its agent said that it ended. */
 export function reservationsOf(state: Pick<ClusterState, "placed" | "observed" | "goneNodes">): Reservation[] {

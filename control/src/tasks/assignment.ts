@@ -1,8 +1,11 @@
 import { create } from "@bufbuild/protobuf";
 import { isOciManifest, manifestSchema } from "@svc/proto";
 import { type Placement, PlacementSchema, type RunOffer, RunOfferSchema } from "@svc/proto/node";
+import { sql } from "kysely";
+import { createBatch } from "../auth/batch.ts";
 import type { Db } from "../db/pool.ts";
-import { findDeployment } from "../deployments/store.ts";
+import type { Task } from "../db/tables.ts";
+import { type DeploymentAndProject, findDeployment } from "../deployments/store.ts";
 import { planOfUser } from "../plans/of-user.ts";
 import type { Secrets } from "../secrets.ts";
 import { platformEnv, taskSpec } from "./spec.ts";
@@ -30,9 +33,8 @@ function openEnv(secrets: Secrets, deployment: { id: string; env: Buffer | null 
   return JSON.parse(secrets.open(deployment.env, envAad(deployment.id)).toString("utf8")) as Record<string, string>;
 }
 
-async function environment(deps: AssignmentDeps, deploymentId: string) {
-  const found = await findDeployment(deps.db, deploymentId);
-  if (found === null) return null;
+/** Everything that a container of the deployment is told; its own variables, and the platform's over them. */
+function environment(deps: AssignmentDeps, found: DeploymentAndProject) {
   const manifest = manifestSchema.parse(found.deployment.manifest);
   const env = {
     ...openEnv(deps.secrets, found.deployment),
@@ -41,16 +43,11 @@ async function environment(deps: AssignmentDeps, deploymentId: string) {
   return { ...found, manifest, env };
 }
 
-/** A deployment's own variables, without the platform's facts: a build is not repeated for an id that is new each time. */
-async function ownVariables(deps: AssignmentDeps, deploymentId: string): Promise<Record<string, string>> {
-  const found = await findDeployment(deps.db, deploymentId);
-  return found === null ? {} : openEnv(deps.secrets, found.deployment);
-}
-
-/** The whole placement as its node must know it, secrets included, apart from its limits; null when the task is gone. */
-export async function loadPlacement(deps: AssignmentDeps, placementId: string): Promise<Placement | null> {
-  const task = await deps.db.selectFrom("task").selectAll().where("id", "=", placementId).executeTakeFirst();
-  if (task === undefined) return null;
+/**
+ * The whole placement as its node must know it, secrets included, apart from its limits. Of a build the environment is
+ * without the platform's facts: it is not repeated for an id that is new each time.
+ */
+function placementOf(deps: AssignmentDeps, task: Task, found: DeploymentAndProject | null): Placement | null {
   const base = {
     placementId: task.id,
     epoch: BigInt(task.epoch),
@@ -62,7 +59,7 @@ export async function loadPlacement(deps: AssignmentDeps, placementId: string): 
   const spec = taskSpec.parse(task.spec);
   if (spec.kind === "build") {
     const { kind: _, recipe, ...rest } = spec;
-    const env = await ownVariables(deps, task.deployment_id);
+    const env = found === null ? {} : openEnv(deps.secrets, found.deployment);
     return create(PlacementSchema, {
       ...base,
       spec: {
@@ -79,8 +76,7 @@ export async function loadPlacement(deps: AssignmentDeps, placementId: string): 
       },
     });
   }
-  const known = await environment(deps, task.deployment_id);
-  if (known === null) return null;
+  if (found === null) return null;
   return create(PlacementSchema, {
     ...base,
     spec: {
@@ -91,14 +87,72 @@ export async function loadPlacement(deps: AssignmentDeps, placementId: string): 
           maxSizeMb: spec.maxImageMb,
         },
         command: spec.command,
-        env: known.env,
-        redact: Object.values(openEnv(deps.secrets, known.deployment)),
+        env: environment(deps, found).env,
+        redact: Object.values(openEnv(deps.secrets, found.deployment)),
         port: spec.port,
         health: spec.health,
         stopGraceSeconds,
       },
     },
   });
+}
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+type Loaded = { placement: Placement | null } | { error: unknown };
+
+/** All of them by three queries at once. What is wrong with one is its own. */
+async function loadPlacements(deps: AssignmentDeps, placementIds: readonly string[]): Promise<Loaded[]> {
+  const { db } = deps;
+  // One that is no id of a task must not cost the others theirs.
+  const ids = placementIds.filter((id) => uuid.test(id));
+  const among = sql<string>`any(${ids}::uuid[])`;
+  const [tasks, deployments, projects] = await Promise.all([
+    db.selectFrom("task").selectAll().where("id", "=", among).execute(),
+    db
+      .selectFrom("deployment")
+      .selectAll()
+      .where("id", "in", (of) => of.selectFrom("task").select("deployment_id").where("id", "=", among))
+      .execute(),
+    db
+      .selectFrom("project")
+      .selectAll()
+      .where("id", "in", (of) => of.selectFrom("task").select("project_id").where("id", "=", among))
+      .execute(),
+  ]);
+  const byId = <T extends { id: string }>(rows: readonly T[]) => new Map(rows.map((row) => [row.id, row]));
+  const [taskOf, deploymentOf, projectOf] = [byId(tasks), byId(deployments), byId(projects)];
+  return placementIds.map((placementId) => {
+    const task = taskOf.get(placementId);
+    const deployment = task && deploymentOf.get(task.deployment_id);
+    const project = deployment && projectOf.get(deployment.project_id);
+    if (task === undefined) return { placement: null };
+    try {
+      return { placement: placementOf(deps, task, deployment && project ? { deployment, project } : null) };
+    } catch (error) {
+      return { error };
+    }
+  });
+}
+
+const loadedAtOnce = 200;
+const waitingMax = 100_000;
+
+/**
+ * Loads the spec of a placement, its secrets included; null when the task is gone. What many sessions ask for at once
+ * is read together. Throws `CannotOpen`.
+ */
+export function createPlacementLoader(deps: AssignmentDeps): (placementId: string) => Promise<Placement | null> {
+  const load = createBatch<Loaded>({
+    ask: (ids) => loadPlacements(deps, ids),
+    sizeMax: loadedAtOnce,
+    waitingMax,
+  });
+  return async (placementId) => {
+    const loaded = await load(placementId);
+    if (loaded !== null && "error" in loaded) throw loaded.error;
+    return loaded?.placement ?? null;
+  };
 }
 
 /** `<deployment id>.<n>`: the n-th attempt at a deployment's release command. */
@@ -109,9 +163,10 @@ const deploymentOfAttempt = (attemptId: string): string => attemptId.split(".")[
 
 /** The release command as the node is offered it; null when there is none. */
 export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<RunOffer | null> {
-  const known = await environment(deps, deploymentOfAttempt(attemptId));
-  if (known === null || isOciManifest(known.manifest) || known.manifest.release === undefined) return null;
-  const { deployment, project, manifest, env } = known;
+  const found = await findDeployment(deps.db, deploymentOfAttempt(attemptId));
+  if (found === null) return null;
+  const { deployment, project, manifest, env } = environment(deps, found);
+  if (isOciManifest(manifest) || manifest.release === undefined) return null;
   if (deployment.artifact_repository === null || deployment.artifact_digest === null) return null;
   const plan = await planOfUser(deps.db, project.owner_id);
   return create(RunOfferSchema, {

@@ -49,7 +49,7 @@ export type BuildTaskSpec = z.infer<typeof buildSpec>;
 export type ServeTaskSpec = z.infer<typeof serveSpec>;
 
 /** Builds get room of their own, independent of what the plan gives the running app. */
-const buildResources = { memoryMb: 1024, cpuMillicores: 1000, pidsLimit: 1024 } as const;
+export const buildResources = { memoryMb: 1024, cpuMillicores: 1000, pidsLimit: 1024 } as const;
 /** What a source may unpack to: ten times what it may have packed. */
 export const maxUnpackedMb = (plan: Pick<Plan, "max_upload_mb">): number => plan.max_upload_mb * 10;
 
@@ -59,6 +59,8 @@ export interface NewTask {
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
+  /** Labels that its node must have. */
+  nodeSelector: Readonly<Record<string, string>>;
 }
 
 /** Two specs with the same hash are the same work. */
@@ -98,7 +100,7 @@ export function buildTask(deployment: Deployment, project: Project, plan: Plan, 
     maxUnpackedMb: maxUnpackedMb(plan),
     cacheNamespace: project.id,
   };
-  return { spec, specHash: specHash(spec), ...buildResources };
+  return { spec, specHash: specHash(spec), ...buildResources, nodeSelector: plan.node_selector };
 }
 
 /** One container of a deployment whose image is known. */
@@ -128,7 +130,17 @@ export function serveTask(
     memoryMb: plan.memory_mb,
     cpuMillicores: plan.cpu_millicores,
     pidsLimit: plan.pids_limit,
+    nodeSelector: plan.node_selector,
   };
+}
+
+/** How many containers a deployment with an image wants. */
+export const replicasOf = (manifest: Manifest): number => (isOciManifest(manifest) ? 1 : manifest.app.replicas);
+
+/** Slots of a deployment, counted from 0, that have no container among `tasks`. */
+export function emptySlots(tasks: readonly { replica: number }[], replicas: number): number[] {
+  const taken = new Set(tasks.map(({ replica }) => replica));
+  return Array.from({ length: replicas }, (_, slot) => slot).filter((slot) => !taken.has(slot));
 }
 
 /** What every container of a deployment is told about itself; wins over the project's own variables. */

@@ -12,7 +12,8 @@ export async function insertTask(
   db: Db,
   deployment: Pick<Deployment, "id" | "project_id" | "channel" | "pr_number">,
   task: NewTask,
-  { replica }: { replica: number },
+  // `cause`: why it is made in place of another; null: it is not.
+  { replica, cause = null }: { replica: number; cause?: string | null },
 ): Promise<string> {
   const { id } = await db
     .insertInto("task")
@@ -23,11 +24,13 @@ export async function insertTask(
       channel: deployment.channel,
       pr_number: deployment.pr_number ?? 0,
       replica,
+      cause,
       spec: JSON.stringify(task.spec),
       spec_hash: task.specHash,
       memory_mb: task.memoryMb,
       cpu_millicores: task.cpuMillicores,
       pids_limit: task.pidsLimit,
+      node_selector: { ...task.nodeSelector },
     })
     .returning("id")
     .executeTakeFirstOrThrow();
@@ -40,19 +43,41 @@ export async function insertTask(
   return id;
 }
 
-/** A task with the platform that its image is for. */
-export interface OpenTask extends Task {
+const openColumns = [
+  "id",
+  "project_id",
+  "deployment_id",
+  "kind",
+  "channel",
+  "epoch",
+  "desired",
+  "spec_hash",
+  "memory_mb",
+  "cpu_millicores",
+  "pids_limit",
+  "node_selector",
+  "node_id",
+  "refused",
+] as const satisfies readonly (keyof Task)[];
+
+/** What placing a task needs, with the platform that its image is for and the bytes that it is pulled as. */
+export interface OpenTask extends Pick<Task, (typeof openColumns)[number]> {
   os: string | null;
   architecture: string | null;
+  artifact_size: number | null;
 }
 
-/** Tasks that are not over: what the leader keeps etcd in step with. */
+/** Tasks that are not over: what the leader keeps etcd in step with. Without their specs: it reads all of them often. */
 export const listOpenTasks = (db: Db): Promise<OpenTask[]> =>
   db
     .selectFrom("task")
     .leftJoin("deployment", "deployment.id", "task.deployment_id")
-    .selectAll("task")
-    .select(["deployment.artifact_os as os", "deployment.artifact_architecture as architecture"])
+    .select(openColumns.map((column) => `task.${column}` as const))
+    .select([
+      "deployment.artifact_os as os",
+      "deployment.artifact_architecture as architecture",
+      "deployment.artifact_size",
+    ])
     .where("task.reaped_at", "is", null)
     .orderBy("task.epoch", "asc")
     .execute();

@@ -1,0 +1,43 @@
+import type { SchedulableNode } from "./placement.ts";
+import type { DesiredTask } from "./steps.ts";
+
+/** A node that takes whatever it has room for. */
+export const aNode = (id: string, change: Partial<SchedulableNode> = {}): SchedulableNode => ({
+  id,
+  link: "connected",
+  schedulable: true,
+  draining: false,
+  quarantined: false,
+  diskFull: false,
+  engineStalled: false,
+  os: "linux",
+  architecture: "amd64",
+  labels: {},
+  zone: "",
+  memoryMb: 1024,
+  cpuMillicores: 2000,
+  pids: 4096,
+  diskMb: 0,
+  ...change,
+});
+
+/** A container that waits for a node. */
+export const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTask => ({
+  id,
+  projectId: "p1",
+  deploymentId: "d1",
+  kind: "serve",
+  channel: "production",
+  epoch: 1,
+  desired: "running",
+  specHash: "h",
+  memoryMb: 256,
+  cpuMillicores: 500,
+  pidsLimit: 100,
+  platform: null,
+  diskMb: 0,
+  nodeSelector: {},
+  nodeId: null,
+  refused: false,
+  ...change,
+});
