@@ -2,16 +2,21 @@ import type { FleetView } from "../context.ts";
 import { createView, type Etcd, type View } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import type { RouteEntry } from "../routes/table.ts";
+import type { SchedulerMemory } from "../scheduler/score.ts";
 import {
+  type ClusterStatusValue,
+  clusterStatusValue,
   type EdgeAppliedValue,
   type EdgeSessionValue,
   edgeAppliedValue,
   edgeSessionValue,
   hasEnded,
+  isRunOver,
   keyParts,
   keys,
   type NodeSessionValue,
   nodeSessionValue,
+  noRoutes,
   type ObservationValue,
   observationValue,
   type PlacementValue,
@@ -21,8 +26,10 @@ import {
   type RunValue,
   routesMetaValue,
   runValue,
+  type ServerValue,
   serverValue,
 } from "./keys.ts";
+import { isStreamless, type NodeLink, nodeLink, type StreamState, streamState } from "./node-links.ts";
 
 type RoutesKey = { entry: RouteEntry } | { meta: RoutesMetaValue; modRevision: bigint };
 
@@ -33,15 +40,28 @@ type RoutesKey = { entry: RouteEntry } | { meta: RoutesMetaValue; modRevision: b
 export interface Fleet extends AsyncDisposable {
   /** All views have their first snapshot. */
   ready(timeoutMs?: number): Promise<void>;
-  /** Calls back after any change of what the name says. */
-  onChange(what: "nodes" | "placements" | "runs" | "routes" | "edges", callback: () => void): Disposable;
+  /** Calls back after any change of what the name says, with the keys that changed; without them it may be any. */
+  onChange(
+    what: "nodes" | "placements" | "runs" | "routes" | "edges" | "status",
+    callback: (changes?: readonly { key: string }[]) => void,
+  ): Disposable;
+  /** The clock by which it tells since when something is so. */
+  now(): Date;
   /** When this replica began to watch. */
   lookingSince: Date;
   /** Every control replica that is announced. */
-  replicas(): { serverId: string; startedAt: string }[];
+  replicas(): ServerValue[];
   nodeSession(nodeId: string): { session: NodeSessionValue; serverAlive: boolean } | null;
+  /** How a node or edge is linked, and since when, as far as this replica has seen. */
+  nodeLink(nodeId: string): { link: NodeLink; since: Date };
   /** Since when the node has had no stream, as far as this replica has seen; null while it has one. */
   nodeLostAt(nodeId: string): Date | null;
+  /** Whether it had no stream when this replica began to watch, and none since: nobody knows when it went. */
+  wasAwayAtFirst(nodeId: string): boolean;
+  /** Session keys of nodes and edges whose replica of control is gone, and that nobody has taken over for a whole lease. */
+  leftSessions(): { key: string; serverId: string; modRevision: bigint }[];
+  /** What the leader thinks of the cluster; null before the first. */
+  status(): ClusterStatusValue | null;
   placements(): { nodeId: string; placement: PlacementValue; modRevision: bigint }[];
   placement(nodeId: string, placementId: string): PlacementValue | null;
   observation(nodeId: string, placementId: string): ObservationValue | null;
@@ -60,7 +80,9 @@ export interface Fleet extends AsyncDisposable {
   edgeApplied(edgeId: string): EdgeAppliedValue | null;
 }
 
-const emptyMeta: RoutesMetaValue = { generation: 0, digest: "", count: 0 };
+/** The most that a timer takes. */
+const longestWaitMs = 2 ** 31 - 1;
+type EdgeKey = { session: EdgeSessionValue; modRevision: bigint } | { applied: EdgeAppliedValue };
 
 interface Versioned<T> {
   value: T;
@@ -92,33 +114,75 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
   const edges = createView(
     etcd,
     prefix.edges,
-    (key, value) =>
+    (key, value, { modRevision }): EdgeKey =>
       key.endsWith("/session")
-        ? { session: edgeSessionValue.parse(JSON.parse(value)) }
+        ? { session: edgeSessionValue.parse(JSON.parse(value)), modRevision }
         : { applied: edgeAppliedValue.parse(JSON.parse(value)) },
     options,
   );
-  const all: View<unknown>[] = [servers, nodes, placements, observations, runs, routes, edges];
+  const status = createView(etcd, keys.clusterStatus, json(clusterStatusValue), options);
+  const all: View<unknown>[] = [servers, nodes, placements, observations, runs, routes, edges, status];
 
-  // The moment a stream was last seen to be missing: kept here because nobody writes it anywhere.
   const startedAt = now();
-  const lostAt = new Map<string, Date>();
-  const liveness = nodes.subscribe(() => {
-    const live = new Set([...nodes.entries()].map(([key]) => keyParts(key, prefix.nodes)[0]));
-    for (const id of live) if (id !== undefined) lostAt.delete(id);
-    for (const id of known) if (!live.has(id) && !lostAt.has(id)) lostAt.set(id, now());
-    for (const id of live) if (id !== undefined) known.add(id);
-  });
-  const known = new Set<string>();
-  // Placement id -> node: a placement never moves, so the index only needs the present keys.
+  const sessionOfEdge = (edgeId: string) => {
+    const found = edges.get(keys.edgeSession(edgeId));
+    return found && "session" in found ? found.session : undefined;
+  };
+  const stateOf = (id: string): StreamState => {
+    const edge = sessionOfEdge(id);
+    const session = nodes.get(keys.nodeSession(id))?.value ?? (edge && { ...edge, reconciled: true, suspect: false });
+    return streamState(session, session !== undefined && servers.get(keys.server(session.serverId)) !== undefined);
+  };
+  // When each stream was seen to change: kept here because nobody writes that anywhere.
+  const streams = new Map<string, { state: StreamState; since: Date }>();
+  // What the first snapshots say was so before.
+  let hasLooked = false;
+  void Promise.all([servers, nodes, edges].map((view) => view.ready(longestWaitMs))).then(
+    () => {
+      hasLooked = true;
+    },
+    // Closed before.
+    () => {},
+  );
+  const note = (nodeId: string): void => {
+    const state = stateOf(nodeId);
+    const before = streams.get(nodeId);
+    if (before?.state === state) return;
+    // Who clears a key that was left behind does not lose the node anew.
+    const isCleared = before?.state === "orphaned" && state === "absent";
+    const since = isCleared ? before.since : hasLooked ? now() : startedAt;
+    streams.set(nodeId, { state, since });
+  };
+  const streamOf = (nodeId: string) => streams.get(nodeId) ?? { state: stateOf(nodeId), since: startedAt };
+  // Placement id -> node, and attempt id -> key: neither ever moves.
   const nodeOf = new Map<string, string>();
-  const indexing = placements.subscribe(() => {
-    nodeOf.clear();
-    for (const [key] of placements.entries()) {
-      const [nodeId, placementId] = keyParts(key, prefix.placements);
-      if (nodeId !== undefined && placementId !== undefined) nodeOf.set(placementId, nodeId);
-    }
-  });
+  const keyOfRun = new Map<string, string>();
+  const following = [
+    nodes.subscribe((changes) => {
+      for (const { key } of changes) note(keyParts(key, prefix.nodes)[0] ?? "");
+    }),
+    edges.subscribe((changes) => {
+      for (const { key } of changes) note(keyParts(key, prefix.edges)[0] ?? "");
+    }),
+    servers.subscribe(() => {
+      for (const [key] of nodes.entries()) note(keyParts(key, prefix.nodes)[0] ?? "");
+      for (const [key] of edges.entries()) note(keyParts(key, prefix.edges)[0] ?? "");
+    }),
+    placements.subscribe((changes) => {
+      for (const { type, key } of changes) {
+        const [nodeId = "", placementId = ""] = keyParts(key, prefix.placements);
+        if (type === "put") nodeOf.set(placementId, nodeId);
+        else if (nodeOf.get(placementId) === nodeId) nodeOf.delete(placementId);
+      }
+    }),
+    runs.subscribe((changes) => {
+      for (const change of changes) {
+        if (change.type === "put") keyOfRun.set(change.value.value.attemptId, change.key);
+        else if (keyOfRun.get(change.previous.value.attemptId) === change.key)
+          keyOfRun.delete(change.previous.value.attemptId);
+      }
+    }),
+  ];
 
   const watched = {
     nodes: [nodes, servers],
@@ -126,6 +190,7 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
     runs: [runs],
     routes: [routes],
     edges: [edges],
+    status: [status],
   } as const;
 
   const allRuns = () =>
@@ -136,6 +201,7 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
     }));
 
   return {
+    now,
     lookingSince: startedAt,
     replicas: () => [...servers.entries()].map(([, { value }]) => ({ ...value })),
     async ready(timeoutMs) {
@@ -151,10 +217,41 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
       const serverAlive = servers.get(keys.server(found.value.serverId)) !== undefined;
       return { session: found.value, serverAlive };
     },
-    nodeLostAt(nodeId) {
-      if (nodes.get(keys.nodeSession(nodeId)) !== undefined) return null;
-      return lostAt.get(nodeId) ?? startedAt;
+    nodeLink(nodeId) {
+      const { state, since } = streamOf(nodeId);
+      return nodeLink(state, since, now());
     },
+    nodeLostAt(nodeId) {
+      const { state, since } = streamOf(nodeId);
+      return isStreamless(state) ? since : null;
+    },
+    wasAwayAtFirst(nodeId) {
+      const { state, since } = streamOf(nodeId);
+      return isStreamless(state) && since <= startedAt;
+    },
+    leftSessions() {
+      const sessions = [
+        ...[...nodes.entries()].map(([key, { value, modRevision }]) => ({
+          ...{ id: keyParts(key, prefix.nodes)[0] ?? "", key, serverId: value.serverId, modRevision },
+        })),
+        ...[...edges.entries()].flatMap(([key, value]) =>
+          "session" in value
+            ? [
+                {
+                  ...{ id: keyParts(key, prefix.edges)[0] ?? "", key },
+                  ...{ serverId: value.session.serverId, modRevision: value.modRevision },
+                },
+              ]
+            : [],
+        ),
+      ];
+      return sessions.flatMap(({ id, key, serverId, modRevision }) => {
+        const { state, since } = streamOf(id);
+        const isLeft = state === "orphaned" && nodeLink(state, since, now()).link === "unreachable";
+        return isLeft ? [{ key, serverId, modRevision }] : [];
+      });
+    },
+    status: () => status.get(keys.clusterStatus)?.value ?? null,
     placements: () =>
       [...placements.entries()].map(([key, { value, modRevision }]) => ({
         nodeId: keyParts(key, prefix.placements)[0] ?? "",
@@ -168,7 +265,12 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
       const found = nodeId === undefined ? undefined : placements.get(keys.placement(nodeId, placementId));
       return nodeId !== undefined && found ? { nodeId, placement: found.value } : null;
     },
-    findRun: (attemptId) => allRuns().find(({ run }) => run.attemptId === attemptId) ?? null,
+    findRun(attemptId) {
+      const key = keyOfRun.get(attemptId);
+      const found = key === undefined ? undefined : runs.get(key);
+      if (key === undefined || found === undefined) return null;
+      return { nodeId: keyParts(key, prefix.runs)[0] ?? "", run: found.value, modRevision: found.modRevision };
+    },
     runs: allRuns,
     routeTable: () =>
       new Map(
@@ -182,39 +284,49 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
       const found = routes.get(keys.routesMeta);
       return found && "meta" in found
         ? { ...found.meta, modRevision: found.modRevision }
-        : { ...emptyMeta, modRevision: null };
+        : { ...noRoutes, modRevision: null };
     },
-    edgeSession(edgeId) {
-      const found = edges.get(keys.edgeSession(edgeId));
-      return found && "session" in found ? (found.session ?? null) : null;
-    },
+    edgeSession: (edgeId) => sessionOfEdge(edgeId) ?? null,
     edgeApplied(edgeId) {
       const found = edges.get(keys.edgeApplied(edgeId));
       return found && "applied" in found ? (found.applied ?? null) : null;
     },
     async [Symbol.asyncDispose]() {
-      liveness[Symbol.dispose]();
-      indexing[Symbol.dispose]();
+      for (const each of following) each[Symbol.dispose]();
       await Promise.all(all.map((view) => view[Symbol.asyncDispose]()));
     },
   };
 }
 
 /** The part of the fleet's facts that endpoints show. */
-export const fleetView = (fleet: Fleet): FleetView => ({
+export const fleetView = (fleet: Fleet, memory: SchedulerMemory): FleetView => ({
+  lateFailures: () => memory.hints?.failures ?? null,
   replicas: () => fleet.replicas().map(({ serverId, startedAt }) => ({ serverId, startedAt })),
-  isConnected: (nodeId) => fleet.nodeSession(nodeId)?.serverAlive === true || fleet.edgeSession(nodeId) !== null,
-  placementsOf: (nodeId) =>
+  isConnected: (nodeId) => fleet.nodeLostAt(nodeId) === null,
+  nodeLink: (nodeId) => fleet.nodeLink(nodeId),
+  placements: () =>
+    fleet.placements().flatMap(({ nodeId, placement }) => {
+      const said = fleet.observation(nodeId, placement.placementId);
+      if (said !== null && hasEnded(said.observed)) return [];
+      const running = said?.observed === "running";
+      return [
+        {
+          ...{ nodeId, placementId: placement.placementId, kind: placement.kind },
+          ...{ memoryMb: placement.memoryMb, cpuMillicores: placement.cpuMillicores, pidsLimit: placement.pidsLimit },
+          running,
+          serving: running && said.health === "healthy" && said.upstream !== null,
+          ...{ observed: said?.observed ?? null, health: said?.health ?? null, changedAt: said?.changedAt ?? null },
+        },
+      ];
+    }),
+  runs: () =>
     fleet
-      .placements()
-      .filter((each) => each.nodeId === nodeId)
-      .map(({ placement }) => {
-        const observed = fleet.observation(nodeId, placement.placementId)?.observed;
-        return {
-          ...placement,
-          running: observed === "running",
-          isEnded: observed !== undefined && hasEnded(observed),
-        };
-      })
-      .filter(({ isEnded }) => !isEnded),
+      .runs()
+      .filter(({ run }) => !isRunOver(run.state))
+      .map(({ nodeId, run: { attemptId, deploymentId, state } }) => ({
+        ...{ nodeId, attemptId, deploymentId },
+        claimed: state === "granted" || state === "started",
+      })),
+  routesMeta: () => fleet.routesMeta(),
+  edgeApplied: (edgeId) => fleet.edgeApplied(edgeId),
 });

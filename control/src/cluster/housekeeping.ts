@@ -6,6 +6,7 @@ import { expireLogs } from "../deployments/expire-logs.ts";
 import { releaseRedirects } from "../deployments/hosts.ts";
 import { expireIdle } from "../deployments/remove/expire.ts";
 import type { Log } from "../log.ts";
+import { expireNodeEvents } from "../nodes/events/store.ts";
 import { expireTraffic } from "../traffic/expire.ts";
 import { resumeWork } from "../work/resume.ts";
 
@@ -36,6 +37,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     logs: () => expireLogs(db, keptDays.logs),
     traffic: () => expireTraffic(db, keptDays.traffic),
     audit: () => expireAudit(db),
+    nodeEvents: () => expireNodeEvents(db),
   };
   const counts: Record<string, number> = {};
   for (const [part, keep] of Object.entries(parts)) {

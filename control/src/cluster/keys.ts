@@ -11,13 +11,20 @@ export const prefix = {
   placements: "/svc/placements/",
   observations: "/svc/observations/",
   runs: "/svc/runs/",
+  routes: "/svc/routes/",
   routeTable: "/svc/routes/table/",
   edges: "/svc/edges/",
+  clocks: "/svc/clocks/",
 } as const;
 
 export const keys = {
   leader: "/svc/leader",
+  clusterStatus: "/svc/cluster/status",
+  /** The cluster epoch as of the last recovery, for a Postgres that is restored from before it; see recovery/. */
+  clusterEpoch: "/svc/cluster/epoch",
   routesMeta: "/svc/routes/meta",
+  /** Written with every change of placements: one that comes late, after the turn has ended, is refused. */
+  schedulerTurn: "/svc/scheduler/turn",
   server: (serverId: string) => `${prefix.servers}${serverId}`,
   nodeSession: (nodeId: string) => `${prefix.nodes}${nodeId}/session`,
   placements: (nodeId: string) => `${prefix.placements}${nodeId}/`,
@@ -29,6 +36,8 @@ export const keys = {
   route: (host: string) => `${prefix.routeTable}${host}`,
   edgeSession: (edgeId: string) => `${prefix.edges}${edgeId}/session`,
   edgeApplied: (edgeId: string) => `${prefix.edges}${edgeId}/applied`,
+  /** By how many ms the clock of a daemon is ahead of control's; absent while that is within a second. */
+  clock: (daemonId: string) => `${prefix.clocks}${daemonId}`,
 } as const;
 
 /** The parts after the prefix: ["<nodeId>", "<placementId>"] and the like. */
@@ -40,6 +49,11 @@ export const serverValue = z.object({
   startedAt: z.string(),
   /** Ids of the master keys that it knows; the first is the one that it seals with. Absent from an older version. */
   masterKeyIds: z.array(z.string()).optional(),
+  version: z.string().optional(),
+  /** Where it serves the API, as host:port. */
+  address: z.string().optional(),
+  /** By how many ms its clock is ahead of that of Postgres; absent while that is within a second. */
+  clockOffsetMs: z.number().optional(),
 });
 
 const capacity = z.object({
@@ -62,6 +76,20 @@ export const nodeSessionValue = z.object({
   connectedAt: z.string(),
   /** Set once the inventory has been compared with what is desired. */
   reconciled: z.boolean(),
+  /** Its renewals have stayed away for half a lease: it gets nothing new. */
+  suspect: z.boolean().default(false),
+  /** Its stream has ended, and its lease has not. */
+  detached: z.boolean().default(false),
+  /** Which agent processes had the session before, newest last, as far as it tells two machines with one identity. */
+  takeovers: z.array(z.object({ instanceId: z.string(), bootId: z.string(), at: z.string() })).default([]),
+});
+
+/** What the leader thinks of the whole cluster; written by it when that changes. */
+export const clusterStatusValue = z.object({
+  leaderId: z.string(),
+  leadingSince: z.string(),
+  /** Why no replica is replaced at the moment; null: they are. */
+  storm: z.object({ reason: z.string(), since: z.string() }).nullable(),
 });
 
 export const edgeSessionValue = z.object({
@@ -71,6 +99,8 @@ export const edgeSessionValue = z.object({
   address: z.string(),
   version: z.string(),
   connectedAt: z.string(),
+  /** Its stream has ended, and its lease has not. */
+  detached: z.boolean().default(false),
 });
 
 export const edgeAppliedValue = z.object({
@@ -186,6 +216,8 @@ export const runValue = z.object({
   state: z.enum(runStates),
   /** True asks the agent to end it. */
   cancel: z.boolean(),
+  /** Boot id of the machine that accepted it; null before, and when a control of before wrote it. */
+  acceptedBy: z.string().nullable().default(null),
   /** Known from `granted` on. */
   token: z.string().nullable(),
   exitCode: z.number().int().nullable(),
@@ -205,6 +237,8 @@ export const routesMetaValue = z.object({
   count: z.number().int(),
 });
 
+export type ServerValue = z.infer<typeof serverValue>;
+export type ClusterStatusValue = z.infer<typeof clusterStatusValue>;
 export type NodeSessionValue = z.infer<typeof nodeSessionValue>;
 export type EdgeSessionValue = z.infer<typeof edgeSessionValue>;
 export type EdgeAppliedValue = z.infer<typeof edgeAppliedValue>;
@@ -212,3 +246,5 @@ export type PlacementValue = z.infer<typeof placementValue>;
 export type ObservationValue = z.infer<typeof observationValue>;
 export type RunValue = z.infer<typeof runValue>;
 export type RoutesMetaValue = z.infer<typeof routesMetaValue>;
+/** Before the first table; generations of tables count from 1. */
+export const noRoutes: RoutesMetaValue = { generation: 0, digest: "", count: 0 };

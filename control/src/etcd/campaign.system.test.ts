@@ -164,6 +164,7 @@ it("refuses to write right after the process stood still", async () => {
   const { leadership } = await nextTerm(terms, 0);
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ttlMs + 100);
   // No timer has run since: only the clock can tell.
+  expect(leadership.isHeld()).toBe(false);
   const written = leadership.txn([put("/stall/a", "")]);
   await expect(written).rejects.toBeInstanceOf(LeadershipLost);
   expect(await observer.get("/stall/a")).toBeNull();

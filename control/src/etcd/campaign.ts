@@ -18,6 +18,8 @@ export interface Leadership {
    * of it, so nothing but the guard of `txn` (or a fence with `epoch`) protects a write.
    */
   readonly signal: AbortSignal;
+  /** Whether the lease still runs by the clock, also when no timer could run for a while. */
+  isHeld(): boolean;
   /**
    * Applies `ops` if this process still leads and `guards` hold.
    *
@@ -72,12 +74,14 @@ function leadershipOf(
     if (!ending.signal.aborted) ending.abort(new LeadershipLost("the leader key is no longer ours"));
     throw new LeadershipLost("no longer the leader", { cause: ending.signal.reason });
   };
+  // The clock is asked and not only the signal: after a pause of the process no timer has run yet.
+  const isHeld = () => !ending.signal.aborted && lease.remainingMs() > 0;
   return {
     epoch,
     signal: ending.signal,
+    isHeld,
     async txn(ops, guards = []) {
-      // The clock is asked and not only the signal: after a pause of the process no timer has run yet.
-      if (ending.signal.aborted || lease.remainingMs() <= 0) return refuse();
+      if (!isHeld()) return refuse();
       const result = await etcd.txn({
         guards: [{ key, compare: "createRevision", value: epoch }, ...guards],
         ops,

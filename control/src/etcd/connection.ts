@@ -1,10 +1,10 @@
 import { type ChannelCredentials, type ChannelOptions, credentials, type ServiceError } from "@grpc/grpc-js";
-import { KV, Lease, Watch } from "@svc/proto/etcd";
+import { Cluster, KV, Lease, Maintenance, Watch } from "@svc/proto/etcd";
 import { dial, metadata, type ServiceClient } from "../grpc/adapter.ts";
 import type { Log } from "../log.ts";
 import { backOffMs } from "./back-off.ts";
 import { pause } from "./clock.ts";
-import { EtcdError, failureOf, UnknownOutcome } from "./errors.ts";
+import { EtcdError, type EtcdErrorCode, failureOf, UnknownOutcome } from "./errors.ts";
 
 /** PEM texts. `ca` checks the server, `cert` and `key` are this client's. */
 export interface TlsOptions {
@@ -52,6 +52,14 @@ export interface Member {
   close(): void;
 }
 
+/** Hears of what this client does, for whoever counts it. Must not throw. */
+export interface EtcdObserver {
+  /** One attempt of a call has ended; `code` is null when it got its answer. */
+  called(what: string, durationMs: number, code: EtcdErrorCode | null): void;
+  /** A watch has to be opened again. */
+  watchEnded(): void;
+}
+
 /** Starts one attempt of a call; `deadline` and `signal` are to be passed on. */
 export type Attempt<T> = (member: Member, deadline: Date, signal: AbortSignal) => Promise<T>;
 
@@ -61,6 +69,9 @@ export interface Connection {
   readonly timings: Timings;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
+  readonly observer: EtcdObserver | null;
+  /** When each watch was last heard, on the clock of `performance`, over all of its streams. */
+  readonly watches: Set<{ heardAtMs: number }>;
   /** The member to use now. @throws EtcdError CLOSED. */
   member(): Member;
   /** Says that `member` failed: calls from now on go to the next one (or a fresh connection to the only one). */
@@ -78,6 +89,7 @@ export interface ConnectionOptions {
   readonly tls?: TlsOptions;
   readonly log: Log;
   readonly timings?: Partial<Timings>;
+  readonly observer?: EtcdObserver;
 }
 
 const pem = (text: string | Buffer | undefined): Buffer | null => (text === undefined ? null : Buffer.from(text));
@@ -87,24 +99,35 @@ function credentialsFor(url: URL, tls: TlsOptions | undefined): ChannelCredentia
   return credentials.createSsl(pem(tls?.ca), pem(tls?.key), pem(tls?.cert));
 }
 
-function openMember(endpoint: string, tls: TlsOptions | undefined, timings: Timings): Member {
+/** Where a member is and how it is trusted. */
+function addressOf(endpoint: string, tls: TlsOptions | undefined) {
   const url = new URL(endpoint);
   const secure = url.protocol === "https:";
-  const address = `${url.hostname}:${url.port || (secure ? "443" : "2379")}`;
   const options: ChannelOptions = {
-    "grpc.keepalive_time_ms": timings.pingIntervalMs,
-    "grpc.keepalive_timeout_ms": timings.pingTimeoutMs,
-    "grpc.max_receive_message_length": maxReceiveBytes,
     "grpc.enable_http_proxy": 0,
     // A connection belongs to its client alone: closing the client closes the socket.
     "grpc.use_local_subchannel_pool": 1,
-    "grpc.initial_reconnect_backoff_ms": 100,
-    "grpc.max_reconnect_backoff_ms": 1_000,
     ...(secure && tls?.serverName !== undefined
       ? { "grpc.ssl_target_name_override": tls.serverName, "grpc.default_authority": tls.serverName }
       : {}),
   };
-  const trust = credentialsFor(url, tls);
+  return {
+    address: `${url.hostname}:${url.port || (secure ? "443" : "2379")}`,
+    trust: credentialsFor(url, tls),
+    options,
+  };
+}
+
+function openMember(endpoint: string, tls: TlsOptions | undefined, timings: Timings): Member {
+  const { address, trust, options: common } = addressOf(endpoint, tls);
+  const options: ChannelOptions = {
+    ...common,
+    "grpc.keepalive_time_ms": timings.pingIntervalMs,
+    "grpc.keepalive_timeout_ms": timings.pingTimeoutMs,
+    "grpc.max_receive_message_length": maxReceiveBytes,
+    "grpc.initial_reconnect_backoff_ms": 100,
+    "grpc.max_reconnect_backoff_ms": 1_000,
+  };
   const kv = dial(KV, address, trust, options);
   const shared = { ...options, channelOverride: kv.getChannel() };
   return {
@@ -116,13 +139,22 @@ function openMember(endpoint: string, tls: TlsOptions | undefined, timings: Timi
   };
 }
 
-const isServiceError = (error: unknown): error is ServiceError =>
+/** The services with which a member tells of itself, over a connection of their own; disposing ends it. */
+export function dialMaintenance(endpoint: string, tls: TlsOptions | undefined) {
+  const { address, trust, options } = addressOf(endpoint, tls);
+  const maintenance = dial(Maintenance, address, trust, options);
+  const cluster = dial(Cluster, address, trust, { ...options, channelOverride: maintenance.getChannel() });
+  return { maintenance, cluster, [Symbol.dispose]: () => maintenance.close() };
+}
+
+export const isServiceError = (error: unknown): error is ServiceError =>
   error instanceof Error && "code" in error && typeof error.code === "number";
 
 /** The code of a grpc failure, or -1 (which counts as a broken transport) for any other error. */
 export const grpcCodeOf = (error: unknown): number => (isServiceError(error) ? error.code : -1);
 
-export function connect({ endpoints, tls, log, timings: given }: ConnectionOptions): Connection {
+export function connect(options: ConnectionOptions): Connection {
+  const { endpoints, tls, log, timings: given, observer = null } = options;
   if (endpoints.length === 0) throw new Error("etcd needs at least one endpoint");
   for (const endpoint of endpoints) {
     if (!/^https?:$/.test(new URL(endpoint).protocol))
@@ -148,12 +180,17 @@ export function connect({ endpoints, tls, log, timings: given }: ConnectionOptio
   /** One attempt; what it throws is an EtcdError whose cause is the grpc error, with the verdict beside it. */
   async function attemptOnce<T>(what: string, attempt: Attempt<T>, signal: AbortSignal) {
     const used = member();
+    const startedAtMs = performance.now();
+    const note = (code: EtcdErrorCode | null) => observer?.called(what, performance.now() - startedAtMs, code);
     try {
-      return { value: await attempt(used, new Date(Date.now() + timings.callTimeoutMs), signal) };
+      const value = await attempt(used, new Date(Date.now() + timings.callTimeoutMs), signal);
+      note(null);
+      return { value };
     } catch (cause) {
       const failure = failureOf(grpcCodeOf(cause));
       if (failure.memberFault && !signal.aborted) moveOn(used);
       const code = closing.signal.aborted ? "CLOSED" : failure.code;
+      note(code);
       const detail = isServiceError(cause) ? cause.details : String(cause);
       return { failure, error: new EtcdError(code, `etcd ${what} on ${used.endpoint}: ${detail}`, cause) };
     }
@@ -163,6 +200,8 @@ export function connect({ endpoints, tls, log, timings: given }: ConnectionOptio
     log,
     timings,
     closed: closing.signal,
+    observer,
+    watches: new Set(),
     member,
     moveOn,
     async read(what, attempt, given) {

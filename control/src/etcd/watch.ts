@@ -27,7 +27,13 @@ type Ended = { readonly resume: Resume | null; readonly why: string; readonly pr
  * One watch stream from `resume` until it ends. It asks for a sign of life when it has heard nothing for a
  * third of the allowed silence, and gives up after all of it.
  */
-function streamWatch(connection: Connection, range: KeyRange, from: Resume, consumer: WatchConsumer): Promise<Ended> {
+function streamWatch(
+  connection: Connection,
+  range: KeyRange,
+  from: Resume,
+  consumer: WatchConsumer,
+  heard: { heardAtMs: number },
+): Promise<Ended> {
   const { watchSilenceMs } = connection.timings;
   const member = connection.member();
   const call = member.watch.watch(requireLeader);
@@ -56,6 +62,7 @@ function streamWatch(connection: Connection, range: KeyRange, from: Resume, cons
     call.on("data", (response: WatchResponse) => {
       if (ended) return;
       silentMs = 0;
+      heard.heardAtMs = performance.now();
       const step: Step = stepResume(resume, response);
       if (step.do === "relist") return end(step.why, null);
       if (step.do === "reopen") return end(step.why);
@@ -95,6 +102,9 @@ export async function watchRange(connection: Connection, range: KeyRange, given:
     onEvents: (events, revision) => given.onEvents(events, revision),
     signal,
   };
+  const heard = { heardAtMs: performance.now() };
+  connection.watches.add(heard);
+  using _ = { [Symbol.dispose]: () => connection.watches.delete(heard) };
   let resume: Resume | null = null;
   let failures = 0;
   while (!signal.aborted) {
@@ -102,11 +112,12 @@ export async function watchRange(connection: Connection, range: KeyRange, given:
     try {
       if (resume === null) {
         const { entries, revision, clusterId } = await readRange(connection, range, signal);
+        heard.heardAtMs = performance.now();
         if (signal.aborted) return;
         consumer.onSnapshot(entries, revision);
         resume = resumeAfter(revision, clusterId);
       }
-      const ended: Ended = await streamWatch(connection, range, resume, consumer);
+      const ended: Ended = await streamWatch(connection, range, resume, consumer, heard);
       resume = ended.resume;
       why = ended.why;
       if (ended.progressed) failures = 0;
@@ -115,6 +126,7 @@ export async function watchRange(connection: Connection, range: KeyRange, given:
     }
     if (signal.aborted) return;
     failures += 1;
+    connection.observer?.watchEnded();
     // The first failure and the one that shows an outage are told; in between and after that it is only noise.
     const level = failures === 1 ? "info" : failures === outageFailures ? "warn" : "debug";
     const relist = resume === null;

@@ -1,6 +1,7 @@
 import type { Listener } from "../db/listen.ts";
 import type { Db } from "../db/pool.ts";
 import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { createBell, runLoop } from "../wake.ts";
 import {
   type ClaimedWork,
@@ -35,6 +36,15 @@ export interface WorkersOptions {
   groups: readonly WorkGroup[];
   /** How long a killed worker's item stays taken. */
   leaseMs: number;
+  metrics?: Pick<Metrics, "workFinished">;
+  /** Called every second or so: the queue is looked after. */
+  onTurn?: () => void;
+}
+
+/** A planned wait is no more than that. */
+function outcomeWord(outcome: WorkOutcome): "done" | "failed" | "waits" | "again" {
+  if ("state" in outcome) return outcome.state;
+  return outcome.free ? "waits" : "again";
 }
 
 const retryDelayMs = (attempt: number) => Math.min(500 * 2 ** (attempt - 1), 60_000);
@@ -55,7 +65,10 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     } catch (error) {
       if (stop.signal.aborted) return { retryAfterMs: 0, free: true };
       const message = error instanceof Error ? error.message : String(error);
-      log.error({ err: error, workItem: item.id, kind: item.kind, attempt: item.attempt }, "work failed");
+      log.error(
+        { err: error, workItem: item.id, kind: item.kind, workKey: item.key, attempt: item.attempt },
+        "work failed",
+      );
       return item.attempt >= item.maxAttempts
         ? { state: "failed", error: message }
         : { retryAfterMs: retryDelayMs(item.attempt), error: message };
@@ -79,7 +92,8 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     }, leaseMs / 5);
     try {
       const outcome = await outcomeOf(item, handler, AbortSignal.any([stop.signal, lost.signal]));
-      if (!lost.signal.aborted) await finishWork(db, item, owner, outcome);
+      const recorded = !lost.signal.aborted && (await finishWork(db, item, owner, outcome));
+      options.metrics?.workFinished.inc({ kind: item.kind, outcome: recorded ? outcomeWord(outcome) : "lost" });
     } catch (error) {
       // The outcome could not be stored: the lease ends by itself and the item is done again.
       log.warn({ err: error, workItem: item.id }, "could not record the outcome of work");
@@ -118,6 +132,7 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
 
   const started = groups.map(startGroup);
   const reaps = runLoop({ bell: createBell(), periodMs: 1_000, signal: stop.signal, onError }, async () => {
+    options.onTurn?.();
     if ((await reapWork(db)) > 0) for (const { ring } of started) ring();
   });
 

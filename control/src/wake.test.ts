@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { createBell, runLoop } from "./wake.ts";
+
+/** Runs a loop for `forMs` while its bell rings every few ms; returns when each round began. */
+async function roundsWhileRinging(forMs: number, options: { restMs?: number; tookMs?: number }): Promise<number[]> {
+  const { tookMs = 0, ...rest } = options;
+  const bell = createBell();
+  const startedAt = performance.now();
+  const rounds: number[] = [];
+  const ringing = setInterval(bell.ring, 2);
+  try {
+    await runLoop(
+      { ...rest, bell, periodMs: 60_000, signal: AbortSignal.timeout(forMs), onError: () => {} },
+      async () => {
+        rounds.push(performance.now() - startedAt);
+        if (tookMs > 0) await new Promise((resolve) => setTimeout(resolve, tookMs));
+      },
+    );
+  } finally {
+    clearInterval(ringing);
+  }
+  return rounds;
+}
+
+const gaps = (times: readonly number[]) => times.slice(1).map((at, index) => at - (times[index] ?? 0));
+
+test("rounds that look at everything leave a pause, however often it rings", async () => {
+  const rounds = await roundsWhileRinging(400, { restMs: 50 });
+  expect(rounds.length).toBeGreaterThan(2);
+  for (const gap of gaps(rounds)) expect(gap).toBeGreaterThanOrEqual(49);
+});
+
+test("the pause is as long as the round took", async () => {
+  const rounds = await roundsWhileRinging(600, { restMs: 1, tookMs: 60 });
+  expect(rounds.length).toBeGreaterThan(1);
+  for (const gap of gaps(rounds)) expect(gap).toBeGreaterThanOrEqual(118);
+});
+
+test("without one they follow one another", async () => {
+  const rounds = await roundsWhileRinging(300, {});
+  expect(Math.min(...gaps(rounds))).toBeLessThan(40);
+});
+
+test("a ring during the pause is not lost", async () => {
+  const bell = createBell();
+  const stop = new AbortController();
+  let rounds = 0;
+  const loop = runLoop({ bell, periodMs: 60_000, restMs: 30, signal: stop.signal, onError: () => {} }, async () => {
+    rounds += 1;
+    if (rounds === 2) stop.abort();
+  });
+  setTimeout(bell.ring, 5);
+  const timeout = new Promise((resolve) => setTimeout(resolve, 5_000, "late"));
+  expect(await Promise.race([loop.then(() => "rung"), timeout])).toBe("rung");
+});
