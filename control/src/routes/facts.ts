@@ -1,10 +1,11 @@
-import { manifestSchema } from "@svc/proto";
+import { sql } from "kysely";
 import type { Fleet } from "../cluster/fleet.ts";
 import { hasEnded } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import { isServing } from "../deployments/steps.ts";
+import { type FleetNode, readNodes, replicaNode } from "../replicas/nodes.ts";
 import { type GateSecret, gateOf } from "./gate.ts";
-import type { ActiveDeployment, HostFacts } from "./table.ts";
+import { type ActiveDeployment, type Container, type HostFacts, upstreamsOf } from "./table.ts";
 
 /** Every host with what decides what it serves, from Postgres and the nodes' reports. */
 export async function readHostFacts(db: Db, fleet: Fleet, gateSecret: GateSecret): Promise<HostFacts[]> {
@@ -31,8 +32,9 @@ export async function readHostFacts(db: Db, fleet: Fleet, gateSecret: GateSecret
       "deployment.artifact_repository",
       "deployment.artifact_digest",
       "deployment.artifact_size",
-      "deployment.manifest",
     ])
+    // Of thousands of manifests nothing else is needed.
+    .select(sql<boolean>`coalesce(deployment.manifest #>> '{app,spa}' = 'true', false)`.as("spa"))
     .where("project.deleting_at", "is", null)
     .execute();
   const containers = await containersByDeployment(db, fleet);
@@ -60,45 +62,66 @@ interface ActiveRow {
   artifact_repository: string | null;
   artifact_digest: string | null;
   artifact_size: number | null;
-  manifest: unknown;
+  spa: boolean;
 }
 
-function activeOf(row: ActiveRow, containers: ReadonlyMap<string, Containers>): ActiveDeployment | null {
+function activeOf(row: ActiveRow, containers: ReadonlyMap<string, Container[]>): ActiveDeployment | null {
   const { deployment_id: deploymentId, artifact_repository: repository, artifact_digest: digest } = row;
-  if (row.artifact_kind === "image") {
-    const { upstreams, canComeBack } = containers.get(deploymentId) ?? { upstreams: [], canComeBack: false };
-    return { deploymentId, kind: "image", upstreams, isOver: !canComeBack };
-  }
+  if (row.artifact_kind === "image")
+    return { deploymentId, kind: "image", ...upstreamsOf(containers.get(deploymentId) ?? []) };
   if (row.artifact_kind !== "bundle" || repository === null || digest === null) return null;
-  const manifest = manifestSchema.parse(row.manifest);
-  const spa = "app" in manifest && manifest.app.spa;
-  return { deploymentId, kind: "bundle", repository, digest, sizeBytes: row.artifact_size ?? 0, spa };
+  return { deploymentId, kind: "bundle", repository, digest, sizeBytes: row.artifact_size ?? 0, spa: row.spa };
 }
 
-interface Containers {
-  /** Of those that answer now. */
-  upstreams: string[];
-  /** At least one runs, starts, or is started again. */
-  canComeBack: boolean;
-}
-
-async function containersByDeployment(db: Db, fleet: Fleet): Promise<Map<string, Containers>> {
-  const tasks = await db
-    .selectFrom("task")
-    .select(["id", "deployment_id"])
-    .where("kind", "=", "serve")
-    .where("desired", "=", "running")
-    .where("reaped_at", "is", null)
-    .execute();
-  const containers = new Map<string, Containers>();
-  for (const { id, deployment_id: deploymentId } of tasks) {
-    const known = containers.get(deploymentId) ?? { upstreams: [], canComeBack: false };
-    containers.set(deploymentId, known);
-    const placed = fleet.findPlacement(id);
-    const observation = placed && fleet.observation(placed.nodeId, id);
-    known.canComeBack ||= !observation || !hasEnded(observation.observed);
-    if (observation && isServing({ observation }) && observation.upstream !== null)
-      known.upstreams.push(observation.upstream);
+async function containersByDeployment(db: Db, fleet: Fleet): Promise<Map<string, Container[]>> {
+  const [tasks, nodes] = await Promise.all([
+    db
+      .selectFrom("task")
+      .select(["id", "deployment_id", "retiring_at"])
+      .where("kind", "=", "serve")
+      .where("desired", "=", "running")
+      .where("reaped_at", "is", null)
+      .execute(),
+    readNodes(db),
+  ]);
+  const isStorm = fleet.status()?.storm != null;
+  const known = new Map<string, NodeState>();
+  const containers = new Map<string, Container[]>();
+  for (const { id, deployment_id: deploymentId, retiring_at } of tasks) {
+    const nodeId = fleet.findPlacement(id)?.nodeId ?? null;
+    const observation = nodeId === null ? null : fleet.observation(nodeId, id);
+    const node =
+      nodeId === null ? unplaced : (known.get(nodeId) ?? nodeState(fleet, nodes.get(nodeId), nodeId, isStorm));
+    if (nodeId !== null) known.set(nodeId, node);
+    const container: Container = {
+      upstream: observation?.upstream ?? null,
+      serving: isServing({ observation }),
+      isOver: (observation !== null && hasEnded(observation.observed)) || node.isGone,
+      retiring: retiring_at !== null,
+      isStale: node.isStale,
+    };
+    const own = containers.get(deploymentId);
+    if (own === undefined) containers.set(deploymentId, [container]);
+    else own.push(container);
   }
   return containers;
+}
+
+/** What becomes of visitors of the containers on a node. */
+interface NodeState {
+  isGone: boolean;
+  isStale: boolean;
+}
+
+const unplaced: NodeState = { isGone: false, isStale: false };
+
+/** One that has been silent for half a lease gets no more visitors than it must, unless many are. */
+function nodeState(fleet: Fleet, node: FleetNode | undefined, nodeId: string, isStorm: boolean): NodeState {
+  const { link } = fleet.nodeLink(nodeId);
+  const isSilent = link === "suspect" && fleet.nodeLostAt(nodeId) === null;
+  const state = replicaNode(node, !isStorm && link === "unreachable");
+  return {
+    isGone: state === "gone",
+    isStale: state === "lost" || state === "quarantined" || (isSilent && !isStorm),
+  };
 }

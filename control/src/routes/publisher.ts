@@ -6,38 +6,54 @@ import type { Leadership, Op } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import { readHostFacts } from "./facts.ts";
 import type { GateSecret } from "./gate.ts";
-import { applyChange, canonical, type RouteEntry, tableChange } from "./table.ts";
+import { applyChange, isUnheard, lineOf, type RouteEntry, tableChange } from "./table.ts";
 
 export interface PublisherDeps {
   db: Db;
   fleet: Fleet;
   leadership: Leadership;
   gateSecret: GateSecret;
+  /** 1 unless given. */
+  clusterEpoch?: number;
+  /** The system's clock unless given. */
+  now?: () => Date;
   log: Log;
 }
 
 /** Hosts per transaction, beside the meta key; etcd takes 120 operations. */
 const batchSize = 100;
+/** How long the first table waits for nodes to tell what they run; edges serve their last one until then. */
+const firstTableMs = 60_000;
+/** Generations of a later cluster epoch are above all of an earlier one: what an edge reports of that is never current. */
+const generationsPerEpoch = 2 ** 30;
 
 export const tableDigest = (entries: readonly RouteEntry[]): string =>
-  createHash("sha256")
-    .update(entries.map((entry) => canonical(entry)).join("\n"))
-    .digest("hex");
+  createHash("sha256").update(entries.map(lineOf).join("\n")).digest("hex");
 
 /**
  * One round: brings the published table to what the facts ask for. Each transaction is a whole
- * generation: entries and meta change together, guarded by the meta that was read.
+ * generation: entries and meta change together, guarded by the meta that was read. The very first table, also that
+ * of a restored etcd, is a generation only as a whole: until then edges keep the one that they have.
  */
-export async function publishOnce({ db, fleet, leadership, gateSecret, log }: PublisherDeps): Promise<void> {
+export async function publishOnce(deps: PublisherDeps): Promise<void> {
+  const { db, fleet, leadership, gateSecret, clusterEpoch = 1, now = () => new Date(), log } = deps;
   const facts = await readHostFacts(db, fleet, gateSecret);
   let table = fleet.routeTable();
   let { modRevision: metaRevision, ...meta } = fleet.routesMeta();
+  const isFirst = metaRevision === null;
+  if (isFirst) {
+    const isEarly = now().getTime() - fleet.lookingSince.getTime() < firstTableMs;
+    if (isEarly && facts.some(isUnheard)) return;
+    meta = { ...meta, generation: (clusterEpoch - 1) * generationsPerEpoch };
+  }
   const change = tableChange(table, facts);
   const edits: ({ put: RouteEntry } | { remove: string })[] = [
     ...change.upserts.map((put) => ({ put })),
     ...change.removedHosts.map((remove) => ({ remove })),
   ];
-  for (let at = 0; at < edits.length; at += batchSize) {
+  // A first table may lack nothing but to be told of, also an empty one: whoever takes something away waits for edges to have it.
+  const isUntold = isFirst && edits.length === 0;
+  for (let at = 0; at < edits.length || (isUntold && at === 0); at += batchSize) {
     const batch = edits.slice(at, at + batchSize);
     const next = applyChange(table, {
       upserts: batch.flatMap((edit) => ("put" in edit ? [edit.put] : [])),
@@ -54,8 +70,9 @@ export async function publishOnce({ db, fleet, leadership, gateSecret, log }: Pu
           ? { put: { key: keys.route(edit.put.host), value: JSON.stringify(edit.put) } }
           : { delete: { key: keys.route(edit.remove) } },
     );
+    const isWhole = !isFirst || at + batchSize >= edits.length;
     const { succeeded, revision } = await leadership.txn(
-      [...ops, { put: { key: keys.routesMeta, value: JSON.stringify(nextMeta) } }],
+      isWhole ? [...ops, { put: { key: keys.routesMeta, value: JSON.stringify(nextMeta) } }] : ops,
       [
         metaRevision === null
           ? { key: keys.routesMeta, compare: "absent" }
@@ -64,9 +81,10 @@ export async function publishOnce({ db, fleet, leadership, gateSecret, log }: Pu
     );
     // The view was behind: the next round starts from what is there.
     if (!succeeded) return;
+    table = new Map(next.map((entry) => [entry.host, entry]));
+    if (!isWhole) continue;
     log.info({ generation: nextMeta.generation, hosts: batch.length, count: nextMeta.count }, "routes published");
     meta = nextMeta;
     metaRevision = revision;
-    table = new Map(next.map((entry) => [entry.host, entry]));
   }
 }

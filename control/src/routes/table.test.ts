@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { applyChange, type HostFacts, type RouteEntry, routeOf, tableChange, targetOf } from "./table.ts";
+import {
+  applyChange,
+  type Container,
+  type HostFacts,
+  type RouteEntry,
+  routeOf,
+  tableChange,
+  targetOf,
+  upstreamsOf,
+} from "./table.ts";
 
 const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
   host: "shop.svc.localhost",
@@ -157,5 +166,37 @@ describe("tableChange", () => {
     const next = new Map(table.map((entry) => [entry.host, entry]));
     expect(tableChange(next, facts)).toEqual({ upserts: [], removedHosts: ["old.svc.localhost"] });
     expect(table.map(({ host }) => host)).toEqual([...table.map(({ host }) => host)].sort());
+  });
+});
+
+describe("where visitors of several containers go", () => {
+  const a = (upstream: string, change: Partial<Container> = {}): Container => ({
+    ...{ upstream, serving: true, isOver: false, retiring: false, isStale: false },
+    ...change,
+  });
+  test.each<{ when: string; containers: Container[]; upstreams: string[] }>([
+    { when: "all are well", containers: [a("1"), a("2")], upstreams: ["1", "2"] },
+    { when: "one does not answer", containers: [a("1", { serving: false }), a("2")], upstreams: ["2"] },
+    { when: "nothing is heard of one's node", containers: [a("1", { isStale: true }), a("2")], upstreams: ["2"] },
+    { when: "one is on its way out", containers: [a("1", { retiring: true }), a("2")], upstreams: ["2"] },
+    { when: "nothing is heard of any", containers: [a("1", { isStale: true })], upstreams: ["1"] },
+    {
+      when: "one is on its way out, and nothing is heard of the other",
+      containers: [a("1", { retiring: true }), a("2", { isStale: true })],
+      upstreams: ["2"],
+    },
+    {
+      when: "the one that took over has gone",
+      containers: [a("1", { retiring: true }), a("2", { serving: false })],
+      upstreams: ["1"],
+    },
+    { when: "one's node was fenced", containers: [a("1", { isOver: true, isStale: true })], upstreams: [] },
+  ])("when $when", ({ containers, upstreams }) => {
+    expect(upstreamsOf(containers).upstreams).toEqual(upstreams);
+  });
+
+  test("nothing can come back once all have ended", () => {
+    expect(upstreamsOf([a("1", { isOver: true }), a("2", { isOver: true })]).isOver).toBe(true);
+    expect(upstreamsOf([a("1", { isOver: true }), a("2", { serving: false })]).isOver).toBe(false);
   });
 });

@@ -27,11 +27,48 @@ export interface HostFacts {
   active: ActiveDeployment | null;
 }
 
+/** `upstreams` are those that are up now. `isOver`: every container has ended for good. */
+export interface ActiveImage {
+  kind: "image";
+  upstreams: readonly string[];
+  isOver: boolean;
+}
+
 export type ActiveDeployment = { deploymentId: string } & (
   | { kind: "bundle"; repository: string; digest: string; sizeBytes: number; spa: boolean }
-  /** `upstreams` are those that are up now. `isOver`: every container has ended for good. */
-  | { kind: "image"; upstreams: readonly string[]; isOver: boolean }
+  | ActiveImage
 );
+
+/** A container of the deployment that a host serves. */
+export interface Container {
+  /** Null until it runs. */
+  upstream: string | null;
+  /** It runs and answers, by what its node said last. */
+  serving: boolean;
+  /** It will never run again, or its node is out of use. */
+  isOver: boolean;
+  /** Another one has taken its place. */
+  retiring: boolean;
+  /** Its node's lease is over, or its identity is used twice: what its node said last may be long past. */
+  isStale: boolean;
+}
+
+/**
+ * Where visitors go. A container that is on its way out, or of which nothing was heard for long, gets them only when
+ * there is no better one: control may be what is cut off, and not the container.
+ */
+export function upstreamsOf(containers: readonly Container[]): Pick<ActiveImage, "upstreams" | "isOver"> {
+  const up = containers.filter(({ serving, isOver, upstream }) => serving && !isOver && upstream !== null);
+  const [best] = [
+    up.filter(({ retiring, isStale }) => !retiring && !isStale),
+    up.filter(({ retiring }) => !retiring),
+    up,
+  ].filter((group) => group.length > 0);
+  return {
+    upstreams: (best ?? []).flatMap(({ upstream }) => upstream ?? []),
+    isOver: containers.every(({ isOver }) => isOver),
+  };
+}
 
 /**
  * The entry of one host. `previous` is what the table has for it, or for another host of its deployment. While none of
@@ -57,6 +94,18 @@ export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): Rou
   return { ...base, page: { page: "PAGE_DOWN" } };
 }
 
+/**
+ * Whether the host has containers of which nothing was heard that would let edges send visitors to them. Nothing at all
+ * was heard right after etcd was restored, while they run all the same.
+ */
+export const isUnheard = ({ redirectTo, suspended, stopped, active }: HostFacts): boolean =>
+  redirectTo === null &&
+  !suspended &&
+  !stopped &&
+  active?.kind === "image" &&
+  active.upstreams.length === 0 &&
+  !active.isOver;
+
 /** What visitors of an entry's host get, as text that is equal when the hosts of two entries serve the same. */
 export const targetOf = ({ deploymentId, proxy, static: bundle, page, redirect }: RouteEntry): string =>
   canonical({ deploymentId, proxy, static: bundle, page, redirect });
@@ -79,7 +128,10 @@ export function tableChange(published: ReadonlyMap<string, RouteEntry>, facts: r
   };
   const upserts = facts
     .map((each) => routeOf(each, previous(each)))
-    .filter((entry) => canonical(entry) !== canonical(published.get(entry.host)))
+    .filter((entry) => {
+      const present = published.get(entry.host);
+      return present === undefined || canonical(entry) !== lineOf(present);
+    })
     .sort((a, b) => (a.host < b.host ? -1 : 1));
   const removedHosts = [...published.keys()].filter((host) => !wanted.has(host)).sort();
   return { upserts, removedHosts };
@@ -93,7 +145,16 @@ export function applyChange(published: ReadonlyMap<string, RouteEntry>, change: 
   return [...next.values()].sort((a, b) => (a.host < b.host ? -1 : 1));
 }
 
-/** Equal entries give equal text, whatever the order of their keys. */
+const lines = new WeakMap<RouteEntry, string>();
+
+/** An entry as one line: equal entries give equal lines. Each is asked for again with every change of the table. */
+export function lineOf(entry: RouteEntry): string {
+  const line = lines.get(entry) ?? canonical(entry);
+  lines.set(entry, line);
+  return line;
+}
+
+/** Equal values give equal text, whatever the order of their keys. */
 export function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) =>
     inner !== null && typeof inner === "object" && !Array.isArray(inner)
