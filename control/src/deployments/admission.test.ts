@@ -6,6 +6,7 @@ const plan = {
   max_image_mb: 1000,
   max_databases: 1,
   max_scheduled_jobs: 1,
+  max_replicas: 2,
   dev_sync_enabled: true,
   previews_enabled: true,
 };
@@ -21,6 +22,7 @@ const image = (extra: object = {}) =>
     image: { reference: "a.test/b:1" },
     ...extra,
   });
+const replicated = (replicas: number) => source({ app: { name: "Shop", type: "ssr", replicas } });
 const job = (name: string) => ({ name, schedule: "0 3 * * *", command: "node job.js" });
 
 test.each([
@@ -127,6 +129,7 @@ test.each([
     code: "PLAN_FEATURE_UNAVAILABLE",
   },
   { when: "it has too many jobs", manifest: source({ jobs: [job("a"), job("b")] }), code: "QUOTA_EXCEEDED" },
+  { when: "it has too many replicas", manifest: replicated(3), code: "QUOTA_EXCEEDED" },
 ])("refused when $when: $code", ({ manifest, facts = {}, code }) => {
   const admission = admit(manifest, {}, { project, plan, databaseReady: false, ...facts });
   expect(admission).toMatchObject({ refusal: { code } });
@@ -153,6 +156,8 @@ test.each([
   },
   { when: "the plan has as many jobs", manifest: source({ jobs: [job("a")] }), code: null },
   { when: "the plan has fewer jobs", manifest: source({ jobs: [job("a"), job("b")] }), code: "QUOTA_EXCEEDED" },
+  { when: "the plan has as many replicas", manifest: replicated(2), code: null },
+  { when: "the plan has fewer replicas", manifest: replicated(3), code: "QUOTA_EXCEEDED" },
   {
     when: "the plan has lost previews, which it comes from",
     manifest: source({ channel: "preview" }),
@@ -171,4 +176,10 @@ test.each([
     with?: Partial<typeof plan>;
   };
   expect(readmit(manifest, channel, { plan: { ...plan, ...change }, databaseReady })?.code ?? null).toBe(code);
+});
+
+test("whoever asks for too many replicas is told both numbers", () => {
+  expect(readmit(replicated(3), "production", { plan, databaseReady: true })?.message).toBe(
+    "The manifest asks for 3 replicas and the plan allows 2. Lower app.replicas, or ask for a larger plan.",
+  );
 });

@@ -40,7 +40,7 @@ export interface DeployerFacts {
 
 type Gates = Pick<
   Plan,
-  "max_image_mb" | "max_databases" | "max_scheduled_jobs" | "dev_sync_enabled" | "previews_enabled"
+  "max_image_mb" | "max_databases" | "max_scheduled_jobs" | "max_replicas" | "dev_sync_enabled" | "previews_enabled"
 >;
 
 /** What stands against any deployment of the project, whatever it holds: known before the upload is read. */
@@ -113,10 +113,17 @@ function needsRefusal(manifest: Manifest, plan: Gates, databaseReady: boolean): 
       : { code: "DATABASE_NOT_READY" };
   }
   const jobs = manifest.jobs.length;
-  return jobs > plan.max_scheduled_jobs
+  if (jobs > plan.max_scheduled_jobs) {
+    return {
+      code: "QUOTA_EXCEEDED",
+      message: `The manifest has ${plural(jobs, "scheduled job")} and the plan allows ${plan.max_scheduled_jobs}.`,
+    };
+  }
+  const { replicas } = manifest.app;
+  return replicas > plan.max_replicas
     ? {
         code: "QUOTA_EXCEEDED",
-        message: `The manifest has ${plural(jobs, "scheduled job")} and the plan allows ${plan.max_scheduled_jobs}.`,
+        message: `The manifest asks for ${plural(replicas, "replica")} and the plan allows ${plan.max_replicas}. Lower app.replicas, or ask for a larger plan.`,
       }
     : null;
 }

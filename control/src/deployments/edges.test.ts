@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { behindHostsMax } from "../cluster/keys.ts";
-import { isCurrent } from "./edges.ts";
+import { edgesFollowing, isCurrent } from "./edges.ts";
 
 const hosts = ["shop.svc.localhost", "preview-shop.svc.localhost"];
 
@@ -22,4 +22,18 @@ test.each([
   },
 ])("an edge is current for a deployment only if it serves it: $when", ({ applied, is }) => {
   expect(isCurrent(applied, 5, hosts)).toBe(is);
+});
+
+test("while no table is published no edge follows it, whatever it says to serve", () => {
+  const applied = { generation: 0, digest: "", count: 0, behindHosts: [], appliedAt: "2026-01-01T00:00:00.000Z" };
+  const following = (generation: number) =>
+    edgesFollowing({ routesMeta: () => ({ generation }), edgeApplied: () => applied }, ["e1"], hosts);
+  expect([following(0), following(1)]).toEqual([0, 0]);
+  expect(
+    edgesFollowing(
+      { routesMeta: () => ({ generation: 1 }), edgeApplied: () => ({ ...applied, generation: 1 }) },
+      ["e1", "e2"],
+      hosts,
+    ),
+  ).toBe(2);
 });

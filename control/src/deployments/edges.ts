@@ -1,5 +1,5 @@
-import type { Fleet } from "../cluster/fleet.ts";
-import { behindHostsMax, type EdgeAppliedValue } from "../cluster/keys.ts";
+import { behindHostsMax, type EdgeAppliedValue, noRoutes } from "../cluster/keys.ts";
+import type { FleetView } from "../context.ts";
 import type { Db } from "../db/pool.ts";
 
 export interface EdgeProgress {
@@ -9,8 +9,35 @@ export interface EdgeProgress {
   current: number;
 }
 
-/** How far the edges have followed the published route table, as far as `hosts` are concerned. */
-export async function edgeProgress(db: Db, fleet: Fleet, hosts: readonly string[]): Promise<EdgeProgress> {
+/**
+ * How far the edges have followed the published route table, as far as `hosts` are concerned. A cordoned edge is out of
+ * rotation: nobody waits for it, though it goes on to serve whoever still reaches it.
+ */
+export async function edgeProgress(
+  db: Db,
+  fleet: Pick<FleetView, "routesMeta" | "edgeApplied">,
+  hosts: readonly string[],
+): Promise<EdgeProgress> {
+  const edges = await edgesInRotation(db);
+  return { inRotation: edges.length, current: edgesFollowing(fleet, edges, hosts) };
+}
+
+/**
+ * How many of `edges` serve `hosts` as the published table, or a newer one, says: none while there is none, since nobody
+ * knows then what they serve. After a restore of etcd that is what they served before.
+ */
+export function edgesFollowing(
+  fleet: Pick<FleetView, "routesMeta" | "edgeApplied">,
+  edges: readonly string[],
+  hosts: readonly string[],
+): number {
+  const { generation } = fleet.routesMeta();
+  if (generation === noRoutes.generation) return 0;
+  return edges.filter((id) => isCurrent(fleet.edgeApplied(id), generation, hosts)).length;
+}
+
+/** The ids of the edges that visitors may reach: neither cordoned, fenced nor removed, and seen at least once. */
+export async function edgesInRotation(db: Db): Promise<string[]> {
   const edges = await db
     .selectFrom("node")
     .select("id")
@@ -19,9 +46,7 @@ export async function edgeProgress(db: Db, fleet: Fleet, hosts: readonly string[
     .where("schedulable", "=", true)
     .where("last_seen_at", "is not", null)
     .execute();
-  const { generation } = fleet.routesMeta();
-  const current = edges.filter(({ id }) => isCurrent(fleet.edgeApplied(id), generation, hosts));
-  return { inRotation: edges.length, current: current.length };
+  return edges.map(({ id }) => id);
 }
 
 /**

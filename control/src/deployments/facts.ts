@@ -1,13 +1,16 @@
-import { isOciManifest, type Manifest, manifestSchema, releaseOf } from "@svc/proto";
+import { type Manifest, manifestSchema, releaseOf } from "@svc/proto";
 import type { Fleet } from "../cluster/fleet.ts";
+import { databaseClock } from "../db/clock.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, Project, Task } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
 import { releaseAttemptId } from "../tasks/assignment.ts";
-import { edgeProgress } from "./edges.ts";
+import { replicasOf } from "../tasks/spec.ts";
+import { edgesFollowing, edgesInRotation } from "./edges.ts";
+import { placeRelease } from "./release.ts";
 import { findRun } from "./runs.ts";
 import type { DeployFacts, TaskFacts } from "./steps.ts";
-import { findChannelState, findDeployment, isOvertaken, listHosts, listTasks } from "./store.ts";
+import { findChannelState, findDeployment, isOvertaken, listHosts, listServing, listTasks } from "./store.ts";
 
 export interface DeploymentFacts {
   facts: DeployFacts;
@@ -16,53 +19,87 @@ export interface DeploymentFacts {
   manifest: Manifest;
   /** Where the present release attempt was offered; null before. */
   releaseNodeId: string | null;
+  /** `facts.route` anew, from memory: what is in Postgres is as it was read. */
+  routeNow: () => DeployFacts["route"];
 }
 
-/** Everything that decides a deployment's next step, read afresh; null when it is gone. */
+/**
+ * Everything that decides a deployment's next step, read afresh; null when it is gone. It is read often, by many at once: what
+ * decides in some situations only is read in those. `ownNow`: by the clock of the fleet's view.
+ */
 export async function readDeployFacts(
   { db, etcd, fleet }: { db: Db; etcd: Etcd; fleet: Fleet },
   id: string,
-  now: Date,
+  ownNow: Date,
 ): Promise<DeploymentFacts | null> {
-  const found = await findDeployment(db, id);
+  // Waits are counted from times that the database gave, and replicas' clocks may differ from its.
+  const [now, found] = await Promise.all([databaseClock(db), findDeployment(db, id)]);
+  const aheadMs = ownNow.getTime() - now.getTime();
+  const shared = (at: Date) => new Date(at.getTime() - aheadMs);
   if (found === null) return null;
   const { deployment, project } = found;
   const manifest = manifestSchema.parse(deployment.manifest);
-  const hosts = (await listHosts(db, deployment)).map(({ host }) => host);
-  const [tasks, state, overtaken, progress] = await Promise.all([
+  const [tasks, state, overtaken] = await Promise.all([
     listTasks(db, id),
     findChannelState(db, deployment),
-    isOvertaken(db, deployment),
-    edgeProgress(db, fleet, hosts),
+    deployment.status === "queued" && isOvertaken(db, deployment),
   ]);
+  const active = state?.deployment_id === id;
+  const isRefused = tasks.some((task) => task.desired !== "removed" && task.refused !== null);
+  const [hosts, edges, serving] = await Promise.all([
+    active ? listHosts(db, deployment) : [],
+    active ? edgesInRotation(db) : [],
+    isRefused ? listServing(db, deployment) : [],
+  ]);
+  const names = hosts.map(({ host }) => host);
   const wanted = tasks.filter((task) => task.desired !== "removed");
   const ofKind = (kind: Task["kind"]) =>
-    wanted.filter((task) => task.kind === kind).map((task) => taskFacts(task, fleet));
+    wanted
+      .filter((task) => task.kind === kind)
+      .map((task) => taskFacts(task, fleet))
+      .map((facts) => ({ ...facts, nodeLostAt: facts.nodeLostAt && shared(facts.nodeLostAt) }));
   const attempts = (kind: Task["kind"]) => tasks.filter((task) => task.kind === kind).length;
-  const active = state?.deployment_id === id;
-  const upstreams = new Set(ofKind("serve").map((task) => task.observation?.upstream ?? ""));
-  const isPublished = (host: string) => {
-    const entry = fleet.route(host);
-    if (entry?.deploymentId !== id || entry.page) return false;
-    return entry.proxy ? entry.proxy.upstreams.some((upstream) => upstreams.has(upstream)) : entry.static !== undefined;
+  const serve = ofKind("serve");
+  const routeNow = () => {
+    const upstreams = new Set(
+      serve.map((task) => (task.nodeId && fleet.observation(task.nodeId, task.id)?.upstream) ?? ""),
+    );
+    const isPublished = (host: string) => {
+      const entry = fleet.route(host);
+      if (entry?.deploymentId !== id || entry.page) return false;
+      return entry.proxy ? entry.proxy.upstreams.some((each) => upstreams.has(each)) : entry.static !== undefined;
+    };
+    return {
+      published: names.length > 0 && names.every(isPublished),
+      edgesCurrent: edgesFollowing(fleet, edges, names),
+      edgesInRotation: edges.length,
+    };
   };
   const attempt = deployment.release_attempt;
   const release =
     attempt === 0 || deployment.release_node_id === null
       ? null
       : await findRun({ etcd, fleet }, deployment.release_node_id, releaseAttemptId(id, attempt));
+  const looksForNode =
+    deployment.status === "deploying" &&
+    deployment.release_status === "pending" &&
+    (attempt === 0 || release?.run.state === "refused" || release?.run.state === "not_started");
+  const decision = looksForNode ? await placeRelease({ db, fleet }, deployment, project) : null;
+  const refused = decision !== null && "refused" in decision ? decision.refused : null;
+  const releaseLostAt = release === null ? null : fleet.nodeLostAt(release.nodeId);
   return {
     deployment,
     project,
     manifest,
     releaseNodeId: release?.nodeId ?? null,
+    routeNow,
     facts: {
       now,
       id,
       type: project.type,
       status: deployment.status,
       statusSince: deployment.phase_started_at ?? deployment.created_at,
-      lookingSince: fleet.lookingSince,
+      lookingSince: shared(fleet.lookingSince),
       cancelRequested: deployment.cancel_requested_at !== null,
       projectGone: project.deleting_at !== null,
       suspended: project.suspended_at !== null,
@@ -78,19 +115,19 @@ export async function readDeployFacts(
         status: deployment.release_status,
         attempt,
         run: release?.run ?? null,
-        nodeLostAt: release ? fleet.nodeLostAt(release.nodeId) : null,
+        nodeLostAt: releaseLostAt && shared(releaseLostAt),
+        refused,
       },
       healthTimeoutSeconds: manifest.health.timeoutSeconds,
-      replicas: isOciManifest(manifest) ? 1 : manifest.app.type === "static" ? 0 : manifest.app.replicas,
+      replicas: project.type === "static" ? 0 : replicasOf(manifest),
       serveAttempts: attempts("serve"),
-      serve: ofKind("serve"),
+      replacesContainers: serving.some(
+        ({ status, artifact_kind }) => status === "running" && artifact_kind === "image",
+      ),
+      serve,
       active,
       activatedAt: active ? (state?.changed_at ?? null) : null,
-      route: {
-        published: hosts.length > 0 && hosts.every(isPublished),
-        edgesCurrent: progress.current,
-        edgesInRotation: progress.inRotation,
-      },
+      route: routeNow(),
     },
   };
 }

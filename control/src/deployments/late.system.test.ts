@@ -81,7 +81,16 @@ async function releasing(project: Project, more: Partial<Deployment> = {}) {
   const at = new Date().toISOString();
   const run: RunValue = {
     ...{ attemptId, deploymentId: deployment.id, projectId: project.id, state: "started", cancel: false },
-    ...{ token: "t", exitCode: null, timedOut: false, message: null, startedAt: at, finishedAt: null, changedAt: at },
+    ...{
+      acceptedBy: null,
+      token: "t",
+      exitCode: null,
+      timedOut: false,
+      message: null,
+      startedAt: at,
+      finishedAt: null,
+      changedAt: at,
+    },
   };
   const key = keys.run(nodeId, attemptId);
   await etcd.txn({ guards: [], ops: [{ put: { key, value: JSON.stringify(run) } }] });

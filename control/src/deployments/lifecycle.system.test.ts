@@ -2,7 +2,9 @@ import { randomUUID } from "node:crypto";
 import { type Channel, manifestSchema } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Caller } from "../auth/caller.ts";
+import { keys } from "../cluster/keys.ts";
 import type { Project } from "../db/tables.ts";
+import type { Etcd } from "../etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { acceptDeployment } from "./accept.ts";
@@ -14,12 +16,13 @@ import { createRandom, startVirtualFleet, type VirtualFleet } from "./testing/vi
 const stack = new AsyncDisposableStack();
 let etcd: EtcdServer;
 let api: TestApi;
+let client: Etcd;
 let virtual: VirtualFleet;
 let user: TestUser;
 let project: Project;
 beforeAll(async () => {
   [etcd, api] = await Promise.all([startEtcd(), testApi()]);
-  const client = stack.use(testClient(etcd.endpoint));
+  client = stack.use(testClient(etcd.endpoint));
   virtual = stack.use(await startVirtualFleet({ db: api.db, etcd: client, random: createRandom(1), nodes: 1 }));
   virtual.calm();
   user = await api.newUser();
@@ -31,8 +34,10 @@ afterAll(async () => {
   await etcd?.[Symbol.asyncDispose]();
 });
 
+let aheadMs = 0;
 const newReplica = (): Promise<Replica> =>
   startReplica({
+    now: () => new Date(Date.now() + aheadMs),
     databaseUrl: api.context.config.databaseUrl,
     etcdEndpoint: etcd.endpoint,
     content: api.context.config.content,
@@ -130,4 +135,33 @@ test("a site goes down and up again while a deploy of its project is under way",
   await isIn(production, "running");
   expect(servedOn("production")).toHaveLength(1);
   await api.db.deleteFrom("work_item").where("id", "=", id).execute();
+});
+
+test("a site starts elsewhere when the node that was to start it goes", async () => {
+  await using _replica = await newReplica();
+  const production = await deploy("production");
+  await isIn(production, "running");
+  await post("stop");
+  await isIn(production, "stopped");
+  await until("its containers to be gone", async () => containersOf(production).length === 0);
+  // A node that takes what is placed on it and says nothing.
+  const schedulable = (isSo: boolean) =>
+    api.db.updateTable("node").set({ schedulable: isSo }).where("id", "in", virtual.nodeIds).execute();
+  await schedulable(false);
+  const { id: mute } = await api.db
+    .insertInto("node")
+    .values({ role: "node", name: "mute", last_seen_at: new Date() })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  const key = keys.nodeSession(mute);
+  const one = await client.get(keys.nodeSession(virtual.nodeIds[0] ?? ""));
+  await client.txn({ guards: [], ops: [{ put: { key, value: one?.value ?? "" } }] });
+  await post("start");
+  await until("it is placed there", () => containersOf(production).some(({ nodeId }) => nodeId === mute));
+  await client.txn({ guards: [], ops: [{ delete: { key } }] });
+  await until("its node is lost", () => virtual.fleet.nodeLostAt(mute) !== null);
+  await schedulable(true);
+  aheadMs = 61_000;
+  await isIn(production, "running");
+  expect(servedOn("production")).toHaveLength(1);
 });

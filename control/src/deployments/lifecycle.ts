@@ -1,16 +1,17 @@
-import { isOciManifest, manifestSchema } from "@svc/proto";
+import { manifestSchema } from "@svc/proto";
 import type { Fleet } from "../cluster/fleet.ts";
 import { hasEnded } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
-import type { Deployment, Project } from "../db/tables.ts";
+import type { Deployment, Project, Task } from "../db/tables.ts";
 import type { Log } from "../log.ts";
 import { holdPlanOfUser } from "../plans/of-user.ts";
-import { serveTask } from "../tasks/spec.ts";
+import { emptySlots, replicasOf, serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
 import { createBell } from "../wake.ts";
 import type { WorkOutcome } from "../work/queue.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { edgeProgress } from "./edges.ts";
+import { taskFacts } from "./facts.ts";
 import { deployDeadlines, isServing } from "./steps.ts";
 import {
   findChannelState,
@@ -101,7 +102,10 @@ async function start(
   return { state: "done" };
 }
 
-/** Starts containers and waits until all of them answer. Returns why they do not, or null. */
+/**
+ * Starts containers and waits until all of them answer; what is on a node that went away meanwhile is started elsewhere.
+ * Returns why they do not, or null.
+ */
 async function bringUp(
   deps: LifecycleDeps,
   deployment: Deployment,
@@ -109,20 +113,37 @@ async function bringUp(
   signal: AbortSignal,
 ): Promise<string | null> {
   const { fleet } = deps;
-  const tasks = await serveTasks(deps, deployment, project);
-  const observed = () =>
-    tasks.map((id) => {
-      const placed = fleet.findPlacement(id);
-      return placed ? fleet.observation(placed.nodeId, id) : null;
-    });
+  let tasks = await serveTasks(deps, deployment, project, []);
+  let replacedCount = 0;
+  const facts = () => tasks.map((task) => taskFacts(task, fleet));
+  const observed = () => facts().map(({ observation }) => observation);
+  const replaceLost = async () => {
+    const lost = facts().filter(({ nodeLostAt }) => isLost(fleet, nodeLostAt));
+    const mostReplaced = tasks.length * (deployDeadlines.attempts - 1);
+    if (lost.length === 0 || replacedCount + lost.length > mostReplaced) return;
+    replacedCount += lost.length;
+    const ids = lost.map(({ id }) => id);
+    tasks = await serveTasks(deps, deployment, project, ids);
+  };
   const isUp = () => observed().every((observation) => isServing({ observation }));
-  const settled = async () =>
-    isUp() ||
-    observed().some((observation) => observation && hasEnded(observation.observed)) ||
-    (await isEndAskedFor(deps.db, deployment.id));
+  const settled = async () => {
+    await replaceLost();
+    return (
+      isUp() ||
+      observed().some((observation) => observation && hasEnded(observation.observed)) ||
+      (await isEndAskedFor(deps.db, deployment.id))
+    );
+  };
   await until(fleet, settled, deployDeadlines.pullMs, signal);
   if (isUp()) return null;
   return observed().find((observation) => observation?.failure)?.failure?.message ?? "The app did not start in time.";
+}
+
+/** Whether a node has been away for longer than it may be; only time counts in which this replica looked. */
+function isLost(fleet: Fleet, lostAt: Date | null): boolean {
+  if (lostAt === null) return false;
+  const since = lostAt > fleet.lookingSince ? lostAt : fleet.lookingSince;
+  return fleet.now().getTime() - since.getTime() >= deployDeadlines.nodeLostMs;
 }
 
 /** The site stays stopped, which is what visitors already see; the reason is where whoever waits will look. */
@@ -173,20 +194,28 @@ async function holdActive(tx: Db, projectId: string): Promise<boolean> {
   return project !== undefined && project.deleting_at === null && project.suspended_at === null;
 }
 
-/** The containers that the start brings up: those of an earlier attempt at this very work, or new ones. */
-async function serveTasks({ db }: LifecycleDeps, deployment: Deployment, project: Project): Promise<string[]> {
+/**
+ * The containers that the start brings up: those of an earlier attempt at this very work, or new ones. Those that are
+ * `abandoned` go, and others take their places.
+ */
+async function serveTasks(
+  { db }: LifecycleDeps,
+  deployment: Deployment,
+  project: Project,
+  abandoned: readonly string[],
+): Promise<Task[]> {
   const manifest = manifestSchema.parse(deployment.manifest);
-  const replicas = isOciManifest(manifest) ? 1 : manifest.app.replicas;
   return inTransaction(db, async (tx) => {
     const plan = await holdPlanOfUser(tx, project.owner_id);
     // What begins to be deleted or suspended at this moment would not know of what is made here.
     if (!(await holdActive(tx, project.id)) || !(await lockDeployment(tx, deployment.id, "stopped"))) return [];
-    const ids = (await listWantedTasks(tx, deployment.id, "serve")).map((task) => task.id);
-    for (let replica = ids.length; replica < replicas; replica += 1) {
+    await removeTasks(tx, abandoned);
+    const wanted = await listWantedTasks(tx, deployment.id, "serve");
+    for (const replica of emptySlots(wanted, replicasOf(manifest))) {
       const task = serveTask(deployment, plan, manifest, deployment.image_registry);
-      ids.push(await insertTask(tx, deployment, task, { replica }));
+      await insertTask(tx, deployment, task, { replica });
     }
-    return ids;
+    return listWantedTasks(tx, deployment.id, "serve");
   });
 }
 

@@ -15,6 +15,10 @@ export interface ListedDeployment extends Deployment {
   lastTransitionAt: Date | null;
   /** A container of it waits for a node. */
   awaitsNode: boolean;
+  /** No node takes its build. */
+  buildRefused: boolean;
+  /** Its containers that are to run and that no other is to take the place of. */
+  containers: { nodeId: string | null; refused: Record<string, number> | null }[];
   /** A container of it ended by itself (`crashed`), or all of them did for good (`ended`); null when all is well. */
   trouble: "crashed" | "ended" | null;
 }
@@ -33,13 +37,18 @@ const withFacts = (query: Joined) =>
         .as("lastTransitionAt"),
       sql<boolean>`exists (select from task where task.deployment_id = deployment.id and task.kind = 'serve'
         and task.desired = 'running' and task.node_id is null)`.as("awaitsNode"),
+      sql<boolean>`exists (select from task where task.deployment_id = deployment.id and task.kind = 'build'
+        and task.desired = 'running' and task.node_id is null and task.refused is not null)`.as("buildRefused"),
+      sql<ListedDeployment["containers"]>`(
+        select coalesce(jsonb_agg(jsonb_build_object('nodeId', node_id, 'refused', refused)), '[]')
+        from task where task.deployment_id = deployment.id and task.kind = 'serve' and task.desired = 'running'
+          and task.retiring_at is null)`.as("containers"),
       sql<boolean>`project.suspended_at is not null`.as("suspended"),
       sql<ListedDeployment["trouble"]>`(
         select case when bool_and(trouble is not distinct from 'ended') then 'ended'
           when bool_or(trouble is not null) then 'crashed' end
-        from task where task.deployment_id = deployment.id and task.kind = 'serve' and task.desired = 'running')`.as(
-        "trouble",
-      ),
+        from task where task.deployment_id = deployment.id and task.kind = 'serve' and task.desired = 'running'
+          and task.retiring_at is null)`.as("trouble"),
     ]);
 
 /** The newest deployments of one channel, newest first. */

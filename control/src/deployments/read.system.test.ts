@@ -94,7 +94,7 @@ describe("one deployment", () => {
       gitPrNumber: null,
       release,
       portableArtifact: { kind: "image", state: "ready", digest, sizeBytes: 5678, platform: "linux/amd64" },
-      placement: { state: "running", routeConverged: true, lastTransitionAt: null },
+      placement: { state: "running", routeConverged: true, lastTransitionAt: null, problem: null },
       manifest: expect.objectContaining({ version: 2, release: { configured: true, timeoutSeconds: 300 } }),
       createdAt: deployment.created_at.toISOString(),
       startedAt: "2026-01-02T03:04:05.000Z",
@@ -125,6 +125,33 @@ describe("one deployment", () => {
     });
     expect(seen).not.toHaveProperty("source");
     expect(seen).not.toHaveProperty("sourceSize");
+  });
+
+  test("says what keeps it from being all that it should be", async () => {
+    const project = await api.newProject(user);
+    const { id: away } = await api.db
+      .insertInto("node")
+      .values({ role: "node", name: "away" })
+      .returning("id")
+      .executeTakeFirstOrThrow();
+    const problemOf = async (facts: Parameters<typeof api.newDeployment>[1], task?: object) => {
+      const deployment = await api.newDeployment(project, facts);
+      if (task !== undefined) await api.newTask(deployment, task);
+      return (await get(`/deployments/${deployment.id}`)).body.deployment.placement.problem?.code ?? null;
+    };
+    expect(await problemOf({ status: "running" }, { node_id: away })).toBe("STALE_NODE_OBSERVATION");
+    expect(await problemOf({ status: "running" }, { node_id: away, retiring_at: new Date() })).toBeNull();
+    expect(await problemOf({ status: "superseded" }, { node_id: away })).toBeNull();
+    expect(await problemOf({ status: "running" }, { refused: JSON.stringify({ "too little memory": 1 }) })).toBe(
+      "NODE_CAPACITY_UNAVAILABLE",
+    );
+    expect(
+      await problemOf({ status: "building" }, { kind: "build", refused: JSON.stringify({ "busy with builds": 1 }) }),
+    ).toBe("NODE_CAPACITY_UNAVAILABLE");
+    expect(await problemOf({ status: "building" }, { kind: "build" })).toBeNull();
+    expect(
+      await problemOf({ status: "deploying", release_status: "running", release_attempt: 1, release_node_id: away }),
+    ).toBe("NODE_FENCE_REQUIRED");
   });
 
   test("of a static project", async () => {

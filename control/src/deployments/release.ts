@@ -3,7 +3,7 @@ import { failureMessage } from "@svc/proto";
 import { keys, type RunValue } from "../cluster/keys.ts";
 import type { Deployment, Project } from "../db/tables.ts";
 import { planOfUser } from "../plans/of-user.ts";
-import { place } from "../scheduler/placement.ts";
+import { type Decision, place } from "../scheduler/placement.ts";
 import { listReservations, listSchedulableNodes } from "../scheduler/snapshot.ts";
 import { releaseAttemptId } from "../tasks/assignment.ts";
 import { createBell } from "../wake.ts";
@@ -39,20 +39,8 @@ export function releaseEffects(
 
   /** Picks a node for attempt `attempt` and records it; null when none has room at this moment, or somebody else did. */
   async function chooseReleaseNode(deployment: Deployment, project: Project, attempt: number): Promise<string | null> {
-    const plan = await planOfUser(db, project.owner_id);
-    const request = {
-      id: deployment.id,
-      projectId: project.id,
-      deploymentId: deployment.id,
-      kind: "serve" as const,
-      memoryMb: plan.memory_mb,
-      cpuMillicores: plan.cpu_millicores,
-      pidsLimit: plan.pids_limit,
-      platform: platformOf(deployment),
-    };
-    const nodes = await listSchedulableNodes(db, fleet);
-    const decision = place(nodes, listReservations(fleet), [request]).get(request.id);
-    if (decision === undefined || "refused" in decision) return null;
+    const decision = await placeRelease({ db, fleet }, deployment, project);
+    if ("refused" in decision) return null;
     const { numUpdatedRows } = await db
       .updateTable("deployment")
       .set({ release_attempt: attempt, release_node_id: decision.nodeId })
@@ -82,6 +70,7 @@ export function releaseEffects(
         projectId: project.id,
         state: "offered",
         cancel: false,
+        acceptedBy: null,
         token: null,
         exitCode: null,
         timedOut: false,
@@ -158,6 +147,33 @@ export function releaseEffects(
     },
   };
 }
+
+/** Which node would take the release command at this moment, or how many do not and why. */
+export async function placeRelease(
+  { db, fleet }: Pick<DeployWorkerDeps, "db" | "fleet">,
+  deployment: Deployment,
+  project: Project,
+): Promise<Decision> {
+  const plan = await planOfUser(db, project.owner_id);
+  const request = {
+    id: deployment.id,
+    projectId: project.id,
+    deploymentId: deployment.id,
+    kind: "serve" as const,
+    memoryMb: plan.memory_mb,
+    cpuMillicores: plan.cpu_millicores,
+    pidsLimit: plan.pids_limit,
+    // The command runs in the image that the site's containers will have; where it is matters little.
+    specHash: "",
+    diskMb: Math.ceil((deployment.artifact_size ?? 0) / bytesPerMb),
+    platform: platformOf(deployment),
+    nodeSelector: plan.node_selector,
+  };
+  const nodes = await listSchedulableNodes(db, fleet);
+  return place(nodes, listReservations(fleet), [request]).get(request.id) ?? { refused: {} };
+}
+
+const bytesPerMb = 1024 * 1024;
 
 const platformOf = (deployment: { artifact_os: string | null; artifact_architecture: string | null }) =>
   deployment.artifact_os && deployment.artifact_architecture

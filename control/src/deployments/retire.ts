@@ -1,11 +1,14 @@
 import type { Fleet } from "../cluster/fleet.ts";
+import { keys, observationValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
+import type { Task } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { WorkOutcome } from "../work/queue.ts";
 import { recheckAfterMs } from "../work/recheck.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { edgeProgress } from "./edges.ts";
 import { listNames } from "./hosts.ts";
+import { type Routing, readRouting } from "./routing.ts";
 import { endRuns } from "./runs.ts";
 import { findChannelState, findDeployment, listTasks, removeTasks } from "./store.ts";
 
@@ -24,7 +27,7 @@ export interface RetireDeps {
  * has that table, and requests have drained.
  */
 export function retireWorker(deps: RetireDeps): WorkHandler {
-  const { db, fleet, drainMs, now } = deps;
+  const { db, etcd, fleet, drainMs, now } = deps;
   return async (item) => {
     const { deploymentId } = item.payload as { deploymentId: string };
     const found = await findDeployment(db, deploymentId);
@@ -43,16 +46,21 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
     );
     const serving = tasks.filter((task) => task.kind === "serve");
     if (serves || serving.length === 0) return ended;
-    const upstreams = new Set(
-      serving.flatMap(({ id }) => {
-        const placed = fleet.findPlacement(id);
-        return (placed && fleet.observation(placed.nodeId, id)?.upstream) ?? [];
-      }),
-    );
     const hosts = await listNames(db, found.deployment);
-    const named = hosts.some((host) => fleet.route(host)?.proxy?.upstreams.some((upstream) => upstreams.has(upstream)));
-    const edges = await edgeProgress(db, fleet, hosts);
-    if (named || edges.current < edges.inRotation) return { retryAfterMs: recheckMs, free: true };
+    const upstreams = await readUpstreams(deps, serving);
+    const isUnrouted = async (routing: Routing) => {
+      // A container that is down for a moment has no address, and comes back where it was: the route is known by its deployment.
+      const isNamed = (host: string) => {
+        const route = routing.route(host);
+        if (route?.proxy === undefined) return false;
+        return route.deploymentId === deploymentId || route.proxy.upstreams.some((each) => upstreams.has(each));
+      };
+      const edges = await edgeProgress(db, routing, hosts);
+      return !hosts.some(isNamed) && edges.current >= edges.inRotation;
+    };
+    // The view costs nothing, and may be old: etcd has the last word.
+    if (!(await isUnrouted(fleet)) || !(await isUnrouted(await readRouting(etcd, hosts))))
+      return { retryAfterMs: recheckMs, free: true };
     const drained = await drainedSince(db, item.id, now);
     const leftMs = upstreams.size === 0 ? 0 : drainMs - (now().getTime() - drained.getTime());
     if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), free: true };
@@ -62,6 +70,21 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
     );
     return ended;
   };
+}
+
+/** Where the containers of tasks are reached, by what etcd itself knows. */
+async function readUpstreams(
+  { etcd, fleet }: Pick<RetireDeps, "etcd" | "fleet">,
+  tasks: readonly Pick<Task, "id" | "node_id">[],
+): Promise<Set<string>> {
+  const found = await Promise.all(
+    tasks.map(async ({ id, node_id }) => {
+      const nodeId = node_id ?? fleet.findPlacement(id)?.nodeId;
+      const entry = nodeId === undefined ? null : await etcd.get(keys.observation(nodeId, id));
+      return entry === null ? null : observationValue.parse(JSON.parse(entry.value)).upstream;
+    }),
+  );
+  return new Set(found.filter((upstream) => upstream !== null));
 }
 
 /** When the item first saw that no edge sends requests any more; kept with the item, so that a restart goes on counting. */

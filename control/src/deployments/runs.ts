@@ -1,6 +1,6 @@
 import { openStatuses } from "@svc/proto";
 import type { Fleet } from "../cluster/fleet.ts";
-import { isRunOver, keys, prefix, type RunValue, runValue } from "../cluster/keys.ts";
+import { isRunOver, keyParts, keys, prefix, type RunValue, runValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Etcd } from "../etcd/index.ts";
 
@@ -60,6 +60,30 @@ export async function endRuns(
     else await etcd.txn({ guards: [{ key, compare: "modRevision", value: modRevision }], ops: [{ delete: { key } }] });
   }
   return left.length === 0;
+}
+
+/**
+ * Brings attempts on these nodes to what `settle` says; null leaves one as it is. For nodes that will not answer any
+ * more. Each write is guarded by what was read, so an answer that came meanwhile counts. Returns what was written.
+ */
+export async function settleRuns(
+  etcd: Etcd,
+  nodeIds: ReadonlySet<string>,
+  settle: (run: RunValue) => RunValue | null,
+): Promise<RunValue[]> {
+  const written: RunValue[] = [];
+  const { entries } = await etcd.range(prefix.runs);
+  for (const { key, value, modRevision } of entries) {
+    if (!nodeIds.has(keyParts(key, prefix.runs)[0] ?? "")) continue;
+    const next = settle(runValue.parse(JSON.parse(value)));
+    if (next === null) continue;
+    const { succeeded } = await etcd.txn({
+      guards: [{ key, compare: "modRevision", value: modRevision }],
+      ops: [{ put: { key, value: JSON.stringify(next) } }],
+    });
+    if (succeeded) written.push(next);
+  }
+  return written;
 }
 
 /**

@@ -23,6 +23,7 @@ const someFacts = (change: Partial<DeployFacts> = {}): DeployFacts => ({
   healthTimeoutSeconds: 60,
   replicas: 1,
   serveAttempts: 0,
+  replacesContainers: false,
   serve: [],
   active: false,
   activatedAt: null,
@@ -65,6 +66,7 @@ const aRun = (state: RunValue["state"], change: Partial<RunValue> = {}): RunValu
   projectId: "p1",
   state,
   cancel: false,
+  acceptedBy: null,
   token: null,
   exitCode: null,
   timedOut: false,
@@ -180,8 +182,14 @@ describe("the release command", () => {
     { when: "it was not offered yet", facts: withRelease({ attempt: 0 }), step: { do: "offerRelease", attempt: 1 } },
     {
       when: "no node has room for it for a minute",
-      facts: { ...withRelease({ attempt: 0 }), statusSince: ago(deployDeadlines.placementMs) },
-      step: { do: "fail", code: "NODE_CAPACITY_UNAVAILABLE" },
+      facts: {
+        ...withRelease({ attempt: 0, refused: { "too little memory": 2, cordoned: 1 } }),
+        statusSince: ago(deployDeadlines.placementMs),
+      },
+      step: {
+        ...{ do: "fail", code: "NODE_CAPACITY_UNAVAILABLE" },
+        message: "No node takes the release command (2 nodes: too little memory; 1 node: cordoned).",
+      },
     },
     {
       when: "the offer was lost before it was written",
@@ -190,6 +198,11 @@ describe("the release command", () => {
     },
     { when: "a node thinks about it", facts: withRelease({ run: aRun("offered") }), step: { do: "wait" } },
     { when: "a node accepted", facts: withRelease({ run: aRun("accepted") }), step: { do: "grantRelease" } },
+    {
+      when: "the node that accepted is away for a moment",
+      facts: withRelease({ run: aRun("accepted"), nodeLostAt: ago(1) }),
+      step: { do: "wait" },
+    },
     {
       when: "the node that accepted went away before the grant",
       facts: withRelease({ run: aRun("accepted"), nodeLostAt: ago(20_000) }),
@@ -386,4 +399,31 @@ describe("starting and routing", () => {
       expect(nextDeployStep(someFacts({ status }))).toEqual({ do: "end" });
     },
   );
+});
+
+describe("several replicas", () => {
+  const up = (id: string) => aTask({ id, observation: healthy });
+  const blocked = (id: string, sinceMs: number = deployDeadlines.roomMs) =>
+    aTask({ id, nodeId: null, refused: { "too little memory": 2 }, createdAt: ago(sinceMs) });
+  const of = (serve: TaskFacts[], change: Partial<DeployFacts> = {}) =>
+    nextDeployStep(deploying({ replicas: serve.length, serve, serveAttempts: serve.length, ...change })).do;
+
+  test("take over together", () => {
+    expect(of([up("t1"), up("t2")])).toBe("activate");
+    expect(of([up("t1"), aTask({ id: "t2" })])).toBe("wait");
+  });
+
+  test("take over without those that have no room beside the ones before, when at least half of them serve", () => {
+    expect(of([up("t1"), blocked("t2")], { replacesContainers: true })).toBe("activate");
+    expect(of([up("t1"), up("t2"), blocked("t3")], { replacesContainers: true })).toBe("activate");
+  });
+
+  test.each([
+    { when: "nothing would make room", serve: [up("t1"), blocked("t2")], replacesContainers: false },
+    { when: "too few serve", serve: [up("t1"), blocked("t2"), blocked("t3")], replacesContainers: true },
+    { when: "room may still be found", serve: [up("t1"), blocked("t2", 1_000)], replacesContainers: true },
+    { when: "one still starts", serve: [up("t1"), aTask({ id: "t2" }), blocked("t3")], replacesContainers: true },
+  ])("wait when $when", ({ serve, replacesContainers }) => {
+    expect(of(serve, { replacesContainers })).toBe("wait");
+  });
 });

@@ -28,7 +28,7 @@ export interface DeployFacts {
   cancelRequested: boolean;
   projectGone: boolean;
   suspended: boolean;
-  /** A newer deployment of the same channel waits or is on its way. */
+  /** While it is queued: a newer deployment of the same channel waits or is on its way. */
   overtaken: boolean;
   artifact: { kind: "image" | "bundle"; digest: string } | null;
   /** Times that a build was assigned, the present one included. */
@@ -44,16 +44,21 @@ export interface DeployFacts {
     run: RunValue | null;
     /** Since when the node of the attempt has no stream. */
     nodeLostAt: Date | null;
+    /** Why no node takes it, by reason how many nodes; null while one does or nobody looks for one. */
+    refused?: Readonly<Record<string, number>> | null;
   };
   healthTimeoutSeconds: number;
   /** How many containers the deployment wants; 0 for static sites. */
   replicas: number;
   serveAttempts: number;
+  /** While a replica has no room: another deployment serves the channel from containers, which go once this one does. */
+  replacesContainers: boolean;
   /** Serve tasks that are not to be removed. */
   serve: readonly TaskFacts[];
   /** Whether the channel points at this deployment. */
   active: boolean;
   activatedAt: Date | null;
+  /** Once it is active. */
   route: {
     /** Every host of the channel serves this deployment in the published table. */
     published: boolean;
@@ -100,6 +105,8 @@ export const deployDeadlines = {
   graceMs: 60_000,
   routeMs: limits.routeSecondsMax * 1_000,
   attempts: 3,
+  /** How long replicas wait for room beside those of the deployment before. */
+  roomMs: 10_000,
 } as const;
 
 const after = (at: Date, ms: number) => new Date(at.getTime() + ms);
@@ -222,7 +229,12 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
       if (release.nodeLostAt !== null && now >= after(release.nodeLostAt, 20_000)) {
         return { do: "withdrawRelease", run, detail: "its node went away before it was started" };
       }
-      if (run.state === "accepted") return { do: "grantRelease", run };
+      if (run.state === "accepted") {
+        // Granted to a node that is not there, it would count as started, and nobody else could have it.
+        return release.nodeLostAt === null
+          ? { do: "grantRelease", run }
+          : { do: "wait", for: "the node of the release command", deadline: after(now, 5_000) };
+      }
       return overdue(facts, changedAt, deployDeadlines.pullMs)
         ? { do: "withdrawRelease", run, detail: "the node did not answer the offer" }
         : { do: "wait", for: "a node to take the release command", deadline: after(now, 5_000) };
@@ -250,10 +262,15 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
   }
 }
 
+const noRoom = (refused: Readonly<Record<string, number>> | null): string =>
+  refused === null
+    ? "No node has room for the release command."
+    : `No node takes the release command (${explainRefusal(refused)}).`;
+
 /** Offers to a node; `since` is from when on one was looked for. */
 const offer = (attempt: number, since: Date, facts: DeployFacts): DeployStep =>
   overdue(facts, since, deployDeadlines.placementMs)
-    ? { do: "fail", code: "NODE_CAPACITY_UNAVAILABLE", message: "No node has room for the release command." }
+    ? { do: "fail", code: "NODE_CAPACITY_UNAVAILABLE", message: noRoom(facts.release.refused ?? null) }
     : { do: "offerRelease", attempt };
 
 function exitedRelease(run: RunValue): DeployStep {
@@ -281,6 +298,7 @@ function serveStep(facts: DeployFacts): DeployStep | null {
       ? { do: "fail", code: "NODE_UNAVAILABLE", message: "The nodes that were starting this deployment went away." }
       : { do: "createServe" };
   }
+  if (restFollows(facts)) return null;
   const budgetMs = deployDeadlines.pullMs + facts.healthTimeoutSeconds * 1000 + deployDeadlines.graceMs;
   for (const task of facts.serve) {
     const problem = taskProblem(facts, task, budgetMs, "HEALTH_CHECK_FAILED");
@@ -288,6 +306,20 @@ function serveStep(facts: DeployFacts): DeployStep | null {
   }
   const [starting] = facts.serve.filter((task) => !isServing(task));
   return starting ? { do: "wait", for: "the app to answer", deadline: nextLook(facts.now) } : null;
+}
+
+/**
+ * Whether the deployment takes over with the replicas that serve: at least half do, and the rest has no room beside the
+ * deployment before. What that one frees, they get.
+ */
+function restFollows(facts: DeployFacts): boolean {
+  const serving = facts.serve.filter(isServing).length;
+  const blocked = facts.serve.filter(
+    ({ nodeId, refused, createdAt }) =>
+      nodeId === null && refused !== null && overdue(facts, createdAt, deployDeadlines.roomMs),
+  ).length;
+  const isEnough = serving >= Math.ceil(facts.replicas / 2) && serving + blocked === facts.replicas;
+  return facts.replacesContainers && blocked > 0 && isEnough;
 }
 
 /** Runs, answers its health path, and edges can reach it. */

@@ -1,6 +1,7 @@
 import {
   type DeploymentListItem,
   type Deployment as DeploymentView,
+  failureMessage,
   isOciManifest,
   type Manifest,
   manifestSchema,
@@ -12,6 +13,7 @@ import {
 } from "@svc/proto";
 import type { Caller } from "../auth/caller.ts";
 import type { Config } from "../config.ts";
+import type { FleetView } from "../context.ts";
 import type { Deployment } from "../db/tables.ts";
 import type { ListedDeployment } from "./listing.ts";
 
@@ -84,8 +86,25 @@ function placementState({ status, awaitsNode, trouble, suspended }: ListedDeploy
   }
 }
 
-const placementView = (deployment: ListedDeployment): PlacementSummary => ({
+/** What is known of a node that does not answer may be long past; what it was granted may have run. */
+function placementProblem(
+  { status, release_status, release_node_id, suspended, containers, buildRefused }: ListedDeployment,
+  { isLost }: View,
+): PlacementSummary["problem"] {
+  const problem = (code: NonNullable<PlacementSummary["problem"]>["code"]) => ({ code, message: failureMessage(code) });
+  const releases = release_status === "pending" || release_status === "running";
+  if (status === "deploying" && releases && release_node_id !== null && isLost(release_node_id))
+    return problem("NODE_FENCE_REQUIRED");
+  if (status === "building" && buildRefused) return problem("NODE_CAPACITY_UNAVAILABLE");
+  if ((status !== "deploying" && status !== "running") || suspended) return null;
+  if (containers.some(({ nodeId }) => nodeId !== null && isLost(nodeId))) return problem("STALE_NODE_OBSERVATION");
+  const waits = containers.some(({ nodeId, refused }) => nodeId === null && refused !== null);
+  return waits ? problem("NODE_CAPACITY_UNAVAILABLE") : null;
+}
+
+const placementView = (deployment: ListedDeployment, view: View): PlacementSummary => ({
   state: placementState(deployment),
+  problem: placementProblem(deployment, view),
   routeConverged: deployment.status === "running" || deployment.status === "stopped",
   lastTransitionAt: iso(deployment.lastTransitionAt),
 });
@@ -96,13 +115,19 @@ export interface View {
   schedulerEnabled: boolean;
   /** Whether the caller may read output: an error may end with the last lines that a program wrote. */
   showsOutput: boolean;
+  /** Whether nothing can be heard of a node. */
+  isLost(nodeId: string): boolean;
 }
 
 export const viewFor = (
   { scopes }: Pick<Caller, "scopes">,
-  { schedulerEnabled }: Pick<Config, "schedulerEnabled">,
+  {
+    config: { schedulerEnabled },
+    fleet,
+  }: { config: Pick<Config, "schedulerEnabled">; fleet: Pick<FleetView, "nodeLink"> },
 ): View => ({
   schedulerEnabled,
+  isLost: (nodeId) => fleet.nodeLink(nodeId).link === "unreachable",
   showsOutput: scopes === null || scopes.includes("logs:read") || scopes.includes("ci:deploy"),
 });
 
@@ -138,7 +163,7 @@ export const deploymentListView = (deployment: ListedDeployment, view: View): De
   release: releaseView(deployment),
   ...(view.schedulerEnabled && {
     portableArtifact: portableArtifactView(deployment),
-    placement: placementView(deployment),
+    placement: placementView(deployment, view),
   }),
   createdAt: deployment.created_at.toISOString(),
   startedAt: iso(deployment.started_at),

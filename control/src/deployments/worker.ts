@@ -8,7 +8,7 @@ import type { Deployment, ReleaseStatus } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import { holdPlanOfUser, planOfUser } from "../plans/of-user.ts";
-import { buildTask, repositories, serveTask } from "../tasks/spec.ts";
+import { buildTask, emptySlots, repositories, serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
 import { createBell } from "../wake.ts";
 import { enqueue } from "../work/queue.ts";
@@ -64,17 +64,32 @@ const errorLengthMax = 4096;
  */
 export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
   const effects = deployEffects(deps);
-  const { db, fleet, now } = deps;
+  const { db, fleet } = deps;
   const carryOn: WorkHandler = async (item, signal) => {
     const { deploymentId } = item.payload as { deploymentId: string };
     const bell = createBell();
-    using _placements = fleet.onChange("placements", bell.ring);
-    using _runs = fleet.onChange("runs", bell.ring);
-    using _routes = fleet.onChange("routes", bell.ring);
-    using _edges = fleet.onChange("edges", bell.ring);
+    // Many deployments are under way at once, and each look is several queries: a change wakes those whom it concerns.
+    let own: Own = { taskIds: new Set(), isRouteNew: () => false };
+    const ringFor = (isOwn: (id: string) => boolean) => (changes?: readonly { key: string }[]) => {
+      if (changes === undefined || changes.some(({ key }) => isOwn(key.slice(key.lastIndexOf("/") + 1)))) bell.ring();
+    };
+    const ringIfRouted = () => {
+      if (own.isRouteNew()) bell.ring();
+    };
+    using _placements = fleet.onChange(
+      "placements",
+      ringFor((taskId) => own.taskIds.has(taskId)),
+    );
+    using _runs = fleet.onChange(
+      "runs",
+      ringFor((attemptId) => attemptId.startsWith(`${deploymentId}.`)),
+    );
+    using _routes = fleet.onChange("routes", ringIfRouted);
+    using _edges = fleet.onChange("edges", ringIfRouted);
     while (!signal.aborted) {
-      const at = await readDeployFacts(deps, deploymentId, now());
+      const at = await readDeployFacts(deps, deploymentId, deps.fleet.now());
       if (at === null) return { state: "done" };
+      own = ownOf(at);
       const step = nextDeployStep(at.facts);
       if (step.do === "end") return { state: "done" };
       if (step.do === "wait") {
@@ -96,12 +111,28 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
       if (signal.aborted || item.attempt < item.maxAttempts) throw error;
       // Nobody will try again, so whoever waits for the deployment has to hear of it.
       const { deploymentId } = item.payload as { deploymentId: string };
-      const at = await readDeployFacts(deps, deploymentId, now());
+      const at = await readDeployFacts(deps, deploymentId, deps.fleet.now());
       if (at !== null) await effects.fail({ do: "fail", code: "DEPLOY_FAILED", message: "" }, at, signal);
       throw error;
     }
   };
 }
+
+/** What of the cluster a deployment on its way waits for. */
+interface Own {
+  taskIds: ReadonlySet<string>;
+  /** Edges have come further with its route since its facts were read. */
+  isRouteNew: () => boolean;
+}
+
+const ownOf = ({ facts: { build, serve, active, route }, routeNow }: DeploymentFacts): Own => ({
+  taskIds: new Set([...(build ? [build.id] : []), ...serve.map(({ id }) => id)]),
+  isRouteNew: () => {
+    if (!active) return false;
+    const { published, edgesCurrent } = routeNow();
+    return published !== route.published || edgesCurrent !== route.edgesCurrent;
+  },
+});
 
 /** Runs an effect; its signal is aborted as soon as somebody asks for the end of the deployment. */
 async function whileWanted(
@@ -275,7 +306,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         const plan = await holdPlanOfUser(tx, project.owner_id);
         if (!(await lockDeployment(tx, deployment.id, "deploying"))) return;
         const wanted = await listWantedTasks(tx, deployment.id, "serve");
-        for (let replica = wanted.length; replica < facts.replicas; replica += 1) {
+        for (const replica of emptySlots(wanted, facts.replicas)) {
           await insertTask(tx, deployment, serveTask(deployment, plan, manifest, registryHost), { replica });
         }
         await insertEvent(tx, { deploymentId: deployment.id, phase: "starting" });

@@ -58,7 +58,10 @@ describe("a router", () => {
     expect(await world.read<EdgeSessionValue>(keys.edgeSession(edge.id))).toMatchObject({ address: "10.0.0.9" });
     expect(await appliedNow()).toMatchObject({ generation: 1, digest: "ab", error: null });
     await router[Symbol.asyncDispose]();
-    await until("the key is gone", async () => (await world.etcd.get(keys.edgeSession(edge.id))) === null);
+    await until(
+      "the key says that the stream is over",
+      async () => (await world.read<EdgeSessionValue>(keys.edgeSession(edge.id)))?.detached,
+    );
   });
 
   test("gets the whole table, then what changes, and its answers are kept", async () => {

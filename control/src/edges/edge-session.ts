@@ -3,6 +3,7 @@ import type { ServerDuplexStream } from "@grpc/grpc-js";
 import { clip, limits, stripControl } from "@svc/proto";
 import type { Applied, Gate, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
 import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
+import { createClockNote } from "../link/clock-note.ts";
 import { LinkError } from "../link/errors.ts";
 import { helloProblem } from "../link/hello.ts";
 import { holdSession, persist, receiveStream, type SessionDeps, untilAborted, type Visitor } from "../link/session.ts";
@@ -38,23 +39,19 @@ export const serveEdge = (call: ServerDuplexStream<SessionRequest, Response>, de
     const connectedAt = deps.now().toISOString();
     const { serverId } = deps;
     const { id } = visitor.identity;
-    const value = JSON.stringify({
-      serverId,
-      instanceId,
-      bootId,
-      address,
-      version,
-      connectedAt,
-    } satisfies EdgeSessionValue);
+    const session = { ...{ serverId, instanceId, bootId, address, version, connectedAt }, detached: false };
+    const value = JSON.stringify(session satisfies EdgeSessionValue);
     const inForce = JSON.stringify(appliedValue({ ...hello, error: "" }, deps.now()));
     const claim = {
       key: keys.edgeSession(id),
-      value,
+      valueAfter: () => value,
       isMine: (other: string) => other === value,
+      detached: () => JSON.stringify({ ...session, detached: true } satisfies EdgeSessionValue),
       // What it serves while it catches up: whoever waits for a newer generation must wait for this router too.
       also: [{ put: { key: keys.edgeApplied(id), value: inForce } }],
       queryLog: null,
       tidy: null,
+      askToRenew: () => visitor.stream.send({ message: { case: "renewNow", value: {} } }),
     };
     await holdSession(visitor, deps, claim, (key) => converse(visitor, hello, key, deps));
   });
@@ -114,11 +111,19 @@ async function converse(
     await persist(write, { signal, log, what: "record what a router applied" });
   }, signal);
 
-  await saveFacts(deps.db, edgeId, { version, address, labels: {}, capacity: null, platform: null }, now());
+  const clock = createClockNote({
+    ...{ daemonId: edgeId, write: key.write, now, nowMs: deps.nowMs, log, signal },
+    everyMs: timings.clockWriteEveryMs,
+  });
+  const facts = { version, address, labels: {}, capacity: null, platform: null };
+  const changed = await saveFacts(deps.db, edgeId, facts, now());
+  if (changed !== null) log.info({ ...changed, address, edgeId }, "an edge says other things of itself");
   stream.receive(({ message }) => {
     switch (message.case) {
       case "renew":
         stream.renew();
+        deps.metrics?.renewals.inc({ role: "edge" });
+        clock.heard(message.value.wallMs);
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "applied":
         writer.record(appliedValue(message.value, now()));

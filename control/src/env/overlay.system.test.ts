@@ -6,7 +6,7 @@ import type { Project } from "../db/tables.ts";
 import { aSource, formOf, manifestOf } from "../deployments/testing/source.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { planOfUser } from "../plans/of-user.ts";
-import { loadPlacement } from "../tasks/assignment.ts";
+import { createPlacementLoader } from "../tasks/assignment.ts";
 import { serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
 
@@ -143,7 +143,7 @@ async function environmentOn(project: Project, channel: string): Promise<Record<
   const task = serveTask(deployment, plan, manifestSchema.parse(deployment.manifest), null);
   const id = await insertTask(db, deployment, task, { replica: 0 });
   const deps = { db, secrets, registryHost: "registry.test", baseImage: "node", buildCaBundle: "" };
-  const placement = await loadPlacement(deps, id);
+  const placement = await createPlacementLoader(deps)(id);
   return placement?.spec.case === "serve" ? placement.spec.value.env : {};
 }
 

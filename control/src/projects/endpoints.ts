@@ -80,7 +80,7 @@ const detail = endpoint({
   summary: "One project with its newest production and dev deployments.",
   params: idParams,
   reply: projectDetailReply,
-  async handle({ db, config }, { caller, params }) {
+  async handle({ db, config, fleet }, { caller, params }) {
     const project = await getProject(db, caller, params.id);
     const [production, dev] = await Promise.all([
       listNewest(db, project.id, "production", limits.productionDeploymentsInDetail),
@@ -89,7 +89,7 @@ const detail = endpoint({
     const deployments = [...production, ...dev].sort((a, b) => b.number - a.number);
     return {
       project: projectView(project, config.content),
-      deployments: deployments.map((each) => deploymentListView(each, viewFor(caller, config))),
+      deployments: deployments.map((each) => deploymentListView(each, viewFor(caller, { config, fleet }))),
     };
   },
 });

@@ -69,7 +69,7 @@ test("the samples of a project go without a look at those of others", async () =
     ...{ recipe: { static: { command: "", output: "." } }, timeoutSeconds: 1, maxImageMb: 1, maxUnpackedMb: 1 },
     cacheNamespace: "c",
   };
-  const task = { specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, spec };
+  const task = { specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, nodeSelector: {}, spec };
   const ids = [
     await insertTask(db, deployment, task, { replica: 0 }),
     await insertTask(db, deployment, task, { replica: 1 }),

@@ -19,7 +19,7 @@ let owner: TestUser;
 let project: Project;
 beforeAll(async () => {
   api = await testApi({
-    fleet: { isConnected: () => connected, placementsOf: () => [] },
+    fleet: { isConnected: () => connected },
     queryLog: async (nodeId, taskId, lines) => {
       asked.push([nodeId, taskId, lines]);
       if (fails) throw new Error("no answer from 10.0.0.1");

@@ -25,7 +25,7 @@ const list = endpoint({
   query: deploymentListQuery,
   reply: deploymentListReply,
   errors: ["VALIDATION"],
-  async handle({ db, config }, { caller, params, query }) {
+  async handle({ db, config, fleet }, { caller, params, query }) {
     const { id } = await getProject(db, caller, params.id);
     const { limit, cursor, ...filter } = query;
     const before = cursor === undefined ? null : readCursor(cursor);
@@ -36,7 +36,7 @@ const list = endpoint({
     const page = rows.slice(0, limit);
     const last = page.at(-1);
     return {
-      deployments: page.map((each) => deploymentListView(each, viewFor(caller, config))),
+      deployments: page.map((each) => deploymentListView(each, viewFor(caller, { config, fleet }))),
       nextCursor: rows.length > limit && last !== undefined ? writeCursor(last.number) : null,
     };
   },
@@ -49,8 +49,10 @@ const detail = endpoint({
   summary: "One deployment.",
   params: idParams,
   reply: deploymentReply,
-  async handle({ db, config }, { caller, params }) {
-    return { deployment: deploymentView(await getOwnDeployment(db, caller, params.id), viewFor(caller, config)) };
+  async handle({ db, config, fleet }, { caller, params }) {
+    return {
+      deployment: deploymentView(await getOwnDeployment(db, caller, params.id), viewFor(caller, { config, fleet })),
+    };
   },
 });
 

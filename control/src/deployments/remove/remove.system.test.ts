@@ -265,11 +265,16 @@ describe("the work of a removal", () => {
       .insertInto("resource_sample")
       .values({ ...sample, cpu_percent: 1, memory_bytes: 1, pids: 1 })
       .execute();
-    const attemptId = `${deployment.id}.1`;
+    await putRun(deployment.id, deployment.project_id);
+  }
+
+  /** A release command that has run. Returns its key. */
+  async function putRun(deploymentId: string, projectId: string): Promise<string> {
+    const attemptId = `${deploymentId}.1`;
     const run = {
       attemptId,
-      deploymentId: deployment.id,
-      projectId: deployment.project_id,
+      deploymentId,
+      projectId,
       state: "exited",
       cancel: false,
       token: "t",
@@ -280,8 +285,9 @@ describe("the work of a removal", () => {
       finishedAt: null,
       changedAt: new Date().toISOString(),
     };
-    const put = { key: keys.run(randomUUID(), attemptId), value: JSON.stringify(run) };
-    await etcd.txn({ guards: [], ops: [{ put }] });
+    const key = keys.run(randomUUID(), attemptId);
+    await etcd.txn({ guards: [], ops: [{ put: { key, value: JSON.stringify(run) } }] });
+    return key;
   }
 
   async function upAndRunning() {
@@ -300,7 +306,10 @@ describe("the work of a removal", () => {
   const isGone = (id: string) => async () => (await findDeployment(api.db, id)) === null;
 
   test("leaves nothing, and the host answers no more", async () => {
+    // A new leader takes away what attempts have left, and would that of this one, too.
+    const left = await putRun(randomUUID(), randomUUID());
     await using _replica = await replica();
+    await until("the leader has looked", async () => (await etcd.get(left)) === null, 20_000);
     const { deployment, host, taskId } = await upAndRunning();
     await serves(host, deployment);
     const before = await traces(deployment, [taskId]);

@@ -9,6 +9,7 @@ import { recheckAfterMs } from "../../work/recheck.ts";
 import type { WorkHandler } from "../../work/worker.ts";
 import { edgeProgress } from "../edges.ts";
 import { drainedSince } from "../retire.ts";
+import { type Routing, readRouting } from "../routing.ts";
 import { endRuns } from "../runs.ts";
 import { findDeployment, listTasks, removeTasks } from "../store.ts";
 import type { Removal } from "./request.ts";
@@ -32,7 +33,7 @@ const runEndMs = 60_000;
  * cut off is done again.
  */
 export function removeWorker(deps: RemoveDeps): WorkHandler {
-  const { db, fleet, drainMs, log, now } = deps;
+  const { db, etcd, fleet, drainMs, log, now } = deps;
   return async (item) => {
     const { deploymentId, hosts } = item.payload as Removal;
     const found = await findDeployment(db, deploymentId);
@@ -42,9 +43,13 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     const again = { retryAfterMs: recheckAfterMs(item.ageMs), free: true } as const;
 
     if (hosts.length > 0) {
-      const routed = hosts.some((host) => fleet.route(host)?.deploymentId === deploymentId);
-      const edges = await edgeProgress(db, fleet, hosts);
-      if (routed || edges.current < edges.inRotation) return again;
+      const isUnrouted = async (routing: Routing) => {
+        const edges = await edgeProgress(db, routing, hosts);
+        const isNamed = (host: string) => routing.route(host)?.deploymentId === deploymentId;
+        return !hosts.some(isNamed) && edges.current >= edges.inRotation;
+      };
+      // The view costs nothing, and may be old: etcd has the last word.
+      if (!(await isUnrouted(fleet)) || !(await isUnrouted(await readRouting(etcd, hosts)))) return again;
     }
     const tasks = await listTasks(db, deploymentId);
     const wanted = tasks.filter((task) => task.desired !== "removed");

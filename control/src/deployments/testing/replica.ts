@@ -112,7 +112,20 @@ export async function startReplica(options: {
       ],
     }),
   );
-  stack.use(startLeader({ db, etcd, fleet, listener, log, serverId, gateSecret: Buffer.alloc(32), now, ttlMs: 1_000 }));
+  stack.use(
+    startLeader({
+      db,
+      etcd,
+      fleet,
+      listener,
+      log,
+      serverId,
+      gateSecret: Buffer.alloc(32),
+      now,
+      ttlMs: 1_000,
+      drainMs: 30,
+    }),
+  );
   const owned = stack.move();
   return {
     crashAfter(calls) {

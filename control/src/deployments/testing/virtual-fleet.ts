@@ -41,6 +41,9 @@ export interface VirtualFleet extends AsyncDisposable {
   pushed: ReadonlySet<string>;
   /** Deployments whose app never answers its health path. */
   broken: Set<string>;
+  nodeIds: readonly string[];
+  /** The node is silent and its lease is over, or it is back with what it had. */
+  setNodeAway(nodeId: string, isAway: boolean): void;
   /** The edge does not follow the table any more, or does again. */
   setEdgeAway(isAway: boolean): void;
   /** From now on nothing is lost and nothing fails by chance. */
@@ -87,6 +90,7 @@ export async function startVirtualFleet(options: {
   const pushed = new Set<string>();
   const broken = new Set<string>();
   let isEdgeAway = false;
+  const away = new Set<string>();
 
   function nextObservation(placement: PlacementValue, last: ObservationValue | null): ObservationValue | null {
     const base: ObservationValue = {
@@ -179,6 +183,12 @@ export async function startVirtualFleet(options: {
     await put(key, session);
     while (!stop.signal.aborted) {
       await delay(5 + random() * 15);
+      if (away.has(nodeId)) {
+        await etcd.txn({ guards: [], ops: [{ delete: { key } }] });
+        while (away.has(nodeId) && !stop.signal.aborted) await delay(10);
+        if (!stop.signal.aborted) await put(key, session);
+        continue;
+      }
       if (chance(0.01)) {
         await etcd.txn({ guards: [], ops: [{ delete: { key } }] });
         await delay(100 + random() * 300);
@@ -236,6 +246,11 @@ export async function startVirtualFleet(options: {
     overlaps,
     pushed,
     broken,
+    nodeIds,
+    setNodeAway(nodeId, isAway) {
+      if (isAway) away.add(nodeId);
+      else away.delete(nodeId);
+    },
     setEdgeAway(isAway) {
       isEdgeAway = isAway;
     },

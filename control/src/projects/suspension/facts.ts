@@ -1,13 +1,16 @@
-import { isOciManifest, manifestSchema } from "@svc/proto";
+import { manifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../cluster/fleet.ts";
 import { type Clock, databaseClock } from "../../db/clock.ts";
 import type { Db } from "../../db/pool.ts";
-import type { Deployment, Project } from "../../db/tables.ts";
+import type { Project } from "../../db/tables.ts";
 import { edgeProgress } from "../../deployments/edges.ts";
 import { taskFacts } from "../../deployments/facts.ts";
 import { listSiteHosts } from "../../deployments/hosts.ts";
+import { type Routing, readRouting } from "../../deployments/routing.ts";
+import type { Etcd } from "../../etcd/index.ts";
 import type { RouteEntry } from "../../routes/table.ts";
+import { replicasOf } from "../../tasks/spec.ts";
 import type { ContainerFacts, SuspensionFacts } from "./steps.ts";
 import { listOpen, listServed } from "./store.ts";
 
@@ -25,6 +28,7 @@ export interface FoundSuspension {
 export interface FactsDeps {
   db: Db;
   fleet: Fleet;
+  etcd: Etcd;
   /** By which the fleet tells since when something is so. */
   now: () => Date;
   /** The database's unless given. */
@@ -33,7 +37,7 @@ export interface FactsDeps {
 
 /** Everything read afresh; null when the project is gone. */
 export async function readSuspensionFacts(
-  { db, fleet, now: ownNow, clock = databaseClock }: FactsDeps,
+  { db, fleet, etcd, now: ownNow, clock = databaseClock }: FactsDeps,
   projectId: string,
   waits: Waits,
 ): Promise<FoundSuspension | null> {
@@ -65,19 +69,13 @@ export async function readSuspensionFacts(
         .filter(({ artifact_kind }) => artifact_kind === "image")
         .map((deployment) => ({
           deploymentId: deployment.id,
-          replicas: replicasOf(deployment),
+          replicas: replicasOf(manifestSchema.parse(deployment.manifest)),
           attempts: attempts.get(deployment.id) ?? 0,
         })),
       containers,
-      unrouted: await isUnrouted({ db, fleet }, project, containers),
+      unrouted: await isUnrouted({ db, fleet, etcd }, project, containers),
     },
   };
-}
-
-/** How many containers a deployment wants that serves from containers. */
-export function replicasOf({ manifest }: Pick<Deployment, "manifest">): number {
-  const parsed = manifestSchema.parse(manifest);
-  return isOciManifest(parsed) ? 1 : parsed.app.replicas;
 }
 
 /** `shared` makes a time of the fleet's one of the database's. */
@@ -120,15 +118,39 @@ async function countAttempts(db: Db, projectId: string): Promise<Map<string, num
  * when no host leads to a container that is to be gone; and every edge in rotation serves that table.
  */
 async function isUnrouted(
-  { db, fleet }: { db: Db; fleet: Fleet },
+  { db, fleet, etcd }: { db: Db; fleet: Fleet; etcd: Etcd },
   project: Project,
   containers: readonly ContainerFacts[],
 ): Promise<boolean> {
-  const hosts = (await listSiteHosts(db, project)).map(({ host, redirectTo }) => ({
-    redirectTo,
-    entry: fleet.route(host),
-    host,
-  }));
+  const sites = await listSiteHosts(db, project);
+  const by = (routing: Routing) => isUnroutedBy(routing, { db, sites, project, containers });
+  // The view costs nothing, and may be old: etcd has the last word.
+  return (
+    (await by(fleet)) &&
+    (await by(
+      await readRouting(
+        etcd,
+        sites.map(({ host }) => host),
+      ),
+    ))
+  );
+}
+
+async function isUnroutedBy(
+  routing: Routing,
+  {
+    db,
+    sites,
+    project,
+    containers,
+  }: {
+    db: Db;
+    sites: Awaited<ReturnType<typeof listSiteHosts>>;
+    project: Project;
+    containers: readonly ContainerFacts[];
+  },
+): Promise<boolean> {
+  const hosts = sites.map(({ host, redirectTo }) => ({ redirectTo, entry: routing.route(host), host }));
   const leaving = new Set(
     containers.flatMap(({ desired, observation }) => (desired === "stopped" ? [observation?.upstream ?? ""] : [])),
   );
@@ -140,7 +162,7 @@ async function isUnrouted(
   if (!isSettled) return false;
   const edges = await edgeProgress(
     db,
-    fleet,
+    routing,
     hosts.map(({ host }) => host),
   );
   return edges.current >= edges.inRotation;

@@ -16,21 +16,23 @@ import {
   routeChannel,
   stopTasks,
 } from "../../deployments/store.ts";
+import type { Etcd } from "../../etcd/index.ts";
 import type { Log } from "../../log.ts";
 import { holdPlanOfUser } from "../../plans/of-user.ts";
-import { serveTask } from "../../tasks/spec.ts";
+import { emptySlots, replicasOf, serveTask } from "../../tasks/spec.ts";
 import { insertTask } from "../../tasks/store.ts";
 import { createBell } from "../../wake.ts";
 import { enqueue } from "../../work/queue.ts";
 import { recheckAfterMs } from "../../work/recheck.ts";
 import type { WorkHandler } from "../../work/worker.ts";
-import { readSuspensionFacts, replicasOf } from "./facts.ts";
+import { readSuspensionFacts } from "./facts.ts";
 import { tellAll } from "./request.ts";
 import { edgesWaitMs, nextSuspensionStep, type SuspensionFacts, type SuspensionStep } from "./steps.ts";
 import { listOpen, lockProject } from "./store.ts";
 
 export interface SuspensionDeps {
   db: Db;
+  etcd: Etcd;
   fleet: Fleet;
   /** How long requests that are under way may still take once no edge sends new ones. */
   drainMs: number;
@@ -61,7 +63,7 @@ type Effects = {
  * then, and leaves the room to others.
  */
 export function suspensionWorker(deps: SuspensionDeps): WorkHandler {
-  const { db, fleet, now } = deps;
+  const { db, etcd, fleet } = deps;
   const effects = suspensionEffects(deps);
   const waits = { drainMs: deps.drainMs, edgesWaitMs: deps.edgesWaitMs ?? edgesWaitMs };
   return async (item, signal) => {
@@ -71,7 +73,7 @@ export function suspensionWorker(deps: SuspensionDeps): WorkHandler {
     using _routes = fleet.onChange("routes", bell.ring);
     using _edges = fleet.onChange("edges", bell.ring);
     while (!signal.aborted) {
-      const found = await readSuspensionFacts({ db, fleet, now }, projectId, waits);
+      const found = await readSuspensionFacts({ db, fleet, etcd, now: fleet.now }, projectId, waits);
       if (found === null) return { state: "done" };
       const step = nextSuspensionStep(found.facts);
       switch (step.do) {
@@ -169,10 +171,10 @@ function suspensionEffects({ db, log }: SuspensionDeps): Effects {
         const state = await findChannelState(tx, deployment);
         if (state?.deployment_id !== deploymentId || state.stopped) return;
         await removeTasks(tx, replaced);
-        const wanted = (await listWantedTasks(tx, deploymentId, "serve")).map(({ replica }) => replica);
-        const task = serveTask(deployment, plan, manifestSchema.parse(deployment.manifest), deployment.image_registry);
-        const free = [...Array(replicasOf(deployment)).keys()].filter((replica) => !wanted.includes(replica));
-        for (const replica of free.slice(0, Math.max(replicasOf(deployment) - wanted.length, 0)))
+        const manifest = manifestSchema.parse(deployment.manifest);
+        const wanted = await listWantedTasks(tx, deploymentId, "serve");
+        const task = serveTask(deployment, plan, manifest, deployment.image_registry);
+        for (const replica of emptySlots(wanted, replicasOf(manifest)))
           await insertTask(tx, deployment, task, { replica });
       }),
 
