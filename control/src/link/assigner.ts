@@ -12,6 +12,7 @@ import {
 import { backOffMs } from "../etcd/back-off.ts";
 import { pause } from "../etcd/clock.ts";
 import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { createBell } from "../wake.ts";
 import {
   answered,
@@ -40,6 +41,7 @@ export interface AssignerOptions {
   limit: Serial;
   send: (message: MessageInitShape<typeof SessionResponseSchema>, sizeBytes: number) => void;
   timings: Pick<LinkTimings, "applyTimeoutMs" | "resyncMinMs" | "resyncMaxMs">;
+  metrics?: Pick<Metrics, "assignmentSeconds"> | undefined;
   log: Log;
   signal: AbortSignal;
   /** An assignment was not answered in time. */
@@ -58,6 +60,8 @@ export interface Assigner {
 }
 
 const partBytes = 256 * 1024;
+/** Specs of one agent that are loaded together: those that turn out not to fit are loaded again. */
+const specsAtOnce = 32;
 const removeBytes = 48;
 const idleMs = 60_000;
 const retryBackOff = { firstMs: 200, maxMs: 5_000 };
@@ -69,6 +73,7 @@ export function createAssigner(options: AssignerOptions): Assigner {
   const told = Promise.withResolvers<void>();
   let outbox = emptyOutbox;
   let silence: NodeJS.Timeout | null = null;
+  let sentAtMs = 0;
   let resyncs = 0;
 
   /** The message of one change; null when there is nothing to say of it. */
@@ -94,22 +99,28 @@ export function createAssigner(options: AssignerOptions): Assigner {
     const removes: { placementId: string; epoch: bigint }[] = [];
     let bytes = 0;
     let count = 0;
-    for (const change of changes) {
-      if ("remove" in change) {
-        if (bytes > partBytes) break;
-        removes.push({ placementId: change.remove.placementId, epoch: BigInt(change.remove.epoch) });
-        bytes += removeBytes;
-      } else {
-        const placement = await placementOf(change.upsert);
-        const size = placement === null ? 0 : toBinary(PlacementSchema, placement).byteLength;
-        if (bytes > 0 && bytes + size > partBytes) break;
-        if (placement !== null) upserts.push(placement);
-        bytes += size;
+    const included = () => ({ upserts, removes, included: changes.slice(0, count) });
+    for (let at = 0; at < changes.length && !signal.aborted; at += specsAtOnce) {
+      const next = changes.slice(at, at + specsAtOnce);
+      const placements = await Promise.all(
+        next.map((change) => ("remove" in change ? null : placementOf(change.upsert))),
+      );
+      for (const [index, change] of next.entries()) {
+        if ("remove" in change) {
+          if (bytes > partBytes) return included();
+          removes.push({ placementId: change.remove.placementId, epoch: BigInt(change.remove.epoch) });
+          bytes += removeBytes;
+        } else {
+          const placement = placements[index] ?? null;
+          const size = placement === null ? 0 : toBinary(PlacementSchema, placement).byteLength;
+          if (bytes > 0 && bytes + size > partBytes) return included();
+          if (placement !== null) upserts.push(placement);
+          bytes += size;
+        }
+        count += 1;
       }
-      count += 1;
-      if (signal.aborted) break;
     }
-    return { upserts, removes, included: changes.slice(0, count) };
+    return included();
   }
 
   async function sendNext(): Promise<void> {
@@ -134,6 +145,7 @@ export function createAssigner(options: AssignerOptions): Assigner {
       bulkToken: mass ? `${leaderEpoch}/${head.resultsIn}` : "",
     });
     silence = setTimeout(options.onSilence, timings.applyTimeoutMs);
+    sentAtMs = performance.now();
     options.send({ message: { case: "assign", value: assign } }, toBinary(AssignSchema, assign).byteLength);
     log.info(
       { nodeId, kind: head.kind, resultsIn: head.resultsIn, upserts: upserts.length, removes: removes.length, mass },
@@ -157,6 +169,7 @@ export function createAssigner(options: AssignerOptions): Assigner {
       const before = outbox;
       outbox = answered(outbox, { resultsIn, resync });
       if (outbox === before) return;
+      options.metrics?.assignmentSeconds.observe((performance.now() - sentAtMs) / 1000);
       if (silence !== null) clearTimeout(silence);
       resyncs = resync ? resyncs + 1 : 0;
       bell.ring();

@@ -3,23 +3,33 @@ import { limits } from "@svc/proto";
 import type { NodeService } from "@svc/proto/node";
 import type { Authority } from "../ca/authority.ts";
 import { BadCertificateRequest, readRequest } from "../ca/certificates.ts";
-import type { DaemonIdentity, DaemonRole } from "../ca/identity.ts";
+import type { DaemonRole } from "../ca/identity.ts";
+import { noteTrust } from "../ca/store.ts";
 import type { Db } from "../db/pool.ts";
 import type { ServiceHandlers } from "../grpc/adapter.ts";
 import type { Log } from "../log.ts";
+import { insertNodeEvents } from "../nodes/events/store.ts";
+import { listGoneNodes } from "../nodes/gone.ts";
 import { setCertificateExpiry } from "../nodes/store.ts";
 import { listGone } from "../projects/gone.ts";
 import { grpcError, LinkError } from "./errors.ts";
+import type { LeafCheck } from "./leaf-check.ts";
 import { deliverLog } from "./log-query.ts";
 import { appendLog } from "./logs.ts";
-import { admit, IdentityFenced, peerIdentity } from "./peer.ts";
+import { admit, IdentityFenced, nameOfPeer, type Peer, peerIdentity } from "./peer.ts";
 import { insertSamples, plausibleSamples } from "./samples.ts";
+import type { TokenBuckets } from "./token-bucket.ts";
 
 export interface CallDeps {
   db: Db;
   authority: Authority;
+  leaves: LeafCheck;
+  /** How many calls each identity may make. */
+  own: TokenBuckets;
   log: Log;
   now: () => Date;
+  /** A clock that does not go back. */
+  nowMs: () => number;
   /** Whose log an agent's stream belongs to; null when the placement or attempt is not on that node. */
   logTarget: (nodeId: string, streamId: string) => Promise<{ streamId: string } | null>;
 }
@@ -30,12 +40,16 @@ export interface CallDeps {
  */
 export function asDaemon<Req, Res>(
   role: DaemonRole,
-  { db, authority, log, now }: CallDeps,
-  handle: (identity: DaemonIdentity, request: Req) => Promise<Res>,
+  { db, authority, leaves, own, log, now, nowMs }: CallDeps,
+  handle: (identity: Peer, request: Req) => Promise<Res>,
 ): (call: ServerUnaryCall<Req, Res>, reply: sendUnaryData<Res>) => void {
   return (call, reply) => {
     const answer = async () => {
       const identity = peerIdentity(call, { clusterId: authority.clusterId, role, now: now() });
+      if (!own.take(nameOfPeer(identity), nowMs())) {
+        throw new LinkError("RESOURCE_EXHAUSTED", "too many calls at once");
+      }
+      await leaves.require(identity.certificate.leaf);
       await admit(db, identity);
       return handle(identity, call.request);
     };
@@ -52,6 +66,7 @@ export function asDaemon<Req, Res>(
 
 const maxSamples = 2_000;
 const maxProjectsAsked = 1_000;
+const maxNodesAsked = 100;
 
 /** The unary calls of NodeService. */
 export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeService>, "session"> => ({
@@ -79,17 +94,33 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
     }
     return { gone: await listGone(deps.db, projectIds) };
   }),
+  listGoneNodes: asDaemon("node", deps, async (_, { nodeIds }) => {
+    if (nodeIds.length > maxNodesAsked)
+      throw new LinkError("INVALID_ARGUMENT", `at most ${maxNodesAsked} nodes at once`);
+    return { gone: await listGoneNodes(deps.db, nodeIds) };
+  }),
   renewCertificate: renewCertificate("node", deps),
 });
 
-/** A new certificate for the caller's own identity and the key of its request. */
+/**
+ * A new certificate for the caller's own identity and the key of its request. What it trusts by the one that it has is
+ * noted: a daemon may renew and open no session, in which that is noted otherwise.
+ */
 export const renewCertificate = (role: DaemonRole, deps: CallDeps) =>
   asDaemon<{ csr: Uint8Array }, { certificateChain: string; ca: string }>(role, deps, async (identity, { csr }) => {
     const key = await readRequest(csr).catch((error: unknown) => {
       throw error instanceof BadCertificateRequest ? new LinkError("INVALID_ARGUMENT", error.message) : error;
     });
-    const { certificate, expiresAt } = await deps.authority.issueDaemon(identity, key, deps.now());
-    await setCertificateExpiry(deps.db, identity.id, expiresAt);
+    const { certificate, expiresAt, ca } = await deps.db.transaction().execute(async (tx) => {
+      const issuer = await deps.authority.lock(tx);
+      const issued = await issuer.issueDaemon(identity, key, deps.now());
+      await setCertificateExpiry(tx, identity.id, issued.expiresAt);
+      await noteTrust(tx, [{ id: identity.id, trust: identity.certificate.trust }]);
+      // Certificates know whole seconds.
+      const detail = `valid until ${issued.expiresAt.toISOString().slice(0, 19)}Z`;
+      await insertNodeEvents(tx, [{ nodeId: identity.id, kind: "certificate-renewed", detail, at: deps.now() }]);
+      return { ...issued, ca: issuer.trusted };
+    });
     deps.log.info({ daemon: identity.id, role, expiresAt }, "certificate renewed");
-    return { certificateChain: certificate, ca: deps.authority.caCertificate };
+    return { certificateChain: certificate, ca };
   });

@@ -1,27 +1,32 @@
 import type { Db } from "../db/pool.ts";
 import { notify, taskChannel } from "../deployments/store.ts";
+import { pause } from "../etcd/clock.ts";
 import type { Log } from "../log.ts";
-import { setDiskFull } from "../nodes/store.ts";
+import { type NodeConditions, setConditions } from "../nodes/store.ts";
 import { persist } from "./session.ts";
-
-export interface NodeConditions {
-  diskFull: boolean;
-}
 
 /** Stores what an agent says of its node with every renewal, whenever it changes. */
 export interface ConditionWriter {
   report(conditions: NodeConditions): void;
 }
 
-/** Writes one at a time, the newest; what could not be stored is tried again until `signal` aborts. */
+const areSame = (a: NodeConditions, b: NodeConditions | null): boolean =>
+  a.diskFull === b?.diskFull && a.engineStalled === b.engineStalled;
+
+/**
+ * Writes one at a time, the newest, and not more often than every `everyMs`: a change wakes the whole cluster. What could
+ * not be stored is tried again until `signal` aborts.
+ */
 export function createConditionWriter({
   db,
   nodeId,
+  everyMs,
   log,
   signal,
 }: {
   db: Db;
   nodeId: string;
+  everyMs: number;
   log: Log;
   signal: AbortSignal;
 }): ConditionWriter {
@@ -30,15 +35,16 @@ export function createConditionWriter({
   let writing = false;
 
   async function write(): Promise<void> {
-    while (wanted !== null && wanted.diskFull !== stored?.diskFull && !signal.aborted) {
+    while (wanted !== null && !areSame(wanted, stored) && !signal.aborted) {
       const next = wanted;
       const store = async () => {
-        if (!(await setDiskFull(db, nodeId, next.diskFull))) return;
-        log.info({ nodeId, diskFull: next.diskFull }, "node condition");
+        if (!(await setConditions(db, nodeId, next))) return;
+        log.info({ nodeId, ...next }, "node condition");
         await notify(db, taskChannel);
       };
       await persist(store, { signal, log, what: "store the node's condition" });
       stored = next;
+      await pause(everyMs, signal);
     }
   }
 

@@ -2,6 +2,7 @@ import { createHash, X509Certificate } from "node:crypto";
 import { connect as tlsConnect } from "node:tls";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { DaemonRole } from "@svc/proto/node";
+import pino from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { identityOfAltName } from "../ca/identity.ts";
 import { aCertificateRequest } from "../ca/testing.ts";
@@ -106,7 +107,7 @@ describe("joining is refused", () => {
     { when: "it has ended", says: "ended", token: async () => (await aToken({ ttlSeconds: -1 })).token },
     {
       when: "it names another authority",
-      says: "not one of this cluster",
+      says: "does not have any more; make a new token",
       token: async () => (await aToken({ caSha256: "0".repeat(64) })).token,
     },
     { when: "it is none", says: "not one of this cluster", token: async () => "hello" },
@@ -114,6 +115,26 @@ describe("joining is refused", () => {
     const error = await join(await token(), (await aCertificateRequest()).der).catch((reason: unknown) => reason);
     expect(codeOf(error)).toBe(Code.PermissionDenied);
     expect(String(error)).toContain(says);
+  });
+
+  test("without a word of the token in the log, whatever it looks like", async () => {
+    const lines: string[] = [];
+    const log = pino({ level: "trace" }, { write: (line) => void lines.push(line) });
+    await using replica = await world.startLink({ log });
+    const used = await aToken();
+    using connection = connect(replica.enrollPort, { ca: world.authority.caCertificate });
+    const tryWith = async (token: string) => {
+      const csr = Uint8Array.from((await aCertificateRequest()).der);
+      await connection.enrollment.join({ token, csr, proposedName: "web" }).catch(() => {});
+    };
+    const secret = used.token.slice(-32);
+    // Also one that lost its beginning when it was copied.
+    const cut = used.token.slice("svcn1.".length);
+    for (const token of [used.token, used.token, cut, `a.b.c.${secret}`, secret]) await tryWith(token);
+    const text = lines.join("");
+    expect(text).toContain(used.id);
+    expect(text).toContain("a daemon was not admitted");
+    expect(text).not.toContain(secret.slice(0, 12));
   });
 
   test("with a request that is none", async () => {
@@ -125,9 +146,10 @@ describe("joining is refused", () => {
   });
 
   test("at too high a rate", async () => {
-    const results = await Promise.allSettled(
-      Array.from({ length: 60 }, async () => join("hello", Buffer.from("hello"))),
-    );
+    // On one connection, since handshakes would space them out.
+    using connection = connect(link.enrollPort, { ca: world.authority.caCertificate });
+    const call = () => connection.enrollment.join({ token: "hello", csr: Uint8Array.from(Buffer.from("hello")) });
+    const results = await Promise.allSettled(Array.from({ length: 90 }, call));
     const codes = new Set(results.map((result) => (result.status === "rejected" ? codeOf(result.reason) : null)));
     expect(codes).toContain(Code.ResourceExhausted);
   });

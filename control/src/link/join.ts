@@ -5,6 +5,7 @@ import type { Db } from "../db/pool.ts";
 import type { ServiceHandlers } from "../grpc/adapter.ts";
 import type { Log } from "../log.ts";
 import { type EnrollRefusal, enroll } from "../nodes/enroll.ts";
+import { parseBootstrapToken } from "../nodes/token.ts";
 import { grpcError, LinkError } from "./errors.ts";
 import type { TokenBucket } from "./token-bucket.ts";
 
@@ -22,6 +23,7 @@ const refusals: Record<EnrollRefusal, string> = {
   revoked: "the bootstrap token was revoked",
   expired: "the bootstrap token has ended; make a new one",
   used: "the bootstrap token was used by another daemon; make a new one",
+  authority: "the bootstrap token names an authority that this cluster does not have any more; make a new token",
   fenced: "the daemon that this token admitted was fenced or removed; make a new token",
 };
 
@@ -41,13 +43,15 @@ export const joinHandlers = ({
       const key = await readRequest(csr).catch((error: unknown) => {
         throw error instanceof BadCertificateRequest ? new LinkError("INVALID_ARGUMENT", error.message) : error;
       });
-      const result = await enroll(db, authority, { token, key, proposedName }, now());
+      const address = addressOf(call.getPeer());
+      const result = await enroll(db, authority, { token, key, proposedName, address }, now());
       if ("refused" in result) {
-        // The id of the token is no secret, and tells the operator which one somebody tries to use.
-        log.warn({ tokenId: token.split(".")[3]?.slice(0, 16), why: result.refused }, "a daemon was not admitted");
+        // The id of the token is no secret, and tells the operator which one somebody tries to use. Of what is no token nothing is told.
+        const tokenId = parseBootstrapToken(token)?.id ?? null;
+        log.warn({ tokenId, why: result.refused, address }, "a daemon was not admitted");
         throw new LinkError("PERMISSION_DENIED", refusals[result.refused]);
       }
-      const { id, name, role, incarnation, certificate, again } = result;
+      const { id, name, role, incarnation, certificate, trusted, again } = result;
       log.info({ daemon: id, name, role, again }, "a daemon was admitted");
       return {
         id,
@@ -56,7 +60,7 @@ export const joinHandlers = ({
         clusterId: authority.clusterId,
         incarnation: BigInt(incarnation),
         certificateChain: certificate,
-        ca: authority.caCertificate,
+        ca: trusted,
       };
     };
     answer().then(
@@ -68,3 +72,6 @@ export const joinHandlers = ({
     );
   },
 });
+
+/** The host of "host:port", as grpc-js names a peer. */
+const addressOf = (peer: string): string => peer.slice(0, Math.max(peer.lastIndexOf(":"), 0)).replace(/^\[|\]$/g, "");

@@ -9,20 +9,25 @@ import {
   type SessionResponseSchema,
   Verdict_Decision,
 } from "@svc/proto/node";
-import { keys, type NodeSessionValue, type RunValue } from "../cluster/keys.ts";
-import { saveFacts } from "../nodes/store.ts";
+import { keys, type RunValue } from "../cluster/keys.ts";
+import { notify, taskChannel } from "../deployments/store.ts";
+import { pause } from "../etcd/clock.ts";
+import { saveFacts, setQuarantined } from "../nodes/store.ts";
 import { createAssigner } from "./assigner.ts";
+import { createClockNote } from "./clock-note.ts";
 import { createConditionWriter } from "./conditions.ts";
 import { createDesiredSource } from "./desired-source.ts";
 import { LinkError } from "./errors.ts";
-import { type HelloFacts, helloFacts } from "./hello.ts";
+import { type HelloFacts, helloFacts, isOwnAddress } from "./hello.ts";
 import { createInventory } from "./inventory.ts";
 import { findTaskRecords } from "./orphans.ts";
 import { type DesiredPlacement, verdict } from "./outbox.ts";
+import { nodeChannel } from "./roll-call.ts";
 import { createRunCourier } from "./run-courier.ts";
 import type { Serial } from "./serial.ts";
 import { holdSession, persist, receiveStream, type SessionDeps, untilAborted, type Visitor } from "./session.ts";
 import type { SessionKey } from "./session-key.ts";
+import { createSessionState, IdentityCloned, type SessionState } from "./session-state.ts";
 import { createStatusWriter } from "./status-writer.ts";
 import type { Farewells } from "./stream.ts";
 import type { LinkViews, NodeIndex } from "./views.ts";
@@ -41,7 +46,11 @@ export interface NodeSessionDeps extends SessionDeps {
 }
 
 /** From an agent's acceptance of a run to its start. */
-const startWithinMs = 10_000;
+const startWithinMs = 30_000;
+/** How soon something that runs without a place is judged again. */
+const judgeAgainMs = 60_000;
+/** How many renewals may stay away before a node gets nothing new. */
+const suspectAfterRenewals = 1.5;
 
 const farewells: Farewells<Response> = {
   superseded: () => ({ message: { case: "superseded", value: {} } }),
@@ -55,22 +64,38 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
     const hello = await expectHello(visitor, deps);
     const facts = helloFacts(hello);
     if ("problem" in facts) throw new LinkError("INVALID_ARGUMENT", `hello: ${facts.problem} is not acceptable`);
-    const connectedAt = deps.now().toISOString();
-    const sessionValue = (reconciled: boolean): string =>
-      JSON.stringify({ serverId: deps.serverId, ...facts, connectedAt, reconciled } satisfies NodeSessionValue);
-    const mine = { opened: sessionValue(false), reconciled: sessionValue(true) };
+    if (!isOwnAddress(facts.address, peerAddress(call)))
+      throw new LinkError("INVALID_ARGUMENT", "hello: address is not one that edges could reach this machine at");
+    const { id: nodeId } = visitor.identity;
+    const { serverId, now, log } = deps;
+    const connectedAt = now().toISOString();
+    const state = createSessionState({ serverId, ...facts, connectedAt }, { now, log, nodeId });
     const claim = {
-      key: keys.nodeSession(visitor.identity.id),
-      value: mine.opened,
-      isMine: (value: string) => value === mine.opened || value === mine.reconciled,
+      key: keys.nodeSession(nodeId),
+      valueAfter: state.opened,
+      isMine: state.isMine,
+      detached: state.detached,
+      noteSilence: (key: SessionKey, silentMs: number) =>
+        state.noteSilence(key, silentMs >= deps.timings.renewEveryMs * suspectAfterRenewals),
       queryLog: (value: { requestId: string; placementId: string; lines: number }) =>
         visitor.stream.send({ message: { case: "logQuery", value } }),
       tidy: () => visitor.stream.send({ message: { case: "tidy", value: {} } }),
+      askToRenew: () => visitor.stream.send({ message: { case: "renewNow", value: {} } }),
     };
-    await holdSession(visitor, deps, claim, (key) =>
-      converse(visitor, { facts, key, reconciled: mine.reconciled }, deps),
-    );
+    try {
+      await holdSession(visitor, deps, claim, (key) => converse(visitor, { facts, key, state }, deps));
+    } catch (error) {
+      if (error instanceof IdentityCloned) await quarantine(deps, nodeId);
+      throw error;
+    }
   });
+
+/** Takes a node out of use of which there are two. Both go on with what they run, since one of them is right. */
+async function quarantine({ db, log, now }: SessionDeps, nodeId: string): Promise<void> {
+  if (!(await setQuarantined(db, nodeId, now()))) return;
+  log.error({ nodeId }, "two machines use the identity of this node: neither is listened to until it is fenced");
+  for (const channel of [nodeChannel, taskChannel]) await notify(db, channel);
+}
 
 async function expectHello({ stream }: NodeVisitor, { timings, authority }: SessionDeps): Promise<Hello> {
   const { message } = await stream.first(timings.helloTimeoutMs);
@@ -85,8 +110,7 @@ async function expectHello({ stream }: NodeVisitor, { timings, authority }: Sess
 interface Opened {
   facts: HelloFacts;
   key: SessionKey;
-  /** The key's value once the inventory was compared with what is desired. */
-  reconciled: string;
+  state: SessionState;
 }
 
 /** Everything between Hello and the end: four parts that write and read by themselves, fed by one handler. */
@@ -106,10 +130,12 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     address: facts.address,
     placements: () => source.current().entries,
     windowMs: timings.statusWindowMs,
+    metrics: deps.metrics,
     ack: (batchSeq) => stream.send({ message: { case: "statusAck", value: { batchSeq } } }),
   });
   const runs = createRunCourier({
     ...{ etcd, key, nodeId, now, log, signal, startWithinMs },
+    bootId: facts.bootId,
     loadRun: deps.loadRun,
     send: stream.send,
     onLost: () => end("runs cannot be recorded in this session"),
@@ -123,16 +149,27 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     loadPlacement: deps.loadPlacement,
     limit: deps.loading,
     send: stream.send,
+    metrics: deps.metrics,
     onSilence: () => end("an assignment was not answered"),
   });
 
-  const conditions = createConditionWriter({ db: deps.db, nodeId, log, signal });
-  await saveFacts(deps.db, nodeId, facts, now());
+  const clock = createClockNote({
+    ...{ daemonId: nodeId, write: key.write, now, nowMs: deps.nowMs, log, signal },
+    everyMs: timings.clockWriteEveryMs,
+  });
+  const conditions = createConditionWriter({
+    ...{ db: deps.db, nodeId, log, signal },
+    everyMs: timings.conditionWriteEveryMs,
+  });
+  const changed = await saveFacts(deps.db, nodeId, facts, now());
+  if (changed !== null) log.info({ ...changed, address: facts.address }, "a node says other things of itself");
   stream.receive(({ message }) => {
     switch (message.case) {
       case "renew":
         stream.renew();
-        conditions.report({ diskFull: message.value.diskFull });
+        deps.metrics?.renewals.inc({ role: "node" });
+        clock.heard(message.value.wallMs);
+        conditions.report({ diskFull: message.value.diskFull, engineStalled: message.value.engineStalled });
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "inventory":
         if (!inventory.add(message.value)) end("the inventory is too long");
@@ -181,24 +218,35 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
 
   const orphans = held.items.filter(({ placementId }) => !source.current().entries.has(placementId));
   const reconcile = async () => {
-    await judge(visitor, orphans, deps);
+    let adopted = await judge(visitor, orphans, deps);
     await Promise.race([assigner.told, untilAborted(signal)]);
     if (signal.aborted) return;
-    await persist(() => key.update(opened.reconciled), { signal, log, what: "mark the session reconciled" });
+    await persist(() => opened.state.reconcile(key), { signal, log, what: "mark the session reconciled" });
     log.info({ nodeId, held: held.items.length, orphans: orphans.length }, "node reconciled");
+    // What is wanted, but not here, may get its place elsewhere.
+    while (adopted.length > 0 && !signal.aborted) {
+      await pause(judgeAgainMs, signal);
+      const { entries } = source.current();
+      adopted = await judge(
+        visitor,
+        adopted.filter(({ placementId }) => !entries.has(placementId)),
+        deps,
+      );
+    }
   };
   await Promise.all([statuses.run(), assigner.run(), reconcile(), untilAborted(signal)]);
 }
 
-/** Tells the agent what becomes of things that it holds and that nobody has placed there. */
+/** Tells the agent what becomes of things that it holds and that nobody has placed there. Returns what goes on for now. */
 async function judge(
   { stream, identity: { id: nodeId } }: NodeVisitor,
   orphans: readonly PlacementStatus[],
   { db, log }: SessionDeps,
-): Promise<void> {
+): Promise<PlacementStatus[]> {
   const ids = orphans.map(({ placementId }) => placementId);
-  const look = () => findTaskRecords(db, ids);
+  const look = () => findTaskRecords(db, nodeId, ids);
   const records = await persist(look, { signal: stream.signal, log, what: "look up orphans" });
+  const adopted = new Set<string>();
   for (const [placementId, record] of records ?? []) {
     const decision = verdict(record);
     const value = {
@@ -206,6 +254,14 @@ async function judge(
       decision: decision === "kill" ? Verdict_Decision.KILL : Verdict_Decision.ADOPT,
     };
     stream.send({ message: { case: "verdict", value } });
+    if (decision === "adopt") adopted.add(placementId);
     log.info({ nodeId, placementId, record, decision }, "an orphan gets its verdict");
   }
+  return orphans.filter(({ placementId }) => adopted.has(placementId));
 }
+
+/** The address at the other end of a call; "" when it is not known. */
+const peerAddress = (call: { getPeer(): string }): string => {
+  const peer = call.getPeer();
+  return peer.slice(0, Math.max(peer.lastIndexOf(":"), 0)).replace(/^\[|\]$/g, "");
+};

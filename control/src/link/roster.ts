@@ -1,23 +1,26 @@
-import type { DaemonIdentity } from "../ca/identity.ts";
 import { keyParts } from "../cluster/keys.ts";
 import type { Change } from "../etcd/index.ts";
+import type { Peer } from "./peer.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Ending } from "./stream.ts";
 import type { SessionClaim } from "./views.ts";
 
 /** A daemon whose stream this replica holds. */
 export interface LiveSession {
-  identity: DaemonIdentity;
+  identity: Peer;
   key: SessionKey;
   /** Whether a value of the session key is one that this stream wrote. */
   isMine(value: string): boolean;
   close(ending: Ending): void;
   readonly renewedAtMs: number | null;
-  checkStuck(nowMs: number): void;
+  /** Looks after a stream that is stuck or silent; called about once a second. */
+  check(nowMs: number): void;
   /** Asks for a container's last lines; null for routers, which have none. */
   queryLog: ((query: { requestId: string; placementId: string; lines: number }) => void) | null;
   /** Tells that projects are gone; null for routers, which see that in the table. */
   tidy: (() => void) | null;
+  /** Asks for a renewal of the certificate before its time. */
+  askToRenew(): void;
 }
 
 /** The sessions of this replica by daemon id. */

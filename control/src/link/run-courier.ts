@@ -21,6 +21,8 @@ export interface RunCourierOptions {
   etcd: Etcd;
   key: SessionKey;
   nodeId: string;
+  /** Of the machine at the other end. */
+  bootId: string;
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   send: (message: Message, sizeBytes?: number) => void;
   /** How long the agent may take from its own acceptance to the start. */
@@ -43,6 +45,7 @@ export interface RunCourier {
 const waitingSteps = 1_000;
 const conflictAttempts = 10;
 const announceAttempts = 5;
+const announceAgainMs = 5_000;
 const retryBackOff = { firstMs: 200, maxMs: 5_000 };
 
 /**
@@ -63,7 +66,7 @@ export function createRunCourier(options: RunCourierOptions): RunCourier {
 
   async function say(attemptId: string): Promise<void> {
     const found = await read(attemptId);
-    const message = found === null ? null : runMessage(found.run);
+    const message = found === null ? null : runMessage(found.run, options.bootId);
     if (found === null || message === null) {
       said.delete(attemptId);
       return;
@@ -111,7 +114,7 @@ export function createRunCourier(options: RunCourierOptions): RunCourier {
 
   /**
    * Queues a step and repeats it until it went through, or the stream ended. What the agent said must
-   * be stored; an announcement is given up after a while, or an offer that cannot be loaded would hold up everything.
+   * be stored; an announcement that fails is put off after a while, or an offer that cannot be loaded would hold up everything.
    */
   function enqueue(what: "announce" | "accept" | "record", attemptId: string, step: () => Promise<void>): void {
     const attempts = what === "announce" ? announceAttempts : Number.POSITIVE_INFINITY;
@@ -125,7 +128,10 @@ export function createRunCourier(options: RunCourierOptions): RunCourier {
           await pause(backOffMs(failures, retryBackOff, Math.random()), signal);
         }
       }
+      // Nobody else would say it again; until then the others have their turn.
+      if (!signal.aborted) void pause(announceAgainMs, signal).then(() => enqueue(what, attemptId, step));
     };
+    if (signal.aborted) return;
     serial(persist).catch((error: unknown) => {
       if (error instanceof SessionLost || error instanceof SerialFull) options.onLost(error);
       else log.error({ err: error, nodeId, attemptId, what }, "a step of a run failed");
@@ -136,13 +142,17 @@ export function createRunCourier(options: RunCourierOptions): RunCourier {
     announce(runs) {
       for (const attemptId of said.keys()) if (!runs.has(attemptId)) said.delete(attemptId);
       for (const [attemptId, run] of runs) {
-        const message = runMessage(run);
+        const message = runMessage(run, options.bootId);
         if (message !== null && said.get(attemptId) !== message) enqueue("announce", attemptId, () => say(attemptId));
       }
     },
     accepted: ({ attemptId, refusedBecause }) =>
-      enqueue("accept", attemptId, () => answer(attemptId, (run) => acceptRun(run, refusedBecause, now()))),
+      enqueue("accept", attemptId, () =>
+        answer(attemptId, (run) => acceptRun(run, refusedBecause, now(), options.bootId)),
+      ),
     reported: (status) =>
-      enqueue("record", status.attemptId, () => answer(status.attemptId, (run) => recordRun(run, status, now()))),
+      enqueue("record", status.attemptId, () =>
+        answer(status.attemptId, (run) => recordRun(run, status, now(), options.bootId)),
+      ),
   };
 }

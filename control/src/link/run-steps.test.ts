@@ -1,9 +1,9 @@
 import { create } from "@bufbuild/protobuf";
-import { RunPhase, RunStatusSchema } from "@svc/proto/node";
+import { RunPhase, type RunStatus, RunStatusSchema } from "@svc/proto/node";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { isRunOver, type RunValue, runStates } from "../cluster/keys.ts";
-import { acceptRun, recordRun, runMessage } from "./run-steps.ts";
+import * as steps from "./run-steps.ts";
 
 const now = new Date("2030-01-01T12:00:00.000Z");
 const aRun = (overrides: Partial<RunValue> = {}): RunValue => ({
@@ -12,6 +12,7 @@ const aRun = (overrides: Partial<RunValue> = {}): RunValue => ({
   projectId: "p1",
   state: "offered",
   cancel: false,
+  acceptedBy: null,
   token: null,
   exitCode: null,
   timedOut: false,
@@ -21,6 +22,12 @@ const aRun = (overrides: Partial<RunValue> = {}): RunValue => ({
   changedAt: "2030-01-01T11:00:00.000Z",
   ...overrides,
 });
+/** Of the machine that is spoken to, unless a test says otherwise. */
+const boot = "boot-1";
+const runMessage = (run: RunValue) => steps.runMessage(run, boot);
+const acceptRun = (run: RunValue | null, refusedBecause: string, at: Date) =>
+  steps.acceptRun(run, refusedBecause, at, boot);
+const recordRun = (run: RunValue | null, status: RunStatus, at: Date) => steps.recordRun(run, status, at, boot);
 const granted = aRun({ state: "granted", token: "t1" });
 const said = (phase: RunPhase, fields: { token?: string; exitCode?: number; message?: string } = {}) =>
   create(RunStatusSchema, { attemptId: "a1", token: "t1", phase, ...fields });
@@ -138,4 +145,24 @@ test("no sequence of reports moves a run back or out of an end", () => {
       }
     }),
   );
+});
+
+describe("of two machines with one identity", () => {
+  const accepted = steps.acceptRun(aRun(), "", now, boot).write;
+  const allowed = { ...granted, acceptedBy: accepted?.acceptedBy ?? null };
+
+  test("only the one that accepted is told to start", () => {
+    expect(steps.runMessage(allowed, boot)).toBe("grant");
+    expect(steps.runMessage(allowed, "boot-2")).toBeNull();
+  });
+
+  test("the other one does not know what this one did", () => {
+    const notStarted = said(RunPhase.NOT_STARTED, { token: "" });
+    expect(steps.recordRun(allowed, notStarted, now, boot).write?.state).toBe("not_started");
+    expect(steps.recordRun(allowed, notStarted, now, "boot-2").write?.state).toBe("indeterminate");
+    // Its disk is a copy of the other's, with the token.
+    const withToken = said(RunPhase.NOT_STARTED);
+    expect(steps.recordRun(allowed, withToken, now, boot).write?.state).toBe("not_started");
+    expect(steps.recordRun(allowed, withToken, now, "boot-2").write?.state).toBe("indeterminate");
+  });
 });

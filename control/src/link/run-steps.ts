@@ -3,13 +3,23 @@ import { RunPhase, type RunStatus } from "@svc/proto/node";
 import { isRunOver, type RunValue } from "../cluster/keys.ts";
 import { timeOf } from "./apply-status.ts";
 
-/** What the agent is to be told because of the run's present state; null when it is its turn, or nobody's. */
-export function runMessage({ state, cancel, token }: Pick<RunValue, "state" | "cancel" | "token">) {
+/**
+ * What the agent on the machine with `bootId` is to be told because of the run's present state; null when it is its turn,
+ * or nobody's. Only the machine that accepted is told of the grant: another one may use the same identity.
+ */
+export function runMessage(
+  run: Pick<RunValue, "state" | "cancel" | "token" | "acceptedBy">,
+  bootId: string,
+): "cancel" | "offer" | "grant" | null {
+  const { state, cancel, token } = run;
   if (isRunOver(state)) return null;
   if (cancel) return "cancel";
   if (state === "offered") return "offer";
-  return state === "granted" && token !== null ? "grant" : null;
+  return state === "granted" && token !== null && isAcceptedBy(run, bootId) ? "grant" : null;
 }
+
+const isAcceptedBy = ({ acceptedBy }: Pick<RunValue, "acceptedBy">, bootId: string): boolean =>
+  acceptedBy === null || acceptedBy === bootId;
 
 /** What follows from something that the agent said about a run. */
 export interface RunAnswer {
@@ -22,13 +32,13 @@ export interface RunAnswer {
 const nothing: RunAnswer = { write: null, ack: false };
 
 /** The agent takes an offer, or refuses it with a reason. Only the first answer counts. */
-export function acceptRun(run: RunValue | null, refusedBecause: string, now: Date): RunAnswer {
+export function acceptRun(run: RunValue | null, refusedBecause: string, now: Date, bootId: string): RunAnswer {
   // Without a key nobody waits for the attempt any more: the agent may drop it.
   if (run === null) return { write: null, ack: true };
   if (run.state !== "offered") return { write: null, ack: isRunOver(run.state) };
   const changedAt = now.toISOString();
   return refusedBecause === ""
-    ? { write: { ...run, state: "accepted", changedAt }, ack: false }
+    ? { write: { ...run, state: "accepted", acceptedBy: bootId, changedAt }, ack: false }
     : { write: { ...run, state: "refused", message: forPeople(refusedBecause), changedAt }, ack: true };
 }
 
@@ -36,7 +46,7 @@ export function acceptRun(run: RunValue | null, refusedBecause: string, now: Dat
  * The agent's evidence. It moves a run forward only, and a start or an exit counts only with the
  * token of the grant: no other agent, and no earlier attempt, can have it.
  */
-export function recordRun(run: RunValue | null, status: RunStatus, now: Date): RunAnswer {
+export function recordRun(run: RunValue | null, status: RunStatus, now: Date, bootId: string): RunAnswer {
   const final = status.phase !== RunPhase.STARTED && status.phase !== RunPhase.UNSPECIFIED;
   if (run === null) return { write: null, ack: final };
   if (isRunOver(run.state)) return { write: null, ack: final };
@@ -61,8 +71,10 @@ export function recordRun(run: RunValue | null, status: RunStatus, now: Date): R
     }
     case RunPhase.NOT_STARTED: {
       const message = forPeople(status.message);
-      // It said before that the command had started: which of the two is true cannot be known.
-      const state = run.state === "started" ? "indeterminate" : "not_started";
+      // It said before that the command had started: which of the two is true cannot be known. Nor what the machine that
+      // was allowed to start it has done, when another one says that it did not: a copy of its disk has the token, too.
+      const isUncertain = run.state === "started" || (granted && !isAcceptedBy(run, bootId));
+      const state = isUncertain ? "indeterminate" : "not_started";
       return { write: { ...run, state, message, changedAt }, ack: true };
     }
     case RunPhase.INDETERMINATE:

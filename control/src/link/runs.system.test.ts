@@ -31,6 +31,7 @@ const putRun = (overrides: Partial<RunValue> = {}) =>
     projectId: "5a1d0c37-0000-4000-8000-000000000001",
     state: "offered",
     cancel: false,
+    acceptedBy: null,
     token: null,
     exitCode: null,
     timedOut: false,
@@ -56,7 +57,7 @@ describe("a run", () => {
     expect(agent.waiting("runGrant")).toBe(0);
 
     await update({ state: "granted", token: "t1" });
-    expect(await agent.next("runGrant")).toMatchObject({ attemptId, token: "t1", startWithinMs: 10_000 });
+    expect(await agent.next("runGrant")).toMatchObject({ attemptId, token: "t1", startWithinMs: 30_000 });
     const startedAt = "2030-01-01T00:00:00.000Z";
     agent.send({ case: "runStatus", value: { attemptId, token: "t1", phase: RunPhase.STARTED, startedAt } });
     expect(await reaches("started")).toMatchObject({ startedAt });

@@ -4,29 +4,26 @@ import type { LinkTimings } from "./timings.ts";
 
 /** TLS settings of a listening port whose certificate can be exchanged while it listens. */
 export class RotatingCredentials extends ServerCredentials {
-  readonly #ca: string;
-
-  /** `clients`: only peers with a certificate of the authority are let in. */
-  constructor(ca: string, own: KeyAndCertificate, { clients }: { clients: boolean }) {
+  /**
+   * `clients`: only peers with a certificate of `trusted` (PEM, one or several authorities) are let in. The server's
+   * own certificate has its authority in its chain: a daemon that joins takes it from there and compares it with its token.
+   */
+  constructor(trusted: string, own: KeyAndCertificate, { clients }: { clients: boolean }) {
     super(
       { requestCert: clients, rejectUnauthorized: clients, minVersion: "TLSv1.3" },
-      { ca, cert: chain(own, ca), key: own.privateKey },
+      { ca: trusted, cert: own.certificate, key: own.privateKey },
     );
-    this.#ca = ca;
   }
 
-  /** New connections see the new certificate; existing ones go on. */
-  rotate(own: KeyAndCertificate): void {
-    this.updateSecureContextOptions({ ca: this.#ca, cert: chain(own, this.#ca), key: own.privateKey });
+  /** New connections see the new certificate and are judged by the new authorities; existing ones go on. */
+  rotate(trusted: string, own: KeyAndCertificate): void {
+    this.updateSecureContextOptions({ ca: trusted, cert: own.certificate, key: own.privateKey });
   }
 
   override _equals(other: ServerCredentials): boolean {
     return this === other;
   }
 }
-
-/** Leaf, then authority: a daemon that joins takes the authority out of the chain and compares it with its token. */
-const chain = (own: KeyAndCertificate, ca: string) => `${own.certificate.trim()}\n${ca.trim()}\n`;
 
 const maxMessageBytes = 4 * 1024 * 1024;
 /** Streams one connection may have: a session, and the calls beside it. */

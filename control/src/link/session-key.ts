@@ -42,15 +42,26 @@ export async function takeSessionKey(
   etcd: Etcd,
   {
     key,
-    value,
+    valueAfter,
     also = [],
     signal,
     stopping,
-  }: { key: string; value: string; also?: readonly Op[]; signal: AbortSignal; stopping: AbortSignal },
+    forgetAfterMs = 0,
+  }: {
+    key: string;
+    /** The value to write over the one that is there (null: none). It must name this stream and no other. */
+    valueAfter: (before: string | null) => string;
+    also?: readonly Op[];
+    signal: AbortSignal;
+    stopping: AbortSignal;
+    /** How long a key that may have been written, and that nobody holds, stays. */
+    forgetAfterMs?: number;
+  },
 ): Promise<SessionKey> {
   for (let attempt = 1; attempt <= claimAttempts; attempt += 1) {
     signal.throwIfAborted();
     const before = await etcd.get(key);
+    const value = valueAfter(before?.value ?? null);
     const guard: Guard =
       before === null ? { key, compare: "absent" } : { key, compare: "modRevision", value: before.modRevision };
     try {
@@ -60,7 +71,7 @@ export async function takeSessionKey(
       if (!(error instanceof UnknownOutcome)) throw error;
       // The value names this very stream: if it is there, the write went through.
       const after = await etcd.get(key).catch((failure: unknown) => {
-        void forget(etcd, { key, value, stopping });
+        void forget(etcd, { key, value, stopping, afterMs: forgetAfterMs });
         throw failure;
       });
       if (after?.value === value) return heldKey(etcd, key, after.modRevision);
@@ -74,14 +85,24 @@ function heldKey(etcd: Etcd, key: string, epoch: bigint): SessionKey {
   const serial = createSerial(waitingWrites);
   let revision = epoch;
 
+  /** The last value that was sent on its way, whatever became of it. */
+  let attempted: string | null = null;
+
   async function guarded(ops: readonly Op[], guards: readonly Guard[]): Promise<TxnResult> {
-    const result = await etcd.txn({
-      guards: [{ key, compare: "modRevision", value: revision }, ...guards],
-      ops,
-      orElse: [{ get: { key } }],
-    });
-    if (!result.succeeded && result.reads[0]?.modRevision !== revision) throw new SessionLost(`${key} was taken over`);
-    return result;
+    for (;;) {
+      const result = await etcd.txn({
+        guards: [{ key, compare: "modRevision", value: revision }, ...guards],
+        ops,
+        orElse: [{ get: { key } }],
+      });
+      const [found] = result.reads;
+      if (result.succeeded || found?.modRevision === revision) return result;
+      // A write whose outcome was never learned has gone through: the key is as much ours as before.
+      if (found == null || attempted === null || found.value !== attempted)
+        throw new SessionLost(`${key} was taken over`);
+      revision = found.modRevision;
+      attempted = null;
+    }
   }
 
   return {
@@ -89,6 +110,7 @@ function heldKey(etcd: Etcd, key: string, epoch: bigint): SessionKey {
     write: (ops, guards = []) => serial(() => guarded(ops, guards)),
     update: (value) =>
       serial(async () => {
+        attempted = value;
         try {
           revision = (await guarded([{ put: { key, value } }], [])).revision;
         } catch (error) {
@@ -108,9 +130,13 @@ function heldKey(etcd: Etcd, key: string, epoch: bigint): SessionKey {
   };
 }
 
-/** Deletes what a write of unknown outcome may have left behind. */
-const forget = (etcd: Etcd, { key, value, stopping }: { key: string; value: string; stopping: AbortSignal }) =>
-  untilCertain(stopping, async () => {
+/** Deletes what a write of unknown outcome may have left behind, once the lease that it wrote over would be over. */
+async function forget(
+  etcd: Etcd,
+  { key, value, stopping, afterMs }: { key: string; value: string; stopping: AbortSignal; afterMs: number },
+): Promise<void> {
+  await pause(afterMs, stopping);
+  await untilCertain(stopping, async () => {
     const entry = await etcd.get(key);
     if (entry?.value !== value) return;
     await etcd.txn({
@@ -118,6 +144,7 @@ const forget = (etcd: Etcd, { key, value, stopping }: { key: string; value: stri
       ops: [{ delete: { key } }],
     });
   });
+}
 
 /** Repeats a deletion until it is done or no longer ours to do. Never rejects. */
 async function untilCertain(stopping: AbortSignal, step: () => Promise<void>): Promise<void> {

@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { aCertificateRequest } from "../ca/testing.ts";
 import { keys, type NodeSessionValue, type ObservationValue } from "../cluster/keys.ts";
+import { taskChannel } from "../deployments/store.ts";
 import { aPlacementValue } from "./builders.ts";
 import { nodeChannel } from "./roll-call.ts";
 import type { Link } from "./start.ts";
@@ -39,6 +40,11 @@ beforeEach(async () => {
 
 const sessionOf = (id: string) => world.read<NodeSessionValue>(keys.nodeSession(id));
 const observationOf = (placementId: string) => world.read<ObservationValue>(keys.observation(node.id, placementId));
+/** The stream is over; the lease may run on. */
+const isOver = async (id: string) => {
+  const session = await sessionOf(id);
+  return session === null || session.detached;
+};
 const codeOf = (error: unknown) => ConnectError.from(error).code;
 
 describe("a session", () => {
@@ -61,7 +67,48 @@ describe("a session", () => {
     expect(row?.last_seen_at).not.toBeNull();
 
     await agent[Symbol.asyncDispose]();
+    await until("the key says that the stream is over", async () => (await sessionOf(node.id))?.detached);
+  });
+
+  test("leaves its key until the lease is over, and then none", async () => {
+    await using impatient = await world.startLink({ timings: { leaseTtlMs: 500 } });
+    const agent = await anAgent(impatient, node);
+    const openedAt = performance.now();
+    await agent[Symbol.asyncDispose]();
+    await until("the key says that the stream is over", async () => (await sessionOf(node.id))?.detached);
     await until("the key is gone", async () => (await sessionOf(node.id)) === null);
+    // The grantor counts a second more than the holder.
+    expect(performance.now() - openedAt).toBeGreaterThan(1_400);
+  });
+
+  test("that is silent for a while gets nothing new, until it is heard again", async () => {
+    await using impatient = await world.startLink({ timings: { leaseTtlMs: 60_000, renewEveryMs: 100 } });
+    await using agent = await anAgent(impatient, node);
+    await until("the node is suspect", async () => (await sessionOf(node.id))?.suspect);
+    await until("the node is heard", async () => {
+      agent.send({ case: "renew", value: { n: 1n } });
+      return (await sessionOf(node.id))?.suspect === false;
+    });
+  });
+
+  test("of two machines with one identity: both are sent away, and keep what they run", async () => {
+    const files = await aDaemon(world, link, "node");
+    let refused: unknown = null;
+    for (let turn = 0; turn < 8 && refused === null; turn += 1) {
+      const talk = openAgentStream(link, files);
+      talk.send({ case: "hello", value: aHello({ instanceId: `machine-${turn % 2}` }) });
+      talk.send({ case: "inventory", value: { final: true } });
+      await until("an answer", () => talk.waiting("welcome") + talk.waiting("goAway") > 0);
+      if (talk.waiting("goAway") > 0) refused = await talk.next("goAway");
+      // Both go on renewing: neither ends its stream by itself.
+    }
+    expect(refused).toMatchObject({ reconnectAfterMs: 60_000 });
+    const row = await world.database.db.selectFrom("node").selectAll().where("id", "=", files.id).executeTakeFirst();
+    expect(row?.quarantined_at).not.toBeNull();
+    expect(row?.lifecycle).toBe("active");
+    const again = openAgentStream(link, files);
+    again.send({ case: "hello", value: aHello({ instanceId: "machine-0" }) });
+    await again.next("goAway");
   });
 
   test("what an agent says of its disk is known to the scheduler, and again when it changes", async () => {
@@ -81,6 +128,40 @@ describe("a session", () => {
     await isFull(true);
     agent.send({ case: "renew", value: { n: 2n } });
     await isFull(false);
+  });
+
+  test("what an agent says of its disk every moment is written now and then, and in the end as it is", async () => {
+    const files = await aDaemon(world, link, "node");
+    await using patient = await world.startLink({ timings: { conditionWriteEveryMs: 1_000 } });
+    await using agent = await anAgent(patient, files);
+    let wakes = 0;
+    using _ = world.listener.on(taskChannel, () => {
+      wakes += 1;
+    });
+    for (let n = 1n; n <= 40n; n += 1n) {
+      agent.send({ case: "renew", value: { n, diskFull: n % 2n === 1n, engineStalled: n === 40n } });
+      await agent.next("renewAck");
+    }
+    await until("the last word is stored", async () => {
+      const { db } = world.database;
+      const row = await db
+        .selectFrom("node")
+        .select(["disk_full", "engine_stalled"])
+        .where("id", "=", files.id)
+        .executeTakeFirstOrThrow();
+      return !row.disk_full && row.engine_stalled;
+    });
+    expect(wakes).toBeLessThanOrEqual(3);
+  });
+
+  test("that renews far more often than asked is ended, and one that hurries a little is not", async () => {
+    await using agent = await anAgent(link, node);
+    for (let n = 1n; n <= 20n; n += 1n) agent.send({ case: "renew", value: { n } });
+    await until("all are answered", () => agent.waiting("renewAck") === 20);
+    expect(agent.waiting("goAway")).toBe(0);
+    for (let n = 1n; n <= 100n; n += 1n) agent.send({ case: "renew", value: { n } });
+    expect(await agent.next("goAway")).toMatchObject({ reconnectAfterMs: 60_000 });
+    expect(await agent.ended).toBeNull();
   });
 
   test("renewals are answered", async () => {
@@ -125,7 +206,7 @@ describe("a session", () => {
     await world.server.kill();
     await agent[Symbol.asyncDispose]();
     await world.server.start();
-    await until("the key is gone", async () => (await sessionOf(node.id)) === null);
+    await until("the key is let go of", () => isOver(node.id), 30_000);
   });
 
   test("lasts as long as it is renewed", async () => {
@@ -173,7 +254,7 @@ describe("a session", () => {
     expect(await agent.ended).toBeNull();
   });
 
-  test("ends when the agent does not read, and its key goes", async () => {
+  test("ends when the agent does not read", async () => {
     await using impatient = await world.startLink({
       timings: { stuckAfterMs: 200 },
       // More than a connection takes before somebody reads.
@@ -183,17 +264,17 @@ describe("a session", () => {
     using deaf = aDeafAgent(impatient, node);
     deaf.send({ case: "hello", value: aHello() });
     deaf.send({ case: "inventory", value: { final: true } });
-    await until("the session opens", async () => (await sessionOf(node.id)) !== null);
-    await until("the session ends", async () => (await sessionOf(node.id)) === null);
+    await until("the session opens", async () => !(await isOver(node.id)));
+    await until("the session ends", () => isOver(node.id));
   });
 
-  test("is told to come back when control stops, and its key goes", async () => {
+  test("is told to come back when control stops, and has its lease until then", async () => {
     const stopping = await world.startLink();
     await using agent = await anAgent(stopping, node);
     await stopping[Symbol.asyncDispose]();
     expect((await agent.next("goAway")).reconnectAfterMs).toBeGreaterThanOrEqual(0);
     expect(await agent.ended).toBeNull();
-    expect(await sessionOf(node.id)).toBeNull();
+    expect(await sessionOf(node.id)).not.toBeNull();
   });
 });
 
@@ -212,6 +293,33 @@ describe("an identity", () => {
     using connection = asNode(link, node);
     const call = connection.node.reportSamples({ samples: [] });
     await expect(call).rejects.toMatchObject({ code: Code.PermissionDenied });
+  });
+
+  test("that was fenced and comes back without end is no longer listened to, and others are", async () => {
+    const [fenced, other] = [await aDaemon(world, link, "node"), await aDaemon(world, link, "node")];
+    const { db } = world.database;
+    await db.updateTable("node").set({ lifecycle: "fenced" }).where("id", "=", fenced.id).execute();
+    await using strict = await world.startLink({ ownRates: { hellos: { ratePerSecond: 0.01, burst: 3 } } });
+    const told: string[] = [];
+    for (let turn = 0; turn < 5; turn += 1) {
+      await using stream = openAgentStream(strict, fenced);
+      stream.send({ case: "hello", value: aHello() });
+      await until("an answer", () => stream.waiting("fenced") + stream.waiting("goAway") > 0);
+      told.push(stream.waiting("fenced") > 0 ? "fenced" : "goAway");
+    }
+    expect(told).toEqual(["fenced", "fenced", "fenced", "goAway", "goAway"]);
+    await using _ = await anAgent(strict, other);
+  });
+
+  test("that calls without end is refused, and others are not", async () => {
+    const [loud, quiet] = [await aDaemon(world, link, "node"), await aDaemon(world, link, "node")];
+    await using strict = await world.startLink({ ownRates: { calls: { ratePerSecond: 0.01, burst: 3 } } });
+    using connection = asNode(strict, loud);
+    for (let calls = 0; calls < 3; calls += 1) await connection.node.reportSamples({ samples: [] });
+    const call = connection.node.reportSamples({ samples: [] });
+    await expect(call).rejects.toMatchObject({ code: Code.ResourceExhausted });
+    using others = asNode(strict, quiet);
+    await others.node.reportSamples({ samples: [] });
   });
 
   test("that control does not know may keep what it runs", async () => {
@@ -463,7 +571,7 @@ describe("reports", () => {
 });
 
 describe("an orphan", () => {
-  const insertTask = async (desired: "running" | "removed") => {
+  const insertTask = async (desired: "running" | "removed", nodeId: string | null = null) => {
     const { id } = await world.database.db
       .insertInto("task")
       .values({
@@ -472,6 +580,7 @@ describe("an orphan", () => {
         kind: "serve",
         channel: "production",
         desired,
+        node_id: nodeId,
         spec: "{}",
         spec_hash: "h1",
         memory_mb: 64,
@@ -486,7 +595,13 @@ describe("an orphan", () => {
   test("is ended only when it is known to be over", async () => {
     const gone = await insertTask("removed");
     const wanted = await insertTask("running");
-    const ids = [gone, wanted, "5a1d0c37-0000-4000-8000-00000000abcd", "not-a-uuid"];
+    const other = await world.database.db
+      .insertInto("node")
+      .values({ role: "node", name: "another" })
+      .returning("id")
+      .executeTakeFirstOrThrow();
+    const elsewhere = await insertTask("running", other.id);
+    const ids = [gone, wanted, elsewhere, "5a1d0c37-0000-4000-8000-00000000abcd", "not-a-uuid"];
     const items = ids.map((placementId) => ({ placementId, epoch: 1n, statusSeq: 1n, observed: Observed.RUNNING }));
     await using agent = await anAgent(link, node, { items });
     const verdicts = new Map<string, unknown>();
@@ -497,6 +612,7 @@ describe("an orphan", () => {
     expect(Object.fromEntries(verdicts)).toEqual({
       [gone]: Verdict_Decision.KILL,
       [wanted]: Verdict_Decision.ADOPT,
+      [elsewhere]: Verdict_Decision.KILL,
       "5a1d0c37-0000-4000-8000-00000000abcd": Verdict_Decision.ADOPT,
       "not-a-uuid": Verdict_Decision.ADOPT,
     });

@@ -2,19 +2,36 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServerDuplexStream } from "@grpc/grpc-js";
 import type { RegistryAccessSchema } from "@svc/proto/node";
 import type { Authority } from "../ca/authority.ts";
-import type { DaemonIdentity, DaemonRole } from "../ca/identity.ts";
+import type { DaemonRole } from "../ca/identity.ts";
+import { keys } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import { backOffMs } from "../etcd/back-off.ts";
 import { pause } from "../etcd/clock.ts";
 import type { Etcd, Op } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { LinkError } from "./errors.ts";
-import { admit, IdentityFenced, peerIdentity } from "./peer.ts";
+import type { LeafCheck } from "./leaf-check.ts";
+import { admit, IdentityFenced, IdentityQuarantined, nameOfPeer, type Peer, peerIdentity } from "./peer.ts";
 import type { LiveSession, Roster } from "./roster.ts";
 import { type SessionKey, SessionLost, takeSessionKey } from "./session-key.ts";
+import { IdentityCloned } from "./session-state.ts";
 import { createStream, type Ending, type Farewells, type Stream } from "./stream.ts";
-import type { LinkTimings } from "./timings.ts";
-import type { TokenBucket } from "./token-bucket.ts";
+import { grantedForMs, type LinkTimings } from "./timings.ts";
+import type { TokenBucket, TokenBuckets } from "./token-bucket.ts";
+
+/** What is counted of streams. */
+export type LinkMetrics = Pick<
+  Metrics,
+  | "sessions"
+  | "sessionsOpened"
+  | "sessionsEnded"
+  | "renewals"
+  | "assignmentSeconds"
+  | "statusTransactions"
+  | "statusOperations"
+  | "statusConflicts"
+>;
 
 /** What every session needs, of agents and of routers. */
 export interface SessionDeps {
@@ -24,6 +41,9 @@ export interface SessionDeps {
   serverId: string;
   registry: MessageInitShape<typeof RegistryAccessSchema>;
   roster: Roster;
+  leaves: LeafCheck;
+  /** Of each identity, in front of that of all: nobody uses that up alone. */
+  ownHellos: TokenBuckets;
   hellos: TokenBucket;
   timings: LinkTimings;
   log: Log;
@@ -32,15 +52,18 @@ export interface SessionDeps {
   nowMs: () => number;
   /** Aborts when this replica stops. */
   stopping: AbortSignal;
+  metrics?: LinkMetrics;
 }
 
 /** A stream whose holder is known and may speak. */
 export interface Visitor<Req, Res> {
   stream: Stream<Req, Res>;
-  identity: DaemonIdentity;
+  identity: Peer;
 }
 
 const crowdedReconnectMs = 4_000;
+/** Only a new identity heals that, so there is no hurry. */
+const quarantinedReconnectMs = 60_000;
 
 /**
  * Runs one stream: who is it, may it, then `body`. Whatever goes wrong ends the stream with the words
@@ -53,17 +76,20 @@ export async function receiveStream<Req, Res>(
 ): Promise<void> {
   const { db, authority, timings, log, now, nowMs } = deps;
   const stream = createStream<Req, Res>(call, { timings, farewells, nowMs });
-  let identity: DaemonIdentity | null = null;
+  let identity: Peer | null = null;
   try {
     if (deps.stopping.aborted) return stream.close(goAway(0, "stopping"));
     identity = peerIdentity(call, { clusterId: authority.clusterId, role, now: now() });
-    if (!deps.hellos.take(nowMs())) return stream.close(goAway(Math.random() * crowdedReconnectMs, "too many at once"));
+    const isCrowded = !deps.ownHellos.take(nameOfPeer(identity), nowMs()) || !deps.hellos.take(nowMs());
+    if (isCrowded) return stream.close(goAway(Math.random() * crowdedReconnectMs, "too many at once"));
+    await deps.leaves.require(identity.certificate.leaf);
     await admit(db, identity);
     await body({ stream, identity });
   } catch (error) {
     endWith(stream, error, log);
   } finally {
     stream.close({ why: "ended" });
+    deps.metrics?.sessionsEnded.inc({ role, why: (stream.signal.reason as Ending).why });
     log.info({ daemon: identity?.id, role, ...describe(stream.signal.reason as Ending) }, "stream ended");
   }
 }
@@ -85,6 +111,8 @@ function endWith(stream: Pick<Stream<unknown, unknown>, "close" | "signal">, err
 function endingOf(error: unknown): Ending {
   if (error instanceof IdentityFenced) return { why: "fenced", reason: error.message };
   if (error instanceof SessionLost) return { why: "superseded" };
+  if (error instanceof IdentityCloned || error instanceof IdentityQuarantined)
+    return goAway(quarantinedReconnectMs, error.message);
   if (error instanceof LinkError) return { why: "refused", error };
   return goAway(500 + Math.random() * 1_500, "control cannot serve the stream now");
 }
@@ -96,12 +124,17 @@ function describe(ending: Ending): { why: string; reason?: string } {
 
 export interface SessionClaimOptions {
   key: string;
-  /** The value to write first; it must name this stream and no other. */
-  value: string;
+  /** The value to write first, over the one that is there; it must name this stream and no other. */
+  valueAfter: (before: string | null) => string;
   isMine: (value: string) => boolean;
+  /** The value from the end of the stream to the end of the lease; absent: the key goes with the stream. */
+  detached?: () => string;
+  /** Called about once a second with how long ago the last renewal came. */
+  noteSilence?: (key: SessionKey, silentMs: number) => void;
   also?: readonly Op[];
   queryLog: LiveSession["queryLog"];
   tidy: LiveSession["tidy"];
+  askToRenew: LiveSession["askToRenew"];
 }
 
 /**
@@ -111,28 +144,42 @@ export interface SessionClaimOptions {
 export async function holdSession<Req, Res>(
   { stream, identity }: Visitor<Req, Res>,
   deps: SessionDeps,
-  { key: at, value, isMine, also, queryLog, tidy }: SessionClaimOptions,
+  { key: at, valueAfter, isMine, detached, noteSilence, also, queryLog, tidy, askToRenew }: SessionClaimOptions,
   body: (key: SessionKey) => Promise<void>,
 ): Promise<void> {
   const { signal } = stream;
   const { stopping } = deps;
-  const key = await takeSessionKey(deps.etcd, { key: at, value, ...(also && { also }), signal, stopping });
+  // What was told of its clock was told by an earlier session.
+  const first = [...(also ?? []), { delete: { key: keys.clock(identity.id) } }];
+  const key = await takeSessionKey(deps.etcd, {
+    key: at,
+    valueAfter,
+    also: first,
+    signal,
+    stopping,
+    forgetAfterMs: grantedForMs(deps.timings.leaseTtlMs),
+  });
   // As soon as the stream ends, and not when the last write has been given up: the daemon must not count as connected.
-  const released = untilAborted(signal).then(() => key.release(stopping));
+  const released = untilAborted(signal).then(() => letGo(stream, key, deps, detached));
   const session: LiveSession = {
     identity,
     key,
     isMine,
     close: stream.close,
-    checkStuck: stream.checkStuck,
+    check(nowMs) {
+      stream.checkStuck(nowMs);
+      if (!signal.aborted && stream.renewedAtMs !== null) noteSilence?.(key, nowMs - stream.renewedAtMs);
+    },
     get renewedAtMs() {
       return stream.renewedAtMs;
     },
     queryLog,
     tidy,
+    askToRenew,
   };
   try {
     using _ = deps.roster.enter(session);
+    using _counted = countSession(deps.metrics, identity.role);
     stream.renew();
     deps.log.info({ daemon: identity.id, role: identity.role, epoch: String(key.epoch) }, "session opened");
     await body(key);
@@ -144,6 +191,37 @@ export async function holdSession<Req, Res>(
     stream.close({ why: "ended" });
     await released;
   }
+}
+
+/**
+ * Lets go of a session key after its stream. While the lease runs the key says that the daemon may be back at any
+ * moment: an absent one means that the lease is over. A replica that stops leaves the keys of nodes as they are; that
+ * it is gone says the same, and what was counted here would be lost anyway.
+ */
+async function letGo(
+  { signal, renewedAtMs }: Pick<Stream<unknown, unknown>, "signal" | "renewedAtMs">,
+  key: SessionKey,
+  { stopping, timings, nowMs, log }: SessionDeps,
+  detached: (() => string) | undefined,
+): Promise<void> {
+  const { why } = signal.reason as Ending;
+  if (detached === undefined || why === "expired" || why === "fenced") return key.release(stopping);
+  if (stopping.aborted) return;
+  try {
+    await key.update(detached());
+  } catch (error) {
+    // Another stream has it, or the store does not answer: then the key goes when it does.
+    if (error instanceof SessionLost) return;
+    log.warn({ err: error }, "the end of a stream was not recorded yet");
+  }
+  await pause(Math.max((renewedAtMs ?? nowMs()) + grantedForMs(timings.leaseTtlMs) - nowMs(), 0), stopping);
+  if (!stopping.aborted) await key.release(stopping);
+}
+
+function countSession(metrics: LinkMetrics | undefined, role: DaemonRole): Disposable {
+  metrics?.sessionsOpened.inc({ role });
+  metrics?.sessions.inc({ role });
+  return { [Symbol.dispose]: () => metrics?.sessions.dec({ role }) };
 }
 
 /** Resolves when the signal aborts. */

@@ -21,15 +21,31 @@ import type { Log } from "../log.ts";
 import { type CallDeps, nodeCalls, renewCertificate } from "./calls.ts";
 import { forwardGoneProjects } from "./gone-projects.ts";
 import { joinHandlers } from "./join.ts";
+import { endOverdue, keepAuthority } from "./keep-authority.ts";
+import { createLeafCheck } from "./leaf-check.ts";
 import { forwardLogQueries } from "./log-query.ts";
 import { serveNode } from "./node-session.ts";
 import { callRoll, keepRoll, nodeChannel } from "./roll-call.ts";
 import { createRoster, endLostSessions } from "./roster.ts";
 import { createLimiter } from "./serial.ts";
 import { createServer, listen, RotatingCredentials, stopServer } from "./server.ts";
-import { defaultTimings, helloRate, joinRate, type LinkTimings } from "./timings.ts";
-import { createTokenBucket } from "./token-bucket.ts";
+import type { LinkMetrics } from "./session.ts";
+import {
+  countedIdentities,
+  defaultTimings,
+  helloRate,
+  joinRate,
+  type LinkTimings,
+  ownCallRate,
+  ownHelloRate,
+} from "./timings.ts";
+import { createTokenBucket, createTokenBuckets } from "./token-bucket.ts";
 import { createLinkViews, indexByNode } from "./views.ts";
+
+interface Rate {
+  ratePerSecond: number;
+  burst: number;
+}
 
 /** Everything that the link needs of the rest of control. */
 export interface LinkDeps {
@@ -53,6 +69,11 @@ export interface LinkDeps {
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   /** Whose log an agent's stream (a placement's or an attempt's id) is; null when it is not on that node. */
   logTarget: (nodeId: string, streamId: string) => Promise<{ streamId: string } | null>;
+  metrics?: LinkMetrics;
+  /** How often the authority is looked after; 10 s unless given. Also looked after when it changes. */
+  authorityEveryMs?: number;
+  /** What one identity may open and call; other bounds, for tests. */
+  ownRates?: { hellos?: Rate; calls?: Rate };
   /** Shorter waits, for tests. */
   timings?: Partial<LinkTimings>;
 }
@@ -65,11 +86,13 @@ export interface Link extends AsyncDisposable {
   readonly sessions: number;
 }
 
-/** Specs that are loaded at once for all streams together, so that a storm of reconnections leaves Postgres room. */
-const loadsAtOnce = 16;
+/**
+ * Streams whose specs are loaded at once, so that a storm of reconnections does not keep all of them in memory. Postgres
+ * has room: what they ask for at once is read together.
+ */
+const loadsAtOnce = 256;
 const stuckCheckMs = 1_000;
-/** Long before the year of a server certificate is over; timers reach no further than 24 days. */
-const rotateEveryMs = 20 * 86_400_000;
+const authorityEveryMs = 10_000;
 /** After a stop the fleet spreads over the other replicas at this rate. */
 const reconnectsPerSecond = 200;
 
@@ -92,11 +115,19 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   cleanup.use(views.nodes.subscribe((changes, revision) => endLostSessions(roster, prefix.nodes, changes, revision)));
   cleanup.use(views.edges.subscribe((changes, revision) => endLostSessions(roster, prefix.edges, changes, revision)));
 
-  const calls: CallDeps = { db, authority, log, now, logTarget: deps.logTarget };
+  const leaves = createLeafCheck(authority);
+  const ownBuckets = (rate: Rate) => createTokenBuckets({ ...rate, max: countedIdentities });
+  const calls: CallDeps = {
+    ...{ db, authority, leaves, log, now, nowMs: leaseClockMs },
+    own: ownBuckets(deps.ownRates?.calls ?? ownCallRate),
+    logTarget: deps.logTarget,
+  };
   const sessionDeps = {
-    ...{ db, etcd, authority, serverId, registry, roster, timings, log, now, stopping },
+    ...{ db, etcd, authority, serverId, registry, roster, timings, log, now, stopping, leaves },
+    ownHellos: ownBuckets(deps.ownRates?.hellos ?? ownHelloRate),
     hellos: createTokenBucket(helloRate),
     nowMs: leaseClockMs,
+    ...(deps.metrics && { metrics: deps.metrics }),
   };
   const nodeDeps = {
     ...{ ...sessionDeps, views, placements, runs },
@@ -122,25 +153,29 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   const joins = createTokenBucket(joinRate);
   serve(enrollment, EnrollmentService, joinHandlers({ db, authority, joins, log, now, nowMs: leaseClockMs }));
 
+  const { trust: shownTrust } = authority;
   const own = await authority.issueServer(now());
-  const linkCredentials = new RotatingCredentials(authority.caCertificate, own, { clients: true });
-  const enrollCredentials = new RotatingCredentials(authority.caCertificate, own, { clients: false });
+  const linkCredentials = new RotatingCredentials(authority.trusted, own, { clients: true });
+  const enrollCredentials = new RotatingCredentials(authority.trusted, own, { clients: false });
   cleanup.defer(() => void link.forceShutdown());
   cleanup.defer(() => void enrollment.forceShutdown());
   const linkPort = await listen(link, config.linkListen, linkCredentials);
   const enrollPort = await listen(enrollment, config.enrollListen, enrollCredentials);
 
-  const rotation = setInterval(() => {
-    authority.issueServer(now()).then(
-      (next) => {
-        linkCredentials.rotate(next);
-        enrollCredentials.rotate(next);
-      },
-      (error: unknown) => log.error({ err: error }, "the server certificate could not be renewed"),
-    );
-  }, rotateEveryMs);
+  const keeping = keepAuthority(
+    {
+      ...{ db, authority, shownTrust, leaves, roster, listener, log, now },
+      ports: [linkCredentials, enrollCredentials],
+      nowMs: leaseClockMs,
+    },
+    deps.authorityEveryMs ?? authorityEveryMs,
+    stopping,
+  );
   const stuck = setInterval(() => {
-    for (const session of roster.all()) session.checkStuck(leaseClockMs());
+    // Asked once for all: it is a call to the system.
+    const nowMs = leaseClockMs();
+    for (const session of roster.all()) session.check(nowMs);
+    endOverdue(roster, now());
   }, stuckCheckMs);
   const roll = keepRoll({ db, roster, now, log }, timings.rollCallEveryMs, stopping);
   cleanup.use(
@@ -160,7 +195,6 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     async [Symbol.asyncDispose]() {
       if (stopping.aborted) return;
       stop.abort();
-      clearInterval(rotation);
       clearInterval(stuck);
       // The streams end first: a transport that pings while it shuts down would cut them.
       const spreadMs = (roster.size / reconnectsPerSecond) * 1000;
@@ -169,7 +203,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
       }
       await Promise.all([stopServer(link, timings.stopGraceMs), stopServer(enrollment, timings.stopGraceMs)]);
       // Each lets go of its session key, so that the fleet counts as connected only where it is.
-      await Promise.all([...streams, roll]);
+      await Promise.all([...streams, roll, keeping]);
       await owned.disposeAsync();
     },
   };

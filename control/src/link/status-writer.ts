@@ -4,6 +4,7 @@ import { backOffMs } from "../etcd/back-off.ts";
 import { pause } from "../etcd/clock.ts";
 import type { Etcd, Guard, Op } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { createBell } from "../wake.ts";
 import { isActive, nextObservation } from "./apply-status.ts";
 import type { DesiredPlacement, ReportedByAgent } from "./outbox.ts";
@@ -22,6 +23,7 @@ export interface StatusWriterOptions {
   log: Log;
   /** Called once a batch is stored (or found to change nothing). */
   ack: (batchSeq: bigint) => void;
+  metrics?: Pick<Metrics, "statusTransactions" | "statusOperations" | "statusConflicts"> | undefined;
   /** Ends the writing. */
   signal: AbortSignal;
 }
@@ -123,9 +125,12 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
       for (const { writes, ops, guards } of transactions(left.values())) {
         const { succeeded, revision } = await key.write(ops, guards);
         if (!succeeded) {
+          options.metrics?.statusConflicts.inc();
           conflict = true;
           break;
         }
+        options.metrics?.statusTransactions.inc();
+        options.metrics?.statusOperations.inc(writes.length);
         for (const value of writes) {
           const from = stored.get(value.placementId)?.value.observed ?? null;
           if (from !== value.observed) {

@@ -1,7 +1,8 @@
 import type { ServerDuplexStream } from "@grpc/grpc-js";
 import { grpcError, LinkError } from "./errors.ts";
 import { createOutbound } from "./outbound.ts";
-import { grantedForMs, type LinkTimings } from "./timings.ts";
+import { grantedForMs, type LinkTimings, renewalRate } from "./timings.ts";
+import { createTokenBucket } from "./token-bucket.ts";
 
 /** Why a stream ends, and so what the daemon is told before it does. */
 export type Ending =
@@ -28,7 +29,7 @@ export interface Stream<Req, Res> {
   /** From now on every message goes to `handler`, in order. What came meanwhile comes first. */
   receive(handler: (message: Req) => void): void;
   send(message: Res, sizeBytes?: number): void;
-  /** Starts the lease, or extends it: past it the stream ends as `expired`. */
+  /** Starts the lease, or extends it: past it the stream ends as `expired`. One that is renewed far too often ends. */
   renew(): void;
   /** When the last renewal came, on the clock of `nowMs`; null before the first. */
   readonly renewedAtMs: number | null;
@@ -47,6 +48,9 @@ export interface StreamOptions<Res> {
   nowMs: () => number;
 }
 
+/** What renews without end would do so again at once. */
+const floodingReconnectMs = 60_000;
+
 export function createStream<Req, Res>(
   call: ServerDuplexStream<Req, Res>,
   { timings, farewells, nowMs }: StreamOptions<Res>,
@@ -57,6 +61,7 @@ export function createStream<Req, Res>(
     { write: (message, done) => call.write(message, done) },
     { stuckAfterMs, stuckBytes, nowMs },
   );
+  const renewals = createTokenBucket(renewalRate(timings));
   let lease: NodeJS.Timeout | null = null;
   let renewedAtMs: number | null = null;
   let handler: ((message: Req) => void) | null = null;
@@ -116,6 +121,9 @@ export function createStream<Req, Res>(
     },
     renew() {
       if (ended.signal.aborted) return;
+      if (!renewals.take(nowMs())) {
+        return close({ why: "go away", reconnectAfterMs: floodingReconnectMs, reason: "renewed far too often" });
+      }
       renewedAtMs = nowMs();
       if (lease !== null) lease.refresh();
       else lease = setTimeout(() => close({ why: "expired" }), grantedForMs(timings.leaseTtlMs));

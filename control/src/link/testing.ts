@@ -41,6 +41,7 @@ const fast: Partial<LinkTimings> = {
   helloTimeoutMs: 1_000,
   inventoryTimeoutMs: 1_000,
   stopGraceMs: 500,
+  conditionWriteEveryMs: 20,
 };
 
 /** Stores and links of one test file. */
@@ -89,6 +90,8 @@ export async function aWorld(): Promise<World> {
         loadRun: async (attemptId) => aRunOffer(attemptId),
         loadGates: async () => [],
         logTarget: async (_, streamId) => ({ streamId }),
+        // One daemon of a file may play many parts in a moment.
+        ownRates: { hellos: { ratePerSecond: 1_000, burst: 1_000 } },
         ...overrides,
         timings: { ...fast, ...overrides.timings },
       });

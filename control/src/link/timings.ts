@@ -16,6 +16,9 @@ export interface LinkTimings {
   stuckBytes: number;
   /** How often Postgres hears who was heard, and who may no longer speak is found. */
   rollCallEveryMs: number;
+  /** Least time between two writes of what a daemon says with its renewals: of its clock to etcd, of its conditions to Postgres. */
+  clockWriteEveryMs: number;
+  conditionWriteEveryMs: number;
   /** Least and longest pause before a whole assignment or table is sent again because the peer asked for it. */
   resyncMinMs: number;
   resyncMaxMs: number;
@@ -36,6 +39,8 @@ export const defaultTimings: LinkTimings = {
   stuckAfterMs: 10_000,
   stuckBytes: 1024 * 1024,
   rollCallEveryMs: 30_000,
+  clockWriteEveryMs: 30_000,
+  conditionWriteEveryMs: 5_000,
   resyncMinMs: 1_000,
   resyncMaxMs: 30_000,
   keepaliveMs: 20_000,
@@ -45,8 +50,23 @@ export const defaultTimings: LinkTimings = {
 
 /** Streams that may be opened per second, and at once, by all daemons together. */
 export const helloRate = { ratePerSecond: 200, burst: 200 } as const;
+/** Streams that one identity may open; far more than a daemon that backs off, or two that fight over a session. */
+export const ownHelloRate = { ratePerSecond: 2, burst: 10 } as const;
+/** Calls that one identity may make: an agent that sends the logs of dozens of builds stays below. */
+export const ownCallRate = { ratePerSecond: 100, burst: 500 } as const;
+/** Identities whose streams and calls are counted; those that were idle the longest are forgotten first. */
+export const countedIdentities = 20_000;
 /** Enrolments per second: each costs a signature check, and comes from somebody unknown. */
 export const joinRate = { ratePerSecond: 20, burst: 40 } as const;
+
+const renewalsFactor = 10;
+const renewalsWindowMs = 30_000;
+
+/** Renewals that are put up with in one stream: ten times as many as are asked for. */
+export const renewalRate = ({ renewEveryMs }: Pick<LinkTimings, "renewEveryMs">) => ({
+  ratePerSecond: (renewalsFactor * 1000) / renewEveryMs,
+  burst: Math.max(1, (renewalsFactor * renewalsWindowMs) / renewEveryMs),
+});
 
 const driftShare = 0.01;
 const deliveryMs = 1_000;
