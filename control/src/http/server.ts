@@ -4,6 +4,7 @@ import { adminEndpoints } from "../admin/endpoints.ts";
 import { createAuth } from "../auth/auth.ts";
 import { createCallers } from "../auth/callers.ts";
 import { mountAuth } from "../auth/mount.ts";
+import { authorityEndpoints } from "../ca/rotation/endpoints.ts";
 import type { Context } from "../context.ts";
 import { deploymentEndpoints } from "../deployments/endpoints.ts";
 import { createReferencePolicy, type ReferencePolicy, referenceRules } from "../deployments/oci/reference.ts";
@@ -13,6 +14,8 @@ import { githostEndpoints } from "../githost/endpoints.ts";
 import { inviteEndpoints } from "../invites/endpoints.ts";
 import type { Log } from "../log.ts";
 import { createMailer } from "../mail/mailer.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { nodeActionEndpoints } from "../nodes/actions/endpoints.ts";
 import { nodeEndpoints } from "../nodes/endpoints.ts";
 import { registerPages, sendNotFoundPage, wantsPage } from "../pages/register.ts";
 import { planEndpoints } from "../plans/endpoints.ts";
@@ -20,6 +23,7 @@ import { projectEndpoints } from "../projects/endpoints.ts";
 import { suspensionEndpoints } from "../projects/suspension/endpoints.ts";
 import { registryCredentialEndpoints } from "../registries/endpoints.ts";
 import { runtimeLogEndpoints } from "../runtime-logs/endpoints.ts";
+import { placementEndpoints } from "../scheduler/endpoints.ts";
 import { tokenEndpoints } from "../tokens/endpoints.ts";
 import { apiPrefix, registerEndpoints } from "./api.ts";
 import { auditRequests } from "./audit-requests.ts";
@@ -52,6 +56,9 @@ export const apiEndpoints: readonly Endpoint[] = [
   ...registryCredentialEndpoints,
   ...runtimeLogEndpoints,
   ...nodeEndpoints,
+  ...nodeActionEndpoints,
+  ...placementEndpoints,
+  ...authorityEndpoints,
   ...adminEndpoints,
   ...planEndpoints,
   ...suspensionEndpoints,
@@ -66,6 +73,8 @@ export interface ServerParts {
   endpoints?: readonly Endpoint[];
   /** Changes of how long a client may take. */
   timing?: Partial<Timing>;
+  /** Counts requests. */
+  metrics?: Pick<Metrics, "httpRequests" | "httpSeconds">;
   /** Wrong credentials per client and minute; as everywhere unless a test says otherwise. */
   wrongPerMinuteMax?: number;
 }
@@ -94,8 +103,8 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => context.newId(),
     requestIdHeader: false,
-    // A reverse proxy on this machine tells the client's address; nobody else is believed.
-    trustProxy: "loopback",
+    // These tell the client's address; nobody else is believed.
+    trustProxy: config.trustProxy,
     forceCloseConnections: "idle",
     // Who still comes while the server closes is answered as ever, and the connection is closed.
     return503OnClosing: false,
@@ -114,6 +123,7 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
   requireOwnHost(app, config.apiUrl);
   boundBodies(app, timing);
   logRequests(app, log);
+  if (parts.metrics !== undefined) countRequests(app, parts.metrics);
   auditRequests(app, context);
   registerHealth(app, db);
   const guesses = createGuesses(parts.wrongPerMinuteMax);
@@ -136,6 +146,17 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
     await auth[Symbol.asyncDispose]();
   });
   return app;
+}
+
+/** By the pattern of the route, so that no address, and nothing that a client made up, becomes a label. */
+function countRequests(app: FastifyInstance, metrics: Pick<Metrics, "httpRequests" | "httpSeconds">): void {
+  app.addHook("onResponse", (request, reply, done) => {
+    const { url: route = "none" } = request.routeOptions;
+    const method = route === "none" ? "any" : request.method;
+    metrics.httpRequests.inc({ method, route, status: `${Math.floor(reply.statusCode / 100)}xx` });
+    metrics.httpSeconds.observe({ method, route }, reply.elapsedTime / 1000);
+    done();
+  });
 }
 
 /** One line per request: reads are details, changes and refusals are news. */

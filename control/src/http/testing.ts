@@ -7,6 +7,8 @@ import { createRegistry } from "@svc/registry";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import { sessionCookieName } from "../auth/auth.ts";
+import { openAuthority } from "../ca/authority.ts";
+import type { OperatorFacts } from "../cluster/operators.ts";
 import type { Config } from "../config.ts";
 import type { Context, FleetView, RuntimeLog } from "../context.ts";
 import type { Db } from "../db/pool.ts";
@@ -30,6 +32,7 @@ export interface TestApiOptions {
   registryUrl?: string;
   queryLog?: (nodeId: string, placementId: string, lines: number) => Promise<RuntimeLog>;
   fleet?: Partial<FleetView>;
+  operators?: Partial<OperatorFacts>;
   /** Answers for image references; nothing resolves by default. */
   resolve?: ResolveAddresses;
   /** Bounds of uploads that a test can reach. */
@@ -100,7 +103,27 @@ export function cookieOf({ apiUrl, authSecret }: Pick<Config, "apiUrl" | "authSe
   return `${sessionCookieName(apiUrl)}=${encodeURIComponent(`${session}.${signature}`)}`;
 }
 
-const noFleet: FleetView = { replicas: () => [], isConnected: () => false, placementsOf: () => [] };
+const noFleet: FleetView = {
+  replicas: () => [],
+  isConnected: () => false,
+  nodeLink: () => ({ link: "unreachable", since: new Date(0) }),
+  placements: () => [],
+  runs: () => [],
+  lateFailures: () => null,
+  routesMeta: () => ({ generation: 0 }),
+  edgeApplied: () => null,
+};
+const noOperators: OperatorFacts = {
+  serverId: "this-one",
+  etcdMembers: async () => [],
+  leaderId: async () => null,
+  clockOffsets: async () => new Map(),
+  viewAsOf: () => new Date(),
+  replicas: () => [],
+  storm: () => null,
+  routesGeneration: () => 0,
+  servedBy: () => null,
+};
 const noNode = () => Promise.reject(new Error("no node"));
 
 export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
@@ -110,17 +133,19 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   await seedPlans(db);
   const registry = createRegistry({ url: options.registryUrl ?? "http://127.0.0.1:9", timeoutMs: 5_000 });
   const config = testConfig(database.url, outboxDir, options.config);
+  const secrets = createSecrets([randomBytes(32)]);
   const context: Context = {
     config,
     db,
     log: options.log ?? createLog(process.env["SVC_LOG_LEVEL"] ?? "silent"),
     registry,
-    secrets: createSecrets([randomBytes(32)]),
-    cluster: { clusterId: randomUUID(), epoch: 1, caSha256: "0".repeat(64) },
+    secrets,
+    cluster: await openAuthority(db, secrets, new Date()),
     now: options.now ?? (() => new Date()),
     newId: () => randomUUID(),
     queryLog: options.queryLog ?? noNode,
     fleet: { ...noFleet, ...options.fleet },
+    operators: { ...noOperators, ...options.operators },
   };
   const references = createReferencePolicy(referenceRules(config), options.resolve ?? (async () => []));
   // Cookies and links hold the origin, so the port has to be known first.
@@ -167,10 +192,12 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
 const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Config> = {}): Config => ({
   apiListen: { host: "127.0.0.1", port: 0 },
   apiUrl: "http://127.0.0.1",
+  trustProxy: ["loopback"],
   databaseUrl,
   etcd: { endpoints: [], tls: null },
   linkListen: { host: "127.0.0.1", port: 0 },
   enrollListen: { host: "127.0.0.1", port: 0 },
+  metricsListen: null,
   content: { scheme: "http", domain: "svc.localhost", port: ":8080" },
   registry: { url: "http://127.0.0.1:9" },
   registryAllow: [],

@@ -1,49 +1,21 @@
 import {
   bootstrapTokenParams,
+  bootstrapTokensReply,
   createBootstrapTokenInput,
   createBootstrapTokenReply,
   deleteBootstrapTokenReply,
   idParams,
-  type NodeDetail,
-  type NodeListItem,
   nodeListReply,
   nodeReply,
 } from "@svc/proto";
-import type { Node } from "../db/tables.ts";
 import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
 import { createOnce } from "../http/idempotency.ts";
-import { findNodeRow } from "./store.ts";
+import { nodeLabelsEndpoint } from "./labels/endpoint.ts";
+import { listBootstrapTokens } from "./token-listing.ts";
 import { createBootstrapToken, revokeBootstrapToken } from "./tokens.ts";
-import { findNode, listNodes, type NodeView } from "./view.ts";
-
-const iso = (at: Date | null) => at?.toISOString() ?? null;
-
-const nodeItem = (node: NodeView): NodeListItem => ({
-  id: node.id,
-  name: node.name,
-  role: node.role,
-  status: node.status,
-  lastSeenAt: iso(node.lastSeenAt),
-  version: node.version,
-  // Edges take no work.
-  capacity: node.role === "edge" ? null : node.capacity,
-  allocated: node.role === "edge" ? null : node.allocated,
-  runningPlacements: node.runningPlacements,
-  labels: node.labels,
-});
-
-const nodeDetailView = (node: NodeView, row: Pick<Node, "schedulable" | "certificate_expires_at">): NodeDetail => ({
-  ...nodeItem(node),
-  platform: node.platform,
-  schedulable: row.schedulable,
-  reason: null,
-  createdAt: node.createdAt.toISOString(),
-  certificateExpiresAt: iso(row.certificate_expires_at),
-  // None is offered yet.
-  actions: [],
-});
+import { findNode, listNodes } from "./view.ts";
 
 const nodes = endpoint({
   method: "GET",
@@ -52,7 +24,7 @@ const nodes = endpoint({
   summary: "The fleet: every machine that joined, and how it is.",
   reply: nodeListReply,
   async handle({ db, fleet }) {
-    return { nodes: (await listNodes(db, fleet)).map(nodeItem) };
+    return { nodes: await listNodes(db, fleet) };
   },
 });
 
@@ -63,10 +35,21 @@ const node = endpoint({
   summary: "One machine of the fleet.",
   params: idParams,
   reply: nodeReply,
-  async handle({ db, fleet }, { params }) {
-    const [found, row] = await Promise.all([findNode(db, fleet, params.id), findNodeRow(db, params.id)]);
-    if (found === null || row === null) throw new ApiError("NOT_FOUND");
-    return { node: nodeDetailView(found, row) };
+  async handle({ db, fleet, now, config: { schedulerEnabled } }, { params }) {
+    const found = await findNode(db, fleet, params.id, { now: now(), schedulerEnabled });
+    if (found === null) throw new ApiError("NOT_FOUND");
+    return { node: found };
+  },
+});
+
+const tokens = endpoint({
+  method: "GET",
+  path: "/admin/nodes/bootstrap-tokens",
+  access: "admin",
+  summary: "Bootstrap tokens, newest first, and what joined with them. What a token is was shown once.",
+  reply: bootstrapTokensReply,
+  async handle({ db, now }) {
+    return { bootstrapTokens: await listBootstrapTokens(db, now()) };
   },
 });
 
@@ -118,10 +101,11 @@ const revokeToken = endpoint({
   reply: deleteBootstrapTokenReply,
   handle: ({ db, now }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
-      if (!(await revokeBootstrapToken(tx, params.id, now()))) throw new ApiError("NOT_FOUND");
+      const revoked = await revokeBootstrapToken(tx, params.id, now());
+      if (revoked === null) throw new ApiError("NOT_FOUND");
       await recordAudit(tx, { caller, address, action: "bootstrap-token.revoke", target: params.id });
-      return { id: params.id };
+      return { id: params.id, node: revoked.node };
     }),
 });
 
-export const nodeEndpoints = [nodes, node, createToken, revokeToken];
+export const nodeEndpoints = [nodes, node, nodeLabelsEndpoint, tokens, createToken, revokeToken];

@@ -1,7 +1,9 @@
 import { timingSafeEqual } from "node:crypto";
-import type { Authority } from "../ca/authority.ts";
+import { sql } from "kysely";
+import type { Authority, Issuer } from "../ca/authority.ts";
 import type { RequestedKey } from "../ca/certificates.ts";
 import type { Db } from "../db/pool.ts";
+import { recordAudit } from "../http/audit.ts";
 import { redeem, type TokenRefusal } from "./rules.ts";
 import { findIdentity, insertNode, setCertificateExpiry } from "./store.ts";
 import { parseBootstrapToken } from "./token.ts";
@@ -12,6 +14,8 @@ export interface EnrollRequest {
   /** The key of a checked certificate request. */
   key: RequestedKey;
   proposedName: string;
+  /** Where the call came from, for the audit log. */
+  address: string;
 }
 
 export interface Enrolled {
@@ -19,14 +23,19 @@ export interface Enrolled {
   name: string;
   role: "node" | "edge";
   incarnation: number;
-  /** PEM. */
+  /** PEM, leaf first. */
   certificate: string;
+  /** PEM of every authority to trust. */
+  trusted: string;
   /** True when the same token and key were answered before. */
   again: boolean;
 }
 
-/** `fenced`: the token was used for a daemon that is refused now. */
-export type EnrollRefusal = TokenRefusal | "fenced";
+/**
+ * `fenced`: the token was used for a daemon that is refused now. `authority`: it names one that the cluster does not
+ * have any more, so a daemon that trusts it could not be served.
+ */
+export type EnrollRefusal = TokenRefusal | "fenced" | "authority";
 
 /**
  * Exchanges a token and a key for an identity. One transaction uses up the token and creates
@@ -35,14 +44,13 @@ export type EnrollRefusal = TokenRefusal | "fenced";
 export function enroll(
   db: Db,
   authority: Authority,
-  { token, key, proposedName }: EnrollRequest,
+  { token, key, proposedName, address }: EnrollRequest,
   now: Date,
 ): Promise<Enrolled | { refused: EnrollRefusal }> {
   const parts = parseBootstrapToken(token);
-  if (parts === null || parts.clusterId !== authority.clusterId || parts.caSha256 !== authority.caSha256) {
-    return Promise.resolve({ refused: "unknown" });
-  }
+  if (parts === null || parts.clusterId !== authority.clusterId) return Promise.resolve({ refused: "unknown" });
   return db.transaction().execute(async (tx) => {
+    const issuer = await authority.lock(tx);
     const row = await tx
       .selectFrom("bootstrap_token")
       .select(["role", "hash", "expires_at", "revoked_at", "used_at", "used_key_hash", "node_id"])
@@ -65,8 +73,13 @@ export function enroll(
         now,
       },
     );
-    if ("refuse" in decision || row === undefined)
-      return { refused: "refuse" in decision ? decision.refuse : "unknown" };
+    if (row === undefined) return { refused: "unknown" };
+    if ("refuse" in decision) {
+      if (decision.refuse === "used") await noteReuse(tx, { id: parts.id, address, now });
+      return { refused: decision.refuse };
+    }
+    const pinned = pinnedAuthority(parts.caSha256, issuer);
+    if (pinned === null) return { refused: "authority" };
     const again = decision.admit === "again";
     const node = again
       ? await findIdentity(tx, decision.nodeId)
@@ -79,8 +92,29 @@ export function enroll(
         .where("id", "=", parts.id)
         .execute();
     }
-    const { certificate, expiresAt } = await authority.issueDaemon(node, key, now);
+    const { certificate, expiresAt } = await issuer.issueDaemon(node, key, now, ...pinned);
     await setCertificateExpiry(tx, node.id, expiresAt);
-    return { id: node.id, name: node.name, role: node.role, incarnation: node.incarnation, certificate, again };
+    const { id, name, role, incarnation } = node;
+    return { id, name, role, incarnation, certificate, trusted: issuer.trusted, again };
   });
+}
+
+/** How to issue for a holder that trusts the authority with this fingerprint; null when the cluster has it no more. */
+function pinnedAuthority(caSha256: string, issuer: Issuer): [] | ["previous"] | null {
+  if (caSha256 === issuer.caSha256) return [];
+  return caSha256 === issuer.previousSha256 ? ["previous"] : null;
+}
+
+/** Tells administrators that somebody else has the token too: at most once an hour, so that nobody fills the log by trying on. */
+async function noteReuse(tx: Db, { id, address, now }: { id: string; address: string; now: Date }): Promise<void> {
+  const { numUpdatedRows } = await tx
+    .updateTable("bootstrap_token")
+    .set({ reused_at: now })
+    .where("id", "=", id)
+    .where((row) =>
+      row.or([row("reused_at", "is", null), row("reused_at", "<", sql<Date>`${now}::timestamptz - interval '1 hour'`)]),
+    )
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) return;
+  await recordAudit(tx, { caller: null, address, action: "bootstrap-token.reuse", target: id });
 }

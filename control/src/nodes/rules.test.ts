@@ -1,30 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { identityProblem, type NodeAxes, nodeNames, nodeStatus, redeem, type StoredToken } from "./rules.ts";
+import { identityProblem, nodeNames, redeem, type StoredToken } from "./rules.ts";
 import { formatBootstrapToken, parseBootstrapToken } from "./token.ts";
-
-const healthy: NodeAxes = { lifecycle: "active", schedulable: true, drain: "none", link: "connected" };
-
-describe("status word", () => {
-  test.each<{ when: string; axes: Partial<NodeAxes>; is: string }>([
-    { when: "all is well", axes: {}, is: "ready" },
-    { when: "an operator cordoned it", axes: { schedulable: false }, is: "cordoned" },
-    { when: "it drains", axes: { schedulable: false, drain: "draining" }, is: "draining" },
-    { when: "the drain is done", axes: { schedulable: false, drain: "drained" }, is: "drained" },
-    { when: "it has been silent for a moment", axes: { link: "suspect" }, is: "suspect" },
-    { when: "the replica that held its stream is gone", axes: { link: "unknown" }, is: "suspect" },
-    { when: "its lease ended", axes: { link: "unreachable" }, is: "unreachable" },
-    {
-      when: "it is drained and off",
-      axes: { schedulable: false, drain: "drained", link: "unreachable" },
-      is: "unreachable",
-    },
-    { when: "two machines use its identity", axes: { link: "quarantined", schedulable: false }, is: "quarantined" },
-    { when: "an operator fenced it", axes: { lifecycle: "fenced", link: "unreachable" }, is: "fenced" },
-    { when: "it was removed", axes: { lifecycle: "removed", drain: "drained" }, is: "removed" },
-  ])("is $is when $when", ({ axes, is }) => {
-    expect(nodeStatus({ ...healthy, ...axes })).toBe(is);
-  });
-});
 
 const now = new Date("2030-01-01T12:00:00Z");
 const before = (ms: number) => new Date(now.getTime() - ms);

@@ -1,35 +1,4 @@
-/** What is known of a node, each axis with its own writer. */
-export interface NodeAxes {
-  lifecycle: "active" | "fenced" | "removed";
-  /** False: cordoned by an operator or by a drain. */
-  schedulable: boolean;
-  drain: "none" | "draining" | "drained";
-  /**
-   * `suspect`: silent for half a lease. `unknown`: the control replica that held the stream is gone.
-   * `unreachable`: no stream and no lease. `quarantined`: two machines use one identity.
-   */
-  link: "connected" | "suspect" | "unknown" | "unreachable" | "quarantined";
-}
-
-export type NodeStatus =
-  | "ready"
-  | "cordoned"
-  | "draining"
-  | "drained"
-  | "suspect"
-  | "unreachable"
-  | "quarantined"
-  | "fenced"
-  | "removed";
-
-/** The one word that people see: the gravest fact first, so that a drained node that is off reads as unreachable. */
-export function nodeStatus({ lifecycle, schedulable, drain, link }: NodeAxes): NodeStatus {
-  if (lifecycle !== "active") return lifecycle;
-  if (link === "quarantined" || link === "unreachable") return link;
-  if (link !== "connected") return "suspect";
-  if (drain !== "none") return drain;
-  return schedulable ? "ready" : "cordoned";
-}
+import type { NodeAxes } from "@svc/proto";
 
 /** A stored bootstrap token, as far as it decides. */
 export interface StoredToken {

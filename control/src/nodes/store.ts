@@ -2,12 +2,14 @@ import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import type { Db } from "../db/pool.ts";
 import type { Node } from "../db/tables.ts";
+import { insertNodeEvents } from "./events/store.ts";
+import { factChange } from "./fact-change.ts";
 import { nodeNames } from "./rules.ts";
 
 /** The part of a row that decides whether a certificate still speaks for it. */
-export type NodeIdentityRow = Pick<Node, "id" | "name" | "role" | "incarnation" | "lifecycle">;
+export type NodeIdentityRow = Pick<Node, "id" | "name" | "role" | "incarnation" | "lifecycle" | "quarantined_at">;
 
-const identityColumns = ["id", "name", "role", "incarnation", "lifecycle"] as const;
+const identityColumns = ["id", "name", "role", "incarnation", "lifecycle", "quarantined_at"] as const;
 const namesTried = 20;
 
 export async function findIdentity(db: Db, id: string): Promise<NodeIdentityRow | null> {
@@ -15,7 +17,7 @@ export async function findIdentity(db: Db, id: string): Promise<NodeIdentityRow 
   return row ?? null;
 }
 
-/** A new row under the wished name, or that name with a number when it is taken. */
+/** A new row under the wished name, or that name with a number while another machine has it. */
 export async function insertNode(
   db: Db,
   { role, wish, now }: { role: "node" | "edge"; wish: string; now: Date },
@@ -25,7 +27,8 @@ export async function insertNode(
     const row = await db
       .insertInto("node")
       .values({ role, name, created_at: now })
-      .onConflict((conflict) => conflict.column("name").doNothing())
+      // Written out, as a parameter would not be seen to be what the index says.
+      .onConflict((conflict) => conflict.column("name").where(sql<boolean>`lifecycle != 'removed'`).doNothing())
       .returning(identityColumns)
       .executeTakeFirst();
     if (row !== undefined) return row;
@@ -46,30 +49,74 @@ export interface NodeFacts {
   platform: { os: string; architecture: string } | null;
 }
 
-export async function saveFacts(db: Db, id: string, facts: NodeFacts, now: Date): Promise<void> {
-  await db
-    .updateTable("node")
-    .set({
-      version: facts.version,
-      address: facts.address,
-      labels: JSON.stringify(facts.labels),
-      capacity: facts.capacity === null ? null : JSON.stringify(facts.capacity),
-      platform: facts.platform === null ? null : JSON.stringify(facts.platform),
-      last_seen_at: now,
-    })
-    .where("id", "=", id)
-    .execute();
+/** What a daemon tells otherwise than at its last Hello, and where it was reached until then. */
+export interface NoticedChange {
+  detail: string;
+  formerAddress: string | null;
 }
 
-/** Notes whether the node has room on its disks for new work. */
-export async function setDiskFull(db: Db, id: string, diskFull: boolean): Promise<boolean> {
+/** Keeps what a daemon told at Hello, and adds a line to its history where it told otherwise before; null: it did not. */
+export async function saveFacts(db: Db, id: string, facts: NodeFacts, now: Date): Promise<NoticedChange | null> {
+  return await db.transaction().execute(async (tx) => {
+    const before = await tx
+      .selectFrom("node")
+      .select(["address", "labels", "capacity"])
+      .where("id", "=", id)
+      .forUpdate()
+      .executeTakeFirst();
+    if (before === undefined) return null;
+    await tx
+      .updateTable("node")
+      .set({
+        version: facts.version,
+        address: facts.address,
+        labels: JSON.stringify(facts.labels),
+        capacity: facts.capacity === null ? null : JSON.stringify(facts.capacity),
+        platform: facts.platform === null ? null : JSON.stringify(facts.platform),
+        last_seen_at: now,
+      })
+      .where("id", "=", id)
+      .execute();
+    const detail = factChange(before, facts);
+    if (detail === null) return null;
+    await insertNodeEvents(tx, [{ nodeId: id, kind: "changed", detail, at: now }]);
+    return { detail, formerAddress: before.address };
+  });
+}
+
+/** What an agent says of its machine with every renewal. */
+export interface NodeConditions {
+  /** No room on its disks for new work. */
+  diskFull: boolean;
+  /** Its container engine does not answer. */
+  engineStalled: boolean;
+}
+
+/** Notes the conditions of a node; false when nothing changed. */
+export async function setConditions(db: Db, id: string, { diskFull, engineStalled }: NodeConditions): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable("node")
-    .set({ disk_full: diskFull })
+    .set({ disk_full: diskFull, engine_stalled: engineStalled })
     .where("id", "=", id)
-    .where("disk_full", "!=", diskFull)
+    .where((where) => where.or([where("disk_full", "!=", diskFull), where("engine_stalled", "!=", engineStalled)]))
     .executeTakeFirst();
   return numUpdatedRows === 1n;
+}
+
+/** Takes a node out of use of which two were seen; false when it is already. */
+export async function setQuarantined(db: Db, id: string, now: Date): Promise<boolean> {
+  return await db.transaction().execute(async (tx) => {
+    const { numUpdatedRows } = await tx
+      .updateTable("node")
+      .set({ quarantined_at: now })
+      .where("id", "=", id)
+      .where("quarantined_at", "is", null)
+      .executeTakeFirst();
+    if (numUpdatedRows !== 1n) return false;
+    const detail = "two machines were seen to use its identity";
+    await tx.insertInto("node_event").values({ node_id: id, kind: "quarantined", detail }).execute();
+    return true;
+  });
 }
 
 /**
@@ -87,6 +134,7 @@ export async function rollCall(
     from unnest(${heard.map(({ id }) => id)}::uuid[], ${heard.map(({ incarnation }) => incarnation)}::bigint[])
       as heard (id, incarnation)
     where node.id = heard.id and node.incarnation = heard.incarnation and node.lifecycle = 'active'
+      and node.quarantined_at is null
     returning node.id`.execute(db);
   return new Set(rows.map(({ id }) => id));
 }
@@ -102,11 +150,8 @@ export function listNodeRows(db: Db): Promise<Node[]> {
     .execute();
 }
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
-/** The row with this id, or else with this name; null when there is none. */
-export async function findNodeRow(db: Db, idOrName: string): Promise<Node | null> {
-  const column = uuid.test(idOrName) ? "id" : "name";
-  const row = await db.selectFrom("node").selectAll().where(column, "=", idOrName).executeTakeFirst();
+/** The row with this id; null when there is none. */
+export async function findNodeRow(db: Db, id: string): Promise<Node | null> {
+  const row = await db.selectFrom("node").selectAll().where("id", "=", id).executeTakeFirst();
   return row ?? null;
 }

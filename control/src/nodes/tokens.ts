@@ -30,13 +30,31 @@ export async function createBootstrapToken(
   return { id, token: formatBootstrapToken({ clusterId, caSha256, id, secret }), expiresAt };
 }
 
-/** Ends a token; false when there is no such token. The daemon that it may have admitted stays. */
-export async function revokeBootstrapToken(db: Db, id: string, now: Date): Promise<boolean> {
+/** Ends every token that looks unused, and tells how many those were. */
+export async function revokeOpenTokens(db: Db, now: Date): Promise<number> {
+  const { numUpdatedRows } = await db
+    .updateTable("bootstrap_token")
+    .set({ revoked_at: now })
+    .where("used_at", "is", null)
+    .where("revoked_at", "is", null)
+    .executeTakeFirst();
+  return Number(numUpdatedRows);
+}
+
+/** Ends a token, and returns the daemon that it had admitted, which stays; null when there is no such token. */
+export async function revokeBootstrapToken(
+  db: Db,
+  id: string,
+  now: Date,
+): Promise<{ node: { id: string; name: string } | null } | null> {
   const row = await db
     .updateTable("bootstrap_token")
     .set((eb) => ({ revoked_at: eb.fn.coalesce("revoked_at", eb.val(now)) }))
     .where("id", "=", id)
-    .returning("id")
+    .returning("node_id")
     .executeTakeFirst();
-  return row !== undefined;
+  if (row === undefined) return null;
+  if (row.node_id === null) return { node: null };
+  const node = await db.selectFrom("node").select(["id", "name"]).where("id", "=", row.node_id).executeTakeFirst();
+  return { node: node ?? null };
 }

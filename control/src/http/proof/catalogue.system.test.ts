@@ -98,6 +98,11 @@ async function lostContainer(projectId: string): Promise<void> {
   await api.db.insertInto("channel_state").values(place).execute();
 }
 
+async function machine(): Promise<string> {
+  const values = { role: "node", name: `machine-${randomUUID().slice(0, 8)}`, labels: "{}" } as const;
+  return (await api.db.insertInto("node").values(values).returning("id").executeTakeFirstOrThrow()).id;
+}
+
 /** The answer to an upload of which nothing more comes. */
 async function halfAnUpload(): Promise<Answer> {
   const path = `/api/v1/projects/${await project()}/deployments`;
@@ -242,6 +247,20 @@ const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
       .executeTakeFirstOrThrow();
     return asAdmin(`DELETE /admin/plans/${plan_id}`);
   },
+  "409 NODE_ACTION_UNAVAILABLE": async () => asAdmin(`POST /admin/nodes/${await machine()}/uncordon`),
+  "409 CLUSTER_SCHEDULER_DISABLED": async () => {
+    const { config } = api.context;
+    config.schedulerEnabled = false;
+    try {
+      return await asAdmin(`POST /admin/nodes/${await machine()}/cordon`);
+    } finally {
+      config.schedulerEnabled = true;
+    }
+  },
+  "409 CA_ROTATION_UNDER_WAY": async () => {
+    await asAdmin("POST /admin/ca/rotate");
+    return asAdmin("POST /admin/ca/rotate");
+  },
   "500 INTERNAL": async () => {
     const id = await project();
     await api.db
@@ -270,8 +289,6 @@ const notYet: Readonly<Partial<Record<ErrorCode, string>>> = {
   NO_PRIMARY_KEY: "databases",
   BACKUP_IN_PROGRESS: "databases",
   BACKUP_NOT_READY: "databases",
-  CLUSTER_SCHEDULER_DISABLED: "node actions",
-  NODE_ACTION_UNAVAILABLE: "node actions",
 };
 
 describe("every refusal", () => {

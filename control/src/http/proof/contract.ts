@@ -197,15 +197,36 @@ export const additions: readonly Addition[] = [
   ...added("A preview would otherwise run until its project is deleted.", ["DELETE /deployments/:id", write]),
   ...added(
     "Machines join the fleet with a token that somebody has to create, and may have to take back.",
+    ["GET /admin/nodes/bootstrap-tokens", "admin"],
     ["POST /admin/nodes/bootstrap-tokens", "admin"],
     ["DELETE /admin/nodes/bootstrap-tokens/:id", "admin"],
+  ),
+  ...added(
+    "The contract names what refuses node mutations, and not the mutations: machines need care, and they die.",
+    ["PATCH /admin/nodes/:id", "admin"],
+    ["POST /admin/nodes/:id/cordon", "admin"],
+    ["POST /admin/nodes/:id/uncordon", "admin"],
+    ["POST /admin/nodes/:id/drain", "admin"],
+    ["POST /admin/nodes/:id/cancel-drain", "admin"],
+    ["POST /admin/nodes/:id/force-fence", "admin"],
+    ["POST /admin/nodes/:id/remove", "admin"],
   ),
   ...added(
     "An invitation to the wrong address has to be seen and taken back.",
     ["GET /admin/invites", "admin"],
     ["DELETE /admin/invites/:id", "admin"],
   ),
+  ...added(
+    "Whoever runs the installation has to be able to replace the authority that its machines are known by.",
+    ["GET /admin/ca", "admin"],
+    ["POST /admin/ca/rotate", "admin"],
+  ),
+  ...added("Whoever runs the fleet has to see why a container is not, or not there, where it should be.", [
+    "GET /admin/placements/explain",
+    "admin",
+  ]),
   ...added("Whoever administers has to see who did what.", ["GET /admin/audit", "admin"]),
+  ...added("Whoever runs the installation has to see what is about to break.", ["GET /admin/doctor", "admin"]),
 ];
 
 export const routeName = ({ method, path }: Pick<ContractRoute, "method" | "path">): string => `${method} ${path}`;

@@ -34,6 +34,8 @@ const aPlan = () => ({
   maxSseConnections: 0,
   maxScheduledJobs: 0,
   maxCustomDomains: 0,
+  maxReplicas: 2,
+  nodeSelector: { disk: "fast" },
   devSyncEnabled: false,
   previewsEnabled: false,
 });
@@ -64,6 +66,13 @@ const bodies: Readonly<Record<string, () => unknown>> = {
   "PUT /admin/plans/:id": aPlan,
   "POST /admin/invites": () => ({ email: `${unique("ada-")}@svc.test` }),
   "POST /admin/nodes/bootstrap-tokens": () => ({ role: "node", expiresIn: 600 }),
+  "PATCH /admin/nodes/:id": () => ({ labels: { disk: "fast", room: null } }),
+  "POST /admin/nodes/:id/cordon": () => ({ reason: "noisy disk" }),
+  "POST /admin/nodes/:id/uncordon": () => ({ reason: "quiet again" }),
+  "POST /admin/nodes/:id/drain": () => ({ reason: "new kernel", deadlineSeconds: 600 }),
+  "POST /admin/nodes/:id/cancel-drain": () => ({ reason: "not today" }),
+  "POST /admin/nodes/:id/force-fence": () => ({ reason: "pulled the plug", confirm: true }),
+  "POST /admin/nodes/:id/remove": () => ({ reason: "sold", confirm: true }),
 };
 
 /** A body that `route` accepts; undefined when it has none. */

@@ -1,8 +1,10 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { gzipSync } from "node:zlib";
+import type { NodeAction } from "@svc/proto";
 import type { Registry } from "@svc/registry";
 import { sql } from "kysely";
-import type { Deployment, Project } from "../../../db/tables.ts";
+import { dropPrevious } from "../../../ca/store.ts";
+import type { Deployment, Node, Project } from "../../../db/tables.ts";
 import { aSource, formOf, manifestOf } from "../../../deployments/testing/source.ts";
 import type { Answer, TestApi, TestUser } from "../../../http/testing.ts";
 
@@ -80,6 +82,16 @@ const userAction = (name: string, body: (world: World) => Promise<object | null>
     const { id } = await world.api.newUser();
     const sent = await body(world);
     return { path: `/admin/users/${id}/${name}`, ...(sent !== null && { body: sent }), target: id };
+  },
+});
+
+/** What an operator says of a machine is with the machine. */
+const nodeAction = (name: NodeAction, from: Partial<Pick<Node, "schedulable" | "drain" | "lifecycle">>): Change => ({
+  action: `node.${name}`,
+  async arrange({ api }) {
+    const values = { role: "node", name: `machine-${randomUUID().slice(0, 8)}`, labels: "{}", ...from } as const;
+    const { id } = await api.db.insertInto("node").values(values).returning("id").executeTakeFirstOrThrow();
+    return { path: `/admin/nodes/${id}/${name}`, body: { reason: "its fan is loud", confirm: true }, target: id };
   },
 });
 
@@ -282,6 +294,14 @@ export const changes: Readonly<Record<string, Change>> = {
       shown: (reply) => reply.bootstrapToken.token,
     }),
   },
+  "POST /admin/ca/rotate": {
+    action: "ca.rotate",
+    async arrange({ api }) {
+      // One at a time: whatever was begun before has come to its end.
+      await dropPrevious(api.db, new Date());
+      return { path: "/admin/ca/rotate", target: (reply) => reply.ca.sha256 };
+    },
+  },
   "DELETE /admin/nodes/bootstrap-tokens/:id": {
     action: "bootstrap-token.revoke",
     async arrange({ api, actor }) {
@@ -290,6 +310,21 @@ export const changes: Readonly<Record<string, Change>> = {
       return { path: `/admin/nodes/bootstrap-tokens/${id}`, target: id };
     },
   },
+  "PATCH /admin/nodes/:id": {
+    action: "node.label",
+    async arrange({ api, secret }) {
+      const values = { role: "node", name: `machine-${randomUUID().slice(0, 8)}` } as const;
+      const { id } = await api.db.insertInto("node").values(values).returning("id").executeTakeFirstOrThrow();
+      return { path: `/admin/nodes/${id}`, body: { labels: { room: secret() } }, target: id };
+    },
+  },
+  "POST /admin/nodes/:id/cordon": nodeAction("cordon", {}),
+  "POST /admin/nodes/:id/uncordon": nodeAction("uncordon", { schedulable: false }),
+  "POST /admin/nodes/:id/drain": nodeAction("drain", {}),
+  "POST /admin/nodes/:id/cancel-drain": nodeAction("cancel-drain", { schedulable: false, drain: "drained" }),
+  // Nobody has heard of it, so it is unreachable.
+  "POST /admin/nodes/:id/force-fence": nodeAction("force-fence", {}),
+  "POST /admin/nodes/:id/remove": nodeAction("remove", { lifecycle: "fenced" }),
   "DELETE /admin/users/:id": {
     action: "user.delete",
     async arrange({ api }) {

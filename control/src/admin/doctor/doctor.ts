@@ -1,0 +1,103 @@
+import {
+  type DoctorReply,
+  doctorReply,
+  type OperatorCheck,
+  type OperatorCheckName,
+  operatorCheckNames,
+} from "@svc/proto";
+import type { Context } from "../../context.ts";
+import { endpoint } from "../../http/endpoint.ts";
+import type { Log } from "../../log.ts";
+import { checkOf, type Finding, fail, shortReason } from "./finding.ts";
+import { createLooks, type Looks, memberMs } from "./looks.ts";
+import { clockText } from "./machines/rules.ts";
+
+const checkMs = 5_000;
+
+export const doctor = endpoint({
+  method: "GET",
+  path: "/admin/doctor",
+  access: "admin",
+  summary: "Everything that an operator should know of: what is well, what is not, and what to do about it.",
+  reply: doctorReply,
+  handle: (context) => lookOnce(context),
+});
+
+type Answer = Omit<DoctorReply, "ok">;
+
+/** By what there is one of in each replica. */
+const looking = new WeakMap<Context["operators"], Promise<Answer>>();
+
+/** Looks, or waits for those who look already: each look asks every store, and there may be many who are curious. */
+function lookOnce(context: Context): Promise<Answer> {
+  const { operators } = context;
+  const running = looking.get(operators);
+  if (running !== undefined) return running;
+  const round = look(context).finally(() => looking.delete(operators));
+  looking.set(operators, round);
+  return round;
+}
+
+async function look(context: Context): Promise<Answer> {
+  const at = context.now();
+  const startedAtMs = performance.now();
+  const { operators } = context;
+  const members = operators.etcdMembers(memberMs);
+  const looks = createLooks({ ...context, operators: { ...operators, etcdMembers: () => members } });
+  const checks = await runChecks(looks, context.log, checkMs);
+  const reports = await members;
+  const isSilent = reports.length > 0 && reports.every((report) => "error" in report);
+  return {
+    healthy: checks.every(({ status }) => status !== "fail"),
+    at: at.toISOString(),
+    answeredInMs: Math.round(performance.now() - startedAtMs),
+    checks: isSilent ? checks.map((check) => asOf(check, operators.viewAsOf())) : checks,
+  };
+}
+
+/** What these tell is what this replica heard of etcd last. */
+const ofView: ReadonlySet<OperatorCheckName> = new Set(["nodes", "edges", "versions", "secrets"]);
+
+const asOf = (check: OperatorCheck, at: Date): OperatorCheck =>
+  ofView.has(check.name)
+    ? { ...check, detail: `As of ${clockText(at.toISOString())}, as etcd is silent: ${check.detail}` }
+    : check;
+
+/** All looks at once. One that fails or takes longer than `timeoutMs` is a finding of its own check and of no other. */
+export const runChecks = (looks: Looks, log: Log, timeoutMs: number): Promise<OperatorCheck[]> =>
+  Promise.all(operatorCheckNames.map((name) => runCheck(name, looks[name], log, timeoutMs)));
+
+async function runCheck(
+  name: OperatorCheckName,
+  look: () => Promise<Finding[]>,
+  log: Log,
+  timeoutMs: number,
+): Promise<OperatorCheck> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<Finding[]>((resolve) => {
+    timer = setTimeout(
+      () => resolve([fail(`No answer within ${timeoutMs / 1000} s.`, hints[name] ?? usualHint)]),
+      timeoutMs,
+    );
+  });
+  try {
+    return checkOf(name, await Promise.race([look(), late]));
+  } catch (error) {
+    log.warn({ err: error, check: name }, "a check of the doctor failed");
+    const reason = shortReason(error instanceof Error ? error.message : String(error));
+    return checkOf(name, [
+      fail(`This could not be looked at: ${reason}.`.replace(/\.\.$/, "."), hints[name] ?? usualHint),
+    ]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const usualHint = "See the checks of etcd and Postgres, and control's log.";
+const hints: Readonly<Partial<Record<OperatorCheckName, string>>> = {
+  registry:
+    "See that the registry runs, and SVC_REGISTRY_URL, _USERNAME and _PASSWORD_FILE. Sites go on; deploys do not.",
+  etcd: "See that etcd runs, and SVC_ETCD_ENDPOINTS.",
+  leader: "See the check of etcd: who leads is written there.",
+  postgres: "See that Postgres runs and how busy it is.",
+};

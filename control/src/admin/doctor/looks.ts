@@ -1,0 +1,118 @@
+import { X509Certificate } from "node:crypto";
+import { Readable } from "node:stream";
+import type { OperatorCheckName } from "@svc/proto";
+import { findCluster } from "../../ca/store.ts";
+import type { Context } from "../../context.ts";
+import { clockOffset } from "../../db/clock.ts";
+import { schemaState } from "../../db/migrate.ts";
+import { listNodeRows } from "../../nodes/store.ts";
+import { listNodes } from "../../nodes/view.ts";
+import type { Finding } from "./finding.ts";
+import {
+  judgeCertificates,
+  judgeClocks,
+  judgeDisk,
+  judgeEdges,
+  judgeLeader,
+  judgeNodes,
+  judgePlacements,
+  judgeSecrets,
+  judgeVersions,
+  judgeWork,
+  type MachineFacts,
+} from "./machines/rules.ts";
+import { readPostgres, readWaiting, readWork } from "./store.ts";
+import { judgeEtcd, judgePostgres, judgeRegistry } from "./stores/rules.ts";
+
+export type Looks = Readonly<Record<OperatorCheckName, () => Promise<Finding[]>>>;
+type Parts = Pick<Context, "config" | "db" | "fleet" | "registry" | "operators" | "now">;
+
+/** Less than a check has, so that a member that is away is told from a check that took too long. */
+export const memberMs = 3_000;
+/**
+ * What is pushed to see whether the registry takes it: always the same bytes, which it keeps once. As a stream, because
+ * bytes that are known beforehand are only pushed when they are not there yet.
+ */
+const probeRepository = "svc/doctor";
+const probe = Buffer.from("svc asks whether this registry can be written to\n");
+
+/** One look for each check. Facts that several need are read once. */
+export function createLooks({ config, db, fleet, registry, operators, now }: Parts): Looks {
+  const machines = once(() => readMachines(db, fleet));
+  const clocks = once(() => operators.clockOffsets());
+  const ofRole = async (role: "node" | "edge") => (await machines()).filter((each) => each.role === role);
+  return {
+    leader: async () => judgeLeader(await operators.leaderId(), operators.storm(), operators.replicas()),
+    etcd: async () => judgeEtcd(await operators.etcdMembers(memberMs)),
+    postgres: async () => judgePostgres({ ...(await readPostgres(db)), ...(await schemaState(db)) }),
+    async registry() {
+      await registry.ping();
+      const host = new URL(config.registry.url).host;
+      const writeError = await registry
+        .pushBlob(probeRepository, () => Readable.from([probe]))
+        .then(
+          () => null,
+          (error: unknown) => (error instanceof Error ? error.message : String(error)),
+        );
+      return judgeRegistry({ host, writeError });
+    },
+    async clocks() {
+      const own = await clockOffset(db, now);
+      const offsets = await clocks();
+      const fleetClocks = (await machines()).map((each) => ({ ...each, clockOffsetMs: offsets.get(each.id) ?? null }));
+      return judgeClocks({ serverId: operators.serverId, ...own }, operators.replicas(), fleetClocks);
+    },
+    async certificates() {
+      const cluster = await findCluster(db);
+      if (cluster === null) throw new Error("the cluster has no authority yet");
+      return judgeCertificates(await machines(), new Date(new X509Certificate(cluster.caCertificate).validTo), now());
+    },
+    secrets: async () => judgeSecrets(operators.replicas()),
+    versions: async () => judgeVersions(operators.replicas(), await machines()),
+    nodes: async () => judgeNodes(await machines(), now()),
+    disk: async () => judgeDisk(await ofRole("node")),
+    async edges() {
+      const edges = (await ofRole("edge")).map(({ id, name }) => {
+        const served = operators.servedBy(id);
+        return {
+          ...{ id, name, isConnected: fleet.isConnected(id) },
+          ...{ generation: served?.generation ?? null, error: served?.error ?? null },
+          hostsBehind: served?.hostsBehind ?? 0,
+        };
+      });
+      return judgeEdges(edges, operators.routesGeneration());
+    },
+    async placements() {
+      const { waiting, total } = await readWaiting(db);
+      return judgePlacements(waiting, total);
+    },
+    work: async () => judgeWork(await readWork(db)),
+  };
+}
+
+function once<T>(read: () => Promise<T>): () => Promise<T> {
+  let reading: Promise<T> | null = null;
+  return () => {
+    reading ??= read();
+    return reading;
+  };
+}
+
+/** Every machine that is neither fenced nor removed. */
+async function readMachines(db: Parts["db"], fleet: Parts["fleet"]): Promise<MachineFacts[]> {
+  const [views, rows] = await Promise.all([listNodes(db, fleet), listNodeRows(db)]);
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return views.flatMap(({ id, name, role, status, version }) => {
+    const row = byId.get(id);
+    if (row === undefined || status === "fenced" || status === "removed") return [];
+    return [
+      {
+        ...{ id, name, role, status, version },
+        diskFull: row.disk_full,
+        drainDeadline: row.drain_deadline,
+        certificateExpiresAt: row.certificate_expires_at,
+        clockOffsetMs: null,
+      },
+    ];
+  });
+}

@@ -1,0 +1,49 @@
+import type { NodeAxes, NodeCircumstances } from "@svc/proto";
+import type { FleetView } from "../context.ts";
+import type { Db } from "../db/pool.ts";
+import type { Node } from "../db/tables.ts";
+import { edgesFollowing } from "../deployments/edges.ts";
+
+/** The live facts that decide what may be done with a machine. */
+export type CircumstancesFleet = Pick<FleetView, "nodeLink" | "placements" | "runs" | "edgeApplied" | "routesMeta">;
+
+/** What operators decided, from its row, and how it is connected, from the fleet. */
+export const axesOf = (
+  row: Pick<Node, "id" | "lifecycle" | "schedulable" | "drain" | "quarantined_at">,
+  fleet: Pick<FleetView, "nodeLink">,
+): NodeAxes => ({
+  lifecycle: row.lifecycle,
+  schedulable: row.schedulable,
+  drain: row.drain,
+  link: row.quarantined_at === null ? fleet.nodeLink(row.id).link : "quarantined",
+});
+
+/** What decides what may be done with a machine now. */
+export async function circumstancesOf(db: Db, fleet: CircumstancesFleet, row: Node): Promise<NodeCircumstances> {
+  const holds = ({ nodeId }: { nodeId: string }) => nodeId === row.id;
+  return {
+    role: row.role,
+    axes: axesOf(row, fleet),
+    heldCount: fleet.placements().filter(holds).length + fleet.runs().filter(holds).length,
+    hasOtherEdge: row.role === "edge" && (await hasOtherEdge(db, row.id)),
+    isBehind: row.role === "edge" && isBehind(fleet, row.id),
+  };
+}
+
+const isBehind = (fleet: CircumstancesFleet, edgeId: string): boolean =>
+  fleet.nodeLink(edgeId).link !== "connected" || edgesFollowing(fleet, [edgeId], []) === 0;
+
+/** Whether deployments wait for another edge than this one. */
+async function hasOtherEdge(db: Db, id: string): Promise<boolean> {
+  const other = await db
+    .selectFrom("node")
+    .select("id")
+    .where("role", "=", "edge")
+    .where("lifecycle", "=", "active")
+    .where("schedulable", "=", true)
+    .where("last_seen_at", "is not", null)
+    .where("id", "!=", id)
+    .limit(1)
+    .executeTakeFirst();
+  return other !== undefined;
+}

@@ -1,0 +1,41 @@
+import { failureMessage, type NodeAxes } from "@svc/proto";
+import type { Fleet } from "../../cluster/fleet.ts";
+import type { Db } from "../../db/pool.ts";
+import { insertEvent, inTransaction } from "../../deployments/store.ts";
+import { isNewLine } from "../timeline.ts";
+
+const code = "NODE_FENCE_REQUIRED";
+const phase = "fence-required";
+
+/** Whether a node in that state may never tell how its work ended. */
+const isLost = (link: NodeAxes["link"]): boolean => link === "unreachable" || link === "quarantined";
+
+/**
+ * Tells deployments that wait for a command on a node which does not answer: it may have run, so nobody else may run it
+ * until somebody declares the node lost. One line each.
+ */
+export async function noteFenceRequired({ db, fleet }: { db: Db; fleet: Fleet }): Promise<void> {
+  const waiting = fleet
+    .runs()
+    .filter(({ run }) => run.state === "granted" || run.state === "started")
+    .filter(({ nodeId }) => isLost(fleet.nodeLink(nodeId).link));
+  for (const { run } of waiting) {
+    const line = { deploymentId: run.deploymentId, phase, detail: `${code}: ${failureMessage(code)}` };
+    if (await isNoted(db, line)) continue;
+    await inTransaction(db, async (tx) => {
+      if (await isNewLine(tx, line)) await insertEvent(tx, line);
+    });
+  }
+}
+
+/** Asked first and without a lock, as the same ones wait in every round. */
+async function isNoted(db: Db, { deploymentId }: { deploymentId: string }): Promise<boolean> {
+  const row = await db
+    .selectFrom("deployment_event")
+    .select("id")
+    .where("deployment_id", "=", deploymentId)
+    .where("phase", "=", phase)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
