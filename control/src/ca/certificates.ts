@@ -40,7 +40,14 @@ async function createKeys(): Promise<{ keys: webcrypto.CryptoKeyPair; pem: strin
   return { keys, pem: pem.toString() };
 }
 
-/** A new self-signed authority for one cluster. */
+/** It signs leaves only: no certificate made from it can sign another, but a certificate of its own successor. */
+const authorityExtensions = async (publicKey: x509.PublicKeyType) => [
+  new x509.BasicConstraintsExtension(true, 0, true),
+  new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+  await x509.SubjectKeyIdentifierExtension.create(publicKey),
+];
+
+/** A new self-signed authority for one cluster. All those of one cluster have the same name. */
 export async function createAuthority(
   clusterId: string,
   { notBefore, notAfter, serial }: Validity & { serial: Uint8Array },
@@ -53,14 +60,38 @@ export async function createAuthority(
     notAfter,
     keys,
     signingAlgorithm,
-    extensions: [
-      // It signs leaves only: no certificate made from it can sign another.
-      new x509.BasicConstraintsExtension(true, 0, true),
-      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
-      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
-    ],
+    extensions: await authorityExtensions(keys.publicKey),
   });
   return { certificate: certificate.toString("pem"), privateKey: pem };
+}
+
+/**
+ * The authority `next` (PEM) signed by `issuer`, the one that it replaces: whoever trusts only that one accepts through
+ * it what the next one signs. Both have the same name, so it does not count as a further step of the chain, of which
+ * an authority allows none (RFC 5280, 4.2.1.9: self-issued certificates). It ends when the first of the two does.
+ */
+export async function crossSign(issuer: KeyAndCertificate, next: string, serial: Uint8Array): Promise<string> {
+  const [old, fresh] = [new x509.X509Certificate(issuer.certificate), new x509.X509Certificate(next)];
+  const certificate = await x509.X509CertificateGenerator.create({
+    serialNumber: serialNumber(serial),
+    subject: fresh.subject,
+    issuer: old.subject,
+    notBefore: fresh.notBefore,
+    notAfter: old.notAfter < fresh.notAfter ? old.notAfter : fresh.notAfter,
+    publicKey: fresh.publicKey,
+    signingKey: await importSigningKey(issuer.privateKey),
+    signingAlgorithm,
+    extensions: [
+      ...(await authorityExtensions(fresh.publicKey)),
+      await x509.AuthorityKeyIdentifierExtension.create(old),
+    ],
+  });
+  return certificate.toString("pem");
+}
+
+function importSigningKey(privateKey: string): Promise<webcrypto.CryptoKey> {
+  const pkcs8 = createPrivateKey(privateKey).export({ format: "der", type: "pkcs8" });
+  return webcrypto.subtle.importKey("pkcs8", pkcs8, keyAlgorithm, false, ["sign"]);
 }
 
 interface Leaf extends Validity {
@@ -72,8 +103,7 @@ interface Leaf extends Validity {
 
 async function sign(issuer: KeyAndCertificate, publicKey: x509.PublicKeyType, leaf: Leaf): Promise<string> {
   const authority = new x509.X509Certificate(issuer.certificate);
-  const pkcs8 = createPrivateKey(issuer.privateKey).export({ format: "der", type: "pkcs8" });
-  const signingKey = await webcrypto.subtle.importKey("pkcs8", pkcs8, keyAlgorithm, false, ["sign"]);
+  const signingKey = await importSigningKey(issuer.privateKey);
   const usage = leaf.usage === "server" ? x509.ExtendedKeyUsage.serverAuth : x509.ExtendedKeyUsage.clientAuth;
   const certificate = await x509.X509CertificateGenerator.create({
     serialNumber: serialNumber(leaf.serial),

@@ -1,0 +1,43 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type TestDatabase, testDatabase } from "../../db/testing.ts";
+import { createSecrets } from "../../secrets.ts";
+import { openAuthority } from "../authority.ts";
+
+const main = fileURLToPath(new URL("../../main.ts", import.meta.url));
+const key = Buffer.alloc(32, 7);
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await testDatabase();
+});
+afterAll(() => database[Symbol.asyncDispose]());
+
+/** The real program, as an operator runs it. */
+const run = (...args: string[]): Promise<{ code: number; output: string }> =>
+  new Promise((resolve) => {
+    const env = {
+      PATH: process.env["PATH"],
+      SVC_DATABASE_URL: database.url,
+      SVC_MASTER_KEY: key.toString("base64"),
+      SVC_AUTH_SECRET: "s".repeat(32),
+    };
+    const child = execFile(process.execPath, [main, "rotate-ca", ...args], { env }, (_, stdout, stderr) =>
+      resolve({ code: child.exitCode ?? -1, output: stdout + stderr }),
+    );
+  });
+
+test("an operator starts a replacement, sees how it stands, and cannot start another", async () => {
+  expect(await run("now")).toMatchObject({ code: 2, output: expect.stringContaining("needs start or status") });
+  expect(await run("start")).toMatchObject({ code: 2, output: expect.stringContaining("no authority yet") });
+  const { caSha256 } = await openAuthority(database.db, createSecrets([key]), new Date());
+  expect((await run("status")).output).toBe(`authority ${caSha256}\nIt was never replaced.\n`);
+  expect(await run("start")).toMatchObject({ code: 0, output: expect.stringContaining(`in the place of ${caSha256}`) });
+  expect(await run("start")).toMatchObject({ code: 2, output: expect.stringContaining("being replaced already") });
+  const status = await run("status");
+  expect(status).toMatchObject({ code: 0, output: expect.stringContaining("0 machines moved") });
+  expect(status.output).not.toContain("PRIVATE KEY");
+  const lines = await database.db.selectFrom("audit").select(["action", "user_id"]).execute();
+  expect(lines).toEqual([{ action: "ca.rotate", user_id: null }]);
+});
