@@ -188,6 +188,7 @@ test("values that were exchanged for one another open nowhere, and rotation leav
   );
   expect(await sealed()).toEqual(as);
   await expect(readEnv(api.db, secrets, mine.id, null)).rejects.toThrow(CannotOpen);
-  const [, left] = await countByKey(api.db, sealedPlaces);
-  expect(left).toMatchObject({ keyId: secrets.keyIds[1], count: 2 });
+  expect(await countByKey(api.db, sealedPlaces)).toContainEqual(
+    expect.objectContaining({ keyId: secrets.keyIds[1], count: 2 }),
+  );
 });
