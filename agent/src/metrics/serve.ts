@@ -1,0 +1,80 @@
+import { statfs } from "node:fs/promises";
+import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/link";
+import { Observed } from "@svc/proto/node";
+import type { Engine } from "../engine/engine.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Log } from "../log.ts";
+import type { Placements } from "../placements/placements.ts";
+import type { DiskWatch } from "../stats/disk.ts";
+import type { StatusReporter } from "../status-reporter.ts";
+import type { Metrics } from "./metrics.ts";
+
+/** What is looked up at the moment of a reading, once the node knows who it is. */
+export interface GaugeSources {
+  dir: string;
+  engine: Pick<Engine, "describe">;
+  journal: Pick<Journal, "count">;
+  placements: Pick<Placements, "statuses">;
+  disk: Pick<DiskWatch, "isFull">;
+  reporter: Pick<StatusReporter, "backlog">;
+}
+
+const engineMs = 2_000;
+const stateNames = new Map<number, string>(
+  Object.entries(Observed).map(([name, value]) => [value, name.toLowerCase()]),
+);
+
+export function watchGauges(metrics: Metrics, sources: GaugeSources): void {
+  const { dir, engine, journal, placements, disk, reporter } = sources;
+  metrics.beforeReading(() => {
+    metrics.placements.reset();
+    for (const { observed } of placements.statuses()) {
+      metrics.placements.inc({ state: stateNames.get(observed) ?? "unknown" });
+    }
+    for (const [table, rows] of Object.entries(journal.count())) metrics.journalRows.set({ table }, rows);
+    metrics.diskFull.set(disk.isFull() ? 1 : 0);
+    metrics.backlog.set(reporter.backlog());
+  });
+  const free = async (name: string, path: string): Promise<void> => {
+    const { bavail, bsize } = await statfs(path);
+    metrics.diskFree.set({ disk: name }, bavail * bsize);
+  };
+  metrics.beforeReading(() => free("state", dir));
+  metrics.beforeReading(async () => {
+    const described = await inTime(engine.describe(), engineMs);
+    if (described !== null) await free("engine", described.rootDir);
+  });
+}
+
+/** Serves the metrics of this agent, whether it lives, and whether it reaches control and its engine. */
+export function serveMetrics(
+  listen: { host: string; port: number },
+  { metrics, pulse, state, log }: { metrics: Metrics; pulse: Pulse; state: Readiness; log: Log },
+): Promise<OperatorsListener> {
+  const view = {
+    metrics: metrics.read,
+    stuck: pulse.stuck,
+    async unready() {
+      const engine = state.engine !== null && (await inTime(state.engine.describe(), engineMs)) !== null;
+      const missing = [...(state.connected ? [] : ["control"]), ...(engine ? [] : ["the container engine"])];
+      return missing.length === 0 ? null : `no answer of ${missing.join(" and ")}`;
+    },
+  };
+  return startOperatorsListener(listen, view, log);
+}
+
+/** What decides whether the agent can take work. */
+export interface Readiness {
+  connected: boolean;
+  /** Null until the node knows who it is. */
+  engine: Pick<Engine, "describe"> | null;
+}
+
+/** Null when there was no answer, or none in time. */
+async function inTime<T>(work: Promise<T>, timeoutMs: number): Promise<T | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), timeoutMs);
+  });
+  return await Promise.race([work.catch(() => null), late]).finally(() => clearTimeout(timer));
+}

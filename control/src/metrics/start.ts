@@ -1,0 +1,66 @@
+import { sql } from "kysely";
+import type { ListenAddress } from "../config.ts";
+import type { EtcdObserver } from "../etcd/index.ts";
+import type { Log } from "../log.ts";
+import { type GaugeSources, watchGauges } from "./gauges.ts";
+import { type OperatorsListener, startOperatorsListener } from "./listener.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Pulse } from "./pulse.ts";
+
+const storeMs = 3_000;
+
+/** Counts what the client of etcd does. */
+export const countEtcd = (metrics: Metrics): EtcdObserver => ({
+  called(call, durationMs, code) {
+    metrics.etcdSeconds.observe({ call }, durationMs / 1000);
+    if (code !== null) metrics.etcdErrors.inc({ call, code });
+  },
+  watchEnded: () => metrics.etcdWatchRestarts.inc(),
+});
+
+/** Counts the rounds of one of the leader's loops. */
+export const countRounds = (metrics: Metrics, loop: string) => (durationMs: number, outcome: "ok" | "failed") => {
+  metrics.loopRounds.inc({ loop, outcome });
+  metrics.loopSeconds.observe({ loop }, durationMs / 1000);
+};
+
+/** This replica leads, until that is disposed. */
+export function countLeadership(metrics: Metrics | undefined): Disposable {
+  metrics?.leaderships.inc();
+  metrics?.leader.set(1);
+  return { [Symbol.dispose]: () => metrics?.leader.set(0) };
+}
+
+/** Serves the metrics of this replica, whether it lives, and whether it reaches its stores. */
+export function serveMetrics(
+  listen: ListenAddress,
+  { metrics, pulse, log, ...sources }: GaugeSources & { metrics: Metrics; pulse: Pulse; log: Log },
+): Promise<OperatorsListener> {
+  watchGauges(metrics, sources);
+  const { db, etcd } = sources;
+  const view = {
+    metrics: metrics.read,
+    stuck: pulse.stuck,
+    async unready() {
+      const [postgres, store] = await Promise.all([
+        answers(() => sql`select 1`.execute(db)),
+        answers(() => etcd.get("/svc/ready")),
+      ]);
+      const missing = [...(postgres ? [] : ["Postgres"]), ...(store ? [] : ["etcd"])];
+      return missing.length === 0 ? null : `no answer of ${missing.join(" and ")}`;
+    },
+  };
+  return startOperatorsListener(listen, view, log);
+}
+
+async function answers(ask: () => Promise<unknown>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), storeMs);
+  });
+  const asked = ask().then(
+    () => true,
+    () => false,
+  );
+  return await Promise.race([asked, late]).finally(() => clearTimeout(timer));
+}

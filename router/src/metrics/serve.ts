@@ -1,0 +1,65 @@
+import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/link";
+import type { Applier } from "../apply.ts";
+import type { CaddyAdmin } from "../caddy.ts";
+import type { Log } from "../log.ts";
+import type { Traffic } from "../traffic/traffic.ts";
+import type { Metrics } from "./metrics.ts";
+
+export interface GaugeSources {
+  applier: Pick<Applier, "state" | "routes">;
+  traffic: Pick<Traffic, "unreadBytes">;
+}
+
+/** Sets what can be looked up at the moment of a reading. */
+export function watchGauges(metrics: Metrics, { applier, traffic }: GaugeSources): void {
+  metrics.beforeReading(() => {
+    const { generation, behindHosts } = applier.state();
+    metrics.tableGeneration.set(Number(generation));
+    metrics.hosts.set(applier.routes().size);
+    metrics.hostsBehind.set(behindHosts.length);
+  });
+  metrics.beforeReading(async () => metrics.logUnread.set(await traffic.unreadBytes()));
+}
+
+/** The same administration, with what fails counted. */
+export function countAdmin(admin: CaddyAdmin, metrics: Metrics): CaddyAdmin {
+  const counted = async <T>(call: "config" | "load", work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (cause) {
+      metrics.caddyErrors.inc({ call });
+      throw cause;
+    }
+  };
+  return {
+    config: () => counted("config", admin.config()),
+    load: (config) => counted("load", admin.load(config)),
+  };
+}
+
+/** What decides whether visitors are served. */
+export interface Readiness {
+  caddyConfigured: boolean;
+}
+
+/** Serves the metrics of this router, whether it lives, and whether it serves visitors. Control may be away for that. */
+export function serveMetrics(
+  listen: { host: string; port: number },
+  {
+    metrics,
+    pulse,
+    applier,
+    state,
+    log,
+  }: { metrics: Metrics; pulse: Pulse; state: Readiness; log: Log } & Pick<GaugeSources, "applier">,
+): Promise<OperatorsListener> {
+  const view = {
+    metrics: metrics.read,
+    stuck: pulse.stuck,
+    async unready() {
+      if (!state.caddyConfigured) return "Caddy does not have its configuration";
+      return applier.state().digest === "" ? "there is no route table yet" : null;
+    },
+  };
+  return startOperatorsListener(listen, view, log);
+}
