@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import { z } from "zod";
 import { defaultApiUrl } from "./githost/settings.ts";
 
@@ -12,19 +13,38 @@ const list = z.string().transform((text) =>
     .map((item) => item.trim())
     .filter((item) => item !== ""),
 );
+/** Addresses, networks in CIDR notation, or the name of those of this machine. */
+const areProxies = (items: readonly string[]): boolean =>
+  items.every((item) => {
+    const [address = "", bits, ...rest] = item.split("/");
+    const version = isIP(address);
+    const isNetwork = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
+    return item === "loopback" || (version !== 0 && isNetwork && rest.length === 0);
+  });
+/** Whatever else a URL may have is taken for nothing, and a password in it would be shown where the member is named. */
+const areMembers = (items: readonly string[]): boolean =>
+  items.length > 0 &&
+  items.every((item) => {
+    const url = /^https?:\/\//i.test(item) ? URL.parse(item) : null;
+    return url !== null && url.username === "" && url.password === "";
+  });
 const absent = (value: unknown) => (value === "" ? undefined : value);
 
 /** Every setting of control. Defaults suit one machine; see deploy/env.example. */
 export const settings = z.strictObject({
   SVC_API_LISTEN: listen.default("127.0.0.1:4000"),
   SVC_API_URL: origin.default("http://127.0.0.1:4000"),
+  SVC_TRUST_PROXY: list.default(["loopback"]).refine(areProxies, "must be addresses or networks, such as 10.0.0.0/8"),
   SVC_DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),
-  SVC_ETCD_ENDPOINTS: list.default(["http://127.0.0.1:2379"]),
+  SVC_ETCD_ENDPOINTS: list
+    .default(["http://127.0.0.1:2379"])
+    .refine(areMembers, "each must be an http:// or https:// URL without a user or password"),
   SVC_ETCD_CA_FILE: z.string().optional(),
   SVC_ETCD_CERT_FILE: z.string().optional(),
   SVC_ETCD_KEY_FILE: z.string().optional(),
   SVC_LINK_LISTEN: listen.default("127.0.0.1:7443"),
   SVC_ENROLL_LISTEN: listen.default("127.0.0.1:7444"),
+  SVC_METRICS_LISTEN: listen.optional(),
   SVC_CONTENT_URL: origin.default("http://svc.localhost:8080"),
   SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
   SVC_REGISTRY_USERNAME: z.string().optional(),
@@ -73,10 +93,14 @@ export interface Config {
   apiListen: ListenAddress;
   /** Origin under which browsers and clients reach the API; no trailing slash. */
   apiUrl: string;
+  /** Proxies that are believed when they tell a client's address: addresses, networks, or `loopback`. */
+  trustProxy: string[];
   databaseUrl: string;
   etcd: { endpoints: string[]; tls: { ca: Buffer; cert?: Buffer; key?: Buffer } | null };
   linkListen: ListenAddress;
   enrollListen: ListenAddress;
+  /** Where operators' tools ask for metrics, on a private address; null: nowhere. */
+  metricsListen: ListenAddress | null;
   /** Where tenants' sites answer: scheme, domain, and ":port" or "" for the scheme's own. */
   content: { scheme: "http" | "https"; domain: string; port: string };
   registry: { url: string; username?: string; password?: string };
@@ -180,6 +204,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   return {
     apiListen: listenAddress(s.SVC_API_LISTEN),
     apiUrl: new URL(s.SVC_API_URL).origin,
+    trustProxy: s.SVC_TRUST_PROXY,
     databaseUrl: s.SVC_DATABASE_URL,
     etcd: {
       endpoints: s.SVC_ETCD_ENDPOINTS,
@@ -194,6 +219,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     },
     linkListen: listenAddress(s.SVC_LINK_LISTEN),
     enrollListen: listenAddress(s.SVC_ENROLL_LISTEN),
+    metricsListen: s.SVC_METRICS_LISTEN === undefined ? null : listenAddress(s.SVC_METRICS_LISTEN),
     content: {
       scheme: content.protocol === "https:" ? "https" : "http",
       domain: content.hostname,

@@ -1,5 +1,7 @@
+import type { NodeAxes } from "@svc/proto";
 import type { Registry } from "@svc/registry";
 import type { ClusterIdentity } from "./ca/authority.ts";
+import type { OperatorFacts } from "./cluster/operators.ts";
 import type { Config } from "./config.ts";
 import type { Db } from "./db/pool.ts";
 import type { Log } from "./log.ts";
@@ -40,6 +42,35 @@ export interface Context {
   queryLog(nodeId: string, placementId: string, lines: number): Promise<RuntimeLog>;
   /** Live facts of the fleet, from etcd: which nodes have a session, who serves what. */
   fleet: FleetView;
+  /** What operators are told of the cluster. */
+  operators: OperatorFacts;
+}
+
+/** Something that the leader gave to a node and that is not over, as far as its node said. */
+export interface HeldPlacement {
+  nodeId: string;
+  /** The task's id. */
+  placementId: string;
+  kind: "build" | "serve";
+  memoryMb: number;
+  cpuMillicores: number;
+  pidsLimit: number;
+  running: boolean;
+  /** It answers its health path. */
+  serving: boolean;
+  /** What its node said last; null before it said anything. */
+  observed: string | null;
+  health: string | null;
+  changedAt: string | null;
+}
+
+/** An attempt at work that must not run twice, which is not over. */
+export interface HeldRun {
+  nodeId: string;
+  attemptId: string;
+  deploymentId: string;
+  /** It may have started: nobody else may do it. */
+  claimed: boolean;
 }
 
 export interface FleetView {
@@ -47,8 +78,17 @@ export interface FleetView {
   replicas(): { serverId: string; startedAt: string }[];
   /** Whether an agent or router has a live stream to any control replica. */
   isConnected(nodeId: string): boolean;
-  /** Placements that the leader gave to the node and that are not yet gone. */
-  placementsOf(
-    nodeId: string,
-  ): { placementId: string; kind: "build" | "serve"; memoryMb: number; cpuMillicores: number; running: boolean }[];
+  /** How a node or edge is linked, and since when, as far as this replica has seen. */
+  nodeLink(nodeId: string): { link: Exclude<NodeAxes["link"], "quarantined">; since: Date };
+  placements(): HeldPlacement[];
+  runs(): HeldRun[];
+  /**
+   * How often tasks of projects have failed on nodes lately, by `failureKey`, as the rounds of the scheduler saw it; null
+   * when this replica does not lead: only the leader knows.
+   */
+  lateFailures(): ReadonlyMap<string, number> | null;
+  /** Generation of the published route table. */
+  routesMeta(): { generation: number };
+  /** What an edge serves; null when it never said. */
+  edgeApplied(edgeId: string): { generation: number; behindHosts: string[] } | null;
 }

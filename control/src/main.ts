@@ -6,13 +6,17 @@ import { createAdmin, InvalidAccount } from "./auth/admin.ts";
 import { createAuth } from "./auth/auth.ts";
 import { createClaimLink } from "./auth/claim.ts";
 import { openAuthority } from "./ca/authority.ts";
+import { rotationReport } from "./ca/rotation/report.ts";
+import { RotationUnderWay, readRotation, startRotation } from "./ca/rotation/rotate.ts";
 import { type Config, ConfigError, readConfig } from "./config.ts";
 import { migrate } from "./db/migrate.ts";
 import { createDb } from "./db/pool.ts";
 import { seedPlans } from "./db/seed.ts";
 import { createEtcd } from "./etcd/index.ts";
+import { recordAudit } from "./http/audit.ts";
 import { createLog } from "./log.ts";
 import { createBootstrapToken } from "./nodes/tokens.ts";
+import { RecoveryRefused, recoverCluster } from "./recovery/command.ts";
 import { checkKeys, RotationRefused, rotateKeys } from "./rotation/command.ts";
 import { createSecrets } from "./secrets.ts";
 import { etcdOptions, start } from "./start.ts";
@@ -23,8 +27,12 @@ const usage = `usage:
   svc-control create-admin --email E --password-file F         an administrator with a verified address
   svc-control claim-link [--ttl SECONDS]                       print a one-time link that makes the first administrator
   svc-control bootstrap-token --role node|edge [--ttl SECONDS] print a one-time token that admits a daemon
+  svc-control rotate-ca start|status                           replace the authority that machines are known by, while
+                                                               control serves; status tells which have moved to the new one
   svc-control rotate-key [--check]                             seal everything with the first of the master keys, while
-                                                               control serves; --check only counts who seals what`;
+                                                               control serves; --check only counts who seals what
+  svc-control after-restore [--epoch N]                        bring etcd and Postgres together after one of them was
+                                                               restored from a backup; no control server may run`;
 
 /** A mistake of the person at the command line: one clear line, no stack. */
 class UsageError extends Error {
@@ -109,6 +117,44 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     }
   },
 
+  async "after-restore"(config, args) {
+    const { values } = parseArgs({ args, options: { epoch: { type: "string" } } });
+    const epoch = Number(values.epoch ?? 1);
+    if (!Number.isSafeInteger(epoch) || epoch < 1) throw new UsageError("--epoch is a whole number from 1");
+    await migrate(config.databaseUrl);
+    const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
+    try {
+      await using etcd = createEtcd({ ...etcdOptions(config), log: createLog("silent") });
+      await recoverCluster({ db, etcd, epoch, now: () => new Date(), print: (line) => console.log(line) });
+    } finally {
+      await db.destroy();
+    }
+  },
+
+  async "rotate-ca"(config, args) {
+    const [verb, ...rest] = args;
+    if ((verb !== "start" && verb !== "status") || rest.length > 0)
+      throw new UsageError("rotate-ca needs start or status");
+    await migrate(config.databaseUrl);
+    const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
+    try {
+      if (verb === "start") {
+        const secrets = createSecrets(config.masterKeys);
+        await db.transaction().execute(async (tx) => {
+          const started = await startRotation(tx, { secrets, now: new Date() });
+          if (started === null) throw new UsageError("there is no authority yet: it is made when control first serves");
+          await recordAudit(tx, { caller: null, address: "", action: "ca.rotate", target: started.caSha256 });
+        });
+      }
+      const state = await readRotation(db, new Date());
+      const lines =
+        state === null ? ["There is no authority yet: it is made when control first serves."] : rotationReport(state);
+      for (const line of lines) console.log(line);
+    } finally {
+      await db.destroy();
+    }
+  },
+
   async "rotate-key"(config, args) {
     const { values } = parseArgs({ args, options: { check: { type: "boolean", default: false } } });
     await migrate(config.databaseUrl);
@@ -141,7 +187,9 @@ if (command === undefined) {
       error instanceof ConfigError ||
       error instanceof UsageError ||
       error instanceof InvalidAccount ||
-      error instanceof RotationRefused;
+      error instanceof RecoveryRefused ||
+      error instanceof RotationRefused ||
+      error instanceof RotationUnderWay;
     console.error(isForPeople ? `svc-control: ${error.message}` : error);
     process.exitCode = isForPeople ? 2 : 1;
   }

@@ -6,11 +6,13 @@ import { type Collector, createCollector } from "./artifacts/collect.ts";
 import { openAuthority } from "./ca/authority.ts";
 import { createFleet, type Fleet, fleetView } from "./cluster/fleet.ts";
 import { startLeader } from "./cluster/leader.ts";
+import { operatorFacts } from "./cluster/operators.ts";
 import { announceServer } from "./cluster/presence.ts";
 import type { Config } from "./config.ts";
+import { clockOffset } from "./db/clock.ts";
 import { createListener } from "./db/listen.ts";
 import { migrate } from "./db/migrate.ts";
-import { createDb, type Db } from "./db/pool.ts";
+import { createPool, type Db, fromPool } from "./db/pool.ts";
 import { seedPlans } from "./db/seed.ts";
 import { lifecycleWorker } from "./deployments/lifecycle.ts";
 import { createImageResolver } from "./deployments/oci/oci.ts";
@@ -18,32 +20,41 @@ import { referenceRules } from "./deployments/oci/reference.ts";
 import { removeWorker } from "./deployments/remove/remove.ts";
 import { retireWorker } from "./deployments/retire.ts";
 import { deployWorker } from "./deployments/worker.ts";
+import { createSteadyClock, leaseClockMs } from "./etcd/clock.ts";
 import { createEtcd, type Etcd } from "./etcd/index.ts";
 import { buildServer } from "./http/server.ts";
 import { queryLog } from "./link/log-query.ts";
 import { startLink } from "./link/start.ts";
 import { createLog, type Log } from "./log.ts";
 import { createMailer, type Mailer } from "./mail/mailer.ts";
+import { createMetrics } from "./metrics/metrics.ts";
+import { createPulse } from "./metrics/pulse.ts";
+import { countEtcd, serveMetrics } from "./metrics/start.ts";
+import { listNodes } from "./nodes/view.ts";
 import { applyLimitsKind } from "./plans/apply-limits.ts";
 import { applyLimitsWorker } from "./plans/worker.ts";
 import { renameWorker } from "./projects/rename/worker.ts";
 import { quotaNoticeWorker } from "./projects/suspension/quota/notice.ts";
 import { suspensionWorker } from "./projects/suspension/worker.ts";
 import { teardownWorker } from "./projects/teardown.ts";
+import { requireRecovered } from "./recovery/check.ts";
 import { gateSecretOf, loadGates } from "./routes/gate.ts";
+import type { SchedulerMemory } from "./scheduler/score.ts";
 import { listSchedulableNodes } from "./scheduler/snapshot.ts";
 import { createSecrets, type Secrets } from "./secrets.ts";
-import { loadPlacement, loadRun, ownsLogStream } from "./tasks/assignment.ts";
+import { createPlacementLoader, loadRun, ownsLogStream } from "./tasks/assignment.ts";
 import { startWorkers, type WorkGroup } from "./work/worker.ts";
 
 export interface ControlServer extends AsyncDisposable {
   apiPort: number;
   linkPort: number;
   enrollPort: number;
+  /** Null without a listener for metrics. */
+  metricsPort: number | null;
 }
 
 /** Deployments take minutes and wait a lot; everything else is short, and must not wait for them. */
-const deploysAtOnce = 24;
+const deploysAtOnce = 96;
 const otherWorkAtOnce = 16;
 /** One changed plan may concern thousands of projects, of which none is in a hurry. */
 const limitsAtOnce = 2;
@@ -52,6 +63,8 @@ const workLeaseMs = 10_000;
 const etcdReadyMs = 60_000;
 const logQueryMs = 10_000;
 const janitorTimeoutMs = 10_000;
+/** Longer than any statement may take: a loop that has not turned by then waits for something that never comes. */
+const turnWithinMs = 120_000;
 
 /** Starts one control replica on an up-to-date schema; disposing it stops everything it started, last started first. */
 export async function start(config: Config, options: { log?: Log; now?: () => Date } = {}): Promise<ControlServer> {
@@ -63,7 +76,8 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   const ran = await migrate(config.databaseUrl);
   if (ran.length > 0) log.info({ migrations: ran }, "schema migrated");
   const onError = (error: Error) => log.warn({ err: error }, "idle connection of the database failed");
-  const db = createDb({ url: config.databaseUrl, maxConnections: 20, onError });
+  const pool = createPool({ url: config.databaseUrl, maxConnections: 20, onError });
+  const db = fromPool(pool);
   stack.defer(() => db.destroy());
   await seedPlans(db);
   const listener = stack.use(createListener(config.databaseUrl, log));
@@ -73,10 +87,23 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   const registry = stack.use(createRegistry(config.registry));
   const registryHost = new URL(config.registry.url).host;
 
-  const etcd = stack.use(createEtcd({ ...etcdOptions(config), log }));
-  const fleet = stack.use(createFleet(etcd, { log, now }));
+  const metrics = createMetrics({ process: config.metricsListen !== null });
+  const pulse = createPulse(leaseClockMs);
+  const etcd = stack.use(createEtcd({ ...etcdOptions(config), log, observer: countEtcd(metrics) }));
+  const fleet = stack.use(createFleet(etcd, { log, now: options.now ?? createSteadyClock() }));
   await fleet.ready(etcdReadyMs);
-  stack.use(announceServer({ etcd, log, serverId, startedAt: now(), masterKeyIds: secrets.keyIds }));
+  await requireRecovered(db, etcd);
+  stack.use(
+    announceServer({
+      etcd,
+      log,
+      serverId,
+      startedAt: now(),
+      masterKeyIds: secrets.keyIds,
+      address: config.apiListen.port === 0 ? null : `${config.apiListen.host}:${config.apiListen.port}`,
+      readOffsetMs: async () => (await clockOffset(db, now)).offsetMs,
+    }),
+  );
 
   const assignment = {
     db,
@@ -99,9 +126,10 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       listener,
       authority,
       serverId,
+      metrics,
       log,
       now,
-      loadPlacement: (placementId) => loadPlacement(assignment, placementId),
+      loadPlacement: createPlacementLoader(assignment),
       loadRun: (attemptId) => loadRun(assignment, attemptId),
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
       logTarget: async (nodeId, streamId) => ((await ownsLogStream(db, nodeId, streamId)) ? { streamId } : null),
@@ -120,9 +148,12 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       log,
       owner: serverId,
       leaseMs: workLeaseMs,
+      metrics,
+      onTurn: pulse.expect("work queue", turnWithinMs),
       groups: workGroups({ config, db, etcd, fleet, registry, secrets, collector, mailer, log, now }),
     }),
   );
+  const memory: SchedulerMemory = { hints: null };
   // Also with the scheduler flag off: one node is then all that there is to choose from, and the flag only hides it.
   stack.use(
     startLeader({
@@ -133,34 +164,63 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       log,
       serverId,
       gateSecret,
+      memory,
+      clusterEpoch: authority.epoch,
+      metrics,
       now,
       collector,
       previewIdleDays: config.previewIdleDays,
+      drainMs: config.drainMs,
     }),
   );
 
-  const server = buildServer({
-    config,
-    db,
-    log,
-    registry,
-    secrets,
-    cluster: authority,
-    now,
-    newId: randomUUID,
-    queryLog: (nodeId, placementId, lines) =>
-      queryLog({ db, listen: listener }, nodeId, placementId, lines, logQueryMs),
-    fleet: fleetView(fleet),
-  });
+  const server = buildServer(
+    {
+      config,
+      db,
+      log,
+      registry,
+      secrets,
+      cluster: authority,
+      now,
+      newId: randomUUID,
+      queryLog: (nodeId, placementId, lines) =>
+        queryLog({ db, listen: listener }, nodeId, placementId, lines, logQueryMs),
+      fleet: fleetView(fleet, memory),
+      operators: operatorFacts({ serverId, etcd, fleet, ...config.etcd }),
+    },
+    { metrics },
+  );
   await server.listen({ host: config.apiListen.host, port: config.apiListen.port });
   stack.defer(() => server.close());
   const address = server.server.address();
   const apiPort = typeof address === "object" && address !== null ? address.port : config.apiListen.port;
-  log.info({ apiPort, linkPort: link.linkPort, enrollPort: link.enrollPort }, "ready");
+  const { metricsListen } = config;
+  const view = fleetView(fleet, memory);
+  const machines = () => listNodes(db, view);
+  const operators =
+    metricsListen === null
+      ? null
+      : stack.use(
+          await serveMetrics(metricsListen, {
+            metrics,
+            pulse,
+            log,
+            db,
+            pool,
+            etcd,
+            fleet,
+            machines,
+            nowMs: leaseClockMs,
+          }),
+        );
+  const metricsPort = operators?.port ?? null;
+  log.info({ apiPort, linkPort: link.linkPort, enrollPort: link.enrollPort, metricsPort }, "ready");
 
   const owned = stack.move();
   return {
     apiPort,
+    metricsPort,
     linkPort: link.linkPort,
     enrollPort: link.enrollPort,
     [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose](),

@@ -1,6 +1,14 @@
 import { sql } from "kysely";
 import type { Db } from "./pool.ts";
 
+/** By how many ms `now` is ahead of the database's clock, and within how many: half of the answer's way may be missing. */
+export async function clockOffset(db: Db, now: () => Date): Promise<{ offsetMs: number; withinMs: number }> {
+  const before = now().getTime();
+  const at = await databaseClock(db);
+  const after = now().getTime();
+  return { offsetMs: (before + after) / 2 - at.getTime(), withinMs: (after - before) / 2 };
+}
+
 /** Tells what time it is; tests may have one of their own. */
 export type Clock = (db: Db) => Promise<Date>;
 

@@ -1,10 +1,13 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
+import { sql } from "kysely";
 import pg from "pg";
+import type { Db } from "./pool.ts";
 
 const migrationsDir = new URL("./migrations/", import.meta.url);
 /** Any fixed number; two control servers that start at once take turns on it. */
 const advisoryLock = 7_215_331;
+const lockTimeoutMs = 120_000;
 
 /** A migration that already ran has another text now, or one is missing. */
 export class MigrationMismatch extends Error {
@@ -21,6 +24,14 @@ async function readMigrations(): Promise<{ name: string; sql: string; hash: stri
   );
 }
 
+/** What this version would still run, and what has run that it does not know: then a newer version is at work. */
+export async function schemaState(db: Db): Promise<{ missing: string[]; unknown: string[] }> {
+  const { rows } = await sql<{ name: string }>`select name from schema_migration order by name`.execute(db);
+  const ran = new Set(rows.map(({ name }) => name));
+  const known = new Set((await readMigrations()).map(({ name }) => name));
+  return { missing: [...known].filter((name) => !ran.has(name)), unknown: [...ran].filter((name) => !known.has(name)) };
+}
+
 /**
  * Brings the database to the newest schema and returns the names of the migrations that ran.
  * Each file runs once, in its own transaction; files that ran before are never edited.
@@ -29,6 +40,8 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
   const client = new pg.Client({ connectionString: databaseUrl, application_name: "svc-migrate" });
   await client.connect();
   try {
+    // Another replica may stand still while it holds a lock; whoever gives up here is started again.
+    await client.query(`set lock_timeout = ${lockTimeoutMs}`);
     await client.query("select pg_advisory_lock($1)", [advisoryLock]);
     await client.query(
       "create table if not exists schema_migration (name text primary key, hash text not null, at timestamptz not null default now())",

@@ -2,6 +2,7 @@ import type { ColumnType, Generated, GeneratedAlways, Insertable, JSONColumnType
 
 /** A column that is read as a Date and written as one, and may be left to its default. */
 type At = ColumnType<Date, Date | undefined, Date>;
+type Labels = ColumnType<Record<string, string>, Record<string, string> | undefined, Record<string, string>>;
 /** jsonb: read as a value, written as JSON text (a bare array would become a Postgres array). */
 type Json<T> = ColumnType<T, string, string>;
 type JsonOrNull<T> = ColumnType<T | null, string | null | undefined, string | null>;
@@ -46,6 +47,8 @@ export interface PlanTable {
   max_custom_domains: number;
   dev_sync_enabled: boolean;
   previews_enabled: boolean;
+  max_replicas: Generated<number>;
+  node_selector: Labels;
   created_at: At;
   updated_at: At;
 }
@@ -211,6 +214,10 @@ export interface TaskTable {
   cpu_millicores: number;
   pids_limit: number;
   node_id: Nullable<string>;
+  node_selector: Labels;
+  retiring_at: Nullable<Date>;
+  served_at: Nullable<Date>;
+  cause: Nullable<string>;
   refused: JsonOrNull<Record<string, number>>;
   trouble: Nullable<"crashed" | "ended">;
   noted_restarts: Generated<number>;
@@ -258,6 +265,10 @@ export interface ClusterTable {
   epoch: Generated<number>;
   ca_certificate: string;
   ca_key: Buffer;
+  previous_ca_certificate: Nullable<string>;
+  cross_certificate: Nullable<string>;
+  rotation_started_at: Nullable<Date>;
+  rotation_finished_at: Nullable<Date>;
   created_at: At;
 }
 
@@ -274,14 +285,31 @@ export interface NodeTable {
   lifecycle: Generated<"active" | "fenced" | "removed">;
   schedulable: Generated<boolean>;
   disk_full: Generated<boolean>;
+  engine_stalled: Generated<boolean>;
+  drain: Generated<"none" | "draining" | "drained" | "deadline">;
+  drain_generation: Generated<number>;
+  drain_started_at: Nullable<Date>;
+  drain_deadline: Nullable<Date>;
+  reason: Nullable<string>;
+  quarantined_at: Nullable<Date>;
   version: Nullable<string>;
   address: Nullable<string>;
   labels: JSONColumnType<Record<string, string>, string | undefined, string>;
+  operator_labels: JSONColumnType<Record<string, string>, string | undefined, string>;
   capacity: JsonOrNull<{ memoryMb: number; cpuMillicores: number; pids: number; diskMb: number }>;
   platform: JsonOrNull<{ os: string; architecture: string }>;
   last_seen_at: Nullable<Date>;
   certificate_expires_at: Nullable<Date>;
+  certificate_trust: Nullable<string>;
   created_at: At;
+}
+
+export interface NodeEventTable {
+  id: GeneratedAlways<number>;
+  node_id: string;
+  at: At;
+  kind: string;
+  detail: Nullable<string>;
 }
 
 export interface BootstrapTokenTable {
@@ -295,6 +323,7 @@ export interface BootstrapTokenTable {
   used_at: Nullable<Date>;
   used_key_hash: Nullable<Buffer>;
   node_id: Nullable<string>;
+  reused_at: Nullable<Date>;
 }
 
 export interface LogReplyTable {
@@ -473,6 +502,7 @@ export interface Database {
   cluster: ClusterTable;
   leader_fence: LeaderFenceTable;
   node: NodeTable;
+  node_event: NodeEventTable;
   bootstrap_token: BootstrapTokenTable;
   log_reply: LogReplyTable;
   resource_sample: ResourceSampleTable;
@@ -498,4 +528,5 @@ export type Deployment = Selectable<DeploymentTable>;
 export type Task = Selectable<TaskTable>;
 export type RegistryCredential = Selectable<RegistryCredentialTable>;
 export type Node = Selectable<NodeTable>;
+export type NodeEvent = Selectable<NodeEventTable>;
 export type WorkItem = Selectable<WorkItemTable>;

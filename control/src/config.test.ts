@@ -1,0 +1,34 @@
+import { describe, expect, test } from "vitest";
+import { ConfigError, readConfig } from "./config.ts";
+
+const required = {
+  SVC_DATABASE_URL: "postgres://svc@127.0.0.1/svc",
+  SVC_MASTER_KEY: Buffer.alloc(32, 1).toString("base64"),
+  SVC_AUTH_SECRET: "s".repeat(32),
+};
+const endpointsOf = (text: string) => readConfig({ ...required, SVC_ETCD_ENDPOINTS: text }).etcd.endpoints;
+
+describe("members of etcd", () => {
+  test.each([
+    "http://127.0.0.1:2379",
+    "https://etcd-1.svc.test:2379, https://etcd-2.svc.test:2379",
+    "http://[::1]:2379",
+  ])("may be %s", (text) => {
+    expect(endpointsOf(text)).toEqual(text.split(", "));
+  });
+
+  test.each([
+    { when: "it has no scheme", text: "127.0.0.1:2379" },
+    { when: "one of several has no scheme", text: "http://127.0.0.1:2379,etcd-2.svc.test:2379" },
+    { when: "it is of another scheme", text: "unix:///run/etcd" },
+    { when: "it has no host", text: "http://" },
+    { when: "it has a user", text: "http://root@127.0.0.1:2379" },
+    { when: "it has a password", text: "https://root:hunter2@etcd.svc.test:2379" },
+    { when: "there is none", text: " , " },
+  ])("are refused when $when", ({ text }) => {
+    const read = () => endpointsOf(text);
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow(/^SVC_ETCD_ENDPOINTS: each must be an http/);
+    expect(read).not.toThrow(/hunter2/);
+  });
+});
