@@ -1,5 +1,7 @@
+import { readdir } from "node:fs/promises";
 import { request } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
+import { FencedError } from "@svc/link";
 import { Desired, HealthState, Observed, type PlacementStatus } from "@svc/proto/node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { JournalBusyError } from "./journal/journal.ts";
@@ -331,5 +333,20 @@ describe("the agent", () => {
     control.send({ message: { case: "verdict", value: { placementId: "orphan-1", decision: 1 } } });
     await control.status("orphan-1", ({ observed }) => observed === Observed.REMOVED);
     expect(await node.engine.findContainer(containerName("orphan-1"))).toBeNull();
+  });
+
+  // The last one: this node is none any more afterwards.
+  test("that comes back and was fenced meanwhile stops all that it runs, and forgets who it was", async () => {
+    await serve("fenced-1");
+    await serve("fenced-2", { projectId: "p2" });
+    await agent[Symbol.asyncDispose]();
+    expect(await node.engine.findContainer(containerName("fenced-1"))).toMatchObject({ state: "running" });
+    const sessions = control.hellos.length;
+    agent = await newAgent();
+    await waitFor("it to say hello", () => control.hellos.length > sessions);
+    control.send({ message: { case: "fenced", value: { reason: "declared lost" } } });
+    expect(await agent.ended).toBeInstanceOf(FencedError);
+    expect(await node.engine.listContainers()).toEqual([]);
+    expect(await readdir(node.config.dir)).not.toContain("identity.json");
   });
 });

@@ -20,6 +20,7 @@ test("values are read with their types, empty ones are as good as absent", () =>
     SVC_NODE_LABELS: "zone=a,disk=ssd",
     SVC_AGENT_BUILD_BRIDGE: "",
     SVC_AGENT_PORTS: "3000-3009",
+    SVC_LINK_URL: "https://a.test:7443, https://b.test:7443",
     OTHER: "x",
   };
   expect(readConfig(env)).toMatchObject({
@@ -28,12 +29,16 @@ test("values are read with their types, empty ones are as good as absent", () =>
     labels: { zone: "a", disk: "ssd" },
     buildBridge: null,
     ports: { first: 3000, last: 3009 },
+    linkUrls: ["https://a.test:7443", "https://b.test:7443"],
+    enrollUrls: ["https://127.0.0.1:7444"],
   });
 });
 
 test.each([
   { SVC_AGENT_ADDRESS: "localhost" },
   { SVC_LINK_URL: "http://127.0.0.1:7443" },
+  { SVC_LINK_URL: "https://a.test:7443,https://a.test:7443" },
+  { SVC_ENROLL_URL: Array.from({ length: 10 }, (_, n) => `https://c${n}.test:7444`).join(",") },
   { SVC_AGENT_SUBNETS: "10.0.0.0" },
   { SVC_AGENT_SUBNETS: "10.0.0.0/30" },
   { SVC_AGENT_PORTS: "9-1" },

@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { endpointListProblem, splitEndpoints } from "@svc/link";
 import { z } from "zod";
 
 /** A setting is missing or wrong. The message names it and says what it should be. */
@@ -14,6 +15,12 @@ const labels = z
   .string()
   .regex(/^(?:[A-Za-z0-9._/-]+=[^,=]*(?:,|$))*$/, "must be k=v,k=v")
   .transform((text) => Object.fromEntries(text.split(",").filter(Boolean).map(splitLabel)));
+/** Replicas of control: any of them will do. */
+const endpoints = z.string().transform((text, context) => {
+  const problem = endpointListProblem(text);
+  if (problem !== null) context.addIssue(problem);
+  return splitEndpoints(text);
+});
 const wholeNumber = z.coerce.number().int().positive();
 
 /** Every setting of the agent, with its default. */
@@ -23,9 +30,14 @@ export const settings = z.object({
   /** Private address on which container ports are published. */
   SVC_AGENT_ADDRESS: z.ipv4().default("127.0.0.1"),
   SVC_AGENT_NAME: z.string().min(1).max(63).default(hostname()),
-  SVC_ENROLL_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7444"),
-  SVC_LINK_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7443"),
-  /** Only read while the node has no identity. */
+  SVC_ENROLL_URL: endpoints.prefault("https://127.0.0.1:7444"),
+  SVC_LINK_URL: endpoints.prefault("https://127.0.0.1:7443"),
+  /** Where operators' tools ask for metrics: a private address. Nowhere when absent. */
+  SVC_METRICS_LISTEN: z
+    .string()
+    .regex(/^[^\s/]+:\d{1,5}$/, "must be host:port")
+    .optional(),
+  /** Read while the node has no identity, and again when its certificate is over. */
   SVC_BOOTSTRAP_TOKEN_FILE: z.string().optional(),
   SVC_DOCKER_SOCKET: z.string().default("/var/run/docker.sock"),
   /** What the scheduler may count on; measured when absent. */
@@ -52,8 +64,9 @@ export type Config = {
   dir: string;
   address: string;
   name: string;
-  enrollUrl: string;
-  linkUrl: string;
+  enrollUrls: string[];
+  linkUrls: string[];
+  metricsListen: { host: string; port: number } | null;
   bootstrapTokenFile: string | null;
   dockerSocket: string;
   memoryMb: number | null;
@@ -89,8 +102,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     dir: s.SVC_AGENT_DIR,
     address: s.SVC_AGENT_ADDRESS,
     name: s.SVC_AGENT_NAME,
-    enrollUrl: s.SVC_ENROLL_URL,
-    linkUrl: s.SVC_LINK_URL,
+    enrollUrls: s.SVC_ENROLL_URL,
+    linkUrls: s.SVC_LINK_URL,
+    metricsListen: s.SVC_METRICS_LISTEN === undefined ? null : listenAddress(s.SVC_METRICS_LISTEN),
     bootstrapTokenFile: s.SVC_BOOTSTRAP_TOKEN_FILE ?? null,
     dockerSocket: s.SVC_DOCKER_SOCKET,
     memoryMb: s.SVC_NODE_MEMORY_MB ?? null,
@@ -103,6 +117,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     buildCacheMb: s.SVC_AGENT_BUILD_CACHE_MB,
     logLevel: s.SVC_LOG_LEVEL,
   };
+}
+
+function listenAddress(text: string): { host: string; port: number } {
+  const at = text.lastIndexOf(":");
+  return { host: text.slice(0, at).replace(/^\[|\]$/g, ""), port: Number(text.slice(at + 1)) };
 }
 
 function splitLabel(pair: string): [string, string] {

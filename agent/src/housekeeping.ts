@@ -14,6 +14,8 @@ export async function watchEngine(options: {
   engine: Engine;
   onContainer(name: string): void;
   survey(containers: readonly Container[]): Promise<void>;
+  /** Called after every survey, whatever came of it. */
+  onTurn?(): void;
   isolation: IsolationGuard;
   signal: AbortSignal;
   log: Log;
@@ -32,6 +34,7 @@ export async function watchEngine(options: {
     while (!signal.aborted) {
       await delay(SURVEY_EVERY_MS, undefined, { signal }).catch(() => {});
       if (!signal.aborted) await survey();
+      options.onTurn?.();
     }
   };
   const eventLoop = async (): Promise<void> => {

@@ -1,3 +1,4 @@
+import { IdentityReplacedError } from "./come-back.ts";
 import { ConfigError, readConfig } from "./config.ts";
 import { createLog } from "./log.ts";
 import { start } from "./start.ts";
@@ -5,15 +6,17 @@ import { start } from "./start.ts";
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   const log = createLog(config.logLevel);
-  const agent = await start(config, { log });
-  void agent.ready.then((nodeId) => log.info({ nodeId }, "ready"));
-
   const stopped = Promise.withResolvers<"stopped">();
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stopped.resolve("stopped"));
-  const outcome = await Promise.race([agent.ended, stopped.promise]);
-  if (outcome === "stopped") log.info("stopping; containers go on");
-  else log.error({ err: outcome }, "the agent ended");
-  await agent[Symbol.asyncDispose]();
+  let outcome: Error | "stopped" | null;
+  do {
+    const agent = await start(config, { log });
+    void agent.ready.then((nodeId) => log.info({ nodeId }, "ready"));
+    outcome = await Promise.race([agent.ended, stopped.promise]);
+    if (outcome === "stopped") log.info("stopping; containers go on");
+    else log.error({ err: outcome }, "the agent ended");
+    await agent[Symbol.asyncDispose]();
+  } while (outcome instanceof IdentityReplacedError);
   process.exitCode = outcome === "stopped" ? 0 : 1;
 }
 

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { createClient, type Transport } from "@connectrpc/connect";
-import { FencedError, type Identity, runSession } from "@svc/link";
+import { type Endpoints, FencedError, type Identity, runSession, type Wish } from "@svc/link";
 import {
   NodeService,
   type PlacementStatus,
@@ -11,14 +11,19 @@ import {
   type SessionRequestSchema,
   type SessionResponse,
 } from "@svc/proto/node";
+import { clearNode } from "./clear.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { Journal } from "./journal/journal.ts";
 import type { Log } from "./log.ts";
 import type { LogAnswers } from "./logs/query.ts";
+import { countRuns } from "./metrics/count.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import type { Readiness } from "./metrics/serve.ts";
 import type { Placements } from "./placements/placements.ts";
 import type { Runs } from "./runs/runs.ts";
 import type { NodeCapacity } from "./stats/capacity.ts";
 import type { DiskWatch } from "./stats/disk.ts";
+import type { EngineWatch } from "./stats/engine.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { Tidy } from "./tidy.ts";
 
@@ -32,6 +37,8 @@ export const AGENT_VERSION = "0.1.0";
 
 export type SessionDeps = {
   identity: Identity;
+  /** Where control is to be found. */
+  endpoints: Endpoints;
   /** Connections in force now: the session's own, and one for everything bulky, which must not hold it up. */
   transports(): { session: Transport; bulk: Transport };
   journal: Journal;
@@ -42,7 +49,12 @@ export type SessionDeps = {
   reporter: StatusReporter;
   tidy: Pick<Tidy, "wake">;
   disk: Pick<DiskWatch, "isFull">;
+  engineWatch: Pick<EngineWatch, "isStalled">;
+  metrics: Metrics;
+  readiness: Pick<Readiness, "connected">;
   describe(): Promise<{ capacity: NodeCapacity; address: string; labels: Record<string, string> }>;
+  /** Control's wish for another certificate. */
+  renewal: Pick<Wish, "make">;
   /** The first Welcome of this process. */
   onReady(): void;
   signal: AbortSignal;
@@ -55,9 +67,11 @@ export type SessionDeps = {
  * everything stopped and a `FencedError`.
  */
 export async function converse(deps: SessionDeps): Promise<void> {
-  const { journal, placements, runs, reporter, signal, log } = deps;
+  const { journal, placements, runs, reporter, metrics, readiness, signal, log } = deps;
   const instanceId = randomUUID();
   let ready = false;
+  let renewedAtMs: number | null = null;
+  const countRun = countRuns(metrics);
 
   const onMessage = async ({ message }: SessionResponse, send: Send): Promise<void> => {
     switch (message.case) {
@@ -66,19 +80,31 @@ export async function converse(deps: SessionDeps): Promise<void> {
         if (registry !== undefined) saveRegistry(journal, registry);
         log.info({ clusterEpoch: String(clusterEpoch), sessionEpoch: String(sessionEpoch) }, "session open");
         sendInventory(send, placements.statuses(), runs.statuses());
-        runs.open((value) => send({ message: value }));
+        runs.open((value) => {
+          if (value.case === "runStatus") countRun(value.value);
+          send({ message: value });
+        });
         reporter.open((batchSeq, items) => send({ message: { case: "status", value: { batchSeq, items } } }));
         // What was said while nobody listened is found by asking.
         deps.tidy.wake();
         if (!ready) deps.onReady();
         ready = true;
+        readiness.connected = true;
+        metrics.connected.set(1);
+        metrics.sessions.inc();
         return;
       }
+      case "renewAck":
+        if (renewedAtMs !== null) metrics.renewSeconds.observe((performance.now() - renewedAtMs) / 1000);
+        renewedAtMs = null;
+        return;
       case "assign":
         send({ message: { case: "applied", value: placements.assign(message.value) } });
         return;
       case "tidy":
         return deps.tidy.wake();
+      case "renewNow":
+        return deps.renewal.make();
       case "statusAck":
         return reporter.acknowledge(message.value.batchSeq);
       case "verdict":
@@ -110,6 +136,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
 
   try {
     await runSession<Request, SessionResponse>({
+      endpoints: deps.endpoints,
       connect: (requests, within) =>
         createClient(NodeService, deps.transports().session).session(requests, { signal: within }),
       onOpen: async (send) => void send({ message: { case: "hello", value: await hello(deps, instanceId) } }),
@@ -117,16 +144,31 @@ export async function converse(deps: SessionDeps): Promise<void> {
       onClose: () => {
         runs.close();
         reporter.close();
+        readiness.connected = false;
+        renewedAtMs = null;
+        metrics.connected.set(0);
       },
-      renew: (n) => ({ message: { case: "renew", value: { n, diskFull: deps.disk.isFull() } } }),
+      renew: (n) => {
+        renewedAtMs ??= performance.now();
+        return {
+          message: {
+            case: "renew",
+            value: {
+              n,
+              diskFull: deps.disk.isFull(),
+              engineStalled: deps.engineWatch.isStalled(),
+              wallMs: BigInt(Date.now()),
+            },
+          },
+        };
+      },
       signal,
       log,
     });
   } catch (cause) {
     if (cause instanceof FencedError) {
       log.error({ reason: cause.message }, "this node was fenced: stopping everything it runs");
-      await placements.clear(signal);
-      for (const container of await deps.engine.listContainers()) await deps.engine.removeContainer(container.name);
+      await clearNode(deps, signal);
     }
     throw cause;
   }

@@ -1,19 +1,28 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { createClient, type Transport } from "@connectrpc/connect";
 import {
+  createEndpoints,
+  createPulse,
   createTransport,
+  createWish,
+  type Endpoints,
   FencedError,
   forgetIdentity,
   type Identity,
   joinCluster,
   loadIdentity,
+  type Pulse,
   renewLoop,
+  takeNextIdentity,
 } from "@svc/link";
 import { limits } from "@svc/proto/limits";
 import { NodeService } from "@svc/proto/node";
 import { BUILD_LOG_MAX_BYTES, createBuilder } from "./build/builder.ts";
 import { createStepLimiter, type StepLimiter } from "./build/step-limits.ts";
+import { clearNode } from "./clear.ts";
+import { comeBack, IdentityReplacedError } from "./come-back.ts";
 import { type Config, ConfigError } from "./config.ts";
 import { createDockerEngine } from "./engine/docker.ts";
 import { type Engine, labels } from "./engine/engine.ts";
@@ -24,6 +33,9 @@ import { createLog, type Log } from "./log.ts";
 import { type Append, openLogStream } from "./logs/log-stream.ts";
 import { createLogAnswers } from "./logs/query.ts";
 import { openTails } from "./logs/tails.ts";
+import { countCalls, countStatuses } from "./metrics/count.ts";
+import { createMetrics, type Metrics } from "./metrics/metrics.ts";
+import { type Readiness, serveMetrics, watchGauges } from "./metrics/serve.ts";
 import { createIsolationGuard } from "./network/iptables.ts";
 import { createNetworks } from "./network/networks.ts";
 import { createPorts } from "./network/ports.ts";
@@ -33,6 +45,7 @@ import { createRuns, type Runs } from "./runs/runs.ts";
 import { converse, knownRegistry } from "./session.ts";
 import { measureCapacity } from "./stats/capacity.ts";
 import { createDiskWatch } from "./stats/disk.ts";
+import { createEngineWatch } from "./stats/engine.ts";
 import { sampleLoop } from "./stats/sampler.ts";
 import { createStatusReporter } from "./status-reporter.ts";
 import { createTidy, type Tidy } from "./tidy.ts";
@@ -42,21 +55,30 @@ export type Link = {
   session: Transport;
   /** For logs, samples and the like. */
   bulk: Transport;
+  /** Ends the session; calls on `bulk` go on. */
+  endSession(): void;
   close(): void;
 };
 
 export type Deps = {
   log?: Log;
-  /** In place of mutual TLS to `linkUrl`; called again after each renewal of the certificate. */
+  /** In place of mutual TLS to `linkUrls`; called again after each renewal of the certificate. */
   openLink?(identity: Identity): Link;
 };
 
 export type Agent = AsyncDisposable & {
-  /** Settles when the agent has ended by itself: it was fenced, or could not join. Never rejects. */
+  /** Settles when the agent has ended by itself: fenced, not let in, or under another identity. Never rejects. */
   readonly ended: Promise<Error | null>;
   /** Settles with the first session, with the id of the node. */
   readonly ready: Promise<string>;
+  /** Null without a listener for metrics. */
+  readonly metricsPort: number | null;
 };
+
+/** Longer than any call on a connection that another one has replaced. */
+const CALLS_END_MS = 60_000;
+/** A survey every half minute, each of whose calls to the engine has its deadline. */
+const turnWithinMs = 300_000;
 
 /**
  * Starts the agent of one node. What the journal knows is kept running at once; control is joined and spoken to
@@ -71,23 +93,35 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
   const { promise: ready, resolve: becomeReady } = Promise.withResolvers<string>();
   try {
     const token = await readToken(config);
+    const metrics = createMetrics({ process: config.metricsListen !== null });
+    const readiness: Readiness = { connected: false, engine: null };
+    const pulse = createPulse(() => performance.now());
+    const operators =
+      config.metricsListen === null
+        ? null
+        : await serveMetrics(config.metricsListen, { metrics, pulse, state: readiness, log });
     const live = async (): Promise<Error | null> => {
       try {
         const identity = await joinCluster({
           dir: config.dir,
-          enrollUrl: config.enrollUrl,
+          enrollUrls: config.enrollUrls,
           token,
           proposedName: config.name,
           signal: stop.signal,
           log,
         });
+        const endpoints = createEndpoints(config.linkUrls);
         await runNode({
           config,
           identity,
           journal,
           log,
-          openLink: deps.openLink ?? mutualTls(config),
+          endpoints,
+          openLink: deps.openLink ?? mutualTls(endpoints),
           onReady: () => becomeReady(identity.id),
+          metrics,
+          readiness,
+          pulse,
           signal: stop.signal,
         });
         return null;
@@ -101,9 +135,11 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
     return {
       ended,
       ready,
+      metricsPort: operators?.port ?? null,
       async [Symbol.asyncDispose]() {
         stop.abort();
         await ended;
+        await operators?.[Symbol.asyncDispose]();
         journal[Symbol.dispose]();
       },
     };
@@ -127,13 +163,14 @@ async function readToken({ dir, bootstrapTokenFile }: Config): Promise<string> {
 }
 
 const mutualTls =
-  (config: Config) =>
+  (endpoints: Endpoints) =>
   (identity: Identity): Link => {
-    const session = createTransport(identity, config.linkUrl);
-    const bulk = createTransport(identity, config.linkUrl);
+    const session = createTransport(identity, endpoints);
+    const bulk = createTransport(identity, endpoints);
     return {
       session: session.transport,
       bulk: bulk.transport,
+      endSession: session.close,
       close() {
         session.close();
         bulk.close();
@@ -141,13 +178,20 @@ const mutualTls =
     };
   };
 
-/** Everything that runs once the node knows who it is. Ends with `signal`, or throws when the node is fenced. */
+/**
+ * Everything that runs once the node knows who it is. Ends with `signal`, or throws when the node is fenced or has
+ * another identity.
+ */
 async function runNode(options: {
   config: Config;
   identity: Identity;
   journal: Journal;
+  endpoints: Endpoints;
   openLink(identity: Identity): Link;
   onReady(): void;
+  metrics: Metrics;
+  readiness: Readiness;
+  pulse: Pulse;
   signal: AbortSignal;
   log: Log;
 }): Promise<void> {
@@ -156,7 +200,9 @@ async function runNode(options: {
   const signal = AbortSignal.any([options.signal, over.signal]);
   const owner = { clusterId: identity.clusterId, nodeId: identity.id };
   journal.claim(`${identity.clusterId}/${identity.id}/${identity.incarnation}`);
-  const engine = createDockerEngine({ socketPath: config.dockerSocket, owner });
+  const { metrics, readiness, pulse } = options;
+  const engine = countCalls(createDockerEngine({ socketPath: config.dockerSocket, owner }), metrics);
+  readiness.engine = engine;
   const limiter = createStepLimiter({ owner, engineDir: async () => (await engine.describe()).rootDir, log });
   await removeLeftovers(config, engine, limiter, log);
   const tails = await openTails(join(config.dir, "tails", `${identity.id}.${identity.incarnation}`));
@@ -175,16 +221,21 @@ async function runNode(options: {
     reclaim: async (isEnough) => tidy?.reclaim(isEnough),
     log,
   });
+  const engineWatch = createEngineWatch({ engine, nowMs: () => performance.now(), log });
   const images = createImages({ engine, journal, registry, checkDisk: disk.check });
   const isolation = createIsolationGuard({ buildBridge: config.buildBridge, log });
   const networks = createNetworks({ engine, owner, pool: config.subnets, isolated: isolation.ready });
   const reporter = createStatusReporter();
   // Placements and runs share networks, so each asks the other before one is removed.
   let runs: Runs | null = null;
+  const countStatus = countStatuses(metrics, (id) => placements.find(id)?.placement.spec.case === "build");
   const placements = createPlacements({
     journal,
     engine,
-    onStatus: reporter.report,
+    onStatus(status) {
+      countStatus(status);
+      reporter.report(status);
+    },
     log,
     createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
@@ -238,13 +289,16 @@ async function runNode(options: {
     log,
   });
 
-  const background = [
+  watchGauges(metrics, { dir: config.dir, engine, journal, placements, disk, reporter });
+  const renewal = createWish();
+  const background: Promise<unknown>[] = [
     watchEngine({
       engine,
       onContainer(name) {
         placements.noteContainer(name);
         noteContainer(name);
       },
+      onTurn: pulse.expect("survey", turnWithinMs),
       async survey(containers) {
         await placements.survey(containers);
         await survey(containers);
@@ -255,6 +309,7 @@ async function runNode(options: {
     }),
     tidy.run(signal),
     disk.watch(signal),
+    engineWatch.watch(signal),
     sampleLoop({
       engine,
       list: placements.list,
@@ -266,17 +321,58 @@ async function runNode(options: {
       dir: config.dir,
       identity,
       renew: (csr, within) => client().renewCertificate({ csr }, { signal: within }),
+      wanted: renewal,
       onRenewed(renewed) {
-        // The open session keeps its connection; whatever is opened from here on uses the new certificate.
+        const former = link;
         link = options.openLink(renewed);
+        // Control goes by the certificate that a session was opened with, so another one is opened; calls end by themselves.
+        former.endSession();
+        background.push(
+          delay(CALLS_END_MS, undefined, { signal })
+            .catch(() => {})
+            .then(former.close),
+        );
       },
       signal,
       log,
     }),
   ];
+  let replaced = false;
+  const returning = comeBack({
+    config,
+    former: identity,
+    async askGone(next, nodeIds) {
+      const asking = options.openLink(next);
+      try {
+        const { gone } = await createClient(NodeService, asking.bulk).listGoneNodes(
+          { nodeIds },
+          { signal, timeoutMs: 10_000 },
+        );
+        return gone;
+      } finally {
+        asking.close();
+      }
+    },
+    signal,
+    log,
+  }).then(async (next) => {
+    if (next === null) return;
+    log.warn({ next: next.id }, "the node that this was is gone: removing everything that it ran here");
+    await clearNode({ placements, engine }, signal);
+    if (signal.aborted) return;
+    await takeNextIdentity(config.dir);
+    replaced = true;
+    over.abort();
+  });
+  background.push(
+    returning.catch((cause: unknown) =>
+      log.warn({ reason: String(cause) }, "this node cannot come back yet: restart its agent"),
+    ),
+  );
   try {
     await converse({
       identity,
+      endpoints: options.endpoints,
       transports: () => link,
       journal,
       engine,
@@ -286,11 +382,15 @@ async function runNode(options: {
       reporter,
       tidy,
       disk,
+      engineWatch,
+      metrics,
+      readiness,
       describe: async () => ({
         address: config.address,
         labels: config.labels,
         capacity: await measureCapacity(config.dir, config),
       }),
+      renewal,
       onReady: options.onReady,
       signal,
       log,
@@ -300,6 +400,7 @@ async function runNode(options: {
     link.close();
     await Promise.all([...background, placements[Symbol.asyncDispose](), runs[Symbol.asyncDispose]()]);
   }
+  if (replaced) throw new IdentityReplacedError("this node has another identity from now on");
 }
 
 /** What a former life of this agent broke off in the middle of a build. Nothing of it is in use yet. */

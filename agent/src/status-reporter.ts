@@ -6,6 +6,8 @@ export type StatusReporter = {
   /** A session is open: `send` returns false when it is gone. Everything unacknowledged goes again. */
   open(send: (batchSeq: bigint, items: PlacementStatus[]) => boolean): void;
   acknowledge(batchSeq: bigint): void;
+  /** Placements whose newest status is not acknowledged. */
+  backlog(): number;
   close(): void;
 };
 
@@ -64,6 +66,7 @@ export function createStatusReporter(): StatusReporter {
       underWay = null;
       schedule();
     },
+    backlog: () => pending.size,
     close() {
       send = null;
       underWay = null;

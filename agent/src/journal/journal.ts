@@ -48,6 +48,9 @@ export type Journal = Disposable & {
   listImages(): { reference: string; owner: string; usedAtMs: number }[];
   /** For one project, or for all of them. */
   forgetImage(reference: string, owner?: string): void;
+
+  /** Rows by table. */
+  count(): { placement: number; run: number; image: number };
 };
 
 /** Opens the journal in `dir` for this process alone. Throws `JournalBusyError` when another one has it. */
@@ -92,6 +95,10 @@ function createJournal(db: DatabaseSync): Journal {
     saveRun: db.prepare("insert or replace into run (id, offer, record) values (?, ?, ?)"),
     forgetRun: db.prepare("delete from run where id = ?"),
     images: db.prepare("select reference, owner, used_at from image order by used_at desc, reference"),
+    count: db.prepare(
+      "select (select count(*) from placement) as placement, (select count(*) from run) as run, " +
+        "(select count(*) from image) as image",
+    ),
     hasImage: db.prepare("select 1 as found from image where reference = ? and owner = ?"),
     noteImage: db.prepare("insert or replace into image (reference, owner, used_at) values (?, ?, ?)"),
     forgetImage: db.prepare("delete from image where reference = ?"),
@@ -179,6 +186,11 @@ function createJournal(db: DatabaseSync): Journal {
     forgetImage(reference, owner) {
       if (owner === undefined) sql.forgetImage.run(reference);
       else sql.forgetImageOf.run(reference, owner);
+    },
+
+    count() {
+      const row = sql.count.get() ?? {};
+      return { placement: Number(row["placement"]), run: Number(row["run"]), image: Number(row["image"]) };
     },
 
     [Symbol.dispose]: () => db.close(),

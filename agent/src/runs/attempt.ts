@@ -58,6 +58,8 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
   const log = deps.log.child({ attemptId });
   let record = initial;
   let acceptedAtMs: number | null = null;
+  /** When the grant has run out, on the clock of `acceptedAtMs`. */
+  let startByMs = Number.POSITIVE_INFINITY;
   let cancelled = false;
   let wake = (): void => {};
   let work = Promise.resolve();
@@ -98,7 +100,9 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       return;
     }
     if (cancelled) return void move({ kind: "called-off", message: CANCELLED });
-    if (signal.aborted || !move({ kind: "starting" })) return;
+    // Control has given up on a start that comes later than this.
+    if (signal.aborted || !move({ kind: "starting", lateByMs: bootClockMs() - startByMs })) return;
+    if (record.state !== "start-sent") return;
     try {
       await engine.startContainer(name);
     } catch (cause) {
@@ -198,9 +202,28 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       wake = resolve;
     });
 
-  /** One piece of work at a time; a failure of it is ours. */
+  /** One piece of work at a time; a failure of it is ours, and the attempt comes to an end all the same. */
   const undertake = (effect: () => Promise<void>): void => {
-    work = work.then(effect).catch((cause: unknown) => log.error({ err: cause }, "run failed unexpectedly"));
+    work = work.then(effect).catch((cause: unknown) => {
+      log.error({ err: cause }, "run failed unexpectedly");
+      return makeUp();
+    });
+  };
+
+  /** Goes on where work broke off because something could not be written, for as long as that takes. */
+  const makeUp = async (): Promise<void> => {
+    while (!signal.aborted) {
+      await pause(LOOK_EVERY_MS, signal);
+      if (signal.aborted) return;
+      try {
+        // The order to start is written before it is given.
+        if (record.state === "intent") move({ kind: "called-off", message: "The node could not record its start." });
+        else if (record.state === "start-sent") await lookBack();
+        return;
+      } catch (cause) {
+        log.warn({ reason: String(cause) }, "a run is still held up");
+      }
+    }
   };
 
   return {
@@ -217,7 +240,8 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
         move({ kind: "granted-unknown", token });
         return;
       }
-      const lateByMs = bootClockMs() - acceptedAtMs - startWithinMs;
+      startByMs = acceptedAtMs + startWithinMs;
+      const lateByMs = bootClockMs() - startByMs;
       if (move({ kind: "granted", token, lateByMs }) && record.state === "intent") undertake(begin);
     },
     cancel() {

@@ -35,6 +35,7 @@ test.each<{ from: RunState; event: RunEvent; to: RunState | null }>([
   { from: "offer", event: starting, to: null },
   { from: "offer", event: recovered("absent"), to: "tombstone" },
   { from: "intent", event: starting, to: "start-sent" },
+  { from: "intent", event: { kind: "starting", lateByMs: 1 }, to: "tombstone" },
   { from: "intent", event: granted, to: null },
   { from: "intent", event: calledOff, to: "tombstone" },
   { from: "intent", event: recovered("created"), to: "tombstone" },

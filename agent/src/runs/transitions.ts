@@ -6,8 +6,8 @@ export type RunEvent =
   | { kind: "granted"; token: string; lateByMs: number }
   /** Control, or a failure before the start, calls it off. */
   | { kind: "called-off"; message: string }
-  /** The engine is about to be told to start it. */
-  | { kind: "starting" }
+  /** The engine is about to be told to start it. `lateByMs` is above 0 when preparing it took too long since the acceptance. */
+  | { kind: "starting"; lateByMs?: number }
   | { kind: "started"; at: string }
   | { kind: "ended"; exitCode: number; at: string; message: string }
   | { kind: "timed-out" }
@@ -37,7 +37,10 @@ export function nextRun(record: RunRecord, event: RunEvent): RunRecord | null {
       if (state !== "offer" && state !== "intent") return null;
       return { ...record, state: "tombstone", message: event.message };
     case "starting":
-      return state === "intent" ? { ...record, state: "start-sent" } : null;
+      if (state !== "intent") return null;
+      return (event.lateByMs ?? 0) > 0
+        ? { ...record, state: "tombstone", message: "Preparing the command took too long." }
+        : { ...record, state: "start-sent" };
     case "started":
       // An attempt that was given up as unknown turns out to run.
       if (state !== "start-sent" && state !== "indeterminate") return null;

@@ -7,7 +7,7 @@ const baseUrl = process.env["TEST_CONTROL_URL"] ?? "";
 const agent = await start(readConfig(process.env), {
   openLink() {
     const transport = createGrpcTransport({ baseUrl });
-    return { session: transport, bulk: transport, close: () => {} };
+    return { session: transport, bulk: transport, endSession: () => {}, close: () => {} };
   },
 });
 await agent.ready;

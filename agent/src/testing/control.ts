@@ -36,6 +36,9 @@ export type TestControl = {
   samples: Sample[];
   /** Projects that control says are gone. */
   gone: Set<string>;
+  /** Nodes that control says are fenced or removed, and how often it was asked. */
+  goneNodes: Set<string>;
+  goneNodesAsked: string[][];
   renewals: Renew[];
   send(message: Response): void;
   /** Sends one change on top of what was sent before, and waits until the agent has journaled it. */
@@ -60,6 +63,8 @@ export function createTestControl(options: { registryHost: string }): TestContro
   const deliveries: DeliverLogRequest[] = [];
   const samples: Sample[] = [];
   const gone = new Set<string>();
+  const goneNodes = new Set<string>();
+  const goneNodesAsked: string[][] = [];
   const renewals: Renew[] = [];
   let revision = 0n;
 
@@ -148,6 +153,10 @@ export function createTestControl(options: { registryHost: string }): TestContro
         deliveries.push(request);
         return {};
       },
+      listGoneNodes({ nodeIds }) {
+        goneNodesAsked.push(nodeIds);
+        return { gone: nodeIds.filter((id) => goneNodes.has(id)) };
+      },
       listGoneProjects: ({ projectIds }) => ({ gone: projectIds.filter((id) => gone.has(id)) }),
       reportSamples(request) {
         samples.push(...request.samples);
@@ -166,12 +175,14 @@ export function createTestControl(options: { registryHost: string }): TestContro
     deliveries,
     samples,
     gone,
+    goneNodes,
+    goneNodesAsked,
     renewals,
     send,
     routes,
     openLink() {
       const transport = createRouterTransport(routes);
-      return { session: transport, bulk: transport, close: () => {} };
+      return { session: transport, bulk: transport, endSession: () => {}, close: () => {} };
     },
     async assign({ upserts = [], removes = [] }) {
       const appliesTo = String(revision);

@@ -1,0 +1,53 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Engine } from "../engine/engine.ts";
+import type { Log } from "../log.ts";
+
+/** Watches whether the container engine answers at all. */
+export type EngineWatch = {
+  /** It has not answered for a while: nothing new can be started, and what ended is not started again. */
+  isStalled(): boolean;
+  /** Asks from time to time, until the signal aborts. */
+  watch(signal: AbortSignal): Promise<void>;
+};
+
+const LOOK_EVERY_MS = 5_000;
+/** An engine that is restarted answers again within this time. */
+const STALLED_AFTER_MS = 20_000;
+
+/** `nowMs` is a clock that does not go back. */
+export function createEngineWatch({
+  engine,
+  nowMs,
+  log,
+}: {
+  engine: Pick<Engine, "describe">;
+  nowMs: () => number;
+  log: Log;
+}): EngineWatch {
+  let answeredAtMs = nowMs();
+  let isStalled = false;
+  const note = (found: boolean, reason: string): void => {
+    if (found !== isStalled)
+      log.warn({ stalled: found, reason }, found ? "the container engine does not answer" : "the engine answers again");
+    isStalled = found;
+  };
+  const look = async (): Promise<void> => {
+    try {
+      await engine.describe();
+      answeredAtMs = nowMs();
+      note(false, "");
+    } catch (cause) {
+      if (nowMs() - answeredAtMs >= STALLED_AFTER_MS) note(true, String(cause));
+    }
+  };
+  return {
+    // A call that hangs has its own deadline; until then the time that has passed says it.
+    isStalled: () => isStalled || nowMs() - answeredAtMs >= STALLED_AFTER_MS + LOOK_EVERY_MS,
+    async watch(signal) {
+      while (!signal.aborted) {
+        await look();
+        await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => {});
+      }
+    },
+  };
+}
