@@ -2,8 +2,10 @@ import type { Route, RouteTable } from "@svc/proto/edge";
 import type { BundleFetcher } from "./bundles/fetcher.ts";
 import type { BundleStore } from "./bundles/store.ts";
 import type { Log } from "./log.ts";
+import type { Metrics } from "./metrics/metrics.ts";
 import { bundleName, targetName } from "./names.ts";
 import type { Gates } from "./password/gates.ts";
+import { machineOf, withoutSilent } from "./reach/rules.ts";
 import { type Servable, servable } from "./servable.ts";
 import { decide, emptyTable, type Table, tableText } from "./table.ts";
 import { digestOf, type TableStore } from "./table-store.ts";
@@ -33,6 +35,8 @@ export interface Applier extends AsyncDisposable {
   submit(message: RouteTable): void;
   /** Something that routes wait for may have changed. */
   poke(): void;
+  /** Sends visitors past these machines, where others serve the same, from now on. */
+  avoid(silent: ReadonlySet<string>): void;
 }
 
 export interface ApplierDeps {
@@ -43,6 +47,7 @@ export interface ApplierDeps {
   /** Receives the function to call when the state of a bundle changed. */
   createFetcher(onChange: () => void): BundleFetcher;
   onApplied(state: AppliedState): void;
+  metrics?: Pick<Metrics, "applySeconds" | "applyErrors" | "tablesRefused"> | undefined;
   log: Log;
 }
 
@@ -60,7 +65,7 @@ const behindToldMax = 1000;
  * still there, because control takes nothing away before the report.
  */
 export async function startApplier(deps: ApplierDeps): Promise<Applier> {
-  const { store, tree, bundles, gates, onApplied, log } = deps;
+  const { store, tree, bundles, gates, onApplied, metrics, log } = deps;
   const kept = await store.load();
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
@@ -70,12 +75,21 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   const behind = new Set<string>();
   /** Whether bundles are to be looked at although no route changed: time alone makes some useless. */
   let collectDue = false;
+  /** Machines that do not answer this one. */
+  let silent: ReadonlySet<string> = new Set();
+  /** Hosts that may have to go past other machines than they do. */
+  const toRedirect = new Set<string>();
   /** Hosts whose route may be another than on disk. */
   const unsaved = new Set<string>();
 
   async function serveTarget(): Promise<void> {
     const aim = target;
     const now = servable(aim.routes, behind, served, fetcher.state);
+    for (const host of toRedirect) {
+      const route = served.get(host);
+      if (route !== undefined && !now.routes.has(host)) now.routes.set(host, route);
+    }
+    toRedirect.clear();
     fetcher.want(now.bundles);
     const bundlesChanged = putInForce(now);
     await tree.markReady();
@@ -107,7 +121,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   function putInForce(now: Servable): boolean {
     const names = new Map<string, string>();
     for (const [host, route] of now.routes) {
-      const named = route && targetName(route);
+      const named = route && targetName(withoutSilent(route, silent));
       if (named && "name" in named) names.set(host, named.name);
     }
     const coming = [...now.routes.values()].filter((route) => route !== null);
@@ -132,16 +146,21 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     if (guarded) gates.use(gatesOf(served.values()));
     gatesRead = true;
     if (failures.size > 0) rounds.soon();
+    // It may be one that only was to go past a machine: nothing else remembers that.
+    for (const host of failures.keys()) toRedirect.add(host);
     return bundlesChanged;
   }
 
   const rounds = createRounds(async () => {
     const { generation } = target;
+    const startedAtMs = performance.now();
     try {
       await serveTarget();
+      metrics?.applySeconds.observe((performance.now() - startedAtMs) / 1000);
       log.debug({ generation: String(generation), hosts: served.size, error: state.error }, "table applied");
       onApplied(state);
     } catch (err) {
+      metrics?.applyErrors.inc();
       log.error({ generation: String(generation), err }, "table not applied");
       onApplied({ ...state, error: "the edge could not keep the table" });
       rounds.soon();
@@ -160,9 +179,19 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     routes: () => served,
     state: () => state,
     poke: rounds.poke,
+    avoid(machines) {
+      const changed = new Set([...machines, ...silent].filter((each) => machines.has(each) !== silent.has(each)));
+      silent = machines;
+      for (const [host, { target }] of served) {
+        if (target.case === "proxy" && target.value.upstreams.some((upstream) => changed.has(machineOf(upstream))))
+          toRedirect.add(host);
+      }
+      if (toRedirect.size > 0) rounds.poke();
+    },
     submit(message) {
       const decision = decide(target, whole, message);
       if ("refuse" in decision) {
+        metrics?.tablesRefused.inc();
         log.warn({ generation: String(message.generation), reason: decision.refuse }, "table refused");
         onApplied({ ...state, error: decision.refuse, resync: decision.resync });
         return;

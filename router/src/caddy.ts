@@ -110,6 +110,8 @@ export async function keepConfigured(options: {
   admin: CaddyAdmin;
   render(): Promise<JsonObject>;
   onConfigured(): void;
+  /** Called whenever it does not answer, or refuses. */
+  onUnreachable?(): void;
   signal: AbortSignal;
   log: Log;
 }): Promise<void> {
@@ -133,6 +135,7 @@ export async function keepConfigured(options: {
       }
     } catch (err) {
       inForce = null;
+      options.onUnreachable?.();
       const refused = err instanceof CaddyError && err.refused;
       pauseMs = refused ? refusedAgainMs : tryAgainMs;
       const said = err instanceof Error ? err.message : String(err);

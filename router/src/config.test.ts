@@ -7,6 +7,7 @@ test("has a default for every setting", () => {
     tls: "internal",
     pagesListen: { host: "127.0.0.1", port: 7480 },
     bootstrapTokenFile: null,
+    linkUrls: ["https://127.0.0.1:7443"],
     acme: { directory: null, email: null, rootFile: null },
   });
 });
@@ -15,6 +16,7 @@ test.each([
   { setting: "SVC_EDGE_HTTP", value: "8080" },
   { setting: "SVC_EDGE_TLS", value: "yes" },
   { setting: "SVC_LINK_URL", value: "http://control.test" },
+  { setting: "SVC_ENROLL_URL", value: "https://a.test,https://a.test" },
   { setting: "SVC_CONTENT_DOMAIN", value: "Sites.test" },
   { setting: "SVC_CONTENT_DOMAIN", value: "sites.test." },
   { setting: "SVC_ROUTER_TABLE_DIR", value: "/run/{env.HOME}" },

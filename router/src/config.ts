@@ -1,4 +1,5 @@
 import { dirname, join, resolve } from "node:path";
+import { endpointListProblem, splitEndpoints } from "@svc/link";
 import { z } from "zod";
 import { isHost } from "./names.ts";
 
@@ -8,6 +9,12 @@ export class ConfigError extends Error {
 }
 
 const listen = z.string().regex(/^[^\s/]*:\d{1,5}$/, "must be host:port");
+/** Replicas of control: any of them will do. */
+const endpoints = z.string().transform((text, context) => {
+  const problem = endpointListProblem(text);
+  if (problem !== null) context.addIssue(problem);
+  return splitEndpoints(text);
+});
 const path = z.string().refine((text) => !text.includes("\0"), "must be a path");
 
 /** Every setting of the router, with its default. */
@@ -20,9 +27,11 @@ export const settings = z.object({
   SVC_ROUTER_TRAFFIC_DIR: path.optional(),
   /** How often requests are counted and told to control. */
   SVC_TRAFFIC_SECONDS: z.coerce.number().min(0.05).max(300).default(10),
-  SVC_ENROLL_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7444"),
-  SVC_LINK_URL: z.url({ protocol: /^https$/ }).default("https://127.0.0.1:7443"),
-  /** Only read while the edge has no identity. */
+  SVC_ENROLL_URL: endpoints.prefault("https://127.0.0.1:7444"),
+  SVC_LINK_URL: endpoints.prefault("https://127.0.0.1:7443"),
+  /** Where operators' tools ask for metrics: a private address. Nowhere when absent. */
+  SVC_METRICS_LISTEN: listen.optional(),
+  /** Read while the edge has no identity, and again when its certificate is over. */
   SVC_BOOTSTRAP_TOKEN_FILE: z.string().optional(),
   /** Where Caddy listens for visitors; an empty host is every address. */
   SVC_EDGE_HTTP: listen.default("127.0.0.1:8080"),
@@ -51,8 +60,9 @@ export interface Config {
   tableDir: string;
   trafficDir: string;
   trafficEveryMs: number;
-  enrollUrl: string;
-  linkUrl: string;
+  enrollUrls: string[];
+  linkUrls: string[];
+  metricsListen: { host: string; port: number } | null;
   bootstrapTokenFile: string | null;
   /** host:port, as given. */
   httpListen: string;
@@ -90,8 +100,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       "SVC_ROUTER_TRAFFIC_DIR",
     ),
     trafficEveryMs: Math.round(s.SVC_TRAFFIC_SECONDS * 1000),
-    enrollUrl: s.SVC_ENROLL_URL,
-    linkUrl: s.SVC_LINK_URL,
+    enrollUrls: s.SVC_ENROLL_URL,
+    linkUrls: s.SVC_LINK_URL,
+    metricsListen: s.SVC_METRICS_LISTEN === undefined ? null : listenAddress(s.SVC_METRICS_LISTEN),
     bootstrapTokenFile: s.SVC_BOOTSTRAP_TOKEN_FILE ?? null,
     httpListen: s.SVC_EDGE_HTTP,
     httpsListen: s.SVC_EDGE_HTTPS,

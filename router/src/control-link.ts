@@ -1,38 +1,60 @@
 import { createClient, type Transport } from "@connectrpc/connect";
-import { createTransport, type Identity, type LinkTransport, renewLoop } from "@svc/link";
+import {
+  createEndpoints,
+  createTransport,
+  createWish,
+  type Endpoints,
+  type Identity,
+  renewLoop,
+  type Wish,
+} from "@svc/link";
 import { EdgeService } from "@svc/proto/edge";
 import type { Log } from "./log.ts";
 
 /** The connection to control under one identity, whose certificate it keeps fresh. */
 export interface ControlLink extends AsyncDisposable {
-  /** For the next call: with the newest certificate. What is open stays on the connection it has. */
+  /** Where control is to be found. */
+  endpoints: Endpoints;
+  /** For the next call: with the newest certificate. What is open with an older one ends when that is renewed. */
   transport(): Transport;
+  /** Asks for a renewal before its time. */
+  renewal: Pick<Wish, "make">;
 }
 
 /** @param options.dir where the identity is kept */
-export function openControlLink(options: { dir: string; identity: Identity; linkUrl: string; log: Log }): ControlLink {
-  const { dir, identity, linkUrl, log } = options;
+export function openControlLink(options: {
+  dir: string;
+  identity: Identity;
+  linkUrls: readonly string[];
+  log: Log;
+}): ControlLink {
+  const { dir, identity, linkUrls, log } = options;
+  const endpoints = createEndpoints(linkUrls);
   const stop = new AbortController();
-  const links: LinkTransport[] = [];
-  let newest = createTransport(identity, linkUrl);
-  links.push(newest);
+  const renewal = createWish();
+  let newest = createTransport(identity, endpoints);
   const renewing = renewLoop({
     dir,
     identity,
     renew: (csr, signal) => createClient(EdgeService, newest.transport).renewCertificate({ csr }, { signal }),
+    wanted: renewal,
     onRenewed(renewed) {
-      newest = createTransport(renewed, linkUrl);
-      links.push(newest);
+      const former = newest;
+      newest = createTransport(renewed, endpoints);
+      // Control goes by the certificate that a session was opened with, so another one is opened.
+      former.close();
     },
     signal: stop.signal,
     log,
   });
   return {
+    endpoints,
     transport: () => newest.transport,
+    renewal,
     async [Symbol.asyncDispose]() {
       stop.abort();
       await renewing;
-      for (const link of links) link.close();
+      newest.close();
     },
   };
 }

@@ -6,6 +6,8 @@ import { openBundleStore } from "./bundles/store.ts";
 import { caddyVersion, createCaddyAdmin, keepConfigured } from "./caddy.ts";
 import type { Config } from "./config.ts";
 import type { Log } from "./log.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import { countAdmin } from "./metrics/serve.ts";
 import { gateDirName } from "./names.ts";
 import { startPageServer } from "./pages/server.ts";
 import { createAttempts } from "./password/attempts.ts";
@@ -13,6 +15,7 @@ import { createPasswordChecker } from "./password/checker.ts";
 import { openGateFiles } from "./password/gate-files.ts";
 import { type Gates, openGates } from "./password/gates.ts";
 import { createLogin } from "./password/login.ts";
+import { watchReach } from "./reach/watch.ts";
 import { renderConfig } from "./render/render.ts";
 import { createTableStore } from "./table-store.ts";
 import { startTraffic, type Traffic } from "./traffic/traffic.ts";
@@ -36,9 +39,19 @@ const answerTimeoutMs = 120_000;
  */
 export async function startEdge(
   config: Config,
-  deps: { pull: BundlePull; onApplied(state: AppliedState): void; log: Log; answerTimeoutMs?: number },
+  deps: {
+    pull: BundlePull;
+    onApplied(state: AppliedState): void;
+    log: Log;
+    answerTimeoutMs?: number;
+    metrics?: Metrics;
+    /** Called after every round of counting requests. */
+    onTurn?: () => void;
+    /** Called with whether Caddy has its configuration, whenever that was looked at. */
+    onConfigured?: (configured: boolean) => void;
+  },
 ): Promise<Edge> {
-  const { pull, onApplied, log } = deps;
+  const { pull, onApplied, metrics, log } = deps;
   await using opened = new AsyncDisposableStack();
   const bundlesDir = join(config.dir, "bundles");
   const bundles = await openBundleStore(bundlesDir, log);
@@ -53,17 +66,31 @@ export async function startEdge(
       tree,
       bundles,
       gates,
-      createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, log }),
+      createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, metrics, log }),
       onApplied,
+      metrics,
       log,
     }),
   );
+  const watching = new AbortController();
+  const reach = watchReach({
+    routes: () => applier.routes().values(),
+    onChange: applier.avoid,
+    signal: watching.signal,
+    log,
+  });
+  opened.defer(async () => {
+    watching.abort();
+    await reach;
+  });
   // Before Caddy hears where to write, and what of an earlier run it has written is counted.
   const traffic = opened.use(
     await startTraffic({
       dir: join(config.dir, "traffic"),
       logDir: config.trafficDir,
       everyMs: config.trafficEveryMs,
+      metrics,
+      onTurn: deps.onTurn,
       routes: () => (applier.state().digest === "" ? null : applier.routes()),
       log,
     }),
@@ -84,8 +111,9 @@ export async function startEdge(
   );
   const { promise: ready, resolve: onConfigured } = Promise.withResolvers<void>();
   const stop = new AbortController();
+  const admin = createCaddyAdmin(config.adminSocket);
   const configuring = keepConfigured({
-    admin: createCaddyAdmin(config.adminSocket),
+    admin: metrics === undefined ? admin : countAdmin(admin, metrics),
     render: async () =>
       renderConfig({
         caddyVersion: await caddyVersion(config.caddyBinary),
@@ -101,7 +129,11 @@ export async function startEdge(
         contentDomain: config.contentDomain,
         answerTimeoutMs: deps.answerTimeoutMs ?? answerTimeoutMs,
       }),
-    onConfigured,
+    onConfigured() {
+      onConfigured();
+      deps.onConfigured?.(true);
+    },
+    onUnreachable: () => deps.onConfigured?.(false),
     signal: stop.signal,
     log,
   });

@@ -1,3 +1,4 @@
+import { isIPv4 } from "node:net";
 import type { Route } from "@svc/proto/edge";
 import { PageTarget_Page } from "@svc/proto/edge";
 import { limits } from "@svc/proto/limits";
@@ -20,19 +21,18 @@ const hostRegExp = new RegExp(hostPattern);
 
 export const isHost = (text: string): boolean => text.length <= hostLengthMax && hostRegExp.test(text);
 
-const dnsName = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/;
 const bracketed = /^\[[0-9a-f:.]{2,45}\]$/;
 /** Link-local (cloud metadata among them) and "this host": nothing of a tenant listens there. */
 const forbiddenAddress = /^(?:169\.254\.|0\.|\[fe[89ab]|\[::\])/;
 
-/** Whether `text` is host:port that Caddy may dial. The characters are harmless in a file name and hold no placeholder. */
+/** Whether `text` is address:port that Caddy may dial: no name. The characters are harmless in a file name and hold no placeholder. */
 export function isUpstream(text: string): boolean {
   const at = text.lastIndexOf(":");
   const host = text.slice(0, at);
   const port = text.slice(at + 1);
   if (at <= 0 || !/^[1-9]\d{0,4}$/.test(port) || Number(port) > 65_535) return false;
   if (forbiddenAddress.test(host)) return false;
-  return dnsName.test(host) || bracketed.test(host);
+  return isIPv4(host) || bracketed.test(host);
 }
 
 const bundleDigest = /^sha256:([0-9a-f]{64})$/;

@@ -54,7 +54,7 @@ test.each<{ when: string; wanted: Route; served?: Route; serves: Route[] }>([
 });
 
 test("one host that cannot be served does not hold up another", () => {
-  const routes = [aProxy("../x", "a:1"), files, aPage("b.test", "EMPTY")];
+  const routes = [aProxy("../x", "10.0.0.1:1"), files, aPage("b.test", "EMPTY")];
   const table = new Map(routes.map((route) => [route.host, route]));
   const result = servable(table, table.keys(), new Map(), () => "coming");
   expect([...result.routes.keys()]).toEqual(["b.test"]);

@@ -2,21 +2,37 @@ import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { FencedError, forgetIdentity, type Identity, JoinRefusedError, joinCluster, loadIdentity } from "@svc/link";
+import {
+  createPulse,
+  FencedError,
+  forgetIdentity,
+  type Identity,
+  JoinRefusedError,
+  joinCluster,
+  loadIdentity,
+  nextIdentity,
+  takeNextIdentity,
+} from "@svc/link";
 import { createRegistryPull } from "./bundles/pull.ts";
 import type { Config } from "./config.ts";
 import { type ControlLink, openControlLink } from "./control-link.ts";
 import { startEdge } from "./edge.ts";
 import { createLog, type Log } from "./log.ts";
+import { createMetrics } from "./metrics/metrics.ts";
+import { type Readiness, serveMetrics, watchGauges } from "./metrics/serve.ts";
 import { createWatch, type Watch } from "./watch.ts";
 
 export interface Router extends AsyncDisposable {
   /** Settles when Caddy has its configuration for the first time. */
   ready: Promise<void>;
+  /** Null without a listener for metrics. */
+  metricsPort: number | null;
 }
 
 const version = "0.1.0";
 const tokenAgainMs = 5000;
+/** One round of counting requests, of which a disk may make something long. */
+const turnWithinMs = 120_000;
 
 /**
  * Starts the router. Sites are served from what is on this machine before anybody is asked; control and
@@ -27,25 +43,45 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   await using opened = new AsyncDisposableStack();
   const registry = opened.use(createRegistryPull());
   let watch: Watch | null = null;
+  const metrics = createMetrics({ process: config.metricsListen !== null });
+  const pulse = createPulse(() => performance.now());
+  const state: Readiness = { caddyConfigured: false };
   const { applier, gates, traffic, ...edge } = opened.use(
-    await startEdge(config, { pull: registry.pull, onApplied: (state) => watch?.report(state), log }),
+    await startEdge(config, {
+      pull: registry.pull,
+      onApplied: (state) => watch?.report(state),
+      metrics,
+      onTurn: pulse.expect("traffic", turnWithinMs + config.trafficEveryMs),
+      onConfigured(configured) {
+        state.caddyConfigured = configured;
+      },
+      log,
+    }),
   );
+  watchGauges(metrics, { applier, traffic });
+  const operators =
+    config.metricsListen === null
+      ? null
+      : opened.use(await serveMetrics(config.metricsListen, { metrics, pulse, applier, state, log }));
   const stop = new AbortController();
-  const following = followControl(config, stop.signal, log, (link) => {
+  const following = followControl(config, stop.signal, log, (link, signal) => {
     watch = createWatch({
+      endpoints: link.endpoints,
       transport: link.transport,
+      renewal: link.renewal,
       applier,
       gates,
       traffic,
       address: addressOf(config.httpListen),
       version,
+      metrics,
       onRegistry(access) {
         registry.setAccess(access);
         applier.poke();
       },
       log,
     });
-    return watch.follow(stop.signal);
+    return watch.follow(signal);
   });
   opened.defer(async () => {
     stop.abort();
@@ -53,7 +89,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   });
   const ready = edge.ready.then(() => log.info("ready"));
   const running = opened.move();
-  return { ready, [Symbol.asyncDispose]: () => running.disposeAsync() };
+  return { ready, metricsPort: operators?.port ?? null, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }
 
 /**
@@ -64,19 +100,27 @@ async function followControl(
   config: Config,
   signal: AbortSignal,
   log: Log,
-  follow: (link: ControlLink) => Promise<void>,
+  follow: (link: ControlLink, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const dir = join(config.dir, "identity");
   try {
     while (!signal.aborted) {
       const identity = (await loadIdentity(dir)) ?? (await enroll(config, dir, signal, log));
-      await using link = openControlLink({ dir, identity, linkUrl: config.linkUrl, log });
+      await using link = openControlLink({ dir, identity, linkUrls: config.linkUrls, log });
+      const over = new AbortController();
+      const within = AbortSignal.any([signal, over.signal]);
+      const returning = returnAnew(config, dir, within, log).then((isAnother) => {
+        if (isAnother) over.abort();
+      });
       try {
-        await follow(link);
+        await follow(link, within);
       } catch (cause) {
         if (!(cause instanceof FencedError)) throw cause;
         log.error({ reason: cause.message }, "this edge was fenced: it serves what it has, and needs a new token");
         await forgetIdentity(dir);
+      } finally {
+        over.abort();
+        await returning;
       }
     }
   } catch (err) {
@@ -84,14 +128,37 @@ async function followControl(
   }
 }
 
+/**
+ * Takes another identity once the certificate is over and there is another token. Nothing that this edge serves belongs
+ * to its identity, so it need not wait for the former one to be removed. True when it did; false when `signal` aborted.
+ */
+async function returnAnew(config: Config, dir: string, signal: AbortSignal, log: Log): Promise<boolean> {
+  const { enrollUrls, bootstrapTokenFile: tokenFile } = config;
+  try {
+    const next = await nextIdentity({ dir, enrollUrls, tokenFile, proposedName: proposedName(), signal, log });
+    if (next === null) return false;
+    await takeNextIdentity(dir);
+    return true;
+  } catch (err) {
+    log.error({ err }, "this edge cannot come back yet: restart its router");
+    return false;
+  }
+}
+
 async function enroll(config: Config, dir: string, signal: AbortSignal, log: Log): Promise<Identity> {
-  const proposedName = `edge-${hostname()}`.slice(0, 63);
   let refused: string | null = null;
   for (;;) {
     const token = await readToken(config.bootstrapTokenFile);
     if (token !== null && token !== refused) {
       try {
-        return await joinCluster({ dir, enrollUrl: config.enrollUrl, token, proposedName, signal, log });
+        return await joinCluster({
+          dir,
+          enrollUrls: config.enrollUrls,
+          token,
+          proposedName: proposedName(),
+          signal,
+          log,
+        });
       } catch (err) {
         if (!(err instanceof JoinRefusedError)) throw err;
         log.error({ err }, "the bootstrap token was refused: put another into its file");
@@ -101,6 +168,8 @@ async function enroll(config: Config, dir: string, signal: AbortSignal, log: Log
     await delay(tokenAgainMs, undefined, { signal });
   }
 }
+
+const proposedName = (): string => `edge-${hostname()}`.slice(0, 63);
 
 /** Null while there is none: it may be put there later. */
 async function readToken(path: string | null): Promise<string | null> {

@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
-import { FencedError } from "@svc/link";
+import { createEndpoints, FencedError } from "@svc/link";
 import {
   EdgeService,
   type RouteTable,
@@ -60,6 +60,7 @@ function watchOf(session: Session): Watch {
     service(EdgeService, { session });
   });
   return createWatch({
+    endpoints: createEndpoints(["https://control.test"]),
     transport: () => transport,
     applier: { state: () => served, submit: (message) => submitted.push(message) },
     gates: { learn: async (gates) => void learned.push(...gates.map(({ revision }) => revision)) },
@@ -73,6 +74,7 @@ function watchOf(session: Session): Watch {
     address: "127.0.0.1",
     version: "1.2.3",
     onRegistry: (access) => registries.push(access?.host),
+    renewal: { make: () => learned.push("renew") },
     log: quiet,
   });
 }
@@ -115,6 +117,18 @@ test("a session begins with what is served, and then follows the table", async (
     digest: "abc",
     error: "b.test: it is lost",
   });
+  stop.abort();
+  await following;
+});
+
+test("control's wish for another certificate is passed on", async () => {
+  const watch = watchOf(async function* (requests) {
+    yield { message: welcome };
+    yield { message: { case: "renewNow", value: {} } };
+    for await (const { message } of requests) heard.push(message);
+  });
+  const following = watch.follow(stop.signal);
+  await waitFor(() => learned.includes("renew"));
   stop.abort();
   await following;
 });

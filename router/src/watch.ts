@@ -2,11 +2,12 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, type Transport } from "@connectrpc/connect";
-import { runSession, type Send } from "@svc/link";
+import { type Endpoints, runSession, type Send, type Wish } from "@svc/link";
 import { EdgeService, type SessionRequest, SessionRequestSchema, type SessionResponse } from "@svc/proto/edge";
 import type { RegistryAccess } from "@svc/proto/node";
 import type { AppliedState, Applier } from "./apply.ts";
 import type { Log } from "./log.ts";
+import type { Metrics } from "./metrics/metrics.ts";
 import type { Gates } from "./password/gates.ts";
 import type { Traffic } from "./traffic/traffic.ts";
 
@@ -23,6 +24,8 @@ export interface Watch {
 }
 
 export interface WatchDeps {
+  /** Where control is to be found. */
+  endpoints: Endpoints;
   /** The connection to open the next session on. */
   transport(): Transport;
   applier: Pick<Applier, "state" | "submit">;
@@ -31,14 +34,18 @@ export interface WatchDeps {
   /** Where visitors reach this edge: an address or a host name. */
   address: string;
   version: string;
+  metrics?: Pick<Metrics, "connected" | "sessions" | "renewSeconds"> | undefined;
   onRegistry(access: RegistryAccess | undefined): void;
+  /** Control's wish for another certificate. */
+  renewal: Pick<Wish, "make">;
   log: Log;
 }
 
 export function createWatch(deps: WatchDeps): Watch {
-  const { transport, applier, gates, traffic, address, version, log } = deps;
+  const { transport, applier, gates, traffic, address, version, metrics, log } = deps;
   const instanceId = randomUUID();
   let send: Send<SessionRequest> | null = null;
+  let renewedAtMs: number | null = null;
   return {
     report({ generation, digest, error, behindHosts, resync }) {
       send?.(request({ case: "applied", value: { generation, digest, error, behindHosts, resync } }));
@@ -46,6 +53,7 @@ export function createWatch(deps: WatchDeps): Watch {
     async follow(signal) {
       const bootId = await readBootId();
       await runSession<SessionRequest, SessionResponse>({
+        endpoints: deps.endpoints,
         connect: (requests, sessionSignal) =>
           createClient(EdgeService, transport()).session(requests, { signal: sessionSignal }),
         onOpen(open) {
@@ -58,19 +66,31 @@ export function createWatch(deps: WatchDeps): Watch {
           if (message.case === "welcome") {
             // Nothing but the Hello may come before it.
             send = open;
+            metrics?.connected.set(1);
+            metrics?.sessions.inc();
             log.info({ edgeId: message.value.edgeId }, "session open");
             deps.onRegistry(message.value.registry);
             traffic.open((batch) => open(request({ case: "traffic", value: batch })));
           }
+          if (message.case === "renewAck" && renewedAtMs !== null) {
+            metrics?.renewSeconds.observe((performance.now() - renewedAtMs) / 1000);
+            renewedAtMs = null;
+          }
           if (message.case === "gates") void gates.learn(message.value.gates);
+          if (message.case === "renewNow") deps.renewal.make();
           if (message.case === "trafficAck") traffic.acknowledged(message.value);
           if (message.case === "table") applier.submit(message.value);
         },
         onClose() {
           send = null;
+          renewedAtMs = null;
+          metrics?.connected.set(0);
           traffic.closed();
         },
-        renew: (n) => request({ case: "renew", value: { n } }),
+        renew(n) {
+          renewedAtMs ??= performance.now();
+          return request({ case: "renew", value: { n, wallMs: BigInt(Date.now()) } });
+        },
         signal,
         log,
       });

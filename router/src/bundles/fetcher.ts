@@ -1,7 +1,9 @@
+import { pipeline, type Readable, Transform } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { StaticTarget } from "@svc/proto/edge";
 import { RegistryError } from "@svc/registry";
 import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { bundleName } from "../names.ts";
 import type { BundleState } from "../servable.ts";
 import type { BundlePull } from "./pull.ts";
@@ -35,9 +37,10 @@ export function createFetcher(deps: {
   store: BundleStore;
   pull: BundlePull;
   onChange: () => void;
+  metrics?: Pick<Metrics, "bundleFetches" | "bundleBytes"> | undefined;
   log: Log;
 }): BundleFetcher {
-  const { store, pull, onChange, log } = deps;
+  const { store, pull, onChange, metrics, log } = deps;
   const fetches = new Map<string, Fetch>();
   const slots = createSlots(attemptsAtOnce);
 
@@ -69,12 +72,26 @@ export function createFetcher(deps: {
     }
   }
 
+  /** The same bytes, counted on their way. What fails on one side ends the other. */
+  function counted(archive: Readable): Readable {
+    if (metrics === undefined) return archive;
+    const counter = new Transform({
+      transform(chunk: Buffer, _encoding, done) {
+        metrics.bundleBytes.inc(chunk.length);
+        done(null, chunk);
+      },
+    });
+    return pipeline(archive, counter, () => {});
+  }
+
   async function bringOnce(name: string, target: StaticTarget, outer: AbortSignal): Promise<FetchProblem> {
     const signal = AbortSignal.any([outer, AbortSignal.timeout(attemptTimeoutMs)]);
     try {
-      await store.add(name, await pull(target, signal), signal);
+      await store.add(name, counted(await pull(target, signal)), signal);
+      metrics?.bundleFetches.inc({ outcome: "ok" });
       return null;
     } catch (err) {
+      if (!outer.aborted) metrics?.bundleFetches.inc({ outcome: "failed" });
       if (!outer.aborted) log.warn({ repository: target.repository, digest: target.digest, err }, "bundle not fetched");
       return problemOf(err);
     }

@@ -119,13 +119,15 @@ function proxyHandler(upstreams: number, { contentDomain, answerTimeoutMs }: Sit
     })),
     load_balancing: {
       selection_policy: { policy: "random" },
-      try_duration: "3s",
+      // Of several upstreams: long enough for the router to find that a machine is silent, and to lead around it.
+      try_duration: upstreams === 1 ? "3s" : "5s",
       // With one upstream every try goes to the same place, which has to come back first.
       try_interval: upstreams === 1 ? "100ms" : "5ms",
     },
     transport: {
       protocol: "http",
-      dial_timeout: "1s",
+      // Nodes are near; a machine that is gone costs a visitor so much and not more.
+      dial_timeout: "250ms",
       response_header_timeout: `${answerTimeoutMs}ms`,
       // The app decides about compression, together with the visitor.
       compression: false,

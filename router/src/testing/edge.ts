@@ -9,6 +9,7 @@ import type { AppliedState } from "../apply.ts";
 import type { BundlePull } from "../bundles/pull.ts";
 import { type Config, readConfig } from "../config.ts";
 import { type Edge, startEdge } from "../edge.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { type CaddyProcess, freePorts, startCaddy } from "./caddy-process.ts";
 import { aComplete, aDelta } from "./routes.ts";
 import { waitFor } from "./wait-for.ts";
@@ -34,7 +35,7 @@ export interface TestEdge extends AsyncDisposable {
 }
 
 export async function startTestEdge(
-  options: { env?: Record<string, string>; answerTimeoutMs?: number } = {},
+  options: { env?: Record<string, string>; answerTimeoutMs?: number; metrics?: Metrics } = {},
 ): Promise<TestEdge> {
   const dir = await mkdtemp(join(tmpdir(), "svc-edge-"));
   const [http, https, pages] = (await freePorts(3)).map((port) => `127.0.0.1:${port}`);
@@ -90,12 +91,13 @@ export async function startTestEdge(
       edge = null;
     },
     async startRouter() {
-      const { answerTimeoutMs } = options;
+      const { answerTimeoutMs, metrics } = options;
       edge = await startEdge(config, {
         pull,
         onApplied: (state) => applied.push(state),
         log: quiet,
         ...(answerTimeoutMs !== undefined && { answerTimeoutMs }),
+        ...(metrics && { metrics }),
       });
       await edge.ready;
     },

@@ -1,4 +1,4 @@
-import { mkdir, open, readdir, rm } from "node:fs/promises";
+import { mkdir, open, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { hasCode } from "../durable-file.ts";
@@ -44,6 +44,18 @@ export async function readAccessLog(
   // A file that was renamed after the listing is met under its new name next time.
   const unseen = from.filter((known) => !reading.position.some((each) => isSameFile(each, known)));
   return { ...reading, position: [...unseen, ...reading.position].slice(-positionsMax) };
+}
+
+/** What Caddy has written since `from`: bytes that nobody has read. */
+export async function unreadBytes(dir: string, from: LogPosition): Promise<number> {
+  let unread = 0;
+  for (const name of (await readdir(dir)).filter((each) => logFile.test(each))) {
+    const about = await stat(join(dir, name), { bigint: true }).catch(() => null);
+    if (about === null) continue;
+    const known = from.findLast(({ inode }) => inode === String(about.ino));
+    unread += Math.max(0, Number(about.size) - (known?.offset ?? 0));
+  }
+  return unread;
 }
 
 type FileMark = Pick<LogPosition[number], "inode" | "head">;

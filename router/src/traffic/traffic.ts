@@ -2,7 +2,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { PageTarget_Page, type Route, type TrafficAck, type TrafficBatch, TrafficBatchSchema } from "@svc/proto/edge";
 import type { Log } from "../log.ts";
-import { prepareAccessLog, readAccessLog, removeFinished } from "./access-log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { prepareAccessLog, readAccessLog, removeFinished, unreadBytes } from "./access-log.ts";
 import { type Batch, countsPerBatch, openBatchStore } from "./batch-store.ts";
 import { addVisit, type Counts } from "./counts.ts";
 import { hostOf, parseLine } from "./line.ts";
@@ -13,6 +14,8 @@ export interface Traffic extends AsyncDisposable {
   open(send: (batch: TrafficBatch) => void): void;
   acknowledged(ack: TrafficAck): void;
   closed(): void;
+  /** What Caddy has logged and is not counted yet. */
+  unreadBytes(): Promise<number>;
 }
 
 /** A batch that was not acknowledged is sent again on the same session after so long. */
@@ -31,9 +34,12 @@ export async function startTraffic(options: {
   logDir: string;
   everyMs: number;
   routes(): ReadonlyMap<string, Route> | null;
+  metrics?: Pick<Metrics, "requests" | "requestsUnknown"> | undefined;
+  /** Called after every round of counting, whatever came of it. */
+  onTurn?: (() => void) | undefined;
   log: Log;
 }): Promise<Traffic> {
-  const { logDir, everyMs, routes, log } = options;
+  const { logDir, everyMs, routes, metrics, log } = options;
   await prepareAccessLog(logDir);
   const store = await openBatchStore(options.dir, log);
   const stop = new AbortController();
@@ -57,6 +63,7 @@ export async function startTraffic(options: {
     const known = store.position();
     const counts: Counts = new Map();
     let lines = 0;
+    let unknown = 0;
     const { position, finished } = await readAccessLog(
       logDir,
       known ?? [],
@@ -66,12 +73,14 @@ export async function startTraffic(options: {
         const site = visit && table.get(hostOf(visit.host));
         // Of what may be counted already only the end is of interest.
         if (visit && site && known !== null) addVisit(counts, siteOf(site), visit);
+        else if (known !== null) unknown += 1;
       },
       enough,
     );
     behind = enough();
     // Nothing of it is kept when this fails, and it is read again.
     if (lines > 0 || known === null) await store.keep(counts, position);
+    if (metrics !== undefined) addCounts(metrics, counts, unknown);
     await removeFinished(finished);
   }
 
@@ -88,6 +97,7 @@ export async function startTraffic(options: {
       await inTurn("collect", collect);
       if (awaited !== null && performance.now() - awaited.sentAt > sendAgainMs) awaited = null;
       await inTurn("ship", ship);
+      options.onTurn?.();
       if (!behind) await delay(everyMs, undefined, { signal: stop.signal }).catch(() => {});
       behind = false;
     }
@@ -111,12 +121,30 @@ export async function startTraffic(options: {
       send = null;
       awaited = null;
     },
+    unreadBytes: () => unreadBytes(logDir, store.position() ?? []),
     async [Symbol.asyncDispose]() {
       stop.abort();
       await running;
       await last;
     },
   };
+}
+
+/** Once they are on disk: what could not be kept is read, and counted, again. */
+function addCounts(
+  metrics: Pick<Metrics, "requests" | "requestsUnknown">,
+  counts: Readonly<Counts>,
+  unknown: number,
+): void {
+  for (const { requests, status2xx, status3xx, status4xx, status5xx } of counts.values()) {
+    const other = requests - status2xx - status3xx - status4xx - status5xx;
+    metrics.requests.inc({ status: "2xx" }, status2xx);
+    metrics.requests.inc({ status: "3xx" }, status3xx);
+    metrics.requests.inc({ status: "4xx" }, status4xx);
+    metrics.requests.inc({ status: "5xx" }, status5xx);
+    if (other > 0) metrics.requests.inc({ status: "other" }, other);
+  }
+  if (unknown > 0) metrics.requestsUnknown.inc(unknown);
 }
 
 const siteOf = ({ projectId, channel, target }: Route) => ({
