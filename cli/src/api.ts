@@ -23,6 +23,7 @@ export type Api = {
   get<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
   post<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
   put<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
+  patch<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
   delete<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
 };
 
@@ -80,6 +81,7 @@ export function createApi(options: ApiOptions): Api {
     get: (path, reply, rest) => call("GET", path, reply, rest),
     post: (path, reply, rest) => call("POST", path, reply, rest),
     put: (path, reply, rest) => call("PUT", path, reply, rest),
+    patch: (path, reply, rest) => call("PATCH", path, reply, rest),
     delete: (path, reply, rest) => call("DELETE", path, reply, rest),
   };
 }

@@ -23,7 +23,7 @@ export async function runCli(argv: readonly string[], host: Host): Promise<numbe
     return printVersion(argv, host);
   if (argv[0] === completeWord) {
     const { printCandidates } = await import("./completions/candidates.ts");
-    return printCandidates(argv.slice(1), host.stdout);
+    return printCandidates(argv.slice(1), host);
   }
   // Everything else needs more code; asking for the version should not have to wait for it.
   const { runRequest } = await import("./run.ts");

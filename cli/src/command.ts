@@ -4,8 +4,8 @@ import { CliError } from "./errors.ts";
 import { cleanDeep } from "./format.ts";
 import type { Paint } from "./paint.ts";
 
-/** What a person wrote for one flag or argument: nothing, a switch, or a text. */
-export type Raw = string | boolean | undefined;
+/** What a person wrote for one flag or argument: nothing, a switch, a text, or all texts of an argument that takes many. */
+export type Raw = string | boolean | readonly string[] | undefined;
 
 /** An option of a command. `spec` is what help shows: `-f, --follow`, `--lines <n>`, `--no-wait`. */
 export type Flag<T> = {
@@ -16,11 +16,13 @@ export type Flag<T> = {
   read(raw: Raw): T;
 };
 
-/** A positional argument. `spec` is `<name>` when it must be given, `[name]` when not. */
+/** A positional argument. `spec` is `<name>` when it must be given, `[name]` when not, `<name...>` when it takes the rest. */
 export type Argument<T> = {
   readonly spec: string;
   readonly summary: string;
   readonly choices?: readonly string[];
+  /** What the platform is asked for when a shell wants to complete it. */
+  readonly completes?: "nodes";
   read(raw: Raw): T;
 };
 
@@ -86,6 +88,12 @@ export const argument = {
     spec: `[${name}]`,
     summary,
     read: asText,
+  }),
+  /** One or more texts; the last argument of its command. */
+  many: (name: string, summary: string): Argument<readonly string[]> => ({
+    spec: `<${name}...>`,
+    summary,
+    read: (raw) => (typeof raw === "object" ? raw : []),
   }),
 };
 

@@ -121,6 +121,7 @@ const hints: Readonly<Record<string, string>> = {
   TOKEN_CREATE_FAILED: "See your keys with `svc tokens list`, and revoke one with `svc tokens revoke <id>`",
   FORBIDDEN: "Log in as an administrator with `svc login`",
   PREVIEW_UNAVAILABLE: "Deploy to production with `svc deploy --prod`",
+  CA_ROTATION_UNDER_WAY: "See how far it is, and what it waits for, with `svc admin ca show`",
   CLUSTER_SCHEDULER_DISABLED: "Start control with SVC_CLUSTER_SCHEDULER=on",
 };
 

@@ -45,6 +45,14 @@ export function formatAge(timestamp: string | null | undefined, now: Date): stri
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
+/** Until which day something is good (`expiresAt` in ISO 8601), and for how long that is; "-" for null. */
+export function formatExpiry(expiresAt: string | null, now: Date): string {
+  if (expiresAt === null) return "-";
+  const leftMs = Date.parse(expiresAt) - now.getTime();
+  const day = expiresAt.slice(0, 10);
+  return leftMs <= 0 ? `expired on ${day}` : `until ${day}, in ${formatDuration(leftMs)}`;
+}
+
 const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
 const zeroWidth = /^[\p{Mn}\p{Me}\p{Cf}]$/u;
@@ -57,6 +65,17 @@ export function displayWidth(text: string): number {
     if (!zeroWidth.test(segment)) width += wide.test(segment) ? 2 : 1;
   }
   return width;
+}
+
+/** Lines of at most `width` columns, broken between words; a word that is longer has a line of its own. */
+export function wrapText(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(/\s+/)) {
+    const line = lines.at(-1);
+    if (line === undefined || displayWidth(line) + 1 + displayWidth(word) > width) lines.push(word);
+    else lines[lines.length - 1] = `${line} ${word}`;
+  }
+  return lines;
 }
 
 /**

@@ -10,7 +10,7 @@ import { isLocalName, isLoopback } from "./origin.ts";
 export type StreamBody = { sizeBytes: number; stream(): AsyncIterable<Uint8Array> };
 
 export type HttpRequest = {
-  method: "GET" | "POST" | "PUT" | "DELETE";
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   url: string;
   headers?: Readonly<Record<string, string>>;
   body?: string | StreamBody;

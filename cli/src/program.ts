@@ -94,7 +94,10 @@ function typedForm(node: Node): string {
   for (let at = node.parent; at?.parent; at = at.parent) words.unshift(at.name());
   return [
     ...words,
-    ...node.registeredArguments.map((each) => (each.required ? `<${each.name()}>` : `[${each.name()}]`)),
+    ...node.registeredArguments.map((each) => {
+      const name = each.variadic ? `${each.name()}...` : each.name();
+      return each.required ? `<${name}>` : `[${name}]`;
+    }),
   ].join(" ");
 }
 
@@ -142,6 +145,8 @@ function child(groups: ReadonlyMap<string, Node>, words: readonly string[]): Nod
   return parent.command(name).aliases(aliasesOf(name)).copyInheritedSettings(parent).helpCommand(false);
 }
 
+const takesRest = (spec: string): boolean => spec.endsWith("...>");
+
 function describeCommand(node: Node, command: Command, run: (raw: Record<string, Raw>) => void): void {
   node
     .summary(command.summary)
@@ -157,7 +162,8 @@ function describeCommand(node: Node, command: Command, run: (raw: Record<string,
     const given: Readonly<Record<string, Raw>> = node.opts();
     const raw: Record<string, Raw> = {};
     for (const [key, option] of options) raw[key] = given[option.attributeName()];
-    for (const [at, key] of Object.keys(command.arguments).entries()) raw[key] = node.args[at];
+    for (const [at, [key, { spec }]] of Object.entries(command.arguments).entries())
+      raw[key] = takesRest(spec) ? node.args.slice(at) : node.args[at];
     run(raw);
   });
 }

@@ -10,6 +10,8 @@ export type Row = {
   error: string | null;
   release?: { status: string };
   gitPrNumber?: number;
+  /** Absent from a platform that does not tell. */
+  placement?: { problem?: { message: string } | null | undefined };
   createdAt: string;
 };
 
@@ -61,8 +63,8 @@ function cells(
 /** The same in two short lines: what it is, and what it is called. */
 const stacked = (row: readonly string[]): string[] => [row.slice(0, -1).join("  "), `  ${row.at(-1) ?? ""}`];
 
-function errorLines({ error }: Row, { paint, columns }: View): string[] {
-  const first = error?.split("\n")[0] ?? "";
+function errorLines({ error, placement }: Row, { paint, columns }: View): string[] {
+  const first = (error ?? placement?.problem?.message)?.split("\n")[0] ?? "";
   if (first === "") return [];
   const room = (columns ?? Number.POSITIVE_INFINITY) - 2;
   const text = displayWidth(first) > room ? `${first.slice(0, Math.max(0, room - 1))}…` : first;

@@ -66,6 +66,34 @@ test.each([
   expect(aTerminal(some).terminal.interactive).toBe(expected);
 });
 
+/** A terminal at which somebody does `act` as soon as the first question is on the screen. */
+function answering(act: (stdin: PassThrough) => void) {
+  const stdin = Object.assign(new PassThrough(), { isTTY: true, setRawMode: () => stdin });
+  const screen = () => Object.assign(new PassThrough(), { isTTY: true, columns: 80 });
+  const stderr = screen();
+  let said = "";
+  stderr.on("data", (chunk) => {
+    said += chunk;
+    if (!said.includes("Type shop")) return;
+    said = "";
+    setImmediate(act, stdin);
+  });
+  return createTerminal({ ...options, stdin, stdout: screen(), stderr });
+}
+
+test.each([
+  ["Ctrl-D", (stdin: PassThrough) => stdin.write("\u0004")],
+  ["the end of the input", (stdin: PassThrough) => stdin.end()],
+])("%s at a question cancels it, and every later one", async (_, end) => {
+  const terminal = answering(end);
+  expect(await terminal.ask("Type shop to go on")).toBeNull();
+  expect(await terminal.askSecret("Type shop to go on")).toBeNull();
+});
+
+test("what was typed before the input ended is the answer", async () => {
+  expect(await answering((stdin) => stdin.writableEnded || stdin.end("shop\r")).ask("Type shop to go on")).toBe("shop");
+});
+
 test("--quiet leaves warnings and errors", () => {
   const { terminal, said } = aTerminal({ quiet: true });
   terminal.step("Packed");

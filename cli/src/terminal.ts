@@ -153,17 +153,42 @@ export function createTerminal(options: {
     async ask(question) {
       stop();
       const { isCancel, text } = await import("@clack/prompts");
-      const answer = await text({ message: inert(question), input: options.stdin, output: stderr });
+      const answer = await whileOpen(options.stdin, (signal) =>
+        text({ message: inert(question), input: options.stdin, output: stderr, signal }),
+      );
       return isCancel(answer) ? null : answer;
     },
     async askSecret(question) {
       stop();
       const { isCancel, password } = await import("@clack/prompts");
-      const answer = await password({ message: inert(question), mask: "", input: options.stdin, output: stderr });
+      const answer = await whileOpen(options.stdin, (signal) =>
+        password({ message: inert(question), mask: "", input: options.stdin, output: stderr, signal }),
+      );
       if (isCancel(answer)) return null;
       hidden.add(answer);
       return answer;
     },
     close: stop,
   };
+}
+
+/**
+ * Asks for as long as anything can be typed. Ctrl-D ends a line editor and says so to nobody: its input is let go of,
+ * and a question that waited on would be left open when the process runs out of work.
+ */
+async function whileOpen<T>(input: Input, ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const ended = new AbortController();
+  let isAnswered = false;
+  // The editor lets go of its input after an answer, too, and that answer is heard first.
+  const end = () => setImmediate(() => isAnswered || ended.abort());
+  const events = ["pause", "end", "close"] as const;
+  try {
+    const answer = ask(ended.signal);
+    for (const event of events) input.on(event, end);
+    if (input.readableEnded || input.destroyed) end();
+    return await answer;
+  } finally {
+    isAnswered = true;
+    for (const event of events) input.off(event, end);
+  }
 }

@@ -279,6 +279,22 @@ test("svc status shows the deployments of every channel, newest first", async ()
   ]);
 });
 
+test("svc status says what a deployment waits for", async () => {
+  const problem = { code: "NODE_CAPACITY_UNAVAILABLE", message: "No node has room for this deployment." };
+  const placement = { state: "pending", routeConverged: false, lastTransitionAt: null, problem };
+  const routes = {
+    [`GET /api/v1/projects/${projectId}`]: ok({
+      project: aProject(),
+      deployments: [aDeployment({ status: "building", placement })],
+    }),
+    [`GET /api/v1/projects/${projectId}/deployments`]: ok({ deployments: [], nextCursor: null }),
+  };
+  expect((await run(["status"], routes)).stdout).toContain("No node has room for this deployment.");
+  expect(envelopeOf(await run(["status", "--json"], routes))["deployments"]).toMatchObject([
+    { placement: { problem } },
+  ]);
+});
+
 test("a deleted project is no longer linked", async () => {
   const ended = await run(["projects", "delete", projectId, "--yes"], {
     [`DELETE /api/v1/projects/${projectId}`]: ok({ id: projectId }),

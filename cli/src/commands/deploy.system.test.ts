@@ -379,6 +379,7 @@ describe.concurrent("too much", () => {
     ...{ maxProjects: 5, maxDeploysPerHour: 60, maxUploadMb: 1, maxImageMb: 0, maxEnvVars: 10, storageMb: 100 },
     ...{ rateLimitPerMinute: null, monthlyRequests: null, monthlyBandwidthMb: null, dbSizeMb: 0, maxDatabases: 0 },
     ...{ dbConnectionLimit: 0, maxBackups: 0, maxSseConnections: 0, maxScheduledJobs: 0, maxCustomDomains: 0 },
+    ...{ maxReplicas: 10, nodeSelector: {} },
     ...{ devSyncEnabled: true, previewsEnabled: true, databaseEnabled: false, createdAt: at, updatedAt: at },
   };
   const usage = { projects: 1, monthlyRequests: 0, monthlyBandwidthMb: 0, diskBytes: 0, deploysLastHour: 0 };

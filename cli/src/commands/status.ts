@@ -61,13 +61,14 @@ const suspension = ({ suspendedAt, suspendReason }: Project) =>
   suspendedAt === null ? {} : { suspendedAt, suspendReason };
 
 const row = (deployment: DeploymentListItem) => {
-  const { id, status, channel, error, release, gitPrNumber, createdAt, startedAt, finishedAt } = deployment;
+  const { id, status, channel, error, release, gitPrNumber, placement, createdAt, startedAt, finishedAt } = deployment;
   return {
     id,
     status,
     channel,
     error,
     ...(release.configured ? { release } : {}),
+    ...(placement?.problem ? { placement } : {}),
     ...(gitPrNumber === null || channel !== "preview" ? {} : { gitPrNumber }),
     createdAt,
     startedAt,

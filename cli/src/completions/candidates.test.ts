@@ -10,7 +10,9 @@ test.each([
   ["project ", ["list", "rename", "delete"]],
   ["--json projects re", ["rename"]],
   ["--manifest projects dep", ["deploy"]],
-  ["admin nodes bootstrap-token ", ["create"]],
+  ["admin nodes bootstrap-token ", ["list", "revoke", "create"]],
+  ["admin nodes la", ["label"]],
+  ["admin nodes label node-1 di", []],
   ["deploy --pr", ["--project", "--prod", "--preview"]],
   ["deploy --js", ["--json"]],
   ["doctor --channel ", ["production", "preview", "dev"]],
@@ -21,6 +23,23 @@ test.each([
   ["nonsense ", []],
 ])("after %j may come %j", async (line, expected) => {
   expect(await words(line)).toEqual(expected);
+});
+
+test("the name of a machine is asked for where one is to be named", async () => {
+  const asked: string[] = [];
+  const ask = async (what: string) => {
+    asked.push(what);
+    return ["node-1", "node-2", "edge"].map((word) => ({ word, about: "" }));
+  };
+  const offered = async (line: string) => (await candidatesFor(line.split(" "), ask)).map(({ word }) => word);
+  expect(await offered("admin nodes drain no")).toEqual(["node-1", "node-2"]);
+  expect(await offered("admin nodes show ")).toEqual(["node-1", "node-2", "edge"]);
+  expect(asked).toEqual(["nodes", "nodes"]);
+  expect(await offered("admin nodes label e")).toEqual(["edge"]);
+  expect(await offered("admin nodes label edge ")).toEqual([]);
+  expect(await offered("admin nodes drain --rea")).toEqual(["--reason"]);
+  expect(await offered("admin nodes list ")).toEqual([]);
+  expect(asked).toHaveLength(3);
 });
 
 test("every command is reached by what is offered, word by word", async () => {

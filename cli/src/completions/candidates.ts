@@ -1,24 +1,30 @@
+import type { Host } from "../cli.ts";
 import type { Argument, Command, Flag } from "../command.ts";
 import { commandIndex, groupSummaries, means } from "../commands/index.ts";
 import { globalOptions } from "../program.ts";
-import type { Output } from "../terminal.ts";
 
 /** A word that may come next, and what it is about. */
 export type Candidate = { word: string; about: string };
+
+/** Asks the platform for words; none when it does not answer. */
+export type Ask = (what: NonNullable<Argument<unknown>["completes"]>) => Promise<Candidate[]>;
 
 /**
  * What may stand in place of the last of `words`, which is typed in part or not at all. Empty where anything may, so
  * that the shell offers files.
  */
-export async function candidatesFor(words: readonly string[]): Promise<Candidate[]> {
+export async function candidatesFor(words: readonly string[], ask: Ask = async () => []): Promise<Candidate[]> {
   const current = words.at(-1) ?? "";
   const before = words.slice(0, -1);
   const path = before.filter((word, at) => !word.startsWith("-") && before[at - 1] !== "--manifest");
-  const all = await possible(path, before.at(-1) ?? "", current);
+  const all = await possible(path, { previous: before.at(-1) ?? "", current, ask });
   return all.filter(({ word }) => word.startsWith(current));
 }
 
-async function possible(path: readonly string[], previous: string, current: string): Promise<Candidate[]> {
+async function possible(
+  path: readonly string[],
+  { previous, current, ask }: { previous: string; current: string; ask: Ask },
+): Promise<Candidate[]> {
   const entry = commandIndex.find(({ name }) => isBelow(path, name.split(" ")));
   if (entry === undefined) {
     return current.startsWith("-") ? globals : nextWords(path);
@@ -28,7 +34,8 @@ async function possible(path: readonly string[], previous: string, current: stri
   const awaited = flags.find((flag) => takesValue(flag) && spellings(flag).includes(previous));
   if (awaited !== undefined) return choicesOf(awaited);
   if (current.startsWith("-")) return [...flags.map(asCandidate), ...globals];
-  return choicesOf(argumentAt(command, path.length - entry.name.split(" ").length));
+  const argument = argumentAt(command, path.length - entry.name.split(" ").length);
+  return argument?.completes === undefined ? choicesOf(argument) : ask(argument.completes);
 }
 
 /** Whether the words name the command whose words `name` are, whatever follows. */
@@ -64,8 +71,11 @@ const asCandidate = (option: { spec: string; summary: string }): Candidate => ({
 const globals: Candidate[] = globalOptions.map(([spec, summary]) => asCandidate({ spec, summary }));
 
 /** A line per candidate: the word, a tab, what it is about. A script that asked cannot show an error, so there is none. */
-export async function printCandidates(words: readonly string[], stdout: Output): Promise<number> {
-  const candidates = await candidatesFor(words);
-  stdout.write(candidates.map(({ word, about }) => `${word}\t${about}\n`).join(""));
+export async function printCandidates(words: readonly string[], host: Host): Promise<number> {
+  const candidates = await candidatesFor(words, async (what) => {
+    const { askPlatform } = await import("./ask.ts");
+    return askPlatform(what, host);
+  });
+  host.stdout.write(candidates.map(({ word, about }) => `${word}\t${about}\n`).join(""));
   return 0;
 }

@@ -31,7 +31,9 @@ export function createNarrator(context: Context, api: Api, { id, reuses }: { id:
     const next = phaseOf(deployment, reuses);
     if (next === phase) return;
     activity?.stop();
-    if (phase !== null) leave(phase, deployment, elapsedMs - since);
+    // What has found no node is not over, but has not begun.
+    if (phase !== null && (next !== phases.node || phase === phases.queued))
+      leave(phase, deployment, elapsedMs - since);
     phase = next;
     since = elapsedMs;
     activity = next === null ? null : terminal.activity(next.doing);

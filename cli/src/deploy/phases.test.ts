@@ -10,6 +10,8 @@ const placed = (state: "placing" | "starting" | "running", routeConverged = fals
   lastTransitionAt: null,
 });
 
+const full = { problem: { code: "NODE_CAPACITY_UNAVAILABLE", message: "No node has room." } } as const;
+
 test.each([
   ["queued", { status: "queued", release }, "Waiting for its turn"],
   ["built", { status: "building", release }, "Building"],
@@ -24,6 +26,16 @@ test.each([
   ["placed", { status: "deploying", release, placement: placed("starting") }, "Starting"],
   ["up", { status: "deploying", release, placement: placed("running") }, "Switching traffic over"],
   ["reached", { status: "deploying", release, placement: placed("running", true) }, "Starting"],
+  [
+    "built nowhere yet",
+    { status: "building", release, placement: { ...placed("placing"), ...full } },
+    "Waiting for a node",
+  ],
+  [
+    "placed nowhere yet",
+    { status: "deploying", release, placement: { ...placed("placing"), ...full } },
+    "Waiting for a node",
+  ],
   ["there", { status: "running", release }, null],
   ["broken", { status: "failed", release }, null],
 ] as const)("a deployment that is %s", (_, deployment, doing) => {

@@ -10,6 +10,7 @@ export type Phase = {
 
 export const phases = {
   queued: { doing: "Waiting for its turn", done: (time) => `Waited ${time} for its turn` },
+  node: { doing: "Waiting for a node", done: (time) => `Waited ${time} for a node` },
   build: { doing: "Building", done: (time) => `Built in ${time}` },
   reuse: { doing: "Preparing", done: (time) => `Prepared in ${time}` },
   pull: { doing: "Pulling the image", done: (time) => `Pulled the image in ${time}` },
@@ -26,11 +27,14 @@ type Progress = Pick<Deployment, "status" | "release" | "artifact" | "placement"
  */
 export function phaseOf({ status, release, artifact, placement }: Progress, reuses: boolean): Phase | null {
   if (status === "queued") return phases.queued;
+  const waits = placement?.problem?.code === "NODE_CAPACITY_UNAVAILABLE";
+  if (status === "building" && waits) return phases.node;
   if (status === "building") {
     if (reuses) return phases.reuse;
     return artifact === undefined ? phases.build : phases.pull;
   }
   if (status !== "deploying") return null;
   if (release.status === "pending" || release.status === "running") return phases.release;
+  if (waits && placement.state === "placing") return phases.node;
   return placement?.state === "running" && !placement.routeConverged ? phases.route : phases.start;
 }

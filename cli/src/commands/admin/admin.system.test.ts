@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { aProject, ok, projectId, type Routes, startApi } from "../../testing/api.ts";
+import { aProject, ok, projectId, type Routes, refusal, startApi } from "../../testing/api.ts";
 import { aDirectory, envelopeOf, svc } from "../../testing/svc.ts";
 
 const userId = "55555555-5555-4555-8555-555555555555";
@@ -44,7 +44,23 @@ const line = {
   detail: {},
 };
 
+const authority = { sha256: "ab".repeat(32), expiresAt: eve.createdAt, rotation: null, rotatedAt: null };
+const replaced = {
+  ...authority,
+  rotation: {
+    startedAt: eve.createdAt,
+    previousSha256: "cd".repeat(32),
+    moved: 2,
+    waitingFor: [
+      { id: projectId, name: "node-3", role: "node", lastSeenAt: null, certificateExpiresAt: eve.createdAt },
+    ],
+    waitingForCount: 1,
+  },
+};
+
 const routes: Routes = {
+  "GET /api/v1/admin/ca": ok({ ca: replaced }),
+  "POST /api/v1/admin/ca/rotate": ok({ ca: replaced }, 202),
   "GET /api/v1/admin/users": ok({ users: [eve], nextCursor: null }),
   "GET /api/v1/admin/projects": ok({ projects: [shop], nextCursor: null }),
   [`POST ${user}/ban`]: ok({ id: userId, banned: true }),
@@ -96,6 +112,8 @@ test.each([
     { id: projectId, deleted: true },
   ],
   ["invites list", null, { invites: [invite] }],
+  ["ca show", null, { ca: replaced }],
+  ["ca rotate --yes", ["POST /api/v1/admin/ca/rotate", null], { ca: replaced }],
   [
     `projects suspend ${projectId}`,
     [`POST ${project}/suspend`, null],
@@ -203,4 +221,30 @@ test("svc admin projects suspend of an id that there is not points to everybody'
   expect(envelopeOf(ended)).toMatchObject({
     error: { code: "CLOUD_NOT_FOUND", hint: expect.stringContaining("svc admin projects list") },
   });
+});
+
+test("svc admin ca rotate says what it costs and asks, and one that is under way is looked at", async () => {
+  const path = "POST /api/v1/admin/ca/rotate";
+  await using api = await startApi({ ...routes, [path]: refusal(409, "CA_ROTATION_UNDER_WAY", "It is under way.") });
+  await using directory = await aDirectory();
+  const env = { SVC_API_URL: api.url, SVC_TOKEN: "svc_key" };
+  const rotate = (...more: string[]) => svc(["admin", "ca", "rotate", "--json", ...more], { cwd: directory.path, env });
+  const unasked = await rotate();
+  expect([unasked.status, envelopeOf(unasked)["error"]]).toMatchObject([
+    6,
+    { message: expect.stringContaining("bootstrap tokens that were not used yet become void") },
+  ]);
+  expect(api.seen.map(({ method }) => method)).not.toContain("POST");
+  expect(envelopeOf(await rotate("--yes"))["error"]).toMatchObject({
+    hint: expect.stringContaining("svc admin ca show"),
+  });
+});
+
+test("svc admin ca show names the machines that a replacement waits for", async () => {
+  await using api = await startApi(routes);
+  await using directory = await aDirectory();
+  const env = { SVC_API_URL: api.url, SVC_TOKEN: "svc_key" };
+  const { stdout } = await svc(["admin", "ca", "show"], { cwd: directory.path, env });
+  expect(stdout).toContain("2 machines moved, 1 to go");
+  expect(stdout).toMatch(/node-3 +node/);
 });

@@ -1,5 +1,6 @@
 import { createInviteReply } from "@svc/proto";
 import { argument, command } from "../../../command.ts";
+import { formatExpiry } from "../../../format.ts";
 
 export const adminInvitesCreate = command({
   name: "admin invites create",
@@ -16,10 +17,10 @@ export const adminInvitesCreate = command({
     if (note !== null) context.warn(note);
     return { id, email, inviteCode, expiresAt, mailed };
   },
-  render: ({ email, inviteCode, expiresAt, mailed }, { paint }) =>
+  render: ({ email, inviteCode, expiresAt, mailed }, { paint, now }) =>
     [
       `${paint("green", "✓")} Invited ${email}${mailed ? "; the code is in their mail" : ""}`,
       `  code  ${inviteCode}`,
-      `  until ${expiresAt}`,
+      `  valid ${formatExpiry(expiresAt, now)}`,
     ].join("\n"),
 });

@@ -1,6 +1,6 @@
 import { invitesReply } from "@svc/proto";
 import { command } from "../../../command.ts";
-import { formatAge, table } from "../../../format.ts";
+import { formatAge, formatExpiry, table } from "../../../format.ts";
 
 export const adminInvitesList = command({
   name: "admin invites list",
@@ -12,12 +12,12 @@ export const adminInvitesList = command({
   },
   render: ({ invites }, { paint, now }) => {
     if (invites.length === 0) return "Nobody is invited. Invite somebody with `svc admin invites create <email>`";
-    const header = ["EMAIL", "STATUS", "CREATED", "UNTIL", "ID"].map((cell) => paint("dim", cell));
+    const header = ["EMAIL", "STATUS", "CREATED", "VALID", "ID"].map((cell) => paint("dim", cell));
     const rows = invites.map((invite) => [
       invite.email,
       invite.status === "open" ? paint("green", invite.status) : paint("dim", invite.status),
       formatAge(invite.createdAt, now),
-      invite.expiresAt,
+      formatExpiry(invite.expiresAt, now),
       invite.id,
     ]);
     return table([header, ...rows]);

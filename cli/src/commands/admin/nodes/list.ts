@@ -1,30 +1,36 @@
 import { nodeListReply } from "@svc/proto";
-import { command } from "../../../command.ts";
-import { formatAge, table } from "../../../format.ts";
+import { command, flag } from "../../../command.ts";
+import { table } from "../../../format.ts";
+import { seenText } from "../../../nodes.ts";
 import { paintStatus } from "../../../paint.ts";
+
+/** Ids are long and names are enough: they are shown where there is room, and where a program may read along. */
+const columnsForIds = 120;
 
 export const adminNodesList = command({
   name: "admin nodes list",
   summary: "List the machines of the fleet",
-  examples: ["svc admin nodes list"],
-  run: async (context) => {
+  flags: { all: flag.toggle("--all", "Also those that were removed") },
+  examples: ["svc admin nodes list", "svc admin nodes list --all"],
+  run: async (context, { all }) => {
     const { nodes } = await (await context.api()).get("/admin/nodes", nodeListReply);
-    return { nodes };
+    return { nodes: all ? nodes : nodes.filter(({ status }) => status !== "removed") };
   },
-  render: ({ nodes }, { paint, now }) => {
+  render: ({ nodes }, { paint, now, columns }) => {
     if (nodes.length === 0)
       return "No machine has joined yet. Make a token with `svc admin nodes bootstrap-token create --file <path>`";
-    const header = ["NAME", "ROLE", "STATUS", "SEEN", "PLACEMENTS", "MEMORY", "CPU", "VERSION", "ID"];
+    const withIds = columns === null || columns >= columnsForIds;
+    const header = ["NAME", "ROLE", "STATUS", "SEEN", "RUNS", "MEMORY", "CPU", "VERSION", ...(withIds ? ["ID"] : [])];
     const rows = nodes.map((node) => [
       node.name,
       node.role,
       paintStatus(paint, node.status),
-      formatAge(node.lastSeenAt, now),
+      seenText(node, now),
       String(node.runningPlacements),
       share(node.allocated?.memoryMb, node.capacity?.memoryMb, "MiB"),
       share(node.allocated?.cpuMillicores, node.capacity?.cpuMillicores, "m"),
       node.version ?? "-",
-      node.id,
+      ...(withIds ? [node.id] : []),
     ]);
     return table([header.map((cell) => paint("dim", cell)), ...rows], [4, 5, 6]);
   },

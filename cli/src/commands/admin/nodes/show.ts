@@ -1,46 +1,101 @@
-import { nodeListReply, nodeReply } from "@svc/proto";
-import { argument, command } from "../../../command.ts";
-import { formatAge } from "../../../format.ts";
-import { pickNode } from "../../../nodes.ts";
+import { type NodeDetail, nodeReply } from "@svc/proto";
+import { command, type View } from "../../../command.ts";
+import { blockerText } from "../../../drain/judge.ts";
+import { formatAge, formatBytes, formatDuration, formatExpiry, table } from "../../../format.ts";
+import { nodeArguments } from "../../../node-action.ts";
+import { findNode, seenText } from "../../../nodes.ts";
 import { paintStatus } from "../../../paint.ts";
 
 export const adminNodesShow = command({
   name: "admin nodes show",
-  summary: "Show one machine of the fleet",
-  arguments: { node: argument.required("node", "Its id, or its name when no other has it") },
+  summary: "Show one machine of the fleet: what it has, what it runs, and what happened to it",
+  arguments: nodeArguments,
   examples: ["svc admin nodes show node-1"],
   async run(context, { node: named }) {
     const api = await context.api();
-    const { nodes } = await api.get("/admin/nodes", nodeListReply);
-    const { id } = pickNode(nodes, named);
+    const { id } = await findNode(api, named);
     const { node } = await api.get(`/admin/nodes/${id}`, nodeReply);
     return { node };
   },
-  render: ({ node }, { paint, now }) => {
-    const labels = Object.entries(node.labels).map(([name, value]) => `${name}=${value}`);
-    const facts: [string, string][] = [
-      ["id", node.id],
-      ["role", node.role],
-      ["seen", formatAge(node.lastSeenAt, now)],
-      ["version", node.version ?? "-"],
-      ["platform", node.platform === null ? "-" : `${node.platform.os}/${node.platform.architecture}`],
-      ["placements", String(node.runningPlacements)],
-      ["memory", node.capacity === null ? "-" : `${node.allocated?.memoryMb ?? 0} of ${node.capacity.memoryMb} MiB`],
-      [
-        "cpu",
-        node.capacity === null
-          ? "-"
-          : `${node.allocated?.cpuMillicores ?? 0} of ${node.capacity.cpuMillicores} millicores`,
-      ],
-      ["labels", labels.join(", ") || "-"],
-      ["certificate", node.certificateExpiresAt === null ? "-" : `until ${node.certificateExpiresAt}`],
-      ["joined", formatAge(node.createdAt, now)],
-      ["actions", node.actions.join(", ") || "-"],
-    ];
+  render: ({ node }, view) => {
+    const { paint } = view;
     const reason = node.reason === null ? "" : ` ${paint("dim", `(${node.reason})`)}`;
     return [
       `${paint("bold", node.name)} is ${paintStatus(paint, node.status)}${reason}`,
-      ...facts.map(([name, value]) => `  ${name.padEnd(12)}${value}`),
+      ...factsOf(node, view).map(([name, value]) => `  ${name.padEnd(13)}${value}`),
+      ...section(view, "Left to move", node.drain.blockers.map(blockerText)),
+      ...section(view, "Runs", node.placements.length === 0 ? [] : placementLines(node, view)),
+      ...section(view, "Lately", eventLines(node, view)),
     ].join("\n");
   },
 });
+
+function section({ paint }: View, title: string, lines: readonly string[]): string[] {
+  return lines.length === 0 ? [] : ["", paint("bold", title), ...lines.map((line) => `  ${line}`)];
+}
+
+function factsOf(node: NodeDetail, { now }: View): [string, string][] {
+  const { capacity, allocated, drain } = node;
+  const labelText = (labels: Readonly<Record<string, string>>) =>
+    Object.entries(labels)
+      .map(([name, value]) => `${name}=${value}`)
+      .join(", ") || "-";
+  const of = (used: number | undefined, whole: number | undefined, unit: string) =>
+    whole === undefined ? "-" : `${used ?? 0} of ${whole}${unit}`;
+  return [
+    ["id", node.id],
+    ["role", node.role],
+    ["link", `${node.link.state}, ${formatAge(node.link.since, now)}`],
+    ["seen", seenText(node, now)],
+    ["version", node.version ?? "-"],
+    ["platform", node.platform === null ? "-" : `${node.platform.os}/${node.platform.architecture}`],
+    ["memory", of(allocated?.memoryMb, capacity?.memoryMb, " MiB")],
+    ["cpu", of(allocated?.cpuMillicores, capacity?.cpuMillicores, " millicores")],
+    ["processes", of(allocated?.pids, capacity?.pids, "")],
+    ["disk", diskText(node)],
+    ...(node.engineStalled ? [["engine", "does not answer: it takes no new work"] satisfies [string, string]] : []),
+    ["zone", node.zone ?? "-"],
+    ["labels", labelText(node.labels)],
+    ["by operators", labelText(node.operatorLabels)],
+    ["certificate", formatExpiry(node.certificateExpiresAt, now)],
+    ["joined", formatAge(node.createdAt, now)],
+    ...(drain.state === "none" ? [] : [["drain", drainText(drain, now)] satisfies [string, string]]),
+    ["actions", node.actions.join(", ") || "-"],
+  ];
+}
+
+function diskText({ capacity, diskFull }: NodeDetail): string {
+  if (capacity === null) return "-";
+  const size = formatBytes(capacity.diskMb * 1024 * 1024);
+  return diskFull ? `${size}, almost full: it takes no new work` : size;
+}
+
+function drainText({ state, remaining, startedAt, deadline }: NodeDetail["drain"], now: Date): string {
+  const begun = `begun ${formatAge(startedAt, now)}`;
+  if (state === "drained") return `done, ${begun}`;
+  const leftMs = deadline === null ? 0 : Date.parse(deadline) - now.getTime();
+  const time = leftMs > 0 ? `${formatDuration(leftMs)} to go` : "time is up";
+  return `${remaining} left, ${begun}, ${time}`;
+}
+
+function placementLines({ placements, link }: NodeDetail, { paint, now }: View): string[] {
+  const header = ["PROJECT", "CHANNEL", "REPLICA", "STATE", "SINCE"];
+  const stateText = (state: string, health: string | null) => {
+    // Of what runs, more is known than that.
+    const word = state === "running" && health !== null ? health : state;
+    return link.state === "unreachable" && state !== "placed" ? `${word} when last heard` : word;
+  };
+  const rows = placements.map(({ project, channel, prNumber, kind, replica, state, health, since }) => [
+    project,
+    prNumber === null ? channel : `${channel} ${prNumber}`,
+    kind === "build" ? "build" : String(replica),
+    stateText(state, health),
+    formatAge(since, now),
+  ]);
+  return table([header.map((cell) => paint("dim", cell)), ...rows]).split("\n");
+}
+
+function eventLines({ events }: NodeDetail, { now }: View): string[] {
+  if (events.length === 0) return [];
+  return table(events.map(({ at, kind, detail }) => [formatAge(at, now), kind, detail ?? ""])).split("\n");
+}

@@ -1,11 +1,13 @@
 import { open, rm } from "node:fs/promises";
 import { resolve } from "node:path";
-import { createBootstrapTokenReply, daemonRoles, deleteBootstrapTokenReply } from "@svc/proto";
+import { createBootstrapTokenReply, daemonRoles, deleteBootstrapTokenReply, limits } from "@svc/proto";
 import type { Api } from "../../../../api.ts";
 import { command, flag } from "../../../../command.ts";
 import type { Context } from "../../../../context.ts";
 import { CliError } from "../../../../errors.ts";
 import { createFile, isFileError } from "../../../../files.ts";
+import { formatDuration } from "../../../../format.ts";
+import { parseSpan } from "../../../../span.ts";
 
 export const adminNodesBootstrapTokenCreate = command({
   name: "admin nodes bootstrap-token create",
@@ -13,42 +15,68 @@ export const adminNodesBootstrapTokenCreate = command({
   details: "The token is written to a new file that only you can read (mode 0600), and never printed.",
   flags: {
     file: flag.text("--file <new-path>", "Where to write the token; there must be nothing yet"),
+    expiresIn: flag.text(
+      "--expires-in <duration>",
+      `How long it may be used, such as 15m or 24h; default: ${formatDuration(limits.bootstrapTokenSecondsDefault * 1000)}`,
+    ),
     role: flag.choice("--role <role>", "What the machine will be; default: node", daemonRoles),
   },
-  examples: ["svc admin nodes bootstrap-token create --file node-1.token"],
-  async run(context, { file, role = "node" }) {
+  examples: [
+    "svc admin nodes bootstrap-token create --file node-1.token",
+    "svc admin nodes bootstrap-token create --file edge-1.token --role edge --expires-in 24h",
+  ],
+  async run(context, { file, role = "node", expiresIn }) {
     if (file === undefined)
       throw new CliError("CLI_INVALID_USAGE", "--file <new-path> is missing", {
         hint: "Say where the token goes: `svc admin nodes bootstrap-token create --file node-1.token`",
       });
+    const asked = { role, ...(expiresIn !== undefined && { expiresIn: secondsOf(expiresIn) }) };
     const path = resolve(context.cwd, file);
     const api = await context.api();
     // Taken before there is a token, so that a wrong path costs nothing.
     await reserve(path);
-    const { id, expiresAt } = await fillOrRemove(context, api, path, role);
+    const { id, expiresAt } = await fillOrRemove(context, api, path, asked);
     return { id, role, file, expiresAt };
   },
-  render: ({ file, role, expiresAt }, { paint }) =>
-    `${paint("green", "✓")} Wrote a token for one ${role} to ${file}; it is good until ${expiresAt}`,
+  render: ({ file, role, expiresAt }, { paint, now }) =>
+    `${paint("green", "✓")} Wrote a token for one ${role} to ${file}; it is good for ${formatDuration(Date.parse(expiresAt) - now.getTime())}`,
 });
+
+const secondsMin = 60;
+
+function secondsOf(span: string): number {
+  const seconds = Math.round((parseSpan(span) ?? 0) / 1000);
+  if (seconds >= secondsMin && seconds <= limits.bootstrapTokenSecondsMax) return seconds;
+  const most = formatDuration(limits.bootstrapTokenSecondsMax * 1000);
+  throw new CliError("CLI_INVALID_USAGE", `--expires-in is a duration between 1 min and ${most}`, {
+    hint: "Half an hour: `--expires-in 30m`",
+  });
+}
 
 async function reserve(path: string): Promise<void> {
   try {
     await createFile(path, "", 0o600);
   } catch (thrown) {
-    if (!isFileError(thrown, "EEXIST", "ENOENT", "ENOTDIR", "EACCES", "EISDIR")) throw thrown;
+    if (!isFileError(thrown, "EEXIST", "ENOENT", "ENOTDIR", "EACCES", "EISDIR")) throw unwritten(path, thrown);
     const why = isFileError(thrown, "EEXIST") ? "exists already" : "cannot be written";
     throw new CliError("CLI_INVALID_USAGE", `${path} ${why}`, { hint: "Name a new file with --file <new-path>" });
   }
 }
 
-async function fillOrRemove(context: Context, api: Api, path: string, role: "node" | "edge") {
+/** What is wrong with a place that looked good, in a sentence that names it. */
+const unwritten = (path: string, thrown: unknown, more = ""): CliError =>
+  new CliError("UNEXPECTED", `${path} cannot be written: ${thrown instanceof Error ? thrown.message : thrown}${more}`, {
+    cause: thrown,
+    hint: "Make room, or name another place with --file <new-path>, then run the command again",
+  });
+
+async function fillOrRemove(context: Context, api: Api, path: string, body: { role: "node" | "edge" }) {
   try {
     const { bootstrapToken } = await api.post("/admin/nodes/bootstrap-tokens", createBootstrapTokenReply, {
-      body: { role },
+      body,
     });
     context.terminal.hide(bootstrapToken.token);
-    await fill(path, bootstrapToken.token).catch((thrown: unknown) => revoke(context, api, bootstrapToken.id, thrown));
+    await fill(path, bootstrapToken.token).catch((thrown: unknown) => revoke(api, path, bootstrapToken.id, thrown));
     return bootstrapToken;
   } catch (thrown) {
     await rm(path, { force: true });
@@ -67,9 +95,13 @@ async function fill(path: string, token: string): Promise<void> {
 }
 
 /** Takes back a token that nobody could keep, and fails with what kept it from being written. */
-async function revoke(context: Context, api: Api, id: string, cause: unknown): Promise<never> {
-  await api.delete(`/admin/nodes/bootstrap-tokens/${encodeURIComponent(id)}`, deleteBootstrapTokenReply).catch(() => {
-    context.warn(`The token ${id} could not be taken back; it expires by itself`);
-  });
-  throw cause;
+async function revoke(api: Api, path: string, id: string, cause: unknown): Promise<never> {
+  const isRevoked = await api
+    .delete(`/admin/nodes/bootstrap-tokens/${encodeURIComponent(id)}`, deleteBootstrapTokenReply)
+    .then(
+      () => true,
+      () => false,
+    );
+  const fate = isRevoked ? "was taken back" : `${id} could not be taken back, and expires by itself`;
+  throw unwritten(path, cause, `. The token ${fate}`);
 }

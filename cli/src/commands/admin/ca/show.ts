@@ -1,0 +1,44 @@
+import { type CertificateAuthority, certificateAuthorityReply, plural } from "@svc/proto";
+import { command } from "../../../command.ts";
+import { formatAge, formatExpiry, table } from "../../../format.ts";
+import type { Paint } from "../../../paint.ts";
+
+export const adminCaShow = command({
+  name: "admin ca show",
+  summary: "Show the certificate authority that machines are known by",
+  examples: ["svc admin ca show"],
+  async run(context) {
+    const { ca } = await (await context.api()).get("/admin/ca", certificateAuthorityReply);
+    return { ca };
+  },
+  render: ({ ca }, { paint, now }) => renderAuthority(ca, paint, now),
+});
+
+/** The authority for people, and which machines a replacement of it waits for. */
+export function renderAuthority(
+  { sha256, expiresAt, rotation, rotatedAt }: CertificateAuthority,
+  paint: Paint,
+  now: Date,
+) {
+  const facts = [`sha256  ${sha256}`, `valid   ${formatExpiry(expiresAt, now)}`];
+  if (rotation === null) {
+    const since = rotatedAt === null ? "It was never replaced" : `It replaced another one ${formatAge(rotatedAt, now)}`;
+    return [...facts, since].join("\n");
+  }
+  const { previousSha256, startedAt, moved, waitingFor, waitingForCount } = rotation;
+  const lines = [
+    ...facts,
+    `${paint("yellow", "replaces")} ${previousSha256}, since ${formatAge(startedAt, now)}`,
+    `${plural(moved, "machine")} moved, ${waitingForCount} to go`,
+  ];
+  if (waitingFor.length === 0) return lines.join("\n");
+  const header = ["NAME", "ROLE", "SEEN", "CERTIFICATE", "ID"].map((cell) => paint("dim", cell));
+  const rows = waitingFor.map(({ name, role, lastSeenAt, certificateExpiresAt, id }) => [
+    ...[name, role, formatAge(lastSeenAt, now), formatExpiry(certificateExpiresAt, now), id],
+  ]);
+  return [
+    ...lines,
+    table([header, ...rows], []),
+    "One that will not come back is waited for no more once it is fenced or removed, its certificate is over, or it was not seen for 30 days",
+  ].join("\n");
+}

@@ -1,0 +1,44 @@
+import { Writable } from "node:stream";
+import { nodeListReply, stripControl } from "@svc/proto";
+import type { Host } from "../cli.ts";
+import { createRun, type Globals } from "../context.ts";
+import { createTerminal } from "../terminal.ts";
+import type { Ask, Candidate } from "./candidates.ts";
+
+/** Somebody has pressed a key and waits. */
+const patienceMs = 2_000;
+
+const globals: Globals = {
+  manifest: "svc.yml",
+  manifestNamed: false,
+  json: true,
+  yes: false,
+  verbose: false,
+  quiet: true,
+  noColor: true,
+};
+
+/** Words that only the platform knows; none when it does not answer in time, or whoever is logged in may not ask. */
+export async function askPlatform(what: Parameters<Ask>[0], host: Host): Promise<Candidate[]> {
+  const { env, cwd, home, stdin } = host;
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const signal = AbortSignal.any([host.signal, AbortSignal.timeout(patienceMs)]);
+  const terminal = createTerminal({ stdin, stdout: nowhere, stderr: nowhere, env, ...globals });
+  const run = createRun({ env, cwd, home, globals, terminal, stdin, print: () => {}, signal });
+  try {
+    const api = await run.context.api();
+    const questions: Record<typeof what, () => Promise<Candidate[]>> = {
+      nodes: async () => {
+        const { nodes } = await api.get("/admin/nodes", nodeListReply);
+        return nodes
+          .filter(({ status }) => status !== "removed")
+          .map(({ name, role, status }) => ({ word: stripControl(name), about: `${role}, ${status}` }));
+      },
+    };
+    return await questions[what]();
+  } catch {
+    return [];
+  } finally {
+    await run.close();
+  }
+}
