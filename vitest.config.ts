@@ -34,12 +34,23 @@ export default defineConfig({
         test: {
           name: "platform",
           globalSetup: ["test/support/engine.ts"],
-          include: ["test/scenarios/**/*.test.ts"],
+          // Of the real faults those that everybody should see hold; `npm run faults` has them all.
+          include: ["test/scenarios/**/*.test.ts", "test/faults/*.short.test.ts"],
           pool: "forks",
           fileParallelism: false,
           testTimeout: 300_000,
           hookTimeout: 600_000,
           sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        // The cluster's decisions in a virtual world, and its protocols in every order of events.
+        test: {
+          name: "sim",
+          include: ["test/sim/**/*.test.ts"],
+          pool: "forks",
+          testTimeout: 600_000,
+          sequence: { groupOrder: 5 },
         },
       },
       {
@@ -53,6 +64,19 @@ export default defineConfig({
           testTimeout: 300_000,
           hookTimeout: 600_000,
           sequence: { groupOrder: 4 },
+        },
+      },
+      {
+        // Real faults on several machines with engines and networks of their own, as root: `npm run faults`.
+        test: {
+          name: "faults",
+          globalSetup: ["test/support/engine.ts"],
+          include: ["test/faults/*.test.ts"],
+          pool: "forks",
+          fileParallelism: false,
+          testTimeout: 300_000,
+          hookTimeout: 600_000,
+          sequence: { groupOrder: 5 },
         },
       },
     ],

@@ -6,7 +6,12 @@ import { agentTokenFile, controlCommand, type DaemonFacts, routerTokenFile } fro
 import type { Layout } from "./layout.ts";
 import { keptSecret, randomText, readIfThere, writePrivate } from "./private-files.ts";
 
-const state = z.object({ clusterId: z.string(), registryHost: z.string().optional() });
+const state = z.object({
+  clusterId: z.string(),
+  registryHost: z.string().optional(),
+  /** Which of both it was begun as: etcd's data is another one's for each. */
+  ha: z.boolean().default(false),
+});
 export type State = z.infer<typeof state>;
 
 /** What must be known about the cluster before it runs; null before its first start. */
@@ -73,7 +78,10 @@ export async function prepareCluster(facts: DaemonFacts, adminEmail: string): Pr
     await run(admin.argv, { env: admin.env });
     await writePrivate(created, JSON.stringify({ email: adminEmail }));
   }
-  await writePrivate(join(layout.dir, "state.json"), JSON.stringify({ clusterId, registryHost: facts.registry.host }));
+  await writePrivate(
+    join(layout.dir, "state.json"),
+    JSON.stringify({ clusterId, registryHost: facts.registry.host, ha: facts.ha === true } satisfies State),
+  );
   return clusterId;
 }
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { environmentOf } from "./environment.ts";
 import type { Layout } from "./layout.ts";
 import { nodeBinary, repositoryRoot } from "./paths.ts";
-import type { Ports } from "./ports.ts";
+import { type Ports, type ReplicaPorts, replicaPorts } from "./ports.ts";
 import type { ProgramSpec } from "./program.ts";
 import type { LocalRegistry } from "./registry.ts";
 
@@ -26,7 +26,10 @@ export interface DaemonFacts {
   buildCaFile: string | null;
   dockerSocket: string;
   databaseUrl: string;
+  /** Of every member, separated by commas. */
   etcdEndpoint: string;
+  /** Three replicas of control instead of one. */
+  ha?: boolean;
   registry: LocalRegistry;
   networks: Networks;
   env: NodeJS.ProcessEnv;
@@ -35,28 +38,35 @@ export interface DaemonFacts {
 }
 
 /**
- * How one of our programs is run. The small young generation more than halves what an idle one holds in memory
- * (measured: control 186 to 130 MB after start) and costs short, frequent collections, which they do not feel.
+ * MB of the young generation. A small one more than halves what an idle program holds in memory (measured: control 186 to
+ * 130 MB after start) and costs short, frequent collections, which are not felt on one machine.
  */
-const argvOf = (program: "control" | "agent" | "router", ...args: string[]): [string, ...string[]] => [
+const youngMb = { control: 4, agent: 1, router: 1 } as const;
+const youngGeneration = (of: keyof typeof youngMb) => `--max-semi-space-size=${youngMb[of]}`;
+
+/** How one of our programs is run. */
+const argvOf = (program: keyof typeof youngMb, ...args: string[]): [string, ...string[]] => [
   nodeBinary(),
-  `--max-semi-space-size=${program === "control" ? 4 : 1}`,
+  // Of control `NODE_OPTIONS` says it, see `controlEnvironment`, and may say otherwise.
+  ...(program === "control" ? [] : [youngGeneration(program)]),
   join(repositoryRoot, program, "src", "main.ts"),
   ...args,
 ];
+
 const loopback = (port: number) => `127.0.0.1:${port}`;
 
-export const apiUrlOf = (ports: Ports) => `http://${loopback(ports.api)}`;
+export const apiUrlOf = ({ api }: Pick<ReplicaPorts, "api">) => `http://${loopback(api)}`;
 
-/** Settings of control, for serving as well as for its other commands. */
-export const controlEnvironment = (facts: DaemonFacts): NodeJS.ProcessEnv =>
+/** Settings of control, for serving as well as for its other commands; `own` are the ports of the replica. */
+export const controlEnvironment = (facts: DaemonFacts, own: ReplicaPorts = facts.ports): NodeJS.ProcessEnv =>
   environmentOf(facts.env, {
-    SVC_API_LISTEN: loopback(facts.ports.api),
-    SVC_API_URL: apiUrlOf(facts.ports),
+    SVC_API_LISTEN: loopback(own.api),
+    SVC_API_URL: apiUrlOf(own),
     SVC_DATABASE_URL: facts.databaseUrl,
     SVC_ETCD_ENDPOINTS: facts.etcdEndpoint,
-    SVC_LINK_LISTEN: loopback(facts.ports.link),
-    SVC_ENROLL_LISTEN: loopback(facts.ports.enroll),
+    SVC_LINK_LISTEN: loopback(own.link),
+    SVC_ENROLL_LISTEN: loopback(own.enroll),
+    SVC_METRICS_LISTEN: loopback(own.metrics),
     SVC_CONTENT_URL: `http://${contentDomain}:${facts.ports.http}`,
     SVC_REGISTRY_URL: facts.registry.url,
     SVC_REGISTRY_USERNAME: facts.registry.username,
@@ -68,13 +78,23 @@ export const controlEnvironment = (facts: DaemonFacts): NodeJS.ProcessEnv =>
     SVC_OUTBOX_DIR: facts.layout.outbox,
     SVC_BASE_IMAGE_NODE: facts.baseImage,
     ...(facts.buildCaFile !== null && { SVC_BUILD_CA_FILE: facts.buildCaFile }),
+    NODE_OPTIONS: youngGeneration("control"),
     ...facts.control,
   });
 
-export const controlSpec = (facts: DaemonFacts): ProgramSpec => ({
-  name: "control",
+/** Every replica of control: `control`, or with `ha` `control-1` to `control-3`. */
+export const controlSpecs = (facts: DaemonFacts): ProgramSpec[] =>
+  replicaPorts(facts.ports, facts.ha === true).map((own, index) =>
+    controlSpec(facts, { name: facts.ha === true ? `control-${index + 1}` : "control", own }),
+  );
+
+export const controlSpec = (
+  facts: DaemonFacts,
+  { name, own }: { name: string; own: ReplicaPorts } = { name: "control", own: facts.ports },
+): ProgramSpec => ({
+  name,
   argv: argvOf("control", "serve"),
-  env: controlEnvironment(facts),
+  env: controlEnvironment(facts, own),
   ready: "line",
   readyMs: 60_000,
   stopSignal: "SIGTERM",
@@ -86,10 +106,13 @@ const nodeMemoryMbMin = 1536;
 /** Processor time is shared by all nodes of the machine; sites rarely use what they reserve. */
 const nodeMillicoresMin = 4000;
 
-const linkSettings = (ports: Ports) => ({
-  SVC_ENROLL_URL: `https://${loopback(ports.enroll)}`,
-  SVC_LINK_URL: `https://${loopback(ports.link)}`,
-});
+const linkSettings = ({ ports, ha = false }: Pick<DaemonFacts, "ports" | "ha">) => {
+  const urls = (of: "enroll" | "link") =>
+    replicaPorts(ports, ha)
+      .map((own) => `https://${loopback(own[of])}`)
+      .join(",");
+  return { SVC_ENROLL_URL: urls("enroll"), SVC_LINK_URL: urls("link") };
+};
 
 export const agentName = (number: number) => `node-${number}`;
 export const agentTokenFile = (layout: Layout, number: number) => join(layout.tokens, `${agentName(number)}`);
@@ -102,7 +125,8 @@ export function agentSpec(facts: DaemonFacts, number: number): ProgramSpec {
     name: `agent-${number}`,
     argv: argvOf("agent"),
     env: environmentOf(facts.env, {
-      ...linkSettings(facts.ports),
+      ...linkSettings(facts),
+      SVC_METRICS_LISTEN: `${facts.networks.nodes}.${number}:${facts.ports.metricsNode}`,
       SVC_AGENT_DIR: facts.layout.agent(number),
       SVC_AGENT_NAME: agentName(number),
       SVC_AGENT_ADDRESS: `${facts.networks.nodes}.${number}`,
@@ -123,7 +147,8 @@ export const routerSpec = (facts: DaemonFacts): ProgramSpec => ({
   name: "router",
   argv: argvOf("router"),
   env: environmentOf(facts.env, {
-    ...linkSettings(facts.ports),
+    ...linkSettings(facts),
+    SVC_METRICS_LISTEN: loopback(facts.ports.metricsEdge),
     SVC_ROUTER_DIR: facts.layout.router,
     SVC_ROUTER_TABLE_DIR: facts.layout.routeTable,
     SVC_BOOTSTRAP_TOKEN_FILE: routerTokenFile(facts.layout),

@@ -8,6 +8,8 @@ import { readIfThere, writePrivate } from "./private-files.ts";
 /** What info.json tells scripts about a running platform. */
 const schema = z.object({
   apiUrl: z.string(),
+  /** Of every replica of control. */
+  apiUrls: z.array(z.string()),
   edgeHttp: z.string(),
   edgeHttps: z.string(),
   contentDomain: z.string(),
@@ -21,9 +23,10 @@ const schema = z.object({
 export type Info = z.infer<typeof schema>;
 
 export async function writeInfo(platform: Platform, examples: DeployedExample[]): Promise<Info> {
-  const { apiUrl, edgeHttp, edgeHttps, contentDomain, admin, layout, registry } = platform;
+  const { apiUrl, apiUrls, edgeHttp, edgeHttps, contentDomain, admin, layout, registry } = platform;
   const info = {
     apiUrl,
+    apiUrls,
     edgeHttp,
     edgeHttps,
     contentDomain,
@@ -42,18 +45,26 @@ export async function readInfo(path: string): Promise<Info | null> {
   return text === null ? null : schema.parse(JSON.parse(text));
 }
 
+type Row = [string, string];
+
 const svc = join(repositoryRoot, "node_modules/.bin/svc");
 
 /** The table that is shown when everything serves. */
 export function renderInfo(info: Info): string {
-  const rows: [string, string][] = [
-    ["API", info.apiUrl],
+  const rows: Row[] = [
+    ["API", info.apiUrls.join("  ")],
+    ...(info.apiUrls.length === 1
+      ? []
+      : [["", "any of them may die, and any member of etcd; Postgres and the registry are single"] satisfies Row]),
     ["Sites", `${info.edgeHttp}  ${info.edgeHttps}  (*.${info.contentDomain})`],
     ["Sign in", `${info.admin.email}  ${info.admin.password}`],
-    ...info.examples.map(({ name, url }): [string, string] => [`Example ${name}`, url]),
+    ...info.examples.map(({ name, url }): Row => [`Example ${name}`, url]),
     ["Mail", info.outbox],
     // By its path: elsewhere `npx svc` is a program of somebody else.
     ["Command line", `${svc} login --api-url ${info.apiUrl}`],
+    ...(info.apiUrls.length === 1
+      ? []
+      : [["", `any of these addresses will do: ${info.apiUrls.join("  ")}`] satisfies Row]),
     ["", `then, in a directory with svc.yml: ${svc} deploy`],
   ];
   const width = Math.max(...rows.map(([label]) => label.length));

@@ -20,6 +20,8 @@ export interface Layout {
   tokens: string;
   postgres: string;
   etcd: string;
+  /** Of one of several members, counted from 1. */
+  etcdMember(number: number): string;
   registry: string;
   control: string;
   outbox: string;
@@ -53,6 +55,7 @@ export function layoutOf(dir: string, runtimeRoot: string): Layout {
     tokens: join(dir, "tokens"),
     postgres: join(dir, "postgres"),
     etcd: join(dir, "etcd"),
+    etcdMember: (number) => join(dir, "etcd", String(number)),
     registry: join(dir, "registry"),
     control: join(dir, "control"),
     outbox: join(dir, "outbox"),

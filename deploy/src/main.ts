@@ -44,8 +44,15 @@ function stopRequest(): Promise<void> {
   });
 }
 
+interface Mode {
+  /** Begin anew. */
+  fresh: boolean;
+  /** Three replicas of control and three members of etcd. */
+  ha: boolean;
+}
+
 /** Runs the platform in this process until asked to stop. */
-async function runPlatform(settings: LocalSettings, fresh: boolean): Promise<void> {
+async function runPlatform(settings: LocalSettings, { fresh, ha }: Mode): Promise<void> {
   const stop = stopRequest();
   const giveUp = new AbortController();
   void stop.then(() => {
@@ -58,6 +65,7 @@ async function runPlatform(settings: LocalSettings, fresh: boolean): Promise<voi
     ...settings,
     networks: { containers: "10.213", nodes: "127.0.1" },
     fresh,
+    ha,
     durable: true,
     env: process.env,
     log: say,
@@ -85,14 +93,14 @@ async function offerExamples(settings: LocalSettings, platform: Platform): Promi
 }
 
 /** Starts a supervisor in the background and waits until everything serves. */
-async function detach(settings: LocalSettings, fresh: boolean): Promise<Info> {
+async function detach(settings: LocalSettings, { fresh, ha }: Mode): Promise<Info> {
   const { info: infoFile, supervisor } = layoutIn(settings.dir);
   await rm(infoFile, { force: true });
   const logFile = `${settings.dir}.log`;
   const output = openSync(logFile, "w", 0o600);
   const child = spawn(
     nodeBinary(),
-    [join(repositoryRoot, "deploy/src/main.ts"), "start", ...(fresh ? ["--fresh"] : [])],
+    [join(repositoryRoot, "deploy/src/main.ts"), "start", ...(fresh ? ["--fresh"] : []), ...(ha ? ["--ha"] : [])],
     { detached: true, stdio: ["ignore", output, output], env: process.env },
   );
   const id = identify(child.pid ?? 0);
@@ -122,17 +130,18 @@ async function detach(settings: LocalSettings, fresh: boolean): Promise<Info> {
 }
 
 async function start(args: string[]): Promise<void> {
-  const { values } = parseArgs({ args, options: { detach: { type: "boolean" }, fresh: { type: "boolean" } } });
+  const flag = { type: "boolean" } as const;
+  const { values } = parseArgs({ args, options: { detach: flag, fresh: flag, ha: flag } });
   const settings = readSettings(process.env, repositoryRoot);
-  const fresh = values.fresh === true;
+  const mode: Mode = { fresh: values.fresh === true, ha: values.ha === true };
   const layout = layoutIn(settings.dir);
   if ((await findSupervisor(layout.supervisor)) !== null) {
     const info = await readInfo(layout.info);
-    const hint = fresh ? "; stop it first: npm stop" : "";
+    const hint = mode.fresh ? "; stop it first: npm stop" : "";
     throw new PlatformError(`svc is already running here${hint}${info === null ? "" : `\n\n${renderInfo(info)}`}`);
   }
-  if (values.detach !== true) return runPlatform(settings, fresh);
-  const info = await detach(settings, fresh);
+  if (values.detach !== true) return runPlatform(settings, mode);
+  const info = await detach(settings, mode);
   console.log(`\nsvc is running in the background.\n\n${renderInfo(info)}\n\nStop it with: npm stop\n`);
 }
 
@@ -149,7 +158,7 @@ const commands: Record<string, (args: string[]) => Promise<void>> = { start, sto
 const [name = "start", ...args] = process.argv.slice(2);
 try {
   const command = commands[name];
-  if (command === undefined) throw new SettingsError("usage: main.ts start [--detach] [--fresh] | stop");
+  if (command === undefined) throw new SettingsError("usage: main.ts start [--detach] [--fresh] [--ha] | stop");
   await command(args);
 } catch (error) {
   const forPeople = [PlatformError, ProgramError, SettingsError, CommandError, ApiRefused].some(

@@ -1,7 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type Docker from "dockerode";
-import { ensureSecrets, prepareCluster, readAdminEmail } from "./administration.ts";
+import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./administration.ts";
 import { ensureBaseImage } from "./base-image.ts";
 import { provideCaddy } from "./caddy.ts";
 import { removeClusterObjects } from "./cluster-objects.ts";
@@ -11,19 +11,20 @@ import {
   apiUrlOf,
   bootConfigCommand,
   contentDomain,
-  controlSpec,
+  controlCommand,
+  controlSpecs,
   type DaemonFacts,
   type Networks,
   routerSpec,
 } from "./daemons.ts";
 import { discard } from "./discard.ts";
 import { type Engine, provideEngine } from "./engine.ts";
-import { provideEtcd } from "./etcd.ts";
+import { provideEtcd, provideEtcdMembers } from "./etcd.ts";
 import { Held, holdExclusively } from "./exclusive.ts";
 import { type Layout, layoutOf } from "./layout.ts";
 import { endLeftovers } from "./leftovers.ts";
 import { nodeBinary, runtimeRoot } from "./paths.ts";
-import { type Ports, takenPorts } from "./ports.ts";
+import { memberPorts, type Ports, replicaPorts, takenPorts } from "./ports.ts";
 import { providePostgres } from "./postgres.ts";
 import { writePrivate } from "./private-files.ts";
 import { identify } from "./process-id.ts";
@@ -36,6 +37,8 @@ export interface PlatformOptions {
   ports: Ports;
   /** How many nodes. */
   agents: number;
+  /** Three replicas of control and three members of etcd instead of one each; Postgres and the registry stay single. */
+  ha?: boolean;
   adminEmail: string;
   baseImage: string;
   buildCaFile: string | null;
@@ -58,6 +61,8 @@ export interface Platform extends AsyncDisposable {
   layout: Layout;
   ports: Ports;
   apiUrl: string;
+  /** Of every replica of control, `apiUrl` first. */
+  apiUrls: string[];
   edgeHttp: string;
   edgeHttps: string;
   contentDomain: string;
@@ -66,8 +71,13 @@ export interface Platform extends AsyncDisposable {
   registry: { host: string; username: string; password: string };
   docker: Docker;
   baseImage: string;
-  /** postgres, etcd, registry, control, agent-1…, caddy, router. Throws for another name. */
+  /**
+   * postgres, etcd, registry, control, agent-1…, caddy, router; with `ha` etcd-1 to etcd-3 and control-1 to control-3.
+   * Throws for another name.
+   */
   program(name: string): Program;
+  /** Runs a command of control, such as `after-restore`, and returns what it printed. Throws `CommandError`. */
+  control(...args: string[]): Promise<string>;
 }
 
 /** The platform cannot start; the message is for a person. */
@@ -87,6 +97,8 @@ function createRoster(layout: Layout, log: (line: string) => void) {
       await program.start();
       log(`${spec.name} is up (${((performance.now() - startedAt) / 1000).toFixed(1)} s)`);
     },
+    /** The program of that name, or all that are numbered: etcd, or etcd-1 to etcd-3. */
+    namesOf: (kind: string) => [...programs.keys()].filter((name) => name === kind || name.startsWith(`${kind}-`)),
     /** Stops the named programs at once. */
     async stop(names: readonly string[]): Promise<void> {
       await Promise.all(names.map((name) => programs.get(name)?.stop()));
@@ -96,7 +108,7 @@ function createRoster(layout: Layout, log: (line: string) => void) {
 
 /** Starts what is below control: storage and engine. */
 async function startStorage(options: PlatformOptions, layout: Layout, start: (spec: ProgramSpec) => Promise<void>) {
-  const { ports, env, durable } = options;
+  const { ports, env, durable, ha = false } = options;
   const postgres = await providePostgres({
     dir: layout.postgres,
     port: ports.postgres,
@@ -104,7 +116,9 @@ async function startStorage(options: PlatformOptions, layout: Layout, start: (sp
     env,
     durable,
   });
-  const etcd = await provideEtcd({ dir: layout.etcd, port: ports.etcd, peerPort: ports.etcdPeer, env, durable });
+  const etcd = ha
+    ? await provideEtcdMembers({ dirOf: layout.etcdMember, ports: memberPorts(ports, ha), env, durable })
+    : [await provideEtcd({ dir: layout.etcd, port: ports.etcd, peerPort: ports.etcdPeer, env, durable })];
   const registry = await provideRegistry({
     dir: layout.registry,
     port: ports.registry,
@@ -112,8 +126,21 @@ async function startStorage(options: PlatformOptions, layout: Layout, start: (sp
     env,
     log: options.log,
   });
-  await settleAll([start(postgres.spec).then(() => postgres.prepare()), start(etcd.spec), start(registry.spec)]);
-  return { databaseUrl: postgres.databaseUrl, etcdEndpoint: etcd.endpoint, registry };
+  // All members at once: none serves before most of them run.
+  const members = etcd.map(({ spec }) => start(spec));
+  await settleAll([start(postgres.spec).then(() => postgres.prepare()), ...members, start(registry.spec)]);
+  const etcdEndpoint = etcd.map(({ endpoint }) => endpoint).join(",");
+  return { databaseUrl: postgres.databaseUrl, etcdEndpoint, registry };
+}
+
+/** A cluster of three members does not come out of the data of one, nor the other way round. */
+async function refuseOtherKind(layout: Layout, ha: boolean): Promise<void> {
+  const state = await readState(layout);
+  if (state === null || state.ha === ha) return;
+  const [begun, now] = state.ha ? ["with", "without"] : ["without", "with"];
+  throw new PlatformError(
+    `the platform in ${layout.dir} was begun ${begun} --ha and cannot go on ${now} it; begin anew with --fresh, or set SVC_LOCAL_DIR to another directory`,
+  );
 }
 
 /** Like Promise.all, but leaves nothing running behind a failure. */
@@ -127,7 +154,7 @@ async function settleAll(work: Promise<unknown>[]): Promise<void> {
  * continues with the state of the first. Throws `PlatformError` or `ProgramError`; nothing keeps running then.
  */
 export async function startPlatform(options: PlatformOptions): Promise<Platform> {
-  const { log, ports, signal } = options;
+  const { log, ports, signal, ha = false } = options;
   const layout = layoutOf(options.dir, runtimeRoot(options.env));
   const stack = new AsyncDisposableStack();
   try {
@@ -138,7 +165,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     );
     for (const name of await endLeftovers(layout.runRecords))
       log(`ended ${name}, left over from a run that was cut short`);
-    const taken = await takenPorts(ports);
+    if (!options.fresh) await refuseOtherKind(layout, ha);
+    const taken = await takenPorts(ports, ha);
     if (taken.length > 0) throw new PlatformError(taken.join("\n"));
     // Others may pass through (Postgres runs as its own user); what must not be read is in files of mode 0600.
     await mkdir(layout.dir, { recursive: true, mode: 0o711 });
@@ -158,7 +186,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await writePrivate(layout.supervisor, JSON.stringify(identify(process.pid)));
 
     const roster = createRoster(layout, log);
-    stack.defer(() => roster.stop(["registry", "etcd", "postgres"]));
+    stack.defer(() => roster.stop(["registry", "postgres", ...roster.namesOf("etcd")]));
     const { adminPassword } = await ensureSecrets(layout);
     const baseImage = ensureBaseImage({
       docker: engine.docker,
@@ -172,8 +200,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 
     signal?.throwIfAborted();
     const clusterId = await prepareCluster(facts, options.adminEmail);
-    stack.defer(() => roster.stop(["control"]));
-    await roster.start(controlSpec(facts));
+    stack.defer(() => roster.stop(roster.namesOf("control")));
+    await settleAll(controlSpecs(facts).map(roster.start));
     signal?.throwIfAborted();
 
     const agents = Array.from({ length: options.agents }, (_, index) => agentSpec(facts, index + 1));
@@ -193,11 +221,13 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await settleAll([edge, ...agents.map(roster.start)]);
 
     const { host, username, password } = facts.registry;
+    const apiUrls = replicaPorts(ports, ha).map(apiUrlOf);
     const held = stack.move();
     return {
       layout,
       ports,
       apiUrl: apiUrlOf(ports),
+      apiUrls,
       edgeHttp: `http://127.0.0.1:${ports.http}`,
       edgeHttps: `https://127.0.0.1:${ports.https}`,
       contentDomain,
@@ -211,6 +241,10 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         if (program === undefined)
           throw new RangeError(`no program ${name}; there are ${[...roster.programs.keys()].join(", ")}`);
         return program;
+      },
+      async control(...args) {
+        const { argv, env } = controlCommand(facts, args);
+        return (await run(argv, { env })).stdout;
       },
       [Symbol.asyncDispose]: () => held.disposeAsync(),
     };

@@ -12,12 +12,63 @@ export const portSettings = {
   postgres: { setting: "SVC_PORT_POSTGRES", port: 4432, use: "Postgres" },
   registry: { setting: "SVC_PORT_REGISTRY", port: 4500, use: "artifact registry" },
   pages: { setting: "SVC_PORT_PAGES", port: 4480, use: "the router's own pages" },
+  metrics: { setting: "SVC_PORT_METRICS", port: 4600, use: "metrics of control" },
+  metricsEdge: { setting: "SVC_PORT_METRICS_EDGE", port: 4610, use: "metrics of the router" },
+  metricsNode: { setting: "SVC_PORT_METRICS_NODE", port: 4620, use: "metrics of the agents, each at its own address" },
+  api2: { setting: "SVC_PORT_API_2", port: 4010, use: "API of the second replica" },
+  api3: { setting: "SVC_PORT_API_3", port: 4020, use: "API of the third replica" },
+  link2: { setting: "SVC_PORT_LINK_2", port: 7453, use: "link of the second replica" },
+  link3: { setting: "SVC_PORT_LINK_3", port: 7463, use: "link of the third replica" },
+  enroll2: { setting: "SVC_PORT_ENROLL_2", port: 7454, use: "enrolment at the second replica" },
+  enroll3: { setting: "SVC_PORT_ENROLL_3", port: 7464, use: "enrolment at the third replica" },
+  metrics2: { setting: "SVC_PORT_METRICS_2", port: 4601, use: "metrics of the second replica" },
+  metrics3: { setting: "SVC_PORT_METRICS_3", port: 4602, use: "metrics of the third replica" },
+  etcd2: { setting: "SVC_PORT_ETCD_2", port: 4389, use: "second etcd member" },
+  etcd3: { setting: "SVC_PORT_ETCD_3", port: 4399, use: "third etcd member" },
+  etcdPeer2: { setting: "SVC_PORT_ETCD_PEER_2", port: 4390, use: "second etcd member, for the others" },
+  etcdPeer3: { setting: "SVC_PORT_ETCD_PEER_3", port: 4400, use: "third etcd member, for the others" },
 } as const;
 
 export type PortName = keyof typeof portSettings;
 export type Ports = Record<PortName, number>;
 
 export const portNames = Object.keys(portSettings) as PortName[];
+
+/** Where one replica of control listens. */
+export interface ReplicaPorts {
+  api: number;
+  link: number;
+  enroll: number;
+  metrics: number;
+}
+
+/** One replica of control, or, with `ha`, three. */
+export function replicaPorts(ports: Ports, ha: boolean): ReplicaPorts[] {
+  const { api, link, enroll, metrics } = ports;
+  const others = [
+    { api: ports.api2, link: ports.link2, enroll: ports.enroll2, metrics: ports.metrics2 },
+    { api: ports.api3, link: ports.link3, enroll: ports.enroll3, metrics: ports.metrics3 },
+  ];
+  return [{ api, link, enroll, metrics }, ...(ha ? others : [])];
+}
+
+/** Where one member of etcd serves clients, and the other members. */
+export interface MemberPorts {
+  client: number;
+  peer: number;
+}
+
+/** One member of etcd, or, with `ha`, three. */
+export function memberPorts(ports: Ports, ha: boolean): MemberPorts[] {
+  const others = [
+    { client: ports.etcd2, peer: ports.etcdPeer2 },
+    { client: ports.etcd3, peer: ports.etcdPeer3 },
+  ];
+  return [{ client: ports.etcd, peer: ports.etcdPeer }, ...(ha ? others : [])];
+}
+
+/** Of the second and third ones of what a platform without `ha` has one of. */
+const isOfHa = (name: PortName): boolean => /[23]$/.test(name);
 
 const loopback = "127.0.0.1";
 
@@ -30,10 +81,10 @@ export function isFree(port: number): Promise<boolean> {
   });
 }
 
-/** One line per port that is taken, naming the setting that moves it; empty when all are free. */
-export async function takenPorts(ports: Ports): Promise<string[]> {
+/** One line per port that is needed and taken, naming the setting that moves it; empty when all are free. */
+export async function takenPorts(ports: Ports, ha = false): Promise<string[]> {
   const lines: string[] = [];
-  for (const name of portNames) {
+  for (const name of portNames.filter((each) => ha || !isOfHa(each))) {
     const { setting, use } = portSettings[name];
     if (!(await isFree(ports[name]))) {
       lines.push(`port ${ports[name]} (${use}) is taken; free it, or set ${setting} to another port`);
