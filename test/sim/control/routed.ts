@@ -1,0 +1,41 @@
+import { type EdgeAppliedValue, keyParts, keys, prefix, type RoutesMetaValue } from "@svc/control/cluster/keys";
+import type { Routing } from "@svc/control/deployments/routing";
+import type { RouteEntry } from "@svc/control/routes/table";
+import type { Cores } from "../cores.ts";
+import type { Work } from "../kernel/kernel.ts";
+import type { Replica } from "./replica.ts";
+
+/** What edges were told and what they serve, by etcd itself at this moment: mirrors `control/src/deployments/routing.ts`. */
+export function* readRouting({ client, world: { values } }: Replica, host: string): Work<Routing> {
+  const metaEntry = yield* client.get(keys.routesMeta);
+  const meta = metaEntry === null ? null : values.of<{ meta: RoutesMetaValue }>(metaEntry.value).meta;
+  const routeEntry = yield* client.get(keys.route(host));
+  const route = routeEntry === null ? null : values.of<{ entry: RouteEntry }>(routeEntry.value).entry;
+  // After the table: what edges have acknowledged by now counts against it, or against a newer one.
+  const { entries } = yield* client.range(prefix.edges);
+  const applied = new Map(
+    entries.flatMap(({ key, value }) => {
+      const [id = "", part] = keyParts(key, prefix.edges);
+      return part === "applied" ? [[id, values.of<EdgeAppliedValue>(value)] as const] : [];
+    }),
+  );
+  return {
+    route: (at) => (at === host ? route : null),
+    routesMeta: () => ({
+      ...(meta ?? { generation: 0, digest: "", count: 0 }),
+      modRevision: metaEntry?.modRevision ?? null,
+    }),
+    edgeApplied: (edgeId) => applied.get(edgeId) ?? null,
+  };
+}
+
+/** Upstreams to which an edge may send visitors of `host`; null: to any of them. */
+export function routedTo(
+  { edgesFollowing }: Cores,
+  routing: Routing,
+  edges: readonly string[],
+  host: string,
+): ReadonlySet<string> | null {
+  if (edgesFollowing(routing, edges, [host]) < edges.length) return null;
+  return new Set(routing.route(host)?.proxy?.upstreams ?? []);
+}

@@ -1,0 +1,145 @@
+import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
+import { defaultTimings, grantedForMs } from "@svc/control/link/timings";
+import { pause, type Scope, type Timer, type Work, wait } from "../kernel/kernel.ts";
+import type { Connection } from "../machines/connection.ts";
+import type { Message } from "../machines/link.ts";
+import { DatabaseError } from "../stores/postgres.ts";
+import type { Replica } from "./replica.ts";
+import { type SessionKey, SessionLost } from "./session-key.ts";
+
+export type Ending =
+  | { why: "superseded" }
+  | { why: "fenced" }
+  | { why: "go away"; reconnectAfterMs: number; reason: string }
+  | { why: "expired" | "ended" | "refused" };
+
+const timings = defaultTimings;
+
+/** One daemon's stream as control has it: mirrors `control/src/link/{stream,session}.ts`. */
+export class ServerStream {
+  /** What runs for the stream ends with it. */
+  readonly scope: Scope;
+  ending: Ending | null = null;
+  renewedAtMs: number | null = null;
+  private lease: Timer | null = null;
+  private handler: ((message: Message) => void) | null = null;
+  private readonly early: Message[] = [];
+  onOver: (ending: Ending) => void = () => {};
+
+  readonly replica: Replica;
+  readonly connection: Connection;
+
+  constructor(replica: Replica, connection: Connection) {
+    this.replica = replica;
+    this.connection = connection;
+    this.scope = replica.scope.child();
+  }
+
+  /** Called for what the daemon sends. */
+  receive(message: Message): void {
+    if (this.ending !== null) return;
+    if (this.handler === null) this.early.push(message);
+    else this.handler(message);
+  }
+
+  handle(handler: (message: Message) => void): void {
+    this.handler = handler;
+    for (const message of this.early.splice(0)) if (this.ending === null) handler(message);
+  }
+
+  send(kind: string, value: unknown): void {
+    if (this.ending === null) this.connection.send("back", { case: kind, value });
+  }
+
+  renew(): void {
+    if (this.ending !== null) return;
+    this.renewedAtMs = this.replica.process.monoMs();
+    this.lease?.cancel();
+    this.lease = this.scope.after(grantedForMs(timings.leaseTtlMs), "session expiry", () =>
+      this.close({ why: "expired" }),
+    );
+  }
+
+  close(ending: Ending): void {
+    if (this.ending !== null) return;
+    if (ending.why === "superseded") this.send("superseded", {});
+    else if (ending.why === "fenced") this.send("fenced", {});
+    else if (ending.why === "go away") this.send("goAway", { reconnectAfterMs: ending.reconnectAfterMs });
+    this.ending = ending;
+    this.lease?.cancel();
+    this.scope.end();
+    this.connection.close(this.connection.server);
+    this.onOver(ending);
+  }
+}
+
+/** Ends a stream because of an error; anything unexpected is ours. */
+export function endWith(stream: ServerStream, error: unknown): void {
+  if (error instanceof SessionLost) {
+    stream.close({ why: "superseded" });
+    return;
+  }
+  if (error instanceof EtcdError || error instanceof UnknownOutcome || error instanceof DatabaseError) {
+    const reconnectAfterMs = 500 + stream.replica.process.random.next() * 1_500;
+    stream.close({ why: "go away", reconnectAfterMs, reason: String(error) });
+    return;
+  }
+  throw error;
+}
+
+/** Tries until it works, while the stream lasts. */
+export function* persist<T>(stream: ServerStream, step: () => Work<T>): Work<T> {
+  for (let failures = 1; ; failures += 1) {
+    try {
+      return yield* step();
+    } catch (error) {
+      if (!(error instanceof EtcdError || error instanceof UnknownOutcome || error instanceof DatabaseError))
+        throw error;
+      const { random } = stream.replica.process;
+      yield* wait(pause(Math.min(5_000, 200 * 2 ** Math.min(failures - 1, 20)) * random.next()));
+    }
+  }
+}
+
+/** A daemon whose stream this replica holds. */
+export interface LiveSession {
+  daemonId: string;
+  incarnation: number;
+  key: SessionKey;
+  stream: ServerStream;
+  /** Whether a value of the session key is one that this stream wrote. */
+  isMine(value: unknown): boolean;
+  noteSilence(silentMs: number): void;
+}
+
+/**
+ * Holds a session key while its stream lasts, and lets go of it after: while the lease runs, a detached key says that
+ * the daemon may be back.
+ */
+export function hold(session: LiveSession, detached: () => string): void {
+  const { stream, key, daemonId } = session;
+  const { replica } = stream;
+  replica.roster.get(daemonId)?.stream.close({ why: "superseded" });
+  replica.roster.set(daemonId, session);
+  replica.world.checks.onSessionOpen(daemonId, key.epoch);
+  stream.onOver = (ending) => {
+    if (replica.roster.get(daemonId) === session) replica.roster.delete(daemonId);
+    replica.scope.spawn(letGo(session, ending, detached));
+  };
+  if (stream.ending !== null) stream.onOver(stream.ending);
+  stream.renew();
+}
+
+function* letGo({ key, stream }: LiveSession, { why }: Ending, detached: () => string): Work {
+  if (why === "expired" || why === "fenced") return yield* key.release();
+  const { process } = stream.replica;
+  try {
+    yield* key.update(detached());
+  } catch (error) {
+    if (error instanceof SessionLost) return;
+    if (!(error instanceof EtcdError || error instanceof UnknownOutcome)) throw error;
+  }
+  const leftMs = (stream.renewedAtMs ?? process.monoMs()) + grantedForMs(timings.leaseTtlMs) - process.monoMs();
+  yield* wait(pause(Math.max(leftMs, 0)));
+  yield* key.release();
+}

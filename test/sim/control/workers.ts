@@ -1,0 +1,630 @@
+import { isRunOver, keys, type ObservationValue, prefix, type RunValue } from "@svc/control/cluster/keys";
+import type { Routing } from "@svc/control/deployments/routing";
+import type { nextDeployStep as _real, DeployFacts } from "@svc/control/deployments/steps";
+import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
+import { place } from "@svc/control/scheduler/placement";
+import { reservationsOf } from "@svc/control/scheduler/steps";
+import { releaseAttemptId } from "@svc/control/tasks/assignment";
+import { recheckAfterMs } from "@svc/control/work/recheck";
+import { nextDeploymentStatus } from "@svc/proto";
+import { createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
+import { DatabaseError, type DeploymentRow, type Tables, type TaskRow, type WorkRow } from "../stores/postgres.ts";
+import { cancelRun, edgesInRotation, schedulable, siteOf } from "./leader.ts";
+import type { Replica } from "./replica.ts";
+import { readRouting } from "./routed.ts";
+
+const leaseMs = 15_000;
+const concurrency = 6;
+const drainMs = 5_000;
+const healthTimeoutSeconds = 30;
+const releaseTimeoutSeconds = 30;
+
+type Outcome = "done" | { retryAfterMs: number };
+
+const isTrouble = (error: unknown): boolean =>
+  error instanceof EtcdError || error instanceof UnknownOutcome || error instanceof DatabaseError;
+
+/** Claims and does queued work: mirrors `control/src/work/worker.ts`, `deployments/{worker,release,retire}.ts`. */
+export function startWorkers(replica: Replica): void {
+  const { scope, bells, world } = replica;
+  let running = 0;
+  scope.spawn(
+    (function* (): Work {
+      for (;;) {
+        try {
+          while (running < concurrency) {
+            const askedAtMs = replica.process.monoMs();
+            const item = yield* replica.transact((tables) => claim(replica, tables));
+            if (item === null) break;
+            running += 1;
+            work(replica, item, askedAtMs, () => {
+              running -= 1;
+              bells.work.ring();
+            });
+          }
+        } catch (error) {
+          if (!isTrouble(error)) throw error;
+        }
+        yield* wait(bells.work.wait(500));
+      }
+    })(),
+  );
+  scope.spawn(
+    (function* (): Work {
+      for (;;) {
+        try {
+          yield* replica.transact((tables, notify) => {
+            for (const item of tables.work.values()) {
+              if (item.state !== "running" || item.leaseUntilMs >= world.postgres.nowMs()) continue;
+              item.state = "queued";
+              item.owner = null;
+              notify("work");
+            }
+          });
+        } catch (error) {
+          if (!isTrouble(error)) throw error;
+        }
+        yield* wait(pause(1_000));
+      }
+    })(),
+  );
+}
+
+function claim(replica: Replica, tables: Tables): WorkRow | null {
+  const nowMs = replica.world.postgres.nowMs();
+  for (const item of tables.work.values()) {
+    if (item.state === "done") {
+      tables.work.delete(item.id);
+      continue;
+    }
+    if (item.state !== "queued" || item.runAtMs > nowMs) continue;
+    const isBlocked = [...tables.work.values()].some(
+      (other) =>
+        other.key === item.key &&
+        other.id !== item.id &&
+        (other.state === "running" || (other.state === "queued" && other.id < item.id)),
+    );
+    if (isBlocked) continue;
+    item.state = "running";
+    item.attempt += 1;
+    item.owner = replica.id;
+    item.leaseUntilMs = nowMs + leaseMs;
+    return { ...item };
+  }
+  return null;
+}
+
+const isOurs = (tables: Tables, item: WorkRow): WorkRow | null => {
+  const row = tables.work.get(item.id);
+  return row?.state === "running" && row.owner === item.owner && row.attempt === item.attempt ? row : null;
+};
+
+function work(replica: Replica, item: WorkRow, claimedAtMs: number, over: () => void): void {
+  const { process, world } = replica;
+  const scope = replica.scope.child();
+  let answeredAtMs = claimedAtMs;
+  let isOver = false;
+  const end = () => {
+    if (isOver) return;
+    isOver = true;
+    scope.end();
+    over();
+  };
+  const heartbeat = () => {
+    if (process.monoMs() - answeredAtMs > leaseMs * 0.6) return end();
+    const sentAtMs = process.monoMs();
+    scope.spawn(
+      replica.transact((tables) => {
+        const row = isOurs(tables, item);
+        if (row !== null) row.leaseUntilMs = world.postgres.nowMs() + leaseMs;
+        return row !== null;
+      }),
+      (error) => {
+        if (!isTrouble(error)) throw error;
+      },
+      (isHeld) => {
+        if (isHeld) answeredAtMs = sentAtMs;
+        else end();
+      },
+    );
+    scope.after(leaseMs / 5, "work heartbeat", heartbeat);
+  };
+  scope.after(leaseMs / 5, "work heartbeat", heartbeat);
+  const finish = function* (outcome: Outcome): Work {
+    try {
+      yield* replica.transact((tables, notify) => {
+        const row = isOurs(tables, item);
+        if (row === null) return;
+        row.owner = null;
+        if (outcome === "done") row.state = "done";
+        else {
+          row.state = "queued";
+          row.runAtMs = world.postgres.nowMs() + outcome.retryAfterMs;
+        }
+        notify("work");
+      });
+    } catch (error) {
+      if (!isTrouble(error)) throw error;
+    }
+    end();
+  };
+  const handler = item.kind === "deploy" ? deploy(replica, item, scope) : retire(replica, item);
+  scope.spawn(
+    handler,
+    (error) => {
+      if (!isTrouble(error)) throw error;
+      scope.spawn(finish({ retryAfterMs: Math.min(500 * 2 ** Math.min(item.attempt - 1, 6), 10_000) }));
+    },
+    (outcome) => scope.spawn(finish(outcome)),
+  );
+}
+
+// ------------------------------------------------------------------- deploy
+
+function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; row: DeploymentRow } | null> {
+  const { fleet, client, world } = replica;
+  const read = yield* replica.transact((tables) => {
+    const row = tables.deployments.get(id);
+    if (row === undefined) return null;
+    const site = siteOf(tables, row.projectId);
+    const overtaken = [...tables.deployments.values()].some(
+      (other) =>
+        other.projectId === row.projectId &&
+        other.createdAt > row.createdAt &&
+        ["queued", "building", "deploying"].includes(other.status),
+    );
+    const replacesContainers = [...tables.deployments.values()].some(
+      (other) => other.projectId === row.projectId && other.id !== id && other.status === "running",
+    );
+    return {
+      row: { ...row },
+      site: site && { ...site },
+      overtaken,
+      replacesContainers,
+      tasks: tables.tasksOf(id).map((task) => ({ ...task })),
+      edges: edgesInRotation(tables),
+      now: world.postgres.now(),
+    };
+  });
+  if (read === null || read.site === null) return null;
+  const { row, site, tasks, edges } = read;
+  // Waits are counted from times that the database gave, and the clock of this replica may differ from its.
+  const aheadMs = fleet.now().getTime() - read.now.getTime();
+  const shared = (at: Date | null) => at && new Date(at.getTime() - aheadMs);
+  const serve = tasks
+    .filter(({ desired }) => desired !== "removed")
+    .map((task) => {
+      const nodeId = fleet.findPlacement(task.id)?.nodeId ?? task.nodeId;
+      return {
+        id: task.id,
+        createdAt: task.createdAt,
+        desired: task.desired,
+        nodeId,
+        refused: task.refused,
+        nodeLostAt: nodeId === null ? null : shared(fleet.nodeLostAt(nodeId)),
+        observation: nodeId === null ? null : fleet.observation(nodeId, task.id),
+      };
+    });
+  const upstreams = new Set(serve.map(({ observation }) => observation?.upstream ?? ""));
+  const entry = fleet.route(site.host);
+  const published =
+    entry?.deploymentId === id &&
+    !entry.page &&
+    (entry.proxy?.upstreams.some((upstream) => upstreams.has(upstream)) ?? false);
+  let run: RunValue | null = null;
+  if (row.releaseAttempt > 0 && row.releaseNodeId !== null) {
+    const attemptId = releaseAttemptId(id, row.releaseAttempt);
+    run = fleet.findRun(row.releaseNodeId, attemptId)?.value ?? null;
+    if (run === null) {
+      const found = yield* client.get(keys.run(row.releaseNodeId, attemptId));
+      run = found === null ? null : world.values.of<RunValue>(found.value);
+    }
+  }
+  const active = site.deploymentId === id;
+  return {
+    row,
+    facts: {
+      now: read.now,
+      id,
+      type: "ssr",
+      status: row.status,
+      statusSince: row.statusSince,
+      lookingSince: shared(fleet.lookingSince) ?? read.now,
+      cancelRequested: row.cancelRequested,
+      projectGone: false,
+      suspended: false,
+      overtaken: read.overtaken,
+      artifact: { kind: "image", digest: "sha256:0" },
+      buildAttempts: 0,
+      build: null,
+      release: {
+        timeoutSeconds: row.hasRelease ? releaseTimeoutSeconds : null,
+        status: row.releaseStatus,
+        attempt: row.releaseAttempt,
+        run,
+        nodeLostAt: run === null || row.releaseNodeId === null ? null : shared(fleet.nodeLostAt(row.releaseNodeId)),
+      },
+      healthTimeoutSeconds,
+      replicas: row.replicas,
+      serveAttempts: tasks.length,
+      replacesContainers: read.replacesContainers,
+      serve,
+      active,
+      activatedAt: active ? site.changedAt : null,
+      route: {
+        published,
+        edgesCurrent: world.cores.edgesFollowing(fleet, edges, [site.host]),
+        edgesInRotation: edges.length,
+      },
+    },
+  };
+}
+
+function* deploy(replica: Replica, item: WorkRow, scope: Scope): Work<Outcome> {
+  const { fleet, world } = replica;
+  const { deploymentId } = item;
+  const bell = createBell();
+  const stops = [fleet.placements, fleet.observations, fleet.runs, fleet.routes, fleet.edges].map((view) =>
+    view.subscribe(() => bell.ring()),
+  );
+  scope.onEnd(() => {
+    for (const stop of stops) stop();
+  });
+  for (;;) {
+    const at = yield* readFacts(replica, deploymentId);
+    if (at === null) return "done";
+    const step = world.cores.nextDeployStep(at.facts);
+    if (step.do !== "wait") world.kernel.note(() => `${replica.id}: ${deploymentId} ${step.do}`);
+    if (step.do === "end") return "done";
+    if (step.do === "wait") {
+      const leftMs = Math.max(step.deadline.getTime() - at.facts.now.getTime(), 0);
+      yield* wait(bell.wait(Math.min(leftMs, 1_000)));
+      continue;
+    }
+    yield* perform(replica, step, at);
+  }
+}
+
+type Step = Exclude<ReturnType<typeof _real>, { do: "wait" | "end" }>;
+
+function move(replica: Replica, row: DeploymentRow, event: Parameters<typeof nextDeploymentStatus>[1]): boolean {
+  const next = nextDeploymentStatus(row.status, event);
+  if (next === null) return false;
+  row.status = next;
+  row.statusSince = replica.world.postgres.now();
+  return true;
+}
+
+function endBadly(replica: Replica, tables: Tables, row: DeploymentRow, event: "failed" | "canceled"): boolean {
+  if (!move(replica, row, event)) return false;
+  const site = siteOf(tables, row.projectId);
+  if (site !== null && site.deploymentId === row.id) {
+    const previous = [...tables.deployments.values()].find(
+      (other) => other.projectId === row.projectId && (other.status === "running" || other.status === "stopped"),
+    );
+    site.deploymentId = previous?.id ?? null;
+    site.stopped = previous?.status === "stopped";
+    site.changedAt = replica.world.postgres.now();
+  }
+  if (row.releaseStatus === "pending" || row.releaseStatus === "running") row.releaseStatus = "failed";
+  tables.enqueue("retire", row.id, `retire/${row.id}`, replica.world.postgres.nowMs());
+  return true;
+}
+
+function* perform(replica: Replica, step: Step, { row: at, facts }: { row: DeploymentRow; facts: DeployFacts }): Work {
+  const { fleet, client, world, process } = replica;
+  const { id } = at;
+  const writer = { by: "worker", serverId: replica.id } as const;
+  /** The row, while it still has the status that the step was decided for. */
+  const held = (tables: Tables): DeploymentRow | null => {
+    const row = tables.deployments.get(id);
+    return row?.status === at.status ? row : null;
+  };
+  const setRun = function* (nodeId: string, run: RunValue, modRevision: bigint | null): Work<boolean> {
+    const key = keys.run(nodeId, run.attemptId);
+    const { succeeded } = yield* wait(
+      client.txn({
+        guards: [
+          modRevision === null ? { key, compare: "absent" } : { key, compare: "modRevision", value: modRevision },
+        ],
+        ops: [{ put: { key, value: world.values.textOf(run) } }],
+        writer,
+      }),
+    );
+    return succeeded;
+  };
+  const seen = function* (condition: () => boolean): Work {
+    const untilMs = process.monoMs() + 2_000;
+    while (!condition() && process.monoMs() < untilMs) yield* wait(pause(10));
+  };
+  switch (step.do) {
+    case "claim":
+      yield* replica.transact((tables) => {
+        const row = held(tables);
+        if (row !== null) move(replica, row, "claimed");
+      });
+      return;
+    case "beginDeploying":
+      yield* replica.transact((tables) => {
+        const row = held(tables);
+        if (row !== null) move(replica, row, "built");
+      });
+      return;
+    case "cancel":
+    case "fail":
+    case "revert":
+    case "failRelease":
+      yield* replica.transact((tables, notify) => {
+        const row = held(tables);
+        if (row === null || !endBadly(replica, tables, row, step.do === "cancel" ? "canceled" : "failed")) return;
+        row.errorCode = step.do === "fail" || step.do === "failRelease" ? step.code : step.do;
+        notify("work");
+        notify("route");
+      });
+      return;
+    case "createServe":
+      yield* replica.transact((tables, notify) => {
+        const row = held(tables);
+        const site = siteOf(tables, at.projectId);
+        if (row === null || site === null) return;
+        const wanted = tables.tasksOf(id).filter(({ desired }) => desired !== "removed");
+        for (let slot = wanted.length; slot < facts.replicas; slot += 1) {
+          tables.insertTask({
+            ...{ projectId: at.projectId, deploymentId: id, replica: slot, memoryMb: site.memoryMb, cause: null },
+            createdAt: world.postgres.now(),
+          });
+        }
+        notify("task");
+      });
+      return;
+    case "abandonTask":
+      yield* replica.transact((tables, notify) => {
+        if (held(tables) === null || siteOf(tables, at.projectId)?.deploymentId === id) return;
+        const task = tables.open.get(step.taskId);
+        if (task !== undefined) task.desired = "removed";
+        notify("task");
+      });
+      return;
+    case "activate":
+      yield* replica.transact((tables, notify) => {
+        const row = held(tables);
+        const site = siteOf(tables, at.projectId);
+        if (row === null || site === null) return;
+        world.checks.onActivate(row);
+        site.deploymentId = id;
+        site.stopped = false;
+        site.changedAt = world.postgres.now();
+        notify("route");
+      });
+      return;
+    case "finish":
+      yield* replica.transact((tables, notify) => {
+        const row = held(tables);
+        if (row === null || row.cancelRequested) return;
+        const previous = [...tables.deployments.values()].filter(
+          (other) =>
+            other.projectId === row.projectId &&
+            other.id !== id &&
+            (other.status === "running" || other.status === "stopped"),
+        );
+        if (!move(replica, row, "routed")) return;
+        for (const other of previous) {
+          move(replica, other, "superseded");
+          tables.enqueue("retire", other.id, `retire/${other.id}`, world.postgres.nowMs());
+        }
+        if (row.releaseAttempt > 0) tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
+        notify("work");
+        notify("route");
+      });
+      return;
+    case "offerRelease": {
+      const nodeId =
+        at.releaseAttempt === step.attempt && at.releaseNodeId !== null
+          ? at.releaseNodeId
+          : yield* chooseNode(replica, at, step.attempt);
+      if (nodeId === null) return void (yield* wait(pause(1_000)));
+      const attemptId = releaseAttemptId(id, step.attempt);
+      const run: RunValue = {
+        ...{
+          attemptId,
+          deploymentId: id,
+          projectId: at.projectId,
+          state: "offered",
+          cancel: false,
+          token: null,
+          acceptedBy: null,
+        },
+        ...{ exitCode: null, timedOut: false, message: null, startedAt: null, finishedAt: null },
+        changedAt: process.now().toISOString(),
+      };
+      yield* setRun(nodeId, run, null);
+      yield* seen(() => fleet.findRun(nodeId, attemptId) !== null);
+      return;
+    }
+    case "withdrawRelease": {
+      if (at.releaseNodeId === null) return;
+      const nodeId = at.releaseNodeId;
+      const { attemptId } = step.run;
+      const found = fleet.findRun(nodeId, attemptId);
+      if (found === null || found.value.state !== step.run.state) return;
+      const next: RunValue = { ...step.run, state: "not_started", changedAt: process.now().toISOString() };
+      yield* setRun(nodeId, next, found.modRevision);
+      yield* seen(() => fleet.findRun(nodeId, attemptId)?.value.state !== step.run.state);
+      return;
+    }
+    case "cancelRelease": {
+      if (at.releaseNodeId === null) return;
+      const nodeId = at.releaseNodeId;
+      yield* cancelRun(replica, nodeId, step.run.attemptId);
+      yield* seen(() => fleet.findRun(nodeId, step.run.attemptId)?.value.cancel !== false);
+      return;
+    }
+    case "grantRelease": {
+      if (at.releaseNodeId === null) return;
+      const nodeId = at.releaseNodeId;
+      const found = fleet.findRun(nodeId, step.run.attemptId);
+      if (found === null || found.value.state !== "accepted") return;
+      const token = `token-${process.random.int(0, 1_000_000_000)}`;
+      const granted: RunValue = { ...found.value, state: "granted", token, changedAt: process.now().toISOString() };
+      yield* setRun(nodeId, granted, found.modRevision);
+      yield* seen(() => fleet.findRun(nodeId, step.run.attemptId)?.value.state !== "accepted");
+      return;
+    }
+    case "recordRelease":
+      yield* replica.transact((tables) => {
+        const row = tables.deployments.get(id);
+        const from = step.status === "running" ? ["pending"] : ["pending", "running"];
+        if (row !== undefined && from.includes(row.releaseStatus)) row.releaseStatus = step.status;
+      });
+      return;
+    case "resolveImage":
+    case "createBuild":
+    case "acceptBuild":
+      throw new Error(`${id}: no ${step.do} here`);
+  }
+}
+
+function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work<string | null> {
+  const { fleet } = replica;
+  const rows = yield* replica.transact((tables) =>
+    [...tables.nodes.values()]
+      .filter(({ role, lifecycle }) => role === "node" && lifecycle === "active")
+      .map((node) => ({ ...node })),
+  );
+  const placed = new Map(
+    [...fleet.placements.values].map(([key, { value, modRevision }]) => [
+      value.placementId,
+      { ...value, nodeId: key.slice(prefix.placements.length).split("/")[0] ?? "", modRevision },
+    ]),
+  );
+  const observed = new Map(
+    [...placed.values()].flatMap(({ placementId, nodeId }) => {
+      const observation = fleet.observation(nodeId, placementId);
+      return observation === null ? [] : [[placementId, observation] as const];
+    }),
+  );
+  const request = {
+    ...{ id: at.id, projectId: at.projectId, deploymentId: at.id, kind: "serve" as const, specHash: "" },
+    ...{ memoryMb: 64, cpuMillicores: 100, pidsLimit: 64, diskMb: 0, platform: null, nodeSelector: {} },
+  };
+  const taken = reservationsOf({ placed, observed, goneNodes: new Set() });
+  const decision = place(
+    rows.map((row) => schedulable(replica, row)),
+    taken,
+    [request],
+  ).get(at.id);
+  if (decision === undefined || "refused" in decision) return null;
+  const { nodeId } = decision;
+  return yield* replica.transact((tables) => {
+    const row = tables.deployments.get(at.id);
+    if (row?.releaseStatus !== "pending" || row.releaseAttempt !== attempt - 1) return null;
+    row.releaseAttempt = attempt;
+    row.releaseNodeId = nodeId;
+    replica.world.checks.onAttempt(
+      at.id,
+      releaseAttemptId(at.id, attempt),
+      attempt === 1 ? null : releaseAttemptId(at.id, attempt - 1),
+    );
+    return nodeId;
+  });
+}
+
+// ------------------------------------------------------------------- retire
+
+function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
+  const { fleet, world, process } = replica;
+  const { deploymentId } = item;
+  const runsEnded = yield* endRuns(replica, deploymentId);
+  const recheckMs = recheckAfterMs(world.postgres.nowMs() - item.createdAtMs);
+  const ended: Outcome = runsEnded ? "done" : { retryAfterMs: recheckMs };
+  const read = yield* replica.transact((tables) => {
+    const row = tables.deployments.get(deploymentId);
+    const site = row === undefined ? null : siteOf(tables, row.projectId);
+    return {
+      site: site && { ...site },
+      tasks: tables
+        .tasksOf(deploymentId)
+        .filter(({ desired }) => desired !== "removed")
+        .map((task) => ({ ...task })),
+      drainedAt: tables.work.get(item.id)?.drainedAt ?? null,
+    };
+  });
+  const { site, tasks } = read;
+  if (site === null) return ended;
+  const serves = site.deploymentId === deploymentId && !site.stopped;
+  if (serves || tasks.length === 0) return ended;
+  const upstreams = yield* readUpstreams(replica, tasks);
+  const isUnrouted = function* (routing: Routing): Work<boolean> {
+    const edges = yield* replica.transact(edgesInRotation);
+    const entry = routing.route(site.host);
+    const proxy = entry?.proxy;
+    const isNamed =
+      proxy !== undefined &&
+      (entry?.deploymentId === deploymentId || proxy.upstreams.some((each) => upstreams.has(each)));
+    return !isNamed && world.cores.edgesFollowing(routing, edges, [site.host]) >= edges.length;
+  };
+  // The view costs nothing, and may be old: etcd has the last word.
+  if (world.cores.shell.waitsForEdges) {
+    if (!(yield* isUnrouted(fleet))) return { retryAfterMs: recheckMs };
+    if (!(yield* isUnrouted(yield* readRouting(replica, site.host)))) return { retryAfterMs: recheckMs };
+  }
+  world.kernel.note(
+    () =>
+      `${replica.id}: retire ${deploymentId} of ${[...upstreams].join()}, route generation ${fleet.routesMeta().generation}`,
+  );
+  const drainedAt = read.drainedAt ?? process.now();
+  if (read.drainedAt === null) {
+    yield* replica.transact((tables) => {
+      const row = tables.work.get(item.id);
+      if (row !== undefined) row.drainedAt ??= drainedAt;
+    });
+  }
+  const leftMs =
+    upstreams.size === 0 || !world.cores.shell.waitsForEdges
+      ? 0
+      : drainMs - (process.now().getTime() - drainedAt.getTime());
+  if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs) };
+  yield* replica.transact((tables, notify) => {
+    for (const { id } of tasks) {
+      const task = tables.open.get(id);
+      if (task !== undefined) task.desired = "removed";
+    }
+    notify("task");
+  });
+  return ended;
+}
+
+/** Where the containers of tasks are reached, by what etcd itself knows. */
+function* readUpstreams({ client, fleet, world }: Replica, tasks: readonly TaskRow[]): Work<Set<string>> {
+  const found = new Set<string>();
+  for (const { id, nodeId } of tasks) {
+    const on = nodeId ?? fleet.findPlacement(id)?.nodeId;
+    const entry = on === undefined ? null : yield* client.get(keys.observation(on, id));
+    const upstream = entry === null ? null : world.values.of<ObservationValue>(entry.value).upstream;
+    if (upstream !== null) found.add(upstream);
+  }
+  return found;
+}
+
+function* endRuns(replica: Replica, deploymentId: string): Work<boolean> {
+  const { client, world } = replica;
+  const { entries } = yield* client.range(prefix.runs);
+  let left = 0;
+  for (const { key, value, modRevision } of entries) {
+    const run = world.values.of<RunValue>(value);
+    if (run.deploymentId !== deploymentId) continue;
+    left += 1;
+    const nodeId = key.slice(prefix.runs.length).split("/")[0] ?? "";
+    if (!isRunOver(run.state)) yield* cancelRun(replica, nodeId, run.attemptId);
+    else {
+      yield* wait(
+        client.txn({
+          guards: [{ key, compare: "modRevision", value: modRevision }],
+          ops: [{ delete: { key } }],
+          writer: { by: "worker", serverId: replica.id },
+        }),
+      );
+    }
+  }
+  return left === 0;
+}

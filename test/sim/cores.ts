@@ -1,0 +1,65 @@
+import { apply } from "@svc/agent/placements/apply";
+import { nextStep } from "@svc/agent/placements/steps";
+import { nextRun } from "@svc/agent/runs/transitions";
+import { stormOf } from "@svc/control/cluster/storm/rules";
+import { edgesFollowing } from "@svc/control/deployments/edges";
+import { nextDeployStep } from "@svc/control/deployments/steps";
+import { isWhole, nextTable, tableAnswered, vouchesForShrinking } from "@svc/control/edges/table-outbox";
+import { stepResume } from "@svc/control/etcd/resume";
+import { answered, asked, checkInMs, disconnected, granted, leaseAction } from "@svc/control/etcd/validity";
+import { nextObservation } from "@svc/control/link/apply-status";
+import { answered as assignAnswered, isMassStop, pendingChanges, tell, verdict } from "@svc/control/link/outbox";
+import { acceptRun, recordRun, runMessage } from "@svc/control/link/run-steps";
+import { keepReplicas } from "@svc/control/replicas/steps";
+import { applyChange, tableChange } from "@svc/control/routes/table";
+import { schedule } from "@svc/control/scheduler/steps";
+import { decide } from "@svc/router/table";
+
+/** The product's own decisions, as the virtual shells call them. A test double replaces one of them or throws a switch. */
+export const realCores = {
+  apply,
+  nextStep,
+  nextRun,
+  stormOf,
+  edgesFollowing,
+  nextDeployStep,
+  isWhole,
+  nextTable,
+  tableAnswered,
+  vouchesForShrinking,
+  stepResume,
+  lease: { answered, asked, checkInMs, disconnected, granted, leaseAction },
+  nextObservation,
+  assignAnswered,
+  isMassStop,
+  pendingChanges,
+  tell,
+  verdict,
+  acceptRun,
+  recordRun,
+  runMessage,
+  keepReplicas,
+  applyChange,
+  tableChange,
+  schedule,
+  decide,
+  /** Parts of the shells that a test double leaves out or changes. */
+  shell: {
+    /** Session-derived writes carry the guard of the session. */
+    guardsSessions: true,
+    /** The agent's journal is on disk before anything is done about it. */
+    syncsJournal: true,
+    /** A container of a run stays until control has its evidence. */
+    keepsRunContainers: true,
+    /** A new leader leaves the attempts of others alone. */
+    leavesRunsAlone: true,
+    /** The record of an attempt reaches the disk before the event's consequences. */
+    journalsRun: (_kind: string): boolean => true,
+    /** What a recovering agent says of an attempt without having written a tombstone. */
+    saysNotStartedWithoutTombstone: false,
+    /** Containers stop only after every edge has the newer table. */
+    waitsForEdges: true,
+  },
+};
+
+export type Cores = typeof realCores;

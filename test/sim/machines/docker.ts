@@ -1,0 +1,314 @@
+import type { Kernel, Process, Scope, Wait } from "../kernel/kernel.ts";
+
+export interface Container {
+  name: string;
+  kind: "serve" | "run";
+  /** The placement or the attempt. */
+  id: string;
+  projectId: string;
+  epoch: bigint;
+  specHash: string;
+  state: "created" | "running" | "exited";
+  exitCode: number;
+  oomKilled: boolean;
+  startedAt: string | null;
+  finishedAt: string | null;
+  port: number;
+  /** How long its program takes to answer; runs: to end. */
+  takesMs: number;
+  startedAtMs: number;
+  /** Its program hangs. */
+  isSick: boolean;
+}
+
+/** The engine did not do it (`failed`), or did not say whether it did. */
+export class EngineError extends Error {
+  override readonly name = "EngineError";
+  readonly kind: "failed" | "conflict" | "stalled" | "unreachable";
+  constructor(kind: EngineError["kind"], message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+export const isEngineTrouble = (error: unknown): boolean =>
+  error instanceof EngineError && (error.kind === "stalled" || error.kind === "unreachable");
+
+/** Who hears of what containers do, for the checks. */
+export interface ContainerWitness {
+  onStart(container: Container, machineId: string): void;
+  /** `byEngine`: nobody ordered it. */
+  onStop(container: Container, machineId: string, why: "ordered" | "exited" | "engine"): void;
+  onOrder(order: "create" | "start" | "stop" | "remove" | "kill", name: string, machineId: string): void;
+}
+
+const deadlineMs = 30_000;
+
+/**
+ * One machine's container engine. Orders that it has taken are carried out even when whoever gave them is gone, and a
+ * start of an exited container runs it again, as in the real one.
+ */
+export class Docker {
+  readonly containers = new Map<string, Container>();
+  engineId = "engine-1";
+  isUp = true;
+  hungUntilMs = 0;
+  /** Share of orders that take long. */
+  slowShare = 0;
+  /** Until then nobody hears of events. */
+  deafUntilMs = 0;
+  removesEndedRuns = false;
+  private life = 0;
+  private readonly listeners = new Set<(name: string) => void>();
+
+  readonly kernel: Kernel;
+  /** The machine, whose clock it has. It does not stand still with the agent. */
+  readonly process: Process;
+  readonly machineId: string;
+  readonly witness: ContainerWitness;
+
+  constructor(kernel: Kernel, process: Process, machineId: string, witness: ContainerWitness) {
+    this.kernel = kernel;
+    this.process = process;
+    this.machineId = machineId;
+    this.witness = witness;
+  }
+
+  listen(listener: (name: string) => void): () => void {
+    this.listeners.add(listener);
+    return () => void this.listeners.delete(listener);
+  }
+
+  private tell(name: string): void {
+    if (this.kernel.nowMs < this.deafUntilMs) return;
+    for (const listener of this.listeners)
+      this.kernel.at(this.process.random.between(0.5, 20), "engine event", () => listener(name));
+  }
+
+  private readonly now = (): string => new Date(this.process.wallMs()).toISOString();
+
+  /** An order that `effect` carries out some time later, whoever still waits for it. */
+  private order<T>(tag: string, effect: () => T, takesMs: number): Wait<T> {
+    return (done, fail, scope: Scope) => {
+      const { kernel, process } = this;
+      const { life } = this;
+      let isOver = false;
+      const finish = (act: () => void) => {
+        if (isOver || scope.isOver) return;
+        isOver = true;
+        timer.cancel();
+        act();
+      };
+      const timer = scope.after(deadlineMs, "engine deadline", () =>
+        finish(() => fail(new EngineError("stalled", `${tag}: no answer`))),
+      );
+      if (!this.isUp) {
+        kernel.at(5, "engine refused", () => finish(() => fail(new EngineError("unreachable", tag))), scope.process);
+        return;
+      }
+      const slowMs = process.random.chance(this.slowShare) ? process.random.between(200, 40_000) : 0;
+      const attempt = () => {
+        // An engine that was restarted has forgotten what it was told.
+        if (life !== this.life || !this.isUp) {
+          return void kernel.at(
+            1,
+            "engine gone",
+            () => finish(() => fail(new EngineError("unreachable", tag))),
+            scope.process,
+          );
+        }
+        if (kernel.nowMs < this.hungUntilMs) {
+          return void kernel.at(this.hungUntilMs - kernel.nowMs + 1, tag, attempt);
+        }
+        let answer: () => void;
+        try {
+          const result = effect();
+          answer = () => done(result);
+        } catch (error) {
+          answer = () => fail(error);
+        }
+        kernel.at(process.random.between(0.5, 5), "engine answer", () => finish(answer), scope.process);
+      };
+      kernel.at(takesMs * process.random.between(0.5, 2) + slowMs, tag, attempt);
+    };
+  }
+
+  find(name: string): Wait<Container | null> {
+    return this.order("docker inspect", () => this.containers.get(name) ?? null, 2);
+  }
+
+  list(): Wait<Container[]> {
+    return this.order("docker list", () => [...this.containers.values()], 5);
+  }
+
+  /** A name that is taken: whoever made it gave the same order before, so that it is there is enough. */
+  create(
+    container: Omit<
+      Container,
+      "state" | "exitCode" | "oomKilled" | "startedAt" | "finishedAt" | "startedAtMs" | "isSick"
+    >,
+  ): Wait<void> {
+    this.witness.onOrder("create", container.name, this.machineId);
+    return this.order(
+      "docker create",
+      () => {
+        const known = this.containers.get(container.name);
+        if (known !== undefined) {
+          if (known.id !== container.id || known.specHash !== container.specHash) {
+            throw new EngineError("conflict", "the name is taken by something else");
+          }
+          return;
+        }
+        const fresh = {
+          exitCode: 0,
+          oomKilled: false,
+          startedAt: null,
+          finishedAt: null,
+          startedAtMs: 0,
+          isSick: false,
+        };
+        this.containers.set(container.name, { ...container, ...fresh, state: "created" });
+      },
+      60,
+    );
+  }
+
+  start(name: string): Wait<void> {
+    this.witness.onOrder("start", name, this.machineId);
+    return this.order(
+      "docker start",
+      () => {
+        const container = this.containers.get(name);
+        if (container === undefined) throw new EngineError("failed", "no such container");
+        if (container.state === "running") return;
+        for (const other of this.containers.values()) {
+          if (
+            other !== container &&
+            other.state === "running" &&
+            other.kind === "serve" &&
+            other.port === container.port &&
+            container.kind === "serve"
+          ) {
+            throw new EngineError("failed", "port is already allocated");
+          }
+        }
+        container.state = "running";
+        container.startedAt = this.now();
+        container.finishedAt = null;
+        container.startedAtMs = this.kernel.nowMs;
+        container.isSick = false;
+        this.witness.onStart(container, this.machineId);
+        this.tell(name);
+        if (container.kind === "run") {
+          const { startedAtMs } = container;
+          this.kernel.at(container.takesMs, "command ends", () => {
+            if (container.state === "running" && container.startedAtMs === startedAtMs)
+              this.exit(container, 0, "exited");
+          });
+        }
+      },
+      80,
+    );
+  }
+
+  stop(name: string): Wait<void> {
+    this.witness.onOrder("stop", name, this.machineId);
+    return this.order(
+      "docker stop",
+      () => {
+        const container = this.containers.get(name);
+        if (container?.state === "running") this.exit(container, 143, "ordered");
+      },
+      200,
+    );
+  }
+
+  kill(name: string): Wait<void> {
+    this.witness.onOrder("kill", name, this.machineId);
+    return this.order(
+      "docker kill",
+      () => {
+        const container = this.containers.get(name);
+        if (container?.state === "running") this.exit(container, 137, "ordered");
+      },
+      20,
+    );
+  }
+
+  remove(name: string): Wait<void> {
+    this.witness.onOrder("remove", name, this.machineId);
+    return this.order(
+      "docker remove",
+      () => {
+        const container = this.containers.get(name);
+        if (container === undefined) return;
+        if (container.state === "running") this.exit(container, 137, "ordered");
+        this.containers.delete(name);
+        this.tell(name);
+      },
+      40,
+    );
+  }
+
+  private exit(container: Container, exitCode: number, why: "ordered" | "exited" | "engine"): void {
+    container.state = "exited";
+    container.exitCode = exitCode;
+    container.finishedAt = this.now();
+    this.witness.onStop(container, this.machineId, why);
+    if (this.removesEndedRuns && container.kind === "run") this.containers.delete(container.name);
+    this.tell(container.name);
+  }
+
+  /** Whether a program answers its health path at the moment. */
+  isAnswering(name: string): boolean {
+    const container = this.containers.get(name);
+    return (
+      container?.state === "running" &&
+      !container.isSick &&
+      this.kernel.nowMs - container.startedAtMs >= container.takesMs
+    );
+  }
+
+  isPortTaken(port: number): boolean {
+    for (const each of this.containers.values()) {
+      if (each.kind === "serve" && each.state === "running" && each.port === port) return true;
+    }
+    return false;
+  }
+
+  // ------------------------------------------------------------------ faults
+
+  crashProgram(index: number): void {
+    const running = [...this.containers.values()].filter(({ state, kind }) => state === "running" && kind === "serve");
+    const container = running[index % Math.max(running.length, 1)];
+    if (container !== undefined) this.exit(container, 1, "exited");
+  }
+
+  sicken(index: number, forMs: number): void {
+    const running = [...this.containers.values()].filter(({ state, kind }) => state === "running" && kind === "serve");
+    const container = running[index % Math.max(running.length, 1)];
+    if (container === undefined) return;
+    container.isSick = true;
+    this.kernel.at(forMs, "well again", () => {
+      container.isSick = false;
+    });
+  }
+
+  /** The engine ends, and with it everything that runs; it comes back later. */
+  restart(downMs: number): void {
+    if (!this.isUp) return;
+    this.isUp = false;
+    this.life += 1;
+    for (const container of [...this.containers.values()])
+      if (container.state === "running") this.exit(container, 137, "engine");
+    this.kernel.at(downMs, "engine starts", () => {
+      this.isUp = true;
+      this.tell("");
+    });
+  }
+
+  loseData(): void {
+    this.restart(1_000);
+    this.containers.clear();
+    this.engineId = `engine-${this.life + 1}`;
+  }
+}

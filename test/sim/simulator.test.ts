@@ -1,0 +1,49 @@
+import { describe, expect, test } from "vitest";
+import { mutantNames } from "./mutants/mutants.ts";
+import { hunt } from "./mutants/table.ts";
+import { shrink } from "./shrink.ts";
+import { report, simulate } from "./simulate.ts";
+
+/** How long fresh seeds are run; `SVC_SIM_SECONDS` says otherwise. */
+const secondsDefault = 150;
+const seconds = Number(process.env["SVC_SIM_SECONDS"] ?? secondsDefault);
+const huntMs = 300_000;
+const firstSeed = Math.floor(Math.random() * 1_000_000_000);
+
+describe("the simulator", () => {
+  test("does the same for the same seed", () => {
+    for (const seed of [1, 2, 3]) {
+      const [one, other] = [simulate({ seed, mutant: null, keep: null }), simulate({ seed, mutant: null, keep: null })];
+      expect(other.hash).toBe(one.hash);
+      expect(other.events).toBe(one.events);
+    }
+    expect(simulate({ seed: 4, mutant: null, keep: null }).hash).not.toBe(
+      simulate({ seed: 5, mutant: null, keep: null }).hash,
+    );
+  });
+
+  test("finds a schedule that is shorter and still fails", () => {
+    const kill = hunt("M8", 1, 50);
+    if (kill === null) throw new Error("no seed to shrink");
+    const done = simulate({ seed: kill.seed, mutant: "M8", keep: null });
+    const shrunk = shrink(done);
+    expect(shrunk.keep.length).toBeLessThan(done.plan.deeds.length);
+    const again = simulate({ seed: kill.seed, mutant: "M8", keep: shrunk.keep });
+    expect(again.violation?.invariant).toBe(done.violation?.invariant);
+  });
+});
+
+describe("the cluster under faults", () => {
+  test(`keeps every invariant for ${seconds} s of fresh seeds from ${firstSeed} on`, () => {
+    const untilMs = performance.now() + seconds * 1_000;
+    for (let seed = firstSeed; performance.now() < untilMs; seed += 1) {
+      const done = simulate({ seed, mutant: null, keep: null });
+      expect(done.violation, report(done)).toBeNull();
+    }
+  });
+
+  // The same seeds each time: with fresh ones the rarest takes a minute or ten, and `npm run sim -- --mutants` measures that.
+  test.each(mutantNames)("would be caught with the bug %s", (mutant) => {
+    expect(hunt(mutant, 1, 5_000, performance.now() + huntMs)).not.toBeNull();
+  });
+});

@@ -1,0 +1,414 @@
+import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
+import { Observed } from "@svc/proto/node";
+import { serveEdge } from "../control/edge-session.ts";
+import { serveNode } from "../control/node-session.ts";
+import { recoverCluster } from "../control/recovery.ts";
+import { Replica } from "../control/replica.ts";
+import { ServerStream } from "../control/session.ts";
+import type { Cores } from "../cores.ts";
+import { Kernel, Process } from "../kernel/kernel.ts";
+import type { Random } from "../kernel/random.ts";
+import { AgentMachine } from "../machines/agent.ts";
+import { Connection, Network, type NetworkTrouble, type Side } from "../machines/connection.ts";
+import { EdgeMachine } from "../machines/edge.ts";
+import type { Message, Stream } from "../machines/link.ts";
+import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
+import type { StoreTrouble } from "../stores/etcd-client.ts";
+import type { HeldLease } from "../stores/etcd-lease.ts";
+import { Postgres } from "../stores/postgres.ts";
+import { Checks } from "./checks.ts";
+import { act } from "./deeds.ts";
+import { checkRest, checkSettled } from "./liveness.ts";
+import { type Deed, faultsMs, type Plan } from "./schedule.ts";
+
+/** From the end of all faults to the moment when everything has to be well. */
+const settleMs = 120_000;
+/** And to the moment when the slowest deadlines of the product are over, and nothing more may happen. */
+const restMs = 260_000;
+const backupEveryMs = 15_000;
+const agentDrift = 0.01;
+const serverDrift = 0.005;
+
+/** Everything that there is, driven by one kernel. */
+export class World {
+  readonly kernel: Kernel;
+  readonly checks: Checks;
+  readonly values = new Values();
+  readonly etcd: EtcdStore;
+  readonly postgres: Postgres;
+  readonly operator: Process;
+  readonly network: Network;
+  readonly trouble: { etcd: StoreTrouble; postgres: StoreTrouble; network: NetworkTrouble } = {
+    etcd: { unknownShare: 0, slowShare: 0 },
+    postgres: { unknownShare: 0, slowShare: 0 },
+    network: { slowShare: 0, duplicateShare: 0 },
+  };
+  readonly heldLeases = new Map<bigint, HeldLease>();
+  readonly replicas: Replica[] = [];
+  readonly nodes: AgentMachine[] = [];
+  readonly edges: EdgeMachine[] = [];
+  readonly clones = new Set<string>();
+  readonly connections = new Set<Connection>();
+  readonly backups: Snapshot[] = [];
+  readonly random: Random;
+  crashAtJournalShare = 0;
+  /** Faults are over. */
+  isCalm = false;
+  /** An operator restores etcd, and keeps control stopped meanwhile. */
+  isRestoring = false;
+  private readonly machines = new Map<string, AgentMachine>();
+
+  readonly seed: number;
+  readonly plan: Plan;
+  readonly cores: Cores;
+
+  constructor(seed: number, plan: Plan, cores: Cores) {
+    this.seed = seed;
+    this.plan = plan;
+    this.cores = cores;
+    this.kernel = new Kernel(seed);
+    this.random = this.kernel.random.fork("world");
+    this.checks = new Checks(this);
+    this.network = new Network(this.kernel, this.trouble.network);
+    this.etcd = new EtcdStore(this.kernel, this.newProcess("etcd", this.clock("etcd", serverDrift)));
+    this.postgres = new Postgres(
+      this.kernel,
+      this.newProcess("postgres", this.clock("postgres", serverDrift)),
+      this.trouble.postgres,
+    );
+    this.operator = this.newProcess("operator", this.clock("operator", serverDrift));
+    this.etcd.onCommit = this.checks.onCommit;
+    this.etcd.onLeaseEnd = this.checks.onLeaseEnd;
+    for (let at = 1; at <= plan.replicas; at += 1) {
+      this.replicas.push(new Replica(this, `control${at}`, this.clock(`control${at}`, serverDrift)));
+    }
+    for (let at = 1; at <= plan.nodes; at += 1) this.addNode(`n${at}`);
+    for (let at = 1; at <= plan.edges; at += 1) {
+      const id = `e${at}`;
+      this.edges.push(new EdgeMachine(this, id, this.clock(id, agentDrift)));
+      this.addRow(id, "edge", 0);
+    }
+    for (let at = 1; at <= plan.sites; at += 1) {
+      const projectId = `p${at}`;
+      this.postgres.tables.sites.set(`${projectId}.test`, {
+        host: `${projectId}.test`,
+        projectId,
+        replicas: this.random.int(1, 3),
+        memoryMb: this.random.pick([128, 256, 400]),
+        deploymentId: null,
+        stopped: false,
+        changedAt: this.postgres.now(),
+      });
+    }
+  }
+
+  private clock(id: string, drift: number): { drift: number; wallOffsetMs: number } {
+    const random = this.kernel.random.fork(`clock of ${id}`);
+    return { drift: random.between(-drift, drift), wallOffsetMs: random.between(-500, 500) };
+  }
+
+  newProcess(id: string, clock: { drift: number; wallOffsetMs: number }): Process {
+    return new Process(this.kernel, id, clock);
+  }
+
+  private addRow(id: string, role: "node" | "edge", memoryMb: number): void {
+    this.postgres.tables.nodes.set(id, {
+      ...{
+        id,
+        role,
+        memoryMb,
+        lifecycle: "active",
+        incarnation: 1,
+        schedulable: true,
+        unschedulableSinceMs: null,
+      },
+      ...{ drain: "none", drainGeneration: 0, drainDeadline: null, quarantinedAt: null, diskFull: false, seenAt: null },
+    });
+  }
+
+  addNode(id: string): AgentMachine {
+    const memoryMb = this.kernel.random.fork(`memory of ${id}`).pick([1_024, 1_536, 2_048]);
+    const machine = new AgentMachine(this, id, id, 1, memoryMb, this.clock(id, agentDrift));
+    this.nodes.push(machine);
+    this.machines.set(id, machine);
+    this.addRow(id, "node", memoryMb);
+    const row = this.postgres.tables.nodes.get(id);
+    if (row !== undefined) row.seenAt = this.postgres.now();
+    return machine;
+  }
+
+  /** Another machine with everything that the first one has on its disk. */
+  clone(machine: AgentMachine): void {
+    const id = `${machine.nodeId}-clone${this.clones.size + 1}`;
+    const copy = new AgentMachine(
+      this,
+      id,
+      machine.nodeId,
+      machine.incarnation,
+      machine.memoryMb,
+      this.clock(id, agentDrift),
+    );
+    machine.journal.copyTo(copy.journal);
+    this.clones.add(id);
+    this.clones.add(machine.machineId);
+    this.machines.set(id, copy);
+    this.nodes.push(copy);
+    copy.start();
+  }
+
+  isCloned(machineId: string): boolean {
+    return this.clones.has(machineId);
+  }
+
+  machineOf(machineId: string): AgentMachine | undefined {
+    return this.machines.get(machineId);
+  }
+
+  // ------------------------------------------------------------- connections
+
+  connectNode(machine: AgentMachine, turn: number, on: StreamEvents): Stream | null {
+    return this.connect(machine.process, turn, on, serveNode);
+  }
+
+  connectEdge(edge: EdgeMachine, turn: number, on: StreamEvents): Stream | null {
+    return this.connect(edge.process, turn, on, serveEdge);
+  }
+
+  private connect(from: Process, turn: number, on: StreamEvents, serve: (stream: ServerStream) => void): Stream | null {
+    const replica = this.replicas[turn % this.replicas.length];
+    if (replica === undefined || !replica.process.alive || !replica.isReady) return null;
+    const client: Side = {
+      process: from,
+      life: from.life,
+      receive: (message) => on.message(message as Message),
+      closed: on.closed,
+    };
+    const server: Side = {
+      process: replica.process,
+      life: replica.process.life,
+      receive: (message) => {
+        if (stream === null) {
+          stream = new ServerStream(replica, connection);
+          serve(stream);
+        }
+        stream.receive(message as Message);
+      },
+      closed: () => stream?.close({ why: "ended" }),
+    };
+    let stream: ServerStream | null = null;
+    const connection = new Connection(this.network, client, server);
+    this.connections.add(connection);
+    if (this.connections.size > 64)
+      for (const each of this.connections) if (!each.isOpen) this.connections.delete(each);
+    return {
+      send: (message) => connection.send("forth", message),
+      close: () => connection.close(client),
+    };
+  }
+
+  breakConnections(process: Process, isNoticed: boolean): void {
+    for (const connection of [...this.connections]) {
+      const { client, server } = connection;
+      if (client.process !== process && server.process !== process) continue;
+      connection.break(isNoticed, client.process === process ? client : server);
+      this.connections.delete(connection);
+    }
+  }
+
+  /** The worst moments for a crash are those right after something was written down. */
+  onJournalWrite(machine: AgentMachine): void {
+    for (const [id, { status }] of machine.journal.durable.placements) {
+      if (status.observed >= Observed.COMPLETED) this.checks.onEnded(id);
+    }
+    if (this.isCalm || this.crashAtJournalShare === 0) return;
+    const { random } = machine.process;
+    if (!random.chance(this.crashAtJournalShare)) return;
+    const { life } = machine.process;
+    this.kernel.at(random.pick([0.01, random.between(0, 20), random.between(0, 300)]), "crash at journal", () => {
+      if (this.isCalm || machine.process.life !== life || !machine.process.alive) return;
+      machine.crash(true);
+      this.kernel.at(random.between(50, 4_000), "start again", () => machine.start());
+    });
+  }
+
+  // --------------------------------------------------------------- operators
+
+  /** What an operator's action on a node comes to; the reason when it is refused. */
+  actOnNode(replica: Replica, id: string, action: NodeAction): void {
+    replica.scope.spawn(
+      replica.transact((tables, notify) => {
+        const row = tables.nodes.get(id);
+        if (row === undefined) return;
+        const link = row.quarantinedAt !== null ? "quarantined" : replica.fleet.nodeLink(id).link;
+        const axes: NodeAxes = { lifecycle: row.lifecycle, schedulable: row.schedulable, drain: row.drain, link };
+        const { fleet } = replica;
+        const heldCount =
+          (fleet.byNode.get(id)?.size ?? 0) +
+          [...fleet.runs.values.keys()].filter((key) => key.startsWith(`/svc/runs/${id}/`)).length;
+        const hasOtherEdge = [...tables.nodes.values()].some(
+          (other) =>
+            other.role === "edge" &&
+            other.id !== id &&
+            other.lifecycle === "active" &&
+            other.schedulable &&
+            other.seenAt !== null,
+        );
+        // As `control/src/nodes/circumstances.ts` has it.
+        const applied = fleet.edgeApplied(id)?.generation ?? -1;
+        const isBehind = row.role === "edge" && (axes.link !== "connected" || applied < fleet.routesMeta().generation);
+        const problem = nodeActionProblem(action, { role: row.role, axes, heldCount, isBehind, hasOtherEdge });
+        this.kernel.note(() => `operator: ${action} ${id}: ${problem ?? "done"}`);
+        if (problem !== null) return;
+        this.changeNode(row, action);
+        row.unschedulableSinceMs =
+          row.schedulable && row.lifecycle === "active" ? null : (row.unschedulableSinceMs ?? this.kernel.nowMs);
+        if (row.lifecycle !== "active") this.checks.goneSinceMs.set(id, this.kernel.nowMs);
+        notify("task");
+        notify("route");
+        if (row.lifecycle !== "active") notify("node");
+      }),
+      () => {},
+    );
+  }
+
+  /**
+   * As the operator's handbook says: every control server is stopped, the store goes back, `after-restore` tells it again
+   * what Postgres knows, and control is started.
+   */
+  restore(age: number, bump: bigint): void {
+    const backup = this.backups[Math.max(this.backups.length - 1 - age, 0)];
+    if (backup === undefined || this.isRestoring) return;
+    this.isRestoring = true;
+    for (const replica of this.replicas) replica.crash(true);
+    const { kernel, operator } = this;
+    kernel.at(1_000, "restore", () => {
+      this.etcd.restore(backup, bump);
+      this.checks.onRestore();
+      operator.scope.spawn(
+        recoverCluster(this, operator),
+        (error) => {
+          throw error;
+        },
+        () => {
+          this.isRestoring = false;
+          for (const replica of this.replicas)
+            kernel.at(this.random.between(100, 3_000), "start again", () => replica.start());
+        },
+      );
+    });
+  }
+
+  private changeNode(row: ReturnType<Postgres["tables"]["nodes"]["get"]> & object, action: NodeAction): void {
+    const noDrain = () => {
+      row.drain = "none";
+      row.drainDeadline = null;
+      row.drainGeneration += 1;
+    };
+    switch (action) {
+      case "cordon":
+        row.schedulable = false;
+        return;
+      case "uncordon":
+        row.schedulable = true;
+        return;
+      case "drain":
+        row.schedulable = false;
+        row.drainGeneration += 1;
+        row.drain = row.role === "edge" ? "drained" : "draining";
+        row.drainDeadline = row.role === "edge" ? null : new Date(this.postgres.nowMs() + 90_000);
+        return;
+      case "cancel-drain":
+        noDrain();
+        return;
+      case "force-fence":
+        noDrain();
+        row.lifecycle = "fenced";
+        row.schedulable = false;
+        row.incarnation += 1;
+        return;
+      case "remove":
+        noDrain();
+        row.lifecycle = "removed";
+        row.schedulable = false;
+        return;
+    }
+  }
+
+  // ------------------------------------------------------------------- a run
+
+  /** Everything from the first start to the rest at the end. @throws Violation */
+  run(): void {
+    const { kernel } = this;
+    kernel.afterEvent = () => {
+      if (this.checks.found !== null) throw this.checks.found;
+    };
+    for (const replica of this.replicas) kernel.at(this.random.between(0, 500), "start", () => replica.start());
+    for (const node of this.nodes) kernel.at(this.random.between(0, 1_500), "start", () => node.start());
+    for (const edge of this.edges) kernel.at(this.random.between(0, 1_500), "start", () => edge.start());
+    for (const [index] of [...this.postgres.tables.sites].entries()) {
+      this.do({ atMs: this.random.between(3_000, 8_000), kind: "deploy", a: index, b: 0, ms: 0, x: 0 });
+    }
+    const backup = () => {
+      this.backups.push(this.etcd.backup());
+      if (!this.isCalm) kernel.at(backupEveryMs, "backup", backup);
+    };
+    kernel.at(backupEveryMs, "backup", backup);
+    for (const deed of this.plan.deeds) this.do(deed);
+    const calmAtMs = 20_000 + faultsMs;
+    kernel.at(calmAtMs, "calm", () => this.calm());
+    kernel.run(calmAtMs + settleMs);
+    checkSettled(this);
+    if (this.checks.found !== null) throw this.checks.found;
+    kernel.run(calmAtMs + restMs - 40_000);
+    const before = {
+      writes: this.etcd.writes,
+      assigns: this.checks.assignsSent,
+      resyncs: new Map(this.checks.resyncs),
+    };
+    kernel.run(calmAtMs + restMs);
+    checkRest(this, before);
+    if (this.checks.found !== null) throw this.checks.found;
+  }
+
+  private do(deed: Deed): void {
+    this.kernel.at(deed.atMs, `deed ${deed.kind}`, () => {
+      this.kernel.note(() => `--- ${deed.kind} a=${deed.a} b=${deed.b} ms=${deed.ms} x=${deed.x.toFixed(3)}`);
+      act(this, deed);
+    });
+  }
+
+  /** Every fault ends: what was broken is whole again, and what was down comes back. */
+  private calm(): void {
+    this.isCalm = true;
+    this.kernel.note(() => "--- calm");
+    Object.assign(this.trouble.etcd, { unknownShare: 0, slowShare: 0 });
+    Object.assign(this.trouble.postgres, { unknownShare: 0, slowShare: 0 });
+    Object.assign(this.trouble.network, { slowShare: 0, duplicateShare: 0 });
+    this.network.heal();
+    this.etcd.isUp = true;
+    this.etcd.extendAll();
+    this.postgres.isUp = true;
+    for (const replica of this.replicas) {
+      replica.client.cutUntilMs = 0;
+      replica.databaseCutUntilMs = 0;
+      replica.start();
+    }
+    for (const edge of this.edges) edge.start();
+    for (const node of this.nodes) {
+      node.docker.hungUntilMs = 0;
+      node.docker.deafUntilMs = 0;
+      node.docker.slowShare = 0;
+      node.journal.isFull = false;
+      if (!node.staysDown) {
+        node.docker.isUp = true;
+        if (node.isOff) node.powerOn();
+        node.start();
+      }
+    }
+  }
+}
+
+interface StreamEvents {
+  message(message: Message): void;
+  closed(): void;
+}
