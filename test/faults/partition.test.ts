@@ -1,0 +1,90 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { waitFor } from "../support/wait-for.ts";
+import { type Fleet, startFleet } from "./support/fleet.ts";
+import type { Loss } from "./support/machine.ts";
+import { startProber } from "./support/prober.ts";
+import { recordFault } from "./support/results.ts";
+import { answered, becomes, deploySite, nodeOf, type Site, settled, startTimes, viewOf } from "./support/sites.ts";
+
+const detectMs = 16_500;
+const detectSlackMs = 1_000;
+const replaceMs = 35_000;
+const healMs = 60_000;
+/** Shorter than half a lease together with what it takes to reconnect. */
+const blipMs = 6_000;
+
+let fleet: Fleet;
+let one: Site;
+beforeAll(async () => {
+  fleet = await startFleet({ machines: 2 });
+  one = await deploySite(fleet, 1);
+  await fleet.settled();
+});
+afterAll(() => fleet?.[Symbol.asyncDispose]());
+
+const halves: { fault: string; loss: Loss; withinMs: number }[] = [
+  { fault: "control does not hear a node", loss: "sent", withinMs: detectMs + detectSlackMs },
+  // Control hears it until it gives up its connection, for which it takes up to 15 s; only then the lease runs out.
+  { fault: "a node does not hear control", loss: "received", withinMs: 15_000 + detectMs + detectSlackMs },
+];
+
+test.each(halves)("$fault, but edges reach it: no request is lost and nothing is stopped", async (half) => {
+  const { fault, loss, withinMs } = half;
+  const { link, enroll } = fleet.ports;
+  const cut = await nodeOf(fleet, one);
+  const before = await startTimes(fleet, one);
+  await using prober = startProber(one.url, 10);
+  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
+  const cutAt = prober.now();
+  await cut.machine.lose(loss, [link, enroll]);
+  const detectedMs = await becomes(fleet, cut, ["unreachable"], withinMs + 10_000);
+  const replacedAt = await answered(prober, "another container to answer", replaceMs + 20_000, (by) =>
+    [...by].some((each) => !Object.keys(before).some((id) => id.startsWith(each))),
+  );
+  expect(await startTimes(fleet, one)).toMatchObject(before);
+  const healedAt = prober.now();
+  await cut.machine.heal();
+  await becomes(fleet, cut, ["ready"], healMs);
+  await settled(fleet, one, healMs);
+  const settledAt = prober.now();
+  const visits = await prober.stop();
+  await recordFault({
+    fault,
+    observed: "its container runs on and is served until another one is; the old one goes when the node is back",
+    timesMs: {
+      "unreachable after": detectedMs,
+      "another container answers after": replacedAt - cutAt,
+      "one container after healing": settledAt - healedAt,
+    },
+    visits: { "one container": visits },
+  });
+  expect(detectedMs).toBeLessThan(withinMs);
+  expect(visits.failures).toEqual([]);
+});
+
+test("a cable that is out for a few seconds moves nothing", async () => {
+  const cut = await nodeOf(fleet, one);
+  const before = await startTimes(fleet, one);
+  await using prober = startProber(one.url, 10);
+  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
+  const cutAt = prober.now();
+  await cut.machine.plug(false);
+  await waitFor("the cable to be out for a while", 2 * blipMs, () => prober.now() - cutAt > blipMs);
+  await cut.machine.plug(true);
+  const answersAt = await answered(prober, "it to answer again", 10_000, (by) => by.size > 0);
+  // Past the end of its lease, had it been lost.
+  await waitFor("a lease to be over", detectMs + 5_000, async () => {
+    expect((await viewOf(fleet, cut.name)).status).not.toBe("unreachable");
+    return prober.now() - cutAt > detectMs + 2_000;
+  });
+  await becomes(fleet, cut, ["ready"], healMs);
+  const visits = await prober.stop();
+  await recordFault({
+    fault: `cable out for ${blipMs / 1000} s`,
+    observed: "nothing moves, nothing is restarted",
+    timesMs: { "answered again after its return": answersAt - cutAt - blipMs },
+    visits: { "one container": visits },
+  });
+  expect(await startTimes(fleet, one)).toEqual(before);
+  expect(visits.longestGapMs).toBeLessThan(blipMs + 5_000);
+});

@@ -1,0 +1,61 @@
+import { identify, isAlive } from "@svc/deploy/process-id";
+import { z } from "zod";
+import { asRoot } from "./host.ts";
+
+/**
+ * Interfaces of fault tests begin with this; then come the process that made them and which one it is. It must not be
+ * what the bridges of projects begin with: agents of this machine close those.
+ */
+const prefix = "fault";
+const firstOctets = "10.77";
+
+/** The cable between the machines and this one: an own subnet that nothing routes anywhere else. */
+export interface Bridge extends AsyncDisposable {
+  name: string;
+  /** This machine's end, where control, the registry and the edge are. */
+  address: string;
+  /** Address of machine `number`, counted from 1. */
+  addressOf(number: number): string;
+  /** This machine's end of the cable of machine `number`. */
+  cableOf(number: number): string;
+}
+
+const links = z.array(z.looseObject({ ifname: z.string() }));
+
+async function interfaceNames(): Promise<string[]> {
+  return links.parse(JSON.parse(await asRoot("ip", "-json", "link", "show"))).map(({ ifname }) => ifname);
+}
+
+/** Removes what test processes that were killed left of their networks. */
+export async function sweepBridges(): Promise<void> {
+  for (const name of await interfaceNames()) {
+    const owner = new RegExp(`^${prefix}([0-9a-z]+)$`).exec(name)?.[1];
+    if (owner === undefined) continue;
+    if (isAlive(identify(Number.parseInt(owner, 36)))) continue;
+    await asRoot("ip", "link", "delete", name).catch(() => {});
+  }
+}
+
+/** Makes the bridge of this test process, of which there is one at a time. */
+export async function makeBridge(): Promise<Bridge> {
+  await sweepBridges();
+  const name = `${prefix}${process.pid.toString(36)}`;
+  const taken = await asRoot("ip", "-brief", "address", "show");
+  const third = Array.from({ length: 200 }, (_, index) => (process.pid + index) % 250).find(
+    (octet) => !taken.includes(`${firstOctets}.${octet}.`),
+  );
+  if (third === undefined) throw new Error(`no subnet is free in ${firstOctets}.0.0/16`);
+  const subnet = `${firstOctets}.${third}`;
+  await asRoot("ip", "link", "add", name, "type", "bridge");
+  await asRoot("ip", "address", "add", `${subnet}.1/24`, "dev", name);
+  await asRoot("ip", "link", "set", name, "up");
+  return {
+    name,
+    address: `${subnet}.1`,
+    addressOf: (number) => `${subnet}.${10 + number}`,
+    cableOf: (number) => `${name}-${number}`,
+    async [Symbol.asyncDispose]() {
+      await asRoot("ip", "link", "delete", name);
+    },
+  };
+}
