@@ -31,15 +31,19 @@ export interface ApiResult {
   body: Record<string, unknown>;
 }
 
+/** What a user of a platform has in hand. */
+export interface ClusterClient {
+  /** Runs the real command line, signed in as the administrator unless `env` says otherwise. */
+  cli(args: readonly string[], options?: CliOptions): Promise<CliResult>;
+  /** Calls the API below /api/v1 with a full-access key of the administrator. */
+  api(method: string, path: string, body?: unknown): Promise<ApiResult>;
+}
+
 /** A whole platform on free ports and a directory of its own; disposing stops it and removes every trace. */
-export interface Cluster extends AsyncDisposable {
+export interface Cluster extends ClusterClient, AsyncDisposable {
   platform: Platform;
   /** A full-access key of the administrator. */
   key: string;
-  /** Runs the real command line, signed in with `key` unless `env` says otherwise. */
-  cli(args: readonly string[], options?: CliOptions): Promise<CliResult>;
-  /** Calls the API below /api/v1 with `key`. */
-  api(method: string, path: string, body?: unknown): Promise<ApiResult>;
   /** A fresh copy of an example, ready to be deployed. */
   exampleDir(name: ExampleName): Promise<string>;
   /** Ids of the cluster's containers, whatever their state. */
@@ -50,9 +54,12 @@ const cliMs = 16 * 60_000;
 const apiMs = 30_000;
 const envelope = z.record(z.string(), z.unknown());
 
-/** Starts the platform as `npm start` does, with `agents` nodes. `control` are settings over the usual ones. */
+/**
+ * Starts the platform as `npm start` does, with `agents` nodes; `ha`: as `npm start -- --ha` does. `control` are settings
+ * over the usual ones.
+ */
 export async function startCluster(
-  options: { agents?: number; control?: Record<string, string> } = {},
+  options: { agents?: number; ha?: boolean; control?: Record<string, string> } = {},
 ): Promise<Cluster> {
   const settings = readSettings(process.env, repositoryRoot);
   await sweepAbandonedClusters(settings.dockerSocket);
@@ -66,6 +73,7 @@ export async function startCluster(
       ...settings,
       dir: platformDir(dir),
       agents: options.agents ?? 3,
+      ha: options.ha ?? false,
       ports: await freePorts(),
       networks: { containers: `10.${block}`, nodes: `127.0.${block}` },
       fresh: false,
@@ -86,27 +94,7 @@ export async function startCluster(
   return {
     platform,
     key,
-    cli: (args, { cwd = dir, env = {}, timeoutMs = cliMs, onStderr = () => {} } = {}) =>
-      runCli(args, {
-        cwd,
-        timeoutMs,
-        onStderr,
-        env: environmentOf(process.env, {
-          SVC_API_URL: platform.apiUrl,
-          SVC_TOKEN: key,
-          XDG_CONFIG_HOME: join(dir, "config"),
-          ...env,
-        }),
-      }),
-    async api(method, path, body) {
-      const reply = await fetch(`${platform.apiUrl}/api/v1${path}`, {
-        method,
-        headers: { "x-api-key": key, ...(body !== undefined && { "content-type": "application/json" }) },
-        signal: AbortSignal.timeout(apiMs),
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-      });
-      return { status: reply.status, body: envelope.parse(await reply.json()) };
-    },
+    ...clientOf({ apiUrl: platform.apiUrl, key, dir }),
     async exampleDir(name) {
       copies += 1;
       const target = join(dir, "sources", `${name}-${copies}`);
@@ -119,6 +107,33 @@ export async function startCluster(
       return found.map(({ Id, State, Labels }) => ({ id: Id, state: State, labels: Labels }));
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+/** The command line and the API of the platform at `apiUrl`, signed in with `key`; `dir` is for what they keep. */
+export function clientOf({ apiUrl, key, dir }: { apiUrl: string; key: string; dir: string }): ClusterClient {
+  return {
+    cli: (args, { cwd = dir, env = {}, timeoutMs = cliMs, onStderr = () => {} } = {}) =>
+      runCli(args, {
+        cwd,
+        timeoutMs,
+        onStderr,
+        env: environmentOf(process.env, {
+          SVC_API_URL: apiUrl,
+          SVC_TOKEN: key,
+          XDG_CONFIG_HOME: join(dir, "config"),
+          ...env,
+        }),
+      }),
+    async api(method, path, body) {
+      const reply = await fetch(`${apiUrl}/api/v1${path}`, {
+        method,
+        headers: { "x-api-key": key, ...(body !== undefined && { "content-type": "application/json" }) },
+        signal: AbortSignal.timeout(apiMs),
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      return { status: reply.status, body: envelope.parse(await reply.json()) };
+    },
   };
 }
 

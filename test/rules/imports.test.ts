@@ -12,7 +12,7 @@ const arrows: Record<string, readonly string[]> = {
   router: ["@svc/proto", "@svc/registry", "@svc/link"],
   cli: ["@svc/proto"],
   deploy: ["@svc/proto"],
-  test: ["@svc/proto", "@svc/registry", "@svc/control", "@svc/agent", "@svc/router", "@svc/deploy"],
+  test: ["@svc/proto", "@svc/registry", "@svc/link", "@svc/control", "@svc/agent", "@svc/router", "@svc/deploy"],
 };
 
 const isOurs = (specifier: string) => specifier.startsWith("@svc/") || specifier.startsWith("svc-cli");

@@ -115,6 +115,8 @@ test("`npm stop` leaves no process and no container, and the next start has the 
   expect(running.filter(isAlive)).toEqual([]);
   expect(await containers()).toEqual([]);
 
+  // One etcd member's data is not that of three.
+  await expect(npm("start", "--detach", "--ha")).rejects.toThrow("begun without --ha");
   await npm("start", "--detach");
   const second = await info();
   expect(second).toEqual(first);

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Cluster } from "../cluster.ts";
+import type { ClusterClient } from "../cluster.ts";
 
 /** What `svc deploy --json` prints, as far as tests look at it. */
 const deployed = z.looseObject({
@@ -17,7 +17,7 @@ const deployed = z.looseObject({
 export type Deployed = z.infer<typeof deployed>;
 
 /** Deploys the directory to production as a user would; throws with what the command said when it fails. */
-export async function deploy(cluster: Cluster, cwd: string): Promise<Deployed> {
+export async function deploy(cluster: ClusterClient, cwd: string): Promise<Deployed> {
   const result = await cluster.cli(["deploy", "--prod", "--json"], { cwd });
   if (result.exitCode !== 0)
     throw new Error(`svc deploy exited with ${result.exitCode}: ${result.stdout}${result.stderr}`);
@@ -33,7 +33,7 @@ const detail = z.looseObject({
   }),
 });
 
-export async function getDeployment(cluster: Cluster, id: string) {
+export async function getDeployment(cluster: ClusterClient, id: string) {
   const { body } = await cluster.api("GET", `/deployments/${id}`);
   return detail.parse(body).deployment;
 }
@@ -41,7 +41,7 @@ export async function getDeployment(cluster: Cluster, id: string) {
 const project = z.looseObject({ deployments: z.array(z.looseObject({ id: z.string(), status: z.string() })) });
 
 /** The newest deployment of a project; null when it has none. */
-export async function newestDeployment(cluster: Cluster, projectId: string) {
+export async function newestDeployment(cluster: ClusterClient, projectId: string) {
   const { body } = await cluster.api("GET", `/projects/${projectId}`);
   return project.parse(body).deployments[0] ?? null;
 }

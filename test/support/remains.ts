@@ -27,6 +27,8 @@ const tablesAside = new Set([
   "accepted_deploy",
   // Tells what was done, and by whom.
   "audit",
+  // Tells what became of machines.
+  "node_event",
 ]);
 const etcdPrefixes = ["/svc/placements/", "/svc/observations/", "/svc/runs/", "/svc/routes/table/"];
 
