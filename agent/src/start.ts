@@ -4,7 +4,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { createClient, type Transport } from "@connectrpc/connect";
 import {
   createEndpoints,
-  createPulse,
   createTransport,
   createWish,
   type Endpoints,
@@ -13,10 +12,10 @@ import {
   type Identity,
   joinCluster,
   loadIdentity,
-  type Pulse,
   renewLoop,
   takeNextIdentity,
 } from "@svc/link";
+import { createPulse, type Pulse } from "@svc/operators";
 import { limits } from "@svc/proto/limits";
 import { NodeService } from "@svc/proto/node";
 import { BUILD_LOG_MAX_BYTES, createBuilder } from "./build/builder.ts";

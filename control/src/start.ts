@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { createPulse } from "@svc/operators";
 import { createRegistry, type Registry } from "@svc/registry";
 import { deleteUserWorker } from "./admin/users/deletion.ts";
 import { deleteUserKind } from "./admin/users/request-deletion.ts";
@@ -28,7 +29,6 @@ import { startLink } from "./link/start.ts";
 import { createLog, type Log } from "./log.ts";
 import { createMailer, type Mailer } from "./mail/mailer.ts";
 import { createMetrics } from "./metrics/metrics.ts";
-import { createPulse } from "./metrics/pulse.ts";
 import { countEtcd, serveMetrics } from "./metrics/start.ts";
 import { listNodes } from "./nodes/view.ts";
 import { applyLimitsKind } from "./plans/apply-limits.ts";

@@ -4,9 +4,7 @@ export { createEndpoints, type Endpoints, endpointListProblem, splitEndpoints } 
 export { type DaemonRole, forgetIdentity, type Identity, loadIdentity } from "./identity.ts";
 export { JoinRefusedError, joinCluster } from "./join.ts";
 export type { LinkLog } from "./log.ts";
-export { type OperatorsListener, type OperatorsView, startOperatorsListener } from "./operators.ts";
 export { writePrivateFile } from "./private-file.ts";
-export { createPulse, type Pulse } from "./pulse.ts";
 export { renewLoop } from "./renew.ts";
 export { isOver, nextIdentity, takeNextIdentity } from "./return.ts";
 export { FencedError, runSession, type Send } from "./session.ts";

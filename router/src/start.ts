@@ -3,7 +3,6 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import {
-  createPulse,
   FencedError,
   forgetIdentity,
   type Identity,
@@ -13,6 +12,7 @@ import {
   nextIdentity,
   takeNextIdentity,
 } from "@svc/link";
+import { createPulse } from "@svc/operators";
 import { createRegistryPull } from "./bundles/pull.ts";
 import type { Config } from "./config.ts";
 import { type ControlLink, openControlLink } from "./control-link.ts";

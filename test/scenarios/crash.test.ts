@@ -24,9 +24,12 @@ afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 /** The agent on whose node the server's container runs now. */
 async function servingAgent(): Promise<string> {
-  const container = (await cluster.containers()).find(({ labels }) => labels["svc.project"] === server.project.id);
-  const { Ports } = (await cluster.platform.docker.getContainer(container?.id ?? "").inspect()).NetworkSettings;
-  const [address = ""] = Object.values(Ports).flatMap((bindings) => (bindings ?? []).map(({ HostIp }) => HostIp));
+  const own = (await cluster.containers()).filter(({ labels }) => labels["svc.project"] === server.project.id);
+  const inspected = await Promise.all(own.map(({ id }) => cluster.platform.docker.getContainer(id).inspect()));
+  // A release command, and what is just being made, has none.
+  const [address = ""] = inspected
+    .flatMap(({ NetworkSettings: { Ports } }) => Object.values(Ports))
+    .flatMap((bindings) => (bindings ?? []).map(({ HostIp }) => HostIp));
   return `agent-${address.split(".")[3]}`;
 }
 

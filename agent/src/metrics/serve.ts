@@ -1,5 +1,5 @@
 import { statfs } from "node:fs/promises";
-import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/link";
+import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/operators";
 import { Observed } from "@svc/proto/node";
 import type { Engine } from "../engine/engine.ts";
 import type { Journal } from "../journal/journal.ts";

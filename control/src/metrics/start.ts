@@ -1,11 +1,10 @@
+import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/operators";
 import { sql } from "kysely";
 import type { ListenAddress } from "../config.ts";
 import type { EtcdObserver } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import { type GaugeSources, watchGauges } from "./gauges.ts";
-import { type OperatorsListener, startOperatorsListener } from "./listener.ts";
 import type { Metrics } from "./metrics.ts";
-import type { Pulse } from "./pulse.ts";
 
 const storeMs = 3_000;
 

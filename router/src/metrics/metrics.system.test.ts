@@ -1,4 +1,4 @@
-import { createPulse } from "@svc/link";
+import { createPulse } from "@svc/operators";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { quiet, startTestEdge, type TestEdge } from "../testing/edge.ts";
 import { ask } from "../testing/http.ts";

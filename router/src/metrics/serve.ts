@@ -1,4 +1,4 @@
-import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/link";
+import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/operators";
 import type { Applier } from "../apply.ts";
 import type { CaddyAdmin } from "../caddy.ts";
 import type { Log } from "../log.ts";

@@ -1,6 +1,9 @@
 import { createServer, type ServerResponse } from "node:http";
-import type { ListenAddress } from "../config.ts";
-import type { Log } from "../log.ts";
+
+/** The part of a pino logger that this package writes to. */
+export interface OperatorsLog {
+  warn(fields: object, message: string): void;
+}
 
 /** What operators' tools ask a program. */
 export interface OperatorsView {
@@ -31,9 +34,9 @@ const everyAddress: readonly string[] = ["0.0.0.0", "::"];
  * once a second at most, however many ask.
  */
 export async function startOperatorsListener(
-  { host, port }: ListenAddress,
+  { host, port }: { host: string; port: number },
   view: OperatorsView,
-  log: Log,
+  log: OperatorsLog,
 ): Promise<OperatorsListener> {
   const kept = {
     ...view,
