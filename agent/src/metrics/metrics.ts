@@ -1,10 +1,8 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { createMeter } from "@svc/operators";
 
 const prefix = "svc_agent_";
 const quickSeconds = [0.002, 0.01, 0.05, 0.2, 1, 5, 15];
 const callSeconds = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
-/** Fine enough for lags that matter, and no timer that keeps an idle process awake. */
-const lagPrecisionMs = 100;
 
 /** What this agent counts, and what is measured when somebody asks. */
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -15,26 +13,13 @@ export type Metrics = ReturnType<typeof createMetrics>;
  * @param options.process whether to measure the process as well: memory, processor, lag of its event loop
  */
 export function createMetrics(options: { process?: boolean } = {}) {
-  const registry = new Registry();
-  const refreshers: (() => Promise<void> | void)[] = [];
-  if (options.process) collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: lagPrecisionMs });
-  const named = <L extends string>(name: string, help: string, labelNames: readonly L[]) => ({
-    name: `${prefix}${name}`,
-    help,
-    labelNames,
-    registers: [registry],
-  });
-  const counter = <const L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Counter(named(name, help, labelNames));
-  const gauge = <const L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Gauge(named(name, help, labelNames));
-
+  const meter = createMeter(prefix, options);
+  const { counter, gauge, histogram } = meter;
   return {
-    registry,
+    registry: meter.registry,
     connected: gauge("connected", "1 while there is a session with control, else 0"),
     sessions: counter("sessions_total", "Sessions with control; all but the first are reconnections"),
-    renewSeconds: new Histogram({
-      ...named("renew_seconds", "From a renewal of the lease to control's answer", []),
+    renewSeconds: histogram("renew_seconds", "From a renewal of the lease to control's answer", {
       buckets: quickSeconds,
     }),
     placements: gauge("placements", "Placements that the node holds, by how they are", ["state"]),
@@ -44,9 +29,9 @@ export function createMetrics(options: { process?: boolean } = {}) {
       "outcome",
     ]),
     pulls: counter("pulls_total", "Images that were pulled: ok or failed", ["outcome"]),
-    engineSeconds: new Histogram({
-      ...named("engine_call_seconds", "One call to the container engine; builds and pulls are whole", ["call"]),
+    engineSeconds: histogram("engine_call_seconds", "One call to the container engine; builds and pulls are whole", {
       buckets: callSeconds,
+      labelNames: ["call"],
     }),
     engineErrors: counter(
       "engine_call_errors_total",
@@ -60,12 +45,7 @@ export function createMetrics(options: { process?: boolean } = {}) {
     journalRows: gauge("journal_rows", "Rows of the journal", ["table"]),
     backlog: gauge("reporter_backlog", "Placements whose newest status control has not acknowledged"),
 
-    /** `refresh` sets gauges before each reading. */
-    beforeReading: (refresh: () => Promise<void> | void): void => void refreshers.push(refresh),
-    /** Everything in the text format of Prometheus. */
-    async read(): Promise<string> {
-      await Promise.allSettled(refreshers.map(async (refresh) => refresh()));
-      return registry.metrics();
-    },
+    beforeReading: meter.beforeReading,
+    read: meter.read,
   };
 }

@@ -1,4 +1,5 @@
-import { collectDefaultMetrics, Registry } from "prom-client";
+import { createMeter } from "@svc/operators";
+import type { Registry } from "prom-client";
 import { createInstruments, type Instruments } from "./instruments.ts";
 
 /** What this process counts, and what is measured when somebody asks. */
@@ -10,21 +11,8 @@ export interface Metrics extends Instruments {
   read(): Promise<string>;
 }
 
-/** Fine enough for lags that matter, and no timer that keeps an idle process awake. */
-const lagPrecisionMs = 100;
-
 /** @param options.process whether to measure the process as well: memory, processor, lag of its event loop */
 export function createMetrics(options: { process?: boolean } = {}): Metrics {
-  const registry = new Registry();
-  const refreshers: (() => Promise<void> | void)[] = [];
-  if (options.process) collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: lagPrecisionMs });
-  return {
-    ...createInstruments(registry),
-    registry,
-    beforeReading: (refresh) => void refreshers.push(refresh),
-    async read() {
-      await Promise.allSettled(refreshers.map(async (refresh) => refresh()));
-      return registry.metrics();
-    },
-  };
+  const { registry, beforeReading, read } = createMeter("", options);
+  return { ...createInstruments(registry), registry, beforeReading, read };
 }

@@ -1,10 +1,8 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { createMeter } from "@svc/operators";
 
 const prefix = "svc_router_";
 const quickSeconds = [0.002, 0.01, 0.05, 0.2, 1, 5, 15];
 const applySeconds = [0.002, 0.01, 0.05, 0.2, 1, 5, 30];
-/** Fine enough for lags that matter, and no timer that keeps an idle process awake. */
-const lagPrecisionMs = 100;
 
 /** What this router counts, and what is measured when somebody asks. */
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -15,35 +13,19 @@ export type Metrics = ReturnType<typeof createMetrics>;
  * @param options.process whether to measure the process as well: memory, processor, lag of its event loop
  */
 export function createMetrics(options: { process?: boolean } = {}) {
-  const registry = new Registry();
-  const refreshers: (() => Promise<void> | void)[] = [];
-  if (options.process) collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: lagPrecisionMs });
-  const named = <L extends string>(name: string, help: string, labelNames: readonly L[]) => ({
-    name: `${prefix}${name}`,
-    help,
-    labelNames,
-    registers: [registry],
-  });
-  const counter = <const L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Counter(named(name, help, labelNames));
-  const gauge = <const L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Gauge(named(name, help, labelNames));
-
+  const meter = createMeter(prefix, options);
+  const { counter, gauge, histogram } = meter;
   return {
-    registry,
+    registry: meter.registry,
     connected: gauge("connected", "1 while there is a session with control, else 0"),
     sessions: counter("sessions_total", "Sessions with control; all but the first are reconnections"),
-    renewSeconds: new Histogram({
-      ...named("renew_seconds", "From a renewal of the lease to control's answer", []),
+    renewSeconds: histogram("renew_seconds", "From a renewal of the lease to control's answer", {
       buckets: quickSeconds,
     }),
     tableGeneration: gauge("table_generation", "Generation of the table in force; 0 when it is not known as a whole"),
     hosts: gauge("hosts", "Hosts that are served"),
     hostsBehind: gauge("hosts_behind", "Hosts that keep an older route, at most 1000 of them"),
-    applySeconds: new Histogram({
-      ...named("table_apply_seconds", "Until a table is in force and on disk", []),
-      buckets: applySeconds,
-    }),
+    applySeconds: histogram("table_apply_seconds", "Until a table is in force and on disk", { buckets: applySeconds }),
     applyErrors: counter("table_apply_errors_total", "Tables that could not be kept, and are tried again"),
     tablesRefused: counter("tables_refused_total", "Tables of control that were not accepted"),
     bundleFetches: counter("bundle_fetches_total", "Attempts at fetching the files of a static site: ok or failed", [
@@ -55,12 +37,7 @@ export function createMetrics(options: { process?: boolean } = {}) {
     requests: counter("requests_total", "Requests of visitors that were counted, by status", ["status"]),
     requestsUnknown: counter("requests_unattributed_total", "Lines of Caddy's log that belong to no site"),
 
-    /** `refresh` sets gauges before each reading. */
-    beforeReading: (refresh: () => Promise<void> | void): void => void refreshers.push(refresh),
-    /** Everything in the text format of Prometheus. */
-    async read(): Promise<string> {
-      await Promise.allSettled(refreshers.map(async (refresh) => refresh()));
-      return registry.metrics();
-    },
+    beforeReading: meter.beforeReading,
+    read: meter.read,
   };
 }
