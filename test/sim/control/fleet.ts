@@ -3,6 +3,7 @@ import {
   type EdgeAppliedValue,
   keyParts,
   keys,
+  noRoutes,
   type ObservationValue,
   type PlacementValue,
   prefix,
@@ -215,7 +216,7 @@ export class Fleet {
     const found = this.routes.get(keys.routesMeta);
     return found && "meta" in found.value
       ? { ...found.value.meta, modRevision: found.modRevision }
-      : { generation: 0, digest: "", count: 0, modRevision: null };
+      : { ...noRoutes, modRevision: null };
   }
 
   edgeApplied(edgeId: string): EdgeAppliedValue | null {

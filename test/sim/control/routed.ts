@@ -1,4 +1,11 @@
-import { type EdgeAppliedValue, keyParts, keys, prefix, type RoutesMetaValue } from "@svc/control/cluster/keys";
+import {
+  type EdgeAppliedValue,
+  keyParts,
+  keys,
+  noRoutes,
+  prefix,
+  type RoutesMetaValue,
+} from "@svc/control/cluster/keys";
 import type { Routing } from "@svc/control/deployments/routing";
 import type { RouteEntry } from "@svc/control/routes/table";
 import type { Cores } from "../cores.ts";
@@ -22,7 +29,7 @@ export function* readRouting({ client, world: { values } }: Replica, host: strin
   return {
     route: (at) => (at === host ? route : null),
     routesMeta: () => ({
-      ...(meta ?? { generation: 0, digest: "", count: 0 }),
+      ...(meta ?? noRoutes),
       modRevision: metaEntry?.modRevision ?? null,
     }),
     edgeApplied: (edgeId) => applied.get(edgeId) ?? null,
