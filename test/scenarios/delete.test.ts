@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { edgeFetch } from "../support/edge.ts";
-import { type Remains, readRemains } from "../support/remains.ts";
+import { differences, type Remains, readRemains } from "../support/remains.ts";
 import { findDeployment, postSource, settled } from "../support/source.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -20,7 +20,8 @@ beforeAll(async () => {
 afterAll(() => cluster?.[Symbol.asyncDispose]());
 afterEach(async () => {
   await waitFor("everything to be as before", goneMs, async () => {
-    expect(await readRemains(cluster)).toEqual(before);
+    const left = differences(before, await readRemains(cluster));
+    if (left.length > 0) throw new Error(left.join("; "));
     return true;
   });
 });

@@ -29,6 +29,8 @@ const tablesAside = new Set([
   "audit",
   // Tells what became of machines.
   "node_event",
+  // What counts against the month's limit, once an edge reports it, and what each edge reported last.
+  ...["traffic_month", "traffic_batch"],
 ]);
 const etcdPrefixes = ["/svc/placements/", "/svc/observations/", "/svc/runs/", "/svc/routes/table/"];
 
@@ -56,6 +58,17 @@ export async function readRemains(cluster: Cluster): Promise<Remains> {
     etcd,
     rows,
   };
+}
+
+/** What there is more of now, and what is missing, by name. */
+export function differences(before: Remains, now: Remains): string[] {
+  const kinds = Object.keys(now) as (keyof Remains)[];
+  const notIn = (less: Remains, more: Remains) =>
+    kinds.flatMap((kind) => more[kind].filter((name) => !less[kind].includes(name)).map((name) => `${kind}: ${name}`));
+  return [
+    ...notIn(before, now).map((name) => `${name} is more`),
+    ...notIn(now, before).map((name) => `${name} is missing`),
+  ];
 }
 
 /** The registry's interface tells of tagged manifests only, so its files are looked at. */

@@ -17,9 +17,11 @@ export const windowMs = 60_000;
  */
 export function secondsToWait({ previous, current, elapsedMs }: RateWindow, limit: number): number | null {
   const room = limit - 1;
-  if (previous * (1 - elapsedMs / windowMs) + current <= room) return null;
+  // In whole numbers: a wait that ends when the last bit is off by one would tell to wait once more.
+  if (previous * (windowMs - elapsedMs) + current * windowMs <= room * windowMs) return null;
   // Within this minute, as the one before moves out of sight; or within the next, as this one does.
-  const atMs =
-    current <= room ? windowMs * (1 - (room - current) / previous) : windowMs * (2 - Math.max(0, room) / current);
+  const [counted, left, turn] =
+    current <= room ? [previous, room - current, windowMs] : [current, Math.max(0, room), 2 * windowMs];
+  const atMs = turn - Math.floor((left * windowMs) / counted);
   return Math.max(1, Math.ceil((atMs - elapsedMs) / 1000));
 }
