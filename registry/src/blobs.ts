@@ -19,6 +19,8 @@ export type PullOptions = TransferOptions & { sizeBytes?: number | undefined; ma
 // One piece is held in memory, so that it can be sent again after a broken connection.
 const pieceBytes = 4 * 1024 * 1024;
 const attemptsMax = 3;
+/** For the last word about an upload that is broken off. */
+const goodbyeMs = 5_000;
 
 /** `signal`, and the end of the time that one transfer may take. */
 export const bounded = (transport: Transport, signal: AbortSignal | undefined): AbortSignal => {
@@ -61,14 +63,8 @@ export async function mountBlob(
   // Both names are checked before they become part of an address.
   blobPath(from, digest);
   const doing = `mount ${digest} of ${from} into ${repository}`;
-  const answer = await transport.send({
-    method: "POST",
-    path: `${repositoryPath(repository)}/blobs/uploads/?${new URLSearchParams({ mount: digest, from })}`,
-    repeatable: true,
-    signal,
-    doing,
-  });
-  await discard(answer);
+  const path = `${repositoryPath(repository)}/blobs/uploads/?${new URLSearchParams({ mount: digest, from })}`;
+  const answer = await beginUpload(transport, path, doing, signal);
   if (answer.statusCode === 201) return true;
   if (answer.statusCode !== 202) throw refused(doing, answer.statusCode);
   // It began an upload instead, which nobody will go on with.
@@ -192,6 +188,33 @@ async function* pieces(content: Readable | Buffer): AsyncGenerator<Buffer> {
 }
 
 /**
+ * Asks for an upload, which only its answer names: whoever breaks off waits for that a little longer, or the registry
+ * would keep what nobody can end.
+ */
+async function beginUpload(
+  transport: Transport,
+  path: string,
+  doing: string,
+  signal: AbortSignal | undefined,
+): Promise<Answer> {
+  signal?.throwIfAborted();
+  const brokenOff = new AbortController();
+  let waiting: NodeJS.Timeout | undefined;
+  const breakOff = () => {
+    waiting = setTimeout(() => brokenOff.abort(signal?.reason), goodbyeMs);
+  };
+  signal?.addEventListener("abort", breakOff, { once: true });
+  try {
+    const answer = await transport.send({ method: "POST", path, repeatable: true, signal: brokenOff.signal, doing });
+    await discard(answer);
+    return answer;
+  } finally {
+    signal?.removeEventListener("abort", breakOff);
+    clearTimeout(waiting);
+  }
+}
+
+/**
  * One upload session. It cannot be taken up after a lost answer: the reference registry forgets a session
  * whose length differs from what its signed location says.
  */
@@ -215,14 +238,7 @@ class Upload {
 
   static async start(transport: Transport, repository: string, signal: AbortSignal): Promise<Upload> {
     const doing = `push to ${repository}`;
-    const answer = await transport.send({
-      method: "POST",
-      path: `${repositoryPath(repository)}/blobs/uploads/`,
-      repeatable: true,
-      signal,
-      doing,
-    });
-    await discard(answer);
+    const answer = await beginUpload(transport, `${repositoryPath(repository)}/blobs/uploads/`, doing, signal);
     if (answer.statusCode !== 202) throw refused(doing, answer.statusCode);
     return new Upload(transport, repository, signal, locationOf(answer, transport.origin, doing));
   }
@@ -256,7 +272,7 @@ class Upload {
   /** Frees what the registry keeps of an upload that will not be finished. Best effort. */
   async abandon(): Promise<void> {
     const call = { method: "DELETE", path: this.#location, doing: this.#doing } as const;
-    await this.#transport.send({ ...call, signal: AbortSignal.timeout(5000) }).then(discard, () => undefined);
+    await this.#transport.send({ ...call, signal: AbortSignal.timeout(goodbyeMs) }).then(discard, () => undefined);
   }
 
   get #doing(): string {

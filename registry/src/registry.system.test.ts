@@ -32,6 +32,15 @@ const fileOf = async (digest: string): Promise<string> => {
   return join(directory, "data");
 };
 
+/** What the registry keeps of uploads that have not ended. */
+async function uploadsUnderWay(): Promise<string[]> {
+  const uploads = join(server.directory, "data/docker/registry/v2/repositories", repository, "_uploads");
+  const left = await readdir(uploads, { recursive: true }).catch(() => []);
+  return left.filter((name) => name.endsWith("/data"));
+}
+
+const body = () => Readable.from([randomBytes(1000)]);
+
 describe("blobs", () => {
   test.each([
     { what: "nothing", size: 0 },
@@ -94,9 +103,7 @@ describe("blobs", () => {
     expect(await registry.mountBlob(repository, digest, "svc/2f1c/from")).toBe(true);
     expect(await registry.hasBlob(repository, digest)).toBe(true);
     expect(await registry.mountBlob(repository, missing, "svc/2f1c/from")).toBe(false);
-    const uploads = join(server.directory, "data/docker/registry/v2/repositories", repository, "_uploads");
-    const left = await readdir(uploads, { recursive: true }).catch(() => []);
-    expect(left.filter((name) => name.endsWith("/data"))).toEqual([]);
+    expect(await uploadsUnderWay()).toEqual([]);
   });
 
   test("a blob that is not there is ARTIFACT_NOT_FOUND", async () => {
@@ -112,9 +119,34 @@ describe("blobs", () => {
     const push = registry.pushBlob(repository, Readable.from([content]), { maxSizeBytes: 8 * mib });
     await expect(push).rejects.toMatchObject({ code: "ARTIFACT_TOO_LARGE" });
     expect(await registry.hasBlob(repository, digestOf(content))).toBe(false);
-    const uploads = join(server.directory, "data/docker/registry/v2/repositories", repository, "_uploads");
-    const left = await readdir(uploads, { recursive: true });
-    expect(left.filter((name) => name.endsWith("/data"))).toEqual([]);
+    expect(await uploadsUnderWay()).toEqual([]);
+  });
+
+  test.each([
+    { what: "a push", act: (client: Registry, signal: AbortSignal) => client.pushBlob(repository, body(), { signal }) },
+    {
+      what: "a mount",
+      act: (client: Registry, signal: AbortSignal) =>
+        client.mountBlob(repository, missing, "svc/2f1c/from", { signal }),
+    },
+  ])("$what that is broken off while the registry begins an upload leaves none", async ({ act }) => {
+    const asked = Promise.withResolvers<void>();
+    const aborted = Promise.withResolvers<void>();
+    await using proxy = await startProxy(server.url, ({ method }, _, forward) => {
+      if (method !== "POST") return false;
+      asked.resolve();
+      void aborted.promise.then(forward);
+      return true;
+    });
+    await using client = createRegistry({ url: proxy.url });
+    const abort = new AbortController();
+    const done = act(client, abort.signal).catch((error: unknown) => error);
+    await asked.promise;
+    abort.abort(new Error("nobody wants it any more"));
+    aborted.resolve();
+    await done;
+    expect(proxy.seen.map(({ method }) => method)).toContain("DELETE");
+    expect(await uploadsUnderWay()).toEqual([]);
   });
 
   test("a pull over its limit is refused before anything is read", async () => {
