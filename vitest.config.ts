@@ -19,7 +19,7 @@ export default defineConfig({
         // One module against a real server (etcd, Postgres, Docker, Caddy, registry).
         test: {
           name: "system",
-          globalSetup: ["test/support/engine.ts"],
+          globalSetup: ["test/support/engine.ts", "test/support/postgres.ts"],
           include: ["*/src/**/*.system.test.ts"],
           exclude: ["**/node_modules/**"],
           pool: "forks",

@@ -23,6 +23,8 @@ const unprivileged = [
   "--ambient-caps=+dac_read_search",
   "--securebits=+no_setuid_fixup",
 ];
+const asRoot = process.getuid?.() === 0;
+const rights = asRoot ? unprivileged : ["--no-new-privs"];
 const startTimeoutMs = 30_000;
 const stopTimeoutMs = 15_000;
 const templateName = "svc_template";
@@ -98,60 +100,89 @@ function binaries(): string {
   return join(dirname(dirname(main)), "native", "bin");
 }
 
+/** Names a directory that `prepareTestServer` made. */
+const preparedVariable = "SVC_TEST_POSTGRES";
+
+/**
+ * Makes the files of a Postgres with the migrated template once, for the servers of all test processes that this one
+ * starts from now on: they copy it instead of making their own.
+ */
+export async function prepareTestServer(): Promise<AsyncDisposable> {
+  const dir = await newDirectory();
+  const remove = () => rm(dir, { recursive: true, force: true });
+  try {
+    await fillDirectory(dir);
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  process.env[preparedVariable] = dir;
+  return {
+    async [Symbol.asyncDispose]() {
+      delete process.env[preparedVariable];
+      await remove();
+    },
+  };
+}
+
 async function startServer(): Promise<Server> {
-  const bin = binaries();
+  const dir = await newDirectory();
+  try {
+    const prepared = process.env[preparedVariable];
+    // Keeps the owner, as Node's own copying does not.
+    if (prepared !== undefined) await run("cp", ["-a", dataIn(prepared), dataIn(dir)]);
+    else await fillDirectory(dir);
+  } catch (error) {
+    await rm(dir, { recursive: true, force: true });
+    throw error;
+  }
+  const server = await serve(dir);
+  return {
+    url: server.url,
+    async stop() {
+      await server.stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function newDirectory(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), "svc-postgres-"));
-  const asRoot = process.getuid?.() === 0;
   if (asRoot) await chown(dir, nobody, nobody);
-  const data = join(dir, "data");
-  const url = (database: string) => `postgres://postgres@localhost/${database}?host=${encodeURIComponent(dir)}`;
-  const rights = asRoot ? unprivileged : ["--no-new-privs"];
-  const initdb = [
-    join(bin, "initdb"),
-    "-D",
-    data,
-    "-U",
-    "postgres",
-    "-A",
-    "trust",
-    "--no-sync",
-    "-E",
-    "UTF8",
-    "--locale=C",
-  ];
+  return dir;
+}
+
+const dataIn = (dir: string) => join(dir, "data");
+
+async function fillDirectory(dir: string): Promise<void> {
+  const options = ["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"];
+  const initdb = [join(binaries(), "initdb"), "-D", dataIn(dir), ...options];
   await run("setpriv", [...rights, "--", ...initdb], { cwd: dir, env: {} });
+  const server = await serve(dir);
+  try {
+    await query(server.url("postgres"), `create database ${templateName}`);
+    await migrate(server.url(templateName));
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Starts Postgres on what is in `dir`; to stop it leaves the files. */
+async function serve(dir: string): Promise<Server> {
+  const url = (database: string) => `postgres://postgres@localhost/${database}?host=${encodeURIComponent(dir)}`;
+  const settings = [
+    ...["listen_addresses=", "max_connections=100", "timezone=UTC", "shared_buffers=32MB"],
+    ...["fsync=off", "synchronous_commit=off", "full_page_writes=off"],
+    ...["logging_collector=on", "log_filename=log", `log_directory=${dir}`],
+  ].flatMap((setting) => ["-c", setting]);
+  const postgres = [join(binaries(), "postgres"), "-D", dataIn(dir), "-k", dir, ...settings];
   // The death signal stops the server also when the test process is killed.
-  const child = spawn(
-    "setpriv",
-    [
-      "--pdeathsig",
-      "QUIT",
-      ...rights,
-      "--",
-      join(bin, "postgres"),
-      ...["-D", data, "-k", dir],
-      ...[
-        "listen_addresses=",
-        "fsync=off",
-        "synchronous_commit=off",
-        "full_page_writes=off",
-        "shared_buffers=32MB",
-      ].flatMap((setting) => ["-c", setting]),
-      ...[
-        "max_connections=100",
-        "timezone=UTC",
-        `log_filename=log`,
-        "logging_collector=on",
-        `log_directory=${dir}`,
-      ].flatMap((setting) => ["-c", setting]),
-    ],
-    { cwd: dir, env: {}, stdio: "ignore" },
-  );
-  const stop = () => stopServer(child, dir);
+  const child = spawn("setpriv", ["--pdeathsig", "QUIT", ...rights, "--", ...postgres], {
+    ...{ cwd: dir, env: {}, stdio: "ignore" },
+  });
+  const stop = () => stopServer(child);
   try {
     await untilReady(child, url("postgres"), join(dir, "log"));
-    await query(url("postgres"), `create database ${templateName}`);
-    await migrate(url(templateName));
   } catch (error) {
     await stop();
     throw error;
@@ -175,13 +206,11 @@ async function untilReady(child: ChildProcess, url: string, logFile: string): Pr
   }
 }
 
-async function stopServer(child: ChildProcess, dir: string): Promise<void> {
-  if (child.exitCode === null && child.signalCode === null) {
-    const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    child.kill("SIGINT"); // Fast shutdown: ends sessions, then the server.
-    const timer = setTimeout(() => child.kill("SIGQUIT"), stopTimeoutMs);
-    await exited;
-    clearTimeout(timer);
-  }
-  await rm(dir, { recursive: true, force: true });
+async function stopServer(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  child.kill("SIGINT"); // Fast shutdown: ends sessions, then the server.
+  const timer = setTimeout(() => child.kill("SIGQUIT"), stopTimeoutMs);
+  await exited;
+  clearTimeout(timer);
 }
