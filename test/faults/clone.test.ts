@@ -2,9 +2,8 @@ import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Fleet, startFleet } from "./support/fleet.ts";
-import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
-import { answered, becomes, deploySite, nodeOf, type Site, startTimes, viewOf } from "./support/sites.ts";
+import { answered, becomes, deploySite, nodeOf, type Site, startTimes, viewOf, visit } from "./support/sites.ts";
 
 const noticedMs = 90_000;
 
@@ -22,8 +21,7 @@ test("two machines with one identity are both kept out, and what they run goes o
   const original = await nodeOf(fleet, site);
   const copy = fleet.node(3);
   const before = await startTimes(fleet, site);
-  await using prober = startProber(site.url, 10);
-  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
+  await using prober = await visit(site);
   // As from a disk image: the journal is not being written at that moment.
   await original.agent?.stop(10_000);
   const dir = join(copy.machine.disk, "clone");

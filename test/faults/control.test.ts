@@ -1,21 +1,19 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Fleet, startFleet } from "./support/fleet.ts";
+import type { Fleet } from "./support/fleet.ts";
 import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
-import { answered, becomes, deploySite, type Site, startTimes } from "./support/sites.ts";
+import { answered, becomes, deploySite, type Site, startSite, startTimes } from "./support/sites.ts";
+import { healMs } from "./support/times.ts";
 
 const downMs = 20_000;
-const healMs = 60_000;
 /** A node that was taken for lost by mistake would have been replaced by then. */
 const watchedMs = 20_000;
 
 let fleet: Fleet;
 let site: Site;
 beforeAll(async () => {
-  fleet = await startFleet({ machines: 2 });
-  site = await deploySite(fleet, 2);
-  await fleet.settled();
+  ({ fleet, site } = await startSite({ machines: 2, replicas: 2 }));
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 

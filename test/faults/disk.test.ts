@@ -2,9 +2,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { waitFor } from "../support/wait-for.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";
-import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
-import { answered, deploySite, nodeOf, nodesOf, type Site, startTimes, viewOf } from "./support/sites.ts";
+import { deploySite, nodeOf, nodesOf, type Site, startTimes, viewOf, visit } from "./support/sites.ts";
 
 const diskMb = 3_000;
 const floorMb = 300;
@@ -22,8 +21,7 @@ test("a machine whose disk is full to the last byte serves on, takes nothing new
   const full = await nodeOf(fleet, site);
   const before = await startTimes(fleet, site);
   const filler = join(full.machine.disk, "filler");
-  await using prober = startProber(site.url, 10);
-  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
+  await using prober = await visit(site);
 
   const filledAt = prober.now();
   // Ends with an error when nothing is left, which is what it is for.

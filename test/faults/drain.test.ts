@@ -5,9 +5,9 @@ import { type Fleet, startFleet } from "./support/fleet.ts";
 import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
 import { act, answered, becomes, deploySite, detailOf, nodeOf, type Site, settled, viewOf } from "./support/sites.ts";
+import { drainMs } from "./support/times.ts";
 
 const load = 100;
-const drainMs = 60_000;
 const begunMs = 15_000;
 
 let fleet: Fleet;

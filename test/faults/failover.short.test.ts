@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Fleet, startFleet } from "./support/fleet.ts";
+import type { Fleet } from "./support/fleet.ts";
 import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
 import {
@@ -7,27 +7,21 @@ import {
   answered,
   becomes,
   containersOf,
-  deploySite,
   nodesOf,
   type Site,
   settled,
+  startSite,
   startTimes,
 } from "./support/sites.ts";
+import { detectMs, detectSlackMs, drainMs, healMs, replaceMs } from "./support/times.ts";
 
 /** Requests per second, besides those of the prober that times things. */
 const load = 100;
-const detectMs = 16_500;
-const detectSlackMs = 1_000;
-const replaceMs = 35_000;
-const healMs = 60_000;
-const drainMs = 60_000;
 
 let fleet: Fleet;
 let site: Site;
 beforeAll(async () => {
-  fleet = await startFleet({ machines: 3 });
-  site = await deploySite(fleet, 2);
-  await fleet.settled();
+  ({ fleet, site } = await startSite({ machines: 3, replicas: 2 }));
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 

@@ -3,20 +3,15 @@ import { join } from "node:path";
 import { createBootstrapTokenReply } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { waitFor } from "../support/wait-for.ts";
-import { type Fleet, startFleet } from "./support/fleet.ts";
-import { startProber } from "./support/prober.ts";
+import type { Fleet } from "./support/fleet.ts";
 import { recordFault } from "./support/results.ts";
-import { act, answered, becomes, deploySite, nodeOf, nodesOf, type Site, settled } from "./support/sites.ts";
-
-const detectMs = 30_000;
-const healMs = 60_000;
+import { act, answered, becomes, nodeOf, nodesOf, type Site, settled, startSite, visit } from "./support/sites.ts";
+import { detectMs, healMs } from "./support/times.ts";
 
 let fleet: Fleet;
 let site: Site;
 beforeAll(async () => {
-  fleet = await startFleet({ machines: 2 });
-  site = await deploySite(fleet, 1);
-  await fleet.settled();
+  ({ fleet, site } = await startSite({ machines: 2, replicas: 1 }));
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 
@@ -25,11 +20,10 @@ test("a fenced machine that comes back stops everything, forgets who it was, and
   await expect(act(fleet, fenced, "force-fence", { reason: "it burns", confirm: true })).rejects.toThrow(
     "NODE_ACTION_UNAVAILABLE",
   );
-  await using prober = startProber(site.url, 10);
-  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
+  await using prober = await visit(site);
   const old = prober.answering(1_000);
   await fenced.machine.plug(false);
-  await becomes(fleet, fenced, ["unreachable"], detectMs);
+  await becomes(fleet, fenced, ["unreachable"], detectMs + 10_000);
   const fencedAt = prober.now();
   await act(fleet, fenced, "force-fence", { reason: "it burns", confirm: true });
   await becomes(fleet, fenced, ["fenced"], 10_000);

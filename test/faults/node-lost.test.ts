@@ -1,27 +1,19 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Fleet, startFleet } from "./support/fleet.ts";
-import { startProber } from "./support/prober.ts";
+import type { Fleet } from "./support/fleet.ts";
 import { recordFault } from "./support/results.ts";
-import { answered, becomes, containersOf, deploySite, nodeOf, type Site, settled } from "./support/sites.ts";
-
-const detectMs = 16_500;
-const detectSlackMs = 1_000;
-const replaceMs = 35_000;
-const healMs = 60_000;
+import { answered, becomes, containersOf, nodeOf, type Site, settled, startSite, visit } from "./support/sites.ts";
+import { detectMs, detectSlackMs, healMs, replaceMs } from "./support/times.ts";
 
 let fleet: Fleet;
 let site: Site;
 beforeAll(async () => {
-  fleet = await startFleet({ machines: 2 });
-  site = await deploySite(fleet, 1);
-  await fleet.settled();
+  ({ fleet, site } = await startSite({ machines: 2, replicas: 1 }));
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 
 test("a site with one container is back on another node half a minute after its node lost power", async () => {
   const lost = await nodeOf(fleet, site);
-  await using prober = startProber(site.url, 10);
-  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
+  await using prober = await visit(site);
   const before = new Set((await containersOf(fleet, site)).map(({ hostname }) => hostname));
 
   const cutAt = prober.now();

@@ -1,24 +1,28 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { waitFor } from "../support/wait-for.ts";
-import { type Fleet, startFleet } from "./support/fleet.ts";
+import type { Fleet } from "./support/fleet.ts";
 import type { Loss } from "./support/machine.ts";
-import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
-import { answered, becomes, deploySite, nodeOf, type Site, settled, startTimes, viewOf } from "./support/sites.ts";
+import {
+  answered,
+  becomes,
+  nodeOf,
+  type Site,
+  settled,
+  startSite,
+  startTimes,
+  viewOf,
+  visit,
+} from "./support/sites.ts";
+import { detectMs, detectSlackMs, healMs, replaceMs } from "./support/times.ts";
 
-const detectMs = 16_500;
-const detectSlackMs = 1_000;
-const replaceMs = 35_000;
-const healMs = 60_000;
 /** Shorter than half a lease together with what it takes to reconnect. */
 const blipMs = 6_000;
 
 let fleet: Fleet;
 let one: Site;
 beforeAll(async () => {
-  fleet = await startFleet({ machines: 2 });
-  one = await deploySite(fleet, 1);
-  await fleet.settled();
+  ({ fleet, site: one } = await startSite({ machines: 2, replicas: 1 }));
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 
@@ -33,8 +37,7 @@ test.each(halves)("$fault, but edges reach it: no request is lost and nothing is
   const { link, enroll } = fleet.ports;
   const cut = await nodeOf(fleet, one);
   const before = await startTimes(fleet, one);
-  await using prober = startProber(one.url, 10);
-  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
+  await using prober = await visit(one);
   const cutAt = prober.now();
   await cut.machine.lose(loss, [link, enroll]);
   const detectedMs = await becomes(fleet, cut, ["unreachable"], withinMs + 10_000);
@@ -65,8 +68,7 @@ test.each(halves)("$fault, but edges reach it: no request is lost and nothing is
 test("a cable that is out for a few seconds moves nothing", async () => {
   const cut = await nodeOf(fleet, one);
   const before = await startTimes(fleet, one);
-  await using prober = startProber(one.url, 10);
-  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
+  await using prober = await visit(one);
   const cutAt = prober.now();
   await cut.machine.plug(false);
   await waitFor("the cable to be out for a while", 2 * blipMs, () => prober.now() - cutAt > blipMs);

@@ -1,42 +1,34 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Fleet, startFleet } from "./support/fleet.ts";
-import { type Prober, startProber } from "./support/prober.ts";
+import type { Fleet } from "./support/fleet.ts";
 import { recordFault } from "./support/results.ts";
 import {
   answered,
   becomes,
   containersOf,
-  deploySite,
   nodeOf,
   type Site,
   settled,
+  startSite,
   startTimes,
+  visit,
 } from "./support/sites.ts";
+import { healMs } from "./support/times.ts";
 
-const healMs = 60_000;
 const frozenMs = 20_000;
 const hungMs = 30_000;
 
 let fleet: Fleet;
 let one: Site;
 beforeAll(async () => {
-  fleet = await startFleet({ machines: 2 });
-  one = await deploySite(fleet, 1);
-  await fleet.settled();
+  ({ fleet, site: one } = await startSite({ machines: 2, replicas: 1 }));
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
-
-async function watch(): Promise<Prober> {
-  const prober = startProber(one.url, 10);
-  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
-  return prober;
-}
 
 test("an agent that is killed and comes back is not noticed", async () => {
   const node = await nodeOf(fleet, one);
   const before = await startTimes(fleet, one);
-  await using prober = await watch();
+  await using prober = await visit(one);
   const killedAt = prober.now();
   node.agent?.kill("SIGKILL");
   await node.agent?.ended;
@@ -57,7 +49,7 @@ test("an agent that is killed and comes back is not noticed", async () => {
 
 test("an agent that hangs past its lease loses no request, and leaves one container", async () => {
   const node = await nodeOf(fleet, one);
-  await using prober = await watch();
+  await using prober = await visit(one);
   node.agent?.kill("SIGSTOP");
   const detectedMs = await becomes(fleet, node, ["unreachable"], frozenMs);
   await delay(frozenMs - detectedMs);
@@ -80,7 +72,7 @@ test("an agent that hangs past its lease loses no request, and leaves one contai
 test("an engine that is killed and comes back serves again by itself", async () => {
   const node = await nodeOf(fleet, one);
   const before = await startTimes(fleet, one);
-  await using prober = await watch();
+  await using prober = await visit(one);
   const killedAt = prober.now();
   node.machine.engine?.kill("SIGKILL");
   await node.machine.engine?.ended;
@@ -109,7 +101,7 @@ test("an engine that is killed and comes back serves again by itself", async () 
 test("an engine that hangs stops nothing and moves nothing", async () => {
   const node = await nodeOf(fleet, one);
   const before = await startTimes(fleet, one);
-  await using prober = await watch();
+  await using prober = await visit(one);
   const stoppedAt = prober.now();
   node.machine.engine?.kill("SIGSTOP");
   await delay(hungMs);

@@ -1,34 +1,25 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Fleet, startFleet } from "./support/fleet.ts";
+import type { Fleet } from "./support/fleet.ts";
 import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
-import { answered, becomes, deploySite, nodesOf, type Site, settled, startTimes } from "./support/sites.ts";
+import { answered, becomes, nodeOf, type Site, settled, startSite, startTimes } from "./support/sites.ts";
+import { detectMs, healMs } from "./support/times.ts";
 
 const slowMs = 40_000;
 const kilobitsPerSecond = 256;
 const lossShare = 0.05;
 const runningShare = 0.3;
-const detectMs = 30_000;
-const healMs = 60_000;
 
 let fleet: Fleet;
 let site: Site;
 beforeAll(async () => {
-  fleet = await startFleet({ machines: 3 });
-  site = await deploySite(fleet, 2);
-  await fleet.settled();
+  ({ fleet, site } = await startSite({ machines: 3, replicas: 2 }));
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 
-async function victim() {
-  const [node] = await nodesOf(fleet, site);
-  if (node === undefined) throw new Error("the site runs nowhere");
-  return node;
-}
-
 test("a slow machine behind a bad cable is not taken for a lost one", async () => {
-  const { machine } = await victim();
+  const { machine } = await nodeOf(fleet, site);
   const before = await startTimes(fleet, site);
   await using prober = startProber(site.url, 10);
   await answered(prober, "both containers to answer", 10_000, (by) => by.size === 2);
@@ -52,13 +43,13 @@ test("a slow machine behind a bad cable is not taken for a lost one", async () =
 });
 
 test("a machine all of whose processes hang is replaced, and nobody is sent to it any more", async () => {
-  const hung = await victim();
+  const hung = await nodeOf(fleet, site);
   await using prober = startProber(site.url, 10);
   await answered(prober, "both containers to answer", 10_000, (by) => by.size === 2);
   const hungAt = prober.now();
   await hung.machine.freeze(true);
-  const detectedMs = await becomes(fleet, hung, ["unreachable"], detectMs);
-  const replacedAt = await answered(prober, "two containers to answer again", detectMs, (by) => by.size === 2);
+  const detectedMs = await becomes(fleet, hung, ["unreachable"], detectMs + 10_000);
+  const replacedAt = await answered(prober, "two containers to answer again", detectMs + 10_000, (by) => by.size === 2);
   await delay(5_000);
   const after = prober.report(replacedAt);
   const thawedAt = prober.now();

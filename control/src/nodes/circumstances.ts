@@ -2,7 +2,7 @@ import type { NodeAxes, NodeCircumstances } from "@svc/proto";
 import type { FleetView } from "../context.ts";
 import type { Db } from "../db/pool.ts";
 import type { Node } from "../db/tables.ts";
-import { edgesFollowing } from "../deployments/edges.ts";
+import { edgesFollowing, edgesInRotation } from "../deployments/edges.ts";
 
 /** The live facts that decide what may be done with a machine. */
 export type CircumstancesFleet = Pick<FleetView, "nodeLink" | "placements" | "runs" | "edgeApplied" | "routesMeta">;
@@ -34,16 +34,5 @@ const isBehind = (fleet: CircumstancesFleet, edgeId: string): boolean =>
   fleet.nodeLink(edgeId).link !== "connected" || edgesFollowing(fleet, [edgeId], []) === 0;
 
 /** Whether deployments wait for another edge than this one. */
-async function hasOtherEdge(db: Db, id: string): Promise<boolean> {
-  const other = await db
-    .selectFrom("node")
-    .select("id")
-    .where("role", "=", "edge")
-    .where("lifecycle", "=", "active")
-    .where("schedulable", "=", true)
-    .where("last_seen_at", "is not", null)
-    .where("id", "!=", id)
-    .limit(1)
-    .executeTakeFirst();
-  return other !== undefined;
-}
+const hasOtherEdge = async (db: Db, id: string): Promise<boolean> =>
+  (await edgesInRotation(db)).some((edgeId) => edgeId !== id);

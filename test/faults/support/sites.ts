@@ -1,9 +1,9 @@
 import { nodeListReply, nodeReply } from "@svc/proto";
 import { deploy } from "../../support/deploy.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import type { Fleet } from "./fleet.ts";
+import { type Fleet, startFleet } from "./fleet.ts";
 import type { Container, Node } from "./node.ts";
-import type { Prober } from "./prober.ts";
+import { type Prober, startProber } from "./prober.ts";
 
 /** The `ssr` example, running as several containers. */
 export interface Site {
@@ -17,6 +17,19 @@ export interface Site {
 export async function deploySite(fleet: Fleet, replicas: number, slug = "example-ssr"): Promise<Site> {
   const { url, project } = await deploy(fleet, await fleet.ssrDir({ replicas, slug }));
   return { url: `${url}/api/facts`, projectId: project.id, replicas };
+}
+
+/** Several machines that host one site, and a control that takes the loss of a node for what it is. */
+export async function startSite(size: { machines: number; replicas: number }): Promise<{ fleet: Fleet; site: Site }> {
+  const fleet = await startFleet({ machines: size.machines });
+  try {
+    const site = await deploySite(fleet, size.replicas);
+    await fleet.settled();
+    return { fleet, site };
+  } catch (error) {
+    await fleet[Symbol.asyncDispose]();
+    throw error;
+  }
 }
 
 export interface Placed extends Container {
@@ -65,6 +78,13 @@ export async function answered(
 ): Promise<number> {
   const windowMs = 1_000;
   return waitFor(what, timeoutMs, () => (isEnough(prober.answering(windowMs)) ? prober.now() : null));
+}
+
+/** Starts to visit the site so many times a second; resolves once it answers. */
+export async function visit(site: Site, perSecond = 10): Promise<Prober> {
+  const prober = startProber(site.url, perSecond);
+  await answered(prober, "the first answers", 10_000, (by) => by.size > 0);
+  return prober;
 }
 
 /** What administrators see of a node now. */

@@ -2,7 +2,7 @@ import { failureMessage, type NodeAxes } from "@svc/proto";
 import type { Fleet } from "../../cluster/fleet.ts";
 import type { Db } from "../../db/pool.ts";
 import { insertEvent, inTransaction } from "../../deployments/store.ts";
-import { isNewLine } from "../timeline.ts";
+import { hasLine, isNewLine } from "../timeline.ts";
 
 const code = "NODE_FENCE_REQUIRED";
 const phase = "fence-required";
@@ -21,21 +21,10 @@ export async function noteFenceRequired({ db, fleet }: { db: Db; fleet: Fleet })
     .filter(({ nodeId }) => isLost(fleet.nodeLink(nodeId).link));
   for (const { run } of waiting) {
     const line = { deploymentId: run.deploymentId, phase, detail: `${code}: ${failureMessage(code)}` };
-    if (await isNoted(db, line)) continue;
+    // Asked first and without a lock, as the same ones wait in every round.
+    if (await hasLine(db, line)) continue;
     await inTransaction(db, async (tx) => {
       if (await isNewLine(tx, line)) await insertEvent(tx, line);
     });
   }
-}
-
-/** Asked first and without a lock, as the same ones wait in every round. */
-async function isNoted(db: Db, { deploymentId }: { deploymentId: string }): Promise<boolean> {
-  const row = await db
-    .selectFrom("deployment_event")
-    .select("id")
-    .where("deployment_id", "=", deploymentId)
-    .where("phase", "=", phase)
-    .limit(1)
-    .executeTakeFirst();
-  return row !== undefined;
 }
