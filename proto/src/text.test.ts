@@ -34,7 +34,8 @@ describe("clip", () => {
       fc.property(fc.string({ unit: "grapheme" }), fc.integer({ min: 3, max: 40 }), (text, max) => {
         const clipped = clip(text, max);
         expect(utf8Length(clipped)).toBeLessThanOrEqual(max);
-        expect(clipped).not.toContain("\ufffd");
+        expect(clipped.isWellFormed()).toBe(true);
+        if (clipped !== text) expect(`${text.slice(0, clipped.length - 1)}…`).toBe(clipped);
       }),
     );
   });
