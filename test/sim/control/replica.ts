@@ -7,9 +7,8 @@ import { campaign, grantLease } from "../stores/etcd-lease.ts";
 import { DatabaseError, type Notify, type Tables } from "../stores/postgres.ts";
 import type { World } from "../world/world.ts";
 import { Fleet } from "./fleet.ts";
-import { lead } from "./leader.ts";
-import { endLostSessions } from "./node-session.ts";
-import type { LiveSession } from "./session.ts";
+import { lead } from "./leader/leader.ts";
+import { endLostSessions, type LiveSession } from "./sessions/session.ts";
 import { startWorkers } from "./workers.ts";
 
 const serverTtlMs = 6_000;

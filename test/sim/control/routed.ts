@@ -10,6 +10,7 @@ import type { Routing } from "@svc/control/deployments/routing";
 import type { RouteEntry } from "@svc/control/routes/table";
 import type { Cores } from "../cores.ts";
 import type { Work } from "../kernel/kernel.ts";
+import type { Tables } from "../stores/postgres.ts";
 import type { Replica } from "./replica.ts";
 
 /** What edges were told and what they serve, by etcd itself at this moment: mirrors `control/src/deployments/routing.ts`. */
@@ -46,3 +47,12 @@ export function routedTo(
   if (edgesFollowing(routing, edges, [host]) < edges.length) return null;
   return new Set(routing.route(host)?.proxy?.upstreams ?? []);
 }
+
+/** Edges that visitors may reach. */
+export const edgesInRotation = (tables: Tables): string[] =>
+  [...tables.nodes.values()]
+    .filter(
+      ({ role, lifecycle, schedulable, seenAt }) =>
+        role === "edge" && lifecycle === "active" && schedulable && seenAt !== null,
+    )
+    .map(({ id }) => id);

@@ -9,9 +9,10 @@ import { recheckAfterMs } from "@svc/control/work/recheck";
 import { nextDeploymentStatus } from "@svc/proto";
 import { createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
 import { DatabaseError, type DeploymentRow, type Tables, type TaskRow, type WorkRow } from "../stores/postgres.ts";
-import { cancelRun, edgesInRotation, schedulable, siteOf } from "./leader.ts";
+import { schedulable } from "./leader/snapshot.ts";
 import type { Replica } from "./replica.ts";
-import { readRouting } from "./routed.ts";
+import { edgesInRotation, readRouting } from "./routed.ts";
+import { cancelRun } from "./runs.ts";
 
 const leaseMs = 15_000;
 const concurrency = 6;
@@ -166,7 +167,7 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
   const read = yield* replica.transact((tables) => {
     const row = tables.deployments.get(id);
     if (row === undefined) return null;
-    const site = siteOf(tables, row.projectId);
+    const site = tables.siteOf(row.projectId);
     const overtaken = [...tables.deployments.values()].some(
       (other) =>
         other.projectId === row.projectId &&
@@ -297,7 +298,7 @@ function move(replica: Replica, row: DeploymentRow, event: Parameters<typeof nex
 
 function endBadly(replica: Replica, tables: Tables, row: DeploymentRow, event: "failed" | "canceled"): boolean {
   if (!move(replica, row, event)) return false;
-  const site = siteOf(tables, row.projectId);
+  const site = tables.siteOf(row.projectId);
   if (site !== null && site.deploymentId === row.id) {
     const previous = [...tables.deployments.values()].find(
       (other) => other.projectId === row.projectId && (other.status === "running" || other.status === "stopped"),
@@ -365,7 +366,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
     case "createServe":
       yield* replica.transact((tables, notify) => {
         const row = held(tables);
-        const site = siteOf(tables, at.projectId);
+        const site = tables.siteOf(at.projectId);
         if (row === null || site === null) return;
         const wanted = tables.tasksOf(id).filter(({ desired }) => desired !== "removed");
         for (let slot = wanted.length; slot < facts.replicas; slot += 1) {
@@ -379,7 +380,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
       return;
     case "abandonTask":
       yield* replica.transact((tables, notify) => {
-        if (held(tables) === null || siteOf(tables, at.projectId)?.deploymentId === id) return;
+        if (held(tables) === null || tables.siteOf(at.projectId)?.deploymentId === id) return;
         const task = tables.open.get(step.taskId);
         if (task !== undefined) task.desired = "removed";
         notify("task");
@@ -388,7 +389,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
     case "activate":
       yield* replica.transact((tables, notify) => {
         const row = held(tables);
-        const site = siteOf(tables, at.projectId);
+        const site = tables.siteOf(at.projectId);
         if (row === null || site === null) return;
         world.checks.onActivate(row);
         site.deploymentId = id;
@@ -539,7 +540,7 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
   const ended: Outcome = runsEnded ? "done" : { retryAfterMs: recheckMs };
   const read = yield* replica.transact((tables) => {
     const row = tables.deployments.get(deploymentId);
-    const site = row === undefined ? null : siteOf(tables, row.projectId);
+    const site = row === undefined ? null : tables.siteOf(row.projectId);
     return {
       site: site && { ...site },
       tasks: tables

@@ -131,6 +131,10 @@ export class Tables {
     this.work.set(id, { id, kind, key, deploymentId, state: "queued", runAtMs: nowMs, createdAtMs: nowMs, ...rest });
   }
 
+  siteOf(projectId: string): SiteRow | null {
+    return [...this.sites.values()].find((site) => site.projectId === projectId) ?? null;
+  }
+
   tasksOf(deploymentId: string): TaskRow[] {
     return [...this.tasks.values()].filter((task) => task.deploymentId === deploymentId);
   }

@@ -15,7 +15,7 @@ import { releaseAttemptId } from "@svc/control/tasks/assignment";
 import { type Assign, Desired, Observed } from "@svc/proto/node";
 import type { Table } from "@svc/router/table";
 import type { SessionValue } from "../control/fleet.ts";
-import { startWithinMs } from "../control/node-session.ts";
+import { startWithinMs } from "../control/sessions/run-courier.ts";
 import type { Cores } from "../cores.ts";
 import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";

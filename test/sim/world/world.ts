@@ -1,10 +1,10 @@
 import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
 import { Observed } from "@svc/proto/node";
-import { serveEdge } from "../control/edge-session.ts";
-import { serveNode } from "../control/node-session.ts";
 import { recoverCluster } from "../control/recovery.ts";
 import { Replica } from "../control/replica.ts";
-import { ServerStream } from "../control/session.ts";
+import { serveEdge } from "../control/sessions/edge-session.ts";
+import { serveNode } from "../control/sessions/node-session.ts";
+import { ServerStream } from "../control/sessions/session.ts";
 import type { Cores } from "../cores.ts";
 import { Kernel, Process } from "../kernel/kernel.ts";
 import type { Random } from "../kernel/random.ts";

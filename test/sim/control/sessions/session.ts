@@ -1,10 +1,11 @@
+import { prefix } from "@svc/control/cluster/keys";
 import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
 import { defaultTimings, grantedForMs } from "@svc/control/link/timings";
-import { pause, type Scope, type Timer, type Work, wait } from "../kernel/kernel.ts";
-import type { Connection } from "../machines/connection.ts";
-import type { Message } from "../machines/link.ts";
-import { DatabaseError } from "../stores/postgres.ts";
-import type { Replica } from "./replica.ts";
+import { pause, type Scope, type Timer, type Work, wait } from "../../kernel/kernel.ts";
+import type { Connection } from "../../machines/connection.ts";
+import type { Message } from "../../machines/link.ts";
+import { DatabaseError } from "../../stores/postgres.ts";
+import type { Replica } from "../replica.ts";
 import { type SessionKey, SessionLost } from "./session-key.ts";
 
 export type Ending =
@@ -87,6 +88,33 @@ export function endWith(stream: ServerStream, error: unknown): void {
   throw error;
 }
 
+/**
+ * Opens a session with the first message, which has to be a hello and to come soon. What comes while it opens waits until
+ * `flush` is called.
+ */
+export function expectHello<Hello>(
+  stream: ServerStream,
+  open: (stream: ServerStream, hello: Hello, flush: () => void) => Work,
+): void {
+  const helloTimer = stream.scope.after(timings.helloTimeoutMs, "hello timeout", () =>
+    stream.close({ why: "refused" }),
+  );
+  let isGreeted = false;
+  stream.handle((message) => {
+    if (isGreeted || message.case !== "hello") return;
+    isGreeted = true;
+    helloTimer.cancel();
+    const waiting: Message[] = [];
+    stream.handle((next) => void waiting.push(next));
+    stream.scope.spawn(
+      open(stream, message.value as Hello, () => {
+        for (const each of waiting.splice(0)) stream.receive(each);
+      }),
+      (error) => endWith(stream, error),
+    );
+  });
+}
+
 /** Tries until it works, while the stream lasts. */
 export function* persist<T>(stream: ServerStream, step: () => Work<T>): Work<T> {
   for (let failures = 1; ; failures += 1) {
@@ -142,4 +170,30 @@ function* letGo({ key, stream }: LiveSession, { why }: Ending, detached: () => s
   const leftMs = (stream.renewedAtMs ?? process.monoMs()) + grantedForMs(timings.leaseTtlMs) - process.monoMs();
   yield* wait(pause(Math.max(leftMs, 0)));
   yield* key.release();
+}
+
+/** Ends the sessions of this replica whose key another stream took, or somebody deleted. */
+export function endLostSessions(replica: Replica): void {
+  for (const [view, under] of [
+    [replica.fleet.nodes, prefix.nodes],
+    [replica.fleet.edges, prefix.edges],
+  ] as const) {
+    view.subscribe((changes, revision) => {
+      for (const change of changes) {
+        const [id = "", part] = change.key.slice(under.length).split("/");
+        const session = replica.roster.get(id);
+        if (part !== "session" || session === undefined) continue;
+        if (change.type === "put") {
+          if (change.value.modRevision > session.key.epoch && !session.isMine(change.value.value)) {
+            session.stream.close({ why: "superseded" });
+          }
+        } else if (
+          revision > session.key.epoch &&
+          !changes.some((later) => later.key === change.key && later.type === "put")
+        ) {
+          session.stream.close({ why: "go away", reconnectAfterMs: 0, reason: "the session key was deleted" });
+        }
+      }
+    });
+  }
 }

@@ -2,9 +2,9 @@ import { backOffMs } from "@svc/control/etcd/back-off";
 import type { Entry } from "@svc/control/etcd/entry";
 import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
 import type { Guard } from "@svc/control/etcd/txn";
-import { createQueue, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
-import type { Op, TxnResult, Writer } from "../stores/etcd.ts";
-import type { EtcdClient } from "../stores/etcd-client.ts";
+import { createQueue, pause, type Scope, type Work, wait } from "../../kernel/kernel.ts";
+import type { Op, TxnResult, Writer } from "../../stores/etcd.ts";
+import type { EtcdClient } from "../../stores/etcd-client.ts";
 
 /** Another stream speaks for the daemon now. */
 export class SessionLost extends Error {

@@ -4,11 +4,10 @@ import { emptyTableOutbox, type PublishedTable } from "@svc/control/edges/table-
 import { defaultTimings } from "@svc/control/link/timings";
 import type { RouteEntry } from "@svc/control/routes/table";
 import { PageTarget_Page, type Route, RouteSchema, RouteTable_Kind, RouteTableSchema } from "@svc/proto/edge";
-import { createBell, pause, type Work, wait } from "../kernel/kernel.ts";
-import type { Message } from "../machines/link.ts";
-import type { EdgeSessionValue } from "./fleet.ts";
-import type { Replica } from "./replica.ts";
-import { endWith, hold, type LiveSession, persist, type ServerStream } from "./session.ts";
+import { createBell, pause, type Work, wait } from "../../kernel/kernel.ts";
+import type { EdgeSessionValue } from "../fleet.ts";
+import type { Replica } from "../replica.ts";
+import { endWith, expectHello, hold, type LiveSession, persist, type ServerStream } from "./session.ts";
 import { type SessionKey, takeSessionKey } from "./session-key.ts";
 
 const timings = defaultTimings;
@@ -28,25 +27,7 @@ export interface EdgeApplied {
 }
 
 /** One router's stream: mirrors `control/src/edges/{edge-session,table-sender,table-feed}.ts`. */
-export function serveEdge(stream: ServerStream): void {
-  const helloTimer = stream.scope.after(timings.helloTimeoutMs, "hello timeout", () =>
-    stream.close({ why: "refused" }),
-  );
-  let isGreeted = false;
-  stream.handle((message) => {
-    if (isGreeted || message.case !== "hello") return;
-    isGreeted = true;
-    helloTimer.cancel();
-    const waiting: Message[] = [];
-    stream.handle((next) => void waiting.push(next));
-    stream.scope.spawn(
-      open(stream, message.value as Hello, () => {
-        for (const each of waiting.splice(0)) stream.receive(each);
-      }),
-      (error) => endWith(stream, error),
-    );
-  });
-}
+export const serveEdge = (stream: ServerStream): void => expectHello(stream, open);
 
 const applied = (replica: Replica, generation: bigint, error: string): EdgeAppliedValue => ({
   generation: Number(generation),

@@ -1,0 +1,98 @@
+import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/etcd/errors";
+import { releaseAttemptId } from "@svc/control/tasks/assignment";
+import { type Bell, createBell, createQueue, type Work, wait } from "../../kernel/kernel.ts";
+import type { Leadership } from "../../stores/etcd-lease.ts";
+import { DatabaseError } from "../../stores/postgres.ts";
+import type { Replica } from "../replica.ts";
+import { drainOnce } from "./drain.ts";
+import { type Leader, LeaderOutdated, takeOver } from "./fenced.ts";
+import { createKeeper } from "./keeper.ts";
+import { clearGone, clearLeft } from "./lost-nodes.ts";
+import { publishOnce } from "./publisher.ts";
+import { createScheduler } from "./scheduler.ts";
+import { createStormWatch } from "./storm-watch.ts";
+
+const periodMs = 2_000;
+
+/** What the next round may not meet any more. */
+const isPassing = (error: unknown): boolean =>
+  error instanceof EtcdError ||
+  error instanceof UnknownOutcome ||
+  error instanceof DatabaseError ||
+  error instanceof LeaderOutdated ||
+  error instanceof LeadershipLost;
+
+/** The loops of which the cluster has one: mirrors `control/src/cluster/leader.ts`. Each has a file of its own here. */
+export function lead(replica: Replica, leadership: Leadership): void {
+  const { scope } = leadership;
+  const { fleet, bells } = replica;
+  replica.leads = true;
+  scope.onEnd(() => {
+    replica.leads = false;
+  });
+  const [replicas, drains, fences] = [createBell(), createBell(), createBell()];
+  const ring = (...of: Bell[]) => {
+    for (const bell of of) bell.ring();
+  };
+  const stops = [
+    fleet.nodes.subscribe(() => ring(bells.tasks, bells.routes, replicas, fences)),
+    fleet.servers.subscribe(() => ring(bells.tasks, bells.routes, replicas)),
+    fleet.placements.subscribe(() => ring(bells.tasks, bells.routes, replicas, drains)),
+    fleet.observations.subscribe(() => ring(bells.tasks, bells.routes, replicas, drains)),
+    fleet.routes.subscribe(() => ring(bells.routes, replicas)),
+    fleet.edges.subscribe(() => ring(replicas)),
+  ];
+  scope.onEnd(() => {
+    for (const stop of stops) stop();
+  });
+  const loop = (bell: Bell, round: () => Work) => {
+    scope.spawn(
+      (function* (): Work {
+        for (;;) {
+          try {
+            yield* round();
+            yield* wait(bell.wait(periodMs));
+          } catch (error) {
+            if (!isPassing(error)) throw error;
+            yield* wait(createBell().wait(200));
+          }
+        }
+      })(),
+    );
+  };
+  const leader: Leader = { replica, leadership };
+  const storms = createStormWatch(leader, fleet.now());
+  // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
+  const takeTurns = createQueue(scope);
+  const schedule = createScheduler(leader);
+  const keepReplicas = createKeeper(leader, storms, takeTurns);
+  scope.spawn(
+    (function* (): Work {
+      yield* takeOver(leader);
+      if (!replica.world.cores.shell.leavesRunsAlone) scope.spawn(forceRuns(replica), () => {});
+      loop(bells.tasks, schedule);
+      loop(bells.routes, () => wait(takeTurns(() => publishOnce(leader))));
+      loop(replicas, keepReplicas);
+      loop(drains, () => drainOnce(replica));
+      loop(fences, function* () {
+        yield* clearGone(replica);
+        yield* clearLeft(leader);
+      });
+    })(),
+  );
+}
+
+/** What a leader must not do: see the mutant that asks for it. */
+function* forceRuns(replica: Replica): Work {
+  yield* replica.transact((tables) => {
+    const nodeIds = [...tables.nodes.values()].filter(({ role }) => role === "node").map(({ id }) => id);
+    for (const row of tables.deployments.values()) {
+      if (row.status !== "deploying" || row.releaseAttempt === 0 || row.releaseStatus === "succeeded") continue;
+      const attempt = row.releaseAttempt;
+      row.releaseAttempt = attempt + 1;
+      row.releaseNodeId = nodeIds[attempt % nodeIds.length] ?? row.releaseNodeId;
+      const [next, last] = [releaseAttemptId(row.id, attempt + 1), releaseAttemptId(row.id, attempt)];
+      replica.world.checks.onAttempt(row.id, next, last);
+    }
+  });
+}

@@ -1,0 +1,43 @@
+import { keys, type RunValue } from "@svc/control/cluster/keys";
+import { runAfterFence } from "@svc/control/nodes/fence/steps";
+import { type Work, wait } from "../../kernel/kernel.ts";
+import type { Replica } from "../replica.ts";
+import type { Leader } from "./fenced.ts";
+
+/** Clears what nodes that are no longer ours have left in etcd: mirrors `control/src/nodes/fence/fence.ts`. */
+export function* clearGone(replica: Replica): Work {
+  const { fleet, client, world, process } = replica;
+  const writer = { by: "worker", serverId: replica.id } as const;
+  const gone = yield* replica.transact((tables) =>
+    [...tables.nodes.values()].filter(({ lifecycle }) => lifecycle !== "active").map(({ id }) => id),
+  );
+  for (const id of gone) {
+    for (const key of [keys.nodeSession(id), keys.edgeSession(id), keys.edgeApplied(id)]) {
+      if (fleet.nodes.get(key) === undefined && fleet.edges.get(key) === undefined) continue;
+      yield* wait(client.txn({ guards: [], ops: [{ delete: { key } }], writer }));
+    }
+    const { entries } = yield* client.range(keys.runs(id));
+    for (const { key, value, modRevision } of entries) {
+      const next = runAfterFence(world.values.of<RunValue>(value), process.now());
+      if (next === null) continue;
+      const put = { put: { key, value: world.values.textOf(next) } };
+      yield* wait(client.txn({ guards: [{ key, compare: "modRevision", value: modRevision }], ops: [put], writer }));
+    }
+  }
+}
+
+/**
+ * Deletes session keys that nobody has given back: every later replica would count their lease anew. Mirrors
+ * `control/src/cluster/left-sessions.ts`.
+ */
+export function* clearLeft({ replica, leadership }: Leader): Work {
+  for (const { key, serverId, modRevision } of replica.fleet.leftSessions()) {
+    yield* leadership.txn(
+      [{ delete: { key } }],
+      [
+        { key, compare: "modRevision", value: modRevision },
+        { key: keys.server(serverId), compare: "absent" },
+      ],
+    );
+  }
+}

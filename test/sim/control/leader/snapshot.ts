@@ -1,0 +1,60 @@
+import type { ObservationValue } from "@svc/control/cluster/keys";
+import type { SchedulableNode } from "@svc/control/scheduler/placement";
+import type { ClusterState, DesiredTask, Placed } from "@svc/control/scheduler/steps";
+import type { Work } from "../../kernel/kernel.ts";
+import type { NodeRow } from "../../stores/postgres.ts";
+import type { Replica } from "../replica.ts";
+
+/** Everything that the scheduler decides from: mirrors `control/src/scheduler/snapshot.ts`. */
+export function* readClusterState(
+  replica: Replica,
+  placed: ReadonlyMap<string, Placed>,
+): Work<ClusterState & { observed: ReadonlyMap<string, ObservationValue> }> {
+  const { fleet } = replica;
+  const read = yield* replica.transact((tables) => ({
+    nodes: [...tables.nodes.values()].filter(({ role }) => role === "node").map((node) => ({ ...node })),
+    tasks: [...tables.open.values()].map((task) => ({ ...task })),
+  }));
+  const observed = new Map(
+    [...placed.values()].flatMap(({ placementId, nodeId }) => {
+      const observation = fleet.observation(nodeId, placementId);
+      return observation === null ? [] : [[placementId, observation] as const];
+    }),
+  );
+  return {
+    nodes: read.nodes.filter(({ lifecycle }) => lifecycle === "active").map((node) => schedulable(replica, node)),
+    goneNodes: new Set(read.nodes.filter(({ lifecycle }) => lifecycle !== "active").map(({ id }) => id)),
+    placed,
+    observed,
+    tasks: read.tasks.map(
+      (task): DesiredTask => ({
+        ...{ id: task.id, projectId: task.projectId, deploymentId: task.deploymentId, epoch: task.epoch },
+        ...{ desired: task.desired, memoryMb: task.memoryMb, nodeId: task.nodeId, refused: task.refused !== null },
+        ...{ kind: "serve", channel: "production", specHash: `spec of ${task.deploymentId}` },
+        ...{ cpuMillicores: 100, pidsLimit: 64, diskMb: 0, nodeSelector: {}, platform: null },
+      }),
+    ),
+  };
+}
+
+/** A node with what the scheduler asks of it. */
+export function schedulable(replica: Replica, node: NodeRow): SchedulableNode {
+  const { fleet } = replica;
+  return {
+    id: node.id,
+    link: fleet.nodeLink(node.id).link,
+    schedulable: node.schedulable,
+    draining: node.drain !== "none",
+    quarantined: node.quarantinedAt !== null,
+    diskFull: node.diskFull,
+    engineStalled: false,
+    os: "linux",
+    architecture: "amd64",
+    labels: {},
+    zone: "",
+    memoryMb: fleet.session(node.id)?.session.memoryMb ?? node.memoryMb,
+    cpuMillicores: 100_000,
+    pids: 100_000,
+    diskMb: 0,
+  };
+}
