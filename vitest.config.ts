@@ -23,7 +23,8 @@ export default defineConfig({
           include: ["*/src/**/*.system.test.ts"],
           exclude: ["**/node_modules/**"],
           pool: "forks",
-          fileParallelism: false,
+          // Each file has servers of its own, and waits most of the time.
+          maxWorkers: 3,
           testTimeout: 60_000,
           hookTimeout: 120_000,
           sequence: { groupOrder: 2 },
