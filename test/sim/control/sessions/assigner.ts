@@ -1,4 +1,5 @@
 import { create } from "@bufbuild/protobuf";
+import { backOffMs } from "@svc/control/etcd/back-off";
 import { type Change, type DesiredPlacement, emptyOutbox, type ReportedByAgent } from "@svc/control/link/outbox";
 import { defaultTimings } from "@svc/control/link/timings";
 import { type Applied, Assign_Kind, AssignSchema, Desired, type Placement, PlacementSchema } from "@svc/proto/node";
@@ -6,6 +7,7 @@ import { createBell, pause, type Timer, type Work, wait } from "../../kernel/ker
 import { DatabaseError } from "../../stores/postgres.ts";
 import type { DesiredSource } from "./desired-source.ts";
 import type { ServerStream } from "./session.ts";
+import { retryBackOff } from "./session.ts";
 
 const timings = defaultTimings;
 /** So that a whole assignment comes in parts, as one with long specs does. */
@@ -119,7 +121,7 @@ export class Assigner {
       } catch (error) {
         if (!(error instanceof DatabaseError)) throw error;
         failures += 1;
-        yield* wait(pause(Math.min(5_000, 200 * 2 ** Math.min(failures - 1, 20)) * random.next()));
+        yield* wait(pause(backOffMs(failures, retryBackOff, random.next())));
       }
     }
   }

@@ -1,11 +1,13 @@
 import { create } from "@bufbuild/protobuf";
 import { keys, type RunValue } from "@svc/control/cluster/keys";
+import { backOffMs } from "@svc/control/etcd/back-off";
 import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
 import type { RunAnswer } from "@svc/control/link/run-steps";
 import { RunOfferSchema, type RunStatus } from "@svc/proto/node";
 import { createQueue, pause, type Work, wait } from "../../kernel/kernel.ts";
 import { DatabaseError } from "../../stores/postgres.ts";
 import type { ServerStream } from "./session.ts";
+import { retryBackOff } from "./session.ts";
 import { type SessionKey, SessionLost } from "./session-key.ts";
 
 /** From an agent's acceptance of a run to its start: as `control/src/link/node-session.ts` has it. */
@@ -91,7 +93,7 @@ export class RunCourier {
           const isTrouble =
             error instanceof EtcdError || error instanceof UnknownOutcome || error instanceof DatabaseError;
           if (!isTrouble) throw error;
-          yield* wait(pause(Math.min(5_000, 200 * 2 ** Math.min(failures - 1, 20)) * random.next()));
+          yield* wait(pause(backOffMs(failures, retryBackOff, random.next())));
         }
       }
       // Nobody else would say it again; until then the others have their turn.

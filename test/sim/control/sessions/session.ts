@@ -1,4 +1,5 @@
 import { prefix } from "@svc/control/cluster/keys";
+import { backOffMs } from "@svc/control/etcd/back-off";
 import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
 import { defaultTimings, grantedForMs } from "@svc/control/link/timings";
 import { pause, type Scope, type Timer, type Work, wait } from "../../kernel/kernel.ts";
@@ -115,6 +116,9 @@ export function expectHello<Hello>(
   });
 }
 
+/** Between attempts at what a session has to do. */
+export const retryBackOff = { firstMs: 200, maxMs: 5_000 };
+
 /** Tries until it works, while the stream lasts. */
 export function* persist<T>(stream: ServerStream, step: () => Work<T>): Work<T> {
   for (let failures = 1; ; failures += 1) {
@@ -124,7 +128,7 @@ export function* persist<T>(stream: ServerStream, step: () => Work<T>): Work<T> 
       if (!(error instanceof EtcdError || error instanceof UnknownOutcome || error instanceof DatabaseError))
         throw error;
       const { random } = stream.replica.process;
-      yield* wait(pause(Math.min(5_000, 200 * 2 ** Math.min(failures - 1, 20)) * random.next()));
+      yield* wait(pause(backOffMs(failures, retryBackOff, random.next())));
     }
   }
 }

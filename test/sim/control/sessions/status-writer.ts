@@ -1,4 +1,5 @@
 import { keys, type ObservationValue } from "@svc/control/cluster/keys";
+import { backOffMs } from "@svc/control/etcd/back-off";
 import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
 import type { Guard } from "@svc/control/etcd/txn";
 import { isActive } from "@svc/control/link/apply-status";
@@ -8,11 +9,11 @@ import type { PlacementStatus } from "@svc/proto/node";
 import { createBell, pause, type Work, wait } from "../../kernel/kernel.ts";
 import type { Op } from "../../stores/etcd.ts";
 import type { ServerStream } from "./session.ts";
+import { retryBackOff } from "./session.ts";
 import { type SessionKey, SessionLost } from "./session-key.ts";
 
 const timings = defaultTimings;
 const conflictsPerFlush = 20;
-const retryBackOff = { firstMs: 200, maxMs: 5_000 };
 
 /** Writes what the agent reports to etcd, and tells it when that is done: mirrors `control/src/link/status-writer.ts`. */
 export class StatusWriter {
@@ -135,9 +136,7 @@ export class StatusWriter {
         this.unacked = [...acks, ...this.unacked];
         failures += 1;
         isFresh = false;
-        yield* wait(
-          pause(Math.min(retryBackOff.maxMs, retryBackOff.firstMs * 2 ** Math.min(failures - 1, 20)) * random.next()),
-        );
+        yield* wait(pause(backOffMs(failures, retryBackOff, random.next())));
       }
     }
   }
