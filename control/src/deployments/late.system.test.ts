@@ -4,7 +4,7 @@ import type { Registry } from "@svc/registry";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createFleet, type Fleet } from "../cluster/fleet.ts";
-import { keys, type RunValue, runValue } from "../cluster/keys.ts";
+import { keys, type ObservationValue, type RunValue, runValue } from "../cluster/keys.ts";
 import type { Deployment, Project } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
@@ -12,7 +12,7 @@ import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { planOfUser } from "../plans/of-user.ts";
 import { serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
-import type { ClaimedWork } from "../work/queue.ts";
+import { type ClaimedWork, enqueue } from "../work/queue.ts";
 import { claimHost } from "./hosts.ts";
 import { retireWorker } from "./retire.ts";
 import { findChannelState, setChannelState } from "./store.ts";
@@ -165,6 +165,31 @@ test("a worker that stood still does not take the container of what runs by now"
   await work;
   const task = await db.selectFrom("task").select("desired").where("id", "=", taskId).executeTakeFirstOrThrow();
   expect(task.desired).toBe("running");
+});
+
+test("a replica whose clock is ahead holds up nobody: what drains is timed by one clock", async () => {
+  const project = await api.newProject(user, { type: "ssr" });
+  const deployment = await api.newDeployment(project, { status: "superseded", ...artifact });
+  const task = await api.newTask(deployment, { kind: "serve", desired: "running" });
+  const nodeId = randomUUID();
+  const observation: ObservationValue = {
+    ...{ placementId: task.id, epoch: 1, statusSeq: 1, observed: "running", health: "healthy", restartSeq: 0 },
+    ...{ upstream: "127.0.1.1:20000", failure: null, build: null, changedAt: new Date().toISOString() },
+  };
+  const value = JSON.stringify(observation);
+  await etcd.txn({ guards: [], ops: [{ put: { key: keys.observation(nodeId, task.id), value } }] });
+  const key = `retire/${deployment.id}`;
+  const id = await enqueue(api.db, { kind: "retire", key, payload: { deploymentId: deployment.id } });
+  const placed: Fleet = { ...fleet, findPlacement: () => ({ nodeId, placement: {} as never }) };
+  const retire = (aheadMs: number) => {
+    const worker = retireWorker({ ...deps(placed), now: () => new Date(Date.now() + aheadMs), drainMs: 200 });
+    return worker({ ...item("retire", deployment), id }, AbortSignal.timeout(5_000));
+  };
+  expect(await retire(3_600_000)).toMatchObject({ free: true });
+  await until("it to have drained", async () => "state" in (await retire(0)));
+  expect(await api.db.selectFrom("task").select("desired").where("id", "=", task.id).execute()).toEqual([
+    { desired: "removed" },
+  ]);
 });
 
 test("a channel is not given back to what is being removed at the same moment", async () => {

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys, observationValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
@@ -27,7 +28,7 @@ export interface RetireDeps {
  * has that table, and requests have drained.
  */
 export function retireWorker(deps: RetireDeps): WorkHandler {
-  const { db, etcd, fleet, drainMs, now } = deps;
+  const { db, etcd, fleet, drainMs } = deps;
   return async (item) => {
     const { deploymentId } = item.payload as { deploymentId: string };
     const found = await findDeployment(db, deploymentId);
@@ -61,8 +62,7 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
     // The view costs nothing, and may be old: etcd has the last word.
     if (!(await isUnrouted(fleet)) || !(await isUnrouted(await readRouting(etcd, hosts))))
       return { retryAfterMs: recheckMs, free: true };
-    const drained = await drainedSince(db, item.id, now);
-    const leftMs = upstreams.size === 0 ? 0 : drainMs - (now().getTime() - drained.getTime());
+    const leftMs = upstreams.size === 0 ? 0 : drainMs - (await drainedForMs(db, item.id));
     if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), free: true };
     await removeTasks(
       db,
@@ -87,16 +87,23 @@ async function readUpstreams(
   return new Set(found.filter((upstream) => upstream !== null));
 }
 
-/** When the item first saw that no edge sends requests any more; kept with the item, so that a restart goes on counting. */
-export async function drainedSince(db: Db, itemId: number, now: () => Date): Promise<Date> {
-  const row = await db.selectFrom("work_item").select("payload").where("id", "=", itemId).executeTakeFirstOrThrow();
-  const payload = row.payload as { deploymentId: string; drainedAt?: string };
-  if (payload.drainedAt !== undefined) return new Date(payload.drainedAt);
-  const at = now();
+/**
+ * Milliseconds since the item first saw that no edge sends requests any more. Kept with the item, so that a restart
+ * goes on counting, and told by the clock of Postgres: another replica's may be an hour ahead.
+ */
+export async function drainedForMs(db: Db, itemId: number): Promise<number> {
+  const { forMs } = await db
+    .selectFrom("work_item")
+    .where("id", "=", itemId)
+    .select(
+      sql<number | null>`(extract(epoch from now() - (payload->>'drainedAt')::timestamptz) * 1000)::int8`.as("forMs"),
+    )
+    .executeTakeFirstOrThrow();
+  if (forMs !== null) return forMs;
   await db
     .updateTable("work_item")
-    .set({ payload: JSON.stringify({ ...payload, drainedAt: at.toISOString() }) })
+    .set({ payload: sql`jsonb_set(payload, '{drainedAt}', to_jsonb(now()))` })
     .where("id", "=", itemId)
     .execute();
-  return at;
+  return 0;
 }

@@ -533,7 +533,7 @@ function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work
 // ------------------------------------------------------------------- retire
 
 function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
-  const { fleet, world, process } = replica;
+  const { fleet, world } = replica;
   const { deploymentId } = item;
   const runsEnded = yield* endRuns(replica, deploymentId);
   const recheckMs = recheckAfterMs(world.postgres.nowMs() - item.createdAtMs);
@@ -547,7 +547,7 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
         .tasksOf(deploymentId)
         .filter(({ desired }) => desired !== "removed")
         .map((task) => ({ ...task })),
-      drainedAt: tables.work.get(item.id)?.drainedAt ?? null,
+      drainedAtMs: tables.work.get(item.id)?.drainedAtMs ?? null,
     };
   });
   const { site, tasks } = read;
@@ -573,17 +573,15 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
     () =>
       `${replica.id}: retire ${deploymentId} of ${[...upstreams].join()}, route generation ${fleet.routesMeta().generation}`,
   );
-  const drainedAt = read.drainedAt ?? process.now();
-  if (read.drainedAt === null) {
+  const drainedAtMs = read.drainedAtMs ?? world.postgres.nowMs();
+  if (read.drainedAtMs === null) {
     yield* replica.transact((tables) => {
       const row = tables.work.get(item.id);
-      if (row !== undefined) row.drainedAt ??= drainedAt;
+      if (row !== undefined) row.drainedAtMs ??= drainedAtMs;
     });
   }
   const leftMs =
-    upstreams.size === 0 || !world.cores.shell.waitsForEdges
-      ? 0
-      : drainMs - (process.now().getTime() - drainedAt.getTime());
+    upstreams.size === 0 || !world.cores.shell.waitsForEdges ? 0 : drainMs - (world.postgres.nowMs() - drainedAtMs);
   if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs) };
   yield* replica.transact((tables, notify) => {
     for (const { id } of tasks) {

@@ -75,7 +75,7 @@ export interface WorkRow {
   leaseUntilMs: number;
   runAtMs: number;
   createdAtMs: number;
-  drainedAt: Date | null;
+  drainedAtMs: number | null;
 }
 
 export interface TokenRow {
@@ -127,7 +127,7 @@ export class Tables {
 
   enqueue(kind: WorkRow["kind"], deploymentId: string, key: string, nowMs: number): void {
     const id = this.nextId++;
-    const rest = { attempt: 0, owner: null, leaseUntilMs: 0, drainedAt: null };
+    const rest = { attempt: 0, owner: null, leaseUntilMs: 0, drainedAtMs: null };
     this.work.set(id, { id, kind, key, deploymentId, state: "queued", runAtMs: nowMs, createdAtMs: nowMs, ...rest });
   }
 

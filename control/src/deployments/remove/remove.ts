@@ -8,7 +8,7 @@ import { releaseAttemptId } from "../../tasks/assignment.ts";
 import { recheckAfterMs } from "../../work/recheck.ts";
 import type { WorkHandler } from "../../work/worker.ts";
 import { edgeProgress } from "../edges.ts";
-import { drainedSince } from "../retire.ts";
+import { drainedForMs } from "../retire.ts";
 import { type Routing, readRouting } from "../routing.ts";
 import { endRuns } from "../runs.ts";
 import { findDeployment, listTasks, removeTasks } from "../store.ts";
@@ -33,7 +33,7 @@ const runEndMs = 60_000;
  * cut off is done again.
  */
 export function removeWorker(deps: RemoveDeps): WorkHandler {
-  const { db, etcd, fleet, drainMs, log, now } = deps;
+  const { db, etcd, fleet, drainMs, log } = deps;
   return async (item) => {
     const { deploymentId, hosts } = item.payload as Removal;
     const found = await findDeployment(db, deploymentId);
@@ -54,7 +54,7 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     const tasks = await listTasks(db, deploymentId);
     const wanted = tasks.filter((task) => task.desired !== "removed");
     if (wanted.some((task) => task.kind === "serve" && task.node_id !== null)) {
-      const leftMs = drainMs - (now().getTime() - (await drainedSince(db, item.id, now)).getTime());
+      const leftMs = drainMs - (await drainedForMs(db, item.id));
       if (leftMs > 0) return { retryAfterMs: leftMs, free: true };
     }
     await removeTasks(
@@ -63,8 +63,7 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     );
     if (tasks.some((task) => task.reaped_at === null)) return again;
     const runsEnded = await endRuns(deps, (run) => run.deploymentId === deploymentId);
-    const waitedMs = now().getTime() - (deployment.removing_at ?? now()).getTime();
-    if (!runsEnded && waitedMs < runEndMs) return again;
+    if (!runsEnded && item.ageMs < runEndMs) return again;
     await deleteRows(db, deployment, tasks);
     log.info({ deploymentId, to: "removed" }, "deployment");
     return { state: "done" };
