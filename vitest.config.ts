@@ -1,5 +1,7 @@
 import { defineConfig } from "vitest/config";
 
+const onOneEngine = ["agent/src/**/*.system.test.ts", "deploy/src/**/*.system.test.ts"];
+
 export default defineConfig({
   test: {
     projects: [
@@ -16,18 +18,31 @@ export default defineConfig({
         },
       },
       {
-        // One module against a real server (etcd, Postgres, Docker, Caddy, registry).
+        // One module against a real server (etcd, Postgres, Caddy, registry).
         test: {
           name: "system",
-          globalSetup: ["test/support/engine.ts", "test/support/postgres.ts"],
+          globalSetup: ["test/support/postgres.ts"],
           include: ["*/src/**/*.system.test.ts"],
-          exclude: ["**/node_modules/**"],
+          exclude: ["**/node_modules/**", ...onOneEngine],
           pool: "forks",
           // Each file has servers of its own, and waits most of the time.
           maxWorkers: 3,
           testTimeout: 60_000,
           hookTimeout: 120_000,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        // Agents and what they build, on the one container engine of this machine.
+        test: {
+          name: "engine",
+          globalSetup: ["test/support/engine.ts"],
+          include: onOneEngine,
+          pool: "forks",
+          fileParallelism: false,
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 3 },
         },
       },
       {
@@ -41,7 +56,7 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 300_000,
           hookTimeout: 600_000,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
         },
       },
       {
@@ -51,7 +66,7 @@ export default defineConfig({
           include: ["test/sim/**/*.test.ts"],
           pool: "forks",
           testTimeout: 600_000,
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 6 },
         },
       },
       {
@@ -64,7 +79,7 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 300_000,
           hookTimeout: 600_000,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 5 },
         },
       },
       {
@@ -77,7 +92,7 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 300_000,
           hookTimeout: 600_000,
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 6 },
         },
       },
     ],
