@@ -127,23 +127,24 @@ export async function prepareTestServer(): Promise<AsyncDisposable> {
 
 async function startServer(): Promise<Server> {
   const dir = await newDirectory();
+  const remove = () => rm(dir, { recursive: true, force: true });
   try {
     const prepared = process.env[preparedVariable];
     // Keeps the owner, as Node's own copying does not.
     if (prepared !== undefined) await run("cp", ["-a", dataIn(prepared), dataIn(dir)]);
     else await fillDirectory(dir);
+    const server = await serve(dir);
+    return {
+      url: server.url,
+      async stop() {
+        await server.stop();
+        await remove();
+      },
+    };
   } catch (error) {
-    await rm(dir, { recursive: true, force: true });
+    await remove();
     throw error;
   }
-  const server = await serve(dir);
-  return {
-    url: server.url,
-    async stop() {
-      await server.stop();
-      await rm(dir, { recursive: true, force: true });
-    },
-  };
 }
 
 async function newDirectory(): Promise<string> {
