@@ -30,8 +30,11 @@ export interface CallDeps {
   now: () => Date;
   /** A clock that does not go back. */
   nowMs: () => number;
-  /** Whose log an agent's stream belongs to; null when the placement or attempt is not on that node. */
-  logTarget: (nodeId: string, streamId: string) => Promise<{ streamId: string } | null>;
+  /**
+   * Whose log an agent's stream belongs to; null when the placement or attempt is not on that node. It is not deleted
+   * before the transaction is over.
+   */
+  logTarget: (nodeId: string, streamId: string, tx: Db) => Promise<{ streamId: string } | null>;
 }
 
 /**
@@ -74,10 +77,12 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
     if (data.length > limits.logChunkBytesMax || offset > BigInt(Number.MAX_SAFE_INTEGER)) {
       throw new LinkError("INVALID_ARGUMENT", `a piece of a log has at most ${limits.logChunkBytesMax} bytes`);
     }
-    if ((await deps.logTarget(id, streamId)) === null) {
-      throw new LinkError("NOT_FOUND", "this node has no such log");
-    }
-    return { length: BigInt(await appendLog(deps.db, streamId, Number(offset), data)) };
+    return deps.db.transaction().execute(async (tx) => {
+      if ((await deps.logTarget(id, streamId, tx)) === null) {
+        throw new LinkError("NOT_FOUND", "this node has no such log");
+      }
+      return { length: BigInt(await appendLog(tx, streamId, Number(offset), data)) };
+    });
   }),
   deliverLog: asDaemon("node", deps, async (_, request) => {
     await deliverLog(deps.db, request, deps.now());

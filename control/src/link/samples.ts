@@ -23,7 +23,10 @@ export function plausibleSamples(samples: readonly Sample[], now: Date): Sample[
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Stores samples of tasks that are on the node; others, and repeated ones, are passed over. Returns how many are new. */
+/**
+ * Stores samples of tasks that are on the node; others, and repeated ones, are passed over. The tasks are held
+ * meanwhile, so that none is deleted without what is written here. Returns how many are new.
+ */
 export async function insertSamples(db: Db, nodeId: string, samples: readonly Sample[]): Promise<number> {
   const own = samples.filter(({ placementId }) => uuid.test(placementId));
   if (own.length === 0) return 0;
@@ -37,6 +40,7 @@ export async function insertSamples(db: Db, nodeId: string, samples: readonly Sa
       ${own.map(({ memoryBytes }) => String(memoryBytes))}::bigint[],
       ${own.map(({ pids }) => pids)}::integer[]) as s (task_id, at, cpu, memory, pids)
     join task on task.id = s.task_id and task.node_id = ${nodeId}
+    order by task.epoch for key share of task
     on conflict do nothing
     returning 1`.execute(db);
   return rows.length;

@@ -68,7 +68,7 @@ export interface LinkDeps {
   /** What an attempt runs; null when there is nothing to run. */
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   /** Whose log an agent's stream (a placement's or an attempt's id) is; null when it is not on that node. */
-  logTarget: (nodeId: string, streamId: string) => Promise<{ streamId: string } | null>;
+  logTarget: CallDeps["logTarget"];
   metrics?: LinkMetrics;
   /** How often the authority is looked after; 10 s unless given. Also looked after when it changes. */
   authorityEveryMs?: number;

@@ -192,13 +192,20 @@ export async function ownsLogStream(db: Db, nodeId: string, streamId: string): P
   if (!/^[0-9a-f-]{36}$/.test(id)) return false;
   const row =
     attempt === undefined
-      ? await db.selectFrom("task").select("id").where("id", "=", id).where("node_id", "=", nodeId).executeTakeFirst()
+      ? await db
+          .selectFrom("task")
+          .select("id")
+          .where("id", "=", id)
+          .where("node_id", "=", nodeId)
+          .forKeyShare()
+          .executeTakeFirst()
       : await db
           .selectFrom("deployment")
           .select("id")
           .where("id", "=", id)
           .where("release_node_id", "=", nodeId)
           .where("release_attempt", "=", Number(attempt))
+          .forKeyShare()
           .executeTakeFirst();
   return row !== undefined;
 }

@@ -77,6 +77,9 @@ async function deleteRows(db: Db, deployment: Deployment, tasks: readonly Task[]
   const taskIds = tasks.map(({ id }) => id);
   const streams = [...taskIds, ...attemptsOf(deployment)];
   await db.transaction().execute(async (tx) => {
+    // What is written for one of them holds its row: from here on nothing is added to what is deleted below.
+    await sql`select from deployment where id = ${deployment.id} for update`.execute(tx);
+    await sql`select from task where deployment_id = ${deployment.id} order by epoch for update`.execute(tx);
     await tx.deleteFrom("log_chunk").where("stream_id", "=", sql<string>`any(${streams})`).execute();
     await tx.deleteFrom("resource_sample").where("task_id", "=", sql<string>`any(${taskIds}::uuid[])`).execute();
     await tx.deleteFrom("task").where("deployment_id", "=", deployment.id).execute();
