@@ -101,6 +101,36 @@ test.each<{ when: string; view: View; does: string }>([
     does: "start",
   },
   {
+    when: "it was killed a moment ago, and nothing says yet what for",
+    view: aView({ container: aContainer("exited", { exitCode: 137, finishedAt: "2030-01-01T11:59:59.001Z" }) }),
+    does: "wait",
+  },
+  {
+    when: "a healthy one was killed a moment ago, and nothing says yet what for",
+    view: aView({
+      container: aContainer("exited", { exitCode: 137, finishedAt: "2030-01-01T11:59:59.001Z" }),
+      memory: healthy,
+    }),
+    does: "wait",
+  },
+  {
+    when: "it was killed a moment ago for want of memory",
+    view: aView({
+      container: aContainer("exited", { exitCode: 137, oomKilled: true, finishedAt: "2030-01-01T11:59:59.001Z" }),
+    }),
+    does: "fail",
+  },
+  {
+    when: "it was killed and nobody said what for",
+    view: aView({ container: aContainer("exited", { exitCode: 137 }) }),
+    does: "fail",
+  },
+  {
+    when: "it was killed while it was looked at",
+    view: aView({ container: aContainer("exited", { exitCode: 137, finishedAt: "2030-01-01T12:00:00.010Z" }) }),
+    does: "wait",
+  },
+  {
     when: "it crashed for the eleventh time",
     view: aView({ container: aContainer("exited"), memory: { ...healthy, crashes: 10 } }),
     does: "fail",
@@ -160,6 +190,12 @@ test("an end of which the engine does not know the time is counted once", () => 
 
 test("the health deadline counts from the start of the container", () => {
   expect(nextStep(aView({ container: aContainer("running") }))).toEqual({ do: "prove", untilMs: nowMs + 50_000 });
+});
+
+test("the reason of a kill is waited for until a second after it", () => {
+  const container = aContainer("exited", { exitCode: 137, finishedAt: "2030-01-01T11:59:59.400Z" });
+  expect(nextStep(aView({ container }))).toEqual({ do: "wait", untilMs: nowMs + 400 });
+  expect(nextStep(aView({ container, nowMs: nowMs + 400 }))).toMatchObject({ do: "fail", code: "START_FAILED" });
 });
 
 test("an exit for want of memory says so", () => {
