@@ -44,6 +44,15 @@ test("a cookie opens for its week, and with the days new ones come and old ones 
   expect(await readdir(join(tree(), gate.revision))).toHaveLength(8);
 });
 
+test("whoever logs in as a day begins gets a cookie that opens", async () => {
+  const gate = await aGate("x");
+  await gates.learn([gate]);
+  gates.use(new Set([gate.revision]));
+  nowMs += day;
+  expect(gates.find(gate.revision)).not.toBeNull();
+  expect(await opens(gate.revision, tokenOf(gate.key, dayOf(nowMs)))).toBe(true);
+});
+
 test("a gate is open to nobody until it is told, and to nobody once no route names it", async () => {
   const gate = await aGate("x");
   gates.use(new Set([gate.revision]));

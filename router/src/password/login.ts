@@ -48,6 +48,8 @@ async function logIn(request: IncomingMessage, response: ServerResponse, deps: L
   };
   const next = safeNext(form?.get("next") ?? refererPath(request.headers.referer, site.host));
   if (route.gate === "") return goTo(next);
+  // As of now, whenever the answer goes out: the gate is open to it once it was found.
+  const day = dayOf(now());
   const gate = gates.find(route.gate);
   if (gate === null || form === null) return sendPage(request, response, "passwordUnchecked");
 
@@ -65,7 +67,7 @@ async function logIn(request: IncomingMessage, response: ServerResponse, deps: L
     return sendPage(request, response, "passwordUnchecked");
   }
   attempts.welcome(...visitor);
-  const cookie = cookieHeader(tokenOf(gate.key, dayOf(now())), limits.sitePasswordCookieSeconds);
+  const cookie = cookieHeader(tokenOf(gate.key, day), limits.sitePasswordCookieSeconds);
   goTo(next, { "Set-Cookie": cookie });
 }
 
