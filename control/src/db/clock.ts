@@ -1,12 +1,17 @@
 import { sql } from "kysely";
 import type { Db } from "./pool.ts";
 
-/** By how many ms `now` is ahead of the database's clock, and within how many: half of the answer's way may be missing. */
+/**
+ * By how many ms `now` is at least ahead of the database's clock, and within how many that could be told: what seems to be
+ * the clock may be the answer's way there or back.
+ */
 export async function clockOffset(db: Db, now: () => Date): Promise<{ offsetMs: number; withinMs: number }> {
   const before = now().getTime();
   const at = await databaseClock(db);
   const after = now().getTime();
-  return { offsetMs: (before + after) / 2 - at.getTime(), withinMs: (after - before) / 2 };
+  const withinMs = (after - before) / 2;
+  const middleMs = (before + after) / 2 - at.getTime();
+  return { offsetMs: Math.sign(middleMs) * Math.max(0, Math.abs(middleMs) - withinMs), withinMs };
 }
 
 /** Tells what time it is; tests may have one of their own. */
