@@ -61,7 +61,8 @@ export async function checkDeployRate(
   if (blocking === undefined) return;
   throw new ApiError("RATE_LIMITED", {
     message: `The plan allows ${plural(max, "deployment")} per hour.`,
-    retryAfterSeconds: Math.max(1, blocking.seconds),
+    // Whoever waited for the lock began, by which `now()` goes, before what was accepted meanwhile.
+    retryAfterSeconds: Math.min(Math.max(1, blocking.seconds), windowSeconds),
     closesConnection,
   });
 }

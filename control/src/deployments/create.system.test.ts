@@ -4,6 +4,7 @@ import { type RegistryProcess, startDockerRegistry } from "../../../registry/src
 import type { Project } from "../db/tables.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { envAad } from "../tasks/assignment.ts";
+import { checkDeployRate } from "./accept.ts";
 import { aSource, codeOf, formOf, manifestOf } from "./testing/source.ts";
 
 let registryProcess: RegistryProcess;
@@ -289,6 +290,15 @@ describe("refused by what the account or project may do", () => {
       .where("user_id", "=", owner.id)
       .execute();
     expect((await again()).status).toBe(202);
+  });
+
+  test("an hour at the longest, also when what is in the way was accepted after the refused one had come", async () => {
+    const owner = await api.newUser({ plan: { max_deploys_per_hour: 1 } });
+    const project = await api.newProject(owner, { type: "ociimage" });
+    await api.db.transaction().execute(async (earlier) => {
+      expect((await deploy(project, { manifest: imageManifest() }, { session: owner.session })).status).toBe(202);
+      await expect(checkDeployRate(earlier, owner.id, 1)).rejects.toMatchObject({ retryAfterSeconds: 3_600 });
+    });
   });
 });
 
