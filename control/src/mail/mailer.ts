@@ -60,8 +60,9 @@ const needsTls = ({ protocol, hostname }: URL) =>
 function outboxMailer(dir: string, from: string, now: () => Date): Mailer {
   return {
     async send(to, { subject, text }) {
-      await mkdir(dir, { recursive: true, mode: 0o700 });
+      // Before anything that may take long: the names are in the order of the mails.
       const at = now().toISOString();
+      await mkdir(dir, { recursive: true, mode: 0o700 });
       const name = `${at.replaceAll(/[^0-9]/g, "")}-${randomUUID()}.json`;
       const hidden = join(dir, `.${name}.part`);
       await using file = await open(hidden, "wx", 0o600);
