@@ -32,16 +32,19 @@ const everyAddress: readonly string[] = ["0.0.0.0", "::"];
  * Serves /metrics, /healthz and /readyz to whoever reaches the address, which is why it must be a private one. Nothing
  * of a request but its method and path is read, every answer comes within five seconds, and metrics and readiness are read
  * once a second at most, however many ask.
+ *
+ * @param nowMs a clock that does not go back
  */
 export async function startOperatorsListener(
   { host, port }: { host: string; port: number },
   view: OperatorsView,
   log: OperatorsLog,
+  nowMs: () => number = () => performance.now(),
 ): Promise<OperatorsListener> {
   const kept = {
     ...view,
-    metrics: keepFor(keepMs, () => view.metrics()),
-    unready: keepFor(keepMs, () => view.unready()),
+    metrics: keepFor(keepMs, () => view.metrics(), nowMs),
+    unready: keepFor(keepMs, () => view.unready(), nowMs),
   };
   const server = createServer(
     {
@@ -97,15 +100,15 @@ export async function startOperatorsListener(
  * Shares what was read less than `ms` ago, or is being read for less than an asker waits. What could not be read is read
  * again.
  */
-function keepFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
+function keepFor<T>(ms: number, read: () => Promise<T>, nowMs: () => number): () => Promise<T> {
   let kept: { value: Promise<T>; untilMs: number } | null = null;
   return () => {
-    if (kept !== null && performance.now() < kept.untilMs) return kept.value;
-    const own = { value: read(), untilMs: performance.now() + answerMs };
+    if (kept !== null && nowMs() < kept.untilMs) return kept.value;
+    const own = { value: read(), untilMs: nowMs() + answerMs };
     kept = own;
     own.value.then(
       () => {
-        own.untilMs = performance.now() + ms;
+        own.untilMs = nowMs() + ms;
       },
       () => {
         own.untilMs = 0;
