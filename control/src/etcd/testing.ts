@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import pino from "pino";
+import { freePorts } from "../../../registry/src/testing/ports.ts";
+import type { Timings } from "./connection.ts";
 import { type ConnectionOptions, createEtcd, type Etcd } from "./index.ts";
 
 /** A real etcd process with its own directory and ports, for tests. */
@@ -37,35 +38,36 @@ export async function until<T>(
 
 const host = "127.0.0.1";
 
-/** Ports that were free a moment ago: etcd cannot choose its own. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, host));
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      await once(server, "listening");
-      const address = server.address();
-      return address !== null && typeof address === "object" ? address.port : 0;
-    }),
-  );
-  await Promise.all(servers.map((server) => once(server.close(), "close")));
-  return ports;
-}
+/** Three members have to find a leader before they serve, on a machine that does other things. */
+const startTimeoutMs = 60_000;
 
 const silent = pino({ level: process.env["SVC_TEST_LOG_LEVEL"] ?? "silent" });
 
+/** A machine that is busy stands still for seconds, and what a test writes is written once. */
+const patient: Timings = {
+  callTimeoutMs: 20_000,
+  pingIntervalMs: 20_000,
+  pingTimeoutMs: 20_000,
+  watchSilenceMs: 60_000,
+};
+const impatient: Timings = { callTimeoutMs: 2_000, pingIntervalMs: 400, pingTimeoutMs: 400, watchSilenceMs: 1_500 };
+
+type Options = Partial<ConnectionOptions>;
+const clientOf = (timings: Timings, endpoints: string | string[], options: Options): Etcd =>
+  createEtcd({ endpoints: [endpoints].flat(), log: silent, timings, ...options });
+
+/** A client that waits for etcd as long as it may take. */
+export const testClient = (endpoints: string | string[], options: Options = {}): Etcd =>
+  clientOf(patient, endpoints, options);
+
 /** A client with short timings, so that tests of failures take seconds. */
-export const testClient = (endpoints: string | string[], options: Partial<ConnectionOptions> = {}): Etcd =>
-  createEtcd({
-    endpoints: [endpoints].flat(),
-    log: silent,
-    timings: { callTimeoutMs: 2_000, pingIntervalMs: 400, pingTimeoutMs: 400, watchSilenceMs: 1_500 },
-    ...options,
-  });
+export const impatientClient = (endpoints: string | string[], options: Options = {}): Etcd =>
+  clientOf(impatient, endpoints, options);
 
 export interface EtcdServerOptions {
   readonly scheme?: "http" | "https";
   readonly flags?: readonly string[];
-  /** How a client of this server is made; by default `testClient`. */
+  /** How a client of this server is made; by default `impatientClient`. */
   readonly client?: (endpoint: string) => Etcd;
 }
 
@@ -80,7 +82,7 @@ interface MemberPlan {
 /** One member that is not started yet. */
 async function prepareMember(
   plan: MemberPlan,
-  { flags = [], client = testClient }: EtcdServerOptions,
+  { flags = [], client = impatientClient }: EtcdServerOptions,
 ): Promise<EtcdServer> {
   const { name, endpoint, peer, cluster } = plan;
   const directory = await mkdtemp(join(tmpdir(), "svc-etcd-"));
@@ -97,13 +99,17 @@ async function prepareMember(
     const started = spawn("etcd", args, { stdio: "ignore" });
     child = started;
     await using probe = client(endpoint);
-    await until("etcd serves", async () => {
-      if (started.exitCode !== null) throw new Error(`etcd ended with ${started.exitCode}`);
-      return probe.get("/").then(
-        () => true,
-        () => false,
-      );
-    });
+    await until(
+      "etcd serves",
+      async () => {
+        if (started.exitCode !== null) throw new Error(`etcd ended with ${started.exitCode}`);
+        return probe.get("/").then(
+          () => true,
+          () => false,
+        );
+      },
+      startTimeoutMs,
+    );
   };
   const kill = async () => {
     const killed = child;

@@ -6,6 +6,7 @@ import type { Scope } from "@svc/proto";
 import { createRegistry } from "@svc/registry";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
+import { freePorts } from "../../../registry/src/testing/ports.ts";
 import { sessionCookieName } from "../auth/auth.ts";
 import { openAuthority } from "../ca/authority.ts";
 import type { OperatorFacts } from "../cluster/operators.ts";
@@ -149,7 +150,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   };
   const references = createReferencePolicy(referenceRules(config), options.resolve ?? (async () => []));
   // Cookies and links hold the origin, so the port has to be known first.
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   config.apiUrl = `http://127.0.0.1:${port}`;
   const server = buildServer(context, {
     references,
@@ -213,17 +214,6 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   logLevel: "silent",
   ...changes,
 });
-
-async function freePort(): Promise<number> {
-  const { createServer } = await import("node:net");
-  return new Promise((resolve, reject) => {
-    const server = createServer().once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
-}
 
 async function send(
   method: string,

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { createCaddyAdmin } from "../caddy.ts";
 import { bootConfig } from "../render/render.ts";
@@ -57,22 +56,4 @@ export async function startCaddy(dir: string): Promise<CaddyProcess> {
     restart: run,
     [Symbol.asyncDispose]: kill,
   };
-}
-
-/** Ports of loopback that nobody uses now. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer();
-      await once(server.listen(0, "127.0.0.1"), "listening");
-      return server;
-    }),
-  );
-  return Promise.all(
-    servers.map(async (server) => {
-      const address = server.address();
-      await new Promise((resolve) => server.close(resolve));
-      return typeof address === "object" && address !== null ? address.port : 0;
-    }),
-  );
 }

@@ -5,12 +5,13 @@ import { Readable } from "node:stream";
 import type { Route } from "@svc/proto/edge";
 import { RegistryError } from "@svc/registry";
 import { pino } from "pino";
+import { freePorts } from "../../../registry/src/testing/ports.ts";
 import type { AppliedState } from "../apply.ts";
 import type { BundlePull } from "../bundles/pull.ts";
 import { type Config, readConfig } from "../config.ts";
 import { type Edge, startEdge } from "../edge.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { type CaddyProcess, freePorts, startCaddy } from "./caddy-process.ts";
+import { type CaddyProcess, startCaddy } from "./caddy-process.ts";
 import { aComplete, aDelta } from "./routes.ts";
 import { waitFor } from "./wait-for.ts";
 

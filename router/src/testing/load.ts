@@ -18,6 +18,8 @@ export async function visit(options: {
   everyMs: number;
   least: number;
   until: Promise<unknown>;
+  /** Told how to wait until everybody who has come by then was answered. */
+  onStart?: (answered: () => Promise<unknown>) => void;
 }): Promise<LoadResult> {
   const { address, host, path = "/", everyMs, least } = options;
   const [hostname, port] = address.split(":");
@@ -55,6 +57,7 @@ export async function visit(options: {
     asked.finally(() => pending.delete(asked)).catch(() => {});
   };
 
+  options.onStart?.(() => Promise.all(pending));
   await new Promise<void>((resolve) => {
     options.until
       .finally(() => {
