@@ -2,6 +2,9 @@ import { defineConfig } from "vitest/config";
 
 const onOneEngine = ["agent/src/**/*.system.test.ts", "deploy/src/**/*.system.test.ts"];
 
+/** Of `expect.poll`: the machine may do other things for a while. */
+const patient = { poll: { timeout: 10_000 } };
+
 export default defineConfig({
   test: {
     projects: [
@@ -9,6 +12,7 @@ export default defineConfig({
         // Pure code and single modules: fast, many files in one process.
         test: {
           name: "unit",
+          expect: patient,
           include: ["*/src/**/*.test.ts", "deploy/setup/*.test.mjs", "test/rules/*.test.ts"],
           exclude: ["**/*.system.test.ts", "**/node_modules/**"],
           pool: "forks",
@@ -21,6 +25,7 @@ export default defineConfig({
         // One module against a real server (etcd, Postgres, Caddy, registry).
         test: {
           name: "system",
+          expect: patient,
           globalSetup: ["test/support/postgres.ts"],
           include: ["*/src/**/*.system.test.ts"],
           exclude: ["**/node_modules/**", ...onOneEngine],
@@ -36,6 +41,7 @@ export default defineConfig({
         // Agents and what they build, on the one container engine of this machine.
         test: {
           name: "engine",
+          expect: patient,
           globalSetup: ["test/support/engine.ts"],
           include: onOneEngine,
           pool: "forks",
@@ -49,6 +55,7 @@ export default defineConfig({
         // The whole platform.
         test: {
           name: "platform",
+          expect: patient,
           globalSetup: ["test/support/engine.ts"],
           // Of the real faults those that everybody should see hold; `npm run faults` has them all.
           include: ["test/scenarios/**/*.test.ts", "test/faults/*.short.test.ts"],
@@ -63,6 +70,7 @@ export default defineConfig({
         // The cluster's decisions in a virtual world, and its protocols in every order of events.
         test: {
           name: "sim",
+          expect: patient,
           include: ["test/sim/**/*.test.ts"],
           pool: "forks",
           testTimeout: 600_000,
@@ -73,6 +81,7 @@ export default defineConfig({
         // Real applications from the package registry on the whole platform: `npm run test:apps`.
         test: {
           name: "apps",
+          expect: patient,
           globalSetup: ["test/support/engine.ts"],
           include: ["test/apps/*.test.ts"],
           pool: "forks",
@@ -86,6 +95,7 @@ export default defineConfig({
         // Real faults on several machines with engines and networks of their own, as root: `npm run faults`.
         test: {
           name: "faults",
+          expect: patient,
           globalSetup: ["test/support/engine.ts"],
           include: ["test/faults/*.test.ts"],
           pool: "forks",
