@@ -213,6 +213,9 @@ describe("a site", () => {
 });
 
 describe("a site that cannot start", () => {
+  /** Long enough for an app to answer at all, on a slow machine too. */
+  const timeoutSeconds = 10;
+
   test("fails with its exit code and its last words", async () => {
     const { failure, observed } = await serve("bad-1", { env: { EXIT: "3" } });
     expect(observed).toBe(Observed.FAILED);
@@ -222,14 +225,14 @@ describe("a site that cannot start", () => {
   });
 
   test("is told that it listens on 127.0.0.1 only", async () => {
-    const { failure } = await serve("bad-2", { env: { HOST: "127.0.0.1" }, health: { path: "/", timeoutSeconds: 3 } });
+    const { failure } = await serve("bad-2", { env: { HOST: "127.0.0.1" }, health: { path: "/", timeoutSeconds } });
     expect(failure).toMatchObject({ code: "HEALTH_CHECK_FAILED" });
     expect(failure?.message).toContain("Make it listen on 0.0.0.0:3000");
     await remove("bad-2");
   });
 
   test("is told which answer its health path gave", async () => {
-    const { failure } = await serve("bad-3", { health: { path: "/sick", timeoutSeconds: 2 } });
+    const { failure } = await serve("bad-3", { health: { path: "/sick", timeoutSeconds } });
     expect(failure).toMatchObject({ code: "HEALTH_CHECK_FAILED" });
     expect(failure?.message).toContain("answered /sick with 500");
     const container = await waitFor("the container to stop", async () => {

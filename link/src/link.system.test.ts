@@ -283,7 +283,7 @@ test("with one of two replicas dead, its session and every call go to the other"
     signal: stop.current.signal,
     log: quiet,
   });
-  await until(() => welcomes === 1);
+  await until(() => welcomes === 1 && other.said.length === 1);
   expect((await renew()).certificateChain).toContain("CERTIFICATE");
   expect([other.said.length, control.said.length]).toEqual([1, 0]);
 
@@ -307,7 +307,8 @@ test("a replica that stands still holds nobody up for long", async () => {
   const startedAt = performance.now();
   const csr = Uint8Array.from(control.requests[0] ?? []);
   expect((await client.renewCertificate({ csr })).certificateChain).toContain("CERTIFICATE");
-  expect(performance.now() - startedAt).toBeLessThan(8_000);
+  // Five seconds for the connection; pings alone would take fifteen.
+  expect(performance.now() - startedAt).toBeLessThan(14_000);
   expect(endpoints.current()).toBe(control.url);
   link.close();
 });

@@ -3,6 +3,8 @@ import { readdir, readFile, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { digestOf } from "./digest.ts";
 import { createRegistry, type Registry } from "./registry.ts";
@@ -12,6 +14,8 @@ import { startProxy } from "./testing/proxy.ts";
 const repository = "svc/2f1c/source";
 const missing = `sha256:${"0".repeat(64)}`;
 const mib = 1024 * 1024;
+setFlagsFromString("--expose-gc");
+const collectGarbage: () => void = runInNewContext("gc");
 let server: RegistryProcess;
 let registry: Registry;
 
@@ -78,18 +82,23 @@ describe("blobs", () => {
       for (let n = 0; n < total; n++) {
         piece.writeUInt32BE(n);
         hash.update(piece);
+        if (n % 16 === 0) peak = Math.max(peak, held());
         yield Buffer.from(piece);
       }
     }
-    let peak = 0;
-    const watch = setInterval(() => {
-      peak = Math.max(peak, process.memoryUsage().arrayBuffers);
-    }, 5);
-    const start = process.memoryUsage().arrayBuffers;
+    // Without what only waits to be collected, which a busy machine lets wait for long.
+    const held = () => {
+      collectGarbage();
+      return process.memoryUsage().arrayBuffers;
+    };
+    const start = held();
+    let peak = start;
     const { digest, sizeBytes } = await registry.pushBlob(repository, Readable.from(produce()));
     let pulled = 0;
-    for await (const part of await registry.pullBlob(repository, digest)) pulled += part.length;
-    clearInterval(watch);
+    for await (const part of await registry.pullBlob(repository, digest)) {
+      if (Math.floor(pulled / mib / 16) < Math.floor((pulled + part.length) / mib / 16)) peak = Math.max(peak, held());
+      pulled += part.length;
+    }
     expect({ digest, sizeBytes, pulled }).toEqual({
       digest: `sha256:${hash.digest("hex")}`,
       sizeBytes: total * mib,
@@ -389,10 +398,11 @@ describe("faults", () => {
       return true;
     });
     await using stalled = createRegistry({ url: proxy.url, timeoutMs: 300 });
-    const silent = buffer(await stalled.pullBlob("silent", digest));
+    // Where the machine stands still it may be the head of the answer that comes too late.
+    const silent = stalled.pullBlob("silent", digest).then(buffer);
     await expect(silent).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true });
     await using slow = createRegistry({ url: proxy.url, timeoutMs: 5000, transferTimeoutMs: 400 });
-    const dripping = buffer(await slow.pullBlob("slow", digest));
+    const dripping = slow.pullBlob("slow", digest).then(buffer);
     await expect(dripping).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true });
     clearInterval(drip);
   });
@@ -414,9 +424,8 @@ describe("faults", () => {
   });
 
   test("nobody listens", async () => {
-    const closed = await startProxy(server.url, () => false);
-    await closed[Symbol.asyncDispose]();
-    await using client = createRegistry({ url: closed.url });
+    // A port that the system gives to nobody who asks for any.
+    await using client = createRegistry({ url: "http://127.0.0.1:1" });
     await expect(client.ping()).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true });
   });
 

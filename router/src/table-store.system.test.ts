@@ -67,12 +67,14 @@ test("a change is written in its own length, until the table is written anew", a
   expect((await stat(path())).size - whole).toBeLessThan(1000);
   const long = aProxy("a.test", ...Array.from({ length: 8 }, (_, n) => `10.0.0.${n}:8080`));
   let largest = 0;
-  for (let generation = 3n; generation < 3000n; generation += 1n) {
-    await store.save(kept(generation, [...many, generation % 2n === 0n ? a : long]), ["a.test"]);
+  // Long changes, so that few ways to the disk are enough.
+  const changed = ["a.test", ...many.map(({ host }) => host)];
+  for (let generation = 3n; generation < 200n; generation += 1n) {
+    await store.save(kept(generation, [...many, generation % 2n === 0n ? a : long]), changed);
     largest = Math.max(largest, (await stat(path())).size);
   }
   expect(largest).toBeLessThan(2 * 1024 ** 2);
-  expect(await loaded()).toMatchObject({ generation: 2999n });
+  expect(await loaded()).toMatchObject({ generation: 199n });
 });
 
 test.each([

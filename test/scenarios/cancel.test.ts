@@ -71,9 +71,10 @@ test("a build, a release command and a start are ended, and the site goes on", {
   expect(await cancel(first.id)).toBe(409);
 
   const building = await submit({ build: forever });
-  // The queue is in order, so this one waits behind the build.
-  const waiting = await submit({});
   await waitFor("the build to write", 120_000, hasWritten(building.id, "and so on"));
+  // The queue is in order, so this one waits behind the build. Earlier, the two might have waited together, and then the
+  // older one gives way.
+  const waiting = await submit({});
   expect(await cancel(waiting.id)).toBe(202);
   expect((await findDeployment(cluster, waiting.id)).status).toBe("canceled");
   expect(await cancel(building.id)).toBe(202);

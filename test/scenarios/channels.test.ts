@@ -113,8 +113,12 @@ test("every channel stands for itself, and artifacts move between them without a
   expect(promoted.portableArtifact.digest).toBe(pull.portableArtifact.digest);
   expect(await phases(promoted.id)).not.toContain("build-queued");
   expect(await phases(pull.id)).toContain("build-queued");
-  const { body: logs } = await cluster.api("GET", `/deployments/${promoted.id}/logs`);
-  expect(String(logs["log"]).trim()).toBe("released for production");
+  // What a command writes comes by itself, perhaps after the news of its end.
+  const said = await waitFor("the log of the release command", 30_000, async () => {
+    const { body } = await cluster.api("GET", `/deployments/${promoted.id}/logs`);
+    return String(body["log"]).trim() || null;
+  });
+  expect(said).toBe("released for production");
   expect(await visit(production.url)).toMatchObject({ edition: "pull-7", channel: "production", url: production.url });
   expect(await visit(pull.url)).toMatchObject({ edition: "pull-7", channel: "preview", deploymentId: pull.id });
 

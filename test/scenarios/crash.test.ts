@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { type Deployed, deploy, getDeployment, newestDeployment } from "../support/deploy.ts";
 import { edgeFetch } from "../support/edge.ts";
+import { postgresEnded } from "../support/postgres-end.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const settled = new Set(["running", "failed", "superseded", "canceled", "stopped"]);
@@ -23,15 +24,17 @@ beforeAll(async () => {
 afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 /** The agent on whose node the server's container runs now. */
-async function servingAgent(): Promise<string> {
-  const own = (await cluster.containers()).filter(({ labels }) => labels["svc.project"] === server.project.id);
-  const inspected = await Promise.all(own.map(({ id }) => cluster.platform.docker.getContainer(id).inspect()));
-  // A release command, and what is just being made, has none.
-  const [address = ""] = inspected
-    .flatMap(({ NetworkSettings: { Ports } }) => Object.values(Ports))
-    .flatMap((bindings) => (bindings ?? []).map(({ HostIp }) => HostIp));
-  return `agent-${address.split(".")[3]}`;
-}
+const servingAgent = () =>
+  // A release command, or what served before, may go between the list and the look at it.
+  waitFor("the container of the site", 30_000, async () => {
+    const own = (await cluster.containers()).filter(({ labels }) => labels["svc.project"] === server.project.id);
+    const inspected = await Promise.all(own.map(({ id }) => cluster.platform.docker.getContainer(id).inspect()));
+    // A release command, and what is just being made, has none.
+    const [address] = inspected
+      .flatMap(({ NetworkSettings: { Ports } }) => Object.values(Ports))
+      .flatMap((bindings) => (bindings ?? []).map(({ HostIp }) => HostIp));
+    return address !== undefined && `agent-${address.split(".")[3]}`;
+  });
 
 const agents = ["agent-1", "agent-2", "agent-3"];
 
@@ -68,9 +71,11 @@ describe.each(victims)("$who is killed", ({ names, cutsVisitors }) => {
       return newest !== null && newest.id !== before?.id && reached ? newest : null;
     });
 
-    const killed = (await names()).map((name) => cluster.platform.program(name));
+    const dead = await names();
+    const killed = dead.map((name) => cluster.platform.program(name));
     await Promise.all(killed.map((program) => program.stop("SIGKILL")));
     if (!cutsVisitors) await visitBothSites();
+    if (dead.includes("postgres")) await postgresEnded(cluster);
     await Promise.all(killed.map((program) => program.start()));
 
     const deployment = await waitFor("the deploy to end", settleMs, async () => {

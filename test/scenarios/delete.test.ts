@@ -84,7 +84,7 @@ test("projects with sites on two channels, a release command, a failed build and
     await submit(shop, "ssr", app(3), { release }),
   ];
   await ended(second.id, "running");
-  expect(["failed", "running"]).toContain((await deployment(broken.id)).status);
+  expect(["failed", "running"]).toContain((await settled(cluster, broken.id)).status);
   const failed = await submit(shop, "ssr", app(4, "RUN exit 1"));
   const again = await submit(docs, "static", pages(3));
   await Promise.all([ended(failed.id, "failed"), ended(again.id, "running")]);
@@ -115,6 +115,11 @@ test("one whose node is away, while control is killed", { timeout: 600_000 }, as
   const project = await newProject("ssr");
   const { id } = await submit(project, "ssr", { "server.js": server, Dockerfile: dockerfile() });
   await ended(id, "running");
+  // A node that dies before it has cleared away the build would have that to answer for as well.
+  await waitFor("nothing but the site to be placed", goneMs, async () => {
+    const { etcd } = await readRemains(cluster);
+    return etcd.filter((key) => key.startsWith("/svc/placements/")).length === 1;
+  });
   const agents = [1, 2].map((number) => cluster.platform.program(`agent-${number}`));
   const control = cluster.platform.program("control");
   await Promise.all(agents.map((agent) => agent.stop("SIGKILL")));

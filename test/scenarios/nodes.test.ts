@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
 import { type Cluster, startCluster } from "../cluster.ts";
-import { type Deployed, deploy } from "../support/deploy.ts";
+import { type Deployed, deploy, parseFacts } from "../support/deploy.ts";
 import { edgeFetch } from "../support/edge.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -80,7 +80,11 @@ test("a dead node is fenced, and its machine comes back to stop what it ran and 
   await waitFor("another node to run the site", 60_000, async () =>
     (await machines()).some(({ id, runningPlacements }) => id !== lost.id && runningPlacements > 0),
   );
-  expect((await edgeFetch(site.url)).status).toBe(200);
+  // When it was fenced before there was another one, visitors are told so until the edge has heard of that.
+  await waitFor("its visitors to get there", 30_000, async () => {
+    const { hostname } = parseFacts(await (await edgeFetch(`${site.url}/api/facts`)).json());
+    return before?.id.startsWith(hostname) === false;
+  });
 
   // It hears that it is nobody any more, takes everything down, and ends.
   await expect(program.start()).rejects.toThrow("was fenced");

@@ -67,11 +67,13 @@ test("an app that crashes shows its exit code and last lines until it is back, a
   expect(logs.exitCode).toBe(0);
   expect(logs.stdout).toMatch(/^\S+Z listening\n$/);
 
-  // The first few restarts are quick; the loop is broken off while one of them is waited for.
+  // The first few restarts are quick; the loop is broken off while one of them is waited for. One that is over before the
+  // timeline has it is not told.
   const crashed = await waitFor("a crash to be seen", 60_000, async () => {
     await edgeFetch(`${url}/crash`).catch(() => {});
     const { body } = await readLogs("?exited=true");
-    return body["state"] === "exited" ? body : null;
+    const isTold = (await phasesOf(cluster, id)).some(({ phase }) => phase === "crashed");
+    return isTold && body["state"] === "exited" ? body : null;
   });
   expect(crashed).toMatchObject({ exit: { code: 7, oomKilled: false } });
   expect(crashed["log"]).toMatch(/the reactor is too hot\n$/);

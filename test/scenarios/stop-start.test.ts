@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { type Deployed, deploy } from "../support/deploy.ts";
 import { edgeFetch } from "../support/edge.ts";
+import { postgresEnded } from "../support/postgres-end.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 let cluster: Cluster;
@@ -40,6 +41,7 @@ describe.each(["static", "ssr"] as const)("the %s example", (name) => {
     const order = ["postgres", "etcd", "registry", "control", "agent-1", "caddy", "router"];
     const programs = order.map((program) => cluster.platform.program(program));
     await Promise.all(programs.map((program) => program.stop("SIGKILL")));
+    await postgresEnded(cluster);
     for (const program of programs) await program.start();
     const reply = await waitFor("the edge", 30_000, () => edgeFetch(site.url).catch(() => null));
     expect(reply.status).toBe(503);

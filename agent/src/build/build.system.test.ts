@@ -131,7 +131,8 @@ describe("a static site", () => {
     expect(status.failure).toBeUndefined();
     const bundle = await bundleFiles(status.build?.digest ?? "");
     expect(bundle.get("index.html")?.toString()).toBe("made by the command");
-    await waitFor("the log", () => log(id).includes("RUN npm run build"));
+    await waitFor("the log", () => log(id).includes("Stored sha256:"));
+    expect(log(id)).toContain("RUN npm run build");
     expect(log(id)).toContain("> node build.js");
   });
 

@@ -46,11 +46,12 @@ test("a build past its time is stopped, and the person is told where it stood", 
   const id = await bench.buildDockerfile(
     `FROM ${BASE_IMAGE}\nRUN echo still at it && sleep 2718.28\n`,
     {},
-    { timeoutSeconds: 4 },
+    // Time enough to get to the step on a slow machine, too.
+    { timeoutSeconds: 15 },
   );
   const { failure } = await bench.outcome(id);
   expect(failure).toMatchObject({ code: "BUILD_TIMEOUT" });
-  expect(failure?.message).toContain('took longer than 4 seconds and was stopped in the step "RUN echo still at it');
+  expect(failure?.message).toContain('took longer than 15 seconds and was stopped in the step "RUN echo still at it');
   expect(failure?.message).toContain("still at it");
   await waitFor("no process to be left", async () => (await processesWith("2718.28")).length === 0, 3_000);
 });
@@ -83,7 +84,8 @@ test("a build that the engine refuses leaves no connection open", async () => {
   await expect(refused()).rejects.toThrow("invalid");
   const before = await openSockets();
   for (let n = 0; n < 5; n += 1) await expect(refused()).rejects.toThrow("invalid");
-  await waitFor("the connections to close", async () => (await openSockets()) <= before, 5_000);
+  // Node itself keeps one that is free for five seconds, in case another call of the agent's comes.
+  await waitFor("the connections to close", async () => (await openSockets()) <= before);
 });
 
 test("an engine that does not answer is said to be out of reach", async () => {

@@ -78,6 +78,8 @@ describe("containers", () => {
     await engine.startContainer(name);
     await engine.startContainer(name);
     expect(await engine.findContainer(name)).toMatchObject({ state: "running", finishedAt: null, upstream: null });
+    // The first process of a container hears no signal before it listens for it.
+    await waitFor("it to have begun", async () => (await engine.readLog(name, 10)).includes("out"));
     await engine.stopContainer(name, 1);
     await engine.stopContainer(name, 1);
     expect(await engine.findContainer(name)).toMatchObject({ state: "exited", exitCode: 143, oomKilled: false });

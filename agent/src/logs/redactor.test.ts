@@ -43,8 +43,10 @@ test("what cannot be a secret any more is shown at once", () => {
 
 test("a long text with many values takes no time to speak of", () => {
   const values = Array.from({ length: 1_000 }, (_, index) => `value-${index}-${"x".repeat(200)}`);
-  const startedMs = performance.now();
+  // What it took of the processor: others on the machine may make it last.
+  const before = process.cpuUsage();
   const redactor = createRedactor(values);
   for (let line = 0; line < 10_000; line += 1) redactor.push(`value of line ${line} and more text behind it\n`);
-  expect(performance.now() - startedMs).toBeLessThan(5_000);
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1000).toBeLessThan(5_000);
 });

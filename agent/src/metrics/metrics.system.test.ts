@@ -36,7 +36,7 @@ test("an agent tells of its session, its engine, its journal and its disks", asy
 });
 
 test("renewals tell control this machine's clock, and the agent how long the answer took", async () => {
-  await expect.poll(() => seriesOf("svc_agent_renew_seconds_count"), { timeout: 10_000 }).toBeGreaterThan(0);
+  await expect.poll(() => seriesOf("svc_agent_renew_seconds_count")).toBeGreaterThan(0);
   const [renewal] = control.renewals;
   expect(Math.abs(Number(renewal?.wallMs) - Date.now())).toBeLessThan(15_000);
 });

@@ -4,6 +4,7 @@ import { type Agent, start } from "../start.ts";
 import { createTestNode, type TestNode } from "../testing/agent.ts";
 import { pushApp } from "../testing/apps.ts";
 import { createTestControl, type TestControl } from "../testing/control.ts";
+import { type EngineProxy, startEngineProxy } from "../testing/engine-proxy.ts";
 import { startRegistry } from "../testing/registry.ts";
 import { waitFor } from "../testing/wait.ts";
 
@@ -45,18 +46,22 @@ const env = { KEY: "s3cret-value", PEM: pem };
 let registry: Awaited<ReturnType<typeof startRegistry>>;
 let node: TestNode;
 let control: TestControl;
+let proxy: EngineProxy;
 let agent: Agent;
 let image = "";
+const newAgent = () => start({ ...node.config, dockerSocket: proxy.socketPath }, { openLink: control.openLink });
 beforeAll(async () => {
   registry = await startRegistry();
   node = await createTestNode({ SVC_AGENT_ADDRESS: "127.0.9.3" });
   control = createTestControl({ registryHost: registry.host });
-  agent = await start(node.config, { openLink: control.openLink });
+  proxy = await startEngineProxy(node.config.dockerSocket);
+  agent = await newAgent();
   await agent.ready;
   image = await pushApp(node.engine, registry.host, app);
 }, 120_000);
 afterAll(async () => {
   await agent?.[Symbol.asyncDispose]();
+  await proxy?.[Symbol.asyncDispose]();
   await node?.[Symbol.asyncDispose]();
   await registry?.[Symbol.asyncDispose]();
 });
@@ -108,6 +113,8 @@ async function readLog(placementId: string) {
   return waitFor("the log", () => control.deliveries.find((delivery) => delivery.requestId === requestId));
 }
 
+/** Long enough for an app to get where it goes wrong, on a slow machine with several at a time. */
+const patienceSeconds = 10;
 const cases: (Case & { when: string; code: string; exitCode?: number; says: string[] })[] = [
   {
     when: "fails at once",
@@ -130,53 +137,59 @@ const cases: (Case & { when: string; code: string; exitCode?: number; says: stri
   {
     when: "listens on another port",
     deed: "elsewhere",
-    timeoutSeconds: 3,
+    timeoutSeconds: patienceSeconds,
     code: "HEALTH_CHECK_FAILED",
-    says: ["within 3 s", "listens on port 3001 instead of 3000, which the PORT variable names"],
+    says: [`within ${patienceSeconds} s`, "listens on port 3001 instead of 3000, which the PORT variable names"],
   },
   {
     when: "listens on 127.0.0.1",
     deed: "home",
-    timeoutSeconds: 3,
+    timeoutSeconds: patienceSeconds,
     code: "HEALTH_CHECK_FAILED",
     says: ["listens on 127.0.0.1:3000", "Make it listen on 0.0.0.0:3000"],
   },
   {
     when: "does not listen",
     deed: "idle",
-    timeoutSeconds: 3,
+    timeoutSeconds: patienceSeconds,
     code: "HEALTH_CHECK_FAILED",
     says: ["nothing accepted a connection", "Nothing listens on port 3000"],
   },
   {
     when: "does not know its health path",
     deed: "lost",
-    timeoutSeconds: 3,
+    timeoutSeconds: patienceSeconds,
     code: "HEALTH_CHECK_FAILED",
     says: ["it answered / with 404", "Set health.path"],
   },
   {
     when: "answers with an error",
     deed: "sick",
-    timeoutSeconds: 3,
+    timeoutSeconds: patienceSeconds,
     code: "HEALTH_CHECK_FAILED",
     says: ["it answered / with 500", "its log may say why"],
   },
   {
     when: "never answers",
     deed: "hang",
-    timeoutSeconds: 3,
+    timeoutSeconds: patienceSeconds,
     code: "HEALTH_CHECK_FAILED",
     says: ["it did not answer / within", "The connection was open"],
   },
   {
     when: "never ends its answer",
     deed: "drip",
-    timeoutSeconds: 3,
+    timeoutSeconds: patienceSeconds,
     code: "HEALTH_CHECK_FAILED",
     says: ["it did not answer / within"],
   },
-  { when: "speaks no HTTP", deed: "chat", timeoutSeconds: 3, code: "HEALTH_CHECK_FAILED", says: ["is not HTTP"] },
+  {
+    when: "speaks no HTTP",
+    deed: "chat",
+    timeoutSeconds: patienceSeconds,
+    code: "HEALTH_CHECK_FAILED",
+    says: ["is not HTTP"],
+  },
 ];
 
 describe("an app that", () => {
@@ -203,7 +216,7 @@ describe("the last words", () => {
     await serve("gone-1", { deed: "fail" });
     await remove("gone-1", { deed: "fail" });
     await agent[Symbol.asyncDispose]();
-    agent = await start(node.config, { openLink: control.openLink });
+    agent = await newAgent();
     await agent.ready;
     const { text, lines, state, exit } = await readLog("gone-1");
     // It is the tenant's own log, as it was written.
@@ -219,6 +232,9 @@ describe("the last words", () => {
     const crash = { deed: "crash" };
     const { upstream } = await serve("crash-1", crash);
     expect(await readLog("crash-1")).toMatchObject({ state: LogState.RUNNING });
+    // It stays down until it was heard.
+    const heard = Promise.withResolvers<"pass">();
+    proxy.play(({ path }) => (path.endsWith("/start") ? heard.promise : "pass"));
     // It goes down with the request.
     await fetch(`http://${upstream}/crash`).catch(() => {});
     const { failure } = await control.status("crash-1", ({ health }) => health === HealthState.BACKOFF);
@@ -229,6 +245,7 @@ describe("the last words", () => {
     const ended = await readLog("crash-1");
     expect(ended).toMatchObject({ state: LogState.EXITED, exit: { code: 7 } });
     expect(ended.text).toContain(`goodbye, ${env.KEY}`);
+    heard.resolve("pass");
     await control.status("crash-1", ({ health, restartSeq }) => health === HealthState.HEALTHY && restartSeq === 1);
     const again = await readLog("crash-1");
     expect(again.state).toBe(LogState.RUNNING);

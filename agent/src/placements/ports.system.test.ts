@@ -52,6 +52,11 @@ const assign = (placementId: string, desired: Desired) =>
     ],
   });
 
+async function remove(placementId: string): Promise<void> {
+  await assign(placementId, Desired.REMOVED);
+  await control.status(placementId, ({ observed }) => observed === Observed.REMOVED);
+}
+
 /** The upstream of a placement that was started again so many times. */
 async function upstreamOf(placementId: string, restarts = 0): Promise<string> {
   const { upstream } = await control.status(
@@ -70,7 +75,8 @@ test("a port stays with its placement until that is removed, whatever happens to
   const upstreams = { a: await upstreamOf("a"), b: await upstreamOf("b") };
   expect(upstreams.a).not.toBe(upstreams.b);
 
-  // Nobody else finds a port, although those of `a` and `b` are free for a moment after each blow.
+  // Nobody else finds a port, although those of `a` and `b` are free for a moment after each blow. Whoever looks for
+  // one gives up after some seconds, so there is another for each.
   await assign("c", Desired.RUNNING);
   const refused = await control.status("c", ({ observed }) => observed === Observed.FAILED, 60_000);
   expect(refused.failure).toMatchObject({ code: "NODE_CAPACITY_UNAVAILABLE" });
@@ -82,6 +88,7 @@ test("a port stays with its placement until that is removed, whatever happens to
   expect([await nameAt(upstreams.a), await nameAt(upstreams.b)]).toEqual(["a", "b"]);
 
   // As after a restart of the machine: the agent comes up and finds nothing but its journal.
+  await assign("e", Desired.RUNNING);
   await agent[Symbol.asyncDispose]();
   for (const name of ["b", "a"]) await node.engine.removeContainer(containerName(name));
   control.statuses.clear();
@@ -90,15 +97,14 @@ test("a port stays with its placement until that is removed, whatever happens to
   expect([await upstreamOf("a", 2), await upstreamOf("b", 2)]).toEqual([upstreams.a, upstreams.b]);
   expect([await nameAt(upstreams.a), await nameAt(upstreams.b)]).toEqual(["a", "b"]);
 
-  await assign("a", Desired.REMOVED);
-  await control.status("a", ({ observed }) => observed === Observed.REMOVED);
-  expect(await upstreamOf("d")).toBe(upstreams.a);
+  for (const id of ["d", "e", "a"]) await remove(id);
+  await assign("f", Desired.RUNNING);
+  expect(await upstreamOf("f")).toBe(upstreams.a);
 });
 
 test("a port that somebody else on the machine took is given up, in the end", async () => {
   const before = await upstreamOf("b", 2);
-  await assign("d", Desired.REMOVED);
-  await control.status("d", ({ observed }) => observed === Observed.REMOVED);
+  await remove("f");
   const [host = "", port = ""] = before.split(":");
   await agent[Symbol.asyncDispose]();
   await node.engine.removeContainer(containerName("b"));

@@ -18,15 +18,15 @@ export type EngineProxy = AsyncDisposable & {
   socketPath: string;
   /** How many calls of a method went to a path, whatever became of them. */
   count(method: string, path: RegExp): number;
-  /** For the calls from here on. */
-  play(decide: (call: EngineCall) => Play): void;
+  /** For the calls from here on. One waits for as long as what becomes of it is not decided. */
+  play(decide: (call: EngineCall) => Play | Promise<Play>): void;
 };
 
 export async function startEngineProxy(target = "/var/run/docker.sock"): Promise<EngineProxy> {
   const dir = await mkdtemp(join(tmpdir(), "svc-engine-proxy-"));
   const socketPath = join(dir, "sock");
   const calls: EngineCall[] = [];
-  let decide: (call: EngineCall) => Play = () => "pass";
+  let decide: (call: EngineCall) => Play | Promise<Play> = () => "pass";
 
   const pass = (incoming: IncomingMessage, reply: ServerResponse, body: Buffer | null): void => {
     const { method, url, headers } = incoming;
@@ -49,7 +49,7 @@ export async function startEngineProxy(target = "/var/run/docker.sock"): Promise
     const path = (incoming.url ?? "").replace(/^\/v[\d.]+/, "").replace(/\?.*$/, "");
     const call = { method: incoming.method ?? "", path };
     calls.push(call);
-    const play = decide(call);
+    const play = await decide(call);
     if (play === "pass") return pass(incoming, reply, null);
     const body = await buffer(incoming);
     if ("rewrite" in play) {

@@ -1,8 +1,17 @@
 import { readdir, readFile } from "node:fs/promises";
 
-/** Command lines of this machine's processes that hold `mark`, that of the test itself aside. */
-export async function processesWith(mark: string): Promise<string[]> {
+/** This machine's processes whose command line holds `mark`, that of the test itself aside. */
+export async function findProcesses(mark: string): Promise<{ pid: number; line: string }[]> {
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
-  const lines = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")));
-  return lines.filter((line) => line.includes(mark));
+  const found = await Promise.all(
+    pids.map(async (pid) => ({
+      pid: Number(pid),
+      line: await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""),
+    })),
+  );
+  return found.filter(({ line }) => line.includes(mark));
 }
+
+/** Their command lines. */
+export const processesWith = async (mark: string): Promise<string[]> =>
+  (await findProcesses(mark)).map(({ line }) => line);

@@ -44,7 +44,7 @@ export function svc(
     cwd,
     env: { PATH: process.env["PATH"], HOME: own, XDG_CACHE_HOME: join(tmpdir(), "svc-cli-test-cache"), ...env },
     stdio: ["pipe", "pipe", "pipe"],
-    timeout: 15_000,
+    timeout: 45_000,
   });
   // Most commands read none of it.
   child.stdin.on("error", () => {}).end(stdin);

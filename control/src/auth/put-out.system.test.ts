@@ -93,7 +93,7 @@ async function meanwhile(
         where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
       return rows[0]?.count;
     };
-    await expect.poll(waits, { timeout: 10_000 }).toBeGreaterThan(0);
+    await expect.poll(waits).toBeGreaterThan(0);
     await act(tx);
     return { under };
   });

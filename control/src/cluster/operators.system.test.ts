@@ -31,14 +31,14 @@ test("what a running replica announces, who leads, and whose clock is off can be
   await fleet.ready();
   const facts = operatorFacts({ serverId: "onlooker", etcd, fleet, ...config.etcd });
 
-  await expect.poll(() => facts.replicas(), { timeout: 10_000 }).toHaveLength(1);
+  await expect.poll(() => facts.replicas()).toHaveLength(1);
   const [replica] = facts.replicas();
   expect(replica).toMatchObject({
     version,
     masterKeyIds: [expect.stringMatching(/^[0-9a-f]{8}$/)],
     clockOffsetMs: null,
   });
-  await expect.poll(() => facts.leaderId(), { timeout: 10_000 }).toBe(replica?.serverId);
+  await expect.poll(() => facts.leaderId()).toBe(replica?.serverId);
   await etcd.txn({ ops: [{ put: { key: keys.clock("node-1"), value: "-3500" } }] });
   expect([...(await facts.clockOffsets())]).toEqual([["node-1", -3500]]);
   expect(await facts.etcdMembers(2_000)).toMatchObject([{ endpoint: server.endpoint, hasLeader: true }]);

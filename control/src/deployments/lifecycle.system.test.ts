@@ -138,7 +138,7 @@ test("a site goes down and up again while a deploy of its project is under way",
 });
 
 test("a site starts elsewhere when the node that was to start it goes", async () => {
-  await using _replica = await newReplica();
+  await using replica = await newReplica();
   const production = await deploy("production");
   await isIn(production, "running");
   await post("stop");
@@ -159,7 +159,7 @@ test("a site starts elsewhere when the node that was to start it goes", async ()
   await post("start");
   await until("it is placed there", () => containersOf(production).some(({ nodeId }) => nodeId === mute));
   await client.txn({ guards: [], ops: [{ delete: { key } }] });
-  await until("its node is lost", () => virtual.fleet.nodeLostAt(mute) !== null);
+  await until("its node is lost", () => replica.fleet.nodeLostAt(mute) !== null);
   await schedulable(true);
   aheadMs = 61_000;
   await isIn(production, "running");

@@ -8,6 +8,7 @@ import { aDaemon, aRouter, aWorld, type DaemonFiles, type World } from "../link/
 let world: World;
 let link: Link;
 let edge: DaemonFiles;
+let witness: DaemonFiles;
 let generation = 0;
 /** Present gates by project; a project whose load fails is asked for again. */
 let gates: Map<string, string>;
@@ -31,6 +32,7 @@ beforeAll(async () => {
     },
   });
   edge = await aDaemon(world, link, "edge");
+  witness = await aDaemon(world, link, "edge");
 });
 afterAll(async () => {
   await link[Symbol.asyncDispose]();
@@ -42,6 +44,7 @@ beforeEach(() => {
   failures = 0;
 });
 
+/** Publishes the next generation; returns once control heard of it. */
 async function publish(routes: { host: string; projectId: string; gate?: string }[]): Promise<void> {
   generation += 1;
   const json = (route: object) =>
@@ -61,6 +64,12 @@ async function publish(routes: { host: string; projectId: string; gate?: string 
       { put: { key: keys.routesMeta, value: meta } },
     ],
   });
+  // The replica's watch is shared by all routers; this one asks for no passwords.
+  await using router = await aRouter(link, witness, { knowsGates: false });
+  for (let had = 0n; had < BigInt(generation); ) {
+    ({ generation: had } = await router.next("table"));
+    router.send({ case: "applied", value: { generation: had } });
+  }
 }
 
 test("a router is told the passwords that its table names, each once, and none that it does not", async () => {

@@ -1,7 +1,7 @@
 import pino from "pino";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createView, grantLease } from "./index.ts";
-import { type EtcdServer, startCluster, testClient, until } from "./testing.ts";
+import { type EtcdServer, impatientClient, startCluster, until } from "./testing.ts";
 
 let servers: EtcdServer[];
 
@@ -17,7 +17,7 @@ it("a client outlives its member, and says so when the rest has no majority", as
   if (first === undefined || second === undefined || third === undefined) throw new Error("three members");
   const told: string[] = [];
   const log = pino({ level: "debug" }, { write: (line: string) => void told.push(line) });
-  await using etcd = testClient(
+  await using etcd = impatientClient(
     servers.map(({ endpoint }) => endpoint),
     { log },
   );
@@ -25,7 +25,8 @@ it("a client outlives its member, and says so when the rest has no majority", as
   const seen: string[] = [];
   view.subscribe((changes) => void seen.push(...changes.map(({ key }) => key)));
   await view.ready();
-  await using lease = await grantLease(etcd, { ttlMs: 5_000 });
+  // Longer than the others take to find a leader, also when they have to try again.
+  await using lease = await grantLease(etcd, { ttlMs: 15_000 });
   // The guard makes it safe to repeat a write whose outcome is not known.
   const putOnce = (key: string) =>
     etcd.txn({ guards: [{ key, compare: "absent" }], ops: [{ put: { key, value: "" } }] }).catch(() => null);
@@ -36,6 +37,8 @@ it("a client outlives its member, and says so when the rest has no majority", as
   await first.kill();
   await write("/c/two");
   await shows("/c/two");
+  const leftMs = lease.remainingMs();
+  await until("the lease is renewed", () => lease.remainingMs() > leftMs, 15_000);
   expect(lease.signal.aborted).toBe(false);
 
   // The last member still answers, but knows that it may not: a watch on it would never hear of anything again.

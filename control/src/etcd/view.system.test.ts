@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { requireLeader } from "./connection.ts";
 import { createView, type Etcd, type Op } from "./index.ts";
-import { type EtcdServer, startEtcd, testClient, until } from "./testing.ts";
+import { type EtcdServer, impatientClient, startEtcd, testClient, until } from "./testing.ts";
 import { startProxy } from "./testing-proxy.ts";
 
 let server: EtcdServer;
@@ -54,7 +54,7 @@ it("keeps the values and tells changes with what was before", async () => {
 
 it("tells only real changes after a compaction during an outage", async () => {
   await using proxy = await startProxy(server.port);
-  await using client = testClient(proxy.endpoint);
+  await using client = impatientClient(proxy.endpoint);
   await etcd.txn({ ops: [put("/c/same", "1"), put("/c/changed", "1"), put("/c/gone", "1")] });
   const { view, lines } = numbers(client, "/c/");
   await view.ready();
@@ -131,7 +131,7 @@ it("waiting ends with the value, the time limit, the signal, or the view", async
 it("a view that never hears from etcd is not ready", async () => {
   await using proxy = await startProxy(server.port);
   proxy.refuse();
-  await using client = testClient(proxy.endpoint);
+  await using client = impatientClient(proxy.endpoint);
   const { view } = numbers(client, "/n/");
   await expect(view.ready(100)).rejects.toMatchObject({ code: "TIMEOUT" });
   proxy.heal();

@@ -2,7 +2,7 @@ import { Etcd3 } from "etcd3";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { requireLeader } from "./connection.ts";
 import { type Entry, type Etcd, listWatch, type Op, type WatchEvent } from "./index.ts";
-import { type EtcdServer, startEtcd, testClient, until } from "./testing.ts";
+import { type EtcdServer, impatientClient, startEtcd, testClient, until } from "./testing.ts";
 import { startProxy, type TcpProxy } from "./testing-proxy.ts";
 
 let server: EtcdServer;
@@ -95,9 +95,11 @@ async function expectNothingLostOrRepeated(prefix: string, seen: ReturnType<type
   expect(firsts.slice(1).every((first, index) => first > (seen.batches[index]?.revision ?? first))).toBe(true);
 }
 
-async function throughProxy(options: Parameters<typeof testClient>[1] = {}): Promise<{ proxy: TcpProxy; etcd: Etcd }> {
+async function throughProxy(
+  options: Parameters<typeof impatientClient>[1] = {},
+): Promise<{ proxy: TcpProxy; etcd: Etcd }> {
   const proxy = await startProxy(server.port);
-  const etcd = testClient(proxy.endpoint, options);
+  const etcd = impatientClient(proxy.endpoint, options);
   onTestFinished(async () => {
     await etcd.close();
     await proxy[Symbol.asyncDispose]();
@@ -233,9 +235,9 @@ describe("a watch over a server that is silent", () => {
   });
 
   it("survives a frozen server", async () => {
-    const seen = record(testClientUntilEnd(), "/frozen/");
+    const seen = record(clientUntilEnd(), "/frozen/");
     await seen.listed();
-    await using impatient = testClient(server.endpoint, { timings: { callTimeoutMs: 500, watchSilenceMs: 500 } });
+    await using impatient = impatientClient(server.endpoint, { timings: { callTimeoutMs: 500, watchSilenceMs: 500 } });
     server.freeze();
     try {
       await expect(impatient.get("/")).rejects.toMatchObject({ code: "TIMEOUT" });
@@ -247,7 +249,7 @@ describe("a watch over a server that is silent", () => {
   });
 
   it("survives the death and restart of the server", async () => {
-    const seen = record(testClientUntilEnd(), "/dead/");
+    const seen = record(clientUntilEnd(), "/dead/");
     await seen.listed();
     await writer.txn({ ops: [put("/dead/before")] });
     await server.kill();
@@ -259,7 +261,7 @@ describe("a watch over a server that is silent", () => {
   it("moves on to another endpoint", async () => {
     await using first = await startProxy(server.port);
     await using second = await startProxy(server.port);
-    await using etcd = testClient([first.endpoint, second.endpoint]);
+    await using etcd = impatientClient([first.endpoint, second.endpoint]);
     const seen = record(etcd, "/move/");
     await seen.listed();
     first.blackHole();
@@ -323,8 +325,8 @@ describe("when the history was compacted during an outage", () => {
   });
 });
 
-function testClientUntilEnd(): Etcd {
-  const etcd = testClient(server.endpoint);
+function clientUntilEnd(): Etcd {
+  const etcd = impatientClient(server.endpoint);
   onTestFinished(() => etcd.close());
   return etcd;
 }

@@ -79,7 +79,7 @@ describe("two replicas", () => {
   test("count together, a moment late", async () => {
     const user = await newUser();
     expect(await passed(user, limit - 2)).toBe(limit - 2);
-    await expect.poll(() => told(user), { timeout: 10_000 }).toBe(limit - 2);
+    await expect.poll(() => told(user)).toBe(limit - 2);
     // A replica hears of the others when it tells of its own.
     let count = 0;
     const once = async () => {
@@ -88,10 +88,10 @@ describe("two replicas", () => {
       return status;
     };
     expect(await once()).toBe(200);
-    await expect.poll(() => told(user), { timeout: 10_000 }).toBe(limit - 1);
+    await expect.poll(() => told(user)).toBe(limit - 1);
     await expect.poll(once, { timeout: 10_000, interval: 200 }).toBe(429);
     expect(count).toBeLessThan(limit);
-    await expect.poll(() => told(user), { timeout: 10_000 }).toBe(limit - 2 + count);
+    await expect.poll(() => told(user)).toBe(limit - 2 + count);
     // The other one as well, after one request more at most.
     await expect.poll(async () => (await me(user)).status, { timeout: 10_000, interval: 200 }).toBe(429);
   });
@@ -99,12 +99,12 @@ describe("two replicas", () => {
   test("know of the minute before, also one that has just come", async () => {
     const user = await newUser();
     expect(await passed(user, limit)).toBe(limit);
-    await expect.poll(() => told(user), { timeout: 10_000 }).toBe(limit);
+    await expect.poll(() => told(user)).toBe(limit);
     now += minute * 1.5;
     const fresh = buildServer(api.context);
     try {
       expect(await atReplica(user, fresh)).toBe(200);
-      await expect.poll(() => told(user), { timeout: 10_000 }).toBe(limit + 1);
+      await expect.poll(() => told(user)).toBe(limit + 1);
       let count = 1;
       const untilRefused = async () => {
         const status = await atReplica(user, fresh);
@@ -134,9 +134,9 @@ describe("two replicas", () => {
   test("forget what is minutes old", async () => {
     const [old, user] = [await newUser(), await newUser()];
     expect(await passed(old, 1)).toBe(1);
-    await expect.poll(() => told(old), { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => told(old)).toBe(1);
     now += 10 * minute;
     expect(await passed(user, 1)).toBe(1);
-    await expect.poll(() => told(old), { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => told(old)).toBe(0);
   });
 });

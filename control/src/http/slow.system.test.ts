@@ -14,16 +14,22 @@ const timing = {
 let api: TestApi;
 let user: TestUser;
 let host: string;
+/** With the usual times: for what has to be done before they are over, on a slow machine too. */
+let patient: TestApi;
 beforeAll(async () => {
   api = await testApi({ timing });
+  patient = await testApi({ timing: { connectionsMax: timing.connectionsMax } });
   user = await api.newUser();
   host = `Host: ${new URL(api.url).host}`;
 });
-afterAll(() => api?.[Symbol.asyncDispose]());
+afterAll(async () => {
+  await patient?.[Symbol.asyncDispose]();
+  await api?.[Symbol.asyncDispose]();
+});
 
 const json = "Content-Type: application/json";
-const bearer = () => `Authorization: Bearer ${user.session}`;
-const open = () => rawConnection(api.url);
+const bearer = ({ session } = user) => `Authorization: Bearer ${session}`;
+const open = (to = api) => rawConnection(to.url);
 const answered = (connection: RawConnection, statuses: number[]) =>
   expect.poll(() => statusesOf(connection.answer()), { timeout: 5_000 }).toEqual(statuses);
 
@@ -68,7 +74,7 @@ describe("a body that does not arrive", () => {
   const projectBody = JSON.stringify({ name: "Slow", type: "ssr" });
   const head = (path: string, headers: string[]) =>
     rawRequest(`POST ${path} HTTP/1.1`, [host, `Content-Length: ${projectBody.length}`, ...headers]);
-  const projects = () => api.db.selectFrom("project").select("id").where("name", "=", "Slow").execute();
+  const projects = (of = api) => of.db.selectFrom("project").select("id").where("name", "=", "Slow").execute();
 
   test("is waited for so long; what comes later does nothing", async () => {
     using connection = await open();
@@ -93,13 +99,13 @@ describe("a body that does not arrive", () => {
   });
 
   test("arrives in time when it is merely slow", async () => {
-    using connection = await open();
-    connection.write(head("/api/v1/projects", [json, bearer(), "Connection: close"]));
+    using connection = await open(patient);
+    connection.write(head("/api/v1/projects", [json, bearer(await patient.newUser()), "Connection: close"]));
     const parts = [...projectBody];
     const dripping = setInterval(() => connection.write(parts.splice(0, 8).join("")), 20);
     await connection.closed().finally(() => clearInterval(dripping));
     expect(statusesOf(connection.answer())).toEqual([201]);
-    expect(await projects()).toHaveLength(1);
+    expect(await projects(patient)).toHaveLength(1);
   });
 
   test.each([
@@ -126,7 +132,7 @@ describe("a body that does not arrive", () => {
   });
 
   test("of a refused call may still come, and the connection serves on", async () => {
-    using connection = await open();
+    using connection = await open(patient);
     connection.write(rawRequest("GET /healthz HTTP/1.1", [host, "Content-Length: 2"]));
     await answered(connection, [200]);
     connection.write("{}");
@@ -143,10 +149,10 @@ test("a connection without requests is closed", async () => {
 });
 
 test("one connection more than may be open is closed unread, and the others serve on", async () => {
-  const connections = await Promise.all(Array.from({ length: 4 }, open));
+  const connections = await Promise.all(Array.from({ length: timing.connectionsMax }, () => open(patient)));
   const get = rawRequest("GET /healthz HTTP/1.1", [host]);
   try {
-    using more = await open();
+    using more = await open(patient);
     more.write(get);
     await more.closed();
     expect(more.answer()).toBe("");
@@ -156,7 +162,7 @@ test("one connection more than may be open is closed unread, and the others serv
     for (const connection of connections) connection[Symbol.dispose]();
   }
   const one = async () => {
-    using again = await open();
+    using again = await open(patient);
     again.write(rawRequest("GET /healthz HTTP/1.1", [host, "Connection: close"]));
     await again.closed();
     return statusesOf(again.answer());

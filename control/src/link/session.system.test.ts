@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Assign_Kind, Desired, HealthState, Observed, Verdict_Decision } from "@svc/proto/node";
 import { sql } from "kysely";
@@ -22,6 +23,7 @@ import {
   until,
   type World,
 } from "./testing.ts";
+import { defaultTimings } from "./timings.ts";
 
 let world: World;
 let link: Link;
@@ -71,14 +73,16 @@ describe("a session", () => {
   });
 
   test("leaves its key until the lease is over, and then none", async () => {
-    await using impatient = await world.startLink({ timings: { leaseTtlMs: 500 } });
+    const leaseTtlMs = 3_000;
+    await using impatient = await world.startLink({ timings: { leaseTtlMs } });
+    // The lease begins later than this.
+    const startedAt = performance.now();
     const agent = await anAgent(impatient, node);
-    const openedAt = performance.now();
     await agent[Symbol.asyncDispose]();
     await until("the key says that the stream is over", async () => (await sessionOf(node.id))?.detached);
     await until("the key is gone", async () => (await sessionOf(node.id)) === null);
     // The grantor counts a second more than the holder.
-    expect(performance.now() - openedAt).toBeGreaterThan(1_400);
+    expect(performance.now() - startedAt).toBeGreaterThan(leaseTtlMs + 1_000);
   });
 
   test("that is silent for a while gets nothing new, until it is heard again", async () => {
@@ -132,12 +136,14 @@ describe("a session", () => {
 
   test("what an agent says of its disk every moment is written now and then, and in the end as it is", async () => {
     const files = await aDaemon(world, link, "node");
-    await using patient = await world.startLink({ timings: { conditionWriteEveryMs: 1_000 } });
+    const conditionWriteEveryMs = 1_000;
+    await using patient = await world.startLink({ timings: { conditionWriteEveryMs } });
     await using agent = await anAgent(patient, files);
     let wakes = 0;
     using _ = world.listener.on(taskChannel, () => {
       wakes += 1;
     });
+    const startedAt = performance.now();
     for (let n = 1n; n <= 40n; n += 1n) {
       agent.send({ case: "renew", value: { n, diskFull: n % 2n === 1n, engineStalled: n === 40n } });
       await agent.next("renewAck");
@@ -151,7 +157,9 @@ describe("a session", () => {
         .executeTakeFirstOrThrow();
       return !row.disk_full && row.engine_stalled;
     });
-    expect(wakes).toBeLessThanOrEqual(3);
+    // The first at once, and another after each pause: a timer may end a little before its time.
+    const pauses = (performance.now() - startedAt) / (0.99 * conditionWriteEveryMs);
+    expect(wakes).toBeLessThanOrEqual(1 + Math.floor(pauses));
   });
 
   test("that renews far more often than asked is ended, and one that hurries a little is not", async () => {
@@ -193,11 +201,12 @@ describe("a session", () => {
 
   test("ends on silence, and its key goes", async () => {
     // The grantor adds a second to the time to live.
-    await using impatient = await world.startLink({ timings: { leaseTtlMs: 100, renewEveryMs: 30 } });
+    await using impatient = await world.startLink({ timings: { leaseTtlMs: 2_000, renewEveryMs: 600 } });
     await using agent = await anAgent(impatient, node);
     const startedAt = performance.now();
     expect(codeOf(await agent.ended)).toBe(Code.Unavailable);
-    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    // Long before a lease of the usual length would have been over.
+    expect(performance.now() - startedAt).toBeLessThan(defaultTimings.leaseTtlMs);
     await until("the key is gone", async () => (await sessionOf(node.id)) === null);
   });
 
@@ -210,14 +219,16 @@ describe("a session", () => {
   });
 
   test("lasts as long as it is renewed", async () => {
-    await using impatient = await world.startLink({ timings: { leaseTtlMs: 100, renewEveryMs: 30 } });
+    const leaseTtlMs = 3_000;
+    await using impatient = await world.startLink({ timings: { leaseTtlMs, renewEveryMs: 900 } });
     await using agent = await anAgent(impatient, node);
     const startedAt = performance.now();
     let n = 0n;
-    while (performance.now() - startedAt < 2_000) {
+    while (performance.now() - startedAt < 2 * leaseTtlMs) {
       n += 1n;
       agent.send({ case: "renew", value: { n } });
       expect((await agent.next("renewAck")).n).toBe(n);
+      await delay(100);
     }
     expect(await sessionOf(node.id)).not.toBeNull();
   });
@@ -264,7 +275,8 @@ describe("a session", () => {
     using deaf = aDeafAgent(impatient, node);
     deaf.send({ case: "hello", value: aHello() });
     deaf.send({ case: "inventory", value: { final: true } });
-    await until("the session opens", async () => !(await isOver(node.id)));
+    // Also when it is over by the time that somebody looks: its key outlives it.
+    await until("the session opens", async () => (await sessionOf(node.id)) !== null);
     await until("the session ends", () => isOver(node.id));
   });
 
@@ -373,17 +385,24 @@ describe("assignments", () => {
     expect(agent.waiting("assign")).toBe(0);
 
     agent.send({ case: "applied", value: { resultsIn: first.resultsIn } });
-    const second = await agent.next("assign");
-    expect(second).toMatchObject({ kind: Assign_Kind.DELTA, appliesTo: first.resultsIn });
-    expect(second.upserts.map(({ placementId, desired }) => [placementId, desired])).toEqual([
+    // As one message, or as two when control's watch hears of the second change only after the answer.
+    let { resultsIn } = first;
+    const changes: [string, Desired][] = [];
+    while (changes.length < 2) {
+      const delta = await agent.next("assign");
+      expect(delta).toMatchObject({ kind: Assign_Kind.DELTA, appliesTo: resultsIn });
+      changes.push(...delta.upserts.map(({ placementId, desired }): [string, Desired] => [placementId, desired]));
+      resultsIn = delta.resultsIn;
+      agent.send({ case: "applied", value: { resultsIn } });
+    }
+    expect(changes).toEqual([
       ["p2", Desired.RUNNING],
       ["p1", Desired.STOPPED],
     ]);
-    agent.send({ case: "applied", value: { resultsIn: second.resultsIn } });
 
     const at = await world.place(node.id, "p3");
-    const third = await agent.next("assign");
-    expect(third).toMatchObject({ appliesTo: second.resultsIn, resultsIn: String(at) });
+    const last = await agent.next("assign");
+    expect(last).toMatchObject({ appliesTo: resultsIn, resultsIn: String(at) });
   });
 
   test("are never older at another replica than what the agent has", async () => {

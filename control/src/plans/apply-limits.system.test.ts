@@ -193,7 +193,8 @@ test("a plan that changes reaches what runs, as a new generation, and the last o
   const told: [Limits, bigint][] = [];
   while (told.at(-1)?.[0].memory_mb !== 400) told.push(limitsIn(await nextOrder(agent, id)));
   expect(told.at(-1)?.[0]).toEqual(last);
-  expect(told.map(([, generation]) => generation)).toEqual(told.map((_, index) => BigInt(index + 2)));
+  // Whoever comes to look when the last one is there already never hears of the one before.
+  expect([[2n, 3n], [3n], [2n]]).toContainEqual(told.map(([, generation]) => generation));
 });
 
 test("builds, and what is to go, keep what they began with", async () => {

@@ -236,7 +236,7 @@ test("session keys that nobody has given back are cleared after a lease", async 
   const key = keys.nodeSession(nodeId);
   aheadMs = 0;
   await client.txn({ guards: [], ops: [{ put: { key, value: JSON.stringify(session) } }] });
-  await until("it is seen", () => virtual.fleet.nodeLink(nodeId).link === "unknown");
+  await until("it is seen", () => replica.fleet.nodeLink(nodeId).link === "unknown");
   expect(await client.get(key)).not.toBeNull();
   aheadMs = 60_000;
   await until("it is cleared", async () => (await client.get(key)) === null);

@@ -67,6 +67,17 @@ const sealedWith = async (key: Buffer) => {
   return counts.filter(({ keyId }) => keyId === id).reduce((sum, { count }) => sum + count, 0);
 };
 
+async function waitsForValue(): Promise<boolean> {
+  const { rows } = await sql`select 1 from pg_stat_activity
+    where wait_event_type = 'Lock' and query like '%update "env_var"%'`.execute(database.db);
+  return rows.length > 0;
+}
+
+async function untilAnnounced(): Promise<void> {
+  await using client = testClient(etcd.endpoint);
+  await until("the server is announced", async () => (await client.range("/svc/servers/")).entries.length === 1);
+}
+
 test("killed midway and run again, it ends with everything under the new key, and the old key may go", async () => {
   const { db } = database;
   await seedPlans(db);
@@ -89,10 +100,15 @@ test("killed midway and run again, it ends with everything under the new key, an
     await db.insertInto("env_var").values(rows).execute();
   }
 
-  const killed = run([fresh, old]);
-  await until("some values are sealed anew", async () => (await sealedWith(fresh)) > 0, 30_000);
-  killed.child.kill("SIGKILL");
-  await killed.ended;
+  const killed = await db.transaction().execute(async (tx) => {
+    // However fast it is, it gets no further than this one.
+    await tx.selectFrom("env_var").select("key").where("key", "=", "K5").forUpdate().execute();
+    const rotating = run([fresh, old]);
+    await until("it has come to a value in the middle", waitsForValue, 30_000);
+    rotating.child.kill("SIGKILL");
+    await rotating.ended;
+    return rotating;
+  });
   const done = await sealedWith(fresh);
   expect(done).toBeGreaterThan(0);
   expect(done).toBeLessThan(values);
@@ -118,6 +134,7 @@ test("while a server runs that does not seal with the new key, nothing is touche
   const log = createLog("silent");
   const server = await start(readConfig(settings(old)), { log });
   try {
+    await untilAnnounced();
     const refused = run([fresh, old]);
     expect([await refused.ended, refused.output()]).toEqual([
       2,
@@ -129,8 +146,7 @@ test("while a server runs that does not seal with the new key, nothing is touche
   }
   // Restarted with both, it may go on.
   await using _ = await start(readConfig(settings(fresh, old)), { log });
-  await using client = testClient(etcd.endpoint);
-  await until("the server is announced", async () => (await client.range("/svc/servers/")).entries.length === 1);
+  await untilAnnounced();
   const done = run([fresh, old]);
   expect([await done.ended, done.output()]).toEqual([0, expect.stringMatching(/sealed 1 value anew/)]);
   await using _alone = await start(readConfig(settings(fresh)), { log });

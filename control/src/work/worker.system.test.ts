@@ -19,6 +19,8 @@ afterAll(async () => {
 });
 afterEach(() => database.db.deleteFrom("work_item").execute());
 
+/** A whole machine may stand still for longer than `expect.poll` waits by itself. */
+const patience = { timeout: 20_000 };
 const statesOf = async (kind: string) =>
   (await database.db.selectFrom("work_item").select("state").where("kind", "=", kind).orderBy("id").execute()).map(
     ({ state }) => state,
@@ -40,10 +42,10 @@ test.each([
     groups: ["deploy", "retire"].map((kind) => ({ concurrency: 2, handlers: { [kind]: handler } })),
   });
   for (const key of ["1", "2", "3"]) await enqueue(db, { kind: kinds.full, key, payload: {} });
-  await expect.poll(() => statesOf(kinds.full)).toEqual(["running", "running", "queued"]);
+  await expect.poll(() => statesOf(kinds.full), patience).toEqual(["running", "running", "queued"]);
   await enqueue(db, { kind: kinds.other, key: "4", payload: {} });
-  await expect.poll(() => statesOf(kinds.other)).toEqual(["done"]);
+  await expect.poll(() => statesOf(kinds.other), patience).toEqual(["done"]);
   expect(await statesOf(kinds.full)).toEqual(["running", "running", "queued"]);
   held.resolve();
-  await expect.poll(() => statesOf(kinds.full)).toEqual(["done", "done", "done"]);
+  await expect.poll(() => statesOf(kinds.full), patience).toEqual(["done", "done", "done"]);
 });

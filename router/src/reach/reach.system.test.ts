@@ -45,7 +45,8 @@ async function startSilent(): Promise<Silent> {
     sockets.push(socket);
     const connected = await Promise.race([
       once(socket, "connect").then(() => true),
-      new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 200)),
+      // After a stall of this process the connection may be there and just not been looked at.
+      new Promise<boolean>((resolve) => setTimeout(() => setImmediate(() => resolve(false)), 200)),
     ]);
     return !connected;
   };

@@ -286,12 +286,15 @@ describe("refused administration", () => {
       await sql`lock table audit in share mode`.execute(tx);
       answers = Array.from({ length: 4 }, () => api.call("GET", "/admin/users", { session: user.session }));
       await expect
-        .poll(async () => {
-          const { rows } = await sql<{ count: number }>`
-            select count(*)::int as count from pg_stat_activity
-            where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-          return rows[0]?.count;
-        })
+        .poll(
+          async () => {
+            const { rows } = await sql<{ count: number }>`
+              select count(*)::int as count from pg_stat_activity
+              where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+            return rows[0]?.count;
+          },
+          { timeout: 10_000 },
+        )
         .toBe(answers.length);
     });
     expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array(4).fill(403));

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type TestDatabase, testDatabase } from "../../db/testing.ts";
 import { createSecrets } from "../../secrets.ts";
 import { openAuthority } from "../authority.ts";
@@ -28,16 +28,26 @@ const run = (...args: string[]): Promise<{ code: number; output: string }> =>
     );
   });
 
-test("an operator starts a replacement, sees how it stands, and cannot start another", async () => {
+// Each start of the program takes a while: a few of them per test.
+test("a replacement needs a word on what to do, and an authority", async () => {
   expect(await run("now")).toMatchObject({ code: 2, output: expect.stringContaining("needs start or status") });
   expect(await run("start")).toMatchObject({ code: 2, output: expect.stringContaining("no authority yet") });
-  const { caSha256 } = await openAuthority(database.db, createSecrets([key]), new Date());
-  expect((await run("status")).output).toBe(`authority ${caSha256}\nIt was never replaced.\n`);
-  expect(await run("start")).toMatchObject({ code: 0, output: expect.stringContaining(`in the place of ${caSha256}`) });
-  expect(await run("start")).toMatchObject({ code: 2, output: expect.stringContaining("being replaced already") });
-  const status = await run("status");
-  expect(status).toMatchObject({ code: 0, output: expect.stringContaining("0 machines moved") });
-  expect(status.output).not.toContain("PRIVATE KEY");
-  const lines = await database.db.selectFrom("audit").select(["action", "user_id"]).execute();
-  expect(lines).toEqual([{ action: "ca.rotate", user_id: null }]);
+});
+
+describe("an operator", () => {
+  test("sees that there was no replacement, and starts one", async () => {
+    const { caSha256 } = await openAuthority(database.db, createSecrets([key]), new Date());
+    expect((await run("status")).output).toBe(`authority ${caSha256}\nIt was never replaced.\n`);
+    const replaced = expect.stringContaining(`in the place of ${caSha256}`);
+    expect(await run("start")).toMatchObject({ code: 0, output: replaced });
+  });
+
+  test("cannot start another, and sees how it stands", async () => {
+    expect(await run("start")).toMatchObject({ code: 2, output: expect.stringContaining("being replaced already") });
+    const status = await run("status");
+    expect(status).toMatchObject({ code: 0, output: expect.stringContaining("0 machines moved") });
+    expect(status.output).not.toContain("PRIVATE KEY");
+    const lines = await database.db.selectFrom("audit").select(["action", "user_id"]).execute();
+    expect(lines).toEqual([{ action: "ca.rotate", user_id: null }]);
+  });
 });

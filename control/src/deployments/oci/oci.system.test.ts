@@ -105,15 +105,17 @@ describe("an image that is copied", () => {
     const projectId = await at.newProject();
     const deploymentId = randomUUID();
     const canceled = new AbortController();
-    let held = 0;
-    await using stuck = await at.hostile((incoming) => {
-      // The last two never arrive.
-      const isHeld = incoming.url?.includes("/blobs/") === true && blobReads(stuck) > 4;
-      if (isHeld && ++held === 2) canceled.abort(new Error("canceled"));
-      return isHeld;
-    });
+    // The last two never arrive.
+    await using stuck = await at.hostile(
+      (incoming) => incoming.url?.includes("/blobs/") === true && blobReads(stuck) > 4,
+    );
     const options = { projectId, deploymentId };
-    await expect(at.through(stuck, image, { ...options, signal: canceled.signal })).rejects.toThrow("canceled");
+    const copying = at.through(stuck, image, { ...options, signal: canceled.signal });
+    const brokenOff = expect(copying).rejects.toThrow("canceled");
+    const stored = () => at.db.selectFrom("image_layer").select("digest").where("project_id", "=", projectId).execute();
+    await expect.poll(stored).toHaveLength(3);
+    canceled.abort(new Error("canceled"));
+    await brokenOff;
     await expect(at.ownClient.getManifest(`svc/${projectId}/app`, image.digest)).rejects.toThrow();
     await using proxy = await at.hostile(() => false);
     // A copy that was killed is one that nobody ended.

@@ -453,7 +453,7 @@ describe.each([
       await tx.selectFrom("project").select("id").where("id", "=", project.id).forUpdate().execute();
       const answering = call(target.id);
       // It has looked into the registry by now, and waits for the project.
-      await expect.poll(lockWaits, { timeout: 10_000 }).toBe(1);
+      await expect.poll(lockWaits).toBe(1);
       await tx.updateTable("deployment").set({ artifact_removed_at: new Date() }).where("id", "=", target.id).execute();
       return { answering };
     });

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Registry } from "@svc/registry";
 import type { KyselyPlugin } from "kysely";
-import { createFleet } from "../../cluster/fleet.ts";
+import { createFleet, type Fleet } from "../../cluster/fleet.ts";
 import { startLeader } from "../../cluster/leader.ts";
 import type { Config } from "../../config.ts";
 import { createListener } from "../../db/listen.ts";
@@ -24,6 +24,8 @@ export interface Replica extends AsyncDisposable {
   /** From the given number of store calls on nothing that it does has an effect, as if it were killed there. */
   crashAfter(calls: number): void;
   crashed: Promise<void>;
+  /** The cluster as it sees it; others may have seen more, or less. */
+  fleet: Fleet;
 }
 
 class Killed extends Error {
@@ -132,6 +134,7 @@ export async function startReplica(options: {
       callsLeft = calls;
     },
     crashed: crash.promise,
+    fleet,
     async [Symbol.asyncDispose]() {
       await owned[Symbol.asyncDispose]();
     },

@@ -18,7 +18,9 @@ const draining = (drain_deadline = inAnHour()) =>
   world.newNode({ drain: "draining", schedulable: false, drain_deadline });
 const rowOf = ({ id }: Node) =>
   world.api.db.selectFrom("node").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
-const held = ({ id }: Node, taskId: string) => until("the view to show it", () => world.fleet.observation(id, taskId));
+/** What a node holds and what it says of it come by two watches, in any order. */
+const held = ({ id }: Node, taskId: string) =>
+  until("the view to show it", () => world.fleet.findPlacement(taskId) && world.fleet.observation(id, taskId));
 const phasesOf = async (deploymentId: string) =>
   (
     await world.api.db

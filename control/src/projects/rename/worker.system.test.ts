@@ -93,27 +93,43 @@ function startPublisher(): AsyncDisposable {
   };
 }
 
-/** An edge in rotation; it follows the published table only when told to, or once from then on. */
+/** An edge in rotation; it follows the published table only when told to, or from then on. */
 async function anEdge() {
   const { id } = await db
     .insertInto("node")
     .values({ role: "edge", name: `edge-${randomUUID()}`, last_seen_at: new Date() })
     .returning("id")
     .executeTakeFirstOrThrow();
-  const follow = async () => {
+  const followOnce = async () => {
     const { generation } = fleet.routesMeta();
     const value = { generation, digest: "", error: null, behindHosts: [], at: new Date().toISOString() };
     await etcd.txn({ guards: [], ops: [{ put: { key: keys.edgeApplied(id), value: JSON.stringify(value) } }] });
     await until("the edge's word is known", () => (fleet.edgeApplied(id)?.generation ?? 0) >= generation);
   };
-  return { id, follow, followFromNowOn: () => fleet.onChange("routes", () => void follow()) };
+  // One word after another: one of an older table must not come last.
+  let following = Promise.resolve();
+  const follow = () => {
+    following = following.then(followOnce);
+    return following;
+  };
+  const followFromNowOn = (): AsyncDisposable => {
+    // What fails is told when it ends.
+    const changes = fleet.onChange("routes", () => void follow().catch(() => {}));
+    return {
+      async [Symbol.asyncDispose]() {
+        changes[Symbol.dispose]();
+        await following;
+      },
+    };
+  };
+  return { id, follow, followFromNowOn };
 }
 
-/** Edges that follow at once, as healthy ones do. */
-async function healthyEdge(): Promise<Disposable> {
-  const edge = await anEdge();
-  await edge.follow();
-  return edge.followFromNowOn();
+/** An edge that follows at once, as healthy ones do. */
+async function healthyEdge() {
+  const { follow, followFromNowOn } = await anEdge();
+  await follow();
+  return { follow, ...followFromNowOn() };
 }
 
 let count = 0;
@@ -274,7 +290,7 @@ describe("an edge that does not answer", () => {
         db.updateTable("node").set({ schedulable: false }).where("id", "=", id).execute(),
     },
   ])("holds up the slug for 30 s, and the redirects until it $what", async ({ recover }) => {
-    using _healthy = await healthyEdge();
+    await using _healthy = await healthyEdge();
     const dead = await anEdge();
     const project = await aProject();
     const [old, next] = [project.slug, newSlug()];
@@ -300,7 +316,7 @@ describe("an edge that does not answer", () => {
   });
 
   test("is not waited for by a worker that others need", async () => {
-    using _healthy = await healthyEdge();
+    await using healthy = await healthyEdge();
     await anEdge();
     const project = await aProject();
     const slug = newSlug();
@@ -309,6 +325,7 @@ describe("an edge that does not answer", () => {
     await ask(project, slug, now);
     await using running = work(project, { now: () => now });
     await published("the new host is there", slug, () => true);
+    await healthy.follow();
     const looks = async () => {
       const { done } = work(project, { now: () => now, looks: 1 });
       return (await done) as { retryAfterMs: number; free: boolean };
@@ -331,17 +348,18 @@ describe("an edge that does not answer", () => {
     const next = newSlug();
     const since = new Date();
     await ask(project, next, since);
-    await using running = work(project, { now: () => new Date(since.getTime() + 100 * edgesWaitMs) });
+    const now = () => new Date(since.getTime() + 100 * edgesWaitMs);
+    await using running = work(project, { now });
     const entry = await published("the new host is there", next, () => true);
     expect(entry.redirect).toBeUndefined();
-    expect(await slugOf(project)).toBe(project.slug);
     await running[Symbol.asyncDispose]();
-    expect(await running.done).toEqual({ retryAfterMs: 0, free: true });
+    expect(await work(project, { now, looks: 1 }).done).toEqual({ retryAfterMs: 15_000, free: true });
+    expect(await slugOf(project)).toBe(project.slug);
   });
 });
 
 test("a stopped site stays stopped, at its new name as well", async () => {
-  using _edge = await healthyEdge();
+  await using _edge = await healthyEdge();
   const project = await aProject();
   const next = newSlug();
   const site = await aDeployment(project, "stopped");
@@ -364,7 +382,7 @@ test("a channel whose first deployment comes during the rename never has a host 
   const pull = await aDeployment(project, "running", { channel: "preview", prNumber: 3 });
   expect(pull.url).toBe(`https://preview-${next}--3.svc.test`);
   await serves(`preview-${next}--3`, pull.id);
-  using _following = edge.followFromNowOn();
+  await using _following = edge.followFromNowOn();
   await edge.follow();
   expect(await running.done).toEqual({ state: "done" });
   const again = await aDeployment(project, "queued", { channel: "preview", prNumber: 3 });
@@ -373,7 +391,7 @@ test("a channel whose first deployment comes during the rename never has a host 
 });
 
 test("renames in quick succession end at the last one, and every name that the project had leads there", async () => {
-  using _edge = await healthyEdge();
+  await using _edge = await healthyEdge();
   const project = await aProject();
   const site = await aDeployment(project, "running");
   const [second, third, fourth] = [newSlug(), newSlug(), newSlug()];
@@ -391,7 +409,7 @@ test("renames in quick succession end at the last one, and every name that the p
 });
 
 test("a rename back makes the old host serve again, and the other redirect", async () => {
-  using _edge = await healthyEdge();
+  await using _edge = await healthyEdge();
   const project = await aProject();
   const site = await aDeployment(project, "running");
   const next = newSlug();
@@ -417,7 +435,7 @@ test("a rename that is taken back leaves the slug, and nothing of the other name
   const late = await aDeployment(project, "running", { channel: "preview", prNumber: 3 });
   await serves(`preview-${next}--3`, late.id);
   await ask(project, project.slug);
-  using _following = edge.followFromNowOn();
+  await using _following = edge.followFromNowOn();
   await edge.follow();
   expect(await running.done).toEqual({ state: "done" });
   expect(await slugOf(project)).toBe(project.slug);
@@ -429,7 +447,7 @@ test("a rename that is taken back leaves the slug, and nothing of the other name
 });
 
 test("a preview whose new name is another project's gets one of its own", async () => {
-  using _edge = await healthyEdge();
+  await using _edge = await healthyEdge();
   const next = newSlug();
   const other = await aProject(`${next}--4`);
   await aDeployment(other, "running", { channel: "preview" });
@@ -443,7 +461,7 @@ test("a preview whose new name is another project's gets one of its own", async 
 });
 
 test("a project that is deleted meanwhile ends the rename, and takes its redirects along", async () => {
-  using _edge = await healthyEdge();
+  await using _edge = await healthyEdge();
   const project = await aProject();
   const next = newSlug();
   await ask(project, next);
@@ -460,7 +478,7 @@ test("a project that is deleted meanwhile ends the rename, and takes its redirec
 });
 
 test("takes turns with a build that is put into the queue at the same time", async () => {
-  using _edge = await healthyEdge();
+  await using _edge = await healthyEdge();
   const project = await aProject();
   const next = newSlug();
   const site = await aDeployment(project, "running");
@@ -495,7 +513,7 @@ async function lockedOut(): Promise<number> {
 }
 
 test("two workers at once do it once", async () => {
-  using _edge = await healthyEdge();
+  await using _edge = await healthyEdge();
   const project = await aProject();
   await aDeployment(project, "running");
   const next = newSlug();
@@ -507,7 +525,7 @@ test("two workers at once do it once", async () => {
 });
 
 test("a worker that dies at any of its statements is continued by the next one", async () => {
-  using _edge = await healthyEdge();
+  await using _edge = await healthyEdge();
   const project = await aProject();
   const site = await aDeployment(project, "running");
   const pull = await aDeployment(project, "running", { channel: "preview", prNumber: 1 });
@@ -538,7 +556,7 @@ test("a worker that dies at any of its statements is continued by the next one",
 });
 
 test("a redirect ends after its day, and the name is free again", async () => {
-  using _edge = await healthyEdge();
+  await using _edge = await healthyEdge();
   const project = await aProject();
   const next = newSlug();
   await ask(project, next);
