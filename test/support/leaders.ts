@@ -78,11 +78,15 @@ const logLine = z.looseObject({ msg: z.string(), epoch: z.string().optional() })
 /** The newest office that a replica of control says to have taken; 0 for none. */
 async function newestEpoch(logFile: string): Promise<number> {
   const text = await readFile(logFile, "utf8").catch(() => "");
-  const epochs = text.split("\n").flatMap((line) => {
-    if (!line.includes('"leading"')) return [];
-    const entry = logLine.safeParse(JSON.parse(line));
-    return entry.success && entry.data.msg === "leading" ? [Number(entry.data.epoch)] : [];
-  });
+  // What comes after the last line's end is being written.
+  const epochs = text
+    .slice(0, text.lastIndexOf("\n") + 1)
+    .split("\n")
+    .flatMap((line) => {
+      if (!line.includes('"leading"')) return [];
+      const entry = logLine.safeParse(JSON.parse(line));
+      return entry.success && entry.data.msg === "leading" ? [Number(entry.data.epoch)] : [];
+    });
   return Math.max(0, ...epochs);
 }
 

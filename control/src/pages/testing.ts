@@ -57,7 +57,7 @@ export function browser(api: TestApi) {
 
 /** The newest mail to `email`, once there are at least `count` of them: mails go out after the answer. */
 export async function mailTo(api: TestApi, email: string, count = 1) {
-  for (const until = Date.now() + 5_000; ; ) {
+  for (const until = Date.now() + 20_000; ; ) {
     const mails = (await api.mails()).filter(({ to }) => to === email);
     const newest = mails.at(-1);
     if (newest !== undefined && mails.length >= count) return newest;
