@@ -7,8 +7,18 @@ import { type FleetNode, readNodes, replicaNode } from "../replicas/nodes.ts";
 import { type GateSecret, gateOf } from "./gate.ts";
 import { type ActiveDeployment, type Container, type HostFacts, upstreamsOf } from "./table.ts";
 
+/** A container that edges may be told of, and of which Postgres does not know where it is. */
+export interface Unrecorded {
+  taskId: string;
+  nodeId: string;
+}
+
 /** Every host with what decides what it serves, from Postgres and the nodes' reports. */
-export async function readHostFacts(db: Db, fleet: Fleet, gateSecret: GateSecret): Promise<HostFacts[]> {
+export async function readHostFacts(
+  db: Db,
+  fleet: Fleet,
+  gateSecret: GateSecret,
+): Promise<{ facts: HostFacts[]; unrecorded: Unrecorded[] }> {
   const rows = await db
     .selectFrom("site_host")
     .innerJoin("project", "project.id", "site_host.project_id")
@@ -37,14 +47,14 @@ export async function readHostFacts(db: Db, fleet: Fleet, gateSecret: GateSecret
     .select(sql<boolean>`coalesce(deployment.manifest #>> '{app,spa}' = 'true', false)`.as("spa"))
     .where("project.deleting_at", "is", null)
     .execute();
-  const containers = await containersByDeployment(db, fleet);
+  const { containers, unrecorded } = await readContainers(db, fleet);
   const gates = new Map<string, string>();
   const gateFor = (projectId: string, passwordHash: string): string => {
     const gate = gates.get(projectId) ?? gateOf(gateSecret, projectId, passwordHash).revision;
     gates.set(projectId, gate);
     return gate;
   };
-  return rows.map((row) => ({
+  const facts = rows.map((row) => ({
     host: row.host,
     projectId: row.project_id,
     channel: row.channel,
@@ -54,6 +64,7 @@ export async function readHostFacts(db: Db, fleet: Fleet, gateSecret: GateSecret
     stopped: row.stopped ?? false,
     active: row.deployment_id === null ? null : activeOf({ ...row, deployment_id: row.deployment_id }, containers),
   }));
+  return { facts, unrecorded };
 }
 
 interface ActiveRow {
@@ -73,11 +84,15 @@ function activeOf(row: ActiveRow, containers: ReadonlyMap<string, Container[]>):
   return { deploymentId, kind: "bundle", repository, digest, sizeBytes: row.artifact_size ?? 0, spa: row.spa };
 }
 
-async function containersByDeployment(db: Db, fleet: Fleet): Promise<Map<string, Container[]>> {
+/** Containers by deployment. */
+async function readContainers(
+  db: Db,
+  fleet: Fleet,
+): Promise<{ containers: Map<string, Container[]>; unrecorded: Unrecorded[] }> {
   const [tasks, nodes] = await Promise.all([
     db
       .selectFrom("task")
-      .select(["id", "deployment_id", "retiring_at"])
+      .select(["id", "deployment_id", "node_id", "retiring_at"])
       .where("kind", "=", "serve")
       .where("desired", "=", "running")
       .where("reaped_at", "is", null)
@@ -87,7 +102,8 @@ async function containersByDeployment(db: Db, fleet: Fleet): Promise<Map<string,
   const isStorm = fleet.status()?.storm != null;
   const known = new Map<string, NodeState>();
   const containers = new Map<string, Container[]>();
-  for (const { id, deployment_id: deploymentId, retiring_at } of tasks) {
+  const unrecorded: Unrecorded[] = [];
+  for (const { id, deployment_id: deploymentId, node_id, retiring_at } of tasks) {
     const nodeId = fleet.findPlacement(id)?.nodeId ?? null;
     const observation = nodeId === null ? null : fleet.observation(nodeId, id);
     const node =
@@ -100,11 +116,12 @@ async function containersByDeployment(db: Db, fleet: Fleet): Promise<Map<string,
       retiring: retiring_at !== null,
       isStale: node.isStale,
     };
+    if (container.serving && nodeId !== null && node_id !== nodeId) unrecorded.push({ taskId: id, nodeId });
     const own = containers.get(deploymentId);
     if (own === undefined) containers.set(deploymentId, [container]);
     else own.push(container);
   }
-  return containers;
+  return { containers, unrecorded };
 }
 
 /** What becomes of visitors of the containers on a node. */

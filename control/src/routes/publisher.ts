@@ -4,6 +4,7 @@ import { keys, type RoutesMetaValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Leadership, Op } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
+import { mirrorInPostgres } from "../scheduler/commit.ts";
 import { readHostFacts } from "./facts.ts";
 import type { GateSecret } from "./gate.ts";
 import { applyChange, isUnheard, lineOf, type RouteEntry, tableChange } from "./table.ts";
@@ -37,7 +38,15 @@ export const tableDigest = (entries: readonly RouteEntry[]): string =>
  */
 export async function publishOnce(deps: PublisherDeps): Promise<void> {
   const { db, fleet, leadership, gateSecret, clusterEpoch = 1, now = () => new Date(), log } = deps;
-  const facts = await readHostFacts(db, fleet, gateSecret);
+  const { facts, unrecorded } = await readHostFacts(db, fleet, gateSecret);
+  // A restored etcd knows by Postgres alone what runs where. What it does not know is placed anew, and the container that
+  // there was is stopped: it must be none that edges send visitors to.
+  if (unrecorded.length > 0)
+    await mirrorInPostgres(
+      db,
+      leadership.epoch,
+      unrecorded.map((each) => ({ do: "mirror", ...each })),
+    );
   let table = fleet.routeTable();
   let { modRevision: metaRevision, ...meta } = fleet.routesMeta();
   const isFirst = metaRevision === null;

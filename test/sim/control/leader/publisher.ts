@@ -1,21 +1,29 @@
 import { hasEnded, keys, type RoutesMetaValue } from "@svc/control/cluster/keys";
 import { isServing } from "@svc/control/deployments/steps";
 import { replicaNode } from "@svc/control/replicas/nodes";
+import type { Unrecorded } from "@svc/control/routes/facts";
 import { type Container, type HostFacts, isUnheard, upstreamsOf } from "@svc/control/routes/table";
 import type { Work } from "../../kernel/kernel.ts";
 import type { Op } from "../../stores/etcd.ts";
 import type { Replica } from "../replica.ts";
-import type { Leader } from "./fenced.ts";
+import { inFencedTransaction, type Leader } from "./fenced.ts";
 import { readNodes } from "./nodes.ts";
+import { mirror } from "./scheduler.ts";
 
 /** As `control/src/routes/publisher.ts` has them. */
 const firstTableMs = 60_000;
 const generationsPerEpoch = 2 ** 30;
 
 /** Publishes the table of routes if it is another one than edges have: mirrors `control/src/routes/publisher.ts`. */
-export function* publishOnce({ replica, leadership }: Leader): Work {
+export function* publishOnce(leader: Leader): Work {
+  const { replica, leadership } = leader;
   const { fleet, world } = replica;
-  const facts = yield* readHosts(replica);
+  const { facts, unrecorded } = yield* readHosts(replica);
+  if (unrecorded.length > 0) {
+    yield* inFencedTransaction(leader, (tables) => {
+      for (const each of unrecorded) mirror(tables, { do: "mirror", ...each });
+    });
+  }
   const table = fleet.routeTable();
   const { modRevision, ...meta } = fleet.routesMeta();
   const isFirst = modRevision === null;
@@ -42,7 +50,7 @@ export function* publishOnce({ replica, leadership }: Leader): Work {
 }
 
 /** What each host has to show, and where: mirrors `control/src/routes/facts.ts`. */
-function* readHosts(replica: Replica): Work<HostFacts[]> {
+function* readHosts(replica: Replica): Work<{ facts: HostFacts[]; unrecorded: Unrecorded[] }> {
   const { fleet } = replica;
   const read = yield* replica.transact((tables) => ({
     sites: [...tables.sites.values()].map((site) => ({ ...site })),
@@ -51,7 +59,8 @@ function* readHosts(replica: Replica): Work<HostFacts[]> {
   }));
   const isStorm = fleet.status.get(keys.clusterStatus)?.value.storm != null;
   const containers = new Map<string, Container[]>();
-  for (const { id, deploymentId, retiringAt } of read.tasks) {
+  const unrecorded: Unrecorded[] = [];
+  for (const { id, deploymentId, retiringAt, nodeId: recorded } of read.tasks) {
     const nodeId = fleet.findPlacement(id)?.nodeId ?? null;
     const observation = nodeId === null ? null : fleet.observation(nodeId, id);
     const node =
@@ -59,6 +68,7 @@ function* readHosts(replica: Replica): Work<HostFacts[]> {
         ? "present"
         : replicaNode(read.nodes.get(nodeId), !isStorm && fleet.nodeLink(nodeId).link === "unreachable");
     const isSilent = nodeId !== null && fleet.nodeLink(nodeId).link === "suspect" && fleet.nodeLostAt(nodeId) === null;
+    if (nodeId !== null && recorded !== nodeId && isServing({ observation })) unrecorded.push({ taskId: id, nodeId });
     const own = containers.get(deploymentId) ?? [];
     containers.set(deploymentId, own);
     own.push({
@@ -69,11 +79,14 @@ function* readHosts(replica: Replica): Work<HostFacts[]> {
       isStale: node === "lost" || node === "quarantined" || (isSilent && !isStorm),
     });
   }
-  return read.sites.map(({ host, projectId, stopped, deploymentId }) => ({
-    ...{ host, projectId, stopped, channel: "production", redirectTo: null, gate: null, suspended: false },
-    active:
-      deploymentId === null
-        ? null
-        : { deploymentId, kind: "image", ...upstreamsOf(containers.get(deploymentId) ?? []) },
-  }));
+  const facts = read.sites.map(
+    ({ host, projectId, stopped, deploymentId }): HostFacts => ({
+      ...{ host, projectId, stopped, channel: "production", redirectTo: null, gate: null, suspended: false },
+      active:
+        deploymentId === null
+          ? null
+          : { deploymentId, kind: "image", ...upstreamsOf(containers.get(deploymentId) ?? []) },
+    }),
+  );
+  return { facts, unrecorded };
 }

@@ -154,7 +154,7 @@ const placementOf = (task: DesiredTask): PlacementValue => ({
 });
 
 /** Tells Postgres what is in etcd now. */
-function mirror(tables: Tables, step: SchedulerStep): void {
+export function mirror(tables: Tables, step: SchedulerStep): void {
   if (step.do === "place" || step.do === "mirror") {
     const task = tables.tasks.get(step.do === "place" ? step.task.id : step.taskId);
     if (task === undefined) return;

@@ -1,0 +1,73 @@
+import { sql } from "kysely";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { raiseFence } from "../cluster/fenced.ts";
+import { keys, type ObservationValue } from "../cluster/keys.ts";
+import { setChannelState } from "../deployments/store.ts";
+import { campaign, type Leadership } from "../etcd/index.ts";
+import { until } from "../etcd/testing.ts";
+import { startTestFleet, type TestFleet } from "../nodes/testing.ts";
+import { publishOnce } from "./publisher.ts";
+
+let world: TestFleet;
+beforeAll(async () => {
+  world = await startTestFleet();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+async function asLeader(act: (leadership: Leadership) => Promise<void>): Promise<void> {
+  const stop = new AbortController();
+  await campaign({
+    ...{ etcd: world.etcd, key: keys.leader, id: "this-one", ttlMs: 60_000, signal: stop.signal },
+    async lead(leadership) {
+      await raiseFence(world.api.db, leadership.epoch);
+      await act(leadership).finally(() => stop.abort());
+    },
+  });
+}
+
+test("edges are told of a container only once Postgres knows where it is, for a restored etcd knows it from there", async () => {
+  const { db } = world.api;
+  const [host, upstream] = ["shop.svc.test", "127.0.1.1:40000"];
+  const node = await world.newNode();
+  const deployment = await world.newDeployment("running");
+  await db.updateTable("deployment").set({ artifact_kind: "image" }).where("id", "=", deployment.id).execute();
+  await db
+    .insertInto("site_host")
+    .values({ host, slug: "shop", project_id: deployment.project_id, channel: "production" })
+    .execute();
+  await setChannelState(db, deployment, { deploymentId: deployment.id, stopped: false });
+  const taskId = await world.place(node.id, deployment, "serve");
+  // A leader died between the two stores.
+  await db.updateTable("task").set({ node_id: null }).where("id", "=", taskId).execute();
+  const serving: ObservationValue = {
+    ...{ placementId: taskId, epoch: 1, statusSeq: 9, observed: "running", health: "healthy", restartSeq: 0, upstream },
+    ...{ failure: null, build: null, changedAt: new Date().toISOString() },
+  };
+  await world.put(keys.observation(node.id, taskId), serving);
+  await until(
+    "the view to show it",
+    () => world.fleet.findPlacement(taskId) && world.fleet.observation(node.id, taskId)?.upstream === upstream,
+  );
+  const route = async () => {
+    const entry = await world.etcd.get(keys.route(host));
+    return entry === null ? null : JSON.parse(entry.value);
+  };
+
+  await asLeader(async (leadership) => {
+    let publishing = Promise.resolve();
+    await db.transaction().execute(async (tx) => {
+      await sql`select from task where id = ${taskId} for update`.execute(tx);
+      publishing = publishOnce({ ...world.deps, leadership, gateSecret: Buffer.alloc(32) });
+      await until("the round to wait for the row", async () => {
+        const { rows } = await sql`
+          select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+        return rows.length > 0;
+      });
+      expect(await route()).toBeNull();
+    });
+    await publishing;
+  });
+  expect(await route()).toMatchObject({ proxy: { upstreams: [upstream] } });
+  const row = await db.selectFrom("task").select("node_id").where("id", "=", taskId).executeTakeFirstOrThrow();
+  expect(row.node_id).toBe(node.id);
+});
