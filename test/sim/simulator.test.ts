@@ -4,11 +4,10 @@ import { hunt } from "./mutants/table.ts";
 import { shrink } from "./shrink.ts";
 import { report, simulate } from "./simulate.ts";
 
-/** How long fresh seeds are run; `SVC_SIM_SECONDS` says otherwise. */
+/** How long seeds are run; `SVC_SIM_SECONDS` says otherwise. */
 const secondsDefault = 150;
 const seconds = Number(process.env["SVC_SIM_SECONDS"] ?? secondsDefault);
 const huntMs = 300_000;
-const firstSeed = Math.floor(Math.random() * 1_000_000_000);
 
 describe("the simulator", () => {
   test("does the same for the same seed", () => {
@@ -34,9 +33,10 @@ describe("the simulator", () => {
 });
 
 describe("the cluster under faults", () => {
-  test(`keeps every invariant for ${seconds} s of fresh seeds from ${firstSeed} on`, () => {
+  // From the first seed on each time, so that a change is judged by what it changes: `npm run sim` tries fresh ones.
+  test(`keeps every invariant for ${seconds} s of seeds`, () => {
     const untilMs = performance.now() + seconds * 1_000;
-    for (let seed = firstSeed; performance.now() < untilMs; seed += 1) {
+    for (let seed = 1; performance.now() < untilMs; seed += 1) {
       const done = simulate({ seed, mutant: null, keep: null });
       expect(done.violation, report(done)).toBeNull();
     }
