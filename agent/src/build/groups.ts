@@ -5,8 +5,9 @@ import { type CgroupTrees, groupDirectories, limitSettings, type Setting, type S
 
 /** The control group, in each tree, that holds the groups of all builds of this machine. */
 export const PARENT = "svc-build";
-const ROUNDS_MAX = 200;
-/** After so many rounds something forks faster than it is moved, and is kept from forking. */
+const MOVE_WITHIN_MS = 10_000;
+const LOOK_AGAIN_MS = 2;
+/** After so many rounds that moved something it forks faster than it is moved, and is kept from forking. */
 const PATIENT_ROUNDS = 10;
 const END_WITHIN_MS = 5_000;
 
@@ -33,19 +34,31 @@ async function writeSettings(settings: readonly Setting[]): Promise<void> {
   }
 }
 
-/** Moves every process, and those that it starts meanwhile, until none is left behind. */
+/**
+ * Moves every process, and those that it starts meanwhile, until none is left behind. One that is ending can no more be
+ * moved, and is listed until the kernel is done with it: on a busy machine that takes a while.
+ */
 export async function moveAll(from: string, to: string): Promise<void> {
-  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+  const endsAtMs = Date.now() + MOVE_WITHIN_MS;
+  let rounds = 0;
+  let refused: unknown;
+  while (Date.now() < endsAtMs) {
     const pids = await processesOf(from);
     if (pids.length === 0) return;
-    if (round === PATIENT_ROUNDS) await writeSettings([{ file: join(from, "pids.max"), value: "1", optional: true }]);
+    if (rounds === PATIENT_ROUNDS) await writeSettings([{ file: join(from, "pids.max"), value: "1", optional: true }]);
+    let moved = 0;
     for (const pid of pids) {
-      await writeFile(join(to, "cgroup.procs"), String(pid), { flag: "r+" }).catch((cause: unknown) => {
-        if (!isGone(cause)) throw cause;
-      });
+      try {
+        await writeFile(join(to, "cgroup.procs"), String(pid), { flag: "r+" });
+        moved += 1;
+      } catch (cause) {
+        if (!isGone(cause)) refused = cause;
+      }
     }
+    if (moved > 0) rounds += 1;
+    if (moved === 0 || rounds > PATIENT_ROUNDS) await delay(LOOK_AGAIN_MS);
   }
-  throw new Error(`${from} still holds processes`);
+  throw new Error(`${from} still holds processes`, { cause: refused });
 }
 
 /** Kills every process of a group. Resolves once none is left, or after five seconds. */
