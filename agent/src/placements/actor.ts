@@ -63,9 +63,10 @@ export function createActor(options: {
 
   const look = async (): Promise<{ view: View; container: Container | null }> => {
     const { placement, status, memory } = task.record();
-    const nowMs = Date.now();
     const kind = placement.spec.case ?? "unknown";
     const container = kind === "build" ? null : await engine.findContainer(containerName(task.id));
+    // After the look, which may take long: what ended meanwhile ended before this.
+    const nowMs = Date.now();
     const healthTimeoutMs =
       placement.spec.case === "serve" ? (placement.spec.value.health?.timeoutSeconds ?? 60) * 1000 : 0;
     return {

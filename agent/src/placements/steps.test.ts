@@ -126,7 +126,7 @@ test.each<{ when: string; view: View; does: string }>([
     does: "fail",
   },
   {
-    when: "it was killed while it was looked at",
+    when: "it was killed a moment ago by a clock that was set back since",
     view: aView({ container: aContainer("exited", { exitCode: 137, finishedAt: "2030-01-01T12:00:00.010Z" }) }),
     does: "wait",
   },

@@ -1,6 +1,7 @@
 import type { FailureCode } from "@svc/proto";
 import { Desired, Observed } from "@svc/proto/node";
 import type { Container } from "../engine/engine.ts";
+import { reasonDueMs } from "../engine/kill-reason.ts";
 import type { Memory } from "../journal/records.ts";
 import { type Crash, nextCrash } from "./crash.ts";
 import { explainEnd } from "./exit.ts";
@@ -95,19 +96,11 @@ function onwardStep(view: View, container: NonNullable<View["container"]>): Step
   }
 }
 
-/** What a process that was ended by SIGKILL exits with. */
-const KILLED = 137;
-/** The engine says by itself what a process was killed for, and at times only after it said that it ended. */
-const REASON_WITHIN_MS = 1_000;
-
 function afterExit(view: View, container: NonNullable<View["container"]>): Step {
   const { exitCode, oomKilled } = container;
   const ended = { exitCode, oomKilled };
-  // It may have ended while it was looked at, so a little after `nowMs`.
-  const goneForMs = view.nowMs - parseTime(container.finishedAt, Number.NEGATIVE_INFINITY);
-  if (exitCode === KILLED && !oomKilled && Math.abs(goneForMs) < REASON_WITHIN_MS) {
-    return { do: "wait", untilMs: view.nowMs + REASON_WITHIN_MS - Math.max(0, goneForMs) };
-  }
+  const dueMs = reasonDueMs(container, view.nowMs);
+  if (dueMs > 0) return { do: "wait", untilMs: view.nowMs + dueMs };
   if (!view.memory.wasHealthy) return { do: "fail", ...explainEnd(ended, view.memoryMb, "before-answering"), ...ended };
   // An engine that was killed itself may not know when. Still it is one end, and not many.
   const exit = container.finishedAt ?? `after ${container.startedAt}`;

@@ -4,6 +4,7 @@ import { type RunOffer, RunPhase, type RunStatus, RunStatusSchema } from "@svc/p
 import { bootClockMs } from "../boot-clock.ts";
 import { type Container, type ContainerSpec, type Engine, labels } from "../engine/engine.ts";
 import { EngineError, isEngineTrouble } from "../engine/errors.ts";
+import { reasonDueMs } from "../engine/kill-reason.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { RunRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
@@ -146,6 +147,12 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       }
       if (container?.state === "exited") {
         await Promise.race([output, pause(LOOK_EVERY_MS, signal)]);
+        // Whom this agent killed was killed for no other reason.
+        const dueMs = killAtMs === null ? reasonDueMs(container, Date.now()) : 0;
+        if (dueMs > 0) {
+          await Promise.race([pause(dueMs, signal), woken()]);
+          continue;
+        }
         move(exitOf(container));
         break;
       }

@@ -114,6 +114,14 @@ test("a granted command runs once, its output and exit code are told, and then i
   );
 });
 
+test("a command that needs too much memory is told so", async () => {
+  const attemptId = offer("node -e 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))'");
+  await accepted(attemptId);
+  grant(attemptId);
+  const status = await phase(attemptId, RunPhase.EXITED);
+  expect(status).toMatchObject({ exitCode: 137, message: expect.stringContaining("more memory than the plan allows") });
+});
+
 test("values of the environment do not show in the output, nor does what moves the cursor", async () => {
   const say = "printf 'url is postgres://u:pa'; sleep 0.5; printf 'ss@db/x\\n10 %%\\r99 %%\\r\\033[2Jdone\\n'";
   const attemptId = offer(say, 60, ["postgres://u:pass@db/x"]);
