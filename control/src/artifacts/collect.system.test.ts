@@ -194,7 +194,12 @@ test("a push that was given up for dead, and came to its end all the same, is on
 });
 
 describe("while somebody is at work", () => {
-  const waitingForLocks = async () => (await sql`select 1 from pg_locks where not granted`.execute(db)).rows.length;
+  const waitingForLocks = async () =>
+    (
+      await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(
+        db,
+      )
+    ).rows.length;
 
   test("whoever gives up their push does not give up that of another", async () => {
     const pushed = await push("the same bytes");

@@ -64,7 +64,9 @@ describe("many at once", () => {
   /** Processes of Postgres that serve lookups: those of the server under test, too. */
   async function backends(): Promise<number[]> {
     const { rows } = await sql<{ pid: number }>`
-      select pid from pg_stat_activity where application_name = 'svc-callers'`.execute(api.db);
+      select pid from pg_stat_activity where application_name = 'svc-callers' and datname = current_database()`.execute(
+      api.db,
+    );
     return rows.map(({ pid }) => pid);
   }
 

@@ -36,7 +36,7 @@ test("transactions of one leader do not wait for one another, and another leader
     takenOver = raiseFence(db, 21n);
     await until("it waits", async () => {
       const { rows } = await sql`
-        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(tx);
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
       return rows.length > 0;
     });
   });

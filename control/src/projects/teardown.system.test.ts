@@ -114,7 +114,8 @@ describe("what a node tells of a task while its project is deleted", () => {
           ended = true;
         });
       await until("the other to end, or to wait", async () => {
-        const { rows } = await sql`select from pg_locks where not granted`.execute(db);
+        const { rows } = await sql`select from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
         return ended || rows.length > 0;
       });
     });

@@ -69,7 +69,9 @@ const sealedWith = async (key: Buffer) => {
 
 async function waitsForValue(): Promise<boolean> {
   const { rows } = await sql`select 1 from pg_stat_activity
-    where wait_event_type = 'Lock' and query like '%update "env_var"%'`.execute(database.db);
+    where datname = current_database() and wait_event_type = 'Lock' and query like '%update "env_var"%'`.execute(
+    database.db,
+  );
   return rows.length > 0;
 }
 

@@ -106,7 +106,9 @@ test("a write that comes between reading and exchanging a value is kept", async 
   const rotating = rotate({ db: api.db, secrets: after });
   await until("rotation waits for the row", async () => {
     const { rows } = await sql`select 1 from pg_stat_activity
-      where wait_event_type = 'Lock' and query like '%update "env_var"%'`.execute(api.db);
+      where datname = current_database() and wait_event_type = 'Lock' and query like '%update "env_var"%'`.execute(
+      api.db,
+    );
     return rows.length > 0;
   });
   commit.resolve();
