@@ -121,7 +121,7 @@ async function isOutOfRegistry({ db, collector }: TeardownDeps, projectId: strin
 export async function deleteRows(tx: Db, projectId: string): Promise<void> {
   // What is written for a deployment or a task holds its row: from here on nothing is added to what is deleted below.
   await sql`select from project where id = ${projectId} for update`.execute(tx);
-  await sql`select from deployment where project_id = ${projectId} order by id for update`.execute(tx);
+  await sql`select from deployment where project_id = ${projectId} order by number desc for update`.execute(tx);
   await sql`select from task where project_id = ${projectId} order by epoch for update`.execute(tx);
   await sql`delete from log_chunk where stream_id in (
     select id::text from task where project_id = ${projectId}
