@@ -31,7 +31,7 @@ test("a leader writes from when it took over until another one does", async () =
 test("transactions of one leader do not wait for one another, and another leader takes over after them", async () => {
   await raiseFence(db, 20n);
   let takenOver: Promise<void> | undefined;
-  await inFencedTransaction(db, 20n, async (tx) => {
+  await inFencedTransaction(db, 20n, async () => {
     await inFencedTransaction(db, 20n, nothing);
     takenOver = raiseFence(db, 21n);
     await until("it waits", async () => {
