@@ -1,4 +1,5 @@
 import type { ReleaseStatus } from "@svc/control/db/tables";
+import type { LinkKind } from "@svc/control/nodes/events/links";
 import type { DeploymentStatus } from "@svc/proto";
 import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-client.ts";
@@ -62,6 +63,8 @@ export interface NodeRow {
   memoryMb: number;
   /** When it last came; null: it never did. */
   seenAt: Date | null;
+  /** The last line of the history of its link. */
+  lastLink: { kind: LinkKind; at: Date } | null;
 }
 
 export interface WorkRow {

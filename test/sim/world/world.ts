@@ -123,6 +123,7 @@ export class World {
         unschedulableSinceMs: null,
       },
       ...{ drain: "none", drainGeneration: 0, drainDeadline: null, quarantinedAt: null, diskFull: false, seenAt: null },
+      lastLink: null,
     });
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { graceMs, type StormNode, stormOf } from "./rules.ts";
+import { graceMs, type StormNode, stormNode, stormOf } from "./rules.ts";
 
 const now = new Date("2026-01-01T12:00:00Z");
 const ago = (ms: number) => new Date(now.getTime() - ms);
@@ -54,4 +54,28 @@ describe("replicas move", () => {
   ])("when $when", (facts) => {
     expect(stormOf({ now, leadingSince: settled, ...facts })).toBeNull();
   });
+});
+
+describe("a node that is away", () => {
+  test.each([
+    { when: "nobody noted its loss", notedLostAt: null, lostAt: ago(5_000) },
+    { when: "a leader noted it before", notedLostAt: ago(900_000), lostAt: ago(900_000) },
+    { when: "the loss was noted later than it was seen", notedLostAt: ago(1_000), lostAt: ago(5_000) },
+  ])("was lost by what is known when $when", ({ notedLostAt, lostAt }) => {
+    expect(stormNode({ id: "n", link: "unreachable", since: ago(5_000), notedLostAt })).toEqual({ id: "n", lostAt });
+  });
+
+  test("counts as long as nothing is heard of it", () => {
+    const links = ["connected", "reconciling", "suspect", "unknown", "unreachable"] as const;
+    const facts = { id: "n", since: ago(5_000), notedLostAt: null };
+    const lost = links.filter((link) => "lostAt" in stormNode({ ...facts, link }));
+    expect(lost).toEqual(["suspect", "unknown", "unreachable"]);
+  });
+});
+
+test("nodes that went while nobody looked are lost together", () => {
+  const all = ["n0", "n1", "n2"].map((id) =>
+    stormNode({ id, link: "unreachable", since: ago(900_000), notedLostAt: null }),
+  );
+  expect(stormOf({ now, leadingSince: settled, nodes: all })).not.toBeNull();
 });

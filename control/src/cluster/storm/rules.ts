@@ -1,3 +1,5 @@
+import type { NodeLink } from "../node-links.ts";
+
 /** What decides whether the loss of nodes is theirs or ours. */
 export interface StormFacts {
   now: Date;
@@ -8,6 +10,15 @@ export interface StormFacts {
 
 /** An active node: since when nothing is heard of it, also while its lease still runs, or since when it is heard. */
 export type StormNode = { id: string } & ({ lostAt: Date } | { heardSince: Date });
+
+/** A node's link as far as this replica has seen, and when it was lost if it was before. */
+export interface SeenNode {
+  id: string;
+  link: NodeLink;
+  since: Date;
+  /** Of one that was away when this replica began to watch: when a leader noted the loss; null: nobody has. */
+  notedLostAt: Date | null;
+}
 
 export interface Storm {
   /** One sentence for an operator. */
@@ -25,6 +36,16 @@ const windowMs = 60_000;
 const returnsMs = 15_000;
 const leastLost = 3;
 const lostShare = 1 / 3;
+
+/**
+ * What was away before this replica looked was lost when a leader noted it, and not all at that moment. Of what nobody
+ * noted it is only known that it went while nobody looked, and so perhaps together: that each of them came at another
+ * time says nothing about when they went.
+ */
+export function stormNode({ id, link, since, notedLostAt }: SeenNode): StormNode {
+  if (link === "connected" || link === "reconciling") return { id, heardSince: since };
+  return { id, lostAt: notedLostAt !== null && notedLostAt < since ? notedLostAt : since };
+}
 
 /**
  * Why no replica may be replaced on account of a lost node at the moment; null: it may. Many nodes that go within one

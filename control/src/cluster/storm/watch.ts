@@ -2,14 +2,15 @@ import { sql } from "kysely";
 import type { Db } from "../../db/pool.ts";
 import type { Leadership } from "../../etcd/index.ts";
 import type { Log } from "../../log.ts";
+import { linkKinds } from "../../nodes/events/links.ts";
 import type { Fleet } from "../fleet.ts";
 import { type ClusterStatusValue, keys } from "../keys.ts";
-import { type Storm, type StormNode, stormOf } from "./rules.ts";
+import { type Storm, stormNode, stormOf } from "./rules.ts";
 
 export interface StormWatchDeps {
   db: Db;
-  fleet: Pick<Fleet, "nodeLink" | "lookingSince" | "wasAwayAtFirst" | "status">;
-  leadership: Leadership;
+  fleet: Pick<Fleet, "nodeLink" | "wasAwayAtFirst" | "status">;
+  leadership: Pick<Leadership, "txn">;
   leaderId: string;
   leadingSince: Date;
   log: Log;
@@ -27,19 +28,22 @@ export interface StormWatch {
 
 export function createStormWatch(deps: StormWatchDeps): StormWatch {
   const { db, fleet, leadership, leaderId, leadingSince, log, now } = deps;
-  let known: readonly { id: string; seenMsAgo: number; readAt: Date }[] = [];
+  let known: readonly string[] = [];
+  // When a leader noted the loss of what was away before this replica looked; null: nobody has.
+  const notedLostAt = new Map<string, Date | null>();
 
   return {
     async look() {
       const rows = await db
         .selectFrom("node")
-        .select(["id", sql<number>`extract(epoch from now() - last_seen_at)::float8 * 1000`.as("seen_ms_ago")])
+        .select("id")
         .where("role", "=", "node")
         .where("lifecycle", "=", "active")
         .where("last_seen_at", "is not", null)
         .execute();
-      const readAt = now();
-      known = rows.map(({ id, seen_ms_ago }) => ({ id, seenMsAgo: seen_ms_ago, readAt }));
+      const ids = rows.map(({ id }) => id);
+      await learn(ids.filter((id) => isLongAway(id) && !notedLostAt.has(id)));
+      known = ids;
       const storm = current();
       await publish(storm);
       return storm;
@@ -47,15 +51,39 @@ export function createStormWatch(deps: StormWatchDeps): StormWatch {
     current,
   };
 
+  function isLongAway(id: string): boolean {
+    return fleet.wasAwayAtFirst(id) && fleet.nodeLink(id).link === "unreachable";
+  }
+
   function current(): Storm | null {
-    const nodes = known.map(({ id, seenMsAgo, readAt }): StormNode => {
-      const { link, since } = fleet.nodeLink(id);
-      if (link === "connected" || link === "reconciling") return { id, heardSince: since };
-      // What was away before this replica looked was lost when it was last heard, and not all at that moment.
-      const lastSeen = new Date(readAt.getTime() - seenMsAgo);
-      return { id, lostAt: link === "unreachable" && fleet.wasAwayAtFirst(id) ? lastSeen : since };
-    });
+    const nodes = known.map((id) =>
+      stormNode({
+        ...{ id, ...fleet.nodeLink(id) },
+        notedLostAt: isLongAway(id) ? (notedLostAt.get(id) ?? null) : null,
+      }),
+    );
     return stormOf({ now: now(), leadingSince, nodes });
+  }
+
+  /** Once for each of them: as long as they stay away, only this leader adds to their history. */
+  async function learn(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    const lines = await db
+      .selectFrom("node_event")
+      .innerJoin("node", "node.id", "node_event.node_id")
+      .distinctOn("node_id")
+      .select(["node_id", "kind", sql<number>`extract(epoch from now() - at)::float8 * 1000`.as("ms_ago")])
+      // One that has come since then went again, and nobody noted that.
+      .select(sql<boolean>`at >= last_seen_at`.as("is_last"))
+      .where("node_id", "=", sql<string>`any(${ids}::uuid[])`)
+      .where("kind", "in", [...linkKinds])
+      .orderBy("node_id")
+      .orderBy("node_event.id", "desc")
+      .execute();
+    const readAt = now().getTime();
+    for (const id of ids) notedLostAt.set(id, null);
+    for (const { node_id, kind, ms_ago, is_last } of lines)
+      if (kind === "unreachable" && is_last) notedLostAt.set(node_id, new Date(readAt - ms_ago));
   }
 
   async function publish(storm: Storm | null): Promise<void> {

@@ -4,8 +4,8 @@ import type { Db } from "../../db/pool.ts";
 import { insertNodeEvents, type NewNodeEvent } from "./store.ts";
 
 /** Lines that tell of a machine's link. `unknown` and `reconciling` are moments, and `quarantined` is written by who finds it out. */
-const linkKinds = ["connected", "suspect", "unreachable"] as const;
-type LinkKind = (typeof linkKinds)[number];
+export const linkKinds = ["connected", "suspect", "unreachable"] as const;
+export type LinkKind = (typeof linkKinds)[number];
 
 /** The line that a machine's link asks for after the last one that it had; null when there is nothing new. */
 export function linkEvent(last: LinkKind | null, link: NodeAxes["link"]): LinkKind | null {

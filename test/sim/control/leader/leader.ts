@@ -7,12 +7,14 @@ import type { Replica } from "../replica.ts";
 import { drainOnce } from "./drain.ts";
 import { type Leader, LeaderOutdated, takeOver } from "./fenced.ts";
 import { createKeeper } from "./keeper.ts";
+import { noteLinks } from "./link-history.ts";
 import { clearGone, clearLeft } from "./lost-nodes.ts";
 import { publishOnce } from "./publisher.ts";
 import { createScheduler } from "./scheduler.ts";
 import { createStormWatch } from "./storm-watch.ts";
 
 const periodMs = 2_000;
+const linkHistoryMs = 5_000;
 
 /** What the next round may not meet any more. */
 const isPassing = (error: unknown): boolean =>
@@ -45,13 +47,13 @@ export function lead(replica: Replica, leadership: Leadership): void {
   scope.onEnd(() => {
     for (const stop of stops) stop();
   });
-  const loop = (bell: Bell, round: () => Work) => {
+  const loop = (bell: Bell, round: () => Work, everyMs = periodMs) => {
     scope.spawn(
       (function* (): Work {
         for (;;) {
           try {
             yield* round();
-            yield* wait(bell.wait(periodMs));
+            yield* wait(bell.wait(everyMs));
           } catch (error) {
             if (!isPassing(error)) throw error;
             yield* wait(createBell().wait(200));
@@ -78,6 +80,7 @@ export function lead(replica: Replica, leadership: Leadership): void {
         yield* clearGone(replica);
         yield* clearLeft(leader);
       });
+      loop(createBell(), () => noteLinks(replica), linkHistoryMs);
     })(),
   );
 }

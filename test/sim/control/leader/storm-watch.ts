@@ -1,5 +1,5 @@
 import { type ClusterStatusValue, keys } from "@svc/control/cluster/keys";
-import type { Storm, StormNode } from "@svc/control/cluster/storm/rules";
+import { type Storm, stormNode } from "@svc/control/cluster/storm/rules";
 import type { Work } from "../../kernel/kernel.ts";
 import type { Leader } from "./fenced.ts";
 
@@ -14,19 +14,19 @@ export interface StormWatch {
 export function createStormWatch({ replica, leadership }: Leader, leadingSince: Date): StormWatch {
   const { fleet, world, id: leaderId } = replica;
   /** Nodes of the last look. */
-  let known: readonly { id: string; seenMsAgo: number; readAt: Date }[] = [];
+  let known: readonly string[] = [];
+  /** When a leader noted the loss of what was away before this replica looked; null: nobody has. */
+  const notedLostAt = new Map<string, Date | null>();
 
   return {
     *look() {
-      const rows = yield* replica.transact((tables) =>
+      const ids = yield* replica.transact((tables) =>
         [...tables.nodes.values()].flatMap(({ id, role, lifecycle, seenAt }) =>
-          role === "node" && lifecycle === "active" && seenAt !== null
-            ? [{ id, seenMsAgo: world.postgres.nowMs() - seenAt.getTime() }]
-            : [],
+          role === "node" && lifecycle === "active" && seenAt !== null ? [id] : [],
         ),
       );
-      const readAt = fleet.now();
-      known = rows.map((row) => ({ ...row, readAt }));
+      yield* learn(ids.filter((id) => isLongAway(id) && !notedLostAt.has(id)));
+      known = ids;
       const storm = current();
       yield* publish(storm);
       return storm;
@@ -34,15 +34,33 @@ export function createStormWatch({ replica, leadership }: Leader, leadingSince: 
     current,
   };
 
+  function isLongAway(id: string): boolean {
+    return fleet.wasAwayAtFirst(id) && fleet.nodeLink(id).link === "unreachable";
+  }
+
   function current(): Storm | null {
-    const nodes = known.map(({ id, seenMsAgo, readAt }): StormNode => {
-      const { link, since } = fleet.nodeLink(id);
-      if (link === "connected" || link === "reconciling") return { id, heardSince: since };
-      // What was away before this replica looked was lost when it was last heard, and not all at that moment.
-      const isLongAway = link === "unreachable" && fleet.wasAwayAtFirst(id);
-      return { id, lostAt: isLongAway ? new Date(readAt.getTime() - seenMsAgo) : since };
-    });
+    const nodes = known.map((id) =>
+      stormNode({
+        ...{ id, ...fleet.nodeLink(id) },
+        notedLostAt: isLongAway(id) ? (notedLostAt.get(id) ?? null) : null,
+      }),
+    );
     return world.cores.stormOf({ now: fleet.now(), leadingSince, nodes });
+  }
+
+  /** Once for each of them: as long as they stay away, only this leader adds to their history. */
+  function* learn(ids: readonly string[]): Work {
+    if (ids.length === 0) return;
+    const lost = yield* replica.transact((tables) =>
+      ids.map((id) => {
+        const { lastLink, seenAt } = tables.nodes.get(id) ?? { lastLink: null, seenAt: null };
+        // One that has come since then went again, and nobody noted that.
+        const isLost = lastLink?.kind === "unreachable" && seenAt !== null && lastLink.at >= seenAt;
+        return { id, lostMsAgo: isLost ? world.postgres.nowMs() - lastLink.at.getTime() : null };
+      }),
+    );
+    const readAt = fleet.now().getTime();
+    for (const { id, lostMsAgo } of lost) notedLostAt.set(id, lostMsAgo === null ? null : new Date(readAt - lostMsAgo));
   }
 
   function* publish(storm: Storm | null): Work {
