@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { type RegistryProcess, startDockerRegistry } from "../../../registry/src/testing/docker-registry.ts";
 import { createDb, type Db } from "../db/pool.ts";
 import type { Deployment, Project } from "../db/tables.ts";
+import { lockWaits } from "../db/testing.ts";
 import { type TestApi, testApi } from "../http/testing.ts";
 import { createLog } from "../log.ts";
 import { insertTask } from "../tasks/store.ts";
@@ -194,12 +195,7 @@ test("a push that was given up for dead, and came to its end all the same, is on
 });
 
 describe("while somebody is at work", () => {
-  const waitingForLocks = async () =>
-    (
-      await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(
-        db,
-      )
-    ).rows.length;
+  const waitingForLocks = () => lockWaits(db);
 
   test("whoever gives up their push does not give up that of another", async () => {
     const pushed = await push("the same bytes");

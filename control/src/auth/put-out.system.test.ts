@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Db } from "../db/pool.ts";
+import { lockWaits } from "../db/testing.ts";
 import { type Answer, type TestApi, testApi } from "../http/testing.ts";
 import { browser, linkIn, mailTo } from "../pages/testing.ts";
 import { createAdmin } from "./admin.ts";
@@ -88,12 +89,7 @@ async function meanwhile(
   const answer = await api.db.transaction().execute(async (tx) => {
     await hold(tx);
     const under = call();
-    const waits = async () => {
-      const { rows } = await sql<{ count: number }>`select count(*)::int as count from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
-      return rows[0]?.count;
-    };
-    await expect.poll(waits).toBeGreaterThan(0);
+    await expect.poll(() => lockWaits(api.db)).toBeGreaterThan(0);
     await act(tx);
     return { under };
   });

@@ -1,7 +1,6 @@
-import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createDb, type Db } from "../db/pool.ts";
-import { type TestDatabase, testDatabase } from "../db/testing.ts";
+import { lockWaits, type TestDatabase, testDatabase } from "../db/testing.ts";
 import { until } from "../etcd/testing.ts";
 import { inFencedTransaction, LeaderOutdated, raiseFence } from "./fenced.ts";
 
@@ -34,11 +33,7 @@ test("transactions of one leader do not wait for one another, and another leader
   await inFencedTransaction(db, 20n, async () => {
     await inFencedTransaction(db, 20n, nothing);
     takenOver = raiseFence(db, 21n);
-    await until("it waits", async () => {
-      const { rows } = await sql`
-        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-      return rows.length > 0;
-    });
+    await until("it waits", async () => (await lockWaits(db)) > 0);
   });
   await takenOver;
   await expect(inFencedTransaction(db, 20n, nothing)).rejects.toBeInstanceOf(LeaderOutdated);

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ObservationValue, PlacementValue } from "../cluster/keys.ts";
 import type { DeploymentStatus } from "../db/tables.ts";
+import { lockWaits } from "../db/testing.ts";
 import { lockDeployment, removeTasks } from "../deployments/store.ts";
 import { until } from "../etcd/testing.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
@@ -92,11 +92,7 @@ test("a note does not wait for whoever ends the container meanwhile", async () =
     round = newLeader()();
     // Looked at below.
     round.catch(() => {});
-    await until("the note to wait", async () => {
-      const { rows } = await sql`
-        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
-      return rows.length > 0;
-    });
+    await until("the note to wait", async () => (await lockWaits(api.db)) > 0);
     await removeTasks(tx, [id]);
   });
   await round;

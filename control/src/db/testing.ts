@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { arch, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { sql } from "kysely";
 import pg from "pg";
 import { migrate } from "./migrate.ts";
 import { createDb, type Db } from "./pool.ts";
@@ -123,6 +124,13 @@ export async function prepareTestServer(): Promise<AsyncDisposable> {
       await remove();
     },
   };
+}
+
+/** How many statements in this database wait for a lock. A transaction sees the same number until its end: ask outside of it. */
+export async function lockWaits(db: Db): Promise<number> {
+  const { rows } = await sql<{ count: number }>`select count(*)::int as count from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+  return rows[0]?.count ?? 0;
 }
 
 async function startServer(): Promise<Server> {

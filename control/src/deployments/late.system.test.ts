@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createFleet, type Fleet } from "../cluster/fleet.ts";
 import { keys, type ObservationValue, type RunValue, runValue } from "../cluster/keys.ts";
 import type { Deployment, Project } from "../db/tables.ts";
+import { lockWaits } from "../db/testing.ts";
 import type { Etcd } from "../etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
@@ -225,8 +226,5 @@ test("a channel is not given back to what is being removed at the same moment", 
 });
 
 async function isWaitingForLock(count = 1): Promise<boolean> {
-  const { rows } = await sql<{ n: number }>`
-    select count(*)::int as n from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
-  return (rows[0]?.n ?? 0) >= count;
+  return (await lockWaits(api.db)) >= count;
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createDb, type Db } from "../db/pool.ts";
+import { lockWaits } from "../db/testing.ts";
 import { until } from "../etcd/testing.ts";
 import { buildServer } from "../http/server.ts";
 import {
@@ -451,11 +451,7 @@ describe("whose containers a change concerns", () => {
 
 /** Waits until somebody waits for a lock. */
 async function isHeldUp(db: Db): Promise<void> {
-  await until("somebody to wait for a lock", async () => {
-    const { rows } = await sql`
-      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-    return rows.length > 0;
-  });
+  await until("somebody to wait for a lock", async () => (await lockWaits(db)) > 0);
 }
 
 describe("what is made by a plan", () => {

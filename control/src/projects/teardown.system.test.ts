@@ -8,6 +8,7 @@ import { createCollector } from "../artifacts/collect.ts";
 import { createFleet, type Fleet } from "../cluster/fleet.ts";
 import { keys } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
+import { lockWaits } from "../db/testing.ts";
 import { removeWorker } from "../deployments/remove/remove.ts";
 import { requestRemoval } from "../deployments/remove/request.ts";
 import type { Etcd } from "../etcd/index.ts";
@@ -113,11 +114,7 @@ describe("what a node tells of a task while its project is deleted", () => {
         .finally(() => {
           ended = true;
         });
-      await until("the other to end, or to wait", async () => {
-        const { rows } = await sql`select from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-        return ended || rows.length > 0;
-      });
+      await until("the other to end, or to wait", async () => ended || (await lockWaits(db)) > 0);
     });
     await other;
   }

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { raiseFence } from "../cluster/fenced.ts";
 import { keys, type ObservationValue } from "../cluster/keys.ts";
+import { lockWaits } from "../db/testing.ts";
 import { setChannelState } from "../deployments/store.ts";
 import { campaign, type Leadership } from "../etcd/index.ts";
 import { until } from "../etcd/testing.ts";
@@ -58,11 +59,7 @@ test("edges are told of a container only once Postgres knows where it is, for a 
     await db.transaction().execute(async (tx) => {
       await sql`select from task where id = ${taskId} for update`.execute(tx);
       publishing = publishOnce({ ...world.deps, leadership, gateSecret: Buffer.alloc(32) });
-      await until("the round to wait for the row", async () => {
-        const { rows } = await sql`
-          select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-        return rows.length > 0;
-      });
+      await until("the round to wait for the row", async () => (await lockWaits(db)) > 0);
       expect(await route()).toBeNull();
     });
     await publishing;

@@ -4,6 +4,7 @@ import { raiseFence } from "../cluster/fenced.ts";
 import { keys, prefix } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment } from "../db/tables.ts";
+import { lockWaits } from "../db/testing.ts";
 import { lockDeployment, removeTasks } from "../deployments/store.ts";
 import { createRandom, startVirtualFleet, type VirtualFleet } from "../deployments/testing/virtual-fleet.ts";
 import { campaign, type Etcd, type Leadership, UnknownOutcome } from "../etcd/index.ts";
@@ -56,11 +57,7 @@ async function meeting(round: () => Promise<void>, first: (tx: Db) => Promise<un
     running = round();
     // Looked at below.
     running.catch(() => {});
-    await until("the round to wait", async () => {
-      const { rows } = await sql`
-        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
-      return rows.length > 0;
-    });
+    await until("the round to wait", async () => (await lockWaits(api.db)) > 0);
     await then(tx);
   });
   await running;

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Db } from "../db/pool.ts";
 import type { Task } from "../db/tables.ts";
+import { lockWaits } from "../db/testing.ts";
 import { removeTasks, stopTasks } from "../deployments/store.ts";
 import { until } from "../etcd/testing.ts";
 import { type TestApi, testApi } from "../http/testing.ts";
@@ -45,11 +46,7 @@ test.each<{ what: string; change: (tx: Db, tasks: Task[]) => Promise<unknown> }>
     other = api.db.transaction().execute((mine) => change(mine, tasks));
     // Its rejection is looked at below.
     other.catch(() => {});
-    await until("the other one to wait", async () => {
-      const { rows } = await sql`
-        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
-      return rows.length > 0;
-    });
+    await until("the other one to wait", async () => (await lockWaits(api.db)) > 0);
     await placed(tx, tasks[1]);
     await placed(tx, tasks[2]);
   });

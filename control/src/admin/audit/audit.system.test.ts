@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { keepHouse } from "../../cluster/housekeeping.ts";
 import type { Db } from "../../db/pool.ts";
+import { lockWaits } from "../../db/testing.ts";
 import { recordAudit } from "../../http/audit.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import { createLog } from "../../log.ts";
@@ -285,17 +286,7 @@ describe("refused administration", () => {
       // All of them have looked before the first one writes.
       await sql`lock table audit in share mode`.execute(tx);
       answers = Array.from({ length: 4 }, () => api.call("GET", "/admin/users", { session: user.session }));
-      await expect
-        .poll(
-          async () => {
-            const { rows } = await sql<{ count: number }>`
-              select count(*)::int as count from pg_stat_activity
-              where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-            return rows[0]?.count;
-          },
-          { timeout: 10_000 },
-        )
-        .toBe(answers.length);
+      await expect.poll(() => lockWaits(db)).toBe(answers.length);
     });
     expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array(4).fill(403));
     expect(await refusals(user)).toHaveLength(1);

@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 import { createServer } from "node:net";
 import { gzipSync } from "node:zlib";
 import { createRegistry, type Registry } from "@svc/registry";
-import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type RegistryProcess, startDockerRegistry } from "../../../../registry/src/testing/docker-registry.ts";
 import type { Deployment, Plan, Project, ProjectType } from "../../db/tables.ts";
+import { lockWaits } from "../../db/testing.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import { envAad, fileEnvAad } from "../../tasks/assignment.ts";
 
@@ -453,7 +453,7 @@ describe.each([
       await tx.selectFrom("project").select("id").where("id", "=", project.id).forUpdate().execute();
       const answering = call(target.id);
       // It has looked into the registry by now, and waits for the project.
-      await expect.poll(lockWaits).toBe(1);
+      await expect.poll(() => lockWaits(api.db)).toBe(1);
       await tx.updateTable("deployment").set({ artifact_removed_at: new Date() }).where("id", "=", target.id).execute();
       return { answering };
     });
@@ -461,9 +461,3 @@ describe.each([
     expect(await rowsOf(project.id)).toHaveLength(1);
   });
 });
-
-async function lockWaits(): Promise<number> {
-  const { rows } = await sql<{ count: number }>`select count(*)::int as count from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
-  return rows[0]?.count ?? 0;
-}

@@ -1,7 +1,7 @@
-import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { keys } from "../../cluster/keys.ts";
 import type { Node } from "../../db/tables.ts";
+import { lockWaits } from "../../db/testing.ts";
 import { until } from "../../etcd/testing.ts";
 import { startTestFleet, type TestFleet } from "../testing.ts";
 import { drainOnce } from "./drain.ts";
@@ -107,13 +107,7 @@ test("what was decided for a drain that was cancelled meanwhile is not done", as
   await world.api.db.transaction().execute(async (tx) => {
     await tx.selectFrom("node").select("id").where("id", "=", node.id).forUpdate().execute();
     round = drainOnce(world.deps);
-    await until("the round to wait", async () => {
-      const { rows } = await sql`
-        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(
-        world.api.db,
-      );
-      return rows.length > 0;
-    });
+    await until("the round to wait", async () => (await lockWaits(world.api.db)) > 0);
     await tx
       .updateTable("node")
       .set({ drain: "none", drain_generation: 1, drain_deadline: null })

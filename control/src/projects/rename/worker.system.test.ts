@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { manifestSchema } from "@svc/proto";
-import { type KyselyPlugin, sql } from "kysely";
+import type { KyselyPlugin } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createFleet, type Fleet } from "../../cluster/fleet.ts";
 import { keys } from "../../cluster/keys.ts";
@@ -9,7 +9,7 @@ import { createListener, type Listener } from "../../db/listen.ts";
 import type { Db } from "../../db/pool.ts";
 import { seedPlans } from "../../db/seed.ts";
 import type { Channel, DeploymentStatus, Project } from "../../db/tables.ts";
-import { type TestDatabase, testDatabase } from "../../db/testing.ts";
+import { lockWaits, type TestDatabase, testDatabase } from "../../db/testing.ts";
 import { claimHost, releaseRedirects } from "../../deployments/hosts.ts";
 import { lockDeployment, notify, routeChannel, setChannelState } from "../../deployments/store.ts";
 import { campaign, type Etcd } from "../../etcd/index.ts";
@@ -494,7 +494,7 @@ test("takes turns with a build that is put into the queue at the same time", asy
   await db.transaction().execute(async (tx) => {
     expect(await lockDeployment(tx, building.id, "building")).toBeTruthy();
     renaming = work(project);
-    await until("the rename waits for the deployment", async () => (await lockedOut()) > 0);
+    await until("the rename waits for the deployment", async () => (await lockWaits(db)) > 0);
     const spec = buildTask(building, project, await planOfUser(tx, ownerId), manifestSchema.parse(building.manifest));
     await insertTask(tx, building, spec, { replica: 0 });
   });
@@ -503,14 +503,6 @@ test("takes turns with a build that is put into the queue at the same time", asy
   expect(await urlOf(building)).toBe(`https://${next}.svc.test`);
   await serves(next, site.id);
 });
-
-/** Statements of this database that wait for somebody's lock. */
-async function lockedOut(): Promise<number> {
-  const { rows } = await sql<{ waiting: number }>`
-    select count(*)::int as waiting from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-  return rows[0]?.waiting ?? 0;
-}
 
 test("two workers at once do it once", async () => {
   await using _edge = await healthyEdge();

@@ -1,6 +1,6 @@
-import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import type { Plan, Project } from "../../../db/tables.ts";
+import { lockWaits } from "../../../db/testing.ts";
 import { startReplica } from "../../../deployments/testing/replica.ts";
 import { startEtcd, until } from "../../../etcd/testing.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
@@ -220,11 +220,7 @@ test("a round that had to wait goes by the month that has begun meanwhile", asyn
   await api.db.transaction().execute(async (tx) => {
     await tx.selectFrom("auth.user").select("id").where("id", "=", user.id).forUpdate().execute();
     round = enforceQuotas({ db: api.db, log }, { clock: async () => at });
-    await until("the round to wait for the user", async () => {
-      const { rows } = await sql`
-        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(api.db);
-      return rows.length > 0;
-    });
+    await until("the round to wait for the user", async () => (await lockWaits(api.db)) > 0);
     at = nextMonth;
   });
   await round;
