@@ -132,7 +132,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       loadPlacement: createPlacementLoader(assignment),
       loadRun: (attemptId) => loadRun(assignment, attemptId),
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
-      logTarget: async (nodeId, streamId, tx) => ((await ownsLogStream(tx, nodeId, streamId)) ? { streamId } : null),
+      ownsLog: (nodeId, streamId, tx) => ownsLogStream(tx, nodeId, streamId),
     }),
   );
 

@@ -20,7 +20,7 @@ beforeAll(async () => {
   world = await aWorld();
   link = await world.startLink({
     // The streams of this test that belong to nobody begin with "foreign".
-    logTarget: async (_, streamId) => (streamId.startsWith("foreign") ? null : { streamId: deployment }),
+    ownsLog: async (_, streamId) => !streamId.startsWith("foreign"),
   });
   node = await aDaemon(world, link, "node");
 });

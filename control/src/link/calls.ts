@@ -31,10 +31,10 @@ export interface CallDeps {
   /** A clock that does not go back. */
   nowMs: () => number;
   /**
-   * Whose log an agent's stream belongs to; null when the placement or attempt is not on that node. It is not deleted
-   * before the transaction is over.
+   * Whether an agent's stream is the log of a placement or attempt on that node. It is not deleted before the
+   * transaction is over.
    */
-  logTarget: (nodeId: string, streamId: string, tx: Db) => Promise<{ streamId: string } | null>;
+  ownsLog: (nodeId: string, streamId: string, tx: Db) => Promise<boolean>;
 }
 
 /**
@@ -78,7 +78,7 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
       throw new LinkError("INVALID_ARGUMENT", `a piece of a log has at most ${limits.logChunkBytesMax} bytes`);
     }
     return deps.db.transaction().execute(async (tx) => {
-      if ((await deps.logTarget(id, streamId, tx)) === null) {
+      if (!(await deps.ownsLog(id, streamId, tx))) {
         throw new LinkError("NOT_FOUND", "this node has no such log");
       }
       return { length: BigInt(await appendLog(tx, streamId, Number(offset), data)) };

@@ -67,8 +67,8 @@ export interface LinkDeps {
   loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
   /** What an attempt runs; null when there is nothing to run. */
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
-  /** Whose log an agent's stream (a placement's or an attempt's id) is; null when it is not on that node. */
-  logTarget: CallDeps["logTarget"];
+  /** Whether an agent's stream (a placement's or an attempt's id) is a log on that node. */
+  ownsLog: CallDeps["ownsLog"];
   metrics?: LinkMetrics;
   /** How often the authority is looked after; 10 s unless given. Also looked after when it changes. */
   authorityEveryMs?: number;
@@ -120,7 +120,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   const calls: CallDeps = {
     ...{ db, authority, leaves, log, now, nowMs: leaseClockMs },
     own: ownBuckets(deps.ownRates?.calls ?? ownCallRate),
-    logTarget: deps.logTarget,
+    ownsLog: deps.ownsLog,
   };
   const sessionDeps = {
     ...{ db, etcd, authority, serverId, registry, roster, timings, log, now, stopping, leaves },

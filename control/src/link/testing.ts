@@ -89,7 +89,7 @@ export async function aWorld(): Promise<World> {
         loadPlacement: async (placementId) => aPlacement(placementId),
         loadRun: async (attemptId) => aRunOffer(attemptId),
         loadGates: async () => [],
-        logTarget: async (_, streamId) => ({ streamId }),
+        ownsLog: async () => true,
         // One daemon of a file may play many parts in a moment.
         ownRates: { hellos: { ratePerSecond: 1_000, burst: 1_000 } },
         ...overrides,
