@@ -5,7 +5,7 @@ import type { Db } from "../db/pool.ts";
 import { isServing } from "../deployments/steps.ts";
 import { type FleetNode, readNodes, replicaNode } from "../replicas/nodes.ts";
 import { type GateSecret, gateOf } from "./gate.ts";
-import { type ActiveDeployment, type Container, type HostFacts, upstreamsOf } from "./table.ts";
+import { type ActiveDeployment, type Container, type HostFacts, isUnrecorded, upstreamsOf } from "./table.ts";
 
 /** A container that edges may be told of, and of which Postgres does not know where it is. */
 export interface Unrecorded {
@@ -116,7 +116,7 @@ async function readContainers(
       retiring: retiring_at !== null,
       isStale: node.isStale,
     };
-    if (container.serving && nodeId !== null && node_id !== nodeId) unrecorded.push({ taskId: id, nodeId });
+    if (nodeId !== null && isUnrecorded(container, nodeId, node_id)) unrecorded.push({ taskId: id, nodeId });
     const own = containers.get(deploymentId);
     if (own === undefined) containers.set(deploymentId, [container]);
     else own.push(container);

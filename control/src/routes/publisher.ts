@@ -39,8 +39,6 @@ export const tableDigest = (entries: readonly RouteEntry[]): string =>
 export async function publishOnce(deps: PublisherDeps): Promise<void> {
   const { db, fleet, leadership, gateSecret, clusterEpoch = 1, now = () => new Date(), log } = deps;
   const { facts, unrecorded } = await readHostFacts(db, fleet, gateSecret);
-  // A restored etcd knows by Postgres alone what runs where. What it does not know is placed anew, and the container that
-  // there was is stopped: it must be none that edges send visitors to.
   if (unrecorded.length > 0)
     await mirrorInPostgres(
       db,

@@ -3,6 +3,7 @@ import {
   applyChange,
   type Container,
   type HostFacts,
+  isUnrecorded,
   type RouteEntry,
   routeOf,
   tableChange,
@@ -167,6 +168,15 @@ describe("tableChange", () => {
     expect(tableChange(next, facts)).toEqual({ upserts: [], removedHosts: ["old.svc.localhost"] });
     expect(table.map(({ host }) => host)).toEqual([...table.map(({ host }) => host)].sort());
   });
+});
+
+test.each([
+  { when: "knows where it is", serving: true, recordedOn: "n1", told: false },
+  { when: "does not know of its place", serving: true, recordedOn: null, told: true },
+  { when: "takes it to be elsewhere", serving: true, recordedOn: "n2", told: true },
+  { when: "does not know of its place, and no edge is told of it", serving: false, recordedOn: null, told: false },
+])("Postgres is told where a container is first: $told, when it $when", ({ serving, recordedOn, told }) => {
+  expect(isUnrecorded({ serving }, "n1", recordedOn)).toBe(told);
 });
 
 describe("where visitors of several containers go", () => {

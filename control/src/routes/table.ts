@@ -54,6 +54,16 @@ export interface Container {
 }
 
 /**
+ * Whether Postgres has to be told where a container is before edges are told of it. After a restore etcd knows by
+ * Postgres alone what runs where: what it does not know is placed anew, and the container that there was is stopped.
+ */
+export const isUnrecorded = (
+  { serving }: Pick<Container, "serving">,
+  placedOn: string,
+  recordedOn: string | null,
+): boolean => serving && placedOn !== recordedOn;
+
+/**
  * Where visitors go. A container that is on its way out, or of which nothing was heard for long, gets them only when
  * there is no better one: control may be what is cut off, and not the container.
  */

@@ -2,7 +2,7 @@ import { hasEnded, keys, type RoutesMetaValue } from "@svc/control/cluster/keys"
 import { isServing } from "@svc/control/deployments/steps";
 import { replicaNode } from "@svc/control/replicas/nodes";
 import type { Unrecorded } from "@svc/control/routes/facts";
-import { type Container, type HostFacts, isUnheard, upstreamsOf } from "@svc/control/routes/table";
+import { type Container, type HostFacts, isUnheard, isUnrecorded, upstreamsOf } from "@svc/control/routes/table";
 import type { Work } from "../../kernel/kernel.ts";
 import type { Op } from "../../stores/etcd.ts";
 import type { Replica } from "../replica.ts";
@@ -68,16 +68,17 @@ function* readHosts(replica: Replica): Work<{ facts: HostFacts[]; unrecorded: Un
         ? "present"
         : replicaNode(read.nodes.get(nodeId), !isStorm && fleet.nodeLink(nodeId).link === "unreachable");
     const isSilent = nodeId !== null && fleet.nodeLink(nodeId).link === "suspect" && fleet.nodeLostAt(nodeId) === null;
-    if (nodeId !== null && recorded !== nodeId && isServing({ observation })) unrecorded.push({ taskId: id, nodeId });
-    const own = containers.get(deploymentId) ?? [];
-    containers.set(deploymentId, own);
-    own.push({
+    const container: Container = {
       upstream: observation?.upstream ?? null,
       serving: isServing({ observation }),
       isOver: (observation !== null && hasEnded(observation.observed)) || node === "gone",
       retiring: retiringAt !== null,
       isStale: node === "lost" || node === "quarantined" || (isSilent && !isStorm),
-    });
+    };
+    if (nodeId !== null && isUnrecorded(container, nodeId, recorded)) unrecorded.push({ taskId: id, nodeId });
+    const own = containers.get(deploymentId) ?? [];
+    containers.set(deploymentId, own);
+    own.push(container);
   }
   const facts = read.sites.map(
     ({ host, projectId, stopped, deploymentId }): HostFacts => ({
