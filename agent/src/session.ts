@@ -49,7 +49,7 @@ export type SessionDeps = {
   reporter: StatusReporter;
   tidy: Pick<Tidy, "wake">;
   disk: Pick<DiskWatch, "isFull">;
-  engineWatch: Pick<EngineWatch, "isStalled">;
+  engineWatch: Pick<EngineWatch, "isStalled" | "dockerfileProblem">;
   metrics: Metrics;
   readiness: Pick<Readiness, "connected">;
   describe(): Promise<{ capacity: NodeCapacity; address: string; labels: Record<string, string> }>;
@@ -157,6 +157,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
               n,
               diskFull: deps.disk.isFull(),
               engineStalled: deps.engineWatch.isStalled(),
+              dockerfileProblem: deps.engineWatch.dockerfileProblem() ?? "",
               wallMs: BigInt(Date.now()),
             },
           },

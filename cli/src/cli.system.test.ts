@@ -30,6 +30,7 @@ const aNode = {
   allocated: { memoryMb: 0, cpuMillicores: 0, pids: 0 },
   diskFull: false,
   engineStalled: false,
+  dockerfileProblem: null,
   runningPlacements: 0,
   labels: {},
   zone: null,

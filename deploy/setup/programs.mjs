@@ -1,4 +1,4 @@
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { findProgram, runQuietly, SetupError } from "./run.mjs";
 
@@ -40,6 +40,18 @@ const dockerAnswers = (socketPath) =>
 
 const policyFile = "/usr/sbin/policy-rc.d";
 
+/** The engine that was installed here makes root in containers nobody on the host, unless somebody has set it up before. */
+function remapUsers() {
+  mkdirSync("/etc/docker", { recursive: true });
+  try {
+    writeFileSync("/etc/docker/daemon.json", `${JSON.stringify({ "userns-remap": "default" }, null, 2)}\n`, {
+      flag: "wx",
+    });
+  } catch (error) {
+    if (error.code !== "EEXIST") throw error;
+  }
+}
+
 /** Debian starts and enables what it installs; here the platform starts its own copies on its own ports. */
 function installPackages(names) {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
@@ -55,7 +67,9 @@ function installPackages(names) {
   if (!existsSync("/run/systemd/system")) return;
   const units = ["etcd", "caddy", "docker-registry"].filter((unit) => names.some((name) => name.startsWith(unit)));
   if (units.length > 0) runQuietly(["systemctl", "disable", ...units.map((unit) => `${unit}.service`)]);
-  if (names.includes("docker.io")) runQuietly(["systemctl", "start", "docker.service"]);
+  if (!names.includes("docker.io")) return;
+  remapUsers();
+  runQuietly(["systemctl", "start", "docker.service"]);
 }
 
 /**

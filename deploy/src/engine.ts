@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { openSync } from "node:fs";
+import { openSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import Docker from "dockerode";
 import { holdExclusively } from "./exclusive.ts";
@@ -34,6 +34,33 @@ export async function findEngine(socketPath: string, patienceMs = 0): Promise<Do
   return new Docker({ socketPath });
 }
 
+/** Where an operator, or the set-up, tells every engine of the machine what to do. */
+const settingsFile = "/etc/docker/daemon.json";
+
+/**
+ * Arguments by which an engine that we start makes root in containers and in build steps nobody on the host. It refuses
+ * to be told the same thing twice, so a machine whose own settings say it is left to them.
+ */
+export function userRemapping(): string[] {
+  let settings: unknown = null;
+  try {
+    settings = JSON.parse(readFileSync(settingsFile, "utf8"));
+  } catch {}
+  const isSet = typeof settings === "object" && settings !== null && "userns-remap" in settings;
+  return isSet ? [] : ["--userns-remap", "default"];
+}
+
+/** Says what an engine that somebody else started lacks; it is used all the same. */
+async function noteRemapping(docker: Docker, log: (line: string) => void): Promise<void> {
+  const { SecurityOptions } = (await docker.info()) as { SecurityOptions?: readonly string[] };
+  const isRemapped = SecurityOptions?.some((option) => /^name=(?:userns|rootless)(?:,|$)/.test(option)) ?? false;
+  if (!isRemapped)
+    log(
+      "the Docker engine of this machine does not remap users: unless it is a recent one, Dockerfiles are not built " +
+        "(docs/hardening.md says how to change that)",
+    );
+}
+
 /**
  * The machine's Docker engine, started when none answers (as root). It is the machine's own one, with its
  * usual data directory, so images stay. `logFile` receives what it says.
@@ -45,7 +72,10 @@ export async function provideEngine(options: {
 }): Promise<Engine> {
   const docker = new Docker({ socketPath: options.socketPath });
   const existing: Engine = { docker, started: false, [Symbol.asyncDispose]: async () => {} };
-  if (await answersPing(options.socketPath)) return existing;
+  if (await answersPing(options.socketPath)) {
+    await noteRemapping(docker, options.log);
+    return existing;
+  }
   await using _turn = await holdExclusively("docker engine", startMs);
   if (await answersPing(options.socketPath)) return existing;
   if (process.getuid?.() !== 0) {
@@ -55,7 +85,8 @@ export async function provideEngine(options: {
   }
   options.log("starting a Docker engine");
   const output = openSync(options.logFile, "a", 0o600);
-  const child = spawn("dockerd", ["--host", `unix://${options.socketPath}`, "--log-level", "warn"], {
+  const argv = ["--host", `unix://${options.socketPath}`, "--log-level", "warn", ...userRemapping()];
+  const child = spawn("dockerd", argv, {
     detached: true,
     stdio: ["ignore", output, output],
   });

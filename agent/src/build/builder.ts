@@ -3,6 +3,7 @@ import { limits } from "@svc/proto/limits";
 import type { BuildResult, BuildSpec, RegistryAccess } from "@svc/proto/node";
 import { createRegistry, type Registry } from "@svc/registry";
 import type { Engine, Owner } from "../engine/engine.ts";
+import { dockerfileProblem } from "../engine/floors.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
 import type { LogStream } from "../logs/log-stream.ts";
@@ -145,9 +146,10 @@ async function run(job: Job): Promise<BuildResult> {
 }
 
 async function factsOf({ engine, access, platform, journal }: Job): Promise<BuilderFacts> {
-  const { version } = await engine.describe();
+  const versions = await engine.describe();
   return {
-    hasDocuments: Number.parseInt(version, 10) >= DOCUMENTS_SINCE,
+    dockerfileProblem: dockerfileProblem(versions),
+    hasDocuments: Number.parseInt(versions.version, 10) >= DOCUMENTS_SINCE,
     registryHost: access.host,
     platform: `${platform.os}/${platform.architecture}`,
     envKey: envKeyOf(journal),

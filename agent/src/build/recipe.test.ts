@@ -29,7 +29,10 @@ const image = (value: { dockerfile?: string; buildCommand?: string; startCommand
   recipe: { case: "image" as const, value: { port: 3000, ...value } },
 });
 const site = (command: string, output: string) => ({ recipe: { case: "static" as const, value: { command, output } } });
-const facts = { hasDocuments: true, registryHost: "registry.test", platform: "linux/amd64", envKey: Buffer.alloc(32) };
+const facts = {
+  ...{ dockerfileProblem: null, hasDocuments: true, registryHost: "registry.test" },
+  ...{ platform: "linux/amd64", envKey: Buffer.alloc(32) },
+};
 const prepareRecipe = (archive: Archive, spec: ReturnType<typeof aSpec>) => recipes.prepareRecipe(archive, spec, facts);
 const dockerfileOf = (recipe: Awaited<ReturnType<typeof prepareRecipe>>): string =>
   recipe.kind === "files" ? "" : (recipe.extra.get(recipe.dockerfile) ?? "");

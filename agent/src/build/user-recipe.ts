@@ -8,6 +8,8 @@ import { rewriteDockerfile } from "./user-dockerfile.ts";
 
 /** What the node knows and a build spec does not say. */
 export type BuilderFacts = {
+  /** Why its engine must not build users' Dockerfiles; null when it may. */
+  dockerfileProblem: string | null;
   /** Whether the engine's own parser knows here-documents. */
   hasDocuments: boolean;
   /** host:port of the cluster's registry. */
@@ -33,6 +35,13 @@ export async function prepareUserRecipe(
   path: string,
   facts: BuilderFacts,
 ): Promise<Recipe> {
+  // Control places no such build here; it may not have heard yet.
+  if (facts.dockerfileProblem !== null) {
+    throw new TaskFailure(
+      "BUILD_FAILED",
+      `This platform builds no Dockerfiles at present: its operator has to bring a node's container engine up to date (${facts.dockerfileProblem}).`,
+    );
+  }
   const read = async (name: string): Promise<string | null> => {
     const file = archive.files.get(root === "" ? name : `${root}/${name}`);
     if (file === undefined || file.sizeBytes > TEXT_MAX_BYTES) return null;

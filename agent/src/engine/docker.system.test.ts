@@ -321,5 +321,7 @@ test("the engine says who it is", async () => {
   expect(await engine.describe()).toMatchObject({
     version: expect.stringMatching(/^\d+\./),
     id: expect.stringContaining(":"),
+    containerd: expect.stringMatching(/^v?\d+\./),
+    runc: expect.stringMatching(/^\d+\./),
   });
 });

@@ -16,8 +16,21 @@ export function createDockerEngine(options: { socketPath: string; owner: Owner }
   const { owner } = options;
   return {
     async describe() {
-      const info = await withDeadline("describe engine", QUICK_MS, () => docker.info());
-      return { id: String(info.ID), version: String(info.ServerVersion), rootDir: String(info.DockerRootDir) };
+      const [info, versions] = await withDeadline("describe engine", QUICK_MS, () =>
+        Promise.all([docker.info(), docker.version()]),
+      );
+      const of = (name: string): string =>
+        versions.Components?.find((component) => component.Name === name)?.Version ?? "";
+      const security: readonly string[] = info.SecurityOptions ?? [];
+      return {
+        id: String(info.ID),
+        rootDir: String(info.DockerRootDir),
+        version: String(info.ServerVersion),
+        containerd: of("containerd"),
+        runc: of("runc"),
+        // One that runs without root has its containers in a user namespace, too.
+        isRemapped: security.some((option) => /^name=(?:userns|rootless)(?:,|$)/.test(option)),
+      };
     },
 
     async followEvents(onEvent, onOpen, signal) {

@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import type { EngineVersions } from "./floors.ts";
 
 /** What this agent writes on everything it makes, and the only things it ever touches. */
 export type Owner = { clusterId: string; nodeId: string };
@@ -41,6 +42,9 @@ export type Container = {
   upstream: string | null;
   limits: Limits;
 };
+
+/** Which engine it is, where it keeps its data, and what it is made of. */
+export type EngineDescription = EngineVersions & { id: string; rootDir: string };
 
 /** Everything a container gets. There is no way to ask for a mount, a host namespace, a device or a capability. */
 export type ContainerSpec = Limits & {
@@ -120,7 +124,7 @@ export type BuildVertex = {
  * its signal. Containers that do not carry our cluster and node label do not exist here.
  */
 export type Engine = {
-  describe(): Promise<{ id: string; version: string; rootDir: string }>;
+  describe(): Promise<EngineDescription>;
 
   listContainers(): Promise<Container[]>;
   /** Null when absent. Throws `foreign` when the name is taken by somebody else's container. */

@@ -2,10 +2,11 @@ import pino from "pino";
 import { expect, test } from "vitest";
 import { createEngineWatch } from "./engine.ts";
 
-const engine = (answers: () => boolean) => ({
+const mended = { version: "28.2.2", containerd: "1.7.28", runc: "1.3.3", isRemapped: false };
+const engine = (answers: () => boolean, versions = () => mended) => ({
   async describe() {
     if (!answers()) throw new Error("no answer");
-    return { id: "e", version: "1", rootDir: "/" };
+    return { id: "e", rootDir: "/", ...versions() };
   },
 });
 
@@ -44,4 +45,22 @@ test("an engine that leaves a call hanging is stalled without a further look", (
   const watch = createEngineWatch({ engine: engine(() => true), nowMs: () => nowMs, log: pino({ level: "silent" }) });
   nowMs = 25_000;
   expect(watch.isStalled()).toBe(true);
+});
+
+test("what an engine is made of is looked at again: it may be another one after its restart", async () => {
+  let versions = { ...mended, version: "20.10.24+dfsg1" };
+  const watch = createEngineWatch({
+    engine: engine(
+      () => true,
+      () => versions,
+    ),
+    nowMs: () => 0,
+    log: pino({ level: "silent" }),
+  });
+  expect(watch.dockerfileProblem()).toBeNull();
+  await lookAt(watch);
+  expect(watch.dockerfileProblem()).toContain("Docker 20.10.24");
+  versions = { ...versions, isRemapped: true };
+  await lookAt(watch);
+  expect(watch.dockerfileProblem()).toBeNull();
 });

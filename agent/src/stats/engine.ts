@@ -1,11 +1,14 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Engine } from "../engine/engine.ts";
+import { dockerfileProblem } from "../engine/floors.ts";
 import type { Log } from "../log.ts";
 
 /** Watches whether the container engine answers at all. */
 export type EngineWatch = {
   /** It has not answered for a while: nothing new can be started, and what ended is not started again. */
   isStalled(): boolean;
+  /** Why it must not build users' Dockerfiles, as far as it has said what it is; null when it may. */
+  dockerfileProblem(): string | null;
   /** Asks from time to time, until the signal aborts. */
   watch(signal: AbortSignal): Promise<void>;
 };
@@ -26,14 +29,20 @@ export function createEngineWatch({
 }): EngineWatch {
   let answeredAtMs = nowMs();
   let isStalled = false;
+  let problem: string | null = null;
   const note = (found: boolean, reason: string): void => {
     if (found !== isStalled)
       log.warn({ stalled: found, reason }, found ? "the container engine does not answer" : "the engine answers again");
     isStalled = found;
   };
+  const noteProblem = (found: string | null): void => {
+    if (found !== problem)
+      log.warn({ reason: found }, found === null ? "users' Dockerfiles are built" : "users' Dockerfiles are not built");
+    problem = found;
+  };
   const look = async (): Promise<void> => {
     try {
-      await engine.describe();
+      noteProblem(dockerfileProblem(await engine.describe()));
       answeredAtMs = nowMs();
       note(false, "");
     } catch (cause) {
@@ -43,6 +52,7 @@ export function createEngineWatch({
   return {
     // A call that hangs has its own deadline; until then the time that has passed says it.
     isStalled: () => isStalled || nowMs() - answeredAtMs >= STALLED_AFTER_MS + LOOK_EVERY_MS,
+    dockerfileProblem: () => problem,
     async watch(signal) {
       while (!signal.aborted) {
         await look();

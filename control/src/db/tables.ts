@@ -286,6 +286,7 @@ export interface NodeTable {
   schedulable: Generated<boolean>;
   disk_full: Generated<boolean>;
   engine_stalled: Generated<boolean>;
+  dockerfile_problem: string | null;
   drain: Generated<"none" | "draining" | "drained" | "deadline">;
   drain_generation: Generated<number>;
   drain_started_at: Nullable<Date>;

@@ -168,6 +168,7 @@ export async function placeRelease(
     diskMb: Math.ceil((deployment.artifact_size ?? 0) / bytesPerMb),
     platform: platformOf(deployment),
     nodeSelector: plan.node_selector,
+    hasDockerfile: false,
   };
   const nodes = await listSchedulableNodes(db, fleet);
   return place(nodes, listReservations(fleet), [request]).get(request.id) ?? { refused: {} };

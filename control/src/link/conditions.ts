@@ -1,3 +1,4 @@
+import type { Renew } from "@svc/proto/node";
 import type { Db } from "../db/pool.ts";
 import { notify, taskChannel } from "../deployments/store.ts";
 import { pause } from "../etcd/clock.ts";
@@ -10,8 +11,21 @@ export interface ConditionWriter {
   report(conditions: NodeConditions): void;
 }
 
+const problemLengthMax = 1000;
+
+/** What a renewal says of its node, in a form that can be kept. */
+export const conditionsOf = ({ diskFull, engineStalled, dockerfileProblem }: Renew): NodeConditions => ({
+  diskFull,
+  engineStalled,
+  dockerfileProblem:
+    dockerfileProblem
+      .replace(/\p{Cc}+/gu, " ")
+      .trim()
+      .slice(0, problemLengthMax) || null,
+});
+
 const areSame = (a: NodeConditions, b: NodeConditions | null): boolean =>
-  a.diskFull === b?.diskFull && a.engineStalled === b.engineStalled;
+  a.diskFull === b?.diskFull && a.engineStalled === b.engineStalled && a.dockerfileProblem === b.dockerfileProblem;
 
 /**
  * Writes one at a time, the newest, and not more often than every `everyMs`: a change wakes the whole cluster. What could

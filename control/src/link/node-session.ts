@@ -15,7 +15,7 @@ import { pause } from "../etcd/clock.ts";
 import { saveFacts, setQuarantined } from "../nodes/store.ts";
 import { createAssigner } from "./assigner.ts";
 import { createClockNote } from "./clock-note.ts";
-import { createConditionWriter } from "./conditions.ts";
+import { conditionsOf, createConditionWriter } from "./conditions.ts";
 import { createDesiredSource } from "./desired-source.ts";
 import { LinkError } from "./errors.ts";
 import { type HelloFacts, helloFacts, isOwnAddress } from "./hello.ts";
@@ -169,7 +169,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
         stream.renew();
         deps.metrics?.renewals.inc({ role: "node" });
         clock.heard(message.value.wallMs);
-        conditions.report({ diskFull: message.value.diskFull, engineStalled: message.value.engineStalled });
+        conditions.report(conditionsOf(message.value));
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "inventory":
         if (!inventory.add(message.value)) end("the inventory is too long");

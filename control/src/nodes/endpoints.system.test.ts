@@ -85,6 +85,7 @@ describe("nodes", () => {
       allocated: { memoryMb: 1536, cpuMillicores: 1500, pids: 200 },
       diskFull: false,
       engineStalled: false,
+      dockerfileProblem: null,
       runningPlacements: 1,
       labels: { zone: "a" },
       zone: "a",

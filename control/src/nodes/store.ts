@@ -90,15 +90,24 @@ export interface NodeConditions {
   diskFull: boolean;
   /** Its container engine does not answer. */
   engineStalled: boolean;
+  /** Why it builds no Dockerfiles of users; null: it does. */
+  dockerfileProblem: string | null;
 }
 
 /** Notes the conditions of a node; false when nothing changed. */
-export async function setConditions(db: Db, id: string, { diskFull, engineStalled }: NodeConditions): Promise<boolean> {
+export async function setConditions(db: Db, id: string, conditions: NodeConditions): Promise<boolean> {
+  const { diskFull, engineStalled, dockerfileProblem } = conditions;
   const { numUpdatedRows } = await db
     .updateTable("node")
-    .set({ disk_full: diskFull, engine_stalled: engineStalled })
+    .set({ disk_full: diskFull, engine_stalled: engineStalled, dockerfile_problem: dockerfileProblem })
     .where("id", "=", id)
-    .where((where) => where.or([where("disk_full", "!=", diskFull), where("engine_stalled", "!=", engineStalled)]))
+    .where((where) =>
+      where.or([
+        where("disk_full", "!=", diskFull),
+        where("engine_stalled", "!=", engineStalled),
+        where("dockerfile_problem", "is distinct from", dockerfileProblem),
+      ]),
+    )
     .executeTakeFirst();
   return numUpdatedRows === 1n;
 }

@@ -17,6 +17,8 @@ export interface PlacementRequest {
   platform: { os: string; architecture: string } | null;
   /** Labels that its node must have, by its operators. */
   nodeSelector: Readonly<Record<string, string>>;
+  /** A build of its user's own Dockerfile. */
+  hasDockerfile: boolean;
 }
 
 /** Builds share the processor with sites; more than this many at once on one node starve both. */
@@ -80,6 +82,10 @@ const filters: readonly Filter[] = [
   { reason: "quarantined", passes: ({ node }) => !node.quarantined },
   { reason: "disk almost full", passes: ({ node }) => !node.diskFull },
   { reason: "its container engine does not answer", passes: ({ node }) => !node.engineStalled },
+  {
+    reason: "a container engine that is too old for Dockerfiles and does not remap users",
+    passes: ({ node }, { hasDockerfile }) => !hasDockerfile || !node.refusesDockerfiles,
+  },
   {
     reason: "another platform",
     passes: ({ node }, { platform }) =>

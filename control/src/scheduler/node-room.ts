@@ -17,6 +17,8 @@ export interface SchedulableNode {
   diskFull: boolean;
   /** Its container engine does not answer. */
   engineStalled: boolean;
+  /** Its container engine must not build Dockerfiles of users. */
+  refusesDockerfiles: boolean;
   os: string;
   architecture: string;
   /** Those that operators set. What it says of itself brings it nobody's sites. */

@@ -10,6 +10,7 @@ const anyNode = fc.record({
   quarantined: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
   diskFull: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
   engineStalled: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
+  refusesDockerfiles: fc.boolean(),
   architecture: fc.constantFrom("amd64", "arm64"),
   labels: fc.constantFrom({}, {}, { disk: "slow" }, { disk: "fast" }),
   zone: fc.constantFrom("", "a", "b", "a"),
@@ -26,6 +27,7 @@ const anyRequest = fc.record({
   pidsLimit: fc.constantFrom(10, 100),
   platform: fc.constantFrom(null, { os: "linux", architecture: "amd64" }),
   nodeSelector: fc.constantFrom({}, {}, { disk: "fast" }),
+  hasDockerfile: fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
 }) as fc.Arbitrary<Partial<PlacementRequest>>;
 
 const anyCluster = fc
@@ -77,6 +79,7 @@ function takes({ nodes, taken }: Cluster, nodeId: string, request: PlacementRequ
     !node.quarantined &&
     !node.diskFull &&
     !node.engineStalled &&
+    !(node.refusesDockerfiles && request.hasDockerfile) &&
     (platform === null || platform.architecture === node.architecture) &&
     Object.entries(nodeSelector).every(([name, value]) => node.labels[name] === value) &&
     free.memoryMb >= request.memoryMb &&

@@ -24,6 +24,12 @@ describe("a node refuses", () => {
       reason: "its container engine does not answer",
     },
     {
+      when: "its engine must not build a user's Dockerfile",
+      node: { refusesDockerfiles: true },
+      task: { kind: "build" as const, hasDockerfile: true },
+      reason: "a container engine that is too old for Dockerfiles and does not remap users",
+    },
+    {
       when: "its labels are others",
       node: { labels: { disk: "slow" } },
       task: { nodeSelector: { disk: "fast" } },

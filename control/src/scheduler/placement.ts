@@ -84,10 +84,11 @@ function classKey({
   diskMb,
   platform,
   nodeSelector,
+  hasDockerfile,
 }: PlacementRequest): string {
   const labels = Object.keys(nodeSelector).length === 0 ? "" : JSON.stringify(Object.entries(nodeSelector).sort());
   const on = platform === null ? "" : `${platform.os}/${platform.architecture}`;
-  return `${kind} ${memoryMb} ${cpuMillicores} ${pidsLimit} ${diskMb} ${on} ${labels}`;
+  return `${kind} ${hasDockerfile} ${memoryMb} ${cpuMillicores} ${pidsLimit} ${diskMb} ${on} ${labels}`;
 }
 
 /** The first place from `from` on whose node may still take requests of the class; the number of nodes when none does. */

@@ -46,6 +46,7 @@ export async function listSchedulableNodes(db: Db, fleet: NodeLinks): Promise<Na
       quarantined: node.quarantined_at !== null,
       diskFull: node.disk_full,
       engineStalled: node.engine_stalled,
+      refusesDockerfiles: node.dockerfile_problem !== null,
       labels: node.operator_labels,
       zone: zoneOf(node) ?? "",
       ...{ os: platform.os, architecture: platform.architecture },
@@ -130,6 +131,7 @@ const desiredTask = (task: OpenTask): DesiredTask => ({
   cpuMillicores: task.cpu_millicores,
   pidsLimit: task.pids_limit,
   nodeSelector: task.node_selector,
+  hasDockerfile: task.has_dockerfile,
   // Of a build, the artifact is yet to be made.
   diskMb: task.kind === "serve" ? Math.ceil((task.artifact_size ?? 0) / bytesPerMb) : 0,
   platform:

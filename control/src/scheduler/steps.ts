@@ -28,6 +28,8 @@ export interface DesiredTask {
   platform: { os: string; architecture: string } | null;
   /** Labels that its node must have. */
   nodeSelector: Readonly<Record<string, string>>;
+  /** A build of its user's own Dockerfile. */
+  hasDockerfile: boolean;
   /** As Postgres knows it; null until it learned of the placement. */
   nodeId: string | null;
   /** Postgres has a reason why it is not placed, or not with the limits that it is to have. */

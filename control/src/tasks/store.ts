@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { beginPush } from "../artifacts/store.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, Task } from "../db/tables.ts";
@@ -65,6 +66,8 @@ export interface OpenTask extends Pick<Task, (typeof openColumns)[number]> {
   os: string | null;
   architecture: string | null;
   artifact_size: number | null;
+  /** A build of its user's own Dockerfile. */
+  has_dockerfile: boolean;
 }
 
 /** Tasks that are not over: what the leader keeps etcd in step with. Without their specs: it reads all of them often. */
@@ -77,6 +80,9 @@ export const listOpenTasks = (db: Db): Promise<OpenTask[]> =>
       "deployment.artifact_os as os",
       "deployment.artifact_architecture as architecture",
       "deployment.artifact_size",
+      sql<boolean>`task.kind = 'build' and coalesce(task.spec #>> '{recipe,image,dockerfile}', '') <> ''`.as(
+        "has_dockerfile",
+      ),
     ])
     .where("task.reaped_at", "is", null)
     .orderBy("task.epoch", "asc")

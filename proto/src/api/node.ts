@@ -71,6 +71,8 @@ export const nodeListItem = replyObject({
   diskFull: z.boolean(),
   // Its container engine does not answer: what runs may run on, and nothing new is placed.
   engineStalled: z.boolean(),
+  // Why its container engine must not build Dockerfiles of users; null when it does.
+  dockerfileProblem: z.string().nullable(),
   runningPlacements: count,
   // What operators set, and what it says of itself where they say nothing.
   labels,

@@ -70,7 +70,7 @@ const aFleet = (random: () => number, size: number): SchedulableNode[] =>
   Array.from({ length: size }, (_, index) => ({
     id: `node-${String(index).padStart(5, "0")}`,
     link: "connected",
-    ...{ schedulable: true, draining: false, quarantined: false, diskFull: false, engineStalled: false },
+    ...{ schedulable: true, draining: false, quarantined: false, diskFull: false, engineStalled: false, refusesDockerfiles: false },
     os: "linux",
     architecture: random() < 0.1 ? "arm64" : "amd64",
     ...inZone(pick(random, ["a", "b", "c"]), pick(random, ["fast", "slow"])),
@@ -88,7 +88,7 @@ function* requestsFor(random: () => number, name: string): Generator<PlacementRe
         specHash: `${name}-${deployment}`,
       },
       ...pick(random, plans),
-      ...{ kind: "serve" as const, pidsLimit: 128, diskMb: 200 },
+      ...{ kind: "serve" as const, pidsLimit: 128, diskMb: 200, hasDockerfile: false },
       platform: random() < 0.1 ? { os: "linux", architecture: "arm64" } : { os: "linux", architecture: "amd64" },
       nodeSelector: (random() < 1 / 3 ? { disk: "fast" } : {}) as Record<string, string>,
     };

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, open, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { findEngine } from "@svc/deploy/engine";
+import { findEngine, userRemapping } from "@svc/deploy/engine";
 import { environmentOf } from "@svc/deploy/environment";
 import type { Platform } from "@svc/deploy/platform";
 import { z } from "zod";
@@ -146,7 +146,7 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
         ...["dockerd", "--host", `unix://${dockerSocket}`, "--data-root", engineDir],
         // In memory, as on any machine: gone when it is switched off.
         ...["--exec-root", "/run/docker", "--pidfile", "/run/docker.pid", "--cgroup-parent", `/${group}/containers`],
-        ...["--insecure-registry", `${bridge.address}/32`, "--log-level", "warn"],
+        ...["--insecure-registry", `${bridge.address}/32`, "--log-level", "warn", ...userRemapping()],
       ] as [string, ...string[]];
       const started = await start("dockerd", argv, environmentOf(process.env, {}));
       engine = started;

@@ -109,6 +109,7 @@ async function readMachines(db: Parts["db"], fleet: Parts["fleet"]): Promise<Mac
       {
         ...{ id, name, role, status, version },
         diskFull: row.disk_full,
+        dockerfileProblem: row.dockerfile_problem,
         drainDeadline: row.drain_deadline,
         certificateExpiresAt: row.certificate_expires_at,
         clockOffsetMs: null,

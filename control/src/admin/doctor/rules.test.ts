@@ -35,7 +35,7 @@ const aReplica = (fields: Partial<ReplicaFacts> = {}): ReplicaFacts => ({
 });
 const aMachine = (fields: Partial<MachineFacts> = {}): MachineFacts => ({
   ...{ id: "n1", name: "node-1", role: "node", status: "ready", version: "1.0.0", diskFull: false },
-  ...{ drainDeadline: null, certificateExpiresAt: inDays(25), clockOffsetMs: null },
+  ...{ dockerfileProblem: null, drainDeadline: null, certificateExpiresAt: inDays(25), clockOffsetMs: null },
   ...fields,
 });
 const anEdge = (fields: object = {}) => ({
@@ -228,6 +228,13 @@ test.each<[what: string, findings: Finding[], status: OperatorCheckStatus, says:
     "fail",
     /node-2: no contact/,
     /force-fence/,
+  ],
+  [
+    "an engine that must not build Dockerfiles",
+    judgeNodes([aMachine(), aMachine({ name: "node-2", dockerfileProblem: "Docker 20.10.24 is old" })], now),
+    "warn",
+    /node-2: no Dockerfiles .*20\.10\.24 is old/,
+    /remap users/,
   ],
   ["a clone", judgeNodes([aMachine(), aMachine({ status: "quarantined" })], now), "fail", /two machines/, /fence/],
   [

@@ -31,7 +31,7 @@ export function* readClusterState(
         ...{ id: task.id, projectId: task.projectId, deploymentId: task.deploymentId, epoch: task.epoch },
         ...{ desired: task.desired, memoryMb: task.memoryMb, nodeId: task.nodeId, refused: task.refused !== null },
         ...{ kind: "serve", channel: "production", specHash: `spec of ${task.deploymentId}` },
-        ...{ cpuMillicores: 100, pidsLimit: 64, diskMb: 0, nodeSelector: {}, platform: null },
+        ...{ cpuMillicores: 100, pidsLimit: 64, diskMb: 0, nodeSelector: {}, platform: null, hasDockerfile: false },
       }),
     ),
   };
@@ -48,6 +48,7 @@ export function schedulable(replica: Replica, node: NodeRow): SchedulableNode {
     quarantined: node.quarantinedAt !== null,
     diskFull: node.diskFull,
     engineStalled: false,
+    refusesDockerfiles: false,
     os: "linux",
     architecture: "amd64",
     labels: {},

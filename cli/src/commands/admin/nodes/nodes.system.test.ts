@@ -19,6 +19,7 @@ const aNode = (fields: object = {}) => ({
   ...{
     diskFull: false,
     engineStalled: false,
+    dockerfileProblem: null,
     runningPlacements: 3,
     labels: { zone: "a" },
     zone: "a",

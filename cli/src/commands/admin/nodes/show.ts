@@ -54,6 +54,9 @@ function factsOf(node: NodeDetail, { now }: View): [string, string][] {
     ["processes", of(allocated?.pids, capacity?.pids, "")],
     ["disk", diskText(node)],
     ...(node.engineStalled ? [["engine", "does not answer: it takes no new work"] satisfies [string, string]] : []),
+    ...(node.dockerfileProblem === null
+      ? []
+      : [["Dockerfiles", `not built here: ${node.dockerfileProblem}`] satisfies [string, string]]),
     ["zone", node.zone ?? "-"],
     ["labels", labelText(node.labels)],
     ["by operators", labelText(node.operatorLabels)],

@@ -22,6 +22,8 @@ export interface MachineFacts {
   status: NodeStatus;
   version: string | null;
   diskFull: boolean;
+  /** Why its engine must not build Dockerfiles of users; null when it may. */
+  dockerfileProblem: string | null;
   /** When a drain that is under way should have ended. */
   drainDeadline: Date | null;
   certificateExpiresAt: Date | null;
@@ -229,6 +231,14 @@ export function judgeNodes(machines: readonly MachineFacts[], now: Date): Findin
       warn(
         `The drain of ${names(late)} did not end in time.`,
         "See what holds it up with `svc admin nodes show <node>`.",
+      ),
+    );
+  const unsafe = machines.filter(({ dockerfileProblem }) => dockerfileProblem !== null);
+  if (unsafe.length > 0)
+    findings.push(
+      warn(
+        `${names(unsafe)}: no Dockerfiles of users are built there (${unsafe[0]?.dockerfileProblem}).`,
+        "Bring the container engine up to date, or let it remap users: see docs/hardening.md.",
       ),
     );
   findings.push(
