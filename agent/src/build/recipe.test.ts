@@ -191,3 +191,17 @@ test.each([
   expect(failure).toMatchObject({ code });
   expect(String(failure)).toContain(says);
 });
+
+test("on an engine that must not, a project's own Dockerfile is not built, and one that is generated is", async () => {
+  const archive = anArchive({ Dockerfile: "FROM scratch\n", "package.json": "{}" });
+  const prepare = (dockerfile: string) =>
+    recipes.prepareRecipe(archive, aSpec(image({ dockerfile, startCommand: "node x.js" })), {
+      ...facts,
+      dockerfileProblem: "Docker 20.10.24 is old",
+    });
+  await expect(prepare("Dockerfile")).rejects.toMatchObject({
+    code: "BUILD_FAILED",
+    message: expect.stringMatching(/no Dockerfiles .*operator.*Docker 20\.10\.24 is old/),
+  });
+  expect(await prepare("")).toMatchObject({ kind: "image" });
+});

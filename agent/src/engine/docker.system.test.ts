@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import Docker from "dockerode";
@@ -315,6 +316,19 @@ describe("images", () => {
     const options = { tag: `${image}-broken`, dockerfile: "Dockerfile", buildArgs: {} };
     await expect(engine.buildImage(broken, options, () => {}, AbortSignal.timeout(20_000))).rejects.toThrow();
   });
+});
+
+test("root in a container is root on the host only where the engine says so", async () => {
+  const name = `svc-test-${mark}-root`;
+  await engine.createContainer({
+    ...{ name, kind: "serve", image, command: ["sleep", "60"], env: {}, labels: {}, network, publish: null },
+    ...{ memoryMb: 64, cpuMillicores: 500, pidsLimit: 20 },
+  });
+  await engine.startContainer(name);
+  const pid = (await engine.findContainer(name))?.pid;
+  const [inside, outside] = (await readFile(`/proc/${pid}/uid_map`, "utf8")).trim().split(/\s+/).map(Number);
+  expect(inside).toBe(0);
+  expect(outside !== 0).toBe((await engine.describe()).isRemapped);
 });
 
 test("the engine says who it is", async () => {

@@ -75,7 +75,7 @@ export interface CallOptions {
 }
 
 /** What a test may say of a task. */
-export type TaskValues = Partial<Pick<Task, "id" | "kind" | "desired" | "replica" | "reaped_at">>;
+export type TaskValues = Partial<Pick<Task, "id" | "kind" | "desired" | "replica" | "reaped_at"> & { spec: string }>;
 
 /** The whole HTTP API on a free port, on a database of its own, without the rest of the program. */
 export interface TestApi extends AsyncDisposable {

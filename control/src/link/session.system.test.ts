@@ -134,6 +134,22 @@ describe("a session", () => {
     await isFull(false);
   });
 
+  test("why an agent builds no Dockerfiles is shown to operators, on one line, until it builds them", async () => {
+    const files = await aDaemon(world, link, "node");
+    await using agent = await anAgent(link, files);
+    const says = async (dockerfileProblem: string, expected: string | null) => {
+      agent.send({ case: "renew", value: { n: 1n, dockerfileProblem } });
+      await until(`the node's problem to be ${expected}`, async () => {
+        const { db } = world.database;
+        const node = db.selectFrom("node").select("dockerfile_problem").where("id", "=", files.id);
+        return (await node.executeTakeFirstOrThrow()).dockerfile_problem === expected;
+      });
+    };
+    await says("Docker 20.10.24 is old\nand more", "Docker 20.10.24 is old and more");
+    await says("x".repeat(5_000), "x".repeat(1_000));
+    await says("", null);
+  });
+
   test("what an agent says of its disk every moment is written now and then, and in the end as it is", async () => {
     const files = await aDaemon(world, link, "node");
     const conditionWriteEveryMs = 1_000;

@@ -211,3 +211,23 @@ test("a node that an operator cordons or drains gets nothing new, and what waits
     expect(await rowOf(task?.id ?? "")).toMatchObject({ node_id: expect.any(String), refused: null });
   }, createScheduler);
 });
+
+test("a user's Dockerfile is built where the engine may, other work goes anywhere", async () => {
+  const image = { dockerfile: "Dockerfile", buildCommand: "", startCommand: "", port: 3000 };
+  const build = (recipe: object) => api.newTask(deployment, { kind: "build", spec: JSON.stringify({ recipe }) });
+  const problem = (dockerfile_problem: string | null) =>
+    api.db.updateTable("node").set({ dockerfile_problem }).where("role", "=", "node").execute();
+  await leading(async (round) => {
+    await problem("Docker 20.10.24 is old");
+    const [own, generated] = await Promise.all([build({ image }), build({ image: { ...image, dockerfile: "" } })]);
+    await round();
+    expect(await rowOf(own.id)).toMatchObject({
+      node_id: null,
+      refused: { "a container engine that is too old for Dockerfiles and does not remap users": 1 },
+    });
+    expect(await rowOf(generated.id)).toMatchObject({ node_id: expect.any(String), refused: null });
+    await problem(null);
+    await round();
+    expect(await rowOf(own.id)).toMatchObject({ node_id: expect.any(String), refused: null });
+  }, createScheduler);
+});
