@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import type { Ids } from "../engine/context-owner.ts";
 import type { Archive } from "./archive.ts";
 import { fileEntry, packTar, type TarEntry } from "./tar.ts";
 
@@ -12,9 +13,9 @@ type Selection = {
   extra: ReadonlyMap<string, string>;
 };
 
-/** A build context. Equal content gives equal bytes, so that unchanged layers are recognised. */
-export const packContext = (archive: Archive, selection: Selection): Readable =>
-  packTar(contextEntries(archive, selection));
+/** A build context whose entries `owner` owns. Equal content gives equal bytes, so that unchanged layers are recognised. */
+export const packContext = (archive: Archive, selection: Selection, owner: Ids): Readable =>
+  packTar(contextEntries(archive, selection), owner);
 
 async function* contextEntries(archive: Archive, { root, into, keep, extra }: Selection): AsyncGenerator<TarEntry> {
   const nameOf = (path: string): string | null => {

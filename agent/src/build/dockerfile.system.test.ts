@@ -69,6 +69,15 @@ test("the context is the root directory without what .dockerignore names", async
   await bench.removeImage(status);
 });
 
+test("what comes from the project is root's in a build, to read and to change", async () => {
+  const [status, log] = await succeed(
+    `FROM ${BASE_IMAGE}\nCOPY sub /copied/\nADD . /added/\nRUN stat -c '%n %u %g' /copied /copied/file /added/sub/file && echo >> /copied/file\n`,
+    { "sub/file": "x" },
+  );
+  expect(log).toMatch(/#\d+ \/copied 0 0\n#\d+ \/copied\/file 0 0\n#\d+ \/added\/sub\/file 0 0\n/);
+  await bench.removeImage(status);
+});
+
 test("steps trust the operator's CA bundle, and nothing of it is in the image", async () => {
   const [status, log] = await succeed(
     `FROM ${BASE_IMAGE}\nUSER node\nRUN cat "$NODE_EXTRA_CA_CERTS" && echo "same $SSL_CERT_FILE"\nRUN env > /tmp/env.txt\n`,

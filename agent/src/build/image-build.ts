@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { contextOwner } from "../engine/context-owner.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
 import { ensureBaseImage } from "./base-images.ts";
@@ -31,7 +32,7 @@ export async function buildImage(
   const signal = AbortSignal.any([job.signal, watched.broken]);
   const kill = (): void => void steps.kill();
   signal.addEventListener("abort", kill, { once: true });
-  const context = packContext(source, recipe);
+  const context = packContext(source, recipe, contextOwner(await engine.describe()));
   try {
     await engine.buildImage(
       context,

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import { pack } from "tar-stream";
+import type { Ids } from "../engine/context-owner.ts";
 import type { Archive, ArchiveFile } from "./archive.ts";
 
 /** One entry of a tar that we write. */
@@ -13,9 +14,9 @@ const EPOCH = new Date(0);
 /** Files up to this size are held in memory as a whole. */
 const WHOLE_MAX_BYTES = 1024 * 1024;
 
-/** A tar of the entries in their order, written as fast as it is read. No owner and no time gets into it. */
-export function packTar(entries: AsyncIterable<TarEntry>): Readable {
-  return Readable.from(packChunks(entries));
+/** A tar of the entries in their order, written as fast as it is read. No time gets into it, and one owner: root, or `owner`. */
+export function packTar(entries: AsyncIterable<TarEntry>, owner: Ids = { uid: 0, gid: 0 }): Readable {
+  return Readable.from(packChunks(entries, owner));
 }
 
 /** The entry for a file of an archive, under another name perhaps. */
@@ -26,10 +27,10 @@ export async function fileEntry(archive: Archive, name: string, file: ArchiveFil
   return { kind: "bytes", name, executable, content: await archive.read(file) };
 }
 
-async function* packChunks(entries: AsyncIterable<TarEntry>): AsyncGenerator<Uint8Array> {
+async function* packChunks(entries: AsyncIterable<TarEntry>, owner: Ids): AsyncGenerator<Uint8Array> {
   const tar = pack();
   const writing = (async () => {
-    for await (const entry of entries) await write(tar, entry);
+    for await (const entry of entries) await write(tar, entry, owner);
     tar.finalize();
   })();
   writing.catch((cause: unknown) => tar.destroy(cause instanceof Error ? cause : new Error(String(cause))));
@@ -43,22 +44,22 @@ async function* packChunks(entries: AsyncIterable<TarEntry>): AsyncGenerator<Uin
 }
 
 /** Resolves once the entry is in the tar and the reader has room for more. */
-function write(tar: ReturnType<typeof pack>, entry: TarEntry): Promise<void> {
+function write(tar: ReturnType<typeof pack>, entry: TarEntry, owner: Ids): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = (error?: Error | null): void => (error ? reject(error) : resolve());
-    const mtime = EPOCH;
+    const common = { name: entry.name, mtime: EPOCH, ...owner };
     switch (entry.kind) {
       case "directory":
-        tar.entry({ name: entry.name, type: "directory", mode: 0o755, mtime }, done);
+        tar.entry({ ...common, type: "directory", mode: 0o755 }, done);
         return;
       case "symlink":
-        tar.entry({ name: entry.name, type: "symlink", linkname: entry.target, mtime }, done);
+        tar.entry({ ...common, type: "symlink", linkname: entry.target }, done);
         return;
       case "bytes":
-        tar.entry({ name: entry.name, mode: modeOf(entry), mtime }, entry.content, done);
+        tar.entry({ ...common, mode: modeOf(entry) }, entry.content, done);
         return;
       case "stream": {
-        const sink = tar.entry({ name: entry.name, mode: modeOf(entry), mtime, size: entry.sizeBytes }, done);
+        const sink = tar.entry({ ...common, mode: modeOf(entry), size: entry.sizeBytes }, done);
         const copy = async (): Promise<void> => {
           for await (const chunk of entry.content) {
             if (!sink.write(chunk)) await new Promise<void>((next) => void sink.once("drain", next));

@@ -84,7 +84,9 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
   const [disk, etc, log] = [join(dir, "disk"), join(dir, "etc"), join(dir, "log")];
   const engineDir = join(disk, "docker");
   const diskFile = join(dir, "disk.img");
-  for (const each of [disk, etc, log]) await mkdir(each, { recursive: true, mode: 0o700 });
+  for (const each of [etc, log]) await mkdir(each, { recursive: true, mode: 0o700 });
+  // Root of its containers is nobody here, and has to get as far as to the engine's own directory.
+  await mkdir(disk, { recursive: true, mode: 0o711 });
   if (diskMb !== null) {
     const file = await open(diskFile, "w");
     await file.truncate(diskMb * 1024 ** 2);
