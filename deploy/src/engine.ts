@@ -41,7 +41,7 @@ const settingsFile = "/etc/docker/daemon.json";
  * Arguments by which an engine that we start makes root in containers and in build steps nobody on the host. It refuses
  * to be told the same thing twice, so a machine whose own settings say it is left to them.
  */
-export function userRemapping(): string[] {
+function userRemapping(): string[] {
   let settings: unknown = null;
   try {
     settings = JSON.parse(readFileSync(settingsFile, "utf8"));

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, open, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { findEngine, userRemapping } from "@svc/deploy/engine";
+import { findEngine } from "@svc/deploy/engine";
 import { environmentOf } from "@svc/deploy/environment";
 import type { Platform } from "@svc/deploy/platform";
 import { z } from "zod";
@@ -84,9 +84,7 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
   const [disk, etc, log] = [join(dir, "disk"), join(dir, "etc"), join(dir, "log")];
   const engineDir = join(disk, "docker");
   const diskFile = join(dir, "disk.img");
-  for (const each of [etc, log]) await mkdir(each, { recursive: true, mode: 0o700 });
-  // Root of its containers is nobody here, and has to get as far as to the engine's own directory.
-  await mkdir(disk, { recursive: true, mode: 0o711 });
+  for (const each of [disk, etc, log]) await mkdir(each, { recursive: true, mode: 0o700 });
   if (diskMb !== null) {
     const file = await open(diskFile, "w");
     await file.truncate(diskMb * 1024 ** 2);
@@ -146,9 +144,10 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
       await mkdir(engineDir, { recursive: true });
       const argv = [
         ...["dockerd", "--host", `unix://${dockerSocket}`, "--data-root", engineDir],
+        // Users are not remapped: the kernel mounts no /proc in a user namespace of a machine that hides a part of its own.
         // In memory, as on any machine: gone when it is switched off.
         ...["--exec-root", "/run/docker", "--pidfile", "/run/docker.pid", "--cgroup-parent", `/${group}/containers`],
-        ...["--insecure-registry", `${bridge.address}/32`, "--log-level", "warn", ...userRemapping()],
+        ...["--insecure-registry", `${bridge.address}/32`, "--log-level", "warn"],
       ] as [string, ...string[]];
       const started = await start("dockerd", argv, environmentOf(process.env, {}));
       engine = started;
