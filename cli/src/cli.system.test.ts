@@ -31,6 +31,7 @@ const aNode = {
   diskFull: false,
   engineStalled: false,
   dockerfileProblem: null,
+  refusal: null,
   runningPlacements: 0,
   labels: {},
   zone: null,

@@ -132,6 +132,7 @@ export const limits = {
   bootstrapTokenSecondsMax: 86_400,
   // Newest tokens in a list.
   bootstrapTokensListMax: 500,
+  nodeAddressesMax: 8,
   drainSecondsMin: 60,
   drainSecondsDefault: 3600,
   drainSecondsMax: 86_400,

@@ -28,7 +28,11 @@ test("two machines with one identity are both kept out, and what they run goes o
   await cp(join(original.machine.disk, "agent"), dir, { recursive: true });
   await original.startAgent();
   const clonedAt = prober.now();
-  await copy.launchAgent({ SVC_AGENT_DIR: dir, SVC_AGENT_NAME: original.name });
+  // With the settings of the original, too: one that told the address of its own machine would be turned away.
+  await copy.launchAgent({
+    ...{ SVC_AGENT_DIR: dir, SVC_AGENT_NAME: original.name },
+    SVC_AGENT_ADDRESS: original.machine.address,
+  });
   await becomes(fleet, original, ["quarantined"], noticedMs);
   const quarantinedAt = prober.now();
   expect(await startTimes(fleet, site)).toMatchObject(before);

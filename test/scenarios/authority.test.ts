@@ -80,6 +80,8 @@ interface Daemon extends AsyncDisposable {
   welcomes(): number;
 }
 
+let daemons = 0;
+
 /** What an agent has of the link: its identity, renewals, a session, and no containers. */
 function runDaemon(identity: Identity, links: readonly Link[]): Daemon {
   const stop = new AbortController();
@@ -88,6 +90,8 @@ function runDaemon(identity: Identity, links: readonly Link[]): Daemon {
   let transport = createTransport(identity, endpoints);
   let sessions = 0;
   let welcomes = 0;
+  daemons += 1;
+  const address = `127.0.1.${daemons}`;
   const common = { signal: stop.signal, log: quiet };
   const renewing = renewLoop({
     ...common,
@@ -109,7 +113,7 @@ function runDaemon(identity: Identity, links: readonly Link[]): Daemon {
         message: {
           case: "hello",
           value: {
-            ...{ instanceId: `instance of ${identity.name}`, bootId: "boot", version: "0.1.0", address: "10.0.0.7" },
+            ...{ instanceId: `instance of ${identity.name}`, bootId: "boot", version: "0.1.0", address },
             capacity: { memoryMb: 2048n, cpuMillicores: 2000n, pids: 4096n, diskMb: 10_000n },
             platform: { os: "linux", architecture: "amd64" },
           },

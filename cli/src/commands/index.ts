@@ -39,6 +39,10 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "admin nodes list", load: async () => (await import("./admin/nodes/list.ts")).adminNodesList },
   { name: "admin nodes show", load: async () => (await import("./admin/nodes/show.ts")).adminNodesShow },
   { name: "admin nodes explain", load: async () => (await import("./admin/nodes/explain.ts")).adminNodesExplain },
+  {
+    name: "admin nodes readdress",
+    load: async () => (await import("./admin/nodes/readdress.ts")).adminNodesReaddress,
+  },
   { name: "admin nodes label", load: async () => (await import("./admin/nodes/label.ts")).adminNodesLabel },
   { name: "admin nodes cordon", load: async () => (await import("./admin/nodes/cordon.ts")).adminNodesCordon },
   { name: "admin nodes uncordon", load: async () => (await import("./admin/nodes/uncordon.ts")).adminNodesUncordon },

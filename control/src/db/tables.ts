@@ -294,7 +294,11 @@ export interface NodeTable {
   reason: Nullable<string>;
   quarantined_at: Nullable<Date>;
   version: Nullable<string>;
+  /** Where its agent said last that it is reached. */
   address: Nullable<string>;
+  /** Where it may be reached. */
+  addresses: JsonOrNull<string[]>;
+  refusal: Nullable<string>;
   labels: JSONColumnType<Record<string, string>, string | undefined, string>;
   operator_labels: JSONColumnType<Record<string, string>, string | undefined, string>;
   capacity: JsonOrNull<{ memoryMb: number; cpuMillicores: number; pids: number; diskMb: number }>;
@@ -325,6 +329,7 @@ export interface BootstrapTokenTable {
   used_key_hash: Nullable<Buffer>;
   node_id: Nullable<string>;
   reused_at: Nullable<Date>;
+  addresses: JsonOrNull<string[]>;
 }
 
 export interface LogReplyTable {

@@ -116,7 +116,7 @@ async function converse(
     everyMs: timings.clockWriteEveryMs,
   });
   const facts = { version, address, labels: {}, capacity: null, platform: null };
-  const changed = await saveFacts(deps.db, edgeId, facts, now());
+  const changed = await deps.db.transaction().execute((tx) => saveFacts(tx, edgeId, facts, now()));
   if (changed !== null) log.info({ ...changed, address, edgeId }, "an edge says other things of itself");
   stream.receive(({ message }) => {
     switch (message.case) {

@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { HelloSchema } from "@svc/proto/node";
 import { expect, test } from "vitest";
-import { helloFacts, isOwnAddress } from "./hello.ts";
+import { helloFacts } from "./hello.ts";
 
 const good = {
   instanceId: "i1",
@@ -45,22 +45,4 @@ test.each([
   },
 ])("a Hello is refused when $when", ({ hello, problem }) => {
   expect(facts(hello)).toEqual({ problem });
-});
-
-test.each([
-  { address: "10.0.0.7", peer: "10.9.9.9", is: true },
-  { address: "fd00::7", peer: "10.9.9.9", is: true },
-  { address: "127.0.1.1", peer: "127.0.0.1", is: true },
-  { address: "127.0.1.1", peer: "::ffff:127.0.0.1", is: true },
-  { address: "127.0.1.1", peer: "10.9.9.9", is: false },
-  { address: "::1", peer: "10.9.9.9", is: false },
-  { address: "127.0.1.1", peer: "", is: false },
-  { address: "all", peer: "127.0.0.1", is: false },
-  { address: "node-1.test", peer: "10.9.9.9", is: false },
-  { address: "0.0.0.0", peer: "127.0.0.1", is: false },
-  { address: "169.254.169.254", peer: "10.9.9.9", is: false },
-  { address: "224.0.0.1", peer: "10.9.9.9", is: false },
-  { address: "::", peer: "::1", is: false },
-])("a daemon at $peer may call itself $address: $is", ({ address, peer, is }) => {
-  expect(isOwnAddress(address, peer)).toBe(is);
 });

@@ -1,4 +1,4 @@
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
 import { isOneLine } from "@svc/proto";
 import type { Hello } from "@svc/proto/node";
 import type { NodeSessionValue } from "../cluster/keys.ts";
@@ -16,27 +16,6 @@ const labelKey = /^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?$/i;
 const isText = (text: string) => text !== "" && text.length <= maxTextLength && isOneLine(text);
 const hostName = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
 const isAddress = (text: string) => isIP(text) !== 0 || (text.length <= maxTextLength && hostName.test(text));
-const noMachine = new BlockList();
-noMachine.addSubnet("0.0.0.0", 8);
-noMachine.addSubnet("169.254.0.0", 16);
-noMachine.addSubnet("224.0.0.0", 3);
-noMachine.addAddress("::", "ipv6");
-noMachine.addSubnet("fe80::", 10, "ipv6");
-noMachine.addSubnet("ff00::", 8, "ipv6");
-const ownMachine = new BlockList();
-ownMachine.addSubnet("127.0.0.0", 8);
-ownMachine.addAddress("::1", "ipv6");
-const isIn = (list: BlockList, address: string) => list.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
-
-/**
- * Whether edges may be sent to `address` because a daemon at `peer` says that it is its own. A name could come to mean
- * anything, and an address of loopback is that of whoever dials it: only a daemon on control's own machine has one.
- */
-export function isOwnAddress(address: string, peer: string): boolean {
-  if (isIP(address) === 0 || isIn(noMachine, address)) return false;
-  const from = peer.replace(/^::ffff:/, "");
-  return !isIn(ownMachine, address) || (isIP(from) !== 0 && isIn(ownMachine, from));
-}
 const isCount = (value: bigint) => value <= BigInt(Number.MAX_SAFE_INTEGER);
 
 /** The part that agents and routers have in common, or what is wrong with it. */

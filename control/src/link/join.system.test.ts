@@ -72,6 +72,7 @@ describe("joining", () => {
       ...{ id, name, ca },
       certificate: joined.certificateChain,
       privateKey: privateKeyPem,
+      address: "127.0.0.1",
     });
     expect(agent.sessionEpoch).toBeGreaterThan(0n);
   });

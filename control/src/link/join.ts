@@ -7,6 +7,7 @@ import type { Log } from "../log.ts";
 import { type EnrollRefusal, enroll } from "../nodes/enroll.ts";
 import { parseBootstrapToken } from "../nodes/token.ts";
 import { grpcError, LinkError } from "./errors.ts";
+import { peerAddress } from "./peer.ts";
 import type { TokenBucket } from "./token-bucket.ts";
 
 export interface JoinDeps {
@@ -43,7 +44,7 @@ export const joinHandlers = ({
       const key = await readRequest(csr).catch((error: unknown) => {
         throw error instanceof BadCertificateRequest ? new LinkError("INVALID_ARGUMENT", error.message) : error;
       });
-      const address = addressOf(call.getPeer());
+      const address = peerAddress(call);
       const result = await enroll(db, authority, { token, key, proposedName, address }, now());
       if ("refused" in result) {
         // The id of the token is no secret, and tells the operator which one somebody tries to use. Of what is no token nothing is told.
@@ -72,6 +73,3 @@ export const joinHandlers = ({
     );
   },
 });
-
-/** The host of "host:port", as grpc-js names a peer. */
-const addressOf = (peer: string): string => peer.slice(0, Math.max(peer.lastIndexOf(":"), 0)).replace(/^\[|\]$/g, "");

@@ -12,16 +12,18 @@ import {
 import { keys, type RunValue } from "../cluster/keys.ts";
 import { notify, taskChannel } from "../deployments/store.ts";
 import { pause } from "../etcd/clock.ts";
-import { saveFacts, setQuarantined } from "../nodes/store.ts";
+import { admitFacts } from "../nodes/addresses/admit.ts";
+import { setQuarantined } from "../nodes/store.ts";
 import { createAssigner } from "./assigner.ts";
 import { createClockNote } from "./clock-note.ts";
 import { conditionsOf, createConditionWriter } from "./conditions.ts";
 import { createDesiredSource } from "./desired-source.ts";
 import { LinkError } from "./errors.ts";
-import { type HelloFacts, helloFacts, isOwnAddress } from "./hello.ts";
+import { type HelloFacts, helloFacts } from "./hello.ts";
 import { createInventory } from "./inventory.ts";
 import { findTaskRecords } from "./orphans.ts";
 import { type DesiredPlacement, verdict } from "./outbox.ts";
+import { peerAddress } from "./peer.ts";
 import { nodeChannel } from "./roll-call.ts";
 import { createRunCourier } from "./run-courier.ts";
 import type { Serial } from "./serial.ts";
@@ -64,10 +66,10 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
     const hello = await expectHello(visitor, deps);
     const facts = helloFacts(hello);
     if ("problem" in facts) throw new LinkError("INVALID_ARGUMENT", `hello: ${facts.problem} is not acceptable`);
-    if (!isOwnAddress(facts.address, peerAddress(call)))
-      throw new LinkError("INVALID_ARGUMENT", "hello: address is not one that edges could reach this machine at");
     const { id: nodeId } = visitor.identity;
     const { serverId, now, log } = deps;
+    // Before it takes the session: whoever is turned away here has pushed nobody out.
+    await admitAddress(nodeId, facts, peerAddress(call), deps);
     const connectedAt = now().toISOString();
     const state = createSessionState({ serverId, ...facts, connectedAt }, { now, log, nodeId });
     const claim = {
@@ -89,6 +91,18 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
       throw error;
     }
   });
+
+/** Keeps what the agent told, if the address among it may be the node's own. Throws `LinkError` PERMISSION_DENIED. */
+async function admitAddress(nodeId: string, facts: HelloFacts, peer: string, { db, log, now }: SessionDeps) {
+  const { address } = facts;
+  const admitted = await admitFacts(db, { nodeId, facts, peer, now: now() });
+  if ("refused" in admitted) {
+    log.warn({ nodeId, address, peer, why: admitted.refused }, "an agent was turned away");
+    throw new LinkError("PERMISSION_DENIED", `address ${address}: ${admitted.refused}`);
+  }
+  const { changed } = admitted;
+  if (changed !== null) log.info({ nodeId, ...changed, address }, "a node says other things of itself");
+}
 
 /** Takes a node out of use of which there are two. Both go on with what they run, since one of them is right. */
 async function quarantine({ db, log, now }: SessionDeps, nodeId: string): Promise<void> {
@@ -161,8 +175,6 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     ...{ db: deps.db, nodeId, log, signal },
     everyMs: timings.conditionWriteEveryMs,
   });
-  const changed = await saveFacts(deps.db, nodeId, facts, now());
-  if (changed !== null) log.info({ ...changed, address: facts.address }, "a node says other things of itself");
   stream.receive(({ message }) => {
     switch (message.case) {
       case "renew":
@@ -259,9 +271,3 @@ async function judge(
   }
   return orphans.filter(({ placementId }) => adopted.has(placementId));
 }
-
-/** The address at the other end of a call; "" when it is not known. */
-const peerAddress = (call: { getPeer(): string }): string => {
-  const peer = call.getPeer();
-  return peer.slice(0, Math.max(peer.lastIndexOf(":"), 0)).replace(/^\[|\]$/g, "");
-};

@@ -11,6 +11,14 @@ export interface AuthenticatedCall {
   getAuthContext(): { sslPeerCertificate?: { raw?: Buffer } };
 }
 
+/** The address at the other end of a call, which grpc-js names as host:port; "" when it is not known. */
+export function peerAddress(call: { getPeer(): string }): string {
+  const peer = call.getPeer();
+  const host = peer.slice(0, Math.max(peer.lastIndexOf(":"), 0)).replace(/^\[|\]$/g, "");
+  // How an IPv4 address looks to a server that listens for both.
+  return host.replace(/^::ffff:(?=[\d.]+$)/i, "");
+}
+
 /** A daemon, by the certificate that it presents. */
 export interface Peer extends DaemonIdentity {
   certificate: {

@@ -58,14 +58,14 @@ describe("a session", () => {
       serverId: "replica-1",
       instanceId: "instance-1",
       bootId: "boot-1",
-      address: "10.0.0.7",
+      address: node.address,
       capacity: { memoryMb: 2048, cpuMillicores: 2000, pids: 4096, diskMb: 10_000 },
       platform: { os: "linux", architecture: "amd64" },
       labels: { zone: "a" },
       reconciled: false,
     });
     const row = await world.database.db.selectFrom("node").selectAll().where("id", "=", node.id).executeTakeFirst();
-    expect(row).toMatchObject({ version: "0.1.0", address: "10.0.0.7" });
+    expect(row).toMatchObject({ version: "0.1.0", address: node.address });
     expect(row?.last_seen_at).not.toBeNull();
 
     await agent[Symbol.asyncDispose]();
@@ -100,7 +100,7 @@ describe("a session", () => {
     let refused: unknown = null;
     for (let turn = 0; turn < 8 && refused === null; turn += 1) {
       const talk = openAgentStream(link, files);
-      talk.send({ case: "hello", value: aHello({ instanceId: `machine-${turn % 2}` }) });
+      talk.send({ case: "hello", value: aHello(files, { instanceId: `machine-${turn % 2}` }) });
       talk.send({ case: "inventory", value: { final: true } });
       await until("an answer", () => talk.waiting("welcome") + talk.waiting("goAway") > 0);
       if (talk.waiting("goAway") > 0) refused = await talk.next("goAway");
@@ -111,7 +111,7 @@ describe("a session", () => {
     expect(row?.quarantined_at).not.toBeNull();
     expect(row?.lifecycle).toBe("active");
     const again = openAgentStream(link, files);
-    again.send({ case: "hello", value: aHello({ instanceId: "machine-0" }) });
+    again.send({ case: "hello", value: aHello(files, { instanceId: "machine-0" }) });
     await again.next("goAway");
   });
 
@@ -255,7 +255,7 @@ describe("a session", () => {
     { when: "the agent knows a later life of the cluster", hello: { clusterEpoch: 9n }, code: Code.FailedPrecondition },
   ])("is refused when $when", async ({ hello, code }) => {
     await using agent = openAgentStream(link, node);
-    agent.send(hello === null ? { case: "renew", value: { n: 1n } } : { case: "hello", value: aHello(hello) });
+    agent.send(hello === null ? { case: "renew", value: { n: 1n } } : { case: "hello", value: aHello(node, hello) });
     expect(codeOf(await agent.ended)).toBe(code);
     expect(await sessionOf(node.id)).toBeNull();
   });
@@ -267,7 +267,7 @@ describe("a session", () => {
 
   test("is sent away when the inventory does not come to its end", async () => {
     await using agent = openAgentStream(link, node);
-    agent.send({ case: "hello", value: aHello() });
+    agent.send({ case: "hello", value: aHello(node) });
     agent.send({ case: "inventory", value: {} });
     await agent.next("goAway");
     expect(await agent.ended).toBeNull();
@@ -289,7 +289,7 @@ describe("a session", () => {
     });
     await world.place(node.id, "p1");
     using deaf = aDeafAgent(impatient, node);
-    deaf.send({ case: "hello", value: aHello() });
+    deaf.send({ case: "hello", value: aHello(node) });
     deaf.send({ case: "inventory", value: { final: true } });
     // Also when it is over by the time that somebody looks: its key outlives it.
     await until("the session opens", async () => (await sessionOf(node.id)) !== null);
@@ -316,7 +316,7 @@ describe("an identity", () => {
     expect(await agent.ended).toBeNull();
 
     await using again = openAgentStream(link, node);
-    again.send({ case: "hello", value: aHello() });
+    again.send({ case: "hello", value: aHello(node) });
     await again.next("fenced");
     using connection = asNode(link, node);
     const call = connection.node.reportSamples({ samples: [] });
@@ -331,7 +331,7 @@ describe("an identity", () => {
     const told: string[] = [];
     for (let turn = 0; turn < 5; turn += 1) {
       await using stream = openAgentStream(strict, fenced);
-      stream.send({ case: "hello", value: aHello() });
+      stream.send({ case: "hello", value: aHello(fenced) });
       await until("an answer", () => stream.waiting("fenced") + stream.waiting("goAway") > 0);
       told.push(stream.waiting("fenced") > 0 ? "fenced" : "goAway");
     }
@@ -355,7 +355,7 @@ describe("an identity", () => {
     await db.updateTable("bootstrap_token").set({ node_id: null }).where("node_id", "=", node.id).execute();
     await db.deleteFrom("node").where("id", "=", node.id).execute();
     await using agent = openAgentStream(link, node);
-    agent.send({ case: "hello", value: aHello() });
+    agent.send({ case: "hello", value: aHello(node) });
     expect(codeOf(await agent.ended)).toBe(Code.PermissionDenied);
     expect(agent.waiting("fenced")).toBe(0);
   });
@@ -363,7 +363,7 @@ describe("an identity", () => {
   test("of a router is no agent's", async () => {
     const edge = await aDaemon(world, link, "edge");
     await using agent = openAgentStream(link, edge);
-    agent.send({ case: "hello", value: aHello() });
+    agent.send({ case: "hello", value: aHello(edge) });
     expect(codeOf(await agent.ended)).toBe(Code.Unauthenticated);
   });
 
@@ -525,7 +525,7 @@ describe("reports", () => {
     statusSeq: 3n,
     observed: Observed.RUNNING,
     health: HealthState.HEALTHY,
-    upstream: "10.0.0.7:31000",
+    upstream: `${node.address}:31000`,
     ...fields,
   });
 
@@ -538,7 +538,7 @@ describe("reports", () => {
       statusSeq: 3,
       observed: "running",
       health: "healthy",
-      upstream: "10.0.0.7:31000",
+      upstream: `${node.address}:31000`,
     });
   });
 

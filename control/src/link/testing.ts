@@ -122,6 +122,8 @@ export interface DaemonFiles {
   certificate: string;
   privateKey: string;
   ca: string;
+  /** Of a node: the one that it is bound to. */
+  address: string;
 }
 
 interface Connection extends Disposable {
@@ -152,11 +154,15 @@ export function connect(port: number, tls: { ca: string; cert?: string; key?: st
   };
 }
 
-/** Makes a token and joins with it. */
+let addressesGiven = 0;
+
+/** Makes a token and joins with it. Each node has an address of its own. */
 export async function aDaemon(world: World, link: Link, role: "node" | "edge"): Promise<DaemonFiles> {
   const { clusterId, caSha256, caCertificate } = world.authority;
+  addressesGiven += 1;
+  const address = `10.0.${addressesGiven >> 8}.${addressesGiven & 255}`;
   const { token } = await createBootstrapToken(world.database.db, {
-    ...{ role, clusterId, caSha256 },
+    ...{ role, clusterId, caSha256, ...(role === "node" && { addresses: [address] }) },
     ttlSeconds: 60,
     createdBy: null,
     now: new Date(),
@@ -165,7 +171,7 @@ export async function aDaemon(world: World, link: Link, role: "node" | "edge"): 
   using connection = connect(link.enrollPort, { ca: caCertificate });
   const joined = await connection.enrollment.join({ token, csr: Uint8Array.from(der), proposedName: role });
   const { id, name, certificateChain, ca } = joined;
-  return { id, name, certificate: certificateChain, privateKey: privateKeyPem, ca };
+  return { id, name, certificate: certificateChain, privateKey: privateKeyPem, ca, address };
 }
 
 /** One stream of a daemon that plays by the test's words. */
@@ -255,11 +261,11 @@ export function openAgentStream(link: Link, files: DaemonFiles): AgentTalk {
   return aTalk(connection, (requests, signal) => connection.node.session(requests, { signal }));
 }
 
-export const aHello = (overrides: Record<string, unknown> = {}) => ({
+export const aHello = ({ address }: Pick<DaemonFiles, "address">, overrides: Record<string, unknown> = {}) => ({
   instanceId: "instance-1",
   bootId: "boot-1",
   version: "0.1.0",
-  address: "10.0.0.7",
+  address,
   capacity: { memoryMb: 2048n, cpuMillicores: 2000n, pids: 4096n, diskMb: 10_000n },
   platform: { os: "linux", architecture: "amd64" },
   labels: { zone: "a" },
@@ -273,7 +279,7 @@ export async function anAgent(
   { hello = {}, items = [], runs = [] }: { hello?: Record<string, unknown>; items?: object[]; runs?: object[] } = {},
 ): Promise<AgentTalk & { sessionEpoch: bigint }> {
   const talk = openAgentStream(link, files);
-  talk.send({ case: "hello", value: aHello(hello) });
+  talk.send({ case: "hello", value: aHello(files, hello) });
   talk.send({ case: "inventory", value: { items, runs, final: true } });
   const { sessionEpoch } = await talk.next("welcome");
   return { ...talk, sessionEpoch };

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { HeldPlacement, HeldRun } from "../context.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { insertNodeEvents } from "./events/store.ts";
+import { findNodeRow } from "./store.ts";
 import { parseBootstrapToken } from "./token.ts";
 
 let api: TestApi;
@@ -86,6 +87,7 @@ describe("nodes", () => {
       diskFull: false,
       engineStalled: false,
       dockerfileProblem: null,
+      refusal: null,
       runningPlacements: 1,
       labels: { zone: "a" },
       zone: "a",
@@ -194,6 +196,29 @@ describe("nodes", () => {
   });
 });
 
+describe("addresses", () => {
+  const insert = (role: "node" | "edge") =>
+    api.db
+      .insertInto("node")
+      .values({ role, name: `${role}-moved`, addresses: JSON.stringify(["10.0.0.7"]) })
+      .returning("id")
+      .executeTakeFirstOrThrow();
+
+  test("are what an operator says, of nodes", async () => {
+    const { id } = await insert("node");
+    const put = (addresses: unknown, to = id) => call("PUT", `/${to}/addresses`, { addresses });
+    expect((await put(["10.0.0.8"])).body).toEqual({ ok: true, node: { id, name: "node-moved" } });
+    const addressesOf = async () => (await findNodeRow(api.db, id))?.addresses;
+    expect(await addressesOf()).toEqual(["10.0.0.8"]);
+    for (const wrong of [[], ["0.0.0.0"], ["10.0.0.8/24"], ["node-1.test"]])
+      expect(codeOf(await put(wrong))).toEqual([422, "VALIDATION"]);
+    expect(await addressesOf()).toEqual(["10.0.0.8"]);
+    expect(codeOf(await put(["10.0.0.8"], (await insert("edge")).id))).toEqual([404, "NOT_FOUND"]);
+    const lines = await api.db.selectFrom("audit").select(["action", "detail"]).where("target", "=", id).execute();
+    expect(lines).toEqual([{ action: "node.readdress", detail: { name: "node-moved", addresses: ["10.0.0.8"] } }]);
+  });
+});
+
 describe("bootstrap tokens", () => {
   test.each([
     { body: undefined, role: "node", seconds: 900 },
@@ -213,6 +238,17 @@ describe("bootstrap tokens", () => {
     expect(row).toMatchObject({ role, created_by: admin.id, revoked_at: null });
     const audit = await api.db.selectFrom("audit").selectAll().where("target", "=", id).execute();
     expect(JSON.stringify([row, audit])).not.toContain(token.split(".").at(-1));
+  });
+
+  test("name the addresses of the node that joins, as far as there can be such", async () => {
+    const addresses = ["10.0.0.7", "10.0.1.7"];
+    const { body } = await call("POST", "/bootstrap-tokens", { addresses });
+    const { id } = body.bootstrapToken;
+    const row = await api.db.selectFrom("bootstrap_token").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+    expect(row.addresses).toEqual(addresses);
+    for (const wrong of [[], ["node-1.test"], ["169.254.169.254"], Array.from({ length: 9 }, (_, n) => `10.0.0.${n}`)])
+      expect(codeOf(await call("POST", "/bootstrap-tokens", { addresses: wrong }))).toEqual([422, "VALIDATION"]);
+    expect(codeOf(await call("POST", "/bootstrap-tokens", { role: "edge", addresses }))).toEqual([422, "VALIDATION"]);
   });
 
   test.each([{ role: "root" }, { expiresIn: 59 }, { expiresIn: 86_401 }, { expiresIn: "900" }, { ttl: 1 }])(

@@ -12,6 +12,7 @@ import { recordAudit } from "../http/audit.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
 import { createOnce } from "../http/idempotency.ts";
+import { nodeAddressesEndpoint, requireMachineAddresses } from "./addresses/endpoint.ts";
 import { nodeLabelsEndpoint } from "./labels/endpoint.ts";
 import { listBootstrapTokens } from "./token-listing.ts";
 import { createBootstrapToken, revokeBootstrapToken } from "./tokens.ts";
@@ -64,6 +65,12 @@ const createToken = endpoint({
   reply: createBootstrapTokenReply,
   errors: ["IDEMPOTENCY_CONFLICT"],
   handle({ db, now, cluster }, { caller, body, address, idempotencyKey }) {
+    const { role, expiresIn, addresses } = body;
+    if (addresses !== undefined && role === "edge")
+      throw new ApiError("VALIDATION", {
+        message: "addresses: Only nodes are bound to addresses, and this is for an edge.",
+      });
+    requireMachineAddresses(addresses ?? []);
     const attempt = {
       caller,
       idempotencyKey,
@@ -73,8 +80,7 @@ const createToken = endpoint({
     };
     return createOnce(db, attempt, async (tx) => {
       const { id, token, expiresAt } = await createBootstrapToken(tx, {
-        role: body.role,
-        ttlSeconds: body.expiresIn,
+        ...{ role, ttlSeconds: expiresIn, ...(addresses !== undefined && { addresses }) },
         createdBy: caller.userId,
         clusterId: cluster.clusterId,
         caSha256: cluster.caSha256,
@@ -85,7 +91,7 @@ const createToken = endpoint({
         address,
         action: "bootstrap-token.create",
         target: id,
-        detail: { role: body.role },
+        detail: { role, ...(addresses !== undefined && { addresses }) },
       });
       return { bootstrapToken: { id, token, expiresAt: expiresAt.toISOString() } };
     });
@@ -108,4 +114,4 @@ const revokeToken = endpoint({
     }),
 });
 
-export const nodeEndpoints = [nodes, node, nodeLabelsEndpoint, tokens, createToken, revokeToken];
+export const nodeEndpoints = [nodes, node, nodeLabelsEndpoint, nodeAddressesEndpoint, tokens, createToken, revokeToken];

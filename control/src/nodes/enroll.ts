@@ -14,7 +14,7 @@ export interface EnrollRequest {
   /** The key of a checked certificate request. */
   key: RequestedKey;
   proposedName: string;
-  /** Where the call came from, for the audit log. */
+  /** Where the call came from: for the audit log, and as the node's own address unless an operator named others. */
   address: string;
 }
 
@@ -53,7 +53,7 @@ export function enroll(
     const issuer = await authority.lock(tx);
     const row = await tx
       .selectFrom("bootstrap_token")
-      .select(["role", "hash", "expires_at", "revoked_at", "used_at", "used_key_hash", "node_id"])
+      .select(["role", "hash", "expires_at", "revoked_at", "used_at", "used_key_hash", "node_id", "addresses"])
       .where("id", "=", parts.id)
       .forUpdate()
       .executeTakeFirst();
@@ -83,7 +83,10 @@ export function enroll(
     const again = decision.admit === "again";
     const node = again
       ? await findIdentity(tx, decision.nodeId)
-      : await insertNode(tx, { role: row.role, wish: proposedName, now });
+      : await insertNode(tx, {
+          ...{ role: row.role, wish: proposedName, now },
+          addresses: row.role === "edge" ? null : (row.addresses ?? [address]),
+        });
     if (node === null || node.lifecycle !== "active") return { refused: "fenced" };
     if (!again) {
       await tx

@@ -20,13 +20,18 @@ export async function findIdentity(db: Db, id: string): Promise<NodeIdentityRow 
 /** A new row under the wished name, or that name with a number while another machine has it. */
 export async function insertNode(
   db: Db,
-  { role, wish, now }: { role: "node" | "edge"; wish: string; now: Date },
+  {
+    role,
+    wish,
+    addresses,
+    now,
+  }: { role: "node" | "edge"; wish: string; addresses: readonly string[] | null; now: Date },
 ): Promise<NodeIdentityRow> {
   const numbered = nodeNames(wish, role, namesTried);
   for (const name of [...numbered, `${numbered[0]}-${randomBytes(4).toString("hex")}`]) {
     const row = await db
       .insertInto("node")
-      .values({ role, name, created_at: now })
+      .values({ role, name, created_at: now, addresses: addresses === null ? null : JSON.stringify(addresses) })
       // Written out, as a parameter would not be seen to be what the index says.
       .onConflict((conflict) => conflict.column("name").where(sql<boolean>`lifecycle != 'removed'`).doNothing())
       .returning(identityColumns)
@@ -55,33 +60,34 @@ export interface NoticedChange {
   formerAddress: string | null;
 }
 
-/** Keeps what a daemon told at Hello, and adds a line to its history where it told otherwise before; null: it did not. */
-export async function saveFacts(db: Db, id: string, facts: NodeFacts, now: Date): Promise<NoticedChange | null> {
-  return await db.transaction().execute(async (tx) => {
-    const before = await tx
-      .selectFrom("node")
-      .select(["address", "labels", "capacity"])
-      .where("id", "=", id)
-      .forUpdate()
-      .executeTakeFirst();
-    if (before === undefined) return null;
-    await tx
-      .updateTable("node")
-      .set({
-        version: facts.version,
-        address: facts.address,
-        labels: JSON.stringify(facts.labels),
-        capacity: facts.capacity === null ? null : JSON.stringify(facts.capacity),
-        platform: facts.platform === null ? null : JSON.stringify(facts.platform),
-        last_seen_at: now,
-      })
-      .where("id", "=", id)
-      .execute();
-    const detail = factChange(before, facts);
-    if (detail === null) return null;
-    await insertNodeEvents(tx, [{ nodeId: id, kind: "changed", detail, at: now }]);
-    return { detail, formerAddress: before.address };
-  });
+/**
+ * Keeps what a daemon told at Hello, and adds a line to its history where it told otherwise before; null: it did not.
+ * In the caller's transaction.
+ */
+export async function saveFacts(tx: Db, id: string, facts: NodeFacts, now: Date): Promise<NoticedChange | null> {
+  const before = await tx
+    .selectFrom("node")
+    .select(["address", "labels", "capacity"])
+    .where("id", "=", id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (before === undefined) return null;
+  await tx
+    .updateTable("node")
+    .set({
+      version: facts.version,
+      address: facts.address,
+      labels: JSON.stringify(facts.labels),
+      capacity: facts.capacity === null ? null : JSON.stringify(facts.capacity),
+      platform: facts.platform === null ? null : JSON.stringify(facts.platform),
+      last_seen_at: now,
+    })
+    .where("id", "=", id)
+    .execute();
+  const detail = factChange(before, facts);
+  if (detail === null) return null;
+  await insertNodeEvents(tx, [{ nodeId: id, kind: "changed", detail, at: now }]);
+  return { detail, formerAddress: before.address };
 }
 
 /** What an agent says of its machine with every renewal. */

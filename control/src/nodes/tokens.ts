@@ -8,6 +8,8 @@ export const tokenHash = (secret: string) => createHash("sha256").update(secret)
 export interface NewBootstrapToken {
   role: "node" | "edge";
   ttlSeconds: number;
+  /** Where the node that joins with it may be reached; absent: where it joins from. */
+  addresses?: readonly string[];
   /** User id; null when it was made on the server's own command line. */
   createdBy: string | null;
   clusterId: string;
@@ -18,14 +20,17 @@ export interface NewBootstrapToken {
 /** Makes a token that admits one daemon. The text is returned here and nowhere else: only a hash is kept. */
 export async function createBootstrapToken(
   db: Db,
-  { role, ttlSeconds, createdBy, clusterId, caSha256, now }: NewBootstrapToken,
+  { role, ttlSeconds, addresses, createdBy, clusterId, caSha256, now }: NewBootstrapToken,
 ): Promise<{ id: string; token: string; expiresAt: Date }> {
   const id = randomBytes(8).toString("hex");
   const secret = randomBytes(16).toString("hex");
   const expiresAt = new Date(now.getTime() + ttlSeconds * 1000);
   await db
     .insertInto("bootstrap_token")
-    .values({ id, hash: tokenHash(secret), role, created_by: createdBy, created_at: now, expires_at: expiresAt })
+    .values({
+      ...{ id, hash: tokenHash(secret), role, created_by: createdBy, created_at: now, expires_at: expiresAt },
+      addresses: addresses === undefined ? null : JSON.stringify(addresses),
+    })
     .execute();
   return { id, token: formatBootstrapToken({ clusterId, caSha256, id, secret }), expiresAt };
 }

@@ -103,6 +103,7 @@ function nodeItem(
     diskFull: row.disk_full,
     engineStalled: row.engine_stalled,
     dockerfileProblem: row.dockerfile_problem,
+    refusal: row.refusal,
     // Of one that does not answer nobody knows.
     runningPlacements: axes.link === "unreachable" ? 0 : placements.filter(({ running }) => running).length,
     labels: shownLabels(row),

@@ -141,7 +141,12 @@ function report(
   };
   const item = {
     ...{ placementId, epoch, statusSeq: seq, observed: Observed.RUNNING, health: HealthState.HEALTHY },
-    ...{ upstream: "10.0.0.7:31000", specHash: "h1", resourcesProblem: problem, ...(resources && { resources }) },
+    ...{
+      upstream: `${node.address}:31000`,
+      specHash: "h1",
+      resourcesProblem: problem,
+      ...(resources && { resources }),
+    },
   };
   agent.send({ case: "status", value: { batchSeq: seq, items: [item] } });
 }

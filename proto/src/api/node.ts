@@ -73,6 +73,8 @@ export const nodeListItem = replyObject({
   engineStalled: z.boolean(),
   // Why its container engine must not build Dockerfiles of users; null when it does.
   dockerfileProblem: z.string().nullable(),
+  // Why a daemon with its identity was turned away, the last time; null once one was let in again.
+  refusal: z.string().nullable(),
   runningPlacements: count,
   // What operators set, and what it says of itself where they say nothing.
   labels,
@@ -163,9 +165,20 @@ export const labelNodeReply = success({
 });
 export type LabelNodeReply = z.output<typeof labelNodeReply>;
 
+/** Addresses at which edges may be sent to a machine, whichever of them it says is its own. */
+const nodeAddresses = z.array(z.ipv4()).min(1).max(limits.nodeAddressesMax);
+
+/** In place of those that the machine had: its agent has one of them from its next session on. */
+export const addressNodeInput = z.strictObject({ addresses: nodeAddresses });
+export type AddressNodeInput = z.output<typeof addressNodeInput>;
+export const addressNodeReply = success({ node: replyObject({ id, name: z.string() }) });
+export type AddressNodeReply = z.output<typeof addressNodeReply>;
+
 /** Lets one daemon join, once. `expiresIn` in seconds. */
 export const createBootstrapTokenInput = z.strictObject({
   role: z.enum(daemonRoles).default("node"),
+  // Of a node; unless given the one that it joins from.
+  addresses: nodeAddresses.exactOptional(),
   expiresIn: z.int().min(60).max(limits.bootstrapTokenSecondsMax).default(limits.bootstrapTokenSecondsDefault),
 });
 export type CreateBootstrapTokenInput = z.output<typeof createBootstrapTokenInput>;

@@ -50,7 +50,7 @@ export async function measureCluster(options: ClusterOptions): Promise<void> {
 
   async function addNodes(name: string, count: number, gid?: number): Promise<Daemons> {
     const { identities } = await createIdentities(stand, { role: "node", count, name });
-    const config = { role: "node" as const, linkUrls, identities, startMs };
+    const config = { role: "node" as const, linkUrls, identities, startMs, numbersFrom: nodeIds.length };
     const daemons = stack.use(await startDaemons(name, dir, config, gid === undefined ? {} : { gid }));
     processes.push(daemons);
     for (const { id } of identities) nodeIds.push(id);
@@ -69,7 +69,13 @@ export async function measureCluster(options: ClusterOptions): Promise<void> {
   }
 
   const edgeIdentities = await createIdentities(stand, { role: "edge", count: edgesCount, name: "bench-edge" });
-  const edgeConfig = { role: "edge" as const, linkUrls, identities: edgeIdentities.identities, startMs };
+  const edgeConfig = {
+    role: "edge" as const,
+    linkUrls,
+    identities: edgeIdentities.identities,
+    startMs,
+    numbersFrom: 0,
+  };
   const edges = stack.use(await startDaemons("edges", dir, edgeConfig));
   await edges.start();
   await waitFor("the edges to connect", connectedMs, async () => (await edges.state()).open === edgesCount);

@@ -102,12 +102,12 @@ function once<T>(read: () => Promise<T>): () => Promise<T> {
 async function readMachines(db: Parts["db"], fleet: Parts["fleet"]): Promise<MachineFacts[]> {
   const [views, rows] = await Promise.all([listNodes(db, fleet), listNodeRows(db)]);
   const byId = new Map(rows.map((row) => [row.id, row]));
-  return views.flatMap(({ id, name, role, status, version }) => {
+  return views.flatMap(({ id, name, role, status, version, refusal }) => {
     const row = byId.get(id);
     if (row === undefined || status === "fenced" || status === "removed") return [];
     return [
       {
-        ...{ id, name, role, status, version },
+        ...{ id, name, role, status, version, refusal },
         diskFull: row.disk_full,
         dockerfileProblem: row.dockerfile_problem,
         drainDeadline: row.drain_deadline,

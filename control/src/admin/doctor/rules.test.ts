@@ -34,7 +34,7 @@ const aReplica = (fields: Partial<ReplicaFacts> = {}): ReplicaFacts => ({
   ...fields,
 });
 const aMachine = (fields: Partial<MachineFacts> = {}): MachineFacts => ({
-  ...{ id: "n1", name: "node-1", role: "node", status: "ready", version: "1.0.0", diskFull: false },
+  ...{ id: "n1", name: "node-1", role: "node", status: "ready", version: "1.0.0", diskFull: false, refusal: null },
   ...{ dockerfileProblem: null, drainDeadline: null, certificateExpiresAt: inDays(25), clockOffsetMs: null },
   ...fields,
 });
@@ -235,6 +235,16 @@ test.each<[what: string, findings: Finding[], status: OperatorCheckStatus, says:
     "warn",
     /node-2: no Dockerfiles .*20\.10\.24 is old/,
     /remap users/,
+  ],
+  [
+    "a node that says another address than its own",
+    judgeNodes(
+      [aMachine(), aMachine({ name: "node-2", status: "unreachable", refusal: "its address is not its own" })],
+      now,
+    ),
+    "fail",
+    /identity of node-2 was turned away: its address is not its own/,
+    /nodes readdress node-2/,
   ],
   ["a clone", judgeNodes([aMachine(), aMachine({ status: "quarantined" })], now), "fail", /two machines/, /fence/],
   [

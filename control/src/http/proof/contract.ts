@@ -204,6 +204,7 @@ export const additions: readonly Addition[] = [
   ...added(
     "The contract names what refuses node mutations, and not the mutations: machines need care, and they die.",
     ["PATCH /admin/nodes/:id", "admin"],
+    ["PUT /admin/nodes/:id/addresses", "admin"],
     ["POST /admin/nodes/:id/cordon", "admin"],
     ["POST /admin/nodes/:id/uncordon", "admin"],
     ["POST /admin/nodes/:id/drain", "admin"],

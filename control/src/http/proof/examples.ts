@@ -67,6 +67,7 @@ const bodies: Readonly<Record<string, () => unknown>> = {
   "POST /admin/invites": () => ({ email: `${unique("ada-")}@svc.test` }),
   "POST /admin/nodes/bootstrap-tokens": () => ({ role: "node", expiresIn: 600 }),
   "PATCH /admin/nodes/:id": () => ({ labels: { disk: "fast", room: null } }),
+  "PUT /admin/nodes/:id/addresses": () => ({ addresses: ["10.0.0.7", "10.0.1.7"] }),
   "POST /admin/nodes/:id/cordon": () => ({ reason: "noisy disk" }),
   "POST /admin/nodes/:id/uncordon": () => ({ reason: "quiet again" }),
   "POST /admin/nodes/:id/drain": () => ({ reason: "new kernel", deadlineSeconds: 600 }),

@@ -25,15 +25,17 @@ async function newNode(labels: Record<string, string> = {}) {
 }
 const capacity = { memoryMb: 4096, cpuMillicores: 4000, pids: 4096, diskMb: 0 };
 const hello = (id: string, change: { labels?: Record<string, string>; address?: string; memoryMb?: number }) =>
-  saveFacts(
-    api.db,
-    id,
-    {
-      ...{ version: "0.1.0", address: change.address ?? "10.0.0.7", labels: change.labels ?? {} },
-      capacity: { ...capacity, memoryMb: change.memoryMb ?? capacity.memoryMb },
-      platform: { os: "linux", architecture: "amd64" },
-    },
-    new Date(),
+  api.db.transaction().execute((tx) =>
+    saveFacts(
+      tx,
+      id,
+      {
+        ...{ version: "0.1.0", address: change.address ?? "10.0.0.7", labels: change.labels ?? {} },
+        capacity: { ...capacity, memoryMb: change.memoryMb ?? capacity.memoryMb },
+        platform: { os: "linux", architecture: "amd64" },
+      },
+      new Date(),
+    ),
   );
 const label = (id: string, labels: unknown, session = admin.session) =>
   api.call("PATCH", `/admin/nodes/${id}`, { session, body: { labels } });

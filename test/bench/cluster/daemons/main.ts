@@ -24,7 +24,9 @@ function run(index: number): Promise<void> {
   const kept = config.identities[index];
   if (kept === undefined) return Promise.resolve();
   const identity = { ...kept, incarnation: BigInt(kept.incarnation) };
-  const address = `10.99.${Math.floor(index / 250)}.${(index % 250) + 1}`;
+  const number = config.numbersFrom + index;
+  // Control lets no two nodes have one, and lets none that it hears over loopback have another than one of these.
+  const address = `127.99.${Math.floor(number / 250)}.${(number % 250) + 1}`;
   const common = { identity, linkUrls: config.linkUrls, address, counts, events, signal: stop.signal };
   return config.role === "edge"
     ? runEdge({ ...common, bootId, dir: join(config.dir, String(index)) })

@@ -6,6 +6,8 @@ export interface DaemonsConfig {
   linkUrls: string[];
   /** `incarnation` as text: JSON has no 64-bit numbers. */
   identities: (Omit<Identity, "incarnation"> & { incarnation: string })[];
+  /** Number of the first of them among those of all processes. */
+  numbersFrom: number;
   /** Where the journal and tables are kept. */
   dir: string;
   /** From taking a placement to saying that its container runs and is healthy. */

@@ -20,6 +20,7 @@ const aNode = (fields: object = {}) => ({
     diskFull: false,
     engineStalled: false,
     dockerfileProblem: null,
+    refusal: null,
     runningPlacements: 3,
     labels: { zone: "a" },
     zone: "a",
@@ -112,7 +113,11 @@ describe("svc admin nodes", () => {
     ["label node-1 =fast", 2, "CLI_INVALID_USAGE"],
     ["label node-1 disk=fast disk-", 2, "CLI_INVALID_USAGE"],
     ["label node-1 'my disk=fast'", 2, "CLI_INVALID_USAGE"],
+    ["readdress nothing 10.0.0.7", 1, "CLOUD_NOT_FOUND"],
+    ["readdress node-1", 2, "CLI_INVALID_USAGE"],
+    ["readdress node-1 node-1.test", 2, "CLI_INVALID_USAGE"],
     ["bootstrap-token create", 2, "CLI_INVALID_USAGE"],
+    ["bootstrap-token create --file new.token --address 10.0.0.7,all", 2, "CLI_INVALID_USAGE"],
     ["bootstrap-token revoke svcn1.secret", 2, "CLI_INVALID_USAGE"],
   ])("%s ends with %i and changes nothing", async (line, status, code) => {
     const ended = await run(`${line} --json`, {});
@@ -230,6 +235,22 @@ describe("svc admin nodes label", () => {
   });
 });
 
+describe("svc admin nodes readdress", () => {
+  const answers = { [`PUT ${path}/addresses`]: ok({ node: { id, name: "node-1" } }) };
+
+  test("says where edges may reach a node", async () => {
+    const ended = await run("readdress node-1 10.0.0.7 10.0.1.7", answers);
+    expect(ended.stdout).toContain("node-1 may be reached at 10.0.0.7, 10.0.1.7");
+    expect(ended.changes).toEqual([[`PUT ${path}/addresses`, { addresses: ["10.0.0.7", "10.0.1.7"] }]]);
+  });
+
+  test("is what show calls for when an agent was turned away", async () => {
+    const refusal = "the address that it tells is not its own";
+    const { stdout } = await run("show node-1", { [`GET ${path}`]: ok({ node: aDetail({ refusal }) }) });
+    expect(stdout).toMatch(/turned away +the address that it tells/);
+  });
+});
+
 describe("svc admin nodes drain", () => {
   const blocker = {
     ...{ kind: "serve", project: "shop", channel: "production", prNumber: null, replica: 0, waitsFor: "node" },
@@ -317,6 +338,13 @@ describe("svc admin nodes bootstrap-token", () => {
     expect(await readFile(file, "utf8")).toBe(`${token}\n`);
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect(ended.stdout + ended.stderr).not.toContain("c".repeat(32));
+  });
+
+  test("create names the addresses of the node that joins", async () => {
+    await using directory = await aDirectory();
+    const line = "bootstrap-token create --file new.token --address 10.0.0.7,10.0.1.7";
+    const ended = await run(line, { [`POST ${tokens}`]: created }, { cwd: directory.path });
+    expect(ended.changes).toEqual([[`POST ${tokens}`, { role: "node", addresses: ["10.0.0.7", "10.0.1.7"] }]]);
   });
 
   test("create asks for nothing when the file exists or cannot be made", async () => {

@@ -57,6 +57,7 @@ function factsOf(node: NodeDetail, { now }: View): [string, string][] {
     ...(node.dockerfileProblem === null
       ? []
       : [["Dockerfiles", `not built here: ${node.dockerfileProblem}`] satisfies [string, string]]),
+    ...(node.refusal === null ? [] : [["turned away", node.refusal] satisfies [string, string]]),
     ["zone", node.zone ?? "-"],
     ["labels", labelText(node.labels)],
     ["by operators", labelText(node.operatorLabels)],

@@ -318,6 +318,14 @@ export const changes: Readonly<Record<string, Change>> = {
       return { path: `/admin/nodes/${id}`, body: { labels: { room: secret() } }, target: id };
     },
   },
+  "PUT /admin/nodes/:id/addresses": {
+    action: "node.readdress",
+    async arrange({ api }) {
+      const values = { role: "node", name: `machine-${randomUUID().slice(0, 8)}` } as const;
+      const { id } = await api.db.insertInto("node").values(values).returning("id").executeTakeFirstOrThrow();
+      return { path: `/admin/nodes/${id}/addresses`, body: { addresses: ["10.0.0.7"] }, target: id };
+    },
+  },
   "POST /admin/nodes/:id/cordon": nodeAction("cordon", {}),
   "POST /admin/nodes/:id/uncordon": nodeAction("uncordon", { schedulable: false }),
   "POST /admin/nodes/:id/drain": nodeAction("drain", {}),

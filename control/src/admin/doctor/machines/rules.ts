@@ -21,6 +21,8 @@ export interface MachineFacts {
   role: "node" | "edge";
   status: NodeStatus;
   version: string | null;
+  /** Why somebody with its identity was turned away last. */
+  refusal: string | null;
   diskFull: boolean;
   /** Why its engine must not build Dockerfiles of users; null when it may. */
   dockerfileProblem: string | null;
@@ -204,6 +206,14 @@ export function judgeNodes(machines: readonly MachineFacts[], now: Date): Findin
       fail("No node has joined: nothing can be built or run.", "See `svc admin nodes bootstrap-token create --help`."),
     ];
   if (ready.length === 0) findings.push(fail("No node takes new work.", "See why with `svc admin nodes list`."));
+  for (const { name, refusal } of nodes)
+    if (refusal !== null)
+      findings.push(
+        fail(
+          `A machine with the identity of ${name} was turned away: ${refusal}.`,
+          `When it is this node, set its SVC_AGENT_ADDRESS right or run \`svc admin nodes readdress ${name} <address>\`; when it is not, fence the node.`,
+        ),
+      );
   const lost = are("unreachable");
   if (lost.length > 0)
     findings.push(

@@ -8,6 +8,7 @@ import { CliError } from "../../../../errors.ts";
 import { createFile, isFileError } from "../../../../files.ts";
 import { formatDuration } from "../../../../format.ts";
 import { parseSpan } from "../../../../span.ts";
+import { readAddresses } from "../readdress.ts";
 
 export const adminNodesBootstrapTokenCreate = command({
   name: "admin nodes bootstrap-token create",
@@ -19,18 +20,27 @@ export const adminNodesBootstrapTokenCreate = command({
       "--expires-in <duration>",
       `How long it may be used, such as 15m or 24h; default: ${formatDuration(limits.bootstrapTokenSecondsDefault * 1000)}`,
     ),
+    address: flag.text(
+      "--address <address,…>",
+      "Where edges may reach the node; unless given, only at the address that it joins from",
+    ),
     role: flag.choice("--role <role>", "What the machine will be; default: node", daemonRoles),
   },
   examples: [
     "svc admin nodes bootstrap-token create --file node-1.token",
+    "svc admin nodes bootstrap-token create --file node-2.token --address 10.0.0.7",
     "svc admin nodes bootstrap-token create --file edge-1.token --role edge --expires-in 24h",
   ],
-  async run(context, { file, role = "node", expiresIn }) {
+  async run(context, { file, role = "node", address, expiresIn }) {
     if (file === undefined)
       throw new CliError("CLI_INVALID_USAGE", "--file <new-path> is missing", {
         hint: "Say where the token goes: `svc admin nodes bootstrap-token create --file node-1.token`",
       });
-    const asked = { role, ...(expiresIn !== undefined && { expiresIn: secondsOf(expiresIn) }) };
+    const asked = {
+      role,
+      ...(address !== undefined && { addresses: readAddresses(address.split(",")) }),
+      ...(expiresIn !== undefined && { expiresIn: secondsOf(expiresIn) }),
+    };
     const path = resolve(context.cwd, file);
     const api = await context.api();
     // Taken before there is a token, so that a wrong path costs nothing.
@@ -70,7 +80,7 @@ const unwritten = (path: string, thrown: unknown, more = ""): CliError =>
     hint: "Make room, or name another place with --file <new-path>, then run the command again",
   });
 
-async function fillOrRemove(context: Context, api: Api, path: string, body: { role: "node" | "edge" }) {
+async function fillOrRemove(context: Context, api: Api, path: string, body: object) {
   try {
     const { bootstrapToken } = await api.post("/admin/nodes/bootstrap-tokens", createBootstrapTokenReply, {
       body,
