@@ -88,6 +88,11 @@ const turnWithinMs = 300_000;
 export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
   const log = deps.log ?? createLog(config.logLevel);
   const journal = openJournal(config.dir);
+  if (journal.unreadable > 0)
+    log.warn(
+      { entries: journal.unreadable },
+      "entries of the journal do not open with its key: asking control for them",
+    );
   const stop = new AbortController();
   const { promise: ready, resolve: becomeReady } = Promise.withResolvers<string>();
   try {

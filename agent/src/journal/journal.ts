@@ -1,23 +1,29 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { type Placement, PlacementSchema, PlacementStatusSchema, RunOfferSchema } from "@svc/proto/node";
 import { type Chain, freshMemory, type PlacementRecord, type RunRecord } from "./records.ts";
-import { SCHEMA, SCHEMA_VERSION } from "./schema.ts";
+import { SCHEMA, SCHEMA_VERSION, SEALED_SINCE } from "./schema.ts";
+import { openSeal, renewSeal, type Seal } from "./seal.ts";
+import { CHAIN_SETTING, dropUnreadable, OWNER_SETTING, placeOf, sealRows } from "./sealed-rows.ts";
 
 /** Another agent holds the state directory. */
 export class JournalBusyError extends Error {
   override name = "JournalBusyError";
 }
 
-const OWNER_SETTING = "owner";
-
 /**
  * What survives a crash of the agent and of the machine. Every write is on disk when its call returns, so
  * what is acted on afterwards was written first. All calls are synchronous: a write takes a millisecond.
+ *
+ * Placements, offers and settings are sealed with a key of the node, in a file beside the journal: a copy of the journal
+ * alone tells nobody the environment of tenants. What is deleted leaves the files with it, sealed or not. Without the key
+ * the journal is as good as lost, and the node asks control what should be, as it would then.
  */
 export type Journal = Disposable & {
+  /** What could not be opened with the key, and was given up. */
+  readonly unreadable: number;
   chain(): Chain;
   /** Takes an assignment as a whole: the chain moves together with the placements. */
   commitAssignment(change: {
@@ -61,13 +67,22 @@ export function openJournal(dir: string): Journal {
   try {
     // The exclusive lock is the guard of the whole directory; the kernel drops it with the process.
     db.exec("pragma locking_mode = exclusive; pragma journal_mode = wal; pragma synchronous = full");
-    db.exec("pragma foreign_keys = on; begin immediate");
+    db.exec("pragma foreign_keys = on; pragma secure_delete = on; begin immediate");
     db.exec(SCHEMA);
     const version = Number(db.prepare("pragma user_version").get()?.["user_version"] ?? 0);
     if (version > SCHEMA_VERSION) throw new Error(`${path} was written by a newer version of the agent`);
-    db.exec(`pragma user_version = ${SCHEMA_VERSION}; commit`);
-    // It holds the environment of tenants' containers.
+    db.exec("commit");
     chmodSync(path, 0o600);
+    // Its free pages hold what was deleted before deletions were wiped.
+    if (version < SEALED_SINCE) db.exec("vacuum");
+    const keyPath = join(dir, "journal.key");
+    const seal = openSeal(keyPath);
+    db.exec("begin immediate");
+    if (version < SEALED_SINCE) sealRows(db, seal);
+    const unreadable = dropUnreadable(db, seal);
+    db.exec(`pragma user_version = ${SCHEMA_VERSION}; commit`);
+    wipe(db);
+    return createJournal(db, { seal, renew: () => renewSeal(keyPath), unreadable });
   } catch (cause) {
     db.close();
     if (cause instanceof Error && /locked|busy/i.test(cause.message)) {
@@ -75,15 +90,20 @@ export function openJournal(dir: string): Journal {
     }
     throw cause;
   }
-  return createJournal(db);
 }
 
-function createJournal(db: DatabaseSync): Journal {
+/** Copies of what was deleted are in the write-ahead log until that is written back and cut. */
+const wipe = (db: DatabaseSync): void => db.exec("pragma wal_checkpoint(truncate)");
+
+type Sealing = { seal: Seal; renew(): Seal; unreadable: number };
+
+function createJournal(db: DatabaseSync, { seal: first, renew, unreadable }: Sealing): Journal {
+  let seal = first;
   const sql = {
     setting: db.prepare("select value from setting where key = ?"),
     saveSetting: db.prepare("insert or replace into setting (key, value) values (?, ?)"),
     placements: db.prepare(
-      "select message, orphan, status, memory from placement join progress using (id) order by placement.rowid",
+      "select id, message, orphan, status, memory from placement join progress using (id) order by placement.rowid",
     ),
     savePlacement: db.prepare(
       "insert into placement (id, message, orphan) values (?, ?, ?) " +
@@ -91,7 +111,7 @@ function createJournal(db: DatabaseSync): Journal {
     ),
     saveProgress: db.prepare("insert or replace into progress (id, status, memory) values (?, ?, ?)"),
     forgetPlacement: db.prepare("delete from placement where id = ?"),
-    runs: db.prepare("select offer, record from run order by rowid"),
+    runs: db.prepare("select id, offer, record from run order by rowid"),
     saveRun: db.prepare("insert or replace into run (id, offer, record) values (?, ?, ?)"),
     forgetRun: db.prepare("delete from run where id = ?"),
     images: db.prepare("select reference, owner, used_at from image order by used_at desc, reference"),
@@ -105,9 +125,14 @@ function createJournal(db: DatabaseSync): Journal {
     forgetImageOf: db.prepare("delete from image where reference = ? and owner = ?"),
   };
 
-  const findSetting = (key: string): string | null => {
+  const findPlain = (key: string): string | null => {
     const value = sql.setting.get(key)?.["value"];
     return typeof value === "string" ? value : null;
+  };
+  const opened = (sealed: Uint8Array, place: string): Uint8Array => {
+    const plain = seal.open(sealed, place);
+    if (plain === null) throw new Error(`the journal is damaged: ${place} does not open`);
+    return plain;
   };
   const saveProgress = (record: PlacementRecord): void => {
     const status = toBinary(PlacementStatusSchema, record.status);
@@ -116,7 +141,7 @@ function createJournal(db: DatabaseSync): Journal {
   const savePlacement = (record: PlacementRecord): void => {
     sql.savePlacement.run(
       record.placement.placementId,
-      toBinary(PlacementSchema, record.placement),
+      seal.seal(toBinary(PlacementSchema, record.placement), placeOf("placement", record.placement.placementId)),
       record.orphan ? 1 : 0,
     );
     saveProgress(record);
@@ -132,9 +157,15 @@ function createJournal(db: DatabaseSync): Journal {
     }
   };
 
+  /** It is gone from the files when the call returns. */
+  const erase = (deletion: StatementSync, id: string): void => {
+    if (deletion.run(id).changes !== 0) wipe(db);
+  };
+
   return {
+    unreadable,
     chain() {
-      const { clusterEpoch = "0", leaderEpoch = "0", resultsIn = "" } = parseChain(findSetting("chain"));
+      const { clusterEpoch = "0", leaderEpoch = "0", resultsIn = "" } = parseChain(findPlain(CHAIN_SETTING));
       return { clusterEpoch: BigInt(clusterEpoch), leaderEpoch: BigInt(leaderEpoch), resultsIn };
     },
     commitAssignment({ chain, placements, forgotten }) {
@@ -144,36 +175,53 @@ function createJournal(db: DatabaseSync): Journal {
         resultsIn: chain.resultsIn,
       });
       atomically(() => {
-        sql.saveSetting.run("chain", text);
+        sql.saveSetting.run(CHAIN_SETTING, text);
         for (const record of placements) savePlacement(record);
         for (const id of forgotten) sql.forgetPlacement.run(id);
       });
+      if (forgotten.length > 0) wipe(db);
     },
-    listPlacements: () => sql.placements.all().map(toPlacementRecord),
+    listPlacements: () =>
+      sql.placements
+        .all()
+        .map((row) => toPlacementRecord(row, opened(bytes(row["message"]), placeOf("placement", text(row["id"]))))),
     savePlacement: (record) => atomically(() => savePlacement(record)),
     saveProgress,
-    forgetPlacement: (placementId) => void sql.forgetPlacement.run(placementId),
+    forgetPlacement: (placementId) => erase(sql.forgetPlacement, placementId),
 
     listRuns: () =>
-      sql.runs
-        .all()
-        .map((row) => ({ ...JSON.parse(text(row["record"])), offer: fromBinary(RunOfferSchema, bytes(row["offer"])) })),
+      sql.runs.all().map((row) => {
+        const offer = opened(bytes(row["offer"]), placeOf("run", text(row["id"])));
+        return { ...JSON.parse(text(row["record"])), offer: fromBinary(RunOfferSchema, offer) };
+      }),
     saveRun({ offer, ...record }) {
-      sql.saveRun.run(offer.attemptId, toBinary(RunOfferSchema, offer), JSON.stringify(record));
+      const sealed = seal.seal(toBinary(RunOfferSchema, offer), placeOf("run", offer.attemptId));
+      sql.saveRun.run(offer.attemptId, sealed, JSON.stringify(record));
     },
-    forgetRun: (attemptId) => void sql.forgetRun.run(attemptId),
+    forgetRun: (attemptId) => erase(sql.forgetRun, attemptId),
 
     claim(owner) {
-      const before = findSetting(OWNER_SETTING);
+      const before = findPlain(OWNER_SETTING);
       if (before === owner) return;
+      // First: with the former key go copies of the journal that were made until now.
+      if (before !== null) seal = renew();
       atomically(() => {
         if (before !== null) db.exec("delete from placement; delete from run; delete from setting; delete from image");
         sql.saveSetting.run(OWNER_SETTING, owner);
       });
+      wipe(db);
     },
 
-    findSetting,
-    saveSetting: (key, value) => void sql.saveSetting.run(key, value),
+    findSetting(key) {
+      const sealed = findPlain(key);
+      return sealed === null
+        ? null
+        : Buffer.from(opened(Buffer.from(sealed, "base64"), placeOf("setting", key))).toString();
+    },
+    saveSetting(key, value) {
+      const sealed = seal.seal(Buffer.from(value), placeOf("setting", key));
+      sql.saveSetting.run(key, Buffer.from(sealed).toString("base64"));
+    },
 
     hasImage: (reference, owner) => sql.hasImage.get(reference, owner) !== undefined,
     noteImage: (reference, owner, usedAtMs) => void sql.noteImage.run(reference, owner, usedAtMs),
@@ -197,8 +245,8 @@ function createJournal(db: DatabaseSync): Journal {
   };
 }
 
-function toPlacementRecord(row: Record<string, unknown>): PlacementRecord {
-  const placement: Placement = fromBinary(PlacementSchema, bytes(row["message"]));
+function toPlacementRecord(row: Record<string, unknown>, message: Uint8Array): PlacementRecord {
+  const placement: Placement = fromBinary(PlacementSchema, message);
   return {
     placement,
     status: fromBinary(PlacementStatusSchema, bytes(row["status"])),

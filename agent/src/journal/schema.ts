@@ -1,6 +1,6 @@
 /**
  * Tables of the journal. Messages are kept as protobuf bytes, so that fields this version does not know
- * survive a downgrade. `progress` is apart from `placement` because it changes often and is small.
+ * survive a downgrade, and sealed: they hold the environment of tenants' containers. `progress` is apart from `placement` because it changes often and is small.
  */
 export const SCHEMA = `
 create table if not exists setting (
@@ -31,4 +31,6 @@ create table if not exists image (
 `;
 
 /** Raised when the tables change; an older agent refuses a newer journal. */
-export const SCHEMA_VERSION = 1;
+export const SCHEMA_VERSION = 2;
+/** Journals of versions before this one hold messages in the clear. */
+export const SEALED_SINCE = 2;

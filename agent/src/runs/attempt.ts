@@ -178,6 +178,8 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
   };
 
   const copyOutput = async (stream: LogStream): Promise<void> => {
+    // With a lost offer it is lost, too, what must not be shown.
+    if (record.offer.image === undefined) return;
     try {
       const lines = createSafeLines(record.offer.redact);
       const write = (safe: readonly string[]): void => {
