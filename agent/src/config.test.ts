@@ -36,6 +36,8 @@ test("values are read with their types, empty ones are as good as absent", () =>
 
 test.each([
   { SVC_AGENT_ADDRESS: "localhost" },
+  { SVC_AGENT_ADDRESS: "0.0.0.0" },
+  { SVC_METRICS_LISTEN: "0.0.0.0:9100" },
   { SVC_LINK_URL: "http://127.0.0.1:7443" },
   { SVC_LINK_URL: "https://a.test:7443,https://a.test:7443" },
   { SVC_ENROLL_URL: Array.from({ length: 10 }, (_, n) => `https://c${n}.test:7444`).join(",") },

@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import { endpointListProblem, splitEndpoints } from "@svc/link";
+import { isPrivateListen, privateListenHint } from "@svc/operators";
 import { z } from "zod";
 
 /** A setting is missing or wrong. The message names it and says what it should be. */
@@ -28,7 +29,10 @@ export const settings = z.object({
   /** Identity, journal and build scratch space. Never shared by two agents. */
   SVC_AGENT_DIR: z.string().default("/var/lib/svc/agent"),
   /** Private address on which container ports are published. */
-  SVC_AGENT_ADDRESS: z.ipv4().default("127.0.0.1"),
+  SVC_AGENT_ADDRESS: z
+    .ipv4()
+    .refine((address) => !address.startsWith("0."), "must be one private address of this machine, such as 10.0.0.7")
+    .default("127.0.0.1"),
   SVC_AGENT_NAME: z.string().min(1).max(63).default(hostname()),
   SVC_ENROLL_URL: endpoints.prefault("https://127.0.0.1:7444"),
   SVC_LINK_URL: endpoints.prefault("https://127.0.0.1:7443"),
@@ -36,6 +40,7 @@ export const settings = z.object({
   SVC_METRICS_LISTEN: z
     .string()
     .regex(/^[^\s/]+:\d{1,5}$/, "must be host:port")
+    .refine(isPrivateListen, privateListenHint)
     .optional(),
   /** Read while the node has no identity, and again when its certificate is over. */
   SVC_BOOTSTRAP_TOKEN_FILE: z.string().optional(),

@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
+import { isPrivateListen, privateListenHint } from "@svc/operators";
 import { z } from "zod";
 import { defaultApiUrl } from "./githost/settings.ts";
+import { isGuessable, plaintextServices, unsafeSetting } from "./unsafe-settings.ts";
 
 const listen = z.string().regex(/^[^\s/]+:\d{1,5}$/, "must be host:port");
 const origin = z.url({ protocol: /^https?$/ });
@@ -44,12 +46,13 @@ export const settings = z.strictObject({
   SVC_ETCD_KEY_FILE: z.string().optional(),
   SVC_LINK_LISTEN: listen.default("127.0.0.1:7443"),
   SVC_ENROLL_LISTEN: listen.default("127.0.0.1:7444"),
-  SVC_METRICS_LISTEN: listen.optional(),
+  SVC_METRICS_LISTEN: listen.refine(isPrivateListen, privateListenHint).optional(),
   SVC_CONTENT_URL: origin.default("http://svc.localhost:8080"),
   SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
   SVC_REGISTRY_USERNAME: z.string().optional(),
   SVC_REGISTRY_PASSWORD_FILE: z.string().optional(),
   SVC_REGISTRY_ALLOW: list.default([]),
+  SVC_PLAINTEXT_ALLOW: list.pipe(z.array(z.enum(plaintextServices))).default([]),
   SVC_MASTER_KEY: z.string().optional(),
   SVC_MASTER_KEY_FILE: z.string().optional(),
   SVC_AUTH_SECRET: z.string().optional(),
@@ -159,6 +162,12 @@ function masterKeys(text: string): [Buffer, ...Buffer[]] {
   if (first === undefined || keys.some((key) => key.length !== 32)) {
     throw new ConfigError("SVC_MASTER_KEY: each key must be the base64 of 32 random bytes");
   }
+  // One that only opens what it sealed once may be on its way out.
+  if (isGuessable(first)) {
+    throw new ConfigError(
+      "SVC_MASTER_KEY: the first key is not random; put one of `openssl rand -base64 32` before it, and run `svc-control rotate-key`",
+    );
+  }
   return [first, ...rest];
 }
 
@@ -193,8 +202,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     throw new ConfigError(`${issue?.path.join(".") ?? "settings"}: ${issue?.message ?? "invalid"}`);
   }
   const s = result.data;
+  const unsafe = unsafeSetting(s);
+  if (unsafe !== null) throw new ConfigError(unsafe);
   const authSecret = valueOrFile(s, "SVC_AUTH_SECRET");
-  if (authSecret.length < 32) throw new ConfigError("SVC_AUTH_SECRET: at least 32 characters of real randomness");
+  if (authSecret.length < 32 || isGuessable(Buffer.from(authSecret)))
+    throw new ConfigError("SVC_AUTH_SECRET: at least 32 characters of real randomness");
   const gitHost = githost(s);
   const content = new URL(s.SVC_CONTENT_URL);
   const password =

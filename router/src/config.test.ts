@@ -22,6 +22,9 @@ test.each([
   { setting: "SVC_ROUTER_TABLE_DIR", value: "/run/{env.HOME}" },
   { setting: "SVC_ROUTER_DIR", value: "/var/*" },
   { setting: "SVC_CADDY_ADMIN", value: `/run/${"a".repeat(120)}` },
+  { setting: "SVC_METRICS_LISTEN", value: ":9100" },
+  { setting: "SVC_METRICS_LISTEN", value: "198.51.100.7:9100" },
+  { setting: "SVC_ROUTER_LISTEN", value: "0.0.0.0:7480" },
   { setting: "SVC_LOG_LEVEL", value: "loud" },
 ])("refuses $setting=$value by name", ({ setting, value }) => {
   expect(() => readConfig({ [setting]: value })).toThrow(ConfigError);

@@ -1,5 +1,6 @@
 import { dirname, join, resolve } from "node:path";
 import { endpointListProblem, splitEndpoints } from "@svc/link";
+import { isPrivateListen, privateListenHint } from "@svc/operators";
 import { z } from "zod";
 import { isHost } from "./names.ts";
 
@@ -30,7 +31,7 @@ export const settings = z.object({
   SVC_ENROLL_URL: endpoints.prefault("https://127.0.0.1:7444"),
   SVC_LINK_URL: endpoints.prefault("https://127.0.0.1:7443"),
   /** Where operators' tools ask for metrics: a private address. Nowhere when absent. */
-  SVC_METRICS_LISTEN: listen.optional(),
+  SVC_METRICS_LISTEN: listen.refine(isPrivateListen, privateListenHint).optional(),
   /** Read while the edge has no identity, and again when its certificate is over. */
   SVC_BOOTSTRAP_TOKEN_FILE: z.string().optional(),
   /** Where Caddy listens for visitors; an empty host is every address. */
@@ -47,7 +48,12 @@ export const settings = z.object({
   /** Asked for its version; Caddy itself is started by somebody else. */
   SVC_CADDY_BINARY: z.string().default("caddy"),
   /** The router's own server, for Caddy. On loopback. */
-  SVC_ROUTER_LISTEN: listen.default("127.0.0.1:7480"),
+  SVC_ROUTER_LISTEN: listen
+    .regex(
+      /^(127(\.\d{1,3}){3}|localhost|\[::1\]):/,
+      "must be an address of loopback: it is for the Caddy beside it alone",
+    )
+    .default("127.0.0.1:7480"),
   SVC_CONTENT_DOMAIN: z
     .string()
     .refine((text) => isHost(text), "must be a host name in lower case")

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,8 +14,8 @@ writeFileSync(secretFile, "its secret\n");
 const read = (env: Record<string, string>) =>
   readConfig({
     SVC_DATABASE_URL: "postgres://svc@127.0.0.1/svc",
-    SVC_MASTER_KEY: Buffer.alloc(32, 1).toString("base64"),
-    SVC_AUTH_SECRET: "s".repeat(32),
+    SVC_MASTER_KEY: randomBytes(32).toString("base64"),
+    SVC_AUTH_SECRET: randomBytes(32).toString("hex"),
     ...env,
   }).githost;
 const app = { SVC_GITHOST_CLIENT_ID: "its id", SVC_GITHOST_CLIENT_SECRET_FILE: secretFile };

@@ -37,7 +37,7 @@ const settings = (...masterKeys: Buffer[]) => ({
   SVC_LINK_LISTEN: "127.0.0.1:0",
   SVC_ENROLL_LISTEN: "127.0.0.1:0",
   SVC_MASTER_KEY: masterKeys.map((key) => key.toString("base64")).join("\n"),
-  SVC_AUTH_SECRET: "s".repeat(32),
+  SVC_AUTH_SECRET: randomBytes(32).toString("hex"),
 });
 
 interface Run {

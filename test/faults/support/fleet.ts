@@ -98,6 +98,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     control: {
       SVC_LINK_LISTEN: `${bridge.address}:${ports.link}`,
       SVC_ENROLL_LISTEN: `${bridge.address}:${ports.enroll}`,
+      // The bridge is a network of this machine alone.
+      SVC_PLAINTEXT_ALLOW: "registry",
       ...options.control,
     },
   };

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type TestDatabase, testDatabase } from "../../db/testing.ts";
@@ -6,7 +7,7 @@ import { createSecrets } from "../../secrets.ts";
 import { openAuthority } from "../authority.ts";
 
 const main = fileURLToPath(new URL("../../main.ts", import.meta.url));
-const key = Buffer.alloc(32, 7);
+const key = randomBytes(32);
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -21,7 +22,7 @@ const run = (...args: string[]): Promise<{ code: number; output: string }> =>
       PATH: process.env["PATH"],
       SVC_DATABASE_URL: database.url,
       SVC_MASTER_KEY: key.toString("base64"),
-      SVC_AUTH_SECRET: "s".repeat(32),
+      SVC_AUTH_SECRET: randomBytes(32).toString("hex"),
     };
     const child = execFile(process.execPath, [main, "rotate-ca", ...args], { env }, (_, stdout, stderr) =>
       resolve({ code: child.exitCode ?? -1, output: stdout + stderr }),
