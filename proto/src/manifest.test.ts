@@ -76,6 +76,7 @@ describe("what is refused", () => {
     { when: "port is 65536", value: { ...anSsr, app: { ...anSsr.app, port: 65_536 } }, at: ["app.port"] },
     { when: "port is a text", value: { ...anSsr, app: { ...anSsr.app, port: "80" } }, at: ["app.port"] },
     { when: "the name is empty", value: { ...anSsr, app: { ...anSsr.app, name: "" } }, at: ["app.name"] },
+    { when: "the slug takes a preview's host", value: { ...anSsr, slug: "shop--7" }, at: ["slug"] },
     { when: "the slug is reserved", value: { ...anSsr, slug: "www" }, at: ["slug"] },
     { when: "the channel is unknown", value: { ...anSsr, channel: "prod" }, at: ["channel"] },
     { when: "health leaves the site", value: { ...anSsr, health: { path: "//x" } }, at: ["health.path"] },

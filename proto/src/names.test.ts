@@ -6,19 +6,22 @@ import {
   branchProblem,
   generateSlug,
   projectNameProblem,
-  reservedSlugs,
   siteHost,
   siteLabel,
   siteUrl,
   slugProblem,
 } from "./names.ts";
+import { reservedSlugs } from "./reserved-slugs.ts";
 
 const valid = fc.stringMatching(/^[a-z0-9][a-z0-9-]{1,28}[a-z0-9]$/).filter((slug) => slugProblem(slug) === null);
 
 describe("slugs", () => {
-  test.each(["shop", "abc", "a-b-c", "a--b", "developer", "previewer", "0-9", "x".repeat(30)])("%s is one", (slug) => {
-    expect(slugProblem(slug)).toBeNull();
-  });
+  test.each(["shop", "abc", "a-b-c", "a--b", "a--7b", "a-7", "developer", "previewer", "0-9", "x".repeat(30)])(
+    "%s is one",
+    (slug) => {
+      expect(slugProblem(slug)).toBeNull();
+    },
+  );
 
   test.each([
     "ab",
@@ -34,11 +37,16 @@ describe("slugs", () => {
     "аpp1",
     "dev-x",
     "preview-x",
+    "shop--7",
+    "shop--007",
+    "shop--4--5",
+    "a---7",
+    ...["login", "security", "abuse", "postmaster", "localhost", "internal", "wpad", "mta-sts"],
   ])("%j is none", (slug) => {
     expect(slugProblem(slug)).toMatch(/\.$/);
   });
 
-  test("no reserved name is one", () => {
+  test("no reserved name is one, and nothing else is wrong with any", () => {
     for (const slug of reservedSlugs) expect(slugProblem(slug)).toContain("reserved");
   });
 
@@ -51,6 +59,9 @@ describe("slugs", () => {
     { name: "www", suffix: "", slug: "site-www" },
     { name: "Dev Tools", suffix: "", slug: "site-dev-tools" },
     { name: "ab", suffix: "", slug: "site-ab" },
+    { name: "Login", suffix: "", slug: "site-login" },
+    { name: "Shop -- 7", suffix: "", slug: "shop-7" },
+    { name: "Shop --", suffix: "7", slug: "shop-7" },
     { name: "a very long name that does not fit at all", suffix: "k3f9", slug: "a-very-long-name-that-doe-k3f9" },
   ])("$name with suffix '$suffix' becomes $slug", ({ name, suffix, slug }) => {
     expect(generateSlug(name, suffix)).toBe(slug);
@@ -98,6 +109,18 @@ describe("site hosts", () => {
         const label = siteLabel({ slug: one, channel: at, prNumber });
         expect(label).toMatch(/^[a-z0-9-]{1,63}$/);
         expect(label).not.toBe(siteLabel({ slug: other, channel: "production" }));
+      }),
+    );
+  });
+
+  test("the preview of a pull request has no other project's name", () => {
+    fc.assert(
+      fc.property(valid, fc.integer({ min: 1, max: 2_147_483_647 }), (slug, prNumber) => {
+        const label = siteLabel({ slug, channel: "preview", prNumber });
+        const named = label.slice(siteLabel({ slug: "", channel: "preview" }).length);
+        expect(slugProblem(named)).not.toBeNull();
+        const ends = [...named.matchAll(/--(?=\d+$)/g)].map(({ index }) => named.slice(0, index));
+        expect(ends.filter((other) => slugProblem(other) === null)).toEqual([slug]);
       }),
     );
   });

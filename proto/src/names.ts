@@ -1,31 +1,11 @@
 import type { Channel } from "./lifecycle.ts";
 import { limits } from "./limits.ts";
+import { reservedSlugs } from "./reserved-slugs.ts";
 import { isOneLine, stripControl } from "./text.ts";
 
-/** Names that no project can have: they are, or may become, names of the platform itself. */
-export const reservedSlugs: ReadonlySet<string> = new Set([
-  // In a request it asks for one that is made up.
-  "auto",
-  "www",
-  "api",
-  "admin",
-  "app",
-  "dashboard",
-  "auth",
-  "status",
-  "mail",
-  "static",
-  "assets",
-  "cdn",
-  "docs",
-  "registry",
-  "edge",
-  "svc",
-  "preview",
-  "dev",
-]);
-
 const reservedPrefixes = ["dev-", "preview-"] as const;
+/** The preview of a project with such a slug would have the host of another project's pull request; see `siteLabel`. */
+const pullRequestEnding = /--\d+$/;
 
 /** In a manifest or a create request: choose a slug from the name. */
 export const autoSlug = "auto";
@@ -40,6 +20,8 @@ export function slugProblem(slug: string): string | null {
   if (slug.startsWith("xn--")) return 'A slug does not start with "xn--".';
   const prefix = reservedPrefixes.find((reserved) => slug.startsWith(reserved));
   if (prefix !== undefined) return `Slugs that start with "${prefix}" are reserved.`;
+  if (pullRequestEnding.test(slug))
+    return 'Slugs that end in "--" and a number are reserved: previews of pull requests are named so.';
   if (reservedSlugs.has(slug)) return `The slug "${slug}" is reserved.`;
   return null;
 }

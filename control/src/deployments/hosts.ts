@@ -75,8 +75,8 @@ export async function claimHost(
 
 /**
  * The host of a channel under `slug`: one that the project still holds serves again, else a new one is claimed. Names
- * of two projects can meet only among previews ("shop--3" and pull request 3 of "shop"), and then the later one gets a
- * suffix. Needs the project locked.
+ * of two projects can meet only among previews, and only where one has a slug from before those were refused ("shop--3"
+ * and pull request 3 of "shop"); then the later one gets a suffix. Needs the project locked.
  */
 export async function claimHostOf(
   tx: Db,

@@ -71,6 +71,7 @@ describe("creating", () => {
     { what: "a Cyrillic slug", body: { name: "Shop", slug: "\u0430pp", type: "ssr" } },
     { what: "the reserved prefix dev-", body: { name: "Shop", slug: "dev-shop", type: "ssr" } },
     { what: "the reserved prefix preview-", body: { name: "Shop", slug: "preview-shop", type: "ssr" } },
+    { what: "the preview host of a pull request", body: { name: "Shop", slug: "shop--7", type: "ssr" } },
     { what: "a reserved slug", body: { name: "Shop", slug: "www", type: "ssr" } },
     { what: "punycode", body: { name: "Shop", slug: "xn--shop", type: "ssr" } },
     { what: "no name", body: { type: "ssr" } },

@@ -113,6 +113,8 @@ test.each([
   { what: "a name of the platform", body: { slug: "registry" } },
   { what: "a reserved prefix", body: { slug: "preview-shop" } },
   { what: "another reserved prefix", body: { slug: "dev-shop" } },
+  { what: "the preview host of a pull request", body: { slug: "shop--7" } },
+  { what: "a reserved slug", body: { slug: "postmaster" } },
   { what: "an encoded name", body: { slug: "xn--shp-1na" } },
 ])("refuses $what as a slug", async ({ body }) => {
   const project = await api.newProject(user);
