@@ -53,6 +53,44 @@ test.each<{ when: string; headers: Partial<TarHeader>[]; because: string }>([
     because: "another Unicode form",
   },
   {
+    when: "two files differ only in case",
+    headers: [{ name: "README.md" }, { name: "readme.md" }],
+    because: 'differs from "README.md" only in upper and lower case',
+  },
+  {
+    when: "two files differ in case and in Unicode form",
+    headers: [{ name: "caf\u00e9" }, { name: "CAFE\u0301" }],
+    because: "only in upper and lower case",
+  },
+  {
+    when: "two files differ in a letter that has two lower forms",
+    headers: [{ name: "\u03c3" }, { name: "\u03c2" }],
+    because: "only in upper and lower case",
+  },
+  {
+    when: "two directories differ only in case",
+    headers: [{ name: "src/a" }, { name: "Src/b" }],
+    because: 'differs from "src" only in upper and lower case',
+  },
+  {
+    when: "a file and a directory differ only in case",
+    headers: [{ name: "src/a" }, { name: "SRC" }],
+    because: 'differs from "src" only in upper and lower case',
+  },
+  {
+    when: "a directory and a link differ only in case",
+    headers: [
+      { name: "A", type: "symlink", linkname: "b" },
+      { name: "a", type: "directory" },
+    ],
+    because: 'differs from "A" only in upper and lower case',
+  },
+  {
+    when: "a hard link names an earlier file in another case",
+    headers: [{ name: "a" }, { name: "b", type: "hardlink", linkname: "A" }],
+    because: "not an earlier file",
+  },
+  {
     when: "a hard link goes through a link",
     headers: [
       { name: "a", type: "symlink", linkname: "b" },
@@ -123,9 +161,9 @@ test.each<{ when: string; headers: Partial<TarHeader>[]; keeps: object }>([
     keeps: { kind: "hardlink", path: "b", target: "a" },
   },
   {
-    when: "a name that differs in case",
-    headers: [{ name: "readme" }, { name: "README" }],
-    keeps: { kind: "file", path: "README", executable: false, sizeBytes: 0 },
+    when: "a name that differs in more than case",
+    headers: [{ name: "readme" }, { name: "README.md" }],
+    keeps: { kind: "file", path: "README.md", executable: false, sizeBytes: 0 },
   },
   {
     when: "a path of the longest kind",
@@ -144,6 +182,14 @@ test.each<{ when: string; headers: Partial<TarHeader>[]; keeps: object }>([
   },
 ])("$when is kept", ({ headers, keeps }) => {
   expect(judgeAll(...headers)).toEqual({ keep: keeps });
+});
+
+test("in a build's output names may differ in case, and still not in Unicode form alone", () => {
+  const rules = createArchiveRules(1_000, { isOutput: true });
+  const verdicts = ["tags/Go/index.html", "tags/go/index.html", "caf\u00e9", "CAF\u00e9", "cafe\u0301"].map((name) =>
+    Object.keys(rules(aHeader({ name }))),
+  );
+  expect(verdicts).toEqual([["keep"], ["keep"], ["keep"], ["keep"], ["refuse"]]);
 });
 
 test("what is kept never leaves the tree, whatever the names and links", () => {

@@ -11,6 +11,11 @@ export type ArchiveEntry =
   /** A second name of an earlier file. */
   | { kind: "hardlink"; path: string; target: string };
 
+export interface ArchiveOptions {
+  /** What a build of ours wrote: it has two names that differ in case because it was to, such as the pages of two tags. */
+  isOutput?: boolean;
+}
+
 /** What to do about an entry. `tooLarge` tells a refusal for sheer size from one for what the entry is. */
 export type Verdict = { keep: ArchiveEntry } | { skip: true } | { refuse: string; tooLarge?: true };
 
@@ -30,13 +35,17 @@ const specialKinds = {
  * The rules for the entries of one untrusted archive, in their order. One refusal means that the whole archive is
  * refused: no packer makes such an entry by itself, and leaving it out would hide an attack.
  *
- * Names that differ only in case are two names, as they are to the systems that build and serve. Names that differ
- * only in how Unicode composes a letter look the same to everybody, so the second of them is refused.
+ * Names that differ only in how Unicode composes a letter look the same to everybody, so the second of them is refused.
+ * So is, in what somebody packed, one that differs only in case: on the machine where it is looked at there may be only
+ * one of the two, and not the one that is built here.
  *
  * @param maxBytes what all files together may hold
  */
-export function createArchiveRules(maxBytes: number): (header: TarHeader) => Verdict {
-  /** By composed name; a directory that was never an entry is here too, once something lies in it. */
+export function createArchiveRules(
+  maxBytes: number,
+  { isOutput = false }: ArchiveOptions = {},
+): (header: TarHeader) => Verdict {
+  /** By folded name; a directory that was never an entry is here too, once something lies in it. */
   const seen = new Map<string, { path: string; kind: ArchiveEntry["kind"] }>();
   let entries = 0;
   let totalBytes = 0;
@@ -44,10 +53,11 @@ export function createArchiveRules(maxBytes: number): (header: TarHeader) => Ver
   /** The directory that was looked at last: its files mostly come one after the other. */
   let directory = "";
 
-  const find = (path: string) => seen.get(path.normalize("NFC"));
+  const fold = isOutput ? composed : withoutCase;
+  const find = (path: string) => seen.get(fold(path));
   const remember = (path: string, kind: ArchiveEntry["kind"]): void => {
     namesLength += path.length;
-    seen.set(path.normalize("NFC"), { path, kind });
+    seen.set(fold(path), { path, kind });
   };
 
   const refuseParents = (parts: readonly string[]): string | null => {
@@ -57,7 +67,7 @@ export function createArchiveRules(maxBytes: number): (header: TarHeader) => Ver
       const parent = parts.slice(0, depth).join("/");
       const known = find(parent);
       if (known === undefined) remember(parent, "directory");
-      else if (known.path !== parent) return twinProblem(known.path);
+      else if (known.path !== parent) return twinProblem(parent, known.path);
       else if (known.kind !== "directory") return `lies under ${show(parent)}, which is not a directory`;
     }
     directory = own;
@@ -106,7 +116,7 @@ export function createArchiveRules(maxBytes: number): (header: TarHeader) => Ver
       remember(path, kind);
       return verdict;
     }
-    if (known.path !== path) return { refuse: twinProblem(known.path) };
+    if (known.path !== path) return { refuse: twinProblem(path, known.path) };
     return known.kind === "directory" && kind === "directory" ? { skip: true } : { refuse: "appears twice" };
   };
 
@@ -124,7 +134,14 @@ export function createArchiveRules(maxBytes: number): (header: TarHeader) => Ver
   };
 }
 
-const twinProblem = (path: string): string => `has the name of ${show(path)} in another Unicode form`;
+const composed = (path: string): string => path.normalize("NFC");
+/** The same for all names that some file system takes for one; in both directions, because σ and ς are both Σ. */
+const withoutCase = (path: string): string => composed(path.normalize("NFD").toUpperCase().toLowerCase());
+
+const twinProblem = (path: string, known: string): string =>
+  composed(path) === composed(known)
+    ? `has the name of ${show(known)} in another Unicode form`
+    : `differs from ${show(known)} only in upper and lower case: rename or remove one of them`;
 
 /** The components of a relative path inside the archive, or why it is none. */
 function splitPath(name: string): string[] | string {

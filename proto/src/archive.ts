@@ -1,4 +1,4 @@
-import { type ArchiveEntry, createArchiveRules } from "./archive-entries.ts";
+import { type ArchiveEntry, type ArchiveOptions, createArchiveRules } from "./archive-entries.ts";
 import { RefusedArchiveError, show } from "./archive-refusal.ts";
 import { createTarReader } from "./tar.ts";
 
@@ -18,9 +18,9 @@ export type ArchiveReader = {
  *
  * @param maxBytes what all files together may hold
  */
-export function createArchiveReader(maxBytes: number): ArchiveReader {
+export function createArchiveReader(maxBytes: number, options: ArchiveOptions = {}): ArchiveReader {
   const tar = createTarReader();
-  const rules = createArchiveRules(maxBytes);
+  const rules = createArchiveRules(maxBytes, options);
   return {
     *read(chunk) {
       for (const part of tar.read(chunk)) {

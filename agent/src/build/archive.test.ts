@@ -24,7 +24,7 @@ async function aTar(entries: Entry[]): Promise<Buffer> {
 }
 
 const read = (bytes: Buffer, maxBytes = 1_000_000) =>
-  readArchive(Readable.from([bytes]), { spoolDir, maxBytes, gzip: true, signal: AbortSignal.timeout(10_000) });
+  readArchive(Readable.from([bytes]), { spoolDir, maxBytes, isOutput: false, signal: AbortSignal.timeout(10_000) });
 
 test("files, links and directories are indexed, and read by slices", async () => {
   const tar = await aTar([
@@ -91,6 +91,17 @@ test.each([
     code: "SOURCE_INVALID",
   },
   {
+    when: "two names differ only in case",
+    make: async () =>
+      gzipSync(
+        await aTar([
+          { name: "Dockerfile", text: "a" },
+          { name: "dockerfile", text: "b" },
+        ]),
+      ),
+    code: "SOURCE_INVALID",
+  },
+  {
     when: "it has a device",
     make: async () => gzipSync(await aTar([{ name: "a", type: "character-device" }])),
     code: "SOURCE_INVALID",
@@ -98,4 +109,19 @@ test.each([
 ])("when $when it is refused and leaves nothing", async ({ make, code }) => {
   await expect(read(await make())).rejects.toMatchObject({ code });
   expect(await readdir(spoolDir)).toEqual([]);
+});
+
+test("what a build wrote may have two names that differ only in case", async () => {
+  const tar = await aTar([
+    { name: "tags/Go/index.html", text: "a" },
+    { name: "tags/go/index.html", text: "b" },
+  ]);
+  const signal = AbortSignal.timeout(10_000);
+  await using archive = await readArchive(Readable.from([tar]), {
+    spoolDir,
+    maxBytes: 1_000_000,
+    isOutput: true,
+    signal,
+  });
+  expect([...archive.files.keys()]).toEqual(["tags/Go/index.html", "tags/go/index.html"]);
 });

@@ -26,15 +26,16 @@ export type Archive = AsyncDisposable & {
 const READ_BYTES = 256 * 1024;
 
 /**
- * Reads a tar into an `Archive`, refusing it as a whole when one entry breaks a rule.
+ * Reads a gzipped source archive, or the plain tar of a build's output, into an `Archive`, refusing it as a whole when
+ * one entry breaks a rule.
  *
  * @throws TaskFailure SOURCE_INVALID or SOURCE_TOO_LARGE
  */
 export async function readArchive(
   source: Readable,
-  options: { spoolDir: string; maxBytes: number; gzip: boolean; signal: AbortSignal },
+  options: { spoolDir: string; maxBytes: number; isOutput: boolean; signal: AbortSignal },
 ): Promise<Archive> {
-  const { spoolDir, maxBytes, signal } = options;
+  const { spoolDir, maxBytes, isOutput, signal } = options;
   await mkdir(spoolDir, { recursive: true, mode: 0o700 });
   const path = join(spoolDir, randomBytes(12).toString("hex"));
   const spool = await open(path, "wx+", 0o600);
@@ -44,14 +45,12 @@ export async function readArchive(
   };
   try {
     const index = createIndex(spool);
-    const reader = createArchiveReader(maxBytes);
+    const reader = createArchiveReader(maxBytes, { isOutput });
     const indexAll = async (chunks: AsyncIterable<Uint8Array>): Promise<void> => {
       for await (const chunk of chunks) for (const part of reader.read(chunk)) await index.add(part);
       reader.end();
     };
-    await (options.gzip
-      ? pipeline(source, createGunzip(), indexAll, { signal })
-      : pipeline(source, indexAll, { signal }));
+    await (isOutput ? pipeline(source, indexAll, { signal }) : pipeline(source, createGunzip(), indexAll, { signal }));
     return { ...index.result, [Symbol.asyncDispose]: dispose };
   } catch (cause) {
     await dispose();

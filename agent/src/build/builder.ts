@@ -174,7 +174,7 @@ async function fetchSource({ client, spec, spoolDir, signal }: Job): Promise<Arc
       maxSizeBytes: maxBytes,
       signal,
     });
-    return await readArchive(stream, { spoolDir, maxBytes, gzip: true, signal });
+    return await readArchive(stream, { spoolDir, maxBytes, isOutput: false, signal });
   } catch (cause) {
     signal.throwIfAborted();
     throw fromRegistry(cause);

@@ -42,7 +42,7 @@ export async function pushSite(job: Job, name: string): Promise<BuildResult> {
     await using site = await engine.exportFiles(
       name,
       SITE_DIR,
-      (tar) => readArchive(tar, { spoolDir, maxBytes, gzip: false, signal }),
+      (tar) => readArchive(tar, { spoolDir, maxBytes, isOutput: true, signal }),
       signal,
     );
     return await pushBundle(job, site, plainDirectory(SITE_DIR));

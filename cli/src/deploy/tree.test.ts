@@ -195,6 +195,14 @@ test.each([
   });
 });
 
+test("names that differ only in case are refused before anything is sent", async () => {
+  await using directory = await aDirectory({ "README.md": "", "readme.md": "" });
+  const tree = { directory: directory.path, prefix: "", wanted: nothing };
+  await expect(listTree(tree, silent)).rejects.toThrow(
+    'readme.md differs from "README.md" only in upper and lower case',
+  );
+});
+
 test("the order is that of UTF-8 bytes", async () => {
   const names = fc.uniqueArray(
     fc.string({ unit: fc.constantFrom("a", "B", "-", "ä", "\ue000", "\uffef", "😀", "𐀀"), minLength: 1, maxLength: 4 }),
@@ -278,9 +286,17 @@ const patterns = [
 const somePath = fc.array(fc.constantFrom(...names), { minLength: 1, maxLength: 4 }).map((parts) => parts.join("/"));
 const someRules = fc.array(fc.constantFrom(...patterns), { maxLength: 4 }).map((lines) => lines.join("\n"));
 
-/** Makes a tree of these files; a name that is already a directory, or below a file, is left out. */
+/** Whether the two, or directories of theirs, differ only in case: no archive may have both. */
+function areTwins(path: string, other: string): boolean {
+  const [parts, others] = [path.split("/"), other.split("/")];
+  const at = parts.findIndex((part, index) => part !== others[index]);
+  return parts[at]?.toLowerCase() === others[at]?.toLowerCase() && others[at] !== undefined;
+}
+
+/** Makes a tree of these files; a name that is already a directory, below a file, or another's twin, is left out. */
 async function plant(root: string, paths: readonly string[], rules: Record<string, string>): Promise<void> {
-  for (const path of paths) {
+  for (const [at, path] of paths.entries()) {
+    if (paths.slice(0, at).some((other) => areTwins(path, other))) continue;
     try {
       await mkdir(dirname(join(root, path)), { recursive: true });
       await writeFile(join(root, path), "x");
