@@ -177,6 +177,39 @@ test.each([
   expect(rewrite(text)).toContain(says);
 });
 
+test.each([
+  ...["registry.svc.test:5000", "Registry.SVC.test:5000", "registry.svc.test:05000", "registry.svc.test.:5000"].map(
+    (named) => ({ own: "registry.svc.test:5000", named }),
+  ),
+  { own: "registry.svc.test", named: "registry.svc.test:443" },
+  { own: "registry.svc.test:443", named: "registry.svc.test" },
+  { own: "registry.svc.test", named: "REGISTRY.svc.test:0443" },
+  ...["127.0.0.1:4500", "localhost:4500", "LOCALHOST:4500", "127.1:4500", "0x7f.1:4500", "0x7f000001:4500"].map(
+    (named) => ({ own: "127.0.0.1:4500", named }),
+  ),
+  ...["2130706433:4500", "[::1]:4500", "0:4500", "x.localhost:4500", "REGISTRY", "a.0x1:4500"].map((named) => ({
+    own: "127.0.0.1:4500",
+    named,
+  })),
+])("nothing comes from $named, where the platform's registry is $own", ({ own, named }) => {
+  for (const text of [
+    `FROM ${named}/svc/p2/app:1`,
+    `ARG R=${named}\nFROM \${R}/svc/p2/app@sha256:${"a".repeat(64)}`,
+    `FROM a\nCOPY --from=${named}/svc/p2/app:1 / /`,
+    `FROM a\nRUN --mount=from=${named}/svc/p2/app:1,target=/x y`,
+  ])
+    expect(rewrite(text, { registryHost: own })).toMatch(/^refused: .*not available/);
+});
+
+test.each([
+  "node:24",
+  "library/node",
+  "docker.io/library/node",
+  "ghcr.io/a/b:1",
+  "registry.gitlab.com:443/a/b",
+  "a.b/c",
+])("an image of a public registry may be named: %s", (image) => expect(rewrite(`FROM ${image}`)).toBe(`FROM ${image}`));
+
 test("an engine without here-documents is not sent any", () => {
   expect(rewrite("FROM a\nRUN <<RUN\nADD http://x.test/ /\nRUN", { hasDocuments: false })).toContain("here-documents");
 });

@@ -1,3 +1,4 @@
+import { normaliseRegistry } from "@svc/proto";
 import { expandWord } from "./expand.ts";
 import { type Instruction, parseDockerfile, parseJsonList, shellWords } from "./instructions.ts";
 
@@ -272,14 +273,17 @@ function checkSource(source: string, context: Context): string | null {
 /** Images come from public registries by name: not from addresses, and not from the platform's own registry. */
 function checkImage(image: string, { options }: Context): string | null {
   const [first = "", ...path] = image.split("/");
-  if (path.length === 0 || !(/[.:]/.test(first) || first.toLowerCase() === "localhost")) return null;
-  const [host = ""] = first.toLowerCase().split(":");
+  // Newer engines take a first part with upper case for a registry, too.
+  const named = /[.:]/.test(first) || first.toLowerCase() === "localhost" || first !== first.toLowerCase();
+  if (path.length === 0 || !named) return null;
+  // In the one spelling that hosts are compared in: an engine reads more of them.
+  const registry = normaliseRegistry(first);
+  const [host = ""] = (registry ?? "").split(":");
   const isPublic =
     host.includes(".") &&
-    !/^[\d.]+$/.test(host) &&
-    !/[[\]%]/.test(first) &&
-    !/\.(?:local|localhost|internal|lan|home\.arpa)\.?$/.test(host);
-  if (isPublic && first.toLowerCase() !== options.registryHost.toLowerCase()) return null;
+    !/^(?:\d+|0x[\da-f]*)$/.test(host.slice(host.lastIndexOf(".") + 1)) &&
+    !/\.(?:local|localhost|internal|lan|home\.arpa)$/.test(host);
+  if (isPublic && registry !== normaliseRegistry(options.registryHost)) return null;
   return `images of the registry ${first} are not available to builds. Use one of a public registry.`;
 }
 

@@ -1,12 +1,10 @@
 import { hostProblem, isPublicAddress, parseAddress } from "@svc/proto";
 import { type Egress, EgressBlocked } from "@svc/registry";
-import type { ResolveAddresses } from "./resolve.ts";
-
-const resolveTimeoutMs = 5_000;
+import { addressesOf, type ResolveAddresses } from "./resolve.ts";
 
 /** Every address of a name unless one of them is private. Throws what `resolve` throws. */
 export async function publicAddresses(resolve: ResolveAddresses, hostname: string): Promise<string[] | "private"> {
-  const addresses = await resolve(hostname, AbortSignal.timeout(resolveTimeoutMs));
+  const addresses = await addressesOf(hostname, resolve);
   // One public address among private ones would be enough to be dialled, so all of them count.
   return addresses.every(isPublicAddress) ? addresses : "private";
 }

@@ -3,6 +3,12 @@ import { lookup } from "node:dns/promises";
 /** Every address of a host name; empty when it has none. Rejects when the answer is not known. */
 export type ResolveAddresses = (hostname: string, signal: AbortSignal) => Promise<string[]>;
 
+const resolveTimeoutMs = 5_000;
+
+/** What `resolve` says in time. */
+export const addressesOf = (hostname: string, resolve: ResolveAddresses): Promise<string[]> =>
+  resolve(hostname, AbortSignal.timeout(resolveTimeoutMs));
+
 /** As the system resolves names. */
 export async function systemAddresses(hostname: string, signal: AbortSignal): Promise<string[]> {
   const aborted = new Promise<never>((_, reject) =>

@@ -5,6 +5,7 @@ import { beginPush, endPush } from "../../artifacts/store.ts";
 import type { Db } from "../../db/pool.ts";
 import type { Log } from "../../log.ts";
 import { foreignRegistry } from "../../registries/client.ts";
+import { isNamedOwn } from "../../registries/own.ts";
 import { type ResolveAddresses, systemAddresses } from "../../registries/resolve.ts";
 import { findCredential } from "../../registries/store.ts";
 import { CannotOpen, type Secrets } from "../../secrets.ts";
@@ -13,7 +14,7 @@ import { type CopyOptions, copyLayers, lookForLayers, requireFits, storeManifest
 import { ImageRefused } from "./failures.ts";
 import { type InspectedImage, inspectImage } from "./inspect.ts";
 import { type Origin, originOf } from "./origin.ts";
-import { type ReferenceRules, referenceProblem } from "./reference.ts";
+import { aliasProblem, type ReferenceRules, referenceProblem } from "./reference.ts";
 import { createRoom } from "./room.ts";
 import type { Platform, Refusal } from "./rules.ts";
 import { BadLayer } from "./tar-size.ts";
@@ -154,12 +155,18 @@ async function openOrigin(deps: ImageResolverDeps, { projectId, reference }: Ima
   if (problem !== null || "problem" in named)
     throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: problem ?? "" });
   const { registry: host, repository } = named;
-  if (host === rules.ownRegistry) return originOf({ registry, host, repository, hasCredential: false, isOwn: true });
+  const alias = await aliasProblem(named, rules, resolve).catch((cause: unknown) => {
+    throw new ImageRefused({ code: "OCI_PULL_FAILED", message: "" }, { temporary: true, cause });
+  });
+  if (alias !== null) throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: alias });
+  if (host === rules.ownRegistry.host)
+    return originOf({ registry, host, repository, hasCredential: false, isOwn: true });
   const credential = await findCredential(db, secrets, projectId, host).catch((error: unknown) => {
     if (!(error instanceof CannotOpen)) throw error;
     throw new ImageRefused({ code: "OCI_CREDENTIAL_INVALID", message: "" }, { cause: error });
   });
-  const allow = rules.allow.filter((each) => each !== rules.ownRegistry);
+  // An entry under another name stays for those who name it, and is nowhere to be led to.
+  const allow = rules.allow.filter((each) => each === host || !isNamedOwn(each, rules.ownRegistry));
   return originOf({
     registry: foreignRegistry({ host, credential, allow, resolve, transferTimeoutMs: limitMs }),
     host,

@@ -1,8 +1,10 @@
-import { expect, test } from "vitest";
+import { normaliseRegistry, parseAddress } from "@svc/proto";
+import { describe, expect, test } from "vitest";
+import { ownRegistry } from "../../registries/own.ts";
 import { createReferencePolicy } from "./reference.ts";
 
 const policy = (addresses: string[] | Error, allow: string[] = []) =>
-  createReferencePolicy({ allow, ownRegistry: "127.0.0.1:4500" }, async () => {
+  createReferencePolicy({ allow, ownRegistry: ownRegistry("http://127.0.0.1:4500") }, async () => {
     if (addresses instanceof Error) throw addresses;
     return addresses;
   });
@@ -13,7 +15,7 @@ test("a public registry with public addresses is fine", async () => {
 
 test("Docker Hub is looked up where its images are", async () => {
   const asked: string[] = [];
-  const hub = createReferencePolicy({ allow: [], ownRegistry: "127.0.0.1:4500" }, async (name) => {
+  const hub = createReferencePolicy({ allow: [], ownRegistry: ownRegistry("http://127.0.0.1:4500") }, async (name) => {
     asked.push(name);
     return ["93.184.215.14"];
   });
@@ -25,6 +27,71 @@ test("another project's artifact cannot be named, even where the cluster's regis
   const allowed = policy(new Error("not asked"), ["127.0.0.1:4500"]);
   expect(await allowed.problem("127.0.0.1:4500/examples/shop:1")).toBeNull();
   expect(await allowed.problem("127.0.0.1:4500/svc/1b4e28ba-2fa1-11d2-883f-0016d3cca427/app:1")).not.toBeNull();
+});
+
+describe("another project's artifact cannot be named by another name of the cluster's registry", () => {
+  const artifact = "svc/1b4e28ba-2fa1-11d2-883f-0016d3cca427/app:1";
+  /** A small world of names; an address is its own. */
+  const resolve = async (name: string) =>
+    ({
+      "registry.test": ["10.0.0.5"],
+      "other.test": ["10.0.0.6"],
+      "alias.test": ["10.0.0.9", "10.0.0.5"],
+      "mapped.test": ["::ffff:10.0.0.5"],
+      "here.test": ["127.0.0.1"],
+      "here6.test": ["::1"],
+      "public.test": ["93.184.215.14"],
+      "public-alias.test": ["93.184.215.14"],
+      localhost: ["::1", "127.0.0.1"],
+    })[name] ?? (parseAddress(name) === null ? [] : [name]);
+
+  test.each([
+    ...["127.0.0.1:4500", "localhost:4500", "LOCALHOST:4500", "127.0.0.1:04500", "127.1:4500", "127.0.0.2:4500"].map(
+      (named) => ({ own: "http://127.0.0.1:4500", named }),
+    ),
+    ...["0.0.0.0:4500", "x.localhost:4500", "here.test:4500", "here6.test:4500", "0x7f000001:4500"].map((named) => ({
+      own: "http://127.0.0.1:4500",
+      named,
+    })),
+    { own: "http://localhost:4500", named: "127.0.0.1:4500" },
+    { own: "http://localhost:4500", named: "here.test:4500" },
+    { own: "http://[::1]:4500", named: "localhost:4500" },
+    { own: "https://registry.test", named: "registry.test" },
+    { own: "https://registry.test", named: "Registry.Test:443" },
+    { own: "https://registry.test.", named: "registry.test" },
+    { own: "http://registry.test", named: "registry.test" },
+    { own: "http://registry.test", named: "registry.test:80" },
+    { own: "https://registry.test:5000", named: "10.0.0.5:5000" },
+    { own: "https://registry.test:5000", named: "alias.test:5000" },
+    { own: "https://registry.test:5000", named: "mapped.test:5000" },
+    { own: "https://10.0.0.5:5000", named: "registry.test:5000" },
+    { own: "https://public.test", named: "public-alias.test" },
+    { own: "https://registry-1.docker.io", named: "index.docker.io" },
+  ])("$named for $own", async ({ own, named }) => {
+    // The operator's list has each of them as it is compared.
+    const host = normaliseRegistry(named) ?? named;
+    const { problem } = createReferencePolicy({ allow: [host, "not a host"], ownRegistry: ownRegistry(own) }, resolve);
+    expect(await problem(`${named}/${artifact}`)).toMatch(/cannot be deployed by name/);
+    // What else is there is for the operator to say.
+    expect(await problem(`${named}/examples/shop:1`)).toBeNull();
+  });
+
+  test.each([
+    { own: "http://127.0.0.1:4500", named: "localhost:5000" },
+    { own: "https://registry.test:5000", named: "registry.test:5001" },
+    { own: "https://registry.test:5000", named: "other.test:5000" },
+    { own: "https://registry.test", named: "public.test" },
+  ])("but $named is another one than $own, and may have a namespace of that name", async ({ own, named }) => {
+    const { problem } = createReferencePolicy({ allow: [named], ownRegistry: ownRegistry(own) }, resolve);
+    expect(await problem(`${named}/${artifact}`)).toBeNull();
+  });
+
+  test("while names cannot be looked up it is not known, and not assumed", async () => {
+    const away = () => Promise.reject(new Error("SERVFAIL"));
+    const rules = { allow: ["alias.test:5000"], ownRegistry: ownRegistry("https://registry.test:5000") };
+    const { problem } = createReferencePolicy(rules, away);
+    await expect(problem(`alias.test:5000/${artifact}`)).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  });
 });
 
 test("an allowed registry is not looked up at all", async () => {

@@ -1,7 +1,8 @@
-import { hostProblem, parseImageReference, registryApiHost } from "@svc/proto";
+import { hostProblem, type ImageReference, parseImageReference, registryApiHost } from "@svc/proto";
 import type { Config } from "../../config.ts";
 import { ApiError } from "../../http/errors.ts";
 import { publicAddresses } from "../../registries/egress.ts";
+import { isNamedOwn, leadsToOwn, type OwnRegistry, ownRegistry } from "../../registries/own.ts";
 import { type ResolveAddresses, systemAddresses } from "../../registries/resolve.ts";
 
 export type { ResolveAddresses } from "../../registries/resolve.ts";
@@ -17,26 +18,42 @@ export interface ReferencePolicy {
 export interface ReferenceRules {
   /** Private registries that the operator trusts, as host or host:port. */
   allow: readonly string[];
-  /** host:port of the cluster's own registry: what it keeps for projects cannot be deployed by name. */
-  ownRegistry: string;
+  /** What it keeps for projects cannot be deployed by name, whatever the name. */
+  ownRegistry: OwnRegistry;
 }
 
 export const referenceRules = (config: Pick<Config, "registryAllow" | "registry">): ReferenceRules => ({
   allow: config.registryAllow,
-  ownRegistry: new URL(config.registry.url).host,
+  ownRegistry: ownRegistry(config.registry.url),
 });
 
 /** Repositories of the cluster's registry that belong to projects; see `repositories` in tasks/spec.ts. */
 const projectRepositories = "svc/";
 
+const isOfProjects = ({ repository }: ImageReference): boolean => repository.startsWith(projectRepositories);
+const projectArtifact =
+  "Artifacts of projects cannot be deployed by name. Promote or roll back their deployment instead.";
+
 /** What stands against a reference by its text alone; null when only the registry's addresses are left to be judged. */
 export function referenceProblem(text: string, { allow, ownRegistry }: ReferenceRules): string | null {
   const reference = parseImageReference(text);
   if ("problem" in reference) return reference.problem;
-  const { registry, repository } = reference;
-  if (registry === ownRegistry && repository.startsWith(projectRepositories))
-    return "Artifacts of projects cannot be deployed by name. Promote or roll back their deployment instead.";
-  return hostProblem(registry, allow);
+  if (isOfProjects(reference) && isNamedOwn(reference.registry, ownRegistry)) return projectArtifact;
+  return hostProblem(reference.registry, allow);
+}
+
+/**
+ * What stands against a reference that passed by its text, because its registry is the cluster's own under a name that
+ * only a lookup knows. Throws what `resolve` throws.
+ */
+export async function aliasProblem(
+  reference: ImageReference,
+  { ownRegistry }: ReferenceRules,
+  resolve: ResolveAddresses,
+): Promise<string | null> {
+  return isOfProjects(reference) && (await leadsToOwn(reference.registry, ownRegistry, resolve))
+    ? projectArtifact
+    : null;
 }
 
 /**
@@ -50,16 +67,7 @@ export function createReferencePolicy(
   const addressProblem = async (registry: string): Promise<string | null> => {
     if (rules.allow.includes(registry)) return null;
     const hostname = registryApiHost(registry).replace(/:\d+$/, "");
-    let addresses: string[] | "private";
-    try {
-      addresses = await publicAddresses(resolve, hostname);
-    } catch (cause) {
-      // Nobody's mistake: the resolver is away.
-      throw new ApiError("UNAVAILABLE", {
-        message: `The address of "${registry}" could not be looked up. Try again in a moment.`,
-        cause,
-      });
-    }
+    const addresses = await publicAddresses(resolve, hostname);
     if (addresses === "private") return `"${registry}" is not on the public internet.`;
     return addresses.length === 0 ? `"${registry}" has no address.` : null;
   };
@@ -68,11 +76,28 @@ export function createReferencePolicy(
       const problem = referenceProblem(text, rules);
       if (problem !== null) return problem;
       const reference = parseImageReference(text);
-      return "problem" in reference ? reference.problem : addressProblem(reference.registry);
+      if ("problem" in reference) return reference.problem;
+      const { registry } = reference;
+      return lookedUp(
+        registry,
+        async () => (await aliasProblem(reference, rules, resolve)) ?? addressProblem(registry),
+      );
     },
     async registryProblem(host) {
-      if (host === rules.ownRegistry) return "The platform's own registry takes no credential from a project.";
-      return hostProblem(host, rules.allow) ?? addressProblem(host);
+      if (isNamedOwn(host, rules.ownRegistry)) return "The platform's own registry takes no credential from a project.";
+      return hostProblem(host, rules.allow) ?? lookedUp(host, () => addressProblem(host));
     },
   };
+}
+
+/** That a name cannot be looked up is nobody's mistake: the resolver is away. */
+async function lookedUp<T>(registry: string, judge: () => Promise<T>): Promise<T> {
+  try {
+    return await judge();
+  } catch (cause) {
+    throw new ApiError("UNAVAILABLE", {
+      message: `The address of "${registry}" could not be looked up. Try again in a moment.`,
+      cause,
+    });
+  }
 }

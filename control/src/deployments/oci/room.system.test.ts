@@ -7,6 +7,7 @@ import { createFleet } from "../../cluster/fleet.ts";
 import { createListener } from "../../db/listen.ts";
 import { type EtcdServer, startEtcd, testClient } from "../../etcd/testing.ts";
 import { type TestApi, testApi } from "../../http/testing.ts";
+import { ownRegistry } from "../../registries/own.ts";
 import { enqueue } from "../../work/queue.ts";
 import { startWorkers } from "../../work/worker.ts";
 import { deployWorker } from "../worker.ts";
@@ -72,7 +73,7 @@ test("images of one account from a registry that does not answer leave room for 
   const item = async ({ project_id }: { project_id: string }) =>
     db.selectFrom("work_item").select(["state", "attempt"]).where("key", "=", project_id).executeTakeFirstOrThrow();
 
-  const rules = { allow: [silent.host], ownRegistry: "own.test" };
+  const rules = { allow: [silent.host], ownRegistry: ownRegistry("https://own.test") };
   const platforms = async () => [{ os: "linux", architecture: "amd64" }];
   const resolveImage = createImageResolver({ db, secrets, log, registry, rules, platforms });
   const handlers = { deploy: deployWorker({ db, etcd, fleet, registry, resolveImage, log, now }) };

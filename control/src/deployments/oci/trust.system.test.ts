@@ -112,6 +112,8 @@ describe("credentials", () => {
 });
 
 describe("where a registry may lead", () => {
+  const otherName = (url: string): string => url.replace("127.0.0.1", "localhost");
+
   /** A server of the private kind that counts who comes. */
   async function trap() {
     let connections = 0;
@@ -139,6 +141,7 @@ describe("where a registry may lead", () => {
     { to: "a private server in other digits", location: () => "https://0x7f000003/x" },
     { to: "a name of the inside", location: () => "https://metadata.internal/x" },
     { to: "the cluster's registry", location: () => `${at.own.url}/v2/` },
+    { to: "the cluster's registry by another name", location: () => `${otherName(at.own.url)}/v2/` },
   ])("a redirect to $to is not followed", async ({ location }) => {
     await using target = await trap();
     const image = await at.published();
@@ -148,9 +151,24 @@ describe("where a registry may lead", () => {
       return true;
     });
     // The operator's other registries, the cluster's own among them, are in the list.
-    const allow = [hostOf(proxy), hostOf(at.own)];
+    const allow = [hostOf(proxy), hostOf(at.own), hostOf({ url: otherName(at.own.url) })];
     expect(await at.failure(`${hostOf(proxy)}/${image.repository}:1`, { allow })).toBe("OCI_REGISTRY_BLOCKED");
     expect(target.connections()).toBe(0);
+  });
+
+  test("another name of the cluster's registry leads to nobody's artifacts, whatever the operator allows", async () => {
+    const image = await at.published();
+    const projectId = await at.newProject();
+    await at.resolve(`${hostOf(at.open)}/${image.repository}:1`, { projectId });
+    const alias = hostOf({ url: otherName(at.own.url) });
+    const artifact = `svc/${projectId}/app@${image.digest}`;
+    expect(await at.failure(`${alias}/${artifact}`, { allow: [alias] })).toBe("OCI_REGISTRY_BLOCKED");
+    const named = `registry.test:${new URL(at.own.url).port}`;
+    for (const [resolve, code] of [
+      [async () => ["127.0.0.1"], "OCI_REGISTRY_BLOCKED"],
+      [() => Promise.reject(new Error("SERVFAIL")), "OCI_PULL_FAILED"],
+    ] as const)
+      expect(await at.failure(`${named}/${artifact}`, { allow: [named], deps: { resolve } })).toBe(code);
   });
 
   test("a name that was public when it was accepted and is private now is not dialled", async () => {

@@ -6,6 +6,7 @@ import { type Intercept, type Proxy as RegistryProxy, startProxy } from "../../.
 import type { Db } from "../../../db/pool.ts";
 import { testDatabase } from "../../../db/testing.ts";
 import { createLog } from "../../../log.ts";
+import { ownRegistry } from "../../../registries/own.ts";
 import { createSecrets, type Secrets } from "../../../secrets.ts";
 import { createImageResolver, type ImageRequest, type ImageResolverDeps, type ResolvedImage } from "../oci.ts";
 import type { Refusal } from "../rules.ts";
@@ -76,7 +77,7 @@ export async function ociFixture(): Promise<OciFixture> {
       secrets,
       log: createLog("silent"),
       registry: ownClient,
-      rules: { allow, ownRegistry: hostOf(own) },
+      rules: { allow, ownRegistry: ownRegistry(own.url) },
       platforms: async () => [{ os: "linux", architecture: "amd64" }],
       ...deps,
     });
