@@ -22,7 +22,7 @@ export interface Remains {
 /** Not of projects: accounts, fleet, and the queue's and the API's own memory, which ends by itself. */
 const tablesAside = new Set([
   ...["plan", "account", "api_token", "cluster", "leader_fence", "node", "bootstrap_token", "schema_migration"],
-  ...["work_item", "log_reply", "idempotency"],
+  ...["work_item", "log_query", "log_reply", "idempotency"],
   // What is counted against the hour's limit must not be given back by deleting a project.
   "accepted_deploy",
   // Tells what was done, and by whom.

@@ -332,6 +332,12 @@ export interface BootstrapTokenTable {
   addresses: JsonOrNull<string[]>;
 }
 
+export interface LogQueryTable {
+  request_id: string;
+  node_id: string;
+  asked_at: At;
+}
+
 export interface LogReplyTable {
   request_id: string;
   text: string;
@@ -510,6 +516,7 @@ export interface Database {
   node: NodeTable;
   node_event: NodeEventTable;
   bootstrap_token: BootstrapTokenTable;
+  log_query: LogQueryTable;
   log_reply: LogReplyTable;
   resource_sample: ResourceSampleTable;
   work_item: WorkItemTable;

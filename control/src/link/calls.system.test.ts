@@ -144,6 +144,26 @@ describe("the last lines of a container", () => {
     expect(await answer).toMatchObject({ text: "hello\n", state: "running" });
   });
 
+  test("come from the node that was asked, and while somebody waits, or not at all", async () => {
+    await using agent = await anAgent(link, node);
+    const other = await aDaemon(world, link, "node");
+    const answer = ask(node.id);
+    const { requestId } = await agent.next("logQuery");
+    using own = asNode(link, node);
+    using foreign = asNode(link, other);
+    const refused = { code: Code.NotFound };
+    await expect(foreign.node.deliverLog({ requestId, text: "made up\n", lines: 1 })).rejects.toMatchObject(refused);
+    const delivery = { requestId, text: "true\n", lines: 1, state: LogState.RUNNING };
+    await own.node.deliverLog(delivery);
+    expect(await answer).toMatchObject({ text: "true\n" });
+    await expect(own.node.deliverLog(delivery)).rejects.toMatchObject(refused);
+    for (const unasked of ["5a1d0c37-0000-4000-8000-0000000000aa", "no id"])
+      await expect(own.node.deliverLog({ ...delivery, requestId: unasked })).rejects.toMatchObject(refused);
+    const { db } = world.database;
+    expect(await db.selectFrom("log_reply").selectAll().execute()).toEqual([]);
+    expect(await db.selectFrom("log_query").selectAll().execute()).toEqual([]);
+  });
+
   test("are refused with the agent's reason", async () => {
     await using agent = await anAgent(link, node);
     const answer = ask(node.id).catch((error: unknown) => error);

@@ -84,8 +84,9 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
       return { length: BigInt(await appendLog(tx, streamId, Number(offset), data)) };
     });
   }),
-  deliverLog: asDaemon("node", deps, async (_, request) => {
-    await deliverLog(deps.db, request, deps.now());
+  deliverLog: asDaemon("node", deps, async ({ id }, request) => {
+    if (!(await deliverLog(deps.db, id, request, deps.now())))
+      throw new LinkError("NOT_FOUND", "nobody waits for that of this node");
     return {};
   }),
   reportSamples: asDaemon("node", deps, async ({ id }, { samples }) => {

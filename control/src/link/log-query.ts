@@ -44,7 +44,7 @@ function parseQuery(payload: string) {
 }
 
 /**
- * The last lines of a container, running or exited. The question goes to all replicas; the one that
+ * The last lines of a container, running or exited. The question is kept, and goes to all replicas; the one that
  * holds the node's stream passes it on, and the answer comes back through the database, to whichever replica
  * the agent calls. Throws `LogUnavailable`.
  */
@@ -62,6 +62,7 @@ export async function queryLog(
   });
   const deadline = performance.now() + timeoutMs;
   const never = new AbortController().signal;
+  await using _question = await keepQuestion(db, requestId, nodeId);
   await sql`select pg_notify(${queryChannel}, ${JSON.stringify({ requestId, nodeId, placementId, lines })})`.execute(
     db,
   );
@@ -83,6 +84,19 @@ export async function queryLog(
   }
 }
 
+/** The node may answer until the disposal. Also forgets what a replica left that died while it waited. */
+async function keepQuestion(db: Db, requestId: string, nodeId: string): Promise<AsyncDisposable> {
+  const old = sql<Date>`now() - ${forgetAfterSeconds} * interval '1 second'`;
+  await db.deleteFrom("log_query").where("asked_at", "<", old).execute();
+  await db.deleteFrom("log_reply").where("created_at", "<", old).execute();
+  await db.insertInto("log_query").values({ request_id: requestId, node_id: nodeId }).execute();
+  return {
+    async [Symbol.asyncDispose]() {
+      await db.deleteFrom("log_query").where("request_id", "=", requestId).execute();
+    },
+  };
+}
+
 /** Passes questions on to the agents whose streams this replica holds. */
 export function forwardLogQueries(listen: Listener, roster: Roster): Disposable {
   return listen.on(queryChannel, (payload) => {
@@ -97,17 +111,24 @@ const states: ReadonlyMap<LogState, RuntimeLog["state"]> = new Map([
   [LogState.ABSENT, "absent"],
 ]);
 
-/** Stores an agent's answer and wakes the replica that asked. Answers that nobody fetched are forgotten after a while. */
+/**
+ * Stores the answer of a node that was asked and wakes the replica that waits for it. False when nobody asked that of
+ * this node: what another one says of its containers, or nobody wants to know, is not kept.
+ */
 export async function deliverLog(
   db: Db,
+  nodeId: string,
   { requestId, text, lines, error, state, exit }: DeliverLogRequest,
   now: Date,
-): Promise<void> {
-  if (!z.uuid().safeParse(requestId).success) return;
-  await db
-    .deleteFrom("log_reply")
-    .where("created_at", "<", new Date(now.getTime() - forgetAfterSeconds * 1000))
-    .execute();
+): Promise<boolean> {
+  if (!z.uuid().safeParse(requestId).success) return false;
+  const asked = await db
+    .selectFrom("log_query")
+    .select("request_id")
+    .where("request_id", "=", requestId)
+    .where("node_id", "=", nodeId)
+    .executeTakeFirst();
+  if (asked === undefined) return false;
   await db
     .insertInto("log_reply")
     .values({
@@ -118,11 +139,11 @@ export async function deliverLog(
       error: error === "" ? null : clip(error, limits.errorTextBytesMax),
       state: states.get(state) ?? null,
       exit: exit === undefined ? null : JSON.stringify(exitOf(exit, now)),
-      created_at: now,
     })
     .onConflict((conflict) => conflict.column("request_id").doNothing())
     .execute();
   await sql`select pg_notify(${replyChannel}, ${requestId})`.execute(db);
+  return true;
 }
 
 const exitOf = ({ code, oomKilled, reason, at }: NonNullable<DeliverLogRequest["exit"]>, now: Date): RuntimeExit => ({

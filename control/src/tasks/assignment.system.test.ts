@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestApi, testApi } from "../http/testing.ts";
 import { CannotOpen } from "../secrets.ts";
-import { createPlacementLoader, envAad } from "./assignment.ts";
+import { createPlacementLoader, envAad, ownsLogStream } from "./assignment.ts";
 
 let api: TestApi;
 beforeAll(async () => {
@@ -55,4 +55,29 @@ test("each of many that are asked for at once gets its own; what is wrong with o
     { status: "fulfilled", value: null },
     { status: "fulfilled", value: null },
   ]);
+});
+
+test("a node writes the logs of its own work, each under one name", async () => {
+  const { db } = api.context;
+  const [nodeId, other] = [randomUUID(), randomUUID()];
+  const task = await aTask("one");
+  await db.updateTable("task").set({ node_id: nodeId }).where("id", "=", task).execute();
+  const deployment = await api.newDeployment(await api.newProject(await api.newUser()), {
+    release_attempt: 2,
+    release_node_id: nodeId,
+  });
+  const mine = [task, `${deployment.id}.2`];
+  const strays = [
+    ...["", "no id", "-".repeat(36), randomUUID(), task.toUpperCase(), `${task}.1`, `${task}.`, ` ${task}`],
+    ...[".1", ".3", ".02", ".2.1", ".2e0", ".0x2", ".+2", ". 2", ".2.", ".two", `.${"9".repeat(30)}`].map(
+      (end) => `${deployment.id}${end}`,
+    ),
+  ];
+  const owned = async (id: string) => {
+    const found: string[] = [];
+    for (const stream of [...mine, ...strays]) if (await ownsLogStream(db, id, stream)) found.push(stream);
+    return found;
+  };
+  expect(await owned(nodeId)).toEqual(mine);
+  expect(await owned(other)).toEqual([]);
 });

@@ -186,10 +186,13 @@ export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<
   });
 }
 
-/** Whether a log stream (a placement's or an attempt's id) is of work that was given to this node. */
+/** A placement's id, or the deployment's and the number of an attempt at its release command: one spelling for each. */
+const streamPattern = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.([1-9]\d{0,8}))?$/;
+
+/** Whether a log stream is of work that was given to this node. */
 export async function ownsLogStream(db: Db, nodeId: string, streamId: string): Promise<boolean> {
-  const [id = "", attempt] = streamId.split(".");
-  if (!/^[0-9a-f-]{36}$/.test(id)) return false;
+  const [, id, attempt] = streamPattern.exec(streamId) ?? [];
+  if (id === undefined) return false;
   const row =
     attempt === undefined
       ? await db
