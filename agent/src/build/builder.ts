@@ -3,7 +3,7 @@ import { limits } from "@svc/proto/limits";
 import type { BuildResult, BuildSpec, RegistryAccess } from "@svc/proto/node";
 import { createRegistry, type Registry } from "@svc/registry";
 import type { Engine, Owner } from "../engine/engine.ts";
-import { dockerfileProblem } from "../engine/floors.ts";
+import { dockerfileProblem, leavesStubs } from "../engine/floors.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
 import type { LogStream } from "../logs/log-stream.ts";
@@ -150,6 +150,7 @@ async function factsOf({ engine, access, platform, journal }: Job): Promise<Buil
   return {
     dockerfileProblem: dockerfileProblem(versions),
     hasDocuments: Number.parseInt(versions.version, 10) >= DOCUMENTS_SINCE,
+    leavesStubs: leavesStubs(versions),
     registryHost: access.host,
     platform: `${platform.os}/${platform.architecture}`,
     envKey: envKeyOf(journal),

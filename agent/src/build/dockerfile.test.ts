@@ -22,6 +22,7 @@ const aBuild = (changes: Partial<NodeBuild> = {}): NodeBuild => ({
   cacheNamespace: "p1",
   hasCaBundle: false,
   secrets: { install: null, build: null },
+  leavesStubs: false,
   ...changes,
 });
 const server = { command: "npm start", standalone: false, port: 3000 };
@@ -184,4 +185,29 @@ test("steps get variables from a secret, named by what it holds, and the last st
     `RUN --mount=type=cache,id=p1-npm,target=/root/.npm ${from("svc-install-env-1")} ${command("npm prune --omit=dev")}`,
   ]);
   expect(text.slice(text.lastIndexOf("FROM "))).not.toContain("secret");
+});
+
+test("an engine that removes targets of mounts finds each of them in the image already", () => {
+  const build = aBuild({ secrets: { install: null, build: "svc-env-1" }, leavesStubs: true });
+  const lines = renderServerDockerfile(build, server).split("\n");
+  expect(lines.slice(0, 5)).toEqual([
+    "FROM scratch AS svc-stubs",
+    "WORKDIR /directory/",
+    "COPY .svc-empty /etc/hosts",
+    "COPY .svc-empty /etc/resolv.conf",
+    "FROM node:24-slim AS build",
+  ]);
+  const own = "COPY --from=svc-stubs /etc/hosts /etc/resolv.conf /etc/";
+  const steps = lines.flatMap((line, at) => (line.startsWith("RUN ") ? [at] : []));
+  expect(steps).toHaveLength(4);
+  const before = steps.map((at, index) =>
+    lines.slice((steps[index - 1] ?? 4) + 1, at).filter((line) => line.includes("svc-stubs")),
+  );
+  const directory = (path: string) => `COPY --from=svc-stubs /directory/ ${path}/`;
+  expect(before).toEqual([
+    [own, directory("/root/.npm")],
+    [own, directory("/app/node_modules/.cache"), "COPY --from=svc-stubs /etc/hosts /run/svc-build/env"],
+    [own, directory("/root/.npm")],
+    [own],
+  ]);
 });

@@ -1,5 +1,6 @@
 import { ENV_PATH, type StepSecrets, WITH_ENV } from "./build-env.ts";
 import type { Framework, ServerStart } from "./frameworks.ts";
+import { type MountTarget, STUB_STAGE, standIns } from "./mount-stubs.ts";
 import { hasProgramFolder, managerOf } from "./package-manager.ts";
 import type { Packages } from "./packages.ts";
 
@@ -40,6 +41,8 @@ export type NodeBuild = {
   hasCaBundle: boolean;
   /** Ids of the secrets with the variables that steps get. */
   secrets: StepSecrets;
+  /** Whether the engine removes what it made as the target of a mount by a path that the step may have bent. */
+  leavesStubs: boolean;
 };
 
 /**
@@ -53,7 +56,7 @@ export function renderStaticDockerfile(build: NodeBuild, outputs: readonly strin
   const result = isKnown ? joinPath(appHome(build), label === "." ? "" : label) : `${FOUND_DIR}/${label}`;
   return lines([
     ...buildStage(build),
-    ...(isKnown ? [] : [run(`for each in ${outputs.join(" ")}; do ${keepSite(label)}; done`)]),
+    ...(isKnown ? [] : [run(build, `for each in ${outputs.join(" ")}; do ${keepSite(label)}; done`)]),
     "",
     "FROM scratch",
     `COPY --from=build ${quote([`${result}/`, `${SITE_DIR}/`])}`,
@@ -72,7 +75,7 @@ const keepSite = (label: string): string => {
 export function renderServerDockerfile(build: NodeBuild, server: ServerStart & { port: number }): string {
   const { packages, buildCommand, baseImage } = build;
   const isBuilt = packages !== null || buildCommand !== "";
-  const complete = build.tracesApp ? [run(completeStandalone(build.appDirectory, server.standalone))] : [];
+  const complete = build.tracesApp ? [run(build, completeStandalone(build.appDirectory, server.standalone))] : [];
   const lastSteps = server.standalone ? complete : [...complete, ...pruneSteps(build), ...splitStep(build)];
   return lines([
     ...(isBuilt ? [...buildStage(build), ...lastSteps, ""] : []),
@@ -111,11 +114,12 @@ const LEFTOVERS = [
 ];
 
 /** Sets the app apart from its packages, where these are in a folder of their own. */
-function splitStep({ packages }: NodeBuild): string[] {
+function splitStep(build: NodeBuild): string[] {
+  const { packages } = build;
   if (!hasProgramFolder(packages) || packages === null) return [];
   const others = `find ${HOME} -mindepth 1 -maxdepth 1 ! -name node_modules -exec cp -a {} ${BARE_DIR}/ ';'`;
   const leftovers = LEFTOVERS.map((name) => `${HOME}/node_modules/${name}`).join(" ");
-  return [run(`rm -rf ${leftovers} && mkdir -p ${BARE_DIR} ${HOME}/node_modules && ${others}`)];
+  return [run(build, `rm -rf ${leftovers} && mkdir -p ${BARE_DIR} ${HOME}/node_modules && ${others}`)];
 }
 
 /**
@@ -131,6 +135,7 @@ function buildStage(build: NodeBuild): string[] {
   const { packages, buildCommand } = build;
   const provide = packages === null ? null : managerOf(packages).provide(packages.version);
   return [
+    ...(build.leavesStubs ? STUB_STAGE : []),
     `FROM ${build.baseImage} AS build`,
     `ARG ${NAMESPACE_ARG}`,
     ...(build.hasCaBundle
@@ -142,7 +147,7 @@ function buildStage(build: NodeBuild): string[] {
     `ENV CI=true${pairs(managerEnv(packages))}`,
     pathLine(build),
     `WORKDIR ${HOME}`,
-    ...(provide === null ? [] : [run(`${provide} --prefix ${TOOLS_DIR} --cache /tmp/npm && rm -rf /tmp/npm`)]),
+    ...(provide === null ? [] : [run(build, `${provide} --prefix ${TOOLS_DIR} --cache /tmp/npm && rm -rf /tmp/npm`)]),
     ...installSteps(build),
     ...inAppHome(build),
     ...(buildCommand === "" ? [] : [runCached(build, buildCommand, buildCaches(build), build.secrets.build)]),
@@ -207,18 +212,23 @@ function buildCaches(build: NodeBuild): Record<string, string> {
  * @param secretId of the variables that the command gets; null: none
  */
 function runCached(
-  build: { cacheNamespace: string },
+  build: Pick<NodeBuild, "cacheNamespace" | "leavesStubs">,
   command: string,
   caches: Record<string, string>,
   secretId: string | null,
 ): string {
-  const mounts = Object.entries(caches).map(
-    ([name, target]) => `--mount=type=cache,id=${build.cacheNamespace}-${name},target=${target} `,
-  );
-  if (secretId === null) return `RUN ${mounts.join("")}${shell(command)}`;
+  const all = Object.entries(caches);
+  const mounts = all.map(([name, target]) => `--mount=type=cache,id=${build.cacheNamespace}-${name},target=${target} `);
+  const targets = all.map(([, path]): MountTarget => ({ kind: "directory", path }));
+  if (secretId === null) return step(build, targets, `${mounts.join("")}${shell(command)}`);
   const mount = `--mount=type=secret,id=${secretId},target=${ENV_PATH},mode=0444,required=true `;
-  return `RUN ${mounts.join("")}${mount}${quote(["/bin/sh", "-c", WITH_ENV, command])}`;
+  const both = [...targets, { kind: "file", path: ENV_PATH } as const];
+  return step(build, both, `${mounts.join("")}${mount}${quote(["/bin/sh", "-c", WITH_ENV, command])}`);
 }
+
+/** A step that runs what a project brings along, and what it will find something mounted upon. */
+const step = ({ leavesStubs }: Pick<NodeBuild, "leavesStubs">, targets: readonly MountTarget[], text: string): string =>
+  [...(leavesStubs ? standIns(targets) : []), `RUN ${text}`].join("\n");
 
 /** Programs that are installed in the project are found by their names, as in a package script. */
 function pathLine(build: NodeBuild): string {
@@ -245,7 +255,7 @@ const appHome = (build: NodeBuild): string => joinPath(HOME, build.appDirectory)
 
 const joinPath = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("/");
 
-const run = (command: string): string => `RUN ${shell(command)}`;
+const run = (build: NodeBuild, command: string): string => step(build, [], shell(command));
 
 /** A command in the exec form, so that no line break or `<<` of it means anything to the parser. */
 const shell = (command: string): string => quote(["/bin/sh", "-c", command]);

@@ -30,8 +30,12 @@ const image = (value: { dockerfile?: string; buildCommand?: string; startCommand
 });
 const site = (command: string, output: string) => ({ recipe: { case: "static" as const, value: { command, output } } });
 const facts = {
-  ...{ dockerfileProblem: null, hasDocuments: true, registryHost: "registry.test" },
-  ...{ platform: "linux/amd64", envKey: Buffer.alloc(32) },
+  dockerfileProblem: null,
+  hasDocuments: true,
+  leavesStubs: false,
+  registryHost: "registry.test",
+  platform: "linux/amd64",
+  envKey: Buffer.alloc(32),
 };
 const prepareRecipe = (archive: Archive, spec: ReturnType<typeof aSpec>) => recipes.prepareRecipe(archive, spec, facts);
 const dockerfileOf = (recipe: Awaited<ReturnType<typeof prepareRecipe>>): string =>

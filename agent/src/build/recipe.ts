@@ -14,6 +14,7 @@ import {
   siteLabel,
 } from "./dockerfile.ts";
 import { detectFramework, serverStart, siteBuild } from "./frameworks.ts";
+import { EMPTY_FILE } from "./mount-stubs.ts";
 import { hasDirectory, isSource, type NodeProject, readNodeProject } from "./node-project.ts";
 import { hasProgramFolder, scriptRunner } from "./package-manager.ts";
 import { type BuilderFacts, prepareUserRecipe } from "./user-recipe.ts";
@@ -62,7 +63,7 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: Bu
       const site = siteBuild(said, project.manifest, scriptRunner(project.packages));
       if (site === null) return files;
       const { steps, secrets } = secretsOf(project, spec, facts);
-      const dockerfile = renderStaticDockerfile(nodeBuild(project, spec, site.command, steps), site.outputs);
+      const dockerfile = renderStaticDockerfile(nodeBuild(project, spec, site.command, steps, facts), site.outputs);
       return { kind: "site", output: siteLabel(site.outputs), ...generated(project, spec, dockerfile, secrets) };
     }
     case "image": {
@@ -77,7 +78,7 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: Bu
       const hasBuild = project.manifest?.scripts.has("build") === true;
       const { steps, secrets } = secretsOf(project, spec, facts);
       const command = buildCommand === "" && hasBuild ? runScript("build") : buildCommand;
-      const build = nodeBuild(project, spec, command, steps);
+      const build = nodeBuild(project, spec, command, steps, facts);
       const server = serverStart(startCommand, project.manifest, {
         has: project.has,
         runScript,
@@ -105,7 +106,13 @@ const secretsOf = ({ packages, settings }: NodeProject, spec: BuildSpec, { envKe
     namespace: spec.cacheNamespace,
   });
 
-const nodeBuild = (project: NodeProject, spec: BuildSpec, buildCommand: string, secrets: StepSecrets): NodeBuild => ({
+const nodeBuild = (
+  project: NodeProject,
+  spec: BuildSpec,
+  buildCommand: string,
+  secrets: StepSecrets,
+  { leavesStubs }: BuilderFacts,
+): NodeBuild => ({
   baseImage: spec.baseImage,
   packages: project.packages,
   framework: detectFramework(project.manifest),
@@ -115,6 +122,7 @@ const nodeBuild = (project: NodeProject, spec: BuildSpec, buildCommand: string, 
   cacheNamespace: spec.cacheNamespace,
   hasCaBundle: spec.caBundle !== "",
   secrets,
+  leavesStubs,
 });
 
 function generated(
@@ -123,7 +131,10 @@ function generated(
   dockerfile: string,
   secrets: BuildSecrets,
 ) {
-  const extra = new Map([[DOCKERFILE_PATH, dockerfile]]);
+  const extra = new Map([
+    [DOCKERFILE_PATH, dockerfile],
+    [EMPTY_FILE, ""],
+  ]);
   if (spec.caBundle !== "") extra.set(CA_PATH, spec.caBundle);
   if (packages?.separable === true) {
     for (const [path, text] of installManifests) extra.set(joinPath(MANIFESTS_DIR, path), text);

@@ -11,6 +11,8 @@ const options: RewriteOptions = {
     ["TOKEN", "TOKEN-h1"],
     ["svc-env", "svc-env-h2"],
   ]),
+  leavesStubs: false,
+  kindInContext: (path) => (path === "web/package.json" ? "file" : ["", "web"].includes(path) ? "directory" : null),
 };
 /** What becomes of the instructions, without the directive in front. */
 const rewrite = (text: string, changes: Partial<RewriteOptions> = {}): string => {
@@ -23,22 +25,23 @@ test.each([
   {
     when: "a cache has no id",
     text: "FROM a\nRUN --mount=type=cache,target=/root/.npm npm ci",
-    becomes: "FROM a\nRUN --mount=type=cache,target=/root/.npm,id=p1-/root/.npm npm ci",
+    becomes: "FROM a\nRUN --mount=type=cache,id=p1-/root/.npm,target=/root/.npm npm ci",
   },
   {
-    when: "a cache has ids",
-    text: "FROM a\nRUN --mount=ID=victim,target=/c,id=npm,type=cache npm ci",
-    becomes: "FROM a\nRUN --mount=target=/c,type=cache,id=p1-npm npm ci",
+    when: "options of a cache are written oddly",
+    text: "FROM a\nRUN --mount=DST=/c,Id=npm,sharing=locked,GID=2,uid=1,mode=0700,RW,TYPE=Cache npm ci",
+    becomes:
+      "FROM a\nRUN --mount=type=cache,id=p1-npm,target=/c,readwrite=true,sharing=locked,mode=0700,uid=1,gid=2 npm ci",
   },
   {
     when: "a cache hides in a continued line",
     text: "FROM a\nRUN --mount=type=ca\\\n# comment\n\nche,id=npm,target=/c npm ci",
-    becomes: "FROM a\nRUN --mount=type=cache,target=/c,id=p1-npm npm ci",
+    becomes: "FROM a\nRUN --mount=type=cache,id=p1-npm,target=/c npm ci",
   },
   {
     when: "a cache hides in quotes",
     text: `FROM a\nRUN --"mount=type=cache",id=npm,target=/c npm ci`,
-    becomes: "FROM a\nRUN --mount=type=cache,target=/c,id=p1-npm npm ci",
+    becomes: "FROM a\nRUN --mount=type=cache,id=p1-npm,target=/c npm ci",
   },
   {
     when: "a secret of the project is mounted",
@@ -47,18 +50,18 @@ test.each([
   },
   {
     when: "it has a place and more",
-    text: "FROM a\nRUN --mount=type=secret,source=TOKEN,id=other,required=true,dst=/t,mode=0400 x",
-    becomes: "FROM a\nRUN --mount=type=secret,required=true,dst=/t,mode=0400,id=TOKEN-h1 x",
+    text: "FROM a\nRUN --mount=type=secret,source=TOKEN,required,dst=/t,mode=0400 x",
+    becomes: "FROM a\nRUN --mount=type=secret,id=TOKEN-h1,target=/t,required=true,mode=0400 x",
   },
   {
     when: "its place tells its name",
     text: "FROM a\nRUN --mount=type=secret,target=/etc/TOKEN x",
-    becomes: "FROM a\nRUN --mount=type=secret,target=/etc/TOKEN,id=TOKEN-h1 x",
+    becomes: "FROM a\nRUN --mount=type=secret,id=TOKEN-h1,target=/etc/TOKEN x",
   },
   {
     when: "it becomes a variable",
     text: "FROM a\nRUN --mount=type=secret,id=TOKEN,env=T x",
-    becomes: "FROM a\nRUN --mount=type=secret,env=T,id=TOKEN-h1 x",
+    becomes: "FROM a\nRUN --mount=type=secret,id=TOKEN-h1,env=T x",
   },
   {
     when: "all variables are mounted",
@@ -68,12 +71,23 @@ test.each([
   {
     when: "the project has no such secret",
     text: "FROM a\nRUN --mount=type=secret,id=OTHER x",
-    becomes: "FROM a\nRUN --mount=type=secret,id=OTHER x",
+    becomes: "FROM a\nRUN --mount=type=secret,id=OTHER,target=/run/secrets/OTHER x",
   },
   {
-    when: "a mount is no cache",
-    text: "FROM a\nRUN --mount=type=tmpfs,target=/t x",
-    becomes: "FROM a\nRUN --mount=type=tmpfs,target=/t x",
+    when: "a directory is in memory",
+    text: "FROM a\nRUN --mount=target=/t,type=tmpfs,size=64m x",
+    becomes: "FROM a\nRUN --mount=type=tmpfs,target=/t,size=64m x",
+  },
+  {
+    when: "files are mounted",
+    text: "FROM b AS B\nFROM a\nRUN --mount=target=. --mount=src=x,dst=/x,from=B --mount=target=/y,from=0,rw x",
+    becomes:
+      "FROM b AS b\nFROM a\nRUN --mount=type=bind,target=. --mount=type=bind,from=B,source=x,target=/x --mount=type=bind,from=0,target=/y,readwrite=true x",
+  },
+  {
+    when: "files are copied with options",
+    text: "FROM a\nCOPY --from=0 --chown=$U --link a b\nADD --chmod=755 --exclude=x --exclude=y a b",
+    becomes: "FROM a\nCOPY --from=0 --chown=$U --link a b\nADD --chmod=755 --exclude=x --exclude=y ./a b",
   },
   { when: "it names the usual syntax", text: "# syntax=docker/dockerfile:1.7\nFROM a", becomes: "FROM a" },
   {
@@ -97,7 +111,7 @@ test.each([
   {
     when: "the platform is this one",
     text: "FROM --platform=$BUILDPLATFORM a",
-    becomes: "FROM --platform=$BUILDPLATFORM a",
+    becomes: "FROM a",
   },
   {
     when: "ADD takes local files",
@@ -156,6 +170,72 @@ test.each([
     says: "not available",
   },
   { when: "it mounts from a variable", text: "FROM a\nRUN --mount=from=$X,target=/x y", says: "without variables" },
+  {
+    when: "a cache is mounted in part",
+    text: "FROM a\nRUN --mount=type=cache,target=/c,source=s x",
+    says: "takes no source",
+  },
+  {
+    when: "a cache is mounted in part, by another name",
+    text: "FROM a\nRUN --mount=SRC=s,target=/c,type=CACHE x",
+    says: "takes no source",
+  },
+  {
+    when: "a cache comes from a stage",
+    text: "FROM a AS b\nRUN --mount=type=cache,target=/c,from=b x",
+    says: "takes no from",
+  },
+  { when: "a mount is of no known type", text: "FROM a\nRUN --mount=type=volume,target=/c x", says: "type=volume" },
+  { when: "a mount needs an agent", text: "FROM a\nRUN --mount=type=ssh x", says: "no SSH agent" },
+  {
+    when: "a mount has an unknown option",
+    text: "FROM a\nRUN --mount=type=tmpfs,target=/c,idmap=1 x",
+    says: "takes no idmap",
+  },
+  { when: "an option is empty", text: "FROM a\nRUN --mount=type=tmpfs,target=/c, x", says: "has no value" },
+  { when: "there is only a mount", text: "FROM a\nRUN --mount x", says: "has no value" },
+  { when: "an option is named twice", text: "FROM a\nRUN --mount=type=cache,target=/c,dst=/d x", says: "target twice" },
+  { when: "a type is named twice", text: "FROM a\nRUN --mount=type=bind,target=/c,type=cache x", says: "type twice" },
+  { when: "options hide in quotes", text: `FROM a\nRUN --mount='type=cache,"target=/c"' x`, says: "without quotes" },
+  {
+    when: "an option has a variable",
+    text: "FROM a\nRUN --mount=type=cache,target=/c,id=$X x",
+    says: "without variables",
+  },
+  {
+    when: "a target has a variable",
+    text: "FROM a\nRUN --mount=type=tmpfs,target=$HOME/c x",
+    says: "without variables",
+  },
+  { when: "a target is a pattern", text: "FROM a\nRUN --mount=type=tmpfs,target=/[c] x", says: "unusual target" },
+  { when: "a target goes up", text: "FROM a\nRUN --mount=type=tmpfs,target=/a/../b x", says: "without `..`" },
+  {
+    when: "a target is everything",
+    text: "FROM a\nRUN --mount=type=tmpfs,target=/./ x",
+    says: "nothing can be mounted",
+  },
+  {
+    when: "a target is the kernel's",
+    text: "FROM a\nRUN --mount=type=tmpfs,target=//proc/sys x",
+    says: "nothing can be mounted",
+  },
+  { when: "a target is missing", text: "FROM a\nRUN --mount=type=cache,id=a x", says: "needs a target" },
+  { when: "a number is none", text: "FROM a\nRUN --mount=type=cache,target=/c,uid=root x", says: "unusual uid" },
+  { when: "a stage is not there yet", text: "FROM a\nCOPY --from=1 / /", says: "no stage 1" },
+  { when: "COPY has an unknown option", text: "FROM a\nCOPY --From=0 / /", says: "--From of COPY" },
+  {
+    when: "ADD has an option of what is fetched",
+    text: "FROM a\nADD --keep-git-dir a /",
+    says: "--keep-git-dir of ADD",
+  },
+  { when: "FROM has an unknown option", text: "FROM --x=y a", says: "--x of FROM" },
+  { when: "an option of COPY is there twice", text: "FROM a\nCOPY --from=0 --from=b / /", says: "--from twice" },
+  { when: "an instruction is unknown", text: "FROM a\nMOUNT x", says: "MOUNT is not" },
+  { when: "FROM has more than a name", text: "FROM a AS b c", says: "FROM image" },
+  { when: "a stage has an odd name", text: "FROM a AS 0", says: "name of a stage" },
+  { when: "a stage has the platform's name", text: "FROM a AS Svc-Stubs", says: "name of a stage" },
+  { when: "an image brings an option along", text: "ARG I=--platform=x\nFROM $I", says: "not the name" },
+  { when: "an image brings a name along", text: 'ARG I="a AS b"\nFROM $I', says: "not the name" },
   { when: "it has triggers", text: "FROM a\nONBUILD ADD http://x.test/ /", says: "ONBUILD" },
   { when: "FROM computes", text: `ARG A=abc\nFROM \${A#a}`, says: "FROM" },
   { when: "it is for another platform", text: "FROM --platform=linux/s390x a", says: "linux/amd64" },
@@ -227,13 +307,118 @@ test("every step sees the CA bundle, and no variable of it is in the image", () 
 
 test("lines and base images are known", () => {
   const result = rewriteDockerfile(
-    "# escape=`\n\nFROM node:1 AS a\nRUN x `\n y\nFROM scratch\nCOPY --from=a / /\nFROM A\n",
+    "# escape=`\n\nFROM node:1 AS a\nRUN x `\n y\nFROM scratch\nCOPY --from=a / /\nCOPY --from=uv:1 / /\nFROM A\n",
     options,
   );
-  expect(result).toMatchObject({ baseImages: ["node:1"], lines: [1, 1, 3, 4, 6, 7, 8] });
+  expect(result).toMatchObject({ baseImages: ["node:1", "uv:1"], lines: [1, 1, 3, 4, 6, 7, 8, 9] });
 });
 
 test("no directive of the file is left, however it is written", () => {
   const result = rewriteDockerfile("#check=error=true\n#SYNTAX = docker/dockerfile:1\n# escape=`\nFROM a", options);
   expect(result).toMatchObject({ text: "# escape=`\n\nFROM a\n" });
+});
+
+const own = "COPY --from=svc-stubs /etc/hosts /etc/resolv.conf /etc/";
+const stage =
+  "FROM scratch AS svc-stubs\nWORKDIR /directory/\nCOPY .svc-empty /etc/hosts\nCOPY .svc-empty /etc/resolv.conf";
+
+test.each([
+  { when: "nothing is mounted", text: "ARG A=a\nFROM $A\nRUN x", becomes: `ARG A=a\n${stage}\nFROM a\n${own}\nRUN x` },
+  {
+    when: "directories are mounted",
+    text: "FROM a\nRUN --mount=type=cache,target=.npm,uid=7 --mount=type=tmpfs,target=/x/y/ --mount=target=/w x",
+    becomes: [
+      stage,
+      "FROM a",
+      own,
+      "COPY --from=svc-stubs --chown=7:0 /directory/ .npm/",
+      "COPY --from=svc-stubs /directory/ /x/y/",
+      "COPY --from=svc-stubs /directory/ /w/",
+      "RUN --mount=type=cache,id=p1-.npm,target=.npm,uid=7 --mount=type=tmpfs,target=/x/y/ --mount=type=bind,target=/w x",
+    ].join("\n"),
+  },
+  {
+    when: "files are mounted",
+    text: "FROM a\nRUN --mount=type=secret,id=TOKEN --mount=source=./web//package.json,target=package.json x",
+    becomes: [
+      stage,
+      "FROM a",
+      own,
+      "COPY --from=svc-stubs /etc/hosts /run/secrets/TOKEN",
+      "COPY /web/package.json package.json",
+      "RUN --mount=type=secret,id=TOKEN-h1,target=/run/secrets/TOKEN --mount=type=bind,source=./web//package.json,target=package.json x",
+    ].join("\n"),
+  },
+  {
+    when: "stages are told by number",
+    text: "FROM a\nFROM b\nCOPY --from=0 /x /y",
+    becomes: `${stage}\nFROM a\nFROM b\nCOPY --from=1 /x /y`,
+  },
+])("an engine that removes targets of mounts finds each of them in the image when $when", ({ text, becomes }) => {
+  expect(rewrite(text, { leavesStubs: true })).toBe(becomes);
+});
+
+test.each([
+  {
+    when: "a secret has a place of its own",
+    text: "FROM a\nRUN --mount=type=secret,id=TOKEN,target=/root/.npmrc x",
+    says: "leave the target out",
+  },
+  {
+    when: "files of a stage are mounted",
+    text: "FROM a AS b\nRUN --mount=from=b,target=/x x",
+    says: "use COPY --from=b",
+  },
+  { when: "a file is not there", text: "FROM a\nRUN --mount=source=no,target=/x x", says: "names no," },
+])("where targets cannot be made without harm the step is refused: $when", ({ text, says }) => {
+  expect(rewrite(text)).not.toContain("refused");
+  expect(rewrite(text, { leavesStubs: true })).toContain(says);
+});
+
+test("the CA bundle is mounted upon a file of the image, too", () => {
+  const text = rewrite("FROM a\nRUN x", { leavesStubs: true, hasCaBundle: true });
+  expect(text).toMatch(
+    /\nCOPY --from=svc-stubs \/etc\/hosts \/run\/svc-build\/ca\.pem\nRUN --mount=type=secret,id=svc-ca,/,
+  );
+});
+
+test("whatever is written as the options of a mount, the engine is told none but known ones", () => {
+  const words = [
+    "type",
+    "cache",
+    "bind",
+    "target",
+    "source",
+    "SRC",
+    "from",
+    "/a",
+    "$X",
+    "=",
+    ",",
+    ",",
+    "=",
+    '"',
+    "id",
+    "\\",
+    "uid",
+    "1",
+    "ro",
+    "..",
+  ];
+  let seed = 1;
+  const next = (below: number): number => {
+    seed = (seed * 48271) % 2147483647;
+    return seed % below;
+  };
+  const plain =
+    /^RUN --mount=type=(?:cache,id=p1-[^,$"\s]+,|bind,(?:from=[^,$"\s]+,)?(?:source=[^,$"\s]+,)?|tmpfs,|secret,id=[^,$"\s]+,)target=[^,$"\s]+(?:,(?:readonly|readwrite)=true|,(?:uid|size)=1)* x$/;
+  let taken = 0;
+  for (let round = 0; round < 20_000; round += 1) {
+    const value = Array.from({ length: 1 + next(14) }, () => words[next(words.length)]).join("");
+    const text = rewrite(`FROM a\nRUN --mount=${round % 2 === 0 ? "type=cache,target=/c," : "target=/d,"}${value} x`);
+    if (text.startsWith("refused: ")) continue;
+    taken += 1;
+    expect(text.split("\n")[1]).toMatch(plain);
+  }
+  expect(taken).toBeGreaterThan(100);
 });

@@ -1,6 +1,8 @@
 import { normaliseRegistry } from "@svc/proto";
 import { expandWord } from "./expand.ts";
 import { type Instruction, parseDockerfile, parseJsonList, shellWords } from "./instructions.ts";
+import { isStubStage, type MountTarget, STUB_STAGE, standIns } from "./mount-stubs.ts";
+import { type MountRules, rewriteMount } from "./run-mounts.ts";
 
 /** A user's Dockerfile as it is built, or why it is not. */
 export type Rewritten =
@@ -8,13 +10,12 @@ export type Rewritten =
       text: string;
       /** For each line of `text` the line of the user's file, counted from 1. */
       lines: readonly number[];
-      /** Images that stages start from, as the engine looks them up. */
+      /** Images that stages start from or take files of, as the engine looks them up. */
       baseImages: readonly string[];
     }
   | { refuse: string };
 
-export type RewriteOptions = {
-  cacheNamespace: string;
+export type RewriteOptions = Pick<MountRules, "cacheNamespace" | "secretIds" | "leavesStubs" | "kindInContext"> & {
   /** Whether RUN steps get the operator's CA bundle. */
   hasCaBundle: boolean;
   /** Whether the engine's own parser knows here-documents. */
@@ -23,8 +24,6 @@ export type RewriteOptions = {
   registryHost: string;
   /** Such as `linux/amd64`. */
   platform: string;
-  /** Secrets that the project has: the id of this build for each that a step may name. */
-  secretIds: ReadonlyMap<string, string>;
 };
 
 /** Id of the secret that holds the CA bundle, and where RUN steps find it. */
@@ -42,14 +41,32 @@ const CA_VARIABLES = [
 ];
 
 const OWN_SYNTAX = /^docker(?:\.io)?\/dockerfile(?::1(?:\.\d+){0,2}(?:-labs)?)?$/;
-const MOUNT_TYPES = new Set(["bind", "cache", "tmpfs", "secret", "ssh"]);
 /** A value that means the same to every parser. */
 const PLAIN_FLAG = /^[\x21-\x7e]+$/;
+/** Every instruction that there may be, with its options. Others are none of a Dockerfile that this platform knows. */
+const FLAGS = new Map<string, readonly string[]>([
+  ...["ARG", "CMD", "ENTRYPOINT", "ENV", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER"].map(bare),
+  ...["SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"].map(bare),
+  ["ADD", ["chmod", "chown", "exclude", "link"]],
+  ["COPY", ["chmod", "chown", "exclude", "from", "link", "parents"]],
+  ["FROM", ["platform"]],
+  ["RUN", ["mount", "network", "security"]],
+]);
+const REPEATABLE = new Set(["exclude", "mount"]);
+/** Nothing in it ends the word, begins an option, or is read as anything else. */
+const IMAGE = /^\w[\w./:@-]*$/;
+/** What the engine takes for the name of a stage; anything else would not count as one. */
+const STAGE_NAME = /^[a-z][a-z0-9._-]*$/;
+
+function bare(name: string): [string, readonly string[]] {
+  return [name, []];
+}
 
 /**
  * Makes a user's Dockerfile safe to build beside others: its cache mounts are kept to one namespace, the parser
  * is the engine's own, and nothing is fetched by the engine itself but base images from public registries.
- * Instructions come out on one line each, so that the engine reads exactly what was looked at here.
+ * Instructions come out on one line each and with the options that are known here, so that the engine reads exactly
+ * what was looked at here.
  */
 export function rewriteDockerfile(text: string, options: RewriteOptions): Rewritten {
   const parsed = parseDockerfile(text);
@@ -73,18 +90,18 @@ export function rewriteDockerfile(text: string, options: RewriteOptions): Rewrit
     args: predefined(options.platform),
     stages: new Set(),
     baseImages: new Set(),
-    inStage: false,
+    begun: 0,
   };
   for (const instruction of parsed.instructions) {
     const done = rewriteInstruction(instruction, context);
     if ("refuse" in done) return { refuse: `Line ${instruction.line} of the Dockerfile: ${done.refuse}` };
-    emit(done.text, instruction.line);
+    for (const text of [...(done.before ?? []), done.text]) emit(text, instruction.line);
     for (const [index, document] of instruction.documents.entries()) emit(document, instruction.line + index + 1);
     if (instruction.name === "FROM" && options.hasCaBundle) {
       for (const name of CA_VARIABLES) emit(`ARG ${name}=${CA_PATH}`, instruction.line);
     }
   }
-  if (!context.inStage) return { refuse: "The Dockerfile has no FROM instruction." };
+  if (context.begun === 0) return { refuse: "The Dockerfile has no FROM instruction." };
   return { text: `${out.join("\n")}\n`, lines, baseImages: [...context.baseImages] };
 }
 
@@ -95,9 +112,11 @@ type Context = {
   args: Map<string, string>;
   stages: Set<string>;
   baseImages: Set<string>;
-  inStage: boolean;
+  /** Stages that have begun. */
+  begun: number;
 };
-type Done = { text: string } | { refuse: string };
+/** `before` are instructions of the platform's own. */
+type Done = { text: string; before?: readonly string[] } | { refuse: string };
 
 const predefined = (platform: string): Map<string, string> => {
   const [os = "", arch = ""] = platform.split("/");
@@ -119,11 +138,13 @@ function rewriteInstruction(instruction: Instruction, context: Context): Done {
   if (documents.length > 0 && !context.options.hasDocuments) {
     return { refuse: "this platform's container engine does not know here-documents (<<): put the text in a file." };
   }
+  const problem = name === "ONBUILD" ? null : checkFlags(name, flags);
+  if (problem !== null) return { refuse: problem };
   switch (name) {
     case "FROM":
       return rewriteFrom(instruction, context);
     case "ARG":
-      if (!context.inStage) return noteArguments(rest, context);
+      if (context.begun === 0) return noteArguments(rest, context);
       break;
     case "RUN":
       return rewriteRun(instruction, context);
@@ -135,6 +156,20 @@ function rewriteInstruction(instruction: Instruction, context: Context): Done {
       return { refuse: "ONBUILD is not available: an app's image is not built upon." };
   }
   return { text: `${name} ${rest}` };
+}
+
+function checkFlags(name: string, flags: readonly string[]): string | null {
+  const known = FLAGS.get(name);
+  if (known === undefined) return `${name.slice(0, 100)} is not an instruction that is known here.`;
+  const seen = new Set<string>();
+  for (const flag of flags) {
+    const [option] = splitOnce(flag);
+    if (!known.includes(option))
+      return `the option --${option.slice(0, 100)} of ${name} is not available: leave it out.`;
+    if (seen.has(option) && !REPEATABLE.has(option)) return `${name} has the option --${option} twice.`;
+    seen.add(option);
+  }
+  return null;
 }
 
 function rewriteFrom({ flags, rest }: Instruction, context: Context): Done {
@@ -151,10 +186,26 @@ function rewriteFrom({ flags, rest }: Instruction, context: Context): Done {
       return { refuse: `builds here are for ${context.options.platform}: leave --platform out of FROM.` };
     }
   }
-  if (image !== "scratch" && !context.stages.has(image.toLowerCase())) context.baseImages.add(image);
-  context.inStage = true;
-  if (words[1]?.toUpperCase() === "AS" && words[2] !== undefined) context.stages.add(words[2].toLowerCase());
-  return { text: join("FROM", flags, [image, ...words.slice(1)].join(" ")) };
+  const [, as, name, ...others] = words;
+  if (as !== undefined && (as.toUpperCase() !== "AS" || name === undefined || others.length > 0)) {
+    return { refuse: "write FROM as `FROM image` or `FROM image AS name`." };
+  }
+  const stage = name?.toLowerCase();
+  if (stage !== undefined && (!STAGE_NAME.test(stage) || isStubStage(stage))) {
+    return {
+      refuse: `${stage.slice(0, 100)} cannot be the name of a stage: choose letters, digits, and . _ - behind a letter.`,
+    };
+  }
+  const before = context.begun === 0 && context.options.leavesStubs ? STUB_STAGE : [];
+  noteImage(image, context);
+  context.begun += 1;
+  if (stage !== undefined) context.stages.add(stage);
+  return { text: join("FROM", [], stage === undefined ? image : `${image} AS ${stage}`), before };
+}
+
+/** It has to be there before the build, and is looked at then: images may bring instructions along. */
+function noteImage(image: string, { stages, baseImages }: Context): void {
+  if (image !== "scratch" && !stages.has(image.toLowerCase())) baseImages.add(image);
 }
 
 function noteArguments(rest: string, context: Context): Done {
@@ -170,69 +221,33 @@ function noteArguments(rest: string, context: Context): Done {
 }
 
 function rewriteRun({ flags, rest }: Instruction, context: Context): Done {
+  const { options } = context;
+  const rules: MountRules = { ...options, source: (from) => rewriteSource(from, context) };
   const result: string[] = [];
+  const targets: MountTarget[] = [];
+  if (options.hasCaBundle) {
+    result.push(`mount=type=secret,id=${CA_SECRET},target=${CA_PATH},mode=0444`);
+    targets.push({ kind: "file", path: CA_PATH });
+  }
   for (const flag of flags) {
-    const [name = "", value = ""] = splitOnce(flag);
+    const [name, value = ""] = splitOnce(flag);
     if (name === "mount") {
-      const mount = rewriteMount(value, context);
+      const mount = rewriteMount(value, rules);
       if ("refuse" in mount) return mount;
       result.push(`mount=${mount.text}`);
-    } else if (name === "network" && (value === "default" || value === "none")) {
-      // What it asks for is what it gets; only the second changes anything.
-      if (value === "none") result.push(flag);
+      targets.push(...mount.targets);
     } else if (name === "network") {
-      return { refuse: `RUN --network=${value} is not available: build steps have a network of their own.` };
-    } else if (name === "security" && value !== "sandbox") {
+      if (value !== "default" && value !== "none") {
+        return { refuse: `RUN --network=${value} is not available: build steps have a network of their own.` };
+      }
+      // What it asks for is what it gets; only this one changes anything.
+      if (value === "none") result.push("network=none");
+    } else if (value !== "sandbox") {
       return { refuse: `RUN --security=${value} is not available: build steps run without privileges.` };
-    } else if (name !== "security") {
-      return { refuse: `the option --${name} of RUN is not available.` };
     }
   }
-  if (context.options.hasCaBundle) result.unshift(`mount=type=secret,id=${CA_SECRET},target=${CA_PATH},mode=0444`);
-  return { text: join("RUN", result, rest) };
+  return { text: join("RUN", result, rest), before: options.leavesStubs ? standIns(targets) : [] };
 }
-
-/** Gives each cache mount an id of the namespace: without one its path would be the id, for everybody. */
-function rewriteMount(value: string, context: Context): Done {
-  const fields = value.split(",").map((field) => {
-    const [key = "", option] = splitOnce(field);
-    return { key: key.toLowerCase(), option, field };
-  });
-  const last = (...keys: string[]): string | undefined => fields.findLast(({ key }) => keys.includes(key))?.option;
-  const type = (last("type") ?? "bind").toLowerCase();
-  if (!MOUNT_TYPES.has(type)) return { refuse: `RUN --mount=type=${type} is not available.` };
-  const from = last("from");
-  if (from !== undefined) {
-    const problem = checkSource(from, context);
-    if (problem !== null) return { refuse: problem };
-  }
-  if (type === "secret") return { text: rewriteSecret(value, fields, context.options.secretIds) };
-  if (type !== "cache") return { text: value };
-  const id = last("id") ?? last("target", "dst", "destination") ?? "";
-  const others = fields.filter(({ key }) => key !== "id").map(({ field }) => field);
-  return { text: [...others, `id=${context.options.cacheNamespace}-${id}`].join(",") };
-}
-
-/**
- * Gives a mounted secret of the project the id of this build, which changes with its value, and leaves it in its place.
- * Others are not there, as the engine will say where they are required.
- */
-function rewriteSecret(
-  value: string,
-  fields: readonly { key: string; option: string | undefined; field: string }[],
-  ids: ReadonlyMap<string, string>,
-): string {
-  const last = (...keys: string[]): string | undefined => fields.findLast(({ key }) => keys.includes(key))?.option;
-  const target = last("target", "dst", "destination");
-  const name = last("source", "src") ?? last("id") ?? baseName(target ?? "");
-  const id = ids.get(name);
-  if (id === undefined) return value;
-  const others = fields.filter(({ key }) => !["id", "source", "src"].includes(key)).map(({ field }) => field);
-  const place = target === undefined && last("env") === undefined ? [`target=/run/secrets/${name}`] : [];
-  return [...others, `id=${id}`, ...place].join(",");
-}
-
-const baseName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
 /** The engine itself, not a step, would fetch what ADD names: with the reach of the host. */
 function rewriteAdd({ flags, rest, documents }: Instruction): Done {
@@ -256,22 +271,35 @@ function rewriteAdd({ flags, rest, documents }: Instruction): Done {
 }
 
 function rewriteCopy({ flags, rest }: Instruction, context: Context): Done {
+  const result: string[] = [];
   for (const flag of flags) {
     const [name, value = ""] = splitOnce(flag);
-    const problem = name === "from" ? checkSource(value, context) : null;
-    if (problem !== null) return { refuse: problem };
+    const source = name === "from" ? rewriteSource(value, context) : null;
+    if (source !== null && "refuse" in source) return source;
+    result.push(source === null ? flag : `from=${source.text}`);
   }
-  return { text: join("COPY", flags, rest) };
+  return { text: join("COPY", result, rest) };
 }
 
 /** A stage, its number, or an image. */
-function checkSource(source: string, context: Context): string | null {
-  if (source.includes("$")) return "name the stage or image of `from` without variables.";
-  return context.stages.has(source.toLowerCase()) || /^\d+$/.test(source) ? null : checkImage(source, context);
+function rewriteSource(source: string, context: Context): { text: string } | { refuse: string } {
+  const { begun, stages, options } = context;
+  if (source === "" || source.includes("$")) return { refuse: "name the stage or image of `from` without variables." };
+  if (stages.has(source.toLowerCase())) return { text: source };
+  if (/^\d+$/.test(source)) {
+    const number = Number(source);
+    if (number >= begun) return { refuse: `there is no stage ${source.slice(0, 100)} before this line.` };
+    return { text: String(options.leavesStubs ? number + 1 : number) };
+  }
+  const problem = checkImage(source, context);
+  if (problem !== null) return { refuse: problem };
+  noteImage(source, context);
+  return { text: source };
 }
 
 /** Images come from public registries by name: not from addresses, and not from the platform's own registry. */
 function checkImage(image: string, { options }: Context): string | null {
+  if (!IMAGE.test(image)) return `${JSON.stringify(image.slice(0, 100))} is not the name of an image.`;
   const [first = "", ...path] = image.split("/");
   // Newer engines take a first part with upper case for a registry, too.
   const named = /[.:]/.test(first) || first.toLowerCase() === "localhost" || first !== first.toLowerCase();

@@ -3,6 +3,8 @@ import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
 import { ownSecrets } from "./build-env.ts";
 import { parseIgnore } from "./ignore.ts";
+import { EMPTY_FILE } from "./mount-stubs.ts";
+import { hasDirectory } from "./node-project.ts";
 import type { Recipe } from "./recipe.ts";
 import { rewriteDockerfile } from "./user-dockerfile.ts";
 
@@ -12,6 +14,8 @@ export type BuilderFacts = {
   dockerfileProblem: string | null;
   /** Whether the engine's own parser knows here-documents. */
   hasDocuments: boolean;
+  /** Whether the engine removes what it made as the target of a mount by a path that the step may have bent. */
+  leavesStubs: boolean;
   /** host:port of the cluster's registry. */
   registryHost: string;
   /** Such as `linux/amd64`. */
@@ -56,21 +60,27 @@ export async function prepareUserRecipe(
   }
   const { cacheNamespace } = spec;
   const { ids, secrets } = ownSecrets(spec.env, { key: facts.envKey, namespace: cacheNamespace });
+  // One that belongs to this Dockerfile goes before the general one.
+  const ignore = parseIgnore((await read(`${path}.dockerignore`)) ?? (await read(".dockerignore")) ?? "");
   const rewritten = rewriteDockerfile(text, {
     ...facts,
     cacheNamespace,
     secretIds: ids,
+    kindInContext(name) {
+      const full = [root, name].filter((part) => part !== "").join("/");
+      if (name !== "" && ignore(name)) return null;
+      if (archive.files.has(full)) return "file";
+      return full === "" || hasDirectory(archive, full) ? "directory" : null;
+    },
     hasCaBundle: spec.caBundle !== "",
   });
   if ("refuse" in rewritten) throw new TaskFailure("BUILD_FAILED", rewritten.refuse);
-  // One that belongs to this Dockerfile goes before the general one.
-  const ignore = parseIgnore((await read(`${path}.dockerignore`)) ?? (await read(".dockerignore")) ?? "");
   return {
     kind: "image",
     root,
     into: "",
     dockerfile: path,
-    extra: new Map([[path, rewritten.text]]),
+    extra: new Map([[path, rewritten.text], ...(facts.leavesStubs ? [[EMPTY_FILE, ""] as const] : [])]),
     secrets,
     keep: (name) => !ignore(name),
     own: { lines: rewritten.lines, baseImages: rewritten.baseImages },

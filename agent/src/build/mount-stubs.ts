@@ -1,0 +1,51 @@
+/**
+ * Engines with a BuildKit before 0.12.5 remove what they made as the target of a mount by a path of the host that the
+ * step may have bent through a symbolic link meanwhile (CVE-2024-23652). On these every target is made part of the image
+ * just before the step: what was there before it began the engine leaves alone.
+ */
+
+/** An empty file of the context, from which the empty files below are made. */
+export const EMPTY_FILE = ".svc-empty";
+const STAGE = "svc-stubs";
+const DIRECTORY = "/directory/";
+const FILE = "/etc/hosts";
+
+/** Has to be the first stage of a Dockerfile with stand-ins; it costs nothing when no step needs it. */
+export const STUB_STAGE: readonly string[] = [
+  `FROM scratch AS ${STAGE}`,
+  `WORKDIR ${DIRECTORY}`,
+  `COPY ${EMPTY_FILE} ${FILE}`,
+  `COPY ${EMPTY_FILE} /etc/resolv.conf`,
+];
+
+export const isStubStage = (name: string): boolean => name.toLowerCase() === STAGE;
+
+/** What a step will find something mounted upon. A path without white space, quotes and variables. */
+export type MountTarget =
+  | { kind: "directory"; path: string; owner?: string }
+  /** It becomes empty. */
+  | { kind: "file"; path: string }
+  /** It becomes this file of the context. */
+  | { kind: "same"; path: string; source: string };
+
+/**
+ * Instructions that make the targets of a step. Directories that are there already stay as they are. The first two
+ * files are mounted for every step, and whatever an image has there is never seen.
+ */
+export const standIns = (targets: readonly MountTarget[]): string[] => [
+  `COPY --from=${STAGE} ${FILE} /etc/resolv.conf /etc/`,
+  ...targets.map(standIn),
+];
+
+function standIn(target: MountTarget): string {
+  switch (target.kind) {
+    case "directory": {
+      const owner = target.owner === undefined ? "" : ` --chown=${target.owner}`;
+      return `COPY --from=${STAGE}${owner} ${DIRECTORY} ${target.path.replace(/\/*$/, "/")}`;
+    }
+    case "file":
+      return `COPY --from=${STAGE} ${FILE} ${target.path}`;
+    case "same":
+      return `COPY ${target.source} ${target.path}`;
+  }
+}
