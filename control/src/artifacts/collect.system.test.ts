@@ -127,7 +127,7 @@ test("what a build pushed is found although control never heard of it", async ()
     db,
     deployment,
     {
-      ...{ specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, nodeSelector: {} },
+      ...{ specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, storageMb: 1, nodeSelector: {} },
       spec: {
         ...{ kind: "build", sourceRepository: "s", sourceDigest: "d", targetRepository: repository, rootDirectory: "" },
         ...{ recipe: { static: { command: "", output: "." } }, timeoutSeconds: 1, maxImageMb: 1, maxUnpackedMb: 1 },

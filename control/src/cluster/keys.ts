@@ -127,7 +127,9 @@ export const placementValue = z.object({
   memoryMb: z.number().int(),
   cpuMillicores: z.number().int(),
   pidsLimit: z.number().int(),
-  /** Rises when the three above change; written by a control of before they could, it is absent. */
+  /** What it may write to the disk; written by a control of before that was bounded, it is absent. */
+  storageMb: z.number().int().default(0),
+  /** Rises when the four above change; written by a control of before they could, it is absent. */
   limitsGeneration: z.number().int().default(0),
 });
 

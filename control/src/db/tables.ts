@@ -213,6 +213,7 @@ export interface TaskTable {
   memory_mb: number;
   cpu_millicores: number;
   pids_limit: number;
+  storage_mb: Generated<number>;
   node_id: Nullable<string>;
   node_selector: Labels;
   retiring_at: Nullable<Date>;

@@ -87,9 +87,9 @@ export function createAssigner(options: AssignerOptions): Assigner {
     // To stop or remove something the agent needs no spec.
     const base = loaded ?? create(PlacementSchema, { specHash, projectId, deploymentId, channel });
     // Limits are those that the leader has found room for on the node, not those that are wanted.
-    const { memoryMb, cpuMillicores, pidsLimit, limitsGeneration } = value;
+    const { memoryMb, cpuMillicores, pidsLimit, storageMb, limitsGeneration } = value;
     const generation = BigInt(limitsGeneration);
-    const resources = create(ResourcesSchema, { memoryMb, cpuMillicores, pidsLimit, generation });
+    const resources = create(ResourcesSchema, { memoryMb, cpuMillicores, pidsLimit, storageMb, generation });
     return { ...base, placementId, epoch: BigInt(epoch), desired: desiredOf[desired], resources };
   }
 

@@ -14,6 +14,7 @@ export const aPlacementValue = (placementId: string, overrides: Partial<Placemen
   memoryMb: 64,
   cpuMillicores: 100,
   pidsLimit: 64,
+  storageMb: 512,
   limitsGeneration: 0,
   ...overrides,
 });

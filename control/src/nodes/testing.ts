@@ -67,7 +67,8 @@ export async function startTestFleet(): Promise<TestFleet> {
       await api.db.updateTable("task").set({ node_id: nodeId }).where("id", "=", id).execute();
       const value: PlacementValue = {
         ...{ placementId: id, epoch: 1, desired, kind, specHash: "h", projectId: project_id, channel },
-        ...{ deploymentId: deployment.id, memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, limitsGeneration: 0 },
+        ...{ deploymentId: deployment.id, memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, storageMb: 1 },
+        limitsGeneration: 0,
       };
       await put(keys.placement(nodeId, id), value);
       await observe(nodeId, id, "running");

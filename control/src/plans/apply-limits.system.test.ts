@@ -53,8 +53,8 @@ afterEach(async () => {
 });
 
 const serverId = "replica-1";
-const small = { memory_mb: 256, cpu_millicores: 500, pids_limit: 100 };
-const large = { memory_mb: 512, cpu_millicores: 1_000, pids_limit: 200 };
+const small = { memory_mb: 256, cpu_millicores: 500, pids_limit: 100, storage_mb: 512 };
+const large = { memory_mb: 512, cpu_millicores: 1_000, pids_limit: 200, storage_mb: 1_024 };
 type Limits = typeof small;
 
 const change = (limits: Partial<Limits>) =>
@@ -63,6 +63,7 @@ const change = (limits: Partial<Limits>) =>
       ...(limits.memory_mb !== undefined && { memoryMb: limits.memory_mb }),
       ...(limits.cpu_millicores !== undefined && { cpuMillicores: limits.cpu_millicores }),
       ...(limits.pids_limit !== undefined && { pidsLimit: limits.pids_limit }),
+      ...(limits.storage_mb !== undefined && { storageMb: limits.storage_mb }),
     }),
   );
 
@@ -103,6 +104,7 @@ async function aTask(limits: Limits = small, kind: "serve" | "build" = "serve") 
     specHash: "h1",
     nodeSelector: {},
     ...{ memoryMb: limits.memory_mb, cpuMillicores: limits.cpu_millicores, pidsLimit: limits.pids_limit },
+    storageMb: limits.storage_mb,
   };
   return {
     id: await insertTask(db, deployment, task, { replica: 0 }),
@@ -166,6 +168,7 @@ const limitsIn = ({ resources }: Placement): [Limits, bigint] => [
     memory_mb: resources?.memoryMb ?? 0,
     cpu_millicores: resources?.cpuMillicores ?? 0,
     pids_limit: resources?.pidsLimit ?? 0,
+    storage_mb: resources?.storageMb ?? 0,
   },
   resources?.generation ?? -1n,
 ];

@@ -356,9 +356,9 @@ describe("whose containers a change concerns", () => {
     await serving(other);
     const gone = await serving(mine);
     await api.db.updateTable("project").set({ deleting_at: new Date() }).where("id", "=", gone.id).execute();
-    await call("PUT", `/${plan.id}`, { maxProjects: 70, storageMb: 100, memoryMb: plan.memoryMb });
+    await call("PUT", `/${plan.id}`, { maxProjects: 70, maxUploadMb: 100, memoryMb: plan.memoryMb });
     expect(await concerned()).toEqual(new Set());
-    for (const change of [{ memoryMb: 600 }, { cpuMillicores: 600 }, { pidsLimit: 600 }]) {
+    for (const change of [{ memoryMb: 600 }, { cpuMillicores: 600 }, { pidsLimit: 600 }, { storageMb: 600 }]) {
       await call("PUT", `/${plan.id}`, change);
       expect(await concerned()).toEqual(new Set(projects));
       await api.db.deleteFrom("work_item").execute();

@@ -39,8 +39,11 @@ export const planColumns = (fields: UpdatePlanInput): Partial<NewPlan> =>
     }),
   );
 
-type Room = Pick<Plan, "memory_mb" | "cpu_millicores" | "pids_limit">;
+type Room = Pick<Plan, "memory_mb" | "cpu_millicores" | "pids_limit" | "storage_mb">;
 
 /** Whether containers get the same under both plans. */
 export const givesSameRoom = (a: Room, b: Room): boolean =>
-  a.memory_mb === b.memory_mb && a.cpu_millicores === b.cpu_millicores && a.pids_limit === b.pids_limit;
+  a.memory_mb === b.memory_mb &&
+  a.cpu_millicores === b.cpu_millicores &&
+  a.pids_limit === b.pids_limit &&
+  a.storage_mb === b.storage_mb;

@@ -28,7 +28,7 @@ export function applyLimitsWorker({ db, log }: ApplyLimitsDeps): WorkHandler {
 export async function wantPlanLimits(tx: Db, projectId: string): Promise<number> {
   const project = await tx.selectFrom("project").select("owner_id").where("id", "=", projectId).executeTakeFirst();
   if (project === undefined) return 0;
-  const { memory_mb, cpu_millicores, pids_limit } = await holdPlanOfUser(tx, project.owner_id);
+  const { memory_mb, cpu_millicores, pids_limit, storage_mb } = await holdPlanOfUser(tx, project.owner_id);
   const running = await tx
     .selectFrom("task")
     .select("id")
@@ -41,12 +41,12 @@ export async function wantPlanLimits(tx: Db, projectId: string): Promise<number>
   await lockTasks(tx, ids);
   const { numUpdatedRows } = await tx
     .updateTable("task")
-    .set({ memory_mb, cpu_millicores, pids_limit })
+    .set({ memory_mb, cpu_millicores, pids_limit, storage_mb })
     .where("id", "=", sql<string>`any(${ids}::uuid[])`)
     .where("desired", "=", "running")
     .where("reaped_at", "is", null)
     .where(
-      sql<boolean>`(memory_mb, cpu_millicores, pids_limit) is distinct from (${memory_mb}, ${cpu_millicores}, ${pids_limit})`,
+      sql<boolean>`(memory_mb, cpu_millicores, pids_limit, storage_mb) is distinct from (${memory_mb}, ${cpu_millicores}, ${pids_limit}, ${storage_mb})`,
     )
     .executeTakeFirst();
   if (numUpdatedRows > 0n) await notify(tx, taskChannel);

@@ -72,7 +72,7 @@ const spec = {
   ...{ recipe: { static: { command: "", output: "." } }, timeoutSeconds: 1, maxImageMb: 1, maxUnpackedMb: 1 },
   cacheNamespace: "c",
 };
-const task = { specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, nodeSelector: {}, spec };
+const task = { specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, storageMb: 1, nodeSelector: {}, spec };
 
 describe("what a node tells of a task while its project is deleted", () => {
   /** A project with a task on a node, and what the node tells of it. */

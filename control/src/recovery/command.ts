@@ -126,6 +126,7 @@ async function readTasks(db: Db, placementIds: readonly string[]): Promise<Map<s
         memoryMb: task.memory_mb,
         cpuMillicores: task.cpu_millicores,
         pidsLimit: task.pids_limit,
+        storageMb: task.storage_mb,
       },
     ]),
   );

@@ -67,6 +67,7 @@ const placementOf = (task: DesiredTask): PlacementValue => ({
   memoryMb: task.memoryMb,
   cpuMillicores: task.cpuMillicores,
   pidsLimit: task.pidsLimit,
+  storageMb: task.storageMb,
   limitsGeneration: 0,
 });
 

@@ -4,12 +4,13 @@ import { decideLimits, takenBy } from "./limits.ts";
 import type { SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf, schedule } from "./steps.ts";
 
-const small = { memoryMb: 256, cpuMillicores: 500, pidsLimit: 100 };
-const large = { memoryMb: 512, cpuMillicores: 1_000, pidsLimit: 200 };
+const small = { memoryMb: 256, cpuMillicores: 500, pidsLimit: 100, storageMb: 512 };
+const large = { memoryMb: 512, cpuMillicores: 1_000, pidsLimit: 200, storageMb: 1_024 };
 const plenty = { memoryMb: 4_096, cpuMillicores: 4_000, pidsLimit: 4_096 };
+const shareOf = ({ storageMb: _, ...share }: typeof small) => share;
 const has = (limits: typeof small, generation = 0, problem: string | null = null) => ({
   observed: "running" as const,
-  limits: { ...limits, generation, problem },
+  limits: { ...shareOf(limits), generation, problem },
 });
 
 test.each<{
@@ -18,7 +19,7 @@ test.each<{
   placement?: typeof small;
   generation?: number;
   seen?: Pick<ObservationValue, "observed" | "limits">;
-  free?: typeof small;
+  free?: typeof plenty;
   is: ReturnType<typeof decideLimits>;
 }>([
   { when: "it has what it is to have", wanted: small, is: null },
@@ -41,6 +42,12 @@ test.each<{
     wanted: large,
     free: { ...plenty, pidsLimit: 199 },
     is: { keep: "its node has too few process ids" },
+  },
+  {
+    when: "it may write more, on a node that has nothing left of the rest",
+    wanted: { ...small, storageMb: 1_024 },
+    free: { memoryMb: 0, cpuMillicores: 0, pidsLimit: 0 },
+    is: { give: { ...small, storageMb: 1_024 }, generation: 1 },
   },
   {
     when: "it is to have less on a node that is overfull",
@@ -116,10 +123,10 @@ test.each<{
 });
 
 test("a placement takes what its container still has, until its agent has said otherwise", () => {
-  expect(takenBy(small, undefined)).toEqual(small);
-  expect(takenBy(small, has(large))).toEqual(large);
-  expect(takenBy(large, has(small))).toEqual(large);
-  expect(takenBy(small, has({ ...small, memoryMb: 512 }))).toEqual({ ...small, memoryMb: 512 });
+  expect(takenBy(shareOf(small), undefined)).toEqual(shareOf(small));
+  expect(takenBy(small, has(large))).toEqual(shareOf(large));
+  expect(takenBy(large, has(small))).toEqual(shareOf(large));
+  expect(takenBy(small, has({ ...small, memoryMb: 512 }))).toEqual({ ...shareOf(small), memoryMb: 512 });
 });
 
 describe("in a round", () => {

@@ -1,10 +1,15 @@
 import type { ObservationValue, PlacementValue } from "../cluster/keys.ts";
 
-/** What one container may take, or what is free on a node. */
-export interface Limits {
+/** What a container takes of its node, or what is free there. */
+export interface Share {
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
+}
+
+/** What one container may take. Nobody sets room aside on a disk: a node has a floor of free space instead. */
+export interface Limits extends Share {
+  storageMb: number;
 }
 
 export type LimitsDecision =
@@ -14,16 +19,16 @@ export type LimitsDecision =
   | { keep: string };
 
 const noLiveLimits = "the agent of its node is of a version that cannot change them while it runs";
-const reasons: readonly { of: keyof Limits; reason: string }[] = [
+const reasons: readonly { of: keyof Share; reason: string }[] = [
   { of: "memoryMb", reason: "its node has too little memory" },
   { of: "cpuMillicores", reason: "its node has too few processor shares" },
   { of: "pidsLimit", reason: "its node has too few process ids" },
 ];
 
-const areSame = (a: Limits, b: Limits): boolean => reasons.every(({ of }) => a[of] === b[of]);
+const isSameShare = (a: Share, b: Share): boolean => reasons.every(({ of }) => a[of] === b[of]);
 
 /** The larger of both, each for itself. */
-export const larger = (a: Limits, b: Limits): Limits => ({
+export const larger = (a: Share, b: Share): Share => ({
   memoryMb: Math.max(a.memoryMb, b.memoryMb),
   cpuMillicores: Math.max(a.cpuMillicores, b.cpuMillicores),
   pidsLimit: Math.max(a.pidsLimit, b.pidsLimit),
@@ -32,7 +37,7 @@ export const larger = (a: Limits, b: Limits): Limits => ({
 type Seen = Pick<ObservationValue, "observed" | "limits">;
 
 /** What a placement takes of its node: until its agent has said that a container has less, it has what it had. */
-export const takenBy = (placement: Limits, seen: Pick<Seen, "limits"> | undefined): Limits =>
+export const takenBy = (placement: Share, seen: Pick<Seen, "limits"> | undefined): Share =>
   seen?.limits === undefined ? placement : larger(placement, seen.limits);
 
 const beforeContainer: ReadonlySet<string> = new Set(["assigned", "accepted", "pulling"]);
@@ -45,13 +50,13 @@ export function decideLimits(
   wanted: Limits,
   placement: Limits & Pick<PlacementValue, "limitsGeneration">,
   seen: Seen | undefined,
-  free: Limits,
+  free: Share,
 ): LimitsDecision | null {
   const inForce = seen?.limits;
   const generation = Math.max(placement.limitsGeneration, inForce?.generation ?? 0);
   // After a restore of the store the agent may know a later one, and refuse what is asked of it.
-  const isHeard = generation === placement.limitsGeneration || (inForce !== undefined && areSame(inForce, wanted));
-  if (areSame(wanted, placement) && isHeard) {
+  const isHeard = generation === placement.limitsGeneration || (inForce !== undefined && isSameShare(inForce, wanted));
+  if (isSameShare(wanted, placement) && wanted.storageMb === placement.storageMb && isHeard) {
     const isAnswer = inForce?.generation === placement.limitsGeneration;
     return isAnswer && inForce.problem !== null ? { keep: inForce.problem } : null;
   }

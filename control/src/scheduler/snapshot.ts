@@ -130,6 +130,7 @@ const desiredTask = (task: OpenTask): DesiredTask => ({
   memoryMb: task.memory_mb,
   cpuMillicores: task.cpu_millicores,
   pidsLimit: task.pids_limit,
+  storageMb: task.storage_mb,
   nodeSelector: task.node_selector,
   hasDockerfile: task.has_dockerfile,
   // Of a build, the artifact is yet to be made.

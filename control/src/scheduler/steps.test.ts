@@ -15,6 +15,7 @@ const placedOn = (nodeId: string, task: DesiredTask, desired: Placed["desired"] 
   memoryMb: task.memoryMb,
   cpuMillicores: task.cpuMillicores,
   pidsLimit: task.pidsLimit,
+  storageMb: task.storageMb,
   limitsGeneration: 0,
   modRevision: 1n,
 });

@@ -1,5 +1,5 @@
 import { hasEnded, type ObservationValue, type PlacementValue } from "../cluster/keys.ts";
-import { decideLimits, type Limits, larger, takenBy } from "./limits.ts";
+import { decideLimits, type Limits, larger, type Share, takenBy } from "./limits.ts";
 import { createRoom, type NodeRoom, type Room } from "./node-room.ts";
 import {
   type Decision,
@@ -23,6 +23,7 @@ export interface DesiredTask {
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
+  storageMb: number;
   /** What its image takes at least; 0: not known. */
   diskMb: number;
   platform: { os: string; architecture: string } | null;
@@ -143,7 +144,7 @@ function limitSteps(
   ];
 }
 
-function giveBack(free: NodeRoom | null, { memoryMb, cpuMillicores, pidsLimit }: Limits, sign: 1 | -1): void {
+function giveBack(free: NodeRoom | null, { memoryMb, cpuMillicores, pidsLimit }: Share, sign: 1 | -1): void {
   if (free === null) return;
   free.memoryMb += sign * memoryMb;
   free.cpuMillicores += sign * cpuMillicores;

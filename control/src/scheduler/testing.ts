@@ -35,6 +35,7 @@ export const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTas
   memoryMb: 256,
   cpuMillicores: 500,
   pidsLimit: 100,
+  storageMb: 512,
   platform: null,
   diskMb: 0,
   nodeSelector: {},

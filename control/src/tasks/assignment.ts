@@ -181,7 +181,12 @@ export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<
     command: manifest.release?.command ?? "",
     env,
     redact: Object.values(openEnv(deps.secrets, deployment)),
-    resources: { memoryMb: plan.memory_mb, cpuMillicores: plan.cpu_millicores, pidsLimit: plan.pids_limit },
+    resources: {
+      memoryMb: plan.memory_mb,
+      cpuMillicores: plan.cpu_millicores,
+      pidsLimit: plan.pids_limit,
+      storageMb: plan.storage_mb,
+    },
     timeoutSeconds: manifest.release?.timeoutSeconds ?? 0,
   });
 }

@@ -52,6 +52,12 @@ export type ServeTaskSpec = z.infer<typeof serveSpec>;
 export const buildResources = { memoryMb: 1024, cpuMillicores: 1000, pidsLimit: 1024 } as const;
 /** What a source may unpack to: ten times what it may have packed. */
 export const maxUnpackedMb = (plan: Pick<Plan, "max_upload_mb">): number => plan.max_upload_mb * 10;
+/**
+ * What a build may write: its source once more, and the image that may come of it twice, since most of what is installed
+ * to build an app lies beside what the image takes of it.
+ */
+export const buildStorageMb = (plan: Pick<Plan, "max_upload_mb" | "storage_mb">): number =>
+  maxUnpackedMb(plan) + 2 * plan.storage_mb;
 
 export interface NewTask {
   spec: TaskSpec;
@@ -59,6 +65,8 @@ export interface NewTask {
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
+  /** What it may write to its node's disk. */
+  storageMb: number;
   /** Labels that its node must have. */
   nodeSelector: Readonly<Record<string, string>>;
 }
@@ -100,7 +108,13 @@ export function buildTask(deployment: Deployment, project: Project, plan: Plan, 
     maxUnpackedMb: maxUnpackedMb(plan),
     cacheNamespace: project.id,
   };
-  return { spec, specHash: specHash(spec), ...buildResources, nodeSelector: plan.node_selector };
+  return {
+    spec,
+    specHash: specHash(spec),
+    ...buildResources,
+    storageMb: buildStorageMb(plan),
+    nodeSelector: plan.node_selector,
+  };
 }
 
 /** One container of a deployment whose image is known. */
@@ -130,6 +144,7 @@ export function serveTask(
     memoryMb: plan.memory_mb,
     cpuMillicores: plan.cpu_millicores,
     pidsLimit: plan.pids_limit,
+    storageMb: plan.storage_mb,
     nodeSelector: plan.node_selector,
   };
 }

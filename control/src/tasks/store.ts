@@ -31,6 +31,7 @@ export async function insertTask(
       memory_mb: task.memoryMb,
       cpu_millicores: task.cpuMillicores,
       pids_limit: task.pidsLimit,
+      storage_mb: task.storageMb,
       node_selector: { ...task.nodeSelector },
     })
     .returning("id")
@@ -56,6 +57,7 @@ const openColumns = [
   "memory_mb",
   "cpu_millicores",
   "pids_limit",
+  "storage_mb",
   "node_selector",
   "node_id",
   "refused",

@@ -119,7 +119,7 @@ function tasksOf(tables: Tables, { placements }: Restored): Map<string, KnownTas
         ...{ id: task.id, nodeId: task.nodeId, reaped: task.reaped, epoch: task.epoch, desired: task.desired },
         ...{ kind: "serve", specHash: `spec of ${task.deploymentId}`, channel: "production" },
         ...{ projectId: task.projectId, deploymentId: task.deploymentId },
-        ...{ memoryMb: task.memoryMb, cpuMillicores: 100, pidsLimit: 64 },
+        ...{ memoryMb: task.memoryMb, cpuMillicores: 100, pidsLimit: 64, storageMb: 512 },
       },
     ]),
   );

@@ -31,7 +31,8 @@ export function* readClusterState(
         ...{ id: task.id, projectId: task.projectId, deploymentId: task.deploymentId, epoch: task.epoch },
         ...{ desired: task.desired, memoryMb: task.memoryMb, nodeId: task.nodeId, refused: task.refused !== null },
         ...{ kind: "serve", channel: "production", specHash: `spec of ${task.deploymentId}` },
-        ...{ cpuMillicores: 100, pidsLimit: 64, diskMb: 0, nodeSelector: {}, platform: null, hasDockerfile: false },
+        ...{ cpuMillicores: 100, pidsLimit: 64, storageMb: 512, diskMb: 0 },
+        ...{ nodeSelector: {}, platform: null, hasDockerfile: false },
       }),
     ),
   };
