@@ -47,6 +47,7 @@ import { createDiskWatch } from "./stats/disk.ts";
 import { createEngineWatch } from "./stats/engine.ts";
 import { sampleLoop } from "./stats/sampler.ts";
 import { createStatusReporter } from "./status-reporter.ts";
+import { LOOK_EVERY_MS, watchStorage } from "./storage/watch.ts";
 import { createTidy, type Tidy } from "./tidy.ts";
 
 /** How the agent reaches control. */
@@ -63,6 +64,8 @@ export type Deps = {
   log?: Log;
   /** In place of mutual TLS to `linkUrls`; called again after each renewal of the certificate. */
   openLink?(identity: Identity): Link;
+  /** How often what containers and builds wrote is looked at. */
+  lookEveryMs?: number;
 };
 
 export type Agent = AsyncDisposable & {
@@ -122,6 +125,7 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
           log,
           endpoints,
           openLink: deps.openLink ?? mutualTls(endpoints),
+          lookEveryMs: deps.lookEveryMs ?? LOOK_EVERY_MS,
           onReady: () => becomeReady(identity.id),
           metrics,
           readiness,
@@ -192,6 +196,7 @@ async function runNode(options: {
   journal: Journal;
   endpoints: Endpoints;
   openLink(identity: Identity): Link;
+  lookEveryMs: number;
   onReady(): void;
   metrics: Metrics;
   readiness: Readiness;
@@ -276,7 +281,7 @@ async function runNode(options: {
     isNetworkNeeded: (projectId, channel) => placements.isNetworkNeeded(projectId, channel, ""),
     log,
   });
-  const { noteContainer, survey, isNetworkNeeded } = runs;
+  const { noteContainer, survey, isNetworkNeeded, writers } = runs;
   tidy = createTidy({
     engine,
     owner,
@@ -314,6 +319,13 @@ async function runNode(options: {
     tidy.run(signal),
     disk.watch(signal),
     engineWatch.watch(signal),
+    watchStorage({
+      engine,
+      writers: () => [...placements.writers(), ...writers()],
+      everyMs: options.lookEveryMs,
+      signal,
+      log,
+    }),
     sampleLoop({
       engine,
       list: placements.list,

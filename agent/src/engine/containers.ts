@@ -218,6 +218,7 @@ function toContainer(info: Docker.ContainerInspectInfo): Container {
       cpuMillicores: Math.floor((info.HostConfig.NanoCpus ?? 0) / nanoPerMilli),
       pidsLimit: Math.max(0, info.HostConfig.PidsLimit ?? 0),
     },
+    volumes: info.Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source),
   };
 }
 

@@ -41,6 +41,8 @@ export type Container = {
   /** host:port it is published on; null when it publishes nothing. */
   upstream: string | null;
   limits: Limits;
+  /** Directories on this machine that hold its volumes: an image's own, each made anew with the container. */
+  volumes: readonly string[];
 };
 
 /** Which engine it is, where it keeps its data, and what it is made of. */

@@ -27,6 +27,10 @@ export type Memory = {
   limitsRetryAtMs: number;
   /** Between which two runs it was asked last, see `pauseOf`; empty when the container ran. */
   limitsPause: string;
+  /** The container that was ended because it wrote more to the disk than it may; empty for none. */
+  overflowOf: string;
+  /** How much it might write. */
+  overflowMb: number;
 };
 
 export const freshMemory: Memory = {
@@ -40,6 +44,8 @@ export const freshMemory: Memory = {
   limitsMisses: 0,
   limitsRetryAtMs: 0,
   limitsPause: "",
+  overflowOf: "",
+  overflowMb: 0,
 };
 
 /** One placement as this node knows it. */
@@ -70,6 +76,8 @@ export type RunRecord = {
   token: string;
   exitCode: number;
   timedOut: boolean;
+  /** How much it might write to the disk, when it was ended because it wrote more. */
+  overflowMb?: number;
   message: string;
   /** RFC 3339; empty when unknown. */
   startedAt: string;

@@ -67,12 +67,20 @@ export function createLogAnswers(options: {
 }
 
 /** The end of a container that nobody has looked at yet; null of one that was told to stop, or never ran. */
-function unnoticed({ state, exitCode, oomKilled, finishedAt }: Container, record: PlacementRecord | null): Exit | null {
+function unnoticed(
+  { id, state, exitCode, oomKilled, finishedAt }: Container,
+  record: PlacementRecord | null,
+): Exit | null {
   if (state !== "exited" || finishedAt === null || record === null) return null;
   const { desired, resources } = record.placement;
+  const { overflowOf, overflowMb } = record.memory;
   if (desired !== Desired.RUNNING) return null;
   const when = record.memory.wasHealthy ? "restarting" : "before-answering";
-  const { message } = explainEnd({ exitCode, oomKilled }, resources?.memoryMb ?? 0, when);
+  const { message } = explainEnd(
+    { exitCode, oomKilled, overflowMb: overflowOf === id ? overflowMb : 0 },
+    resources?.memoryMb ?? 0,
+    when,
+  );
   return { code: exitCode, oomKilled, reason: message, at: finishedAt };
 }
 

@@ -26,4 +26,7 @@ test("an app that answered before is told of what is done about its end", () => 
   });
   expect(explainEnd(end, 256, "given-up").message).toContain("is not started any more");
   expect(explainEnd({ exitCode: 137, oomKilled: true }, 256, "restarting").code).toBe("OUT_OF_MEMORY");
+  const overflow = explainEnd({ exitCode: 137, oomKilled: false, overflowMb: 512 }, 256, "restarting");
+  expect(overflow.code).toBe("CRASH_LOOP");
+  expect(overflow.message).toMatch(/^The app was ended because it wrote more than its 512 MB of disk and is started/);
 });

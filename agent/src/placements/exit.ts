@@ -1,7 +1,12 @@
 import type { FailureCode } from "@svc/proto";
 
 /** How a process ended. */
-export type ProcessEnd = { exitCode: number; oomKilled: boolean };
+export type ProcessEnd = {
+  exitCode: number;
+  oomKilled: boolean;
+  /** How much it might write to the disk, when it was ended because it wrote more; 0 otherwise. */
+  overflowMb?: number;
+};
 
 /**
  * When it ended: before it ever answered, as one of several ends after which it is started again, or as the last of
@@ -31,7 +36,13 @@ const NOT_EXECUTABLE = 126;
 const NOT_FOUND = 127;
 
 /** What happened, as the end of a sentence that begins with "it", and what to do about it (may be empty). */
-function tell({ exitCode, oomKilled }: ProcessEnd, memoryMb: number): { how: string; hint: string } {
+function tell({ exitCode, oomKilled, overflowMb = 0 }: ProcessEnd, memoryMb: number): { how: string; hint: string } {
+  if (overflowMb > 0) {
+    return {
+      how: `was ended because it wrote more than its ${overflowMb} MB of disk`,
+      hint: "What it wrote is gone. Make it write less, keep data elsewhere, or move to a plan with more storage.",
+    };
+  }
   // A child that was killed for want of memory does not end an app that then ends well.
   if (oomKilled && exitCode !== 0) {
     return {

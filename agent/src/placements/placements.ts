@@ -15,6 +15,7 @@ import { type Container, type Engine, labels } from "../engine/engine.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { PlacementRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
+import type { Writer } from "../storage/watch.ts";
 import { type Actor, createActor } from "./actor.ts";
 import { apply, type Held } from "./apply.ts";
 import { containerName } from "./names.ts";
@@ -32,6 +33,8 @@ export type Placements = AsyncDisposable & {
   statuses(): PlacementStatus[];
   find(placementId: string): PlacementRecord | null;
   list(): PlacementRecord[];
+  /** The containers that may write so much to the disk and no more. */
+  writers(): Writer[];
   /** Something happened to a container of ours. */
   noteContainer(name: string): void;
   /** Compares what runs with what is known, now and then, since events can be missed. */
@@ -172,6 +175,25 @@ export function createPlacements(options: {
         await new Promise((resolve) => setTimeout(resolve, 100));
       }
     },
+
+    writers: () =>
+      [...all.values()].flatMap(({ task }) => {
+        const { placement, status } = task.record();
+        const storageMb = placement.resources?.storageMb ?? 0;
+        if (placement.spec.case !== "serve" || storageMb === 0 || isTerminal(status.observed)) return [];
+        const name = containerName(task.id);
+        return [
+          {
+            name,
+            storageMb,
+            async end({ id }) {
+              // First the reason: whoever is killed in between does not know it afterwards.
+              task.update({ memory: { overflowOf: id, overflowMb: storageMb } });
+              await engine.killContainer(name, "SIGKILL");
+            },
+          },
+        ];
+      }),
 
     noteContainer(name) {
       for (const [id, { actor }] of all) if (containerName(id) === name) actor.wake("engine");

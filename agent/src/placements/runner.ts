@@ -160,7 +160,9 @@ export function createRunner(deps: RunnerDeps): Runner {
       const given = isGiven ? { inForce: container.limits, problem: "" } : await giveLimits(engine, container, wanted);
       if (given === null) return;
       const { inForce, problem } = given;
-      const limits = { inForce: { ...inForce, generation: wanted.generation }, problem };
+      // What it may write to the disk is this agent's to watch, and holds from now on.
+      const { storageMb, generation } = wanted;
+      const limits = { inForce: { ...inForce, storageMb, generation }, problem };
       const change = { placementId: task.id, from: container.limits, to: limitsKey(wanted) };
       if (problem === "") {
         if (!isGiven) log.info(change, "limits changed");

@@ -8,6 +8,7 @@ const nowMs = Date.parse("2030-01-01T12:00:00Z");
 
 type ContainerView = NonNullable<View["container"]>;
 const aContainer = (state: ContainerView["state"], changes: Partial<ContainerView> = {}): ContainerView => ({
+  id: "c1",
   state,
   exitCode: 0,
   oomKilled: false,
@@ -58,6 +59,36 @@ test.each<{ when: string; view: View; does: string }>([
     when: "only readiness is desired and it is to have other limits",
     view: aView({ desired: Desired.READY, container: aContainer("created"), limitsDue: true }),
     does: "limit",
+  },
+  {
+    when: "it was ended for what it wrote, which was counted, and waits for its next start",
+    view: aView({
+      container: aContainer("exited", { exitCode: 137 }),
+      memory: { ...counted, overflowOf: "c1", retryAtMs: nowMs + 1_000 },
+    }),
+    does: "discard",
+  },
+  {
+    when: "the one before it was ended for what it wrote, and it waits for its next start",
+    view: aView({
+      container: aContainer("exited", { exitCode: 1 }),
+      memory: { ...counted, overflowOf: "c0", retryAtMs: nowMs + 1_000 },
+    }),
+    does: "wait",
+  },
+  {
+    when: "it was ended for what it wrote and is not started any more",
+    view: aView({
+      observed: Observed.FAILED,
+      container: aContainer("exited", { exitCode: 137 }),
+      memory: { ...counted, overflowOf: "c1" },
+    }),
+    does: "discard",
+  },
+  {
+    when: "it is about to be ended for what it wrote",
+    view: aView({ container: aContainer("running"), memory: { ...healthy, overflowOf: "c1" } }),
+    does: "watch",
   },
   {
     when: "its end was not counted yet and it is to have other limits",

@@ -4,7 +4,7 @@ import type { Container } from "../engine/engine.ts";
 import { reasonDueMs } from "../engine/kill-reason.ts";
 import type { Memory } from "../journal/records.ts";
 import { type Crash, nextCrash } from "./crash.ts";
-import { explainEnd } from "./exit.ts";
+import { type EndedWhen, explainEnd } from "./exit.ts";
 
 /** One move that brings a placement nearer to what is desired. Each may be repeated safely. */
 export type Step =
@@ -42,7 +42,7 @@ export type View = {
   memoryMb: number;
   healthTimeoutMs: number;
   /** Null when there is none, and always for a build. */
-  container: Pick<Container, "state" | "exitCode" | "oomKilled" | "startedAt" | "finishedAt"> | null;
+  container: Pick<Container, "id" | "state" | "exitCode" | "oomKilled" | "startedAt" | "finishedAt"> | null;
   /** The container's limits are to be changed, or to be told of; see `isLimitsDue`. */
   limitsDue: boolean;
   /** Whether this agent has made sure of the image since it started. */
@@ -60,11 +60,18 @@ export function nextStep(view: View): Step {
     return view.container === null ? { do: "settle", observed: Observed.REMOVED } : { do: "remove" };
   }
   const isRunning = view.container?.state === "running";
-  if (isTerminal(view.observed)) return isRunning ? { do: "stop" } : { do: "rest" };
+  if (isTerminal(view.observed)) {
+    if (isRunning) return { do: "stop" };
+    return hasOverflowed(view) ? { do: "discard" } : { do: "rest" };
+  }
   if (view.desired === Desired.STOPPED) {
     return isRunning ? { do: "stop" } : { do: "settle", observed: Observed.STOPPED };
   }
   if (view.kind === "unknown" || view.desired === Desired.UNSPECIFIED) return { do: "rest" };
+  // Room on the disk is given back before the wait for the next start, not after it.
+  if (hasOverflowed(view) && view.container !== null && view.memory.countedExit === nameOfExit(view.container)) {
+    return { do: "discard" };
+  }
   if (view.memory.retryAtMs > view.nowMs) return { do: "wait", untilMs: view.memory.retryAtMs };
   if (view.kind === "build") return view.desired === Desired.RUNNING ? { do: "build" } : { do: "rest" };
   return nextServeStep(view);
@@ -98,19 +105,28 @@ function onwardStep(view: View, container: NonNullable<View["container"]>): Step
 
 function afterExit(view: View, container: NonNullable<View["container"]>): Step {
   const { exitCode, oomKilled } = container;
+  const overflowMb = hasOverflowed(view) ? view.memory.overflowMb : 0;
   const ended = { exitCode, oomKilled };
   const dueMs = reasonDueMs(container, view.nowMs);
   if (dueMs > 0) return { do: "wait", untilMs: view.nowMs + dueMs };
-  if (!view.memory.wasHealthy) return { do: "fail", ...explainEnd(ended, view.memoryMb, "before-answering"), ...ended };
-  // An engine that was killed itself may not know when. Still it is one end, and not many.
-  const exit = container.finishedAt ?? `after ${container.startedAt}`;
+  const explain = (when: EndedWhen) => explainEnd({ ...ended, overflowMb }, view.memoryMb, when);
+  if (!view.memory.wasHealthy) return { do: "fail", ...explain("before-answering"), ...ended };
+  const exit = nameOfExit(container);
   // Counted before, and the wait is over.
   if (view.memory.countedExit === exit) return { do: "start" };
   const ranForMs = parseTime(container.finishedAt, view.nowMs) - parseTime(container.startedAt, view.nowMs);
   const crash = nextCrash(view.memory.crashes, ranForMs, exit);
-  if (crash === null) return { do: "fail", ...explainEnd(ended, view.memoryMb, "given-up"), ...ended };
-  return { do: "count-crash", crash, ...explainEnd(ended, view.memoryMb, "restarting"), ...ended };
+  if (crash === null) return { do: "fail", ...explain("given-up"), ...ended };
+  return { do: "count-crash", crash, ...explain("restarting"), ...ended };
 }
+
+/** Whether the container has ended, and was ended for what it wrote: only without it there is room again. */
+const hasOverflowed = ({ container, memory }: View): boolean =>
+  container?.state === "exited" && memory.overflowOf === container.id;
+
+/** An engine that was killed itself may not know when something ended. Still it is one end, and not many. */
+const nameOfExit = ({ finishedAt, startedAt }: Pick<Container, "finishedAt" | "startedAt">): string =>
+  finishedAt ?? `after ${startedAt}`;
 
 /** States after which a placement never runs again. */
 export const isTerminal = (observed: Observed): boolean => observed >= Observed.COMPLETED;

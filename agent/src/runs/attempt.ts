@@ -11,6 +11,7 @@ import type { Log } from "../log.ts";
 import { createSafeLines } from "../logs/lines.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import type { Networks } from "../network/networks.ts";
+import type { Writer } from "../storage/watch.ts";
 import { nextRun, type RunEvent } from "./transitions.ts";
 
 /** One attempt at something that must not run twice. */
@@ -24,6 +25,8 @@ export type Attempt = {
   cancel(): void;
   /** Looks at what a former life of the agent left, and reports. Never starts anything. */
   recover(): void;
+  /** Its container, while that may run and may write so much to the disk and no more. */
+  writer(): Writer | null;
   /** Something happened to the container. */
   wake(): void;
   /** Settles when nothing is under way. */
@@ -148,12 +151,12 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       if (container?.state === "exited") {
         await Promise.race([output, pause(LOOK_EVERY_MS, signal)]);
         // Whom this agent killed was killed for no other reason.
-        const dueMs = killAtMs === null ? reasonDueMs(container, Date.now()) : 0;
+        const dueMs = killAtMs === null && record.overflowMb === undefined ? reasonDueMs(container, Date.now()) : 0;
         if (dueMs > 0) {
           await Promise.race([pause(dueMs, signal), woken()]);
           continue;
         }
-        move(exitOf(container));
+        move(exitOf(container, record));
         break;
       }
       const leftMs = timeLeftMs(container);
@@ -239,6 +242,18 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
     record: () => record,
     evidence,
     wake: () => wake(),
+    writer() {
+      const storageMb = record.offer.resources?.storageMb ?? 0;
+      if (record.state !== "start-sent" || storageMb === 0) return null;
+      return {
+        name,
+        storageMb,
+        async end() {
+          move({ kind: "overflowed", storageMb });
+          await engine.killContainer(name, "SIGKILL");
+        },
+      };
+    },
     settled: () => work,
     accepted() {
       acceptedAtMs = bootClockMs();
@@ -277,8 +292,13 @@ function toStatus({ offer, state, ...rest }: RunRecord): RunStatus | null {
   return phase === null ? null : create(RunStatusSchema, { attemptId: offer.attemptId, phase, ...rest });
 }
 
-function exitOf({ exitCode, oomKilled, finishedAt }: Container): RunEvent {
-  const message = oomKilled ? "The command was killed because it used more memory than the plan allows." : "";
+function exitOf({ exitCode, oomKilled, finishedAt }: Container, { overflowMb }: RunRecord): RunEvent {
+  const message =
+    overflowMb !== undefined && exitCode !== 0
+      ? `The command was ended because it wrote more than the ${overflowMb} MB of disk that the plan allows.`
+      : oomKilled
+        ? "The command was killed because it used more memory than the plan allows."
+        : "";
   return { kind: "ended", exitCode, at: finishedAt ?? new Date().toISOString(), message };
 }
 

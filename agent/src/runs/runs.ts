@@ -15,6 +15,7 @@ import type { Log } from "../log.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import type { Networks } from "../network/networks.ts";
 import { TaskFailure } from "../placements/failure.ts";
+import type { Writer } from "../storage/watch.ts";
 import { type Attempt, createAttempt, runContainerName } from "./attempt.ts";
 import { isFinal } from "./transitions.ts";
 
@@ -31,6 +32,8 @@ export type Runs = AsyncDisposable & {
   /** The evidence of every attempt that has any, for the inventory. */
   statuses(): RunStatus[];
   isNetworkNeeded(projectId: string, channel: string): boolean;
+  /** The containers that may write so much to the disk and no more. */
+  writers(): Writer[];
   noteContainer(name: string): void;
   survey(containers: readonly Container[]): Promise<void>;
 };
@@ -158,6 +161,7 @@ export function createRuns(options: {
       );
     },
     statuses: () => [...attempts.values()].map((attempt) => attempt.evidence()).filter((status) => status !== null),
+    writers: () => [...attempts.values()].map((attempt) => attempt.writer()).filter((writer) => writer !== null),
     noteContainer(name) {
       for (const [id, attempt] of attempts) if (runContainerName(id) === name) attempt.wake();
     },

@@ -11,6 +11,8 @@ export type RunEvent =
   | { kind: "started"; at: string }
   | { kind: "ended"; exitCode: number; at: string; message: string }
   | { kind: "timed-out" }
+  /** It wrote more to the disk than it may, and is about to be ended. */
+  | { kind: "overflowed"; storageMb: number }
   /** The agent was restarted and looked at the container. */
   | { kind: "recovered"; container: "absent" | "created" | "running" | "exited" }
   /** A grant for an attempt of which nothing is known. */
@@ -50,6 +52,10 @@ export function nextRun(record: RunRecord, event: RunEvent): RunRecord | null {
       return { ...record, state: "exit", exitCode: event.exitCode, finishedAt: event.at, message: event.message };
     case "timed-out":
       return state === "start-sent" && !record.timedOut ? { ...record, timedOut: true } : null;
+    case "overflowed":
+      return state === "start-sent" && record.overflowMb === undefined
+        ? { ...record, overflowMb: event.storageMb }
+        : null;
     case "recovered":
       return recover(record, event.container);
     case "granted-unknown":

@@ -1,0 +1,76 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Container, Engine } from "../engine/engine.ts";
+import type { Log } from "../log.ts";
+import { devicesOf, heldOpenBytes, processesBeside } from "./held-open.ts";
+import { layerOfProcess } from "./overlays.ts";
+import { bytesBelow } from "./written.ts";
+
+/** A container that may write so much and no more. */
+export type Writer = {
+  /** Name of the container. */
+  name: string;
+  storageMb: number;
+  /** Ends it, and remembers why. */
+  end(container: Container): Promise<void>;
+};
+
+export const LOOK_EVERY_MS = 5_000;
+/** Looking takes this share of the time at most, however many files there are. */
+const SHARE_MAX = 0.1;
+const MB = 1024 * 1024;
+
+/** How long after a look of `tookMs` the next one comes. */
+export const pauseMs = (tookMs: number, everyMs: number): number => Math.max(everyMs, tookMs / SHARE_MAX - tookMs);
+
+/**
+ * Looks every `everyMs` at what each container holds on the disk, until the signal aborts, and has those ended that hold
+ * too much. Each is looked at on its own: one with millions of files keeps nobody else waiting.
+ */
+export async function watchStorage(options: {
+  engine: Pick<Engine, "findContainer">;
+  writers(): readonly Writer[];
+  everyMs: number;
+  signal: AbortSignal;
+  log: Log;
+}): Promise<void> {
+  const { engine, everyMs, signal, log } = options;
+  /** When each is looked at next; `Infinity` while somebody looks. */
+  const dueAtMs = new Map<string, number>();
+
+  const look = async ({ name, storageMb, end }: Writer): Promise<void> => {
+    const startedMs = performance.now();
+    dueAtMs.set(name, Number.POSITIVE_INFINITY);
+    try {
+      const container = await engine.findContainer(name);
+      const enough = storageMb * MB;
+      if (container === null || (await heldBytes(container, enough)) <= enough || signal.aborted) return;
+      log.warn({ container: name, storageMb }, "a container wrote more than it may");
+      await end(container);
+    } catch (cause) {
+      if (!signal.aborted) log.warn({ container: name, reason: String(cause) }, "what a container wrote is not known");
+    } finally {
+      dueAtMs.set(name, performance.now() + pauseMs(performance.now() - startedMs, everyMs));
+    }
+  };
+
+  while (!signal.aborted) {
+    const writers = options.writers();
+    const names = new Set(writers.map(({ name }) => name));
+    for (const name of dueAtMs.keys()) if (!names.has(name)) dueAtMs.delete(name);
+    for (const writer of writers) if ((dueAtMs.get(writer.name) ?? 0) <= performance.now()) void look(writer);
+    await delay(everyMs, undefined, { signal }).catch(() => {});
+  }
+}
+
+/** Bytes on the disk that go with a running container: its own layer, its volumes, and files without a name. */
+async function heldBytes({ pid, volumes }: Container, enough: number): Promise<number> {
+  if (pid === null) return 0;
+  const layer = await layerOfProcess(pid);
+  const directories = layer === null ? volumes : [layer, ...volumes];
+  let sum = 0;
+  for (const directory of directories) {
+    sum += (await bytesBelow(directory, enough - sum, "blocks")) ?? 0;
+    if (sum > enough) return sum;
+  }
+  return sum + (await heldOpenBytes(await processesBeside(pid), await devicesOf(pid, directories), enough - sum));
+}
