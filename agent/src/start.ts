@@ -260,6 +260,7 @@ async function runNode(options: {
           openLog: (placementId) => openLog(placementId, false, BUILD_LOG_MAX_BYTES),
           spoolDir: spoolDir(config),
           limiter,
+          lookEveryMs: options.lookEveryMs,
           owner,
           log,
           isolated: isolation.ready,

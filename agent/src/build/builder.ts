@@ -33,6 +33,8 @@ export type BuildRequest = {
   spec: BuildSpec;
   /** For all steps of the build together. */
   limits: StepLimits;
+  /** What all steps together may write to the disk; 0: the node's floor of free space is the only bound. */
+  storageMb: number;
   /** A place was free and the work begins. */
   onStart(): void;
 };
@@ -60,6 +62,8 @@ export type BuilderDeps = {
   isolated(): Promise<void>;
   checkDisk: DiskGuard;
   limiter: StepLimiter;
+  /** How often what steps wrote is looked at. */
+  lookEveryMs: number;
   owner: Owner;
   log: Log;
 };

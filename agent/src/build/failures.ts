@@ -101,6 +101,14 @@ export function timedOut(timeoutSeconds: number, progress: BuildProgress): TaskF
   return new TaskFailure("BUILD_TIMEOUT", withLastLines(message, running?.lastLines.join("\n") ?? ""));
 }
 
+/** What a build says that wrote too much to the disk. */
+export function wroteTooMuch(storageMb: number, progress: BuildProgress): TaskFailure {
+  const running = progress.running();
+  const where = running === null ? "" : ` and was stopped in the step "${running.step}"`;
+  const message = `The build wrote more than ${storageMb} MB to the disk${where}. A build may write what its source may unpack to and twice the plan's storage: make it write less, or move to a plan with more storage.`;
+  return new TaskFailure("BUILD_FAILED", withLastLines(message, running?.lastLines.join("\n") ?? ""));
+}
+
 /** What the Dockerfile's parser found, with the line as the user counts it; null when it was not the parser. */
 function explainParser(text: string, lines: readonly number[] | null): string | null {
   const match = /dockerfile parse error (?:on )?line (\d+): (.+)/is.exec(text);

@@ -1,12 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { contextOwner } from "../engine/context-owner.ts";
 import { TaskFailure } from "../placements/failure.ts";
+import { pauseMs } from "../storage/watch.ts";
 import type { Archive } from "./archive.ts";
 import { ensureBaseImage } from "./base-images.ts";
 import type { Job } from "./builder.ts";
 import { packContext } from "./context.ts";
 import { NAMESPACE_ARG } from "./dockerfile.ts";
-import { fromBuild } from "./failures.ts";
+import { fromBuild, wroteTooMuch } from "./failures.ts";
 import type { Recipe } from "./recipe.ts";
 import { buildMark, type StepGroup } from "./step-limits.ts";
 import { CA_SECRET } from "./user-dockerfile.ts";
@@ -14,6 +15,7 @@ import { CA_SECRET } from "./user-dockerfile.ts";
 /** A step that has run for this long without being limited will not be any more. */
 const UNLIMITED_MAX_MS = 5_000;
 const LOOK_EVERY_MS = 500;
+const MB = 1024 * 1024;
 
 /** Builds an image under `name`, its steps held to the limits of the request. */
 export async function buildImage(
@@ -29,7 +31,8 @@ export async function buildImage(
   const mark = buildMark(owner, spec.cacheNamespace);
   await using steps = await openSteps(job, mark);
   await using watched = watchLimits(job, steps);
-  const signal = AbortSignal.any([job.signal, watched.broken]);
+  await using storage = watchStorage(job, steps);
+  const signal = AbortSignal.any([job.signal, watched.broken, storage.ended]);
   const kill = (): void => void steps.kill();
   signal.addEventListener("abort", kill, { once: true });
   const context = packContext(source, recipe, contextOwner(await engine.describe()));
@@ -49,8 +52,11 @@ export async function buildImage(
       (trace) => output.write(progress.add(trace)),
       signal,
     );
+    // What the last step wrote between two looks.
+    await storage.check();
   } catch (cause) {
     job.signal.throwIfAborted();
+    if (storage.ended.aborted) throw storage.ended.reason;
     if (watched.broken.aborted) throw cannotLimit(watched.broken.reason);
     throw fromBuild(cause, progress, {
       output: recipe.kind === "site" ? recipe.output : null,
@@ -91,6 +97,46 @@ function watchLimits({ progress, log }: Job, steps: StepGroup): AsyncDisposable 
   const looking = look();
   return {
     broken: AbortSignal.any([steps.broken, missed.signal]),
+    async [Symbol.asyncDispose]() {
+      over.abort();
+      await looking;
+    },
+  };
+}
+
+/** Looks from time to time at what the steps wrote, and whether the disk has room, and ends the build when it is too much. */
+function watchStorage(
+  { request: { storageMb }, progress, checkDisk, lookEveryMs, log }: Job,
+  steps: StepGroup,
+): AsyncDisposable & { ended: AbortSignal; check(): Promise<void> } {
+  const ended = new AbortController();
+  const over = new AbortController();
+  const enough = storageMb === 0 ? Number.POSITIVE_INFINITY : storageMb * MB;
+  const check = async (): Promise<void> => {
+    try {
+      // What the engine itself copies is no step's, and others fill the disk too.
+      await checkDisk();
+      if (enough < Number.POSITIVE_INFINITY && (await steps.written(enough)) > enough)
+        throw wroteTooMuch(storageMb, progress);
+    } catch (cause) {
+      ended.abort(cause);
+      throw cause;
+    }
+  };
+  const look = async (): Promise<void> => {
+    while (!over.signal.aborted && !ended.signal.aborted) {
+      const startedMs = performance.now();
+      await check().catch((cause: unknown) =>
+        log.warn({ reason: String(cause) }, "a build is ended for the disk's sake"),
+      );
+      const pause = pauseMs(performance.now() - startedMs, lookEveryMs);
+      await delay(pause, undefined, { signal: over.signal }).catch(() => {});
+    }
+  };
+  const looking = look();
+  return {
+    ended: ended.signal,
+    check,
     async [Symbol.asyncDispose]() {
       over.abort();
       await looking;

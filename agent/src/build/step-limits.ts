@@ -6,7 +6,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Owner } from "../engine/engine.ts";
 import type { Log } from "../log.ts";
 import { findTrees, groupDirectories, oomFile, pidsFile, readCounter, rootsOf, type StepLimits } from "./cgroups.ts";
-import { endGroup, killAll, listPaths, moveAll, PARENT, prepareGroup, readText } from "./groups.ts";
+import { endGroup, killAll, listPaths, moveAll, PARENT, prepareGroup, processesOf, readText } from "./groups.ts";
+import { createStepStorage, type StepPlaces } from "./step-storage.ts";
 import { findStep } from "./steps-of-engine.ts";
 
 /** Holds build steps to limits: neither their Dockerfile nor engines before version 23 can be asked to. */
@@ -27,6 +28,8 @@ export type StepGroup = AsyncDisposable & {
   caught(): number;
   /** What the kernel had to do to keep the limits. */
   pressure(): Promise<{ outOfMemory: boolean; outOfProcesses: boolean }>;
+  /** Bytes that the steps wrote to the disk so far; more than `enough` is not told apart. */
+  written(enough: number): Promise<number>;
   /** Kills every process of every step. Resolves once none is left, or after five seconds. */
   kill(): Promise<void>;
 };
@@ -44,7 +47,12 @@ export const buildMark = ({ clusterId, nodeId }: Owner, namespace: string): stri
 export const groupPrefix = (owner: Owner): string =>
   `${digest(JSON.stringify([owner.clusterId, owner.nodeId])).slice(0, 8)}-`;
 
-type Group = { mark: string; limits: StepLimits; path: string; take(step: string, pids: () => Promise<void>): void };
+type Group = {
+  mark: string;
+  limits: StepLimits;
+  path: string;
+  take(step: string, places: StepPlaces, move: () => Promise<void>): void;
+};
 
 export function createStepLimiter(options: {
   owner: Owner;
@@ -68,7 +76,7 @@ export function createStepLimiter(options: {
     const found = await findStep(directory, [...groups.keys()], all, await engineDir());
     const group = found === null ? undefined : groups.get(found.mark);
     if (found === null || group === undefined) return;
-    group.take(directory, async () => {
+    group.take(directory, found.places, async () => {
       // The tree of processes comes first: from then on they cannot become more than is allowed.
       for (const [index, root] of rootsOf(all).entries()) {
         await moveAll(found.groups[index] ?? "", join(root, group.path));
@@ -122,11 +130,16 @@ export function createStepLimiter(options: {
       const broken = new AbortController();
       let caught = 0;
       let doomed = false;
+      const storage = createStepStorage();
       const group: Group = {
         mark,
         limits,
         path,
-        take(step, move) {
+        take(step, places, move) {
+          storage.add(places).catch((cause: unknown) => {
+            log.error({ step: basename(step), err: cause }, "what a build step writes is not known");
+            broken.abort(cause);
+          });
           move().then(
             () => {
               caught += 1;
@@ -151,6 +164,7 @@ export function createStepLimiter(options: {
           const [killed, refused] = await Promise.all([readText(oomFile(all, path)), readText(pidsFile(all, path))]);
           return { outOfMemory: readCounter(killed, "oom_kill") > 0, outOfProcesses: readCounter(refused, "max") > 0 };
         },
+        written: async (enough) => storage.written(await processesOf(join(rootsOf(all)[0] ?? "", path)), enough),
         kill() {
           doomed = true;
           return killAll(all, path);

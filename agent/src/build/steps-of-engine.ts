@@ -1,19 +1,31 @@
 import { readFile, stat } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { type CgroupTrees, rootsOf } from "./cgroups.ts";
 import { processesOf } from "./groups.ts";
+import type { StepPlaces } from "./step-storage.ts";
 
-/** A build step as the low-level runtime keeps it: whose it is, and its control group in each tree of `rootsOf`. */
-export type EngineStep = { mark: string; groups: readonly string[] };
+/**
+ * A build step as the low-level runtime keeps it: whose it is, its control group in each tree of `rootsOf`, and what it
+ * writes to.
+ */
+export type EngineStep = { mark: string; groups: readonly string[]; places: StepPlaces };
 
 const APPEARS_WITHIN_MS = 10_000;
 const LOOK_EVERY_MS = 2;
 
 /** What is read of the description that a container is started from. */
 const bundleFile = z.object({
-  mounts: z.array(z.object({ destination: z.string(), source: z.string().optional() })),
+  root: z.object({ path: z.string() }),
+  mounts: z.array(
+    z.object({
+      destination: z.string(),
+      type: z.string().optional(),
+      source: z.string().optional(),
+      options: z.array(z.string()).nullish(),
+    }),
+  ),
   linux: z.object({ cgroupsPath: z.string().optional() }).optional(),
 });
 /** What is read of the runtime's state file, which is written just before the process of the container begins. */
@@ -45,7 +57,7 @@ export async function findStep(
   const endsAtMs = Date.now() + APPEARS_WITHIN_MS;
   while (Date.now() < endsAtMs) {
     if (early?.mark && expected !== null && (await processesOf(expected[0] ?? "")).length > 0) {
-      return { mark: early.mark, groups: expected };
+      return { mark: early.mark, groups: expected, places: early.places };
     }
     const state = await readState(directory);
     if (state !== null) return await fromState(state, marks);
@@ -57,11 +69,14 @@ export async function findStep(
 
 async function fromState(state: z.infer<typeof stateFile>, marks: readonly string[]): Promise<EngineStep | null> {
   const bundle = state.config.labels.find((label) => label.startsWith("bundle="))?.slice("bundle=".length);
-  const mark = bundle === undefined ? null : ((await readBundle(bundle, marks))?.mark ?? null);
-  if (mark === null) return null;
+  const read = bundle === undefined ? null : await readBundle(bundle, marks);
+  if (!read?.mark) return null;
+  const { mark, places } = read;
   const { pids, memory, cpu, "": unified } = state.cgroup_paths;
-  if (pids !== undefined && memory !== undefined && cpu !== undefined) return { mark, groups: [pids, memory, cpu] };
-  return unified === undefined ? null : { mark, groups: [unified] };
+  if (pids !== undefined && memory !== undefined && cpu !== undefined) {
+    return { mark, groups: [pids, memory, cpu], places };
+  }
+  return unified === undefined ? null : { mark, groups: [unified], places };
 }
 
 async function readState(directory: string): Promise<z.infer<typeof stateFile> | null> {
@@ -76,12 +91,14 @@ async function readState(directory: string): Promise<z.infer<typeof stateFile> |
 async function readBundle(
   bundle: string,
   marks: readonly string[],
-): Promise<{ mark: string | null; cgroupsPath: string | undefined } | null> {
+): Promise<{ mark: string | null; cgroupsPath: string | undefined; places: StepPlaces } | null> {
   try {
-    const { mounts, linux } = bundleFile.parse(JSON.parse(await readFile(join(bundle, "config.json"), "utf8")));
+    const { root, mounts, linux } = bundleFile.parse(JSON.parse(await readFile(join(bundle, "config.json"), "utf8")));
     const source = mounts.find(({ destination }) => destination === "/etc/hosts")?.source;
     const names = new Set(source === undefined ? [] : (await readFile(source, "utf8")).split(/\s+/));
-    return { mark: marks.find((mark) => names.has(mark)) ?? null, cgroupsPath: linux?.cgroupsPath };
+    const bound = mounts.filter(({ type, options }) => type === "bind" && !(options ?? []).includes("ro"));
+    const places = { root: resolve(bundle, root.path), bound: bound.flatMap(({ source }) => source ?? []) };
+    return { mark: marks.find((mark) => names.has(mark)) ?? null, cgroupsPath: linux?.cgroupsPath, places };
   } catch {
     return null;
   }

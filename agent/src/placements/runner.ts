@@ -267,6 +267,7 @@ export function createRunner(deps: RunnerDeps): Runner {
             cpuMillicores: placement.resources?.cpuMillicores ?? 0,
             pidsLimit: placement.resources?.pidsLimit ?? 0,
           },
+          storageMb: placement.resources?.storageMb ?? 0,
           onStart: () => task.update({ observed: Observed.RUNNING }),
         },
         signal,

@@ -29,9 +29,9 @@ export async function heldOpenBytes(
   return sum;
 }
 
-/** Of the files that a process sees in its root, and of those below other directories. */
-export async function devicesOf(pid: number, directories: readonly string[]): Promise<Set<number>> {
-  const found = await Promise.all([`/proc/${pid}/root/`, ...directories].map((path) => stat(path).catch(() => null)));
+/** Those that files below the directories are on. */
+export async function devicesOf(directories: readonly string[]): Promise<Set<number>> {
+  const found = await Promise.all(directories.map((path) => stat(path).catch(() => null)));
   return new Set(found.flatMap((stats) => stats?.dev ?? []));
 }
 

@@ -72,5 +72,6 @@ async function heldBytes({ pid, volumes }: Container, enough: number): Promise<n
     sum += (await bytesBelow(directory, enough - sum, "blocks")) ?? 0;
     if (sum > enough) return sum;
   }
-  return sum + (await heldOpenBytes(await processesBeside(pid), await devicesOf(pid, directories), enough - sum));
+  const devices = await devicesOf([`/proc/${pid}/root/`, ...directories]);
+  return sum + (await heldOpenBytes(await processesBeside(pid), devices, enough - sum));
 }

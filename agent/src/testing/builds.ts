@@ -22,7 +22,7 @@ export type TestBuild = {
   redact?: string[];
   env?: Record<string, string>;
   rootDirectory?: string;
-  resources?: { memoryMb: number; cpuMillicores: number; pidsLimit: number };
+  resources?: { memoryMb: number; cpuMillicores: number; pidsLimit: number; storageMb?: number };
 };
 
 /** An agent with a registry and a control of its own, for tests that build. */
@@ -45,7 +45,7 @@ const isOver = (status: PlacementStatus): boolean => status.observed >= Observed
 
 export async function createBuildBench(): Promise<BuildBench> {
   return openBench(async (node, control) => {
-    const agent = await start(node.config, { openLink: control.openLink });
+    const agent = await start(node.config, { openLink: control.openLink, lookEveryMs: 200 });
     await agent.ready;
     return agent;
   });

@@ -1,0 +1,61 @@
+import { devicesOf, heldOpenBytes } from "../storage/held-open.ts";
+import { readMounts, writableLayers } from "../storage/overlays.ts";
+import { bytesBelow } from "../storage/written.ts";
+
+/** What a step has to write to, as the engine's builder describes it. */
+export type StepPlaces = {
+  /** Where its root is mounted. */
+  root: string;
+  /** What is bound into it to be written to: caches, and mounts whose changes are thrown away. */
+  bound: readonly string[];
+};
+
+/** Adds up what the steps of one build write to the disk. */
+export type StepStorage = {
+  /** From now on what is written there counts. What a cache holds already is of earlier builds. */
+  add(places: StepPlaces): Promise<void>;
+  /** Bytes that were written so far; those of files without a name while `pids` hold them. More than `enough` is not told apart. */
+  written(pids: readonly number[], enough: number): Promise<number>;
+};
+
+export function createStepStorage(): StepStorage {
+  /** A step's own layers, with what each held when it was there last. */
+  const layers = new Map<string, number>();
+  /** Places that were there before their first step, with what they held then and at most. */
+  const shared = new Map<string, { before: number; most: number }>();
+
+  return {
+    async add({ root, bound }) {
+      const upper = writableLayers(await readMounts("self"));
+      for (const place of [root, ...bound]) {
+        const layer = upper.get(place);
+        if (layer !== undefined) layers.set(layer, layers.get(layer) ?? 0);
+        else if (!shared.has(place)) {
+          shared.set(place, { before: 0, most: 0 });
+          const before = (await bytesBelow(place, Number.POSITIVE_INFINITY, "length")) ?? 0;
+          shared.set(place, { before, most: before });
+        }
+      }
+    },
+    async written(pids, enough) {
+      let sum = 0;
+      for (const [layer, known] of layers) {
+        // What a cancelled step leaves goes at once, and that of a finished one stays.
+        const bytes = (await bytesBelow(layer, enough - sum, "length")) ?? known;
+        layers.set(layer, bytes);
+        sum += bytes;
+        if (sum > enough) return sum;
+      }
+      for (const [place, { before, most }] of shared) {
+        const bytes = (await bytesBelow(place, before + enough - sum, "length")) ?? 0;
+        const peak = Math.max(most, bytes);
+        shared.set(place, { before, most: peak });
+        sum += peak - before;
+        if (sum > enough) return sum;
+      }
+      const roots = pids.map((pid) => `/proc/${pid}/root/`);
+      const devices = await devicesOf([...roots, ...layers.keys(), ...shared.keys()]);
+      return sum + (await heldOpenBytes(pids, devices, enough - sum));
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { BASE_IMAGE, type BuildBench, createBuildBench } from "../testing/builds.ts";
+
+// What a build writes is bounded by its plan, whatever it writes it to.
+
+let bench: BuildBench;
+beforeAll(async () => {
+  bench = await createBuildBench();
+});
+afterAll(async () => {
+  await bench?.[Symbol.asyncDispose]();
+});
+
+const resources = { memoryMb: 256, cpuMillicores: 1_000, pidsLimit: 64, storageMb: 24 };
+const wrote = "The build wrote more than 24 MB to the disk";
+
+test.each([
+  { what: "a large file", step: "RUN fallocate -l 40M /full && sleep 600" },
+  { what: "a step that is over at once", step: "RUN fallocate -l 40M /full" },
+  { what: "a file of holes, which a copy would fill", step: "RUN truncate -s 40M /full && sleep 600" },
+  { what: "a cache", step: "RUN --mount=type=cache,target=/cache fallocate -l 40M /cache/full && sleep 600" },
+  {
+    what: "a mount whose changes are thrown away",
+    step: `RUN --mount=type=bind,from=${BASE_IMAGE},target=/there,rw fallocate -l 40M /there/full && sleep 600`,
+  },
+  {
+    what: "a file that has no name any more",
+    step: "RUN exec 5>/full; rm /full; dd if=/dev/zero bs=1M count=40 >&5; sleep 600",
+  },
+  { what: "several steps", step: "RUN fallocate -l 16M /a\nRUN fallocate -l 16M /b && sleep 600" },
+])("$what ends the build, which is told its bound", async ({ step }) => {
+  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\n${step}\n`, {}, { resources });
+  const { failure } = await bench.outcome(id);
+  expect(failure).toMatchObject({ code: "BUILD_FAILED" });
+  expect(failure?.message).toContain(wrote);
+  expect(bench.log(id)).toContain(wrote);
+});
+
+test("a build that writes as much as it may, or takes it away in time, goes through", async () => {
+  const text = `FROM ${BASE_IMAGE}\nRUN fallocate -l 16M /a && rm /a\nRUN fallocate -l 16M /b\n`;
+  const status = await bench.outcome(await bench.buildDockerfile(text, {}, { resources }));
+  expect(status.failure).toBeUndefined();
+  await bench.removeImage(status);
+});
