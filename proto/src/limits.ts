@@ -33,6 +33,8 @@ export const limits = {
   deploymentListMax: 100,
   buildSecondsMax: 900,
   pullSecondsMax: 900,
+  // The engine is given one token for a whole pull or push, so it lasts as long as the longest of either may take.
+  registryTokenSeconds: 900,
   routeSecondsMax: 30,
   // Rollback targets per channel whose artifacts are kept.
   rollbackTargetsKept: 5,

@@ -11,4 +11,5 @@ export {
   ociManifestType,
 } from "./manifests.ts";
 export { createRegistry, type Registry } from "./registry.ts";
-export type { RegistryOptions } from "./transport.ts";
+export { type Access, BadTokenKey, createTokenSigner, type IssuedToken, type TokenSigner } from "./tokens.ts";
+export type { RegistryOptions, TokenSource } from "./transport.ts";

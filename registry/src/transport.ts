@@ -3,12 +3,18 @@ import { Agent, type Dispatcher } from "undici";
 import { type Challenge, mayAuthenticateAt, parseChallenge } from "./challenge.ts";
 import { type Egress, guardedConnector } from "./egress.ts";
 import { RegistryError, refused, unavailable } from "./errors.ts";
+import type { Access, IssuedToken } from "./tokens.ts";
+
+/** Gives a token with which the registry allows what a call needs. May throw whatever it likes. */
+export type TokenSource = (access: readonly Access[], signal: AbortSignal | undefined) => Promise<IssuedToken>;
 
 export type RegistryOptions = {
   /** Origin of the registry: `http://127.0.0.1:5000`. */
   url: string;
   username?: string;
   password?: string;
+  /** Where tokens come from, in place of the service that the registry names: nothing is ever asked of that one. */
+  tokens?: TokenSource;
   /** PEM of a private CA. */
   ca?: string;
   /** Judges every host before it is dialled, for a registry that somebody else named. Without it nothing is judged. */
@@ -47,6 +53,7 @@ const redirectsMax = 5;
 const tokenLifeMs = 60_000;
 const smallBodyMax = 1024 * 1024;
 const tokenLengthMax = 64 * 1024;
+const tokensKept = 1000;
 
 /** One registry's HTTP: timeouts, credentials, repeats and redirects in one place. */
 export class Transport {
@@ -101,7 +108,10 @@ export class Transport {
   /** Sends `call` with what is known of the registry's wishes, and once more after it has said them. */
   async #authorised(call: Call): Promise<Answer> {
     const target = new URL(call.path, this.origin);
-    const scope = scopeOf(call);
+    const access = accessOf(call, target);
+    const { tokens } = this.#options;
+    if (tokens !== undefined) return this.#withToken(call, target, access, tokens);
+    const scope = scopeOf(access);
     const first = await this.#followed(call, target, this.#known(scope));
     if (first.statusCode !== 401) return first;
     const challenge = parseChallenge(first.headers["www-authenticate"]);
@@ -111,10 +121,42 @@ export class Transport {
     return this.#followed(call, target, authorization);
   }
 
+  /** Sends `call` with a token of `tokens`. A refused one that was kept may be from before the registry had another key. */
+  async #withToken(call: Call, target: URL, access: readonly Access[], tokens: TokenSource): Promise<Answer> {
+    const scope = scopeOf(access);
+    const kept = this.#known(scope);
+    const first = await this.#followed(call, target, kept ?? (await this.#ask(tokens, access, call)));
+    if (first.statusCode !== 401) return first;
+    this.#tokens.delete(scope);
+    if (kept === null) return first;
+    await discard(first);
+    return this.#followed(call, target, await this.#ask(tokens, access, call));
+  }
+
   #known(scope: string): string | null {
     const token = this.#tokens.get(scope);
     if (token !== undefined && token.until > performance.now()) return token.value;
     return this.#basic ? this.#basicHeader() : null;
+  }
+
+  async #ask(tokens: TokenSource, access: readonly Access[], { doing, signal }: Call): Promise<string> {
+    try {
+      const { token, expiresInSeconds } = await tokens(access, signal);
+      return this.#keep(scopeOf(access), token, expiresInSeconds);
+    } catch (cause) {
+      if (cause instanceof RegistryError || signal?.aborted === true) throw cause;
+      throw unavailable(`${doing}: there is no token for it now`, { temporary: true, cause });
+    }
+  }
+
+  /** Keeps a token until shortly before it ends, and returns the header that shows it. */
+  #keep(scope: string, token: string, expiresInSeconds: number | null): string {
+    const isTold = expiresInSeconds !== null && expiresInSeconds > 20;
+    const lifeMs = isTold ? (expiresInSeconds - 10) * 1000 : tokenLifeMs / 2;
+    if (this.#tokens.size >= tokensKept) this.#tokens.clear();
+    const value = `Bearer ${token}`;
+    this.#tokens.set(scope, { value, until: performance.now() + lifeMs });
+    return value;
   }
 
   #basicHeader(): string | null {
@@ -150,11 +192,7 @@ export class Transport {
     const value = typeof token === "string" ? token : access_token;
     if (typeof value !== "string" || value.length > tokenLengthMax)
       throw unavailable(`${call.doing}: the registry's token service gave no token`);
-    const lifeMs = typeof expires_in === "number" && expires_in > 20 ? (expires_in - 10) * 1000 : tokenLifeMs / 2;
-    if (this.#tokens.size >= 1000) this.#tokens.clear();
-    const header = `Bearer ${value}`;
-    this.#tokens.set(scope, { value: header, until: performance.now() + lifeMs });
-    return header;
+    return this.#keep(scope, value, typeof expires_in === "number" ? expires_in : null);
   }
 
   /** Follows redirects of a storage back end; the credential stays with the registry's own origin. */
@@ -193,13 +231,19 @@ function interrupted({ signal, doing }: Call): unknown {
   return late ? unavailable(`${doing}: took too long`, { temporary: true, cause: reason }) : reason;
 }
 
-/** The token scope that a call needs, in the words of the token specification. */
-function scopeOf({ path, method }: Call): string {
-  const repository = /^(?:https?:\/\/[^/]+)?\/v2\/(.+?)\/(?:blobs|manifests|tags)\//.exec(path)?.[1];
-  if (repository === undefined) return "";
-  const actions = method === "DELETE" ? "delete" : method === "GET" || method === "HEAD" ? "pull" : "pull,push";
-  return `repository:${repository}:${actions}`;
+/** What a call has to be allowed to do, as the registry sees it; nothing for one that is about no repository. */
+function accessOf({ method }: Call, { pathname, searchParams }: URL): Access[] {
+  const name = /^\/v2\/(.+?)\/(?:blobs|manifests|tags)\//.exec(pathname)?.[1];
+  if (name === undefined) return [];
+  if (method === "DELETE") return [{ type: "repository", name, actions: ["delete"] }];
+  if (method === "GET" || method === "HEAD") return [{ type: "repository", name, actions: ["pull"] }];
+  const from = searchParams.get("from");
+  const mounted: Access[] = from === null ? [] : [{ type: "repository", name: from, actions: ["pull"] }];
+  return [{ type: "repository", name, actions: ["pull", "push"] }, ...mounted];
 }
+
+const scopeOf = (access: readonly Access[]): string =>
+  access.map(({ type, name, actions }) => `${type}:${name}:${actions.join(",")}`).join(" ");
 
 /** Reads away a body that nobody wants, so that its connection can be used again. */
 export async function discard(answer: Answer): Promise<void> {

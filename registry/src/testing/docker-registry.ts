@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { hash } from "@node-rs/bcrypt";
+import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/registry-token";
 
 export type RegistryProcess = AsyncDisposable & {
   url: string;
@@ -12,17 +13,18 @@ export type RegistryProcess = AsyncDisposable & {
   directory: string;
 };
 
-/** A real registry on a free port of loopback, empty, in a directory of its own that goes with it. */
-export async function startDockerRegistry(account?: { username: string; password: string }): Promise<RegistryProcess> {
+/** Whom a registry lets in: one account, or whoever has a token by the key of this certificate (PEM). */
+export type TestAuth = { username: string; password: string } | { tokenCertificate: string };
+
+/** A real registry on a free port of loopback, empty, in a directory of its own that goes with it. Without `auth` it takes anybody. */
+export async function startDockerRegistry(auth?: TestAuth): Promise<RegistryProcess> {
   const directory = await mkdtemp(join(tmpdir(), "svc-registry-"));
-  if (account !== undefined)
-    await writeFile(join(directory, "htpasswd"), `${account.username}:${await hash(account.password, 4)}\n`);
   const config = {
     version: 0.1,
     log: { level: "info", accesslog: { disabled: true } },
     storage: { filesystem: { rootdirectory: join(directory, "data") }, delete: { enabled: true } },
     http: { addr: "127.0.0.1:0" },
-    ...(account === undefined ? {} : { auth: { htpasswd: { realm: "test", path: join(directory, "htpasswd") } } }),
+    ...(auth !== undefined && { auth: await authSettings(directory, auth) }),
   };
   // JSON is YAML.
   await writeFile(join(directory, "config.yml"), JSON.stringify(config));
@@ -57,4 +59,16 @@ export async function startDockerRegistry(account?: { username: string; password
     await stop();
     throw error;
   }
+}
+
+async function authSettings(directory: string, auth: TestAuth): Promise<object> {
+  if ("tokenCertificate" in auth) {
+    const rootcertbundle = join(directory, "tokens.pem");
+    await writeFile(rootcertbundle, auth.tokenCertificate);
+    const realm = "http://127.0.0.1:9/token";
+    return { token: { realm, service: registryTokenAudience, issuer: registryTokenIssuer, rootcertbundle } };
+  }
+  const path = join(directory, "htpasswd");
+  await writeFile(path, `${auth.username}:${await hash(auth.password, 4)}\n`);
+  return { htpasswd: { realm: "test", path } };
 }

@@ -1,0 +1,71 @@
+import { createPrivateKey, type KeyObject, randomUUID, sign, X509Certificate } from "node:crypto";
+import { limits } from "@svc/proto/limits";
+import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/registry-token";
+
+/** One right, in the words of the token specification of registries. */
+export type Access =
+  | { type: "repository"; name: string; actions: readonly ("pull" | "push" | "delete")[] }
+  /** The list of all repositories. */
+  | { type: "registry"; name: "catalog"; actions: readonly ["*"] };
+
+export type IssuedToken = { token: string; expiresInSeconds: number };
+
+/** Makes the tokens that the cluster's own registry goes by: whoever has one may do exactly what it says, until it ends. */
+export type TokenSigner = (subject: string, access: readonly Access[], now: Date) => IssuedToken;
+
+/** The key or the certificate cannot be used. The message says why and quotes nothing of the key. */
+export class BadTokenKey extends Error {
+  override readonly name = "BadTokenKey";
+}
+
+/** The registry and control may read different clocks. It allows for a minute itself; this is for those that do not. */
+const clockToleranceSeconds = 60;
+
+/**
+ * A signer by a P-256 key. The registry trusts it through `certificate`, which travels in each token (x5c): naming the
+ * key by an id instead (kid) is spelled differently by different versions of the registry. Throws `BadTokenKey`.
+ */
+export function createTokenSigner(pem: { key: string; certificate: string }, now: Date): TokenSigner {
+  const { key, certificate } = readPair(pem);
+  if (now < certificate.validFromDate || now > certificate.validToDate)
+    throw new BadTokenKey(`the certificate is valid from ${certificate.validFrom} to ${certificate.validTo}, not now`);
+  const header = encode({ typ: "JWT", alg: "ES256", x5c: [certificate.raw.toString("base64")] });
+  return (subject, access, at) => {
+    const seconds = Math.floor(at.getTime() / 1000);
+    const claims = {
+      iss: registryTokenIssuer,
+      aud: registryTokenAudience,
+      sub: subject,
+      iat: seconds,
+      nbf: seconds - clockToleranceSeconds,
+      exp: seconds + limits.registryTokenSeconds,
+      jti: randomUUID(),
+      access,
+    };
+    const signed = `${header}.${encode(claims)}`;
+    const signature = sign("sha256", Buffer.from(signed), { key, dsaEncoding: "ieee-p1363" });
+    return {
+      token: `${signed}.${signature.toString("base64url")}`,
+      expiresInSeconds: limits.registryTokenSeconds,
+    };
+  };
+}
+
+const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+function readPair(pem: { key: string; certificate: string }): { key: KeyObject; certificate: X509Certificate } {
+  const read = <T>(what: string, parse: () => T): T => {
+    try {
+      return parse();
+    } catch {
+      // The library's error may quote what it could not read.
+      throw new BadTokenKey(`the ${what} is not PEM`);
+    }
+  };
+  const key = read("key", () => createPrivateKey(pem.key));
+  const certificate = read("certificate", () => new X509Certificate(pem.certificate));
+  if (key.asymmetricKeyType !== "ec" || key.asymmetricKeyDetails?.namedCurve !== "prime256v1")
+    throw new BadTokenKey("the key is not one of the curve P-256");
+  if (!certificate.checkPrivateKey(key)) throw new BadTokenKey("the certificate is not that of the key");
+  return { key, certificate };
+}
