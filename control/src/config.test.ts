@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { ConfigError, readConfig } from "./config.ts";
+import { tokenKeySettings } from "./registry-tokens/testing.ts";
 
 const required = {
+  ...tokenKeySettings,
   SVC_DATABASE_URL: "postgres://svc@127.0.0.1/svc",
   SVC_MASTER_KEY: randomBytes(32).toString("base64"),
   SVC_AUTH_SECRET: randomBytes(32).toString("hex"),
@@ -30,5 +32,40 @@ describe("members of etcd", () => {
     expect(read).toThrow(ConfigError);
     expect(read).toThrow(/^SVC_ETCD_ENDPOINTS: each must be an http/);
     expect(read).not.toThrow(/hunter2/);
+  });
+});
+
+describe("what signs the tokens of the registry", () => {
+  const { SVC_REGISTRY_TOKEN_KEY_FILE: key, SVC_REGISTRY_TOKEN_CERT_FILE: certificate } = tokenKeySettings;
+
+  test("is read from its files", () => {
+    expect(readConfig(required).registry.tokenKey).toEqual({
+      key: expect.stringMatching(/^-----BEGIN PRIVATE KEY-----/),
+      certificate: expect.stringMatching(/^-----BEGIN CERTIFICATE-----/),
+    });
+  });
+
+  test.each([
+    {
+      when: "it is not set",
+      change: { SVC_REGISTRY_TOKEN_KEY_FILE: "" },
+      says: /^SVC_REGISTRY_TOKEN_KEY_FILE: set it/,
+    },
+    {
+      when: "its certificate is not set",
+      change: { SVC_REGISTRY_TOKEN_CERT_FILE: "" },
+      says: /^SVC_REGISTRY_TOKEN_CERT_FILE: set it/,
+    },
+    { when: "it is not there", change: { SVC_REGISTRY_TOKEN_KEY_FILE: "/nowhere" }, says: /cannot read \/nowhere$/ },
+    { when: "it is no key", change: { SVC_REGISTRY_TOKEN_KEY_FILE: certificate }, says: /the key is not PEM$/ },
+    {
+      when: "its certificate is none",
+      change: { SVC_REGISTRY_TOKEN_CERT_FILE: key },
+      says: /the certificate is not PEM$/,
+    },
+  ])("is refused when $when", ({ change, says }) => {
+    const read = () => readConfig({ ...required, ...change });
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow(says);
   });
 });

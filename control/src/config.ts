@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { isPrivateListen, privateListenHint } from "@svc/operators";
+import { BadTokenKey, createTokenSigner } from "@svc/registry";
 import { z } from "zod";
 import { defaultApiUrl } from "./githost/settings.ts";
 import { isGuessable, plaintextServices, unsafeSetting } from "./unsafe-settings.ts";
@@ -49,8 +50,8 @@ export const settings = z.strictObject({
   SVC_METRICS_LISTEN: listen.refine(isPrivateListen, privateListenHint).optional(),
   SVC_CONTENT_URL: origin.default("http://svc.localhost:8080"),
   SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
-  SVC_REGISTRY_USERNAME: z.string().optional(),
-  SVC_REGISTRY_PASSWORD_FILE: z.string().optional(),
+  SVC_REGISTRY_TOKEN_KEY_FILE: z.string().optional(),
+  SVC_REGISTRY_TOKEN_CERT_FILE: z.string().optional(),
   SVC_REGISTRY_ALLOW: list.default([]),
   SVC_PLAINTEXT_ALLOW: list.pipe(z.array(z.enum(plaintextServices))).default([]),
   SVC_MASTER_KEY: z.string().optional(),
@@ -106,7 +107,8 @@ export interface Config {
   metricsListen: ListenAddress | null;
   /** Where tenants' sites answer: scheme, domain, and ":port" or "" for the scheme's own. */
   content: { scheme: "http" | "https"; domain: string; port: string };
-  registry: { url: string; username?: string; password?: string };
+  /** The cluster's own, and what control signs its tokens with (PEM). */
+  registry: { url: string; tokenKey: { key: string; certificate: string } };
   /** host or host:port of private registries that image references may name. */
   registryAllow: string[];
   /** 32 bytes each; the first seals, all open. */
@@ -191,6 +193,27 @@ function githost(s: Settings): GithostConfig | null {
   };
 }
 
+/** What signs the tokens of the registry, which takes nothing else: without it a registry would have to take anybody. */
+function registryTokenKey(s: Settings): { key: string; certificate: string } {
+  const read = (name: "SVC_REGISTRY_TOKEN_KEY_FILE" | "SVC_REGISTRY_TOKEN_CERT_FILE", what: string): string => {
+    const file = s[name];
+    if (file === undefined)
+      throw new ConfigError(`${name}: set it to a PEM file with ${what}; deploy/env.example says how to make it`);
+    return readFile(file, name).toString("utf8");
+  };
+  const pair = {
+    key: read("SVC_REGISTRY_TOKEN_KEY_FILE", "the key that signs the registry's tokens (mode 0600)"),
+    certificate: read("SVC_REGISTRY_TOKEN_CERT_FILE", "the certificate of that key, which the registry trusts"),
+  };
+  try {
+    createTokenSigner(pair, new Date());
+  } catch (cause) {
+    if (cause instanceof BadTokenKey) throw new ConfigError(`SVC_REGISTRY_TOKEN_KEY_FILE: ${cause.message}`, { cause });
+    throw cause;
+  }
+  return pair;
+}
+
 /** Reads and checks every setting; throws `ConfigError` naming the first that is wrong. Unknown SVC_ settings of other programs are ignored. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const known = Object.keys(settings.shape);
@@ -209,10 +232,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     throw new ConfigError("SVC_AUTH_SECRET: at least 32 characters of real randomness");
   const gitHost = githost(s);
   const content = new URL(s.SVC_CONTENT_URL);
-  const password =
-    s.SVC_REGISTRY_PASSWORD_FILE === undefined
-      ? undefined
-      : readFile(s.SVC_REGISTRY_PASSWORD_FILE, "SVC_REGISTRY_PASSWORD_FILE").toString("utf8").trim();
   return {
     apiListen: listenAddress(s.SVC_API_LISTEN),
     apiUrl: new URL(s.SVC_API_URL).origin,
@@ -237,11 +256,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       domain: content.hostname,
       port: content.port === "" ? "" : `:${content.port}`,
     },
-    registry: {
-      url: new URL(s.SVC_REGISTRY_URL).origin,
-      ...(s.SVC_REGISTRY_USERNAME !== undefined && { username: s.SVC_REGISTRY_USERNAME }),
-      ...(password !== undefined && { password }),
-    },
+    registry: { url: new URL(s.SVC_REGISTRY_URL).origin, tokenKey: registryTokenKey(s) },
     registryAllow: s.SVC_REGISTRY_ALLOW,
     masterKeys: masterKeys(valueOrFile(s, "SVC_MASTER_KEY")),
     authSecret,

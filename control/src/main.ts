@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { limits } from "@svc/proto";
+import { createTokenSigner } from "@svc/registry";
 import { createAdmin, InvalidAccount } from "./auth/admin.ts";
 import { createAuth } from "./auth/auth.ts";
 import { createClaimLink } from "./auth/claim.ts";
@@ -20,6 +21,7 @@ import { RecoveryRefused, recoverCluster } from "./recovery/command.ts";
 import { checkKeys, RotationRefused, rotateKeys } from "./rotation/command.ts";
 import { createSecrets } from "./secrets.ts";
 import { etcdOptions, start } from "./start.ts";
+import { baseImagePrefix, projectPrefix } from "./tasks/spec.ts";
 
 const usage = `usage:
   svc-control serve                                            run the control server (the default)
@@ -27,6 +29,9 @@ const usage = `usage:
   svc-control create-admin --email E --password-file F         an administrator with a verified address
   svc-control claim-link [--ttl SECONDS]                       print a one-time link that makes the first administrator
   svc-control bootstrap-token --role node|edge [--ttl SECONDS] print a one-time token that admits a daemon
+  svc-control registry-token --repository NAME [--push]        print a token, good for a quarter of an hour, with which an
+                                                               operator reads or writes a repository of the cluster's
+                                                               registry that is no project's
   svc-control rotate-ca start|status                           replace the authority that machines are known by, while
                                                                control serves; status tells which have moved to the new one
   svc-control rotate-key [--check]                             seal everything with the first of the master keys, while
@@ -115,6 +120,18 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     } finally {
       await db.destroy();
     }
+  },
+
+  async "registry-token"(config, args) {
+    const { values } = parseArgs({ args, options: { repository: { type: "string" }, push: { type: "boolean" } } });
+    const { repository, push = false } = values;
+    if (repository === undefined) throw new UsageError("registry-token needs --repository");
+    if (repository.startsWith(projectPrefix) || repository.startsWith(baseImagePrefix))
+      throw new UsageError(`what is below ${projectPrefix} and ${baseImagePrefix} is control's own`);
+    const now = new Date();
+    const sign = createTokenSigner(config.registry.tokenKey, now);
+    const actions = push ? (["pull", "push"] as const) : (["pull"] as const);
+    console.log(sign("operator", [{ type: "repository", name: repository, actions }], now).token);
   },
 
   async "after-restore"(config, args) {

@@ -9,6 +9,7 @@ import { type TestDatabase, testDatabase } from "./db/testing.ts";
 import { createEtcd } from "./etcd/index.ts";
 import { type EtcdServer, startEtcd } from "./etcd/testing.ts";
 import { createLog } from "./log.ts";
+import { tokenKeySettings } from "./registry-tokens/testing.ts";
 import { createSecrets } from "./secrets.ts";
 import { start, workGroups } from "./start.ts";
 import { enqueue } from "./work/queue.ts";
@@ -27,6 +28,7 @@ afterAll(async () => {
 const masterKey = randomBytes(32).toString("base64");
 const config = (): Config =>
   readConfig({
+    ...tokenKeySettings,
     SVC_DATABASE_URL: database.url,
     SVC_ETCD_ENDPOINTS: etcd.endpoint,
     SVC_API_LISTEN: "127.0.0.1:0",

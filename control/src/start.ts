@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createPulse } from "@svc/operators";
-import { createRegistry, type Registry } from "@svc/registry";
+import { createRegistry, createTokenSigner, type Registry, type RegistryOptions } from "@svc/registry";
 import { deleteUserWorker } from "./admin/users/deletion.ts";
 import { deleteUserKind } from "./admin/users/request-deletion.ts";
 import { type Collector, createCollector } from "./artifacts/collect.ts";
@@ -38,6 +38,7 @@ import { quotaNoticeWorker } from "./projects/suspension/quota/notice.ts";
 import { suspensionWorker } from "./projects/suspension/worker.ts";
 import { teardownWorker } from "./projects/teardown.ts";
 import { requireRecovered } from "./recovery/check.ts";
+import { createRegistryTokens } from "./registry-tokens/issue.ts";
 import { gateSecretOf, loadGates } from "./routes/gate.ts";
 import type { SchedulerMemory } from "./scheduler/score.ts";
 import { listSchedulableNodes } from "./scheduler/snapshot.ts";
@@ -84,7 +85,12 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   const secrets = createSecrets(config.masterKeys);
   const gateSecret = gateSecretOf(config.authSecret);
   const authority = await openAuthority(db, secrets, now());
-  const registry = stack.use(createRegistry(config.registry));
+  const sign = createTokenSigner(config.registry.tokenKey, now());
+  const registryOptions: RegistryOptions = {
+    url: config.registry.url,
+    tokens: async (access) => sign("control", access, now()),
+  };
+  const registry = stack.use(createRegistry(registryOptions));
   const registryHost = new URL(config.registry.url).host;
 
   const metrics = createMetrics({ process: config.metricsListen !== null });
@@ -117,10 +123,9 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       config,
       registry: {
         host: registryHost,
-        username: config.registry.username ?? "",
-        password: config.registry.password ?? "",
         insecure: config.registry.url.startsWith("http:"),
       },
+      registryTokens: createRegistryTokens({ db, etcd, sign, log, now }),
       db,
       etcd,
       listener,
@@ -137,7 +142,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   );
 
   // A project is locked while artifacts of it are deleted, so a registry that does not answer is given up soon.
-  const janitor = stack.use(createRegistry({ ...config.registry, timeoutMs: janitorTimeoutMs }));
+  const janitor = stack.use(createRegistry({ ...registryOptions, timeoutMs: janitorTimeoutMs }));
   const collector = createCollector({ db, registry: janitor, log, now });
   const mailer = createMailer(config.mail, now);
   stack.defer(() => mailer?.close());

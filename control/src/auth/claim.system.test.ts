@@ -6,6 +6,7 @@ import { sql } from "kysely";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type TestApi, testApi } from "../http/testing.ts";
 import { browser } from "../pages/testing.ts";
+import { tokenKeySettings } from "../registry-tokens/testing.ts";
 import { createClaimLink } from "./claim.ts";
 
 let api: TestApi;
@@ -22,6 +23,7 @@ const main = fileURLToPath(new URL("../main.ts", import.meta.url));
 async function claimLink(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const env = {
     PATH: process.env["PATH"],
+    ...tokenKeySettings,
     SVC_DATABASE_URL: api.context.config.databaseUrl,
     SVC_API_URL: api.url,
     SVC_MASTER_KEY: randomBytes(32).toString("base64"),

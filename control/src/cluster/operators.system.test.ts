@@ -5,6 +5,7 @@ import { testDatabase } from "../db/testing.ts";
 import { createEtcd } from "../etcd/index.ts";
 import { startEtcd } from "../etcd/testing.ts";
 import { createLog } from "../log.ts";
+import { tokenKeySettings } from "../registry-tokens/testing.ts";
 import { start } from "../start.ts";
 import { version } from "../version.ts";
 import { createFleet } from "./fleet.ts";
@@ -17,6 +18,7 @@ test("what a running replica announces, who leads, and whose clock is off can be
   const server = stack.use(await startEtcd());
   const log = createLog("silent");
   const config = readConfig({
+    ...tokenKeySettings,
     SVC_DATABASE_URL: database.url,
     SVC_ETCD_ENDPOINTS: server.endpoint,
     SVC_API_LISTEN: "127.0.0.1:0",

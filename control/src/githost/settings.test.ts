@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { readConfig } from "../config.ts";
+import { tokenKeySettings } from "../registry-tokens/testing.ts";
 import { accountPrefix, defaultApiUrl, githostName } from "./settings.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "svc-githost-"));
@@ -13,6 +14,7 @@ writeFileSync(secretFile, "its secret\n");
 
 const read = (env: Record<string, string>) =>
   readConfig({
+    ...tokenKeySettings,
     SVC_DATABASE_URL: "postgres://svc@127.0.0.1/svc",
     SVC_MASTER_KEY: randomBytes(32).toString("base64"),
     SVC_AUTH_SECRET: randomBytes(32).toString("hex"),

@@ -1,17 +1,20 @@
 import type { ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
 import { limits } from "@svc/proto";
 import type { NodeService } from "@svc/proto/node";
+import type { IssuedToken } from "@svc/registry";
 import type { Authority } from "../ca/authority.ts";
 import { BadCertificateRequest, readRequest } from "../ca/certificates.ts";
 import type { DaemonRole } from "../ca/identity.ts";
 import { noteTrust } from "../ca/store.ts";
 import type { Db } from "../db/pool.ts";
+import type { TableFeed } from "../edges/table-feed.ts";
 import type { ServiceHandlers } from "../grpc/adapter.ts";
 import type { Log } from "../log.ts";
 import { insertNodeEvents } from "../nodes/events/store.ts";
 import { listGoneNodes } from "../nodes/gone.ts";
 import { setCertificateExpiry } from "../nodes/store.ts";
 import { listGone } from "../projects/gone.ts";
+import type { RegistryTokens } from "../registry-tokens/issue.ts";
 import { grpcError, LinkError } from "./errors.ts";
 import type { LeafCheck } from "./leaf-check.ts";
 import { deliverLog } from "./log-query.ts";
@@ -35,6 +38,7 @@ export interface CallDeps {
    * transaction is over.
    */
   ownsLog: (nodeId: string, streamId: string, tx: Db) => Promise<boolean>;
+  registryTokens: RegistryTokens;
 }
 
 /**
@@ -106,7 +110,26 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
     return { gone: await listGoneNodes(deps.db, nodeIds) };
   }),
   renewCertificate: renewCertificate("node", deps),
+  issueRegistryToken: asDaemon("node", deps, async ({ id }, wish) =>
+    tokenReply(await deps.registryTokens.forNode(id, wish)),
+  ),
 });
+
+/** A token with which an edge fetches bundles of the table in force. */
+export const issueEdgeToken = (deps: CallDeps, tables: Pick<TableFeed, "current">) =>
+  asDaemon<{ repository: string }, { token: string; expiresInSeconds: number }>(
+    "edge",
+    deps,
+    async ({ id }, { repository }) =>
+      tokenReply(deps.registryTokens.forEdge(id, repository, tables.current()?.routes.values() ?? [])),
+  );
+
+/** Throws `LinkError` PERMISSION_DENIED when there is none. */
+function tokenReply(issued: IssuedToken | null): IssuedToken {
+  if (issued === null)
+    throw new LinkError("PERMISSION_DENIED", "nothing that this daemon does now needs that repository");
+  return issued;
+}
 
 /**
  * A new certificate for the caller's own identity and the key of its request. What it trusts by the one that it has is

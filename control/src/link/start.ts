@@ -18,7 +18,8 @@ import { leaseClockMs } from "../etcd/clock.ts";
 import type { Etcd } from "../etcd/index.ts";
 import { serve } from "../grpc/adapter.ts";
 import type { Log } from "../log.ts";
-import { type CallDeps, nodeCalls, renewCertificate } from "./calls.ts";
+import type { RegistryTokens } from "../registry-tokens/issue.ts";
+import { type CallDeps, issueEdgeToken, nodeCalls, renewCertificate } from "./calls.ts";
 import { forwardGoneProjects } from "./gone-projects.ts";
 import { joinHandlers } from "./join.ts";
 import { endOverdue, keepAuthority } from "./keep-authority.ts";
@@ -59,6 +60,7 @@ export interface LinkDeps {
   serverId: string;
   /** How daemons reach the cluster's own registry. */
   registry: MessageInitShape<typeof RegistryAccessSchema>;
+  registryTokens: RegistryTokens;
   log: Log;
   now: () => Date;
   /** The whole spec of a placement, secrets included; null when its task is gone. */
@@ -120,7 +122,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   const calls: CallDeps = {
     ...{ db, authority, leaves, log, now, nowMs: leaseClockMs },
     own: ownBuckets(deps.ownRates?.calls ?? ownCallRate),
-    ownsLog: deps.ownsLog,
+    ...{ ownsLog: deps.ownsLog, registryTokens: deps.registryTokens },
   };
   const sessionDeps = {
     ...{ db, etcd, authority, serverId, registry, roster, timings, log, now, stopping, leaves },
@@ -147,6 +149,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   serve(link, NodeService, { ...nodeCalls(calls), session: (call) => track(serveNode(call, nodeDeps)) });
   serve(link, EdgeService, {
     renewCertificate: renewCertificate("edge", calls),
+    issueRegistryToken: issueEdgeToken(calls, tables),
     session: (call) => track(serveEdge(call, { ...sessionDeps, tables, loadGates: deps.loadGates })),
   });
   const enrollment = createServer(timings);

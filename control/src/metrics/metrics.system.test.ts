@@ -5,6 +5,7 @@ import { readConfig } from "../config.ts";
 import { type TestDatabase, testDatabase } from "../db/testing.ts";
 import { type EtcdServer, startEtcd } from "../etcd/testing.ts";
 import { createLog } from "../log.ts";
+import { tokenKeySettings } from "../registry-tokens/testing.ts";
 import { type ControlServer, start } from "../start.ts";
 
 let database: TestDatabase;
@@ -13,6 +14,7 @@ let control: ControlServer;
 beforeAll(async () => {
   [database, etcd] = await Promise.all([testDatabase(), startEtcd()]);
   const config = readConfig({
+    ...tokenKeySettings,
     SVC_DATABASE_URL: database.url,
     SVC_ETCD_ENDPOINTS: etcd.endpoint,
     SVC_API_LISTEN: "127.0.0.1:0",

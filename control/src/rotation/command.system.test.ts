@@ -11,6 +11,7 @@ import { type TestDatabase, testDatabase } from "../db/testing.ts";
 import { envVarAad, readEnv } from "../env/store.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
 import { createLog } from "../log.ts";
+import { tokenKeySettings } from "../registry-tokens/testing.ts";
 import { createSecrets } from "../secrets.ts";
 import { start } from "../start.ts";
 import { sealedPlaces } from "./places.ts";
@@ -31,6 +32,7 @@ const [old, fresh] = [randomBytes(32), randomBytes(32)];
 const values = 3_000;
 
 const settings = (...masterKeys: Buffer[]) => ({
+  ...tokenKeySettings,
   SVC_DATABASE_URL: database.url,
   SVC_ETCD_ENDPOINTS: etcd.endpoint,
   SVC_API_LISTEN: "127.0.0.1:0",

@@ -74,11 +74,16 @@ export interface NewTask {
 /** Two specs with the same hash are the same work. */
 const specHash = (spec: TaskSpec): string => createHash("sha256").update(canonical(spec)).digest("hex");
 
+/** Repositories of projects. */
+export const projectPrefix = "svc/";
 export const repositories = {
-  source: (projectId: string) => `svc/${projectId}/source`,
-  image: (projectId: string) => `svc/${projectId}/app`,
-  bundle: (projectId: string) => `svc/${projectId}/bundle`,
+  source: (projectId: string) => `${projectPrefix}${projectId}/source`,
+  image: (projectId: string) => `${projectPrefix}${projectId}/app`,
+  bundle: (projectId: string) => `${projectPrefix}${projectId}/bundle`,
 } as const;
+
+/** Copies of images of other registries, from which builds start; of no project. */
+export const baseImagePrefix = "bases/";
 
 /** The build that turns a deployment's source into its artifact. */
 export function buildTask(deployment: Deployment, project: Project, plan: Plan, manifest: Manifest): NewTask {

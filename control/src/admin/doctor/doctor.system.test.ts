@@ -103,7 +103,7 @@ test("a registry is asked whether it takes what is pushed, as well as whether it
   });
   const look = async (url: string) => {
     await using registry = createRegistry({ url, timeoutMs: 3_000 });
-    const config = { ...api.context.config, registry: { url } };
+    const config = { ...api.context.config, registry: { ...api.context.config.registry, url } };
     const checks = await runChecks(createLooks({ ...api.context, config, registry }), createLog("silent"), 5_000);
     return checks.find(({ name }) => name === "registry");
   };

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type TestDatabase, testDatabase } from "../../db/testing.ts";
+import { tokenKeySettings } from "../../registry-tokens/testing.ts";
 import { createSecrets } from "../../secrets.ts";
 import { openAuthority } from "../authority.ts";
 
@@ -20,6 +21,7 @@ const run = (...args: string[]): Promise<{ code: number; output: string }> =>
   new Promise((resolve) => {
     const env = {
       PATH: process.env["PATH"],
+      ...tokenKeySettings,
       SVC_DATABASE_URL: database.url,
       SVC_MASTER_KEY: key.toString("base64"),
       SVC_AUTH_SECRET: randomBytes(32).toString("hex"),

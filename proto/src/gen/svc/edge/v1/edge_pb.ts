@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/edge/v1/edge.proto.
  */
 export const file_svc_edge_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSK8AQoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIAEIJCgdtZXNzYWdlIpoDCg9TZXNzaW9uUmVzcG9uc2USJwoHd2VsY29tZRgBIAEoCzIULnN2Yy5lZGdlLnYxLldlbGNvbWVIABIqCglyZW5ld19hY2sYAiABKAsyFS5zdmMuZWRnZS52MS5SZW5ld0Fja0gAEigKBXRhYmxlGAMgASgLMhcuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZUgAEi0KCnN1cGVyc2VkZWQYBCABKAsyFy5zdmMuZWRnZS52MS5TdXBlcnNlZGVkSAASJQoGZmVuY2VkGAUgASgLMhMuc3ZjLmVkZ2UudjEuRmVuY2VkSAASJgoHZ29fYXdheRgGIAEoCzITLnN2Yy5lZGdlLnYxLkdvQXdheUgAEi4KC3RyYWZmaWNfYWNrGAcgASgLMhcuc3ZjLmVkZ2UudjEuVHJhZmZpY0Fja0gAEiMKBWdhdGVzGAggASgLMhIuc3ZjLmVkZ2UudjEuR2F0ZXNIABIqCglyZW5ld19ub3cYCSABKAsyFS5zdmMuZWRnZS52MS5SZW5ld05vd0gAQgkKB21lc3NhZ2UitQEKBUhlbGxvEhUKDWNsdXN0ZXJfZXBvY2gYASABKAQSDwoHYm9vdF9pZBgCIAEoCRITCgtpbnN0YW5jZV9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEhIKCmdlbmVyYXRpb24YBSABKAQSDgoGZGlnZXN0GAYgASgJEg8KB2FkZHJlc3MYByABKAkSFAoMYmVoaW5kX2hvc3RzGAggAygJEhMKC2tub3dzX2dhdGVzGAkgASgIIqUBCgdXZWxjb21lEg8KB2VkZ2VfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIVCg1zZXNzaW9uX2Vwb2NoGAMgASgEEhYKDnJlbmV3X2V2ZXJ5X21zGAQgASgNEhQKDGxlYXNlX3R0bF9tcxgFIAEoDRItCghyZWdpc3RyeRgGIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzIiMKBVJlbmV3EgkKAW4YASABKAQSDwoHd2FsbF9tcxgCIAEoBCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgoKCFJlbmV3Tm93IiYKF1JlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0EgsKA2NzchgBIAEoDCJBChhSZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USGQoRY2VydGlmaWNhdGVfY2hhaW4YASABKAkSCgoCY2EYAiABKAkiiAIKClJvdXRlVGFibGUSKgoEa2luZBgBIAEoDjIcLnN2Yy5lZGdlLnYxLlJvdXRlVGFibGUuS2luZBIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhIKCmFwcGxpZXNfdG8YAyABKAQSEgoKZ2VuZXJhdGlvbhgEIAEoBBIjCgd1cHNlcnRzGAUgAygLMhIuc3ZjLmVkZ2UudjEuUm91dGUSFQoNcmVtb3ZlZF9ob3N0cxgGIAMoCRISCgpidWxrX3Rva2VuGAcgASgJIj8KBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhEKDUtJTkRfQ09NUExFVEUQARIOCgpLSU5EX0RFTFRBEAIimwIKBVJvdXRlEgwKBGhvc3QYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIPCgdjaGFubmVsGAMgASgJEhUKDWRlcGxveW1lbnRfaWQYBCABKAkSKQoFcHJveHkYBSABKAsyGC5zdmMuZWRnZS52MS5Qcm94eVRhcmdldEgAEisKBnN0YXRpYxgGIAEoCzIZLnN2Yy5lZGdlLnYxLlN0YXRpY1RhcmdldEgAEicKBHBhZ2UYByABKAsyFy5zdmMuZWRnZS52MS5QYWdlVGFyZ2V0SAASLwoIcmVkaXJlY3QYCCABKAsyGy5zdmMuZWRnZS52MS5SZWRpcmVjdFRhcmdldEgAEgwKBGdhdGUYCSABKAlCCAoGdGFyZ2V0IiAKC1Byb3h5VGFyZ2V0EhEKCXVwc3RyZWFtcxgBIAMoCSJTCgxTdGF0aWNUYXJnZXQSEgoKcmVwb3NpdG9yeRgBIAEoCRIOCgZkaWdlc3QYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoBBILCgNzcGEYBCABKAgimwEKClBhZ2VUYXJnZXQSKgoEcGFnZRgBIAEoDjIcLnN2Yy5lZGdlLnYxLlBhZ2VUYXJnZXQuUGFnZSJhCgRQYWdlEhQKEFBBR0VfVU5TUEVDSUZJRUQQABIQCgxQQUdFX1NUT1BQRUQQARISCg5QQUdFX1NVU1BFTkRFRBACEg4KClBBR0VfRU1QVFkQAxINCglQQUdFX0RPV04QBCIeCg5SZWRpcmVjdFRhcmdldBIMCgRob3N0GAEgASgJImIKB0FwcGxpZWQSEgoKZ2VuZXJhdGlvbhgBIAEoBBIOCgZkaWdlc3QYAiABKAkSDQoFZXJyb3IYAyABKAkSDgoGcmVzeW5jGAQgASgIEhQKDGJlaGluZF9ob3N0cxgFIAMoCSJZCgxUcmFmZmljQmF0Y2gSDgoGc2VyaWVzGAEgASgJEg4KBm51bWJlchgCIAEoBBIpCgZjb3VudHMYAyADKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQ291bnQi2wEKDFRyYWZmaWNDb3VudBISCgpwcm9qZWN0X2lkGAEgASgJEg8KB2NoYW5uZWwYAiABKAkSDAoEaG91chgDIAEoBBIQCghyZXF1ZXN0cxgEIAEoBBIQCghieXRlc19pbhgFIAEoBBIRCglieXRlc19vdXQYBiABKAQSEgoKc3RhdHVzXzJ4eBgHIAEoBBISCgpzdGF0dXNfM3h4GAggASgEEhIKCnN0YXR1c180eHgYCSABKAQSEgoKc3RhdHVzXzV4eBgKIAEoBBIRCgl1bm1ldGVyZWQYCyABKAgiLAoKVHJhZmZpY0FjaxIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEIikKBUdhdGVzEiAKBWdhdGVzGAEgAygLMhEuc3ZjLmVkZ2UudjEuR2F0ZSJQCgRHYXRlEhIKCnByb2plY3RfaWQYASABKAkSEAoIcmV2aXNpb24YAiABKAkSCwoDa2V5GAMgASgMEhUKDXBhc3N3b3JkX2hhc2gYBCABKAkyuAEKC0VkZ2VTZXJ2aWNlEkgKB1Nlc3Npb24SGy5zdmMuZWRnZS52MS5TZXNzaW9uUmVxdWVzdBocLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXNwb25zZSgBMAESXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5lZGdlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlYgZwcm90bzM", [file_svc_node_v1_node]);
+  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSK8AQoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIAEIJCgdtZXNzYWdlIpoDCg9TZXNzaW9uUmVzcG9uc2USJwoHd2VsY29tZRgBIAEoCzIULnN2Yy5lZGdlLnYxLldlbGNvbWVIABIqCglyZW5ld19hY2sYAiABKAsyFS5zdmMuZWRnZS52MS5SZW5ld0Fja0gAEigKBXRhYmxlGAMgASgLMhcuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZUgAEi0KCnN1cGVyc2VkZWQYBCABKAsyFy5zdmMuZWRnZS52MS5TdXBlcnNlZGVkSAASJQoGZmVuY2VkGAUgASgLMhMuc3ZjLmVkZ2UudjEuRmVuY2VkSAASJgoHZ29fYXdheRgGIAEoCzITLnN2Yy5lZGdlLnYxLkdvQXdheUgAEi4KC3RyYWZmaWNfYWNrGAcgASgLMhcuc3ZjLmVkZ2UudjEuVHJhZmZpY0Fja0gAEiMKBWdhdGVzGAggASgLMhIuc3ZjLmVkZ2UudjEuR2F0ZXNIABIqCglyZW5ld19ub3cYCSABKAsyFS5zdmMuZWRnZS52MS5SZW5ld05vd0gAQgkKB21lc3NhZ2UitQEKBUhlbGxvEhUKDWNsdXN0ZXJfZXBvY2gYASABKAQSDwoHYm9vdF9pZBgCIAEoCRITCgtpbnN0YW5jZV9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEhIKCmdlbmVyYXRpb24YBSABKAQSDgoGZGlnZXN0GAYgASgJEg8KB2FkZHJlc3MYByABKAkSFAoMYmVoaW5kX2hvc3RzGAggAygJEhMKC2tub3dzX2dhdGVzGAkgASgIIqUBCgdXZWxjb21lEg8KB2VkZ2VfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIVCg1zZXNzaW9uX2Vwb2NoGAMgASgEEhYKDnJlbmV3X2V2ZXJ5X21zGAQgASgNEhQKDGxlYXNlX3R0bF9tcxgFIAEoDRItCghyZWdpc3RyeRgGIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzIiMKBVJlbmV3EgkKAW4YASABKAQSDwoHd2FsbF9tcxgCIAEoBCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgoKCFJlbmV3Tm93IiYKF1JlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0EgsKA2NzchgBIAEoDCJBChhSZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USGQoRY2VydGlmaWNhdGVfY2hhaW4YASABKAkSCgoCY2EYAiABKAkiLwoZSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBISCgpyZXBvc2l0b3J5GAEgASgJIkcKGklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEhoKEmV4cGlyZXNfaW5fc2Vjb25kcxgCIAEoDSKIAgoKUm91dGVUYWJsZRIqCgRraW5kGAEgASgOMhwuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZS5LaW5kEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSEgoKYXBwbGllc190bxgDIAEoBBISCgpnZW5lcmF0aW9uGAQgASgEEiMKB3Vwc2VydHMYBSADKAsyEi5zdmMuZWRnZS52MS5Sb3V0ZRIVCg1yZW1vdmVkX2hvc3RzGAYgAygJEhIKCmJ1bGtfdG9rZW4YByABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiKbAgoFUm91dGUSDAoEaG9zdBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEg8KB2NoYW5uZWwYAyABKAkSFQoNZGVwbG95bWVudF9pZBgEIAEoCRIpCgVwcm94eRgFIAEoCzIYLnN2Yy5lZGdlLnYxLlByb3h5VGFyZ2V0SAASKwoGc3RhdGljGAYgASgLMhkuc3ZjLmVkZ2UudjEuU3RhdGljVGFyZ2V0SAASJwoEcGFnZRgHIAEoCzIXLnN2Yy5lZGdlLnYxLlBhZ2VUYXJnZXRIABIvCghyZWRpcmVjdBgIIAEoCzIbLnN2Yy5lZGdlLnYxLlJlZGlyZWN0VGFyZ2V0SAASDAoEZ2F0ZRgJIAEoCUIICgZ0YXJnZXQiIAoLUHJveHlUYXJnZXQSEQoJdXBzdHJlYW1zGAEgAygJIlMKDFN0YXRpY1RhcmdldBISCgpyZXBvc2l0b3J5GAEgASgJEg4KBmRpZ2VzdBgCIAEoCRISCgpzaXplX2J5dGVzGAMgASgEEgsKA3NwYRgEIAEoCCKbAQoKUGFnZVRhcmdldBIqCgRwYWdlGAEgASgOMhwuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldC5QYWdlImEKBFBhZ2USFAoQUEFHRV9VTlNQRUNJRklFRBAAEhAKDFBBR0VfU1RPUFBFRBABEhIKDlBBR0VfU1VTUEVOREVEEAISDgoKUEFHRV9FTVBUWRADEg0KCVBBR0VfRE9XThAEIh4KDlJlZGlyZWN0VGFyZ2V0EgwKBGhvc3QYASABKAkiYgoHQXBwbGllZBISCgpnZW5lcmF0aW9uGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRINCgVlcnJvchgDIAEoCRIOCgZyZXN5bmMYBCABKAgSFAoMYmVoaW5kX2hvc3RzGAUgAygJIlkKDFRyYWZmaWNCYXRjaBIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEEikKBmNvdW50cxgDIAMoCzIZLnN2Yy5lZGdlLnYxLlRyYWZmaWNDb3VudCLbAQoMVHJhZmZpY0NvdW50EhIKCnByb2plY3RfaWQYASABKAkSDwoHY2hhbm5lbBgCIAEoCRIMCgRob3VyGAMgASgEEhAKCHJlcXVlc3RzGAQgASgEEhAKCGJ5dGVzX2luGAUgASgEEhEKCWJ5dGVzX291dBgGIAEoBBISCgpzdGF0dXNfMnh4GAcgASgEEhIKCnN0YXR1c18zeHgYCCABKAQSEgoKc3RhdHVzXzR4eBgJIAEoBBISCgpzdGF0dXNfNXh4GAogASgEEhEKCXVubWV0ZXJlZBgLIAEoCCIsCgpUcmFmZmljQWNrEg4KBnNlcmllcxgBIAEoCRIOCgZudW1iZXIYAiABKAQiKQoFR2F0ZXMSIAoFZ2F0ZXMYASADKAsyES5zdmMuZWRnZS52MS5HYXRlIlAKBEdhdGUSEgoKcHJvamVjdF9pZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRILCgNrZXkYAyABKAwSFQoNcGFzc3dvcmRfaGFzaBgEIAEoCTKfAgoLRWRnZVNlcnZpY2USSAoHU2Vzc2lvbhIbLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXF1ZXN0Ghwuc3ZjLmVkZ2UudjEuU2Vzc2lvblJlc3BvbnNlKAEwARJfChBSZW5ld0NlcnRpZmljYXRlEiQuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QaJS5zdmMuZWRnZS52MS5SZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USZQoSSXNzdWVSZWdpc3RyeVRva2VuEiYuc3ZjLmVkZ2UudjEuSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBonLnN2Yy5lZGdlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlYgZwcm90bzM", [file_svc_node_v1_node]);
 
 /**
  * @generated from message svc.edge.v1.SessionRequest
@@ -376,6 +376,49 @@ export const RenewCertificateResponseSchema: GenMessage<RenewCertificateResponse
   messageDesc(file_svc_edge_v1_edge, 11);
 
 /**
+ * @generated from message svc.edge.v1.IssueRegistryTokenRequest
+ */
+export type IssueRegistryTokenRequest = Message<"svc.edge.v1.IssueRegistryTokenRequest"> & {
+  /**
+   * Without host and tag.
+   *
+   * @generated from field: string repository = 1;
+   */
+  repository: string;
+};
+
+/**
+ * Describes the message svc.edge.v1.IssueRegistryTokenRequest.
+ * Use `create(IssueRegistryTokenRequestSchema)` to create a new message.
+ */
+export const IssueRegistryTokenRequestSchema: GenMessage<IssueRegistryTokenRequest> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 12);
+
+/**
+ * As in svc.node.v1.
+ *
+ * @generated from message svc.edge.v1.IssueRegistryTokenResponse
+ */
+export type IssueRegistryTokenResponse = Message<"svc.edge.v1.IssueRegistryTokenResponse"> & {
+  /**
+   * @generated from field: string token = 1;
+   */
+  token: string;
+
+  /**
+   * @generated from field: uint32 expires_in_seconds = 2;
+   */
+  expiresInSeconds: number;
+};
+
+/**
+ * Describes the message svc.edge.v1.IssueRegistryTokenResponse.
+ * Use `create(IssueRegistryTokenResponseSchema)` to create a new message.
+ */
+export const IssueRegistryTokenResponseSchema: GenMessage<IssueRegistryTokenResponse> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 13);
+
+/**
  * The route table, whole or as changes on top of `applies_to`.
  *
  * @generated from message svc.edge.v1.RouteTable
@@ -424,7 +467,7 @@ export type RouteTable = Message<"svc.edge.v1.RouteTable"> & {
  * Use `create(RouteTableSchema)` to create a new message.
  */
 export const RouteTableSchema: GenMessage<RouteTable> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 12);
+  messageDesc(file_svc_edge_v1_edge, 14);
 
 /**
  * @generated from enum svc.edge.v1.RouteTable.Kind
@@ -455,7 +498,7 @@ export type RouteTable_Kind = (typeof RouteTable_Kind)[keyof typeof RouteTable_K
  * Describes the enum svc.edge.v1.RouteTable.Kind.
  */
 export const RouteTable_KindSchema: GenEnum<RouteTable_Kind> = /*@__PURE__*/
-  enumDesc(file_svc_edge_v1_edge, 12, 0);
+  enumDesc(file_svc_edge_v1_edge, 14, 0);
 
 /**
  * What one host name serves.
@@ -529,7 +572,7 @@ export type Route = Message<"svc.edge.v1.Route"> & {
  * Use `create(RouteSchema)` to create a new message.
  */
 export const RouteSchema: GenMessage<Route> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 13);
+  messageDesc(file_svc_edge_v1_edge, 15);
 
 /**
  * @generated from message svc.edge.v1.ProxyTarget
@@ -548,7 +591,7 @@ export type ProxyTarget = Message<"svc.edge.v1.ProxyTarget"> & {
  * Use `create(ProxyTargetSchema)` to create a new message.
  */
 export const ProxyTargetSchema: GenMessage<ProxyTarget> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 14);
+  messageDesc(file_svc_edge_v1_edge, 16);
 
 /**
  * @generated from message svc.edge.v1.StaticTarget
@@ -584,7 +627,7 @@ export type StaticTarget = Message<"svc.edge.v1.StaticTarget"> & {
  * Use `create(StaticTargetSchema)` to create a new message.
  */
 export const StaticTargetSchema: GenMessage<StaticTarget> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 15);
+  messageDesc(file_svc_edge_v1_edge, 17);
 
 /**
  * @generated from message svc.edge.v1.PageTarget
@@ -601,7 +644,7 @@ export type PageTarget = Message<"svc.edge.v1.PageTarget"> & {
  * Use `create(PageTargetSchema)` to create a new message.
  */
 export const PageTargetSchema: GenMessage<PageTarget> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 16);
+  messageDesc(file_svc_edge_v1_edge, 18);
 
 /**
  * @generated from enum svc.edge.v1.PageTarget.Page
@@ -646,7 +689,7 @@ export type PageTarget_Page = (typeof PageTarget_Page)[keyof typeof PageTarget_P
  * Describes the enum svc.edge.v1.PageTarget.Page.
  */
 export const PageTarget_PageSchema: GenEnum<PageTarget_Page> = /*@__PURE__*/
-  enumDesc(file_svc_edge_v1_edge, 16, 0);
+  enumDesc(file_svc_edge_v1_edge, 18, 0);
 
 /**
  * @generated from message svc.edge.v1.RedirectTarget
@@ -663,7 +706,7 @@ export type RedirectTarget = Message<"svc.edge.v1.RedirectTarget"> & {
  * Use `create(RedirectTargetSchema)` to create a new message.
  */
 export const RedirectTargetSchema: GenMessage<RedirectTarget> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 17);
+  messageDesc(file_svc_edge_v1_edge, 19);
 
 /**
  * The generation that the edge serves now, or why it keeps the older one.
@@ -710,7 +753,7 @@ export type Applied = Message<"svc.edge.v1.Applied"> & {
  * Use `create(AppliedSchema)` to create a new message.
  */
 export const AppliedSchema: GenMessage<Applied> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 18);
+  messageDesc(file_svc_edge_v1_edge, 20);
 
 /**
  * What visitors asked for, as one edge counted it. The edge keeps a batch until it is acknowledged, and sends it as
@@ -744,7 +787,7 @@ export type TrafficBatch = Message<"svc.edge.v1.TrafficBatch"> & {
  * Use `create(TrafficBatchSchema)` to create a new message.
  */
 export const TrafficBatchSchema: GenMessage<TrafficBatch> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 19);
+  messageDesc(file_svc_edge_v1_edge, 21);
 
 /**
  * @generated from message svc.edge.v1.TrafficCount
@@ -819,7 +862,7 @@ export type TrafficCount = Message<"svc.edge.v1.TrafficCount"> & {
  * Use `create(TrafficCountSchema)` to create a new message.
  */
 export const TrafficCountSchema: GenMessage<TrafficCount> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 20);
+  messageDesc(file_svc_edge_v1_edge, 22);
 
 /**
  * The batch is counted for good, now or earlier.
@@ -843,7 +886,7 @@ export type TrafficAck = Message<"svc.edge.v1.TrafficAck"> & {
  * Use `create(TrafficAckSchema)` to create a new message.
  */
 export const TrafficAckSchema: GenMessage<TrafficAck> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 21);
+  messageDesc(file_svc_edge_v1_edge, 23);
 
 /**
  * Secrets of password-protected sites, for those revisions that routes name.
@@ -862,7 +905,7 @@ export type Gates = Message<"svc.edge.v1.Gates"> & {
  * Use `create(GatesSchema)` to create a new message.
  */
 export const GatesSchema: GenMessage<Gates> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 22);
+  messageDesc(file_svc_edge_v1_edge, 24);
 
 /**
  * @generated from message svc.edge.v1.Gate
@@ -900,7 +943,7 @@ export type Gate = Message<"svc.edge.v1.Gate"> & {
  * Use `create(GateSchema)` to create a new message.
  */
 export const GateSchema: GenMessage<Gate> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 23);
+  messageDesc(file_svc_edge_v1_edge, 25);
 
 /**
  * @generated from service svc.edge.v1.EdgeService
@@ -923,6 +966,17 @@ export const EdgeService: GenService<{
     methodKind: "unary";
     input: typeof RenewCertificateRequestSchema;
     output: typeof RenewCertificateResponseSchema;
+  },
+  /**
+   * A token that pulls from one repository of the cluster's registry. PERMISSION_DENIED unless the route table names a
+   * bundle there now.
+   *
+   * @generated from rpc svc.edge.v1.EdgeService.IssueRegistryToken
+   */
+  issueRegistryToken: {
+    methodKind: "unary";
+    input: typeof IssueRegistryTokenRequestSchema;
+    output: typeof IssueRegistryTokenResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_svc_edge_v1_edge, 0);

@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/node/v1/node.proto.
  */
 export const file_svc_node_v1_node: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvbm9kZS92MS9ub2RlLnByb3RvEgtzdmMubm9kZS52MSJACgtKb2luUmVxdWVzdBINCgV0b2tlbhgBIAEoCRILCgNjc3IYAiABKAwSFQoNcHJvcG9zZWRfbmFtZRgDIAEoCSKfAQoMSm9pblJlc3BvbnNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEcm9sZRgDIAEoDjIXLnN2Yy5ub2RlLnYxLkRhZW1vblJvbGUSEgoKY2x1c3Rlcl9pZBgEIAEoCRITCgtpbmNhcm5hdGlvbhgFIAEoBBIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgGIAEoCRIKCgJjYRgHIAEoCSImChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBILCgNjc3IYASABKAwiQQoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhkKEWNlcnRpZmljYXRlX2NoYWluGAEgASgJEgoKAmNhGAIgASgJIsMCCg5TZXNzaW9uUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLnN2Yy5ub2RlLnYxLkhlbGxvSAASKwoJaW52ZW50b3J5GAIgASgLMhYuc3ZjLm5vZGUudjEuSW52ZW50b3J5SAASIwoFcmVuZXcYAyABKAsyEi5zdmMubm9kZS52MS5SZW5ld0gAEicKB2FwcGxpZWQYBCABKAsyFC5zdmMubm9kZS52MS5BcHBsaWVkSAASKgoGc3RhdHVzGAUgASgLMhguc3ZjLm5vZGUudjEuU3RhdHVzQmF0Y2hIABIsCgpydW5fYWNjZXB0GAYgASgLMhYuc3ZjLm5vZGUudjEuUnVuQWNjZXB0SAASLAoKcnVuX3N0YXR1cxgHIAEoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1c0gAQgkKB21lc3NhZ2UilgUKD1Nlc3Npb25SZXNwb25zZRInCgd3ZWxjb21lGAEgASgLMhQuc3ZjLm5vZGUudjEuV2VsY29tZUgAEioKCXJlbmV3X2FjaxgCIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3QWNrSAASJQoGYXNzaWduGAMgASgLMhMuc3ZjLm5vZGUudjEuQXNzaWduSAASLAoKc3RhdHVzX2FjaxgEIAEoCzIWLnN2Yy5ub2RlLnYxLlN0YXR1c0Fja0gAEioKCXJ1bl9vZmZlchgFIAEoCzIVLnN2Yy5ub2RlLnYxLlJ1bk9mZmVySAASKgoJcnVuX2dyYW50GAYgASgLMhUuc3ZjLm5vZGUudjEuUnVuR3JhbnRIABIsCgpydW5fY2FuY2VsGAcgASgLMhYuc3ZjLm5vZGUudjEuUnVuQ2FuY2VsSAASJgoHcnVuX2FjaxgIIAEoCzITLnN2Yy5ub2RlLnYxLlJ1bkFja0gAEicKB3ZlcmRpY3QYCSABKAsyFC5zdmMubm9kZS52MS5WZXJkaWN0SAASKgoJbG9nX3F1ZXJ5GAogASgLMhUuc3ZjLm5vZGUudjEuTG9nUXVlcnlIABItCgpzdXBlcnNlZGVkGAsgASgLMhcuc3ZjLm5vZGUudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgMIAEoCzITLnN2Yy5ub2RlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYDSABKAsyEy5zdmMubm9kZS52MS5Hb0F3YXlIABIhCgR0aWR5GA4gASgLMhEuc3ZjLm5vZGUudjEuVGlkeUgAEioKCXJlbmV3X25vdxgPIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3Tm93SABCCQoHbWVzc2FnZSLYAgoFSGVsbG8SFQoNY2x1c3Rlcl9lcG9jaBgBIAEoBBIPCgdib290X2lkGAIgASgJEhMKC2luc3RhbmNlX2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAkSDwoHYWRkcmVzcxgFIAEoCRInCghjYXBhY2l0eRgGIAEoCzIVLnN2Yy5ub2RlLnYxLkNhcGFjaXR5EicKCHBsYXRmb3JtGAcgASgLMhUuc3ZjLm5vZGUudjEuUGxhdGZvcm0SLgoGbGFiZWxzGAggAygLMh4uc3ZjLm5vZGUudjEuSGVsbG8uTGFiZWxzRW50cnkSGgoScGVyc2lzdGVkX3JldmlzaW9uGAkgASgJEiMKBmVuZ2luZRgKIAEoCzITLnN2Yy5ub2RlLnYxLkVuZ2luZRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlQKCENhcGFjaXR5EhEKCW1lbW9yeV9tYhgBIAEoBBIWCg5jcHVfbWlsbGljb3JlcxgCIAEoBBIMCgRwaWRzGAMgASgEEg8KB2Rpc2tfbWIYBCABKAQiLAoIUGxhdGZvcm0SCgoCb3MYASABKAkSFAoMYXJjaGl0ZWN0dXJlGAIgASgJIiUKBkVuZ2luZRIPCgd2ZXJzaW9uGAEgASgJEgoKAmlkGAIgASgJIm0KCUludmVudG9yeRIrCgVpdGVtcxgBIAMoCzIcLnN2Yy5ub2RlLnYxLlBsYWNlbWVudFN0YXR1cxIkCgRydW5zGAIgAygLMhYuc3ZjLm5vZGUudjEuUnVuU3RhdHVzEg0KBWZpbmFsGAMgASgIImoKBVJlbmV3EgkKAW4YASABKAQSEQoJZGlza19mdWxsGAIgASgIEg8KB3dhbGxfbXMYAyABKAQSFgoOZW5naW5lX3N0YWxsZWQYBCABKAgSGgoSZG9ja2VyZmlsZV9wcm9ibGVtGAUgASgJIhUKCFJlbmV3QWNrEgkKAW4YASABKAQiuwEKB1dlbGNvbWUSDwoHbm9kZV9pZBgBIAEoCRIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhQKDGxlYWRlcl9lcG9jaBgDIAEoBBIVCg1zZXNzaW9uX2Vwb2NoGAQgASgEEhYKDnJlbmV3X2V2ZXJ5X21zGAUgASgNEhQKDGxlYXNlX3R0bF9tcxgGIAEoDRItCghyZWdpc3RyeRgHIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzIlQKDlJlZ2lzdHJ5QWNjZXNzEgwKBGhvc3QYASABKAkSEAoIdXNlcm5hbWUYAiABKAkSEAoIcGFzc3dvcmQYAyABKAkSEAoIaW5zZWN1cmUYBCABKAgiDAoKU3VwZXJzZWRlZCIYCgZGZW5jZWQSDgoGcmVhc29uGAEgASgJIiQKBkdvQXdheRIaChJyZWNvbm5lY3RfYWZ0ZXJfbXMYASABKA0iCgoIUmVuZXdOb3ciBgoEVGlkeSKvAgoGQXNzaWduEiYKBGtpbmQYASABKA4yGC5zdmMubm9kZS52MS5Bc3NpZ24uS2luZBIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhQKDGxlYWRlcl9lcG9jaBgDIAEoBBISCgphcHBsaWVzX3RvGAQgASgJEhIKCnJlc3VsdHNfaW4YBSABKAkSJwoHdXBzZXJ0cxgGIAMoCzIWLnN2Yy5ub2RlLnYxLlBsYWNlbWVudBIqCgdyZW1vdmVzGAcgAygLMhkuc3ZjLm5vZGUudjEuUGxhY2VtZW50UmVmEhIKCmJ1bGtfdG9rZW4YCCABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiIzCgxQbGFjZW1lbnRSZWYSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEIlMKB0FwcGxpZWQSEgoKcmVzdWx0c19pbhgBIAEoCRIkCgdyZWplY3RzGAIgAygLMhMuc3ZjLm5vZGUudjEuUmVqZWN0Eg4KBnJlc3luYxgDIAEoCCIuCgZSZWplY3QSFAoMcGxhY2VtZW50X2lkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSKdAQoHVmVyZGljdBIUCgxwbGFjZW1lbnRfaWQYASABKAkSLwoIZGVjaXNpb24YAiABKA4yHS5zdmMubm9kZS52MS5WZXJkaWN0LkRlY2lzaW9uIksKCERlY2lzaW9uEhgKFERFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASEQoNREVDSVNJT05fS0lMTBABEhIKDkRFQ0lTSU9OX0FET1BUEAIiqwIKCVBsYWNlbWVudBIUCgxwbGFjZW1lbnRfaWQYASABKAkSDQoFZXBvY2gYAiABKAQSJQoHZGVzaXJlZBgDIAEoDjIULnN2Yy5ub2RlLnYxLkRlc2lyZWQSEQoJc3BlY19oYXNoGAQgASgJEhIKCnByb2plY3RfaWQYBSABKAkSFQoNZGVwbG95bWVudF9pZBgGIAEoCRIPCgdjaGFubmVsGAcgASgJEikKCXJlc291cmNlcxgIIAEoCzIWLnN2Yy5ub2RlLnYxLlJlc291cmNlcxInCgVzZXJ2ZRgJIAEoCzIWLnN2Yy5ub2RlLnYxLlNlcnZlU3BlY0gAEicKBWJ1aWxkGAogASgLMhYuc3ZjLm5vZGUudjEuQnVpbGRTcGVjSABCBgoEc3BlYyJyCglSZXNvdXJjZXMSEQoJbWVtb3J5X21iGAEgASgNEhYKDmNwdV9taWxsaWNvcmVzGAIgASgNEhIKCnBpZHNfbGltaXQYAyABKA0SEgoKZ2VuZXJhdGlvbhgEIAEoBBISCgpzdG9yYWdlX21iGAUgASgNIvgBCglTZXJ2ZVNwZWMSIQoFaW1hZ2UYASABKAsyEi5zdmMubm9kZS52MS5JbWFnZRIPCgdjb21tYW5kGAIgAygJEiwKA2VudhgDIAMoCzIfLnN2Yy5ub2RlLnYxLlNlcnZlU3BlYy5FbnZFbnRyeRIMCgRwb3J0GAQgASgNEiMKBmhlYWx0aBgFIAEoCzITLnN2Yy5ub2RlLnYxLkhlYWx0aBIaChJzdG9wX2dyYWNlX3NlY29uZHMYBiABKA0SDgoGcmVkYWN0GAcgAygJGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiXAoFSW1hZ2USEQoJcmVmZXJlbmNlGAEgASgJEisKBmFjY2VzcxgCIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzEhMKC21heF9zaXplX21iGAMgASgNIi8KBkhlYWx0aBIMCgRwYXRoGAEgASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgCIAEoDSLEAwoJQnVpbGRTcGVjEhkKEXNvdXJjZV9yZXBvc2l0b3J5GAEgASgJEhUKDXNvdXJjZV9kaWdlc3QYAiABKAkSGQoRdGFyZ2V0X3JlcG9zaXRvcnkYAyABKAkSFgoOcm9vdF9kaXJlY3RvcnkYBCABKAkSKwoGc3RhdGljGAUgASgLMhkuc3ZjLm5vZGUudjEuU3RhdGljUmVjaXBlSAASKQoFaW1hZ2UYBiABKAsyGC5zdmMubm9kZS52MS5JbWFnZVJlY2lwZUgAEhIKCmJhc2VfaW1hZ2UYByABKAkSEQoJY2FfYnVuZGxlGAggASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgJIAEoDRIUCgxtYXhfaW1hZ2VfbWIYCiABKA0SFwoPbWF4X3VucGFja2VkX21iGAsgASgNEhcKD2NhY2hlX25hbWVzcGFjZRgMIAEoCRIOCgZyZWRhY3QYDSADKAkSLAoDZW52GA4gAygLMh8uc3ZjLm5vZGUudjEuQnVpbGRTcGVjLkVudkVudHJ5GioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCAoGcmVjaXBlIi8KDFN0YXRpY1JlY2lwZRIPCgdjb21tYW5kGAEgASgJEg4KBm91dHB1dBgCIAEoCSJdCgtJbWFnZVJlY2lwZRISCgpkb2NrZXJmaWxlGAEgASgJEhUKDWJ1aWxkX2NvbW1hbmQYAiABKAkSFQoNc3RhcnRfY29tbWFuZBgDIAEoCRIMCgRwb3J0GAQgASgNIoEDCg9QbGFjZW1lbnRTdGF0dXMSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEhIKCnN0YXR1c19zZXEYAyABKAQSJwoIb2JzZXJ2ZWQYBCABKA4yFS5zdmMubm9kZS52MS5PYnNlcnZlZBIoCgZoZWFsdGgYBSABKA4yGC5zdmMubm9kZS52MS5IZWFsdGhTdGF0ZRITCgtyZXN0YXJ0X3NlcRgGIAEoDRIQCgh1cHN0cmVhbRgHIAEoCRIlCgdmYWlsdXJlGAggASgLMhQuc3ZjLm5vZGUudjEuRmFpbHVyZRInCgVidWlsZBgJIAEoCzIYLnN2Yy5ub2RlLnYxLkJ1aWxkUmVzdWx0EhIKCmNoYW5nZWRfYXQYCiABKAkSEQoJc3BlY19oYXNoGAsgASgJEikKCXJlc291cmNlcxgMIAEoCzIWLnN2Yy5ub2RlLnYxLlJlc291cmNlcxIZChFyZXNvdXJjZXNfcHJvYmxlbRgNIAEoCSJiCgdGYWlsdXJlEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIWCglleGl0X2NvZGUYAyABKAVIAIgBARISCgpvb21fa2lsbGVkGAQgASgIQgwKCl9leGl0X2NvZGUiWgoLQnVpbGRSZXN1bHQSDgoGZGlnZXN0GAEgASgJEhIKCnNpemVfYnl0ZXMYAiABKAQSJwoIcGxhdGZvcm0YAyABKAsyFS5zdmMubm9kZS52MS5QbGF0Zm9ybSJNCgtTdGF0dXNCYXRjaBIRCgliYXRjaF9zZXEYASABKAQSKwoFaXRlbXMYAiADKAsyHC5zdmMubm9kZS52MS5QbGFjZW1lbnRTdGF0dXMiHgoJU3RhdHVzQWNrEhEKCWJhdGNoX3NlcRgBIAEoBCK7AgoIUnVuT2ZmZXISEgoKYXR0ZW1wdF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHY2hhbm5lbBgEIAEoCRIhCgVpbWFnZRgFIAEoCzISLnN2Yy5ub2RlLnYxLkltYWdlEg8KB2NvbW1hbmQYBiABKAkSKwoDZW52GAcgAygLMh4uc3ZjLm5vZGUudjEuUnVuT2ZmZXIuRW52RW50cnkSKQoJcmVzb3VyY2VzGAggASgLMhYuc3ZjLm5vZGUudjEuUmVzb3VyY2VzEhcKD3RpbWVvdXRfc2Vjb25kcxgJIAEoDRIOCgZyZWRhY3QYCiADKAkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI4CglSdW5BY2NlcHQSEgoKYXR0ZW1wdF9pZBgBIAEoCRIXCg9yZWZ1c2VkX2JlY2F1c2UYAiABKAkiRgoIUnVuR3JhbnQSEgoKYXR0ZW1wdF9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCRIXCg9zdGFydF93aXRoaW5fbXMYAyABKA0iHwoJUnVuQ2FuY2VsEhIKCmF0dGVtcHRfaWQYASABKAkiHAoGUnVuQWNrEhIKCmF0dGVtcHRfaWQYASABKAkitAEKCVJ1blN0YXR1cxISCgphdHRlbXB0X2lkGAEgASgJEg0KBXRva2VuGAIgASgJEiQKBXBoYXNlGAMgASgOMhUuc3ZjLm5vZGUudjEuUnVuUGhhc2USEQoJZXhpdF9jb2RlGAQgASgFEhEKCXRpbWVkX291dBgFIAEoCBIPCgdtZXNzYWdlGAYgASgJEhIKCnN0YXJ0ZWRfYXQYByABKAkSEwoLZmluaXNoZWRfYXQYCCABKAkiUgoQQXBwZW5kTG9nUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSDgoGb2Zmc2V0GAIgASgEEgwKBGRhdGEYAyABKAwSDQoFZmluYWwYBCABKAgiIwoRQXBwZW5kTG9nUmVzcG9uc2USDgoGbGVuZ3RoGAEgASgEIkMKCExvZ1F1ZXJ5EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcGxhY2VtZW50X2lkGAIgASgJEg0KBWxpbmVzGAMgASgNIpoBChFEZWxpdmVyTG9nUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBHRleHQYAiABKAkSDQoFbGluZXMYAyABKA0SDQoFZXJyb3IYBCABKAkSJAoFc3RhdGUYBSABKA4yFS5zdmMubm9kZS52MS5Mb2dTdGF0ZRIfCgRleGl0GAYgASgLMhEuc3ZjLm5vZGUudjEuRXhpdCJSCgRFeGl0EhEKBGNvZGUYASABKAVIAIgBARISCgpvb21fa2lsbGVkGAIgASgIEg4KBnJlYXNvbhgDIAEoCRIKCgJhdBgEIAEoCUIHCgVfY29kZSIUChJEZWxpdmVyTG9nUmVzcG9uc2UiPAoUUmVwb3J0U2FtcGxlc1JlcXVlc3QSJAoHc2FtcGxlcxgBIAMoCzITLnN2Yy5ub2RlLnYxLlNhbXBsZSJjCgZTYW1wbGUSFAoMcGxhY2VtZW50X2lkGAEgASgJEgoKAmF0GAIgASgJEhMKC2NwdV9wZXJjZW50GAMgASgBEhQKDG1lbW9yeV9ieXRlcxgEIAEoBBIMCgRwaWRzGAUgASgNIhcKFVJlcG9ydFNhbXBsZXNSZXNwb25zZSIuChdMaXN0R29uZVByb2plY3RzUmVxdWVzdBITCgtwcm9qZWN0X2lkcxgBIAMoCSIoChhMaXN0R29uZVByb2plY3RzUmVzcG9uc2USDAoEZ29uZRgBIAMoCSIoChRMaXN0R29uZU5vZGVzUmVxdWVzdBIQCghub2RlX2lkcxgBIAMoCSIlChVMaXN0R29uZU5vZGVzUmVzcG9uc2USDAoEZ29uZRgBIAMoCSpVCgpEYWVtb25Sb2xlEhsKF0RBRU1PTl9ST0xFX1VOU1BFQ0lGSUVEEAASFAoQREFFTU9OX1JPTEVfTk9ERRABEhQKEERBRU1PTl9ST0xFX0VER0UQAip0CgdEZXNpcmVkEhcKE0RFU0lSRURfVU5TUEVDSUZJRUQQABIRCg1ERVNJUkVEX1JFQURZEAESEwoPREVTSVJFRF9SVU5OSU5HEAISEwoPREVTSVJFRF9TVE9QUEVEEAMSEwoPREVTSVJFRF9SRU1PVkVEEAQqpQIKCE9ic2VydmVkEhgKFE9CU0VSVkVEX1VOU1BFQ0lGSUVEEAASFQoRT0JTRVJWRURfQVNTSUdORUQQQBIWChFPQlNFUlZFRF9BQ0NFUFRFRBCAARIVChBPQlNFUlZFRF9QVUxMSU5HEMABEhUKEE9CU0VSVkVEX0NSRUFURUQQgAISFgoRT0JTRVJWRURfU1RBUlRJTkcQwAISFQoQT0JTRVJWRURfUlVOTklORxCAAxIXChJPQlNFUlZFRF9DT01QTEVURUQQwAMSFQoQT0JTRVJWRURfU1RPUFBFRBCABBIUCg9PQlNFUlZFRF9GQUlMRUQQwAQSFgoRT0JTRVJWRURfUkVKRUNURUQQgAUSFQoQT0JTRVJWRURfUkVNT1ZFRBDABSqWAQoLSGVhbHRoU3RhdGUSHAoYSEVBTFRIX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVSEVBTFRIX1NUQVRFX1NUQVJUSU5HEAESGAoUSEVBTFRIX1NUQVRFX0hFQUxUSFkQAhIaChZIRUFMVEhfU1RBVEVfVU5IRUFMVEhZEAMSGAoUSEVBTFRIX1NUQVRFX0JBQ0tPRkYQBCqKAQoIUnVuUGhhc2USGQoVUlVOX1BIQVNFX1VOU1BFQ0lGSUVEEAASFQoRUlVOX1BIQVNFX1NUQVJURUQQARIUChBSVU5fUEhBU0VfRVhJVEVEEAISGQoVUlVOX1BIQVNFX05PVF9TVEFSVEVEEAMSGwoXUlVOX1BIQVNFX0lOREVURVJNSU5BVEUQBCpoCghMb2dTdGF0ZRIZChVMT0dfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFMT0dfU1RBVEVfUlVOTklORxABEhQKEExPR19TVEFURV9FWElURUQQAhIUChBMT0dfU1RBVEVfQUJTRU5UEAMyUAoRRW5yb2xsbWVudFNlcnZpY2USOwoESm9pbhIYLnN2Yy5ub2RlLnYxLkpvaW5SZXF1ZXN0Ghkuc3ZjLm5vZGUudjEuSm9pblJlc3BvbnNlMuQECgtOb2RlU2VydmljZRJICgdTZXNzaW9uEhsuc3ZjLm5vZGUudjEuU2Vzc2lvblJlcXVlc3QaHC5zdmMubm9kZS52MS5TZXNzaW9uUmVzcG9uc2UoATABEkoKCUFwcGVuZExvZxIdLnN2Yy5ub2RlLnYxLkFwcGVuZExvZ1JlcXVlc3QaHi5zdmMubm9kZS52MS5BcHBlbmRMb2dSZXNwb25zZRJNCgpEZWxpdmVyTG9nEh4uc3ZjLm5vZGUudjEuRGVsaXZlckxvZ1JlcXVlc3QaHy5zdmMubm9kZS52MS5EZWxpdmVyTG9nUmVzcG9uc2USVgoNUmVwb3J0U2FtcGxlcxIhLnN2Yy5ub2RlLnYxLlJlcG9ydFNhbXBsZXNSZXF1ZXN0GiIuc3ZjLm5vZGUudjEuUmVwb3J0U2FtcGxlc1Jlc3BvbnNlEl8KEExpc3RHb25lUHJvamVjdHMSJC5zdmMubm9kZS52MS5MaXN0R29uZVByb2plY3RzUmVxdWVzdBolLnN2Yy5ub2RlLnYxLkxpc3RHb25lUHJvamVjdHNSZXNwb25zZRJWCg1MaXN0R29uZU5vZGVzEiEuc3ZjLm5vZGUudjEuTGlzdEdvbmVOb2Rlc1JlcXVlc3QaIi5zdmMubm9kZS52MS5MaXN0R29uZU5vZGVzUmVzcG9uc2USXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5ub2RlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLm5vZGUudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("ChZzdmMvbm9kZS92MS9ub2RlLnByb3RvEgtzdmMubm9kZS52MSJACgtKb2luUmVxdWVzdBINCgV0b2tlbhgBIAEoCRILCgNjc3IYAiABKAwSFQoNcHJvcG9zZWRfbmFtZRgDIAEoCSKfAQoMSm9pblJlc3BvbnNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEcm9sZRgDIAEoDjIXLnN2Yy5ub2RlLnYxLkRhZW1vblJvbGUSEgoKY2x1c3Rlcl9pZBgEIAEoCRITCgtpbmNhcm5hdGlvbhgFIAEoBBIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgGIAEoCRIKCgJjYRgHIAEoCSImChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBILCgNjc3IYASABKAwiQQoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhkKEWNlcnRpZmljYXRlX2NoYWluGAEgASgJEgoKAmNhGAIgASgJIsMCCg5TZXNzaW9uUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLnN2Yy5ub2RlLnYxLkhlbGxvSAASKwoJaW52ZW50b3J5GAIgASgLMhYuc3ZjLm5vZGUudjEuSW52ZW50b3J5SAASIwoFcmVuZXcYAyABKAsyEi5zdmMubm9kZS52MS5SZW5ld0gAEicKB2FwcGxpZWQYBCABKAsyFC5zdmMubm9kZS52MS5BcHBsaWVkSAASKgoGc3RhdHVzGAUgASgLMhguc3ZjLm5vZGUudjEuU3RhdHVzQmF0Y2hIABIsCgpydW5fYWNjZXB0GAYgASgLMhYuc3ZjLm5vZGUudjEuUnVuQWNjZXB0SAASLAoKcnVuX3N0YXR1cxgHIAEoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1c0gAQgkKB21lc3NhZ2UilgUKD1Nlc3Npb25SZXNwb25zZRInCgd3ZWxjb21lGAEgASgLMhQuc3ZjLm5vZGUudjEuV2VsY29tZUgAEioKCXJlbmV3X2FjaxgCIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3QWNrSAASJQoGYXNzaWduGAMgASgLMhMuc3ZjLm5vZGUudjEuQXNzaWduSAASLAoKc3RhdHVzX2FjaxgEIAEoCzIWLnN2Yy5ub2RlLnYxLlN0YXR1c0Fja0gAEioKCXJ1bl9vZmZlchgFIAEoCzIVLnN2Yy5ub2RlLnYxLlJ1bk9mZmVySAASKgoJcnVuX2dyYW50GAYgASgLMhUuc3ZjLm5vZGUudjEuUnVuR3JhbnRIABIsCgpydW5fY2FuY2VsGAcgASgLMhYuc3ZjLm5vZGUudjEuUnVuQ2FuY2VsSAASJgoHcnVuX2FjaxgIIAEoCzITLnN2Yy5ub2RlLnYxLlJ1bkFja0gAEicKB3ZlcmRpY3QYCSABKAsyFC5zdmMubm9kZS52MS5WZXJkaWN0SAASKgoJbG9nX3F1ZXJ5GAogASgLMhUuc3ZjLm5vZGUudjEuTG9nUXVlcnlIABItCgpzdXBlcnNlZGVkGAsgASgLMhcuc3ZjLm5vZGUudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgMIAEoCzITLnN2Yy5ub2RlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYDSABKAsyEy5zdmMubm9kZS52MS5Hb0F3YXlIABIhCgR0aWR5GA4gASgLMhEuc3ZjLm5vZGUudjEuVGlkeUgAEioKCXJlbmV3X25vdxgPIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3Tm93SABCCQoHbWVzc2FnZSLYAgoFSGVsbG8SFQoNY2x1c3Rlcl9lcG9jaBgBIAEoBBIPCgdib290X2lkGAIgASgJEhMKC2luc3RhbmNlX2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAkSDwoHYWRkcmVzcxgFIAEoCRInCghjYXBhY2l0eRgGIAEoCzIVLnN2Yy5ub2RlLnYxLkNhcGFjaXR5EicKCHBsYXRmb3JtGAcgASgLMhUuc3ZjLm5vZGUudjEuUGxhdGZvcm0SLgoGbGFiZWxzGAggAygLMh4uc3ZjLm5vZGUudjEuSGVsbG8uTGFiZWxzRW50cnkSGgoScGVyc2lzdGVkX3JldmlzaW9uGAkgASgJEiMKBmVuZ2luZRgKIAEoCzITLnN2Yy5ub2RlLnYxLkVuZ2luZRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlQKCENhcGFjaXR5EhEKCW1lbW9yeV9tYhgBIAEoBBIWCg5jcHVfbWlsbGljb3JlcxgCIAEoBBIMCgRwaWRzGAMgASgEEg8KB2Rpc2tfbWIYBCABKAQiLAoIUGxhdGZvcm0SCgoCb3MYASABKAkSFAoMYXJjaGl0ZWN0dXJlGAIgASgJIiUKBkVuZ2luZRIPCgd2ZXJzaW9uGAEgASgJEgoKAmlkGAIgASgJIm0KCUludmVudG9yeRIrCgVpdGVtcxgBIAMoCzIcLnN2Yy5ub2RlLnYxLlBsYWNlbWVudFN0YXR1cxIkCgRydW5zGAIgAygLMhYuc3ZjLm5vZGUudjEuUnVuU3RhdHVzEg0KBWZpbmFsGAMgASgIImoKBVJlbmV3EgkKAW4YASABKAQSEQoJZGlza19mdWxsGAIgASgIEg8KB3dhbGxfbXMYAyABKAQSFgoOZW5naW5lX3N0YWxsZWQYBCABKAgSGgoSZG9ja2VyZmlsZV9wcm9ibGVtGAUgASgJIhUKCFJlbmV3QWNrEgkKAW4YASABKAQiuwEKB1dlbGNvbWUSDwoHbm9kZV9pZBgBIAEoCRIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhQKDGxlYWRlcl9lcG9jaBgDIAEoBBIVCg1zZXNzaW9uX2Vwb2NoGAQgASgEEhYKDnJlbmV3X2V2ZXJ5X21zGAUgASgNEhQKDGxlYXNlX3R0bF9tcxgGIAEoDRItCghyZWdpc3RyeRgHIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzIlQKDlJlZ2lzdHJ5QWNjZXNzEgwKBGhvc3QYASABKAkSEAoIdXNlcm5hbWUYAiABKAkSEAoIcGFzc3dvcmQYAyABKAkSEAoIaW5zZWN1cmUYBCABKAgiDAoKU3VwZXJzZWRlZCIYCgZGZW5jZWQSDgoGcmVhc29uGAEgASgJIiQKBkdvQXdheRIaChJyZWNvbm5lY3RfYWZ0ZXJfbXMYASABKA0iCgoIUmVuZXdOb3ciBgoEVGlkeSJOChlJc3N1ZVJlZ2lzdHJ5VG9rZW5SZXF1ZXN0Eg8KB3dvcmtfaWQYASABKAkSEgoKcmVwb3NpdG9yeRgCIAEoCRIMCgRwdXNoGAMgASgIIkcKGklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEhoKEmV4cGlyZXNfaW5fc2Vjb25kcxgCIAEoDSKvAgoGQXNzaWduEiYKBGtpbmQYASABKA4yGC5zdmMubm9kZS52MS5Bc3NpZ24uS2luZBIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhQKDGxlYWRlcl9lcG9jaBgDIAEoBBISCgphcHBsaWVzX3RvGAQgASgJEhIKCnJlc3VsdHNfaW4YBSABKAkSJwoHdXBzZXJ0cxgGIAMoCzIWLnN2Yy5ub2RlLnYxLlBsYWNlbWVudBIqCgdyZW1vdmVzGAcgAygLMhkuc3ZjLm5vZGUudjEuUGxhY2VtZW50UmVmEhIKCmJ1bGtfdG9rZW4YCCABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiIzCgxQbGFjZW1lbnRSZWYSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEIlMKB0FwcGxpZWQSEgoKcmVzdWx0c19pbhgBIAEoCRIkCgdyZWplY3RzGAIgAygLMhMuc3ZjLm5vZGUudjEuUmVqZWN0Eg4KBnJlc3luYxgDIAEoCCIuCgZSZWplY3QSFAoMcGxhY2VtZW50X2lkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSKdAQoHVmVyZGljdBIUCgxwbGFjZW1lbnRfaWQYASABKAkSLwoIZGVjaXNpb24YAiABKA4yHS5zdmMubm9kZS52MS5WZXJkaWN0LkRlY2lzaW9uIksKCERlY2lzaW9uEhgKFERFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASEQoNREVDSVNJT05fS0lMTBABEhIKDkRFQ0lTSU9OX0FET1BUEAIiqwIKCVBsYWNlbWVudBIUCgxwbGFjZW1lbnRfaWQYASABKAkSDQoFZXBvY2gYAiABKAQSJQoHZGVzaXJlZBgDIAEoDjIULnN2Yy5ub2RlLnYxLkRlc2lyZWQSEQoJc3BlY19oYXNoGAQgASgJEhIKCnByb2plY3RfaWQYBSABKAkSFQoNZGVwbG95bWVudF9pZBgGIAEoCRIPCgdjaGFubmVsGAcgASgJEikKCXJlc291cmNlcxgIIAEoCzIWLnN2Yy5ub2RlLnYxLlJlc291cmNlcxInCgVzZXJ2ZRgJIAEoCzIWLnN2Yy5ub2RlLnYxLlNlcnZlU3BlY0gAEicKBWJ1aWxkGAogASgLMhYuc3ZjLm5vZGUudjEuQnVpbGRTcGVjSABCBgoEc3BlYyJyCglSZXNvdXJjZXMSEQoJbWVtb3J5X21iGAEgASgNEhYKDmNwdV9taWxsaWNvcmVzGAIgASgNEhIKCnBpZHNfbGltaXQYAyABKA0SEgoKZ2VuZXJhdGlvbhgEIAEoBBISCgpzdG9yYWdlX21iGAUgASgNIvgBCglTZXJ2ZVNwZWMSIQoFaW1hZ2UYASABKAsyEi5zdmMubm9kZS52MS5JbWFnZRIPCgdjb21tYW5kGAIgAygJEiwKA2VudhgDIAMoCzIfLnN2Yy5ub2RlLnYxLlNlcnZlU3BlYy5FbnZFbnRyeRIMCgRwb3J0GAQgASgNEiMKBmhlYWx0aBgFIAEoCzITLnN2Yy5ub2RlLnYxLkhlYWx0aBIaChJzdG9wX2dyYWNlX3NlY29uZHMYBiABKA0SDgoGcmVkYWN0GAcgAygJGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiXAoFSW1hZ2USEQoJcmVmZXJlbmNlGAEgASgJEisKBmFjY2VzcxgCIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzEhMKC21heF9zaXplX21iGAMgASgNIi8KBkhlYWx0aBIMCgRwYXRoGAEgASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgCIAEoDSLEAwoJQnVpbGRTcGVjEhkKEXNvdXJjZV9yZXBvc2l0b3J5GAEgASgJEhUKDXNvdXJjZV9kaWdlc3QYAiABKAkSGQoRdGFyZ2V0X3JlcG9zaXRvcnkYAyABKAkSFgoOcm9vdF9kaXJlY3RvcnkYBCABKAkSKwoGc3RhdGljGAUgASgLMhkuc3ZjLm5vZGUudjEuU3RhdGljUmVjaXBlSAASKQoFaW1hZ2UYBiABKAsyGC5zdmMubm9kZS52MS5JbWFnZVJlY2lwZUgAEhIKCmJhc2VfaW1hZ2UYByABKAkSEQoJY2FfYnVuZGxlGAggASgJEhcKD3RpbWVvdXRfc2Vjb25kcxgJIAEoDRIUCgxtYXhfaW1hZ2VfbWIYCiABKA0SFwoPbWF4X3VucGFja2VkX21iGAsgASgNEhcKD2NhY2hlX25hbWVzcGFjZRgMIAEoCRIOCgZyZWRhY3QYDSADKAkSLAoDZW52GA4gAygLMh8uc3ZjLm5vZGUudjEuQnVpbGRTcGVjLkVudkVudHJ5GioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCAoGcmVjaXBlIi8KDFN0YXRpY1JlY2lwZRIPCgdjb21tYW5kGAEgASgJEg4KBm91dHB1dBgCIAEoCSJdCgtJbWFnZVJlY2lwZRISCgpkb2NrZXJmaWxlGAEgASgJEhUKDWJ1aWxkX2NvbW1hbmQYAiABKAkSFQoNc3RhcnRfY29tbWFuZBgDIAEoCRIMCgRwb3J0GAQgASgNIoEDCg9QbGFjZW1lbnRTdGF0dXMSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEhIKCnN0YXR1c19zZXEYAyABKAQSJwoIb2JzZXJ2ZWQYBCABKA4yFS5zdmMubm9kZS52MS5PYnNlcnZlZBIoCgZoZWFsdGgYBSABKA4yGC5zdmMubm9kZS52MS5IZWFsdGhTdGF0ZRITCgtyZXN0YXJ0X3NlcRgGIAEoDRIQCgh1cHN0cmVhbRgHIAEoCRIlCgdmYWlsdXJlGAggASgLMhQuc3ZjLm5vZGUudjEuRmFpbHVyZRInCgVidWlsZBgJIAEoCzIYLnN2Yy5ub2RlLnYxLkJ1aWxkUmVzdWx0EhIKCmNoYW5nZWRfYXQYCiABKAkSEQoJc3BlY19oYXNoGAsgASgJEikKCXJlc291cmNlcxgMIAEoCzIWLnN2Yy5ub2RlLnYxLlJlc291cmNlcxIZChFyZXNvdXJjZXNfcHJvYmxlbRgNIAEoCSJiCgdGYWlsdXJlEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIWCglleGl0X2NvZGUYAyABKAVIAIgBARISCgpvb21fa2lsbGVkGAQgASgIQgwKCl9leGl0X2NvZGUiWgoLQnVpbGRSZXN1bHQSDgoGZGlnZXN0GAEgASgJEhIKCnNpemVfYnl0ZXMYAiABKAQSJwoIcGxhdGZvcm0YAyABKAsyFS5zdmMubm9kZS52MS5QbGF0Zm9ybSJNCgtTdGF0dXNCYXRjaBIRCgliYXRjaF9zZXEYASABKAQSKwoFaXRlbXMYAiADKAsyHC5zdmMubm9kZS52MS5QbGFjZW1lbnRTdGF0dXMiHgoJU3RhdHVzQWNrEhEKCWJhdGNoX3NlcRgBIAEoBCK7AgoIUnVuT2ZmZXISEgoKYXR0ZW1wdF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHY2hhbm5lbBgEIAEoCRIhCgVpbWFnZRgFIAEoCzISLnN2Yy5ub2RlLnYxLkltYWdlEg8KB2NvbW1hbmQYBiABKAkSKwoDZW52GAcgAygLMh4uc3ZjLm5vZGUudjEuUnVuT2ZmZXIuRW52RW50cnkSKQoJcmVzb3VyY2VzGAggASgLMhYuc3ZjLm5vZGUudjEuUmVzb3VyY2VzEhcKD3RpbWVvdXRfc2Vjb25kcxgJIAEoDRIOCgZyZWRhY3QYCiADKAkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI4CglSdW5BY2NlcHQSEgoKYXR0ZW1wdF9pZBgBIAEoCRIXCg9yZWZ1c2VkX2JlY2F1c2UYAiABKAkiRgoIUnVuR3JhbnQSEgoKYXR0ZW1wdF9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCRIXCg9zdGFydF93aXRoaW5fbXMYAyABKA0iHwoJUnVuQ2FuY2VsEhIKCmF0dGVtcHRfaWQYASABKAkiHAoGUnVuQWNrEhIKCmF0dGVtcHRfaWQYASABKAkitAEKCVJ1blN0YXR1cxISCgphdHRlbXB0X2lkGAEgASgJEg0KBXRva2VuGAIgASgJEiQKBXBoYXNlGAMgASgOMhUuc3ZjLm5vZGUudjEuUnVuUGhhc2USEQoJZXhpdF9jb2RlGAQgASgFEhEKCXRpbWVkX291dBgFIAEoCBIPCgdtZXNzYWdlGAYgASgJEhIKCnN0YXJ0ZWRfYXQYByABKAkSEwoLZmluaXNoZWRfYXQYCCABKAkiUgoQQXBwZW5kTG9nUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSDgoGb2Zmc2V0GAIgASgEEgwKBGRhdGEYAyABKAwSDQoFZmluYWwYBCABKAgiIwoRQXBwZW5kTG9nUmVzcG9uc2USDgoGbGVuZ3RoGAEgASgEIkMKCExvZ1F1ZXJ5EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcGxhY2VtZW50X2lkGAIgASgJEg0KBWxpbmVzGAMgASgNIpoBChFEZWxpdmVyTG9nUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBHRleHQYAiABKAkSDQoFbGluZXMYAyABKA0SDQoFZXJyb3IYBCABKAkSJAoFc3RhdGUYBSABKA4yFS5zdmMubm9kZS52MS5Mb2dTdGF0ZRIfCgRleGl0GAYgASgLMhEuc3ZjLm5vZGUudjEuRXhpdCJSCgRFeGl0EhEKBGNvZGUYASABKAVIAIgBARISCgpvb21fa2lsbGVkGAIgASgIEg4KBnJlYXNvbhgDIAEoCRIKCgJhdBgEIAEoCUIHCgVfY29kZSIUChJEZWxpdmVyTG9nUmVzcG9uc2UiPAoUUmVwb3J0U2FtcGxlc1JlcXVlc3QSJAoHc2FtcGxlcxgBIAMoCzITLnN2Yy5ub2RlLnYxLlNhbXBsZSJjCgZTYW1wbGUSFAoMcGxhY2VtZW50X2lkGAEgASgJEgoKAmF0GAIgASgJEhMKC2NwdV9wZXJjZW50GAMgASgBEhQKDG1lbW9yeV9ieXRlcxgEIAEoBBIMCgRwaWRzGAUgASgNIhcKFVJlcG9ydFNhbXBsZXNSZXNwb25zZSIuChdMaXN0R29uZVByb2plY3RzUmVxdWVzdBITCgtwcm9qZWN0X2lkcxgBIAMoCSIoChhMaXN0R29uZVByb2plY3RzUmVzcG9uc2USDAoEZ29uZRgBIAMoCSIoChRMaXN0R29uZU5vZGVzUmVxdWVzdBIQCghub2RlX2lkcxgBIAMoCSIlChVMaXN0R29uZU5vZGVzUmVzcG9uc2USDAoEZ29uZRgBIAMoCSpVCgpEYWVtb25Sb2xlEhsKF0RBRU1PTl9ST0xFX1VOU1BFQ0lGSUVEEAASFAoQREFFTU9OX1JPTEVfTk9ERRABEhQKEERBRU1PTl9ST0xFX0VER0UQAip0CgdEZXNpcmVkEhcKE0RFU0lSRURfVU5TUEVDSUZJRUQQABIRCg1ERVNJUkVEX1JFQURZEAESEwoPREVTSVJFRF9SVU5OSU5HEAISEwoPREVTSVJFRF9TVE9QUEVEEAMSEwoPREVTSVJFRF9SRU1PVkVEEAQqpQIKCE9ic2VydmVkEhgKFE9CU0VSVkVEX1VOU1BFQ0lGSUVEEAASFQoRT0JTRVJWRURfQVNTSUdORUQQQBIWChFPQlNFUlZFRF9BQ0NFUFRFRBCAARIVChBPQlNFUlZFRF9QVUxMSU5HEMABEhUKEE9CU0VSVkVEX0NSRUFURUQQgAISFgoRT0JTRVJWRURfU1RBUlRJTkcQwAISFQoQT0JTRVJWRURfUlVOTklORxCAAxIXChJPQlNFUlZFRF9DT01QTEVURUQQwAMSFQoQT0JTRVJWRURfU1RPUFBFRBCABBIUCg9PQlNFUlZFRF9GQUlMRUQQwAQSFgoRT0JTRVJWRURfUkVKRUNURUQQgAUSFQoQT0JTRVJWRURfUkVNT1ZFRBDABSqWAQoLSGVhbHRoU3RhdGUSHAoYSEVBTFRIX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVSEVBTFRIX1NUQVRFX1NUQVJUSU5HEAESGAoUSEVBTFRIX1NUQVRFX0hFQUxUSFkQAhIaChZIRUFMVEhfU1RBVEVfVU5IRUFMVEhZEAMSGAoUSEVBTFRIX1NUQVRFX0JBQ0tPRkYQBCqKAQoIUnVuUGhhc2USGQoVUlVOX1BIQVNFX1VOU1BFQ0lGSUVEEAASFQoRUlVOX1BIQVNFX1NUQVJURUQQARIUChBSVU5fUEhBU0VfRVhJVEVEEAISGQoVUlVOX1BIQVNFX05PVF9TVEFSVEVEEAMSGwoXUlVOX1BIQVNFX0lOREVURVJNSU5BVEUQBCpoCghMb2dTdGF0ZRIZChVMT0dfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFMT0dfU1RBVEVfUlVOTklORxABEhQKEExPR19TVEFURV9FWElURUQQAhIUChBMT0dfU1RBVEVfQUJTRU5UEAMyUAoRRW5yb2xsbWVudFNlcnZpY2USOwoESm9pbhIYLnN2Yy5ub2RlLnYxLkpvaW5SZXF1ZXN0Ghkuc3ZjLm5vZGUudjEuSm9pblJlc3BvbnNlMssFCgtOb2RlU2VydmljZRJICgdTZXNzaW9uEhsuc3ZjLm5vZGUudjEuU2Vzc2lvblJlcXVlc3QaHC5zdmMubm9kZS52MS5TZXNzaW9uUmVzcG9uc2UoATABEkoKCUFwcGVuZExvZxIdLnN2Yy5ub2RlLnYxLkFwcGVuZExvZ1JlcXVlc3QaHi5zdmMubm9kZS52MS5BcHBlbmRMb2dSZXNwb25zZRJNCgpEZWxpdmVyTG9nEh4uc3ZjLm5vZGUudjEuRGVsaXZlckxvZ1JlcXVlc3QaHy5zdmMubm9kZS52MS5EZWxpdmVyTG9nUmVzcG9uc2USVgoNUmVwb3J0U2FtcGxlcxIhLnN2Yy5ub2RlLnYxLlJlcG9ydFNhbXBsZXNSZXF1ZXN0GiIuc3ZjLm5vZGUudjEuUmVwb3J0U2FtcGxlc1Jlc3BvbnNlEl8KEExpc3RHb25lUHJvamVjdHMSJC5zdmMubm9kZS52MS5MaXN0R29uZVByb2plY3RzUmVxdWVzdBolLnN2Yy5ub2RlLnYxLkxpc3RHb25lUHJvamVjdHNSZXNwb25zZRJWCg1MaXN0R29uZU5vZGVzEiEuc3ZjLm5vZGUudjEuTGlzdEdvbmVOb2Rlc1JlcXVlc3QaIi5zdmMubm9kZS52MS5MaXN0R29uZU5vZGVzUmVzcG9uc2USXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5ub2RlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLm5vZGUudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEmUKEklzc3VlUmVnaXN0cnlUb2tlbhImLnN2Yy5ub2RlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlcXVlc3QaJy5zdmMubm9kZS52MS5Jc3N1ZVJlZ2lzdHJ5VG9rZW5SZXNwb25zZWIGcHJvdG8z");
 
 /**
  * @generated from message svc.node.v1.JoinRequest
@@ -595,7 +595,7 @@ export const WelcomeSchema: GenMessage<Welcome> = /*@__PURE__*/
   messageDesc(file_svc_node_v1_node, 13);
 
 /**
- * The cluster's own artifact registry.
+ * The cluster's own artifact registry. It takes tokens only: see IssueRegistryToken.
  *
  * @generated from message svc.node.v1.RegistryAccess
  */
@@ -608,6 +608,8 @@ export type RegistryAccess = Message<"svc.node.v1.RegistryAccess"> & {
   host: string;
 
   /**
+   * Not filled any more: nobody has a password there.
+   *
    * @generated from field: string username = 2;
    */
   username: string;
@@ -713,6 +715,61 @@ export const TidySchema: GenMessage<Tidy> = /*@__PURE__*/
   messageDesc(file_svc_node_v1_node, 19);
 
 /**
+ * @generated from message svc.node.v1.IssueRegistryTokenRequest
+ */
+export type IssueRegistryTokenRequest = Message<"svc.node.v1.IssueRegistryTokenRequest"> & {
+  /**
+   * Placement id, or attempt id of a run: what the node does with the repository.
+   *
+   * @generated from field: string work_id = 1;
+   */
+  workId: string;
+
+  /**
+   * Without host and tag.
+   *
+   * @generated from field: string repository = 2;
+   */
+  repository: string;
+
+  /**
+   * To write there, too: only for a build, and only where its result goes.
+   *
+   * @generated from field: bool push = 3;
+   */
+  push: boolean;
+};
+
+/**
+ * Describes the message svc.node.v1.IssueRegistryTokenRequest.
+ * Use `create(IssueRegistryTokenRequestSchema)` to create a new message.
+ */
+export const IssueRegistryTokenRequestSchema: GenMessage<IssueRegistryTokenRequest> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 20);
+
+/**
+ * @generated from message svc.node.v1.IssueRegistryTokenResponse
+ */
+export type IssueRegistryTokenResponse = Message<"svc.node.v1.IssueRegistryTokenResponse"> & {
+  /**
+   * @generated from field: string token = 1;
+   */
+  token: string;
+
+  /**
+   * @generated from field: uint32 expires_in_seconds = 2;
+   */
+  expiresInSeconds: number;
+};
+
+/**
+ * Describes the message svc.node.v1.IssueRegistryTokenResponse.
+ * Use `create(IssueRegistryTokenResponseSchema)` to create a new message.
+ */
+export const IssueRegistryTokenResponseSchema: GenMessage<IssueRegistryTokenResponse> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 21);
+
+/**
  * @generated from message svc.node.v1.Assign
  */
 export type Assign = Message<"svc.node.v1.Assign"> & {
@@ -764,7 +821,7 @@ export type Assign = Message<"svc.node.v1.Assign"> & {
  * Use `create(AssignSchema)` to create a new message.
  */
 export const AssignSchema: GenMessage<Assign> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 20);
+  messageDesc(file_svc_node_v1_node, 22);
 
 /**
  * @generated from enum svc.node.v1.Assign.Kind
@@ -799,7 +856,7 @@ export type Assign_Kind = (typeof Assign_Kind)[keyof typeof Assign_Kind] | Unkno
  * Describes the enum svc.node.v1.Assign.Kind.
  */
 export const Assign_KindSchema: GenEnum<Assign_Kind> = /*@__PURE__*/
-  enumDesc(file_svc_node_v1_node, 20, 0);
+  enumDesc(file_svc_node_v1_node, 22, 0);
 
 /**
  * @generated from message svc.node.v1.PlacementRef
@@ -821,7 +878,7 @@ export type PlacementRef = Message<"svc.node.v1.PlacementRef"> & {
  * Use `create(PlacementRefSchema)` to create a new message.
  */
 export const PlacementRefSchema: GenMessage<PlacementRef> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 21);
+  messageDesc(file_svc_node_v1_node, 23);
 
 /**
  * @generated from message svc.node.v1.Applied
@@ -850,7 +907,7 @@ export type Applied = Message<"svc.node.v1.Applied"> & {
  * Use `create(AppliedSchema)` to create a new message.
  */
 export const AppliedSchema: GenMessage<Applied> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 22);
+  messageDesc(file_svc_node_v1_node, 24);
 
 /**
  * @generated from message svc.node.v1.Reject
@@ -872,7 +929,7 @@ export type Reject = Message<"svc.node.v1.Reject"> & {
  * Use `create(RejectSchema)` to create a new message.
  */
 export const RejectSchema: GenMessage<Reject> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 23);
+  messageDesc(file_svc_node_v1_node, 25);
 
 /**
  * What to do with something that the agent holds and control does not want to know of.
@@ -896,7 +953,7 @@ export type Verdict = Message<"svc.node.v1.Verdict"> & {
  * Use `create(VerdictSchema)` to create a new message.
  */
 export const VerdictSchema: GenMessage<Verdict> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 24);
+  messageDesc(file_svc_node_v1_node, 26);
 
 /**
  * @generated from enum svc.node.v1.Verdict.Decision
@@ -927,7 +984,7 @@ export type Verdict_Decision = (typeof Verdict_Decision)[keyof typeof Verdict_De
  * Describes the enum svc.node.v1.Verdict.Decision.
  */
 export const Verdict_DecisionSchema: GenEnum<Verdict_Decision> = /*@__PURE__*/
-  enumDesc(file_svc_node_v1_node, 24, 0);
+  enumDesc(file_svc_node_v1_node, 26, 0);
 
 /**
  * One-shot unit of work on one node. It never moves and never changes its spec;
@@ -999,7 +1056,7 @@ export type Placement = Message<"svc.node.v1.Placement"> & {
  * Use `create(PlacementSchema)` to create a new message.
  */
 export const PlacementSchema: GenMessage<Placement> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 25);
+  messageDesc(file_svc_node_v1_node, 27);
 
 /**
  * Limits of a container. They alone of a placement may change while it runs: an agent brings the newest generation
@@ -1043,7 +1100,7 @@ export type Resources = Message<"svc.node.v1.Resources"> & {
  * Use `create(ResourcesSchema)` to create a new message.
  */
 export const ResourcesSchema: GenMessage<Resources> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 26);
+  messageDesc(file_svc_node_v1_node, 28);
 
 /**
  * A long-running web container.
@@ -1096,7 +1153,7 @@ export type ServeSpec = Message<"svc.node.v1.ServeSpec"> & {
  * Use `create(ServeSpecSchema)` to create a new message.
  */
 export const ServeSpecSchema: GenMessage<ServeSpec> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 27);
+  messageDesc(file_svc_node_v1_node, 29);
 
 /**
  * @generated from message svc.node.v1.Image
@@ -1110,7 +1167,7 @@ export type Image = Message<"svc.node.v1.Image"> & {
   reference: string;
 
   /**
-   * Credentials of a registry that is not the cluster's own; absent for anonymous pulls.
+   * Not filled: images come from the cluster's own registry.
    *
    * @generated from field: svc.node.v1.RegistryAccess access = 2;
    */
@@ -1127,7 +1184,7 @@ export type Image = Message<"svc.node.v1.Image"> & {
  * Use `create(ImageSchema)` to create a new message.
  */
 export const ImageSchema: GenMessage<Image> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 28);
+  messageDesc(file_svc_node_v1_node, 30);
 
 /**
  * @generated from message svc.node.v1.Health
@@ -1149,7 +1206,7 @@ export type Health = Message<"svc.node.v1.Health"> & {
  * Use `create(HealthSchema)` to create a new message.
  */
 export const HealthSchema: GenMessage<Health> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 29);
+  messageDesc(file_svc_node_v1_node, 31);
 
 /**
  * Turns a source archive into an image or a static bundle. Safe to repeat.
@@ -1252,7 +1309,7 @@ export type BuildSpec = Message<"svc.node.v1.BuildSpec"> & {
  * Use `create(BuildSpecSchema)` to create a new message.
  */
 export const BuildSpecSchema: GenMessage<BuildSpec> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 30);
+  messageDesc(file_svc_node_v1_node, 32);
 
 /**
  * @generated from message svc.node.v1.StaticRecipe
@@ -1278,7 +1335,7 @@ export type StaticRecipe = Message<"svc.node.v1.StaticRecipe"> & {
  * Use `create(StaticRecipeSchema)` to create a new message.
  */
 export const StaticRecipeSchema: GenMessage<StaticRecipe> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 31);
+  messageDesc(file_svc_node_v1_node, 33);
 
 /**
  * @generated from message svc.node.v1.ImageRecipe
@@ -1312,7 +1369,7 @@ export type ImageRecipe = Message<"svc.node.v1.ImageRecipe"> & {
  * Use `create(ImageRecipeSchema)` to create a new message.
  */
 export const ImageRecipeSchema: GenMessage<ImageRecipe> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 32);
+  messageDesc(file_svc_node_v1_node, 34);
 
 /**
  * @generated from message svc.node.v1.PlacementStatus
@@ -1399,7 +1456,7 @@ export type PlacementStatus = Message<"svc.node.v1.PlacementStatus"> & {
  * Use `create(PlacementStatusSchema)` to create a new message.
  */
 export const PlacementStatusSchema: GenMessage<PlacementStatus> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 33);
+  messageDesc(file_svc_node_v1_node, 35);
 
 /**
  * @generated from message svc.node.v1.Failure
@@ -1437,7 +1494,7 @@ export type Failure = Message<"svc.node.v1.Failure"> & {
  * Use `create(FailureSchema)` to create a new message.
  */
 export const FailureSchema: GenMessage<Failure> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 34);
+  messageDesc(file_svc_node_v1_node, 36);
 
 /**
  * @generated from message svc.node.v1.BuildResult
@@ -1466,7 +1523,7 @@ export type BuildResult = Message<"svc.node.v1.BuildResult"> & {
  * Use `create(BuildResultSchema)` to create a new message.
  */
 export const BuildResultSchema: GenMessage<BuildResult> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 35);
+  messageDesc(file_svc_node_v1_node, 37);
 
 /**
  * @generated from message svc.node.v1.StatusBatch
@@ -1488,7 +1545,7 @@ export type StatusBatch = Message<"svc.node.v1.StatusBatch"> & {
  * Use `create(StatusBatchSchema)` to create a new message.
  */
 export const StatusBatchSchema: GenMessage<StatusBatch> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 36);
+  messageDesc(file_svc_node_v1_node, 38);
 
 /**
  * @generated from message svc.node.v1.StatusAck
@@ -1505,7 +1562,7 @@ export type StatusAck = Message<"svc.node.v1.StatusAck"> & {
  * Use `create(StatusAckSchema)` to create a new message.
  */
 export const StatusAckSchema: GenMessage<StatusAck> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 37);
+  messageDesc(file_svc_node_v1_node, 39);
 
 /**
  * Offer -> Accept -> Grant -> start. Only a granted run starts, at most once ever.
@@ -1573,7 +1630,7 @@ export type RunOffer = Message<"svc.node.v1.RunOffer"> & {
  * Use `create(RunOfferSchema)` to create a new message.
  */
 export const RunOfferSchema: GenMessage<RunOffer> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 38);
+  messageDesc(file_svc_node_v1_node, 40);
 
 /**
  * @generated from message svc.node.v1.RunAccept
@@ -1597,7 +1654,7 @@ export type RunAccept = Message<"svc.node.v1.RunAccept"> & {
  * Use `create(RunAcceptSchema)` to create a new message.
  */
 export const RunAcceptSchema: GenMessage<RunAccept> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 39);
+  messageDesc(file_svc_node_v1_node, 41);
 
 /**
  * @generated from message svc.node.v1.RunGrant
@@ -1626,7 +1683,7 @@ export type RunGrant = Message<"svc.node.v1.RunGrant"> & {
  * Use `create(RunGrantSchema)` to create a new message.
  */
 export const RunGrantSchema: GenMessage<RunGrant> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 40);
+  messageDesc(file_svc_node_v1_node, 42);
 
 /**
  * @generated from message svc.node.v1.RunCancel
@@ -1643,7 +1700,7 @@ export type RunCancel = Message<"svc.node.v1.RunCancel"> & {
  * Use `create(RunCancelSchema)` to create a new message.
  */
 export const RunCancelSchema: GenMessage<RunCancel> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 41);
+  messageDesc(file_svc_node_v1_node, 43);
 
 /**
  * Control has made the evidence durable; the agent may forget the attempt.
@@ -1662,7 +1719,7 @@ export type RunAck = Message<"svc.node.v1.RunAck"> & {
  * Use `create(RunAckSchema)` to create a new message.
  */
 export const RunAckSchema: GenMessage<RunAck> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 42);
+  messageDesc(file_svc_node_v1_node, 44);
 
 /**
  * @generated from message svc.node.v1.RunStatus
@@ -1714,7 +1771,7 @@ export type RunStatus = Message<"svc.node.v1.RunStatus"> & {
  * Use `create(RunStatusSchema)` to create a new message.
  */
 export const RunStatusSchema: GenMessage<RunStatus> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 43);
+  messageDesc(file_svc_node_v1_node, 45);
 
 /**
  * @generated from message svc.node.v1.AppendLogRequest
@@ -1750,7 +1807,7 @@ export type AppendLogRequest = Message<"svc.node.v1.AppendLogRequest"> & {
  * Use `create(AppendLogRequestSchema)` to create a new message.
  */
 export const AppendLogRequestSchema: GenMessage<AppendLogRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 44);
+  messageDesc(file_svc_node_v1_node, 46);
 
 /**
  * @generated from message svc.node.v1.AppendLogResponse
@@ -1769,7 +1826,7 @@ export type AppendLogResponse = Message<"svc.node.v1.AppendLogResponse"> & {
  * Use `create(AppendLogResponseSchema)` to create a new message.
  */
 export const AppendLogResponseSchema: GenMessage<AppendLogResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 45);
+  messageDesc(file_svc_node_v1_node, 47);
 
 /**
  * Ask for the last lines of a container: the one that runs, or the last one that ended by itself.
@@ -1798,7 +1855,7 @@ export type LogQuery = Message<"svc.node.v1.LogQuery"> & {
  * Use `create(LogQuerySchema)` to create a new message.
  */
 export const LogQuerySchema: GenMessage<LogQuery> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 46);
+  messageDesc(file_svc_node_v1_node, 48);
 
 /**
  * @generated from message svc.node.v1.DeliverLogRequest
@@ -1846,7 +1903,7 @@ export type DeliverLogRequest = Message<"svc.node.v1.DeliverLogRequest"> & {
  * Use `create(DeliverLogRequestSchema)` to create a new message.
  */
 export const DeliverLogRequestSchema: GenMessage<DeliverLogRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 47);
+  messageDesc(file_svc_node_v1_node, 49);
 
 /**
  * The end of a container that nobody asked for.
@@ -1886,7 +1943,7 @@ export type Exit = Message<"svc.node.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 48);
+  messageDesc(file_svc_node_v1_node, 50);
 
 /**
  * @generated from message svc.node.v1.DeliverLogResponse
@@ -1899,7 +1956,7 @@ export type DeliverLogResponse = Message<"svc.node.v1.DeliverLogResponse"> & {
  * Use `create(DeliverLogResponseSchema)` to create a new message.
  */
 export const DeliverLogResponseSchema: GenMessage<DeliverLogResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 49);
+  messageDesc(file_svc_node_v1_node, 51);
 
 /**
  * @generated from message svc.node.v1.ReportSamplesRequest
@@ -1916,7 +1973,7 @@ export type ReportSamplesRequest = Message<"svc.node.v1.ReportSamplesRequest"> &
  * Use `create(ReportSamplesRequestSchema)` to create a new message.
  */
 export const ReportSamplesRequestSchema: GenMessage<ReportSamplesRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 50);
+  messageDesc(file_svc_node_v1_node, 52);
 
 /**
  * @generated from message svc.node.v1.Sample
@@ -1955,7 +2012,7 @@ export type Sample = Message<"svc.node.v1.Sample"> & {
  * Use `create(SampleSchema)` to create a new message.
  */
 export const SampleSchema: GenMessage<Sample> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 51);
+  messageDesc(file_svc_node_v1_node, 53);
 
 /**
  * @generated from message svc.node.v1.ReportSamplesResponse
@@ -1968,7 +2025,7 @@ export type ReportSamplesResponse = Message<"svc.node.v1.ReportSamplesResponse">
  * Use `create(ReportSamplesResponseSchema)` to create a new message.
  */
 export const ReportSamplesResponseSchema: GenMessage<ReportSamplesResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 52);
+  messageDesc(file_svc_node_v1_node, 54);
 
 /**
  * @generated from message svc.node.v1.ListGoneProjectsRequest
@@ -1987,7 +2044,7 @@ export type ListGoneProjectsRequest = Message<"svc.node.v1.ListGoneProjectsReque
  * Use `create(ListGoneProjectsRequestSchema)` to create a new message.
  */
 export const ListGoneProjectsRequestSchema: GenMessage<ListGoneProjectsRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 53);
+  messageDesc(file_svc_node_v1_node, 55);
 
 /**
  * @generated from message svc.node.v1.ListGoneProjectsResponse
@@ -2004,7 +2061,7 @@ export type ListGoneProjectsResponse = Message<"svc.node.v1.ListGoneProjectsResp
  * Use `create(ListGoneProjectsResponseSchema)` to create a new message.
  */
 export const ListGoneProjectsResponseSchema: GenMessage<ListGoneProjectsResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 54);
+  messageDesc(file_svc_node_v1_node, 56);
 
 /**
  * @generated from message svc.node.v1.ListGoneNodesRequest
@@ -2021,7 +2078,7 @@ export type ListGoneNodesRequest = Message<"svc.node.v1.ListGoneNodesRequest"> &
  * Use `create(ListGoneNodesRequestSchema)` to create a new message.
  */
 export const ListGoneNodesRequestSchema: GenMessage<ListGoneNodesRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 55);
+  messageDesc(file_svc_node_v1_node, 57);
 
 /**
  * @generated from message svc.node.v1.ListGoneNodesResponse
@@ -2038,7 +2095,7 @@ export type ListGoneNodesResponse = Message<"svc.node.v1.ListGoneNodesResponse">
  * Use `create(ListGoneNodesResponseSchema)` to create a new message.
  */
 export const ListGoneNodesResponseSchema: GenMessage<ListGoneNodesResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 56);
+  messageDesc(file_svc_node_v1_node, 58);
 
 /**
  * @generated from enum svc.node.v1.DaemonRole
@@ -2415,6 +2472,17 @@ export const NodeService: GenService<{
     methodKind: "unary";
     input: typeof RenewCertificateRequestSchema;
     output: typeof RenewCertificateResponseSchema;
+  },
+  /**
+   * A token for one repository of the cluster's registry. PERMISSION_DENIED unless work that is assigned to this node
+   * now needs it.
+   *
+   * @generated from rpc svc.node.v1.NodeService.IssueRegistryToken
+   */
+  issueRegistryToken: {
+    methodKind: "unary";
+    input: typeof IssueRegistryTokenRequestSchema;
+    output: typeof IssueRegistryTokenResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_svc_node_v1_node, 1);
