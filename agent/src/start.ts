@@ -40,6 +40,7 @@ import { createNetworks } from "./network/networks.ts";
 import { createPorts } from "./network/ports.ts";
 import { createPlacements } from "./placements/placements.ts";
 import { createRunner } from "./placements/runner.ts";
+import { createClusterRegistry } from "./registry.ts";
 import { createRuns, type Runs } from "./runs/runs.ts";
 import { converse, knownRegistry } from "./session.ts";
 import { measureCapacity } from "./stats/capacity.ts";
@@ -217,7 +218,11 @@ async function runNode(options: {
   const tails = await openTails(join(config.dir, "tails", `${identity.id}.${identity.incarnation}`));
   let link = options.openLink(identity);
   const client = () => createClient(NodeService, link.bulk);
-  const registry = () => knownRegistry(journal);
+  const registry = createClusterRegistry({
+    find: () => knownRegistry(journal),
+    issue: (wish, within) => client().issueRegistryToken(wish, { signal: within }),
+    log,
+  });
 
   const append: Append = async (request, within) => (await client().appendLog(request, { signal: within })).length;
   const openLog = (streamId: string, replays: boolean, maxBytes: number) =>
@@ -294,7 +299,7 @@ async function runNode(options: {
     askGone: async (projectIds) =>
       (await client().listGoneProjects({ projectIds: [...projectIds] }, { signal, timeoutMs: 10_000 })).gone,
     tails,
-    registryHost: () => registry()?.host ?? null,
+    registryHost: () => registry.find()?.host ?? null,
     buildCacheMb: config.buildCacheMb,
     log,
   });

@@ -3,7 +3,7 @@ import { appendFile, mkdtemp, rm, statfs, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
-import { Desired, ImageSchema, Observed, RunOfferSchema } from "@svc/proto/node";
+import { Desired, ImageSchema, Observed, RegistryAccessSchema, RunOfferSchema } from "@svc/proto/node";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { packTar, type TarEntry } from "./build/tar.ts";
 import { createDockerEngine } from "./engine/docker.ts";
@@ -53,7 +53,7 @@ beforeEach(async () => {
   gone = [];
   dir = await mkdtemp(join(tmpdir(), "svc-tidy-"));
   journal = openJournal(dir);
-  const access = { host: registry.host, username: "", password: "", insecure: true };
+  const access = create(RegistryAccessSchema, { host: registry.host, insecure: true });
   tails = await openTails(join(dir, "tails", "n1.1"));
   tidy = createTidy({
     ...{ engine, owner, journal, log, tails, buildCacheMb: 10_000 },
@@ -66,7 +66,7 @@ beforeEach(async () => {
   disk = createDiskWatch({ findDirs: async () => [small.dataDir], set: floorMb, reclaim: tidy.reclaim, log });
   images = createImages({
     ...{ engine, journal, checkDisk: disk.check },
-    registry: () => ({ $typeName: "svc.node.v1.RegistryAccess", ...access }),
+    registry: { find: () => access, token: async () => ({ token: "none", expiresInSeconds: 900 }) },
   });
 });
 
@@ -86,7 +86,7 @@ const hereOf = (references: readonly string[]) => Promise.all(references.map(isH
 async function fetched(projectId: string, daysAgo: number, sizeMb = 1): Promise<string> {
   const reference = await pushImageOf(registry.host, `svc/${projectId}/app`, sizeMb);
   const spec = create(ImageSchema, { reference, maxSizeMb: 500 });
-  await images.ensure(spec, { command: false, projectId, onPull: () => {} }, never);
+  await images.ensure(spec, { command: false, projectId, workId: "p", onPull: () => {} }, never);
   journal.noteImage(reference, projectId, Date.now() - daysAgo * dayMs);
   return reference;
 }

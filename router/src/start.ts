@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { createClient } from "@connectrpc/connect";
 import {
   FencedError,
   forgetIdentity,
@@ -13,6 +14,7 @@ import {
   takeNextIdentity,
 } from "@svc/link";
 import { createPulse } from "@svc/operators";
+import { EdgeService } from "@svc/proto/edge";
 import { createRegistryPull } from "./bundles/pull.ts";
 import type { Config } from "./config.ts";
 import { type ControlLink, openControlLink } from "./control-link.ts";
@@ -65,6 +67,9 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
       : opened.use(await serveMetrics(config.metricsListen, { metrics, pulse, applier, state, log }));
   const stop = new AbortController();
   const following = followControl(config, stop.signal, log, (link, signal) => {
+    registry.setTokens((repository, within) =>
+      createClient(EdgeService, link.transport()).issueRegistryToken({ repository }, { signal: within }),
+    );
     watch = createWatch({
       endpoints: link.endpoints,
       transport: link.transport,

@@ -8,6 +8,7 @@ import type { Journal } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import { TaskFailure } from "../placements/failure.ts";
+import { type ClusterRegistry, tokensFor } from "../registry.ts";
 import { createSemaphore, type Semaphore } from "../semaphore.ts";
 import type { DiskGuard } from "../stats/disk.ts";
 import { type Archive, readArchive } from "./archive.ts";
@@ -55,7 +56,7 @@ export type Builder = {
 export type BuilderDeps = {
   engine: Engine;
   journal: Journal;
-  registry(): RegistryAccess | null;
+  registry: ClusterRegistry;
   openLog(placementId: string): LogStream;
   spoolDir: string;
   /** Resolves once build steps are kept from the host's own services. */
@@ -89,7 +90,7 @@ export function createBuilder(deps: BuilderDeps): Builder {
     request.onStart();
     await deps.isolated();
     await deps.checkDisk();
-    const access = deps.registry();
+    const access = deps.registry.find();
     if (access === null) {
       throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "This node does not know the artifact registry yet.", {
         isTransient: true,
@@ -98,9 +99,12 @@ export function createBuilder(deps: BuilderDeps): Builder {
     const timeout = AbortSignal.timeout(spec.timeoutSeconds * 1000);
     const output = deps.openLog(placementId);
     const progress = createBuildProgress(spec.redact);
-    await using client = createRegistry(toOptions(access));
-    const platform = { os: "linux", architecture: ARCHITECTURES[process.arch] ?? process.arch };
     const within = AbortSignal.any([signal, timeout]);
+    await using client = createRegistry({
+      url: `${access.insecure ? "http" : "https"}://${access.host}`,
+      tokens: tokensFor(deps.registry, placementId, within),
+    });
+    const platform = { os: "linux", architecture: ARCHITECTURES[process.arch] ?? process.arch };
     try {
       const built = await run({ ...deps, request, spec, access, client, output, progress, platform, signal: within });
       // A later placement finds an image here, and the keeper of images knows of it.
@@ -124,7 +128,7 @@ export function createBuilder(deps: BuilderDeps): Builder {
     build: (request, signal) =>
       byProject(request.spec.cacheNamespace, signal, () => inTurn(signal, () => start(request, signal))),
     async discard(placementId, spec) {
-      const access = deps.registry();
+      const access = deps.registry.find();
       if (access !== null) await deps.engine.removeImage(nameOf(access, spec, placementId));
     },
   };
@@ -200,11 +204,6 @@ function createQueues(): <T>(key: string, signal: AbortSignal, work: () => Promi
       if (queue.users === 0) queues.delete(key);
     }
   };
-}
-
-function toOptions(access: RegistryAccess): { url: string; username?: string; password?: string } {
-  const url = `${access.insecure ? "http" : "https"}://${access.host}`;
-  return access.username === "" ? { url } : { url, username: access.username, password: access.password };
 }
 
 /** Most of a build's log that is kept. Control keeps a little more, so that the end is never cut there. */

@@ -1,6 +1,5 @@
 import { create } from "@bufbuild/protobuf";
 import { type BuildResult, BuildResultSchema } from "@svc/proto/node";
-import { toAuth } from "../images/images.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { type Archive, readArchive } from "./archive.ts";
 import type { Job } from "./builder.ts";
@@ -12,7 +11,7 @@ import { selectSite } from "./site.ts";
 
 /** Pushes the image of a build, which is tagged with the placement's id. */
 export async function pushImage(job: Job): Promise<BuildResult> {
-  const { engine, spec, access, client, output, signal, request } = job;
+  const { engine, spec, access, registry, client, output, signal, request } = job;
   const target = { repository: `${access.host}/${spec.targetRepository}`, tag: request.placementId };
   const image = await engine.findImage(`${target.repository}:${target.tag}`);
   const sizeMb = Math.ceil((image?.sizeBytes ?? 0) / 1024 / 1024);
@@ -21,7 +20,8 @@ export async function pushImage(job: Job): Promise<BuildResult> {
   }
   output.write(`Storing the image (${sizeMb} MB)\n`);
   try {
-    const digest = await engine.pushImage(target, toAuth(access), signal);
+    const wish = { workId: request.placementId, repository: spec.targetRepository, push: true };
+    const digest = await engine.pushImage(target, await registry.token(wish, signal), signal);
     // The engine said so; the registry is asked, because everything later goes by this digest.
     const { manifest } = await client.getManifest(spec.targetRepository, digest);
     const blobs = [manifest.config, ...(manifest.layers ?? [])];

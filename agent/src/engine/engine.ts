@@ -83,7 +83,8 @@ export type Network = {
   labels: Readonly<Record<string, string>>;
 };
 
-export type RegistryAuth = { host: string; username: string; password: string };
+/** A token that the registry takes as it is; the engine asks nobody for another one. */
+export type RegistryAuth = { token: string };
 
 export type PullProgress = { downloadBytes: number };
 

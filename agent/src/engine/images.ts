@@ -71,9 +71,9 @@ export function imageCalls(docker: Docker): ImageCalls {
 
 const length = (value: string | string[] | null | undefined): number => value?.length ?? 0;
 
-function authOptions(auth: RegistryAuth | null): { authconfig: Docker.AuthConfig } | Record<string, never> {
-  if (auth === null) return {};
-  return { authconfig: { username: auth.username, password: auth.password, serveraddress: auth.host } };
+/** The engine knows such a token; the types of its client do not. */
+function authOptions(auth: RegistryAuth | null): { authconfig?: Docker.AuthConfig } {
+  return auth === null ? {} : { authconfig: { registrytoken: auth.token } as unknown as Docker.AuthConfig };
 }
 
 async function attempt<T>(what: string, call: () => Promise<T>): Promise<T> {

@@ -1,9 +1,10 @@
 import { limits } from "@svc/proto/limits";
 import type { Image as ImageSpec, RegistryAccess } from "@svc/proto/node";
-import type { Engine, Image, RegistryAuth } from "../engine/engine.ts";
+import type { Engine, Image } from "../engine/engine.ts";
 import { EngineError, isEngineTrouble } from "../engine/errors.ts";
 import type { Journal } from "../journal/journal.ts";
 import { TaskFailure } from "../placements/failure.ts";
+import type { ClusterRegistry, TokenWish } from "../registry.ts";
 import { createSemaphore } from "../semaphore.ts";
 import type { DiskGuard } from "../stats/disk.ts";
 import { classifyPull, parseReference } from "./classify.ts";
@@ -16,9 +17,13 @@ export type ImageNeeds = {
   /** Whether the image has to bring a command of its own. */
   command: boolean;
   projectId: string;
+  /** The placement or run attempt that needs it. */
+  workId: string;
   /** Called when it has to be fetched. */
   onPull(): void;
 };
+
+type PullWish = Omit<TokenWish, "push">;
 
 /** Makes sure that images are on this node and are what was asked for. */
 export type Images = {
@@ -34,21 +39,21 @@ export type Images = {
 export function createImages(options: {
   engine: Engine;
   journal: Journal;
-  /** Access to the cluster's registry; null until control has told it once. */
-  registry(): RegistryAccess | null;
+  registry: ClusterRegistry;
   checkDisk: DiskGuard;
 }): Images {
-  const { engine, journal } = options;
+  const { engine, journal, registry } = options;
   const inTurn = createSemaphore(PULLS_AT_ONCE);
 
-  const pull = async (spec: ImageSpec, signal: AbortSignal): Promise<void> => {
+  const pull = async (spec: ImageSpec, wish: PullWish, signal: AbortSignal): Promise<void> => {
     const timeout = AbortSignal.timeout(PULL_TIMEOUT_MS);
     const tooLarge = new AbortController();
     const maxBytes = spec.maxSizeMb * 1024 * 1024;
     try {
+      const token = await registry.token({ ...wish, push: false }, AbortSignal.any([signal, timeout]));
       await engine.pullImage(
         spec.reference,
-        toAuth(spec.access ?? options.registry()),
+        token,
         ({ downloadBytes }) => {
           // Layers travel compressed, so what is too large now would only grow.
           if (maxBytes > 0 && downloadBytes > maxBytes) tooLarge.abort();
@@ -60,7 +65,7 @@ export function createImages(options: {
       if (tooLarge.signal.aborted) throw imageTooLarge(spec.maxSizeMb);
       if (timeout.aborted)
         throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "Pulling the artifact took longer than 15 minutes.");
-      if (isEngineTrouble(cause)) throw cause;
+      if (isEngineTrouble(cause) || cause instanceof TaskFailure) throw cause;
       const failure = classifyPull(cause instanceof Error ? cause.message : String(cause));
       throw new TaskFailure(failure.code, failure.message, { isTransient: failure.isTransient, cause });
     }
@@ -68,12 +73,12 @@ export function createImages(options: {
 
   return {
     async ensure(spec, needs, signal) {
-      requireOwn(spec.reference, options.registry());
+      const { repository } = requireOwn(spec.reference, registry.find());
       const present = await engine.findImage(spec.reference);
       if (present === null) {
         needs.onPull();
         await options.checkDisk();
-        await inTurn(signal, () => pull(spec, signal));
+        await inTurn(signal, () => pull(spec, { workId: needs.workId, repository }, signal));
       }
       verify(present ?? (await engine.findImage(spec.reference)), spec, needs.command);
       journal.noteImage(spec.reference, needs.projectId, Date.now());
@@ -82,7 +87,7 @@ export function createImages(options: {
 }
 
 /** The engine would dial wherever a reference says, with its own idea of who may be dialled. */
-function requireOwn(text: string, registry: RegistryAccess | null): void {
+function requireOwn(text: string, registry: RegistryAccess | null): { repository: string } {
   const reference = parseReference(text);
   if (reference === null) throw new TaskFailure("OCI_INSPECT_FAILED", "The image is not pinned by digest.");
   if (registry === null) {
@@ -91,6 +96,7 @@ function requireOwn(text: string, registry: RegistryAccess | null): void {
   }
   if (reference.host !== registry.host)
     throw new TaskFailure("ARTIFACT_NOT_FOUND", "The image is not in the cluster's registry. Deploy it again.");
+  return reference;
 }
 
 function verify(image: Image | null, spec: ImageSpec, needsCommand: boolean): void {
@@ -114,12 +120,6 @@ function verify(image: Image | null, spec: ImageSpec, needsCommand: boolean): vo
 
 const imageTooLarge = (maxSizeMb: number): TaskFailure =>
   new TaskFailure("IMAGE_TOO_LARGE", `The image is larger than the ${maxSizeMb} MB that the plan allows.`);
-
-/** Credentials for one registry. Null pulls anonymously. */
-export function toAuth(access: RegistryAccess | null | undefined): RegistryAuth | null {
-  if (access === null || access === undefined || access.username === "") return null;
-  return { host: access.host, username: access.username, password: access.password };
-}
 
 /** Whether a failure of the engine's says that the image went away under us. */
 export const isMissingImage = (cause: unknown): boolean =>

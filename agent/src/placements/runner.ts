@@ -95,6 +95,7 @@ export function createRunner(deps: RunnerDeps): Runner {
       const needs = {
         command: command.length === 0,
         projectId: placement.projectId,
+        workId: task.id,
         onPull: () => task.update({ observed: Observed.PULLING }),
       };
       await images.ensure(image, needs, signal);

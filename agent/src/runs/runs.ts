@@ -84,7 +84,7 @@ export function createRuns(options: {
     preparing.set(attemptId, abort);
     try {
       if (image === undefined) throw new TaskFailure("NODE_TASK_FAILED", "The offer names no image.");
-      const needs = { command: false, projectId, onPull: () => {} };
+      const needs = { command: false, projectId, workId: attemptId, onPull: () => {} };
       await images.ensure(image, needs, AbortSignal.any([signal, abort.signal]));
       const record = offered(offer);
       journal.saveRun(record);

@@ -5,6 +5,7 @@ import {
   Assign_Kind,
   type DeliverLogRequest,
   type Hello,
+  type IssueRegistryTokenRequest,
   NodeService,
   type PlacementRefSchema,
   type PlacementSchema,
@@ -15,6 +16,7 @@ import {
   type Sample,
   type SessionResponseSchema,
 } from "@svc/proto/node";
+import type { IssuedToken } from "@svc/registry";
 import type { Link } from "../start.ts";
 import { waitFor } from "./wait.ts";
 
@@ -40,6 +42,8 @@ export type TestControl = {
   goneNodes: Set<string>;
   goneNodesAsked: string[][];
   renewals: Renew[];
+  /** What was asked for of the registry. */
+  tokensAsked: IssueRegistryTokenRequest[];
   send(message: Response): void;
   /** Sends one change on top of what was sent before, and waits until the agent has journaled it. */
   assign(change: {
@@ -52,7 +56,11 @@ export type TestControl = {
   hangUp(): void;
 };
 
-export function createTestControl(options: { registryHost: string }): TestControl {
+/** `issue` makes the tokens of a registry that asks for one; it throws ConnectError to refuse. */
+export function createTestControl(options: {
+  registryHost: string;
+  issue?(wish: IssueRegistryTokenRequest): IssuedToken;
+}): TestControl {
   const open = new Set<{ queue: Response[]; wake: () => void; over: boolean }>();
   const hellos: Hello[] = [];
   const statuses = new Map<string, PlacementStatus>();
@@ -66,6 +74,7 @@ export function createTestControl(options: { registryHost: string }): TestContro
   const goneNodes = new Set<string>();
   const goneNodesAsked: string[][] = [];
   const renewals: Renew[] = [];
+  const tokensAsked: IssueRegistryTokenRequest[] = [];
   let revision = 0n;
 
   const send = (message: Response): void => {
@@ -157,6 +166,10 @@ export function createTestControl(options: { registryHost: string }): TestContro
         goneNodesAsked.push(nodeIds);
         return { gone: nodeIds.filter((id) => goneNodes.has(id)) };
       },
+      issueRegistryToken(wish) {
+        tokensAsked.push(wish);
+        return options.issue?.(wish) ?? { token: "none", expiresInSeconds: 900 };
+      },
       listGoneProjects: ({ projectIds }) => ({ gone: projectIds.filter((id) => gone.has(id)) }),
       reportSamples(request) {
         samples.push(...request.samples);
@@ -178,6 +191,7 @@ export function createTestControl(options: { registryHost: string }): TestContro
     goneNodes,
     goneNodesAsked,
     renewals,
+    tokensAsked,
     send,
     routes,
     openLink() {

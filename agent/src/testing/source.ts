@@ -1,6 +1,6 @@
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
-import { createRegistry } from "@svc/registry";
+import { createRegistry, type TokenSource } from "@svc/registry";
 import { packTar, type TarEntry } from "../build/tar.ts";
 
 /** Packs files as the CLI does. */
@@ -13,8 +13,13 @@ export async function packSource(files: Readonly<Record<string, string>>): Promi
   return gzipSync(await buffer(packTar(entries())));
 }
 
-/** Stores a source archive in the registry and returns its digest. */
-export async function pushSource(host: string, repository: string, archive: Buffer): Promise<string> {
-  await using registry = createRegistry({ url: `http://${host}` });
+/** Stores a source archive in the registry and returns its digest. `tokens` for one that goes by them. */
+export async function pushSource(
+  host: string,
+  repository: string,
+  archive: Buffer,
+  tokens?: TokenSource,
+): Promise<string> {
+  await using registry = createRegistry({ url: `http://${host}`, ...(tokens && { tokens }) });
   return (await registry.pushArtifact(repository, { kind: "source", stream: archive })).digest;
 }

@@ -1,0 +1,75 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { backoffMs } from "@svc/link";
+import type { RegistryAccess } from "@svc/proto/node";
+import type { Access, IssuedToken, TokenSource } from "@svc/registry";
+import type { Log } from "./log.ts";
+import { TaskFailure } from "./placements/failure.ts";
+
+/** What a node wants to do with one repository, and for which placement or run attempt. */
+export type TokenWish = { workId: string; repository: string; push: boolean };
+
+/** The cluster's own registry. A node has no access of its own to it, only what control grants for its work. */
+export type ClusterRegistry = {
+  /** Where it is; null until control has told it once. */
+  find(): RegistryAccess | null;
+  /**
+   * Asks control for a token. While control is away it waits, as long as `signal` allows.
+   *
+   * @throws TaskFailure when control refuses, which is not the tenant's fault
+   */
+  token(wish: TokenWish, signal: AbortSignal): Promise<IssuedToken>;
+};
+
+const CALL_TIMEOUT_MS = 10_000;
+/** Control has answered: asking the same again gives the same. */
+const REFUSALS: readonly Code[] = [
+  Code.PermissionDenied,
+  Code.InvalidArgument,
+  Code.Unauthenticated,
+  Code.Unimplemented,
+];
+
+export function createClusterRegistry(options: {
+  find(): RegistryAccess | null;
+  /** The IssueRegistryToken call. */
+  issue(wish: TokenWish, signal: AbortSignal): Promise<IssuedToken>;
+  log: Log;
+}): ClusterRegistry {
+  const { find, issue, log } = options;
+  return {
+    find,
+    async token(wish, signal) {
+      for (let attempt = 0; ; attempt += 1) {
+        try {
+          return await issue(wish, AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]));
+        } catch (cause) {
+          signal.throwIfAborted();
+          log.warn({ ...wish, reason: String(cause) }, "no token for the registry");
+          if (REFUSALS.includes(ConnectError.from(cause).code)) throw refused(cause);
+        }
+        await delay(backoffMs(attempt, Math.random()), undefined, { signal });
+      }
+    },
+  };
+}
+
+const refused = (cause: unknown): TaskFailure =>
+  new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "The platform did not let this node at the artifact. Try again.", {
+    isTransient: true,
+    cause,
+  });
+
+/** What our own client of the registry asks while it does the work with this id. */
+export const tokensFor =
+  (registry: ClusterRegistry, workId: string, signal: AbortSignal): TokenSource =>
+  async ([access], within) => {
+    const { repository, push } = wishOf(access);
+    return registry.token({ workId, repository, push }, within ?? signal);
+  };
+
+function wishOf(access: Access | undefined): Omit<TokenWish, "workId"> {
+  if (access?.type !== "repository" || access.actions.includes("delete"))
+    throw new Error("a node reads and writes repositories, and nothing else");
+  return { repository: access.name, push: access.actions.includes("push") };
+}
