@@ -18,6 +18,7 @@ import { recordAudit } from "./http/audit.ts";
 import { createLog } from "./log.ts";
 import { createBootstrapToken } from "./nodes/tokens.ts";
 import { RecoveryRefused, recoverCluster } from "./recovery/command.ts";
+import { ensureKeyFiles } from "./registry-tokens/key-files.ts";
 import { checkKeys, RotationRefused, rotateKeys } from "./rotation/command.ts";
 import { createSecrets } from "./secrets.ts";
 import { etcdOptions, start } from "./start.ts";
@@ -29,6 +30,8 @@ const usage = `usage:
   svc-control create-admin --email E --password-file F         an administrator with a verified address
   svc-control claim-link [--ttl SECONDS]                       print a one-time link that makes the first administrator
   svc-control bootstrap-token --role node|edge [--ttl SECONDS] print a one-time token that admits a daemon
+  svc-control registry-key --key-file F --cert-file F          make what signs the tokens of the cluster's registry, unless
+                                                               it is there
   svc-control registry-token --repository NAME [--push]        print a token, good for a quarter of an hour, with which an
                                                                operator reads or writes a repository of the cluster's
                                                                registry that is no project's
@@ -43,6 +46,21 @@ const usage = `usage:
 class UsageError extends Error {
   override readonly name = "UsageError";
 }
+
+/** Needed before there is anything to set. */
+const firstCommands: Record<string, (args: string[]) => Promise<void>> = {
+  async "registry-key"(args) {
+    const { values } = parseArgs({
+      args,
+      options: { "key-file": { type: "string" }, "cert-file": { type: "string" } },
+    });
+    const { "key-file": keyFile, "cert-file": certificateFile } = values;
+    if (keyFile === undefined || certificateFile === undefined)
+      throw new UsageError("registry-key needs --key-file and --cert-file");
+    const isNew = await ensureKeyFiles({ keyFile, certificateFile }, new Date());
+    console.log(isNew ? "the key and its certificate are made" : "both files are there already, and stay as they are");
+  },
+};
 
 const commands: Record<string, (config: Config, args: string[]) => Promise<void>> = {
   async serve(config) {
@@ -193,12 +211,13 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
 
 const [name = "serve", ...args] = process.argv.slice(2);
 const command = commands[name];
-if (command === undefined) {
+const firstCommand = firstCommands[name];
+if (command === undefined && firstCommand === undefined) {
   console.error(usage);
   process.exitCode = name === "help" || name === "--help" ? 0 : 2;
 } else {
   try {
-    await command(readConfig(process.env), args);
+    await (firstCommand?.(args) ?? command?.(readConfig(process.env), args));
   } catch (error) {
     const isForPeople =
       error instanceof ConfigError ||

@@ -69,8 +69,8 @@ export const controlEnvironment = (facts: DaemonFacts, own: ReplicaPorts = facts
     SVC_METRICS_LISTEN: loopback(own.metrics),
     SVC_CONTENT_URL: `http://${contentDomain}:${facts.ports.http}`,
     SVC_REGISTRY_URL: facts.registry.url,
-    SVC_REGISTRY_USERNAME: facts.registry.username,
-    SVC_REGISTRY_PASSWORD_FILE: facts.layout.secrets.registryPassword,
+    SVC_REGISTRY_TOKEN_KEY_FILE: facts.layout.secrets.registryTokenKey,
+    SVC_REGISTRY_TOKEN_CERT_FILE: facts.layout.secrets.registryTokenCertificate,
     SVC_REGISTRY_ALLOW: facts.registry.host,
     SVC_MASTER_KEY_FILE: facts.layout.secrets.masterKey,
     SVC_AUTH_SECRET_FILE: facts.layout.secrets.authSecret,
@@ -169,6 +169,18 @@ export const routerSpec = (facts: DaemonFacts): ProgramSpec => ({
 export const controlCommand = (facts: DaemonFacts, args: readonly string[]) => ({
   argv: argvOf("control", ...args),
   env: controlEnvironment(facts),
+});
+
+/** Makes what signs the registry's tokens, before there is anything else. */
+export const registryKeyCommand = (
+  {
+    registryTokenKey,
+    registryTokenCertificate,
+  }: Pick<Layout["secrets"], "registryTokenKey" | "registryTokenCertificate">,
+  env: NodeJS.ProcessEnv,
+) => ({
+  argv: argvOf("control", "registry-key", "--key-file", registryTokenKey, "--cert-file", registryTokenCertificate),
+  env: environmentOf(env, {}),
 });
 
 /** Prints the configuration that Caddy starts with: what the router needs to take it over. */

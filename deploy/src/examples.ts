@@ -7,6 +7,7 @@ import { run } from "./command.ts";
 import { environmentOf } from "./environment.ts";
 import { nodeBinary, repositoryRoot } from "./paths.ts";
 import { portSettings } from "./ports.ts";
+import type { OperatedRegistry } from "./registry.ts";
 import { becomesServed } from "./served.ts";
 
 export const exampleNames = ["static", "ssr", "ociimage"] as const;
@@ -44,7 +45,7 @@ export async function copyExample(name: ExampleName, targetDir: string, registry
 export interface ImageTarget {
   docker: Docker;
   baseImage: string;
-  registry: { host: string; username: string; password: string };
+  registry: OperatedRegistry;
 }
 
 /** Builds the image of the `ociimage` example and pushes it to the platform's registry. Returns its digest. */
@@ -52,9 +53,10 @@ export async function publishExampleImage({ docker, baseImage, registry }: Image
   const name = `${registry.host}/${imageRepository}`;
   const context = { context: join(exampleDir("ociimage"), "image"), src: ["Dockerfile", "server.mjs"] };
   await follow(docker, await docker.buildImage(context, { t: `${name}:${imageTag}`, buildargs: { BASE: baseImage } }));
-  const { host: serveraddress, username, password } = registry;
   const image = docker.getImage(`${name}:${imageTag}`);
-  await follow(docker, await image.push({ authconfig: { username, password, serveraddress } }));
+  // The engine shows such a token as it is; the types of its client do not know it.
+  const authconfig = { registrytoken: await registry.pushToken(imageRepository) } as unknown as Docker.AuthConfig;
+  await follow(docker, await image.push({ authconfig }));
   const { RepoDigests } = await image.inspect();
   const digest = RepoDigests?.find((one) => one.startsWith(`${name}@`))?.split("@")[1];
   if (digest === undefined) throw new Error(`the registry gave no digest for ${name}`);

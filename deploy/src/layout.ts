@@ -15,7 +15,8 @@ export interface Layout {
     adminPassword: string;
     postgresPassword: string;
     databasePassword: string;
-    registryPassword: string;
+    registryTokenKey: string;
+    registryTokenCertificate: string;
   };
   tokens: string;
   postgres: string;
@@ -50,7 +51,8 @@ export function layoutOf(dir: string, runtimeRoot: string): Layout {
       adminPassword: secret("admin-password"),
       postgresPassword: secret("postgres-password"),
       databasePassword: secret("database-password"),
-      registryPassword: secret("registry-password"),
+      registryTokenKey: secret("registry-token-key.pem"),
+      registryTokenCertificate: secret("registry-token-cert.pem"),
     },
     tokens: join(dir, "tokens"),
     postgres: join(dir, "postgres"),

@@ -29,7 +29,7 @@ import { providePostgres } from "./postgres.ts";
 import { writePrivate } from "./private-files.ts";
 import { identify } from "./process-id.ts";
 import { createProgram, type Program, type ProgramSpec } from "./program.ts";
-import { provideRegistry } from "./registry.ts";
+import { type OperatedRegistry, provideRegistry } from "./registry.ts";
 
 export interface PlatformOptions {
   /** Everything but images is kept here. */
@@ -68,7 +68,7 @@ export interface Platform extends AsyncDisposable {
   contentDomain: string;
   clusterId: string;
   admin: { email: string; password: string };
-  registry: { host: string; username: string; password: string };
+  registry: OperatedRegistry;
   docker: Docker;
   baseImage: string;
   /**
@@ -122,7 +122,8 @@ async function startStorage(options: PlatformOptions, layout: Layout, start: (sp
   const registry = await provideRegistry({
     dir: layout.registry,
     port: ports.registry,
-    passwordFile: layout.secrets.registryPassword,
+    secrets: layout.secrets,
+    apiUrl: apiUrlOf(ports),
     env,
     log: options.log,
   });
@@ -220,7 +221,10 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const edge = roster.start(caddy.spec).then(() => roster.start(routerSpec(facts)));
     await settleAll([edge, ...agents.map(roster.start)]);
 
-    const { host, username, password } = facts.registry;
+    const control = async (...args: string[]): Promise<string> => {
+      const { argv, env } = controlCommand(facts, args);
+      return (await run(argv, { env })).stdout;
+    };
     const apiUrls = replicaPorts(ports, ha).map(apiUrlOf);
     const held = stack.move();
     return {
@@ -233,7 +237,10 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       contentDomain,
       clusterId,
       admin: { email: (await readAdminEmail(layout)) ?? options.adminEmail, password: adminPassword },
-      registry: { host, username, password },
+      registry: {
+        host: facts.registry.host,
+        pushToken: async (repository) => (await control("registry-token", "--repository", repository, "--push")).trim(),
+      },
       docker: engine.docker,
       baseImage: options.baseImage,
       program(name) {
@@ -242,10 +249,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
           throw new RangeError(`no program ${name}; there are ${[...roster.programs.keys()].join(", ")}`);
         return program;
       },
-      async control(...args) {
-        const { argv, env } = controlCommand(facts, args);
-        return (await run(argv, { env })).stdout;
-      },
+      control,
       [Symbol.asyncDispose]: () => held.disposeAsync(),
     };
   } catch (error) {

@@ -1,5 +1,5 @@
-import { createHash, randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createHash, randomBytes, sign, X509Certificate } from "node:crypto";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,10 +18,13 @@ let registry: LocalRegistry;
 let program: Program;
 const said: string[] = [];
 
+const keyFile = () => join(dir, "secrets", "key.pem");
+
 async function start(): Promise<void> {
   registry = await provideRegistry({
     ...{ dir: join(dir, "registry"), port, env: process.env },
-    ...{ passwordFile: join(dir, "password"), log: (line: string) => said.push(line) },
+    secrets: { registryTokenKey: keyFile(), registryTokenCertificate: join(dir, "secrets", "cert.pem") },
+    ...{ apiUrl: "http://127.0.0.1:9", log: (line: string) => said.push(line) },
   });
   program = createProgram(registry.spec, { runRecords: join(dir, "run"), logs: join(dir, "log") }, () => {});
   await program.start();
@@ -39,12 +42,25 @@ afterEach(async () => {
 
 const digestOf = (content: Buffer) => `sha256:${createHash("sha256").update(content).digest("hex")}`;
 
+/** A token as control makes them, for everything in the repository. */
+function token(): string {
+  const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const certificate = new X509Certificate(readFileSync(join(dir, "secrets", "cert.pem")));
+  const nowSeconds = Math.floor(Date.now() / 1000);
+  const access = [{ type: "repository", name: repository, actions: ["pull", "push", "delete"] }];
+  const signed = [
+    encode({ typ: "JWT", alg: "ES256", x5c: [certificate.raw.toString("base64")] }),
+    encode({ iss: "svc-control", aud: "svc-registry", nbf: nowSeconds - 60, exp: nowSeconds + 60, access }),
+  ].join(".");
+  const key = { key: readFileSync(keyFile()), dsaEncoding: "ieee-p1363" as const };
+  return `${signed}.${sign("sha256", Buffer.from(signed), key).toString("base64url")}`;
+}
+
 async function call(method: string, path: string, expected: number, body?: Buffer, type = "application/octet-stream") {
-  const login = Buffer.from(`${registry.username}:${registry.password}`).toString("base64");
   const reply = await fetch(new URL(path, registry.url), {
     method,
     headers: {
-      authorization: `Basic ${login}`,
+      authorization: `Bearer ${token()}`,
       accept: manifestType,
       ...(body !== undefined && { "content-type": type }),
     },
@@ -103,4 +119,23 @@ test("a restart frees what was deleted, keeps what was not, and the same bytes c
 
   expect(await pushArtifact(deleted)).toBe(deletedDigest);
   await call("GET", `/v2/${repository}/blobs/${digestOf(deleted)}`, 200);
+});
+
+test("nobody gets in without a token, and a restart knows the same key", async () => {
+  const withoutToken = async (method: string, path: string) => {
+    const reply = await fetch(new URL(path, registry.url), { method });
+    await reply.arrayBuffer();
+    return reply.status;
+  };
+  const digest = await pushArtifact(randomBytes(10));
+  const key = readFileSync(keyFile(), "utf8");
+  await program.stop();
+  await start();
+  expect(readFileSync(keyFile(), "utf8")).toBe(key);
+  await call("GET", `/v2/${repository}/manifests/${digest}`, 200);
+  for (const path of ["/v2/", "/v2/_catalog", `/v2/${repository}/tags/list`])
+    expect(await withoutToken("GET", path)).toBe(401);
+  expect(await withoutToken("POST", `/v2/${repository}/blobs/uploads/`)).toBe(401);
+  // A token of a project is not one for the list of all.
+  await call("GET", "/v2/_catalog", 401);
 });

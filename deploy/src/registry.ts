@@ -1,9 +1,11 @@
 import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { hash } from "@node-rs/bcrypt";
+import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/registry-token";
 import { CommandError, run } from "./command.ts";
+import { registryKeyCommand } from "./daemons.ts";
 import { environmentOf } from "./environment.ts";
-import { keptSecret, randomText, writePrivate } from "./private-files.ts";
+import type { Layout } from "./layout.ts";
+import { readIfThere, writePrivate } from "./private-files.ts";
 import type { ProgramSpec } from "./program.ts";
 
 export interface LocalRegistry {
@@ -11,36 +13,38 @@ export interface LocalRegistry {
   /** host:port, as it stands in image references. */
   host: string;
   url: string;
-  username: string;
-  password: string;
 }
 
-const username = "svc";
-/**
- * The least that bcrypt has: the registry hashes the password again for every request, and 192 random bits need no
- * slow hash. At the usual cost of 10 each request took 70 ms longer, and a push is a dozen of them.
- */
-const bcryptCost = 4;
+/** The artifact registry as the operator of a platform has it. */
+export interface OperatedRegistry {
+  /** host:port */
+  host: string;
+  /** A token that reads and writes one repository, which is no project's. */
+  pushToken(repository: string): Promise<string>;
+}
+
+/** What signs its tokens. */
+type TokenKeyFiles = Pick<Layout["secrets"], "registryTokenKey" | "registryTokenCertificate">;
 
 const garbageMs = 10 * 60_000;
 
 /**
- * An OCI registry on loopback with one user; its files stay below `dir`. What was deleted in it takes up no space
- * any more once this returns.
+ * An OCI registry on loopback that takes control's tokens and nothing else; its files stay below `dir`. What was deleted
+ * in it takes up no space any more once this returns.
  */
 export async function provideRegistry(options: {
   dir: string;
   port: number;
-  passwordFile: string;
+  secrets: TokenKeyFiles;
+  /** Where control serves its API: whoever comes without a token is sent there, and finds nothing yet. */
+  apiUrl: string;
   env: NodeJS.ProcessEnv;
   log: (line: string) => void;
 }): Promise<LocalRegistry> {
-  const password = await keptSecret(options.passwordFile, () => randomText(24));
+  await ensureTokenKey(options);
   const host = `127.0.0.1:${options.port}`;
-  const users = join(options.dir, "htpasswd");
   const config = join(options.dir, "config.yml");
   await mkdir(join(options.dir, "data"), { recursive: true, mode: 0o700 });
-  await writePrivate(users, `${username}:${await hash(password, bcryptCost)}\n`);
   // JSON is YAML; nothing needs quoting by hand.
   await writePrivate(
     config,
@@ -53,15 +57,20 @@ export async function provideRegistry(options: {
         maintenance: { uploadpurging: { enabled: true, age: "24h", interval: "24h", dryrun: false } },
       },
       http: { addr: host, relativeurls: true },
-      auth: { htpasswd: { realm: "svc", path: users } },
+      auth: {
+        token: {
+          realm: `${options.apiUrl}/api/v1/registry/token`,
+          service: registryTokenAudience,
+          issuer: registryTokenIssuer,
+          rootcertbundle: options.secrets.registryTokenCertificate,
+        },
+      },
     }),
   );
   await collectGarbage({ ...options, config });
   return {
     host,
     url: `http://${host}`,
-    username,
-    password,
     spec: {
       name: "registry",
       argv: ["docker-registry", "serve", config],
@@ -76,6 +85,14 @@ export async function provideRegistry(options: {
       graceMs: 5_000,
     },
   };
+}
+
+/** Makes the key whose tokens the registry takes, at the first start. */
+async function ensureTokenKey({ secrets, env }: { secrets: TokenKeyFiles; env: NodeJS.ProcessEnv }): Promise<void> {
+  const kept = await Promise.all([secrets.registryTokenKey, secrets.registryTokenCertificate].map(readIfThere));
+  if (!kept.includes(null)) return;
+  const command = registryKeyCommand(secrets, env);
+  await run(command.argv, { env: command.env });
 }
 
 /**

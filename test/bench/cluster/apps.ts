@@ -6,7 +6,7 @@ import type { Stand } from "./stand.ts";
 
 /** Of an image that nobody pulls. */
 const noDigest = `sha256:${"0".repeat(64)}`;
-const repository = "svc/bench/app";
+const repository = "bench/app";
 
 /** What a task of an app asks for: little, so that room is never what decides. */
 const limits = { memoryMb: 64, cpuMillicores: 50, pidsLimit: 64 } as const;
@@ -126,8 +126,12 @@ export async function createDeployments(
 
 /** Something in the cluster's registry that deployments may have as their image; returns its digest. */
 export async function pushImage({ platform }: Pick<Stand, "platform">): Promise<string> {
-  const { host, username, password } = platform.registry;
-  await using registry = createRegistry({ url: `http://${host}`, username, password });
+  const { host, pushToken } = platform.registry;
+  const token = await pushToken(repository);
+  await using registry = createRegistry({
+    url: `http://${host}`,
+    tokens: async () => ({ token, expiresInSeconds: 60 }),
+  });
   const { digest } = await registry.pushArtifact(repository, { kind: "bundle", stream: Buffer.from("bench") });
   return digest;
 }

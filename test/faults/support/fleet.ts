@@ -214,7 +214,8 @@ async function startStorage(options: {
   const local = await provideRegistry({
     dir: layout.registry,
     port: ports.registry,
-    passwordFile: layout.secrets.registryPassword,
+    secrets: layout.secrets,
+    apiUrl: apiUrlOf(ports),
     env,
     log: () => {},
   });
