@@ -49,16 +49,20 @@ async function runTests(args) {
 const commands = {
   start: { programs: true, run: (args) => runNode("deploy/src/main.ts", ["start", ...args]) },
   stop: { programs: false, run: (args) => runNode("deploy/src/main.ts", ["stop", ...args]) },
-  // Real applications take minutes and the package registry, and all the faults take long: they run only when they are named.
+  // Real applications and releases of Debian take minutes and what others serve, and all the faults take long: they run
+  // only when they are named.
   test: {
     programs: true,
     forTests: true,
     run: (args) =>
       runTests(
-        args.some((arg) => arg.startsWith("--project")) ? args : ["--project=!apps", "--project=!faults", ...args],
+        args.some((arg) => arg.startsWith("--project"))
+          ? args
+          : [...["apps", "faults", "debian"].map((name) => `--project=!${name}`), ...args],
       ),
   },
   "test:apps": { programs: true, forTests: true, run: (args) => runTests(["--project=apps", ...args]) },
+  "test:debian": { programs: true, forTests: true, run: (args) => runTests(["--project=debian", ...args]) },
   faults: { programs: true, forTests: true, run: (args) => runTests(["--project=faults", ...args]) },
   sim: { programs: false, run: (args) => runNode("test/sim/main.ts", args) },
   bench: { programs: true, run: (args) => runNode("test/bench/main.ts", args) },

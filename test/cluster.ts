@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createKey, signIn } from "@svc/deploy/api";
 import { environmentOf } from "@svc/deploy/environment";
@@ -7,6 +6,7 @@ import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
 import { type Platform, startPlatform } from "@svc/deploy/platform";
 import { freePorts } from "@svc/deploy/ports";
 import { readSettings } from "@svc/deploy/settings";
+import { spawnProgram } from "@svc/runtime/programs";
 import { z } from "zod";
 import { discardCluster, makeClusterDir, platformDir, sweepAbandonedClusters } from "./support/sweep.ts";
 
@@ -147,7 +147,7 @@ function runCli(
   }: { cwd: string; env: NodeJS.ProcessEnv; timeoutMs: number; onStderr: (text: string) => void },
 ): Promise<CliResult> {
   return new Promise((resolve, reject) => {
-    const child = spawn(nodeBinary(), [join(repositoryRoot, "cli", "bin", "svc.mjs"), ...args], {
+    const child = spawnProgram([nodeBinary(), join(repositoryRoot, "cli", "bin", "svc.mjs"), ...args], {
       cwd,
       env,
       stdio: ["ignore", "pipe", "pipe"],

@@ -7,7 +7,7 @@ test.each([
   ["win32", "rundll32"],
 ] as const)("on %s the address is one argument of %s", (platform, program) => {
   const url = "https://a.test/?x=1&calc.exe;rm -rf";
-  const [found, args] = browserCommand(platform, url);
+  const [found, ...args] = browserCommand(platform, url);
   expect(found).toBe(program);
   expect(args.at(-1)).toBe(url);
 });

@@ -1,29 +1,19 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
+import { programs } from "../../runtime/src/program-list.mjs";
 import { findProgram, runQuietly, SetupError } from "./run.mjs";
 
-/** What has to be on the machine, and the Debian package that brings it. */
-const programs = [
-  { anyOf: ["dockerd"], packageName: "docker.io", needed: (facts) => !facts.dockerAnswers },
-  { anyOf: ["iptables"], packageName: "iptables", needed: (facts) => !facts.dockerAnswers },
-  { anyOf: ["etcd"], packageName: "etcd-server" },
-  { anyOf: ["caddy"], packageName: "caddy" },
-  { anyOf: ["docker-registry"], packageName: "docker-registry" },
-  // For a base image where none can be pulled, which only root can build.
-  { anyOf: ["debootstrap"], packageName: "debootstrap", needed: (facts) => facts.isRoot },
-  { anyOf: ["ip"], packageName: "iproute2", needed: (facts) => facts.forTests },
-  {
-    anyOf: ["chromium", "chromium-browser", "google-chrome"],
-    packageName: "chromium",
-    needed: (facts) => facts.forTests,
-  },
-];
+/** Names of the programs that are needed here and missing. */
+export function missingPrograms(facts, find = findProgram) {
+  const needs = { debian: true, start: true, engine: !facts.dockerAnswers, root: facts.isRoot, tests: facts.forTests };
+  return Object.entries(programs)
+    .filter(([, { need }]) => needs[need] === true)
+    .filter(([name, { orElse = [] }]) => ![name, ...orElse].some((each) => find(each) !== null))
+    .map(([name]) => name);
+}
 
-/** The entries of `programs` that this machine lacks. */
-export const missingPrograms = (facts, find = findProgram) =>
-  programs.filter(
-    ({ anyOf, needed }) => (needed === undefined || needed(facts)) && !anyOf.some((name) => find(name) !== null),
-  );
+/** Debian packages of programs, each once. */
+export const packagesOf = (names) => [...new Set(names.map((name) => programs[name].debian))];
 
 const dockerAnswers = (socketPath) =>
   new Promise((resolve) => {
@@ -85,17 +75,17 @@ export async function ensurePrograms({ forTests }) {
   };
   const missing = missingPrograms(facts);
   if (missing.length === 0) return;
-  const packageNames = missing.map(({ packageName }) => packageName);
+  const packageNames = packagesOf(missing);
   const apt = findProgram("apt-get") !== null;
   if (isRoot && apt) {
     console.error(`svc: installing ${packageNames.join(", ")}`);
     installPackages(packageNames);
     const still = missingPrograms(facts);
     if (still.length === 0) return;
-    throw new SetupError(`still missing after installation: ${still.map(({ anyOf }) => anyOf[0]).join(", ")}`);
+    throw new SetupError(`still missing after installation: ${still.join(", ")}`);
   }
   const command = `${isRoot ? "" : "sudo "}apt-get install --no-install-recommends ${packageNames.join(" ")}`;
-  const lines = missing.map(({ anyOf, packageName }) => `  ${anyOf[0].padEnd(16)} (Debian package ${packageName})`);
+  const lines = missing.map((name) => `  ${name.padEnd(16)} (Debian package ${programs[name].debian})`);
   throw new SetupError(
     `these programs are missing:\n${lines.join("\n")}\n${apt ? `get them with:\n  ${command}` : "install them with your system's package manager"}`,
   );

@@ -1,24 +1,36 @@
 import { expect, test } from "vitest";
-import { missingPrograms } from "./programs.mjs";
+import { programs } from "../../runtime/src/program-list.mjs";
+import { missingPrograms, packagesOf } from "./programs.mjs";
 
-const nothing = () => null;
-const packages = (facts, find = nothing) => missingPrograms(facts, find).map(({ packageName }) => packageName);
+/** A machine with what every Debian has, and these. */
+const having =
+  (...names) =>
+  (name) =>
+    programs[name]?.need === "debian" || names.includes(name) ? `/usr/bin/${name}` : null;
+const packages = (facts, find = having()) => packagesOf(missingPrograms(facts, find));
+
+const platform = ["etcd-server", "caddy", "docker-registry", "iproute2"];
 
 test.each([
   {
     when: "root has no engine yet",
     facts: { dockerAnswers: false, isRoot: true, forTests: false },
-    needs: ["docker.io", "iptables", "etcd-server", "caddy", "docker-registry", "debootstrap"],
+    needs: ["docker.io", "iptables", ...platform, "debootstrap"],
+  },
+  {
+    when: "an engine answers root, who writes the rules of its networks",
+    facts: { dockerAnswers: true, isRoot: true, forTests: false },
+    needs: ["iptables", ...platform, "debootstrap"],
   },
   {
     when: "an engine answers and the user is not root",
     facts: { dockerAnswers: true, isRoot: false, forTests: false },
-    needs: ["etcd-server", "caddy", "docker-registry"],
+    needs: platform,
   },
   {
     when: "tests are to run",
-    facts: { dockerAnswers: true, isRoot: true, forTests: true },
-    needs: ["etcd-server", "caddy", "docker-registry", "debootstrap", "iproute2", "chromium"],
+    facts: { dockerAnswers: true, isRoot: false, forTests: true },
+    needs: ["docker.io", ...platform, "etcd-client", "openssl", "e2fsprogs", "git", "chromium"],
   },
 ])("when $when, all that is missing is named at once", ({ facts, needs }) => {
   expect(packages(facts)).toEqual(needs);
@@ -26,6 +38,10 @@ test.each([
 
 test("any of a program's names will do", () => {
   const facts = { dockerAnswers: true, isRoot: false, forTests: true };
-  const find = (name) => (name === "google-chrome" ? "/usr/bin/google-chrome" : null);
-  expect(packages(facts, find)).not.toContain("chromium");
+  expect(packages(facts, having("google-chrome"))).not.toContain("chromium");
+});
+
+test("a program that every Debian has is named where it is missing all the same", () => {
+  const facts = { dockerAnswers: true, isRoot: false, forTests: false };
+  expect(missingPrograms(facts, (name) => (name === "setpriv" ? null : `/usr/bin/${name}`))).toEqual(["setpriv"]);
 });

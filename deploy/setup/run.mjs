@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
+import { mustBeListed } from "../../runtime/src/program-list.mjs";
 
 /** Set-up cannot go on; the message says what a person can do about it. */
 export class SetupError extends Error {}
@@ -23,6 +24,7 @@ export function findProgram(name) {
 
 /** Runs to the end without showing anything; throws `SetupError` with the end of the output on failure. */
 export function runQuietly(argv, options = {}) {
+  mustBeListed(argv[0]);
   const result = spawnSync(argv[0], argv.slice(1), {
     encoding: "utf8",
     maxBuffer: 1 << 26,
@@ -36,6 +38,7 @@ export function runQuietly(argv, options = {}) {
 
 /** Runs in the foreground with our streams, passes signals on, and resolves to the exit code. */
 export function runForeground(argv, options = {}) {
+  mustBeListed(argv[0]);
   const child = spawn(argv[0], argv.slice(1), { stdio: "inherit", ...options });
   const forward = (signal) => child.kill(signal);
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"];

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import { run } from "@svc/runtime/command";
 import { z } from "zod";
-import { run } from "./command.ts";
 import { agentTokenFile, controlCommand, type DaemonFacts, routerTokenFile } from "./daemons.ts";
 import type { Layout } from "./layout.ts";
 import { keptSecret, randomText, readIfThere, writePrivate } from "./private-files.ts";

@@ -1,11 +1,10 @@
-import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { spawnProgram } from "@svc/runtime/programs";
 import type Docker from "dockerode";
-import { run } from "./command.ts";
 import { holdExclusively } from "./exclusive.ts";
 import { defaultCacheDir } from "./paths.ts";
-import { debianTarball, layNode } from "./rootfs.ts";
+import { layDebian, layNode } from "./rootfs.ts";
 
 /** A pull that reports nothing for this long has no registry behind it. */
 const pullSilenceMs = 15_000;
@@ -69,7 +68,7 @@ async function pull(docker: Docker, image: string, signal: AbortSignal): Promise
 /** Streams both directories as one tar into the engine; the name appears only when everything has arrived. */
 async function importImage(docker: Docker, image: string, dirs: { root: string }, signal: AbortSignal): Promise<void> {
   const at = image.lastIndexOf(":");
-  const tar = spawn("tar", ["--create", "--numeric-owner", "--directory", dirs.root, "."], {
+  const tar = spawnProgram(["tar", "--create", "--numeric-owner", "--directory", dirs.root, "."], {
     stdio: ["ignore", "pipe", "ignore"],
     signal,
   });
@@ -98,13 +97,9 @@ async function importImage(docker: Docker, image: string, dirs: { root: string }
 
 async function build(options: BaseImageOptions, cacheDir: string, signal: AbortSignal): Promise<void> {
   await mkdir(cacheDir, { recursive: true });
-  const debian = await debianTarball(cacheDir, signal);
   const root = await mkdtemp(join(cacheDir, "image-"));
   try {
-    await run(
-      ["tar", "--extract", "--numeric-owner", "--preserve-permissions", "--file", debian, "--directory", root],
-      { signal },
-    );
+    await layDebian(root, { suite: "trixie", packages: ["ca-certificates"], cacheDir, signal });
     await layNode(root, { nodeBinary: options.nodeBinary, npmVersion, cacheDir, signal });
     await importImage(options.docker, options.image, { root }, signal);
   } finally {

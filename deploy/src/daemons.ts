@@ -1,5 +1,6 @@
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
+import type { Argv } from "@svc/runtime/programs";
 import { environmentOf } from "./environment.ts";
 import type { Layout } from "./layout.ts";
 import { nodeBinary, repositoryRoot } from "./paths.ts";
@@ -45,7 +46,7 @@ const youngMb = { control: 4, agent: 1, router: 1 } as const;
 const youngGeneration = (of: keyof typeof youngMb) => `--max-semi-space-size=${youngMb[of]}`;
 
 /** How one of our programs is run. */
-const argvOf = (program: keyof typeof youngMb, ...args: string[]): [string, ...string[]] => [
+const argvOf = (program: keyof typeof youngMb, ...args: string[]): Argv => [
   nodeBinary(),
   // Of control `NODE_OPTIONS` says it, see `controlEnvironment`, and may say otherwise.
   ...(program === "control" ? [] : [youngGeneration(program)]),
@@ -186,5 +187,5 @@ export const registryKeyCommand = (
 /** Prints the configuration that Caddy starts with: what the router needs to take it over. */
 export const bootConfigCommand = (facts: DaemonFacts) => {
   const { argv, env } = routerSpec(facts);
-  return { argv: [...argv, "boot-config"] as [string, ...string[]], env };
+  return { argv: [...argv, "boot-config"] as const, env };
 };

@@ -1,6 +1,6 @@
-import { spawn } from "node:child_process";
 import { openSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
+import { spawnProgram } from "@svc/runtime/programs";
 import Docker from "dockerode";
 import { holdExclusively } from "./exclusive.ts";
 import { endProcess, identify, isAlive, type ProcessId } from "./process-id.ts";
@@ -86,7 +86,7 @@ export async function provideEngine(options: {
   options.log("starting a Docker engine");
   const output = openSync(options.logFile, "a", 0o600);
   const argv = ["--host", `unix://${options.socketPath}`, "--log-level", "warn", ...userRemapping()];
-  const child = spawn("dockerd", argv, {
+  const child = spawnProgram(["dockerd", ...argv], {
     detached: true,
     stdio: ["ignore", output, output],
   });

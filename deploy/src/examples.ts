@@ -1,9 +1,9 @@
 import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { run } from "@svc/runtime/command";
 import type Docker from "dockerode";
 import { z } from "zod";
 import { createKey, listProjects, revokeKey, signIn } from "./api.ts";
-import { run } from "./command.ts";
 import { environmentOf } from "./environment.ts";
 import { nodeBinary, repositoryRoot } from "./paths.ts";
 import { portSettings } from "./ports.ts";

@@ -1,11 +1,11 @@
-import { spawn } from "node:child_process";
 import { openSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { CommandError } from "@svc/runtime/command";
+import { spawnProgram } from "@svc/runtime/programs";
 import { ApiRefused } from "./api.ts";
-import { CommandError } from "./command.ts";
 import { cleanUp } from "./discard.ts";
 import { deployExamples } from "./examples.ts";
 import { type Info, readInfo, renderInfo, writeInfo } from "./info.ts";
@@ -98,11 +98,12 @@ async function detach(settings: LocalSettings, { fresh, ha }: Mode): Promise<Inf
   await rm(infoFile, { force: true });
   const logFile = `${settings.dir}.log`;
   const output = openSync(logFile, "w", 0o600);
-  const child = spawn(
-    nodeBinary(),
-    [join(repositoryRoot, "deploy/src/main.ts"), "start", ...(fresh ? ["--fresh"] : []), ...(ha ? ["--ha"] : [])],
-    { detached: true, stdio: ["ignore", output, output], env: process.env },
-  );
+  const flags = [...(fresh ? ["--fresh"] : []), ...(ha ? ["--ha"] : [])];
+  const child = spawnProgram([nodeBinary(), join(repositoryRoot, "deploy/src/main.ts"), "start", ...flags], {
+    detached: true,
+    stdio: ["ignore", output, output],
+    env: process.env,
+  });
   const id = identify(child.pid ?? 0);
   const stop = stopRequest();
   let stopped = false;

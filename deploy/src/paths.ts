@@ -2,14 +2,15 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { ownProgram, type ProgramFile, thisNode } from "@svc/runtime/programs";
 
 /** The repository's folder. */
 export const repositoryRoot = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
 /** Node 24 from node_modules, whatever Node the caller's PATH has. */
-export function nodeBinary(): string {
+export function nodeBinary(): ProgramFile {
   const bundled = join(repositoryRoot, "node_modules", `node-linux-${process.arch}`, "bin", "node");
-  return existsSync(bundled) ? bundled : process.execPath;
+  return existsSync(bundled) ? ownProgram(bundled) : thisNode;
 }
 
 /** Where downloads and compiled code that survive `--fresh` are kept. */

@@ -1,11 +1,11 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { run } from "@svc/runtime/command";
 import type Docker from "dockerode";
 import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./administration.ts";
 import { ensureBaseImage } from "./base-image.ts";
 import { provideCaddy } from "./caddy.ts";
 import { removeClusterObjects } from "./cluster-objects.ts";
-import { run } from "./command.ts";
 import {
   agentSpec,
   apiUrlOf,

@@ -1,8 +1,9 @@
 import { chown, mkdir, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { run } from "@svc/runtime/command";
+import { ownProgram } from "@svc/runtime/programs";
 import pg from "pg";
-import { run } from "./command.ts";
 import { environmentOf } from "./environment.ts";
 import { keptSecret, randomText, readIfThere } from "./private-files.ts";
 import type { ProgramSpec } from "./program.ts";
@@ -57,7 +58,7 @@ async function initialise(
       [
         "setpriv",
         ...privileges,
-        join(binaries(), "initdb"),
+        ownProgram(join(binaries(), "initdb")),
         ...["--pgdata", data, "--username", "postgres", "--auth", "scram-sha-256", "--pwfile", passwordFile],
         ...["--encoding", "UTF8", "--locale", "C"],
         ...(options.durable ? [] : ["--no-sync"]),
@@ -102,7 +103,7 @@ export async function providePostgres(options: PostgresOptions): Promise<Postgre
       name: "postgres",
       privileges,
       argv: [
-        join(binaries(), "postgres"),
+        ownProgram(join(binaries(), "postgres")),
         "-D",
         data,
         ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),

@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { thisNode } from "@svc/runtime/programs";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { endLeftovers } from "./leftovers.ts";
 import { identify, isAlive } from "./process-id.ts";
@@ -17,7 +18,7 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 const script = (code: string, changes: Partial<ProgramSpec> = {}): ProgramSpec => ({
   name: "example",
-  argv: [process.execPath, "-e", code],
+  argv: [thisNode, "-e", code],
   env: process.env,
   ready: "line",
   readyMs: 10_000,

@@ -1,15 +1,16 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
+import { type Argv, spawnProgram } from "@svc/runtime/programs";
 import { type LogFile, openLogFile } from "./log-file.ts";
 import { endProcess, identify, type ProcessId, signalProcess } from "./process-id.ts";
 
 /** How to run one program of the platform. */
 export interface ProgramSpec {
   name: string;
-  argv: readonly [string, ...string[]];
+  argv: Argv;
   env: NodeJS.ProcessEnv;
   cwd?: string;
   /** Options of setpriv(1) that give up rights; none by default. */
@@ -82,7 +83,7 @@ export function createProgram(
     file ??= openLogFile(join(dirs.logs, `${spec.name}.log`));
     // The death signal ends the program also when we are killed and cannot stop it.
     const prefix = ["--pdeathsig", spec.stopSignal.slice(3), ...(spec.privileges ?? [])];
-    const child = spawn("setpriv", [...prefix, "--", ...spec.argv], {
+    const child = spawnProgram(["setpriv", ...prefix, "--", ...spec.argv], {
       // Its own session: Ctrl-C in the terminal reaches only us, and we stop everything in order.
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],

@@ -1,7 +1,7 @@
 import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/registry-token";
-import { CommandError, run } from "./command.ts";
+import { CommandError, run } from "@svc/runtime/command";
 import { registryKeyCommand } from "./daemons.ts";
 import { environmentOf } from "./environment.ts";
 import type { Layout } from "./layout.ts";

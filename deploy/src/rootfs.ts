@@ -1,8 +1,18 @@
 import { chmod, copyFile, cp, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { run } from "./command.ts";
+import { run } from "@svc/runtime/command";
 
-const suite = "trixie";
+/** Releases of Debian that the platform runs on, by their code names. */
+export type Suite = "bookworm" | "trixie";
+
+export interface DebianOptions {
+  suite: Suite;
+  /** What it has besides the packages without which nothing is a Debian. */
+  packages: readonly string[];
+  cacheDir: string;
+  signal: AbortSignal;
+}
+
 /** An older cached system would lack too many security updates. */
 const cacheLifeMs = 30 * 24 * 3600 * 1000;
 
@@ -22,38 +32,21 @@ async function isFresh(path: string): Promise<boolean> {
   return found !== null && Date.now() - found.mtimeMs < cacheLifeMs;
 }
 
-/**
- * A small Debian with CA certificates and the user `node` (uid 1000), as a tar file in `cacheDir`.
- * Needs root; about half a minute unless cached.
- */
-export async function debianTarball(cacheDir: string, signal: AbortSignal): Promise<string> {
-  const tarball = join(cacheDir, `debian-${suite}-${process.arch}.tar`);
+/** A small Debian as a tar file in `cacheDir`. Needs root; about half a minute unless cached. */
+async function debianTarball({ suite, packages, cacheDir, signal }: DebianOptions): Promise<string> {
+  const tarball = join(cacheDir, `${["debian", suite, process.arch, ...packages].join("-")}.tar`);
   if (await isFresh(tarball)) return tarball;
   await mkdir(cacheDir, { recursive: true });
   const work = await mkdtemp(join(cacheDir, "debian-"));
   try {
     const root = join(work, "root");
-    await run(["debootstrap", "--variant=minbase", "--include=ca-certificates", suite, root], {
-      timeoutMs: 600_000,
-      signal,
-    });
-    await run([
-      "chroot",
-      root,
-      "useradd",
-      "--uid",
-      "1000",
-      "--user-group",
-      "--create-home",
-      "--shell",
-      "/bin/bash",
-      "node",
-    ]);
+    const include = packages.length === 0 ? [] : [`--include=${packages.join(",")}`];
+    await run(["debootstrap", "--variant=minbase", ...include, suite, root], { timeoutMs: 600_000, signal });
     for (const path of dropped) {
       await rm(join(root, path), { recursive: true, force: true });
       await mkdir(join(root, path), { recursive: true });
     }
-    // These name the machine that built the image; the engine provides its own.
+    // These name the machine that built it; whoever runs it provides its own.
     for (const path of ["etc/resolv.conf", "etc/hostname"]) await rm(join(root, path), { force: true });
     await run(["tar", "--create", "--numeric-owner", "--file", join(work, "debian.tar"), "--directory", root, "."], {
       signal,
@@ -63,6 +56,13 @@ export async function debianTarball(cacheDir: string, signal: AbortSignal): Prom
   } finally {
     await rm(work, { recursive: true, force: true });
   }
+}
+
+/** Unpacks a small Debian into the directory `root`. Needs root. */
+export async function layDebian(root: string, options: DebianOptions): Promise<void> {
+  const tarball = await debianTarball(options);
+  const unpack = ["--extract", "--numeric-owner", "--preserve-permissions", "--file", tarball, "--directory", root];
+  await run(["tar", ...unpack], { signal: options.signal });
 }
 
 /** Unpacked npm of exactly `version`; the registry's checksum is verified by npm itself. */
@@ -87,7 +87,7 @@ async function fetchNpm(version: string, cacheDir: string, signal: AbortSignal):
 }
 
 /**
- * Writes below `dir` what makes a Debian a Node image: `node`, `npm` and `npx` in /usr/local.
+ * Writes below `dir` what makes a Debian a Node image: `node`, `npm` and `npx` in /usr/local, and the user `node`.
  * `nodeBinary` is copied, so the image runs the very Node that the platform runs.
  */
 export async function layNode(
@@ -109,6 +109,8 @@ export async function layNode(
   }
   // Programs and Dockerfiles often ask for `nodejs`.
   await symlink("node", join(bin, "nodejs"));
+  const user = ["--uid", "1000", "--user-group", "--create-home", "--shell", "/bin/bash", "node"];
+  await run(["chroot", dir, "useradd", ...user], { signal: options.signal });
   const notice = join(dir, "usr/local/share/svc-base-image");
   await mkdir(dirname(notice), { recursive: true });
   await writeFile(notice, "Built locally by svc because no registry answered for this image name.\n");

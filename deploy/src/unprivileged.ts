@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { CommandError, run } from "./command.ts";
+import { CommandError, run } from "@svc/runtime/command";
 
 /** A system user without rights or a home. */
 export interface SystemUser {

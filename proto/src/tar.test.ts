@@ -1,8 +1,8 @@
-import { execFileSync } from "node:child_process";
 import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
+import { runProgramSync } from "@svc/runtime/programs";
 import fc from "fast-check";
 import { pack } from "tar-stream";
 import { describe, expect, test } from "vitest";
@@ -52,7 +52,7 @@ describe("what packers write", () => {
       writeFileSync(join(dir, "big"), "b".repeat(70_000));
       symlinkSync("run.sh", join(dir, "link"));
       linkSync(join(dir, "big"), join(dir, "second"));
-      const tar = execFileSync("tar", ["--format", format, "--sort=name", "-C", dir, "-cf", "-", "."], {
+      const tar = runProgramSync(["tar", "--format", format, "--sort=name", "-C", dir, "-cf", "-", "."], {
         maxBuffer: 10_000_000,
       });
       const found = readAll(tar, 1000);

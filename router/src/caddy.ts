@@ -1,12 +1,10 @@
-import { execFile } from "node:child_process";
 import { request as httpRequest } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
-import { promisify } from "node:util";
+import { run } from "@svc/runtime/command";
+import { programAt } from "@svc/runtime/programs";
 import type { Log } from "./log.ts";
 import type { JsonObject } from "./render/json.ts";
 import { canonicalJson } from "./table.ts";
-
-const run = promisify(execFile);
 
 /** Caddy does not run, or does not want what it was given. */
 class CaddyError extends Error {
@@ -89,7 +87,7 @@ function call(
 /** What `<binary> version` says, such as `2.6.2` or `v2.11.4 h1:…`. */
 export async function caddyVersion(binary: string): Promise<string> {
   try {
-    const { stdout } = await run(binary, ["version"], { timeout: 10_000, maxBuffer: 64 * 1024 });
+    const { stdout } = await run([programAt("caddy", binary), "version"], { timeoutMs: 10_000 });
     return stdout.trim();
   } catch (cause) {
     throw new CaddyError(`${binary} does not tell its version`, { cause });

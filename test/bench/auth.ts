@@ -1,8 +1,8 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
+import { spawnProgram } from "@svc/runtime/programs";
 import { closedLoop, type LoopResult } from "./closed-loop.ts";
 import { processorTime } from "./processor-time.ts";
 import type { Row } from "./table.ts";
@@ -22,7 +22,7 @@ interface Server {
 
 async function startServer() {
   const script = join(repositoryRoot, "control", "src", "http", "testing-bench.ts");
-  const child = spawn(nodeBinary(), [script, String(connections)], { stdio: ["pipe", "pipe", "inherit"] });
+  const child = spawnProgram([nodeBinary(), script, String(connections)], { stdio: ["pipe", "pipe", "inherit"] });
   const [line] = (await Promise.race([
     once(createInterface(child.stdout), "line"),
     once(child, "exit").then(() => Promise.reject(new Error("the server that is measured did not start"))),

@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { createServer } from "node:net";
@@ -6,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
+import { spawnProgram } from "@svc/runtime/programs";
 
 /** A port that nobody uses at this moment. */
 const freePort = () =>
@@ -51,7 +51,7 @@ export async function bareStatic(times: number): Promise<number[]> {
   await writeFile(join(source, "index.html"), "round first");
   await writeFile(join(source, "assets", "style.css"), "p { color: green }\n".repeat(2_000));
   const { file } = await write(0, source);
-  const caddy = spawn("caddy", ["run", "--config", file], {
+  const caddy = spawnProgram(["caddy", "run", "--config", file], {
     stdio: "ignore",
     env: { PATH: process.env["PATH"], HOME: dir, XDG_CONFIG_HOME: dir, XDG_DATA_HOME: dir },
   });

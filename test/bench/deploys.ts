@@ -1,19 +1,17 @@
-import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
-import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { publishExampleImage } from "@svc/deploy/examples";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
+import { run } from "@svc/runtime/command";
 import { pack } from "tar-stream";
 import { FormData, fetch } from "undici";
 import type { Cluster } from "../cluster.ts";
 import { edgeFetch } from "../support/edge.ts";
 import type { Row } from "./table.ts";
 
-const execute = promisify(execFile);
 const servedMs = 120_000;
 const pollMs = 5;
 
@@ -211,7 +209,7 @@ export async function memoryAtRest(cluster: Cluster): Promise<Record<"control" |
 export async function startUps(times: number): Promise<{ svc: number[]; node: number[] }> {
   const timed = async (args: string[]) => {
     const from = performance.now();
-    await execute(nodeBinary(), args);
+    await run([nodeBinary(), ...args]);
     return performance.now() - from;
   };
   const bin = join(repositoryRoot, "cli", "bin", "svc.mjs");

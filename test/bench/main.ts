@@ -1,8 +1,9 @@
-import { spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { cpus, loadavg, totalmem } from "node:os";
 import { join } from "node:path";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
+import { spawnProgram } from "@svc/runtime/programs";
 import { startCluster } from "../cluster.ts";
 import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
@@ -20,7 +21,8 @@ import { type Row, renderTable } from "./table.ts";
 // The edge has measurements of its own, which need no platform: `npm run bench -- edge`.
 if (process.argv[2] === "edge") {
   const bench = join(repositoryRoot, "router", "src", "testing", "bench.ts");
-  const { status } = spawnSync(nodeBinary(), [bench, ...process.argv.slice(3)], { stdio: "inherit" });
+  const measuring = spawnProgram([nodeBinary(), bench, ...process.argv.slice(3)], { stdio: "inherit" });
+  const [status] = await once(measuring, "exit");
   process.exit(status ?? 1);
 }
 

@@ -26,10 +26,13 @@ function importsOf(text: string): Import[] {
 }
 
 /** Hand-written TypeScript of one workspace: its src folder, or for `test` everything. */
-export function sourcesOf(workspace: string): SourceFile[] {
-  const dir = workspace === "test" ? workspace : join(workspace, "src");
+export const sourcesOf = (workspace: string): SourceFile[] =>
+  sourcesBelow(workspace === "test" ? workspace : join(workspace, "src"), /\.ts$/);
+
+/** Hand-written files below a folder of the repository whose name `matches`. Applications of tests and examples are not ours. */
+export function sourcesBelow(dir: string, matches: RegExp): SourceFile[] {
   return readdirSync(join(repositoryRoot, dir), { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts") && !name.includes("node_modules") && !name.startsWith("gen/"))
+    .filter((name) => matches.test(name) && !/(^|\/)(node_modules|gen|dist|examples)\/|^apps\/[^/]+\//.test(name))
     .map((name) => {
       const path = join(dir, name);
       const text = readFileSync(join(repositoryRoot, path), "utf8");

@@ -1,13 +1,12 @@
-import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { getProgram } from "@svc/runtime/programs";
 import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const browserPaths = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const browserArguments = [
   "--no-sandbox",
   "--disable-gpu",
@@ -23,9 +22,7 @@ let home = "";
 beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), "svc-home-"));
   cluster = await startCluster({ agents: 1 });
-  const executablePath = browserPaths.find((path) => existsSync(path));
-  if (executablePath === undefined) throw new Error(`none of ${browserPaths.join(", ")} is installed`);
-  browser = await chromium.launch({ executablePath, args: browserArguments });
+  browser = await chromium.launch({ executablePath: getProgram("chromium"), args: browserArguments });
 });
 afterAll(async () => {
   await browser?.close();

@@ -3,7 +3,6 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createKey, listProjects, signIn } from "@svc/deploy/api";
-import { CommandError, run } from "@svc/deploy/command";
 import { findEngine } from "@svc/deploy/engine";
 import { type Info, readInfo } from "@svc/deploy/info";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
@@ -11,6 +10,7 @@ import { freePorts, type Ports, portNames, portSettings } from "@svc/deploy/port
 import { identify, isAlive, type ProcessId, signalProcess } from "@svc/deploy/process-id";
 import { readSettings } from "@svc/deploy/settings";
 import { findSupervisor } from "@svc/deploy/supervisor";
+import { CommandError, run } from "@svc/runtime/command";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { edgeFetch } from "../support/edge.ts";
 import { discardCluster, makeClusterDir, platformDir } from "../support/sweep.ts";

@@ -1,6 +1,6 @@
 import { appendFile, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { run } from "@svc/deploy/command";
+import { run } from "@svc/runtime/command";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { type Deployed, deploy } from "../support/deploy.ts";

@@ -1,14 +1,12 @@
-import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
 import { type DeploymentStatus, deploymentStatuses, isSettled } from "@svc/proto";
+import { run } from "@svc/runtime/command";
 import { z } from "zod";
 import type { Cluster } from "../cluster.ts";
 import { waitFor } from "./wait-for.ts";
 
-const run = promisify(execFile);
 const settleMs = 180_000;
 
 export interface SourceDeploy {
@@ -50,7 +48,7 @@ async function pack(files: Readonly<Record<string, string>>): Promise<Buffer<Arr
       await mkdir(dirname(join(tree, path)), { recursive: true });
       await writeFile(join(tree, path), text);
     }
-    await run("tar", ["-czf", join(dir, "source.tar.gz"), "-C", tree, "."]);
+    await run(["tar", "-czf", join(dir, "source.tar.gz"), "-C", tree, "."]);
     return Buffer.from(await readFile(join(dir, "source.tar.gz")));
   } finally {
     await rm(dir, { recursive: true, force: true });

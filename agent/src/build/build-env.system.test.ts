@@ -1,12 +1,12 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
+import { getCACertificates } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { limits } from "@svc/proto/limits";
 import type { PlacementStatus } from "@svc/proto/node";
+import Docker from "dockerode";
 import fc from "fast-check";
 import { extract } from "tar-stream";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -121,7 +121,7 @@ describe("a site that a command makes", () => {
 });
 
 test("a real bundler inlines what it is told to, anew when it changed", { timeout: 600_000 }, async () => {
-  const caBundle = await readFile("/etc/ssl/certs/ca-certificates.crt", "utf8");
+  const caBundle = getCACertificates().join("\n");
   const files = await filesBelow(new URL("../../../test/apps/vite-react/", import.meta.url));
   const app = files["src/app.jsx"] ?? "";
   expect(app).toContain(`"first edition"`);
@@ -146,17 +146,14 @@ test("a real bundler inlines what it is told to, anew when it changed", { timeou
 
 /** Which of `texts` are anywhere in an image: in its history, its configuration, or the bytes of its layers. */
 async function foundIn(reference: string, texts: readonly string[]): Promise<string[]> {
-  const found = new Set<string>();
-  for (const args of [["history", "--no-trunc"], ["image", "inspect"], ["save"]]) {
-    const docker = spawn("/usr/bin/docker", [...args, reference], { stdio: ["ignore", "pipe", "inherit"] });
-    const ended = once(docker, "close");
-    let tail = "";
-    for await (const chunk of docker.stdout.setEncoding("latin1")) {
-      const text = tail + String(chunk);
-      for (const each of texts) if (text.includes(each)) found.add(each);
-      tail = text.slice(-200);
-    }
-    expect((await ended)[0]).toBe(0);
+  const image = new Docker().getImage(reference);
+  const facts = JSON.stringify([await image.history(), await image.inspect()]);
+  const found = new Set(texts.filter((text) => facts.includes(text)));
+  let tail = "";
+  for await (const chunk of (await image.get()).setEncoding("latin1")) {
+    const text = tail + String(chunk);
+    for (const each of texts) if (text.includes(each)) found.add(each);
+    tail = text.slice(-200);
   }
   return texts.filter((text) => found.has(text));
 }

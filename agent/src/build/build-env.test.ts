@@ -1,7 +1,7 @@
-import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { runProgramSync } from "@svc/runtime/programs";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exportScript, generatedSecrets, ownSecrets, secretId } from "./build-env.ts";
@@ -20,7 +20,7 @@ describe("the script of all variables", () => {
     const file = join(dir, "env");
     writeFileSync(file, script);
     const steps = [`. ${file}; exec /bin/sh -c "$0"`, "cat /proc/self/environ"];
-    const out = execFileSync("/bin/sh", ["-c", ...steps], { env: {}, maxBuffer: 16 * 1024 * 1024 });
+    const out = runProgramSync(["sh", "-c", ...steps], { env: {}, maxBuffer: 16 * 1024 * 1024 });
     const pairs = out.toString("latin1").split("\0").filter(Boolean);
     return new Map(pairs.map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]));
   }

@@ -1,6 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { buffer } from "node:stream/consumers";
+import { getCACertificates } from "node:tls";
 import { gunzipSync } from "node:zlib";
 import { Desired, Observed, type PlacementStatus } from "@svc/proto/node";
 import { createRegistry } from "@svc/registry";
@@ -192,7 +192,7 @@ describe("an image", () => {
       }),
       "server.js": server,
     };
-    const caBundle = await readFile("/etc/ssl/certs/ca-certificates.crt", "utf8");
+    const caBundle = getCACertificates().join("\n");
     const id = await build(files, { case: "image", value: { port: 3000 } }, { caBundle });
     const status = await outcome(id);
     expect(status.failure).toBeUndefined();

@@ -1,5 +1,6 @@
-import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
+import { run as runCommand } from "@svc/runtime/command";
+import type { ProgramName } from "@svc/runtime/programs";
 import type { Log } from "../log.ts";
 import { type Firewall, parseNameservers, renderFirewall } from "./firewall.ts";
 
@@ -69,23 +70,15 @@ async function readIfThere(path: string): Promise<string> {
   }
 }
 
-async function succeeds(file: string, args: readonly string[]): Promise<boolean> {
+async function succeeds(program: ProgramName, args: readonly string[]): Promise<boolean> {
   try {
-    await run(file, args);
+    await run(program, args);
     return true;
   } catch {
     return false;
   }
 }
 
-function run(file: string, args: readonly string[], input = ""): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = execFile(file, args, { timeout: TIMEOUT_MS }, (error, _stdout, stderr) => {
-      if (error === null) resolve();
-      else reject(new Error(`${file}: ${stderr.trim() || error.message}`));
-    });
-    // A program that ends before it read its input reports why through its exit code.
-    child.stdin?.on("error", () => {});
-    child.stdin?.end(input);
-  });
+async function run(program: ProgramName, args: readonly string[], input = ""): Promise<void> {
+  await runCommand([program, ...args], { input, timeoutMs: TIMEOUT_MS });
 }

@@ -1,14 +1,11 @@
-import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { run } from "@svc/runtime/command";
 import { type Config, readConfig } from "../config.ts";
 import { createDockerEngine } from "../engine/docker.ts";
 import type { Engine, Owner } from "../engine/engine.ts";
-
-const run = promisify(execFile);
 
 /** A place for an agent that has joined already, under names of its own, and the way to clean up after it. */
 export type TestNode = AsyncDisposable & { config: Config; owner: Owner; engine: Engine };
@@ -45,7 +42,7 @@ async function createIdentity(dir: string, { clusterId, nodeId }: Owner) {
   const certificate = join(dir, "certificate.pem");
   const name = `subjectAltName=URI:spiffe://${clusterId}/node/${nodeId}/1`;
   const request = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"];
-  await run("openssl", ["req", ...request, "-subj", "/CN=test", "-addext", name, "-keyout", key, "-out", certificate]);
+  await run(["openssl", "req", ...request, "-subj", "/CN=test", "-addext", name, "-keyout", key, "-out", certificate]);
   const certificatePem = await readFile(certificate, "utf8");
   return {
     id: nodeId,

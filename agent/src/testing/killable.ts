@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import type { TestNode } from "./agent.ts";
 import type { TestControl } from "./control.ts";
 
@@ -41,7 +42,7 @@ export async function createKillableAgent(node: TestNode, control: TestControl):
 
   return {
     async start() {
-      child = spawn(process.execPath, [program], {
+      child = spawnProgram([thisNode, program], {
         env: {
           ...process.env,
           TEST_CONTROL_URL: `http://127.0.0.1:${port}`,

@@ -1,14 +1,12 @@
-import { execFile, spawn } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { run } from "@svc/runtime/command";
+import { argv, spawnProgram } from "@svc/runtime/programs";
 import Docker from "dockerode";
 import { waitFor } from "./wait.ts";
-
-const run = promisify(execFile);
 
 export type SmallEngine = AsyncDisposable & {
   socketPath: string;
@@ -26,22 +24,19 @@ export async function startSmallEngine(sizeMb: number): Promise<SmallEngine> {
   const dataDir = join(dir, "data");
   const socketPath = join(dir, "sock");
   await mkdir(dataDir);
-  await run("mount", ["-t", "tmpfs", "-o", `size=${sizeMb}m`, "tmpfs", dataDir]);
+  await run(["mount", "-t", "tmpfs", "-o", `size=${sizeMb}m`, "tmpfs", dataDir]);
   // With no bridge at all it would take away the one of the machine's own engine.
   const bridge = `svcse${randomBytes(3).toString("hex")}`;
-  await run("ip", ["link", "add", bridge, "type", "bridge"]);
-  await run("ip", ["address", "add", `10.214.${randomInt(256)}.1/29`, "dev", bridge]);
-  const child = spawn(
-    "setpriv",
-    [
-      // Ends with the test also when that is killed.
-      ...["--pdeathsig", "TERM", "dockerd"],
-      ...["--data-root", dataDir, "--exec-root", join(dir, "exec"), "--pidfile", join(dir, "pid")],
-      ...["--host", `unix://${socketPath}`, "--bridge", bridge, "--log-level", "error"],
-      ...["--iptables=false", "--ip-masq=false", "--ip-forward=false"],
-    ],
-    { stdio: "ignore" },
+  await run(["ip", "link", "add", bridge, "type", "bridge"]);
+  await run(["ip", "address", "add", `10.214.${randomInt(256)}.1/29`, "dev", bridge]);
+  const dockerd = argv(
+    "dockerd",
+    ...["--data-root", dataDir, "--exec-root", join(dir, "exec"), "--pidfile", join(dir, "pid")],
+    ...["--host", `unix://${socketPath}`, "--bridge", bridge, "--log-level", "error"],
+    ...["--iptables=false", "--ip-masq=false", "--ip-forward=false"],
   );
+  // Ends with the test also when that is killed.
+  const child = spawnProgram(["setpriv", "--pdeathsig", "TERM", ...dockerd], { stdio: "ignore" });
   const exited = once(child, "exit");
   const docker = new Docker({ socketPath });
   const dispose = async (): Promise<void> => {
@@ -49,10 +44,10 @@ export async function startSmallEngine(sizeMb: number): Promise<SmallEngine> {
     child.kill("SIGTERM");
     await exited;
     await waitFor("the disk to be let go", async () => {
-      await run("umount", [dataDir]);
+      await run(["umount", dataDir]);
       return true;
     });
-    await run("ip", ["link", "delete", bridge]);
+    await run(["ip", "link", "delete", bridge]);
     await rm(dir, { recursive: true, force: true });
   };
   try {

@@ -1,11 +1,8 @@
-import { execFile } from "node:child_process";
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { run } from "@svc/runtime/command";
 import { expect, test } from "vitest";
 import { aDirectory, binary, envelopeOf, svc } from "../testing/svc.ts";
-
-const run = promisify(execFile);
 
 test("bash completes with the script that is printed", async () => {
   await using directory = await aDirectory();
@@ -17,10 +14,10 @@ test("bash completes with the script that is printed", async () => {
     join(cwd, "try.bash"),
     `${script}\nCOMP_WORDS=(svc projects re); COMP_CWORD=2; _svc; printf '%s\\n' "\${COMPREPLY[@]}"\n`,
   );
-  const { stdout } = await run("bash", ["--norc", "try.bash"], {
+  const { stdout } = await run(["bash", "--norc", "try.bash"], {
     cwd,
     env: { PATH: `${cwd}:${process.env["PATH"]}`, HOME: cwd },
-    timeout: 15_000,
+    timeoutMs: 15_000,
   });
   expect(stdout).toBe("rename\n");
 });

@@ -1,10 +1,10 @@
-import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import { chmod, lchown, lutimes, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { runProgramSync } from "@svc/runtime/programs";
 import fc from "fast-check";
 import { extract } from "tar-stream";
 import { expect, test } from "vitest";
@@ -150,7 +150,7 @@ test("a file that somebody writes to while it is packed fails the whole", async 
 
 test.each([
   ["a link", (path: string) => symlink("/etc/passwd", path)],
-  ["a pipe", async (path: string) => void execFileSync("mkfifo", [path])],
+  ["a pipe", async (path: string) => void runProgramSync(["mkfifo", path])],
   ["a directory", async (path: string) => void (await mkdir(path))],
 ])("%s in the place of a file is neither read nor waited for", async (_, replace) => {
   await using directory = await aDirectory({ "a.txt": "A" });

@@ -1,9 +1,9 @@
-import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { runProgramSync } from "@svc/runtime/programs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { aDirectory } from "../testing/svc.ts";
@@ -169,7 +169,7 @@ test("what is left out is told, with the rule that does it", async () => {
 
 test("pipes and sockets are left out, and told", async () => {
   await using directory = await aDirectory({ "a.txt": "" });
-  execFileSync("mkfifo", [join(directory.path, "pipe")]);
+  runProgramSync(["mkfifo", join(directory.path, "pipe")]);
   const server = createServer().listen(join(directory.path, "socket"));
   try {
     await once(server, "listening");
@@ -323,12 +323,14 @@ test("what is ignored is what Git ignores", { timeout: 60_000 }, async () => {
         const root = await mkdtemp(join(tmpdir(), "svc-cli-git-"));
         try {
           await plant(root, paths, { ".": top, a: nested });
-          execFileSync("git", ["init", "-q", root]);
-          const git = execFileSync("git", ["-C", root, "ls-files", "--others", "--exclude-standard", "-z"], {
-            encoding: "utf8",
+          runProgramSync(["git", "init", "-q", root]);
+          const git = runProgramSync(["git", "-C", root, "ls-files", "--others", "--exclude-standard", "-z"], {
             env: { PATH: process.env["PATH"], HOME: root, GIT_CONFIG_NOSYSTEM: "1" },
           });
-          const expected = git.split("\0").filter((path) => path !== "");
+          const expected = git
+            .toString()
+            .split("\0")
+            .filter((path) => path !== "");
           const found = await listTree({ directory: root, prefix: "", wanted: nothing }, silent);
           expect(found.map(({ path }) => path).sort()).toEqual(expected.sort());
         } finally {

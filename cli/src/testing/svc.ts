@@ -1,8 +1,8 @@
-import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { spawnProgram, thisNode } from "@svc/runtime/programs";
 
 export const binary = fileURLToPath(new URL("../../bin/svc.mjs", import.meta.url));
 
@@ -40,7 +40,7 @@ export function svc(
   { cwd, home, program = binary, env = {}, stdin = "", onStderr }: SvcOptions,
 ): Promise<Ended> {
   const own = home ?? join(cwd, ".home");
-  const child = spawn(process.execPath, [program, ...args], {
+  const child = spawnProgram([thisNode, program, ...args], {
     cwd,
     env: { PATH: process.env["PATH"], HOME: own, XDG_CACHE_HOME: join(tmpdir(), "svc-cli-test-cache"), ...env },
     stdio: ["pipe", "pipe", "pipe"],

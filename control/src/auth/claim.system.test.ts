@@ -1,7 +1,7 @@
-import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { run } from "@svc/runtime/command";
+import { thisNode } from "@svc/runtime/programs";
 import { sql } from "kysely";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type TestApi, testApi } from "../http/testing.ts";
@@ -30,7 +30,7 @@ async function claimLink(...args: string[]): Promise<{ code: number; stdout: str
     SVC_AUTH_SECRET: randomBytes(32).toString("base64"),
   };
   try {
-    const { stdout, stderr } = await promisify(execFile)(process.execPath, [main, "claim-link", ...args], { env });
+    const { stdout, stderr } = await run([thisNode, main, "claim-link", ...args], { env });
     return { code: 0, stdout, stderr };
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };

@@ -1,15 +1,15 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { arch, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
+import { run } from "@svc/runtime/command";
+import { ownProgram, spawnProgram } from "@svc/runtime/programs";
 import { sql } from "kysely";
 import pg from "pg";
 import { migrate } from "./migrate.ts";
 import { createDb, type Db } from "./pool.ts";
 
-const run = promisify(execFile);
 /** nobody. */
 const nobody = 65_534;
 /**
@@ -139,7 +139,7 @@ async function startServer(): Promise<Server> {
   try {
     const prepared = process.env[preparedVariable];
     // Keeps the owner, as Node's own copying does not.
-    if (prepared !== undefined) await run("cp", ["-a", dataIn(prepared), dataIn(dir)]);
+    if (prepared !== undefined) await run(["cp", "-a", dataIn(prepared), dataIn(dir)]);
     else await fillDirectory(dir);
     const server = await serve(dir);
     return {
@@ -165,8 +165,8 @@ const dataIn = (dir: string) => join(dir, "data");
 
 async function fillDirectory(dir: string): Promise<void> {
   const options = ["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"];
-  const initdb = [join(binaries(), "initdb"), "-D", dataIn(dir), ...options];
-  await run("setpriv", [...rights, "--", ...initdb], { cwd: dir, env: {} });
+  const initdb = [ownProgram(join(binaries(), "initdb")), "-D", dataIn(dir), ...options];
+  await run(["setpriv", ...rights, "--", ...initdb], { cwd: dir, env: {} });
   const server = await serve(dir);
   try {
     await query(server.url("postgres"), `create database ${templateName}`);
@@ -184,9 +184,9 @@ async function serve(dir: string): Promise<Server> {
     ...["fsync=off", "synchronous_commit=off", "full_page_writes=off"],
     ...["logging_collector=on", "log_filename=log", `log_directory=${dir}`],
   ].flatMap((setting) => ["-c", setting]);
-  const postgres = [join(binaries(), "postgres"), "-D", dataIn(dir), "-k", dir, ...settings];
+  const postgres = [ownProgram(join(binaries(), "postgres")), "-D", dataIn(dir), "-k", dir, ...settings];
   // The death signal stops the server also when the test process is killed.
-  const child = spawn("setpriv", ["--pdeathsig", "QUIT", ...rights, "--", ...postgres], {
+  const child = spawnProgram(["setpriv", "--pdeathsig", "QUIT", ...rights, "--", ...postgres], {
     ...{ cwd: dir, env: {}, stdio: "ignore" },
   });
   const stop = () => stopServer(child);

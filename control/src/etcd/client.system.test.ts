@@ -1,9 +1,9 @@
-import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createAuthority, createClientCertificate, createServerCertificate, readRequest } from "../ca/certificates.ts";
 import { aCertificateRequest } from "../ca/testing.ts";
@@ -11,7 +11,6 @@ import { createEtcd, EtcdError, UnknownOutcome } from "./index.ts";
 import { type EtcdServer, impatientClient, startEtcd, testClient, until } from "./testing.ts";
 import { startProxy } from "./testing-proxy.ts";
 
-const run = promisify(execFile);
 let server: EtcdServer;
 
 beforeAll(async () => {
@@ -203,15 +202,20 @@ describe("closing", () => {
       void campaigning.then(() => console.log("stopped"));
       await etcd.close();
     `;
-    const running = run(process.execPath, ["--input-type=module", "-e", program], { timeout: 10_000 });
-    const { child } = running;
-    await until(
-      "the program is up",
-      () => new Promise<boolean>((resolve) => child.stdout?.once("data", () => resolve(true))),
-    );
+    const running = spawnProgram([thisNode, "--input-type=module", "-e", program], {
+      stdio: ["pipe", "pipe", "inherit"],
+      timeout: 10_000,
+    });
+    const ended = once(running, "close");
+    let said = "";
+    running.stdout.setEncoding("utf8").on("data", (text: string) => {
+      said += text;
+    });
+    await until("the program is up", () => said.includes("up"));
     proxy.blackHole();
-    child.stdin?.write("end\n");
-    expect((await running).stdout).toContain("stopped");
+    running.stdin.write("end\n");
+    expect(await ended).toEqual([0, null]);
+    expect(said).toContain("stopped");
   });
 });
 

@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { spawnProgram } from "@svc/runtime/programs";
 import pino from "pino";
 import { freePorts } from "../../../registry/src/testing/ports.ts";
 import type { Timings } from "./connection.ts";
@@ -96,7 +97,7 @@ async function prepareMember(
   let child: ChildProcess | null = null;
 
   const start = async () => {
-    const started = spawn("etcd", args, { stdio: "ignore" });
+    const started = spawnProgram(["etcd", ...args], { stdio: "ignore" });
     child = started;
     await using probe = client(endpoint);
     await until(

@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { keys } from "../cluster/keys.ts";
@@ -51,7 +52,7 @@ interface Run {
 
 /** The real program, as an operator runs it. */
 function run(masterKeys: Buffer[], ...args: string[]): Run {
-  const child = spawn(process.execPath, [main, "rotate-key", ...args], {
+  const child = spawnProgram([thisNode, main, "rotate-key", ...args], {
     env: { PATH: process.env["PATH"], ...settings(...masterKeys) },
     stdio: ["ignore", "pipe", "pipe"],
   });

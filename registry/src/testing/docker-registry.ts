@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -6,6 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { hash } from "@node-rs/bcrypt";
 import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/registry-token";
+import { spawnProgram } from "@svc/runtime/programs";
 
 export type RegistryProcess = AsyncDisposable & {
   url: string;
@@ -29,7 +29,7 @@ export async function startDockerRegistry(auth?: TestAuth): Promise<RegistryProc
   // JSON is YAML.
   await writeFile(join(directory, "config.yml"), JSON.stringify(config));
 
-  const child = spawn("docker-registry", ["serve", join(directory, "config.yml")], {
+  const child = spawnProgram(["docker-registry", "serve", join(directory, "config.yml")], {
     stdio: ["ignore", "ignore", "pipe"],
   });
   const stop = async (): Promise<void> => {

@@ -1,6 +1,6 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { startTestEdge, type TestEdge } from "../testing/edge.ts";
 import { visit } from "../testing/load.ts";
@@ -35,7 +35,7 @@ async function startSilent(): Promise<Silent> {
       require("node:fs").writeSync(1, String(server.address().port));
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
     });`;
-  const child = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawnProgram([thisNode, "-e", script], { stdio: ["ignore", "pipe", "inherit"] });
   const [chunk] = (await once(child.stdout, "data")) as [Buffer];
   const port = Number(chunk);
   const sockets: Socket[] = [];

@@ -1,13 +1,10 @@
-import { execFile } from "node:child_process";
 import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { promisify } from "node:util";
 import type { Route } from "@svc/proto/edge";
+import { run } from "@svc/runtime/command";
 import type { Log } from "../log.ts";
 import { isUpstream } from "../names.ts";
 import { machineOf, machinesToAsk, nextSilence, silentMachines } from "./rules.ts";
-
-const run = promisify(execFile);
 
 const askEveryMs = 500;
 const answerWithinMs = 400;
@@ -47,7 +44,7 @@ function answers(upstream: string, timeoutMs: number): Promise<boolean> {
 async function endConnections(upstreams: readonly string[], log: Log): Promise<void> {
   for (const upstream of upstreams.filter(isUpstream)) {
     try {
-      await run("ss", ["-K", "dst", upstream], { timeout: endWithinMs });
+      await run(["ss", "-K", "dst", upstream], { timeoutMs: endWithinMs });
     } catch (err) {
       log.info({ upstream, err }, "connections to a silent machine were left to end by themselves");
       return;

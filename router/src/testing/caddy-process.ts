@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { programAt, spawnProgram } from "@svc/runtime/programs";
 import { createCaddyAdmin } from "../caddy.ts";
 import { bootConfig } from "../render/render.ts";
 import { waitFor } from "./wait-for.ts";
@@ -25,7 +26,7 @@ export async function startCaddy(dir: string): Promise<CaddyProcess> {
   const binary = process.env["SVC_CADDY_BINARY"] ?? "caddy";
   let child: ChildProcess;
   const run = async (): Promise<void> => {
-    child = spawn(binary, ["run", "--resume", "--config", boot], {
+    child = spawnProgram([programAt("caddy", binary), "run", "--resume", "--config", boot], {
       stdio: "ignore",
       env: { ...process.env, XDG_CONFIG_HOME: join(dir, "config"), XDG_DATA_HOME: join(dir, "data"), HOME: dir },
     });

@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { nodeBinary } from "@svc/deploy/paths";
+import { spawnProgram } from "@svc/runtime/programs";
 import type { Command, DaemonsConfig, DaemonsEvents, DaemonsState } from "./daemons/messages.ts";
 
 const script = join(import.meta.dirname, "daemons", "main.ts");
@@ -39,7 +40,7 @@ export async function startDaemons(
   await mkdir(own, { recursive: true, mode: 0o700 });
   const configFile = join(own, "config.json");
   await writeFile(configFile, JSON.stringify({ ...config, dir: own } satisfies DaemonsConfig), { mode: 0o600 });
-  const child = spawn(nodeBinary(), ["--max-semi-space-size=8", script, configFile], {
+  const child = spawnProgram([nodeBinary(), "--max-semi-space-size=8", script, configFile], {
     stdio: ["ignore", "inherit", "inherit", "ipc"],
     ...(options.gid !== undefined && { gid: options.gid }),
   });

@@ -1,6 +1,6 @@
 import { identify, isAlive } from "@svc/deploy/process-id";
 import { z } from "zod";
-import { asRoot } from "./host.ts";
+import { asRoot } from "../../support/host.ts";
 
 /**
  * Interfaces of fault tests begin with this; then come the process that made them and which one it is. It must not be

@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { finished } from "node:stream/promises";
+import { type Argv, argv, spawnProgram } from "@svc/runtime/programs";
+import { childrenOf } from "../../support/host.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { childrenOf } from "./host.ts";
 
 /** A process of one of the machines. */
 export interface Inside {
@@ -23,7 +24,7 @@ export interface Inside {
 export interface InsideOptions {
   /** First process of the machine. */
   init: number;
-  argv: readonly [string, ...string[]];
+  argv: Argv;
   env: NodeJS.ProcessEnv;
   /** What it prints is added here. */
   logFile: string;
@@ -34,11 +35,11 @@ const startMs = 5_000;
 /**
  * Starts a program on the machine whose first process is `init`. It ends when this process does, however that is.
  */
-export async function startInside({ init, argv, env, logFile }: InsideOptions): Promise<Inside> {
+export async function startInside({ init, argv: program, env, logFile }: InsideOptions): Promise<Inside> {
   // The outer process only waits for the inner one, which has a number on its machine and another one here.
-  const dies = ["setpriv", "--pdeathsig", "KILL", "--"];
-  const enter = ["nsenter", "--target", String(init), "--net", "--mount", "--uts", "--ipc", "--pid", "--"];
-  const outer = spawn("setpriv", [...dies.slice(1), ...enter, ...dies, ...argv], {
+  const dies = argv("setpriv", "--pdeathsig", "KILL", "--");
+  const enter = argv("nsenter", "--target", String(init), "--net", "--mount", "--uts", "--ipc", "--pid", "--");
+  const outer = spawnProgram([...dies, ...enter, ...dies, ...program], {
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
     env,
@@ -51,7 +52,7 @@ export async function startInside({ init, argv, env, logFile }: InsideOptions): 
   });
   void ended.then(() => finished(log.end()).catch(() => {}));
   const isRunning = () => outer.exitCode === null && outer.signalCode === null && outer.pid !== undefined;
-  const pid = await waitFor(`${argv[0]} to start`, startMs, async () => {
+  const pid = await waitFor(`${program[0]} to start`, startMs, async () => {
     if (!isRunning()) throw new Error(`it ended at once; see ${logFile}`);
     return (await childrenOf(outer.pid ?? 0))[0];
   });

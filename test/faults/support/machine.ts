@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdir, open, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,10 +5,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import { findEngine } from "@svc/deploy/engine";
 import { environmentOf } from "@svc/deploy/environment";
 import type { Platform } from "@svc/deploy/platform";
+import { type Argv, argv } from "@svc/runtime/programs";
 import { z } from "zod";
+import { asRoot, freezeGroup, gather, groupName, makeGroup, networkOf, removeGroup } from "../../support/host.ts";
+import { holdNamespaces, type Namespaces } from "../../support/namespaces.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import type { Bridge } from "./bridge.ts";
-import { asRoot, childrenOf, freezeGroup, gather, groupName, makeGroup, networkOf, removeGroup } from "./host.ts";
 import { type Inside, startInside } from "./inside.ts";
 
 export interface MachineOptions {
@@ -48,9 +49,9 @@ export interface Machine extends AsyncDisposable {
   boot(): Promise<void>;
   startEngine(): Promise<void>;
   /** Runs a program of the machine. */
-  start(name: string, argv: readonly [string, ...string[]], env: NodeJS.ProcessEnv): Promise<Inside>;
+  start(name: string, argv: Argv, env: NodeJS.ProcessEnv): Promise<Inside>;
   /** Runs a program of the machine to its end and returns what it printed. */
-  run(...argv: readonly [string, ...string[]]): Promise<string>;
+  run(...argv: Argv): Promise<string>;
   /** Everything on it ends at once and nobody is told: its cable goes dead first. */
   cutPower(): Promise<void>;
   /** Pulls the cable out, or plugs it in again. Connections stay open on both sides. */
@@ -67,7 +68,6 @@ export interface Machine extends AsyncDisposable {
   slow(share: number | null): Promise<void>;
 }
 
-const bootMs = 10_000;
 const engineMs = 60_000;
 const cable = "eth0";
 /** Larger than one packet, so that one fits at a time. */
@@ -91,7 +91,7 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
     await file.close();
     await asRoot("mkfs.ext4", "-q", "-F", "-m", "0", diskFile);
   }
-  let power: { init: number; off(): Promise<void> } | null = null;
+  let power: Namespaces | null = null;
   let engine: Inside | null = null;
   let docker: Docker | null = null;
   let slices: { stop(): Promise<void> } | null = null;
@@ -100,13 +100,13 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
     if (power === null) throw new Error(`${name} is off`);
     return power.init;
   };
-  const enter = (...argv: readonly [string, ...string[]]): Promise<string> =>
-    asRoot("nsenter", "--target", String(init()), "--net", "--mount", "--pid", "--", ...argv);
-  const start = async (program: string, argv: readonly [string, ...string[]], env: NodeJS.ProcessEnv) => {
+  const enter = (...program: Argv): Promise<string> =>
+    asRoot("nsenter", "--target", String(init()), "--net", "--mount", "--pid", "--", ...program);
+  const start = async (name: string, argv: Argv, env: NodeJS.ProcessEnv) => {
     // Programs of a machine change its network and mounts: never those of the machine that the tests run on.
     const network = await networkOf(init());
     if (network === null || network === (await networkOf("self"))) throw new Error(`${name} has no network of its own`);
-    return startInside({ init: init(), argv, env, logFile: join(log, `${program}.log`) });
+    return startInside({ init: init(), argv, env, logFile: join(log, `${name}.log`) });
   };
 
   const machine: Machine = {
@@ -128,7 +128,7 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
     },
     async boot() {
       await makeGroup(group);
-      power = await switchOn(group);
+      power = await holdNamespaces(["net", "uts", "ipc"]);
       await mountAll(enter, { etc, disk: diskMb === null ? null : { image: diskFile, at: disk }, dir });
       await enter("ip", "link", "set", "lo", "up");
       await asRoot("ip", "link", "add", hostEnd, "type", "veth", "peer", "name", cable, "netns", String(init()));
@@ -142,14 +142,15 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
     },
     async startEngine() {
       await mkdir(engineDir, { recursive: true });
-      const argv = [
-        ...["dockerd", "--host", `unix://${dockerSocket}`, "--data-root", engineDir],
+      const dockerd = argv(
+        "dockerd",
+        ...["--host", `unix://${dockerSocket}`, "--data-root", engineDir],
         // Users are not remapped: the kernel mounts no /proc in a user namespace of a machine that hides a part of its own.
         // In memory, as on any machine: gone when it is switched off.
         ...["--exec-root", "/run/docker", "--pidfile", "/run/docker.pid", "--cgroup-parent", `/${group}/containers`],
         ...["--insecure-registry", `${bridge.address}/32`, "--log-level", "warn"],
-      ] as [string, ...string[]];
-      const started = await start("dockerd", argv, environmentOf(process.env, {}));
+      );
+      const started = await start("dockerd", dockerd, environmentOf(process.env, {}));
       engine = started;
       docker = await waitFor(`the engine of ${name}`, engineMs, async () => {
         if (!started.running) throw new Error(`it has ended; see ${log}/dockerd.log`);
@@ -162,7 +163,9 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
       if (power === null) return;
       await machine.slow(null);
       await asRoot("ip", "link", "set", hostEnd, "down").catch(() => {});
-      await power.off();
+      // A frozen process does not even die.
+      await freezeGroup(group, false);
+      await power.end();
       power = null;
       engine = null;
       // The socket belonged to the engine; nothing else on the disk is touched.
@@ -209,7 +212,7 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
       }
     },
     async throttle(kilobitsPerSecond) {
-      const tc = (run: (...argv: readonly [string, ...string[]]) => Promise<string>, device: string) => {
+      const tc = (run: (...argv: Argv) => Promise<string>, device: string) => {
         if (kilobitsPerSecond === null) return run("tc", "qdisc", "del", "dev", device, "root").catch(() => "");
         const rate = ["rate", `${kilobitsPerSecond}kbit`, "burst", String(burstBytes), "latency", "2s"];
         return run("tc", "qdisc", "replace", "dev", device, "root", "tbf", ...rate);
@@ -245,39 +248,6 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
   return machine;
 }
 
-/** Starts the first process of a machine, in the control group. All others of the machine end with it. */
-async function switchOn(group: string): Promise<{ init: number; off(): Promise<void> }> {
-  const holder = spawn(
-    "setpriv",
-    [
-      ...["--pdeathsig", "KILL", "--", "unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork"],
-      ...["--kill-child=SIGKILL", "--mount-proc", "--propagation", "private", "docker-init", "--", "sleep", "infinity"],
-    ],
-    { detached: true, stdio: "ignore" },
-  );
-  const gone = new Promise<void>((resolve) => {
-    holder.once("error", () => resolve());
-    holder.once("exit", () => resolve());
-  });
-  // Its own child is there once it has become what it is to be.
-  const first = await waitFor("a machine to be switched on", bootMs, async () => {
-    if (holder.exitCode !== null) throw new Error(`unshare exited with code ${holder.exitCode}`);
-    const [child] = await childrenOf(holder.pid ?? 0);
-    const [grandchild] = child === undefined ? [] : await childrenOf(child);
-    return grandchild === undefined ? null : child;
-  });
-  return {
-    init: first,
-    async off() {
-      // A frozen process does not even die.
-      await freezeGroup(group, false);
-      holder.kill("SIGKILL");
-      await gone;
-      await waitFor("every process of the machine to end", bootMs, async () => (await networkOf(first)) === null);
-    },
-  };
-}
-
 const sliceMs = 100;
 
 /** Lets the processes of the group run for this share of every slice, until told to stop. */
@@ -301,7 +271,7 @@ function runInSlices(group: string, share: number): { stop(): Promise<void> } {
 
 /** Gives the machine what must not be shared: /run, the engine's identity, the number of this boot, and its disk. */
 async function mountAll(
-  enter: (...argv: readonly [string, ...string[]]) => Promise<string>,
+  enter: (...argv: Argv) => Promise<string>,
   { etc, disk, dir }: { etc: string; disk: { image: string; at: string } | null; dir: string },
 ): Promise<void> {
   const bootId = join(dir, "boot-id");

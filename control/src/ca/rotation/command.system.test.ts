@@ -1,6 +1,8 @@
-import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
+import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type TestDatabase, testDatabase } from "../../db/testing.ts";
 import { tokenKeySettings } from "../../registry-tokens/testing.ts";
@@ -17,19 +19,20 @@ beforeAll(async () => {
 afterAll(() => database[Symbol.asyncDispose]());
 
 /** The real program, as an operator runs it. */
-const run = (...args: string[]): Promise<{ code: number; output: string }> =>
-  new Promise((resolve) => {
-    const env = {
-      PATH: process.env["PATH"],
-      ...tokenKeySettings,
-      SVC_DATABASE_URL: database.url,
-      SVC_MASTER_KEY: key.toString("base64"),
-      SVC_AUTH_SECRET: randomBytes(32).toString("hex"),
-    };
-    const child = execFile(process.execPath, [main, "rotate-ca", ...args], { env }, (_, stdout, stderr) =>
-      resolve({ code: child.exitCode ?? -1, output: stdout + stderr }),
-    );
-  });
+async function run(...args: string[]): Promise<{ code: number; output: string }> {
+  const env = {
+    PATH: process.env["PATH"],
+    ...tokenKeySettings,
+    SVC_DATABASE_URL: database.url,
+    SVC_MASTER_KEY: key.toString("base64"),
+    SVC_AUTH_SECRET: randomBytes(32).toString("hex"),
+  };
+  const child = spawnProgram([thisNode, main, "rotate-ca", ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const ended = once(child, "close");
+  const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  await ended;
+  return { code: child.exitCode ?? -1, output: output + errors };
+}
 
 // Each start of the program takes a while: a few of them per test.
 test("a replacement needs a word on what to do, and an authority", async () => {

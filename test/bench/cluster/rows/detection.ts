@@ -1,6 +1,6 @@
-import { spawnSync } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
-import { run } from "@svc/deploy/command";
+import { run } from "@svc/runtime/command";
+import { runProgramSync } from "@svc/runtime/programs";
 import { waitFor } from "../../../support/wait-for.ts";
 import { agentsOf, type Bench } from "../bench.ts";
 import { atMost } from "../measure.ts";
@@ -78,7 +78,7 @@ function dropping({ stand }: Bench): { silence: () => Promise<void>; end: () => 
     ...["-m", "owner", "--gid-owner", String(fewGid), "-j", "DROP"],
   ];
   // Also when this process is ended in between: the rule would outlive it.
-  const undo = () => void spawnSync("iptables", ["-w", "10", "-D", ...rule]);
+  const undo = () => void runProgramSync(["iptables", "-w", "10", "-D", ...rule]);
   return {
     async silence() {
       await run(["iptables", "-w", "10", "-I", ...rule]);

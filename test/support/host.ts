@@ -1,16 +1,16 @@
 import { mkdir, readdir, readFile, readlink, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { run } from "@svc/deploy/command";
 import { identify, isAlive } from "@svc/deploy/process-id";
+import { run } from "@svc/runtime/command";
+import type { Argv } from "@svc/runtime/programs";
 
 /** The tree of control groups that can stop processes. */
 const controller = "freezer";
 const groupRoot = "/sys/fs/cgroup";
 
 /** Runs a program as root of this machine; what it prints is returned. */
-export const asRoot = async (...argv: readonly [string, ...string[]]): Promise<string> =>
-  (await run(argv, { timeoutMs: 20_000 })).stdout;
+export const asRoot = async (...argv: Argv): Promise<string> => (await run(argv, { timeoutMs: 20_000 })).stdout;
 
 /** Number of the network namespace that a process is in; null when there is no such process. */
 export async function networkOf(pid: number | "self"): Promise<string | null> {

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type Argv, spawnProgram } from "./programs.ts";
 
 export interface CommandOptions {
   cwd?: string;
@@ -35,16 +35,13 @@ function tail() {
 }
 
 /** Runs a program (no shell) to its end and returns what it wrote; throws `CommandError` unless it exits with 0. */
-export function run(
-  argv: readonly [string, ...string[]],
-  options: CommandOptions = {},
-): Promise<{ stdout: string; stderr: string }> {
-  const [file, ...args] = argv;
+export function run(argv: Argv, options: CommandOptions = {}): Promise<{ stdout: string; stderr: string }> {
+  const [program] = argv;
   const timeoutMs = options.timeoutMs ?? 120_000;
   const limit = AbortSignal.timeout(timeoutMs);
   const signal = options.signal === undefined ? limit : AbortSignal.any([limit, options.signal]);
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, {
+    const child = spawnProgram(argv, {
       stdio: ["pipe", "pipe", "pipe"],
       signal,
       killSignal: "SIGKILL",
@@ -59,7 +56,7 @@ export function run(
     const fail = (why: string, cause?: unknown) => {
       const output = `${stdout.text}${stderr.text}`.trim();
       const last = output.split("\n").slice(-15).join("\n");
-      reject(new CommandError(`${file} ${why}${last === "" ? "" : `\n${last}`}`, output, { cause }));
+      reject(new CommandError(`${program} ${why}${last === "" ? "" : `\n${last}`}`, output, { cause }));
     };
     child.once("error", (error) => {
       if (limit.aborted) fail(`did not finish within ${timeoutMs / 1000} s`);
