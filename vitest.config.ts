@@ -92,6 +92,19 @@ export default defineConfig({
         },
       },
       {
+        // What set-up installs and what engines do on releases of Debian, each in a root of its own: `npm run test:debian`.
+        test: {
+          name: "debian",
+          expect: patient,
+          include: ["test/debian/*.test.ts"],
+          pool: "forks",
+          fileParallelism: false,
+          testTimeout: 1_800_000,
+          hookTimeout: 600_000,
+          sequence: { groupOrder: 7 },
+        },
+      },
+      {
         // Real faults on several machines with engines and networks of their own, as root: `npm run faults`.
         test: {
           name: "faults",
