@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { ConfigError, readConfig } from "./config.ts";
+import { tokenKeySettings } from "./registry-tokens/testing.ts";
 import { isGuessable } from "./unsafe-settings.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "svc-settings-"));
@@ -17,6 +18,7 @@ const random = key(randomBytes(32));
 
 const read = (settings: Record<string, string>) =>
   readConfig({
+    ...tokenKeySettings,
     SVC_DATABASE_URL: "postgres://svc@127.0.0.1/svc",
     SVC_MASTER_KEY: random,
     SVC_AUTH_SECRET: randomBytes(32).toString("hex"),

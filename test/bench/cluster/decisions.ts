@@ -70,7 +70,14 @@ const aFleet = (random: () => number, size: number): SchedulableNode[] =>
   Array.from({ length: size }, (_, index) => ({
     id: `node-${String(index).padStart(5, "0")}`,
     link: "connected",
-    ...{ schedulable: true, draining: false, quarantined: false, diskFull: false, engineStalled: false, refusesDockerfiles: false },
+    ...{
+      schedulable: true,
+      draining: false,
+      quarantined: false,
+      diskFull: false,
+      engineStalled: false,
+      refusesDockerfiles: false,
+    },
     os: "linux",
     architecture: random() < 0.1 ? "arm64" : "amd64",
     ...inZone(pick(random, ["a", "b", "c"]), pick(random, ["fast", "slow"])),

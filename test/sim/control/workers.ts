@@ -506,7 +506,15 @@ function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work
   );
   const request = {
     ...{ id: at.id, projectId: at.projectId, deploymentId: at.id, kind: "serve" as const, specHash: "" },
-    ...{ memoryMb: 64, cpuMillicores: 100, pidsLimit: 64, diskMb: 0, platform: null, nodeSelector: {}, hasDockerfile: false },
+    ...{
+      memoryMb: 64,
+      cpuMillicores: 100,
+      pidsLimit: 64,
+      diskMb: 0,
+      platform: null,
+      nodeSelector: {},
+      hasDockerfile: false,
+    },
   };
   const taken = reservationsOf({ placed, observed, goneNodes: new Set() });
   const decision = place(
