@@ -33,6 +33,7 @@ const facts = {
   dockerfileProblem: null,
   hasDocuments: true,
   leavesStubs: false,
+  unpacksArchives: true,
   registryHost: "registry.test",
   platform: "linux/amd64",
   envKey: Buffer.alloc(32),

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type RewriteOptions, rewriteDockerfile } from "./user-dockerfile.ts";
 
 const options: RewriteOptions = {
@@ -12,6 +12,7 @@ const options: RewriteOptions = {
     ["svc-env", "svc-env-h2"],
   ]),
   leavesStubs: false,
+  unpacksArchives: true,
   kindInContext: (path) => (path === "web/package.json" ? "file" : ["", "web"].includes(path) ? "directory" : null),
 };
 /** What becomes of the instructions, without the directive in front. */
@@ -278,7 +279,9 @@ test.each([
     `FROM a\nCOPY --from=${named}/svc/p2/app:1 / /`,
     `FROM a\nRUN --mount=from=${named}/svc/p2/app:1,target=/x y`,
   ])
-    expect(rewrite(text, { registryHost: own })).toMatch(/^refused: .*(?:not available|is not the name of an image)/);
+    expect(rewrite(text, { registryHost: own })).toMatch(
+      /^refused: .*(?:not available|not the name of an|unusual from)/,
+    );
 });
 
 test.each([
@@ -421,4 +424,22 @@ test("whatever is written as the options of a mount, the engine is told none but
     expect(text.split("\n")[1]).toMatch(plain);
   }
   expect(taken).toBeGreaterThan(100);
+});
+
+describe("where the engine does not map the owners in an archive", () => {
+  test.each([
+    ["ADD a b /d/", "COPY ./a ./b /d/"],
+    ["ADD --chown=1:1 ./tar.txt /d", "COPY --chown=1:1 ./tar.txt /d"],
+    ['ADD ["a b", "/d/"]', 'COPY ["./a b","/d/"]'],
+  ])("%s only copies", (text, becomes) => {
+    expect(rewrite(`FROM a\n${text}`, { unpacksArchives: false })).toBe(`FROM a\n${becomes}`);
+  });
+
+  test.each(["ADD app.tar /", "ADD x a/App.TAR.gz /d/", "ADD app.tgz /", 'ADD ["a b.tar.xz", "/"]', "ADD *.tbz2 /"])(
+    "%s is refused, and says how else",
+    (text) => {
+      expect(rewrite(`FROM a\n${text}`, { unpacksArchives: false })).toMatch(/^refused: Line 2 .*does not unpack.*RUN/);
+      expect(rewrite(`FROM a\n${text}`)).toContain("\nADD ");
+    },
+  );
 });

@@ -20,6 +20,11 @@ export type RewriteOptions = Pick<MountRules, "cacheNamespace" | "secretIds" | "
   hasCaBundle: boolean;
   /** Whether the engine's own parser knows here-documents. */
   hasDocuments: boolean;
+  /**
+   * Whether ADD may unpack archives. An engine that remaps users without mapping the owners in an archive must not: what
+   * nobody owns is not in the layer, and layers that lack everything are taken for one, whosever they are.
+   */
+  unpacksArchives: boolean;
   /** Host of the cluster's own registry: images of other projects are there. */
   registryHost: string;
   /** Such as `linux/amd64`. */
@@ -41,6 +46,8 @@ const CA_VARIABLES = [
 ];
 
 const OWN_SYNTAX = /^docker(?:\.io)?\/dockerfile(?::1(?:\.\d+){0,2}(?:-labs)?)?$/;
+/** Names of what ADD would unpack. */
+const ARCHIVE = /\.(?:tar|tar\.\w+|tgz|tbz2?|txz|tzst)["']*$/i;
 /** A value that means the same to every parser. */
 const PLAIN_FLAG = /^[\x21-\x7e]+$/;
 /** Every instruction that there may be, with its options. Others are none of a Dockerfile that this platform knows. */
@@ -149,7 +156,7 @@ function rewriteInstruction(instruction: Instruction, context: Context): Done {
     case "RUN":
       return rewriteRun(instruction, context);
     case "ADD":
-      return rewriteAdd(instruction);
+      return rewriteAdd(instruction, context);
     case "COPY":
       return rewriteCopy(instruction, context);
     case "ONBUILD":
@@ -250,7 +257,7 @@ function rewriteRun({ flags, rest }: Instruction, context: Context): Done {
 }
 
 /** The engine itself, not a step, would fetch what ADD names: with the reach of the host. */
-function rewriteAdd({ flags, rest, documents }: Instruction): Done {
+function rewriteAdd({ flags, rest, documents }: Instruction, { options }: Context): Done {
   const list = parseJsonList(rest);
   const words = list ?? rest.split(/[\t\v\f\r ]+/).filter((word) => word !== "");
   const sources = words.slice(0, -1);
@@ -262,12 +269,20 @@ function rewriteAdd({ flags, rest, documents }: Instruction): Done {
       refuse: `ADD does not fetch ${remote.slice(0, 200)} here. Fetch it in a RUN step, or put it in the project.`,
     };
   }
+  const archive = options.unpacksArchives ? undefined : sources.find((word) => ARCHIVE.test(word));
+  if (archive !== undefined) {
+    return {
+      refuse: `ADD does not unpack ${archive.slice(0, 200)} on this platform. COPY it, and unpack it in a RUN step: tar -xf.`,
+    };
+  }
   // With this in front a source is a path of the project, whatever its variables and quotes come to.
   const local = sources.map((word) =>
     /^[./]/.test(word) || (documents.length > 0 && word.includes("<<")) ? word : `./${word}`,
   );
   const all = [...local, ...words.slice(-1)];
-  return { text: join("ADD", flags, list === null ? all.join(" ") : JSON.stringify(all)) };
+  // COPY does what is left of it, and never unpacks.
+  const name = options.unpacksArchives ? "ADD" : "COPY";
+  return { text: join(name, flags, list === null ? all.join(" ") : JSON.stringify(all)) };
 }
 
 function rewriteCopy({ flags, rest }: Instruction, context: Context): Done {
