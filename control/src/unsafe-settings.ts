@@ -13,31 +13,60 @@ export function unsafeSetting(s: Settings): string | null {
   return plaintextProblem(s) ?? etcdProblem(s) ?? domainProblem(s) ?? proxyProblem(s);
 }
 
+export interface PlaintextUse {
+  service: PlaintextService;
+  setting: string;
+  /** What to do about it. */
+  instead: string;
+}
+
 /** Which services are reached over a network in the clear. */
-export function plaintextUses(s: Settings): { service: PlaintextService; setting: string; instead: string }[] {
+export function plaintextUses(reached: {
+  apiUrl: string;
+  etcdEndpoints: readonly string[];
+  databaseUrl: string;
+  registryUrl: string;
+}): PlaintextUse[] {
   const isPlain = (url: string) => url.startsWith("http:") && !isLocal(new URL(url).hostname);
-  return [
-    {
-      ...({ service: "api", setting: "SVC_API_URL", isSo: isPlain(s.SVC_API_URL) } as const),
-      instead: "put a proxy with TLS before control and name its https:// address",
-    },
-    {
-      ...({ service: "etcd", setting: "SVC_ETCD_ENDPOINTS", isSo: s.SVC_ETCD_ENDPOINTS.some(isPlain) } as const),
-      instead: "give etcd certificates and name its https:// endpoints",
-    },
-    {
-      ...({ service: "postgres", setting: "SVC_DATABASE_URL", isSo: !isSafeDatabase(s.SVC_DATABASE_URL) } as const),
-      instead: "add ?sslmode=verify-full, and &sslrootcert=<file> for an authority of your own",
-    },
-    {
-      ...({ service: "registry", setting: "SVC_REGISTRY_URL", isSo: isPlain(s.SVC_REGISTRY_URL) } as const),
-      instead: "give the registry a certificate and name its https:// address",
-    },
-  ].flatMap(({ isSo, ...use }) => (isSo ? [use] : []));
+  const uses: [isSo: boolean, use: PlaintextUse][] = [
+    [
+      isPlain(reached.apiUrl),
+      {
+        ...{ service: "api", setting: "SVC_API_URL" },
+        instead: "put a proxy with TLS before control and name its https:// address",
+      },
+    ],
+    [
+      reached.etcdEndpoints.some(isPlain),
+      {
+        ...{ service: "etcd", setting: "SVC_ETCD_ENDPOINTS" },
+        instead: "give etcd certificates and name its https:// endpoints",
+      },
+    ],
+    [
+      !isSafeDatabase(reached.databaseUrl),
+      {
+        ...{ service: "postgres", setting: "SVC_DATABASE_URL" },
+        instead: "add ?sslmode=verify-full, and &sslrootcert=<file> for an authority of your own",
+      },
+    ],
+    [
+      isPlain(reached.registryUrl),
+      {
+        ...{ service: "registry", setting: "SVC_REGISTRY_URL" },
+        instead: "give the registry a certificate and name its https:// address",
+      },
+    ],
+  ];
+  return uses.flatMap(([isSo, use]) => (isSo ? [use] : []));
 }
 
 function plaintextProblem(s: Settings): string | null {
-  const use = plaintextUses(s).find(({ service }) => !s.SVC_PLAINTEXT_ALLOW.includes(service));
+  const reached = {
+    ...{ apiUrl: s.SVC_API_URL, etcdEndpoints: s.SVC_ETCD_ENDPOINTS },
+    ...{ databaseUrl: s.SVC_DATABASE_URL, registryUrl: s.SVC_REGISTRY_URL },
+  };
+  const use = plaintextUses(reached).find(({ service }) => !s.SVC_PLAINTEXT_ALLOW.includes(service));
   if (use === undefined) return null;
   const { service, setting, instead } = use;
   return `${setting}: secrets would cross the network in the clear; ${instead}, or add ${service} to SVC_PLAINTEXT_ALLOW where the network itself encrypts`;

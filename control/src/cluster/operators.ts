@@ -1,5 +1,5 @@
 import type { TlsOptions } from "../etcd/index.ts";
-import { askMembers, type Etcd, type MemberReport } from "../etcd/index.ts";
+import { askMembers, type Etcd, type MemberReport, openMembers } from "../etcd/index.ts";
 import type { Fleet } from "./fleet.ts";
 import { keyParts, keys, prefix } from "./keys.ts";
 
@@ -27,6 +27,8 @@ export interface OperatorFacts {
   serverId: string;
   /** Asks every member by itself; never rejects. */
   etcdMembers(timeoutMs: number): Promise<MemberReport[]>;
+  /** Endpoints of etcd that take clients without a certificate, though they have one themselves; never rejects. */
+  openEtcdMembers(timeoutMs: number): Promise<string[]>;
   /** Who leads now, asked of etcd; null when nobody does. @throws EtcdError. */
   leaderId(): Promise<string | null>;
   /** By the id of a machine: its clock against control's, of those that are more than a second off. @throws EtcdError. */
@@ -56,6 +58,7 @@ export const operatorFacts = ({
 }): OperatorFacts => ({
   serverId,
   etcdMembers: (timeoutMs) => askMembers({ endpoints, ...(tls && { tls }) }, timeoutMs),
+  openEtcdMembers: (timeoutMs) => openMembers({ endpoints, tls }, timeoutMs),
   leaderId: async () => (await etcd.get(keys.leader))?.value ?? null,
   async clockOffsets() {
     const { entries } = await etcd.range(prefix.clocks);

@@ -7,7 +7,7 @@ import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createAuthority, createClientCertificate, createServerCertificate, readRequest } from "../ca/certificates.ts";
 import { aCertificateRequest } from "../ca/testing.ts";
-import { createEtcd, EtcdError, UnknownOutcome } from "./index.ts";
+import { createEtcd, EtcdError, openMembers, UnknownOutcome } from "./index.ts";
 import { type EtcdServer, impatientClient, startEtcd, testClient, until } from "./testing.ts";
 import { startProxy } from "./testing-proxy.ts";
 
@@ -263,6 +263,10 @@ describe("over TLS", () => {
       expect(await etcd.get("/tls")).toMatchObject({ value: "v" });
       await using stranger = impatientClient(secure.endpoint, { tls: { ca, serverName: "etcd.test" } });
       await expect(stranger.get("/tls")).rejects.toMatchObject({ code: "UNAVAILABLE" });
+      // The same certificate, and no question for that of the client.
+      await using careless = await startEtcd({ scheme: "https", flags: flags.slice(3), client: trusted });
+      const both = [secure.endpoint, careless.endpoint];
+      expect(await openMembers({ endpoints: both, tls }, 5_000)).toEqual([careless.endpoint]);
     } finally {
       await rm(directory, { recursive: true, force: true });
     }

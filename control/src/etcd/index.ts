@@ -4,7 +4,7 @@ export type { ConnectionOptions, EtcdObserver, Timings, TlsOptions } from "./con
 export type { Entry, WatchEvent } from "./entry.ts";
 export { EtcdError, type EtcdErrorCode, LeadershipLost, LeaseLost, UnknownOutcome } from "./errors.ts";
 export { grantLease, type Lease, type LeaseOptions } from "./lease.ts";
-export { askMembers, type MemberReport } from "./members.ts";
+export { askMembers, type MemberReport, openMembers } from "./members.ts";
 export { type Guard, type Op, type Txn, type TxnResult, txnLimits } from "./txn.ts";
 export { type Change, createView, type Decode, type View, type ViewOptions } from "./view.ts";
 export { listWatch, type WatchConsumer } from "./watch.ts";

@@ -1,6 +1,6 @@
 import type { MemberListResponse, StatusResponse } from "@svc/proto/etcd";
 import { metadata, unary } from "../grpc/adapter.ts";
-import { type ConnectionOptions, dialMaintenance, isServiceError } from "./connection.ts";
+import { type ConnectionOptions, dialMaintenance, isServiceError, type TlsOptions } from "./connection.ts";
 
 /** What one endpoint said of itself, or why it said nothing. */
 export type MemberReport =
@@ -31,6 +31,17 @@ export function askMembers(
   timeoutMs: number,
 ): Promise<MemberReport[]> {
   return Promise.all(endpoints.map((endpoint) => askMember(endpoint, tls, timeoutMs)));
+}
+
+/** Endpoints over TLS that answer somebody without a certificate. Never rejects. */
+export async function openMembers(
+  { endpoints, tls }: { endpoints: readonly string[]; tls: TlsOptions | null },
+  timeoutMs: number,
+): Promise<string[]> {
+  const { cert: _, key: _key, ...anonymous } = tls ?? {};
+  const secure = endpoints.filter((endpoint) => endpoint.startsWith("https:"));
+  const reports = await askMembers({ endpoints: secure, tls: anonymous }, timeoutMs);
+  return reports.flatMap((report) => ("error" in report ? [] : [report.endpoint]));
 }
 
 async function askMember(endpoint: string, tls: ConnectionOptions["tls"], timeoutMs: number): Promise<MemberReport> {

@@ -115,6 +115,7 @@ const noFleet: FleetView = {
   edgeApplied: () => null,
 };
 const noOperators: OperatorFacts = {
+  openEtcdMembers: async () => [],
   serverId: "this-one",
   etcdMembers: async () => [],
   leaderId: async () => null,

@@ -7,6 +7,8 @@ import { clockOffset } from "../../db/clock.ts";
 import { schemaState } from "../../db/migrate.ts";
 import { listNodeRows } from "../../nodes/store.ts";
 import { listNodes } from "../../nodes/view.ts";
+import { plaintextUses } from "../../unsafe-settings.ts";
+import { judgeContent, judgeOpenEtcd, judgePlaintext } from "./exposure.ts";
 import type { Finding } from "./finding.ts";
 import {
   judgeCertificates,
@@ -38,12 +40,19 @@ const probe = Buffer.from("svc asks whether this registry can be written to\n");
 
 /** One look for each check. Facts that several need are read once. */
 export function createLooks({ config, db, fleet, registry, operators, now }: Parts): Looks {
+  const plaintext = plaintextUses({
+    ...{ apiUrl: config.apiUrl, etcdEndpoints: config.etcd.endpoints },
+    ...{ databaseUrl: config.databaseUrl, registryUrl: config.registry.url },
+  });
   const machines = once(() => readMachines(db, fleet));
   const clocks = once(() => operators.clockOffsets());
   const ofRole = async (role: "node" | "edge") => (await machines()).filter((each) => each.role === role);
   return {
     leader: async () => judgeLeader(await operators.leaderId(), operators.storm(), operators.replicas()),
-    etcd: async () => judgeEtcd(await operators.etcdMembers(memberMs)),
+    async etcd() {
+      const [members, open] = await Promise.all([operators.etcdMembers(memberMs), operators.openEtcdMembers(memberMs)]);
+      return [...judgeEtcd(members), ...judgePlaintext(plaintext, "etcd"), ...judgeOpenEtcd(open)];
+    },
     postgres: async () => judgePostgres({ ...(await readPostgres(db)), ...(await schemaState(db)) }),
     async registry() {
       await registry.ping();
@@ -54,7 +63,7 @@ export function createLooks({ config, db, fleet, registry, operators, now }: Par
           () => null,
           (error: unknown) => (error instanceof Error ? error.message : String(error)),
         );
-      return judgeRegistry({ host, writeError });
+      return [...judgeRegistry({ host, writeError }), ...judgePlaintext(plaintext, "registry")];
     },
     async clocks() {
       const own = await clockOffset(db, now);
@@ -65,7 +74,8 @@ export function createLooks({ config, db, fleet, registry, operators, now }: Par
     async certificates() {
       const cluster = await findCluster(db);
       if (cluster === null) throw new Error("the cluster has no authority yet");
-      return judgeCertificates(await machines(), new Date(new X509Certificate(cluster.caCertificate).validTo), now());
+      const authorityEnds = new Date(new X509Certificate(cluster.caCertificate).validTo);
+      return [...judgeCertificates(await machines(), authorityEnds, now()), ...judgePlaintext(plaintext, "api")];
     },
     secrets: async () => judgeSecrets(operators.replicas()),
     versions: async () => judgeVersions(operators.replicas(), await machines()),
@@ -80,7 +90,7 @@ export function createLooks({ config, db, fleet, registry, operators, now }: Par
           hostsBehind: served?.hostsBehind ?? 0,
         };
       });
-      return judgeEdges(edges, operators.routesGeneration());
+      return [...judgeEdges(edges, operators.routesGeneration()), ...judgeContent(config.content, config.apiUrl)];
     },
     async placements() {
       const { waiting, total } = await readWaiting(db);

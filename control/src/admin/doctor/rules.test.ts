@@ -2,6 +2,8 @@ import type { OperatorCheckStatus } from "@svc/proto";
 import { expect, test } from "vitest";
 import { newLeader } from "../../cluster/storm/rules.ts";
 import type { MemberReport } from "../../etcd/index.ts";
+import { plaintextUses } from "../../unsafe-settings.ts";
+import { judgeContent, judgeOpenEtcd, judgePlaintext } from "./exposure.ts";
 import { checkOf, type Finding, fail, listed, ok, shortReason, warn } from "./finding.ts";
 import {
   judgeCertificates,
@@ -57,8 +59,19 @@ const three = [
   aMember({ endpoint: "http://etcd-2.test:2379" }),
   aMember({ endpoint: "http://etcd-3.test:2379" }),
 ];
+const local = {
+  ...{ apiUrl: "http://127.0.0.1:4000", etcdEndpoints: ["http://127.0.0.1:2379"] },
+  ...{ databaseUrl: "postgres:///svc?host=/run/postgresql", registryUrl: "http://127.0.0.1:5000" },
+};
 const kinds = (fields: object) => ({ kinds: [{ kind: "deploy", failed: 0, overdue: 0, failing: 0, ...fields }] });
-const postgres = { version: "17.2", connectionsUsed: 10, connectionsMax: 100, missing: [], unknown: [] };
+const postgres = {
+  version: "17.2",
+  connectionsUsed: 10,
+  connectionsMax: 100,
+  missing: [],
+  unknown: [],
+  isPlaintext: false,
+};
 const own = { serverId: "replica-one", offsetMs: 3, withinMs: 2 };
 const decade = inDays(3650);
 const lowest = { reason: "3 of 5 nodes were lost within a minute", since: "2030-06-01T00:00:00.000Z" };
@@ -109,7 +122,38 @@ test.each<[what: string, findings: Finding[], status: OperatorCheckStatus, says:
     /lacks 0020-x/,
     /svc-control migrate/,
   ],
+  ["a Postgres without TLS", judgePostgres({ ...postgres, isPlaintext: true }), "warn", /without TLS/, /verify-full/],
   ["a newer schema", judgePostgres({ ...postgres, unknown: ["0099-y.sql"] }), "warn", /newer version/, /every replica/],
+
+  ["an etcd that asks for certificates", [...judgeEtcd(three), ...judgeOpenEtcd([])], "ok", /3 of 3/, null],
+  [
+    "an etcd that takes whoever comes",
+    [...judgeEtcd(three), ...judgeOpenEtcd(["https://etcd-1.test:2379"])],
+    "warn",
+    /etcd-1.* without a certificate/,
+    /--client-cert-auth/,
+  ],
+  [
+    "a registry in the clear",
+    judgePlaintext(plaintextUses({ ...local, registryUrl: "http://registry.test:5000" }), "registry"),
+    "warn",
+    /SVC_REGISTRY_URL is used in the clear/,
+    /https/,
+  ],
+  [
+    "sites without TLS",
+    judgeContent({ scheme: "http", domain: "sites.test" }, "https://api.test"),
+    "warn",
+    /in the clear/,
+    /SVC_EDGE_TLS=acme/,
+  ],
+  [
+    "sites below the API",
+    judgeContent({ scheme: "https", domain: "sites.api.test" }, "https://api.test"),
+    "warn",
+    /may set cookies of api.test/,
+    /domain of their own/,
+  ],
 
   ["a registry that takes pushes", judgeRegistry({ host: "r.test", writeError: null }), "ok", /takes what/, null],
   [
@@ -309,4 +353,11 @@ test.each([
   [`first ${"x".repeat(300)}\nsecond`, `first ${"x".repeat(153)}…`],
 ])("a client's message is told in few words: %s", (message, said) => {
   expect(shortReason(message)).toBe(said);
+});
+
+test("what is well is passed over", () => {
+  const uses = plaintextUses(local);
+  expect(uses).toEqual([]);
+  expect(judgeContent({ scheme: "http", domain: "svc.localhost" }, "http://localhost:4000")).toEqual([]);
+  expect(judgeContent({ scheme: "https", domain: "sites.test" }, "https://api.test")).toEqual([]);
 });

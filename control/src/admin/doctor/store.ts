@@ -5,15 +5,21 @@ import type { PostgresFacts } from "./stores/rules.ts";
 
 export async function readPostgres(
   db: Db,
-): Promise<Pick<PostgresFacts, "version" | "connectionsUsed" | "connectionsMax">> {
-  const { rows } = await sql<{ version: string; used: number; max: number }>`
+): Promise<Pick<PostgresFacts, "version" | "connectionsUsed" | "connectionsMax" | "isPlaintext">> {
+  const { rows } = await sql<{ version: string; used: number; max: number; plaintext: boolean }>`
     select current_setting('server_version') as version,
       (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as used,
-      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as max`.execute(
-    db,
-  );
-  const { version = "unknown", used = 0, max = 1 } = rows[0] ?? {};
-  return { version: version.split(" ")[0] ?? version, connectionsUsed: used, connectionsMax: max };
+      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as max,
+      -- Null over a socket.
+      not coalesce(inet_client_addr() <<= '127.0.0.0/8' or inet_client_addr() = '::1', true)
+        and not (select ssl from pg_stat_ssl where pid = pg_backend_pid()) as plaintext`.execute(db);
+  const { version = "unknown", used = 0, max = 1, plaintext = false } = rows[0] ?? {};
+  return {
+    version: version.split(" ")[0] ?? version,
+    connectionsUsed: used,
+    connectionsMax: max,
+    isPlaintext: plaintext,
+  };
 }
 
 const overdue = sql.lit("5 minutes");

@@ -84,6 +84,8 @@ export interface PostgresFacts {
   /** Migrations of this version that have not run, and ones that ran and this version does not know. */
   missing: readonly string[];
   unknown: readonly string[];
+  /** It hears control from another host, without TLS. */
+  isPlaintext: boolean;
 }
 
 export function judgePostgres({
@@ -92,6 +94,7 @@ export function judgePostgres({
   connectionsMax,
   missing,
   unknown,
+  isPlaintext,
 }: PostgresFacts): Finding[] {
   const findings: Finding[] = [];
   if (missing.length > 0) findings.push(fail(`The schema lacks ${listed(missing)}.`, "Run `svc-control migrate`."));
@@ -107,6 +110,13 @@ export function judgePostgres({
   const more = "Raise max_connections: each replica of control takes up to 35.";
   if (share > 0.95) findings.push(fail(`${used}.`, more));
   else if (share > 0.8) findings.push(warn(`${used}.`, more));
+  if (isPlaintext)
+    findings.push(
+      warn(
+        "Postgres hears control from another host without TLS.",
+        "Set `ssl = on` there, `hostssl` in its pg_hba.conf, and sslmode=verify-full in SVC_DATABASE_URL.",
+      ),
+    );
   findings.push(ok(`Postgres ${version} answers, ${used}; whether it is replicated and backed up is not looked at.`));
   return findings;
 }
