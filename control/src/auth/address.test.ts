@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { addressGroup, addressSite } from "./address.ts";
+import { addressGroup, addressNetwork, addressSite } from "./address.ts";
 
 test.each([
   ["192.0.2.7", "192.0.2.7"],
@@ -23,4 +23,13 @@ test.each([
   ["2001:db8:2::", "2001:db8:2::/48"],
 ])("%s is of the site %s", (address, site) => {
   expect(addressSite(address)).toBe(site);
+});
+
+test.each([
+  ["192.0.2.7", "192.0.2.0/24"],
+  ["::ffff:192.0.2.7", "192.0.2.0/24"],
+  ["2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"],
+  ["", ""],
+])("%s is in the network %s", (address, network) => {
+  expect(addressNetwork(address)).toBe(network);
 });

@@ -17,6 +17,10 @@ export function addressSite(address: string): string | null {
   return site.includes("/") ? site : null;
 }
 
+/** The network that the client is in: 24 bits of IPv4, 48 of IPv6. What is no address is a network of its own. */
+export const addressNetwork = (address: string): string =>
+  addressSite(address) ?? addressGroup(address).replace(/^(\d+\.\d+\.\d+)\.\d+$/, "$1.0/24");
+
 function groupOf(address: string, bits: 48 | 64): string {
   const plain = address.split("%", 1)[0] ?? address;
   if (!isIPv6(plain)) return plain;

@@ -9,13 +9,21 @@ import { githostPlugin, githostProvider } from "../githost/provider.ts";
 import { githostName } from "../githost/settings.ts";
 import type { Log } from "../log.ts";
 import type { Mailer } from "../mail/mailer.ts";
-import { accountLinked, alreadyRegistered, type Message, resetPassword, verifyAddress } from "../mail/messages.ts";
+import {
+  accountLinked,
+  alreadyRegistered,
+  type Message,
+  resetPassword,
+  signInLink,
+  verifyAddress,
+} from "../mail/messages.ts";
 import { createPostbox, type Postbox } from "../mail/postbox.ts";
 import { createFindCallSession } from "./call-session.ts";
 import { events } from "./events.ts";
 import { gate } from "./gate.ts";
 import { createHashing } from "./hashing.ts";
 import { newPassword } from "./new-password.ts";
+import { createSignInLinks } from "./sign-in-link.ts";
 import { mayMail, mayNotify } from "./throttle.ts";
 import { clientAddressHeader, createTrail } from "./trail.ts";
 
@@ -89,11 +97,19 @@ function options({ config, db, log, mailer }: AuthParts, pool: pg.Pool, postbox:
   const instance = instanceName(config.apiUrl);
   const trail = createTrail(db, log);
   const secure = isSecure(config.apiUrl);
+  const cookie = { name: deviceCookieName(config.apiUrl), secure };
   const findSession = createFindCallSession(db, config.authSecret, sessionCookieName(config.apiUrl));
   /** Later: neither the answer nor its time tells whether there is such an account. */
   const deliver = async (to: string, message: Message) => {
     if (mailer !== null && (await mayMail(db, to))) postbox.post(to, message);
   };
+  const links =
+    mailer === null
+      ? null
+      : createSignInLinks({
+          ...{ db, log, secret: config.authSecret, apiUrl: config.apiUrl },
+          send: (email, url) => postbox.post(email, signInLink(url, `${config.apiUrl}/forgot-password`, instance)),
+        });
   const tellLinked = async (userId: string) => {
     if (mailer === null || config.githost === undefined || !(await mayNotify(db, userId))) return;
     const user = await db.selectFrom("auth.user").select("email").where("id", "=", userId).executeTakeFirst();
@@ -187,8 +203,8 @@ function options({ config, db, log, mailer }: AuthParts, pool: pg.Pool, postbox:
         validateClient: (clientId) => clientId === cliClientId,
       }),
       ...(config.githost ? [githostPlugin(config.githost, log)] : []),
-      gate({ db, config, trail, findSession, cookie: { name: deviceCookieName(config.apiUrl), secure } }),
-      newPassword({ db, findSession }),
+      gate({ db, config, trail, findSession, cookie, links }),
+      newPassword({ db, findSession, secret: config.authSecret, cookie }),
     ],
   } satisfies BetterAuthOptions;
 }

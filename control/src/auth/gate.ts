@@ -4,12 +4,14 @@ import { APIError, createAuthMiddleware, isAPIError } from "better-auth/api";
 import type { Config } from "../config.ts";
 import type { Db } from "../db/pool.ts";
 import type { FindCallSession } from "./call-session.ts";
+import { type DeviceCookie, rememberDevice } from "./device-cookie.ts";
 import { type EntryRefusal, refuseEntry } from "./entry.ts";
 import { isBusy } from "./hashing.ts";
-import { knownDevice, markDevice } from "./known-device.ts";
+import { knownDevice, linkedDevice } from "./known-device.ts";
 import { passwordAdvice, passwordProblem } from "./password.ts";
 import { dropDeviceCode, endIfPutOut, endIfUnlinked } from "./put-out.ts";
-import { giveBackSignIn, type SignInAttempt, takeSignIn } from "./throttle.ts";
+import type { SignInLinks } from "./sign-in-link.ts";
+import { giveBackSignIn, type HeldBack, type SignInAttempt, takeSignIn } from "./throttle.ts";
 import { type AuthCall, addressOf, type Trail } from "./trail.ts";
 
 export interface GateParts {
@@ -17,11 +19,10 @@ export interface GateParts {
   config: Pick<Config, "authSecret" | "signup">;
   trail: Trail;
   findSession: FindCallSession;
-  /** Of the mark in which a browser keeps that it has signed in before. */
-  cookie: { name: string; secure: boolean };
+  cookie: DeviceCookie;
+  /** Null: no mail is sent. */
+  links: SignInLinks | null;
 }
-
-const deviceCookieSeconds = 180 * 86_400;
 
 const entryMessages: Readonly<Record<EntryRefusal, string>> = {
   SIGNUP_CLOSED: "Nobody can sign up here by themselves.",
@@ -78,13 +79,27 @@ function refuseBadName(name: unknown): void {
   if (problem !== null) throw new APIError("BAD_REQUEST", { code: "INVALID_NAME", message: problem });
 }
 
+/** @param mailsLink whether the right password would have got a link by mail; it is said to whoever asks */
+function tooManyAttempts({ waitSeconds }: HeldBack, mailsLink: boolean): APIError {
+  const otherwise = mailsLink ? " If the password was right, the account's mailbox gets a link to sign in now." : "";
+  const message = `Too many attempts. Try again in ${waitSeconds} seconds.${otherwise}`;
+  return new APIError(
+    "TOO_MANY_REQUESTS",
+    { code: "RATE_LIMITED", message, mailsLink },
+    { "x-retry-after": `${waitSeconds}` },
+  );
+}
+
 /** Our rules for what better-auth's own calls may do, before and after each. */
-export function gate({ db, config, trail, findSession, cookie }: GateParts): BetterAuthPlugin {
+export function gate({ db, config, trail, findSession, cookie, links }: GateParts): BetterAuthPlugin {
   const attemptOf = (call: AuthCall, mark: string | null): SignInAttempt | null => {
-    const email = text(fieldsOf(call.body)["email"]);
+    const { email: typed, link } = fieldsOf(call.body);
+    const email = text(typed);
     // Also one that nobody could come in with by now.
     if (writtenAddress(email) === null) return null;
-    return { email, address: addressOf(call), device: knownDevice(config.authSecret, email, mark) };
+    const device =
+      knownDevice(config.authSecret, email, mark) ?? linkedDevice(config.authSecret, email, text(link), Date.now());
+    return { email, address: addressOf(call), device };
   };
 
   return {
@@ -108,14 +123,11 @@ export function gate({ db, config, trail, findSession, cookie }: GateParts): Bet
           matcher: ({ path }) => path === "/sign-in/email",
           handler: createAuthMiddleware(async (ctx) => {
             const attempt = attemptOf(ctx, ctx.getCookie(cookie.name) ?? null);
-            const wait = attempt === null ? null : await takeSignIn(db, attempt);
-            if (wait !== null) {
-              throw new APIError(
-                "TOO_MANY_REQUESTS",
-                { code: "RATE_LIMITED", message: `Too many attempts. Try again in ${wait} seconds.` },
-                { "x-retry-after": `${wait}` },
-              );
-            }
+            const held = attempt === null ? null : await takeSignIn(db, attempt);
+            if (attempt === null || held === null) return;
+            const offered = held.by === "account" ? links : null;
+            await offered?.offer(attempt.email, text(fieldsOf(ctx.body)["password"]), ctx.context.password);
+            throw tooManyAttempts(held, offered !== null);
           }),
         },
         {
@@ -161,13 +173,7 @@ export function gate({ db, config, trail, findSession, cookie }: GateParts): Bet
             const { newSession, returned } = ctx.context;
             if (newSession) {
               await giveBackSignIn(db, attempt);
-              ctx.setCookie(cookie.name, markDevice(config.authSecret, newSession.user.email), {
-                httpOnly: true,
-                sameSite: "lax",
-                path: "/",
-                secure: cookie.secure,
-                maxAge: deviceCookieSeconds,
-              });
+              rememberDevice(ctx, cookie, config.authSecret, newSession.user.email);
             } else if (isBusy(returned)) {
               await giveBackSignIn(db, attempt);
             } else if (isAPIError(returned) && returned.statusCode !== 429) {

@@ -37,11 +37,11 @@ const cookiesOf = (headers: Headers) =>
     .map((cookie) => cookie.split(";", 1)[0])
     .join("; ");
 
-/** Wrong guesses at `email`, each from another address; the statuses. */
-async function guesses(email: string, count: number) {
+/** Wrong guesses at `email`, each from another address of one network; the statuses. */
+async function guesses(email: string, count: number, network = "198.51.100") {
   const statuses: number[] = [];
   for (let at = 0; at < count; at++)
-    statuses.push((await signIn(email, `wrong guess ${at}`, from(`198.51.100.${at}`))).status);
+    statuses.push((await signIn(email, `wrong guess ${at}`, from(`${network}.${at}`))).status);
   return statuses;
 }
 
@@ -54,12 +54,37 @@ async function exhaust(email: string): Promise<void> {
   expect(await guesses(email, 1)).toEqual([429]);
 }
 
+/** As if so many attempts more had been counted of this kind. */
+const spend = (what: string, count: number) =>
+  sql`update attempt_bucket set tokens = tokens - ${count} where key like ${`${what}:%`}`.execute(api.db);
+
 describe("guessing a password", () => {
-  test("is held back per account, from however many addresses, and alike for an address without account", async () => {
+  test("is held back per account and network, and alike for an address without account", async () => {
     const known = await guesses(await account(), 12);
     const unknown = await guesses(newEmail(), 12);
     expect(known).toEqual([...Array(10).fill(401), 429, 429]);
     expect(unknown).toEqual(known);
+  });
+
+  test("in one network holds nobody back who is in another", async () => {
+    const email = await account();
+    expect((await guesses(email, 14)).at(-1)).toBe(429);
+    // Nor does what is held back use up the guesses of all.
+    const { rows } = await sql<{ tokens: number }>`
+      select tokens from attempt_bucket where key like 'sign-in-account:%'`.execute(api.db);
+    expect(rows[0]?.tokens).toBeCloseTo(30, 0);
+    expect((await signIn(email, password, from("192.0.2.1"))).status).toBe(200);
+  });
+
+  test("is held back per account from however many networks", async () => {
+    for (const email of [await account(), newEmail()]) {
+      expect(await guesses(email, 1)).toEqual([401]);
+      await spend("sign-in-account", 36);
+      const statuses: number[] = [];
+      for (let network = 0; network < 5; network++) statuses.push(...(await guesses(email, 1, `203.0.${network}`)));
+      expect(statuses).toEqual([401, 401, 401, 429, 429]);
+      await sql`delete from attempt_bucket`.execute(api.db);
+    }
   });
 
   test("is held back for an account, too, whose address nobody could sign up with by now", async () => {
@@ -79,16 +104,80 @@ describe("guessing a password", () => {
     expect(answers.filter(({ status }) => status === 401)).toHaveLength(10);
   });
 
-  test("the right password does not help once too many were wrong, and a while later it does", async () => {
+  test("gives no answer to the right password once too many were wrong, and a while later it does", async () => {
     const email = await account();
     await exhaust(email);
     const refused = await signIn(email, password, from("192.0.2.1"));
     expect([refused.status, refused.body.code]).toEqual([429, "RATE_LIMITED"]);
     const wait = Number(refused.headers.get("retry-after"));
     expect(wait).toBeGreaterThan(0);
-    expect(wait).toBeLessThanOrEqual(360);
+    expect(wait).toBeLessThanOrEqual(300);
     await sql`update attempt_bucket set at = at - ${wait} * interval '1 second'`.execute(api.db);
     expect((await signIn(email, password, from("192.0.2.1"))).status).toBe(200);
+  });
+
+  test("leaves the right password a way in by mail, and tells who asks nothing", async () => {
+    const [email, other, unknown] = [await account(), await account(), newEmail()];
+    for (const each of [email, other, unknown]) await exhaust(each);
+    const right = await signIn(email, password, from("192.0.2.1"));
+    const wrong = await signIn(other, "a wrong password", from("192.0.2.1"));
+    const nobody = await signIn(unknown, password, from("192.0.2.1"));
+    const shapes = [right, wrong, nobody].map(({ status, text, headers }) => [
+      status,
+      text.replace(/\d+ seconds/, "N seconds"),
+      [...headers.keys()].sort(),
+    ]);
+    expect(shapes).toEqual([shapes[0], shapes[0], shapes[0]]);
+    expect(right.status).toBe(429);
+    expect(right.headers.getSetCookie()).toEqual([]);
+
+    const url = linkIn(await mailTo(api, email, 2));
+    expect(url.pathname).toBe("/sign-in");
+    const link = url.searchParams.get("link") ?? "";
+    await exhaust(email);
+    // It is no password, and of no use at another account.
+    const byLink = (to: string, tried: string) =>
+      auth("/sign-in/email", { email: to, password: tried, link }, from("192.0.2.3"));
+    expect((await byLink(email, "a wrong password")).status).toBe(401);
+    expect((await byLink(other, password)).status).toBe(429);
+    const inside = await byLink(email, password);
+    expect(inside.status).toBe(200);
+    // From then on this browser is known.
+    const own = { ...from("192.0.2.3"), cookie: cookiesOf(inside.headers), origin: api.url };
+    expect((await signIn(email, password, own)).status).toBe(200);
+    // The wrong password sent nothing; the right one that came with the link of another account did.
+    await mailTo(api, other, 2);
+    const subjects = (await api.mails())
+      .filter(({ to }) => [other, unknown].includes(to))
+      .map(({ subject }) => subject);
+    expect(subjects.filter((subject) => subject.startsWith("Sign in"))).toHaveLength(1);
+  });
+
+  test("gets no more guesses by a mailed link than from a known browser, and no flood of mails", async () => {
+    const email = await account();
+    await exhaust(email);
+    for (let at = 0; at < 5; at++) await signIn(email, password, from("192.0.2.1"));
+    const link = linkIn(await mailTo(api, email, 4)).searchParams.get("link");
+    await mailTo(api, await account());
+    expect((await api.mails()).filter(({ to }) => to === email)).toHaveLength(4);
+    const guess = (at: number) =>
+      auth("/sign-in/email", { email, password: `wrong guess ${at}`, link }, from(`203.0.${at}.1`));
+    expect((await guess(0)).status).toBe(401);
+    await spend("sign-in-device", 17);
+    const statuses = [await guess(1), await guess(2), await guess(3)].map(({ status }) => status);
+    expect(statuses).toEqual([401, 401, 429]);
+  });
+
+  test("of one client does not cost anything but a refusal once it has tried too often", async () => {
+    const email = await account();
+    await exhaust(email);
+    await sql`update attempt_bucket set tokens = 0, at = clock_timestamp() where key like 'sign-in-address:%'`.execute(
+      api.db,
+    );
+    const refused = await signIn(email, password, from("198.51.100.0"));
+    expect([refused.status, refused.body.mailsLink]).toEqual([429, false]);
+    await mailTo(api, await account());
+    expect((await api.mails()).filter(({ to }) => to === email)).toHaveLength(1);
   });
 
   test("does not lock the owner out of a browser that has signed in before", async () => {
@@ -108,8 +197,14 @@ describe("guessing a password", () => {
     await exhaust(email);
     await auth("/request-password-reset", { email });
     const token = linkIn(await mailTo(api, email, 2)).searchParams.get("token");
-    expect((await auth("/reset-password", { token, newPassword: "another good one" })).status).toBe(200);
+    const reset = await auth("/reset-password", { token, newPassword: "another good one" });
+    expect(reset.status).toBe(200);
     expect((await signIn(email, "another good one", from("192.0.2.1"))).status).toBe(200);
+    // In the browser of the reset also while others go on.
+    await exhaust(email);
+    expect((await signIn(email, "another good one", from("192.0.2.1"))).status).toBe(429);
+    const own = { ...from("192.0.2.1"), cookie: cookiesOf(reset.headers), origin: api.url };
+    expect((await signIn(email, "another good one", own)).status).toBe(200);
   });
 
   test("one client cannot try one password at everybody", async () => {
@@ -120,7 +215,7 @@ describe("guessing a password", () => {
       return statuses;
     };
     expect(await spray(2)).toEqual([401, 401]);
-    await sql`update attempt_bucket set tokens = tokens - 57 where key like 'sign-in-address:%'`.execute(api.db);
+    await spend("sign-in-address", 57);
     expect(await spray(3)).toEqual([401, 429, 429]);
     expect((await signIn(newEmail(), "summer rain 2026", from("2001:db8:1:3::1"))).status).toBe(401);
   });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { knownDevice, markDevice } from "./known-device.ts";
+import { knownDevice, linkDevice, linkedDevice, markDevice } from "./known-device.ts";
 
 const secret = "s".repeat(32);
 
@@ -18,3 +18,16 @@ test.each([null, "", ".", "x.y", "a".repeat(22), `${"a".repeat(22)}.${"b".repeat
     expect(knownDevice(secret, "ada@svc.test", mark)).toBeNull();
   },
 );
+
+test("a link is good for its account until its time, is no mark, and no mark is a link", () => {
+  const until = 1_800_000_000_000;
+  const link = linkDevice(secret, "ada@svc.test", until);
+  expect(linkedDevice(secret, "Ada@svc.test", link, until - 1)).toMatch(/^[\w-]{22}$/);
+  expect(linkedDevice(secret, "ada@svc.test", link, until)).toBeNull();
+  expect(linkedDevice(secret, "eve@svc.test", link, until - 1)).toBeNull();
+  expect(linkedDevice("t".repeat(32), "ada@svc.test", link, until - 1)).toBeNull();
+  const later = link.replace(`${until}`, `${until + 1}`);
+  for (const other of [later, "", "..", markDevice(secret, "ada@svc.test"), `${link}x`])
+    expect(linkedDevice(secret, "ada@svc.test", other, until - 1)).toBeNull();
+  expect(knownDevice(secret, "ada@svc.test", link)).toBeNull();
+});

@@ -7,6 +7,7 @@ import { sql } from "kysely";
 import type { Db } from "../db/pool.ts";
 import { recordAudit } from "../http/audit.ts";
 import type { FindCallSession } from "./call-session.ts";
+import { type DeviceCookie, rememberDevice } from "./device-cookie.ts";
 import { type PasswordProblem, passwordAdvice, passwordProblem } from "./password.ts";
 import { findPasswordHash, storePasswordHash } from "./password-store.ts";
 import { hasSession, lockAccess, signOutEverywhere, takeOver } from "./put-out.ts";
@@ -16,6 +17,8 @@ import { addressOf } from "./trail.ts";
 export interface NewPasswordParts {
   db: Db;
   findSession: FindCallSession;
+  secret: string;
+  cookie: DeviceCookie;
 }
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
@@ -45,7 +48,7 @@ function readPassword(given: unknown, email: string): string {
  * and whoever has to be put out could meanwhile change it once more, or make something that lets them in again. Here
  * both are one transaction.
  */
-export function newPassword({ db, findSession }: NewPasswordParts): BetterAuthPlugin {
+export function newPassword({ db, findSession, secret, cookie }: NewPasswordParts): BetterAuthPlugin {
   return {
     id: "svc-new-password",
     hooks: {
@@ -64,6 +67,8 @@ export function newPassword({ db, findSession }: NewPasswordParts): BetterAuthPl
             if ((await internalAdapter.consumeVerificationValue(identifier)) === null) throw badLink();
             if (!(await resetPassword(db, user.id, hash, addressOf(ctx)))) throw badLink();
             await forgetGuesses(db, user.email);
+            // Who has the mailbox is the owner, and may sign in with the new password while others go on guessing.
+            rememberDevice(ctx, cookie, secret, user.email);
             return ctx.json({ status: true });
           }),
         },

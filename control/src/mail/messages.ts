@@ -26,6 +26,16 @@ export const resetPassword = (url: string, instance: string): Message => ({
   ),
 });
 
+/** For who gave the right password while sign-ins to the account are held back; `url` opens the page to sign in. */
+export const signInLink = (url: string, newPasswordUrl: string, instance: string): Message => ({
+  subject: `Sign in to ${instance}`,
+  text: lines(
+    `Somebody, most likely you, gave the right password of your account on ${instance} in a browser that has not signed in to it before. So many wrong ones were tried lately that such browsers are held back.`,
+    `Open this link and sign in there; the wrong ones of others are not counted against you. It works for one hour.\n${url}`,
+    `If it was not you, somebody knows your password. Choose a new one:\n${newPasswordUrl}`,
+  ),
+});
+
 /** For the owner of an address with which somebody tried to make a second account. */
 export const alreadyRegistered = (signInUrl: string, instance: string): Message => ({
   subject: `You already have an account on ${instance}`,

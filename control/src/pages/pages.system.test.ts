@@ -145,6 +145,34 @@ describe("accounts", () => {
     await forgetLimits();
   });
 
+  test("the right password gets a link by mail while others guess, and is let in there", async () => {
+    const email = await account();
+    await mailTo(api, email);
+    const tab = browser();
+    const form = await tab.open("/sign-in");
+    await tab.submit(form, { email, password: "wrong password" });
+    await sql`update attempt_bucket set tokens = 0, at = clock_timestamp() where key like 'sign-in-account:%'`.execute(
+      api.db,
+    );
+    const [wrong, right] = [
+      await tab.submit(form, { email, password: "wrong password" }),
+      await tab.submit(form, { email, password }),
+    ];
+    expect([wrong.status, right.status]).toEqual([429, 429]);
+    const said = [wrong, right].map(({ text }) => text.replace(/\d+ (seconds|minutes)/, "some time"));
+    expect(said[0]).toBe(said[1]);
+    expect(said[0]).toContain("mailbox gets a link");
+
+    const link = linkIn(await mailTo(api, email, 2));
+    const elsewhere = browser();
+    const page = await elsewhere.open(link.pathname + link.search);
+    // A mistake does not lose the link.
+    const again = await elsewhere.submit(page, { email, password: "wrong password" });
+    expect(again.status).toBe(401);
+    expect((await elsewhere.submit(again, { email, password })).text).toContain("Hello, Ada");
+    await forgetLimits();
+  });
+
   test("an address that is taken looks like a new one, but for the mail to its owner", async () => {
     const email = await account();
     await mailTo(api, email);

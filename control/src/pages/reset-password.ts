@@ -1,4 +1,5 @@
 import type { FastifyInstance } from "fastify";
+import { relayCookies } from "../auth/mount.ts";
 import type { ApiContext } from "../http/endpoint.ts";
 import { html } from "./html.ts";
 import { field, hidden, notice, type Page } from "./layout.ts";
@@ -68,7 +69,10 @@ export function registerResetPassword(scope: FastifyInstance, context: ApiContex
     const token = form("token");
     const body = { token, newPassword: form("password") };
     const answer = await callAuth(context, request, { method: "POST", path: "/reset-password", body });
-    if (answer.status === 200) return sendPage(context, reply, donePage);
+    if (answer.status === 200) {
+      relayCookies(answer.response, reply);
+      return sendPage(context, reply, donePage);
+    }
     if (answer.status >= 500) throw new Error(`password reset answered ${answer.status}`);
     if (answer.status === 429) return sendPage(context, reply, choosePage(token, tooManyAttempts(answer)), 429);
     const wrongPassword = passwordError(answer);

@@ -9,6 +9,8 @@ import { type AuthAnswer, callAuth, readForm, redirect, sendPage, tooManyAttempt
 
 interface SignInPage {
   next: string;
+  /** What a mailed link brought along; "" without one. */
+  link: string;
   email?: string;
   error?: string | null;
 }
@@ -21,7 +23,7 @@ interface Offers {
 function signInPage(
   context: ApiContext,
   { canSignUp, canReset }: Offers,
-  { next, email = "", error = null }: SignInPage,
+  { next, link, email = "", error = null }: SignInPage,
 ): Page {
   const purpose = purposeOf(next);
   const query = next === "/" ? "" : `?next=${encodeURIComponent(next)}`;
@@ -37,6 +39,7 @@ ${purpose === null ? null : html`<p class="lead">${purpose}</p>`}
 ${error ? notice("error", error) : null}
 <form method="post" action="/sign-in">
 ${hidden("next", next)}
+${link === "" ? null : hidden("link", link)}
 ${field({ name: "email", label: "Email address", type: "email", autocomplete: "username", value: email, first: email === "" })}
 ${field({ name: "password", label: "Password", type: "password", autocomplete: "current-password", first: email !== "" })}
 <button type="submit">Sign in</button>
@@ -48,24 +51,37 @@ ${links.length > 0 ? html`<p class="aside">${links.map((link, at) => html`${at >
 
 /** Says no more than that the two do not fit, so that nobody learns which addresses have an account. */
 function signInError(answer: AuthAnswer): string {
-  if (answer.status === 429) return tooManyAttempts(answer);
+  if (answer.status === 429)
+    return answer.body["mailsLink"] === true
+      ? `${tooManyAttempts(answer)} If the password was right, the account's mailbox gets a link with which you can sign in now.`
+      : tooManyAttempts(answer);
   if (answer.code === "BANNED_USER") return "This account is blocked. Ask the administrator of this installation.";
   return "Email address and password do not match.";
 }
 
+const linkLengthMax = 100;
+const linkOf = (given: unknown): string => (typeof given === "string" && given.length <= linkLengthMax ? given : "");
+
 export function registerSignIn(scope: FastifyInstance, context: ApiContext, offers: Offers): void {
-  scope.get<{ Querystring: { next?: string; error?: string } }>("/sign-in", async (request, reply) => {
+  scope.get<{ Querystring: { next?: string; error?: string; link?: string } }>("/sign-in", async (request, reply) => {
     const next = safeNext(request.query.next);
+    const { link } = request.query;
     const error = githostError(context, request.query.error);
     if (error === null && (await visitor(context, request)) !== null) return redirect(reply, next);
-    return sendPage(context, reply, signInPage(context, offers, { next, error }), error === null ? 200 : 403);
+    return sendPage(
+      context,
+      reply,
+      signInPage(context, offers, { next, link: linkOf(link), error }),
+      error === null ? 200 : 403,
+    );
   });
 
   scope.post("/sign-in", async (request, reply) => {
     const form = readForm(context, request);
     const next = safeNext(form("next"));
     const email = form("email").trim();
-    const body = { email, password: form("password") };
+    const link = linkOf(form("link"));
+    const body = { email, password: form("password"), ...(link !== "" && { link }) };
     const answer = await callAuth(context, request, { method: "POST", path: "/sign-in/email", body });
     if (answer.status === 200) {
       relayCookies(answer.response, reply);
@@ -73,7 +89,12 @@ export function registerSignIn(scope: FastifyInstance, context: ApiContext, offe
     }
     if (answer.status >= 500) throw new Error(`sign-in answered ${answer.status}`);
     const status = answer.status === 429 ? 429 : 401;
-    return sendPage(context, reply, signInPage(context, offers, { next, email, error: signInError(answer) }), status);
+    return sendPage(
+      context,
+      reply,
+      signInPage(context, offers, { next, link, email, error: signInError(answer) }),
+      status,
+    );
   });
 
   scope.post("/sign-out", async (request, reply) => {
