@@ -28,6 +28,10 @@ interface AttemptRates {
   network: Rate;
   /** Of everybody at one site, so that many networks together do not guess fast either. */
   site: Rate;
+  /** Of a network in the reserve, so that few networks do not use it up. */
+  newcomer: Rate;
+  /** Of everybody at one site once its own are used up. */
+  reserve: Rate;
   /** Buckets that are remembered. */
   bucketsMax: number;
   /** Clients that are remembered for having been right. */
@@ -38,31 +42,51 @@ const usual: AttemptRates = {
   client: { atOnce: 5, everyMs: 6_000 },
   network: { atOnce: 20, everyMs: 3_000 },
   site: { atOnce: 60, everyMs: 1_000 },
-  bucketsMax: 30_000,
+  newcomer: { atOnce: 2, everyMs: 1_800_000 },
+  reserve: { atOnce: 10, everyMs: 3_000 },
+  bucketsMax: 100_000,
   knownMax: 10_000,
 };
+
+interface Bucket {
+  key: string;
+  rate: Rate;
+}
 
 /** Looking through all buckets for some that are full again costs more than an attempt. */
 const sweepEveryMs = 1_000;
 
 /**
+ * Three networks are enough to use up what a site has for everybody. A visitor from another one is not to wait for that:
+ * those who have not tried lately have a little of a reserve, which takes some six hundred networks at once to use up.
+ *
  * Only buckets that are full again are forgotten. When none is, clients that are not remembered have to wait; since a
- * site has not more than its own rate, that takes many sites whose passwords are being guessed at once.
+ * site has not more than its own rate and its reserve, that takes many sites whose passwords are being guessed at once.
  */
 export function createAttempts(rates: AttemptRates = usual): Attempts {
-  const { client, network, site, bucketsMax, knownMax } = rates;
+  const { bucketsMax, knownMax } = rates;
   /** When each bucket is full again. */
   const fullAt = new Map<string, number>();
   /** In the order in which they were right. */
   const known = new Set<string>();
   let sweptAt = Number.NEGATIVE_INFINITY;
 
-  function bucketsOf(name: string, address: string): { key: string; rate: Rate }[] {
+  /** Each list of buckets is enough for an attempt; the first is the usual one. */
+  function waysOf(name: string, address: string): Bucket[][] {
     const origin = originOf(address);
-    const own = { key: `client ${name} ${origin.client}`, rate: client };
-    if (known.has(own.key)) return [own];
-    return [own, { key: `network ${name} ${origin.network}`, rate: network }, { key: `site ${name}`, rate: site }];
+    const own = { key: `client ${name} ${origin.client}`, rate: rates.client };
+    if (known.has(own.key)) return [[own]];
+    const network = { key: `network ${name} ${origin.network}`, rate: rates.network };
+    const newcomer = { key: `newcomer ${name} ${origin.network}`, rate: rates.newcomer };
+    return [
+      [own, network, { key: `site ${name}`, rate: rates.site }],
+      [own, network, newcomer, { key: `reserve ${name}`, rate: rates.reserve }],
+    ];
   }
+
+  /** For how long not every one of the buckets has an attempt left. */
+  const waitMs = (buckets: readonly Bucket[], nowMs: number): number =>
+    Math.max(0, ...buckets.map(({ key, rate }) => afterOne(key, rate, nowMs) - nowMs - rate.atOnce * rate.everyMs));
 
   /** When the bucket would be full again after one more. */
   function afterOne(key: string, { atOnce, everyMs }: Rate, nowMs: number): number {
@@ -82,7 +106,9 @@ export function createAttempts(rates: AttemptRates = usual): Attempts {
   }
 
   function giveBack(name: string, address: string): void {
-    for (const { key, rate } of bucketsOf(name, address)) {
+    // Of the reserve nothing comes back: the site has one more instead.
+    const [way = []] = waysOf(name, address);
+    for (const { key, rate } of way) {
       const at = fullAt.get(key);
       if (at !== undefined) fullAt.set(key, at - rate.everyMs);
     }
@@ -90,24 +116,19 @@ export function createAttempts(rates: AttemptRates = usual): Attempts {
 
   return {
     take(name, address, nowMs) {
-      const buckets = bucketsOf(name, address).map(({ key, rate }) => ({
-        key,
-        rate,
-        after: afterOne(key, rate, nowMs),
-      }));
-      const waits = buckets.map(({ rate, after }) => after - nowMs - rate.atOnce * rate.everyMs);
-      const waitMs = Math.max(0, ...waits);
-      if (waitMs > 0) return Math.ceil(waitMs);
-      const missing = buckets.filter(({ key }) => !fullAt.has(key)).length;
+      const ways = waysOf(name, address);
+      const open = ways.find((buckets) => waitMs(buckets, nowMs) === 0);
+      if (open === undefined) return Math.ceil(Math.min(...ways.map((buckets) => waitMs(buckets, nowMs))));
+      const missing = open.filter(({ key }) => !fullAt.has(key)).length;
       // Those who are known are not many.
-      if (buckets.length > 1 && !hasRoom(missing, nowMs)) return client.everyMs;
-      for (const { key, after } of buckets) fullAt.set(key, after);
+      if (open.length > 1 && !hasRoom(missing, nowMs)) return rates.client.everyMs;
+      for (const { key, rate } of open) fullAt.set(key, afterOne(key, rate, nowMs));
       return 0;
     },
     giveBack,
     welcome(name, address) {
       giveBack(name, address);
-      const [own] = bucketsOf(name, address);
+      const own = waysOf(name, address)[0]?.[0];
       if (own === undefined) return;
       known.delete(own.key);
       known.add(own.key);

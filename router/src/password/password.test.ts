@@ -62,6 +62,8 @@ describe("attempts", () => {
     client: { atOnce: 3, everyMs: 1000 },
     network: { atOnce: 100, everyMs: 10 },
     site: { atOnce: 1000, everyMs: 1 },
+    newcomer: { atOnce: 0, everyMs: 1000 },
+    reserve: { atOnce: 0, everyMs: 1000 },
     bucketsMax: 100,
     knownMax: 2,
   };
@@ -106,8 +108,9 @@ describe("attempts", () => {
   test("many networks together do not guess fast either, and each refusal is about seconds", () => {
     const attempts = createAttempts();
     const address = (n: number) => `2001:db8:${(n % 65_536).toString(16)}::${(n >> 16) + 1}`;
-    expect(looked(attempts, several(200_000, address))).toBe(60);
-    expect(looked(attempts, several(60_000, address), (n) => n)).toBeLessThanOrEqual(60);
+    // What the site has, and its reserve.
+    expect(looked(attempts, several(200_000, address))).toBe(60 + 10);
+    expect(looked(attempts, several(60_000, address), (n) => n)).toBeLessThanOrEqual(60 + 20);
     const waits = several(1000, (n) => `198.51.${n % 256}.7`).map((each) => attempts.take("s", each, 60_000));
     expect(Math.max(...waits)).toBeLessThanOrEqual(6000);
     expect(attempts.take("another", "198.51.100.7", 60_000)).toBe(0);
@@ -118,6 +121,21 @@ describe("attempts", () => {
     const client = (n: number) => `2001:db8:7:${n.toString(16)}::1`;
     for (let second = 0; second < 60; second += 1) looked(attempts, several(50, client), () => second * 1000);
     expect(attempts.take("s", "192.0.2.1", 60_000)).toBe(0);
+  });
+
+  test("networks that guess on and on do not keep out a visitor from another, and guess no faster for it", () => {
+    const attempts = createAttempts();
+    const guesser = (n: number) => `198.51.${n % 50}.7`;
+    const hours = 2.25;
+    let guesses = 0;
+    for (let second = 0; second <= hours * 3600; second += 5)
+      guesses += looked(attempts, several(100, guesser), () => second * 1000);
+    expect(guesses).toBeGreaterThan(hours * 3600);
+    expect(guesses).toBeLessThanOrEqual(hours * 3600 + 60 + 50 * (2 + 2 * hours));
+    const now = hours * 3_600_000;
+    // One mistake is forgiven.
+    expect([0, 0].map(() => attempts.take("s", "192.0.2.1", now))).toEqual([0, 0]);
+    expect(attempts.take("s", "192.0.2.1", now)).toBeGreaterThan(0);
   });
 
   test("who has known the password before has to wait for nobody else", () => {
