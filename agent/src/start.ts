@@ -35,6 +35,7 @@ import { openTails } from "./logs/tails.ts";
 import { countCalls, countStatuses } from "./metrics/count.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { type Readiness, serveMetrics, watchGauges } from "./metrics/serve.ts";
+import { isolatePorts } from "./network/bridge-ports.ts";
 import { createIsolationGuard } from "./network/iptables.ts";
 import { createNetworks } from "./network/networks.ts";
 import { createPorts } from "./network/ports.ts";
@@ -213,7 +214,13 @@ async function runNode(options: {
   const { metrics, readiness, pulse } = options;
   const engine = countCalls(createDockerEngine({ socketPath: config.dockerSocket, owner }), metrics);
   readiness.engine = engine;
-  const limiter = createStepLimiter({ owner, engineDir: async () => (await engine.describe()).rootDir, log });
+  const { buildBridge } = config;
+  const limiter = createStepLimiter({
+    owner,
+    engineDir: async () => (await engine.describe()).rootDir,
+    isolate: async () => (buildBridge === null ? undefined : isolatePorts(buildBridge)),
+    log,
+  });
   await removeLeftovers(config, engine, limiter, log);
   const tails = await openTails(join(config.dir, "tails", `${identity.id}.${identity.incarnation}`));
   let link = options.openLink(identity);
@@ -237,7 +244,7 @@ async function runNode(options: {
   });
   const engineWatch = createEngineWatch({ engine, nowMs: () => performance.now(), log });
   const images = createImages({ engine, journal, registry, checkDisk: disk.check });
-  const isolation = createIsolationGuard({ buildBridge: config.buildBridge, log });
+  const isolation = createIsolationGuard({ buildBridge, log });
   const networks = createNetworks({ engine, owner, pool: config.subnets, isolated: isolation.ready });
   const reporter = createStatusReporter();
   // Placements and runs share networks, so each asks the other before one is removed.

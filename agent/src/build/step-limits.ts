@@ -10,7 +10,10 @@ import { endGroup, killAll, listPaths, moveAll, PARENT, prepareGroup, processesO
 import { createStepStorage, type StepPlaces } from "./step-storage.ts";
 import { findStep } from "./steps-of-engine.ts";
 
-/** Holds build steps to limits: neither their Dockerfile nor engines before version 23 can be asked to. */
+/**
+ * Holds build steps to limits and keeps them apart from one another: neither their Dockerfile nor engines before version
+ * 23 can be asked to.
+ */
 export type StepLimiter = {
   /**
    * Readies a group for the steps of one build, before the first of them starts. Steps are told apart by `mark`,
@@ -59,6 +62,8 @@ export function createStepLimiter(options: {
   log: Log;
   /** Where the engine keeps its data. */
   engineDir(): Promise<string>;
+  /** Keeps the network of every step that there is by now apart from all others. */
+  isolate(): Promise<void>;
 }): StepLimiter {
   const { log } = options;
   const prefix = groupPrefix(options.owner);
@@ -66,17 +71,30 @@ export function createStepLimiter(options: {
   const known = new Set<string>();
   let watching: AbortController | null = null;
   const trees = once(findTrees);
+  let isWarned = false;
+
+  const warnOfRawSockets = (): void => {
+    if (isWarned) return;
+    isWarned = true;
+    log.warn({}, "build steps of this engine have raw sockets: docs/hardening.md says how to take them away");
+  };
+
   const engineDir = once(options.engineDir);
 
   /** Looks at a container that appeared. Ours is put into its group before its process begins, a foreign one left alone. */
   const meet = async (directory: string): Promise<void> => {
     if (known.has(directory) || groups.size === 0) return;
     known.add(directory);
+    // Its network is set up before the runtime is told of it.
+    const isolated = options.isolate();
+    isolated.catch(() => {});
     const all = await trees();
     const found = await findStep(directory, [...groups.keys()], all, await engineDir());
     const group = found === null ? undefined : groups.get(found.mark);
     if (found === null || group === undefined) return;
+    if (found.hasRawSockets) warnOfRawSockets();
     group.take(directory, found.places, async () => {
+      await isolated;
       // The tree of processes comes first: from then on they cannot become more than is allowed.
       for (const [index, root] of rootsOf(all).entries()) {
         await moveAll(found.groups[index] ?? "", join(root, group.path));
@@ -146,7 +164,7 @@ export function createStepLimiter(options: {
               if (doomed) void killAll(all, path);
             },
             (cause: unknown) => {
-              log.error({ step: basename(step), err: cause }, "a build step could not be limited");
+              log.error({ step: basename(step), err: cause }, "a build step could not be limited and kept apart");
               broken.abort(cause);
             },
           );

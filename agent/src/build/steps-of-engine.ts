@@ -7,10 +7,16 @@ import { processesOf } from "./groups.ts";
 import type { StepPlaces } from "./step-storage.ts";
 
 /**
- * A build step as the low-level runtime keeps it: whose it is, its control group in each tree of `rootsOf`, and what it
- * writes to.
+ * A build step as the low-level runtime keeps it: whose it is, its control group in each tree of `rootsOf`, and what its
+ * description says of it.
  */
-export type EngineStep = { mark: string; groups: readonly string[]; places: StepPlaces };
+export type EngineStep = StepFacts & { mark: string; groups: readonly string[] };
+type StepFacts = {
+  /** What it writes to. */
+  places: StepPlaces;
+  /** Whether it may send packets of any kind in any name. */
+  hasRawSockets: boolean;
+};
 
 const APPEARS_WITHIN_MS = 10_000;
 const LOOK_EVERY_MS = 2;
@@ -27,7 +33,9 @@ const bundleFile = z.object({
     }),
   ),
   linux: z.object({ cgroupsPath: z.string().optional() }).optional(),
+  process: z.object({ capabilities: z.object({ bounding: z.array(z.string()).nullish() }).optional() }).optional(),
 });
+type Bundle = { mark: string | null; cgroupsPath: string | undefined; facts: StepFacts };
 /** What is read of the runtime's state file, which is written just before the process of the container begins. */
 const stateFile = z.object({
   init_process_pid: z.int().positive(),
@@ -57,7 +65,7 @@ export async function findStep(
   const endsAtMs = Date.now() + APPEARS_WITHIN_MS;
   while (Date.now() < endsAtMs) {
     if (early?.mark && expected !== null && (await processesOf(expected[0] ?? "")).length > 0) {
-      return { mark: early.mark, groups: expected, places: early.places };
+      return { mark: early.mark, groups: expected, ...early.facts };
     }
     const state = await readState(directory);
     if (state !== null) return await fromState(state, marks);
@@ -69,14 +77,14 @@ export async function findStep(
 
 async function fromState(state: z.infer<typeof stateFile>, marks: readonly string[]): Promise<EngineStep | null> {
   const bundle = state.config.labels.find((label) => label.startsWith("bundle="))?.slice("bundle=".length);
-  const read = bundle === undefined ? null : await readBundle(bundle, marks);
-  if (!read?.mark) return null;
-  const { mark, places } = read;
+  const described = bundle === undefined ? null : await readBundle(bundle, marks);
+  if (!described?.mark) return null;
+  const { mark, facts } = described;
   const { pids, memory, cpu, "": unified } = state.cgroup_paths;
   if (pids !== undefined && memory !== undefined && cpu !== undefined) {
-    return { mark, groups: [pids, memory, cpu], places };
+    return { mark, groups: [pids, memory, cpu], ...facts };
   }
-  return unified === undefined ? null : { mark, groups: [unified], places };
+  return unified === undefined ? null : { mark, groups: [unified], ...facts };
 }
 
 async function readState(directory: string): Promise<z.infer<typeof stateFile> | null> {
@@ -88,17 +96,22 @@ async function readState(directory: string): Promise<z.infer<typeof stateFile> |
 }
 
 /** The mark of a container's description, null when it has none of `marks`; null in whole when there is none. */
-async function readBundle(
-  bundle: string,
-  marks: readonly string[],
-): Promise<{ mark: string | null; cgroupsPath: string | undefined; places: StepPlaces } | null> {
+async function readBundle(bundle: string, marks: readonly string[]): Promise<Bundle | null> {
   try {
-    const { root, mounts, linux } = bundleFile.parse(JSON.parse(await readFile(join(bundle, "config.json"), "utf8")));
+    const { root, mounts, linux, process } = bundleFile.parse(
+      JSON.parse(await readFile(join(bundle, "config.json"), "utf8")),
+    );
     const source = mounts.find(({ destination }) => destination === "/etc/hosts")?.source;
     const names = new Set(source === undefined ? [] : (await readFile(source, "utf8")).split(/\s+/));
     const bound = mounts.filter(({ type, options }) => type === "bind" && !(options ?? []).includes("ro"));
-    const places = { root: resolve(bundle, root.path), bound: bound.flatMap(({ source }) => source ?? []) };
-    return { mark: marks.find((mark) => names.has(mark)) ?? null, cgroupsPath: linux?.cgroupsPath, places };
+    return {
+      mark: marks.find((mark) => names.has(mark)) ?? null,
+      cgroupsPath: linux?.cgroupsPath,
+      facts: {
+        places: { root: resolve(bundle, root.path), bound: bound.flatMap(({ source }) => source ?? []) },
+        hasRawSockets: process?.capabilities?.bounding?.includes("CAP_NET_RAW") === true,
+      },
+    };
   } catch {
     return null;
   }

@@ -43,7 +43,8 @@ export function renderFirewall(nameservers: readonly string[], buildBridge: stri
     ":SVC-FORWARD - [0:0]",
     ":SVC-INPUT - [0:0]",
     `-A SVC-FORWARD ${established}`,
-    // Steps of all projects share one bridge, so there the ends of a bridged packet are strangers.
+    // Steps of all projects share one bridge, so there the ends of a bridged packet are strangers. Frames of any kind are
+    // stopped between its ports; these rules are there before a port is.
     ...(buildBridge === null ? [] : [`-A SVC-FORWARD -i ${buildBridge} -m physdev --physdev-is-bridged ${REJECT}`]),
     // Bridged, not routed: both ends are on the same project network.
     "-A SVC-FORWARD -m physdev --physdev-is-bridged -j RETURN",
