@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { limits } from "@svc/proto/limits";
 import type { BuildResult, BuildSpec, RegistryAccess } from "@svc/proto/node";
 import { createRegistry, type Registry } from "@svc/registry";
-import { mapsOwners } from "../engine/context-owner.ts";
 import type { Engine, Owner } from "../engine/engine.ts";
 import { dockerfileProblem, leavesStubs } from "../engine/floors.ts";
 import type { Journal } from "../journal/journal.ts";
@@ -160,7 +159,6 @@ async function factsOf({ engine, access, platform, journal }: Job): Promise<Buil
     dockerfileProblem: dockerfileProblem(versions),
     hasDocuments: Number.parseInt(versions.version, 10) >= DOCUMENTS_SINCE,
     leavesStubs: leavesStubs(versions),
-    unpacksArchives: mapsOwners(versions),
     registryHost: access.host,
     platform: `${platform.os}/${platform.architecture}`,
     envKey: envKeyOf(journal),

@@ -29,7 +29,6 @@ const rewrite: Rewrite = (text) =>
     platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
     secretIds: new Map([["TOKEN", "TOKEN"]]),
     leavesStubs: true,
-    unpacksArchives: false,
     kindInContext: (path) => (path === "Dockerfile" ? "file" : null),
   });
 

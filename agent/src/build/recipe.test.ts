@@ -33,7 +33,6 @@ const facts = {
   dockerfileProblem: null,
   hasDocuments: true,
   leavesStubs: false,
-  unpacksArchives: true,
   registryHost: "registry.test",
   platform: "linux/amd64",
   envKey: Buffer.alloc(32),

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { type RewriteOptions, rewriteDockerfile } from "./user-dockerfile.ts";
 
 const options: RewriteOptions = {
@@ -12,7 +12,6 @@ const options: RewriteOptions = {
     ["svc-env", "svc-env-h2"],
   ]),
   leavesStubs: false,
-  unpacksArchives: true,
   kindInContext: (path) => (path === "web/package.json" ? "file" : ["", "web"].includes(path) ? "directory" : null),
 };
 /** What becomes of the instructions, without the directive in front. */
@@ -116,13 +115,13 @@ test.each([
   },
   {
     when: "ADD takes local files",
-    text: "FROM a\nADD a.tar b /d/\nADD $X ./y /e/",
-    becomes: "FROM a\nADD ./a.tar ./b /d/\nADD ./$X ./y /e/",
+    text: "FROM a\nADD a.txt b /d/\nADD $X ./y /e/",
+    becomes: "FROM a\nCOPY ./a.txt ./b /d/\nCOPY ./$X ./y /e/",
   },
   {
     when: "ADD has the exec form",
     text: 'FROM a\nADD --chown=1:1 ["a b", "/d/"]',
-    becomes: 'FROM a\nADD --chown=1:1 ["./a b","/d/"]',
+    becomes: 'FROM a\nCOPY --chown=1:1 ["./a b","/d/"]',
   },
   {
     when: "network and security are the usual",
@@ -150,6 +149,12 @@ test.each([
   { when: "a step wants a device", text: "FROM a\nRUN --device=x y", says: "--device" },
   { when: "the type of a mount is a variable", text: "FROM a\nRUN --mount=type=$T,target=/c x", says: "type=$t" },
   { when: "the engine would fetch", text: "FROM a\nADD http://169.254.169.254/latest /x", says: "ADD does not fetch" },
+  { when: "the engine would unpack", text: "FROM a\nADD x rootfs.tar.xz /", says: "ADD does not unpack rootfs.tar.xz" },
+  {
+    when: "the engine would unpack, in the exec form",
+    text: 'FROM a\nADD ["b.tgz", "/"]',
+    says: "ADD does not unpack",
+  },
   { when: "the engine would fetch, in quotes", text: 'FROM a\nADD "https://x.test/y" /x', says: "ADD does not fetch" },
   { when: "the engine would clone", text: "FROM a\nADD git@x.test:y.git /x", says: "ADD does not fetch" },
   { when: "the exec form would fetch", text: 'FROM a\nADD ["HTTP://x.test/y", "/x"]', says: "ADD does not fetch" },
@@ -424,22 +429,4 @@ test("whatever is written as the options of a mount, the engine is told none but
     expect(text.split("\n")[1]).toMatch(plain);
   }
   expect(taken).toBeGreaterThan(100);
-});
-
-describe("where the engine does not map the owners in an archive", () => {
-  test.each([
-    ["ADD a b /d/", "COPY ./a ./b /d/"],
-    ["ADD --chown=1:1 ./tar.txt /d", "COPY --chown=1:1 ./tar.txt /d"],
-    ['ADD ["a b", "/d/"]', 'COPY ["./a b","/d/"]'],
-  ])("%s only copies", (text, becomes) => {
-    expect(rewrite(`FROM a\n${text}`, { unpacksArchives: false })).toBe(`FROM a\n${becomes}`);
-  });
-
-  test.each(["ADD app.tar /", "ADD x a/App.TAR.gz /d/", "ADD app.tgz /", 'ADD ["a b.tar.xz", "/"]', "ADD *.tbz2 /"])(
-    "%s is refused, and says how else",
-    (text) => {
-      expect(rewrite(`FROM a\n${text}`, { unpacksArchives: false })).toMatch(/^refused: Line 2 .*does not unpack.*RUN/);
-      expect(rewrite(`FROM a\n${text}`)).toContain("\nADD ");
-    },
-  );
 });

@@ -20,11 +20,6 @@ export type RewriteOptions = Pick<MountRules, "cacheNamespace" | "secretIds" | "
   hasCaBundle: boolean;
   /** Whether the engine's own parser knows here-documents. */
   hasDocuments: boolean;
-  /**
-   * Whether ADD may unpack archives. An engine that remaps users without mapping the owners in an archive must not: what
-   * nobody owns is not in the layer, and layers that lack everything are taken for one, whosever they are.
-   */
-  unpacksArchives: boolean;
   /** Host of the cluster's own registry: images of other projects are there. */
   registryHost: string;
   /** Such as `linux/amd64`. */
@@ -156,7 +151,7 @@ function rewriteInstruction(instruction: Instruction, context: Context): Done {
     case "RUN":
       return rewriteRun(instruction, context);
     case "ADD":
-      return rewriteAdd(instruction, context);
+      return rewriteAdd(instruction);
     case "COPY":
       return rewriteCopy(instruction, context);
     case "ONBUILD":
@@ -256,8 +251,11 @@ function rewriteRun({ flags, rest }: Instruction, context: Context): Done {
   return { text: join("RUN", result, rest), before: options.leavesStubs ? standIns(targets) : [] };
 }
 
-/** The engine itself, not a step, would fetch what ADD names: with the reach of the host. */
-function rewriteAdd({ flags, rest, documents }: Instruction, { options }: Context): Done {
+/**
+ * The engine itself, not a step, would fetch what ADD names, with the reach of the host, and unpack it, past the limits of
+ * the build and beyond anybody's power to end it. COPY does the rest.
+ */
+function rewriteAdd({ flags, rest, documents }: Instruction): Done {
   const list = parseJsonList(rest);
   const words = list ?? rest.split(/[\t\v\f\r ]+/).filter((word) => word !== "");
   const sources = words.slice(0, -1);
@@ -269,10 +267,10 @@ function rewriteAdd({ flags, rest, documents }: Instruction, { options }: Contex
       refuse: `ADD does not fetch ${remote.slice(0, 200)} here. Fetch it in a RUN step, or put it in the project.`,
     };
   }
-  const archive = options.unpacksArchives ? undefined : sources.find((word) => ARCHIVE.test(word));
+  const archive = sources.find((word) => ARCHIVE.test(word));
   if (archive !== undefined) {
     return {
-      refuse: `ADD does not unpack ${archive.slice(0, 200)} on this platform. COPY it, and unpack it in a RUN step: tar -xf.`,
+      refuse: `ADD does not unpack ${archive.slice(0, 200)} here. COPY it, and unpack it in a RUN step.`,
     };
   }
   // With this in front a source is a path of the project, whatever its variables and quotes come to.
@@ -280,9 +278,7 @@ function rewriteAdd({ flags, rest, documents }: Instruction, { options }: Contex
     /^[./]/.test(word) || (documents.length > 0 && word.includes("<<")) ? word : `./${word}`,
   );
   const all = [...local, ...words.slice(-1)];
-  // COPY does what is left of it, and never unpacks.
-  const name = options.unpacksArchives ? "ADD" : "COPY";
-  return { text: join(name, flags, list === null ? all.join(" ") : JSON.stringify(all)) };
+  return { text: join("COPY", flags, list === null ? all.join(" ") : JSON.stringify(all)) };
 }
 
 function rewriteCopy({ flags, rest }: Instruction, context: Context): Done {

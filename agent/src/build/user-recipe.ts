@@ -16,8 +16,6 @@ export type BuilderFacts = {
   hasDocuments: boolean;
   /** Whether the engine removes what it made as the target of a mount by a path that the step may have bent. */
   leavesStubs: boolean;
-  /** Whether ADD may unpack archives with this engine. */
-  unpacksArchives: boolean;
   /** host:port of the cluster's registry. */
   registryHost: string;
   /** Such as `linux/amd64`. */

@@ -122,16 +122,6 @@ test.each([
   for (const path of [layer ?? "/", ...before.volumes]) expect(await isThere(path)).toBe(false);
 });
 
-test("its last words say why, also before it is started again", async () => {
-  const { upstream } = await serve("told", { storageMb: 24 });
-  await get(upstream, "/fill/tmp/full").catch(() => "");
-  await control.status("told", ({ health }) => health === HealthState.BACKOFF);
-  control.send({ message: { case: "logQuery", value: { requestId: "q1", placementId: "told", lines: 100 } } });
-  const log = await waitFor("the log", () => control.deliveries.find(({ requestId }) => requestId === "q1"));
-  // Whoever asks late finds it running again.
-  if (log.state !== LogState.RUNNING) expect(log.exit?.reason).toContain(ended);
-});
-
 test("an app that may write more goes on, and a smaller plan ends what is too large for it", async () => {
   const before = await serve("plan", { storageMb: 100 });
   await get(before.upstream, "/fill/tmp/full");
@@ -144,18 +134,19 @@ test("an app that may write more goes on, and a smaller plan ends what is too la
   expect(failure?.message).toContain(ended);
 });
 
-test("an app that never answered is told so, and leaves nothing behind", async () => {
+test("an app that never answered is told so, in its log too, and leaves nothing else behind", async () => {
   const site = aSite("never");
-  const command = [
-    "node",
-    "-e",
-    "require('fs').writeFileSync('/tmp/full', Buffer.alloc(4e7)); setInterval(() => {}, 1e3)",
-  ];
+  const write = "require('fs').writeFileSync('/tmp/full', Buffer.alloc(4e7))";
+  const command = ["node", "-e", `console.log("here goes"); ${write}; setInterval(() => {}, 1e3)`];
   await control.assign({ upserts: [{ ...site, spec: { ...site.spec, value: { ...site.spec.value, command } } }] });
   const { failure } = await control.status("never", ({ observed }) => observed === Observed.FAILED);
   expect(failure).toMatchObject({ code: "START_FAILED" });
   expect(failure?.message).toContain(`${ended} before it answered.`);
   await waitFor("the container to go", async () => (await node.engine.findContainer(containerName("never"))) === null);
+  control.send({ message: { case: "logQuery", value: { requestId: "q1", placementId: "never", lines: 100 } } });
+  const log = await waitFor("the log", () => control.deliveries.find(({ requestId }) => requestId === "q1"));
+  expect(log).toMatchObject({ state: LogState.EXITED, text: expect.stringContaining("here goes") });
+  expect(log.exit?.reason).toContain(ended);
 });
 
 test("a release command that writes too much is ended and told so", async () => {

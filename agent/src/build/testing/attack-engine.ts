@@ -21,7 +21,6 @@ const rewrite = (text: string) =>
     platform: "linux/amd64",
     secretIds: new Map([["TOKEN", "TOKEN"]]),
     leavesStubs: true,
-    unpacksArchives: false,
     kindInContext: (path) => (path === "Dockerfile" ? "file" : null),
   });
 
