@@ -12,13 +12,12 @@ import { type ClusterRegistry, tokensFor } from "../registry.ts";
 import { createSemaphore, type Semaphore } from "../semaphore.ts";
 import type { DiskGuard } from "../stats/disk.ts";
 import { type Archive, readArchive } from "./archive.ts";
-import type { StepLimits } from "./cgroups.ts";
 import { fromRegistry, timedOut } from "./failures.ts";
 import { buildImage } from "./image-build.ts";
 import { type BuildProgress, createBuildProgress } from "./progress.ts";
 import { prepareRecipe } from "./recipe.ts";
 import { pushBundle, pushImage, pushSite } from "./results.ts";
-import type { StepLimiter } from "./step-limits.ts";
+import type { StepLimiter, StepLimits } from "./step-limits.ts";
 import { buildTag } from "./tag.ts";
 import type { BuilderFacts } from "./user-recipe.ts";
 
@@ -34,8 +33,6 @@ export type BuildRequest = {
   spec: BuildSpec;
   /** For all steps of the build together. */
   limits: StepLimits;
-  /** What all steps together may write to the disk; 0: the node's floor of free space is the only bound. */
-  storageMb: number;
   /** A place was free and the work begins. */
   onStart(): void;
 };

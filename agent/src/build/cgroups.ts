@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** What the steps of one build may use together. 0 is no limit. */
-export type StepLimits = { memoryMb: number; cpuMillicores: number; pidsLimit: number };
+/** What control groups hold the steps of one build to, together. 0 is no limit. */
+export type GroupLimits = { memoryMb: number; cpuMillicores: number; pidsLimit: number };
 
 /** Where the kernel's three controllers are found: one tree each (version 1) or all in one (version 2). */
 export type CgroupTrees = { version: 1; memory: string; cpu: string; pids: string } | { version: 2; unified: string };
@@ -45,7 +45,7 @@ export const rootsOf = (trees: CgroupTrees): string[] =>
   trees.version === 1 ? [trees.pids, trees.memory, trees.cpu] : [trees.unified];
 
 /** What to write to hold everything in the group at `path` of each tree to `limits`. */
-export function limitSettings(trees: CgroupTrees, path: string, limits: StepLimits): Setting[] {
+export function limitSettings(trees: CgroupTrees, path: string, limits: GroupLimits): Setting[] {
   const bytes = limits.memoryMb === 0 ? null : String(limits.memoryMb * 1024 * 1024);
   const quota = limits.cpuMillicores === 0 ? null : String((limits.cpuMillicores * PERIOD_US) / 1000);
   const pids = limits.pidsLimit === 0 ? "max" : String(limits.pidsLimit);

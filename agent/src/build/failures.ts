@@ -1,8 +1,9 @@
 import { RegistryError } from "@svc/registry";
 import { isEngineTrouble } from "../engine/errors.ts";
 import { TaskFailure, withLastLines } from "../placements/failure.ts";
-import type { StepLimits } from "./cgroups.ts";
+import { hitFileLimit } from "./file-limit.ts";
 import type { BuildProgress, FailedStep } from "./progress.ts";
+import type { StepLimits } from "./step-limits.ts";
 
 /** Turns what a registry call threw into a failure of the task. */
 export function fromRegistry(cause: unknown): unknown {
@@ -72,6 +73,8 @@ export function fromBuild(cause: unknown, progress: BuildProgress, known: BuildC
   if (missing !== null) return fail(`${where}: there is no "${missing}" ${whereFrom(failed)}`);
   const exitCode = exitCodeOf(text);
   if (exitCode === null) return fail(`${where}: ${text.slice(0, 500)}.`);
+  const { storageMb } = known.limits;
+  if (storageMb > 0 && hitFileLimit(exitCode, failed.lastLines)) return wroteTooMuch(storageMb, progress);
   if (known.pressure.outOfMemory) {
     return fail(
       `${where}: out of memory. A build may use ${known.limits.memoryMb} MB; make this step need less, or build elsewhere and deploy the result.`,
@@ -103,10 +106,10 @@ export function timedOut(timeoutSeconds: number, progress: BuildProgress): TaskF
 
 /** What a build says that wrote too much to the disk. */
 export function wroteTooMuch(storageMb: number, progress: BuildProgress): TaskFailure {
-  const running = progress.running();
-  const where = running === null ? "" : ` and was stopped in the step "${running.step}"`;
+  const step = progress.failed() ?? progress.running();
+  const where = step === null ? "" : ` and was stopped in the step "${step.step}"`;
   const message = `The build wrote more than ${storageMb} MB to the disk${where}. A build may write what its source may unpack to and twice the plan's storage: make it write less, or move to a plan with more storage.`;
-  return new TaskFailure("BUILD_FAILED", withLastLines(message, running?.lastLines.join("\n") ?? ""));
+  return new TaskFailure("BUILD_FAILED", withLastLines(message, step?.lastLines.join("\n") ?? ""));
 }
 
 /** What the Dockerfile's parser found, with the line as the user counts it; null when it was not the parser. */

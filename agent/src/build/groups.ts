@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { type CgroupTrees, groupDirectories, limitSettings, type Setting, type StepLimits } from "./cgroups.ts";
+import { type CgroupTrees, type GroupLimits, groupDirectories, limitSettings, type Setting } from "./cgroups.ts";
 
 /** The control group, in each tree, that holds the groups of all builds of this machine. */
 export const PARENT = "svc-build";
@@ -12,7 +12,7 @@ const PATIENT_ROUNDS = 10;
 const END_WITHIN_MS = 5_000;
 
 /** Makes the group at `path` of each tree. */
-export async function prepareGroup(trees: CgroupTrees, path: string, limits: StepLimits): Promise<void> {
+export async function prepareGroup(trees: CgroupTrees, path: string, limits: GroupLimits): Promise<void> {
   if (trees.version === 2) {
     const value = "+cpu +memory +pids";
     await mkdir(join(trees.unified, PARENT), { recursive: true });

@@ -106,7 +106,15 @@ function watchLimits({ progress, log }: Job, steps: StepGroup): AsyncDisposable 
 
 /** Looks from time to time at what the steps wrote, and whether the disk has room, and ends the build when it is too much. */
 function watchStorage(
-  { request: { storageMb }, progress, checkDisk, lookEveryMs, log }: Job,
+  {
+    request: {
+      limits: { storageMb },
+    },
+    progress,
+    checkDisk,
+    lookEveryMs,
+    log,
+  }: Job,
   steps: StepGroup,
 ): AsyncDisposable & { ended: AbortSignal; check(): Promise<void> } {
   const ended = new AbortController();

@@ -5,10 +5,14 @@ import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Owner } from "../engine/engine.ts";
 import type { Log } from "../log.ts";
-import { findTrees, groupDirectories, oomFile, pidsFile, readCounter, rootsOf, type StepLimits } from "./cgroups.ts";
+import { findTrees, type GroupLimits, groupDirectories, oomFile, pidsFile, readCounter, rootsOf } from "./cgroups.ts";
+import { limitFileSize } from "./file-limit.ts";
 import { endGroup, killAll, listPaths, moveAll, PARENT, prepareGroup, processesOf, readText } from "./groups.ts";
 import { createStepStorage, type StepPlaces } from "./step-storage.ts";
 import { findStep } from "./steps-of-engine.ts";
+
+/** What the steps of one build may use together: memory, processor and processes, and room on the disk. 0 is no limit. */
+export type StepLimits = GroupLimits & { storageMb: number };
 
 /**
  * Holds build steps to limits and keeps them apart from one another: neither their Dockerfile nor engines before version
@@ -38,6 +42,7 @@ export type StepGroup = AsyncDisposable & {
 };
 
 const SCAN_EVERY_MS = 100;
+const MB = 1024 * 1024;
 /** runc's own directory, and those below containerd's, one per name space. */
 const STATE_DIR = "/run/runc";
 const STATE_DIRS = "/run/containerd/runc";
@@ -99,6 +104,14 @@ export function createStepLimiter(options: {
       for (const [index, root] of rootsOf(all).entries()) {
         await moveAll(found.groups[index] ?? "", join(root, group.path));
       }
+      if (group.limits.storageMb === 0) return;
+      const pids = await processesOf(join(rootsOf(all)[0] ?? "", group.path));
+      await limitFileSize(pids, group.limits.storageMb * MB).catch((cause: unknown) =>
+        log.warn(
+          { step: basename(directory), reason: String(cause) },
+          "the files of a build step have no limit of their own",
+        ),
+      );
     });
   };
 

@@ -87,7 +87,7 @@ test.each([
   {
     when: "files are copied with options",
     text: "FROM a\nCOPY --from=0 --chown=$U --link a b\nADD --chmod=755 --exclude=x --exclude=y a b",
-    becomes: "FROM a\nCOPY --from=0 --chown=$U --link a b\nADD --chmod=755 --exclude=x --exclude=y ./a b",
+    becomes: "FROM a\nCOPY --from=0 --chown=$U --link a b\nCOPY --chmod=755 --exclude=x --exclude=y ./a b",
   },
   { when: "it names the usual syntax", text: "# syntax=docker/dockerfile:1.7\nFROM a", becomes: "FROM a" },
   {

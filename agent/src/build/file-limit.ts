@@ -1,0 +1,21 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const WITHIN_MS = 10_000;
+
+/**
+ * Keeps processes, and whatever they start, from making a single file larger than that, be it of holes alone. Whoever
+ * looks at what was written comes too late for one that the engine copies at once: nobody can end that.
+ */
+export async function limitFileSize(pids: readonly number[], maxBytes: number): Promise<void> {
+  for (const pid of pids) {
+    await run("prlimit", ["--pid", String(pid), `--fsize=${maxBytes}`], { timeout: WITHIN_MS });
+  }
+}
+
+/** Whether a step ran into that limit: what the shell makes of the signal for it, or what programs say that heed none. */
+export const hitFileLimit = (exitCode: number, lastLines: readonly string[]): boolean =>
+  exitCode === 128 + SIGXFSZ || lastLines.some((line) => /\bFile too large\b|\bEFBIG\b/.test(line));
+
+const SIGXFSZ = 25;
