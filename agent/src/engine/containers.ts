@@ -12,6 +12,7 @@ import {
   type Owner,
 } from "./engine.ts";
 import { asEngineError, EngineError } from "./errors.ts";
+import { isSizeRefusal, mayLimitLayers } from "./layer-size.ts";
 
 const LOG_OPTIONS = { type: "json-file", options: { "max-size": "10m", "max-file": "3" } };
 const READ_LOG_MAX_BYTES = 4 * 1024 * 1024;
@@ -38,6 +39,8 @@ type ContainerCalls = Pick<
 
 /** The container half of the engine. Objects without `owner`'s labels are as good as absent. */
 export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
+  /** Null until the engine was asked: a restarted one may have other storage, and refuses then, once. */
+  let limitsLayers: boolean | null = null;
   const lastCpu = new Map<string, { usage: number; system: number }>();
 
   const findContainer = async (name: string): Promise<Container | null> => {
@@ -59,6 +62,24 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
     return found === null ? null : docker.getContainer(found.id);
   };
 
+  const create = (spec: ContainerSpec, layerMb: number): Promise<unknown> =>
+    withDeadline("create container", SLOW_MS, () => docker.createContainer(toCreateOptions(spec, owner, layerMb)));
+
+  /** With a size for its layer if the engine's storage gives one, and without for good once that was refused. */
+  const createInSize = async (spec: ContainerSpec): Promise<void> => {
+    if (limitsLayers === null) {
+      const info = await withDeadline("describe engine", QUICK_MS, () => docker.info());
+      limitsLayers = mayLimitLayers(String(info.Driver), info.DriverStatus ?? []);
+    }
+    try {
+      await create(spec, limitsLayers ? (spec.storageMb ?? 0) : 0);
+    } catch (cause) {
+      if (!limitsLayers || !isSizeRefusal(cause)) throw cause;
+      limitsLayers = false;
+      await create(spec, 0);
+    }
+  };
+
   return {
     findContainer,
 
@@ -73,7 +94,7 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
 
     async createContainer(spec) {
       try {
-        await withDeadline("create container", SLOW_MS, () => docker.createContainer(toCreateOptions(spec, owner)));
+        await createInSize(spec);
       } catch (cause) {
         const isTaken = cause instanceof EngineError && cause.kind === "conflict";
         // An earlier attempt whose answer was lost: its container is as good as a new one.
@@ -152,7 +173,7 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
   };
 }
 
-function toCreateOptions(spec: ContainerSpec, owner: Owner): Docker.ContainerCreateOptions {
+function toCreateOptions(spec: ContainerSpec, owner: Owner, layerMb: number): Docker.ContainerCreateOptions {
   const port = spec.publish === null ? null : `${spec.publish.containerPort}/tcp`;
   const binding = spec.publish && [{ HostIp: spec.publish.address, HostPort: String(spec.publish.hostPort) }];
   return {
@@ -179,6 +200,7 @@ function toCreateOptions(spec: ContainerSpec, owner: Owner): Docker.ContainerCre
       NetworkMode: spec.network,
       RestartPolicy: { Name: "no" },
       AutoRemove: false,
+      ...(layerMb > 0 && { StorageOpt: { size: `${layerMb}M` } }),
       LogConfig: { Type: LOG_OPTIONS.type, Config: LOG_OPTIONS.options },
       ...(port !== null && binding !== null && { PortBindings: { [port]: binding } }),
     },

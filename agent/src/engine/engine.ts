@@ -58,6 +58,8 @@ export type ContainerSpec = Limits & {
   env: Readonly<Record<string, string>>;
   labels: Readonly<Record<string, string>>;
   network: string;
+  /** What its own layer may hold, where the engine's storage can keep it to that; 0 or absent for no bound. */
+  storageMb?: number;
   publish: { address: string; hostPort: number; containerPort: number } | null;
 };
 

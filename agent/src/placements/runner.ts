@@ -321,6 +321,7 @@ function toContainerSpec(
     memoryMb: resources?.memoryMb ?? 0,
     cpuMillicores: resources?.cpuMillicores ?? 0,
     pidsLimit: resources?.pidsLimit ?? 0,
+    storageMb: placement.resources?.storageMb ?? 0,
     network: at.network,
     publish: { address: at.address, hostPort: at.hostPort, containerPort: spec.port },
   };

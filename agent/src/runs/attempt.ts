@@ -314,6 +314,7 @@ function toContainerSpec(offer: RunOffer, network: string): ContainerSpec {
     memoryMb: resources?.memoryMb ?? 0,
     cpuMillicores: resources?.cpuMillicores ?? 0,
     pidsLimit: resources?.pidsLimit ?? 0,
+    storageMb: resources?.storageMb ?? 0,
     network,
     publish: null,
   };
