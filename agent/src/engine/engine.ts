@@ -74,6 +74,8 @@ export type Image = {
   architecture: string;
   /** Whether it can start without being told a command. */
   hasCommand: boolean;
+  /** Paths that each container of it gets a volume for, which begins as a copy of what the image has there. */
+  volumes: readonly string[];
   /** Whether building upon it would run instructions that it brings along. */
   hasTriggers: boolean;
 };

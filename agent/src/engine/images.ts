@@ -23,6 +23,7 @@ export function imageCalls(docker: Docker): ImageCalls {
           os: info.Os,
           architecture: info.Architecture,
           hasCommand: length(config.Entrypoint) + length(config.Cmd) > 0,
+          volumes: Object.keys(config.Volumes ?? {}),
           hasTriggers: length(config.OnBuild) > 0,
         };
       } catch (cause) {

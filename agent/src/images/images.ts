@@ -10,6 +10,8 @@ import type { DiskGuard } from "../stats/disk.ts";
 import { classifyPull, parseReference } from "./classify.ts";
 
 const PULLS_AT_ONCE = 3;
+/** Each is filled with what the image has there before anybody can look how much that is; few real images have two. */
+const VOLUMES_MAX = 8;
 const PULL_TIMEOUT_MS = limits.pullSecondsMax * 1000;
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64", arm: "arm", ia32: "386" };
 
@@ -114,6 +116,12 @@ function verify(image: Image | null, spec: ImageSpec, needsCommand: boolean): vo
   }
   if (needsCommand && !image.hasCommand) {
     throw new TaskFailure("OCI_ENTRYPOINT_MISSING", "The image has neither an entrypoint nor a command.");
+  }
+  if (image.volumes.length > VOLUMES_MAX) {
+    throw new TaskFailure(
+      "START_FAILED",
+      `The image has ${image.volumes.length} volumes; at most ${VOLUMES_MAX} are allowed. Take VOLUME out of its Dockerfile: what a container writes goes with it anyway.`,
+    );
   }
   if (spec.maxSizeMb > 0 && image.sizeBytes > spec.maxSizeMb * 1024 * 1024) throw imageTooLarge(spec.maxSizeMb);
 }

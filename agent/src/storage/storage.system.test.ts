@@ -149,6 +149,18 @@ test("an app that never answered is told so, in its log too, and leaves nothing 
   expect(log.exit?.reason).toContain(ended);
 });
 
+test("an image with very many volumes is not started", async () => {
+  const paths = Array.from({ length: 9 }, (_, n) => `/v${n}`);
+  const reference = await pushApp(node.engine, registry.host, app, paths);
+  const site = aSite("volumes");
+  const value = { ...site.spec.value, image: { reference, maxSizeMb: 1_000 } };
+  await control.assign({ upserts: [{ ...site, spec: { ...site.spec, value } }] });
+  const { failure } = await control.status("volumes", ({ observed }) => observed === Observed.FAILED);
+  expect(failure).toMatchObject({ code: "START_FAILED" });
+  expect(failure?.message).toContain("The image has 9 volumes; at most 8 are allowed.");
+  await node.engine.removeImage((await node.engine.findImage(reference))?.id ?? "");
+});
+
 test("a release command that writes too much is ended and told so", async () => {
   const attemptId = "release.1";
   control.send({
