@@ -56,22 +56,23 @@ const asked = () => [
 const common = { epoch: 1n, desired: Desired.RUNNING, specHash: "h", projectId: "p1", channel: "production" };
 
 /** Builds an image, and takes it off the node again: whoever wants it has to pull it. Returns its reference. */
-async function build(placementId: string): Promise<string> {
+async function build(placementId: string, projectId = "p1"): Promise<string> {
   // Each has an image of its own, which nothing else keeps on the node.
   const archive = await packSource({ "server.js": server, id: placementId });
-  const sourceDigest = await pushSource(registry.host, "svc/p1/source", archive, async (access) =>
+  const sourceDigest = await pushSource(registry.host, `svc/${projectId}/source`, archive, async (access) =>
     sign("control", access, new Date()),
   );
   const value = {
-    ...{ sourceRepository: "svc/p1/source", sourceDigest, targetRepository: "svc/p1/app", rootDirectory: "." },
+    ...{ sourceRepository: `svc/${projectId}/source`, sourceDigest, targetRepository: `svc/${projectId}/app` },
+    rootDirectory: ".",
     recipe: { case: "image" as const, value: { startCommand: "node server.js", port: 3000 } },
     ...{ baseImage: BASE_IMAGE, timeoutSeconds: 120, maxImageMb: 1_000, maxUnpackedMb: 50 },
     cacheNamespace: `${node.owner.nodeId}-${placementId}`,
   };
-  await control.assign({ upserts: [{ ...common, placementId, spec: { case: "build", value } }] });
+  await control.assign({ upserts: [{ ...common, projectId, placementId, spec: { case: "build", value } }] });
   const status = await control.status(placementId, ({ observed }) => observed >= Observed.COMPLETED, 120_000);
   expect(status).toMatchObject({ observed: Observed.COMPLETED });
-  const reference = `${registry.host}/svc/p1/app@${status.build?.digest}`;
+  const reference = `${registry.host}/svc/${projectId}/app@${status.build?.digest}`;
   const image = await node.engine.findImage(reference);
   for (const name of [...(image?.repoTags ?? []), reference]) await node.engine.removeImage(name);
   expect(await node.engine.findImage(reference)).toBeNull();
@@ -98,6 +99,16 @@ test("an image is built, pushed and pulled with a token for each repository, of 
   control.tokensAsked.length = 0;
   expect(await serve("serve-1", reference)).toMatchObject({ health: HealthState.HEALTHY });
   expect(asked()).toEqual(["serve-1 svc/p1/app pull"]);
+});
+
+test("layers that another project pushed are pushed again, since nobody may mount them", async () => {
+  await build("build-5", "p1");
+  await build("build-6", "p2");
+  expect(asked().filter((wish) => wish.startsWith("build-6"))).toEqual([
+    "build-6 svc/p2/source pull",
+    "build-6 svc/p2/app push",
+    "build-6 svc/p2/app pull",
+  ]);
 });
 
 test("while control is away what needs a token waits, and goes on when it is back", async () => {

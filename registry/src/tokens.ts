@@ -2,11 +2,8 @@ import { createPrivateKey, type KeyObject, randomUUID, sign, X509Certificate } f
 import { limits } from "@svc/proto/limits";
 import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/registry-token";
 
-/** One right, in the words of the token specification of registries. */
-export type Access =
-  | { type: "repository"; name: string; actions: readonly ("pull" | "push" | "delete")[] }
-  /** The list of all repositories. */
-  | { type: "registry"; name: "catalog"; actions: readonly ["*"] };
+/** One right, in the words of the token specification of registries. Nobody here lists repositories. */
+export type Access = { type: "repository"; name: string; actions: readonly ("pull" | "push" | "delete")[] };
 
 export type IssuedToken = { token: string; expiresInSeconds: number };
 

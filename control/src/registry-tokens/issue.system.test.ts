@@ -108,7 +108,7 @@ const asThief = (files: DaemonFiles, workId: string): Registry =>
     url: server.url,
     async tokens([wanted]) {
       using connection = asNode(link, files);
-      const push = wanted?.type === "repository" && wanted.actions.some((action) => action !== "pull");
+      const push = wanted?.actions.some((action) => action !== "pull") ?? false;
       return await connection.node.issueRegistryToken({ workId, repository: wanted?.name ?? "", push });
     },
   });
