@@ -1,18 +1,23 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Desired, HealthState, type IssueRegistryTokenRequest, Observed, type PlacementStatus } from "@svc/proto/node";
-import { createTokenSigner, type IssuedToken, type TokenSigner } from "@svc/registry";
+import { type Access, createTokenSigner, type IssuedToken, type TokenSigner } from "@svc/registry";
+import Docker from "dockerode";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { type RegistryProcess, startDockerRegistry } from "../../registry/src/testing/docker-registry.ts";
 import { aTokenKey } from "../../registry/src/testing/token-key.ts";
 import { type Agent, start } from "./start.ts";
 import { createTestNode, type TestNode } from "./testing/agent.ts";
 import { BASE_IMAGE } from "./testing/builds.ts";
 import { createTestControl, type TestControl } from "./testing/control.ts";
-import { startRegistry, type TestRegistry } from "./testing/registry.ts";
+import { removeImagesOf } from "./testing/registry.ts";
 import { packSource, pushSource } from "./testing/source.ts";
 
 const server = `require("node:http").createServer((_, reply) => reply.end("hello")).listen(process.env.PORT, "0.0.0.0");`;
 
-let registry: TestRegistry;
+let store: RegistryProcess;
+let registry: Awaited<ReturnType<typeof startCounter>>;
 let sign: TokenSigner;
 let node: TestNode;
 let control: TestControl;
@@ -20,19 +25,48 @@ let agent: Agent;
 /** What control says before it gives a token. */
 let refusals: Code[];
 
+/** What was sent to the registry. */
+let sentBytes = 0;
+
+const may = (name: string, ...actions: Access["actions"]): Access => ({ type: "repository", name, actions });
+
 /** As control would: a token for exactly what was asked. */
-function issue({ repository, push }: IssueRegistryTokenRequest): IssuedToken {
+function issue({ repository, push, mountFrom }: IssueRegistryTokenRequest): IssuedToken {
   const refusal = refusals.shift();
   if (refusal !== undefined) throw new ConnectError("not now", refusal);
-  const actions = push ? (["pull", "push"] as const) : (["pull"] as const);
-  return sign("node/test", [{ type: "repository", name: repository, actions }], new Date());
+  const mounted = mountFrom === "" ? [] : [may(mountFrom, "pull")];
+  const access = push ? [may(repository, "pull", "push"), ...mounted] : [may(repository, "pull")];
+  return sign("node/test", access, new Date());
+}
+
+/** The registry on another port, which counts what is sent there. */
+async function startCounter(to: number) {
+  const server = createServer((socket) => {
+    const behind = connect(to, "127.0.0.1");
+    socket.on("data", (data) => {
+      sentBytes += data.length;
+    });
+    socket.pipe(behind).pipe(socket);
+    for (const [one, other] of [
+      [socket, behind],
+      [behind, socket],
+    ] as const)
+      one.on("error", () => other.destroy());
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return {
+    host: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    [Symbol.dispose]: () => void server.close(),
+  };
 }
 
 beforeAll(async () => {
   const key = await aTokenKey();
   sign = createTokenSigner(key, new Date());
-  registry = await startRegistry({ tokenCertificate: key.certificate });
+  store = await startDockerRegistry({ tokenCertificate: key.certificate });
+  registry = await startCounter(Number(new URL(store.url).port));
   node = await createTestNode();
+  await publishBase();
   control = createTestControl({ registryHost: registry.host, issue });
   agent = await start(node.config, { openLink: control.openLink });
   await agent.ready;
@@ -40,7 +74,9 @@ beforeAll(async () => {
 afterAll(async () => {
   await agent?.[Symbol.asyncDispose]();
   await node?.[Symbol.asyncDispose]();
-  await registry?.[Symbol.asyncDispose]();
+  registry?.[Symbol.dispose]();
+  await store?.[Symbol.asyncDispose]();
+  await removeImagesOf(registry.host);
 });
 beforeEach(() => {
   refusals = [];
@@ -48,11 +84,20 @@ beforeEach(() => {
 });
 
 /** What was asked for, each once: "<work> <repository> <for what>". */
-const asked = () => [
-  ...new Set(
-    control.tokensAsked.map(({ workId, repository, push }) => `${workId} ${repository} ${push ? "push" : "pull"}`),
-  ),
-];
+const asked = () =>
+  new Set(
+    control.tokensAsked.map(({ workId, repository, push, mountFrom }) =>
+      [workId, repository, push ? "push" : "pull", ...(mountFrom === "" ? [] : ["with", mountFrom])].join(" "),
+    ),
+  );
+
+/** The base image below `bases/`, as an operator puts it there. */
+async function publishBase(): Promise<void> {
+  const target = { repository: `${registry.host}/bases/node`, tag: "24-slim" };
+  await new Docker().getImage(BASE_IMAGE).tag({ repo: target.repository, tag: target.tag });
+  const { token } = sign("operator", [may("bases/node", "pull", "push")], new Date());
+  await node.engine.pushImage(target, { token }, new AbortController().signal);
+}
 const common = { epoch: 1n, desired: Desired.RUNNING, specHash: "h", projectId: "p1", channel: "production" };
 
 /** Builds an image, and takes it off the node again: whoever wants it has to pull it. Returns its reference. */
@@ -95,20 +140,25 @@ async function serve(placementId: string, reference: string): Promise<PlacementS
 
 test("an image is built, pushed and pulled with a token for each repository, of the placement that needs it", async () => {
   const reference = await build("build-1");
-  expect(asked().sort()).toEqual(["build-1 svc/p1/app pull", "build-1 svc/p1/app push", "build-1 svc/p1/source pull"]);
+  expect(asked()).toEqual(
+    new Set([
+      "build-1 svc/p1/source pull",
+      "build-1 bases/node pull",
+      "build-1 svc/p1/app pull",
+      "build-1 svc/p1/app push with bases/node",
+      "build-1 svc/p1/app push",
+    ]),
+  );
   control.tokensAsked.length = 0;
   expect(await serve("serve-1", reference)).toMatchObject({ health: HealthState.HEALTHY });
-  expect(asked()).toEqual(["serve-1 svc/p1/app pull"]);
+  expect(asked()).toEqual(new Set(["serve-1 svc/p1/app pull"]));
 });
 
-test("layers that another project pushed are pushed again, since nobody may mount them", async () => {
-  await build("build-5", "p1");
-  await build("build-6", "p2");
-  expect(asked().filter((wish) => wish.startsWith("build-6"))).toEqual([
-    "build-6 svc/p2/source pull",
-    "build-6 svc/p2/app push",
-    "build-6 svc/p2/app pull",
-  ]);
+test("a base image is in the registry once: a project's first build sends what is its own", async () => {
+  const before = sentBytes;
+  await build("build-first", "p-new");
+  expect(sentBytes - before).toBeLessThan(10_000_000);
+  expect(asked()).toContain("build-first svc/p-new/app push with bases/node");
 });
 
 test("while control is away what needs a token waits, and goes on when it is back", async () => {

@@ -7,7 +7,13 @@ import type { Log } from "./log.ts";
 import { TaskFailure } from "./placements/failure.ts";
 
 /** What a node wants to do with one repository, and for which placement or run attempt. */
-export type TokenWish = { workId: string; repository: string; push: boolean };
+export type TokenWish = {
+  workId: string;
+  repository: string;
+  push: boolean;
+  /** A repository whose layers are to become those of `repository`; empty: none. */
+  mountFrom: string;
+};
 
 /** The cluster's own registry. A node has no access of its own to it, only what control grants for its work. */
 export type ClusterRegistry = {
@@ -63,13 +69,11 @@ const refused = (cause: unknown): TaskFailure =>
 /** What our own client of the registry asks while it does the work with this id. */
 export const tokensFor =
   (registry: ClusterRegistry, workId: string, signal: AbortSignal): TokenSource =>
-  async ([access], within) => {
-    const { repository, push } = wishOf(access);
-    return registry.token({ workId, repository, push }, within ?? signal);
-  };
+  async ([access, mounted], within) =>
+    registry.token({ workId, ...wishOf(access, mounted) }, within ?? signal);
 
-function wishOf(access: Access | undefined): Omit<TokenWish, "workId"> {
+function wishOf(access: Access | undefined, mounted: Access | undefined): Omit<TokenWish, "workId"> {
   if (access === undefined || access.actions.includes("delete"))
     throw new Error("a node reads and writes repositories, and nothing else");
-  return { repository: access.name, push: access.actions.includes("push") };
+  return { repository: access.name, push: access.actions.includes("push"), mountFrom: mounted?.name ?? "" };
 }

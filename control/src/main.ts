@@ -22,7 +22,7 @@ import { ensureKeyFiles } from "./registry-tokens/key-files.ts";
 import { checkKeys, RotationRefused, rotateKeys } from "./rotation/command.ts";
 import { createSecrets } from "./secrets.ts";
 import { etcdOptions, start } from "./start.ts";
-import { baseImagePrefix, projectPrefix } from "./tasks/spec.ts";
+import { projectPrefix } from "./tasks/spec.ts";
 
 const usage = `usage:
   svc-control serve                                            run the control server (the default)
@@ -144,8 +144,7 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     const { values } = parseArgs({ args, options: { repository: { type: "string" }, push: { type: "boolean" } } });
     const { repository, push = false } = values;
     if (repository === undefined) throw new UsageError("registry-token needs --repository");
-    if (repository.startsWith(projectPrefix) || repository.startsWith(baseImagePrefix))
-      throw new UsageError(`what is below ${projectPrefix} and ${baseImagePrefix} is control's own`);
+    if (repository.startsWith(projectPrefix)) throw new UsageError(`what is below ${projectPrefix} is projects' own`);
     const now = new Date();
     const sign = createTokenSigner(config.registry.tokenKey, now);
     const actions = push ? (["pull", "push"] as const) : (["pull"] as const);

@@ -1,6 +1,6 @@
 import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/registry-token";
+import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/cluster-registry";
 import { CommandError, run } from "@svc/runtime/command";
 import { registryKeyCommand } from "./daemons.ts";
 import { environmentOf } from "./environment.ts";

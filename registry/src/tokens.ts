@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject, randomUUID, sign, X509Certificate } from "node:crypto";
+import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/cluster-registry";
 import { limits } from "@svc/proto/limits";
-import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/registry-token";
 
 /** One right, in the words of the token specification of registries. Nobody here lists repositories. */
 export type Access = { type: "repository"; name: string; actions: readonly ("pull" | "push" | "delete")[] };

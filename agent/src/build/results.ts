@@ -7,6 +7,7 @@ import { packBundle } from "./bundle.ts";
 import { plainDirectory } from "./context.ts";
 import { SITE_DIR } from "./dockerfile.ts";
 import { fromRegistry } from "./failures.ts";
+import { shareBaseLayers } from "./share-layers.ts";
 import { selectSite } from "./site.ts";
 
 /** Pushes the image of a build, which is tagged with the placement's id. */
@@ -19,8 +20,9 @@ export async function pushImage(job: Job): Promise<BuildResult> {
     throw new TaskFailure("IMAGE_TOO_LARGE", `The image has ${sizeMb} MB; the plan allows ${spec.maxImageMb} MB.`);
   }
   output.write(`Storing the image (${sizeMb} MB)\n`);
+  if (image !== null) await shareBaseLayers(job, image);
   try {
-    const wish = { workId: request.placementId, repository: spec.targetRepository, push: true };
+    const wish = { workId: request.placementId, repository: spec.targetRepository, push: true, mountFrom: "" };
     const digest = await engine.pushImage(target, await registry.token(wish, signal), signal);
     // The engine said so; the registry is asked, because everything later goes by this digest.
     const { manifest } = await client.getManifest(spec.targetRepository, digest);

@@ -78,6 +78,8 @@ export type Image = {
   volumes: readonly string[];
   /** Whether building upon it would run instructions that it brings along. */
   hasTriggers: boolean;
+  /** Of its files, unpacked, lowest first: an image that was built upon another one begins with that one's. */
+  layers: readonly string[];
 };
 
 export type Network = {
@@ -160,6 +162,8 @@ export type Engine = {
   followEvents(onEvent: (event: EngineEvent) => void, onOpen: () => void, signal: AbortSignal): Promise<void>;
 
   findImage(reference: string): Promise<Image | null>;
+  /** Names by digest (`repository@digest`) that begin with `prefix`. */
+  listImageNames(prefix: string): Promise<string[]>;
   pullImage(
     reference: string,
     auth: RegistryAuth | null,

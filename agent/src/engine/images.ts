@@ -6,7 +6,7 @@ import type { Engine, RegistryAuth } from "./engine.ts";
 import { asEngineError, EngineError } from "./errors.ts";
 import { createLineSplitter } from "./lines.ts";
 
-type ImageCalls = Pick<Engine, "findImage" | "pullImage" | "removeImage" | "pushImage">;
+type ImageCalls = Pick<Engine, "findImage" | "listImageNames" | "pullImage" | "removeImage" | "pushImage">;
 
 /** The image half of the engine. Pulls and pushes last as long as their signal allows. */
 export function imageCalls(docker: Docker): ImageCalls {
@@ -25,11 +25,17 @@ export function imageCalls(docker: Docker): ImageCalls {
           hasCommand: length(config.Entrypoint) + length(config.Cmd) > 0,
           volumes: Object.keys(config.Volumes ?? {}),
           hasTriggers: length(config.OnBuild) > 0,
+          layers: info.RootFS.Layers ?? [],
         };
       } catch (cause) {
         if (cause instanceof EngineError && cause.kind === "not-found") return null;
         throw cause;
       }
+    },
+
+    async listImageNames(prefix) {
+      const images = await withDeadline("list images", QUICK_MS, () => docker.listImages());
+      return images.flatMap(({ RepoDigests }) => (RepoDigests ?? []).filter((name) => name.startsWith(prefix)));
     },
 
     async pullImage(reference, auth, onProgress, signal) {

@@ -25,7 +25,7 @@ export type ImageNeeds = {
   onPull(): void;
 };
 
-type PullWish = Omit<TokenWish, "push">;
+type PullWish = Pick<TokenWish, "workId" | "repository">;
 
 /** Makes sure that images are on this node and are what was asked for. */
 export type Images = {
@@ -52,7 +52,7 @@ export function createImages(options: {
     const tooLarge = new AbortController();
     const maxBytes = spec.maxSizeMb * 1024 * 1024;
     try {
-      const token = await registry.token({ ...wish, push: false }, AbortSignal.any([signal, timeout]));
+      const token = await registry.token({ ...wish, push: false, mountFrom: "" }, AbortSignal.any([signal, timeout]));
       await engine.pullImage(
         spec.reference,
         token,

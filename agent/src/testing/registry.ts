@@ -17,7 +17,7 @@ export async function startRegistry(auth?: TestAuth): Promise<TestRegistry> {
 }
 
 /** Without their registry nobody can name these images any more. */
-async function removeImagesOf(host: string): Promise<void> {
+export async function removeImagesOf(host: string): Promise<void> {
   const docker = new Docker();
   for (const { RepoTags, RepoDigests } of await docker.listImages()) {
     for (const name of [...(RepoTags ?? []), ...(RepoDigests ?? [])]) {

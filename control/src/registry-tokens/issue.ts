@@ -1,10 +1,10 @@
 import type { Route } from "@svc/proto/edge";
-import type { IssuedToken, TokenSigner } from "@svc/registry";
+import type { Access, IssuedToken, TokenSigner } from "@svc/registry";
 import { keys, placementValue, runValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Etcd } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
-import { type Granted, grant, grantToEdge, needsOfPlacement, needsOfRun, type TokenWish } from "./rules.ts";
+import { grant, grantToEdge, needsOfPlacement, needsOfRun, type TokenWish } from "./rules.ts";
 import { findImageRepository, findSpec } from "./store.ts";
 
 /** Gives daemons tokens of the cluster's registry, for what they do now. Null: refused. */
@@ -46,8 +46,8 @@ export function createRegistryTokens({ db, etcd, sign, log, now }: RegistryToken
     return needsOfPlacement(placement, placement && (await findSpec(db, workId)));
   }
 
-  function issue(subject: string, repository: string, actions: Granted | null): IssuedToken | null {
-    if (actions !== null) return sign(subject, [{ type: "repository", name: repository, actions }], now());
+  function issue(subject: string, repository: string, access: Access[] | null): IssuedToken | null {
+    if (access !== null) return sign(subject, access, now());
     const wanted = repository.slice(0, loggedLengthMax);
     log.warn(
       { daemon: subject, repository: wanted },

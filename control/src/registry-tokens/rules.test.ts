@@ -68,7 +68,21 @@ describe("a placement", () => {
     },
     { when: "it asks for nothing", spec: build, repository: "", expected: null },
   ])("when $when: $expected", ({ spec, desired, repository, push = false, expected }) => {
-    expect(grant(ofPlacement(spec, desired), { repository, push })).toEqual(expected);
+    const granted = grant(ofPlacement(spec, desired), { repository, push, mountFrom: "" });
+    expect(granted).toEqual(expected && [{ type: "repository", name: repository, actions: expected }]);
+  });
+
+  test.each([
+    { from: "bases/node", repository: "svc/p1/app", push: true, names: ["svc/p1/app", "bases/node"] },
+    { from: "svc/p1/source", repository: "svc/p1/app", push: true, names: ["svc/p1/app", "svc/p1/source"] },
+    { from: "svc/p2/app", repository: "svc/p1/app", push: true, names: null },
+    { from: "bases/node", repository: "svc/p2/app", push: true, names: null },
+    { from: "bases/node", repository: "svc/p1/app", push: false, names: null },
+    { from: "bases/node", repository: "bases/other", push: true, names: null },
+  ])("that builds may mount $from into $repository: $names", ({ from, repository, push, names }) => {
+    const granted = grant(ofPlacement(build), { repository, push, mountFrom: from });
+    expect(granted?.map(({ name }) => name) ?? null).toEqual(names);
+    expect(granted?.slice(1).flatMap(({ actions }) => actions) ?? []).toEqual(names === null ? [] : ["pull"]);
   });
 });
 
@@ -81,14 +95,15 @@ describe("a run attempt", () => {
     { state: "refused", cancel: false, expected: null },
   ] as const)("that is $state, called off: $cancel, may $expected its image", ({ state, cancel, expected }) => {
     const needs = needsOfRun({ state, cancel }, "svc/p1/app");
-    expect(grant(needs, { repository: "svc/p1/app", push: false })).toEqual(expected);
-    expect(grant(needs, { repository: "svc/p1/app", push: true })).toBeNull();
-    expect(grant(needs, { repository: "bases/node", push: false })).toBeNull();
+    const granted = grant(needs, { repository: "svc/p1/app", push: false, mountFrom: "" });
+    expect(granted?.map(({ actions }) => actions) ?? null).toEqual(expected && [expected]);
+    expect(grant(needs, { repository: "svc/p1/app", push: true, mountFrom: "" })).toBeNull();
+    expect(grant(needs, { repository: "bases/node", push: false, mountFrom: "" })).toBeNull();
   });
 
   test("of another node, or of a deployment without an image, may do nothing", () => {
     for (const needs of [needsOfRun(null, "svc/p1/app"), needsOfRun({ state: "offered", cancel: false }, null)])
-      expect(grant(needs, { repository: "svc/p1/app", push: false })).toBeNull();
+      expect(grant(needs, { repository: "svc/p1/app", push: false, mountFrom: "" })).toBeNull();
   });
 });
 
@@ -108,7 +123,8 @@ describe("an edge", () => {
     ["bases/node", null],
     ["", null],
   ])("may, of %s: %j", (repository, expected) => {
-    expect(grantToEdge(routes, repository)).toEqual(expected);
+    const access = expected && [{ type: "repository", name: repository, actions: expected }];
+    expect(grantToEdge(routes, repository)).toEqual(access);
   });
 });
 

@@ -1,6 +1,8 @@
+import { baseImagePrefix } from "@svc/proto/cluster-registry";
 import type { Route } from "@svc/proto/edge";
+import type { Access } from "@svc/registry";
 import { isRunOver, type PlacementValue, type RunValue } from "../cluster/keys.ts";
-import { baseImagePrefix, type TaskSpec } from "../tasks/spec.ts";
+import type { TaskSpec } from "../tasks/spec.ts";
 
 /** What some work needs of the cluster's registry. */
 export interface RegistryNeeds {
@@ -11,13 +13,13 @@ export interface RegistryNeeds {
   baseImages: boolean;
 }
 
-/** What a daemon asks to be allowed. */
+/** What a node asks to be allowed. */
 export interface TokenWish {
   repository: string;
   push: boolean;
+  /** A base image whose layers are to become those of `repository`; empty: none. */
+  mountFrom: string;
 }
-
-export type Granted = readonly ("pull" | "push")[];
 
 /** What a placement needs now: nothing once it is to end, or is not on the node that asks. */
 export function needsOfPlacement(
@@ -42,16 +44,21 @@ export const needsOfRun = (
     : { pull: [imageRepository], push: null, baseImages: false };
 
 /** What the token allows; null: there is none. */
-export function grant(needs: RegistryNeeds | null, { repository, push }: TokenWish): Granted | null {
+export function grant(needs: RegistryNeeds | null, { repository, push, mountFrom }: TokenWish): Access[] | null {
   if (needs === null) return null;
-  if (push) return repository === needs.push ? ["pull", "push"] : null;
-  const isBaseImage = needs.baseImages && repository.startsWith(baseImagePrefix);
-  return isBaseImage || needs.pull.includes(repository) ? ["pull"] : null;
+  const mayRead = (name: string) => needs.pull.includes(name) || (needs.baseImages && name.startsWith(baseImagePrefix));
+  if (!push) return mountFrom === "" && mayRead(repository) ? [pull(repository)] : null;
+  if (repository !== needs.push) return null;
+  const both: Access = { type: "repository", name: repository, actions: ["pull", "push"] };
+  if (mountFrom === "") return [both];
+  return mayRead(mountFrom) ? [both, pull(mountFrom)] : null;
 }
 
+const pull = (name: string): Access => ({ type: "repository", name, actions: ["pull"] });
+
 /** What the token of an edge allows: every edge has every bundle of the table, and no other. */
-export function grantToEdge(routes: Iterable<Pick<Route, "target">>, repository: string): Granted | null {
+export function grantToEdge(routes: Iterable<Pick<Route, "target">>, repository: string): Access[] | null {
   for (const { target } of routes)
-    if (target.case === "static" && target.value.repository === repository) return ["pull"];
+    if (target.case === "static" && target.value.repository === repository) return [pull(repository)];
   return null;
 }

@@ -82,9 +82,6 @@ export const repositories = {
   bundle: (projectId: string) => `${projectPrefix}${projectId}/bundle`,
 } as const;
 
-/** Copies of images of other registries, from which builds start; of no project. */
-export const baseImagePrefix = "bases/";
-
 /** The build that turns a deployment's source into its artifact. */
 export function buildTask(deployment: Deployment, project: Project, plan: Plan, manifest: Manifest): NewTask {
   if (isOciManifest(manifest) || deployment.source_digest === null || deployment.source_repository === null) {

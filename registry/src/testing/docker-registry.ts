@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { hash } from "@node-rs/bcrypt";
-import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/registry-token";
+import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/cluster-registry";
 import { spawnProgram } from "@svc/runtime/programs";
 
 export type RegistryProcess = AsyncDisposable & {
