@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { limits } from "@svc/proto";
-import { createTokenSigner } from "@svc/registry";
+import { type Access, createTokenSigner } from "@svc/registry";
 import { createAdmin, InvalidAccount } from "./auth/admin.ts";
 import { createAuth } from "./auth/auth.ts";
 import { createClaimLink } from "./auth/claim.ts";
@@ -32,9 +32,10 @@ const usage = `usage:
   svc-control bootstrap-token --role node|edge [--ttl SECONDS] print a one-time token that admits a daemon
   svc-control registry-key --key-file F --cert-file F          make what signs the tokens of the cluster's registry, unless
                                                                it is there
-  svc-control registry-token --repository NAME [--push]        print a token, good for a quarter of an hour, with which an
+  svc-control registry-token --repository NAME [--push] [--mount-from NAME]
+                                                               print a token, good for a quarter of an hour, with which an
                                                                operator reads or writes a repository of the cluster's
-                                                               registry that is no project's
+                                                               registry that is no project's, and reads another one
   svc-control rotate-ca start|status                           replace the authority that machines are known by, while
                                                                control serves; status tells which have moved to the new one
   svc-control rotate-key [--check]                             seal everything with the first of the master keys, while
@@ -141,14 +142,21 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
   },
 
   async "registry-token"(config, args) {
-    const { values } = parseArgs({ args, options: { repository: { type: "string" }, push: { type: "boolean" } } });
-    const { repository, push = false } = values;
+    const { values } = parseArgs({
+      args,
+      options: { repository: { type: "string" }, push: { type: "boolean" }, "mount-from": { type: "string" } },
+    });
+    const { repository, push = false, "mount-from": from } = values;
     if (repository === undefined) throw new UsageError("registry-token needs --repository");
-    if (repository.startsWith(projectPrefix)) throw new UsageError(`what is below ${projectPrefix} is projects' own`);
+    const names = from === undefined ? [repository] : [repository, from];
+    if (names.some((name) => name.startsWith(projectPrefix)))
+      throw new UsageError(`what is below ${projectPrefix} is projects' own`);
+    const access = names.map((name): Access => {
+      const isWritten = push && name === repository;
+      return { type: "repository", name, actions: isWritten ? ["pull", "push"] : ["pull"] };
+    });
     const now = new Date();
-    const sign = createTokenSigner(config.registry.tokenKey, now);
-    const actions = push ? (["pull", "push"] as const) : (["pull"] as const);
-    console.log(sign("operator", [{ type: "repository", name: repository, actions }], now).token);
+    console.log(createTokenSigner(config.registry.tokenKey, now)("operator", access, now).token);
   },
 
   async "after-restore"(config, args) {

@@ -1,10 +1,16 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { baseImagePrefix } from "@svc/proto/cluster-registry";
 import { spawnProgram } from "@svc/runtime/programs";
 import type Docker from "dockerode";
 import { holdExclusively } from "./exclusive.ts";
 import { defaultCacheDir } from "./paths.ts";
+import { pushImage } from "./push-image.ts";
+import type { OperatedRegistry } from "./registry.ts";
 import { layDebian, layNode } from "./rootfs.ts";
+
+/** Where the platform's own base image is in its registry. */
+export const baseRepository = `${baseImagePrefix}local`;
 
 /** A pull that reports nothing for this long has no registry behind it. */
 const pullSilenceMs = 15_000;
@@ -20,6 +26,27 @@ export interface BaseImageOptions {
   cacheDir?: string;
   log: (line: string) => void;
   signal?: AbortSignal;
+}
+
+/**
+ * Puts the base image into the platform's registry, where every build may read it: what is built upon it is then pushed
+ * without its layers. Not being able to makes the first build of each project slower, and nothing else.
+ */
+export async function publishBaseImage(options: {
+  docker: Docker;
+  image: string;
+  registry: OperatedRegistry;
+  log: (line: string) => void;
+}): Promise<void> {
+  const { docker, image, registry, log } = options;
+  const repo = `${registry.host}/${baseRepository}`;
+  const tag = "node";
+  try {
+    await docker.getImage(image).tag({ repo, tag });
+    await pushImage(docker, `${repo}:${tag}`, await registry.pushToken(baseRepository));
+  } catch (error) {
+    log(`the base image is not in the registry: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 async function hasImage(docker: Docker, image: string): Promise<boolean> {

@@ -4,9 +4,11 @@ import { run } from "@svc/runtime/command";
 import type Docker from "dockerode";
 import { z } from "zod";
 import { createKey, listProjects, revokeKey, signIn } from "./api.ts";
+import { baseRepository } from "./base-image.ts";
 import { environmentOf } from "./environment.ts";
 import { nodeBinary, repositoryRoot } from "./paths.ts";
 import { portSettings } from "./ports.ts";
+import { follow, pushImage } from "./push-image.ts";
 import type { OperatedRegistry } from "./registry.ts";
 import { becomesServed } from "./served.ts";
 
@@ -53,29 +55,13 @@ export async function publishExampleImage({ docker, baseImage, registry }: Image
   const name = `${registry.host}/${imageRepository}`;
   const context = { context: join(exampleDir("ociimage"), "image"), src: ["Dockerfile", "server.mjs"] };
   await follow(docker, await docker.buildImage(context, { t: `${name}:${imageTag}`, buildargs: { BASE: baseImage } }));
-  const image = docker.getImage(`${name}:${imageTag}`);
-  // The engine shows such a token as it is; the types of its client do not know it.
-  const authconfig = { registrytoken: await registry.pushToken(imageRepository) } as unknown as Docker.AuthConfig;
-  await follow(docker, await image.push({ authconfig }));
-  const { RepoDigests } = await image.inspect();
+  await pushImage(docker, `${name}:${imageTag}`, await registry.pushToken(imageRepository, baseRepository));
+  const { RepoDigests } = await docker.getImage(`${name}:${imageTag}`).inspect();
   const digest = RepoDigests?.find((one) => one.startsWith(`${name}@`))?.split("@")[1];
   if (digest === undefined) throw new Error(`the registry gave no digest for ${name}`);
   return digest;
 }
 
-/** Reads the engine's progress to its end; throws what it reports as an error. */
-function follow(docker: Docker, progress: NodeJS.ReadableStream): Promise<void> {
-  return new Promise((resolve, reject) => {
-    docker.modem.followProgress(progress, (error: Error | null, events: unknown[]) => {
-      const reported = events?.map((event) => failure.safeParse(event)).find(({ success }) => success);
-      if (error !== null) reject(error);
-      else if (reported?.success) reject(new Error(reported.data.error));
-      else resolve();
-    });
-  });
-}
-
-const failure = z.looseObject({ error: z.string() });
 const envelope = z.looseObject({
   ok: z.boolean(),
   url: z.string().optional(),

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { run } from "@svc/runtime/command";
 import type Docker from "dockerode";
 import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./administration.ts";
-import { ensureBaseImage } from "./base-image.ts";
+import { ensureBaseImage, publishBaseImage } from "./base-image.ts";
 import { provideCaddy } from "./caddy.ts";
 import { removeClusterObjects } from "./cluster-objects.ts";
 import {
@@ -199,7 +199,20 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await settleAll([baseImage, storage]);
     const facts: DaemonFacts = { ...options, ...(await storage), layout, control: options.control ?? {} };
 
+    const control = async (...args: string[]): Promise<string> => {
+      const { argv, env } = controlCommand(facts, args);
+      return (await run(argv, { env })).stdout;
+    };
+    const registry: OperatedRegistry = {
+      host: facts.registry.host,
+      async pushToken(repository, mountFrom) {
+        const mounting = mountFrom === undefined ? [] : ["--mount-from", mountFrom];
+        return (await control("registry-token", "--repository", repository, "--push", ...mounting)).trim();
+      },
+    };
+
     signal?.throwIfAborted();
+    const published = publishBaseImage({ docker: engine.docker, image: options.baseImage, registry, log });
     const clusterId = await prepareCluster(facts, options.adminEmail);
     stack.defer(() => roster.stop(roster.namesOf("control")));
     await settleAll(controlSpecs(facts).map(roster.start));
@@ -219,12 +232,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       env: options.env,
     });
     const edge = roster.start(caddy.spec).then(() => roster.start(routerSpec(facts)));
-    await settleAll([edge, ...agents.map(roster.start)]);
+    await settleAll([edge, published, ...agents.map(roster.start)]);
 
-    const control = async (...args: string[]): Promise<string> => {
-      const { argv, env } = controlCommand(facts, args);
-      return (await run(argv, { env })).stdout;
-    };
     const apiUrls = replicaPorts(ports, ha).map(apiUrlOf);
     const held = stack.move();
     return {
@@ -237,10 +246,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       contentDomain,
       clusterId,
       admin: { email: (await readAdminEmail(layout)) ?? options.adminEmail, password: adminPassword },
-      registry: {
-        host: facts.registry.host,
-        pushToken: async (repository) => (await control("registry-token", "--repository", repository, "--push")).trim(),
-      },
+      registry,
       docker: engine.docker,
       baseImage: options.baseImage,
       program(name) {

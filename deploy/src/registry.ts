@@ -19,8 +19,8 @@ export interface LocalRegistry {
 export interface OperatedRegistry {
   /** host:port */
   host: string;
-  /** A token that reads and writes one repository, which is no project's. */
-  pushToken(repository: string): Promise<string>;
+  /** A token that reads and writes one repository, which is no project's, and has layers of `mountFrom` become its own. */
+  pushToken(repository: string, mountFrom?: string): Promise<string>;
 }
 
 /** What signs its tokens. */
