@@ -1,4 +1,4 @@
-import { markDevice } from "./known-device.ts";
+import { type DeviceAccount, markDevice } from "./known-device.ts";
 
 /** Where a browser keeps the mark by which it is known; see known-device.ts. */
 export interface DeviceCookie {
@@ -12,9 +12,14 @@ interface Call {
 
 const maxAgeSeconds = 180 * 86_400;
 
-/** From now on the browser that made the call is known at the account of `email`. */
-export function rememberDevice(call: Call, { name, secure }: DeviceCookie, secret: string, email: string): void {
-  call.setCookie(name, markDevice(secret, email), {
+/** From now on the browser that made the call is known at the account, as long as it has this password. */
+export function rememberDevice(
+  call: Call,
+  { name, secure }: DeviceCookie,
+  secret: string,
+  account: DeviceAccount,
+): void {
+  call.setCookie(name, markDevice(secret, account), {
     httpOnly: true,
     sameSite: "lax",
     path: "/",

@@ -9,9 +9,10 @@ import { type EntryRefusal, refuseEntry } from "./entry.ts";
 import { isBusy } from "./hashing.ts";
 import { knownDevice, linkedDevice } from "./known-device.ts";
 import { passwordAdvice, passwordProblem } from "./password.ts";
+import { findPasswordHash, findUserWithPassword } from "./password-store.ts";
 import { dropDeviceCode, endIfPutOut, endIfUnlinked } from "./put-out.ts";
 import type { SignInLinks } from "./sign-in-link.ts";
-import { giveBackSignIn, type HeldBack, type SignInAttempt, takeSignIn } from "./throttle.ts";
+import { giveBackSignIn, type SignInAttempt, takeSignIn } from "./throttle.ts";
 import { type AuthCall, addressOf, type Trail } from "./trail.ts";
 
 export interface GateParts {
@@ -80,7 +81,7 @@ function refuseBadName(name: unknown): void {
 }
 
 /** @param mailsLink whether the right password would have got a link by mail; it is said to whoever asks */
-function tooManyAttempts({ waitSeconds }: HeldBack, mailsLink: boolean): APIError {
+export function tooManyAttempts(waitSeconds: number, mailsLink = false): APIError {
   const otherwise = mailsLink ? " If the password was right, the account's mailbox gets a link to sign in now." : "";
   const message = `Too many attempts. Try again in ${waitSeconds} seconds.${otherwise}`;
   return new APIError(
@@ -92,14 +93,20 @@ function tooManyAttempts({ waitSeconds }: HeldBack, mailsLink: boolean): APIErro
 
 /** Our rules for what better-auth's own calls may do, before and after each. */
 export function gate({ db, config, trail, findSession, cookie, links }: GateParts): BetterAuthPlugin {
-  const attemptOf = (call: AuthCall, mark: string | null): SignInAttempt | null => {
+  const deviceOf = async (email: string, mark: string | null, link: string): Promise<string | null> => {
+    if (mark === null && link === "") return null;
+    const password = (await findUserWithPassword(db, email))?.password ?? null;
+    if (password === null) return null;
+    const account = { email, password };
+    const { authSecret: secret } = config;
+    return knownDevice(secret, account, mark) ?? linkedDevice(secret, account, link, Date.now());
+  };
+  const attemptOf = async (call: AuthCall, mark: string | null): Promise<SignInAttempt | null> => {
     const { email: typed, link } = fieldsOf(call.body);
     const email = text(typed);
     // Also one that nobody could come in with by now.
     if (writtenAddress(email) === null) return null;
-    const device =
-      knownDevice(config.authSecret, email, mark) ?? linkedDevice(config.authSecret, email, text(link), Date.now());
-    return { email, address: addressOf(call), device };
+    return { email, address: addressOf(call), device: await deviceOf(email, mark, text(link)) };
   };
 
   return {
@@ -122,12 +129,12 @@ export function gate({ db, config, trail, findSession, cookie, links }: GatePart
         {
           matcher: ({ path }) => path === "/sign-in/email",
           handler: createAuthMiddleware(async (ctx) => {
-            const attempt = attemptOf(ctx, ctx.getCookie(cookie.name) ?? null);
+            const attempt = await attemptOf(ctx, ctx.getCookie(cookie.name) ?? null);
             const held = attempt === null ? null : await takeSignIn(db, attempt);
             if (attempt === null || held === null) return;
             const offered = held.by === "account" ? links : null;
             await offered?.offer(attempt.email, text(fieldsOf(ctx.body)["password"]), ctx.context.password);
-            throw tooManyAttempts(held, offered !== null);
+            throw tooManyAttempts(held.waitSeconds, offered !== null);
           }),
         },
         {
@@ -168,12 +175,14 @@ export function gate({ db, config, trail, findSession, cookie, links }: GatePart
         {
           matcher: ({ path }) => path === "/sign-in/email",
           handler: createAuthMiddleware(async (ctx) => {
-            const attempt = attemptOf(ctx, ctx.getCookie(cookie.name) ?? null);
+            const attempt = await attemptOf(ctx, ctx.getCookie(cookie.name) ?? null);
             if (attempt === null) return;
             const { newSession, returned } = ctx.context;
             if (newSession) {
               await giveBackSignIn(db, attempt);
-              rememberDevice(ctx, cookie, config.authSecret, newSession.user.email);
+              const { id, email } = newSession.user;
+              const password = await findPasswordHash(db, id);
+              if (password !== null) rememberDevice(ctx, cookie, config.authSecret, { email, password });
             } else if (isBusy(returned)) {
               await giveBackSignIn(db, attempt);
             } else if (isAPIError(returned) && returned.statusCode !== 429) {

@@ -192,6 +192,43 @@ describe("guessing a password", () => {
     expect((await signIn(other, password, own)).status).toBe(429);
   });
 
+  test("is not had again by what was made under an earlier password", async () => {
+    const email = await account();
+    const [own, other] = [await signIn(email, password), await signIn(email, password)];
+    const changed = await api.request("POST", "/api/auth/change-password", {
+      session: own.body.token,
+      body: { currentPassword: password, newPassword: "another good one" },
+    });
+    expect(changed.status).toBe(200);
+    await exhaust(email);
+    const from3 = (cookie: string) => ({ ...from("192.0.2.3"), cookie, origin: api.url });
+    for (const { headers } of [own, other])
+      expect((await signIn(email, "another good one", from3(cookiesOf(headers)))).status).toBe(429);
+    expect((await signIn(email, "another good one", from3(cookiesOf(changed.headers)))).status).toBe(200);
+  });
+
+  test("of somebody who is signed in is held back, too", async () => {
+    const email = await account();
+    const session = (await signIn(email, password)).body.token as string;
+    const change = async (currentPassword: string) => {
+      await sql`delete from auth."rateLimit"`.execute(api.db);
+      const body = { currentPassword, newPassword: "another good one" };
+      const {
+        status,
+        body: answer,
+        headers,
+      } = await api.request("POST", "/api/auth/change-password", { session, body });
+      return { told: [status, answer.code], wait: Number(headers.get("retry-after")) };
+    };
+    expect((await change("a wrong one")).told).toEqual([400, "INVALID_PASSWORD"]);
+    await spend("password-check", 9);
+    const { told, wait } = await change(password);
+    expect(told).toEqual([429, "RATE_LIMITED"]);
+    expect(wait).toBeGreaterThan(0);
+    await sql`update attempt_bucket set at = at - ${wait} * interval '1 second'`.execute(api.db);
+    expect((await change(password)).told[0]).toBe(200);
+  });
+
   test("nor out of the account for good: a reset by mail lets them in at once", async () => {
     const email = await account();
     await exhaust(email);

@@ -8,10 +8,11 @@ import type { Db } from "../db/pool.ts";
 import { recordAudit } from "../http/audit.ts";
 import type { FindCallSession } from "./call-session.ts";
 import { type DeviceCookie, rememberDevice } from "./device-cookie.ts";
+import { tooManyAttempts } from "./gate.ts";
 import { type PasswordProblem, passwordAdvice, passwordProblem } from "./password.ts";
 import { findPasswordHash, storePasswordHash } from "./password-store.ts";
 import { hasSession, lockAccess, signOutEverywhere, takeOver } from "./put-out.ts";
-import { forgetGuesses } from "./throttle.ts";
+import { forgetGuesses, giveBackPasswordCheck, takePasswordCheck } from "./throttle.ts";
 import { addressOf } from "./trail.ts";
 
 export interface NewPasswordParts {
@@ -68,7 +69,7 @@ export function newPassword({ db, findSession, secret, cookie }: NewPasswordPart
             if (!(await resetPassword(db, user.id, hash, addressOf(ctx)))) throw badLink();
             await forgetGuesses(db, user.email);
             // Who has the mailbox is the owner, and may sign in with the new password while others go on guessing.
-            rememberDevice(ctx, cookie, secret, user.email);
+            rememberDevice(ctx, cookie, secret, { email: user.email, password: hash });
             return ctx.json({ status: true });
           }),
         },
@@ -84,14 +85,18 @@ export function newPassword({ db, findSession, secret, cookie }: NewPasswordPart
             const before = await findPasswordHash(db, userId);
             if (before === null) throw refusal("CREDENTIAL_ACCOUNT_NOT_FOUND", "The account has no password yet.");
             const given = text(currentPassword).slice(0, limits.accountPasswordLengthMax + 1);
+            const wait = await takePasswordCheck(db, userId);
+            if (wait !== null) throw tooManyAttempts(wait);
             if (!(await passwords.verify({ hash: before, password: given })))
               throw refusal("INVALID_PASSWORD", "The current password is not right.");
+            await giveBackPasswordCheck(db, userId);
             const hash = await passwords.hash(chosen);
             const change = { userId, token: session.token, before, hash, address: addressOf(ctx) };
             const token = await changePassword(db, change);
             const renewed = token === null ? null : await internalAdapter.findSession(token);
             if (renewed === null) throw signedOut();
             await setSessionCookie(ctx, renewed);
+            rememberDevice(ctx, cookie, secret, { email, password: hash });
             return ctx.json({ token, user: renewed.user });
           }),
         },

@@ -12,6 +12,26 @@ export async function findPasswordHash(db: Db, userId: string): Promise<string |
   return row?.password ?? null;
 }
 
+export interface UserWithPassword {
+  id: string;
+  email: string;
+  /** Its hash; null when there is none. */
+  password: string | null;
+}
+
+/** The user with this address and the hash of their password, in one query, whether or not there is either. */
+export async function findUserWithPassword(db: Db, email: string): Promise<UserWithPassword | null> {
+  const row = await db
+    .selectFrom("auth.user")
+    .leftJoin("auth.account", (join) =>
+      join.onRef("auth.account.userId", "=", "auth.user.id").on("auth.account.providerId", "=", "credential"),
+    )
+    .select(["auth.user.id", "auth.user.email", "auth.account.password"])
+    .where("auth.user.email", "=", email.toLowerCase())
+    .executeTakeFirst();
+  return row ?? null;
+}
+
 /** Gives the user the password with this hash, whatever it was before. Needs the user's row locked. */
 export async function storePasswordHash(tx: Db, userId: string, hash: string): Promise<void> {
   const { numUpdatedRows } = await tx

@@ -1,7 +1,8 @@
 import { limits } from "@svc/proto";
 import type { Db } from "../db/pool.ts";
 import type { Log } from "../log.ts";
-import { linkDevice } from "./known-device.ts";
+import { type DeviceAccount, linkDevice } from "./known-device.ts";
+import { findUserWithPassword } from "./password-store.ts";
 import { mayLink } from "./throttle.ts";
 
 export interface SignInLinkParts {
@@ -30,33 +31,24 @@ export interface SignInLinks {
 const validMs = 3_600_000;
 
 export function createSignInLinks({ db, secret, send, apiUrl, log }: SignInLinkParts): SignInLinks {
-  async function mail(user: { id: string; email: string }): Promise<void> {
-    if (!(await mayLink(db, user.id))) return;
-    const link = linkDevice(secret, user.email, Date.now() + validMs);
-    send(user.email, `${apiUrl}/sign-in?link=${link}`);
+  async function mail(userId: string, account: DeviceAccount): Promise<void> {
+    if (!(await mayLink(db, userId))) return;
+    const link = linkDevice(secret, account, Date.now() + validMs);
+    send(account.email, `${apiUrl}/sign-in?link=${link}`);
   }
 
   return {
     async offer(email, password, passwords) {
       const given = password.slice(0, limits.accountPasswordLengthMax + 1);
-      const user = await findUser(db, email);
-      if (user === undefined || user.password === null) {
+      const user = await findUserWithPassword(db, email);
+      if (user === null || user.password === null) {
         await passwords.hash(given);
       } else if (await passwords.verify({ hash: user.password, password: given })) {
         // Not waited for: the answer must not take longer for it.
-        mail(user).catch((error: unknown) => log.error({ err: error }, "a link to sign in was not sent"));
+        mail(user.id, { email: user.email, password: user.password }).catch((error: unknown) =>
+          log.error({ err: error }, "a link to sign in was not sent"),
+        );
       }
     },
   };
 }
-
-/** In one query, whether or not there is an account, and whether or not it has a password. */
-const findUser = (db: Db, email: string) =>
-  db
-    .selectFrom("auth.user")
-    .leftJoin("auth.account", (join) =>
-      join.onRef("auth.account.userId", "=", "auth.user.id").on("auth.account.providerId", "=", "credential"),
-    )
-    .select(["auth.user.id", "auth.user.email", "auth.account.password"])
-    .where("auth.user.email", "=", email.toLowerCase())
-    .executeTakeFirst();

@@ -11,6 +11,8 @@ const ofNetwork: Allowance = { capacity: 10, secondsPerToken: 900 };
 const ofStrangers: Allowance = { capacity: 40, secondsPerToken: 300 };
 /** Guesses from a browser that has signed in to the account before. What strangers do does not count here. */
 const ofKnownDevice: Allowance = { capacity: 20, secondsPerToken: 60 };
+/** Guesses at the current password by whoever has a session, and not what it takes to keep the account. */
+const ofPasswordCheck: Allowance = { capacity: 10, secondsPerToken: 360 };
 /** Failures of one client at whatever accounts; an office shares an address. */
 const ofAddress: Allowance = { capacity: 60, secondsPerToken: 60 };
 /** Mails to one user about what somebody does who is signed in. Counted apart: those anybody may ask for hide none of them. */
@@ -84,6 +86,15 @@ export const giveBackSignIn = (db: Db, attempt: SignInAttempt): Promise<void> =>
 async function giveBackAll(db: Db, bounds: readonly Bound[]): Promise<void> {
   for (const { counted, allowance } of bounds) await giveBack(db, counted, allowance);
 }
+
+const checksOf = (userId: string): Counted => ({ what: "password-check", whose: userId });
+
+/** Counts a look at the current password of somebody who is signed in; null when it may be made, else the seconds to wait. */
+export const takePasswordCheck = (db: Db, userId: string): Promise<number | null> =>
+  takeAttempt(db, checksOf(userId), ofPasswordCheck);
+
+export const giveBackPasswordCheck = (db: Db, userId: string): Promise<void> =>
+  giveBack(db, checksOf(userId), ofPasswordCheck);
 
 /** After a reset by mail the old guesses are worth nothing, and the owner must be able to sign in. */
 export const forgetGuesses = (db: Db, email: string): Promise<void> => forgetAttempts(db, ofAll(email));
