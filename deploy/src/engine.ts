@@ -1,8 +1,10 @@
 import { openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { spawnProgram } from "@svc/runtime/programs";
 import Docker from "dockerode";
 import { holdExclusively } from "./exclusive.ts";
+import { repositoryRoot } from "./paths.ts";
 import { endProcess, identify, isAlive, type ProcessId } from "./process-id.ts";
 
 const startMs = 60_000;
@@ -33,6 +35,15 @@ export async function findEngine(socketPath: string, patienceMs = 0): Promise<Do
   }
   return new Docker({ socketPath });
 }
+
+/** Its `runc` takes from build steps what the engine has no setting for. */
+const ownPrograms = join(repositoryRoot, "deploy", "engine");
+
+/** The environment of an engine whose build steps have no more rights than they need: the first `runc` it finds is ours. */
+export const engineEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({
+  ...env,
+  PATH: [ownPrograms, env["PATH"] ?? ""].join(":"),
+});
 
 /** Where an operator, or the set-up, tells every engine of the machine what to do. */
 const settingsFile = "/etc/docker/daemon.json";
@@ -88,6 +99,7 @@ export async function provideEngine(options: {
   const argv = ["--host", `unix://${options.socketPath}`, "--log-level", "warn", ...userRemapping()];
   const child = spawnProgram(["dockerd", ...argv], {
     detached: true,
+    env: engineEnvironment(process.env),
     stdio: ["ignore", output, output],
   });
   child.on("error", () => {});
