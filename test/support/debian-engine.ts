@@ -1,11 +1,12 @@
-import { randomBytes, randomInt } from "node:crypto";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
 import { type Engine, findEngine } from "@svc/deploy/engine";
+import { identify, isAlive } from "@svc/deploy/process-id";
 import type { Suite } from "@svc/deploy/rootfs";
 import { argv, spawnProgram } from "@svc/runtime/programs";
 import { openDebianRoot } from "./debian-root.ts";
-import { asRoot, childrenOf, removeGroup } from "./host.ts";
+import { asRoot, childrenOf, interfaceNames, removeGroup } from "./host.ts";
 import { waitFor } from "./wait-for.ts";
 
 /** An engine as a release of Debian has it, with images, containers and build cache of its own. */
@@ -27,8 +28,22 @@ export interface DebianEngineOptions {
   userns: boolean;
 }
 
+/** Bridges and control groups of engines begin with this; then come the process that made them and which one it is. */
+const prefix = "svcdeb";
+let started = 0;
+
 const startMs = 120_000;
 const stopMs = 30_000;
+
+/** Removes what engines of test processes that were killed left. */
+async function sweepEngines(): Promise<void> {
+  for (const name of await interfaceNames()) {
+    const owner = new RegExp(`^${prefix}([0-9a-z]+)-`).exec(name)?.[1];
+    if (owner === undefined || isAlive(identify(Number.parseInt(owner, 36)))) continue;
+    await removeGroup(name);
+    await asRoot("ip", "link", "delete", name).catch(() => {});
+  }
+}
 
 /**
  * Starts the engine of a release of Debian in a root of its own on this machine. It writes no rules into this
@@ -39,9 +54,10 @@ export async function startEngineOf({
   packages = ["docker.io", "iptables"],
   userns,
 }: DebianEngineOptions): Promise<DebianEngine> {
+  await sweepEngines();
   await using cleanup = new AsyncDisposableStack();
   const root = cleanup.use(await openDebianRoot({ suite, packages }));
-  const name = `svcdeb${randomBytes(3).toString("hex")}`;
+  const name = `${prefix}${process.pid.toString(36)}-${++started}`;
   const socketPath = join(root.dir, "docker.sock");
   cleanup.defer(() => removeGroup(name));
   await asRoot("ip", "link", "add", name, "type", "bridge");

@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { identify, isAlive } from "@svc/deploy/process-id";
 import { run } from "@svc/runtime/command";
 import type { Argv } from "@svc/runtime/programs";
+import { z } from "zod";
 
 /** The tree of control groups that can stop processes. */
 const controller = "freezer";
@@ -21,6 +22,13 @@ export async function networkOf(pid: number | "self"): Promise<string | null> {
 export async function childrenOf(pid: number): Promise<number[]> {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
   return text.split(" ").filter(Boolean).map(Number);
+}
+
+const links = z.array(z.looseObject({ ifname: z.string() }));
+
+/** Names of the network interfaces of this machine. */
+export async function interfaceNames(): Promise<string[]> {
+  return links.parse(JSON.parse(await asRoot("ip", "-json", "link", "show"))).map(({ ifname }) => ifname);
 }
 
 const groupPrefix = "svc-faults-";

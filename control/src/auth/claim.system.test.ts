@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { run } from "@svc/runtime/command";
-import { thisNode } from "@svc/runtime/programs";
+import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { sql } from "kysely";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type TestApi, testApi } from "../http/testing.ts";
@@ -29,13 +30,11 @@ async function claimLink(...args: string[]): Promise<{ code: number; stdout: str
     SVC_MASTER_KEY: randomBytes(32).toString("base64"),
     SVC_AUTH_SECRET: randomBytes(32).toString("base64"),
   };
-  try {
-    const { stdout, stderr } = await run([thisNode, main, "claim-link", ...args], { env });
-    return { code: 0, stdout, stderr };
-  } catch (error) {
-    const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
-    return { code, stdout, stderr };
-  }
+  const child = spawnProgram([thisNode, main, "claim-link", ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const ended = once(child, "close");
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  await ended;
+  return { code: child.exitCode ?? -1, stdout, stderr };
 }
 const link = async (seconds = 60) => `/claim?code=${await createClaimLink(api.db, seconds)}`;
 const isClosed = async (path: string) => {

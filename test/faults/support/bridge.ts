@@ -1,6 +1,5 @@
 import { identify, isAlive } from "@svc/deploy/process-id";
-import { z } from "zod";
-import { asRoot } from "../../support/host.ts";
+import { asRoot, interfaceNames } from "../../support/host.ts";
 
 /**
  * Interfaces of fault tests begin with this; then come the process that made them and which one it is. It must not be
@@ -18,12 +17,6 @@ export interface Bridge extends AsyncDisposable {
   addressOf(number: number): string;
   /** This machine's end of the cable of machine `number`. */
   cableOf(number: number): string;
-}
-
-const links = z.array(z.looseObject({ ifname: z.string() }));
-
-async function interfaceNames(): Promise<string[]> {
-  return links.parse(JSON.parse(await asRoot("ip", "-json", "link", "show"))).map(({ ifname }) => ifname);
 }
 
 /** Removes what test processes that were killed left of their networks. */
