@@ -96,7 +96,7 @@ async function runCheck(
 const usualHint = "See the checks of etcd and Postgres, and control's log.";
 const hints: Readonly<Partial<Record<OperatorCheckName, string>>> = {
   registry:
-    "See that the registry runs, and SVC_REGISTRY_URL, _USERNAME and _PASSWORD_FILE. Sites go on; deploys do not.",
+    "See that the registry runs at SVC_REGISTRY_URL and has the certificate of SVC_REGISTRY_TOKEN_CERT_FILE. Sites go on; deploys do not.",
   etcd: "See that etcd runs, and SVC_ETCD_ENDPOINTS.",
   leader: "See the check of etcd: who leads is written there.",
   postgres: "See that Postgres runs and how busy it is.",
