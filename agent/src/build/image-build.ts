@@ -15,6 +15,7 @@ import { CA_SECRET } from "./user-dockerfile.ts";
 /** A step that has run for this long without being limited will not be any more. */
 const UNLIMITED_MAX_MS = 5_000;
 const LOOK_EVERY_MS = 500;
+const DISK_EVERY_MS = 1_000;
 const MB = 1024 * 1024;
 
 /** Builds an image under `name`, its steps held to the limits of the request. */
@@ -104,47 +105,42 @@ function watchLimits({ progress, log }: Job, steps: StepGroup): AsyncDisposable 
   };
 }
 
-/** Looks from time to time at what the steps wrote, and whether the disk has room, and ends the build when it is too much. */
-function watchStorage(
-  {
-    request: {
-      limits: { storageMb },
-    },
-    progress,
-    checkDisk,
-    lookEveryMs,
-    log,
-  }: Job,
-  steps: StepGroup,
-): AsyncDisposable & { ended: AbortSignal; check(): Promise<void> } {
+/** Ends the build once its steps wrote more than they may, or the disk has too little room left. */
+function watchStorage(job: Job, steps: StepGroup): AsyncDisposable & { ended: AbortSignal; check(): Promise<void> } {
+  const { progress, checkDisk, lookEveryMs, log } = job;
+  const { storageMb } = job.request.limits;
   const ended = new AbortController();
   const over = new AbortController();
-  const enough = storageMb === 0 ? Number.POSITIVE_INFINITY : storageMb * MB;
-  const check = async (): Promise<void> => {
+
+  /** Trouble with looking is no reason to end anything: the next look may do better. */
+  const endIf = async (look: () => Promise<void>): Promise<void> => {
     try {
-      // What the engine itself copies is no step's, and others fill the disk too.
-      await checkDisk();
-      if (enough < Number.POSITIVE_INFINITY && (await steps.written(enough)) > enough)
-        throw wroteTooMuch(storageMb, progress);
+      await look();
     } catch (cause) {
-      ended.abort(cause);
-      throw cause;
+      log.warn({ reason: String(cause) }, "the disk is in the way of a build, or cannot be looked at");
+      if (cause instanceof TaskFailure) ended.abort(cause);
     }
   };
-  const look = async (): Promise<void> => {
+  const lookAtSteps = async (): Promise<void> => {
+    const enough = storageMb * MB;
+    if (enough > 0 && (await steps.written(enough)) > enough) throw wroteTooMuch(storageMb, progress);
+  };
+  const repeat = async (look: () => Promise<void>, everyMs: number): Promise<void> => {
     while (!over.signal.aborted && !ended.signal.aborted) {
       const startedMs = performance.now();
-      await check().catch((cause: unknown) =>
-        log.warn({ reason: String(cause) }, "a build is ended for the disk's sake"),
-      );
-      const pause = pauseMs(performance.now() - startedMs, lookEveryMs);
-      await delay(pause, undefined, { signal: over.signal }).catch(() => {});
+      await endIf(look);
+      const waitMs = pauseMs(performance.now() - startedMs, everyMs);
+      await delay(waitMs, undefined, { signal: over.signal }).catch(() => {});
     }
   };
-  const looking = look();
+  // What the engine itself copies is no step's, and fast.
+  const looking = Promise.all([repeat(lookAtSteps, lookEveryMs), repeat(checkDisk, DISK_EVERY_MS)]);
   return {
     ended: ended.signal,
-    check,
+    async check() {
+      await endIf(lookAtSteps);
+      ended.signal.throwIfAborted();
+    },
     async [Symbol.asyncDispose]() {
       over.abort();
       await looking;

@@ -74,6 +74,7 @@ export function createStepLimiter(options: {
   const prefix = groupPrefix(options.owner);
   const groups = new Map<string, Group>();
   const known = new Set<string>();
+  const caches = new Map<string, number>();
   let watching: AbortController | null = null;
   const trees = once(findTrees);
   let isWarned = false;
@@ -161,7 +162,7 @@ export function createStepLimiter(options: {
       const broken = new AbortController();
       let caught = 0;
       let doomed = false;
-      const storage = createStepStorage();
+      const storage = createStepStorage(caches);
       const group: Group = {
         mark,
         limits,

@@ -18,11 +18,18 @@ export type StepStorage = {
   written(pids: readonly number[], enough: number): Promise<number>;
 };
 
-export function createStepStorage(): StepStorage {
+/** So many caches are remembered by their size. Of what is forgotten, all files are looked at once more. */
+const CACHES_MAX = 1_000;
+
+/**
+ * @param caches what caches held when they were looked at last, for all builds of a node: to find it out anew takes time, in
+ *   which a step has written to it already
+ */
+export function createStepStorage(caches: Map<string, number>): StepStorage {
   /** A step's own layers, with what each held when it was there last. */
   const layers = new Map<string, number>();
-  /** Places that were there before their first step, with what they held then and at most. */
-  const shared = new Map<string, { before: number; most: number }>();
+  /** Places that were there before their first step: what they held then, null until it is known, and at most since. */
+  const shared = new Map<string, { before: number | null; most: number }>();
 
   return {
     async add({ root, bound }) {
@@ -31,8 +38,8 @@ export function createStepStorage(): StepStorage {
         const layer = upper.get(place);
         if (layer !== undefined) layers.set(layer, layers.get(layer) ?? 0);
         else if (!shared.has(place)) {
-          shared.set(place, { before: 0, most: 0 });
-          const before = (await bytesBelow(place, Number.POSITIVE_INFINITY, "length")) ?? 0;
+          shared.set(place, { before: null, most: 0 });
+          const before = caches.get(place) ?? (await bytesBelow(place, Number.POSITIVE_INFINITY, "length")) ?? 0;
           shared.set(place, { before, most: before });
         }
       }
@@ -47,8 +54,12 @@ export function createStepStorage(): StepStorage {
         if (sum > enough) return sum;
       }
       for (const [place, { before, most }] of shared) {
-        const bytes = (await bytesBelow(place, before + enough - sum, "length")) ?? 0;
-        const peak = Math.max(most, bytes);
+        if (before === null) continue;
+        const bytes = await bytesBelow(place, before + enough - sum, "length");
+        if (caches.size >= CACHES_MAX) caches.clear();
+        if (bytes === null) caches.delete(place);
+        else caches.set(place, bytes);
+        const peak = Math.max(most, bytes ?? 0);
         shared.set(place, { before, most: peak });
         sum += peak - before;
         if (sum > enough) return sum;

@@ -60,3 +60,11 @@ test("a build that writes as much as it may, or takes it away in time, goes on",
   const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\n${steps}`, {}, { resources });
   expect((await bench.outcome(id)).failure).toMatchObject({ code: "BUILD_FAILED", exitCode: 3 });
 });
+
+test("what a cache holds from earlier builds does not count again", async () => {
+  for (const file of ["a", "b", "c"]) {
+    const step = `RUN --mount=type=cache,target=/cache fallocate -l 12M /cache/${file} && ls /cache && exit 3`;
+    const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\n${step}\n`, {}, { resources, projectId: "cached" });
+    expect((await bench.outcome(id)).failure).toMatchObject({ code: "BUILD_FAILED", exitCode: 3 });
+  }
+});
