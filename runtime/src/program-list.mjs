@@ -64,6 +64,7 @@ export const programs = list({
   mount: { need: "debian", debian: "mount" },
   nsenter: { need: "debian", debian: "util-linux" },
   pivot_root: { need: "debian", debian: "util-linux" },
+  prlimit: { need: "debian", debian: "util-linux" },
   rm: { need: "debian", debian: "coreutils" },
   setpriv: { need: "debian", debian: "util-linux" },
   sh: { need: "debian", debian: "dash", asks: ["-c", "exit"] },

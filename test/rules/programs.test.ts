@@ -19,7 +19,9 @@ const starters = [
 
 test("programs are started in one place, which knows what set-up installs", () => {
   const starting = files
-    .filter(({ text }) => /["'](node:)?child_process["']/.test(text.replaceAll(/^import type .*$/gm, "")))
+    .filter(({ imports }) =>
+      imports.some(({ specifier, typeOnly }) => !typeOnly && /^(node:)?child_process$/.test(specifier)),
+    )
     .map(({ path }) => path);
   expect(starting.toSorted()).toEqual(starters.toSorted());
 });

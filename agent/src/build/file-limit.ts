@@ -1,7 +1,5 @@
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
+import { run } from "@svc/runtime/command";
 
-const run = promisify(execFile);
 const WITHIN_MS = 10_000;
 
 /**
@@ -10,7 +8,7 @@ const WITHIN_MS = 10_000;
  */
 export async function limitFileSize(pids: readonly number[], maxBytes: number): Promise<void> {
   for (const pid of pids) {
-    await run("prlimit", ["--pid", String(pid), `--fsize=${maxBytes}`], { timeout: WITHIN_MS });
+    await run(["prlimit", "--pid", String(pid), `--fsize=${maxBytes}`], { timeoutMs: WITHIN_MS });
   }
 }
 
