@@ -204,6 +204,9 @@ export function createStepLimiter(options: {
         async [Symbol.asyncDispose]() {
           doomed = true;
           await close(group);
+          await storage
+            .settle()
+            .catch((cause: unknown) => log.warn({ reason: String(cause) }, "what build caches hold is not known"));
         },
       };
     },

@@ -16,14 +16,16 @@ export type StepStorage = {
   add(places: StepPlaces): Promise<void>;
   /** Bytes that were written so far; those of files without a name while `pids` hold them. More than `enough` is not told apart. */
   written(pids: readonly number[], enough: number): Promise<number>;
+  /** Nothing is written any more: remembers what caches hold now. */
+  settle(): Promise<void>;
 };
 
 /** So many caches are remembered by their size. Of what is forgotten, all files are looked at once more. */
 const CACHES_MAX = 1_000;
 
 /**
- * @param caches what caches held when they were looked at last, for all builds of a node: to find it out anew takes time, in
- *   which a step has written to it already
+ * @param caches what caches held at the end of the build before, for all builds of a node: to find it out at the beginning
+ *   takes time, in which a step has written to it already
  */
 export function createStepStorage(caches: Map<string, number>): StepStorage {
   /** A step's own layers, with what each held when it was there last. */
@@ -39,7 +41,9 @@ export function createStepStorage(caches: Map<string, number>): StepStorage {
         if (layer !== undefined) layers.set(layer, layers.get(layer) ?? 0);
         else if (!shared.has(place)) {
           shared.set(place, { before: null, most: 0 });
-          const before = caches.get(place) ?? (await bytesBelow(place, Number.POSITIVE_INFINITY, "length")) ?? 0;
+          const found = caches.get(place) ?? (await bytesBelow(place, Number.POSITIVE_INFINITY, "length")) ?? 0;
+          // What is too deep to be reached may hide anything, and ends the build.
+          const before = Number.isFinite(found) ? found : 0;
           shared.set(place, { before, most: before });
         }
       }
@@ -55,11 +59,8 @@ export function createStepStorage(caches: Map<string, number>): StepStorage {
       }
       for (const [place, { before, most }] of shared) {
         if (before === null) continue;
-        const bytes = await bytesBelow(place, before + enough - sum, "length");
-        if (caches.size >= CACHES_MAX) caches.clear();
-        if (bytes === null) caches.delete(place);
-        else caches.set(place, bytes);
-        const peak = Math.max(most, bytes ?? 0);
+        const bytes = (await bytesBelow(place, before + enough - sum, "length")) ?? 0;
+        const peak = Math.max(most, bytes);
         shared.set(place, { before, most: peak });
         sum += peak - before;
         if (sum > enough) return sum;
@@ -67,6 +68,14 @@ export function createStepStorage(caches: Map<string, number>): StepStorage {
       const roots = pids.map((pid) => `/proc/${pid}/root/`);
       const devices = await devicesOf([...roots, ...layers.keys(), ...shared.keys()]);
       return sum + (await heldOpenBytes(pids, devices, enough - sum));
+    },
+    async settle() {
+      for (const place of shared.keys()) {
+        const bytes = await bytesBelow(place, Number.POSITIVE_INFINITY, "length");
+        if (caches.size >= CACHES_MAX) caches.clear();
+        if (bytes === null) caches.delete(place);
+        else caches.set(place, bytes);
+      }
     },
   };
 }

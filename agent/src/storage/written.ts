@@ -36,7 +36,11 @@ export async function bytesBelow(directory: string, enough: number, counting: Co
         for (const [index, stats] of found.entries()) {
           if (stats === null) continue;
           if (stats.isDirectory()) open.push({ path: join(path, names[index] ?? ""), depth: depth + 1 });
-          else if (stats.nlink > 1 && linked.size === linked.add(`${stats.dev}:${stats.ino}`).size) continue;
+          else if (stats.nlink > 1) {
+            const file = `${stats.dev}:${stats.ino}`;
+            if (linked.has(file)) continue;
+            linked.add(file);
+          }
           sum += bytesOf(stats, counting);
         }
         if (sum > enough) break;
