@@ -110,12 +110,11 @@ const listener = `
   const [one] = networkInterfaces().eth0;
   console.log("is at", one.mac, one.address);
   require("dgram").createSocket("udp4").on("message", (text) => console.log("hears that", String(text))).bind(7777);
-  require("child_process").spawn("perl", ["/frames.pl"], { stdio: "inherit" });
   setTimeout(() => process.exit(), 300000);
 `;
 /** Asks for an address as any program does, and says what the kernel knows of it afterwards. */
 const caller = `
-  const [mac, address] = process.argv.slice(2);
+  const [, , address] = process.argv;
   const gateway = require("fs").readFileSync("/proc/net/route", "utf8").split("\\n")[1].split("\\t")[2].match(/../g).reverse().map((hex) => parseInt(hex, 16)).join(".");
   const socket = require("dgram").createSocket("udp4").bind(0, () => {
     socket.setBroadcast(true);
@@ -128,22 +127,29 @@ const caller = `
       const [ip, , flags] = line.split(/\\s+/);
       if (flags) console.log(ip === gateway ? "gateway" : ip, flags === "0x2" ? "answers" : "is silent");
     }
-    const hex = address.split(".").map((part) => Number(part).toString(16).padStart(2, "0")).join("");
-    require("child_process").spawnSync("perl", ["/frames.pl", mac.replaceAll(":", ""), hex], { stdio: "inherit" });
     process.exit();
   }, 4500);
 `;
 
 test("no frame goes from a step of one build to a step of another, whatever it is", async () => {
   const files = { "frames.pl": frames, "listener.js": listener, "caller.js": caller };
-  const first = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nCOPY . /\nRUN node /listener.js\n`, files);
+  const first = await bench.buildDockerfile(
+    `FROM ${BASE_IMAGE}\nCOPY . /\nRUN perl /frames.pl & node /listener.js\n`,
+    files,
+  );
   const place = await waitFor("the listener", () => /is at (\S+ \S+)/.exec(bench.log(first))?.[1]);
-  const [, address = ""] = place.split(" ");
+  const [mac = "", address = ""] = place.split(" ");
+  const numbers = address.split(".").map((part) => Number(part).toString(16).padStart(2, "0"));
+  const target = [mac.replaceAll(":", ""), numbers.join("")].join(" ");
   const controls = /has no raw sockets|hears the gateway/;
   await waitFor("the listener to hear", () => controls.test(bench.log(first)));
-  const second = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nCOPY . /\nRUN node /caller.js ${place}\n`, files, {
-    projectId: "p2",
-  });
+  const second = await bench.buildDockerfile(
+    `FROM ${BASE_IMAGE}\nCOPY . /\nRUN node /caller.js ${address} && perl /frames.pl ${target}\n`,
+    files,
+    {
+      projectId: "p2",
+    },
+  );
   const status = await bench.outcome(second);
   expect(status.failure).toBeUndefined();
   await waitFor("the caller", () => controls.test(bench.log(second)));
