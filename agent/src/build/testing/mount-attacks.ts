@@ -46,15 +46,19 @@ const removal = (
     const text = [`FROM ${baseImage}`, `ENV MARK=${mark}`, ...lines(host.known)].join("\n");
     const built = await build(engine, text, mark, rewrite);
     if (built.refused) return "refused";
-    // What the platform does about it may keep the step from getting there.
-    if (rewrite === undefined && !built.log.includes(SET)) throw new Error(`The attack did not get far: ${built.log}`);
+    // What the platform does about it may keep the step from going on, but not from beginning.
+    const reached = rewrite === undefined ? SET : BEGUN;
+    if (!built.log.includes(reached)) throw new Error(`The attack did not get far: ${built.log}`);
     return (await exists(file)) ? "harmless" : "the host was reached";
   },
 });
 
+const BEGUN = "THE STEP HAS BEGUN";
 const SET = "THE TRAP IS SET";
+/** Written so that it is not in the text of the step itself, which engines repeat. */
+const say = (text: string): string => `echo ${text.toLowerCase()} | tr a-z A-Z`;
 const trap = (options: string, from: string, hostDir: string): string =>
-  `RUN ${options} mv ${from} /elsewhere && ln -s ${hostDir} ${from} && echo ${SET.toLowerCase()} | tr a-z A-Z`;
+  `RUN ${options} ${say(BEGUN)} && mv ${from} /elsewhere && ln -s ${hostDir} ${from} && ${say(SET)}`;
 
 export const removals: readonly Attack[] = [
   removal("the target of a directory in memory is bent", "a", (hostDir) => [
