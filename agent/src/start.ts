@@ -81,6 +81,8 @@ export type Agent = AsyncDisposable & {
 
 /** Longer than any call on a connection that another one has replaced. */
 const CALLS_END_MS = 60_000;
+/** Control answers in a few seconds, if only that it is at work. */
+const ASK_TIMEOUT_MS = 30_000;
 /** A survey every half minute, each of whose calls to the engine has its deadline. */
 const turnWithinMs = 300_000;
 
@@ -268,6 +270,9 @@ async function runNode(options: {
         builder: createBuilder({
           engine,
           journal,
+          images,
+          askForBaseImage: (request, within) =>
+            client().fetchBaseImage(request, { signal: within, timeoutMs: ASK_TIMEOUT_MS }),
           registry,
           openLog: (placementId) => openLog(placementId, false, BUILD_LOG_MAX_BYTES),
           spoolDir: spoolDir(config),

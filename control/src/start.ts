@@ -4,6 +4,8 @@ import { createRegistry, createTokenSigner, type Registry, type RegistryOptions 
 import { deleteUserWorker } from "./admin/users/deletion.ts";
 import { deleteUserKind } from "./admin/users/request-deletion.ts";
 import { type Collector, createCollector } from "./artifacts/collect.ts";
+import { collectBaseImages } from "./base-images/collect.ts";
+import { createBaseImages } from "./base-images/fetch.ts";
 import { openAuthority } from "./ca/authority.ts";
 import { createFleet, type Fleet, fleetView } from "./cluster/fleet.ts";
 import { startLeader } from "./cluster/leader.ts";
@@ -118,6 +120,9 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
     baseImage: config.baseImageNode,
     buildCaBundle: config.buildCaBundle,
   };
+  const baseImages = stack.use(
+    createBaseImages({ db, log, registry, rules: referenceRules(config), baseImage: config.baseImageNode }),
+  );
   const link = stack.use(
     await startLink({
       config,
@@ -138,6 +143,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       loadRun: (attemptId) => loadRun(assignment, attemptId),
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
       ownsLog: (nodeId, streamId, tx) => ownsLogStream(tx, nodeId, streamId),
+      baseImages,
     }),
   );
 
@@ -174,6 +180,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       metrics,
       now,
       collector,
+      collectBaseImages: (signal) => collectBaseImages({ db, registry: janitor, log }, signal),
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,
     }),

@@ -3,7 +3,7 @@
  * Each message is what the person who deployed reads when nothing more exact is known.
  */
 
-/** Failures of `ociimage` deployments. Nothing that a registry answered is copied into them. */
+/** Failures of `ociimage` deployments, and of base images that a build starts from. Nothing that a registry answered is copied into them. */
 export const ociFailures = {
   OCI_PLAN_UNAVAILABLE: "The plan does not include container images.",
   OCI_REGISTRY_BLOCKED: "The registry's address is not a public one.",

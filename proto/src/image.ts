@@ -32,7 +32,8 @@ export function parseImageReference(text: string): ImageReference | { problem: s
   if (text.length > limits.imageReferenceLengthMax)
     return { problem: `An image reference has at most ${limits.imageReferenceLengthMax} characters.` };
   if (text.includes("://")) return { problem: "Write the image reference without https://." };
-  if (!/^[\x21-\x7e]+$/.test(text)) return { problem: "An image reference is not empty and has no spaces." };
+  if (!/^[\x21-\x7e]+$/.test(text))
+    return { problem: "An image reference has letters, digits and punctuation of ASCII only, and is not empty." };
 
   const [named = "", digest, ...more] = text.split("@");
   if (more.length > 0) return { problem: 'An image reference has at most one "@".' };
@@ -54,6 +55,14 @@ export function parseImageReference(text: string): ImageReference | { problem: s
   return tag === undefined
     ? { problem: "Write the tag or the digest." }
     : { ...place, tag, canonical: `${base}:${tag}` };
+}
+
+/** The same for what a Dockerfile starts from: no tag means `latest` there, and one beside a digest says nothing. */
+export function parseBaseImage(text: string): ImageReference | { problem: string } {
+  const [named = "", ...digests] = text.split("@");
+  const { name, tag } = splitTag(named);
+  if (digests.length === 0) return parseImageReference(tag === undefined ? `${text}:latest` : text);
+  return parseImageReference(tag !== undefined && tagPattern.test(tag) ? [name, ...digests].join("@") : text);
 }
 
 /** A colon after the last slash starts the tag; one before it belongs to the registry's port. */

@@ -80,6 +80,10 @@ export const limits = {
   imageReferenceLengthMax: 512,
   imageNameLengthMax: 255,
   imageTagLengthMax: 128,
+  // A base image, as it is transferred and unpacked, and what is kept of those that one account's builds asked for first.
+  baseImageMbMax: 4096,
+  baseImagesMbPerAccount: 20_480,
+  baseImageKeptDays: 30,
   registryCredentialsPerProject: 5,
   registryUsernameLengthMax: 255,
   registrySecretLengthMax: 8192,

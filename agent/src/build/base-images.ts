@@ -1,55 +1,88 @@
-import { EngineError, isEngineTrouble } from "../engine/errors.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { isFailureCode, parseBaseImage } from "@svc/proto";
+import { type FetchBaseImageRequestSchema, type FetchBaseImageResponse, ImageSchema } from "@svc/proto/node";
+import type { Image } from "../engine/engine.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Job } from "./builder.ts";
 
+/** Asks control for a copy of an image in the cluster's registry, once. */
+export type AskForBaseImage = (
+  request: MessageInitShape<typeof FetchBaseImageRequestSchema>,
+  signal: AbortSignal,
+) => Promise<FetchBaseImageResponse>;
+
 /** Base images are kept by the same rule as a project's own; this stands for all projects together. */
 const OWNER = "base-image";
+const ASK_EVERY_MS = 1_000;
+/** What control will say again. Everything else is worth another try. */
+const FINAL = new Set([Code.InvalidArgument, Code.NotFound, Code.PermissionDenied, Code.Unimplemented]);
 
 /**
- * Makes sure that the engine has an image before a build starts from it: so that one that is not there has a
- * message of its own, and one that brings instructions along is not built upon.
+ * Makes sure that the engine has an image before a build starts from it, and returns the name under which it has it, so
+ * that the engine looks up nothing. What the operator put there is taken as it is; everything else comes by digest from
+ * the cluster's registry, into which control has copied it. One that brings instructions along is not built upon.
  */
-export async function ensureBaseImage(
-  { engine, journal, output, signal }: Pick<Job, "engine" | "journal" | "output" | "signal">,
-  reference: string,
-): Promise<void> {
-  const image = (await engine.findImage(reference)) ?? (await fetch());
-  if (image?.hasTriggers === true) {
-    throw new TaskFailure(
-      "BUILD_FAILED",
-      `The base image "${reference}" has ONBUILD instructions, which are not run here. Start from an image without them.`,
+export async function provideBaseImage(job: ProvidingJob, text: string): Promise<string> {
+  const { engine, images, output, spec, access, request, signal } = job;
+  const reference = parseBaseImage(text);
+  if ("problem" in reference) throw refused(text, reference.problem);
+  const { canonical, registry } = reference;
+  const local = await engine.findImage(canonical);
+  // What is of the cluster's registry was made by tenants, and has the labels that they chose.
+  const isLabelled = local?.isLocalBase === true && registry !== access.host;
+  if (local !== null && (isLabelled || canonical === canonicalOf(spec.baseImage))) {
+    requireBuildable(local, text);
+    return canonical;
+  }
+  output.write(`Fetching the base image ${canonical}\n`);
+  const copy = await askUntilAnswered(job, canonical);
+  // Its size was control's to judge.
+  const needs = { command: false, projectId: OWNER, workId: request.placementId, onPull: () => {} };
+  await images.ensure(create(ImageSchema, { reference: copy }), needs, signal);
+  requireBuildable(await engine.findImage(copy), text);
+  return copy;
+}
+
+type ProvidingJob = Pick<
+  Job,
+  "engine" | "images" | "output" | "spec" | "access" | "signal" | "request" | "platform" | "askForBaseImage"
+>;
+
+/** A copy may take minutes. The build's own time bounds the wait. */
+async function askUntilAnswered(job: ProvidingJob, reference: string): Promise<string> {
+  const { askForBaseImage, request, platform, signal } = job;
+  for (;;) {
+    const asked = { placementId: request.placementId, reference, platform };
+    const answer = await askForBaseImage(asked, signal).then(
+      (response) => response.answer,
+      (cause: unknown) => {
+        signal.throwIfAborted();
+        if (!FINAL.has(ConnectError.from(cause).code)) return null;
+        const message = "The platform could not be asked for the base image. Deploy again.";
+        throw new TaskFailure("NODE_TASK_FAILED", message, { cause });
+      },
     );
-  }
-  if (journal.hasImage(reference, OWNER)) journal.noteImage(reference, OWNER, Date.now());
-
-  async function fetch() {
-    output.write(`Fetching the base image ${reference}\n`);
-    try {
-      await engine.pullImage(withTag(reference), null, () => {}, signal);
-    } catch (cause) {
-      signal.throwIfAborted();
-      if (isEngineTrouble(cause)) throw cause;
-      throw new TaskFailure(
-        "BUILD_FAILED",
-        `The base image "${reference}" could not be fetched: ${reasonOf(cause)}. Check its name and tag; it has to be in a public registry.`,
-        { cause },
-      );
-    }
-    // Only what was fetched here may be removed again.
-    journal.noteImage(reference, OWNER, Date.now());
-    return await engine.findImage(reference);
+    if (answer?.case === "reference") return answer.value;
+    if (answer?.case === "refusal") throw refused(reference, answer.value.message, answer.value.code);
+    await delay(ASK_EVERY_MS, undefined, { signal });
   }
 }
 
-/** Without a tag the engine would fetch every one there is. */
-function withTag(reference: string): string {
-  const name = reference.slice(reference.lastIndexOf("/") + 1);
-  return /[:@]/.test(name) ? reference : `${reference}:latest`;
+function requireBuildable(image: Image | null, name: string): void {
+  if (image?.hasTriggers !== true) return;
+  throw refused(name, "It has ONBUILD instructions, which are not run here. Start from an image without them.");
 }
 
-function reasonOf(cause: unknown): string {
-  const text = cause instanceof EngineError ? cause.message.replace(/^pull image: /, "") : "the engine refused";
-  if (/not found|manifest unknown|does not exist/i.test(text)) return "the registry does not know it";
-  if (/no such host|timeout|refused|unreachable/i.test(text)) return "the registry could not be reached";
-  return text.slice(0, 300);
+const refused = (name: string, reason: string, code = "BUILD_FAILED"): TaskFailure =>
+  new TaskFailure(
+    isFailureCode(code) ? code : "BUILD_FAILED",
+    `The base image ${JSON.stringify(name)} cannot be used. ${reason}`,
+  );
+
+/** Of the operator's own setting. One that is no reference is nobody's base image. */
+function canonicalOf(text: string): string | null {
+  const reference = parseBaseImage(text);
+  return "problem" in reference ? null : reference.canonical;
 }

@@ -1,9 +1,11 @@
 import { randomBytes } from "node:crypto";
+import { baseImagePrefix } from "@svc/proto/cluster-registry";
 import { limits } from "@svc/proto/limits";
 import type { BuildResult, BuildSpec, RegistryAccess } from "@svc/proto/node";
 import { createRegistry, type Registry } from "@svc/registry";
 import type { Engine, Owner } from "../engine/engine.ts";
 import { dockerfileProblem, leavesStubs } from "../engine/floors.ts";
+import type { Images } from "../images/images.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
 import type { LogStream } from "../logs/log-stream.ts";
@@ -12,6 +14,7 @@ import { type ClusterRegistry, tokensFor } from "../registry.ts";
 import { createSemaphore, type Semaphore } from "../semaphore.ts";
 import type { DiskGuard } from "../stats/disk.ts";
 import { type Archive, readArchive } from "./archive.ts";
+import { type AskForBaseImage, provideBaseImage } from "./base-images.ts";
 import { fromRegistry, timedOut } from "./failures.ts";
 import { buildImage } from "./image-build.ts";
 import { type BuildProgress, createBuildProgress } from "./progress.ts";
@@ -54,6 +57,8 @@ export type BuilderDeps = {
   engine: Engine;
   journal: Journal;
   registry: ClusterRegistry;
+  images: Images;
+  askForBaseImage: AskForBaseImage;
   openLog(placementId: string): LogStream;
   spoolDir: string;
   /** Resolves once build steps are kept from the host's own services. */
@@ -95,7 +100,7 @@ export function createBuilder(deps: BuilderDeps): Builder {
     }
     const timeout = AbortSignal.timeout(spec.timeoutSeconds * 1000);
     const output = deps.openLog(placementId);
-    const progress = createBuildProgress(spec.redact);
+    const progress = createBuildProgress(spec.redact, `${access.host}/${baseImagePrefix}`);
     const within = AbortSignal.any([signal, timeout]);
     await using client = createRegistry({
       url: `${access.insecure ? "http" : "https"}://${access.host}`,
@@ -150,13 +155,14 @@ async function run(job: Job): Promise<BuildResult> {
   }
 }
 
-async function factsOf({ engine, access, platform, journal }: Job): Promise<BuilderFacts> {
+async function factsOf(job: Job): Promise<BuilderFacts> {
+  const { engine, platform, journal } = job;
   const versions = await engine.describe();
   return {
     dockerfileProblem: dockerfileProblem(versions),
     hasDocuments: Number.parseInt(versions.version, 10) >= DOCUMENTS_SINCE,
     leavesStubs: leavesStubs(versions),
-    registryHost: access.host,
+    provideBaseImage: (reference) => provideBaseImage(job, reference),
     platform: `${platform.os}/${platform.architecture}`,
     envKey: envKeyOf(journal),
   };

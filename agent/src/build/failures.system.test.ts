@@ -107,13 +107,16 @@ const situations: readonly Situation[] = [
     when: "the base image does not exist",
     files: dockerfile("FROM nosuch.registry.test/nothing:1\n"),
     recipe: own,
-    says: ['The base image "nosuch.registry.test/nothing:1" could not be fetched', "public registry"],
+    code: "OCI_REGISTRY_BLOCKED",
+    says: ['The base image "nosuch.registry.test/nothing:1" cannot be used. It is not on the public internet.'],
   },
   {
-    when: "the base image is the platform's own",
-    files: dockerfile("FROM 127.0.0.1:5000/svc/p2/app\n"),
+    when: "the base image has an odd name",
+    files: dockerfile("FROM localhost.:4500/x\n"),
     recipe: own,
-    says: ["Line 1 of the Dockerfile", "not available to builds"],
+    says: [
+      'Line 1 of the Dockerfile: "localhost.:4500/x" is not the name of an image. "localhost.:4500" is not a registry host.',
+    ],
   },
   {
     when: "COPY names a file that is not there",

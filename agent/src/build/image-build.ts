@@ -3,7 +3,6 @@ import { contextOwner } from "../engine/context-owner.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { pauseMs } from "../storage/watch.ts";
 import type { Archive } from "./archive.ts";
-import { ensureBaseImage } from "./base-images.ts";
 import type { Job } from "./builder.ts";
 import { packContext } from "./context.ts";
 import { NAMESPACE_ARG } from "./dockerfile.ts";
@@ -27,8 +26,6 @@ export async function buildImage(
 ): Promise<void> {
   const { engine, spec, output, progress, owner, request } = job;
   const own = recipe.kind === "image" ? (recipe.own ?? null) : null;
-  for (const image of own?.baseImages ?? [spec.baseImage]) await ensureBaseImage(job, image);
-
   const mark = buildMark(owner, spec.cacheNamespace);
   await using steps = await openSteps(job, mark);
   await using watched = watchLimits(job, steps);

@@ -25,7 +25,7 @@ const rewrite: Rewrite = (text) =>
     cacheNamespace: bench.node.owner.nodeId,
     hasCaBundle: false,
     hasDocuments: false,
-    registryHost: bench.registryHost,
+    baseImageNames: new Map(),
     platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
     secretIds: new Map([["TOKEN", "TOKEN"]]),
     leavesStubs: true,

@@ -33,8 +33,9 @@ type Step = {
  * Text of the build as people know it from the plain progress of the tool: every line begins with its step.
  *
  * @param secrets values that must not show anywhere
+ * @param basesPrefix what names of base images begin with in the build, and not for people
  */
-export function createBuildProgress(secrets: readonly string[]): BuildProgress {
+export function createBuildProgress(secrets: readonly string[], basesPrefix = ""): BuildProgress {
   const steps = new Map<string, Step>();
   let visible = 0;
   let failedStep: Step | null = null;
@@ -44,7 +45,8 @@ export function createBuildProgress(secrets: readonly string[]): BuildProgress {
     step.lastLines = [...step.lastLines, ...filled].slice(-LAST_LINES);
     return filled.map((line) => `#${step.number} ${line}`);
   };
-  const clean = (text: string): string => redact(safeLine(text), secrets).slice(0, LINE_LENGTH_MAX);
+  const forPeople = (text: string): string => (basesPrefix === "" ? text : text.replaceAll(basesPrefix, ""));
+  const clean = (text: string): string => redact(forPeople(safeLine(text)), secrets).slice(0, LINE_LENGTH_MAX);
 
   return {
     add(trace) {

@@ -33,9 +33,9 @@ const facts = {
   dockerfileProblem: null,
   hasDocuments: true,
   leavesStubs: false,
-  registryHost: "registry.test",
   platform: "linux/amd64",
   envKey: Buffer.alloc(32),
+  provideBaseImage: async (reference: string) => `copy/of/${reference}`,
 };
 const prepareRecipe = (archive: Archive, spec: ReturnType<typeof aSpec>) => recipes.prepareRecipe(archive, spec, facts);
 const dockerfileOf = (recipe: Awaited<ReturnType<typeof prepareRecipe>>): string =>

@@ -39,8 +39,8 @@ export type Recipe =
   | ({ kind: "site"; output: string } & ContextParts)
   | ({
       kind: "image";
-      /** Of the project's own Dockerfile: the user's line for each line of it, and the images it starts from. */
-      own?: { lines: readonly number[]; baseImages: readonly string[] };
+      /** Of the project's own Dockerfile: the user's line for each line of it. */
+      own?: { lines: readonly number[] };
     } & ContextParts);
 
 /** Looks at the sources and decides how they are built. Throws TaskFailure when they do not fit the spec. */
@@ -63,7 +63,8 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: Bu
       const site = siteBuild(said, project.manifest, scriptRunner(project.packages));
       if (site === null) return files;
       const { steps, secrets } = secretsOf(project, spec, facts);
-      const dockerfile = renderStaticDockerfile(nodeBuild(project, spec, site.command, steps, facts), site.outputs);
+      const build = nodeBuild(project, await withBase(spec, facts), site.command, steps, facts);
+      const dockerfile = renderStaticDockerfile(build, site.outputs);
       return { kind: "site", output: siteLabel(site.outputs), ...generated(project, spec, dockerfile, secrets) };
     }
     case "image": {
@@ -78,7 +79,7 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: Bu
       const hasBuild = project.manifest?.scripts.has("build") === true;
       const { steps, secrets } = secretsOf(project, spec, facts);
       const command = buildCommand === "" && hasBuild ? runScript("build") : buildCommand;
-      const build = nodeBuild(project, spec, command, steps, facts);
+      const build = nodeBuild(project, await withBase(spec, facts), command, steps, facts);
       const server = serverStart(startCommand, project.manifest, {
         has: project.has,
         runScript,
@@ -105,6 +106,12 @@ const secretsOf = ({ packages, settings }: NodeProject, spec: BuildSpec, { envKe
     key: envKey,
     namespace: spec.cacheNamespace,
   });
+
+/** The same spec with the base image by the name that the engine has it under. */
+const withBase = async (spec: BuildSpec, { provideBaseImage }: BuilderFacts): Promise<BuildSpec> => ({
+  ...spec,
+  baseImage: await provideBaseImage(spec.baseImage),
+});
 
 const nodeBuild = (
   project: NodeProject,

@@ -1,4 +1,4 @@
-import { normaliseRegistry } from "@svc/proto";
+import { parseBaseImage } from "@svc/proto";
 import { expandWord } from "./expand.ts";
 import { type Instruction, parseDockerfile, parseJsonList, shellWords } from "./instructions.ts";
 import { isStubStage, type MountTarget, STUB_STAGE, standIns } from "./mount-stubs.ts";
@@ -10,7 +10,7 @@ export type Rewritten =
       text: string;
       /** For each line of `text` the line of the user's file, counted from 1. */
       lines: readonly number[];
-      /** Images that stages start from or take files of, as the engine looks them up. */
+      /** Images that stages start from or take files of, each with its defaults written out. */
       baseImages: readonly string[];
     }
   | { refuse: string };
@@ -20,8 +20,8 @@ export type RewriteOptions = Pick<MountRules, "cacheNamespace" | "secretIds" | "
   hasCaBundle: boolean;
   /** Whether the engine's own parser knows here-documents. */
   hasDocuments: boolean;
-  /** Host of the cluster's own registry: images of other projects are there. */
-  registryHost: string;
+  /** What the build calls its base images, which the engine has under these names. Others keep theirs. */
+  baseImageNames: ReadonlyMap<string, string>;
   /** Such as `linux/amd64`. */
   platform: string;
 };
@@ -55,8 +55,6 @@ const FLAGS = new Map<string, readonly string[]>([
   ["RUN", ["mount", "network", "security"]],
 ]);
 const REPEATABLE = new Set(["exclude", "mount"]);
-/** Nothing in it ends the word, begins an option, or is read as anything else. */
-const IMAGE = /^\w[\w./:@-]*$/;
 /** What the engine takes for the name of a stage; anything else would not count as one. */
 const STAGE_NAME = /^[a-z][a-z0-9._-]*$/;
 
@@ -66,7 +64,7 @@ function bare(name: string): [string, readonly string[]] {
 
 /**
  * Makes a user's Dockerfile safe to build beside others: its cache mounts are kept to one namespace, the parser
- * is the engine's own, and nothing is fetched by the engine itself but base images from public registries.
+ * is the engine's own, and nothing is fetched by the engine itself: base images are there under the names they get.
  * Instructions come out on one line each and with the options that are known here, so that the engine reads exactly
  * what was looked at here.
  */
@@ -176,10 +174,10 @@ function checkFlags(name: string, flags: readonly string[]): string | null {
 
 function rewriteFrom({ flags, rest }: Instruction, context: Context): Done {
   const words = shellWords(rest);
-  const image = expandWord(words[0] ?? "", context.args, context.escapeMark);
-  if (image === null) return { refuse: "FROM may only use variables as $NAME, or with braces and a default." };
-  const problem = checkImage(image, context);
-  if (problem !== null) return { refuse: problem };
+  const source = expandWord(words[0] ?? "", context.args, context.escapeMark);
+  if (source === null) return { refuse: "FROM may only use variables as $NAME, or with braces and a default." };
+  const image = isStage(source, context) ? { text: source } : nameImage(source, context);
+  if ("refuse" in image) return image;
   for (const flag of flags) {
     const platform = flag.startsWith("platform=")
       ? expandWord(flag.slice("platform=".length), context.args, context.escapeMark)
@@ -199,15 +197,9 @@ function rewriteFrom({ flags, rest }: Instruction, context: Context): Done {
     };
   }
   const before = context.begun === 0 && context.options.leavesStubs ? STUB_STAGE : [];
-  noteImage(image, context);
   context.begun += 1;
   if (stage !== undefined) context.stages.add(stage);
-  return { text: join("FROM", [], stage === undefined ? image : `${image} AS ${stage}`), before };
-}
-
-/** It has to be there before the build, and is looked at then: images may bring instructions along. */
-function noteImage(image: string, { stages, baseImages }: Context): void {
-  if (image !== "scratch" && !stages.has(image.toLowerCase())) baseImages.add(image);
+  return { text: join("FROM", [], stage === undefined ? image.text : `${image.text} AS ${stage}`), before };
 }
 
 function noteArguments(rest: string, context: Context): Done {
@@ -285,45 +277,37 @@ function rewriteCopy({ flags, rest }: Instruction, context: Context): Done {
   const result: string[] = [];
   for (const flag of flags) {
     const [name, value = ""] = splitOnce(flag);
-    const source = name === "from" ? rewriteSource(value, context) : null;
+    const rewrite = /^\d+$/.test(value) ? rewriteNumber : rewriteSource;
+    const source = name === "from" ? rewrite(value, context) : null;
     if (source !== null && "refuse" in source) return source;
     result.push(source === null ? flag : `from=${source.text}`);
   }
   return { text: join("COPY", result, rest) };
 }
 
-/** A stage, its number, or an image. */
-function rewriteSource(source: string, context: Context): { text: string } | { refuse: string } {
-  const { begun, stages, options } = context;
-  if (source === "" || source.includes("$")) return { refuse: "name the stage or image of `from` without variables." };
-  if (stages.has(source.toLowerCase())) return { text: source };
-  if (/^\d+$/.test(source)) {
-    const number = Number(source);
-    if (number >= begun) return { refuse: `there is no stage ${source.slice(0, 100)} before this line.` };
-    return { text: String(options.leavesStubs ? number + 1 : number) };
-  }
-  const problem = checkImage(source, context);
-  if (problem !== null) return { refuse: problem };
-  noteImage(source, context);
-  return { text: source };
+/** The number of a stage, by which only COPY knows them: for a mount the engine would look for an image. */
+function rewriteNumber(source: string, { begun, options }: Context): { text: string } | { refuse: string } {
+  const number = Number(source);
+  if (number >= begun) return { refuse: `there is no stage ${source.slice(0, 100)} before this line.` };
+  return { text: String(options.leavesStubs ? number + 1 : number) };
 }
 
-/** Images come from public registries by name: not from addresses, and not from the platform's own registry. */
-function checkImage(image: string, { options }: Context): string | null {
-  if (!IMAGE.test(image)) return `${JSON.stringify(image.slice(0, 100))} is not the name of an image.`;
-  const [first = "", ...path] = image.split("/");
-  // Newer engines take a first part with upper case for a registry, too.
-  const named = /[.:]/.test(first) || first.toLowerCase() === "localhost" || first !== first.toLowerCase();
-  if (path.length === 0 || !named) return null;
-  // In the one spelling that hosts are compared in: an engine reads more of them.
-  const registry = normaliseRegistry(first);
-  const [host = ""] = (registry ?? "").split(":");
-  const isPublic =
-    host.includes(".") &&
-    !/^(?:\d+|0x[\da-f]*)$/.test(host.slice(host.lastIndexOf(".") + 1)) &&
-    !/\.(?:local|localhost|internal|lan|home\.arpa)$/.test(host);
-  if (isPublic && registry !== normaliseRegistry(options.registryHost)) return null;
-  return `images of the registry ${first} are not available to builds. Use one of a public registry.`;
+/** A stage by its name, or an image by the name that it has in the build. */
+function rewriteSource(source: string, context: Context): { text: string } | { refuse: string } {
+  if (source === "" || source.includes("$")) return { refuse: "name the stage or image of `from` without variables." };
+  return isStage(source, context) ? { text: source } : nameImage(source, context);
+}
+
+const isStage = (name: string, { stages }: Context): boolean => name === "scratch" || stages.has(name.toLowerCase());
+
+/** Whatever is no image by the platform's own grammar is refused: the engine might make something else of it. */
+function nameImage(image: string, { options, baseImages }: Context): { text: string } | { refuse: string } {
+  const reference = parseBaseImage(image);
+  if ("problem" in reference) {
+    return { refuse: `${JSON.stringify(image.slice(0, 100))} is not the name of an image. ${reference.problem}` };
+  }
+  baseImages.add(reference.canonical);
+  return { text: options.baseImageNames.get(reference.canonical) ?? image };
 }
 
 const splitOnce = (text: string): [string, string | undefined] => {

@@ -16,8 +16,8 @@ export type BuilderFacts = {
   hasDocuments: boolean;
   /** Whether the engine removes what it made as the target of a mount by a path that the step may have bent. */
   leavesStubs: boolean;
-  /** host:port of the cluster's registry. */
-  registryHost: string;
+  /** Makes sure that the engine has an image, and says under which name a build finds it there. Throws TaskFailure. */
+  provideBaseImage(reference: string): Promise<string>;
   /** Such as `linux/amd64`. */
   platform: string;
   /** Secret of this node: makes ids that change with the variables of a build and tell nothing about them. */
@@ -62,19 +62,26 @@ export async function prepareUserRecipe(
   const { ids, secrets } = ownSecrets(spec.env, { key: facts.envKey, namespace: cacheNamespace });
   // One that belongs to this Dockerfile goes before the general one.
   const ignore = parseIgnore((await read(`${path}.dockerignore`)) ?? (await read(".dockerignore")) ?? "");
-  const rewritten = rewriteDockerfile(text, {
-    ...facts,
-    cacheNamespace,
-    secretIds: ids,
-    kindInContext(name) {
-      const full = [root, name].filter((part) => part !== "").join("/");
-      if (name !== "" && ignore(name)) return null;
-      if (archive.files.has(full)) return "file";
-      return full === "" || hasDirectory(archive, full) ? "directory" : null;
-    },
-    hasCaBundle: spec.caBundle !== "",
-  });
-  if ("refuse" in rewritten) throw new TaskFailure("BUILD_FAILED", rewritten.refuse);
+  const rewrite = (baseImageNames: ReadonlyMap<string, string>) => {
+    const rewritten = rewriteDockerfile(text, {
+      ...facts,
+      cacheNamespace,
+      secretIds: ids,
+      kindInContext(name) {
+        const full = [root, name].filter((part) => part !== "").join("/");
+        if (name !== "" && ignore(name)) return null;
+        if (archive.files.has(full)) return "file";
+        return full === "" || hasDirectory(archive, full) ? "directory" : null;
+      },
+      hasCaBundle: spec.caBundle !== "",
+      baseImageNames,
+    });
+    if ("refuse" in rewritten) throw new TaskFailure("BUILD_FAILED", rewritten.refuse);
+    return rewritten;
+  };
+  const names = new Map<string, string>();
+  for (const image of rewrite(names).baseImages) names.set(image, await facts.provideBaseImage(image));
+  const rewritten = rewrite(names);
   return {
     kind: "image",
     root,
@@ -83,6 +90,6 @@ export async function prepareUserRecipe(
     extra: new Map([[path, rewritten.text], ...(facts.leavesStubs ? [[EMPTY_FILE, ""] as const] : [])]),
     secrets,
     keep: (name) => !ignore(name),
-    own: { lines: rewritten.lines, baseImages: rewritten.baseImages },
+    own: { lines: rewritten.lines },
   };
 }

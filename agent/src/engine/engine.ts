@@ -16,6 +16,9 @@ export const labels = {
   channel: "svc.channel",
 } as const;
 
+/** What an operator labels an image with that builds may start from as it is. */
+export const localBaseLabel = { name: "svc.base-image", value: "local" } as const;
+
 /** `other` covers what only lasts a moment or never heals by itself: paused, restarting, removing, dead. */
 export type ContainerState = "created" | "running" | "exited" | "other";
 
@@ -80,6 +83,8 @@ export type Image = {
   hasTriggers: boolean;
   /** Of its files, unpacked, lowest first: an image that was built upon another one begins with that one's. */
   layers: readonly string[];
+  /** Whether it was put there for builds to start from, by whoever runs this machine. */
+  isLocalBase: boolean;
 };
 
 export type Network = {

@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import type Docker from "dockerode";
 import { ended } from "./containers.ts";
 import { QUICK_MS, SLOW_MS, withDeadline } from "./deadline.ts";
-import type { Engine, RegistryAuth } from "./engine.ts";
+import { type Engine, localBaseLabel, type RegistryAuth } from "./engine.ts";
 import { asEngineError, EngineError } from "./errors.ts";
 import { createLineSplitter } from "./lines.ts";
 
@@ -26,6 +26,7 @@ export function imageCalls(docker: Docker): ImageCalls {
           volumes: Object.keys(config.Volumes ?? {}),
           hasTriggers: length(config.OnBuild) > 0,
           layers: info.RootFS.Layers ?? [],
+          isLocalBase: config.Labels?.[localBaseLabel.name] === localBaseLabel.value,
         };
       } catch (cause) {
         if (cause instanceof EngineError && cause.kind === "not-found") return null;

@@ -43,12 +43,13 @@ export type BuildBench = AsyncDisposable & {
 
 const isOver = (status: PlacementStatus): boolean => status.observed >= Observed.COMPLETED;
 
-export async function createBuildBench(): Promise<BuildBench> {
+/** @param env settings of the agent */
+export async function createBuildBench(env: Record<string, string> = {}): Promise<BuildBench> {
   return openBench(async (node, control) => {
     const agent = await start(node.config, { openLink: control.openLink, lookEveryMs: 200 });
     await agent.ready;
     return agent;
-  });
+  }, env);
 }
 
 /** The same with an agent that may be killed. It is running already. */
@@ -65,9 +66,10 @@ export async function createKillableBench(): Promise<BuildBench & { agent: Killa
 
 async function openBench(
   startAgent: (node: TestNode, control: TestControl) => Promise<AsyncDisposable>,
+  env: Record<string, string> = {},
 ): Promise<BuildBench> {
   const registry = await startRegistry();
-  const node = await createTestNode();
+  const node = await createTestNode(env);
   const control = createTestControl({ registryHost: registry.host });
   const agent = await startAgent(node, control);
   let count = 0;

@@ -4,6 +4,7 @@ import {
   type Applied,
   Assign_Kind,
   type DeliverLogRequest,
+  type FetchBaseImageResponseSchema,
   type Hello,
   type IssueRegistryTokenRequest,
   NodeService,
@@ -44,6 +45,9 @@ export type TestControl = {
   renewals: Renew[];
   /** What was asked for of the registry. */
   tokensAsked: IssueRegistryTokenRequest[];
+  /** What control answers who asks for a base image; nothing else may be fetched. */
+  baseImages: Map<string, MessageInitShape<typeof FetchBaseImageResponseSchema>["answer"]>;
+  baseImagesAsked: string[];
   send(message: Response): void;
   /** Sends one change on top of what was sent before, and waits until the agent has journaled it. */
   assign(change: {
@@ -54,6 +58,11 @@ export type TestControl = {
   status(placementId: string, fits: (status: PlacementStatus) => boolean, timeoutMs?: number): Promise<PlacementStatus>;
   /** Ends every open session, as a restart of control would. */
   hangUp(): void;
+};
+
+const blocked = {
+  case: "refusal" as const,
+  value: { code: "OCI_REGISTRY_BLOCKED", message: "It is not on the public internet." },
 };
 
 /** `issue` makes the tokens of a registry that asks for one; it throws ConnectError to refuse. */
@@ -75,6 +84,8 @@ export function createTestControl(options: {
   const goneNodesAsked: string[][] = [];
   const renewals: Renew[] = [];
   const tokensAsked: IssueRegistryTokenRequest[] = [];
+  const baseImages: TestControl["baseImages"] = new Map();
+  const baseImagesAsked: string[] = [];
   let revision = 0n;
 
   const send = (message: Response): void => {
@@ -171,6 +182,10 @@ export function createTestControl(options: {
         return options.issue?.(wish) ?? { token: "none", expiresInSeconds: 900 };
       },
       listGoneProjects: ({ projectIds }) => ({ gone: projectIds.filter((id) => gone.has(id)) }),
+      fetchBaseImage({ reference }) {
+        baseImagesAsked.push(reference);
+        return { answer: baseImages.get(reference) ?? blocked };
+      },
       reportSamples(request) {
         samples.push(...request.samples);
         return {};
@@ -192,6 +207,8 @@ export function createTestControl(options: {
     goneNodesAsked,
     renewals,
     tokensAsked,
+    baseImages,
+    baseImagesAsked,
     send,
     routes,
     openLink() {

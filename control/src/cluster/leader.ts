@@ -45,6 +45,8 @@ export interface LeaderDeps {
   now?: () => Date;
   /** Deletes artifacts that nothing needs any more; without it they stay. */
   collector?: Collector;
+  /** Deletes copies of base images that no build uses any more. */
+  collectBaseImages?: (signal: AbortSignal) => Promise<unknown>;
   /** How long requests that are under way may take once no edge sends new ones; 5 s unless given. */
   drainMs?: number;
   /** See `HouseRules`; 0 unless given. */
@@ -155,6 +157,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("quotas"), bell: createBell(), periodMs: quotasMs }, () => enforceQuotas({ db, log })),
         runLoop({ ...loop("artifacts"), bell: createBell(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);
+        }),
+        runLoop({ ...loop("base images"), bell: createBell(), periodMs: collectingMs }, async () => {
+          await deps.collectBaseImages?.(signal);
         }),
       ]);
     },

@@ -260,6 +260,15 @@ export interface ImageLayerTable {
   used_at: At;
 }
 
+export interface BaseImageTable {
+  repository: string;
+  digest: string;
+  size_bytes: number;
+  owner_id: Nullable<string>;
+  copied_at: Nullable<Date>;
+  used_at: At;
+}
+
 export interface ClusterTable {
   only: Generated<boolean>;
   id: string;
@@ -512,6 +521,7 @@ export interface Database {
   registry_credential: RegistryCredentialTable;
   image_layer: ImageLayerTable;
   artifact: ArtifactTable;
+  base_image: BaseImageTable;
   cluster: ClusterTable;
   leader_fence: LeaderFenceTable;
   node: NodeTable;

@@ -253,3 +253,19 @@ describe("projects that are gone", () => {
     await agent.next("tidy");
   });
 });
+
+describe("a base image", () => {
+  const platform = { os: "linux", architecture: "amd64" };
+
+  test("is for builds of the node that asks", async () => {
+    using connection = asNode(link, node);
+    const ask = (request: object) =>
+      connection.node.fetchBaseImage({ placementId: project, reference: "node:24-slim", platform, ...request });
+    await expect(ask({})).rejects.toMatchObject({ code: Code.NotFound });
+    await expect(ask({ platform: undefined })).rejects.toMatchObject({ code: Code.InvalidArgument });
+    await expect(ask({ platform: { os: "linux", architecture: "../x" } })).rejects.toMatchObject({
+      code: Code.InvalidArgument,
+    });
+    await expect(ask({ reference: "a".repeat(1_000) })).rejects.toMatchObject({ code: Code.InvalidArgument });
+  });
+});

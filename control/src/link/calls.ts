@@ -15,6 +15,7 @@ import { listGoneNodes } from "../nodes/gone.ts";
 import { setCertificateExpiry } from "../nodes/store.ts";
 import { listGone } from "../projects/gone.ts";
 import type { RegistryTokens } from "../registry-tokens/issue.ts";
+import { answerBaseImage, type BaseImageDeps } from "./base-image.ts";
 import { grpcError, LinkError } from "./errors.ts";
 import type { LeafCheck } from "./leaf-check.ts";
 import { deliverLog } from "./log-query.ts";
@@ -23,7 +24,7 @@ import { admit, IdentityFenced, nameOfPeer, type Peer, peerIdentity } from "./pe
 import { insertSamples, plausibleSamples } from "./samples.ts";
 import type { TokenBuckets } from "./token-bucket.ts";
 
-export interface CallDeps {
+export interface CallDeps extends BaseImageDeps {
   db: Db;
   authority: Authority;
   leaves: LeafCheck;
@@ -113,6 +114,7 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
   issueRegistryToken: asDaemon("node", deps, async ({ id }, wish) =>
     tokenReply(await deps.registryTokens.forNode(id, wish)),
   ),
+  fetchBaseImage: asDaemon("node", deps, ({ id }, request) => answerBaseImage(deps, id, request)),
 });
 
 /** A token with which an edge fetches bundles of the table in force. */

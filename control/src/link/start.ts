@@ -71,6 +71,8 @@ export interface LinkDeps {
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   /** Whether an agent's stream (a placement's or an attempt's id) is a log on that node. */
   ownsLog: CallDeps["ownsLog"];
+  /** Base images of builds, as copies in the cluster's registry. */
+  baseImages: CallDeps["baseImages"];
   metrics?: LinkMetrics;
   /** How often the authority is looked after; 10 s unless given. Also looked after when it changes. */
   authorityEveryMs?: number;
@@ -123,6 +125,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     ...{ db, authority, leaves, log, now, nowMs: leaseClockMs },
     own: ownBuckets(deps.ownRates?.calls ?? ownCallRate),
     ...{ ownsLog: deps.ownsLog, registryTokens: deps.registryTokens },
+    ...{ baseImages: deps.baseImages, registryHost: registry.host ?? "" },
   };
   const sessionDeps = {
     ...{ db, etcd, authority, serverId, registry, roster, timings, log, now, stopping, leaves },

@@ -91,6 +91,7 @@ export async function aWorld(): Promise<World> {
         loadRun: async (attemptId) => aRunOffer(attemptId),
         loadGates: async () => [],
         ownsLog: async () => true,
+        baseImages: { fetch: async () => null },
         // One daemon of a file may play many parts in a moment.
         ownRates: { hellos: { ratePerSecond: 1_000, burst: 1_000 } },
         ...overrides,

@@ -17,7 +17,7 @@ const rewrite = (text: string) =>
     cacheNamespace: "attack",
     hasCaBundle: false,
     hasDocuments: false,
-    registryHost: "registry.test",
+    baseImageNames: new Map(),
     platform: "linux/amd64",
     secretIds: new Map([["TOKEN", "TOKEN"]]),
     leavesStubs: true,

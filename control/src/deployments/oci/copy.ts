@@ -1,12 +1,11 @@
 import { Readable } from "node:stream";
 import { type Descriptor, type Registry, RegistryError } from "@svc/registry";
-import type { Db } from "../../db/pool.ts";
 import { eachOf } from "./each.ts";
 import { ImageRefused } from "./failures.ts";
 import type { InspectedImage } from "./inspect.ts";
 import type { Origin } from "./origin.ts";
 import { imageTooLarge } from "./rules.ts";
-import { findLayerSizes, forgetOldLayers, saveLayerSize } from "./store.ts";
+import type { LayerSizes } from "./store.ts";
 import { type CountBytes, measured } from "./unpacked.ts";
 
 /** Each holds one piece of a blob in memory. */
@@ -16,19 +15,19 @@ const attemptsMax = 3;
 const bytesPerMb = 1024 * 1024;
 
 export interface CopyOptions {
-  db: Db;
   image: InspectedImage;
   origin: Origin;
-  /** Where it goes: the project's repository in the cluster's registry. */
+  /** Where it goes in the cluster's registry. */
   registry: Registry;
   repository: string;
-  projectId: string;
+  /** What is known of layers that were there before. */
+  sizes: LayerSizes;
   maxImageMb: number;
-  /** The tag under which the copy can be found. */
-  tag: string;
+  /** The tag under which the copy can be found; without one only by its digest. */
+  tag?: string;
 }
 
-/** What of an image the project's repository lacks. */
+/** What of an image its repository lacks. */
 export interface Missing {
   /** To be brought there. */
   absent: Descriptor[];
@@ -38,14 +37,14 @@ export interface Missing {
   sizes: Map<string, number>;
 }
 
-/** Asks what is there already. Only the project's own repository counts: that another one has a layer proves nothing. */
+/** Asks what is there already. Only the copy's own repository counts: that another one has a layer proves nothing. */
 export async function lookForLayers(
-  { db, image, origin, registry, repository, projectId }: CopyOptions,
+  { image, origin, registry, repository, sizes: known }: CopyOptions,
   signal: AbortSignal,
 ): Promise<Missing> {
   const layers = [...new Map(image.layers.map((layer) => [layer.digest, layer])).values()];
   const digests = layers.map(({ digest }) => digest);
-  const sizes = await findLayerSizes(db, projectId, digests);
+  const sizes = await known.find(digests);
   const present = new Map<string, boolean>();
   await eachOf(layers, looksAtOnce, signal, async ({ digest }, stop) => {
     present.set(digest, await registry.hasBlob(repository, digest, { signal: stop }));
@@ -67,7 +66,7 @@ export async function lookForLayers(
  * passes. One that was broken off is tried again from its start. Throws ImageRefused, or BadLayer.
  */
 export async function copyLayers(options: CopyOptions, missing: Missing, signal: AbortSignal): Promise<void> {
-  const { db, origin, registry, repository, projectId, maxImageMb } = options;
+  const { origin, registry, repository, maxImageMb } = options;
   const { absent, unmeasured, sizes } = missing;
   const counted = budget(maxImageMb, [...sizes.values()]);
 
@@ -83,14 +82,14 @@ export async function copyLayers(options: CopyOptions, missing: Missing, signal:
       if (isHere) for await (const _ of content);
       else await registry.pushBlob(repository, content, { digest, maxSizeBytes, signal: stop });
     });
-    await saveLayerSize(db, projectId, digest, unpackedBytes);
+    await options.sizes.save(digest, unpackedBytes);
     sizes.set(digest, unpackedBytes);
   };
 
   await eachOf([...absent, ...unmeasured], blobsAtOnce, signal, (layer, stop) =>
     repeated(stop, () => bring(layer, stop)),
   );
-  await forgetOldLayers(db, projectId);
+  await options.sizes.forgetOld();
 }
 
 /** Throws ImageRefused for an image that unpacks to more than the plan allows, as far as that is known. */
@@ -110,7 +109,8 @@ export async function storeManifest(
   signal: AbortSignal,
 ): Promise<void> {
   await registry.pushBlob(repository, image.config, { signal });
-  await registry.putManifest(repository, image.bytes, { tag, mediaType: image.mediaType, signal });
+  const { mediaType } = image;
+  await registry.putManifest(repository, image.bytes, { mediaType, signal, ...(tag !== undefined && { tag }) });
 }
 
 /** Adds up what all layers together unpack to, and throws as soon as it is more than the plan allows. */

@@ -8,7 +8,7 @@ import {
 } from "@svc/registry";
 import { ImageRefused } from "./failures.ts";
 import type { Origin } from "./origin.ts";
-import { choosePlatform, judgeConfig, type Platform, partsOf, type Refusal } from "./rules.ts";
+import { choosePlatform, judgeConfig, type Platform, partsOf, type Refusal, type Wanted } from "./rules.ts";
 
 /** An image that was looked at and may be copied. */
 export interface InspectedImage extends Platform {
@@ -22,12 +22,11 @@ export interface InspectedImage extends Platform {
   sizeBytes: number;
 }
 
-export interface InspectOptions {
+export interface InspectOptions extends Wanted {
   origin: Origin;
-  /** The cluster's registry, and the project's repository there: what it has need not be asked for. */
+  /** The cluster's registry, and the copy's repository there: what it has need not be asked for. */
   registry: Registry;
   repository: string;
-  platforms: readonly Platform[];
   maxImageMb: number;
   signal: AbortSignal;
 }
@@ -50,7 +49,7 @@ export async function inspectImage(reference: string, options: InspectOptions): 
 
   const parts = accepted(partsOf(image, maxImageMb));
   const config = await readConfig(options, parts.config);
-  const platform = accepted(judgeConfig(config.toString("utf8"), parts.layers.length, platforms));
+  const platform = accepted(judgeConfig(config.toString("utf8"), parts.layers.length, options));
   return {
     ...platform,
     digest: image.digest,
@@ -76,7 +75,7 @@ function typeOf({ manifest }: FoundManifest): string {
   return mediaType;
 }
 
-/** What the project had of this digest before; null for a tag, which only its registry knows. */
+/** What was copied of this digest before; null for a tag, which only its registry knows. */
 async function findOwn(
   { registry, repository, signal }: InspectOptions,
   reference: string,

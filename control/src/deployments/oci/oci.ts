@@ -4,19 +4,19 @@ import type { Registry } from "@svc/registry";
 import { beginPush, endPush } from "../../artifacts/store.ts";
 import type { Db } from "../../db/pool.ts";
 import type { Log } from "../../log.ts";
-import { foreignRegistry } from "../../registries/client.ts";
-import { isNamedOwn } from "../../registries/own.ts";
 import { type ResolveAddresses, systemAddresses } from "../../registries/resolve.ts";
 import { findCredential } from "../../registries/store.ts";
 import { CannotOpen, type Secrets } from "../../secrets.ts";
 import { repositories } from "../../tasks/spec.ts";
+import { createClock } from "./clock.ts";
 import { type CopyOptions, copyLayers, lookForLayers, requireFits, storeManifest } from "./copy.ts";
 import { ImageRefused } from "./failures.ts";
 import { type InspectedImage, inspectImage } from "./inspect.ts";
-import { type Origin, originOf } from "./origin.ts";
-import { aliasProblem, type ReferenceRules, referenceProblem } from "./reference.ts";
+import { openOrigin } from "./origin.ts";
+import type { ReferenceRules } from "./reference.ts";
 import { createRoom } from "./room.ts";
 import type { Platform, Refusal } from "./rules.ts";
+import { layerSizesOf } from "./store.ts";
 import { BadLayer } from "./tar-size.ts";
 import { createTurns } from "./turns.ts";
 
@@ -107,19 +107,26 @@ async function resolveImage(
   if (maxImageMb === 0) throw new ImageRefused({ code: "OCI_PLAN_UNAVAILABLE", message: "" });
   const repository = repositories.image(projectId);
   const clock = createClock(limitMs, signal);
-  await using origin = await openOrigin(deps, request);
+  const named = parseImageReference(reference);
+  if ("problem" in named) throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: named.problem });
+  await using origin = await openOrigin(named, {
+    registry,
+    rules: deps.rules,
+    findCredential: (host) => credentialOf(deps, projectId, host),
+    resolve: deps.resolve ?? systemAddresses,
+    limitMs,
+  });
 
   const image = await clock.within(async (stop) => {
-    const named = parseImageReference(reference);
-    if ("problem" in named) throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: named.problem });
     const platforms = await deps.platforms();
     if (platforms.length === 0) throw new ImageRefused({ code: "NODE_UNAVAILABLE", message: "" });
-    const options = { origin, registry, repository, platforms, maxImageMb, signal: stop };
+    const options = { origin, registry, repository, platforms, needsCommand: true, maxImageMb, signal: stop };
     return inspectImage(named.digest ?? named.tag ?? "", options);
   });
   // Not the deployment's id: a worker that lost its turn may still be at the same, and ends its own push only.
   const push = { id: randomUUID(), projectId, repository, kind: "image" } as const;
-  const copy: CopyOptions = { db, image, origin, registry, repository, projectId, maxImageMb, tag: push.id };
+  const sizes = layerSizesOf(db, projectId);
+  const copy: CopyOptions = { image, origin, registry, repository, sizes, maxImageMb, tag: push.id };
   let pushed: InspectedImage | null = null;
   try {
     // From here on nothing is deleted from the repository.
@@ -147,55 +154,11 @@ async function resolveImage(
   return { repository, digest, sizeBytes, os, architecture };
 }
 
-/** The registry of the reference, with the project's credential for exactly that host. */
-async function openOrigin(deps: ImageResolverDeps, { projectId, reference }: ImageRequest): Promise<Origin> {
-  const { db, secrets, registry, rules, resolve = systemAddresses, limitMs = limits.pullSecondsMax * 1000 } = deps;
-  const named = parseImageReference(reference);
-  const problem = referenceProblem(reference, rules);
-  if (problem !== null || "problem" in named)
-    throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: problem ?? "" });
-  const { registry: host, repository } = named;
-  const alias = await aliasProblem(named, rules, resolve).catch((cause: unknown) => {
-    throw new ImageRefused({ code: "OCI_PULL_FAILED", message: "" }, { temporary: true, cause });
-  });
-  if (alias !== null) throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: alias });
-  if (host === rules.ownRegistry.host)
-    return originOf({ registry, host, repository, hasCredential: false, isOwn: true });
-  const credential = await findCredential(db, secrets, projectId, host).catch((error: unknown) => {
+async function credentialOf({ db, secrets }: ImageResolverDeps, projectId: string, host: string) {
+  try {
+    return await findCredential(db, secrets, projectId, host);
+  } catch (error) {
     if (!(error instanceof CannotOpen)) throw error;
     throw new ImageRefused({ code: "OCI_CREDENTIAL_INVALID", message: "" }, { cause: error });
-  });
-  // An entry under another name stays for those who name it, and is nowhere to be led to.
-  const allow = rules.allow.filter((each) => each === host || !isNamedOwn(each, rules.ownRegistry));
-  return originOf({
-    registry: foreignRegistry({ host, credential, allow, resolve, transferTimeoutMs: limitMs }),
-    host,
-    repository,
-    hasCredential: credential !== null,
-    isOwn: false,
-  });
-}
-
-interface Clock {
-  /** Does a part of the work within what is left of the time. Throws ImageRefused when that runs out. */
-  within<T>(work: (stop: AbortSignal) => Promise<T>): Promise<T>;
-}
-
-function createClock(limitMs: number, signal: AbortSignal): Clock {
-  let leftMs = limitMs;
-  return {
-    async within(work) {
-      const startedAt = performance.now();
-      const deadline = AbortSignal.timeout(Math.max(0, Math.round(leftMs)));
-      try {
-        return await work(AbortSignal.any([signal, deadline]));
-      } catch (error) {
-        if (deadline.aborted && !signal.aborted)
-          throw new ImageRefused({ code: "OCI_PULL_TIMEOUT", message: "" }, { cause: error });
-        throw error;
-      } finally {
-        leftMs -= performance.now() - startedAt;
-      }
-    },
-  };
+  }
 }

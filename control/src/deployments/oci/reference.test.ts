@@ -27,6 +27,7 @@ test("another project's artifact cannot be named, even where the cluster's regis
   const allowed = policy(new Error("not asked"), ["127.0.0.1:4500"]);
   expect(await allowed.problem("127.0.0.1:4500/examples/shop:1")).toBeNull();
   expect(await allowed.problem("127.0.0.1:4500/svc/1b4e28ba-2fa1-11d2-883f-0016d3cca427/app:1")).not.toBeNull();
+  expect(await allowed.problem("127.0.0.1:4500/bases/docker.io/library/node:1")).not.toBeNull();
 });
 
 describe("another project's artifact cannot be named by another name of the cluster's registry", () => {

@@ -1,4 +1,5 @@
 import { hostProblem, type ImageReference, parseImageReference, registryApiHost } from "@svc/proto";
+import { baseImagePrefix } from "@svc/proto/cluster-registry";
 import type { Config } from "../../config.ts";
 import { ApiError } from "../../http/errors.ts";
 import { publicAddresses } from "../../registries/egress.ts";
@@ -30,15 +31,21 @@ export const referenceRules = (config: Pick<Config, "registryAllow" | "registry"
 /** Repositories of the cluster's registry that belong to projects; see `repositories` in tasks/spec.ts. */
 const projectRepositories = "svc/";
 
-const isOfProjects = ({ repository }: ImageReference): boolean => repository.startsWith(projectRepositories);
-const projectArtifact =
-  "Artifacts of projects cannot be deployed by name. Promote or roll back their deployment instead.";
+/** Why what the cluster's own registry keeps in a repository cannot be named; null when it can. */
+function keptProblem({ repository }: ImageReference): string | null {
+  if (repository.startsWith(projectRepositories))
+    return "Artifacts of projects cannot be deployed by name. Promote or roll back their deployment instead.";
+  return repository.startsWith(baseImagePrefix)
+    ? "Copies of base images cannot be named. Name the image in the registry that it comes from."
+    : null;
+}
 
 /** What stands against a reference by its text alone; null when only the registry's addresses are left to be judged. */
 export function referenceProblem(text: string, { allow, ownRegistry }: ReferenceRules): string | null {
   const reference = parseImageReference(text);
   if ("problem" in reference) return reference.problem;
-  if (isOfProjects(reference) && isNamedOwn(reference.registry, ownRegistry)) return projectArtifact;
+  const kept = keptProblem(reference);
+  if (kept !== null && isNamedOwn(reference.registry, ownRegistry)) return kept;
   return hostProblem(reference.registry, allow);
 }
 
@@ -51,9 +58,8 @@ export async function aliasProblem(
   { ownRegistry }: ReferenceRules,
   resolve: ResolveAddresses,
 ): Promise<string | null> {
-  return isOfProjects(reference) && (await leadsToOwn(reference.registry, ownRegistry, resolve))
-    ? projectArtifact
-    : null;
+  const kept = keptProblem(reference);
+  return kept !== null && (await leadsToOwn(reference.registry, ownRegistry, resolve)) ? kept : null;
 }
 
 /**

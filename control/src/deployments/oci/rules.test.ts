@@ -59,6 +59,7 @@ describe("a configuration", () => {
   const text = (run: unknown, facts: object = {}) =>
     JSON.stringify({ ...amd64, config: run, rootfs: { diff_ids: ["x"] }, ...facts });
   const runs = { Cmd: ["/app"] };
+  const wanted = { platforms: [amd64], needsCommand: true };
   test.each([
     { when: "it has a command", run: runs },
     { when: "it has an entrypoint", run: { Entrypoint: ["/app"], Cmd: null } },
@@ -67,7 +68,7 @@ describe("a configuration", () => {
     { when: "it runs as a name", run: { ...runs, User: "app" } },
     { when: "it has labels of ours", run: { ...runs, Labels: { "svc.project": "x" } } },
   ])("is taken when $when", ({ run }) => {
-    expect(judgeConfig(text(run), 1, [amd64])).toEqual(amd64);
+    expect(judgeConfig(text(run), 1, wanted)).toEqual(amd64);
   });
   test.each([
     { when: "it is no JSON", config: "<html>", code: "OCI_INSPECT_FAILED" },
@@ -82,6 +83,10 @@ describe("a configuration", () => {
     { when: "it has no run configuration", config: text(null), code: "OCI_ENTRYPOINT_MISSING" },
     { when: "its command is empty", config: text({ Entrypoint: [], Cmd: [""] }), code: "OCI_ENTRYPOINT_MISSING" },
   ])("is refused when $when", ({ config, code }) => {
-    expect(judgeConfig(config, 1, [amd64])).toMatchObject({ code });
+    expect(judgeConfig(config, 1, wanted)).toMatchObject({ code });
+  });
+
+  test("of what a build starts from needs no command", () => {
+    expect(judgeConfig(text({}), 1, { ...wanted, needsCommand: false })).toEqual(amd64);
   });
 });

@@ -76,8 +76,14 @@ const imageConfig = z.looseObject({
 
 const isCommand = (value: unknown): boolean => Array.isArray(value) && typeof value[0] === "string" && value[0] !== "";
 
+export interface Wanted {
+  platforms: readonly Platform[];
+  /** Whether it has to say what it runs; what builds start from need not. */
+  needsCommand: boolean;
+}
+
 /** The platform of an image by its own description, or why no node may run it. `layers`: how many its manifest has. */
-export function judgeConfig(text: string, layers: number, platforms: readonly Platform[]): Platform | Refusal {
+export function judgeConfig(text: string, layers: number, { platforms, needsCommand }: Wanted): Platform | Refusal {
   const parsed = imageConfig.safeParse(parseJson(text));
   if (!parsed.success || parsed.data.rootfs.diff_ids.length !== layers) return refusal("OCI_INSPECT_FAILED");
   const { os, architecture, config: run } = parsed.data;
@@ -85,7 +91,7 @@ export function judgeConfig(text: string, layers: number, platforms: readonly Pl
     const wanted = [...new Set(platforms.map((platform) => `${platform.os}/${platform.architecture}`))].join(", ");
     return refusal("OCI_PLATFORM_UNSUPPORTED", `The image is for another platform than this installation: ${wanted}.`);
   }
-  if (!isCommand(run?.Entrypoint) && !isCommand(run?.Cmd)) return refusal("OCI_ENTRYPOINT_MISSING");
+  if (needsCommand && !isCommand(run?.Entrypoint) && !isCommand(run?.Cmd)) return refusal("OCI_ENTRYPOINT_MISSING");
   const ids = (run?.User ?? "").split(":").filter((part) => /^[+-]?\d+$/.test(part));
   if (ids.some((id) => Number(id) < 0 || Number(id) > userIdMax))
     return refusal("OCI_INSPECT_FAILED", "The image's USER is not a user id.");

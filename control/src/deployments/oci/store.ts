@@ -4,12 +4,23 @@ import type { Db } from "../../db/pool.ts";
 /** A layer that the project has not used for so long is measured anew when it comes again. */
 const forgottenAfterDays = 90;
 
-/** How many bytes those of `digests` unpack to that the project has had before. */
-export async function findLayerSizes(
-  db: Db,
-  projectId: string,
-  digests: readonly string[],
-): Promise<Map<string, number>> {
+/** What is remembered of layers: how many bytes they unpack to. */
+export interface LayerSizes {
+  /** Of those of `digests` that are known. */
+  find(digests: readonly string[]): Promise<Map<string, number>>;
+  save(digest: string, unpackedBytes: number): Promise<void>;
+  /** Bounds what is remembered. */
+  forgetOld(): Promise<void>;
+}
+
+/** Those that a project has had. */
+export const layerSizesOf = (db: Db, projectId: string): LayerSizes => ({
+  find: (digests) => findLayerSizes(db, projectId, digests),
+  save: (digest, unpackedBytes) => saveLayerSize(db, projectId, digest, unpackedBytes),
+  forgetOld: () => forgetOldLayers(db, projectId),
+});
+
+async function findLayerSizes(db: Db, projectId: string, digests: readonly string[]): Promise<Map<string, number>> {
   if (digests.length === 0) return new Map();
   const rows = await db
     .updateTable("image_layer")
@@ -21,7 +32,7 @@ export async function findLayerSizes(
   return new Map(rows.map((row) => [row.digest, row.unpacked_bytes]));
 }
 
-export async function saveLayerSize(db: Db, projectId: string, digest: string, unpackedBytes: number): Promise<void> {
+async function saveLayerSize(db: Db, projectId: string, digest: string, unpackedBytes: number): Promise<void> {
   await db
     .insertInto("image_layer")
     .values({ project_id: projectId, digest, unpacked_bytes: unpackedBytes })
@@ -34,7 +45,7 @@ export async function saveLayerSize(db: Db, projectId: string, digest: string, u
 }
 
 /** Keeps the table as small as what projects still deploy. */
-export async function forgetOldLayers(db: Db, projectId: string): Promise<void> {
+async function forgetOldLayers(db: Db, projectId: string): Promise<void> {
   await db
     .deleteFrom("image_layer")
     .where("project_id", "=", projectId)

@@ -1,0 +1,239 @@
+import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { sql } from "kysely";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { blobReads, hostOf, type OciFixture, ociFixture } from "../deployments/oci/testing/fixture.ts";
+import { aLayer } from "../deployments/oci/testing/image.ts";
+import { createLog } from "../log.ts";
+import { ownRegistry } from "../registries/own.ts";
+import { collectBaseImages } from "./collect.ts";
+import { type BaseImageAnswer, type BaseImages, type BaseImagesDeps, createBaseImages } from "./fetch.ts";
+import { ownerOfBuild } from "./store.ts";
+
+let at: OciFixture;
+beforeAll(async () => {
+  at = await ociFixture();
+});
+afterAll(() => at?.[Symbol.asyncDispose]());
+
+const platform = { os: "linux", architecture: "amd64" };
+const digestLike = `sha256:${"0".repeat(64)}`;
+
+async function newOwner(): Promise<string> {
+  const id = await at.newProject();
+  return (await at.db.selectFrom("project").select("owner_id").where("id", "=", id).executeTakeFirstOrThrow()).owner_id;
+}
+
+/** Base images of a control server that trusts the registries of `allow`. */
+const baseImages = (allow: readonly string[], deps: Partial<BaseImagesDeps> = {}): BaseImages =>
+  createBaseImages({
+    db: at.db,
+    log: createLog("silent"),
+    registry: at.ownClient,
+    rules: { allow, ownRegistry: ownRegistry(at.own.url) },
+    baseImage: "node:24-slim",
+    ...deps,
+  });
+
+/** Asks as a node does, until there is an answer. */
+async function answerOf(from: BaseImages, reference: string, ownerId: string): Promise<NonNullable<BaseImageAnswer>> {
+  for (;;) {
+    const answer = await from.fetch({ ownerId, reference, platform });
+    if (answer !== null) return answer;
+  }
+}
+
+/** The code, or the digest. */
+async function outcome(reference: string, allow: readonly string[] = [], deps: Partial<BaseImagesDeps> = {}) {
+  await using from = baseImages(allow, deps);
+  const answer = await answerOf(from, reference, await newOwner());
+  return "refusal" in answer ? answer.refusal.code : answer.digest;
+}
+
+describe("a base image", () => {
+  test("is copied by digest, whether it has a command or not, and looked up once", async () => {
+    const image = await at.published({ run: {} });
+    await using proxy = await at.hostile(() => false);
+    await using from = baseImages([hostOf(proxy)]);
+    const ask = async () => answerOf(from, `${hostOf(proxy)}/${image.repository}:1`, await newOwner());
+    const repository = `bases/${hostOf(proxy).replace(":", "_")}/${image.repository}`;
+    expect(await ask()).toEqual({ repository, digest: image.digest });
+    expect((await at.ownClient.getManifest(repository, image.digest)).digest).toBe(image.digest);
+    proxy.seen.length = 0;
+    expect(await ask()).toEqual({ repository, digest: image.digest });
+    expect(proxy.seen).toEqual([]);
+  });
+
+  test("that many builds want at once is transferred once", async () => {
+    const image = await at.published();
+    await using proxy = await at.hostile(() => false);
+    await using from = baseImages([hostOf(proxy)]);
+    const owners = await Promise.all([1, 2, 3, 4, 5, 6].map(newOwner));
+    const reference = `${hostOf(proxy)}/${image.repository}:1`;
+    const answers = await Promise.all(owners.map((ownerId) => answerOf(from, reference, ownerId)));
+    expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+    expect(blobReads(proxy)).toBe(2);
+  });
+
+  test("that takes long is not waited for, and is not transferred twice when control is killed meanwhile", async () => {
+    const image = await at.published({ layers: [1, 2, 3, 4, 5].map((n) => aLayer(`layer ${n}`)) });
+    let isStuck = true;
+    // The last two layers do not arrive.
+    await using proxy = await at.hostile(
+      (incoming) => isStuck && incoming.url?.includes("/blobs/") === true && blobReads(proxy) > 4,
+    );
+    const reference = `${hostOf(proxy)}/${image.repository}@${image.digest}`;
+    const ownerId = await newOwner();
+    const copied = () =>
+      at.db.selectFrom("base_image").select("copied_at").where("digest", "=", image.digest).execute();
+    {
+      await using killed = baseImages([hostOf(proxy)], { bounds: { patienceMs: 50 } });
+      const waitForStuck = async () => {
+        expect(await killed.fetch({ ownerId, reference, platform })).toBeNull();
+        return blobReads(proxy);
+      };
+      await expect.poll(waitForStuck).toBe(6);
+      expect(await copied()).toEqual([{ copied_at: null }]);
+    }
+    isStuck = false;
+    proxy.seen.length = 0;
+    await using next = baseImages([hostOf(proxy)]);
+    expect(await answerOf(next, reference, ownerId)).toMatchObject({ digest: image.digest });
+    // Its description and the two layers that had not arrived.
+    expect(blobReads(proxy)).toBe(3);
+    expect(await copied()).toEqual([{ copied_at: expect.any(Date) }]);
+  });
+
+  test.each([
+    { text: "localhost.:4500/x", code: "OCI_REGISTRY_BLOCKED" },
+    { text: "0x7f.1:4500/x", code: "OCI_REGISTRY_BLOCKED" },
+    { text: "127.1/x", code: "OCI_REGISTRY_BLOCKED" },
+    { text: "2130706433:5000/x", code: "OCI_REGISTRY_BLOCKED" },
+    { text: "[::1]/x", code: "OCI_REGISTRY_BLOCKED" },
+    { text: "host.test:99999/x", code: "OCI_REGISTRY_BLOCKED" },
+    { text: "LOCALHOST/x", code: "OCI_REGISTRY_BLOCKED" },
+    { text: "bücher.test/x", code: "OCI_REGISTRY_BLOCKED" },
+    { text: "metadata.internal/x", code: "OCI_REGISTRY_BLOCKED" },
+    { text: `registry.test/${"a".repeat(200)}`, code: "BUILD_FAILED" },
+  ])("$text is refused with $code", async ({ text, code }) => {
+    expect(await outcome(text)).toBe(code);
+  });
+
+  test("of the cluster's own registry is not to be named", async () => {
+    const own = hostOf(at.own);
+    expect(await outcome(`${own}/svc/p/app@${digestLike}`, [own])).toBe("OCI_REGISTRY_BLOCKED");
+    expect(await outcome(`${own}/bases/docker.io/library/node@${digestLike}`, [own])).toBe("OCI_REGISTRY_BLOCKED");
+    const { port } = new URL(at.own.url);
+    for (const alias of [`127.1.1.1:${port}`, `x.localhost:${port}`])
+      expect(await outcome(`${alias}/svc/p/app@${digestLike}`, [alias]), alias).toBe("OCI_REGISTRY_BLOCKED");
+  });
+
+  test("of a public name that leads inside is refused, and nobody was dialled", async () => {
+    let dialled = 0;
+    const server = createServer();
+    server.on("connection", () => {
+      dialled += 1;
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const resolve = async () => ["127.0.0.1"];
+    expect(await outcome("registry.example.test/x", [], { resolve })).toBe("OCI_REGISTRY_BLOCKED");
+    expect(await outcome(`registry.example.test:${port}/x`, [], { resolve })).toBe("OCI_REGISTRY_BLOCKED");
+    expect(dialled).toBe(0);
+    await new Promise((closed) => server.close(closed));
+  });
+
+  test("of the operator may come from where nobody else's may", async () => {
+    const image = await at.published();
+    const baseImage = `${hostOf(at.open)}/${image.repository}:1`;
+    expect(await outcome(baseImage, [], { baseImage })).toBe(image.digest);
+    expect(await outcome(baseImage)).toBe("OCI_REGISTRY_BLOCKED");
+  });
+
+  test("is fetched with nobody's credential", async () => {
+    const host = hostOf(at.locked);
+    expect(await outcome(`${host}/x:1`, [host])).toBe("OCI_AUTH_FAILED");
+  });
+
+  test("is held to its size, and an account to all of them", async () => {
+    const host = hostOf(at.open);
+    const noise = Buffer.from(Array.from({ length: 700_000 }, (_, n) => (n * n * 31) % 251));
+    const layer = (n: number) => aLayer(`${n}${noise.toString("latin1")}`);
+    const large = await at.published({ layers: [layer(1), layer(2), layer(3)] });
+    expect(await outcome(`${host}/${large.repository}:1`, [host], { bounds: { maxImageMb: 1 } })).toBe(
+      "OCI_IMAGE_TOO_LARGE",
+    );
+    await using from = baseImages([host], { bounds: { maxMbPerAccount: 0 } });
+    const ownerId = await newOwner();
+    const small = await at.published();
+    const refused = await answerOf(from, `${host}/${small.repository}:1`, ownerId);
+    expect(refused).toMatchObject({ refusal: { code: "BUILD_FAILED", message: expect.stringContaining("account") } });
+    // What is there already costs nobody anything.
+    expect(await outcome(`${host}/${small.repository}:1`, [host])).toBe(small.digest);
+    await using again = baseImages([host], { bounds: { maxMbPerAccount: 0 } });
+    expect(await answerOf(again, `${host}/${small.repository}:1`, ownerId)).toMatchObject({ digest: small.digest });
+  });
+
+  test("goes when no build has used it for a month, and comes again", async () => {
+    const host = hostOf(at.open);
+    const [used, unused] = [await at.published(), await at.published()];
+    await using from = baseImages([host]);
+    const ownerId = await newOwner();
+    const ask = (image: { repository: string }) => answerOf(from, `${host}/${image.repository}:1`, ownerId);
+    const copies = [await ask(used), await ask(unused)].map((answer) => ("digest" in answer ? answer : null));
+    await at.db
+      .updateTable("base_image")
+      .set({ used_at: sql<Date>`now() - interval '31 days'` })
+      .where("digest", "in", [used.digest, unused.digest])
+      .execute();
+    await ask(used);
+    const deps = { db: at.db, registry: at.ownClient, log: createLog("silent") };
+    expect(await collectBaseImages(deps, new AbortController().signal)).toBe(1);
+    const isThere = (copy: { repository: string; digest: string } | null | undefined) =>
+      at.ownClient.getManifest(copy?.repository ?? "", copy?.digest ?? "").then(
+        () => true,
+        () => false,
+      );
+    expect([await isThere(copies[0]), await isThere(copies[1])]).toEqual([true, false]);
+    expect(await ask(unused)).toEqual(copies[1]);
+    expect(await isThere(copies[1])).toBe(true);
+  });
+});
+
+const newNode = async (name: string): Promise<string> =>
+  (await at.db.insertInto("node").values({ role: "node", name }).returning("id").executeTakeFirstOrThrow()).id;
+
+test("a node asks for builds that it has", async () => {
+  const projectId = await at.newProject();
+  const { owner_id } = await at.db
+    .selectFrom("project")
+    .select("owner_id")
+    .where("id", "=", projectId)
+    .executeTakeFirstOrThrow();
+  const [nodeId, other] = [await newNode("n1"), await newNode("n2")];
+  const { id: deploymentId } = await at.db
+    .insertInto("deployment")
+    .values({ project_id: projectId, channel: "production", url: "http://x.test", manifest: "{}" })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  const task = async (kind: "build" | "serve", desired: "running" | "stopped") =>
+    (
+      await at.db
+        .insertInto("task")
+        .values({
+          ...{ project_id: projectId, deployment_id: deploymentId, channel: "production", kind, desired },
+          ...{ spec: "{}", spec_hash: "h", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: nodeId },
+          node_selector: {},
+        })
+        .returning("id")
+        .executeTakeFirstOrThrow()
+    ).id;
+  const build = await task("build", "running");
+  expect(await ownerOfBuild(at.db, nodeId, build)).toBe(owner_id);
+  expect(await ownerOfBuild(at.db, other, build)).toBeNull();
+  expect(await ownerOfBuild(at.db, nodeId, await task("serve", "running"))).toBeNull();
+  expect(await ownerOfBuild(at.db, nodeId, await task("build", "stopped"))).toBeNull();
+  expect(await ownerOfBuild(at.db, nodeId, randomUUID())).toBeNull();
+  expect(await ownerOfBuild(at.db, nodeId, "x'; --")).toBeNull();
+});

@@ -1,0 +1,131 @@
+import type { ImageReference } from "@svc/proto";
+import { type Registry, RegistryError } from "@svc/registry";
+import type { Content } from "../artifacts/rules.ts";
+import type { Db } from "../db/pool.ts";
+import { createClock } from "../deployments/oci/clock.ts";
+import { type CopyOptions, copyLayers, lookForLayers, requireFits, storeManifest } from "../deployments/oci/copy.ts";
+import { ImageRefused } from "../deployments/oci/failures.ts";
+import { inspectImage } from "../deployments/oci/inspect.ts";
+import { openOrigin } from "../deployments/oci/origin.ts";
+import type { ReferenceRules } from "../deployments/oci/reference.ts";
+import type { Platform } from "../deployments/oci/rules.ts";
+import type { LayerSizes } from "../deployments/oci/store.ts";
+import { BadLayer } from "../deployments/oci/tar-size.ts";
+import type { InTurn } from "../deployments/oci/turns.ts";
+import type { Log } from "../log.ts";
+import type { ResolveAddresses } from "../registries/resolve.ts";
+import { type BaseImageRefusal, baseRepository, roomProblem } from "./rules.ts";
+import { beginCopy, endCopy, keptBytes, noteUse } from "./store.ts";
+
+export interface CopyDeps {
+  db: Db;
+  log: Log;
+  /** The cluster's registry. */
+  registry: Registry;
+  rules: ReferenceRules;
+  resolve: ResolveAddresses;
+  inTurn: InTurn;
+  /** For looking and copying; waiting for a turn does not count. */
+  limitMs: number;
+  maxImageMb: number;
+  maxMbPerAccount: number;
+}
+
+export interface CopyRequest {
+  reference: ImageReference;
+  platform: Platform;
+  /** The account that it is copied for. */
+  ownerId: string;
+}
+
+/** A base image cannot be had by this build. */
+export class BaseImageRefused extends Error {
+  override readonly name = "BaseImageRefused";
+  readonly refusal: BaseImageRefusal;
+  constructor(refusal: BaseImageRefusal, cause?: unknown) {
+    super(`${refusal.code}: ${refusal.message}`, { cause });
+    this.refusal = refusal;
+  }
+}
+
+/**
+ * Brings a base image from wherever its reference says into the cluster's registry, by digest, with nobody's
+ * credential: so what is there may be used by every build. Safe to repeat, and to break off anywhere. Throws
+ * BaseImageRefused.
+ */
+export async function copyBaseImage(deps: CopyDeps, request: CopyRequest, signal: AbortSignal): Promise<Content> {
+  try {
+    return await copy(deps, request, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof ImageRefused) throw new BaseImageRefused(asBaseImage(error.refusal, deps), error);
+    if (error instanceof BadLayer) {
+      throw new BaseImageRefused({ code: "OCI_INSPECT_FAILED", message: error.message }, error);
+    }
+    throw error;
+  }
+}
+
+/** What an image's refusal says of plans and credentials is not so here. */
+function asBaseImage({ code, message }: BaseImageRefusal, { maxImageMb }: CopyDeps): BaseImageRefusal {
+  if (code === "OCI_IMAGE_TOO_LARGE") return { code, message: `A base image has at most ${maxImageMb} MB, unpacked.` };
+  if (code === "OCI_AUTH_FAILED") return { code, message: "Its registry gives it to nobody without an account." };
+  return { code, message };
+}
+
+async function copy(
+  deps: CopyDeps,
+  { reference, platform, ownerId }: CopyRequest,
+  signal: AbortSignal,
+): Promise<Content> {
+  const { db, registry, rules, resolve, limitMs, maxImageMb, inTurn, log } = deps;
+  const repository = baseRepository(reference);
+  if (repository === null) {
+    throw new BaseImageRefused({ code: "BUILD_FAILED", message: "Its name is too long." });
+  }
+  const clock = createClock(limitMs, signal);
+  await using origin = await openOrigin(reference, {
+    ...{ registry, rules, resolve, limitMs },
+    findCredential: async () => null,
+  });
+  const image = await clock.within((stop) =>
+    inspectImage(reference.digest ?? reference.tag ?? "", {
+      ...{ origin, registry, repository, maxImageMb, signal: stop },
+      platforms: [platform],
+      needsCommand: false,
+    }),
+  );
+  const content = { repository, digest: image.digest };
+  if ((await noteUse(db, content)) && (await clock.within((stop) => hasManifest(registry, content, stop)))) {
+    return content;
+  }
+  const problem = roomProblem(await keptBytes(db, ownerId, content), image.sizeBytes, deps.maxMbPerAccount);
+  if (problem !== null) throw new BaseImageRefused(problem);
+  // From here on nothing of it is deleted.
+  await beginCopy(db, content, { ownerId, sizeBytes: image.sizeBytes });
+  const options: CopyOptions = { image, origin, registry, repository, sizes: noSizes, maxImageMb };
+  await inTurn(ownerId, signal, () =>
+    clock.within(async (stop) => {
+      const missing = await lookForLayers(options, stop);
+      await copyLayers(options, missing, stop);
+      requireFits(options, missing);
+      await storeManifest(options, stop);
+    }),
+  );
+  await endCopy(db, content);
+  log.info({ ...content, from: reference.canonical }, "base image copied");
+  return content;
+}
+
+/** What was there before the image was whole is measured again: that happens once. */
+const noSizes: LayerSizes = { find: async () => new Map(), save: async () => {}, forgetOld: async () => {} };
+
+async function hasManifest(registry: Registry, { repository, digest }: Content, signal: AbortSignal): Promise<boolean> {
+  try {
+    await registry.getManifest(repository, digest, { signal });
+    return true;
+  } catch (error) {
+    if (error instanceof RegistryError && error.code === "ARTIFACT_NOT_FOUND") return false;
+    throw error;
+  }
+}

@@ -1,0 +1,107 @@
+import { limits, parseBaseImage } from "@svc/proto";
+import type { Registry } from "@svc/registry";
+import type { Content } from "../artifacts/rules.ts";
+import type { Db } from "../db/pool.ts";
+import type { ReferenceRules } from "../deployments/oci/reference.ts";
+import { createRoom } from "../deployments/oci/room.ts";
+import type { Platform } from "../deployments/oci/rules.ts";
+import { createTurns } from "../deployments/oci/turns.ts";
+import type { Log } from "../log.ts";
+import { type ResolveAddresses, systemAddresses } from "../registries/resolve.ts";
+import { BaseImageRefused, type CopyDeps, copyBaseImage } from "./copy.ts";
+import { createJobs } from "./jobs.ts";
+import type { BaseImageRefusal } from "./rules.ts";
+import { noteUse } from "./store.ts";
+
+export interface BaseImageRequest {
+  /** The account whose build asks. */
+  ownerId: string;
+  reference: string;
+  platform: Platform;
+}
+
+/** The copy in the cluster's registry, or why there is none; null: not yet. */
+export type BaseImageAnswer = Content | { refusal: BaseImageRefusal } | null;
+
+export interface BaseImages extends AsyncDisposable {
+  /** Answers within seconds. Whoever gets null asks again. */
+  fetch(request: BaseImageRequest): Promise<BaseImageAnswer>;
+}
+
+export interface BaseImagesDeps {
+  db: Db;
+  log: Log;
+  /** The cluster's registry. */
+  registry: Registry;
+  rules: ReferenceRules;
+  /** The operator's own, which may come from where nobody else's may. */
+  baseImage: string;
+  /** By default as the system resolves names. */
+  resolve?: ResolveAddresses;
+  /** Other bounds, for tests. */
+  bounds?: Partial<Bounds>;
+}
+
+interface Bounds extends Pick<CopyDeps, "limitMs" | "maxImageMb" | "maxMbPerAccount"> {
+  /** How long one question takes. */
+  patienceMs: number;
+}
+
+const boundsUsed: Bounds = {
+  limitMs: limits.pullSecondsMax * 1000,
+  maxImageMb: limits.baseImageMbMax,
+  maxMbPerAccount: limits.baseImagesMbPerAccount,
+  patienceMs: 5_000,
+};
+/** Together some tens of MB of memory. */
+const copies = { total: 3, perKey: 2 };
+/** Images that are looked at, copied, or wait for the copy. */
+const inside = { total: 8, perKey: 3, patienceMs: 10_000 };
+const forgottenMs = 60_000;
+/** A tag is looked up no more often: registries count that. A digest says the same for ever. */
+const tagKeptMs = 600_000;
+/** Long enough for those who ask now and again; whoever deploys again after a mistake of a registry's asks anew. */
+const refusalKeptMs = 5_000;
+
+/**
+ * Copies of base images, each made once however many builds ask for it at the same time, on this replica. Another
+ * replica may be at the same: both store the same content.
+ */
+export function createBaseImages(deps: BaseImagesDeps): BaseImages {
+  const { db, registry, log, rules, resolve = systemAddresses } = deps;
+  const { patienceMs, ...bounds } = { ...boundsUsed, ...deps.bounds };
+  const copying: CopyDeps = { db, registry, log, rules, resolve, inTurn: createTurns(copies), ...bounds };
+  const operators = parseBaseImage(deps.baseImage);
+  const room = createRoom(inside);
+  const jobs = createJobs<BaseImageAnswer>({ patienceMs, forgottenMs }, (outcome) => {
+    if (outcome === null) return 0;
+    return "refusal" in outcome ? refusalKeptMs : tagKeptMs;
+  });
+
+  return {
+    async fetch({ ownerId, reference: text, platform }) {
+      const reference = parseBaseImage(text);
+      if ("problem" in reference) return { refusal: { code: "OCI_REGISTRY_BLOCKED", message: reference.problem } };
+      const { canonical, registry: host } = reference;
+      const key = `${canonical} ${platform.os}/${platform.architecture}`;
+      const isOperators = "canonical" in operators && operators.canonical === canonical;
+      const answer = await jobs.ask(key, async (signal) => {
+        using place = room.enter(ownerId, key, performance.now());
+        if (place === null) return null;
+        const judging = isOperators ? { ...rules, allow: [...rules.allow, host] } : rules;
+        try {
+          return await copyBaseImage({ ...copying, rules: judging }, { reference, platform, ownerId }, signal);
+        } catch (error) {
+          if (error instanceof BaseImageRefused) return { refusal: error.refusal };
+          throw error;
+        }
+      });
+      if (answer === null || "refusal" in answer) return answer;
+      if (await noteUse(db, answer)) return answer;
+      // Somebody deleted it since.
+      jobs.forget(key);
+      return null;
+    },
+    [Symbol.asyncDispose]: () => jobs[Symbol.asyncDispose](),
+  };
+}

@@ -1,0 +1,65 @@
+/** Work that several ask for, and none waits for as long as it takes. */
+export interface Jobs<T> extends AsyncDisposable {
+  /** The next who asks begins anew. */
+  forget(key: string): void;
+  /**
+   * The outcome of `work` under a key: of what is under way, of what ended lately, or begun now. Null when there is none
+   * yet after `patienceMs`, and then one is to ask again. Work that nobody asks for any more is aborted.
+   */
+  ask(key: string, work: (signal: AbortSignal) => Promise<T>): Promise<T | null>;
+}
+
+export interface JobBounds {
+  /** How long one question takes. */
+  patienceMs: number;
+  /** After so long without a question nobody wants to know any more. */
+  forgottenMs: number;
+}
+
+/** Keeps each outcome for as long as `keptMs` says; a failure of the work is told whoever asks, and not kept. */
+export function createJobs<T>({ patienceMs, forgottenMs }: JobBounds, keptMs: (outcome: T) => number): Jobs<T> {
+  const jobs = new Map<string, Job<T>>();
+  const stop = new AbortController();
+
+  const begin = (key: string, work: (signal: AbortSignal) => Promise<T>): Job<T> => {
+    const idle = new AbortController();
+    const patience = setTimeout(() => idle.abort(new Error("nobody asks any more")), forgottenMs);
+    const outcome = work(AbortSignal.any([idle.signal, stop.signal]));
+    const job = { outcome, wanted: () => void patience.refresh() };
+    const forget = (): void => {
+      if (jobs.get(key) === job) jobs.delete(key);
+    };
+    jobs.set(key, job);
+    outcome
+      .then((done) => void setTimeout(forget, keptMs(done)).unref(), forget)
+      .finally(() => {
+        clearTimeout(patience);
+        job.wanted = () => {};
+      });
+    return job;
+  };
+
+  return {
+    forget: (key) => void jobs.delete(key),
+    async ask(key, work) {
+      const job = jobs.get(key) ?? begin(key, work);
+      job.wanted();
+      const { promise: enough, resolve } = Promise.withResolvers<null>();
+      const timer = setTimeout(resolve, patienceMs, null);
+      try {
+        return await Promise.race([job.outcome, enough]);
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error("control stops"));
+      await Promise.allSettled([...jobs.values()].map(({ outcome }) => outcome));
+    },
+  };
+}
+
+interface Job<T> {
+  outcome: Promise<T>;
+  wanted(): void;
+}
