@@ -10,6 +10,7 @@ test("everything has a default", () => {
     ports: { first: 20_000, last: 31_999 },
     buildBridge: "docker0",
     labels: {},
+    egress: { mode: "closed", allow: [] },
   });
 });
 
@@ -19,6 +20,8 @@ test("values are read with their types, empty ones are as good as absent", () =>
     SVC_NODE_CPU_MILLICORES: "",
     SVC_NODE_LABELS: "zone=a,disk=ssd",
     SVC_AGENT_BUILD_BRIDGE: "",
+    SVC_AGENT_EGRESS: "metadata",
+    SVC_AGENT_EGRESS_ALLOW: "10.0.0.5:5432, fd00::/8",
     SVC_AGENT_PORTS: "3000-3009",
     SVC_LINK_URL: "https://a.test:7443, https://b.test:7443",
     OTHER: "x",
@@ -28,6 +31,13 @@ test("values are read with their types, empty ones are as good as absent", () =>
     cpuMillicores: null,
     labels: { zone: "a", disk: "ssd" },
     buildBridge: null,
+    egress: {
+      mode: "metadata",
+      allow: [
+        { network: "10.0.0.5/32", family: 4, port: 5432 },
+        { network: "fd00::/8", family: 6, port: null },
+      ],
+    },
     ports: { first: 3000, last: 3009 },
     linkUrls: ["https://a.test:7443", "https://b.test:7443"],
     enrollUrls: ["https://127.0.0.1:7444"],
@@ -44,6 +54,8 @@ test.each([
   { SVC_AGENT_SUBNETS: "10.0.0.0" },
   { SVC_AGENT_SUBNETS: "10.0.0.0/30" },
   { SVC_AGENT_PORTS: "9-1" },
+  { SVC_AGENT_EGRESS: "most" },
+  { SVC_AGENT_EGRESS_ALLOW: "db.example.test:5432" },
   { SVC_NODE_MEMORY_MB: "much" },
   { SVC_NODE_LABELS: "zone" },
   { SVC_LOG_LEVEL: "loud" },

@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { endpointListProblem, splitEndpoints } from "@svc/link";
 import { isPrivateListen, privateListenHint } from "@svc/operators";
 import { z } from "zod";
+import { EGRESS_TARGETS_MAX, type EgressMode, type EgressTarget, parseEgressTarget } from "./network/egress.ts";
 
 /** A setting is missing or wrong. The message names it and says what it should be. */
 export class ConfigError extends Error {
@@ -21,6 +22,16 @@ const endpoints = z.string().transform((text, context) => {
   const problem = endpointListProblem(text);
   if (problem !== null) context.addIssue(problem);
   return splitEndpoints(text);
+});
+const egressTargets = z.string().transform((text, context) => {
+  const entries = text.split(",").map((each) => each.trim());
+  if (entries.length > EGRESS_TARGETS_MAX) context.addIssue(`must be at most ${EGRESS_TARGETS_MAX} entries`);
+  return entries.filter(Boolean).map((each) => {
+    const target = parseEgressTarget(each);
+    if (target !== null) return target;
+    context.addIssue(`"${each}" is no address or network, such as 10.0.0.5:5432, 10.1.0.0/16 or [fd00::5]:5432`);
+    return z.NEVER;
+  });
 });
 const wholeNumber = z.coerce.number().int().positive();
 
@@ -58,6 +69,10 @@ export const settings = z.object({
     .string()
     .regex(/^[A-Za-z0-9._-]{0,15}$/, "must be an interface name")
     .default("docker0"),
+  /** What programs of this machine may begin to speak to, the container engine among them: see deploy/env.example. */
+  SVC_AGENT_EGRESS: z.enum(["closed", "metadata", "open"]).default("closed"),
+  /** What they need besides control and the registry. */
+  SVC_AGENT_EGRESS_ALLOW: egressTargets.prefault(""),
   /** Free disk space below which no new work is taken; absent: 5 % of the disk, at least 2 GiB and at most 10. */
   SVC_AGENT_DISK_FLOOR_MB: z.coerce.number().int().min(0).optional(),
   /** What builds leave for later ones is kept up to this size, the newest of it. */
@@ -81,6 +96,7 @@ export type Config = {
   ports: { first: number; last: number };
   /** Null: build steps are not restricted by this agent. */
   buildBridge: string | null;
+  egress: { mode: EgressMode; allow: EgressTarget[] };
   /** Null: one that fits the disk. */
   diskFloorMb: number | null;
   buildCacheMb: number;
@@ -118,6 +134,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     subnets: s.SVC_AGENT_SUBNETS,
     ports: { first, last },
     buildBridge: s.SVC_AGENT_BUILD_BRIDGE === "" ? null : s.SVC_AGENT_BUILD_BRIDGE,
+    egress: { mode: s.SVC_AGENT_EGRESS, allow: s.SVC_AGENT_EGRESS_ALLOW },
     diskFloorMb: s.SVC_AGENT_DISK_FLOOR_MB ?? null,
     buildCacheMb: s.SVC_AGENT_BUILD_CACHE_MB,
     logLevel: s.SVC_LOG_LEVEL,

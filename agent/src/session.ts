@@ -57,6 +57,8 @@ export type SessionDeps = {
   renewal: Pick<Wish, "make">;
   /** The first Welcome of this process. */
   onReady(): void;
+  /** Where the registry is may be news. */
+  onRegistry(): void;
   signal: AbortSignal;
   log: Log;
 };
@@ -78,6 +80,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
       case "welcome": {
         const { registry, clusterEpoch, sessionEpoch } = message.value;
         if (registry !== undefined) saveRegistry(journal, registry);
+        deps.onRegistry();
         log.info({ clusterEpoch: String(clusterEpoch), sessionEpoch: String(sessionEpoch) }, "session open");
         sendInventory(send, placements.statuses(), runs.statuses());
         runs.open((value) => {

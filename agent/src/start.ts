@@ -36,7 +36,8 @@ import { countCalls, countStatuses } from "./metrics/count.ts";
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { type Readiness, serveMetrics, watchGauges } from "./metrics/serve.ts";
 import { isolatePorts } from "./network/bridge-ports.ts";
-import { createIsolationGuard } from "./network/iptables.ts";
+import { createHostEgress } from "./network/host-egress.ts";
+import { createIsolationGuard, type IsolationGuard } from "./network/iptables.ts";
 import { createNetworks } from "./network/networks.ts";
 import { createPorts } from "./network/ports.ts";
 import { createPlacements } from "./placements/placements.ts";
@@ -112,7 +113,22 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
         ? null
         : await serveMetrics(config.metricsListen, { metrics, pulse, state: readiness, log });
     const live = async (): Promise<Error | null> => {
+      const isolation = createIsolationGuard({
+        buildBridge: config.buildBridge,
+        egress: createHostEgress({
+          ...{ ...config.egress, dir: config.dir, buildBridge: config.buildBridge, log },
+          servers: () => [
+            ...[...config.enrollUrls, ...config.linkUrls].map((url) => new URL(url).host),
+            ...registryHosts(journal),
+          ],
+        }),
+        log,
+      });
       try {
+        // Rules of a former start may not know where control is now. The engine may come later, and so do its rules.
+        await isolation
+          .assert()
+          .catch((cause: unknown) => log.debug({ reason: String(cause) }, "rules are not whole yet"));
         const identity = await joinCluster({
           dir: config.dir,
           enrollUrls: config.enrollUrls,
@@ -128,6 +144,7 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
           journal,
           log,
           endpoints,
+          isolation,
           openLink: deps.openLink ?? mutualTls(endpoints),
           lookEveryMs: deps.lookEveryMs ?? LOOK_EVERY_MS,
           onReady: () => becomeReady(identity.id),
@@ -199,6 +216,7 @@ async function runNode(options: {
   identity: Identity;
   journal: Journal;
   endpoints: Endpoints;
+  isolation: IsolationGuard;
   openLink(identity: Identity): Link;
   lookEveryMs: number;
   onReady(): void;
@@ -208,7 +226,7 @@ async function runNode(options: {
   signal: AbortSignal;
   log: Log;
 }): Promise<void> {
-  const { config, identity, journal, log } = options;
+  const { config, identity, journal, isolation, log } = options;
   const over = new AbortController();
   const signal = AbortSignal.any([options.signal, over.signal]);
   const owner = { clusterId: identity.clusterId, nodeId: identity.id };
@@ -246,7 +264,6 @@ async function runNode(options: {
   });
   const engineWatch = createEngineWatch({ engine, nowMs: () => performance.now(), log });
   const images = createImages({ engine, journal, registry, checkDisk: disk.check });
-  const isolation = createIsolationGuard({ buildBridge, log });
   const networks = createNetworks({ engine, owner, pool: config.subnets, isolated: isolation.ready });
   const reporter = createStatusReporter();
   // Placements and runs share networks, so each asks the other before one is removed.
@@ -426,6 +443,8 @@ async function runNode(options: {
       }),
       renewal,
       onReady: options.onReady,
+      onRegistry: () =>
+        void isolation.assert().catch((cause: unknown) => log.warn({ reason: String(cause) }, "rules are not whole")),
       signal,
       log,
     });
@@ -453,5 +472,11 @@ async function removeLeftovers(config: Config, engine: Engine, limiter: StepLimi
     log.warn({ reason: String(cause) }, "the container engine does not answer yet");
   }
 }
+
+/** Where the cluster's registry is, once control has told. */
+const registryHosts = (journal: Journal): string[] => {
+  const registry = knownRegistry(journal);
+  return registry === null ? [] : [registry.host];
+};
 
 const spoolDir = (config: Config): string => join(config.dir, "spool");

@@ -130,6 +130,8 @@ export function agentSpec(facts: DaemonFacts, number: number): ProgramSpec {
       SVC_METRICS_LISTEN: `${facts.networks.nodes}.${number}:${facts.ports.metricsNode}`,
       SVC_AGENT_DIR: facts.layout.agent(number),
       SVC_AGENT_NAME: agentName(number),
+      // The machine is somebody's own, who has other things to do on its network.
+      SVC_AGENT_EGRESS: "metadata",
       SVC_AGENT_ADDRESS: `${facts.networks.nodes}.${number}`,
       SVC_BOOTSTRAP_TOKEN_FILE: agentTokenFile(facts.layout, number),
       SVC_DOCKER_SOCKET: facts.dockerSocket,

@@ -32,6 +32,7 @@ export const programs = list({
   iptables: { need: "root", debian: "iptables" },
   "iptables-restore": { need: "root", debian: "iptables" },
   ip6tables: { need: "root", debian: "iptables" },
+  "ip6tables-restore": { need: "root", debian: "iptables" },
   etcd: { need: "start", debian: "etcd-server" },
   caddy: { need: "start", debian: "caddy", asks: ["version"] },
   "docker-registry": { need: "start", debian: "docker-registry" },

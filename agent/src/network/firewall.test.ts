@@ -43,5 +43,6 @@ test("steps of builds do not reach one another, containers of one project do", (
 
 test("nameservers are read once each, loopback ones left out", () => {
   const text = "search x.test\nnameserver 10.1.1.1\nnameserver 127.0.0.53\nnameserver 10.1.1.1 \nnameserver fd00::1\n";
-  expect(parseNameservers(text)).toEqual(["10.1.1.1"]);
+  expect(parseNameservers(text, 4)).toEqual(["10.1.1.1"]);
+  expect(parseNameservers(text, 6)).toEqual(["fd00::1"]);
 });

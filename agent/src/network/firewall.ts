@@ -1,3 +1,5 @@
+import { parseAddress } from "@svc/proto";
+
 /** Interface names of project bridges begin with this, so one rule set covers them all. */
 export const BRIDGE_PREFIX = "svc";
 
@@ -64,10 +66,14 @@ export function renderFirewall(nameservers: readonly string[], buildBridge: stri
   };
 }
 
-/** The IPv4 nameservers of a resolv.conf that a container could be sent to; loopback ones the engine replaces. */
-export function parseNameservers(resolvConf: string): string[] {
-  const found = [...resolvConf.matchAll(/^nameserver\s+(\d{1,3}(?:\.\d{1,3}){3})\s*$/gm)].map(
-    (match) => match[1] ?? "",
-  );
-  return [...new Set(found)].filter((address) => !address.startsWith("127.")).sort();
+/** Whether an address in its usual spelling is this machine's own for itself. */
+export const isLoopback = (address: string): boolean => /^(?:127\.|::1$)/.test(address);
+
+/** The nameservers of a resolv.conf that are elsewhere: what a container finds on loopback the engine replaces. */
+export function parseNameservers(resolvConf: string, family: 4 | 6): string[] {
+  const found = [...resolvConf.matchAll(/^nameserver\s+(\S+)\s*$/gm)].map((match) => match[1] ?? "");
+  const length = family === 4 ? 4 : 16;
+  return [...new Set(found)]
+    .filter((address) => parseAddress(address)?.length === length && !isLoopback(address))
+    .sort();
 }

@@ -18,6 +18,8 @@ export async function createTestNode(env: Record<string, string> = {}): Promise<
     SVC_AGENT_DIR: dir,
     SVC_AGENT_ADDRESS: "127.0.9.1",
     SVC_AGENT_SUBNETS: "10.214.0.0/20",
+    // This is somebody's machine.
+    SVC_AGENT_EGRESS: "metadata",
     // What people are told of an error of the node is that its agent's log has the reason.
     SVC_LOG_LEVEL: process.env["SVC_LOG_LEVEL"] ?? "error",
     ...env,

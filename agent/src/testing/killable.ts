@@ -49,6 +49,7 @@ export async function createKillableAgent(node: TestNode, control: TestControl):
           SVC_AGENT_DIR: node.config.dir,
           SVC_AGENT_ADDRESS: node.config.address,
           SVC_AGENT_SUBNETS: node.config.subnets,
+          SVC_AGENT_EGRESS: node.config.egress.mode,
           SVC_LOG_LEVEL: "silent",
         },
         stdio: ["ignore", "pipe", "inherit"],

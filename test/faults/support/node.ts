@@ -71,6 +71,8 @@ export function createNode(options: {
         ...spec.env,
         SVC_AGENT_DIR: `${machine.disk}/agent`,
         SVC_AGENT_ADDRESS: machine.address,
+        // Its machine is a node and nothing else.
+        SVC_AGENT_EGRESS: "closed",
         SVC_DOCKER_SOCKET: machine.dockerSocket,
         ...settings,
       });

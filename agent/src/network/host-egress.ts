@@ -1,0 +1,93 @@
+import { createHash } from "node:crypto";
+import { lookup } from "node:dns/promises";
+import { parseAddress } from "@svc/proto";
+import type { Log } from "../log.ts";
+import { assertJump, run, WAIT } from "./commands.ts";
+import { EGRESS_CHAIN, type EgressMode, type EgressTarget, renderEgress } from "./egress.ts";
+import { BRIDGE_PREFIX, isLoopback, parseNameservers } from "./firewall.ts";
+import { withMachineLock } from "./machine-lock.ts";
+
+export type HostEgressOptions = {
+  mode: EgressMode;
+  /** What the operator named. */
+  allow: readonly EgressTarget[];
+  /** host:port of control and of the registry, as they are known now. */
+  servers(): readonly string[];
+  /** The agent's own directory: no two agents of a machine share one. */
+  dir: string;
+  buildBridge: string | null;
+  log: Log;
+};
+
+const LOOKUP_MS = 5_000;
+const PROGRAMS = { 4: "iptables", 6: "ip6tables" } as const;
+const RESTORE = { 4: "iptables-restore", 6: "ip6tables-restore" } as const;
+
+/** Keeps programs of this machine from what they must not begin to speak to, see `renderEgress`. */
+export type HostEgress = {
+  /** Writes the rules again, with the addresses that names have now. Rejects when the host does not let us. */
+  write(resolvConf: string): Promise<void>;
+};
+
+export function createHostEgress(options: HostEgressOptions): HostEgress {
+  const { mode, dir, buildBridge, log } = options;
+  const key = createHash("sha256").update(dir).digest("hex").slice(0, 12);
+  const bridges = [`${BRIDGE_PREFIX}+`, ...(buildBridge === null ? [] : [buildBridge])];
+  /** By host: a resolver that is away must not cut the node off. */
+  const known = new Map<string, string[]>();
+
+  const addressesOf = async (host: string): Promise<string[]> => {
+    if (parseAddress(host) !== null) return [host];
+    try {
+      const found = await Promise.race([lookup(host, { all: true }), timeout()]);
+      known.set(
+        host,
+        found.map(({ address }) => address),
+      );
+    } catch (cause) {
+      log.warn({ host, reason: String(cause) }, "a server's name has no address now");
+    }
+    return known.get(host) ?? [];
+  };
+  const targetsOf = async (server: string): Promise<EgressTarget[]> => {
+    const { hostname, port } = new URL(`https://${server}`);
+    const addresses = await addressesOf(hostname.replace(/^\[|\]$/g, ""));
+    return addresses.flatMap((address) => {
+      const length = parseAddress(address)?.length;
+      if (length === undefined || isLoopback(address)) return [];
+      const family = length === 4 ? 4 : 6;
+      return [{ network: `${address}/${length * 8}`, family, port: Number(port || 443) } as const];
+    });
+  };
+
+  const write = async (family: 4 | 6, allow: readonly EgressTarget[], resolvConf: string): Promise<void> => {
+    const program = PROGRAMS[family];
+    // What others want is read and written again, so nobody may write in between.
+    await withMachineLock(`svc-egress-${family}`, async () => {
+      // Of the whole table: it is there before the chain is.
+      const listed = await run(program, [...WAIT, "-S"]);
+      const rules = renderEgress({
+        ...{ family, mode, allow, bridges, key },
+        nameservers: parseNameservers(resolvConf, family),
+        minute: Math.floor(Date.now() / 60_000),
+        present: listed.split("\n"),
+      });
+      await run(RESTORE[family], [...WAIT, "--noflush"], rules);
+      await assertJump(program, ["OUTPUT", "-j", EGRESS_CHAIN]);
+    });
+  };
+
+  return {
+    async write(resolvConf) {
+      const servers = [...new Set(options.servers())];
+      const allow = [...options.allow, ...(await Promise.all(servers.map(targetsOf))).flat()];
+      await write(4, allow, resolvConf);
+      await write(6, allow, resolvConf).catch((cause: unknown) => {
+        log.debug({ reason: String(cause) }, "IPv6 rules are not available");
+      });
+    },
+  };
+}
+
+const timeout = (): Promise<never> =>
+  new Promise((_, reject) => setTimeout(reject, LOOKUP_MS, new Error("no answer in time")).unref());

@@ -1,0 +1,37 @@
+import { createServer, type Server } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+
+const WAIT_MS = 15_000;
+const LOOK_EVERY_MS = 50;
+
+/**
+ * Does `work` while no other process of this machine does work under the same name. A name that is listened on is the
+ * lock: it belongs to the network whose rules are written, and the kernel gives it back however a process ends.
+ */
+export async function withMachineLock<T>(name: string, work: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + WAIT_MS;
+  for (;;) {
+    const held = await listen(`\0${name}`);
+    if (held !== null) {
+      try {
+        return await work();
+      } finally {
+        await new Promise((resolve) => held.close(resolve));
+      }
+    }
+    if (performance.now() > deadline) throw new Error(`another program holds ${name}`);
+    await delay(LOOK_EVERY_MS);
+  }
+}
+
+/** Null when somebody listens already. */
+function listen(path: string): Promise<Server | null> {
+  const server = createServer((socket) => socket.destroy());
+  return new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE") resolve(null);
+      else reject(error);
+    });
+    server.listen(path, () => resolve(server));
+  });
+}
