@@ -23,7 +23,7 @@ async function targetOf(own: DebianEngine) {
       cacheNamespace: owner.nodeId,
       hasCaBundle: false,
       hasDocuments: true,
-      registryHost: "registry.test",
+      baseImageNames: new Map(),
       platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
       secretIds: new Map([["TOKEN", "TOKEN"]]),
       leavesStubs: leavesStubs(versions),
