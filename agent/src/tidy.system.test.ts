@@ -223,5 +223,10 @@ async function build(tag: string, sizeMb: number): Promise<void> {
       content: Buffer.from("FROM scratch\nCOPY noise /\n"),
     };
   }
-  await engine.buildImage(packTar(entries()), { tag, dockerfile: "Dockerfile", buildArgs: {} }, () => {}, never);
+  await engine.buildImage(
+    (owner) => packTar(entries(), owner),
+    { tag, dockerfile: "Dockerfile", buildArgs: {} },
+    () => {},
+    never,
+  );
 }

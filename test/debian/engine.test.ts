@@ -25,7 +25,12 @@ test.each([{ userns: true }, { userns: false }])(
     const built = { tag: "built:here", dockerfile: "Dockerfile", buildArgs: {} };
     const steps =
       "FROM node:24-slim\nRUN node -e 'console.log(6 * 7)' > /answer && cat /proc/self/uid_map >> /answer\n";
-    await engine.buildImage(packTar(contextOf(steps)), built, () => {}, signal);
+    await engine.buildImage(
+      (owner) => packTar(contextOf(steps), owner),
+      built,
+      () => {},
+      signal,
+    );
     const container = await own.docker.createContainer({ Image: "built:here", Cmd: ["cat", "/answer"], Tty: true });
     await container.start();
     await container.wait();

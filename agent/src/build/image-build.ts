@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { contextOwner } from "../engine/context-owner.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { pauseMs } from "../storage/watch.ts";
 import type { Archive } from "./archive.ts";
@@ -33,10 +32,9 @@ export async function buildImage(
   const signal = AbortSignal.any([job.signal, watched.broken, storage.ended]);
   const kill = (): void => void steps.kill();
   signal.addEventListener("abort", kill, { once: true });
-  const context = packContext(source, recipe, contextOwner(await engine.describe()));
   try {
     await engine.buildImage(
-      context,
+      (contextOwner) => packContext(source, recipe, contextOwner),
       {
         tag: name,
         dockerfile: recipe.dockerfile,
@@ -64,7 +62,6 @@ export async function buildImage(
     });
   } finally {
     signal.removeEventListener("abort", kill);
-    context.destroy();
   }
 }
 

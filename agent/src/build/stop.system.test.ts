@@ -75,7 +75,7 @@ test("a build that the engine refuses leaves no connection open", async () => {
   async function* nothing() {}
   const refused = () =>
     engine.buildImage(
-      packTar(nothing()),
+      (owner) => packTar(nothing(), owner),
       // Not a name: the engine refuses the request before it begins.
       { tag: "NOT/A/NAME", dockerfile: "Dockerfile", buildArgs: {} },
       () => {},
@@ -92,7 +92,7 @@ test("an engine that does not answer is said to be out of reach", async () => {
   async function* nothing() {}
   const engine = createDockerEngine({ socketPath: "/nonexistent/engine.sock", owner: bench.node.owner });
   const building = engine.buildImage(
-    packTar(nothing()),
+    (owner) => packTar(nothing(), owner),
     { tag: "a:1", dockerfile: "Dockerfile", buildArgs: {} },
     () => {},
     AbortSignal.timeout(10_000),

@@ -3,6 +3,7 @@ import type { Readable } from "node:stream";
 import type Docker from "dockerode";
 import { type BuildSession, openBuildSession } from "./build-session.ts";
 import { ended } from "./containers.ts";
+import { contextOwner } from "./context-owner.ts";
 import { QUICK_MS, SLOW_MS, withDeadline } from "./deadline.ts";
 import { type BuildOptions, type Engine, labels, type Owner } from "./engine.ts";
 import { asEngineError } from "./errors.ts";
@@ -18,20 +19,26 @@ export function buildCalls(
   docker: Docker,
   socketPath: string,
   owner: Owner,
+  describe: Engine["describe"],
 ): Pick<Engine, "buildImage" | "exportFiles" | "pruneBuildCache"> {
   return {
-    async buildImage(context, options, onTrace, signal) {
-      const session = await openBuildSession(socketPath, options.secrets ?? new Map(), signal);
+    async buildImage(pack, options, onTrace, signal) {
+      const context = pack(contextOwner(await describe()));
       try {
-        const stream = await startBuild(docker, session, context, options, signal);
-        await followMessages("build image", stream, signal, (_message, line) => {
-          if (!line.includes(TRACE)) return;
-          const { aux }: { aux?: unknown } = JSON.parse(line);
-          if (typeof aux === "string") onTrace(decodeTrace(Buffer.from(aux, "base64")));
-        });
-        signal.throwIfAborted();
+        const session = await openBuildSession(socketPath, options.secrets ?? new Map(), signal);
+        try {
+          const stream = await startBuild(docker, session, context, options, signal);
+          await followMessages("build image", stream, signal, (_message, line) => {
+            if (!line.includes(TRACE)) return;
+            const { aux }: { aux?: unknown } = JSON.parse(line);
+            if (typeof aux === "string") onTrace(decodeTrace(Buffer.from(aux, "base64")));
+          });
+          signal.throwIfAborted();
+        } finally {
+          session.close();
+        }
       } finally {
-        session.close();
+        context.destroy();
       }
     },
 

@@ -43,7 +43,7 @@ async function* contextOf(files: Record<string, string>): AsyncGenerator<TarEntr
 }
 const build = (dockerfile: string, tag: string, onTrace: (trace: BuildTrace) => void = () => {}, within = signal) =>
   engine.buildImage(
-    packTar(contextOf({ Dockerfile: dockerfile })),
+    (owner) => packTar(contextOf({ Dockerfile: dockerfile }), owner),
     { tag, dockerfile: "Dockerfile", buildArgs: {} },
     onTrace,
     within,
@@ -314,7 +314,14 @@ describe("images", () => {
       })(),
     );
     const options = { tag: `${image}-broken`, dockerfile: "Dockerfile", buildArgs: {} };
-    await expect(engine.buildImage(broken, options, () => {}, AbortSignal.timeout(20_000))).rejects.toThrow();
+    await expect(
+      engine.buildImage(
+        () => broken,
+        options,
+        () => {},
+        AbortSignal.timeout(20_000),
+      ),
+    ).rejects.toThrow();
   });
 });
 

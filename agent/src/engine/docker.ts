@@ -3,7 +3,7 @@ import Docker from "dockerode";
 import { buildCalls } from "./builds.ts";
 import { containerCalls, ended } from "./containers.ts";
 import { QUICK_MS, withDeadline } from "./deadline.ts";
-import { type Engine, type EngineEvent, labels, type Owner } from "./engine.ts";
+import { type Engine, type EngineDescription, type EngineEvent, labels, type Owner } from "./engine.ts";
 import { imageCalls } from "./images.ts";
 import { createLineSplitter } from "./lines.ts";
 import { networkCalls } from "./networks.ts";
@@ -14,24 +14,25 @@ const ACTIONS = ["die", "oom", "destroy", "start", "stop"];
 export function createDockerEngine(options: { socketPath: string; owner: Owner }): Engine {
   const docker = new Docker({ socketPath: options.socketPath });
   const { owner } = options;
+  const describe = async (): Promise<EngineDescription> => {
+    const [info, versions] = await withDeadline("describe engine", QUICK_MS, () =>
+      Promise.all([docker.info(), docker.version()]),
+    );
+    const of = (name: string): string =>
+      versions.Components?.find((component) => component.Name === name)?.Version ?? "";
+    const security: readonly string[] = info.SecurityOptions ?? [];
+    return {
+      id: String(info.ID),
+      rootDir: String(info.DockerRootDir),
+      version: String(info.ServerVersion),
+      containerd: of("containerd"),
+      runc: of("runc"),
+      // One that runs without root has its containers in a user namespace, too.
+      isRemapped: security.some((option) => /^name=(?:userns|rootless)(?:,|$)/.test(option)),
+    };
+  };
   return {
-    async describe() {
-      const [info, versions] = await withDeadline("describe engine", QUICK_MS, () =>
-        Promise.all([docker.info(), docker.version()]),
-      );
-      const of = (name: string): string =>
-        versions.Components?.find((component) => component.Name === name)?.Version ?? "";
-      const security: readonly string[] = info.SecurityOptions ?? [];
-      return {
-        id: String(info.ID),
-        rootDir: String(info.DockerRootDir),
-        version: String(info.ServerVersion),
-        containerd: of("containerd"),
-        runc: of("runc"),
-        // One that runs without root has its containers in a user namespace, too.
-        isRemapped: security.some((option) => /^name=(?:userns|rootless)(?:,|$)/.test(option)),
-      };
-    },
+    describe,
 
     async followEvents(onEvent, onOpen, signal) {
       const filters: Docker.GetEventsOptions["filters"] = {
@@ -51,7 +52,7 @@ export function createDockerEngine(options: { socketPath: string; owner: Owner }
 
     ...containerCalls(docker, owner),
     ...imageCalls(docker),
-    ...buildCalls(docker, options.socketPath, owner),
+    ...buildCalls(docker, options.socketPath, owner, describe),
     ...networkCalls(docker, owner),
   };
 }

@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import type { Ids } from "./context-owner.ts";
 import type { EngineVersions } from "./floors.ts";
 
 /** What this agent writes on everything it makes, and the only things it ever touches. */
@@ -184,9 +185,9 @@ export type Engine = {
     signal: AbortSignal,
   ): Promise<string>;
 
-  /** Builds a context into `tag`. Throws `failed` with the text of the failing step. */
+  /** Builds a context, packed for its owner, into `tag`. Throws `failed` with the text of the failing step. */
   buildImage(
-    context: Readable,
+    pack: (owner: Ids) => Readable,
     options: BuildOptions,
     onTrace: (trace: BuildTrace) => void,
     signal: AbortSignal,

@@ -23,6 +23,11 @@ export async function pushApp(
   const never = new AbortController().signal;
   const target = { repository: `${host}/svc/test/app`, tag: randomUUID() };
   const tag = `${target.repository}:${target.tag}`;
-  await engine.buildImage(packTar(entries()), { tag, dockerfile: "Dockerfile", buildArgs: {} }, () => {}, never);
+  await engine.buildImage(
+    (owner) => packTar(entries(), owner),
+    { tag, dockerfile: "Dockerfile", buildArgs: {} },
+    () => {},
+    never,
+  );
   return `${target.repository}@${await engine.pushImage(target, null, never)}`;
 }

@@ -1,6 +1,7 @@
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import type { Ids } from "../../engine/context-owner.ts";
 import type { BuildTrace, Engine } from "../../engine/engine.ts";
 import { EMPTY_FILE } from "../mount-stubs.ts";
 import { packTar, type TarEntry } from "../tar.ts";
@@ -174,7 +175,7 @@ async function build(
 }
 
 /** A build context. */
-export const packFiles = (files: Record<string, string>) => packTar(entriesOf(files));
+export const packFiles = (files: Record<string, string>) => (owner: Ids) => packTar(entriesOf(files), owner);
 
 async function* entriesOf(files: Record<string, string>): AsyncGenerator<TarEntry> {
   for (const [name, text] of Object.entries(files)) {
