@@ -22,13 +22,16 @@ export async function watchEngine(options: {
 }): Promise<void> {
   const { engine, signal, log } = options;
 
-  const survey = async (): Promise<void> => {
+  const attempt = async (failed: string, work: () => Promise<void>): Promise<void> => {
     try {
-      await options.isolation.assert();
-      await options.survey(await engine.listContainers());
+      await work();
     } catch (cause) {
-      if (!signal.aborted) log.error({ err: cause }, "the node could not be surveyed");
+      if (!signal.aborted) log.error({ err: cause }, failed);
     }
+  };
+  const survey = async (): Promise<void> => {
+    await attempt("the node's rules could not be put back", () => options.isolation.assert());
+    await attempt("the node could not be surveyed", async () => options.survey(await engine.listContainers()));
   };
   const surveyLoop = async (): Promise<void> => {
     while (!signal.aborted) {

@@ -126,14 +126,16 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
       });
       try {
         // Rules of a former start may not know where control is now. The engine may come later, and so do its rules.
-        await isolation
-          .assert()
-          .catch((cause: unknown) => log.debug({ reason: String(cause) }, "rules are not whole yet"));
+        const assertRules = () =>
+          isolation.assert().catch((cause: unknown) => log.debug({ reason: String(cause) }, "rules are not whole yet"));
+        await assertRules();
         const identity = await joinCluster({
           dir: config.dir,
           enrollUrls: config.enrollUrls,
           token,
           proposedName: config.name,
+          // What names mean may be known later, or change: this machine's own rules must not be in the way.
+          prepare: assertRules,
           signal: stop.signal,
           log,
         });
@@ -476,7 +478,9 @@ async function removeLeftovers(config: Config, engine: Engine, limiter: StepLimi
 /** Where the cluster's registry is, once control has told. */
 const registryHosts = (journal: Journal): string[] => {
   const registry = knownRegistry(journal);
-  return registry === null ? [] : [registry.host];
+  if (registry === null) return [];
+  const hasPort = /:\d+$/.test(registry.host);
+  return [hasPort ? registry.host : `${registry.host}:${registry.insecure ? 80 : 443}`];
 };
 
 const spoolDir = (config: Config): string => join(config.dir, "spool");

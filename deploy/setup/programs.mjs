@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { constants, copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
+import { fileURLToPath } from "node:url";
 import { programs } from "../../runtime/src/program-list.mjs";
 import { findProgram, runQuietly, SetupError } from "./run.mjs";
 
@@ -30,16 +31,25 @@ const dockerAnswers = (socketPath) =>
 
 const policyFile = "/usr/sbin/policy-rc.d";
 
-/** The engine that was installed here makes root in containers nobody on the host, unless somebody has set it up before. */
-function remapUsers() {
-  mkdirSync("/etc/docker", { recursive: true });
+/** Does what makes a new file, unless somebody has put one there before. */
+function unlessThere(make) {
   try {
-    writeFileSync("/etc/docker/daemon.json", `${JSON.stringify({ "userns-remap": "default" }, null, 2)}\n`, {
-      flag: "wx",
-    });
+    make();
   } catch (error) {
     if (error.code !== "EEXIST") throw error;
   }
+}
+
+/**
+ * The engine that was installed here makes root in containers nobody on the host, and gives steps of builds no raw
+ * sockets: its service finds our `runc` before the real one.
+ */
+function hardenEngine() {
+  mkdirSync("/etc/docker", { recursive: true });
+  const settings = `${JSON.stringify({ "userns-remap": "default" }, null, 2)}\n`;
+  unlessThere(() => writeFileSync("/etc/docker/daemon.json", settings, { flag: "wx" }));
+  const runc = fileURLToPath(new URL("../engine/runc", import.meta.url));
+  unlessThere(() => copyFileSync(runc, "/usr/local/sbin/runc", constants.COPYFILE_EXCL));
 }
 
 /** Debian starts and enables what it installs; here the platform starts its own copies on its own ports. */
@@ -58,7 +68,7 @@ function installPackages(names) {
   const units = ["etcd", "caddy", "docker-registry"].filter((unit) => names.some((name) => name.startsWith(unit)));
   if (units.length > 0) runQuietly(["systemctl", "disable", ...units.map((unit) => `${unit}.service`)]);
   if (!names.includes("docker.io")) return;
-  remapUsers();
+  hardenEngine();
   runQuietly(["systemctl", "start", "docker.service"]);
 }
 

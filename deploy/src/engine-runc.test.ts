@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { run } from "@svc/runtime/command";
@@ -88,4 +88,21 @@ test("a step whose rights cannot be taken is not started", async () => {
   await expect(run([runc, "run", `--bundle=${bundle}`, "id"], { env })).rejects.toThrow();
   await mkdir(bundle);
   await expect(run([runc, "run", "-b", bundle, "id"], { env })).rejects.toThrow(/config\.json/);
+});
+
+test("a copy of it that comes first or last in the path does not start it again", async () => {
+  const copies = await mkdtemp(join(tmpdir(), "svc-runc-copy-"));
+  await copyFile(join(first(engineEnvironment({}).PATH), "runc"), join(copies, "runc"));
+  const own = first(engineEnvironment({}).PATH);
+  for (const path of [
+    [copies, own, dir],
+    [own, copies, dir],
+    [own, dir, copies],
+  ]) {
+    const { stdout } = await run([runc, "--version"], {
+      env: { PATH: [...path, process.env["PATH"]].join(delimiter) },
+    });
+    expect(stdout).toBe("<--version>\n");
+  }
+  await rm(copies, { recursive: true });
 });

@@ -74,7 +74,7 @@ async function noteRemapping(docker: Docker, log: (line: string) => void): Promi
 
 /**
  * The machine's Docker engine, started when none answers (as root). It is the machine's own one, with its
- * usual data directory, so images stay. `logFile` receives what it says.
+ * usual data directory; what it had before users were remapped lies beside what it has now, unseen. `logFile` receives what it says.
  */
 export async function provideEngine(options: {
   socketPath: string;

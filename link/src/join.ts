@@ -45,6 +45,8 @@ export async function joinCluster(options: {
   enrollUrls: readonly string[];
   token: string;
   proposedName: string;
+  /** Done before each attempt; it may take its time, and must not reject. */
+  prepare?(): Promise<void>;
   signal: AbortSignal;
   log: LinkLog;
 }): Promise<Identity> {
@@ -56,6 +58,7 @@ export async function joinCluster(options: {
   for (let failures = 1; ; failures += 1) {
     signal.throwIfAborted();
     const enrollUrl = endpoints.current();
+    await options.prepare?.();
     try {
       const identity = await joinOnce({ ...options, enrollUrl }, pending);
       await saveIdentity(dir, identity);

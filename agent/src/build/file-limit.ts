@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { run } from "@svc/runtime/command";
 
 const WITHIN_MS = 10_000;
@@ -7,9 +8,16 @@ const WITHIN_MS = 10_000;
  * looks at what was written comes too late for one that the engine copies at once: nobody can end that.
  */
 export async function limitFileSize(pids: readonly number[], maxBytes: number): Promise<void> {
+  let problem: unknown = null;
   for (const pid of pids) {
-    await run(["prlimit", "--pid", String(pid), `--fsize=${maxBytes}`], { timeoutMs: WITHIN_MS });
+    try {
+      await run(["prlimit", "--pid", String(pid), `--fsize=${maxBytes}`], { timeoutMs: WITHIN_MS });
+    } catch (cause) {
+      // One that has ended meanwhile needs no limit, and the others need theirs.
+      if (existsSync(`/proc/${pid}`)) problem = cause;
+    }
   }
+  if (problem !== null) throw problem;
 }
 
 /** Whether a step ran into that limit: what the shell makes of the signal for it, or what programs say that heed none. */

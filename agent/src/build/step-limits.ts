@@ -87,7 +87,7 @@ export function createStepLimiter(options: {
 
   const engineDir = once(options.engineDir);
 
-  /** Looks at a container that appeared. Ours is put into its group before its process begins, a foreign one left alone. */
+  /** Looks at a container that appeared. Ours is put into its group, as a rule before its process begins; a foreign one is left alone. */
   const meet = async (directory: string): Promise<void> => {
     if (known.has(directory) || groups.size === 0) return;
     known.add(directory);
@@ -162,7 +162,7 @@ export function createStepLimiter(options: {
       const broken = new AbortController();
       let caught = 0;
       let doomed = false;
-      const storage = createStepStorage(caches);
+      const storage = createStepStorage(caches, engineDir);
       const group: Group = {
         mark,
         limits,

@@ -24,7 +24,7 @@ const places = () => ({ root: join(dir, "gone"), bound: [cache] });
 test("of a cache counts what is added, at its most, and nothing of the builds before", async () => {
   const caches = new Map<string, number>();
   await write("earlier");
-  const first = createStepStorage(caches);
+  const first = createStepStorage(caches, async () => "/");
   await first.add(places());
   expect(inMb(await first.written([], bound))).toBe(0);
   await write("a");
@@ -36,7 +36,7 @@ test("of a cache counts what is added, at its most, and nothing of the builds be
   expect(inMb(await first.written([], bound))).toBe(2);
   await first.settle();
 
-  const second = createStepStorage(caches);
+  const second = createStepStorage(caches, async () => "/");
   // Written before anybody has looked: known all the same.
   await write("quick");
   await second.add(places());
@@ -47,7 +47,7 @@ test("a cache that hides something in its depth ends builds, also later ones", a
   const caches = new Map<string, number>();
   await mkdir(join(cache, ...Array.from({ length: 210 }, () => "d")), { recursive: true });
   for (const _ of [1, 2]) {
-    const storage = createStepStorage(caches);
+    const storage = createStepStorage(caches, async () => "/");
     await storage.add(places());
     expect(await storage.written([], bound)).toBeGreaterThan(bound);
     await storage.settle();

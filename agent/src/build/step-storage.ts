@@ -1,5 +1,5 @@
 import { devicesOf, heldOpenBytes } from "../storage/held-open.ts";
-import { readMounts, writableLayers } from "../storage/overlays.ts";
+import { layerDirectory, readMounts, writableLayers } from "../storage/overlays.ts";
 import { bytesBelow } from "../storage/written.ts";
 
 /** What a step has to write to, as the engine's builder describes it. */
@@ -27,7 +27,7 @@ const CACHES_MAX = 1_000;
  * @param caches what caches held at the end of the build before, for all builds of a node: to find it out at the beginning
  *   takes time, in which a step has written to it already
  */
-export function createStepStorage(caches: Map<string, number>): StepStorage {
+export function createStepStorage(caches: Map<string, number>, engineDir: () => Promise<string>): StepStorage {
   /** A step's own layers, with what each held when it was there last. */
   const layers = new Map<string, number>();
   /** Places that were there before their first step: what they held then, null until it is known, and at most since. */
@@ -37,7 +37,8 @@ export function createStepStorage(caches: Map<string, number>): StepStorage {
     async add({ root, bound }) {
       const upper = writableLayers(await readMounts("self"));
       for (const place of [root, ...bound]) {
-        const layer = upper.get(place);
+        const mounted = upper.get(place);
+        const layer = mounted === undefined ? undefined : layerDirectory(mounted, await engineDir());
         if (layer !== undefined) layers.set(layer, layers.get(layer) ?? 0);
         else if (!shared.has(place)) {
           shared.set(place, { before: null, most: 0 });

@@ -66,7 +66,10 @@ export function createImages(options: {
       signal.throwIfAborted();
       if (tooLarge.signal.aborted) throw imageTooLarge(spec.maxSizeMb);
       if (timeout.aborted)
-        throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "Pulling the artifact took longer than 15 minutes.");
+        throw new TaskFailure("ARTIFACT_REGISTRY_UNAVAILABLE", "Pulling the artifact took longer than 15 minutes.", {
+          // Whoever waited for a token all the time is not to be blamed, and control will be back.
+          isTransient: true,
+        });
       if (isEngineTrouble(cause) || cause instanceof TaskFailure) throw cause;
       const failure = classifyPull(cause instanceof Error ? cause.message : String(cause));
       throw new TaskFailure(failure.code, failure.message, { isTransient: failure.isTransient, cause });

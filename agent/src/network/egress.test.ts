@@ -50,6 +50,13 @@ describe("a connection that a program of the machine begins", () => {
     { when: "the machine is somebody's", changes: { mode: "metadata" }, to: inside, becomes: "left" },
     { when: "the machine is somebody's", changes: { mode: "metadata" }, to: metadata, becomes: "rejected" },
     { when: "nothing is closed", changes: { mode: "open" }, to: metadata, becomes: "left" },
+    { when: "the network is of one link", changes: { family: 6 }, to: { range: "fe80::/10" }, becomes: "rejected" },
+    {
+      when: "the machine is somebody's",
+      changes: { family: 6, mode: "metadata" },
+      to: { range: "fe80::a9fe:a9fe/128" },
+      becomes: "rejected",
+    },
     { when: "it is named", changes: { allow: [target("10.0.0.0/8")] }, to: inside, becomes: "left" },
     {
       when: "its port is",

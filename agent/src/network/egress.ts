@@ -15,12 +15,12 @@ export type EgressTarget = {
 /** Services of clouds that hand out credentials to whoever asks from the machine. */
 const METADATA = {
   4: ["169.254.0.0/16", "168.63.129.16/32", "100.100.100.200/32"],
-  6: ["fd00:ec2::254/128", "fd20:ce::254/128"],
+  6: ["fd00:ec2::254/128", "fd20:ce::254/128", "fe80::a9fe:a9fe/128"],
 } as const;
 /** Networks of those who run machines, where the next database or administration may listen. */
 const PRIVATE = {
   4: ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15"],
-  6: ["fc00::/7"],
+  6: ["fc00::/7", "fe80::/10"],
 } as const;
 const REJECT = { 4: "REJECT --reject-with icmp-port-unreachable", 6: "REJECT --reject-with icmp6-port-unreachable" };
 /** What a machine needs of its own network: an address, and the time. Neither service gives anything else away. */
@@ -69,7 +69,7 @@ export function renderEgress(facts: EgressFacts): string {
   const rules = [
     "-o lo -j RETURN",
     "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN",
-    ...bridges.map((name) => `-o ${name} -j RETURN`),
+    ...bridges.map((name) => own("allow", `-o ${name}`)),
     ...OF_THE_MACHINE[family].map((match) => `${match} -j RETURN`),
     ...nameservers.flatMap((address) =>
       ["udp", "tcp"].map((protocol) => `-d ${address}/${bits} -p ${protocol} -m ${protocol} --dport 53 -j RETURN`),

@@ -69,9 +69,12 @@ export function renderFirewall(nameservers: readonly string[], buildBridge: stri
 /** Whether an address in its usual spelling is this machine's own for itself. */
 export const isLoopback = (address: string): boolean => /^(?:127\.|::1$)/.test(address);
 
+/** An address of one link names that behind a percent sign, which rules have no use for. */
+const withoutZone = (address: string): string => address.replace(/%.*$/, "");
+
 /** The nameservers of a resolv.conf that are elsewhere: what a container finds on loopback the engine replaces. */
 export function parseNameservers(resolvConf: string, family: 4 | 6): string[] {
-  const found = [...resolvConf.matchAll(/^nameserver\s+(\S+)\s*$/gm)].map((match) => match[1] ?? "");
+  const found = [...resolvConf.matchAll(/^nameserver\s+(\S+)\s*$/gm)].map((match) => withoutZone(match[1] ?? ""));
   const length = family === 4 ? 4 : 16;
   return [...new Set(found)]
     .filter((address) => parseAddress(address)?.length === length && !isLoopback(address))

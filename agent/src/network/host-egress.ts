@@ -30,7 +30,7 @@ export type HostEgress = {
 };
 
 export function createHostEgress(options: HostEgressOptions): HostEgress {
-  const { mode, dir, buildBridge, log } = options;
+  const { dir, buildBridge, log } = options;
   const key = createHash("sha256").update(dir).digest("hex").slice(0, 12);
   const bridges = [`${BRIDGE_PREFIX}+`, ...(buildBridge === null ? [] : [buildBridge])];
   /** By host: a resolver that is away must not cut the node off. */
@@ -49,9 +49,11 @@ export function createHostEgress(options: HostEgressOptions): HostEgress {
     }
     return known.get(host) ?? [];
   };
-  const targetsOf = async (server: string): Promise<EgressTarget[]> => {
+  /** Null while nobody knows where it is. */
+  const targetsOf = async (server: string): Promise<EgressTarget[] | null> => {
     const { hostname, port } = new URL(`https://${server}`);
     const addresses = await addressesOf(hostname.replace(/^\[|\]$/g, ""));
+    if (addresses.length === 0) return null;
     return addresses.flatMap((address) => {
       const length = parseAddress(address)?.length;
       if (length === undefined || isLoopback(address)) return [];
@@ -60,14 +62,18 @@ export function createHostEgress(options: HostEgressOptions): HostEgress {
     });
   };
 
-  const write = async (family: 4 | 6, allow: readonly EgressTarget[], resolvConf: string): Promise<void> => {
+  const write = async (
+    family: 4 | 6,
+    wish: { mode: EgressMode; allow: readonly EgressTarget[] },
+    resolvConf: string,
+  ): Promise<void> => {
     const program = PROGRAMS[family];
     // What others want is read and written again, so nobody may write in between.
     await withMachineLock(`svc-egress-${family}`, async () => {
       // Of the whole table: it is there before the chain is.
       const listed = await run(program, [...WAIT, "-S"]);
       const rules = renderEgress({
-        ...{ family, mode, allow, bridges, key },
+        ...{ family, ...wish, bridges, key },
         nameservers: parseNameservers(resolvConf, family),
         minute: Math.floor(Date.now() / 60_000),
         present: listed.split("\n"),
@@ -80,9 +86,15 @@ export function createHostEgress(options: HostEgressOptions): HostEgress {
   return {
     async write(resolvConf) {
       const servers = [...new Set(options.servers())];
-      const allow = [...options.allow, ...(await Promise.all(servers.map(targetsOf))).flat()];
-      await write(4, allow, resolvConf);
-      await write(6, allow, resolvConf).catch((cause: unknown) => {
+      const found = await Promise.all(servers.map(targetsOf));
+      // Without an address of control the node would lock itself out, and of a private network it may well be.
+      const isLost = found.some((targets) => targets === null);
+      const wish = {
+        mode: isLost && options.mode === "closed" ? ("metadata" as const) : options.mode,
+        allow: [...options.allow, ...found.flatMap((targets) => targets ?? [])],
+      };
+      await write(4, wish, resolvConf);
+      await write(6, wish, resolvConf).catch((cause: unknown) => {
         log.debug({ reason: String(cause) }, "IPv6 rules are not available");
       });
     },

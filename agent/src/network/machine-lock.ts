@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
-const WAIT_MS = 15_000;
+const WAIT_MS = 60_000;
 const LOOK_EVERY_MS = 50;
 
 /**

@@ -16,9 +16,8 @@ export async function heldOpenBytes(
   const seen = new Set<string>();
   let sum = 0;
   for (const pid of pids) {
-    const directory = `/proc/${pid}/fd`;
-    for (const name of await readdir(directory).catch(() => [])) {
-      const stats = await stat(join(directory, name)).catch(() => null);
+    for (const path of await heldBy(pid)) {
+      const stats = await stat(path).catch(() => null);
       if (stats === null || !stats.isFile() || stats.nlink > 0 || !devices.has(stats.dev)) continue;
       const key = `${stats.dev}:${stats.ino}`;
       if (!seen.has(key)) sum += bytesOf(stats, "blocks");
@@ -27,6 +26,18 @@ export async function heldOpenBytes(
     }
   }
   return sum;
+}
+
+/** What a process holds open, by any of its threads, or has in its memory. */
+async function heldBy(pid: number): Promise<string[]> {
+  const listed = (path: string): Promise<string[]> =>
+    readdir(path).then(
+      (names) => names.map((name) => join(path, name)),
+      () => [],
+    );
+  const threads = await listed(`/proc/${pid}/task`);
+  const open = await Promise.all(threads.map((thread) => listed(join(thread, "fd"))));
+  return [...open.flat(), ...(await listed(`/proc/${pid}/map_files`))];
 }
 
 /** Those that files below the directories are on. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { writableLayers } from "./overlays.ts";
+import { layerDirectory, writableLayers } from "./overlays.ts";
 
 const overlay = (point: string, upper: string) =>
   `77 51 0:39 / ${point} rw,relatime master:2 - overlay overlay rw,lowerdir=/o/l/A:/o/l/B,upperdir=${upper},workdir=/o/w`;
@@ -29,4 +29,11 @@ test.each<{ when: string; lines: string[]; layers: [string, string][] }>([
   { when: "nothing", lines: [""], layers: [] },
 ])("$when", ({ lines, layers }) => {
   expect([...writableLayers(lines.join("\n"))]).toEqual(layers);
+});
+
+test.each([
+  { layer: "/var/lib/docker/overlay2/x/diff", found: "/var/lib/docker/overlay2/x/diff" },
+  { layer: "x/diff", found: "/data/docker/overlay2/x/diff" },
+])("a layer that is mounted as $layer is at $found", ({ layer, found }) => {
+  expect(layerDirectory(layer, "/data/docker")).toBe(found);
 });

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
 
 /**
  * The directory that takes what is written, for each mount point with a writable layer of its own, as
@@ -18,9 +19,17 @@ export function writableLayers(mountinfo: string): Map<string, string> {
   return layers;
 }
 
+/**
+ * A layer as it is to be found. The engine names it from its own directory when it has so many layers below it that the
+ * whole names do not fit into one call of the kernel.
+ */
+export const layerDirectory = (layer: string, engineDir: string): string =>
+  isAbsolute(layer) ? layer : join(engineDir, "overlay2", layer);
+
 /** Where a process's root is written to; null when that is no layer of its own, or the process is gone. */
-export async function layerOfProcess(pid: number): Promise<string | null> {
-  return writableLayers(await readMounts(pid)).get("/") ?? null;
+export async function layerOfProcess(pid: number, engineDir: string): Promise<string | null> {
+  const layer = writableLayers(await readMounts(pid)).get("/");
+  return layer === undefined ? null : layerDirectory(layer, engineDir);
 }
 
 /** Those that this process sees, or another one does; empty when it is gone. */

@@ -103,7 +103,7 @@ test.each([
 ])("an app that writes too much $where is ended, told, and started again without it", async ({ deed }) => {
   const placementId = `full-${deed.replaceAll("/", "-")}`;
   const before = await serve(placementId);
-  const layer = await layerOfProcess(before.pid ?? 0);
+  const layer = await layerOfProcess(before.pid ?? 0, (await node.engine.describe()).rootDir);
   expect(before.volumes).toHaveLength(2);
   // An image's volume begins with what the image has there.
   expect(await get(before.upstream, "/read/etc/passwd")).toContain("node:");

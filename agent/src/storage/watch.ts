@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Container, Engine } from "../engine/engine.ts";
 import type { Log } from "../log.ts";
+import { createSemaphore } from "../semaphore.ts";
 import { devicesOf, heldOpenBytes, processesBeside } from "./held-open.ts";
 import { layerOfProcess } from "./overlays.ts";
 import { bytesBelow } from "./written.ts";
@@ -17,6 +18,8 @@ export type Writer = {
 export const LOOK_EVERY_MS = 5_000;
 /** Looking takes this share of the time at most, however many files there are. */
 const SHARE_MAX = 0.1;
+/** So many are looked at together, on a machine that has other things to do. */
+const LOOKS_AT_ONCE = 2;
 const MB = 1024 * 1024;
 
 /** How long after a look of `tookMs` the next one comes. */
@@ -24,16 +27,17 @@ export const pauseMs = (tookMs: number, everyMs: number): number => Math.max(eve
 
 /**
  * Looks every `everyMs` at what each container holds on the disk, until the signal aborts, and has those ended that hold
- * too much. Each is looked at on its own: one with millions of files keeps nobody else waiting.
+ * too much. A few are looked at together: one with millions of files keeps no other waiting.
  */
 export async function watchStorage(options: {
-  engine: Pick<Engine, "findContainer">;
+  engine: Pick<Engine, "findContainer" | "describe">;
   writers(): readonly Writer[];
   everyMs: number;
   signal: AbortSignal;
   log: Log;
 }): Promise<void> {
   const { engine, everyMs, signal, log } = options;
+  const inTurn = createSemaphore(LOOKS_AT_ONCE);
   /** When each is looked at next; `Infinity` while somebody looks. */
   const dueAtMs = new Map<string, number>();
 
@@ -43,7 +47,9 @@ export async function watchStorage(options: {
     try {
       const container = await engine.findContainer(name);
       const enough = storageMb * MB;
-      if (container === null || (await heldBytes(container, enough)) <= enough || signal.aborted) return;
+      if (container === null) return;
+      const { rootDir } = await engine.describe();
+      if ((await inTurn(signal, () => heldBytes(container, rootDir, enough))) <= enough || signal.aborted) return;
       log.warn({ container: name, storageMb }, "a container wrote more than it may");
       await end(container);
     } catch (cause) {
@@ -63,9 +69,9 @@ export async function watchStorage(options: {
 }
 
 /** Bytes on the disk that go with a running container: its own layer, its volumes, and files without a name. */
-async function heldBytes({ pid, volumes }: Container, enough: number): Promise<number> {
+async function heldBytes({ pid, volumes }: Container, engineDir: string, enough: number): Promise<number> {
   if (pid === null) return 0;
-  const layer = await layerOfProcess(pid);
+  const layer = await layerOfProcess(pid, engineDir);
   const directories = layer === null ? volumes : [layer, ...volumes];
   let sum = 0;
   for (const directory of directories) {
