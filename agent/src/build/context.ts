@@ -24,23 +24,32 @@ async function* contextEntries(archive: Archive, { root, into, keep, extra }: Se
     const name = into === "" ? inner : `${into}/${inner}`;
     return extra.has(name) ? null : name;
   };
-  // The directory has to be there even when nothing is in it.
-  if (into !== "") yield { kind: "directory", name: into };
-  for (const path of [...archive.directories].sort()) {
-    const name = nameOf(path);
-    if (name !== null) yield { kind: "directory", name };
-  }
-  for (const [path, file] of sorted(archive.files)) {
-    const name = nameOf(path);
-    if (name !== null) yield await fileEntry(archive, name, file);
-  }
-  for (const [path, target] of sorted(archive.symlinks)) {
-    const name = nameOf(path);
-    if (name !== null) yield { kind: "symlink", name, target };
-  }
+  const named = <T>(entries: Iterable<readonly [string, T]>): [string, T][] =>
+    [...entries].flatMap(([path, value]) => {
+      const name = nameOf(path);
+      return name === null ? [] : [[name, value] satisfies [string, T]];
+    });
+  const files = named(sorted(archive.files));
+  const symlinks = named(sorted(archive.symlinks));
+  const directories = named([...archive.directories].map((path) => [path, null])).map(([name]) => name);
+  // This one has to be there even when nothing is in it.
+  if (into !== "") directories.push(into);
+  // One that has no entry of its own would be made by the engine, for an owner of its choice.
+  const names = [...directories, ...[...files, ...symlinks, ...extra].map(([name]) => name)];
+  const all = new Set([...directories, ...names.flatMap(parentsOf)]);
+  for (const name of [...all].sort()) yield { kind: "directory", name };
+  for (const [name, file] of files) yield await fileEntry(archive, name, file);
+  for (const [name, target] of symlinks) yield { kind: "symlink", name, target };
   for (const [name, text] of sorted(extra))
     yield { kind: "bytes", name, executable: false, content: Buffer.from(text) };
 }
+
+/** The directories that a path lies in: "a/b/c" in "a" and "a/b". */
+const parentsOf = (path: string): string[] =>
+  path
+    .split("/")
+    .slice(0, -1)
+    .map((_, index, parts) => parts.slice(0, index + 1).join("/"));
 
 /** `path` relative to `directory`; null when it is not inside. An empty directory is the root. */
 export function pathWithin(path: string, directory: string): string | null {

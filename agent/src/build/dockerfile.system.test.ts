@@ -4,6 +4,7 @@ import { extract } from "tar-stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BASE_IMAGE, type BuildBench, createBuildBench, type TestBuild } from "../testing/builds.ts";
 import { waitFor } from "../testing/wait.ts";
+import { EMPTY_FILE } from "./mount-stubs.ts";
 
 // What a project's own Dockerfile may count on, and what it never sees.
 
@@ -59,7 +60,9 @@ test("the context is the root directory without what .dockerignore names", async
   const status = await bench.outcome(await bench.build(files, recipe, { rootDirectory: "web" }));
   expect(status.failure).toBeUndefined();
   const found = await filesOf(status, "/all");
-  expect([...found.keys()].sort()).toEqual([
+  // What old engines need for the targets of mounts may be beside it.
+  const names = [...found.keys()].filter((name) => name !== `all/${EMPTY_FILE}`);
+  expect(names.sort()).toEqual([
     "all/.dockerignore",
     "all/deploy/Dockerfile",
     "all/keep.log",
@@ -71,10 +74,12 @@ test("the context is the root directory without what .dockerignore names", async
 
 test("what comes from the project is root's in a build, to read and to change", async () => {
   const [status, log] = await succeed(
-    `FROM ${BASE_IMAGE}\nCOPY sub /copied/\nADD . /added/\nRUN stat -c '%n %u %g' /copied /copied/file /added/sub/file && echo >> /copied/file\n`,
+    `FROM ${BASE_IMAGE}\nCOPY sub /copied/\nADD . /added/\nRUN stat -c '%n %u %g' /copied /copied/file /added/sub /added/sub/file && echo >> /copied/file\n`,
     { "sub/file": "x" },
   );
-  expect(log).toMatch(/#\d+ \/copied 0 0\n#\d+ \/copied\/file 0 0\n#\d+ \/added\/sub\/file 0 0\n/);
+  expect(log).toMatch(
+    /#\d+ \/copied 0 0\n#\d+ \/copied\/file 0 0\n#\d+ \/added\/sub 0 0\n#\d+ \/added\/sub\/file 0 0\n/,
+  );
   await bench.removeImage(status);
 });
 

@@ -94,14 +94,14 @@ const situations: readonly Situation[] = [
     when: "an instruction is unknown",
     files: dockerfile(`# comment\nFROM ${BASE_IMAGE}\n\nRUNN x\n`),
     recipe: own,
-    says: ["Line 4 of the Dockerfile is wrong: unknown instruction: RUNN"],
+    says: ["Line 4 of the Dockerfile: RUNN is not an instruction"],
   },
   {
     when: "an instruction is unknown, behind lines of the platform's own",
     files: dockerfile(`FROM ${BASE_IMAGE}\nRUN a \\\n  b\nRUNN x\n`),
     recipe: own,
     spec: { caBundle: "PEM" },
-    says: ["Line 4 of the Dockerfile is wrong"],
+    says: ["Line 4 of the Dockerfile: RUNN"],
   },
   {
     when: "the base image does not exist",

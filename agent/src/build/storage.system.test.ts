@@ -26,7 +26,7 @@ test.each([
   { what: "a cache", step: `RUN --mount=type=cache,target=/cache ${twoFiles("/cache")}` },
   {
     what: "a mount whose changes are thrown away",
-    step: `RUN --mount=type=bind,from=${BASE_IMAGE},target=/there,rw ${twoFiles("/there")}`,
+    step: `RUN --mount=type=bind,source=here,target=/there,rw ${twoFiles("/there")}`,
   },
   {
     what: "files that have no name any more",
@@ -34,7 +34,7 @@ test.each([
   },
   { what: "several steps", step: "RUN fallocate -l 16M /a\nRUN fallocate -l 16M /b && sleep 600" },
 ])("$what ends the build, which is told its bound", async ({ step }) => {
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\n${step}\n`, {}, { resources });
+  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\n${step}\n`, { "here/x": "y" }, { resources });
   const { failure } = await bench.outcome(id);
   expect(failure).toMatchObject({ code: "BUILD_FAILED" });
   expect(failure?.message).toContain(wrote);
