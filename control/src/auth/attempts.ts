@@ -8,14 +8,19 @@ export interface Allowance {
   secondsPerToken: number;
 }
 
-/** Whose attempts are counted together. `whose` is stored as a hash: it may be an address, or what somebody typed. */
+/** Whose attempts are counted together. Stored as hashes: they may be addresses, or what somebody typed. */
 export interface Counted {
   what: string;
   whose: string;
+  /** Where they come from, when attempts from elsewhere are counted apart. */
+  from?: string;
 }
 
-const keyOf = ({ what, whose }: Counted) =>
-  `${what}:${createHash("sha256").update(whose).digest("base64url").slice(0, 22)}`;
+const digestOf = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+
+/** Begins with the same for `whose`, from wherever. */
+const keyOf = ({ what, whose, from }: Counted): string =>
+  [what, digestOf(whose), ...(from === undefined ? [] : [digestOf(from)])].join(":");
 
 /**
  * Takes one attempt; null when it may be made, else the seconds to wait for the next. Holds for all replicas together,
@@ -43,9 +48,9 @@ export async function giveBack(db: Db, counted: Counted, { capacity }: Allowance
   );
 }
 
-/** Forgets what was counted. */
-export async function forgetAttempts(db: Db, counted: Counted): Promise<void> {
-  await sql`delete from attempt_bucket where key = ${keyOf(counted)}`.execute(db);
+/** Forgets what was counted, from wherever it came. */
+export async function forgetAttempts(db: Db, counted: Omit<Counted, "from">): Promise<void> {
+  await sql`delete from attempt_bucket where starts_with(key, ${keyOf(counted)})`.execute(db);
 }
 
 /** No allowance takes longer to fill up again, so a bucket that was left alone for so long says nothing. */

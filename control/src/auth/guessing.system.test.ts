@@ -244,6 +244,20 @@ describe("guessing a password", () => {
     expect((await signIn(email, "another good one", own)).status).toBe(200);
   });
 
+  test("does not keep the owner out at home either, once a reset by mail was made elsewhere", async () => {
+    const email = await account();
+    expect((await guesses(email, 11)).at(-1)).toBe(429);
+    const other = await account();
+    expect((await guesses(other, 11)).at(-1)).toBe(429);
+    await auth("/request-password-reset", { email }, from("192.0.2.1"));
+    const token = linkIn(await mailTo(api, email, 2)).searchParams.get("token");
+    const reset = await auth("/reset-password", { token, newPassword: "another good one" }, from("192.0.2.1"));
+    expect(reset.status).toBe(200);
+    expect((await signIn(email, "another good one", from("198.51.100.200"))).status).toBe(200);
+    // What was guessed at anybody else stays counted.
+    expect((await signIn(other, password, from("198.51.100.200"))).status).toBe(429);
+  });
+
   test("one client cannot try one password at everybody", async () => {
     const spray = async (count: number) => {
       const statuses: number[] = [];

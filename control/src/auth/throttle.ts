@@ -36,6 +36,7 @@ interface Bound {
 }
 
 const ofAll = (email: string): Counted => ({ what: "sign-in-account", whose: email.toLowerCase() });
+const ofEachNetwork = (email: string): Counted => ({ what: "sign-in-network", whose: email.toLowerCase() });
 
 const boundOfClient = ({ address }: SignInAttempt): Bound => ({
   counted: { what: "sign-in-address", whose: addressGroup(address) },
@@ -44,9 +45,8 @@ const boundOfClient = ({ address }: SignInAttempt): Bound => ({
 
 function boundsAtAccount({ email, address, device }: SignInAttempt): Bound[] {
   if (device !== null) return [{ counted: { what: "sign-in-device", whose: device }, allowance: ofKnownDevice }];
-  const whose = `${addressNetwork(address)} ${email.toLowerCase()}`;
   return [
-    { counted: { what: "sign-in-network", whose }, allowance: ofNetwork },
+    { counted: { ...ofEachNetwork(email), from: addressNetwork(address) }, allowance: ofNetwork },
     { counted: ofAll(email), allowance: ofStrangers },
   ];
 }
@@ -96,8 +96,10 @@ export const takePasswordCheck = (db: Db, userId: string): Promise<number | null
 export const giveBackPasswordCheck = (db: Db, userId: string): Promise<void> =>
   giveBack(db, checksOf(userId), ofPasswordCheck);
 
-/** After a reset by mail the old guesses are worth nothing, and the owner must be able to sign in. */
-export const forgetGuesses = (db: Db, email: string): Promise<void> => forgetAttempts(db, ofAll(email));
+/** After a reset by mail the old guesses are worth nothing, and the owner must be able to sign in, wherever they are. */
+export async function forgetGuesses(db: Db, email: string): Promise<void> {
+  for (const counted of [ofAll(email), ofEachNetwork(email)]) await forgetAttempts(db, counted);
+}
 
 /** Whether a mail that anybody may ask for may go to `email` now. */
 export const mayMail = async (db: Db, email: string): Promise<boolean> =>
