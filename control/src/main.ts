@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { limits } from "@svc/proto";
-import { type Access, createTokenSigner } from "@svc/registry";
+import { type Access, BadTokenKey, createTokenSigner } from "@svc/registry";
 import { createAdmin, InvalidAccount } from "./auth/admin.ts";
 import { createAuth } from "./auth/auth.ts";
 import { createClaimLink } from "./auth/claim.ts";
@@ -18,7 +18,7 @@ import { recordAudit } from "./http/audit.ts";
 import { createLog } from "./log.ts";
 import { createBootstrapToken } from "./nodes/tokens.ts";
 import { RecoveryRefused, recoverCluster } from "./recovery/command.ts";
-import { ensureKeyFiles } from "./registry-tokens/key-files.ts";
+import { ensureKeyFiles, type Made } from "./registry-tokens/key-files.ts";
 import { checkKeys, RotationRefused, rotateKeys } from "./rotation/command.ts";
 import { createSecrets } from "./secrets.ts";
 import { etcdOptions, start } from "./start.ts";
@@ -43,6 +43,12 @@ const usage = `usage:
   svc-control after-restore [--epoch N]                        bring etcd and Postgres together after one of them was
                                                                restored from a backup; no control server may run`;
 
+const keyFilesMade: Readonly<Record<Made, string>> = {
+  both: "the key and its certificate are made",
+  certificate: "the key was there already; its certificate is made",
+  nothing: "both files are there already, and stay as they are",
+};
+
 /** A mistake of the person at the command line: one clear line, no stack. */
 class UsageError extends Error {
   override readonly name = "UsageError";
@@ -58,8 +64,7 @@ const firstCommands: Record<string, (args: string[]) => Promise<void>> = {
     const { "key-file": keyFile, "cert-file": certificateFile } = values;
     if (keyFile === undefined || certificateFile === undefined)
       throw new UsageError("registry-key needs --key-file and --cert-file");
-    const isNew = await ensureKeyFiles({ keyFile, certificateFile }, new Date());
-    console.log(isNew ? "the key and its certificate are made" : "both files are there already, and stay as they are");
+    console.log(keyFilesMade[await ensureKeyFiles({ keyFile, certificateFile }, new Date())]);
   },
 };
 
@@ -228,6 +233,7 @@ if (command === undefined && firstCommand === undefined) {
   } catch (error) {
     const isForPeople =
       error instanceof ConfigError ||
+      error instanceof BadTokenKey ||
       error instanceof UsageError ||
       error instanceof InvalidAccount ||
       error instanceof RecoveryRefused ||

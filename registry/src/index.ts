@@ -11,5 +11,12 @@ export {
   ociManifestType,
 } from "./manifests.ts";
 export { createRegistry, type Registry } from "./registry.ts";
-export { type Access, BadTokenKey, createTokenSigner, type IssuedToken, type TokenSigner } from "./tokens.ts";
+export {
+  type Access,
+  BadTokenKey,
+  createTokenSigner,
+  type IssuedToken,
+  isTokenPair,
+  type TokenSigner,
+} from "./tokens.ts";
 export type { RegistryOptions, TokenSource } from "./transport.ts";

@@ -24,6 +24,7 @@ const clockToleranceSeconds = 60;
  */
 export function createTokenSigner(pem: { key: string; certificate: string }, now: Date): TokenSigner {
   const { key, certificate } = readPair(pem);
+  if (!certificate.checkPrivateKey(key)) throw new BadTokenKey("the certificate is not that of the key");
   if (now < certificate.validFromDate || now > certificate.validToDate)
     throw new BadTokenKey(`the certificate is valid from ${certificate.validFrom} to ${certificate.validTo}, not now`);
   const header = encode({ typ: "JWT", alg: "ES256", x5c: [certificate.raw.toString("base64")] });
@@ -51,18 +52,29 @@ export function createTokenSigner(pem: { key: string; certificate: string }, now
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
 function readPair(pem: { key: string; certificate: string }): { key: KeyObject; certificate: X509Certificate } {
-  const read = <T>(what: string, parse: () => T): T => {
-    try {
-      return parse();
-    } catch {
-      // The library's error may quote what it could not read.
-      throw new BadTokenKey(`the ${what} is not PEM`);
-    }
-  };
-  const key = read("key", () => createPrivateKey(pem.key));
-  const certificate = read("certificate", () => new X509Certificate(pem.certificate));
+  const key = readTokenKey(pem.key);
+  return { key, certificate: readPem("certificate", () => new X509Certificate(pem.certificate)) };
+}
+
+/** Whether the certificate is that of the key. Throws `BadTokenKey` when they are something else. */
+export function isTokenPair(pem: { key: string; certificate: string }): boolean {
+  const { key, certificate } = readPair(pem);
+  return certificate.checkPrivateKey(key);
+}
+
+/** Reads a P-256 key. Throws `BadTokenKey`. */
+export function readTokenKey(pem: string): KeyObject {
+  const key = readPem("key", () => createPrivateKey(pem));
   if (key.asymmetricKeyType !== "ec" || key.asymmetricKeyDetails?.namedCurve !== "prime256v1")
     throw new BadTokenKey("the key is not one of the curve P-256");
-  if (!certificate.checkPrivateKey(key)) throw new BadTokenKey("the certificate is not that of the key");
-  return { key, certificate };
+  return key;
+}
+
+function readPem<T>(what: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch {
+    // The library's error may quote what it could not read.
+    throw new BadTokenKey(`the ${what} is not PEM`);
+  }
 }

@@ -1,40 +1,60 @@
 import { randomUUID } from "node:crypto";
-import { access, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { link, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { createTokenKey } from "@svc/registry/token-key";
+import { isTokenPair } from "@svc/registry";
+import { certifyTokenKey, createTokenKey } from "@svc/registry/token-key";
 
 /** Nobody renews it: whoever wants another key makes one, and restarts registry and control with it. */
 const validYears = 30;
 /** For a registry whose clock is behind. */
 const dayMs = 86_400_000;
 
+/** What of the two files was made; nothing when they were there and fit. */
+export type Made = "both" | "certificate" | "nothing";
+
 /**
- * Makes the key that signs the registry's tokens and its certificate, unless both are there. False when they are. The
- * certificate is written last and goes first, so that a pair of files always fits, whatever was cut short.
+ * Makes the key that signs the registry's tokens and its certificate, unless both are there. A key is never replaced, and
+ * the certificate is always made from the one that is there: so the two fit, however many make them at once and whatever
+ * is cut short. Throws `BadTokenKey` when one of the files is something else.
  */
 export async function ensureKeyFiles(
   { keyFile, certificateFile }: { keyFile: string; certificateFile: string },
   now: Date,
-): Promise<boolean> {
-  if ((await isThere(keyFile)) && (await isThere(certificateFile))) return false;
+): Promise<Made> {
+  const isNew = (await readIfThere(keyFile)) === null && (await place(keyFile, createTokenKey(), 0o600, link));
+  const key = await readFile(keyFile, "utf8");
+  const certificate = await readIfThere(certificateFile);
+  if (certificate !== null && isTokenPair({ key, certificate })) return isNew ? "both" : "nothing";
   const notAfter = new Date(now);
   notAfter.setUTCFullYear(now.getUTCFullYear() + validYears);
-  const made = await createTokenKey({ notBefore: new Date(now.getTime() - dayMs), notAfter });
-  await rm(certificateFile, { force: true });
-  await writeWhole(keyFile, made.key, 0o600);
-  await writeWhole(certificateFile, made.certificate, 0o644);
-  return true;
+  const made = await certifyTokenKey(key, { notBefore: new Date(now.getTime() - dayMs), notAfter });
+  // One that somebody else has made meanwhile may be in a registry already, which knows the key by no other.
+  const isPlaced = await place(certificateFile, made, 0o644, certificate === null ? link : rename);
+  if (isNew) return "both";
+  return isPlaced ? "certificate" : "nothing";
 }
 
-const isThere = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  );
+const hasCode = (error: unknown, code: string): boolean =>
+  error instanceof Error && "code" in error && error.code === code;
 
-async function writeWhole(path: string, text: string, mode: number): Promise<void> {
+const readIfThere = (path: string): Promise<string | null> =>
+  readFile(path, "utf8").catch((error: unknown) => {
+    if (hasCode(error, "ENOENT")) return null;
+    throw error;
+  });
+
+/** Writes a whole file aside and brings it to its place; false when `bring` finds it taken. */
+async function place(path: string, text: string, mode: number, bring: typeof link | typeof rename): Promise<boolean> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const aside = `${path}.${randomUUID()}`;
-  await writeFile(aside, text, { mode, flag: "wx" });
-  await rename(aside, path);
+  try {
+    await writeFile(aside, text, { mode, flag: "wx" });
+    await bring(aside, path);
+    return true;
+  } catch (error) {
+    if (hasCode(error, "EEXIST")) return false;
+    throw error;
+  } finally {
+    await rm(aside, { force: true });
+  }
 }
