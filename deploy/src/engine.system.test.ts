@@ -1,59 +1,22 @@
-import { randomBytes, randomInt } from "node:crypto";
-import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
-import { run } from "@svc/runtime/command";
-import { argv, spawnProgram } from "@svc/runtime/programs";
+import { startOwnEngine } from "@svc/runtime/testing/own-engine";
 import Docker from "dockerode";
 import { expect, test } from "vitest";
-import { engineEnvironment, findEngine } from "./engine.ts";
+import { engineEnvironment } from "./engine.ts";
 import { readSettings } from "./settings.ts";
 
 const settings = readSettings(process.env, ".");
 
-/** An engine as it is started here, beside the one of the machine and with data of its own. */
-async function startEngine(): Promise<AsyncDisposable & { docker: Docker }> {
-  await using cleanup = new AsyncDisposableStack();
-  const dir = await mkdtemp(join(tmpdir(), "svc-engine-"));
-  cleanup.defer(() => rm(dir, { recursive: true, force: true }));
-  const socketPath = join(dir, "sock");
-  const bridge = `svcen${randomBytes(3).toString("hex")}`;
-  await run(["ip", "link", "add", bridge, "type", "bridge"]);
-  cleanup.defer(async () => void (await run(["ip", "link", "delete", bridge])));
-  await run(["ip", "address", "add", `10.213.${randomInt(256)}.1/29`, "dev", bridge]);
-  const dockerd = argv(
-    "dockerd",
-    ...["--data-root", join(dir, "data"), "--exec-root", join(dir, "exec"), "--pidfile", join(dir, "pid")],
-    ...["--host", `unix://${socketPath}`, "--bridge", bridge, "--log-level", "error"],
-    ...["--iptables=false", "--ip-masq=false", "--ip-forward=false"],
-  );
-  // Ends with the test also when that is killed.
-  const child = spawnProgram(["setpriv", "--pdeathsig", "TERM", ...dockerd], {
-    env: engineEnvironment(process.env),
-    stdio: "ignore",
-  });
-  const exited = once(child, "exit");
-  cleanup.defer(async () => {
-    child.kill("SIGTERM");
-    await exited;
-  });
-  while ((await findEngine(socketPath)) === null) {
-    if (child.exitCode !== null) throw new Error(`the engine ended with code ${child.exitCode}`);
-    await delay(200);
-  }
-  const kept = cleanup.move();
-  return { docker: new Docker({ socketPath }), [Symbol.asyncDispose]: () => kept.disposeAsync() };
-}
-
 test("steps of an engine that is started here have the rights of a build and no raw sockets", {
   timeout: 600_000,
 }, async () => {
-  await using own = await startEngine();
+  await using engine = await startOwnEngine({ env: engineEnvironment(process.env) });
+  const own = new Docker({ socketPath: engine.socketPath });
   const machine = new Docker({ socketPath: settings.dockerSocket });
   const image = await machine.getImage(settings.baseImage).get();
-  await finished(own.docker, await own.docker.loadImage(image));
+  await finished(own, await own.loadImage(image));
 
   const context = await mkdtemp(join(tmpdir(), "svc-context-"));
   const packet =
@@ -67,11 +30,11 @@ test("steps of an engine that is started here have the rights of a build and no 
     "",
   ];
   await writeFile(join(context, "Dockerfile"), steps.join("\n"));
-  const stream = await own.docker.buildImage({ context, src: ["Dockerfile"] }, { version: "2", t: "built:here" });
-  await finished(own.docker, stream);
+  const stream = await own.buildImage({ context, src: ["Dockerfile"] }, { version: "2", t: "built:here" });
+  await finished(own, stream);
   await rm(context, { recursive: true });
 
-  const container = await own.docker.createContainer({ Image: "built:here", Cmd: ["cat", "/rights"], Tty: true });
+  const container = await own.createContainer({ Image: "built:here", Cmd: ["cat", "/rights"], Tty: true });
   await container.start();
   await container.wait();
   const rights = (await container.logs({ stdout: true })).toString("utf8");
