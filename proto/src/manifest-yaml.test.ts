@@ -139,7 +139,7 @@ describe("problems say what and where", () => {
   });
 
   test("all of them at once", () => {
-    const parsed = parseManifest("version: 1\napp: { name: Shop, type: sst }\nfoo: 1\nslug: dev-x\n");
+    const parsed = parseManifest("version: 1\napp: { name: Shop, type: sst }\nfoo: 1\nslug: -x\n");
     expect("problems" in parsed && parsed.problems.map(({ line }) => line)).toEqual([1, 4, 2, 3]);
   });
 });

@@ -12,6 +12,8 @@ import {
   sourceManifestSchema,
   sourceOf,
 } from "./manifest.ts";
+import { autoSlug } from "./names.ts";
+import { reservedSlugs } from "./reserved-slugs.ts";
 
 const json = <T>(value: T): unknown => JSON.parse(JSON.stringify(value));
 const anSsr = { version: 2, app: { name: "Shop", type: "ssr" } };
@@ -60,6 +62,13 @@ describe("defaults", () => {
     expect(sourceManifestSchema.parse({ ...anSsr, slug: "auto" })).not.toHaveProperty("slug");
     expect(sourceManifestSchema.parse({ ...anSsr, slug: "my-shop" }).slug).toBe("my-shop");
   });
+
+  test("a manifest of before its slug was reserved is still one", () => {
+    for (const slug of [...reservedSlugs].filter((name) => name !== autoSlug).concat("shop--7")) {
+      const stored = json({ ...manifestSchema.parse(anSsr), slug });
+      expect(manifestSchema.parse(stored)).toEqual(stored);
+    }
+  });
 });
 
 describe("what is refused", () => {
@@ -76,8 +85,7 @@ describe("what is refused", () => {
     { when: "port is 65536", value: { ...anSsr, app: { ...anSsr.app, port: 65_536 } }, at: ["app.port"] },
     { when: "port is a text", value: { ...anSsr, app: { ...anSsr.app, port: "80" } }, at: ["app.port"] },
     { when: "the name is empty", value: { ...anSsr, app: { ...anSsr.app, name: "" } }, at: ["app.name"] },
-    { when: "the slug takes a preview's host", value: { ...anSsr, slug: "shop--7" }, at: ["slug"] },
-    { when: "the slug is reserved", value: { ...anSsr, slug: "www" }, at: ["slug"] },
+    { when: "the slug is no name of a host", value: { ...anSsr, slug: "My Shop" }, at: ["slug"] },
     { when: "the channel is unknown", value: { ...anSsr, channel: "prod" }, at: ["channel"] },
     { when: "health leaves the site", value: { ...anSsr, health: { path: "//x" } }, at: ["health.path"] },
     {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { parseImageReference } from "./image.ts";
 import { channels } from "./lifecycle.ts";
 import { limits } from "./limits.ts";
-import { autoSlug, projectNameProblem, slugProblem } from "./names.ts";
+import { autoSlug, projectNameProblem, slugFormProblem } from "./names.ts";
 import { pathProblem, rootProvenance, tidyPath, urlPathProblem } from "./paths.ts";
 import { scheduleProblem, timeZoneProblem } from "./schedule.ts";
 import { isOneLine, isPlainText } from "./text.ts";
@@ -30,7 +30,8 @@ const command = z
 const port = z.int().min(limits.portMin).max(limits.portMax);
 const path = z.string().max(limits.pathLengthMax).check(checked(pathProblem)).transform(tidyPath);
 const name = z.string().check(checked(projectNameProblem)).refine(isOneLine, "contains control characters");
-const slug = z.string().check(checked((text) => (text === autoSlug ? null : slugProblem(text))));
+// It names a project that may be there already; only a new project's slug is held to what is reserved.
+const slug = z.string().check(checked((text) => (text === autoSlug ? null : slugFormProblem(text))));
 const channel = z.enum(channels);
 
 const health = z.strictObject({

@@ -10,13 +10,23 @@ const pullRequestEnding = /--\d+$/;
 /** In a manifest or a create request: choose a slug from the name. */
 export const autoSlug = "auto";
 
-/** Why `slug` cannot name a project, as a sentence; null when it can. Whether it is free is another question. */
-export function slugProblem(slug: string): string | null {
+/**
+ * Why `slug` is no project's, however old the project is, as a sentence; null when it may be one's. What is reserved is
+ * not asked here: a name that is reserved today was not always, and whoever had it keeps it.
+ */
+export function slugFormProblem(slug: string): string | null {
   const { slugLengthMin, slugLengthMax } = limits;
   if (slug.length < slugLengthMin || slug.length > slugLengthMax)
     return `A slug has ${slugLengthMin} to ${slugLengthMax} characters.`;
   if (!/^[a-z0-9-]+$/.test(slug)) return "A slug has only lower-case letters a-z, digits and hyphens.";
   if (slug.startsWith("-") || slug.endsWith("-")) return "A slug does not start or end with a hyphen.";
+  return null;
+}
+
+/** Why no project can be given `slug`, as a sentence; null when one can. Whether it is free is another question. */
+export function slugProblem(slug: string): string | null {
+  const formProblem = slugFormProblem(slug);
+  if (formProblem !== null) return formProblem;
   if (slug.startsWith("xn--")) return 'A slug does not start with "xn--".';
   const prefix = reservedPrefixes.find((reserved) => slug.startsWith(reserved));
   if (prefix !== undefined) return `Slugs that start with "${prefix}" are reserved.`;

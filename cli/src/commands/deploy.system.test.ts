@@ -127,6 +127,19 @@ describe.concurrent("a first deploy", () => {
     expect(state).toMatchObject({ project: { id: projectId } });
   });
 
+  test("takes the project of a slug that is reserved by now, and makes no new one of that name", async () => {
+    const files = { "svc.yml": manifest.replace("slug: shop", "slug: login") };
+    const projects = [aProject({ slug: "login" })];
+    const kept = await deploy({ files, answers: { "GET /api/v1/projects": ok({ projects }) } });
+    expect(kept.ended.status).toBe(0);
+    const { ended, envelope, seen } = await deploy({ files });
+    expect(ended.status).toBe(2);
+    expect(envelope).toMatchObject({
+      error: { code: "MANIFEST_INVALID", message: expect.stringContaining('The slug "login" is reserved.') },
+    });
+    expect(seen.map(({ method }) => method)).not.toContain("POST");
+  });
+
   test("that is refused after the project was made makes no second one", async () => {
     const { envelope, state } = await deploy({ answers: { [post]: refusal(413, "UPLOAD_TOO_LARGE") } });
     expect(envelope).toMatchObject({ error: { code: "DEPLOY_TRIGGER_FAILED" } });

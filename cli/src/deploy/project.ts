@@ -5,6 +5,7 @@ import {
   manifestName,
   manifestType,
   projectDetailReply,
+  slugProblem,
 } from "@svc/proto";
 import type { Api } from "../api.ts";
 import type { Context } from "../context.ts";
@@ -81,6 +82,11 @@ export async function createDeployTarget(
   place: ManifestPlace,
 ): Promise<DeployTarget> {
   const slug = explicitSlug(manifest);
+  const problem = slug === null ? null : slugProblem(slug);
+  if (problem !== null)
+    throw new CliError("MANIFEST_INVALID", `${place.path} names a slug that no new project can have: ${problem}`, {
+      hint: "Write another slug there, or leave it out to get one that is made from the name",
+    });
   const body = { name: manifestName(manifest), type: manifestType(manifest), ...(slug === null ? {} : { slug }) };
   const { project } = await postOnce(context, api, "/projects", createProjectReply, { body });
   context.terminal.step(`Made the project ${project.slug}`, "done");
