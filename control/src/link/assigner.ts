@@ -13,6 +13,7 @@ import { backOffMs } from "../etcd/back-off.ts";
 import { pause } from "../etcd/clock.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import { PlacementUnreadable } from "../tasks/assignment.ts";
 import { createBell } from "../wake.ts";
 import {
   answered,
@@ -35,7 +36,7 @@ export interface AssignerOptions {
   /** What is placed on the node, and the etcd revision at which that was so. */
   desired: () => { entries: ReadonlyMap<string, DesiredPlacement>; revision: bigint };
   reported: () => ReportedByAgent;
-  /** The whole spec with its secrets; null when the task is gone. */
+  /** The whole spec with its secrets; null when the task is gone. Throws `PlacementUnreadable`. */
   loadPlacement: (placementId: string) => Promise<Placement | null>;
   /** Shared by all streams: how many load specs at once. */
   limit: Serial;
@@ -76,12 +77,24 @@ export function createAssigner(options: AssignerOptions): Assigner {
   let sentAtMs = 0;
   let resyncs = 0;
 
-  /** The message of one change; null when there is nothing to say of it. */
+  /** The spec of a placement; null when there is none that can be read, which must not cost the node its others. */
+  async function loadSpec(placementId: string): Promise<Placement | null> {
+    try {
+      return await options.loadPlacement(placementId);
+    } catch (error) {
+      // Anything else, as of the database, is everybody's, and ends by itself.
+      if (!(error instanceof PlacementUnreadable)) throw error;
+      log.error({ err: error, nodeId, placementId }, "a placement cannot be read");
+      return null;
+    }
+  }
+
+  /** The message of one change; null when there is nothing to say of it: the agent goes on with what it has. */
   async function placementOf({ value }: DesiredPlacement): Promise<Placement | null> {
     const { placementId, epoch, desired, specHash, projectId, deploymentId, channel } = value;
-    const loaded = await options.loadPlacement(placementId);
+    const loaded = await loadSpec(placementId);
     if (loaded === null && desired === "running") {
-      log.error({ nodeId, placementId }, "a placement has no task: it is not assigned");
+      log.error({ nodeId, placementId }, "a placement has no spec: it is not assigned");
       return null;
     }
     // To stop or remove something the agent needs no spec.

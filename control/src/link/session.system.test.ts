@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { aCertificateRequest } from "../ca/testing.ts";
 import { keys, type NodeSessionValue, type ObservationValue } from "../cluster/keys.ts";
 import { taskChannel } from "../deployments/store.ts";
+import { PlacementUnreadable } from "../tasks/assignment.ts";
 import { aPlacementValue } from "./builders.ts";
 import { nodeChannel } from "./roll-call.ts";
 import type { Link } from "./start.ts";
@@ -495,6 +496,33 @@ describe("assignments", () => {
     }
     expect(ids).toEqual(["p0", "p1", "p2", "p3", "p4", "p5", "p6"]);
     await until("reconciled", async () => (await sessionOf(node.id))?.reconciled);
+  });
+
+  test("leave out a placement that cannot be read, and stop it when it is to stop; others get theirs", async () => {
+    let databaseIsAway = true;
+    await using strict = await world.startLink({
+      loadPlacement: async (placementId) => {
+        if (placementId === "broken") throw new PlacementUnreadable("no manifest");
+        if (placementId === "whole" && databaseIsAway) {
+          databaseIsAway = false;
+          throw new Error("no connection");
+        }
+        return aPlacement(placementId);
+      },
+    });
+    await world.place(node.id, "broken");
+    await world.place(node.id, "whole");
+    await using agent = await anAgent(strict, node);
+    const { kind, upserts, removes, resultsIn } = await agent.next("assign");
+    expect(kind).toBe(Assign_Kind.COMPLETE);
+    expect(upserts.map(({ placementId }) => placementId)).toEqual(["whole"]);
+    expect(removes).toEqual([]);
+    agent.send({ case: "applied", value: { resultsIn } });
+    await until("reconciled", async () => (await sessionOf(node.id))?.reconciled);
+    expect(agent.waiting("verdict")).toBe(0);
+
+    await world.place(node.id, "broken", { desired: "stopped" });
+    expect((await agent.next("assign")).upserts).toMatchObject([{ placementId: "broken", desired: Desired.STOPPED }]);
   });
 
   test("vouch for a mass stop that the leader wants", async () => {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestApi, testApi } from "../http/testing.ts";
 import { CannotOpen } from "../secrets.ts";
-import { createPlacementLoader, envAad, ownsLogStream } from "./assignment.ts";
+import { createPlacementLoader, envAad, ownsLogStream, PlacementUnreadable } from "./assignment.ts";
 
 let api: TestApi;
 beforeAll(async () => {
@@ -50,7 +50,8 @@ test("each of many that are asked for at once gets its own; what is wrong with o
       value: { placementId: ids[index], spec: { case: "serve", value: { env: { NAME: name }, redact: [name] } } },
     })),
   );
-  expect(broken).toMatchObject({ status: "rejected", reason: expect.any(CannotOpen) });
+  expect(broken).toMatchObject({ status: "rejected", reason: { cause: expect.any(CannotOpen) } });
+  expect(broken).toHaveProperty("reason", expect.any(PlacementUnreadable));
   expect([gone, noId]).toEqual([
     { status: "fulfilled", value: null },
     { status: "fulfilled", value: null },

@@ -21,6 +21,11 @@ export interface AssignmentDeps {
 
 const stopGraceSeconds = 30;
 
+/** What is stored of one placement cannot be read: its `cause` says why. Others, and another try, are no concern of it. */
+export class PlacementUnreadable extends Error {
+  override readonly name = "PlacementUnreadable";
+}
+
 /** The sealed environment of a deployment lives at this place; see `Secrets`. */
 export const envAad = (deploymentId: string) => `deployment/${deploymentId}/env`;
 
@@ -99,7 +104,7 @@ function placementOf(deps: AssignmentDeps, task: Task, found: DeploymentAndProje
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-type Loaded = { placement: Placement | null } | { error: unknown };
+type Loaded = { placement: Placement | null } | { error: PlacementUnreadable };
 
 /** All of them by three queries at once. What is wrong with one is its own. */
 async function loadPlacements(deps: AssignmentDeps, placementIds: readonly string[]): Promise<Loaded[]> {
@@ -129,8 +134,8 @@ async function loadPlacements(deps: AssignmentDeps, placementIds: readonly strin
     if (task === undefined) return { placement: null };
     try {
       return { placement: placementOf(deps, task, deployment && project ? { deployment, project } : null) };
-    } catch (error) {
-      return { error };
+    } catch (cause) {
+      return { error: new PlacementUnreadable(`what is stored of placement ${placementId} cannot be read`, { cause }) };
     }
   });
 }
@@ -140,7 +145,7 @@ const waitingMax = 100_000;
 
 /**
  * Loads the spec of a placement, its secrets included; null when the task is gone. What many sessions ask for at once
- * is read together. Throws `CannotOpen`.
+ * is read together. Throws `PlacementUnreadable`.
  */
 export function createPlacementLoader(deps: AssignmentDeps): (placementId: string) => Promise<Placement | null> {
   const load = createBatch<Loaded>({
