@@ -4,6 +4,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { FencedError } from "@svc/link";
 import { Desired, HealthState, Observed, type PlacementStatus } from "@svc/proto/node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { dockerfileProblem } from "./engine/floors.ts";
 import { JournalBusyError } from "./journal/journal.ts";
 import { containerName } from "./placements/names.ts";
 import { type Agent, start } from "./start.ts";
@@ -299,6 +300,8 @@ describe("the agent", () => {
     expect(after.upstream).toBe(before.upstream);
     expect((await node.engine.findContainer(containerName("keep-1")))?.id).toBe(container?.id);
     expect(control.hellos.at(-1)?.persistedRevision).not.toBe("");
+    const problem = dockerfileProblem(await node.engine.describe());
+    expect(control.hellos.at(-1)?.engine?.dockerfileProblem).toBe(problem ?? "");
     await remove("keep-1");
   });
 

@@ -13,6 +13,7 @@ import {
 } from "@svc/proto/node";
 import { clearNode } from "./clear.ts";
 import type { Engine } from "./engine/engine.ts";
+import { dockerfileProblem } from "./engine/floors.ts";
 import type { Journal } from "./journal/journal.ts";
 import type { Log } from "./log.ts";
 import type { LogAnswers } from "./logs/query.ts";
@@ -178,7 +179,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
   }
 }
 
-async function hello({ journal, engine, describe }: SessionDeps, instanceId: string) {
+async function hello({ journal, engine, engineWatch, describe }: SessionDeps, instanceId: string) {
   const chain = journal.chain();
   const facts = await describe();
   return {
@@ -189,17 +190,18 @@ async function hello({ journal, engine, describe }: SessionDeps, instanceId: str
     ...facts,
     platform: { os: "linux", architecture: process.arch === "x64" ? "amd64" : process.arch },
     persistedRevision: chain.resultsIn,
-    engine: await describeEngine(engine),
+    engine: await describeEngine(engine, engineWatch),
   };
 }
 
 /** An engine that does not answer is no reason to keep silent: what it runs goes on, and control should know the node lives. */
-async function describeEngine(engine: Engine): Promise<{ version: string; id: string }> {
+async function describeEngine(engine: Engine, engineWatch: SessionDeps["engineWatch"]) {
   try {
-    const { version, id } = await engine.describe();
-    return { version, id };
+    const versions = await engine.describe();
+    const { version, id } = versions;
+    return { version, id, dockerfileProblem: dockerfileProblem(versions) ?? "" };
   } catch {
-    return { version: "", id: "" };
+    return { version: "", id: "", dockerfileProblem: engineWatch.dockerfileProblem() ?? "" };
   }
 }
 

@@ -47,6 +47,13 @@ test("an engine that leaves a call hanging is stalled without a further look", (
   expect(watch.isStalled()).toBe(true);
 });
 
+test("an engine of which nothing is known yet builds no Dockerfiles, and one that is looked at and mended does", async () => {
+  const watch = createEngineWatch({ engine: engine(() => true), nowMs: () => 0, log: pino({ level: "silent" }) });
+  expect(watch.dockerfileProblem()).toContain("not said yet");
+  await lookAt(watch);
+  expect(watch.dockerfileProblem()).toBeNull();
+});
+
 test("what an engine is made of is looked at again: it may be another one after its restart", async () => {
   let versions = { ...mended, version: "20.10.24+dfsg1" };
   const watch = createEngineWatch({
@@ -57,7 +64,6 @@ test("what an engine is made of is looked at again: it may be another one after 
     nowMs: () => 0,
     log: pino({ level: "silent" }),
   });
-  expect(watch.dockerfileProblem()).toBeNull();
   await lookAt(watch);
   expect(watch.dockerfileProblem()).toContain("Docker 20.10.24");
   versions = { ...versions, isRemapped: true };

@@ -7,7 +7,7 @@ import type { Log } from "../log.ts";
 export type EngineWatch = {
   /** It has not answered for a while: nothing new can be started, and what ended is not started again. */
   isStalled(): boolean;
-  /** Why it must not build users' Dockerfiles, as far as it has said what it is; null when it may. */
+  /** Why it must not build users' Dockerfiles, as it does not before it has said what it is; null when it may. */
   dockerfileProblem(): string | null;
   /** Asks from time to time, until the signal aborts. */
   watch(signal: AbortSignal): Promise<void>;
@@ -16,6 +16,7 @@ export type EngineWatch = {
 const LOOK_EVERY_MS = 5_000;
 /** An engine that is restarted answers again within this time. */
 const STALLED_AFTER_MS = 20_000;
+const UNKNOWN = "the container engine has not said yet what it is";
 
 /** `nowMs` is a clock that does not go back. */
 export function createEngineWatch({
@@ -29,14 +30,15 @@ export function createEngineWatch({
 }): EngineWatch {
   let answeredAtMs = nowMs();
   let isStalled = false;
-  let problem: string | null = null;
+  let problem: string | null = UNKNOWN;
   const note = (found: boolean, reason: string): void => {
     if (found !== isStalled)
       log.warn({ stalled: found, reason }, found ? "the container engine does not answer" : "the engine answers again");
     isStalled = found;
   };
   const noteProblem = (found: string | null): void => {
-    if (found !== problem)
+    // That it may, said for the first time, is no news.
+    if (found !== problem && !(found === null && problem === UNKNOWN))
       log.warn({ reason: found }, found === null ? "users' Dockerfiles are built" : "users' Dockerfiles are not built");
     problem = found;
   };

@@ -13,15 +13,18 @@ export interface ConditionWriter {
 
 const problemLengthMax = 1000;
 
+/** Why a node builds no Dockerfiles, as its agent says it, on one line; null: it does. */
+export const problemOf = (said: string): string | null =>
+  said
+    .replace(/\p{Cc}+/gu, " ")
+    .trim()
+    .slice(0, problemLengthMax) || null;
+
 /** What a renewal says of its node, in a form that can be kept. */
 export const conditionsOf = ({ diskFull, engineStalled, dockerfileProblem }: Renew): NodeConditions => ({
   diskFull,
   engineStalled,
-  dockerfileProblem:
-    dockerfileProblem
-      .replace(/\p{Cc}+/gu, " ")
-      .trim()
-      .slice(0, problemLengthMax) || null,
+  dockerfileProblem: problemOf(dockerfileProblem),
 });
 
 const areSame = (a: NodeConditions, b: NodeConditions | null): boolean =>

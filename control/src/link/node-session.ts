@@ -13,10 +13,10 @@ import { keys, type RunValue } from "../cluster/keys.ts";
 import { notify, taskChannel } from "../deployments/store.ts";
 import { pause } from "../etcd/clock.ts";
 import { admitFacts } from "../nodes/addresses/admit.ts";
-import { setQuarantined } from "../nodes/store.ts";
+import { setDockerfileProblem, setQuarantined } from "../nodes/store.ts";
 import { createAssigner } from "./assigner.ts";
 import { createClockNote } from "./clock-note.ts";
-import { conditionsOf, createConditionWriter } from "./conditions.ts";
+import { conditionsOf, createConditionWriter, problemOf } from "./conditions.ts";
 import { createDesiredSource } from "./desired-source.ts";
 import { LinkError } from "./errors.ts";
 import { type HelloFacts, helloFacts } from "./hello.ts";
@@ -70,6 +70,9 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
     const { serverId, now, log } = deps;
     // Before it takes the session: whoever is turned away here has pushed nobody out.
     await admitAddress(nodeId, facts, peerAddress(call), deps);
+    // Before it can be given a build that it would refuse for good. An older agent says it with its first renewal.
+    const dockerfileProblem = hello.engine?.dockerfileProblem;
+    if (dockerfileProblem !== undefined) await setDockerfileProblem(deps.db, nodeId, problemOf(dockerfileProblem));
     const connectedAt = now().toISOString();
     const state = createSessionState({ serverId, ...facts, connectedAt }, { now, log, nodeId });
     const claim = {

@@ -151,6 +151,21 @@ describe("a session", () => {
     await says("", null);
   });
 
+  test("why an agent builds no Dockerfiles is known when its session begins, and kept for one that does not say", async () => {
+    const files = await aDaemon(world, link, "node");
+    const { db } = world.database;
+    const problemAfter = async (engine: { dockerfileProblem?: string }) => {
+      await using _ = await anAgent(link, files, { hello: { engine } });
+      const node = db.selectFrom("node").select("dockerfile_problem").where("id", "=", files.id);
+      return (await node.executeTakeFirstOrThrow()).dockerfile_problem;
+    };
+    expect(await problemAfter({ dockerfileProblem: "Docker 20.10.24 is old\nand more" })).toBe(
+      "Docker 20.10.24 is old and more",
+    );
+    expect(await problemAfter({})).toBe("Docker 20.10.24 is old and more");
+    expect(await problemAfter({ dockerfileProblem: "" })).toBeNull();
+  });
+
   test("what an agent says of its disk every moment is written now and then, and in the end as it is", async () => {
     const files = await aDaemon(world, link, "node");
     const conditionWriteEveryMs = 1_000;

@@ -118,6 +118,16 @@ export async function setConditions(db: Db, id: string, conditions: NodeConditio
   return numUpdatedRows === 1n;
 }
 
+/** Notes of the conditions of a node the one that is told before the others. */
+export async function setDockerfileProblem(db: Db, id: string, problem: string | null): Promise<void> {
+  await db
+    .updateTable("node")
+    .set({ dockerfile_problem: problem })
+    .where("id", "=", id)
+    .where("dockerfile_problem", "is distinct from", problem)
+    .execute();
+}
+
 /** Takes a node out of use of which two were seen; false when it is already. */
 export async function setQuarantined(db: Db, id: string, now: Date): Promise<boolean> {
   return await db.transaction().execute(async (tx) => {
