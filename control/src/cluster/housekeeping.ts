@@ -7,6 +7,7 @@ import { releaseRedirects } from "../deployments/hosts.ts";
 import { expireIdle } from "../deployments/remove/expire.ts";
 import type { Log } from "../log.ts";
 import { expireNodeEvents } from "../nodes/events/store.ts";
+import { enqueueUnbounded } from "../plans/apply-limits.ts";
 import { expireTraffic } from "../traffic/expire.ts";
 import { resumeWork } from "../work/resume.ts";
 
@@ -21,7 +22,7 @@ export interface HouseRules {
 const daysAgo = (days: number) => sql<Date>`now() - ${days} * interval '1 day'`;
 
 /**
- * Deletes what has had its time, and takes up what was given up. Safe to repeat and to run anywhere; the leader does
+ * Deletes what has had its time, takes up what was given up, and bounds what is not. Safe to repeat and to run anywhere; the leader does
  * it, so that it is done once. A part that fails keeps none of the others from its turn, and has its own next time.
  */
 export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRules): Promise<void> {
@@ -30,6 +31,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     // Before old work is deleted: what was promised does not become old.
     resumed: () => resumeWork(db),
     work: () => deleteOldWork(db),
+    unbounded: () => enqueueUnbounded(db),
     samples: () => deleteOldSamples(db),
     acceptedDeploys: () => deleteOldAccepted(db),
     hosts: () => releaseRedirects(db),

@@ -4,6 +4,7 @@ import { HealthState, Observed, type Placement, PlacementSchema } from "@svc/pro
 import { sql } from "kysely";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createFleet, type Fleet } from "../cluster/fleet.ts";
+import { keepHouse } from "../cluster/housekeeping.ts";
 import { keys, type PlacementValue } from "../cluster/keys.ts";
 import { startLeader } from "../cluster/leader.ts";
 import { seedPlans } from "../db/seed.ts";
@@ -220,6 +221,27 @@ test("builds, and what is to go, keep what they began with", async () => {
   ]);
   expect(await db.transaction().execute((tx) => wantPlanLimits(tx, staying.projectId))).toBe(0);
   expect(await db.transaction().execute((tx) => wantPlanLimits(tx, randomUUID()))).toBe(0);
+});
+
+test("a container without a bound on its disk, as older versions make them, gets its plan's, if that has one", async () => {
+  const { db } = world.database;
+  const unbounded = { ...small, storage_mb: 0 };
+  const [task, build] = [await aTask(unbounded), await aTask(unbounded, "build")];
+  // Of another project, and bounded.
+  await aTask();
+  const queued = async () => {
+    await keepHouse(db, log, { previewIdleDays: 0 });
+    const items = await db.selectFrom("work_item").select("key").where("kind", "=", applyLimitsKind).execute();
+    return items.map(({ key }) => key);
+  };
+  await db.updateTable("plan").set(unbounded).where("id", "=", planId).execute();
+  expect(await queued()).toEqual([]);
+  await db.updateTable("plan").set(small).where("id", "=", planId).execute();
+  expect(await queued()).toEqual([`limits/${task.projectId}`]);
+  expect(await queued()).toHaveLength(1);
+  await using _replica = startReplica();
+  await until("the container is bounded", async () => (await rowOf(task.id)).storage_mb === small.storage_mb);
+  expect(await rowOf(build.id)).toMatchObject(unbounded);
 });
 
 test("more than the node has is not given: the timeline says so once, and it is given when room is there", async () => {

@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/pool.ts";
 import { workChannel } from "../work/queue.ts";
 
@@ -14,20 +14,38 @@ export const applyLimitsKind = "apply-limits";
  * an item that waits in the queue will read the plan as it will be: another one is not needed.
  */
 export async function enqueueApplyLimits(tx: Db, concerned: Concerned): Promise<void> {
+  await enqueueWhere(
+    tx,
+    "userId" in concerned
+      ? sql<boolean>`project.owner_id = ${concerned.userId}`
+      : sql<boolean>`${planOfOwner} = ${concerned.planId}`,
+  );
+}
+
+/**
+ * Queues `apply-limits` for projects with containers that have no bound on what they write, although the plan has one:
+ * a replica of a version that knew none goes on making such until it is replaced. Returns for how many.
+ */
+export const enqueueUnbounded = (db: Db): Promise<number> =>
+  enqueueWhere(
+    db,
+    sql<boolean>`(select storage_mb from plan where id = ${planOfOwner}) > 0
+      and exists (select from task where project_id = project.id and storage_mb = 0 and ${isRunning})`,
+  );
+
+const planOfOwner = sql`coalesce(account.plan_id, (select id from plan where is_default))`;
+const isRunning = sql<boolean>`kind = 'serve' and desired = 'running' and reaped_at is null`;
+
+async function enqueueWhere(db: Db, isConcerned: RawBuilder<boolean>): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     insert into work_item (kind, key, payload)
     select ${applyLimitsKind}, 'limits/' || project.id, jsonb_build_object('projectId', project.id)
     from project left join account on account.user_id = project.owner_id
     where project.deleting_at is null
-      and exists (
-        select from task
-        where project_id = project.id and kind = 'serve' and desired = 'running' and reaped_at is null)
+      and exists (select from task where project_id = project.id and ${isRunning})
       and not exists (select from work_item where key = 'limits/' || project.id and state = 'queued')
-      and ${
-        "userId" in concerned
-          ? sql`project.owner_id = ${concerned.userId}`
-          : sql`coalesce(account.plan_id, (select id from plan where is_default)) = ${concerned.planId}`
-      }
-    order by project.id`.execute(tx);
-  if (numAffectedRows > 0n) await sql`select pg_notify(${workChannel}, ${applyLimitsKind})`.execute(tx);
+      and ${isConcerned}
+    order by project.id`.execute(db);
+  if (numAffectedRows > 0n) await sql`select pg_notify(${workChannel}, ${applyLimitsKind})`.execute(db);
+  return Number(numAffectedRows);
 }
