@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import type { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { Code, ConnectError } from "@connectrpc/connect";
 import Docker from "dockerode";
 import { extract } from "tar-stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -130,6 +131,17 @@ describe("a base image", () => {
     await bench.outcome(await bench.buildDockerfile(text));
     expect(control.baseImagesAsked.length).toBeGreaterThan(2);
     await bench.removeImage(status);
+  });
+
+  test("is waited for while control is older than its nodes", async () => {
+    const { control } = bench;
+    const name = "registry.example.test/team/base:1";
+    control.baseImages.set(name, new ConnectError("no such call", Code.Unimplemented));
+    const id = await bench.buildDockerfile("FROM registry.example.test/team/base:1\n");
+    await waitFor("a second question", () => control.baseImagesAsked.length >= 2);
+    // Another replica answers.
+    control.baseImages.delete(name);
+    expect((await bench.outcome(id)).failure?.code).toBe("OCI_REGISTRY_BLOCKED");
   });
 
   test("of the operator is taken as it is", async () => {

@@ -16,8 +16,8 @@ export type AskForBaseImage = (
 /** Base images are kept by the same rule as a project's own; this stands for all projects together. */
 const OWNER = "base-image";
 const ASK_EVERY_MS = 1_000;
-/** What control will say again. Everything else is worth another try. */
-const FINAL = new Set([Code.InvalidArgument, Code.NotFound, Code.PermissionDenied, Code.Unimplemented]);
+/** What control will say again. Everything else is worth another try, also a replica that does not know the call yet. */
+const FINAL = new Set([Code.InvalidArgument, Code.NotFound, Code.PermissionDenied]);
 
 /**
  * Makes sure that the engine has an image before a build starts from it, and returns the name under which it has it, so

@@ -46,7 +46,7 @@ export type TestControl = {
   /** What was asked for of the registry. */
   tokensAsked: IssueRegistryTokenRequest[];
   /** What control answers who asks for a base image; nothing else may be fetched. */
-  baseImages: Map<string, MessageInitShape<typeof FetchBaseImageResponseSchema>["answer"]>;
+  baseImages: Map<string, MessageInitShape<typeof FetchBaseImageResponseSchema>["answer"] | Error>;
   baseImagesAsked: string[];
   send(message: Response): void;
   /** Sends one change on top of what was sent before, and waits until the agent has journaled it. */
@@ -184,7 +184,9 @@ export function createTestControl(options: {
       listGoneProjects: ({ projectIds }) => ({ gone: projectIds.filter((id) => gone.has(id)) }),
       fetchBaseImage({ reference }) {
         baseImagesAsked.push(reference);
-        return { answer: baseImages.get(reference) ?? blocked };
+        const answer = baseImages.get(reference) ?? blocked;
+        if (answer instanceof Error) throw answer;
+        return { answer };
       },
       reportSamples(request) {
         samples.push(...request.samples);

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { sql } from "kysely";
@@ -9,7 +8,6 @@ import { createLog } from "../log.ts";
 import { ownRegistry } from "../registries/own.ts";
 import { collectBaseImages } from "./collect.ts";
 import { type BaseImageAnswer, type BaseImages, type BaseImagesDeps, createBaseImages } from "./fetch.ts";
-import { ownerOfBuild } from "./store.ts";
 
 let at: OciFixture;
 beforeAll(async () => {
@@ -199,41 +197,4 @@ describe("a base image", () => {
     expect(await ask(unused)).toEqual(copies[1]);
     expect(await isThere(copies[1])).toBe(true);
   });
-});
-
-const newNode = async (name: string): Promise<string> =>
-  (await at.db.insertInto("node").values({ role: "node", name }).returning("id").executeTakeFirstOrThrow()).id;
-
-test("a node asks for builds that it has", async () => {
-  const projectId = await at.newProject();
-  const { owner_id } = await at.db
-    .selectFrom("project")
-    .select("owner_id")
-    .where("id", "=", projectId)
-    .executeTakeFirstOrThrow();
-  const [nodeId, other] = [await newNode("n1"), await newNode("n2")];
-  const { id: deploymentId } = await at.db
-    .insertInto("deployment")
-    .values({ project_id: projectId, channel: "production", url: "http://x.test", manifest: "{}" })
-    .returning("id")
-    .executeTakeFirstOrThrow();
-  const task = async (kind: "build" | "serve", desired: "running" | "stopped") =>
-    (
-      await at.db
-        .insertInto("task")
-        .values({
-          ...{ project_id: projectId, deployment_id: deploymentId, channel: "production", kind, desired },
-          ...{ spec: "{}", spec_hash: "h", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: nodeId },
-          node_selector: {},
-        })
-        .returning("id")
-        .executeTakeFirstOrThrow()
-    ).id;
-  const build = await task("build", "running");
-  expect(await ownerOfBuild(at.db, nodeId, build)).toBe(owner_id);
-  expect(await ownerOfBuild(at.db, other, build)).toBeNull();
-  expect(await ownerOfBuild(at.db, nodeId, await task("serve", "running"))).toBeNull();
-  expect(await ownerOfBuild(at.db, nodeId, await task("build", "stopped"))).toBeNull();
-  expect(await ownerOfBuild(at.db, nodeId, randomUUID())).toBeNull();
-  expect(await ownerOfBuild(at.db, nodeId, "x'; --")).toBeNull();
 });

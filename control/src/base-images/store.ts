@@ -2,24 +2,6 @@ import { sql } from "kysely";
 import type { Content } from "../artifacts/rules.ts";
 import type { Db } from "../db/pool.ts";
 
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-/** Whose build a placement on this node is; null when it is none that is still to be done. */
-export async function ownerOfBuild(db: Db, nodeId: string, placementId: string): Promise<string | null> {
-  if (!uuid.test(placementId)) return null;
-  const row = await db
-    .selectFrom("task")
-    .innerJoin("project", "project.id", "task.project_id")
-    .select("project.owner_id")
-    .where("task.id", "=", placementId)
-    .where("task.node_id", "=", nodeId)
-    .where("task.kind", "=", "build")
-    .where("task.desired", "=", "running")
-    .where("task.reaped_at", "is", null)
-    .executeTakeFirst();
-  return row?.owner_id ?? null;
-}
-
 /** Keeps a copy for as long again. False when there is none that is whole. */
 export async function noteUse(db: Db, { repository, digest }: Content): Promise<boolean> {
   const { numUpdatedRows } = await db

@@ -2,12 +2,14 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { failureMessage, limits } from "@svc/proto";
 import type { FetchBaseImageRequest, FetchBaseImageResponseSchema } from "@svc/proto/node";
 import type { BaseImages } from "../base-images/fetch.ts";
-import { ownerOfBuild } from "../base-images/store.ts";
+import { ownerOfBuild } from "../base-images/owner.ts";
 import type { Db } from "../db/pool.ts";
+import type { Etcd } from "../etcd/index.ts";
 import { LinkError } from "./errors.ts";
 
 export interface BaseImageDeps {
   db: Db;
+  etcd: Pick<Etcd, "get">;
   baseImages: Pick<BaseImages, "fetch">;
   /** host:port of the cluster's registry, as image references name it. */
   registryHost: string;
@@ -17,7 +19,7 @@ const platformWord = /^[a-z0-9]{1,32}$/;
 
 /** What a node is told that asks for a base image of one of its builds. */
 export async function answerBaseImage(
-  { db, baseImages, registryHost }: BaseImageDeps,
+  { baseImages, registryHost, ...stores }: BaseImageDeps,
   nodeId: string,
   { placementId, reference, platform }: FetchBaseImageRequest,
 ): Promise<MessageInitShape<typeof FetchBaseImageResponseSchema>> {
@@ -28,7 +30,7 @@ export async function answerBaseImage(
   ) {
     throw new LinkError("INVALID_ARGUMENT", "an image reference and a platform are needed");
   }
-  const ownerId = await ownerOfBuild(db, nodeId, placementId);
+  const ownerId = await ownerOfBuild(stores, nodeId, placementId);
   if (ownerId === null) throw new LinkError("NOT_FOUND", "this node has no such build");
   const answer = await baseImages.fetch({ ownerId, reference, platform: { os, architecture } });
   if (answer === null) return {};

@@ -1,8 +1,10 @@
+import { randomUUID } from "node:crypto";
 import { Code } from "@connectrpc/connect";
 import { LogState } from "@svc/proto/node";
 import { sql } from "kysely";
 import pino from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { PlacementValue } from "../cluster/keys.ts";
 import { createListener } from "../db/listen.ts";
 import { announceGone } from "../projects/gone.ts";
 import { LogUnavailable, queryLog } from "./log-query.ts";
@@ -257,11 +259,45 @@ describe("projects that are gone", () => {
 describe("a base image", () => {
   const platform = { os: "linux", architecture: "amd64" };
 
-  test("is for builds of the node that asks", async () => {
+  /** A placement's id, of which Postgres does not know (yet) where it is. */
+  async function placed(on: DaemonFiles, overrides: Partial<PlacementValue> = {}): Promise<string> {
+    const placementId = randomUUID();
+    await world.place(on.id, placementId, { kind: "build", projectId: buildsOf, ...overrides });
+    return placementId;
+  }
+  let buildsOf: string;
+  beforeAll(async () => {
+    const { db } = world.database;
+    const ownerId = randomUUID();
+    await sql`insert into auth."user" (id, name, email, "emailVerified")
+      values (${ownerId}, 'Grace', ${`${ownerId}@svc.test`}, true)`.execute(db);
+    const values = { owner_id: ownerId, name: "Builds", slug: "builds", type: "ssr" as const };
+    buildsOf = (await db.insertInto("project").values(values).returning("id").executeTakeFirstOrThrow()).id;
+  });
+
+  test("is for builds of the node that asks, as soon as it was told of them", async () => {
+    using connection = asNode(link, node);
+    const neighbour = await aDaemon(world, link, "node");
+    const ask = (placementId: string) =>
+      connection.node.fetchBaseImage({ placementId, reference: "node:24-slim", platform });
+    expect((await ask(await placed(node))).answer.case).toBeUndefined();
+    for (const other of [
+      await placed(neighbour),
+      await placed(node, { kind: "serve" }),
+      await placed(node, { desired: "stopped" }),
+      await placed(node, { desired: "removed" }),
+      await placed(node, { projectId: randomUUID() }),
+      randomUUID(),
+      "x'; --",
+      `../${node.id}/x`,
+    ])
+      await expect(ask(other), other).rejects.toMatchObject({ code: Code.NotFound });
+  });
+
+  test("is asked for by a name and a platform", async () => {
     using connection = asNode(link, node);
     const ask = (request: object) =>
       connection.node.fetchBaseImage({ placementId: project, reference: "node:24-slim", platform, ...request });
-    await expect(ask({})).rejects.toMatchObject({ code: Code.NotFound });
     await expect(ask({ platform: undefined })).rejects.toMatchObject({ code: Code.InvalidArgument });
     await expect(ask({ platform: { os: "linux", architecture: "../x" } })).rejects.toMatchObject({
       code: Code.InvalidArgument,

@@ -122,7 +122,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   const leaves = createLeafCheck(authority);
   const ownBuckets = (rate: Rate) => createTokenBuckets({ ...rate, max: countedIdentities });
   const calls: CallDeps = {
-    ...{ db, authority, leaves, log, now, nowMs: leaseClockMs },
+    ...{ db, etcd, authority, leaves, log, now, nowMs: leaseClockMs },
     own: ownBuckets(deps.ownRates?.calls ?? ownCallRate),
     ...{ ownsLog: deps.ownsLog, registryTokens: deps.registryTokens },
     ...{ baseImages: deps.baseImages, registryHost: registry.host ?? "" },
