@@ -1,8 +1,15 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { digestOf } from "@svc/registry";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { blobReads, hostOf, type OciFixture, ociFixture } from "../deployments/oci/testing/fixture.ts";
+import {
+  blobReads,
+  hostOf,
+  type OciFixture,
+  ociFixture,
+  type PublishedImage,
+} from "../deployments/oci/testing/fixture.ts";
 import { aLayer } from "../deployments/oci/testing/image.ts";
 import { createLog } from "../log.ts";
 import { ownRegistry } from "../registries/own.ts";
@@ -82,6 +89,7 @@ describe("a base image", () => {
       (incoming) => isStuck && incoming.url?.includes("/blobs/") === true && blobReads(proxy) > 4,
     );
     const reference = `${hostOf(proxy)}/${image.repository}@${image.digest}`;
+    const repository = `bases/${hostOf(proxy).replace(":", "_")}/${image.repository}`;
     const ownerId = await newOwner();
     const copied = () =>
       at.db.selectFrom("base_image").select("copied_at").where("digest", "=", image.digest).execute();
@@ -92,6 +100,9 @@ describe("a base image", () => {
         return blobReads(proxy);
       };
       await expect.poll(waitForStuck).toBe(6);
+      // That the last two were asked for does not say that the first three have been stored.
+      const stored = () => Promise.all(image.layers.map((layer) => at.ownClient.hasBlob(repository, digestOf(layer))));
+      await expect.poll(stored).toEqual([true, true, true, false, false]);
       expect(await copied()).toEqual([{ copied_at: null }]);
     }
     isStuck = false;
