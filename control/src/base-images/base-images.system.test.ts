@@ -184,6 +184,26 @@ describe("a base image", () => {
     expect(await answerOf(again, `${host}/${small.repository}:1`, ownerId)).toMatchObject({ digest: small.digest });
   });
 
+  test("that one account has no room for is copied for another", async () => {
+    await using proxy = await at.hostile(() => false);
+    await using from = baseImages([hostOf(proxy)], { bounds: { maxMbPerAccount: 1 } });
+    const [full, empty] = [await newOwner(), await newOwner()];
+    const content = { repository: "bases/registry.test/large", digest: digestLike };
+    const values = { ...content, size_bytes: 1024 * 1024, owner_id: full, copied_at: new Date() };
+    await at.db.insertInto("base_image").values(values).execute();
+    const refused = { refusal: { code: "BUILD_FAILED", message: expect.stringContaining("account") } };
+    const ask = async (image: PublishedImage, ownerId: string) =>
+      answerOf(from, `${hostOf(proxy)}/${image.repository}:1`, ownerId);
+    const first = await at.published();
+    expect(await ask(first, full)).toEqual(refused);
+    expect(await ask(first, empty)).toMatchObject({ digest: first.digest });
+    const second = await at.published();
+    expect(await Promise.all([ask(second, full), ask(second, empty)])).toMatchObject([
+      refused,
+      { digest: second.digest },
+    ]);
+  });
+
   test("goes when no build has used it for a month, and comes again", async () => {
     const host = hostOf(at.open);
     const [used, unused] = [await at.published(), await at.published()];

@@ -42,9 +42,12 @@ export interface CopyRequest {
 export class BaseImageRefused extends Error {
   override readonly name = "BaseImageRefused";
   readonly refusal: BaseImageRefusal;
-  constructor(refusal: BaseImageRefusal, cause?: unknown) {
+  /** The one account that it is about; null: nobody gets the image. */
+  readonly ownerId: string | null;
+  constructor(refusal: BaseImageRefusal, { ownerId = null, cause }: { ownerId?: string; cause?: unknown } = {}) {
     super(`${refusal.code}: ${refusal.message}`, { cause });
     this.refusal = refusal;
+    this.ownerId = ownerId;
   }
 }
 
@@ -58,9 +61,9 @@ export async function copyBaseImage(deps: CopyDeps, request: CopyRequest, signal
     return await copy(deps, request, signal);
   } catch (error) {
     signal.throwIfAborted();
-    if (error instanceof ImageRefused) throw new BaseImageRefused(asBaseImage(error.refusal, deps), error);
+    if (error instanceof ImageRefused) throw new BaseImageRefused(asBaseImage(error.refusal, deps), { cause: error });
     if (error instanceof BadLayer) {
-      throw new BaseImageRefused({ code: "OCI_INSPECT_FAILED", message: error.message }, error);
+      throw new BaseImageRefused({ code: "OCI_INSPECT_FAILED", message: error.message }, { cause: error });
     }
     throw error;
   }
@@ -100,7 +103,7 @@ async function copy(
     return content;
   }
   const problem = roomProblem(await keptBytes(db, ownerId, content), image.sizeBytes, deps.maxMbPerAccount);
-  if (problem !== null) throw new BaseImageRefused(problem);
+  if (problem !== null) throw new BaseImageRefused(problem, { ownerId });
   // From here on nothing of it is deleted.
   await beginCopy(db, content, { ownerId, sizeBytes: image.sizeBytes });
   const options: CopyOptions = { image, origin, registry, repository, sizes: noSizes, maxImageMb };

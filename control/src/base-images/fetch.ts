@@ -23,6 +23,9 @@ export interface BaseImageRequest {
 /** The copy in the cluster's registry, or why there is none; null: not yet. */
 export type BaseImageAnswer = Content | { refusal: BaseImageRefusal } | null;
 
+/** Of work that is shared: who is refused, null for everybody. */
+type Outcome = Content | { refusal: BaseImageRefusal; refusedTo: string | null } | null;
+
 export interface BaseImages extends AsyncDisposable {
   /** Answers within seconds. Whoever gets null asks again. */
   fetch(request: BaseImageRequest): Promise<BaseImageAnswer>;
@@ -73,9 +76,11 @@ export function createBaseImages(deps: BaseImagesDeps): BaseImages {
   const copying: CopyDeps = { db, registry, log, rules, resolve, inTurn: createTurns(copies), ...bounds };
   const operators = parseBaseImage(deps.baseImage);
   const room = createRoom(inside);
-  const jobs = createJobs<BaseImageAnswer>({ patienceMs, forgottenMs }, (outcome) => {
+  const jobs = createJobs<Outcome>({ patienceMs, forgottenMs }, (outcome) => {
     if (outcome === null) return 0;
-    return "refusal" in outcome ? refusalKeptMs : tagKeptMs;
+    if ("digest" in outcome) return tagKeptMs;
+    // What is refused one account is of no use to the next that asks.
+    return outcome.refusedTo === null ? refusalKeptMs : 0;
   });
 
   return {
@@ -92,11 +97,15 @@ export function createBaseImages(deps: BaseImagesDeps): BaseImages {
         try {
           return await copyBaseImage({ ...copying, rules: judging }, { reference, platform, ownerId }, signal);
         } catch (error) {
-          if (error instanceof BaseImageRefused) return { refusal: error.refusal };
+          if (error instanceof BaseImageRefused) return { refusal: error.refusal, refusedTo: error.ownerId };
           throw error;
         }
       });
-      if (answer === null || "refusal" in answer) return answer;
+      if (answer === null) return null;
+      if ("refusal" in answer) {
+        const { refusal, refusedTo } = answer;
+        return refusedTo === null || refusedTo === ownerId ? { refusal } : null;
+      }
       if (await noteUse(db, answer)) return answer;
       // Somebody deleted it since.
       jobs.forget(key);

@@ -16,7 +16,7 @@ export interface JobBounds {
   forgottenMs: number;
 }
 
-/** Keeps each outcome for as long as `keptMs` says; a failure of the work is told whoever asks, and not kept. */
+/** Keeps each outcome for as long as `keptMs` says, with 0 not at all; a failure of the work is told whoever asks, and not kept. */
 export function createJobs<T>({ patienceMs, forgottenMs }: JobBounds, keptMs: (outcome: T) => number): Jobs<T> {
   const jobs = new Map<string, Job<T>>();
   const stop = new AbortController();
@@ -30,12 +30,15 @@ export function createJobs<T>({ patienceMs, forgottenMs }: JobBounds, keptMs: (o
       if (jobs.get(key) === job) jobs.delete(key);
     };
     jobs.set(key, job);
-    outcome
-      .then((done) => void setTimeout(forget, keptMs(done)).unref(), forget)
-      .finally(() => {
-        clearTimeout(patience);
-        job.wanted = () => {};
-      });
+    const keep = (done: T): void => {
+      const ms = keptMs(done);
+      if (ms === 0) forget();
+      else setTimeout(forget, ms).unref();
+    };
+    outcome.then(keep, forget).finally(() => {
+      clearTimeout(patience);
+      job.wanted = () => {};
+    });
     return job;
   };
 
