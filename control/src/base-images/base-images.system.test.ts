@@ -1,4 +1,5 @@
-import { createServer } from "node:http";
+import { randomBytes } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { digestOf } from "@svc/registry";
 import { sql } from "kysely";
@@ -202,6 +203,62 @@ describe("a base image", () => {
       refused,
       { digest: second.digest },
     ]);
+  });
+
+  describe("of which an account has room for one", () => {
+    const anImage = () => at.published({ layers: [aLayer(randomBytes(600_000).toString("base64"))] });
+    const bounds = { maxMbPerAccount: 1 };
+    const isRefused = (answer: NonNullable<BaseImageAnswer>) => "refusal" in answer;
+    const insert = (ownerId: string, name: string, ageHours: number) =>
+      at.db
+        .insertInto("base_image")
+        .values({
+          ...{ repository: `bases/registry.test/${name}`, digest: digestLike, size_bytes: 1024 * 1024 },
+          ...{ owner_id: ownerId, used_at: sql<Date>`now() - ${ageHours} * interval '1 hour'` },
+        })
+        .execute();
+
+    test("leaves the room when it could not be copied", async () => {
+      const [broken, whole] = [await anImage(), await anImage()];
+      const isBroken = (incoming: IncomingMessage, outgoing: ServerResponse) => {
+        if (!incoming.url?.includes(`${broken.repository}/blobs/${digestOf(broken.layers[0] ?? Buffer.alloc(0))}`))
+          return false;
+        outgoing.writeHead(404).end();
+        return true;
+      };
+      await using proxy = await at.hostile(isBroken);
+      await using from = baseImages([hostOf(proxy)], { bounds });
+      const ownerId = await newOwner();
+      const ask = (image: PublishedImage) => answerOf(from, `${hostOf(proxy)}/${image.repository}:1`, ownerId);
+      expect(await ask(broken)).toMatchObject({ refusal: { code: "OCI_PULL_FAILED" } });
+      expect(await ask(whole)).toMatchObject({ digest: whole.digest });
+    });
+
+    test("is one of those that are asked for at once", async () => {
+      const host = hostOf(at.open);
+      const images = [await anImage(), await anImage(), await anImage()];
+      const ownerId = await newOwner();
+      const askOneReplica = async (image: PublishedImage) => {
+        await using from = baseImages([host], { bounds });
+        return await answerOf(from, `${host}/${image.repository}:1`, ownerId);
+      };
+      const answers = await Promise.all(images.map(askOneReplica));
+      expect(answers.filter(isRefused)).toHaveLength(2);
+    });
+
+    test("counts for a day when control was killed, and then goes", async () => {
+      const host = hostOf(at.open);
+      const image = await anImage();
+      await using from = baseImages([host], { bounds });
+      const [today, yesterday] = [await newOwner(), await newOwner()];
+      await insert(today, "today", 1);
+      await insert(yesterday, "yesterday", 25);
+      const ask = (ownerId: string) => answerOf(from, `${host}/${image.repository}:1`, ownerId);
+      expect(isRefused(await ask(today))).toBe(true);
+      expect(await ask(yesterday)).toMatchObject({ digest: image.digest });
+      const deps = { db: at.db, registry: at.ownClient, log: createLog("silent") };
+      expect(await collectBaseImages(deps, new AbortController().signal)).toBe(1);
+    });
   });
 
   test("goes when no build has used it for a month, and comes again", async () => {

@@ -14,8 +14,8 @@ import { BadLayer } from "../deployments/oci/tar-size.ts";
 import type { InTurn } from "../deployments/oci/turns.ts";
 import type { Log } from "../log.ts";
 import type { ResolveAddresses } from "../registries/resolve.ts";
-import { type BaseImageRefusal, baseRepository, roomProblem } from "./rules.ts";
-import { beginCopy, endCopy, keptBytes, noteUse } from "./store.ts";
+import { type BaseImageRefusal, baseRepository } from "./rules.ts";
+import { beginCopy, endCopy, giveUpCopy, noteUse } from "./store.ts";
 
 export interface CopyDeps {
   db: Db;
@@ -44,7 +44,7 @@ export class BaseImageRefused extends Error {
   readonly refusal: BaseImageRefusal;
   /** The one account that it is about; null: nobody gets the image. */
   readonly ownerId: string | null;
-  constructor(refusal: BaseImageRefusal, { ownerId = null, cause }: { ownerId?: string; cause?: unknown } = {}) {
+  constructor(refusal: BaseImageRefusal, { ownerId = null, cause }: { ownerId?: string | null; cause?: unknown } = {}) {
     super(`${refusal.code}: ${refusal.message}`, { cause });
     this.refusal = refusal;
     this.ownerId = ownerId;
@@ -102,20 +102,32 @@ async function copy(
   if ((await noteUse(db, content)) && (await clock.within((stop) => hasManifest(registry, content, stop)))) {
     return content;
   }
-  const problem = roomProblem(await keptBytes(db, ownerId, content), image.sizeBytes, deps.maxMbPerAccount);
-  if (problem !== null) throw new BaseImageRefused(problem, { ownerId });
+  const of = { ownerId, sizeBytes: image.sizeBytes };
   // From here on nothing of it is deleted.
-  await beginCopy(db, content, { ownerId, sizeBytes: image.sizeBytes });
+  const problem = await beginCopy(db, content, { ...of, maxMb: deps.maxMbPerAccount });
+  if (problem !== null) throw new BaseImageRefused(problem, { ownerId });
   const options: CopyOptions = { image, origin, registry, repository, sizes: noSizes, maxImageMb };
-  await inTurn(ownerId, signal, () =>
-    clock.within(async (stop) => {
-      const missing = await lookForLayers(options, stop);
-      await copyLayers(options, missing, stop);
-      requireFits(options, missing);
-      await storeManifest(options, stop);
-    }),
-  );
-  await endCopy(db, content);
+  // Once its manifest may be there it has to be found again.
+  let mayBeThere = false;
+  try {
+    await inTurn(ownerId, signal, () =>
+      clock.within(async (stop) => {
+        const missing = await lookForLayers(options, stop);
+        await copyLayers(options, missing, stop);
+        requireFits(options, missing);
+        mayBeThere = true;
+        await storeManifest(options, stop);
+      }),
+    );
+  } catch (error) {
+    // Where this fails, too, the room is back after a day.
+    if (!mayBeThere)
+      await giveUpCopy(db, content).catch((err: unknown) =>
+        log.warn({ err, ...content }, "a base image that was not copied counts for a day"),
+      );
+    throw error;
+  }
+  await endCopy(db, content, of);
   log.info({ ...content, from: reference.canonical }, "base image copied");
   return content;
 }
