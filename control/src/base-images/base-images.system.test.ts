@@ -261,6 +261,40 @@ describe("a base image", () => {
     });
   });
 
+  test("that is known does not wait for others' slow registries", async () => {
+    let isStuck = false;
+    await using proxy = await at.hostile(() => isStuck);
+    const host = hostOf(proxy);
+    const [known, looked, operators, other] = [
+      await at.published(),
+      await at.published(),
+      await at.published(),
+      await at.published(),
+    ];
+    const baseImage = `${hostOf(at.open)}/${operators.repository}:1`;
+    await using from = baseImages([host], { baseImage, bounds: { patienceMs: 50 } });
+    const ownerId = await newOwner();
+    const knownByDigest = `${host}/${known.repository}@${known.digest}`;
+    {
+      await using earlier = baseImages([host]);
+      await answerOf(earlier, knownByDigest, ownerId);
+    }
+    await answerOf(from, `${host}/${looked.repository}:1`, ownerId);
+    isStuck = true;
+    for (const owner of [await newOwner(), await newOwner(), await newOwner()])
+      for (const tag of [1, 2, 3])
+        await from.fetch({ ownerId: owner, reference: `${host}/stuck/${owner}:${tag}`, platform });
+    const asked = () => new Set(proxy.seen.map(({ path }) => path).filter((path) => path.includes("/stuck/"))).size;
+    await expect.poll(asked).toBe(8);
+    const ask = (reference: string) => from.fetch({ ownerId, reference, platform });
+    await expect.poll(() => ask(knownByDigest)).toMatchObject({ digest: known.digest });
+    await expect.poll(() => ask(`${host}/${looked.repository}:1`)).toMatchObject({ digest: looked.digest });
+    await expect.poll(() => ask(baseImage)).toMatchObject({ digest: operators.digest });
+    // Everything else waits.
+    expect(await ask(`${host}/${other.repository}:1`)).toBeNull();
+    expect(proxy.seen.some(({ path }) => path.includes(other.repository))).toBe(false);
+  });
+
   test("goes when no build has used it for a month, and comes again", async () => {
     const host = hostOf(at.open);
     const [used, unused] = [await at.published(), await at.published()];

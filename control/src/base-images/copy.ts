@@ -34,8 +34,8 @@ export interface CopyDeps {
 export interface CopyRequest {
   reference: ImageReference;
   platform: Platform;
-  /** The account that it is copied for. */
-  ownerId: string;
+  /** The account that it is copied for; null: the operator's own, which takes nobody's room. */
+  ownerId: string | null;
 }
 
 /** A base image cannot be had by this build. */
@@ -99,9 +99,7 @@ async function copy(
     }),
   );
   const content = { repository, digest: image.digest };
-  if ((await noteUse(db, content)) && (await clock.within((stop) => hasManifest(registry, content, stop)))) {
-    return content;
-  }
+  if (await clock.within((stop) => isKept(deps, content, stop))) return content;
   const of = { ownerId, sizeBytes: image.sizeBytes };
   // From here on nothing of it is deleted.
   const problem = await beginCopy(db, content, { ...of, maxMb: deps.maxMbPerAccount });
@@ -110,7 +108,7 @@ async function copy(
   // Once its manifest may be there it has to be found again.
   let mayBeThere = false;
   try {
-    await inTurn(ownerId, signal, () =>
+    await inTurn(ownerId ?? "", signal, () =>
       clock.within(async (stop) => {
         const missing = await lookForLayers(options, stop);
         await copyLayers(options, missing, stop);
@@ -134,6 +132,24 @@ async function copy(
 
 /** What was there before the image was whole is measured again: that happens once. */
 const noSizes: LayerSizes = { find: async () => new Map(), save: async () => {}, forgetOld: async () => {} };
+
+/** Whether nobody else's registry is needed for it: it is named by its digest, and that was copied before. */
+export async function isCopied(
+  stores: Pick<CopyDeps, "db" | "registry">,
+  reference: ImageReference,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { digest } = reference;
+  const repository = baseRepository(reference);
+  return digest !== undefined && repository !== null && (await isKept(stores, { repository, digest }, signal));
+}
+
+/** Whether there is a whole copy. One that there is stays for as long again. */
+const isKept = async (
+  { db, registry }: Pick<CopyDeps, "db" | "registry">,
+  content: Content,
+  signal: AbortSignal,
+): Promise<boolean> => (await noteUse(db, content)) && (await hasManifest(registry, content, signal));
 
 async function hasManifest(registry: Registry, { repository, digest }: Content, signal: AbortSignal): Promise<boolean> {
   try {

@@ -8,7 +8,7 @@ import type { Platform } from "../deployments/oci/rules.ts";
 import { createTurns } from "../deployments/oci/turns.ts";
 import type { Log } from "../log.ts";
 import { type ResolveAddresses, systemAddresses } from "../registries/resolve.ts";
-import { BaseImageRefused, type CopyDeps, copyBaseImage } from "./copy.ts";
+import { BaseImageRefused, type CopyDeps, copyBaseImage, isCopied } from "./copy.ts";
 import { createJobs } from "./jobs.ts";
 import type { BaseImageRefusal } from "./rules.ts";
 import { noteUse } from "./store.ts";
@@ -37,7 +37,7 @@ export interface BaseImagesDeps {
   /** The cluster's registry. */
   registry: Registry;
   rules: ReferenceRules;
-  /** The operator's own, which may come from where nobody else's may. */
+  /** The operator's own, which may come from where nobody else's may, and waits for nobody. */
   baseImage: string;
   /** By default as the system resolves names. */
   resolve?: ResolveAddresses;
@@ -58,7 +58,7 @@ const boundsUsed: Bounds = {
 };
 /** Together some tens of MB of memory. */
 const copies = { total: 3, perKey: 2 };
-/** Images that are looked at, copied, or wait for the copy. */
+/** Images that are looked at in somebody's registry, copied, or wait for the copy. */
 const inside = { total: 8, perKey: 3, patienceMs: 10_000 };
 const forgottenMs = 60_000;
 /** A tag is looked up no more often: registries count that. A digest says the same for ever. */
@@ -75,6 +75,11 @@ export function createBaseImages(deps: BaseImagesDeps): BaseImages {
   const { patienceMs, ...bounds } = { ...boundsUsed, ...deps.bounds };
   const copying: CopyDeps = { db, registry, log, rules, resolve, inTurn: createTurns(copies), ...bounds };
   const operators = parseBaseImage(deps.baseImage);
+  const copyingOperators = (host: string): CopyDeps => ({
+    ...copying,
+    rules: { ...rules, allow: [...rules.allow, host] },
+    inTurn: (_key, _signal, work) => work(),
+  });
   const room = createRoom(inside);
   const jobs = createJobs<Outcome>({ patienceMs, forgottenMs }, (outcome) => {
     if (outcome === null) return 0;
@@ -91,11 +96,14 @@ export function createBaseImages(deps: BaseImagesDeps): BaseImages {
       const key = `${canonical} ${platform.os}/${platform.architecture}`;
       const isOperators = "canonical" in operators && operators.canonical === canonical;
       const answer = await jobs.ask(key, async (signal) => {
-        using place = room.enter(ownerId, key, performance.now());
-        if (place === null) return null;
-        const judging = isOperators ? { ...rules, allow: [...rules.allow, host] } : rules;
+        // Only what is to come from somebody's registry waits for others that do.
+        const needsPlace = !isOperators && !(await isCopied(copying, reference, signal));
+        using place = needsPlace ? room.enter(ownerId, key, performance.now()) : null;
+        if (needsPlace && place === null) return null;
         try {
-          return await copyBaseImage({ ...copying, rules: judging }, { reference, platform, ownerId }, signal);
+          return isOperators
+            ? await copyBaseImage(copyingOperators(host), { reference, platform, ownerId: null }, signal)
+            : await copyBaseImage(copying, { reference, platform, ownerId }, signal);
         } catch (error) {
           if (error instanceof BaseImageRefused) return { refusal: error.refusal, refusedTo: error.ownerId };
           throw error;

@@ -20,7 +20,7 @@ const attemptHours = 24;
 const abandoned = sql<boolean>`copied_at is null and used_at < now() - ${attemptHours} * interval '1 hour'`;
 
 /** Bytes of the copies that are kept or being made because of an account, and not counting `except`. */
-async function keptBytes(db: Db, ownerId: string, except: Content): Promise<number> {
+async function keptBytes(db: Db, ownerId: string | null, except: Content): Promise<number> {
   const { rows } = await sql<{ bytes: number }>`
     select coalesce(sum(size_bytes), 0)::bigint as bytes from base_image
     where owner_id = ${ownerId} and (repository, digest) <> (${except.repository}, ${except.digest})
@@ -35,7 +35,7 @@ async function keptBytes(db: Db, ownerId: string, except: Content): Promise<numb
 export const beginCopy = (
   db: Db,
   content: Content,
-  { ownerId, sizeBytes, maxMb }: { ownerId: string; sizeBytes: number; maxMb: number },
+  { ownerId, sizeBytes, maxMb }: { ownerId: string | null; sizeBytes: number; maxMb: number },
 ): Promise<BaseImageRefusal | null> =>
   db.transaction().execute(async (tx) => {
     // Several may begin at once, here and on other replicas. By a statement of its own, so that the next one counts
@@ -62,7 +62,11 @@ export async function giveUpCopy(db: Db, { repository, digest }: Content): Promi
 }
 
 /** The copy is whole, also if another replica that was at the same has given it up. */
-export async function endCopy(db: Db, content: Content, of: { ownerId: string; sizeBytes: number }): Promise<void> {
+export async function endCopy(
+  db: Db,
+  content: Content,
+  of: { ownerId: string | null; sizeBytes: number },
+): Promise<void> {
   const copied_at = sql<Date>`now()`;
   await db
     .insertInto("base_image")
