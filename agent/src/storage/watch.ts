@@ -41,21 +41,37 @@ export async function watchStorage(options: {
   /** When each is looked at next; `Infinity` while somebody looks. */
   const dueAtMs = new Map<string, number>();
 
-  const look = async ({ name, storageMb, end }: Writer): Promise<void> => {
-    const startedMs = performance.now();
+  const look = async ({ name, storageMb, end }: Writer, engineDir: string): Promise<void> => {
+    let tookMs = 0;
     dueAtMs.set(name, Number.POSITIVE_INFINITY);
     try {
-      const container = await engine.findContainer(name);
       const enough = storageMb * MB;
-      if (container === null) return;
-      const { rootDir } = await engine.describe();
-      if ((await inTurn(signal, () => heldBytes(container, rootDir, enough))) <= enough || signal.aborted) return;
+      const [container, held] = await inTurn(signal, async () => {
+        // Waiting for others is no work of its own, and puts nothing off.
+        const startedMs = performance.now();
+        try {
+          const found = await engine.findContainer(name);
+          return [found, found === null ? 0 : await heldBytes(found, engineDir, enough)] as const;
+        } finally {
+          tookMs = performance.now() - startedMs;
+        }
+      });
+      if (container === null || held <= enough || signal.aborted) return;
       log.warn({ container: name, storageMb }, "a container wrote more than it may");
       await end(container);
     } catch (cause) {
       if (!signal.aborted) log.warn({ container: name, reason: String(cause) }, "what a container wrote is not known");
     } finally {
-      dueAtMs.set(name, performance.now() + pauseMs(performance.now() - startedMs, everyMs));
+      dueAtMs.set(name, performance.now() + pauseMs(tookMs, everyMs));
+    }
+  };
+
+  const lookAll = async (due: readonly Writer[]): Promise<void> => {
+    try {
+      const { rootDir } = await engine.describe();
+      for (const writer of due) void look(writer, rootDir);
+    } catch (cause) {
+      if (!signal.aborted) log.warn({ reason: String(cause) }, "what containers wrote is not known");
     }
   };
 
@@ -63,7 +79,8 @@ export async function watchStorage(options: {
     const writers = options.writers();
     const names = new Set(writers.map(({ name }) => name));
     for (const name of dueAtMs.keys()) if (!names.has(name)) dueAtMs.delete(name);
-    for (const writer of writers) if ((dueAtMs.get(writer.name) ?? 0) <= performance.now()) void look(writer);
+    const due = writers.filter(({ name }) => (dueAtMs.get(name) ?? 0) <= performance.now());
+    if (due.length > 0) await lookAll(due);
     await delay(everyMs, undefined, { signal }).catch(() => {});
   }
 }
