@@ -1,0 +1,36 @@
+/**
+ * Frameworks: what is known of each (`table.ts`), and what that means for one project. Pure; the command line and the
+ * builder read a project's facts in their own way and get the same answers.
+ */
+export { buildsItself, type SiteBuild, serverBuild, siteBuild } from "./build.ts";
+export {
+  type AppType,
+  type Choice,
+  type DetectedApp,
+  type Detection,
+  detect,
+  typeName,
+  type Wish,
+} from "./detect.ts";
+export type { Framework } from "./framework.ts";
+export { type PackageJson, parseObject, parsePackageJson } from "./package-json.ts";
+export {
+  detectPackageManager,
+  hasProgramFolder,
+  LOCK_FILES,
+  type PackageManager,
+  type Pinned,
+  pinnedManager,
+  scriptCommand,
+} from "./package-manager.ts";
+export {
+  type Facts,
+  isSource,
+  type Project,
+  packageName,
+  readProject,
+  TELLING_BYTES_MAX,
+  tellingFiles,
+  tellingOfBuild,
+} from "./project.ts";
+export { type ServerStart, serverStart, tracesApp } from "./start.ts";

@@ -1,0 +1,118 @@
+import { type Form, type Framework, frameworkOf } from "./framework.ts";
+import { type PackageJson, parsePackageJson } from "./package-json.ts";
+import {
+  detectPackageManager,
+  LOCK_FILES,
+  type PackageManager,
+  pinnedManager,
+  scriptCommand,
+} from "./package-manager.ts";
+
+/** What a directory holds, as far as it tells what kind of project is in it. */
+export type Facts = {
+  /** Paths with `/`, without what is installed (`node_modules`) and without `.git`. */
+  files: ReadonlySet<string>;
+  /** Texts of those of them that `tells` names; what is not there was not read. */
+  texts: ReadonlyMap<string, string>;
+};
+
+/** Longer files of these names are not what they seem. */
+export const TELLING_BYTES_MAX = 1024 * 1024;
+
+const TELLING =
+  /^(?:.*\/)?(?:package\.json|angular\.json|app\.json|pnpm-workspace\.yaml|yarn\.lock|Dockerfile|\.eleventy\.c?js|[\w.-]+\.config\.[cm]?[jt]s|(?:src\/)?(?:index|main|server|app)\.[cm]?[jt]s)$/;
+
+/**
+ * Those of `files` of which not only that they are there, but what they say, tells something of a project: at most `max`,
+ * the packages' own first.
+ */
+export function tellingFiles(files: Iterable<string>, max: number): string[] {
+  const rank = (path: string): number => (path.endsWith("package.json") ? 0 : 100) + path.split("/").length;
+  return [...files]
+    .filter((path) => TELLING.test(path) && path.split("/").length <= DEPTH_MAX)
+    .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
+    .slice(0, max);
+}
+
+/** Those of a tree's `files` that tell whether, and how, what lies in `directory` is built: its own, and those of the top. */
+export function tellingOfBuild(files: Iterable<string>, directory: string): string[] {
+  const places = ["", directory === "." ? "" : `${directory}/`];
+  const isPlaced = (path: string): boolean => places.includes(path.slice(0, path.lastIndexOf("/") + 1));
+  return tellingFiles([...files].filter(isPlaced), PLACE_MAX);
+}
+
+/** Nobody has as many of these files in two directories. */
+const PLACE_MAX = 200;
+
+/** Apps of a workspace are a few directories below its top. */
+const DEPTH_MAX = 6;
+
+/** Whether a path is a source of the project: not installed, and no history. */
+export const isSource = (path: string): boolean =>
+  !path.split("/").some((part) => part === "node_modules" || part === ".git");
+
+/** What one directory of `facts` holds. "" is all. */
+export function within(facts: Facts, directory: string): Facts {
+  if (directory === "") return facts;
+  const inside = (path: string): string[] =>
+    path.startsWith(`${directory}/`) ? [path.slice(directory.length + 1)] : [];
+  return {
+    files: new Set([...facts.files].flatMap(inside)),
+    texts: new Map([...facts.texts].flatMap(([path, text]) => inside(path).map((name) => [name, text] as const))),
+  };
+}
+
+/** A directory as a Node project. */
+export type Project = Facts & {
+  manifest: PackageJson | null;
+  manager: PackageManager;
+  framework: Framework | null;
+  /** How the framework is used here; null without a framework. */
+  form: Form | null;
+  has(name: string): boolean;
+  /** The command that runs a script of `package.json`. */
+  runScript(name: string): string;
+};
+
+/**
+ * @param around what the workspace around it tells: what installs its packages, and those that it need not name itself
+ */
+export function readProject(facts: Facts, around: Around = {}): Project {
+  const own = parsePackageJson(facts.texts.get("package.json") ?? "");
+  const has = (name: string): boolean => facts.files.has(name);
+  const manager =
+    around.manager ??
+    detectPackageManager({ has, pinned: pinnedManager(own), yarnLock: facts.texts.get("yarn.lock") ?? null }).manager;
+  const { manifest, framework, form } = withFramework(facts, own, around.inherited);
+  return { ...facts, manifest, manager, framework, form, has, runScript: (name) => scriptCommand(manager, name) };
+}
+
+export type Around = { manager?: PackageManager; inherited?: ReadonlySet<string> };
+
+function withFramework(facts: Facts, own: PackageJson | null, inherited: ReadonlySet<string> | undefined) {
+  const found = own === null ? null : frameworkOf(facts, own);
+  if (found !== null || own === null || inherited === undefined)
+    return { manifest: own, framework: found?.framework ?? null, form: found?.form ?? null };
+  // Of all that the workspace has installed, the one that is set up in this directory.
+  const manifest = { ...own, dependencies: new Set([...own.dependencies, ...inherited]) };
+  const meant = frameworkOf(facts, manifest, (each) =>
+    [...facts.files].some((path) => path.startsWith(`${each.buildProgram?.split(" ")[0]}.config.`)),
+  );
+  if (meant === null) return { manifest: own, framework: null, form: null };
+  return { manifest, framework: meant.framework, form: meant.form };
+}
+
+/** A directory of a tree as a project: with the package manager and, in a workspace of Nx, the packages of the top. */
+export function readMember(facts: Facts, directory: string): Project {
+  const own = within(facts, directory);
+  if (directory === "" || LOCK_FILES.some((name) => own.files.has(name))) return readProject(own);
+  const top = readProject(facts);
+  return readProject(own, {
+    manager: top.manager,
+    ...(top.has("nx.json") && top.manifest !== null && { inherited: top.manifest.dependencies }),
+  });
+}
+
+/** The name that the package in a directory of a tree gives itself; null without one. "." is the top. */
+export const packageName = (facts: Facts, directory: string): string | null =>
+  readMember(facts, directory === "." ? "" : directory).manifest?.name ?? null;
