@@ -22,11 +22,13 @@ export const ociFailures = {
 
 /** Failures of the fleet, safe to show: they name no node and no address. */
 export const portableFailures = {
-  NODE_CAPACITY_UNAVAILABLE: "No node has room for this deployment. Free capacity, or add a node.",
-  NODE_UNAVAILABLE: "No node can take this work now. Try again when a node is ready.",
-  NODE_FENCE_REQUIRED: "The work is bound to a node that does not answer. An administrator must fence it first.",
-  STALE_NODE_OBSERVATION: "What was known of the node was out of date. Try again.",
-  NODE_TASK_FAILED: "The task failed on its node.",
+  NODE_CAPACITY_UNAVAILABLE:
+    "There is no room for this deployment now. Remove what you no longer need, or ask the administrator for more.",
+  NODE_UNAVAILABLE: "No machine of the platform can take this work now. Try again later.",
+  NODE_FENCE_REQUIRED:
+    "The machine of the platform that has this work does not answer. Its administrator has to give it up first.",
+  STALE_NODE_OBSERVATION: "A machine of the platform that this deployment is on does not answer just now.",
+  NODE_TASK_FAILED: "The platform failed at its part of the work. Deploy again.",
   ROUTE_DIVERGED: "Not every edge took the new route in time. The previous deployment keeps serving where it did not.",
   ARTIFACT_NOT_FOUND: "The artifact is not in the registry any more. Deploy again.",
   ARTIFACT_DIGEST_MISMATCH: "The artifact does not match its digest. Deploy again.",

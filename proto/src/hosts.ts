@@ -100,10 +100,10 @@ const privateSuffixes = [
   "intranet",
   "onion",
 ] as const;
-const publicPorts: ReadonlySet<number> = new Set([443, 5000, 5050, 8443]);
+const publicPorts: readonly number[] = [443, 5000, 5050, 8443];
 
 /**
- * Why the platform will not contact `host` (`name` or `name:port`, lower case); null when its name is fine.
+ * Why the platform will not contact `host`, all of it (`name` or `name:port`, lower case); null when its name is fine.
  * `allowList` holds exact `name` or `name:port` entries of private registries that the operator trusts.
  * A fine name is not enough: every address it resolves to has to pass `isPublicAddress`, unless allowed here.
  */
@@ -112,7 +112,15 @@ export function hostProblem(host: string, allowList: readonly string[] = []): st
   const match = /^([a-z0-9.-]+)(?::([0-9]{1,5}))?$/.exec(host);
   if (match === null) return `"${host}" is not a host name.`;
   const [, name = "", port] = match;
-  if (port !== undefined && !publicPorts.has(Number(port))) return `Port ${port} is not allowed.`;
+  const badPort =
+    port === undefined || publicPorts.includes(Number(port))
+      ? null
+      : `Port ${port} is not allowed: a registry answers at ${publicPorts.slice(0, -1).join(", ")} or ${publicPorts.at(-1)}.`;
+  const badName = nameProblem(name);
+  return badPort === null ? badName : [badPort, ...(badName === null ? [] : [badName])].join(" ");
+}
+
+function nameProblem(name: string): string | null {
   const labels = name.split(".");
   if (name.length > 253 || !labels.every((label) => /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(label)))
     return `"${name}" is not a host name.`;

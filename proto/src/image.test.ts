@@ -63,7 +63,21 @@ describe("an image reference", () => {
     { when: "percent escapes", text: "registry.test/a%2fb:1" },
     { when: "a query", text: "registry.test/a?b:1" },
   ])("is refused with a sentence when it is $when", ({ text }) => {
-    expect(parseImageReference(text)).toEqual({ problem: expect.stringMatching(/\.$/) });
+    expect(parseImageReference(text)).toMatchObject({ problem: expect.stringMatching(/\.$/) });
+  });
+
+  test.each([
+    {
+      text: "https://registry.test:22/Shop",
+      registry: "registry.test:22",
+      told: [/without https/, /lower-case/, /tag/],
+    },
+    { text: "registry.test/shop:?@sha256:1", registry: "registry.test", told: [/digest after/, /The tag/, /not both/] },
+    { text: "localhost./Shop", registry: undefined, told: [/"localhost\." is not/, /lower-case/, /tag/] },
+  ])("tells all that is wrong with $text at once", ({ text, registry, told }) => {
+    const read = parseImageReference(text) as { problem: string; registry?: string };
+    for (const each of told) expect(read.problem).toMatch(each);
+    expect(read.registry).toBe(registry);
   });
 
   const label = fc.stringMatching(/^[a-zA-Z0-9]([a-zA-Z0-9-]{0,10}[a-zA-Z0-9])?$/);

@@ -23,42 +23,48 @@ const digestPattern = /^sha256:[a-f0-9]{64}$/;
 /** Whether `text` is a SHA-256 digest as registries write it. */
 export const isDigest = (text: string): boolean => digestPattern.test(text);
 
+/** Every mistake of a reference, a sentence each, and its registry as far as that can be told. */
+export type BadReference = { problem: string; registry?: string };
+
 /**
  * Reads `registry/name:tag` or `registry/name@sha256:…` by Docker's grammar. Names without a registry are
  * Docker Hub's (`nginx:1` is `docker.io/library/nginx:1`). A tag or a digest has to be written, never both:
  * which of the two is meant must not be a guess. Says nothing about whether the registry may be contacted.
  */
-export function parseImageReference(text: string): ImageReference | { problem: string } {
+export function parseImageReference(text: string): ImageReference | BadReference {
   if (text.length > limits.imageReferenceLengthMax)
     return { problem: `An image reference has at most ${limits.imageReferenceLengthMax} characters.` };
-  if (text.includes("://")) return { problem: "Write the image reference without https://." };
   if (!/^[\x21-\x7e]+$/.test(text))
     return { problem: "An image reference has letters, digits and punctuation of ASCII only, and is not empty." };
 
-  const [named = "", digest, ...more] = text.split("@");
-  if (more.length > 0) return { problem: 'An image reference has at most one "@".' };
+  const problems: string[] = [];
+  const scheme = /^[a-z]+:\/\//i.exec(text)?.[0] ?? "";
+  if (text.includes("://")) problems.push("Write the image reference without https://.");
+  const [named = "", digest, ...more] = text.slice(scheme.length).split("@");
+  if (more.length > 0) problems.push('An image reference has at most one "@".');
   if (digest !== undefined && !digestPattern.test(digest))
-    return { problem: "The digest after @ must be sha256: and 64 lower-case hex digits." };
+    problems.push("The digest after @ must be sha256: and 64 lower-case hex digits.");
   const { name, tag } = splitTag(named);
-  if (tag !== undefined && !tagPattern.test(tag))
-    return { problem: "The tag has 1 to 128 letters, digits, dots, hyphens and underscores." };
-  if (tag !== undefined && digest !== undefined) return { problem: "Write either a tag or a digest, not both." };
-  if (tag === undefined && digest === undefined)
-    return { problem: `Write the tag or the digest, for example ${name || "name"}:1.0.` };
-
   const place = splitRegistry(name);
-  if ("problem" in place) return place;
-  const base = `${place.registry}/${place.repository}`;
+  problems.push(...place.problems);
+  if (tag !== undefined && !tagPattern.test(tag))
+    problems.push("The tag has 1 to 128 letters, digits, dots, hyphens and underscores.");
+  if (tag !== undefined && digest !== undefined) problems.push("Write either a tag or a digest, not both.");
+  if (tag === undefined && digest === undefined)
+    problems.push(`Write the tag or the digest, for example ${name || "name"}:1.0.`);
+
+  const { registry, repository } = place;
+  const base = `${registry}/${repository}`;
   if (base.length > limits.imageNameLengthMax)
-    return { problem: `Registry and name have at most ${limits.imageNameLengthMax} characters.` };
-  if (digest !== undefined) return { ...place, digest, canonical: `${base}@${digest}` };
-  return tag === undefined
-    ? { problem: "Write the tag or the digest." }
-    : { ...place, tag, canonical: `${base}:${tag}` };
+    problems.push(`Registry and name have at most ${limits.imageNameLengthMax} characters.`);
+  if (registry === null || problems.length > 0)
+    return { problem: problems.join(" "), ...(registry !== null && { registry }) };
+  if (digest !== undefined) return { registry, repository, digest, canonical: `${base}@${digest}` };
+  return { registry, repository, tag: tag ?? "", canonical: `${base}:${tag}` };
 }
 
 /** The same for what a Dockerfile starts from: no tag means `latest` there, and one beside a digest says nothing. */
-export function parseBaseImage(text: string): ImageReference | { problem: string } {
+export function parseBaseImage(text: string): ImageReference | BadReference {
   const [named = "", ...digests] = text.split("@");
   const { name, tag } = splitTag(named);
   if (digests.length === 0) return parseImageReference(tag === undefined ? `${text}:latest` : text);
@@ -71,18 +77,19 @@ function splitTag(named: string): { name: string; tag?: string } {
   return colon === -1 ? { name: named } : { name: named.slice(0, colon), tag: named.slice(colon + 1) };
 }
 
-function splitRegistry(name: string): { registry: string; repository: string } | { problem: string } {
+/** What a name means, and what is wrong with it; a registry that is none is null. */
+function splitRegistry(name: string): { registry: string | null; repository: string; problems: string[] } {
   const slash = name.indexOf("/");
   const first = slash === -1 ? "" : name.slice(0, slash);
   const named = first !== "" && (/[.:]/.test(first) || first === "localhost" || first !== first.toLowerCase());
   const registry = named ? normaliseRegistry(first) : defaultRegistry;
-  if (registry === null) return { problem: `"${first}" is not a registry host.` };
+  const problems = registry === null ? [`"${first}" is not a registry host.`] : [];
   const path = named ? name.slice(slash + 1) : name;
   const repository = registry === defaultRegistry && !path.includes("/") ? `library/${path}` : path;
   if (!repository.split("/").every((part) => pathPart.test(part)))
-    return { problem: "The image name has lower-case letters and digits, joined by . _ __ - and /." };
-  if (!named && /^[a-f0-9]{64}$/.test(path)) return { problem: "64 hex digits alone are an image id, not a name." };
-  return { registry, repository };
+    problems.push("The image name has lower-case letters and digits, joined by . _ __ - and /.");
+  if (!named && /^[a-f0-9]{64}$/.test(path)) problems.push("64 hex digits alone are an image id, not a name.");
+  return { registry, repository, problems };
 }
 
 /**

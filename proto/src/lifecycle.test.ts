@@ -70,6 +70,7 @@ describe("deployments", () => {
   test.each([
     { story: ["claimed", "built", "routed"], ends: "running" },
     { story: ["claimed", "built", "routed", "stopped", "started", "superseded"], ends: "superseded" },
+    { story: ["claimed", "built", "stopped", "started"], ends: "running" },
     { story: ["claimed", "failed"], ends: "failed" },
     { story: ["canceled", "claimed"], ends: "canceled" },
     { story: ["claimed", "built", "canceled"], ends: "canceled" },

@@ -33,7 +33,7 @@ export type DeploymentStatus = (typeof deploymentStatuses)[number];
 
 /**
  * claimed: a worker took it. built: its artifact is in the registry. routed: every edge sends visitors to it.
- * superseded: a newer one of the same channel runs. stopped, started: an operator asked.
+ * superseded: a newer one of the same channel runs. stopped, started: its owner asked, be it while it was on its way.
  */
 export const deploymentEvents = [
   "claimed",
@@ -51,7 +51,7 @@ export type DeploymentEvent = (typeof deploymentEvents)[number];
 export const deploymentTransitions: Transitions<DeploymentStatus, DeploymentEvent> = {
   queued: { claimed: "building", failed: "failed", canceled: "canceled" },
   building: { built: "deploying", failed: "failed", canceled: "canceled" },
-  deploying: { routed: "running", failed: "failed", canceled: "canceled" },
+  deploying: { routed: "running", stopped: "stopped", failed: "failed", canceled: "canceled" },
   running: { superseded: "superseded", stopped: "stopped" },
   stopped: { started: "running", superseded: "superseded" },
   failed: {},

@@ -41,6 +41,7 @@ export const limits = {
   // What was pushed and is not referred to is deleted no sooner; an upload may take this long.
   artifactGraceSeconds: 3600,
   errorTextBytesMax: 4096,
+  deploymentWarningsMax: 20,
   logChunkBytesMax: 256 * 1024,
   logReplyBytesMax: 1024 * 1024,
   buildLogBytesMax: 16 * 1024 * 1024,
@@ -62,6 +63,8 @@ export const limits = {
   portMin: 1,
   portMax: 65_535,
   replicasMax: 10,
+  appDrainSecondsDefault: 30,
+  appDrainSecondsMax: 3600,
   envFilesMax: 10,
   envFileBytesMax: 64 * 1024,
   watchPathsMax: 20,
@@ -84,6 +87,14 @@ export const limits = {
   baseImageMbMax: 4096,
   baseImagesMbPerAccount: 20_480,
   baseImageKeptDays: 30,
+  // Images that an account pushes itself.
+  accountRepositoriesMax: 20,
+  accountTagsMax: 100,
+  // Those that are there and no tag names any more among them.
+  accountManifestsMax: 4_000,
+  accountManifestBytesMax: 256 * 1024,
+  accountManifestPartsMax: 256,
+  registryLoginSeconds: 43_200,
   registryCredentialsPerProject: 5,
   registryUsernameLengthMax: 255,
   registrySecretLengthMax: 8192,

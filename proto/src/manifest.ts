@@ -39,6 +39,12 @@ const health = z.strictObject({
   timeoutSeconds: z.int().min(1).max(limits.healthTimeoutSecondsMax).default(limits.healthTimeoutSecondsDefault),
 });
 
+/**
+ * How long a container that is replaced serves what is open. Not written out when it is not said: a server of before
+ * there was such a key refuses what it does not know.
+ */
+const drain = z.strictObject({ seconds: z.int().min(0).max(limits.appDrainSecondsMax) });
+
 const job = z.strictObject({
   name: z
     .string()
@@ -80,7 +86,13 @@ const sourceShape = z.strictObject({
   app,
   source: provenance.prefault({}),
   build: z
-    .strictObject({ command: command.exactOptional(), output: path.exactOptional(), dockerfile: path.exactOptional() })
+    .strictObject({
+      command: command.exactOptional(),
+      output: path.exactOptional(),
+      dockerfile: path.exactOptional(),
+      // The site is meant as it is, whatever `siteDoubts` says of it.
+      allowUnusual: z.boolean().exactOptional(),
+    })
     .prefault({}),
   start: z.strictObject({ command: command.exactOptional() }).prefault({}),
   release: z
@@ -90,6 +102,7 @@ const sourceShape = z.strictObject({
     })
     .exactOptional(),
   health: health.prefault({}),
+  drain: drain.exactOptional(),
   env: z.strictObject({ files: z.array(path).max(limits.envFilesMax).default([]) }).prefault({}),
   database: z
     .strictObject({ enabled: z.boolean().default(false), engine: z.enum(["postgres", "mariadb"]).default("postgres") })
@@ -113,11 +126,13 @@ function sourceProblems(manifest: SourceShape): Problem[] {
     unless(manifest.release === undefined, "is not available to static projects", "release");
     unless(manifest.start.command === undefined, "is not available to static projects", "start", "command");
     unless(manifest.build.dockerfile === undefined, "is not available to static projects", "build", "dockerfile");
+    unless(manifest.drain === undefined, "is not available to static projects", "drain");
     unless(manifest.app.replicas === 1, "is not available to static projects", "app", "replicas");
     unless(manifest.channel !== "dev", "static projects have no dev channel", "channel");
   } else {
     unless(manifest.build.output === undefined, "is only for static projects", "build", "output");
     unless(!manifest.app.spa, "is only for static projects", "app", "spa");
+    unless(manifest.build.allowUnusual === undefined, "is only for static projects", "build", "allowUnusual");
     const { dockerfile } = manifest.build;
     unless(
       dockerfile === undefined || manifest.build.command === undefined,
@@ -164,7 +179,8 @@ export const referenceIssue = { code: "OCI_REFERENCE_INVALID" } as const;
 export const imageReference = z.string().transform((text, context) => {
   const reference = parseImageReference(text);
   if (!("problem" in reference)) return reference.canonical;
-  context.issues.push({ code: "custom", message: reference.problem, input: text, params: referenceIssue });
+  const params = { ...referenceIssue, ...(reference.registry !== undefined && { registry: reference.registry }) };
+  context.issues.push({ code: "custom", message: reference.problem, input: text, params });
   return z.NEVER;
 });
 
@@ -176,6 +192,7 @@ export const ociManifestSchema = z.strictObject({
   port,
   image: z.strictObject({ reference: imageReference }),
   health: health.prefault({}),
+  drain: drain.exactOptional(),
   channel: z.enum(["production", "preview"], "image projects have the channels production and preview").exactOptional(),
 });
 
@@ -210,6 +227,9 @@ export const manifestName = (manifest: Manifest): string =>
 export const manifestPort = (manifest: Manifest): number =>
   isOciManifest(manifest) ? manifest.port : manifest.app.port;
 
+/** For how many seconds a container that is replaced serves what is open. */
+export const drainSecondsOf = (manifest: Manifest): number => manifest.drain?.seconds ?? limits.appDrainSecondsDefault;
+
 /** Where the source came from; null for image projects. */
 export const sourceOf = (manifest: Manifest): SourceManifest["source"] | null =>
   isOciManifest(manifest) ? null : manifest.source;
@@ -231,8 +251,12 @@ export function releaseOf(manifest: Manifest): ReleaseConfig {
  * dev) and no env-file configuration. Built by naming what stays, so a new key is hidden until it is named.
  */
 export function manifestSnapshot(manifest: Manifest): Record<string, unknown> {
-  const { version, health, channel: forced } = manifest;
-  const base = { version, health, ...(forced === undefined ? {} : { channel: forced }) };
+  const { version, health, drain: drains, channel: forced } = manifest;
+  const base = {
+    ...{ version, health },
+    ...(drains === undefined ? {} : { drain: drains }),
+    ...(forced === undefined ? {} : { channel: forced }),
+  };
   if (isOciManifest(manifest)) {
     const { name: appName, type, port: appPort, image } = manifest;
     return { ...base, name: appName, type, port: appPort, image };

@@ -62,6 +62,19 @@ export const placementSummary = replyObject({
 });
 export type PlacementSummary = z.output<typeof placementSummary>;
 
+/**
+ * Ends of a container that should have gone on, with no steady minute between them: how often since when, why the last
+ * time, and when it is started again, or was. Null: it is not started any more.
+ */
+export const crashing = replyObject({
+  since: timestamp,
+  count,
+  lastAt: timestamp,
+  reason: z.string(),
+  nextStartAt: timestamp.nullable(),
+});
+export type Crashing = z.output<typeof crashing>;
+
 const deploymentFields = {
   id,
   status: z.enum(deploymentStatuses),
@@ -74,6 +87,12 @@ const deploymentFields = {
   source: sourceSummary.optional(),
   artifact: ociArtifactSchema.optional(),
   error: z.string().nullable(),
+  // Why it may not be what was meant although it is not refused; whole sentences. What a build leaves is looked at after it.
+  warnings: z.array(z.string()).optional(),
+  // Production was stopped while it was on its way: it is made ready, and serves after a start. Absent otherwise.
+  held: z.literal(true).optional(),
+  // Of what should run and falls over; null when nothing does. Absent from an older control.
+  crashing: crashing.nullable().optional(),
   trigger: z.string().nullable(),
   gitSha: z.string().nullable(),
   gitRef: z.string().nullable(),
@@ -153,6 +172,11 @@ const jsonText = (maxBytes: number) =>
 export const sourceDeploymentFields = z.strictObject({
   manifest: jsonText(limits.manifestBytesMax).pipe(sourceManifestSchema),
   metadata: jsonText(limits.metadataBytesMax).pipe(deploymentMetadata).exactOptional(),
+  /** Whether it is built although nothing that decides its build has changed. */
+  forceBuild: z
+    .enum(["true", "false"])
+    .transform((text) => text === "true")
+    .exactOptional(),
 });
 export type SourceDeploymentFields = z.output<typeof sourceDeploymentFields>;
 
@@ -167,6 +191,9 @@ export const ociDeploymentInput = z.strictObject({
 });
 export type OciDeploymentInput = z.output<typeof ociDeploymentInput>;
 
+/** What the caller should know of something that was accepted, as sentences for people. Absent: nothing. */
+export const warnings = z.array(z.string()).optional();
+
 export const createDeploymentReply = success({
   deploymentId: id,
   channel,
@@ -175,6 +202,7 @@ export const createDeploymentReply = success({
   source: sourceSummary.optional(),
   artifact: ociArtifactSchema.optional(),
   release: releaseSummary,
+  warnings,
 });
 export type CreateDeploymentReply = z.output<typeof createDeploymentReply>;
 
@@ -183,6 +211,7 @@ export const newDeploymentReply = success({
   deploymentId: id,
   channel: channel.optional(),
   url: z.string().optional(),
+  warnings,
 });
 export type NewDeploymentReply = z.output<typeof newDeploymentReply>;
 

@@ -66,9 +66,12 @@ export const nodeListItem = replyObject({
   version: z.string().nullable(),
   // Null for edges, which take no work.
   capacity: replyObject({ ...resources, diskMb: count }).nullable(),
+  // What is set aside for what it runs, of its capacity.
   allocated: replyObject(resources).nullable(),
   // Too little room on its disks for new work.
   diskFull: z.boolean(),
+  // Too little memory is really left for new work, whatever is set aside; absent from an older control.
+  memoryShort: z.boolean().optional(),
   // Its container engine does not answer: what runs may run on, and nothing new is placed.
   engineStalled: z.boolean(),
   // Why its container engine must not build Dockerfiles of users; null when it does.
@@ -107,6 +110,8 @@ export type NodeEvent = z.output<typeof nodeEvent>;
 export const nodeDetail = nodeListItem.extend({
   platform: replyObject({ os: z.string(), architecture: z.string() }).nullable(),
   schedulable: z.boolean(),
+  // What its containers really take, as it said in the last minute; null when it did not. Absent from an older control.
+  used: replyObject({ memoryMb: count, cpuMillicores: count }).nullable().optional(),
   // Those of its labels that operators set: plans choose nodes by these alone.
   operatorLabels: labels,
   createdAt: timestamp,

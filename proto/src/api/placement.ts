@@ -54,7 +54,7 @@ export type ExplainedTask = z.output<typeof explainedTask>;
 /** Where a deployment's containers are, why the others wait, and what every node says to one more. */
 export const explainPlacementReply = success({
   deployment: replyObject({ id, projectId: id, channel, status: z.enum(deploymentStatuses), replicas: count }),
-  // What one more asks for: the plan's limits, or a build's while there is nothing to serve.
+  // What is set aside for one more: by the plan, or for a build while there is nothing to serve.
   request: replyObject({
     kind: z.enum(taskKinds),
     memoryMb: count,

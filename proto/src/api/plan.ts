@@ -9,6 +9,9 @@ const planNumbers = {
   memoryMb: z.int().min(32).max(1_048_576),
   cpuMillicores: z.int().min(10).max(1_024_000),
   pidsLimit: z.int().min(16).max(65_536),
+  // What is set aside on a node for each container, of what it may take; more than that never is.
+  reservedMemoryMb: z.int().min(16).max(1_048_576),
+  reservedCpuMillicores: z.int().min(1).max(1_024_000),
   maxProjects: z.int().min(0).max(1_000_000),
   maxDeploysPerHour: z.int().min(0).max(1_000_000),
   maxUploadMb: z.int().min(1).max(10_240),
@@ -28,6 +31,7 @@ const planNumbers = {
   maxScheduledJobs: z.int().min(0).max(limits.jobsMax),
   maxCustomDomains: z.int().min(0).max(1000),
   maxReplicas: z.int().min(1).max(limits.replicasMax),
+  maxDrainSeconds: z.int().min(0).max(limits.appDrainSecondsMax),
 } as const;
 
 const planNames = {
@@ -64,6 +68,9 @@ const planFields = { ...planNames, ...planLimits } as const;
 /** A plan as users see it: the whole row without its internal id. `databaseEnabled` is `maxDatabases > 0`. */
 export const planSchema = replyObject({
   ...planFields,
+  // Absent from an older control.
+  reservedMemoryMb: planNumbers.reservedMemoryMb.optional(),
+  reservedCpuMillicores: planNumbers.reservedCpuMillicores.optional(),
   databaseEnabled: z.boolean(),
   createdAt: timestamp,
   updatedAt: timestamp,

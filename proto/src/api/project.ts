@@ -4,7 +4,7 @@ import { limits } from "../limits.ts";
 import { checked } from "../manifest.ts";
 import { autoSlug, branchProblem, projectNameProblem, slugProblem } from "../names.ts";
 import { isOneLine, utf8Length } from "../text.ts";
-import { deploymentListItem } from "./deployment.ts";
+import { crashing, deploymentListItem } from "./deployment.ts";
 import { id, nothingSent, replyObject, success, timestamp } from "./envelope.ts";
 
 /** A slug that somebody chose. */
@@ -31,7 +31,12 @@ const projectFields = {
 } as const;
 
 /** `status` is that of the newest deployment; null when there never was one. */
-export const projectListItem = replyObject({ ...projectFields, status: z.enum(deploymentStatuses).nullable() });
+export const projectListItem = replyObject({
+  ...projectFields,
+  status: z.enum(deploymentStatuses).nullable(),
+  // Of what should run of it, production first; null when nothing falls over. Absent from an older control.
+  crashing: crashing.nullable().optional(),
+});
 export type ProjectListItem = z.output<typeof projectListItem>;
 
 export const projectSchema = replyObject({ ...projectFields, productionBranch: z.string() });

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { limits } from "../limits.ts";
+import { warnings } from "./deployment.ts";
 import { channel, count, id, replyObject, success, timestamp } from "./envelope.ts";
 
 /**
- * `lines` of a container to read: clamped to what is allowed; anything that is no number is the default. The container
- * is that of the channel (production unless named), or of one deployment. With `exited=true` also one that has ended by itself.
+ * `lines` of a container to read: clamped to what is allowed. The container is that of the channel (production unless
+ * named), or of one deployment. With `exited=true` also one that has ended by itself.
  */
 export const runtimeLogsQuery = z.strictObject({
   channel: channel.exactOptional(),
@@ -15,15 +16,10 @@ export const runtimeLogsQuery = z.strictObject({
     .transform((text) => text === "true"),
   lines: z
     .string()
-    .optional()
-    .transform((text) => clampLines(text)),
+    .regex(/^[+-]?[0-9]{1,15}$/, "is not a whole number")
+    .default(String(limits.runtimeLogLinesDefault))
+    .transform((text) => Math.min(limits.runtimeLogLinesMax, Math.max(1, Number(text)))),
 });
-
-/** `text` as a number of lines, 1 to 2000; 200 when it is none. */
-export function clampLines(text: string | undefined): number {
-  const lines = text === undefined || !/^[+-]?[0-9]{1,15}$/.test(text) ? limits.runtimeLogLinesDefault : Number(text);
-  return Math.min(limits.runtimeLogLinesMax, Math.max(1, lines));
-}
 
 /** The end of a container that nobody asked for. `code` is null when it still ran and was given up. */
 export const runtimeExit = replyObject({
@@ -43,6 +39,14 @@ export const runtimeLogsReply = success({
 });
 export type RuntimeLogsReply = z.output<typeof runtimeLogsReply>;
 
-/** Stop and start of the production deployment: queued; `deploymentId` is the one to watch. */
-export const lifecycleReply = success({ queued: z.literal(true), deploymentId: id, jobId: z.string().optional() });
+/**
+ * Stop and start of the production deployment: queued; `deploymentId` is the one to watch. `warnings` tell what becomes
+ * of deployments that are on their way.
+ */
+export const lifecycleReply = success({
+  queued: z.literal(true),
+  deploymentId: id,
+  jobId: z.string().optional(),
+  warnings,
+});
 export type LifecycleReply = z.output<typeof lifecycleReply>;

@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/node/v1/node.proto.
  */
 export const file_svc_node_v1_node: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvbm9kZS92MS9ub2RlLnByb3RvEgtzdmMubm9kZS52MSJACgtKb2luUmVxdWVzdBINCgV0b2tlbhgBIAEoCRILCgNjc3IYAiABKAwSFQoNcHJvcG9zZWRfbmFtZRgDIAEoCSKfAQoMSm9pblJlc3BvbnNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEcm9sZRgDIAEoDjIXLnN2Yy5ub2RlLnYxLkRhZW1vblJvbGUSEgoKY2x1c3Rlcl9pZBgEIAEoCRITCgtpbmNhcm5hdGlvbhgFIAEoBBIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgGIAEoCRIKCgJjYRgHIAEoCSImChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBILCgNjc3IYASABKAwiQQoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhkKEWNlcnRpZmljYXRlX2NoYWluGAEgASgJEgoKAmNhGAIgASgJIsMCCg5TZXNzaW9uUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLnN2Yy5ub2RlLnYxLkhlbGxvSAASKwoJaW52ZW50b3J5GAIgASgLMhYuc3ZjLm5vZGUudjEuSW52ZW50b3J5SAASIwoFcmVuZXcYAyABKAsyEi5zdmMubm9kZS52MS5SZW5ld0gAEicKB2FwcGxpZWQYBCABKAsyFC5zdmMubm9kZS52MS5BcHBsaWVkSAASKgoGc3RhdHVzGAUgASgLMhguc3ZjLm5vZGUudjEuU3RhdHVzQmF0Y2hIABIsCgpydW5fYWNjZXB0GAYgASgLMhYuc3ZjLm5vZGUudjEuUnVuQWNjZXB0SAASLAoKcnVuX3N0YXR1cxgHIAEoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1c0gAQgkKB21lc3NhZ2UilgUKD1Nlc3Npb25SZXNwb25zZRInCgd3ZWxjb21lGAEgASgLMhQuc3ZjLm5vZGUudjEuV2VsY29tZUgAEioKCXJlbmV3X2FjaxgCIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3QWNrSAASJQoGYXNzaWduGAMgASgLMhMuc3ZjLm5vZGUudjEuQXNzaWduSAASLAoKc3RhdHVzX2FjaxgEIAEoCzIWLnN2Yy5ub2RlLnYxLlN0YXR1c0Fja0gAEioKCXJ1bl9vZmZlchgFIAEoCzIVLnN2Yy5ub2RlLnYxLlJ1bk9mZmVySAASKgoJcnVuX2dyYW50GAYgASgLMhUuc3ZjLm5vZGUudjEuUnVuR3JhbnRIABIsCgpydW5fY2FuY2VsGAcgASgLMhYuc3ZjLm5vZGUudjEuUnVuQ2FuY2VsSAASJgoHcnVuX2FjaxgIIAEoCzITLnN2Yy5ub2RlLnYxLlJ1bkFja0gAEicKB3ZlcmRpY3QYCSABKAsyFC5zdmMubm9kZS52MS5WZXJkaWN0SAASKgoJbG9nX3F1ZXJ5GAogASgLMhUuc3ZjLm5vZGUudjEuTG9nUXVlcnlIABItCgpzdXBlcnNlZGVkGAsgASgLMhcuc3ZjLm5vZGUudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgMIAEoCzITLnN2Yy5ub2RlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYDSABKAsyEy5zdmMubm9kZS52MS5Hb0F3YXlIABIhCgR0aWR5GA4gASgLMhEuc3ZjLm5vZGUudjEuVGlkeUgAEioKCXJlbmV3X25vdxgPIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3Tm93SABCCQoHbWVzc2FnZSLYAgoFSGVsbG8SFQoNY2x1c3Rlcl9lcG9jaBgBIAEoBBIPCgdib290X2lkGAIgASgJEhMKC2luc3RhbmNlX2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAkSDwoHYWRkcmVzcxgFIAEoCRInCghjYXBhY2l0eRgGIAEoCzIVLnN2Yy5ub2RlLnYxLkNhcGFjaXR5EicKCHBsYXRmb3JtGAcgASgLMhUuc3ZjLm5vZGUudjEuUGxhdGZvcm0SLgoGbGFiZWxzGAggAygLMh4uc3ZjLm5vZGUudjEuSGVsbG8uTGFiZWxzRW50cnkSGgoScGVyc2lzdGVkX3JldmlzaW9uGAkgASgJEiMKBmVuZ2luZRgKIAEoCzITLnN2Yy5ub2RlLnYxLkVuZ2luZRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlQKCENhcGFjaXR5EhEKCW1lbW9yeV9tYhgBIAEoBBIWCg5jcHVfbWlsbGljb3JlcxgCIAEoBBIMCgRwaWRzGAMgASgEEg8KB2Rpc2tfbWIYBCABKAQiLAoIUGxhdGZvcm0SCgoCb3MYASABKAkSFAoMYXJjaGl0ZWN0dXJlGAIgASgJIl0KBkVuZ2luZRIPCgd2ZXJzaW9uGAEgASgJEgoKAmlkGAIgASgJEh8KEmRvY2tlcmZpbGVfcHJvYmxlbRgDIAEoCUgAiAEBQhUKE19kb2NrZXJmaWxlX3Byb2JsZW0ibQoJSW52ZW50b3J5EisKBWl0ZW1zGAEgAygLMhwuc3ZjLm5vZGUudjEuUGxhY2VtZW50U3RhdHVzEiQKBHJ1bnMYAiADKAsyFi5zdmMubm9kZS52MS5SdW5TdGF0dXMSDQoFZmluYWwYAyABKAgiagoFUmVuZXcSCQoBbhgBIAEoBBIRCglkaXNrX2Z1bGwYAiABKAgSDwoHd2FsbF9tcxgDIAEoBBIWCg5lbmdpbmVfc3RhbGxlZBgEIAEoCBIaChJkb2NrZXJmaWxlX3Byb2JsZW0YBSABKAkiFQoIUmVuZXdBY2sSCQoBbhgBIAEoBCK7AQoHV2VsY29tZRIPCgdub2RlX2lkGAEgASgJEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSFAoMbGVhZGVyX2Vwb2NoGAMgASgEEhUKDXNlc3Npb25fZXBvY2gYBCABKAQSFgoOcmVuZXdfZXZlcnlfbXMYBSABKA0SFAoMbGVhc2VfdHRsX21zGAYgASgNEi0KCHJlZ2lzdHJ5GAcgASgLMhsuc3ZjLm5vZGUudjEuUmVnaXN0cnlBY2Nlc3MiVAoOUmVnaXN0cnlBY2Nlc3MSDAoEaG9zdBgBIAEoCRIQCgh1c2VybmFtZRgCIAEoCRIQCghwYXNzd29yZBgDIAEoCRIQCghpbnNlY3VyZRgEIAEoCCIMCgpTdXBlcnNlZGVkIhgKBkZlbmNlZBIOCgZyZWFzb24YASABKAkiJAoGR29Bd2F5EhoKEnJlY29ubmVjdF9hZnRlcl9tcxgBIAEoDSIKCghSZW5ld05vdyIGCgRUaWR5ImIKGUlzc3VlUmVnaXN0cnlUb2tlblJlcXVlc3QSDwoHd29ya19pZBgBIAEoCRISCgpyZXBvc2l0b3J5GAIgASgJEgwKBHB1c2gYAyABKAgSEgoKbW91bnRfZnJvbRgEIAEoCSJHChpJc3N1ZVJlZ2lzdHJ5VG9rZW5SZXNwb25zZRINCgV0b2tlbhgBIAEoCRIaChJleHBpcmVzX2luX3NlY29uZHMYAiABKA0irwIKBkFzc2lnbhImCgRraW5kGAEgASgOMhguc3ZjLm5vZGUudjEuQXNzaWduLktpbmQSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIUCgxsZWFkZXJfZXBvY2gYAyABKAQSEgoKYXBwbGllc190bxgEIAEoCRISCgpyZXN1bHRzX2luGAUgASgJEicKB3Vwc2VydHMYBiADKAsyFi5zdmMubm9kZS52MS5QbGFjZW1lbnQSKgoHcmVtb3ZlcxgHIAMoCzIZLnN2Yy5ub2RlLnYxLlBsYWNlbWVudFJlZhISCgpidWxrX3Rva2VuGAggASgJIj8KBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhEKDUtJTkRfQ09NUExFVEUQARIOCgpLSU5EX0RFTFRBEAIiMwoMUGxhY2VtZW50UmVmEhQKDHBsYWNlbWVudF9pZBgBIAEoCRINCgVlcG9jaBgCIAEoBCJTCgdBcHBsaWVkEhIKCnJlc3VsdHNfaW4YASABKAkSJAoHcmVqZWN0cxgCIAMoCzITLnN2Yy5ub2RlLnYxLlJlamVjdBIOCgZyZXN5bmMYAyABKAgiLgoGUmVqZWN0EhQKDHBsYWNlbWVudF9pZBgBIAEoCRIOCgZyZWFzb24YAiABKAkinQEKB1ZlcmRpY3QSFAoMcGxhY2VtZW50X2lkGAEgASgJEi8KCGRlY2lzaW9uGAIgASgOMh0uc3ZjLm5vZGUudjEuVmVyZGljdC5EZWNpc2lvbiJLCghEZWNpc2lvbhIYChRERUNJU0lPTl9VTlNQRUNJRklFRBAAEhEKDURFQ0lTSU9OX0tJTEwQARISCg5ERUNJU0lPTl9BRE9QVBACIqsCCglQbGFjZW1lbnQSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEiUKB2Rlc2lyZWQYAyABKA4yFC5zdmMubm9kZS52MS5EZXNpcmVkEhEKCXNwZWNfaGFzaBgEIAEoCRISCgpwcm9qZWN0X2lkGAUgASgJEhUKDWRlcGxveW1lbnRfaWQYBiABKAkSDwoHY2hhbm5lbBgHIAEoCRIpCglyZXNvdXJjZXMYCCABKAsyFi5zdmMubm9kZS52MS5SZXNvdXJjZXMSJwoFc2VydmUYCSABKAsyFi5zdmMubm9kZS52MS5TZXJ2ZVNwZWNIABInCgVidWlsZBgKIAEoCzIWLnN2Yy5ub2RlLnYxLkJ1aWxkU3BlY0gAQgYKBHNwZWMicgoJUmVzb3VyY2VzEhEKCW1lbW9yeV9tYhgBIAEoDRIWCg5jcHVfbWlsbGljb3JlcxgCIAEoDRISCgpwaWRzX2xpbWl0GAMgASgNEhIKCmdlbmVyYXRpb24YBCABKAQSEgoKc3RvcmFnZV9tYhgFIAEoDSL4AQoJU2VydmVTcGVjEiEKBWltYWdlGAEgASgLMhIuc3ZjLm5vZGUudjEuSW1hZ2USDwoHY29tbWFuZBgCIAMoCRIsCgNlbnYYAyADKAsyHy5zdmMubm9kZS52MS5TZXJ2ZVNwZWMuRW52RW50cnkSDAoEcG9ydBgEIAEoDRIjCgZoZWFsdGgYBSABKAsyEy5zdmMubm9kZS52MS5IZWFsdGgSGgoSc3RvcF9ncmFjZV9zZWNvbmRzGAYgASgNEg4KBnJlZGFjdBgHIAMoCRoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlwKBUltYWdlEhEKCXJlZmVyZW5jZRgBIAEoCRIrCgZhY2Nlc3MYAiABKAsyGy5zdmMubm9kZS52MS5SZWdpc3RyeUFjY2VzcxITCgttYXhfc2l6ZV9tYhgDIAEoDSIvCgZIZWFsdGgSDAoEcGF0aBgBIAEoCRIXCg90aW1lb3V0X3NlY29uZHMYAiABKA0ixAMKCUJ1aWxkU3BlYxIZChFzb3VyY2VfcmVwb3NpdG9yeRgBIAEoCRIVCg1zb3VyY2VfZGlnZXN0GAIgASgJEhkKEXRhcmdldF9yZXBvc2l0b3J5GAMgASgJEhYKDnJvb3RfZGlyZWN0b3J5GAQgASgJEisKBnN0YXRpYxgFIAEoCzIZLnN2Yy5ub2RlLnYxLlN0YXRpY1JlY2lwZUgAEikKBWltYWdlGAYgASgLMhguc3ZjLm5vZGUudjEuSW1hZ2VSZWNpcGVIABISCgpiYXNlX2ltYWdlGAcgASgJEhEKCWNhX2J1bmRsZRgIIAEoCRIXCg90aW1lb3V0X3NlY29uZHMYCSABKA0SFAoMbWF4X2ltYWdlX21iGAogASgNEhcKD21heF91bnBhY2tlZF9tYhgLIAEoDRIXCg9jYWNoZV9uYW1lc3BhY2UYDCABKAkSDgoGcmVkYWN0GA0gAygJEiwKA2VudhgOIAMoCzIfLnN2Yy5ub2RlLnYxLkJ1aWxkU3BlYy5FbnZFbnRyeRoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQggKBnJlY2lwZSIvCgxTdGF0aWNSZWNpcGUSDwoHY29tbWFuZBgBIAEoCRIOCgZvdXRwdXQYAiABKAkiXQoLSW1hZ2VSZWNpcGUSEgoKZG9ja2VyZmlsZRgBIAEoCRIVCg1idWlsZF9jb21tYW5kGAIgASgJEhUKDXN0YXJ0X2NvbW1hbmQYAyABKAkSDAoEcG9ydBgEIAEoDSJpChVGZXRjaEJhc2VJbWFnZVJlcXVlc3QSFAoMcGxhY2VtZW50X2lkGAEgASgJEhEKCXJlZmVyZW5jZRgCIAEoCRInCghwbGF0Zm9ybRgDIAEoCzIVLnN2Yy5ub2RlLnYxLlBsYXRmb3JtImAKFkZldGNoQmFzZUltYWdlUmVzcG9uc2USEwoJcmVmZXJlbmNlGAEgASgJSAASJwoHcmVmdXNhbBgCIAEoCzIULnN2Yy5ub2RlLnYxLkZhaWx1cmVIAEIICgZhbnN3ZXIigQMKD1BsYWNlbWVudFN0YXR1cxIUCgxwbGFjZW1lbnRfaWQYASABKAkSDQoFZXBvY2gYAiABKAQSEgoKc3RhdHVzX3NlcRgDIAEoBBInCghvYnNlcnZlZBgEIAEoDjIVLnN2Yy5ub2RlLnYxLk9ic2VydmVkEigKBmhlYWx0aBgFIAEoDjIYLnN2Yy5ub2RlLnYxLkhlYWx0aFN0YXRlEhMKC3Jlc3RhcnRfc2VxGAYgASgNEhAKCHVwc3RyZWFtGAcgASgJEiUKB2ZhaWx1cmUYCCABKAsyFC5zdmMubm9kZS52MS5GYWlsdXJlEicKBWJ1aWxkGAkgASgLMhguc3ZjLm5vZGUudjEuQnVpbGRSZXN1bHQSEgoKY2hhbmdlZF9hdBgKIAEoCRIRCglzcGVjX2hhc2gYCyABKAkSKQoJcmVzb3VyY2VzGAwgASgLMhYuc3ZjLm5vZGUudjEuUmVzb3VyY2VzEhkKEXJlc291cmNlc19wcm9ibGVtGA0gASgJImIKB0ZhaWx1cmUSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEhYKCWV4aXRfY29kZRgDIAEoBUgAiAEBEhIKCm9vbV9raWxsZWQYBCABKAhCDAoKX2V4aXRfY29kZSJaCgtCdWlsZFJlc3VsdBIOCgZkaWdlc3QYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBInCghwbGF0Zm9ybRgDIAEoCzIVLnN2Yy5ub2RlLnYxLlBsYXRmb3JtIk0KC1N0YXR1c0JhdGNoEhEKCWJhdGNoX3NlcRgBIAEoBBIrCgVpdGVtcxgCIAMoCzIcLnN2Yy5ub2RlLnYxLlBsYWNlbWVudFN0YXR1cyIeCglTdGF0dXNBY2sSEQoJYmF0Y2hfc2VxGAEgASgEIrsCCghSdW5PZmZlchISCgphdHRlbXB0X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFQoNZGVwbG95bWVudF9pZBgDIAEoCRIPCgdjaGFubmVsGAQgASgJEiEKBWltYWdlGAUgASgLMhIuc3ZjLm5vZGUudjEuSW1hZ2USDwoHY29tbWFuZBgGIAEoCRIrCgNlbnYYByADKAsyHi5zdmMubm9kZS52MS5SdW5PZmZlci5FbnZFbnRyeRIpCglyZXNvdXJjZXMYCCABKAsyFi5zdmMubm9kZS52MS5SZXNvdXJjZXMSFwoPdGltZW91dF9zZWNvbmRzGAkgASgNEg4KBnJlZGFjdBgKIAMoCRoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjgKCVJ1bkFjY2VwdBISCgphdHRlbXB0X2lkGAEgASgJEhcKD3JlZnVzZWRfYmVjYXVzZRgCIAEoCSJGCghSdW5HcmFudBISCgphdHRlbXB0X2lkGAEgASgJEg0KBXRva2VuGAIgASgJEhcKD3N0YXJ0X3dpdGhpbl9tcxgDIAEoDSIfCglSdW5DYW5jZWwSEgoKYXR0ZW1wdF9pZBgBIAEoCSIcCgZSdW5BY2sSEgoKYXR0ZW1wdF9pZBgBIAEoCSK0AQoJUnVuU3RhdHVzEhIKCmF0dGVtcHRfaWQYASABKAkSDQoFdG9rZW4YAiABKAkSJAoFcGhhc2UYAyABKA4yFS5zdmMubm9kZS52MS5SdW5QaGFzZRIRCglleGl0X2NvZGUYBCABKAUSEQoJdGltZWRfb3V0GAUgASgIEg8KB21lc3NhZ2UYBiABKAkSEgoKc3RhcnRlZF9hdBgHIAEoCRITCgtmaW5pc2hlZF9hdBgIIAEoCSJSChBBcHBlbmRMb2dSZXF1ZXN0EhEKCXN0cmVhbV9pZBgBIAEoCRIOCgZvZmZzZXQYAiABKAQSDAoEZGF0YRgDIAEoDBINCgVmaW5hbBgEIAEoCCIjChFBcHBlbmRMb2dSZXNwb25zZRIOCgZsZW5ndGgYASABKAQiQwoITG9nUXVlcnkSEgoKcmVxdWVzdF9pZBgBIAEoCRIUCgxwbGFjZW1lbnRfaWQYAiABKAkSDQoFbGluZXMYAyABKA0imgEKEURlbGl2ZXJMb2dSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDAoEdGV4dBgCIAEoCRINCgVsaW5lcxgDIAEoDRINCgVlcnJvchgEIAEoCRIkCgVzdGF0ZRgFIAEoDjIVLnN2Yy5ub2RlLnYxLkxvZ1N0YXRlEh8KBGV4aXQYBiABKAsyES5zdmMubm9kZS52MS5FeGl0IlIKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEhIKCm9vbV9raWxsZWQYAiABKAgSDgoGcmVhc29uGAMgASgJEgoKAmF0GAQgASgJQgcKBV9jb2RlIhQKEkRlbGl2ZXJMb2dSZXNwb25zZSI8ChRSZXBvcnRTYW1wbGVzUmVxdWVzdBIkCgdzYW1wbGVzGAEgAygLMhMuc3ZjLm5vZGUudjEuU2FtcGxlImMKBlNhbXBsZRIUCgxwbGFjZW1lbnRfaWQYASABKAkSCgoCYXQYAiABKAkSEwoLY3B1X3BlcmNlbnQYAyABKAESFAoMbWVtb3J5X2J5dGVzGAQgASgEEgwKBHBpZHMYBSABKA0iFwoVUmVwb3J0U2FtcGxlc1Jlc3BvbnNlIi4KF0xpc3RHb25lUHJvamVjdHNSZXF1ZXN0EhMKC3Byb2plY3RfaWRzGAEgAygJIigKGExpc3RHb25lUHJvamVjdHNSZXNwb25zZRIMCgRnb25lGAEgAygJIigKFExpc3RHb25lTm9kZXNSZXF1ZXN0EhAKCG5vZGVfaWRzGAEgAygJIiUKFUxpc3RHb25lTm9kZXNSZXNwb25zZRIMCgRnb25lGAEgAygJKlUKCkRhZW1vblJvbGUSGwoXREFFTU9OX1JPTEVfVU5TUEVDSUZJRUQQABIUChBEQUVNT05fUk9MRV9OT0RFEAESFAoQREFFTU9OX1JPTEVfRURHRRACKnQKB0Rlc2lyZWQSFwoTREVTSVJFRF9VTlNQRUNJRklFRBAAEhEKDURFU0lSRURfUkVBRFkQARITCg9ERVNJUkVEX1JVTk5JTkcQAhITCg9ERVNJUkVEX1NUT1BQRUQQAxITCg9ERVNJUkVEX1JFTU9WRUQQBCqlAgoIT2JzZXJ2ZWQSGAoUT0JTRVJWRURfVU5TUEVDSUZJRUQQABIVChFPQlNFUlZFRF9BU1NJR05FRBBAEhYKEU9CU0VSVkVEX0FDQ0VQVEVEEIABEhUKEE9CU0VSVkVEX1BVTExJTkcQwAESFQoQT0JTRVJWRURfQ1JFQVRFRBCAAhIWChFPQlNFUlZFRF9TVEFSVElORxDAAhIVChBPQlNFUlZFRF9SVU5OSU5HEIADEhcKEk9CU0VSVkVEX0NPTVBMRVRFRBDAAxIVChBPQlNFUlZFRF9TVE9QUEVEEIAEEhQKD09CU0VSVkVEX0ZBSUxFRBDABBIWChFPQlNFUlZFRF9SRUpFQ1RFRBCABRIVChBPQlNFUlZFRF9SRU1PVkVEEMAFKpYBCgtIZWFsdGhTdGF0ZRIcChhIRUFMVEhfU1RBVEVfVU5TUEVDSUZJRUQQABIZChVIRUFMVEhfU1RBVEVfU1RBUlRJTkcQARIYChRIRUFMVEhfU1RBVEVfSEVBTFRIWRACEhoKFkhFQUxUSF9TVEFURV9VTkhFQUxUSFkQAxIYChRIRUFMVEhfU1RBVEVfQkFDS09GRhAEKooBCghSdW5QaGFzZRIZChVSVU5fUEhBU0VfVU5TUEVDSUZJRUQQABIVChFSVU5fUEhBU0VfU1RBUlRFRBABEhQKEFJVTl9QSEFTRV9FWElURUQQAhIZChVSVU5fUEhBU0VfTk9UX1NUQVJURUQQAxIbChdSVU5fUEhBU0VfSU5ERVRFUk1JTkFURRAEKmgKCExvZ1N0YXRlEhkKFUxPR19TVEFURV9VTlNQRUNJRklFRBAAEhUKEUxPR19TVEFURV9SVU5OSU5HEAESFAoQTE9HX1NUQVRFX0VYSVRFRBACEhQKEExPR19TVEFURV9BQlNFTlQQAzJQChFFbnJvbGxtZW50U2VydmljZRI7CgRKb2luEhguc3ZjLm5vZGUudjEuSm9pblJlcXVlc3QaGS5zdmMubm9kZS52MS5Kb2luUmVzcG9uc2UypgYKC05vZGVTZXJ2aWNlEkgKB1Nlc3Npb24SGy5zdmMubm9kZS52MS5TZXNzaW9uUmVxdWVzdBocLnN2Yy5ub2RlLnYxLlNlc3Npb25SZXNwb25zZSgBMAESSgoJQXBwZW5kTG9nEh0uc3ZjLm5vZGUudjEuQXBwZW5kTG9nUmVxdWVzdBoeLnN2Yy5ub2RlLnYxLkFwcGVuZExvZ1Jlc3BvbnNlEk0KCkRlbGl2ZXJMb2cSHi5zdmMubm9kZS52MS5EZWxpdmVyTG9nUmVxdWVzdBofLnN2Yy5ub2RlLnYxLkRlbGl2ZXJMb2dSZXNwb25zZRJWCg1SZXBvcnRTYW1wbGVzEiEuc3ZjLm5vZGUudjEuUmVwb3J0U2FtcGxlc1JlcXVlc3QaIi5zdmMubm9kZS52MS5SZXBvcnRTYW1wbGVzUmVzcG9uc2USXwoQTGlzdEdvbmVQcm9qZWN0cxIkLnN2Yy5ub2RlLnYxLkxpc3RHb25lUHJvamVjdHNSZXF1ZXN0GiUuc3ZjLm5vZGUudjEuTGlzdEdvbmVQcm9qZWN0c1Jlc3BvbnNlElYKDUxpc3RHb25lTm9kZXMSIS5zdmMubm9kZS52MS5MaXN0R29uZU5vZGVzUmVxdWVzdBoiLnN2Yy5ub2RlLnYxLkxpc3RHb25lTm9kZXNSZXNwb25zZRJfChBSZW5ld0NlcnRpZmljYXRlEiQuc3ZjLm5vZGUudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QaJS5zdmMubm9kZS52MS5SZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USZQoSSXNzdWVSZWdpc3RyeVRva2VuEiYuc3ZjLm5vZGUudjEuSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBonLnN2Yy5ub2RlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlElkKDkZldGNoQmFzZUltYWdlEiIuc3ZjLm5vZGUudjEuRmV0Y2hCYXNlSW1hZ2VSZXF1ZXN0GiMuc3ZjLm5vZGUudjEuRmV0Y2hCYXNlSW1hZ2VSZXNwb25zZWIGcHJvdG8z");
+  fileDesc("ChZzdmMvbm9kZS92MS9ub2RlLnByb3RvEgtzdmMubm9kZS52MSJACgtKb2luUmVxdWVzdBINCgV0b2tlbhgBIAEoCRILCgNjc3IYAiABKAwSFQoNcHJvcG9zZWRfbmFtZRgDIAEoCSKfAQoMSm9pblJlc3BvbnNlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEcm9sZRgDIAEoDjIXLnN2Yy5ub2RlLnYxLkRhZW1vblJvbGUSEgoKY2x1c3Rlcl9pZBgEIAEoCRITCgtpbmNhcm5hdGlvbhgFIAEoBBIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgGIAEoCRIKCgJjYRgHIAEoCSImChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBILCgNjc3IYASABKAwiQQoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhkKEWNlcnRpZmljYXRlX2NoYWluGAEgASgJEgoKAmNhGAIgASgJIsMCCg5TZXNzaW9uUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLnN2Yy5ub2RlLnYxLkhlbGxvSAASKwoJaW52ZW50b3J5GAIgASgLMhYuc3ZjLm5vZGUudjEuSW52ZW50b3J5SAASIwoFcmVuZXcYAyABKAsyEi5zdmMubm9kZS52MS5SZW5ld0gAEicKB2FwcGxpZWQYBCABKAsyFC5zdmMubm9kZS52MS5BcHBsaWVkSAASKgoGc3RhdHVzGAUgASgLMhguc3ZjLm5vZGUudjEuU3RhdHVzQmF0Y2hIABIsCgpydW5fYWNjZXB0GAYgASgLMhYuc3ZjLm5vZGUudjEuUnVuQWNjZXB0SAASLAoKcnVuX3N0YXR1cxgHIAEoCzIWLnN2Yy5ub2RlLnYxLlJ1blN0YXR1c0gAQgkKB21lc3NhZ2UilgUKD1Nlc3Npb25SZXNwb25zZRInCgd3ZWxjb21lGAEgASgLMhQuc3ZjLm5vZGUudjEuV2VsY29tZUgAEioKCXJlbmV3X2FjaxgCIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3QWNrSAASJQoGYXNzaWduGAMgASgLMhMuc3ZjLm5vZGUudjEuQXNzaWduSAASLAoKc3RhdHVzX2FjaxgEIAEoCzIWLnN2Yy5ub2RlLnYxLlN0YXR1c0Fja0gAEioKCXJ1bl9vZmZlchgFIAEoCzIVLnN2Yy5ub2RlLnYxLlJ1bk9mZmVySAASKgoJcnVuX2dyYW50GAYgASgLMhUuc3ZjLm5vZGUudjEuUnVuR3JhbnRIABIsCgpydW5fY2FuY2VsGAcgASgLMhYuc3ZjLm5vZGUudjEuUnVuQ2FuY2VsSAASJgoHcnVuX2FjaxgIIAEoCzITLnN2Yy5ub2RlLnYxLlJ1bkFja0gAEicKB3ZlcmRpY3QYCSABKAsyFC5zdmMubm9kZS52MS5WZXJkaWN0SAASKgoJbG9nX3F1ZXJ5GAogASgLMhUuc3ZjLm5vZGUudjEuTG9nUXVlcnlIABItCgpzdXBlcnNlZGVkGAsgASgLMhcuc3ZjLm5vZGUudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgMIAEoCzITLnN2Yy5ub2RlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYDSABKAsyEy5zdmMubm9kZS52MS5Hb0F3YXlIABIhCgR0aWR5GA4gASgLMhEuc3ZjLm5vZGUudjEuVGlkeUgAEioKCXJlbmV3X25vdxgPIAEoCzIVLnN2Yy5ub2RlLnYxLlJlbmV3Tm93SABCCQoHbWVzc2FnZSLYAgoFSGVsbG8SFQoNY2x1c3Rlcl9lcG9jaBgBIAEoBBIPCgdib290X2lkGAIgASgJEhMKC2luc3RhbmNlX2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAkSDwoHYWRkcmVzcxgFIAEoCRInCghjYXBhY2l0eRgGIAEoCzIVLnN2Yy5ub2RlLnYxLkNhcGFjaXR5EicKCHBsYXRmb3JtGAcgASgLMhUuc3ZjLm5vZGUudjEuUGxhdGZvcm0SLgoGbGFiZWxzGAggAygLMh4uc3ZjLm5vZGUudjEuSGVsbG8uTGFiZWxzRW50cnkSGgoScGVyc2lzdGVkX3JldmlzaW9uGAkgASgJEiMKBmVuZ2luZRgKIAEoCzITLnN2Yy5ub2RlLnYxLkVuZ2luZRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlQKCENhcGFjaXR5EhEKCW1lbW9yeV9tYhgBIAEoBBIWCg5jcHVfbWlsbGljb3JlcxgCIAEoBBIMCgRwaWRzGAMgASgEEg8KB2Rpc2tfbWIYBCABKAQiLAoIUGxhdGZvcm0SCgoCb3MYASABKAkSFAoMYXJjaGl0ZWN0dXJlGAIgASgJIl0KBkVuZ2luZRIPCgd2ZXJzaW9uGAEgASgJEgoKAmlkGAIgASgJEh8KEmRvY2tlcmZpbGVfcHJvYmxlbRgDIAEoCUgAiAEBQhUKE19kb2NrZXJmaWxlX3Byb2JsZW0ibQoJSW52ZW50b3J5EisKBWl0ZW1zGAEgAygLMhwuc3ZjLm5vZGUudjEuUGxhY2VtZW50U3RhdHVzEiQKBHJ1bnMYAiADKAsyFi5zdmMubm9kZS52MS5SdW5TdGF0dXMSDQoFZmluYWwYAyABKAgigAEKBVJlbmV3EgkKAW4YASABKAQSEQoJZGlza19mdWxsGAIgASgIEg8KB3dhbGxfbXMYAyABKAQSFgoOZW5naW5lX3N0YWxsZWQYBCABKAgSGgoSZG9ja2VyZmlsZV9wcm9ibGVtGAUgASgJEhQKDG1lbW9yeV9zaG9ydBgGIAEoCCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIrsBCgdXZWxjb21lEg8KB25vZGVfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIUCgxsZWFkZXJfZXBvY2gYAyABKAQSFQoNc2Vzc2lvbl9lcG9jaBgEIAEoBBIWCg5yZW5ld19ldmVyeV9tcxgFIAEoDRIUCgxsZWFzZV90dGxfbXMYBiABKA0SLQoIcmVnaXN0cnkYByABKAsyGy5zdmMubm9kZS52MS5SZWdpc3RyeUFjY2VzcyJUCg5SZWdpc3RyeUFjY2VzcxIMCgRob3N0GAEgASgJEhAKCHVzZXJuYW1lGAIgASgJEhAKCHBhc3N3b3JkGAMgASgJEhAKCGluc2VjdXJlGAQgASgIIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgoKCFJlbmV3Tm93IgYKBFRpZHkiYgoZSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBIPCgd3b3JrX2lkGAEgASgJEhIKCnJlcG9zaXRvcnkYAiABKAkSDAoEcHVzaBgDIAEoCBISCgptb3VudF9mcm9tGAQgASgJIkcKGklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEhoKEmV4cGlyZXNfaW5fc2Vjb25kcxgCIAEoDSKvAgoGQXNzaWduEiYKBGtpbmQYASABKA4yGC5zdmMubm9kZS52MS5Bc3NpZ24uS2luZBIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhQKDGxlYWRlcl9lcG9jaBgDIAEoBBISCgphcHBsaWVzX3RvGAQgASgJEhIKCnJlc3VsdHNfaW4YBSABKAkSJwoHdXBzZXJ0cxgGIAMoCzIWLnN2Yy5ub2RlLnYxLlBsYWNlbWVudBIqCgdyZW1vdmVzGAcgAygLMhkuc3ZjLm5vZGUudjEuUGxhY2VtZW50UmVmEhIKCmJ1bGtfdG9rZW4YCCABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiIzCgxQbGFjZW1lbnRSZWYSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEIlMKB0FwcGxpZWQSEgoKcmVzdWx0c19pbhgBIAEoCRIkCgdyZWplY3RzGAIgAygLMhMuc3ZjLm5vZGUudjEuUmVqZWN0Eg4KBnJlc3luYxgDIAEoCCIuCgZSZWplY3QSFAoMcGxhY2VtZW50X2lkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSKdAQoHVmVyZGljdBIUCgxwbGFjZW1lbnRfaWQYASABKAkSLwoIZGVjaXNpb24YAiABKA4yHS5zdmMubm9kZS52MS5WZXJkaWN0LkRlY2lzaW9uIksKCERlY2lzaW9uEhgKFERFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASEQoNREVDSVNJT05fS0lMTBABEhIKDkRFQ0lTSU9OX0FET1BUEAIiwgIKCVBsYWNlbWVudBIUCgxwbGFjZW1lbnRfaWQYASABKAkSDQoFZXBvY2gYAiABKAQSJQoHZGVzaXJlZBgDIAEoDjIULnN2Yy5ub2RlLnYxLkRlc2lyZWQSEQoJc3BlY19oYXNoGAQgASgJEhIKCnByb2plY3RfaWQYBSABKAkSFQoNZGVwbG95bWVudF9pZBgGIAEoCRIPCgdjaGFubmVsGAcgASgJEikKCXJlc291cmNlcxgIIAEoCzIWLnN2Yy5ub2RlLnYxLlJlc291cmNlcxInCgVzZXJ2ZRgJIAEoCzIWLnN2Yy5ub2RlLnYxLlNlcnZlU3BlY0gAEicKBWJ1aWxkGAogASgLMhYuc3ZjLm5vZGUudjEuQnVpbGRTcGVjSAASFQoNZHJhaW5fc2Vjb25kcxgLIAEoDUIGCgRzcGVjIq8BCglSZXNvdXJjZXMSEQoJbWVtb3J5X21iGAEgASgNEhYKDmNwdV9taWxsaWNvcmVzGAIgASgNEhIKCnBpZHNfbGltaXQYAyABKA0SEgoKZ2VuZXJhdGlvbhgEIAEoBBISCgpzdG9yYWdlX21iGAUgASgNEhoKEnJlc2VydmVkX21lbW9yeV9tYhgGIAEoDRIfChdyZXNlcnZlZF9jcHVfbWlsbGljb3JlcxgHIAEoDSL4AQoJU2VydmVTcGVjEiEKBWltYWdlGAEgASgLMhIuc3ZjLm5vZGUudjEuSW1hZ2USDwoHY29tbWFuZBgCIAMoCRIsCgNlbnYYAyADKAsyHy5zdmMubm9kZS52MS5TZXJ2ZVNwZWMuRW52RW50cnkSDAoEcG9ydBgEIAEoDRIjCgZoZWFsdGgYBSABKAsyEy5zdmMubm9kZS52MS5IZWFsdGgSGgoSc3RvcF9ncmFjZV9zZWNvbmRzGAYgASgNEg4KBnJlZGFjdBgHIAMoCRoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlwKBUltYWdlEhEKCXJlZmVyZW5jZRgBIAEoCRIrCgZhY2Nlc3MYAiABKAsyGy5zdmMubm9kZS52MS5SZWdpc3RyeUFjY2VzcxITCgttYXhfc2l6ZV9tYhgDIAEoDSIvCgZIZWFsdGgSDAoEcGF0aBgBIAEoCRIXCg90aW1lb3V0X3NlY29uZHMYAiABKA0isAQKCUJ1aWxkU3BlYxIZChFzb3VyY2VfcmVwb3NpdG9yeRgBIAEoCRIVCg1zb3VyY2VfZGlnZXN0GAIgASgJEhkKEXRhcmdldF9yZXBvc2l0b3J5GAMgASgJEhYKDnJvb3RfZGlyZWN0b3J5GAQgASgJEisKBnN0YXRpYxgFIAEoCzIZLnN2Yy5ub2RlLnYxLlN0YXRpY1JlY2lwZUgAEikKBWltYWdlGAYgASgLMhguc3ZjLm5vZGUudjEuSW1hZ2VSZWNpcGVIABISCgpiYXNlX2ltYWdlGAcgASgJEhEKCWNhX2J1bmRsZRgIIAEoCRIXCg90aW1lb3V0X3NlY29uZHMYCSABKA0SFAoMbWF4X2ltYWdlX21iGAogASgNEhcKD21heF91bnBhY2tlZF9tYhgLIAEoDRIXCg9jYWNoZV9uYW1lc3BhY2UYDCABKAkSDgoGcmVkYWN0GA0gAygJEiwKA2VudhgOIAMoCzIfLnN2Yy5ub2RlLnYxLkJ1aWxkU3BlYy5FbnZFbnRyeRIVCg1idWlsZGVyX2ltYWdlGA8gASgJEhIKCmVudl9kaWdlc3QYECABKAkSLQoMcHJpb3JfYnVpbGRzGBEgAygLMhcuc3ZjLm5vZGUudjEuUHJpb3JCdWlsZBIQCghub19jYWNoZRgSIAEoCBoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQggKBnJlY2lwZSJ9CgpQcmlvckJ1aWxkEhUKDWRlcGxveW1lbnRfaWQYASABKAkSCwoDa2V5GAIgASgJEg4KBmRpZ2VzdBgDIAEoCRISCgpzaXplX2J5dGVzGAQgASgEEicKCHBsYXRmb3JtGAUgASgLMhUuc3ZjLm5vZGUudjEuUGxhdGZvcm0iLwoMU3RhdGljUmVjaXBlEg8KB2NvbW1hbmQYASABKAkSDgoGb3V0cHV0GAIgASgJIl0KC0ltYWdlUmVjaXBlEhIKCmRvY2tlcmZpbGUYASABKAkSFQoNYnVpbGRfY29tbWFuZBgCIAEoCRIVCg1zdGFydF9jb21tYW5kGAMgASgJEgwKBHBvcnQYBCABKA0iaQoVRmV0Y2hCYXNlSW1hZ2VSZXF1ZXN0EhQKDHBsYWNlbWVudF9pZBgBIAEoCRIRCglyZWZlcmVuY2UYAiABKAkSJwoIcGxhdGZvcm0YAyABKAsyFS5zdmMubm9kZS52MS5QbGF0Zm9ybSJgChZGZXRjaEJhc2VJbWFnZVJlc3BvbnNlEhMKCXJlZmVyZW5jZRgBIAEoCUgAEicKB3JlZnVzYWwYAiABKAsyFC5zdmMubm9kZS52MS5GYWlsdXJlSABCCAoGYW5zd2VyIqoDCg9QbGFjZW1lbnRTdGF0dXMSFAoMcGxhY2VtZW50X2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEhIKCnN0YXR1c19zZXEYAyABKAQSJwoIb2JzZXJ2ZWQYBCABKA4yFS5zdmMubm9kZS52MS5PYnNlcnZlZBIoCgZoZWFsdGgYBSABKA4yGC5zdmMubm9kZS52MS5IZWFsdGhTdGF0ZRITCgtyZXN0YXJ0X3NlcRgGIAEoDRIQCgh1cHN0cmVhbRgHIAEoCRIlCgdmYWlsdXJlGAggASgLMhQuc3ZjLm5vZGUudjEuRmFpbHVyZRInCgVidWlsZBgJIAEoCzIYLnN2Yy5ub2RlLnYxLkJ1aWxkUmVzdWx0EhIKCmNoYW5nZWRfYXQYCiABKAkSEQoJc3BlY19oYXNoGAsgASgJEikKCXJlc291cmNlcxgMIAEoCzIWLnN2Yy5ub2RlLnYxLlJlc291cmNlcxIZChFyZXNvdXJjZXNfcHJvYmxlbRgNIAEoCRInCghjcmFzaGluZxgOIAEoCzIVLnN2Yy5ub2RlLnYxLkNyYXNoaW5nImAKCENyYXNoaW5nEg0KBXNpbmNlGAEgASgJEg8KB2xhc3RfYXQYAiABKAkSDQoFY291bnQYAyABKA0SDgoGcmVhc29uGAQgASgJEhUKDW5leHRfc3RhcnRfYXQYBSABKAkiYgoHRmFpbHVyZRIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSFgoJZXhpdF9jb2RlGAMgASgFSACIAQESEgoKb29tX2tpbGxlZBgEIAEoCEIMCgpfZXhpdF9jb2RlIo4BCgtCdWlsZFJlc3VsdBIOCgZkaWdlc3QYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBInCghwbGF0Zm9ybRgDIAEoCzIVLnN2Yy5ub2RlLnYxLlBsYXRmb3JtEhAKCHdhcm5pbmdzGAQgAygJEgsKA2tleRgFIAEoCRITCgtyZXVzZWRfZnJvbRgGIAEoCSJNCgtTdGF0dXNCYXRjaBIRCgliYXRjaF9zZXEYASABKAQSKwoFaXRlbXMYAiADKAsyHC5zdmMubm9kZS52MS5QbGFjZW1lbnRTdGF0dXMiHgoJU3RhdHVzQWNrEhEKCWJhdGNoX3NlcRgBIAEoBCK7AgoIUnVuT2ZmZXISEgoKYXR0ZW1wdF9pZBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEhUKDWRlcGxveW1lbnRfaWQYAyABKAkSDwoHY2hhbm5lbBgEIAEoCRIhCgVpbWFnZRgFIAEoCzISLnN2Yy5ub2RlLnYxLkltYWdlEg8KB2NvbW1hbmQYBiABKAkSKwoDZW52GAcgAygLMh4uc3ZjLm5vZGUudjEuUnVuT2ZmZXIuRW52RW50cnkSKQoJcmVzb3VyY2VzGAggASgLMhYuc3ZjLm5vZGUudjEuUmVzb3VyY2VzEhcKD3RpbWVvdXRfc2Vjb25kcxgJIAEoDRIOCgZyZWRhY3QYCiADKAkaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI4CglSdW5BY2NlcHQSEgoKYXR0ZW1wdF9pZBgBIAEoCRIXCg9yZWZ1c2VkX2JlY2F1c2UYAiABKAkiRgoIUnVuR3JhbnQSEgoKYXR0ZW1wdF9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCRIXCg9zdGFydF93aXRoaW5fbXMYAyABKA0iHwoJUnVuQ2FuY2VsEhIKCmF0dGVtcHRfaWQYASABKAkiHAoGUnVuQWNrEhIKCmF0dGVtcHRfaWQYASABKAkitAEKCVJ1blN0YXR1cxISCgphdHRlbXB0X2lkGAEgASgJEg0KBXRva2VuGAIgASgJEiQKBXBoYXNlGAMgASgOMhUuc3ZjLm5vZGUudjEuUnVuUGhhc2USEQoJZXhpdF9jb2RlGAQgASgFEhEKCXRpbWVkX291dBgFIAEoCBIPCgdtZXNzYWdlGAYgASgJEhIKCnN0YXJ0ZWRfYXQYByABKAkSEwoLZmluaXNoZWRfYXQYCCABKAkiUgoQQXBwZW5kTG9nUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSDgoGb2Zmc2V0GAIgASgEEgwKBGRhdGEYAyABKAwSDQoFZmluYWwYBCABKAgiIwoRQXBwZW5kTG9nUmVzcG9uc2USDgoGbGVuZ3RoGAEgASgEIkMKCExvZ1F1ZXJ5EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcGxhY2VtZW50X2lkGAIgASgJEg0KBWxpbmVzGAMgASgNIpoBChFEZWxpdmVyTG9nUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEgwKBHRleHQYAiABKAkSDQoFbGluZXMYAyABKA0SDQoFZXJyb3IYBCABKAkSJAoFc3RhdGUYBSABKA4yFS5zdmMubm9kZS52MS5Mb2dTdGF0ZRIfCgRleGl0GAYgASgLMhEuc3ZjLm5vZGUudjEuRXhpdCJSCgRFeGl0EhEKBGNvZGUYASABKAVIAIgBARISCgpvb21fa2lsbGVkGAIgASgIEg4KBnJlYXNvbhgDIAEoCRIKCgJhdBgEIAEoCUIHCgVfY29kZSIUChJEZWxpdmVyTG9nUmVzcG9uc2UiPAoUUmVwb3J0U2FtcGxlc1JlcXVlc3QSJAoHc2FtcGxlcxgBIAMoCzITLnN2Yy5ub2RlLnYxLlNhbXBsZSJjCgZTYW1wbGUSFAoMcGxhY2VtZW50X2lkGAEgASgJEgoKAmF0GAIgASgJEhMKC2NwdV9wZXJjZW50GAMgASgBEhQKDG1lbW9yeV9ieXRlcxgEIAEoBBIMCgRwaWRzGAUgASgNIhcKFVJlcG9ydFNhbXBsZXNSZXNwb25zZSIuChdMaXN0R29uZVByb2plY3RzUmVxdWVzdBITCgtwcm9qZWN0X2lkcxgBIAMoCSIoChhMaXN0R29uZVByb2plY3RzUmVzcG9uc2USDAoEZ29uZRgBIAMoCSIoChRMaXN0R29uZU5vZGVzUmVxdWVzdBIQCghub2RlX2lkcxgBIAMoCSIlChVMaXN0R29uZU5vZGVzUmVzcG9uc2USDAoEZ29uZRgBIAMoCSpVCgpEYWVtb25Sb2xlEhsKF0RBRU1PTl9ST0xFX1VOU1BFQ0lGSUVEEAASFAoQREFFTU9OX1JPTEVfTk9ERRABEhQKEERBRU1PTl9ST0xFX0VER0UQAip0CgdEZXNpcmVkEhcKE0RFU0lSRURfVU5TUEVDSUZJRUQQABIRCg1ERVNJUkVEX1JFQURZEAESEwoPREVTSVJFRF9SVU5OSU5HEAISEwoPREVTSVJFRF9TVE9QUEVEEAMSEwoPREVTSVJFRF9SRU1PVkVEEAQqpQIKCE9ic2VydmVkEhgKFE9CU0VSVkVEX1VOU1BFQ0lGSUVEEAASFQoRT0JTRVJWRURfQVNTSUdORUQQQBIWChFPQlNFUlZFRF9BQ0NFUFRFRBCAARIVChBPQlNFUlZFRF9QVUxMSU5HEMABEhUKEE9CU0VSVkVEX0NSRUFURUQQgAISFgoRT0JTRVJWRURfU1RBUlRJTkcQwAISFQoQT0JTRVJWRURfUlVOTklORxCAAxIXChJPQlNFUlZFRF9DT01QTEVURUQQwAMSFQoQT0JTRVJWRURfU1RPUFBFRBCABBIUCg9PQlNFUlZFRF9GQUlMRUQQwAQSFgoRT0JTRVJWRURfUkVKRUNURUQQgAUSFQoQT0JTRVJWRURfUkVNT1ZFRBDABSqWAQoLSGVhbHRoU3RhdGUSHAoYSEVBTFRIX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVSEVBTFRIX1NUQVRFX1NUQVJUSU5HEAESGAoUSEVBTFRIX1NUQVRFX0hFQUxUSFkQAhIaChZIRUFMVEhfU1RBVEVfVU5IRUFMVEhZEAMSGAoUSEVBTFRIX1NUQVRFX0JBQ0tPRkYQBCqKAQoIUnVuUGhhc2USGQoVUlVOX1BIQVNFX1VOU1BFQ0lGSUVEEAASFQoRUlVOX1BIQVNFX1NUQVJURUQQARIUChBSVU5fUEhBU0VfRVhJVEVEEAISGQoVUlVOX1BIQVNFX05PVF9TVEFSVEVEEAMSGwoXUlVOX1BIQVNFX0lOREVURVJNSU5BVEUQBCpoCghMb2dTdGF0ZRIZChVMT0dfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFMT0dfU1RBVEVfUlVOTklORxABEhQKEExPR19TVEFURV9FWElURUQQAhIUChBMT0dfU1RBVEVfQUJTRU5UEAMyUAoRRW5yb2xsbWVudFNlcnZpY2USOwoESm9pbhIYLnN2Yy5ub2RlLnYxLkpvaW5SZXF1ZXN0Ghkuc3ZjLm5vZGUudjEuSm9pblJlc3BvbnNlMqYGCgtOb2RlU2VydmljZRJICgdTZXNzaW9uEhsuc3ZjLm5vZGUudjEuU2Vzc2lvblJlcXVlc3QaHC5zdmMubm9kZS52MS5TZXNzaW9uUmVzcG9uc2UoATABEkoKCUFwcGVuZExvZxIdLnN2Yy5ub2RlLnYxLkFwcGVuZExvZ1JlcXVlc3QaHi5zdmMubm9kZS52MS5BcHBlbmRMb2dSZXNwb25zZRJNCgpEZWxpdmVyTG9nEh4uc3ZjLm5vZGUudjEuRGVsaXZlckxvZ1JlcXVlc3QaHy5zdmMubm9kZS52MS5EZWxpdmVyTG9nUmVzcG9uc2USVgoNUmVwb3J0U2FtcGxlcxIhLnN2Yy5ub2RlLnYxLlJlcG9ydFNhbXBsZXNSZXF1ZXN0GiIuc3ZjLm5vZGUudjEuUmVwb3J0U2FtcGxlc1Jlc3BvbnNlEl8KEExpc3RHb25lUHJvamVjdHMSJC5zdmMubm9kZS52MS5MaXN0R29uZVByb2plY3RzUmVxdWVzdBolLnN2Yy5ub2RlLnYxLkxpc3RHb25lUHJvamVjdHNSZXNwb25zZRJWCg1MaXN0R29uZU5vZGVzEiEuc3ZjLm5vZGUudjEuTGlzdEdvbmVOb2Rlc1JlcXVlc3QaIi5zdmMubm9kZS52MS5MaXN0R29uZU5vZGVzUmVzcG9uc2USXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5ub2RlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLm5vZGUudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEmUKEklzc3VlUmVnaXN0cnlUb2tlbhImLnN2Yy5ub2RlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlcXVlc3QaJy5zdmMubm9kZS52MS5Jc3N1ZVJlZ2lzdHJ5VG9rZW5SZXNwb25zZRJZCg5GZXRjaEJhc2VJbWFnZRIiLnN2Yy5ub2RlLnYxLkZldGNoQmFzZUltYWdlUmVxdWVzdBojLnN2Yy5ub2RlLnYxLkZldGNoQmFzZUltYWdlUmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * @generated from message svc.node.v1.JoinRequest
@@ -528,6 +528,13 @@ export type Renew = Message<"svc.node.v1.Renew"> & {
    * @generated from field: string dockerfile_problem = 5;
    */
   dockerfileProblem: string;
+
+  /**
+   * Less memory than the node's floor is really left: it takes no new work.
+   *
+   * @generated from field: bool memory_short = 6;
+   */
+  memoryShort: boolean;
 };
 
 /**
@@ -1064,6 +1071,14 @@ export type Placement = Message<"svc.node.v1.Placement"> & {
     value: BuildSpec;
     case: "build";
   } | { case: undefined; value?: undefined };
+
+  /**
+   * Of one that is to be removed: how long its container may still serve connections that are open, counted by the
+   * node from when it is first told. It is asked to end as soon as there is none, or the time is up. 0: at once.
+   *
+   * @generated from field: uint32 drain_seconds = 11;
+   */
+  drainSeconds: number;
 };
 
 /**
@@ -1108,6 +1123,19 @@ export type Resources = Message<"svc.node.v1.Resources"> & {
    * @generated from field: uint32 storage_mb = 5;
    */
   storageMb: number;
+
+  /**
+   * What of memory and processor time is set aside for it. Under pressure it comes first with so much of them, and what
+   * it has beyond makes it the one to go. 0: nothing was said.
+   *
+   * @generated from field: uint32 reserved_memory_mb = 6;
+   */
+  reservedMemoryMb: number;
+
+  /**
+   * @generated from field: uint32 reserved_cpu_millicores = 7;
+   */
+  reservedCpuMillicores: number;
 };
 
 /**
@@ -1317,6 +1345,34 @@ export type BuildSpec = Message<"svc.node.v1.BuildSpec"> & {
    * @generated from field: map<string, string> env = 14;
    */
   env: { [key: string]: string };
+
+  /**
+   * What packages are installed and the app is built in; empty: base_image.
+   *
+   * @generated from field: string builder_image = 15;
+   */
+  builderImage: string;
+
+  /**
+   * Changes with env, and tells nothing of it: keyed by a secret of control. Empty: of nothing that is built.
+   *
+   * @generated from field: string env_digest = 16;
+   */
+  envDigest: string;
+
+  /**
+   * What was built of the same source in this project, the newest first. Empty when it is to be built in any case.
+   *
+   * @generated from field: repeated svc.node.v1.PriorBuild prior_builds = 17;
+   */
+  priorBuilds: PriorBuild[];
+
+  /**
+   * Also no step is taken from the build cache.
+   *
+   * @generated from field: bool no_cache = 18;
+   */
+  noCache: boolean;
 };
 
 /**
@@ -1325,6 +1381,45 @@ export type BuildSpec = Message<"svc.node.v1.BuildSpec"> & {
  */
 export const BuildSpecSchema: GenMessage<BuildSpec> = /*@__PURE__*/
   messageDesc(file_svc_node_v1_node, 32);
+
+/**
+ * @generated from message svc.node.v1.PriorBuild
+ */
+export type PriorBuild = Message<"svc.node.v1.PriorBuild"> & {
+  /**
+   * @generated from field: string deployment_id = 1;
+   */
+  deploymentId: string;
+
+  /**
+   * As the node that built it reported.
+   *
+   * @generated from field: string key = 2;
+   */
+  key: string;
+
+  /**
+   * @generated from field: string digest = 3;
+   */
+  digest: string;
+
+  /**
+   * @generated from field: uint64 size_bytes = 4;
+   */
+  sizeBytes: bigint;
+
+  /**
+   * @generated from field: svc.node.v1.Platform platform = 5;
+   */
+  platform?: Platform | undefined;
+};
+
+/**
+ * Describes the message svc.node.v1.PriorBuild.
+ * Use `create(PriorBuildSchema)` to create a new message.
+ */
+export const PriorBuildSchema: GenMessage<PriorBuild> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 33);
 
 /**
  * @generated from message svc.node.v1.StaticRecipe
@@ -1350,7 +1445,7 @@ export type StaticRecipe = Message<"svc.node.v1.StaticRecipe"> & {
  * Use `create(StaticRecipeSchema)` to create a new message.
  */
 export const StaticRecipeSchema: GenMessage<StaticRecipe> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 33);
+  messageDesc(file_svc_node_v1_node, 34);
 
 /**
  * @generated from message svc.node.v1.ImageRecipe
@@ -1384,7 +1479,7 @@ export type ImageRecipe = Message<"svc.node.v1.ImageRecipe"> & {
  * Use `create(ImageRecipeSchema)` to create a new message.
  */
 export const ImageRecipeSchema: GenMessage<ImageRecipe> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 34);
+  messageDesc(file_svc_node_v1_node, 35);
 
 /**
  * @generated from message svc.node.v1.FetchBaseImageRequest
@@ -1417,7 +1512,7 @@ export type FetchBaseImageRequest = Message<"svc.node.v1.FetchBaseImageRequest">
  * Use `create(FetchBaseImageRequestSchema)` to create a new message.
  */
 export const FetchBaseImageRequestSchema: GenMessage<FetchBaseImageRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 35);
+  messageDesc(file_svc_node_v1_node, 36);
 
 /**
  * @generated from message svc.node.v1.FetchBaseImageResponse
@@ -1452,7 +1547,7 @@ export type FetchBaseImageResponse = Message<"svc.node.v1.FetchBaseImageResponse
  * Use `create(FetchBaseImageResponseSchema)` to create a new message.
  */
 export const FetchBaseImageResponseSchema: GenMessage<FetchBaseImageResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 36);
+  messageDesc(file_svc_node_v1_node, 37);
 
 /**
  * @generated from message svc.node.v1.PlacementStatus
@@ -1532,6 +1627,13 @@ export type PlacementStatus = Message<"svc.node.v1.PlacementStatus"> & {
    * @generated from field: string resources_problem = 13;
    */
   resourcesProblem: string;
+
+  /**
+   * Absent while it has run for a minute without an end.
+   *
+   * @generated from field: svc.node.v1.Crashing crashing = 14;
+   */
+  crashing?: Crashing | undefined;
 };
 
 /**
@@ -1539,7 +1641,52 @@ export type PlacementStatus = Message<"svc.node.v1.PlacementStatus"> & {
  * Use `create(PlacementStatusSchema)` to create a new message.
  */
 export const PlacementStatusSchema: GenMessage<PlacementStatus> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 37);
+  messageDesc(file_svc_node_v1_node, 38);
+
+/**
+ * Ends of a container that should have gone on, with no steady minute between them. Times are RFC 3339.
+ *
+ * @generated from message svc.node.v1.Crashing
+ */
+export type Crashing = Message<"svc.node.v1.Crashing"> & {
+  /**
+   * The end of the first of them, and of the last.
+   *
+   * @generated from field: string since = 1;
+   */
+  since: string;
+
+  /**
+   * @generated from field: string last_at = 2;
+   */
+  lastAt: string;
+
+  /**
+   * @generated from field: uint32 count = 3;
+   */
+  count: number;
+
+  /**
+   * Why it ended the last time, for the person who deployed.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * When it is started again, or was; empty when it is not started any more.
+   *
+   * @generated from field: string next_start_at = 5;
+   */
+  nextStartAt: string;
+};
+
+/**
+ * Describes the message svc.node.v1.Crashing.
+ * Use `create(CrashingSchema)` to create a new message.
+ */
+export const CrashingSchema: GenMessage<Crashing> = /*@__PURE__*/
+  messageDesc(file_svc_node_v1_node, 39);
 
 /**
  * @generated from message svc.node.v1.Failure
@@ -1577,7 +1724,7 @@ export type Failure = Message<"svc.node.v1.Failure"> & {
  * Use `create(FailureSchema)` to create a new message.
  */
 export const FailureSchema: GenMessage<Failure> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 38);
+  messageDesc(file_svc_node_v1_node, 40);
 
 /**
  * @generated from message svc.node.v1.BuildResult
@@ -1599,6 +1746,27 @@ export type BuildResult = Message<"svc.node.v1.BuildResult"> & {
    * @generated from field: svc.node.v1.Platform platform = 3;
    */
   platform?: Platform | undefined;
+
+  /**
+   * Why the result may not be what was meant; sentences for the person who deployed, bounded to 4 KiB each.
+   *
+   * @generated from field: repeated string warnings = 4;
+   */
+  warnings: string[];
+
+  /**
+   * Stands for everything that decides what is built: builds of the same key are taken for the same. Empty: of none.
+   *
+   * @generated from field: string key = 5;
+   */
+  key: string;
+
+  /**
+   * The deployment whose build this is; empty when it was built anew.
+   *
+   * @generated from field: string reused_from = 6;
+   */
+  reusedFrom: string;
 };
 
 /**
@@ -1606,7 +1774,7 @@ export type BuildResult = Message<"svc.node.v1.BuildResult"> & {
  * Use `create(BuildResultSchema)` to create a new message.
  */
 export const BuildResultSchema: GenMessage<BuildResult> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 39);
+  messageDesc(file_svc_node_v1_node, 41);
 
 /**
  * @generated from message svc.node.v1.StatusBatch
@@ -1628,7 +1796,7 @@ export type StatusBatch = Message<"svc.node.v1.StatusBatch"> & {
  * Use `create(StatusBatchSchema)` to create a new message.
  */
 export const StatusBatchSchema: GenMessage<StatusBatch> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 40);
+  messageDesc(file_svc_node_v1_node, 42);
 
 /**
  * @generated from message svc.node.v1.StatusAck
@@ -1645,7 +1813,7 @@ export type StatusAck = Message<"svc.node.v1.StatusAck"> & {
  * Use `create(StatusAckSchema)` to create a new message.
  */
 export const StatusAckSchema: GenMessage<StatusAck> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 41);
+  messageDesc(file_svc_node_v1_node, 43);
 
 /**
  * Offer -> Accept -> Grant -> start. Only a granted run starts, at most once ever.
@@ -1713,7 +1881,7 @@ export type RunOffer = Message<"svc.node.v1.RunOffer"> & {
  * Use `create(RunOfferSchema)` to create a new message.
  */
 export const RunOfferSchema: GenMessage<RunOffer> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 42);
+  messageDesc(file_svc_node_v1_node, 44);
 
 /**
  * @generated from message svc.node.v1.RunAccept
@@ -1737,7 +1905,7 @@ export type RunAccept = Message<"svc.node.v1.RunAccept"> & {
  * Use `create(RunAcceptSchema)` to create a new message.
  */
 export const RunAcceptSchema: GenMessage<RunAccept> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 43);
+  messageDesc(file_svc_node_v1_node, 45);
 
 /**
  * @generated from message svc.node.v1.RunGrant
@@ -1766,7 +1934,7 @@ export type RunGrant = Message<"svc.node.v1.RunGrant"> & {
  * Use `create(RunGrantSchema)` to create a new message.
  */
 export const RunGrantSchema: GenMessage<RunGrant> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 44);
+  messageDesc(file_svc_node_v1_node, 46);
 
 /**
  * @generated from message svc.node.v1.RunCancel
@@ -1783,7 +1951,7 @@ export type RunCancel = Message<"svc.node.v1.RunCancel"> & {
  * Use `create(RunCancelSchema)` to create a new message.
  */
 export const RunCancelSchema: GenMessage<RunCancel> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 45);
+  messageDesc(file_svc_node_v1_node, 47);
 
 /**
  * Control has made the evidence durable; the agent may forget the attempt.
@@ -1802,7 +1970,7 @@ export type RunAck = Message<"svc.node.v1.RunAck"> & {
  * Use `create(RunAckSchema)` to create a new message.
  */
 export const RunAckSchema: GenMessage<RunAck> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 46);
+  messageDesc(file_svc_node_v1_node, 48);
 
 /**
  * @generated from message svc.node.v1.RunStatus
@@ -1854,7 +2022,7 @@ export type RunStatus = Message<"svc.node.v1.RunStatus"> & {
  * Use `create(RunStatusSchema)` to create a new message.
  */
 export const RunStatusSchema: GenMessage<RunStatus> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 47);
+  messageDesc(file_svc_node_v1_node, 49);
 
 /**
  * @generated from message svc.node.v1.AppendLogRequest
@@ -1890,7 +2058,7 @@ export type AppendLogRequest = Message<"svc.node.v1.AppendLogRequest"> & {
  * Use `create(AppendLogRequestSchema)` to create a new message.
  */
 export const AppendLogRequestSchema: GenMessage<AppendLogRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 48);
+  messageDesc(file_svc_node_v1_node, 50);
 
 /**
  * @generated from message svc.node.v1.AppendLogResponse
@@ -1909,7 +2077,7 @@ export type AppendLogResponse = Message<"svc.node.v1.AppendLogResponse"> & {
  * Use `create(AppendLogResponseSchema)` to create a new message.
  */
 export const AppendLogResponseSchema: GenMessage<AppendLogResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 49);
+  messageDesc(file_svc_node_v1_node, 51);
 
 /**
  * Ask for the last lines of a container: the one that runs, or the last one that ended by itself.
@@ -1938,7 +2106,7 @@ export type LogQuery = Message<"svc.node.v1.LogQuery"> & {
  * Use `create(LogQuerySchema)` to create a new message.
  */
 export const LogQuerySchema: GenMessage<LogQuery> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 50);
+  messageDesc(file_svc_node_v1_node, 52);
 
 /**
  * @generated from message svc.node.v1.DeliverLogRequest
@@ -1986,7 +2154,7 @@ export type DeliverLogRequest = Message<"svc.node.v1.DeliverLogRequest"> & {
  * Use `create(DeliverLogRequestSchema)` to create a new message.
  */
 export const DeliverLogRequestSchema: GenMessage<DeliverLogRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 51);
+  messageDesc(file_svc_node_v1_node, 53);
 
 /**
  * The end of a container that nobody asked for.
@@ -2026,7 +2194,7 @@ export type Exit = Message<"svc.node.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 52);
+  messageDesc(file_svc_node_v1_node, 54);
 
 /**
  * @generated from message svc.node.v1.DeliverLogResponse
@@ -2039,7 +2207,7 @@ export type DeliverLogResponse = Message<"svc.node.v1.DeliverLogResponse"> & {
  * Use `create(DeliverLogResponseSchema)` to create a new message.
  */
 export const DeliverLogResponseSchema: GenMessage<DeliverLogResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 53);
+  messageDesc(file_svc_node_v1_node, 55);
 
 /**
  * @generated from message svc.node.v1.ReportSamplesRequest
@@ -2056,7 +2224,7 @@ export type ReportSamplesRequest = Message<"svc.node.v1.ReportSamplesRequest"> &
  * Use `create(ReportSamplesRequestSchema)` to create a new message.
  */
 export const ReportSamplesRequestSchema: GenMessage<ReportSamplesRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 54);
+  messageDesc(file_svc_node_v1_node, 56);
 
 /**
  * @generated from message svc.node.v1.Sample
@@ -2095,7 +2263,7 @@ export type Sample = Message<"svc.node.v1.Sample"> & {
  * Use `create(SampleSchema)` to create a new message.
  */
 export const SampleSchema: GenMessage<Sample> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 55);
+  messageDesc(file_svc_node_v1_node, 57);
 
 /**
  * @generated from message svc.node.v1.ReportSamplesResponse
@@ -2108,7 +2276,7 @@ export type ReportSamplesResponse = Message<"svc.node.v1.ReportSamplesResponse">
  * Use `create(ReportSamplesResponseSchema)` to create a new message.
  */
 export const ReportSamplesResponseSchema: GenMessage<ReportSamplesResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 56);
+  messageDesc(file_svc_node_v1_node, 58);
 
 /**
  * @generated from message svc.node.v1.ListGoneProjectsRequest
@@ -2127,7 +2295,7 @@ export type ListGoneProjectsRequest = Message<"svc.node.v1.ListGoneProjectsReque
  * Use `create(ListGoneProjectsRequestSchema)` to create a new message.
  */
 export const ListGoneProjectsRequestSchema: GenMessage<ListGoneProjectsRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 57);
+  messageDesc(file_svc_node_v1_node, 59);
 
 /**
  * @generated from message svc.node.v1.ListGoneProjectsResponse
@@ -2144,7 +2312,7 @@ export type ListGoneProjectsResponse = Message<"svc.node.v1.ListGoneProjectsResp
  * Use `create(ListGoneProjectsResponseSchema)` to create a new message.
  */
 export const ListGoneProjectsResponseSchema: GenMessage<ListGoneProjectsResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 58);
+  messageDesc(file_svc_node_v1_node, 60);
 
 /**
  * @generated from message svc.node.v1.ListGoneNodesRequest
@@ -2161,7 +2329,7 @@ export type ListGoneNodesRequest = Message<"svc.node.v1.ListGoneNodesRequest"> &
  * Use `create(ListGoneNodesRequestSchema)` to create a new message.
  */
 export const ListGoneNodesRequestSchema: GenMessage<ListGoneNodesRequest> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 59);
+  messageDesc(file_svc_node_v1_node, 61);
 
 /**
  * @generated from message svc.node.v1.ListGoneNodesResponse
@@ -2178,7 +2346,7 @@ export type ListGoneNodesResponse = Message<"svc.node.v1.ListGoneNodesResponse">
  * Use `create(ListGoneNodesResponseSchema)` to create a new message.
  */
 export const ListGoneNodesResponseSchema: GenMessage<ListGoneNodesResponse> = /*@__PURE__*/
-  messageDesc(file_svc_node_v1_node, 60);
+  messageDesc(file_svc_node_v1_node, 62);
 
 /**
  * @generated from enum svc.node.v1.DaemonRole
