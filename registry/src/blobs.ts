@@ -28,25 +28,49 @@ export const bounded = (transport: Transport, signal: AbortSignal | undefined): 
   return signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
 };
 
-export async function hasBlob(
+export const hasBlob = async (
+  transport: Transport,
+  repository: string,
+  digest: string,
+  options?: TransferOptions,
+): Promise<boolean> => (await lookForBlob(transport, repository, digest, options)) !== null;
+
+/** Bytes of a blob, as the registry has it; null when it has none. */
+export async function sizeOfBlob(
+  transport: Transport,
+  repository: string,
+  digest: string,
+  options?: TransferOptions,
+): Promise<number | null> {
+  const answer = await lookForBlob(transport, repository, digest, options);
+  return answer === null ? null : lengthOf(answer, `look for ${digest} in ${repository}`);
+}
+
+async function lookForBlob(
   transport: Transport,
   repository: string,
   digest: string,
   { signal }: TransferOptions = {},
-): Promise<boolean> {
-  const doing = `look for ${digest} in ${repository}`;
+): Promise<Answer | null> {
   const answer = await transport.send({
     method: "HEAD",
     path: blobPath(repository, digest),
     repeatable: true,
     redirects: true,
     signal,
-    doing,
+    doing: `look for ${digest} in ${repository}`,
   });
   await discard(answer);
-  if (answer.statusCode === 404) return false;
-  if (answer.statusCode !== 200) throw refused(doing, answer.statusCode);
-  return true;
+  if (answer.statusCode === 404) return null;
+  if (answer.statusCode !== 200) throw refused(`look for ${digest} in ${repository}`, answer.statusCode);
+  return answer;
+}
+
+/** How many bytes an answer is of, or would be. */
+export function lengthOf({ headers }: Answer, doing: string): number {
+  const length = Number(headers["content-length"] ?? Number.NaN);
+  if (!Number.isSafeInteger(length)) throw unavailable(`${doing}: the registry tells no size`);
+  return length;
 }
 
 /**

@@ -7,8 +7,10 @@ export {
   type Descriptor,
   type FoundManifest,
   imageManifestTypes,
+  manifestBytesMax,
   type OciManifest,
   ociManifestType,
+  type StoredManifest,
 } from "./manifests.ts";
 export { createRegistry, type Registry } from "./registry.ts";
 export {

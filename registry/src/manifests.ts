@@ -1,9 +1,9 @@
 import { isDigest } from "@svc/proto/image";
-import { bounded, type Stored, type TransferOptions } from "./blobs.ts";
+import { bounded, lengthOf, type Stored, type TransferOptions } from "./blobs.ts";
 import { digestOf } from "./digest.ts";
-import { MalformedManifest, RegistryError, refused } from "./errors.ts";
-import { manifestPath } from "./paths.ts";
-import { discard, readBody, type Transport } from "./transport.ts";
+import { MalformedManifest, RegistryError, refused, unavailable } from "./errors.ts";
+import { manifestPath, repositoryPath } from "./paths.ts";
+import { type Answer, discard, readBody, readStart, type Transport } from "./transport.ts";
 
 export const ociManifestType = "application/vnd.oci.image.manifest.v1+json";
 /** Of one image, for one platform. */
@@ -16,8 +16,8 @@ const manifestTypes = [
   "application/vnd.oci.image.index.v1+json",
   "application/vnd.docker.distribution.manifest.list.v2+json",
 ];
-// What registries themselves accept.
-const manifestBytesMax = 4 * 1024 * 1024;
+/** What registries themselves accept. */
+export const manifestBytesMax = 4 * 1024 * 1024;
 
 export type Descriptor = {
   mediaType: string;
@@ -56,20 +56,8 @@ export async function getManifest(
   { signal }: TransferOptions = {},
 ): Promise<FoundManifest> {
   const doing = `read the manifest ${reference} of ${repository}`;
-  const answer = await transport.send({
-    method: "GET",
-    path: manifestPath(repository, reference),
-    headers: { accept: manifestTypes.join(", ") },
-    repeatable: true,
-    redirects: true,
-    signal: bounded(transport, signal),
-    doing,
-  });
-  if (answer.statusCode !== 200) {
-    await discard(answer);
-    if (answer.statusCode === 404) throw new RegistryError("ARTIFACT_NOT_FOUND", `${doing}: not there`);
-    throw refused(doing, answer.statusCode);
-  }
+  const answer = await ask(transport, "GET", repository, reference, doing, signal);
+  if (answer === null) throw new RegistryError("ARTIFACT_NOT_FOUND", `${doing}: not there`);
   const bytes = await readBody(answer, manifestBytesMax, doing).catch((error: unknown) => {
     const isTooLarge = error instanceof RegistryError && error.code === "ARTIFACT_TOO_LARGE";
     throw isTooLarge ? new MalformedManifest(error.message, error) : error;
@@ -90,6 +78,97 @@ export async function getManifest(
     sizeBytes: bytes.length,
     contentBytes: parts.reduce((sum, part) => sum + part.size, 0),
   };
+}
+
+/** A manifest that is there, whatever it says. */
+export type StoredManifest = Stored & {
+  /** Of several images. */
+  isIndex: boolean;
+};
+
+/**
+ * What the registry calls a manifest, and how large it is, without reading it; null when there is none. The reference
+ * registry fails with 500 for the digest of a blob that is no manifest.
+ */
+export async function findManifest(
+  transport: Transport,
+  repository: string,
+  reference: string,
+  { signal }: TransferOptions = {},
+): Promise<StoredManifest | null> {
+  const doing = `look for the manifest ${reference} of ${repository}`;
+  const answer = await ask(transport, "HEAD", repository, reference, doing, signal);
+  if (answer === null) return null;
+  await discard(answer);
+  const digest = answer.headers["docker-content-digest"];
+  if (typeof digest !== "string" || !isDigest(digest)) throw unavailable(`${doing}: the registry names no digest`);
+  const type = String(answer.headers["content-type"]).split(";")[0] ?? "";
+  return { digest, sizeBytes: lengthOf(answer, doing), isIndex: !imageManifestTypes.includes(type) };
+}
+
+/** A manifest as it is stored, whatever it says; null when there is none. */
+export async function readManifest(
+  transport: Transport,
+  repository: string,
+  digest: string,
+  maxBytes: number,
+  { signal }: TransferOptions = {},
+): Promise<Buffer | null> {
+  const doing = `read the manifest ${digest} of ${repository}`;
+  const answer = await ask(transport, "GET", repository, digest, doing, signal);
+  return answer === null ? null : readBody(answer, maxBytes, doing);
+}
+
+/** The answer that has the manifest, or what is said of it; null when there is none. */
+async function ask(
+  transport: Transport,
+  method: "GET" | "HEAD",
+  repository: string,
+  reference: string,
+  doing: string,
+  signal: AbortSignal | undefined,
+): Promise<Answer | null> {
+  const answer = await transport.send({
+    method,
+    path: manifestPath(repository, reference),
+    headers: { accept: manifestTypes.join(", ") },
+    repeatable: true,
+    ...(method === "HEAD" && { again: [429, 502, 503, 504] }),
+    redirects: true,
+    signal: bounded(transport, signal),
+    doing,
+  });
+  if (answer.statusCode === 200) return answer;
+  await discard(answer);
+  if (answer.statusCode === 404) return null;
+  throw refused(doing, answer.statusCode);
+}
+
+const tagListBytesMax = 1024 * 1024;
+
+/**
+ * The first `max` tags of a repository, in the registry's order; none where there is no such repository. Some registries
+ * answer with all of them, however many: the rest is not read.
+ */
+export async function listTags(
+  transport: Transport,
+  repository: string,
+  max: number,
+  { signal }: TransferOptions = {},
+): Promise<string[]> {
+  const doing = `list the tags of ${repository}`;
+  const path = `${repositoryPath(repository)}/tags/list?n=${max}`;
+  const answer = await transport.send({ method: "GET", path, repeatable: true, signal, doing });
+  if (answer.statusCode !== 200) {
+    await discard(answer);
+    if (answer.statusCode === 404) return [];
+    throw refused(doing, answer.statusCode);
+  }
+  const { bytes, isWhole } = await readStart(answer, tagListBytesMax, doing);
+  const text = bytes.toString("utf8");
+  // Of a list that is cut off, what comes before the last comma is whole.
+  const { tags } = Object(JSON.parse(isWhole ? text : `${text.slice(0, text.lastIndexOf(","))}]}`));
+  return Array.isArray(tags) ? tags.filter((tag): tag is string => typeof tag === "string").slice(0, max) : [];
 }
 
 function parse(bytes: Buffer, doing: string): OciManifest {

@@ -7,6 +7,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { digestOf } from "./digest.ts";
+import { ociManifestType } from "./manifests.ts";
 import { createRegistry, type Registry } from "./registry.ts";
 import { type RegistryProcess, startDockerRegistry } from "./testing/docker-registry.ts";
 import { startProxy } from "./testing/proxy.ts";
@@ -250,6 +251,34 @@ describe("manifests and artifacts", () => {
     });
     const pull = registry.pullArtifact(repository, digest, { maxSizeBytes: mib });
     await expect(pull).rejects.toMatchObject({ code: "ARTIFACT_NOT_FOUND" });
+  });
+
+  test("what the registry has is told without reading it, also of a manifest that says otherwise", async () => {
+    const content = randomBytes(1000);
+    const { digest } = await registry.pushBlob(repository, content);
+    expect(await registry.sizeOfBlob(repository, digest)).toBe(1000);
+    expect(await registry.sizeOfBlob(repository, missing)).toBeNull();
+    const part = { mediaType: "application/octet-stream", digest, size: -1 };
+    const odd = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType: ociManifestType, config: part, layers: [] }));
+    const stored = await registry.putManifest(repository, odd, { tag: "odd" });
+    await expect(registry.getManifest(repository, "odd")).rejects.toThrow(/not a manifest/);
+    expect(await registry.findManifest(repository, "odd")).toEqual({ ...stored, isIndex: false });
+    await expect(registry.findManifest(repository, digest)).rejects.toMatchObject({ status: 500 });
+    expect(await registry.findManifest(repository, missing)).toBeNull();
+    expect(await registry.readManifest(repository, stored.digest, odd.length)).toEqual(odd);
+    await expect(registry.readManifest(repository, stored.digest, odd.length - 1)).rejects.toThrow(/more than/);
+    expect(await registry.readManifest(repository, missing, 1000)).toBeNull();
+  });
+
+  test("of a list of tags that is too long to be read the first are listed", async () => {
+    const tags = Array.from({ length: 12_000 }, (_, at) => `${at}-${"x".repeat(120)}`);
+    await using proxy = await startProxy(server.url, (_, reply) => {
+      reply.end(JSON.stringify({ name: repository, tags }));
+      return true;
+    });
+    await using client = createRegistry({ url: proxy.url });
+    expect(await client.listTags(repository, 3)).toEqual(tags.slice(0, 3));
+    expect((await client.listTags(repository, tags.length)).length).toBeGreaterThan(7_000);
   });
 });
 

@@ -9,10 +9,21 @@ import {
   pullBlob,
   pushBlob,
   type Stored,
+  sizeOfBlob,
   type TransferOptions,
 } from "./blobs.ts";
 import { refused } from "./errors.ts";
-import { deleteManifest, type FoundManifest, getManifest, type OciManifest, putManifest } from "./manifests.ts";
+import {
+  deleteManifest,
+  type FoundManifest,
+  findManifest,
+  getManifest,
+  listTags,
+  type OciManifest,
+  putManifest,
+  readManifest,
+  type StoredManifest,
+} from "./manifests.ts";
 import { discard, type RegistryOptions, Transport } from "./transport.ts";
 
 /**
@@ -24,6 +35,7 @@ export type Registry = AsyncDisposable & {
   ping(): Promise<void>;
   pushBlob(repository: string, content: Content, options?: PushOptions): Promise<Stored>;
   hasBlob(repository: string, digest: string, options?: TransferOptions): Promise<boolean>;
+  sizeOfBlob(repository: string, digest: string, options?: TransferOptions): Promise<number | null>;
   /** Whether `digest` of the repository `from` is now in `repository` too. */
   mountBlob(repository: string, digest: string, from: string, options?: TransferOptions): Promise<boolean>;
   pullBlob(repository: string, digest: string, options?: PullOptions): Promise<Readable>;
@@ -33,6 +45,9 @@ export type Registry = AsyncDisposable & {
     options?: TransferOptions & { tag?: string; mediaType?: string },
   ): Promise<Stored>;
   getManifest(repository: string, reference: string, options?: TransferOptions): Promise<FoundManifest>;
+  findManifest(repository: string, reference: string, options?: TransferOptions): Promise<StoredManifest | null>;
+  readManifest(repository: string, digest: string, maxBytes: number, options?: TransferOptions): Promise<Buffer | null>;
+  listTags(repository: string, max: number, options?: TransferOptions): Promise<string[]>;
   deleteManifest(repository: string, digest: string, options?: TransferOptions): Promise<boolean>;
   pushArtifact(
     repository: string,
@@ -58,10 +73,14 @@ export function createRegistry(options: RegistryOptions): Registry {
     },
     pushBlob: (repository, content, more) => pushBlob(transport, repository, content, more),
     hasBlob: (repository, digest, more) => hasBlob(transport, repository, digest, more),
+    sizeOfBlob: (repository, digest, more) => sizeOfBlob(transport, repository, digest, more),
     mountBlob: (repository, digest, from, more) => mountBlob(transport, repository, digest, from, more),
     pullBlob: (repository, digest, more) => pullBlob(transport, repository, digest, more),
     putManifest: (repository, manifest, more) => putManifest(transport, repository, manifest, more),
     getManifest: (repository, reference, more) => getManifest(transport, repository, reference, more),
+    findManifest: (repository, reference, more) => findManifest(transport, repository, reference, more),
+    readManifest: (repository, digest, max, more) => readManifest(transport, repository, digest, max, more),
+    listTags: (repository, max, more) => listTags(transport, repository, max, more),
     deleteManifest: (repository, digest, more) => deleteManifest(transport, repository, digest, more),
     pushArtifact: (repository, artifact) => pushArtifact(transport, repository, artifact),
     pullArtifact: (repository, digest, more) => pullArtifact(transport, repository, digest, more),

@@ -147,9 +147,8 @@ describe("a key", () => {
   test("of another kind, or with a certificate that is not its own or not valid now, is refused", async () => {
     const [one, two] = [await aTokenKey(), await aTokenKey()];
     const at = new Date();
-    const nextYear = new Date(at.getTime() + 366 * 86_400_000);
     expect(() => createTokenSigner({ key: one.key, certificate: two.certificate }, at)).toThrow("not that of the key");
-    expect(() => createTokenSigner(one, nextYear)).toThrow("not now");
+    expect(() => createTokenSigner(one, new Date("2100-06-01"))).toThrow("not now");
     expect(() => createTokenSigner({ ...one, key: "hunter2" }, at)).toThrow(/^the key is not PEM$/);
     expect(() => createTokenSigner({ ...one, certificate: one.key }, at)).toThrow(/^the certificate is not PEM$/);
   });

@@ -252,19 +252,29 @@ export async function discard(answer: Answer): Promise<void> {
 
 /** A whole body of at most `maxBytes`. */
 export async function readBody(answer: Answer, maxBytes: number, doing: string): Promise<Buffer> {
+  const { bytes, isWhole } = await readStart(answer, maxBytes, doing);
+  if (!isWhole) throw new RegistryError("ARTIFACT_TOO_LARGE", `${doing}: more than ${maxBytes} bytes`);
+  return bytes;
+}
+
+/** What a body begins with: `maxBytes` at most, and whether that is all. */
+export async function readStart(
+  answer: Answer,
+  maxBytes: number,
+  doing: string,
+): Promise<{ bytes: Buffer; isWhole: boolean }> {
   const parts: Buffer[] = [];
   let length = 0;
   try {
     for await (const part of answer.body as AsyncIterable<Buffer>) {
       length += part.length;
-      if (length > maxBytes) throw new RegistryError("ARTIFACT_TOO_LARGE", `${doing}: more than ${maxBytes} bytes`);
       parts.push(part);
+      if (length > maxBytes) break;
     }
   } catch (cause) {
-    if (cause instanceof RegistryError) throw cause;
     throw unavailable(`${doing}: the registry's answer broke off`, { temporary: true, cause });
   }
-  return Buffer.concat(parts, length);
+  return { bytes: Buffer.concat(parts, Math.min(length, maxBytes)), isWhole: length <= maxBytes };
 }
 
 export async function readJson(answer: Answer, maxBytes: number, doing: string): Promise<unknown> {

@@ -50,6 +50,8 @@ export const programs = list({
   npm: { need: "setup", debian: null },
   "apt-get": { need: "optional", debian: "apt" },
   systemctl: { need: "optional", debian: "systemd" },
+  // Whatever a person pushes images with; others will do.
+  docker: { need: "optional", debian: "docker.io" },
   // A person's browser.
   "xdg-open": { need: "optional", debian: "xdg-utils" },
   open: { need: "optional", debian: null },

@@ -14,7 +14,7 @@ export type RegistryProcess = AsyncDisposable & {
 };
 
 /** Whom a registry lets in: one account, or whoever has a token by the key of this certificate (PEM). */
-export type TestAuth = { username: string; password: string } | { tokenCertificate: string };
+export type TestAuth = { username: string; password: string } | { tokenCertificate: string; realm?: string };
 
 /** A real registry on a free port of loopback, empty, in a directory of its own that goes with it. Without `auth` it takes anybody. */
 export async function startDockerRegistry(auth?: TestAuth): Promise<RegistryProcess> {
@@ -65,7 +65,7 @@ async function authSettings(directory: string, auth: TestAuth): Promise<object> 
   if ("tokenCertificate" in auth) {
     const rootcertbundle = join(directory, "tokens.pem");
     await writeFile(rootcertbundle, auth.tokenCertificate);
-    const realm = "http://127.0.0.1:9/token";
+    const { realm = "http://127.0.0.1:9/token" } = auth;
     return { token: { realm, service: registryTokenAudience, issuer: registryTokenIssuer, rootcertbundle } };
   }
   const path = join(directory, "htpasswd");
