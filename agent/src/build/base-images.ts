@@ -6,6 +6,7 @@ import { type FetchBaseImageRequestSchema, type FetchBaseImageResponse, ImageSch
 import type { Image } from "../engine/engine.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Job } from "./builder.ts";
+import { narrate } from "./narrate.ts";
 
 /** Asks control for a copy of an image in the cluster's registry, once. */
 export type AskForBaseImage = (
@@ -25,18 +26,19 @@ const FINAL = new Set([Code.InvalidArgument, Code.NotFound, Code.PermissionDenie
  * the cluster's registry, into which control has copied it. One that brings instructions along is not built upon.
  */
 export async function provideBaseImage(job: ProvidingJob, text: string): Promise<string> {
-  const { engine, images, output, spec, access, request, signal } = job;
+  const { engine, images, spec, access, request, signal } = job;
   const reference = parseBaseImage(text);
   if ("problem" in reference) throw refused(text, reference.problem);
   const { canonical, registry } = reference;
   const local = await engine.findImage(canonical);
   // What is of the cluster's registry was made by tenants, and has the labels that they chose.
   const isLabelled = local?.isLocalBase === true && registry !== access.host;
-  if (local !== null && (isLabelled || canonical === canonicalOf(spec.baseImage))) {
+  const isOperators = [spec.baseImage, spec.builderImage].some((each) => canonicalOf(each) === canonical);
+  if (local !== null && (isLabelled || isOperators)) {
     requireBuildable(local, text);
     return canonical;
   }
-  output.write(`Fetching the base image ${canonical}\n`);
+  narrate(job, `Fetching the base image ${canonical}`);
   const copy = await askUntilAnswered(job, canonical);
   // Its size was control's to judge.
   const needs = { command: false, projectId: OWNER, workId: request.placementId, onPull: () => {} };

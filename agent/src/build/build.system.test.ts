@@ -102,15 +102,35 @@ async function bundleFiles(digest: string): Promise<Map<string, Buffer>> {
 describe("a static site", () => {
   test("without a command is its files, with smaller copies and without secrets", async () => {
     const page = `<!doctype html>${"<p>hello</p>".repeat(500)}`;
-    const files = { "index.html": page, "img/a.png": "x".repeat(3_000), ".env": "SECRET=1", "svc.yml": "version: 2" };
+    const ofItsAuthor = { ".env": "SECRET=1", "svc.yml": "version: 2", "package.json": "{}" };
+    const files = { "index.html": page, "img/a.png": "x".repeat(3_000), ...ofItsAuthor };
     const id = await build(files, { case: "static", value: { command: "", output: "." } });
     const status = await outcome(id);
     expect(status).toMatchObject({ observed: Observed.COMPLETED });
     const bundle = await bundleFiles(status.build?.digest ?? "");
-    expect([...bundle.keys()]).toEqual(["img/a.png", "index.html", "index.html.br", "index.html.gz"]);
+    expect([...bundle.keys()]).toEqual([
+      ...["img/a.png", "index.html", "index.html.br", "index.html.gz"],
+      "package.json",
+    ]);
     expect(bundle.get("index.html")?.toString()).toBe(page);
     expect(gunzipSync(bundle.get("index.html.gz") ?? Buffer.alloc(0)).toString()).toBe(page);
     await waitFor("the log", () => log(id).includes("Stored sha256:"));
+    expect(status.build?.warnings).toEqual([]);
+    expect(log(id)).not.toContain("Warning:");
+  });
+
+  test("that cannot be right is served all the same, and said", async () => {
+    const files = { "docs/index.html": "<p>", id_rsa: "x", "package.json": "{}" };
+    const id = await build(files, { case: "static", value: { command: "", output: "." } });
+    const status = await outcome(id);
+    expect(status).toMatchObject({ observed: Observed.COMPLETED });
+    expect(status.build?.warnings).toEqual([
+      expect.stringMatching(/^There is no index\.html .* in docs:/),
+      expect.stringMatching(/^id_rsa may hold secrets/),
+      expect.stringMatching(/^package\.json is served/),
+    ]);
+    await waitFor("the log", () => log(id).includes("Stored sha256:"));
+    for (const warning of status.build?.warnings ?? []) expect(log(id)).toContain(`Warning: ${warning}\n`);
   });
 
   test("gives the same digest for the same files", async () => {
@@ -134,6 +154,16 @@ describe("a static site", () => {
     await waitFor("the log", () => log(id).includes("Stored sha256:"));
     expect(log(id)).toContain("RUN npm run build");
     expect(log(id)).toContain("> node build.js");
+  });
+
+  test("of which a command makes everything but the first page is doubted", async () => {
+    const files = {
+      "build.js": `require("node:fs").mkdirSync("dist/client", { recursive: true }); require("node:fs").writeFileSync("dist/client/index.html", "deep");`,
+    };
+    const id = await build(files, { case: "static", value: { command: "node build.js", output: "dist" } });
+    const status = await outcome(id);
+    expect(status.failure).toBeUndefined();
+    expect(status.build?.warnings).toEqual([expect.stringMatching(/^There is no index\.html .* in client:/)]);
   });
 
   test("whose command makes nothing fails and says where it looked", async () => {

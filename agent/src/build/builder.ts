@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { splitLastLines } from "@svc/proto";
 import { baseImagePrefix } from "@svc/proto/cluster-registry";
 import { limits } from "@svc/proto/limits";
 import type { BuildResult, BuildSpec, RegistryAccess } from "@svc/proto/node";
@@ -15,11 +16,15 @@ import { createSemaphore, type Semaphore } from "../semaphore.ts";
 import type { DiskGuard } from "../stats/disk.ts";
 import { type Archive, readArchive } from "./archive.ts";
 import { type AskForBaseImage, provideBaseImage } from "./base-images.ts";
+import { buildKey } from "./build-key.ts";
+import { plainDirectory } from "./context.ts";
 import { fromRegistry, timedOut } from "./failures.ts";
 import { buildImage } from "./image-build.ts";
+import { provideStubs } from "./mount-stubs.ts";
+import { narrate } from "./narrate.ts";
 import { type BuildProgress, createBuildProgress } from "./progress.ts";
 import { prepareRecipe } from "./recipe.ts";
-import { pushBundle, pushImage, pushSite } from "./results.ts";
+import { builtBefore, pushBundle, pushImage, pushSite } from "./results.ts";
 import type { StepLimiter, StepLimits } from "./step-limits.ts";
 import { buildTag } from "./tag.ts";
 import type { BuilderFacts } from "./user-recipe.ts";
@@ -111,14 +116,15 @@ export function createBuilder(deps: BuilderDeps): Builder {
       const built = await run({ ...deps, request, spec, access, client, output, progress, platform, signal: within });
       // A later placement finds an image here, and the keeper of images knows of it.
       const reference = `${access.host}/${spec.targetRepository}@${built.digest}`;
-      if (spec.recipe.case === "image") deps.journal.noteImage(reference, projectId, Date.now());
+      const isHere = spec.recipe.case === "image" && built.reusedFrom === "";
+      if (isHere) deps.journal.noteImage(reference, projectId, Date.now());
       return built;
     } catch (cause) {
       signal.throwIfAborted();
       const failure = timeout.aborted ? timedOut(spec.timeoutSeconds, progress) : cause;
       // The last lines of the step stand in the log already.
       if (failure instanceof TaskFailure && !failure.isTransient) {
-        output.write(`\n${failure.message.split(" Last lines:\n")[0]}\n`);
+        narrate({ output, spec }, splitLastLines(failure.message).reason);
       }
       throw failure;
     } finally {
@@ -140,29 +146,43 @@ const nameOf = ({ host }: RegistryAccess, { targetRepository }: BuildSpec, place
   buildTag(`${host}/${targetRepository}`, placementId);
 
 async function run(job: Job): Promise<BuildResult> {
-  const { spec, output, access, request } = job;
-  output.write("Fetching the source\n");
+  const { spec, access, request } = job;
+  narrate(job, "Fetching the source");
   await using source = await fetchSource(job);
-  const recipe = await prepareRecipe(source, spec, await factsOf(job));
-  if (recipe.kind === "files") return await pushBundle(job, source, recipe.directory);
+  const baseImages = new Map<string, string>();
+  const facts = await factsOf(job, baseImages);
+  const recipe = await prepareRecipe(source, spec, facts);
+  if (recipe.kind === "files")
+    return await pushBundle(job, source, recipe.directory, recipe.directory === plainDirectory(spec.rootDirectory));
+  if (recipe.kind === "image") for (const note of recipe.notes ?? []) narrate(job, note);
+  const key = buildKey({ spec, recipe, baseImages, platform: job.platform });
+  const before = builtBefore(job, key);
+  if (before !== null) return before;
   const name = nameOf(access, spec, request.placementId);
+  if (facts.leavesStubs) await provideStubs(job.engine);
   try {
     await buildImage(job, source, recipe, name);
-    return recipe.kind === "image" ? await pushImage(job) : await pushSite(job, name);
+    const built = recipe.kind === "image" ? await pushImage(job) : await pushSite(job, name);
+    return { ...built, key };
   } catch (cause) {
     await job.engine.removeImage(name);
     throw cause;
   }
 }
 
-async function factsOf(job: Job): Promise<BuilderFacts> {
+/** @param baseImages gets the id of each image that is provided, by its reference */
+async function factsOf(job: Job, baseImages: Map<string, string>): Promise<BuilderFacts> {
   const { engine, platform, journal } = job;
   const versions = await engine.describe();
   return {
     dockerfileProblem: dockerfileProblem(versions),
     hasDocuments: Number.parseInt(versions.version, 10) >= DOCUMENTS_SINCE,
     leavesStubs: leavesStubs(versions),
-    provideBaseImage: (reference) => provideBaseImage(job, reference),
+    async provideBaseImage(reference) {
+      const name = await provideBaseImage(job, reference);
+      baseImages.set(reference, (await engine.findImage(name))?.id ?? "");
+      return name;
+    },
     platform: `${platform.os}/${platform.architecture}`,
     envKey: envKeyOf(journal),
   };

@@ -1,7 +1,14 @@
+import { readProject } from "@svc/proto/frameworks";
 import { expect, test } from "vitest";
-import { execCommand, type NodeBuild, renderServerDockerfile, renderStaticDockerfile } from "./dockerfile.ts";
-import { detectFramework } from "./frameworks.ts";
-import { type Packages, parsePackageJson } from "./packages.ts";
+import {
+  execCommand,
+  isPlatformStep,
+  type NodeBuild,
+  renderServerDockerfile,
+  renderStaticDockerfile,
+} from "./dockerfile.ts";
+import type { Packages } from "./packages.ts";
+import { createBuildProgress } from "./progress.ts";
 
 const npm: Packages = {
   manager: "npm",
@@ -13,7 +20,7 @@ const npm: Packages = {
   deferred: [],
 };
 const aBuild = (changes: Partial<NodeBuild> = {}): NodeBuild => ({
-  baseImage: "node:24-slim",
+  builderImage: "node:24",
   packages: npm,
   framework: null,
   appDirectory: "",
@@ -25,13 +32,20 @@ const aBuild = (changes: Partial<NodeBuild> = {}): NodeBuild => ({
   leavesStubs: false,
   ...changes,
 });
-const server = { command: "npm start", standalone: false, port: 3000 };
-const framework = (name: string) =>
-  detectFramework(parsePackageJson(JSON.stringify({ dependencies: { [name]: "1.0.0" } })));
+const server = { command: "npm start", standalone: false, keeps: [], port: 3000, baseImage: "node:24-slim" };
+const framework = (name: string) => {
+  const text = JSON.stringify({ dependencies: { [name]: "1.0.0" } });
+  return readProject({ files: new Set(["package.json"]), texts: new Map([["package.json", text]]) }).framework;
+};
+
+test("packages for development stay where the server is started with one of them", () => {
+  const prunes = (keeps: string[]) => renderServerDockerfile(aBuild(), { ...server, keeps }).includes("npm prune");
+  expect([prunes([]), prunes(["tsx"])]).toEqual([true, false]);
+});
 
 test("a server installs from its lock file before the sources are copied, and leaves the build behind", () => {
   expect(renderServerDockerfile(aBuild(), server).split("\n")).toEqual([
-    "FROM node:24-slim AS build",
+    "FROM node:24 AS build",
     "ARG SVC_CACHE_NAMESPACE",
     "ENV CI=true npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false",
     'ENV PATH="/app/node_modules/.bin:$PATH"',
@@ -143,7 +157,7 @@ test("a package of a workspace is built in its directory and pruned at the top",
 
 test("of a traced Next app only the copy is kept, with what Next leaves out of it", () => {
   const build = aBuild({ framework: framework("next"), tracesApp: true, appDirectory: "apps/web" });
-  const text = renderServerDockerfile(build, { command: "node server.js", standalone: true, port: 3000 });
+  const text = renderServerDockerfile(build, { ...server, command: "node server.js", standalone: true });
   expect(text).toContain('COPY --from=build --chown=1000:1000 ["/app/apps/web/.next/standalone","/app"]');
   expect(text).toContain("cp -R .next/static");
   expect(text).toContain("HOSTNAME=0.0.0.0");
@@ -190,18 +204,12 @@ test("steps get variables from a secret, named by what it holds, and the last st
 test("an engine that removes targets of mounts finds each of them in the image already", () => {
   const build = aBuild({ secrets: { install: null, build: "svc-env-1" }, leavesStubs: true });
   const lines = renderServerDockerfile(build, server).split("\n");
-  expect(lines.slice(0, 5)).toEqual([
-    "FROM scratch AS svc-stubs",
-    "WORKDIR /directory/",
-    "COPY .svc-empty /etc/hosts",
-    "COPY .svc-empty /etc/resolv.conf",
-    "FROM node:24-slim AS build",
-  ]);
+  expect(lines.slice(0, 2)).toEqual(["FROM svc-stubs:1 AS svc-stubs", "FROM node:24 AS build"]);
   const own = "COPY --from=svc-stubs /etc/hosts /etc/resolv.conf /etc/";
   const steps = lines.flatMap((line, at) => (line.startsWith("RUN ") ? [at] : []));
   expect(steps).toHaveLength(4);
   const before = steps.map((at, index) =>
-    lines.slice((steps[index - 1] ?? 4) + 1, at).filter((line) => line.includes("svc-stubs")),
+    lines.slice((steps[index - 1] ?? 1) + 1, at).filter((line) => line.includes("svc-stubs")),
   );
   const directory = (path: string) => `COPY --from=svc-stubs /directory/ ${path}/`;
   expect(before).toEqual([
@@ -209,5 +217,46 @@ test("an engine that removes targets of mounts finds each of them in the image a
     [own, directory("/app/node_modules/.cache"), "COPY --from=svc-stubs /etc/hosts /run/svc-build/env"],
     [own, directory("/root/.npm")],
     [own],
+  ]);
+});
+
+/** The steps of a Dockerfile that the log of its build has. */
+function logged(dockerfile: string, build: NodeBuild): string[] {
+  const progress = createBuildProgress([]);
+  progress.leaveOut((title) => isPlatformStep(title, build));
+  const vertexes = dockerfile
+    .split("\n")
+    .filter((line) => /^(?:FROM|COPY|RUN|WORKDIR) /.test(line))
+    .map((line, at) => {
+      const name = `[build ${at}/9] ${line.replaceAll('\\"', '"')}`;
+      return { digest: `d${at}`, name, cached: false, started: true, completed: false, error: "" };
+    });
+  return progress.add({ vertexes, logs: [] }).split("\n").slice(0, -1);
+}
+
+const pnpm: Packages = { ...npm, manager: "pnpm", version: "9.1.0", files: ["pnpm-lock.yaml"], deferred: ["prepare"] };
+test.each([
+  { when: "npm", build: aBuild(), steps: ["#1 RUN npm ci", "#2 RUN npm run build"] },
+  {
+    when: "pnpm, which the base lacks",
+    build: aBuild({ packages: pnpm, buildCommand: 'vite build --mode "a b"' }),
+    steps: ["#1 RUN pnpm install --frozen-lockfile", "#2 RUN pnpm run prepare", '#3 RUN vite build --mode "a b"'],
+  },
+  {
+    when: "Next with a traced copy",
+    build: aBuild({ framework: framework("next"), tracesApp: true, appDirectory: "apps/web" }),
+    steps: ["#1 RUN npm ci", "#2 RUN npm run build"],
+  },
+  { when: "nothing to install", build: aBuild({ packages: null }), steps: ["#1 RUN npm run build"] },
+])("the log of a server with $when has its own commands, and none of the platform's", ({ build, steps }) => {
+  const standalone = build.tracesApp;
+  expect(logged(renderServerDockerfile(build, { ...server, standalone }), build)).toEqual(steps);
+});
+
+test("the log of a site has its own commands, and not where it is looked for", () => {
+  const build = aBuild();
+  expect(logged(renderStaticDockerfile(build, ["dist", "build"]), build)).toEqual([
+    "#1 RUN npm ci",
+    "#2 RUN npm run build",
   ]);
 });

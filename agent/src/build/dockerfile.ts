@@ -1,7 +1,7 @@
+import { type Framework, hasProgramFolder, type ServerStart, scriptCommand } from "@svc/proto/frameworks";
 import { ENV_PATH, type StepSecrets, WITH_ENV } from "./build-env.ts";
-import type { Framework, ServerStart } from "./frameworks.ts";
 import { type MountTarget, STUB_STAGE, standIns } from "./mount-stubs.ts";
-import { hasProgramFolder, managerOf } from "./package-manager.ts";
+import { managerOf } from "./package-manager.ts";
 import type { Packages } from "./packages.ts";
 
 /** Where a generated build finds the user's files in its context: beside those of the platform, never among them. */
@@ -27,7 +27,8 @@ const STANDALONE_DIR = ".next/standalone";
 const USER = "1000:1000";
 
 export type NodeBuild = {
-  baseImage: string;
+  /** What packages are installed and the app is built in. */
+  builderImage: string;
   /** Null when there is nothing to install. */
   packages: Packages | null;
   framework: Framework | null;
@@ -72,14 +73,19 @@ const keepSite = (label: string): string => {
 };
 
 /** A Dockerfile for a Node server. Its last stage starts from the bare base, so build-time files stay behind. */
-export function renderServerDockerfile(build: NodeBuild, server: ServerStart & { port: number }): string {
-  const { packages, buildCommand, baseImage } = build;
-  const isBuilt = packages !== null || buildCommand !== "";
+export function renderServerDockerfile(
+  build: NodeBuild,
+  server: Pick<ServerStart, "command" | "standalone" | "keeps"> & { port: number; baseImage: string },
+): string {
+  const { packages } = build;
+  const isBuilt = isServerBuilt(build);
   const complete = build.tracesApp ? [run(build, completeStandalone(build.appDirectory, server.standalone))] : [];
-  const lastSteps = server.standalone ? complete : [...complete, ...pruneSteps(build), ...splitStep(build)];
+  const lastSteps = server.standalone
+    ? complete
+    : [...complete, ...(server.keeps.length === 0 ? pruneSteps(build) : []), ...splitStep(build)];
   return lines([
     ...(isBuilt ? [...buildStage(build), ...lastSteps, ""] : []),
-    `FROM ${baseImage}`,
+    `FROM ${server.baseImage}`,
     `ENV NODE_ENV=production PORT=${server.port} HOME=${HOME} HOST=0.0.0.0${pairs({ ...build.framework?.env, ...managerEnv(packages) })}`,
     ...(isBuilt ? [pathLine(build)] : []),
     ...copySteps(build, isBuilt, server.standalone),
@@ -89,6 +95,10 @@ export function renderServerDockerfile(build: NodeBuild, server: ServerStart & {
     `CMD ${quote(["/bin/sh", "-c", execCommand(server.command)])}`,
   ]);
 }
+
+/** Whether something happens to the sources of a server before they are its image. */
+export const isServerBuilt = ({ packages, buildCommand }: Pick<NodeBuild, "packages" | "buildCommand">): boolean =>
+  packages !== null || buildCommand !== "";
 
 /**
  * What the last stage takes over. Packages are a layer of their own: as long as these stay equal it is neither
@@ -116,7 +126,7 @@ const LEFTOVERS = [
 /** Sets the app apart from its packages, where these are in a folder of their own. */
 function splitStep(build: NodeBuild): string[] {
   const { packages } = build;
-  if (!hasProgramFolder(packages) || packages === null) return [];
+  if (packages === null || !hasProgramFolder(packages.manager)) return [];
   const others = `find ${HOME} -mindepth 1 -maxdepth 1 ! -name node_modules -exec cp -a {} ${BARE_DIR}/ ';'`;
   const leftovers = LEFTOVERS.map((name) => `${HOME}/node_modules/${name}`).join(" ");
   return [run(build, `rm -rf ${leftovers} && mkdir -p ${BARE_DIR} ${HOME}/node_modules && ${others}`)];
@@ -136,7 +146,7 @@ function buildStage(build: NodeBuild): string[] {
   const provide = packages === null ? null : managerOf(packages).provide(packages.version);
   return [
     ...(build.leavesStubs ? STUB_STAGE : []),
-    `FROM ${build.baseImage} AS build`,
+    `FROM ${build.builderImage} AS build`,
     `ARG ${NAMESPACE_ARG}`,
     ...(build.hasCaBundle
       ? [
@@ -154,6 +164,15 @@ function buildStage(build: NodeBuild): string[] {
   ];
 }
 
+/** Whether a step, by its title, is the platform's: none of the commands that the project itself has or needs. */
+export function isPlatformStep(title: string, { packages }: Pick<NodeBuild, "packages">): boolean {
+  if (!title.startsWith("RUN ")) return true;
+  const command = title.slice("RUN ".length);
+  if ([TOOLS_DIR, BARE_DIR, FOUND_DIR].some((directory) => command.includes(directory))) return true;
+  if (command.startsWith("if [ -f ") && command.includes(`${STANDALONE_DIR}/`)) return true;
+  return packages !== null && command === managerOf(packages).prune(packages);
+}
+
 /** Installing comes before the sources where it can, so that a change of these does not repeat it. */
 function installSteps({ packages, ...build }: NodeBuild): string[] {
   const copySources = `COPY ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`;
@@ -169,7 +188,9 @@ function installSteps({ packages, ...build }: NodeBuild): string[] {
     ...packages.directories.map((name) => `COPY ${quote([`${SOURCE_DIR}/${name}/`, `${HOME}/${name}/`])}`),
     install,
     copySources,
-    ...packages.deferred.map((script) => runCached(build, manager.run(script), {}, build.secrets.build)),
+    ...packages.deferred.map((script) =>
+      runCached(build, scriptCommand(packages.manager, script), {}, build.secrets.build),
+    ),
   ];
 }
 

@@ -1,6 +1,6 @@
 import { RegistryError } from "@svc/registry";
 import { isEngineTrouble } from "../engine/errors.ts";
-import { TaskFailure, withLastLines } from "../placements/failure.ts";
+import { TaskFailure, withLastError } from "../placements/failure.ts";
 import { hitFileLimit } from "./file-limit.ts";
 import type { BuildProgress, FailedStep } from "./progress.ts";
 import type { StepLimits } from "./step-limits.ts";
@@ -53,12 +53,16 @@ export function fromBuild(cause: unknown, progress: BuildProgress, known: BuildC
     message: string,
     code: "BUILD_FAILED" | "OUT_OF_MEMORY" = "BUILD_FAILED",
     exitCode: number | null = null,
-  ) => new TaskFailure(code, withLastLines(message, failed?.lastLines.join("\n") ?? ""), { exitCode, cause });
+  ) => new TaskFailure(code, withLastError(message, failed?.lastLines ?? []), { exitCode, cause });
 
   if (/no space left on device/.test(text)) {
-    return new TaskFailure("NODE_TASK_FAILED", "The node's disk is full. Try again later, or tell the administrator.", {
-      cause,
-    });
+    return new TaskFailure(
+      "NODE_TASK_FAILED",
+      "The disk of the platform's machine is full. Try again later, or tell the administrator.",
+      {
+        cause,
+      },
+    );
   }
   const missing = missingFile(text);
   if (missing !== null && known.output !== null && `/${missing}`.endsWith(`/${known.output}`)) {
@@ -101,7 +105,15 @@ export function timedOut(timeoutSeconds: number, progress: BuildProgress): TaskF
   const limit = timeoutSeconds < 60 ? `${timeoutSeconds} seconds` : `${Math.round(timeoutSeconds / 60)} minutes`;
   const running = progress.running();
   const message = `The build took longer than ${limit}${running === null ? "." : ` and was stopped in the step "${running.step}".`}`;
-  return new TaskFailure("BUILD_TIMEOUT", withLastLines(message, running?.lastLines.join("\n") ?? ""));
+  return new TaskFailure("BUILD_TIMEOUT", withLastError(message, running?.lastLines ?? []));
+}
+
+/** What a build says whose steps wrote too much to their output. */
+export function saidTooMuch(outputMb: number, progress: BuildProgress): TaskFailure {
+  const step = progress.failed() ?? progress.running();
+  const where = step === null ? "" : ` and was stopped in the step "${step.step}"`;
+  const message = `The steps of the build wrote more than ${outputMb} MB of output${where}. Let them say less.`;
+  return new TaskFailure("BUILD_FAILED", withLastError(message, step?.lastLines ?? []));
 }
 
 /** What a build says that wrote too much to the disk. */
@@ -109,7 +121,7 @@ export function wroteTooMuch(storageMb: number, progress: BuildProgress): TaskFa
   const step = progress.failed() ?? progress.running();
   const where = step === null ? "" : ` and was stopped in the step "${step.step}"`;
   const message = `The build wrote more than ${storageMb} MB to the disk${where}. A build may write what its source may unpack to and twice the plan's storage: make it write less, or move to a plan with more storage.`;
-  return new TaskFailure("BUILD_FAILED", withLastLines(message, step?.lastLines.join("\n") ?? ""));
+  return new TaskFailure("BUILD_FAILED", withLastError(message, step?.lastLines ?? []));
 }
 
 /** What the Dockerfile's parser found, with the line as the user counts it; null when it was not the parser. */

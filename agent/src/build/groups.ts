@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { BUILD_OOM_SCORE } from "../engine/pressure.ts";
 import { type CgroupTrees, type GroupLimits, groupDirectories, limitSettings, type Setting } from "./cgroups.ts";
 
 /** The control group, in each tree, that holds the groups of all builds of this machine. */
@@ -59,6 +60,13 @@ export async function moveAll(from: string, to: string): Promise<void> {
     if (moved === 0 || rounds > PATIENT_ROUNDS) await delay(LOOK_AGAIN_MS);
   }
   throw new Error(`${from} still holds processes`, { cause: refused });
+}
+
+/** Has the kernel end these processes, and what they start, before all others when the machine is out of memory. */
+export async function goFirst(pids: readonly number[]): Promise<void> {
+  for (const pid of pids) {
+    await writeSettings([{ file: `/proc/${pid}/oom_score_adj`, value: String(BUILD_OOM_SCORE), optional: true }]);
+  }
 }
 
 /** Kills every process of a group. Resolves once none is left, or after five seconds. */

@@ -6,12 +6,16 @@ import type { Job } from "./builder.ts";
 import { packContext } from "./context.ts";
 import { NAMESPACE_ARG } from "./dockerfile.ts";
 import { fromBuild, wroteTooMuch } from "./failures.ts";
+import { boundOutput } from "./output-bound.ts";
 import type { Recipe } from "./recipe.ts";
 import { buildMark, type StepGroup } from "./step-limits.ts";
 import { CA_SECRET } from "./user-dockerfile.ts";
 
-/** A step that has run for this long without being limited will not be any more. */
-const UNLIMITED_MAX_MS = 5_000;
+/**
+ * A step that has run for this long without being limited will not be any more. The engine counts from before it makes
+ * the step's container, which takes seconds on a busy machine.
+ */
+const UNLIMITED_MAX_MS = 30_000;
 const LOOK_EVERY_MS = 500;
 const DISK_EVERY_MS = 1_000;
 const MB = 1024 * 1024;
@@ -26,10 +30,12 @@ export async function buildImage(
   const { engine, spec, output, progress, owner, request } = job;
   const own = recipe.kind === "image" ? (recipe.own ?? null) : null;
   const mark = buildMark(owner, spec.cacheNamespace);
+  progress.leaveOut(recipe.isOurs);
   await using steps = await openSteps(job, mark);
   await using watched = watchLimits(job, steps);
   await using storage = watchStorage(job, steps);
-  const signal = AbortSignal.any([job.signal, watched.broken, storage.ended]);
+  const said = boundOutput(progress);
+  const signal = AbortSignal.any([job.signal, watched.broken, storage.ended, said.ended]);
   const kill = (): void => void steps.kill();
   signal.addEventListener("abort", kill, { once: true });
   try {
@@ -40,12 +46,16 @@ export async function buildImage(
         dockerfile: recipe.dockerfile,
         buildArgs: own === null ? { [NAMESPACE_ARG]: spec.cacheNamespace } : {},
         hosts: { [mark]: "127.0.0.1" },
+        noCache: spec.noCache,
         secrets:
           own === null || spec.caBundle === ""
             ? recipe.secrets
             : new Map([...recipe.secrets, [CA_SECRET, Buffer.from(spec.caBundle)]]),
       },
-      (trace) => output.write(progress.add(trace)),
+      (trace) => {
+        output.write(progress.add(trace));
+        said.add(trace);
+      },
       signal,
     );
     // What the last step wrote between two looks.
@@ -53,6 +63,7 @@ export async function buildImage(
   } catch (cause) {
     job.signal.throwIfAborted();
     if (storage.ended.aborted) throw storage.ended.reason;
+    if (said.ended.aborted) throw said.ended.reason;
     if (watched.broken.aborted) throw cannotLimit(watched.broken.reason);
     throw fromBuild(cause, progress, {
       output: recipe.kind === "site" ? recipe.output : null,
@@ -145,6 +156,6 @@ function watchStorage(job: Job, steps: StepGroup): AsyncDisposable & { ended: Ab
 const cannotLimit = (cause: unknown): TaskFailure =>
   new TaskFailure(
     "NODE_TASK_FAILED",
-    "The node cannot hold builds to their limits. Its administrator finds the reason in the agent's log.",
+    "The platform's machine cannot hold builds to their limits. Its administrator finds the reason in the agent's log.",
     { cause },
   );

@@ -26,6 +26,7 @@ beforeAll(async () => {
     memoryMb: 128,
     cpuMillicores: 500,
     pidsLimit: 32,
+    reserved: { memoryMb: 0, cpuMillicores: 0 },
     network: "none",
     publish: null,
   });

@@ -1,22 +1,35 @@
+import type { Engine } from "../engine/engine.ts";
+import { packTar, type TarEntry } from "./tar.ts";
+
 /**
  * Engines with a BuildKit before 0.12.5 remove what they made as the target of a mount by a path of the host that the
  * step may have bent through a symbolic link meanwhile (CVE-2024-23652). On these every target is made part of the image
  * just before the step: what was there before it began the engine leaves alone.
  */
 
-/** An empty file of the context, from which the empty files below are made. */
-export const EMPTY_FILE = ".svc-empty";
+/** An image of empty files and a directory, once on each engine: nothing of it gets into anybody's context. */
+const IMAGE = "svc-stubs:1";
 const STAGE = "svc-stubs";
 const DIRECTORY = "/directory/";
 const FILE = "/etc/hosts";
 
 /** Has to be the first stage of a Dockerfile with stand-ins; it costs nothing when no step needs it. */
-export const STUB_STAGE: readonly string[] = [
-  `FROM scratch AS ${STAGE}`,
-  `WORKDIR ${DIRECTORY}`,
-  `COPY ${EMPTY_FILE} ${FILE}`,
-  `COPY ${EMPTY_FILE} /etc/resolv.conf`,
-];
+export const STUB_STAGE: readonly string[] = [`FROM ${IMAGE} AS ${STAGE}`];
+
+/** Makes sure that the engine has what `STUB_STAGE` starts from. */
+export async function provideStubs(engine: Pick<Engine, "findImage" | "importImage">): Promise<void> {
+  if ((await engine.findImage(IMAGE)) === null) await engine.importImage(IMAGE, packTar(stubs()));
+}
+
+async function* stubs(): AsyncGenerator<TarEntry> {
+  yield { kind: "directory", name: DIRECTORY.slice(1, -1) };
+  yield { kind: "directory", name: "etc" };
+  for (const name of ["etc/hosts", "etc/resolv.conf"])
+    yield { kind: "bytes", name, executable: false, content: Buffer.alloc(0) };
+}
+
+/** Whether a step, by its title, makes stand-ins. */
+export const isStandIn = (title: string): boolean => title.includes(`--from=${STAGE} `);
 
 export const isStubStage = (name: string): boolean => name.toLowerCase() === STAGE;
 

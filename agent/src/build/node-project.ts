@@ -1,16 +1,19 @@
+import {
+  type Facts,
+  isSource,
+  LOCK_FILES,
+  type PackageJson,
+  type Project,
+  parsePackageJson,
+  readProject,
+  TELLING_BYTES_MAX,
+  tellingFiles,
+  tracesApp,
+} from "@svc/proto/frameworks";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
 import { pathWithin } from "./context.ts";
-import { asksForStandalone } from "./frameworks.ts";
-import {
-  detectPackages,
-  installManifest,
-  LOCK_FILES,
-  type PackageJson,
-  type Packages,
-  parsePackageJson,
-  SETTINGS_FILES,
-} from "./packages.ts";
+import { detectPackages, installManifest, type Packages, SETTINGS_FILES } from "./packages.ts";
 
 /** What an archive says about the Node project in one of its directories. */
 export type NodeProject = {
@@ -18,7 +21,8 @@ export type NodeProject = {
   installRoot: string;
   /** Directory of the project below `installRoot`; empty when it is the same. */
   appDirectory: string;
-  manifest: PackageJson | null;
+  /** What kind of project it is. */
+  app: Project;
   packages: Packages | null;
   /** What installing needs of every `package.json`, by its path below `installRoot`. */
   installManifests: ReadonlyMap<string, string>;
@@ -26,12 +30,12 @@ export type NodeProject = {
   settings: string;
   /** Whether Next is told to leave a traced copy of the app. */
   tracesApp: boolean;
-  has(name: string): boolean;
 };
 
 /** Lock files of large workspaces have several megabytes. */
 const TEXT_MAX_BYTES = 16 * 1024 * 1024;
-const NEXT_CONFIGS = ["next.config.js", "next.config.mjs", "next.config.cjs", "next.config.ts", "next.config.mts"];
+/** Of the files that tell what a project is: nobody has as many of them in one directory. */
+const TELLING_MAX = 100;
 
 /** Reads what there is of a Node project in the directory `root` of the archive. Throws TaskFailure for a broken package.json. */
 export async function readNodeProject(archive: Archive, root: string): Promise<NodeProject> {
@@ -41,24 +45,43 @@ export async function readNodeProject(archive: Archive, root: string): Promise<N
   const [members, installManifests] = await readMembers(archive, installRoot);
   const texts = await Promise.all(SETTINGS_FILES.map((name) => readText(archive, at(name))));
   const settings = texts.filter((text) => text !== null).join("\n");
+  const top = installRoot === root ? manifest : await readManifest(archive, installRoot);
   const packages = detectPackages({
     has: (name) => archive.files.has(at(name)) || hasDirectory(archive, at(name)),
-    manifest: installRoot === root ? manifest : await readManifest(archive, installRoot),
+    manifest: top,
     members,
     yarnLock: await readText(archive, at("yarn.lock")),
     pnpmLock: await readText(archive, at("pnpm-lock.yaml")),
     settings,
   });
-  const configs = await Promise.all(NEXT_CONFIGS.map((name) => readText(archive, joinPath(root, name))));
+  const app = readProject(await readFacts(archive, root), {
+    manager: packages?.manager ?? "npm",
+    ...(top !== null && archive.files.has(at("nx.json")) && { inherited: top.dependencies }),
+  });
   return {
     installRoot,
     appDirectory: pathWithin(root, installRoot) ?? "",
-    manifest,
+    app,
     packages,
     installManifests,
     settings,
-    tracesApp: manifest?.dependencies.has("next") === true && asksForStandalone(configs.find((text) => text) ?? ""),
-    has: (name) => archive.files.has(joinPath(root, name)),
+    tracesApp: tracesApp(app),
+  };
+}
+
+/** What the project's own directory tells of it. */
+async function readFacts(archive: Archive, root: string): Promise<Facts> {
+  const files = [...archive.files.keys()].flatMap((path) => pathWithin(path, root) ?? []).filter(isSource);
+  const own = files.filter((name) => !name.includes("/"));
+  const texts = await Promise.all(
+    tellingFiles(own, TELLING_MAX).map(async (name) => {
+      const limit = name === "package.json" ? TEXT_MAX_BYTES : TELLING_BYTES_MAX;
+      return [name, await readText(archive, joinPath(root, name), limit)] as const;
+    }),
+  );
+  return {
+    files: new Set(files),
+    texts: new Map(texts.flatMap(([name, text]) => (text === null ? [] : [[name, text]]))),
   };
 }
 
@@ -99,10 +122,6 @@ async function readMembers(archive: Archive, installRoot: string): Promise<[Pack
   return [members, manifests];
 }
 
-/** What was installed elsewhere, and the history of the sources, are not part of them. */
-export const isSource = (path: string): boolean =>
-  !path.split("/").some((part) => part === "node_modules" || part === ".git");
-
 async function readManifest(archive: Archive, directory: string): Promise<PackageJson | null> {
   const path = joinPath(directory, "package.json");
   const text = await readText(archive, path);
@@ -112,9 +131,9 @@ async function readManifest(archive: Archive, directory: string): Promise<Packag
   return manifest;
 }
 
-async function readText(archive: Archive, path: string): Promise<string | null> {
+async function readText(archive: Archive, path: string, maxBytes = TEXT_MAX_BYTES): Promise<string | null> {
   const file = archive.files.get(path);
-  if (file === undefined || file.sizeBytes > TEXT_MAX_BYTES) return null;
+  if (file === undefined || file.sizeBytes > maxBytes) return null;
   return (await archive.read(file)).toString("utf8");
 }
 

@@ -10,7 +10,6 @@ type Manager = {
   prunesFromApp: boolean;
   /** Where it keeps what it downloaded. */
   cache: string;
-  run(script: string): string;
   /** What it needs to know, in the build and in the result. */
   env: Readonly<Record<string, string>>;
 };
@@ -25,7 +24,6 @@ const managers: Record<Packages["manager"], Manager> = {
     prune: () => "npm prune --omit=dev",
     prunesFromApp: false,
     cache: "/root/.npm",
-    run: (script) => (script === "start" ? "npm start" : `npm run ${script}`),
     env: { npm_config_update_notifier: "false", npm_config_fund: "false", npm_config_audit: "false" },
   },
   pnpm: {
@@ -35,7 +33,6 @@ const managers: Record<Packages["manager"], Manager> = {
     prune: ({ locked }) => `pnpm install --prod${locked ? " --frozen-lockfile" : ""} --prefer-offline --ignore-scripts`,
     prunesFromApp: false,
     cache: "/root/.local/share/pnpm/store",
-    run: (script) => (script === "start" ? "pnpm start" : `pnpm run ${script}`),
     env: {
       // In a running container nothing is installed any more.
       pnpm_config_verify_deps_before_run: "false",
@@ -49,7 +46,6 @@ const managers: Record<Packages["manager"], Manager> = {
       `yarn install --production${locked ? " --frozen-lockfile" : ""} --prefer-offline --ignore-scripts`,
     prunesFromApp: false,
     cache: "/usr/local/share/.cache/yarn",
-    run: (script) => (script === "start" ? "yarn start" : `yarn run ${script}`),
     env: {},
   },
   "yarn-berry": {
@@ -61,7 +57,6 @@ const managers: Record<Packages["manager"], Manager> = {
       /^[23]\./.test(version) || deferred.length > 0 ? null : "yarn workspaces focus --production",
     prunesFromApp: true,
     cache: "/root/.yarn/berry",
-    run: (script) => (script === "start" ? "yarn start" : `yarn run ${script}`),
     // What it runs from has to be inside the project, and the folder of the running app belongs to another user.
     env: { YARN_ENABLE_GLOBAL_CACHE: "false", YARN_ENABLE_TELEMETRY: "false" },
   },
@@ -71,19 +66,9 @@ const managers: Record<Packages["manager"], Manager> = {
     prune: () => null,
     prunesFromApp: false,
     cache: "/root/.bun/install/cache",
-    run: (script) => `bun run ${script}`,
     env: {},
   },
 };
 
 /** What is known of the package manager of a project. */
 export const managerOf = (packages: Packages): Manager => managers[packages.manager];
-
-/** The command that runs a script of a project's `package.json`. */
-export const scriptRunner =
-  (packages: Packages | null) =>
-  (script: string): string =>
-    managers[packages?.manager ?? "npm"].run(script);
-
-/** Whether installed programs are files in node_modules/.bin: a modern Yarn may keep packages packed. */
-export const hasProgramFolder = (packages: Packages | null): boolean => packages?.manager !== "yarn-berry";

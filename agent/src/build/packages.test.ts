@@ -1,5 +1,6 @@
+import { parsePackageJson } from "@svc/proto/frameworks";
 import { expect, test } from "vitest";
-import { detectPackages, installManifest, type PackageFacts, parsePackageJson } from "./packages.ts";
+import { detectPackages, installManifest, type PackageFacts } from "./packages.ts";
 
 const parse = (json: object) => parsePackageJson(JSON.stringify(json));
 const detect = (
@@ -108,10 +109,13 @@ test.each(["", "[]", "null", "{"])("'%s' is no package.json", (text) => {
 test("fields of the wrong type are as good as absent", () => {
   const parsed = parsePackageJson('{"main":1,"scripts":["x"],"dependencies":3,"packageManager":{}}');
   expect(parsed).toEqual({
+    name: null,
     main: null,
     packageManager: null,
     scripts: new Map(),
     dependencies: new Set(),
+    developmentOnly: new Set(),
+    siblings: new Set(),
     hasWorkspaces: false,
     hasLocalDependencies: false,
     hasPrograms: false,

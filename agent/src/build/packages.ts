@@ -1,6 +1,15 @@
+import {
+  detectPackageManager,
+  LOCK_FILES,
+  type PackageJson,
+  type PackageManager,
+  parseObject,
+  pinnedManager,
+} from "@svc/proto/frameworks";
+
 /** How a Node project installs what it depends on. */
 export type Packages = {
-  manager: "npm" | "pnpm" | "yarn" | "yarn-berry" | "bun";
+  manager: PackageManager;
   /** Version to install the manager in; empty for the one of the base image, or the newest. */
   version: string;
   /** Whether a lock file pins every package. */
@@ -18,19 +27,6 @@ export type Packages = {
   deferred: readonly string[];
 };
 
-/** What is read of a `package.json`. Everything may be missing or of another type: a user wrote it. */
-export type PackageJson = {
-  main: string | null;
-  packageManager: string | null;
-  scripts: ReadonlyMap<string, string>;
-  /** Names of all packages that it depends on, in whatever way. */
-  dependencies: ReadonlySet<string>;
-  hasWorkspaces: boolean;
-  /** Whether something that is installed comes out of the tree, other than a package of the workspace. */
-  hasLocalDependencies: boolean;
-  hasPrograms: boolean;
-};
-
 /** Texts that the choice depends on; null for a file that is not there. */
 export type PackageFacts = {
   /** Whether a file or a directory exists where packages are installed. */
@@ -44,14 +40,6 @@ export type PackageFacts = {
   settings: string;
 };
 
-export const LOCK_FILES = [
-  "package-lock.json",
-  "npm-shrinkwrap.json",
-  "pnpm-lock.yaml",
-  "yarn.lock",
-  "bun.lock",
-  "bun.lockb",
-] as const;
 /** Settings of package managers. */
 export const SETTINGS_FILES = ["pnpm-workspace.yaml", ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"] as const;
 const FILES = [...LOCK_FILES, ...SETTINGS_FILES];
@@ -61,30 +49,6 @@ const INSTALL_SCRIPTS = ["preinstall", "install", "postinstall", "prepublish", "
 const PROGRAMS_OF_SETTINGS = [".pnpmfile.cjs", ".pnpmfile.mjs", "binding.gyp"];
 /** A workspace of more packages is installed with all its sources at hand. */
 const MEMBERS_MAX = 200;
-
-/** Reads a `package.json`; null when it is not a JSON object. */
-export function parsePackageJson(text: string): PackageJson | null {
-  const value = parseObject(text);
-  if (value === null) return null;
-  const dependencies = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((key) =>
-    Object.entries(asObject(value[key]) ?? {}),
-  );
-  return {
-    main: asText(value["main"]),
-    packageManager: asText(value["packageManager"]),
-    scripts: new Map(
-      Object.entries(asObject(value["scripts"]) ?? {}).flatMap(([name, script]) =>
-        typeof script === "string" ? [[name, script] as const] : [],
-      ),
-    ),
-    dependencies: new Set(dependencies.map(([name]) => name)),
-    hasWorkspaces: value["workspaces"] !== undefined,
-    hasLocalDependencies: dependencies.some(
-      ([, spec]) => typeof spec === "string" && /^(?:file|link|portal):/.test(spec),
-    ),
-    hasPrograms: value["bin"] !== undefined,
-  };
-}
 
 /**
  * A `package.json` without what does not decide over what is installed: its scripts. They change often, and
@@ -101,32 +65,18 @@ export function installManifest(text: string): string | null {
 export function detectPackages(facts: PackageFacts): Packages | null {
   const { has, manifest, yarnLock } = facts;
   if (manifest === null) return null;
-  const pinned = parsePackageManager(manifest.packageManager);
-  const base = {
+  const pinned = pinnedManager(manifest);
+  const { manager, locked } = detectPackageManager({ has, pinned, yarnLock });
+  const version = pinned !== null && manager.startsWith(pinned.name) ? pinned.version : "";
+  return {
+    manager,
+    locked,
+    version: version === "" && manager === "pnpm" && locked ? pnpmOfLock(facts.pnpmLock ?? "") : version,
     files: FILES.filter(has),
     directories: DIRECTORIES.filter(has),
     separable: isSeparable(facts),
     deferred: INSTALL_SCRIPTS.filter((name) => manifest.scripts.has(name)),
-    locked: true,
   };
-  const versionOf = (name: string): string => (pinned?.name === name ? pinned.version : "");
-  if (has("package-lock.json") || has("npm-shrinkwrap.json")) {
-    return { ...base, manager: "npm", version: versionOf("npm") };
-  }
-  if (has("pnpm-lock.yaml")) {
-    return { ...base, manager: "pnpm", version: versionOf("pnpm") || pnpmOfLock(facts.pnpmLock ?? "") };
-  }
-  if (has("yarn.lock")) {
-    const isBerry = yarnLock !== null && !yarnLock.includes("# yarn lockfile v1");
-    return { ...base, manager: isBerry ? "yarn-berry" : "yarn", version: versionOf("yarn") };
-  }
-  if (has("bun.lock") || has("bun.lockb")) return { ...base, manager: "bun", version: versionOf("bun") };
-  const unlocked = { ...base, locked: false, version: pinned?.version ?? "" };
-  if (pinned?.name === "yarn") {
-    return { ...unlocked, manager: pinned.version.startsWith("1.") ? "yarn" : "yarn-berry" };
-  }
-  if (pinned !== null) return { ...unlocked, manager: pinned.name };
-  return { ...unlocked, manager: has("pnpm-workspace.yaml") ? "pnpm" : "npm" };
 }
 
 function isSeparable({ has, manifest, members, settings }: PackageFacts): boolean {
@@ -152,28 +102,3 @@ function pnpmOfLock(text: string): string {
   // Later ones than 10 refuse to install where scripts of packages were not decided over.
   return { "5": "7", "6": "8", "9": "10" }[major ?? ""] ?? "";
 }
-
-type Pinned = { name: "npm" | "pnpm" | "yarn" | "bun"; version: string };
-
-/** `name@version`, optionally followed by a hash. Anything else is ignored: it would end up in a command. */
-function parsePackageManager(text: string | null): Pinned | null {
-  const match =
-    /^(npm|pnpm|yarn|bun)@(\d{1,5}\.\d{1,5}\.\d{1,5}(?:-[A-Za-z0-9.]{1,30})?)(?:\+[A-Za-z0-9.=]{1,200})?$/.exec(
-      text ?? "",
-    );
-  const [, name, version] = match ?? [];
-  return name === undefined || version === undefined ? null : { name: name as Pinned["name"], version };
-}
-
-function parseObject(text: string): Record<string, unknown> | null {
-  try {
-    return asObject(JSON.parse(text));
-  } catch {
-    return null;
-  }
-}
-
-const asObject = (value: unknown): Record<string, unknown> | null =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : null;
-
-const asText = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);

@@ -93,6 +93,36 @@ test("where the engine keeps files does not show", () => {
   expect(follow(vertexes({ error })).failed?.error).toBe("lstat /nosuch.txt: no such file or directory");
 });
 
+/** Steps of a generated Dockerfile, of which the log is to have the install command alone. */
+const generated = (...traces: BuildTrace[]) => {
+  const progress = createBuildProgress([]);
+  progress.leaveOut((title) => title !== "RUN npm ci");
+  return { text: traces.map((trace) => progress.add(trace)).join(""), progress };
+};
+const own = { digest: "d2", name: '[build 3/3] RUN ["/bin/sh","-c","npm prune"]' };
+
+test("a step that is the platform's own is not in the log", () => {
+  const { text } = generated(
+    vertexes({ digest: "d0", name: "[build 1/3] FROM base", completed: true }),
+    vertexes(own),
+    says("removed 3 packages\n", "d2"),
+    vertexes({ ...own, completed: true }, {}),
+    says("added 3 packages\n"),
+    vertexes({ completed: true }),
+  );
+  expect(text).toBe("#1 RUN npm ci\n#1 added 3 packages\n#1 done\n");
+});
+
+test("such a step is in the log when it fails, with what it said, and known while it runs", () => {
+  const { text, progress } = generated(vertexes({}), vertexes(own), says("no such package\n", "d2"));
+  expect(text).toBe("#1 RUN npm ci\n");
+  expect(progress.running()?.step).toBe("RUN npm prune");
+  expect(progress.add(vertexes({ ...own, error: "exit code: 1" }))).toBe(
+    "#2 RUN npm prune\n#2 no such package\n#2 ERROR: exit code: 1\n",
+  );
+  expect(progress.failed()?.lastLines).toEqual(["no such package"]);
+});
+
 test("the step under way is known", () => {
   const progress = createBuildProgress([]);
   expect(progress.running()).toBeNull();

@@ -1,10 +1,12 @@
 import type { BuildTrace } from "../engine/engine.ts";
-import { createSafeLines, LINE_LENGTH_MAX, type SafeLines, safeLine } from "../logs/lines.ts";
-import { redact } from "../logs/redactor.ts";
+import { cleanLine, createSafeLines, type SafeLines } from "../logs/lines.ts";
 import { WITH_ENV } from "./build-env.ts";
+import { type ClipReader, createClipReader } from "./clipped.ts";
 
 /** Follows one build: turns its trace into log text and remembers what failed. */
 export type BuildProgress = {
+  /** Leaves these steps, by their titles, out of the log text from now on, unless they fail. */
+  leaveOut(isLeftOut: (title: string) => boolean): void;
   /** The text to append to the log for one message of the trace. */
   add(trace: BuildTrace): string;
   /** The step that failed and the last lines it wrote; null while none has. */
@@ -17,13 +19,18 @@ export type FailedStep = { step: string; error: string; lastLines: readonly stri
 
 /** Steps of the tool's own making. */
 const INTERNAL = /^(?:\[internal\]|copy \/context \/$)/;
-const LAST_LINES = 20;
+/** Of a step that runs: npm alone explains the use of a command on a hundred. */
+const LAST_LINES = 300;
 const TITLE_LENGTH_MAX = 300;
 
 type Step = {
+  /** 0: not in the log text, or not yet. */
   number: number;
+  /** Of the tool's own making: nobody needs to hear of it. */
+  isInternal: boolean;
   title: string;
   done: boolean;
+  clips: ClipReader;
   output: SafeLines;
   lastLines: readonly string[];
   error: string;
@@ -39,49 +46,65 @@ export function createBuildProgress(secrets: readonly string[], basesPrefix = ""
   const steps = new Map<string, Step>();
   let visible = 0;
   let failedStep: Step | null = null;
+  let isLeftOut = (_title: string): boolean => false;
 
+  const numbered = ({ number }: Step, lines: readonly string[]): string[] =>
+    number === 0 ? [] : lines.map((line) => `#${number} ${line}`);
   const show = (step: Step, lines: readonly string[]): string[] => {
     const filled = lines.filter((line) => line !== "");
     step.lastLines = [...step.lastLines, ...filled].slice(-LAST_LINES);
-    return filled.map((line) => `#${step.number} ${line}`);
+    return numbered(step, filled);
+  };
+  /** Gives a step its place in the log text, with what it has said so far. */
+  const open = (step: Step): string[] => {
+    if (step.number > 0 || step.isInternal) return [];
+    visible += 1;
+    step.number = visible;
+    return numbered(step, [step.title, ...step.lastLines]);
   };
   const forPeople = (text: string): string => (basesPrefix === "" ? text : text.replaceAll(basesPrefix, ""));
-  const clean = (text: string): string => redact(forPeople(safeLine(text)), secrets).slice(0, LINE_LENGTH_MAX);
+  const clean = (text: string): string => cleanLine(forPeople(text), secrets);
 
   return {
+    leaveOut(unwanted) {
+      isLeftOut = unwanted;
+    },
     add(trace) {
       const out: string[] = [];
       for (const vertex of trace.vertexes) {
         let step = steps.get(vertex.digest);
         if (step === undefined) {
           if (!vertex.started && vertex.error === "") continue;
-          const isHidden = INTERNAL.test(vertex.name);
-          if (!isHidden) visible += 1;
+          const title = stepTitle(vertex.name);
           step = {
-            number: isHidden ? 0 : visible,
-            title: clean(stepTitle(vertex.name)).slice(0, TITLE_LENGTH_MAX),
+            number: 0,
+            isInternal: INTERNAL.test(vertex.name),
+            title: clean(title).slice(0, TITLE_LENGTH_MAX),
             done: false,
+            clips: createClipReader(),
             output: createSafeLines(secrets),
             lastLines: [],
             error: "",
           };
           steps.set(vertex.digest, step);
-          if (!isHidden) out.push(`#${step.number} ${step.title}`);
+          if (!isLeftOut(title)) out.push(...open(step));
         }
         if (vertex.error !== "" && step.error === "") {
           step.error = clean(withoutHostPaths(vertex.error));
-          out.push(...show(step, step.output.end()), `#${step.number} ERROR: ${step.error}`);
+          out.push(...show(step, step.output.end()), ...open(step), ...numbered(step, [`ERROR: ${step.error}`]));
           // What is cancelled because another step failed is no cause.
           if (failedStep === null && !/context canceled/.test(vertex.error)) failedStep = step;
         } else if (vertex.completed && !step.done) {
           out.push(...show(step, step.output.end()));
-          if (step.number > 0) out.push(`#${step.number} ${vertex.cached ? "cached" : "done"}`);
+          out.push(...numbered(step, [vertex.cached ? "cached" : "done"]));
         }
         step.done ||= vertex.completed;
+        // Nobody asks for what a step said that went well.
+        if (step.done && step.error === "") step.lastLines = [];
       }
       for (const log of trace.logs) {
         const step = steps.get(log.vertex);
-        if (step !== undefined) out.push(...show(step, step.output.push(log.text)));
+        if (step !== undefined) out.push(...show(step, step.output.push(step.clips.take(log.text))));
       }
       return out.length === 0 ? "" : `${out.join("\n")}\n`;
     },
@@ -90,7 +113,7 @@ export function createBuildProgress(secrets: readonly string[], basesPrefix = ""
       return { step: failedStep.title, error: failedStep.error, lastLines: failedStep.lastLines };
     },
     running() {
-      const step = [...steps.values()].findLast(({ done, number }) => !done && number > 0);
+      const step = [...steps.values()].findLast(({ done, isInternal }) => !done && !isInternal);
       return step === undefined ? null : { step: step.title, lastLines: step.lastLines };
     },
   };

@@ -1,27 +1,10 @@
-import { Readable } from "node:stream";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { buildsItself } from "@svc/proto/frameworks";
 import { BuildSpecSchema } from "@svc/proto/node";
 import { expect, test } from "vitest";
 import type { Archive } from "./archive.ts";
 import * as recipes from "./recipe.ts";
-
-/** The content of an archive in memory. */
-function anArchive(texts: Record<string, string>): Archive {
-  const files = new Map(
-    Object.entries(texts).map(([path, text], offset) => [
-      path,
-      { path, executable: false, offset, sizeBytes: text.length },
-    ]),
-  );
-  return {
-    files,
-    symlinks: new Map(),
-    directories: new Set(),
-    read: async ({ path }) => Buffer.from(texts[path] ?? ""),
-    stream: ({ path }) => Readable.from([Buffer.from(texts[path] ?? "")]),
-    [Symbol.asyncDispose]: async () => {},
-  };
-}
+import { anArchive } from "./testing/archive.ts";
 
 const aSpec = (changes: MessageInitShape<typeof BuildSpecSchema>) =>
   create(BuildSpecSchema, { baseImage: "node:24-slim", cacheNamespace: "p1", rootDirectory: ".", ...changes });
@@ -123,6 +106,17 @@ test("a site of a known framework needs no word about its build", async () => {
   expect(dockerfileOf(recipe)).toContain('["/bin/sh","-c","pnpm run build"]');
 });
 
+test("a server for development is not started, and the log says what is", async () => {
+  const archive = anArchive({
+    "package.json": '{"scripts":{"build":"nest build","start":"nest start"},"dependencies":{"@nestjs/core":"1"}}',
+  });
+  for (const startCommand of ["", "npm start"]) {
+    const recipe = await prepareRecipe(archive, aSpec(image({ startCommand })));
+    expect(dockerfileOf(recipe)).toContain('CMD ["/bin/sh","-c","exec node dist/main.js"]');
+    expect(recipe).toMatchObject({ notes: [expect.stringMatching(/"nest start", which is for development/)] });
+  }
+});
+
 test("a project that is nothing but a Dockerfile is built from it", async () => {
   const archive = anArchive({ Dockerfile: "FROM scratch\n", "main.go": "package main" });
   expect(await prepareRecipe(archive, aSpec(image()))).toMatchObject({
@@ -130,6 +124,28 @@ test("a project that is nothing but a Dockerfile is built from it", async () => 
     dockerfile: "Dockerfile",
     into: "",
   });
+});
+
+test.each([
+  { when: "there is one", changes: { builderImage: "node:24" }, builder: "node:24" },
+  { when: "control knows of none", changes: {}, builder: "node:24-slim" },
+])("packages are installed in the builder image when $when", async ({ changes, builder }) => {
+  const archive = anArchive({ "package.json": '{"main":"x.js","scripts":{"build":"x"}}' });
+  const server = dockerfileOf(await prepareRecipe(archive, aSpec({ ...changes, ...image() })));
+  expect(server.match(/^FROM .*/gm)).toEqual([`FROM copy/of/${builder} AS build`, "FROM copy/of/node:24-slim"]);
+  const page = dockerfileOf(await prepareRecipe(archive, aSpec({ ...changes, ...site("x", "dist") })));
+  expect(page.match(/^FROM .*/gm)).toEqual([`FROM copy/of/${builder} AS build`, "FROM scratch"]);
+});
+
+test("where nothing is built no builder image is asked for", async () => {
+  const asked: string[] = [];
+  const provideBaseImage = async (reference: string) => {
+    asked.push(reference);
+    return reference;
+  };
+  const spec = aSpec({ builderImage: "node:24", ...image({ startCommand: "node server.js" }) });
+  await recipes.prepareRecipe(anArchive({ "server.js": "" }), spec, { ...facts, provideBaseImage });
+  expect(asked).toEqual(["node:24-slim"]);
 });
 
 test("the CA bundle travels as a file of the platform", async () => {
@@ -188,6 +204,27 @@ test.each([
     code: "BUILD_FAILED",
     says: "start.command",
   },
+  {
+    when: "only a server for development is there to start",
+    files: { "package.json": '{"scripts":{"start":"nodemon x.js"}}' },
+    spec: image({ startCommand: "npm start" }),
+    code: "BUILD_FAILED",
+    says: '"nodemon x.js"',
+  },
+  {
+    when: "the start script runs itself",
+    files: { "package.json": '{"scripts":{"build":"tsc","start":"npm run build && npm start"}}' },
+    spec: image(),
+    code: "BUILD_FAILED",
+    says: '"start" of package.json runs itself',
+  },
+  {
+    when: "the project is not Node's",
+    files: { "requirements.txt": "", "app.py": "" },
+    spec: image(),
+    code: "BUILD_FAILED",
+    says: "Python",
+  },
 ])("when $when the person is told", async ({ files, spec, code, says }) => {
   const failure = await prepareRecipe(anArchive(files as Record<string, string>), aSpec(spec)).catch(
     (cause: unknown) => cause,
@@ -208,4 +245,27 @@ test("on an engine that must not, a project's own Dockerfile is not built, and o
     message: expect.stringMatching(/no Dockerfiles .*operator.*Docker 20\.10\.24 is old/),
   });
   expect(await prepare("")).toMatchObject({ kind: "image" });
+});
+
+const nx = { "nx.json": "{}", "package.json": '{"workspaces":["apps/*"],"devDependencies":{"nx":"20","vite":"6"}}' };
+const member = { "apps/web/package.json": '{"name":"web"}', "apps/web/vite.config.ts": "export default {}" };
+
+test.each<{ what: string; texts: Record<string, string>; root?: string; builds: boolean }>([
+  { what: "a page", texts: { "index.html": "" }, builds: false },
+  { what: "a page with tools", texts: { "index.html": "", "package.json": '{"scripts":{"test":"x"}}' }, builds: false },
+  { what: "a build script", texts: { "package.json": '{"scripts":{"build":"make"}}' }, builds: true },
+  { what: "a framework", texts: { "package.json": '{"devDependencies":{"vite":"6"}}' }, builds: true },
+  { what: "a member of Nx", texts: { ...nx, ...member, "package-lock.json": "{}" }, root: "apps/web", builds: true },
+  {
+    what: "a member with a lock file of its own",
+    texts: { ...nx, ...member, "apps/web/package-lock.json": "{}" },
+    root: "apps/web",
+    builds: false,
+  },
+  { what: "a framework elsewhere", texts: { ...nx, "docs/index.html": "" }, root: "docs", builds: false },
+])("whether $what builds itself is known before the build", async ({ texts, root = ".", builds }) => {
+  const recipe = await prepareRecipe(anArchive(texts), aSpec({ rootDirectory: root, ...site("", ".") }));
+  expect(recipe.kind).toBe(builds ? "site" : "files");
+  const tree = { files: new Set(Object.keys(texts)), texts: new Map(Object.entries(texts)) };
+  expect(buildsItself(tree, root)).toBe(builds);
 });

@@ -1,3 +1,4 @@
+import { isSource, serverBuild, serverStart, siteBuild } from "@svc/proto/frameworks";
 import type { BuildSpec } from "@svc/proto/node";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
@@ -6,6 +7,8 @@ import { plainDirectory } from "./context.ts";
 import {
   CA_PATH,
   DOCKERFILE_PATH,
+  isPlatformStep,
+  isServerBuilt,
   MANIFESTS_DIR,
   type NodeBuild,
   renderServerDockerfile,
@@ -13,11 +16,8 @@ import {
   SOURCE_DIR,
   siteLabel,
 } from "./dockerfile.ts";
-import { detectFramework, serverStart, siteBuild } from "./frameworks.ts";
-import { EMPTY_FILE } from "./mount-stubs.ts";
-import { hasDirectory, isSource, type NodeProject, readNodeProject } from "./node-project.ts";
-import { hasProgramFolder, scriptRunner } from "./package-manager.ts";
-import { type BuilderFacts, prepareUserRecipe } from "./user-recipe.ts";
+import { hasDirectory, type NodeProject, readNodeProject } from "./node-project.ts";
+import { type BuilderFacts, type IgnoreFile, prepareUserRecipe } from "./user-recipe.ts";
 
 type ContextParts = {
   /** Directory of the archive that is built, and where it goes in the context. */
@@ -29,6 +29,8 @@ type ContextParts = {
   /** What steps of the Dockerfile may mount. */
   secrets: BuildSecrets;
   keep(path: string): boolean;
+  /** Whether a step, by its title, is the platform's own and no command of the project. */
+  isOurs(title: string): boolean;
 };
 
 /** What a build spec means for one archive. */
@@ -39,8 +41,10 @@ export type Recipe =
   | ({ kind: "site"; output: string } & ContextParts)
   | ({
       kind: "image";
-      /** Of the project's own Dockerfile: the user's line for each line of it. */
-      own?: { lines: readonly number[] };
+      /** Of the project's own Dockerfile: the user's line for each line of it, and what keeps files out of its context. */
+      own?: { lines: readonly number[]; ignore: IgnoreFile | null };
+      /** What its owner should know of the choices that were made, as sentences for the log. */
+      notes?: readonly string[];
     } & ContextParts);
 
 /** Looks at the sources and decides how they are built. Throws TaskFailure when they do not fit the spec. */
@@ -60,40 +64,36 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: Bu
       if (isPlain) return files;
       const project = await readNodeProject(archive, root);
       const said = { command: spec.recipe.value.command, output: outputDirectory };
-      const site = siteBuild(said, project.manifest, scriptRunner(project.packages));
+      const site = siteBuild(said, project.app);
       if (site === null) return files;
       const { steps, secrets } = secretsOf(project, spec, facts);
-      const build = nodeBuild(project, await withBase(spec, facts), site.command, steps, facts);
+      const build = nodeBuild(project, await withBuilder(spec, facts), site.command, steps, facts);
       const dockerfile = renderStaticDockerfile(build, site.outputs);
-      return { kind: "site", output: siteLabel(site.outputs), ...generated(project, spec, dockerfile, secrets) };
+      return {
+        kind: "site",
+        output: siteLabel(site.outputs),
+        ...generated(project, spec, build, { dockerfile, secrets }),
+      };
     }
     case "image": {
       const { dockerfile, buildCommand, startCommand, port } = spec.recipe.value;
       if (dockerfile !== "") return prepareUserRecipe(archive, spec, root, plainDirectory(dockerfile), facts);
       const project = await readNodeProject(archive, root);
-      const saysNothing = buildCommand === "" && startCommand === "" && project.manifest === null;
-      if (saysNothing && project.has("Dockerfile")) {
+      const saysNothing = buildCommand === "" && startCommand === "" && project.app.manifest === null;
+      if (saysNothing && project.app.has("Dockerfile")) {
         return prepareUserRecipe(archive, spec, root, "Dockerfile", facts);
       }
-      const runScript = scriptRunner(project.packages);
-      const hasBuild = project.manifest?.scripts.has("build") === true;
+      const server = serverStart({ build: buildCommand, start: startCommand }, project.app);
+      if ("problem" in server) throw new TaskFailure("BUILD_FAILED", server.problem);
       const { steps, secrets } = secretsOf(project, spec, facts);
-      const command = buildCommand === "" && hasBuild ? runScript("build") : buildCommand;
-      const build = nodeBuild(project, await withBase(spec, facts), command, steps, facts);
-      const server = serverStart(startCommand, project.manifest, {
-        has: project.has,
-        runScript,
-        standalone: build.tracesApp,
-        runsFromFolder: hasProgramFolder(project.packages),
-      });
-      if (server === null) {
-        throw new TaskFailure(
-          "BUILD_FAILED",
-          "Nothing says how to start the app: set start.command in the manifest, or a start script in package.json.",
-        );
-      }
-      const dockerfileText = renderServerDockerfile(build, { ...server, port });
-      return { kind: "image", ...generated(project, spec, dockerfileText, secrets) };
+      const command = serverBuild(buildCommand, project.app);
+      const isBuilt = isServerBuilt({ packages: project.packages, buildCommand: command });
+      const build = nodeBuild(project, isBuilt ? await withBuilder(spec, facts) : spec, command, steps, facts);
+      const baseImage = await facts.provideBaseImage(spec.baseImage);
+      const dockerfileText = renderServerDockerfile(build, { ...server, port, baseImage });
+      const kept = `Packages for development stay in the image: it is started with ${server.keeps.join(", ")}.`;
+      const notes = [...(server.note === null ? [] : [server.note]), ...(server.keeps.length === 0 ? [] : [kept])];
+      return { kind: "image", notes, ...generated(project, spec, build, { dockerfile: dockerfileText, secrets }) };
     }
     default:
       throw new TaskFailure("BUILD_FAILED", "The build has no recipe that this node knows.");
@@ -107,10 +107,11 @@ const secretsOf = ({ packages, settings }: NodeProject, spec: BuildSpec, { envKe
     namespace: spec.cacheNamespace,
   });
 
-/** The same spec with the base image by the name that the engine has it under. */
-const withBase = async (spec: BuildSpec, { provideBaseImage }: BuilderFacts): Promise<BuildSpec> => ({
+/** The same spec with the builder image by the name that the engine has it under. */
+const withBuilder = async (spec: BuildSpec, { provideBaseImage }: BuilderFacts): Promise<BuildSpec> => ({
   ...spec,
-  baseImage: await provideBaseImage(spec.baseImage),
+  // A control of before there was one builds in the base image.
+  builderImage: await provideBaseImage(spec.builderImage || spec.baseImage),
 });
 
 const nodeBuild = (
@@ -120,9 +121,9 @@ const nodeBuild = (
   secrets: StepSecrets,
   { leavesStubs }: BuilderFacts,
 ): NodeBuild => ({
-  baseImage: spec.baseImage,
+  builderImage: spec.builderImage,
   packages: project.packages,
-  framework: detectFramework(project.manifest),
+  framework: project.app.framework,
   appDirectory: project.appDirectory,
   buildCommand,
   tracesApp: project.tracesApp && buildCommand !== "",
@@ -135,18 +136,16 @@ const nodeBuild = (
 function generated(
   { installRoot, packages, installManifests }: NodeProject,
   spec: BuildSpec,
-  dockerfile: string,
-  secrets: BuildSecrets,
+  build: NodeBuild,
+  { dockerfile, secrets }: { dockerfile: string; secrets: BuildSecrets },
 ) {
-  const extra = new Map([
-    [DOCKERFILE_PATH, dockerfile],
-    [EMPTY_FILE, ""],
-  ]);
+  const extra = new Map([[DOCKERFILE_PATH, dockerfile]]);
   if (spec.caBundle !== "") extra.set(CA_PATH, spec.caBundle);
   if (packages?.separable === true) {
     for (const [path, text] of installManifests) extra.set(joinPath(MANIFESTS_DIR, path), text);
   }
-  return { root: installRoot, into: SOURCE_DIR, dockerfile: DOCKERFILE_PATH, extra, secrets, keep: isSource };
+  const isOurs = (title: string) => isPlatformStep(title, build);
+  return { root: installRoot, into: SOURCE_DIR, dockerfile: DOCKERFILE_PATH, extra, secrets, keep: isSource, isOurs };
 }
 
 const joinPath = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("/");

@@ -1,5 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type BuildResult, BuildResultSchema } from "@svc/proto/node";
+import { siteDoubts } from "@svc/proto/served-site";
+import { cleanLine } from "../logs/lines.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { type Archive, readArchive } from "./archive.ts";
 import type { Job } from "./builder.ts";
@@ -7,19 +9,20 @@ import { packBundle } from "./bundle.ts";
 import { plainDirectory } from "./context.ts";
 import { SITE_DIR } from "./dockerfile.ts";
 import { fromRegistry } from "./failures.ts";
+import { narrate } from "./narrate.ts";
 import { shareBaseLayers } from "./share-layers.ts";
 import { selectSite } from "./site.ts";
 
 /** Pushes the image of a build, which is tagged with the placement's id. */
 export async function pushImage(job: Job): Promise<BuildResult> {
-  const { engine, spec, access, registry, client, output, signal, request } = job;
+  const { engine, spec, access, registry, client, signal, request } = job;
   const target = { repository: `${access.host}/${spec.targetRepository}`, tag: request.placementId };
   const image = await engine.findImage(`${target.repository}:${target.tag}`);
   const sizeMb = Math.ceil((image?.sizeBytes ?? 0) / 1024 / 1024);
   if (sizeMb > spec.maxImageMb) {
     throw new TaskFailure("IMAGE_TOO_LARGE", `The image has ${sizeMb} MB; the plan allows ${spec.maxImageMb} MB.`);
   }
-  output.write(`Storing the image (${sizeMb} MB)\n`);
+  narrate(job, `Storing the image (${sizeMb} MB)`);
   if (image !== null) await shareBaseLayers(job, image);
   try {
     const wish = { workId: request.placementId, repository: spec.targetRepository, push: true, mountFrom: "" };
@@ -28,12 +31,25 @@ export async function pushImage(job: Job): Promise<BuildResult> {
     const { manifest } = await client.getManifest(spec.targetRepository, digest);
     const blobs = [manifest.config, ...(manifest.layers ?? [])];
     const sizeBytes = blobs.reduce((sum, blob) => sum + (blob?.size ?? 0), 0);
-    output.write(`Stored ${digest}\n`);
+    narrate(job, `Stored ${digest}`);
     return result(job, digest, sizeBytes);
   } catch (cause) {
     signal.throwIfAborted();
     throw cause instanceof Error && cause.name === "EngineError" ? pushFailed(cause) : fromRegistry(cause);
   }
+}
+
+/** What a build of the same key came to, when there was one that may be used again; null otherwise. */
+export function builtBefore(job: Job, key: string): BuildResult | null {
+  const prior = job.spec.priorBuilds.find((each) => each.key === key);
+  if (key === "" || prior === undefined) return null;
+  const { deploymentId, digest, sizeBytes, platform } = prior;
+  narrate(
+    job,
+    `Nothing that decides this build has changed: the build of deployment ${deploymentId} is used (${digest}).`,
+  );
+  narrate(job, "To build it anew: svc deploy --no-cache");
+  return create(BuildResultSchema, { digest, sizeBytes, ...(platform && { platform }), key, reusedFrom: deploymentId });
 }
 
 /** Takes the site out of the image `name`, which is of no more use then, and pushes it as a bundle. */
@@ -53,12 +69,19 @@ export async function pushSite(job: Job, name: string): Promise<BuildResult> {
   }
 }
 
-/** Pushes the files below `directory` of an archive as a bundle. */
-export async function pushBundle(job: Job, archive: Archive, directory: string): Promise<BuildResult> {
-  const { client, spec, output, signal } = job;
+/**
+ * Pushes the files below `directory` of an archive as a bundle.
+ *
+ * @param isWhole whether this is the app's own directory, that nothing builds
+ */
+export async function pushBundle(job: Job, archive: Archive, directory: string, isWhole = false): Promise<BuildResult> {
+  const { client, spec, signal } = job;
   const site = selectSite(archive, directory);
   if (site.length === 0) throw outputMissing(directory);
-  output.write(`Storing the site (${site.length} files)\n`);
+  const paths = site.map(({ path }) => path);
+  const doubts = siteDoubts(paths, { isWhole }).map((doubt) => cleanLine(doubt, spec.redact));
+  for (const doubt of doubts) narrate(job, `Warning: ${doubt}`);
+  narrate(job, `Storing the site (${site.length} files)`);
   const stream = packBundle(archive, site);
   try {
     const maxSizeBytes = spec.maxImageMb * 1024 * 1024;
@@ -68,8 +91,8 @@ export async function pushBundle(job: Job, archive: Archive, directory: string):
       maxSizeBytes,
       signal,
     });
-    output.write(`Stored ${digest}\n`);
-    return result(job, digest, sizeBytes);
+    narrate(job, `Stored ${digest}`);
+    return result(job, digest, sizeBytes, doubts);
   } catch (cause) {
     signal.throwIfAborted();
     throw fromRegistry(cause);
@@ -78,8 +101,8 @@ export async function pushBundle(job: Job, archive: Archive, directory: string):
   }
 }
 
-const result = ({ platform }: Job, digest: string, sizeBytes: number): BuildResult =>
-  create(BuildResultSchema, { digest, sizeBytes: BigInt(sizeBytes), platform });
+const result = ({ platform }: Job, digest: string, sizeBytes: number, warnings: string[] = []): BuildResult =>
+  create(BuildResultSchema, { digest, sizeBytes: BigInt(sizeBytes), platform, warnings });
 
 const outputMissing = (directory: string): TaskFailure =>
   new TaskFailure(

@@ -1,14 +1,13 @@
-import { pathWithin } from "./context.ts";
+import { servedAs } from "@svc/proto/served-site";
 
 /** A file of a static site and the archive's file that holds its bytes. */
 export type SiteFile = { path: string; source: string };
 
 const LINKS_MAX = 16;
-const CONFIG_FILES = new Set(["svc.yml", "svc.yaml"]);
 
 /**
  * What visitors may see of an archive: the files under `root`, links to files included as files, in the order
- * of their paths. Dot-files stay out (environment files, version control), except `.well-known`.
+ * of their paths.
  *
  * @param root directory of the site; empty for the whole archive
  */
@@ -18,16 +17,11 @@ export function selectSite(
 ): SiteFile[] {
   const site: SiteFile[] = [];
   for (const path of [...archive.files.keys(), ...archive.symlinks.keys()]) {
-    const name = pathWithin(path, root);
-    const source = followLinks(path, archive);
-    if (name !== null && source !== null && isPublic(name)) site.push({ path: name, source });
+    const name = servedAs(path, root);
+    const source = name === null ? null : followLinks(path, archive);
+    if (name !== null && source !== null) site.push({ path: name, source });
   }
   return site.sort((a, b) => (a.path < b.path ? -1 : 1));
-}
-
-function isPublic(name: string): boolean {
-  if (CONFIG_FILES.has(name)) return false;
-  return name.split("/").every((part) => !part.startsWith(".") || part === ".well-known");
 }
 
 /** The file behind a path; null when it ends at a directory, nowhere, or in a circle. */

@@ -7,7 +7,17 @@ import type { Owner } from "../engine/engine.ts";
 import type { Log } from "../log.ts";
 import { findTrees, type GroupLimits, groupDirectories, oomFile, pidsFile, readCounter, rootsOf } from "./cgroups.ts";
 import { limitFileSize } from "./file-limit.ts";
-import { endGroup, killAll, listPaths, moveAll, PARENT, prepareGroup, processesOf, readText } from "./groups.ts";
+import {
+  endGroup,
+  goFirst,
+  killAll,
+  listPaths,
+  moveAll,
+  PARENT,
+  prepareGroup,
+  processesOf,
+  readText,
+} from "./groups.ts";
 import { createStepStorage, type StepPlaces } from "./step-storage.ts";
 import { findStep } from "./steps-of-engine.ts";
 
@@ -105,8 +115,9 @@ export function createStepLimiter(options: {
       for (const [index, root] of rootsOf(all).entries()) {
         await moveAll(found.groups[index] ?? "", join(root, group.path));
       }
-      if (group.limits.storageMb === 0) return;
       const pids = await processesOf(join(rootsOf(all)[0] ?? "", group.path));
+      await goFirst(pids);
+      if (group.limits.storageMb === 0) return;
       await limitFileSize(pids, group.limits.storageMb * MB).catch((cause: unknown) =>
         log.warn(
           { step: basename(directory), reason: String(cause) },

@@ -3,7 +3,7 @@ import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
 import { ownSecrets } from "./build-env.ts";
 import { parseIgnore } from "./ignore.ts";
-import { EMPTY_FILE } from "./mount-stubs.ts";
+import { isStandIn } from "./mount-stubs.ts";
 import { hasDirectory } from "./node-project.ts";
 import type { Recipe } from "./recipe.ts";
 import { rewriteDockerfile } from "./user-dockerfile.ts";
@@ -23,6 +23,9 @@ export type BuilderFacts = {
   /** Secret of this node: makes ids that change with the variables of a build and tell nothing about them. */
   envKey: Buffer;
 };
+
+/** The list of files that stay out of the context of a Dockerfile. */
+export type IgnoreFile = { path: string; text: string };
 
 const TEXT_MAX_BYTES = 1024 * 1024;
 
@@ -60,8 +63,13 @@ export async function prepareUserRecipe(
   }
   const { cacheNamespace } = spec;
   const { ids, secrets } = ownSecrets(spec.env, { key: facts.envKey, namespace: cacheNamespace });
+  const readIgnore = async (name: string): Promise<IgnoreFile | null> => {
+    const found = await read(name);
+    return found === null ? null : { path: name, text: found };
+  };
   // One that belongs to this Dockerfile goes before the general one.
-  const ignore = parseIgnore((await read(`${path}.dockerignore`)) ?? (await read(".dockerignore")) ?? "");
+  const ignoreFile = (await readIgnore(`${path}.dockerignore`)) ?? (await readIgnore(".dockerignore"));
+  const ignore = parseIgnore(ignoreFile?.text ?? "");
   const rewrite = (baseImageNames: ReadonlyMap<string, string>) => {
     const rewritten = rewriteDockerfile(text, {
       ...facts,
@@ -87,9 +95,10 @@ export async function prepareUserRecipe(
     root,
     into: "",
     dockerfile: path,
-    extra: new Map([[path, rewritten.text], ...(facts.leavesStubs ? [[EMPTY_FILE, ""] as const] : [])]),
+    extra: new Map([[path, rewritten.text]]),
     secrets,
     keep: (name) => !ignore(name),
-    own: { lines: rewritten.lines },
+    isOurs: (title) => isStandIn(title) || title.startsWith("exporting to "),
+    own: { lines: rewritten.lines, ignore: ignoreFile },
   };
 }

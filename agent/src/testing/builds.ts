@@ -1,4 +1,5 @@
-import { Desired, Observed, type PlacementStatus } from "@svc/proto/node";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { Desired, Observed, type PlacementStatus, type PriorBuildSchema } from "@svc/proto/node";
 import { createRegistry } from "@svc/registry";
 import { start } from "../start.ts";
 import { createTestNode, type TestNode } from "./agent.ts";
@@ -21,6 +22,10 @@ export type TestBuild = {
   caBundle?: string;
   redact?: string[];
   env?: Record<string, string>;
+  builderImage?: string;
+  envDigest?: string;
+  priorBuilds?: MessageInitShape<typeof PriorBuildSchema>[];
+  noCache?: boolean;
   rootDirectory?: string;
   resources?: { memoryMb: number; cpuMillicores: number; pidsLimit: number; storageMb?: number };
 };

@@ -77,6 +77,7 @@ export function createTestControl(options: {
   const accepts: RunAccept[] = [];
   const runs = new Map<string, RunStatus>();
   const logs = new Map<string, string>();
+  const logBytes = new Map<string, Buffer>();
   const deliveries: DeliverLogRequest[] = [];
   const samples: Sample[] = [];
   const gone = new Set<string>();
@@ -163,9 +164,10 @@ export function createTestControl(options: {
         }
       },
       appendLog({ streamId, offset, data }) {
-        const stored = Buffer.from(logs.get(streamId) ?? "");
+        const stored = logBytes.get(streamId) ?? Buffer.alloc(0);
         const fresh = data.subarray(Math.max(0, stored.length - Number(offset)));
         const text = Buffer.concat([stored, fresh]);
+        logBytes.set(streamId, text);
         logs.set(streamId, text.toString("utf8"));
         return { length: BigInt(text.length) };
       },

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Ids } from "../../engine/context-owner.ts";
 import type { BuildTrace, Engine } from "../../engine/engine.ts";
-import { EMPTY_FILE } from "../mount-stubs.ts";
+import { provideStubs } from "../mount-stubs.ts";
 import { packTar, type TarEntry } from "../tar.ts";
 import type { Rewritten } from "../user-dockerfile.ts";
 
@@ -157,6 +157,7 @@ async function build(
   const tag = `svc-attack:${name}`;
   const within = AbortSignal.any([AbortSignal.timeout(BUILD_MS), ...(signal === undefined ? [] : [signal])]);
   const secrets = new Map([["TOKEN", Buffer.from("of the project")]]);
+  if (rewritten !== undefined) await provideStubs(engine);
   let log = "";
   const onTrace = (trace: BuildTrace): void => {
     for (const { text: part } of trace.logs) {
@@ -165,7 +166,7 @@ async function build(
     }
   };
   try {
-    const context = packFiles({ Dockerfile: rewritten?.text ?? text, [EMPTY_FILE]: "" });
+    const context = packFiles({ Dockerfile: rewritten?.text ?? text });
     await engine.buildImage(context, { tag, dockerfile: "Dockerfile", buildArgs: {}, secrets }, onTrace, within);
   } catch (cause) {
     log += `\n${String(cause)}`;
