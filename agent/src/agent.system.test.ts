@@ -182,11 +182,17 @@ describe("a site", () => {
   test("that crashes is started again on the same upstream", async () => {
     const { upstream } = await serve("site-3");
     await get(upstream, "/crash").catch(() => {});
-    const backoff = await control.status("site-3", ({ health }) => health === HealthState.BACKOFF);
-    expect(backoff).toMatchObject({ observed: Observed.RUNNING, failure: { code: "CRASH_LOOP", exitCode: 1 } });
     const again = await control.status("site-3", (status) => isRunning(status) && status.restartSeq === 1);
     expect(again.upstream).toBe(upstream);
     expect(again.failure).toBeUndefined();
+    const reason = "The app exited with code 1 and is started again.";
+    expect(again.crashing).toMatchObject({ count: 1, reason, since: again.crashing?.lastAt });
+    await get(upstream, "/crash").catch(() => {});
+    const twice = await control.status("site-3", ({ crashing }) => crashing?.count === 2);
+    expect(twice.crashing).toMatchObject({ count: 2, since: again.crashing?.since });
+    const { lastAt = "", nextStartAt = "" } = twice.crashing ?? {};
+    expect(Date.parse(nextStartAt) - Date.parse(lastAt)).toBeGreaterThanOrEqual(1_000);
+    await control.status("site-3", (status) => isRunning(status) && status.restartSeq === 2);
     await remove("site-3");
   });
 

@@ -75,6 +75,8 @@ export const settings = z.object({
   SVC_AGENT_EGRESS_ALLOW: egressTargets.prefault(""),
   /** Free disk space below which no new work is taken; absent: 5 % of the disk, at least 2 GiB and at most 10. */
   SVC_AGENT_DISK_FLOOR_MB: z.coerce.number().int().min(0).optional(),
+  /** Memory that has to be left for new work to be taken; absent: 1/16 of the machine, at least 128 MiB and at most 1 GiB. */
+  SVC_AGENT_MEMORY_FLOOR_MB: z.coerce.number().int().min(0).optional(),
   /** What builds leave for later ones is kept up to this size, the newest of it. */
   SVC_AGENT_BUILD_CACHE_MB: z.coerce.number().int().min(0).default(10_240),
   SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
@@ -99,6 +101,8 @@ export type Config = {
   egress: { mode: EgressMode; allow: EgressTarget[] };
   /** Null: one that fits the disk. */
   diskFloorMb: number | null;
+  /** Null: one that fits the machine. */
+  memoryFloorMb: number | null;
   buildCacheMb: number;
   logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
 };
@@ -136,6 +140,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     buildBridge: s.SVC_AGENT_BUILD_BRIDGE === "" ? null : s.SVC_AGENT_BUILD_BRIDGE,
     egress: { mode: s.SVC_AGENT_EGRESS, allow: s.SVC_AGENT_EGRESS_ALLOW },
     diskFloorMb: s.SVC_AGENT_DISK_FLOOR_MB ?? null,
+    memoryFloorMb: s.SVC_AGENT_MEMORY_FLOOR_MB ?? null,
     buildCacheMb: s.SVC_AGENT_BUILD_CACHE_MB,
     logLevel: s.SVC_LOG_LEVEL,
   };

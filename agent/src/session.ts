@@ -25,6 +25,7 @@ import type { Runs } from "./runs/runs.ts";
 import type { NodeCapacity } from "./stats/capacity.ts";
 import type { DiskWatch } from "./stats/disk.ts";
 import type { EngineWatch } from "./stats/engine.ts";
+import type { MemoryWatch } from "./stats/memory.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { Tidy } from "./tidy.ts";
 
@@ -50,6 +51,7 @@ export type SessionDeps = {
   reporter: StatusReporter;
   tidy: Pick<Tidy, "wake">;
   disk: Pick<DiskWatch, "isFull">;
+  memory: Pick<MemoryWatch, "isShort">;
   engineWatch: Pick<EngineWatch, "isStalled" | "dockerfileProblem">;
   metrics: Metrics;
   readiness: Pick<Readiness, "connected">;
@@ -160,6 +162,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
             value: {
               n,
               diskFull: deps.disk.isFull(),
+              memoryShort: deps.memory.isShort(),
               engineStalled: deps.engineWatch.isStalled(),
               dockerfileProblem: deps.engineWatch.dockerfileProblem() ?? "",
               wallMs: BigInt(Date.now()),

@@ -48,6 +48,7 @@ import { converse, knownRegistry } from "./session.ts";
 import { measureCapacity } from "./stats/capacity.ts";
 import { createDiskWatch } from "./stats/disk.ts";
 import { createEngineWatch } from "./stats/engine.ts";
+import { createMemoryWatch } from "./stats/memory.ts";
 import { sampleLoop } from "./stats/sampler.ts";
 import { createStatusReporter } from "./status-reporter.ts";
 import { LOOK_EVERY_MS, watchStorage } from "./storage/watch.ts";
@@ -264,6 +265,7 @@ async function runNode(options: {
     reclaim: async (isEnough) => tidy?.reclaim(isEnough),
     log,
   });
+  const memory = createMemoryWatch({ set: config.memoryFloorMb, log });
   const engineWatch = createEngineWatch({ engine, nowMs: () => performance.now(), log });
   const images = createImages({ engine, journal, registry, checkDisk: disk.check });
   const networks = createNetworks({ engine, owner, pool: config.subnets, isolated: isolation.ready });
@@ -335,7 +337,7 @@ async function runNode(options: {
     log,
   });
 
-  watchGauges(metrics, { dir: config.dir, engine, journal, placements, disk, reporter });
+  watchGauges(metrics, { dir: config.dir, engine, journal, placements, disk, memory, reporter });
   const renewal = createWish();
   const background: Promise<unknown>[] = [
     watchEngine({
@@ -355,6 +357,7 @@ async function runNode(options: {
     }),
     tidy.run(signal),
     disk.watch(signal),
+    memory.watch(signal),
     engineWatch.watch(signal),
     watchStorage({
       engine,
@@ -435,6 +438,7 @@ async function runNode(options: {
       reporter,
       tidy,
       disk,
+      memory,
       engineWatch,
       metrics,
       readiness,

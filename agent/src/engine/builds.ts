@@ -99,6 +99,7 @@ async function startBuild(
         t: options.tag,
         dockerfile: options.dockerfile,
         buildargs: { ...options.buildArgs },
+        ...(options.noCache === true && { nocache: "true" }),
         ...(options.hosts !== undefined && {
           extrahosts: Object.entries(options.hosts).map(([name, address]) => `${name}:${address}`),
         }),

@@ -1,3 +1,4 @@
+import { totalmem } from "node:os";
 import { PassThrough, type Readable } from "node:stream";
 import type Docker from "dockerode";
 import { QUICK_MS, SLOW_MS, withDeadline } from "./deadline.ts";
@@ -13,10 +14,13 @@ import {
 } from "./engine.ts";
 import { asEngineError, EngineError } from "./errors.ts";
 import { isSizeRefusal, mayLimitLayers } from "./layer-size.ts";
+import { cpuShares, oomScore, type Reserved, reservedCpu } from "./pressure.ts";
 
 const LOG_OPTIONS = { type: "json-file", options: { "max-size": "10m", "max-file": "3" } };
 const READ_LOG_MAX_BYTES = 4 * 1024 * 1024;
 const mebibyte = 1024 * 1024;
+/** Less the engine does not take. */
+const RESERVATION_MIN_MB = 6;
 /** The engine counts processors in billionths, we in thousandths. */
 const nanoPerMilli = 1_000_000;
 /** No uid of ours, no setuid gain, no way out of the default profile; see the design's section on tenants' containers. */
@@ -108,11 +112,11 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
       await tolerating([304], () => withDeadline("start container", SLOW_MS, () => docker.getContainer(name).start()));
     },
 
-    async limitContainer(name, limits) {
+    async limitContainer(name, limits, reserved) {
       const container = await own(name);
       if (container === null) return;
       await tolerating([404], () =>
-        withDeadline("limit container", QUICK_MS, () => container.update(toResources(limits))),
+        withDeadline("limit container", QUICK_MS, () => container.update(toResources(limits, reserved))),
       );
     },
 
@@ -192,7 +196,8 @@ function toCreateOptions(spec: ContainerSpec, owner: Owner, layerMb: number): Do
     // The platform probes over HTTP; a command of the image would only burn the tenant's CPU.
     Healthcheck: { Test: ["NONE"] },
     HostConfig: {
-      ...toResources(spec),
+      ...toResources(spec, spec.reserved),
+      OomScoreAdj: oomScore(spec.reserved, totalmem() / mebibyte),
       CapDrop: ["ALL"],
       CapAdd: CAPABILITIES,
       SecurityOpt: ["no-new-privileges"],
@@ -207,13 +212,15 @@ function toCreateOptions(spec: ContainerSpec, owner: Owner, layerMb: number): Do
   };
 }
 
-/** Swap counts: the limit of both together is that of memory alone. */
-function toResources({ memoryMb, cpuMillicores, pidsLimit }: Limits) {
+/** Swap counts: the limit of both together is that of memory alone. What was not said stays as it is. */
+function toResources({ memoryMb, cpuMillicores, pidsLimit }: Limits, reserved: Reserved) {
   const memoryBytes = memoryMb * mebibyte;
   return {
     Memory: memoryBytes,
     MemorySwap: memoryBytes,
+    ...(reserved.memoryMb > 0 && { MemoryReservation: Math.max(reserved.memoryMb, RESERVATION_MIN_MB) * mebibyte }),
     NanoCpus: cpuMillicores * nanoPerMilli,
+    ...(reserved.cpuMillicores > 0 && { CpuShares: cpuShares(reserved) }),
     PidsLimit: pidsLimit,
   };
 }
@@ -239,6 +246,10 @@ function toContainer(info: Docker.ContainerInspectInfo): Container {
       memoryMb: Math.floor((info.HostConfig.Memory ?? 0) / mebibyte),
       cpuMillicores: Math.floor((info.HostConfig.NanoCpus ?? 0) / nanoPerMilli),
       pidsLimit: Math.max(0, info.HostConfig.PidsLimit ?? 0),
+    },
+    reserved: {
+      memoryMb: Math.floor((info.HostConfig.MemoryReservation ?? 0) / mebibyte),
+      cpuMillicores: reservedCpu(info.HostConfig.CpuShares ?? 0),
     },
     volumes: info.Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source),
   };

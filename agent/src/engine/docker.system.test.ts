@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { totalmem } from "node:os";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import Docker from "dockerode";
@@ -10,6 +11,7 @@ import { groupLimits } from "../testing/group-limits.ts";
 import { waitFor } from "../testing/wait.ts";
 import { createDockerEngine } from "./docker.ts";
 import type { BuildTrace, ContainerSpec, Engine } from "./engine.ts";
+import { oomScore } from "./pressure.ts";
 
 const socketPath = "/var/run/docker.sock";
 const mark = randomBytes(4).toString("hex");
@@ -30,6 +32,7 @@ const aSpec = (changes: Partial<ContainerSpec> = {}): ContainerSpec => ({
   memoryMb: 64,
   cpuMillicores: 500,
   pidsLimit: 32,
+  reserved: { memoryMb: 16, cpuMillicores: 50 },
   network,
   publish: null,
   ...changes,
@@ -113,6 +116,9 @@ describe("containers", () => {
       MemorySwap: 64 * 1024 * 1024,
       NanoCpus: 500_000_000,
       PidsLimit: 32,
+      MemoryReservation: 16 * 1024 * 1024,
+      CpuShares: 500,
+      OomScoreAdj: oomScore({ memoryMb: 16 }, totalmem() / 1024 / 1024),
       CapDrop: ["ALL"],
       CapAdd: ["NET_BIND_SERVICE"],
       SecurityOpt: ["no-new-privileges"],
@@ -135,29 +141,40 @@ describe("containers", () => {
     await engine.startContainer(name);
     const before = await engine.findContainer(name);
     expect(before?.limits).toEqual({ memoryMb: 64, cpuMillicores: 500, pidsLimit: 32 });
-    for (const limits of [
-      { memoryMb: 128, cpuMillicores: 1_500, pidsLimit: 64 },
-      { memoryMb: 32, cpuMillicores: 250, pidsLimit: 16 },
-    ]) {
-      await engine.limitContainer(name, limits);
-      await engine.limitContainer(name, limits);
+    for (const [limits, reserved] of [
+      [
+        { memoryMb: 128, cpuMillicores: 1_500, pidsLimit: 64 },
+        { memoryMb: 48, cpuMillicores: 100 },
+      ],
+      [
+        { memoryMb: 32, cpuMillicores: 250, pidsLimit: 16 },
+        { memoryMb: 16, cpuMillicores: 25 },
+      ],
+    ] as const) {
+      await engine.limitContainer(name, limits, reserved);
+      await engine.limitContainer(name, limits, reserved);
       const after = await engine.findContainer(name);
-      expect(after).toMatchObject({ id: before?.id, pid: before?.pid, startedAt: before?.startedAt, limits });
+      expect(after).toMatchObject({ id: before?.id, pid: before?.pid, startedAt: before?.startedAt, limits, reserved });
       const { HostConfig } = await docker.getContainer(name).inspect();
       const bytes = limits.memoryMb * 1024 * 1024;
       expect(HostConfig).toMatchObject({ Memory: bytes, MemorySwap: bytes, PidsLimit: limits.pidsLimit });
+      expect(HostConfig.CpuShares).toBe(reserved.cpuMillicores * 10);
+      expect(HostConfig.MemoryReservation).toBe(reserved.memoryMb * 1024 * 1024);
       expect(await groupLimits(before?.pid ?? 0)).toEqual(limits);
     }
   });
 
   test("of somebody else, or that are gone, get no other limits", async () => {
     const limits = { memoryMb: 128, cpuMillicores: 500, pidsLimit: 32 };
+    const unsaid = { memoryMb: 0, cpuMillicores: 0 };
     await engine.createContainer(aSpec());
-    await expect(stranger.limitContainer(name, limits)).rejects.toMatchObject({ kind: "foreign" });
-    await engine.limitContainer(name, limits);
-    expect(await engine.findContainer(name)).toMatchObject({ state: "created", limits });
+    await expect(stranger.limitContainer(name, limits, unsaid)).rejects.toMatchObject({ kind: "foreign" });
+    // Of what is set aside nothing is said, and it stays.
+    await engine.limitContainer(name, limits, unsaid);
+    const reserved = { memoryMb: 16, cpuMillicores: 50 };
+    expect(await engine.findContainer(name)).toMatchObject({ state: "created", limits, reserved });
     await engine.removeContainer(name);
-    await engine.limitContainer(name, limits);
+    await engine.limitContainer(name, limits, unsaid);
   });
 
   test("tell what they wrote, while they run and after", async () => {
@@ -329,7 +346,7 @@ test("root in a container is root on the host only where the engine says so", as
   const name = `svc-test-${mark}-root`;
   await engine.createContainer({
     ...{ name, kind: "serve", image, command: ["sleep", "60"], env: {}, labels: {}, network, publish: null },
-    ...{ memoryMb: 64, cpuMillicores: 500, pidsLimit: 20 },
+    ...{ memoryMb: 64, cpuMillicores: 500, pidsLimit: 20, reserved: { memoryMb: 0, cpuMillicores: 0 } },
   });
   await engine.startContainer(name);
   const pid = (await engine.findContainer(name))?.pid;

@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Ids } from "./context-owner.ts";
 import type { EngineVersions } from "./floors.ts";
+import type { Reserved } from "./pressure.ts";
 
 /** What this agent writes on everything it makes, and the only things it ever touches. */
 export type Owner = { clusterId: string; nodeId: string };
@@ -45,6 +46,8 @@ export type Container = {
   /** host:port it is published on; null when it publishes nothing. */
   upstream: string | null;
   limits: Limits;
+  /** What is set aside for it, as far as the engine was told. */
+  reserved: Reserved;
   /** Directories on this machine that hold its volumes: an image's own, each made anew with the container. */
   volumes: readonly string[];
 };
@@ -62,6 +65,7 @@ export type ContainerSpec = Limits & {
   env: Readonly<Record<string, string>>;
   labels: Readonly<Record<string, string>>;
   network: string;
+  reserved: Reserved;
   /** What its own layer may hold, where the engine's storage can keep it to that; 0 or absent for no bound. */
   storageMb?: number;
   publish: { address: string; hostPort: number; containerPort: number } | null;
@@ -116,6 +120,8 @@ export type BuildOptions = {
    * recognised by, and nothing in a Dockerfile changes them.
    */
   hosts?: Readonly<Record<string, string>>;
+  /** Runs every step, also one that it knows the result of. */
+  noCache?: boolean;
   /** What `RUN --mount=type=secret,id=…` may read, by id. Not part of what a cached step is recognised by. */
   secrets?: ReadonlyMap<string, Buffer>;
 };
@@ -152,7 +158,7 @@ export type Engine = {
    * Gives it other limits, also while it runs, and it goes on as it is. Fine when it is gone. Throws `failed` when the
    * kernel refuses, as it does for less memory than is in use.
    */
-  limitContainer(name: string, limits: Limits): Promise<void>;
+  limitContainer(name: string, limits: Limits, reserved: Reserved): Promise<void>;
   /** TERM, then KILL after the grace. Fine when it already stopped or is gone. */
   stopContainer(name: string, graceSeconds: number): Promise<void>;
   killContainer(name: string, signal: "SIGTERM" | "SIGKILL"): Promise<void>;
@@ -176,6 +182,8 @@ export type Engine = {
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
   ): Promise<void>;
+  /** Makes an image of the files in a tar, under `name:tag`. Equal files make an image of equal layers. */
+  importImage(reference: string, tar: Readable): Promise<void>;
   /** Takes one name off an image, which goes with its last. False while a container needs it; fine when it is gone. */
   removeImage(reference: string): Promise<boolean>;
   /** Pushes a local tag and returns the digest of the manifest that the registry got. */

@@ -6,7 +6,10 @@ import { type Engine, localBaseLabel, type RegistryAuth } from "./engine.ts";
 import { asEngineError, EngineError } from "./errors.ts";
 import { createLineSplitter } from "./lines.ts";
 
-type ImageCalls = Pick<Engine, "findImage" | "listImageNames" | "pullImage" | "removeImage" | "pushImage">;
+type ImageCalls = Pick<
+  Engine,
+  "findImage" | "listImageNames" | "pullImage" | "importImage" | "removeImage" | "pushImage"
+>;
 
 /** The image half of the engine. Pulls and pushes last as long as their signal allows. */
 export function imageCalls(docker: Docker): ImageCalls {
@@ -50,6 +53,15 @@ export function imageCalls(docker: Docker): ImageCalls {
         onProgress({ downloadBytes: [...layers.values()].reduce((sum, size) => sum + size, 0) });
       });
       signal.throwIfAborted();
+    },
+
+    async importImage(reference, tar) {
+      const at = reference.lastIndexOf(":");
+      const abortSignal = AbortSignal.timeout(SLOW_MS);
+      const target = { repo: reference.slice(0, at), tag: reference.slice(at + 1), abortSignal };
+      const stream = await attempt("import image", () => docker.importImage(tar, target));
+      await followMessages("import image", stream as Readable, abortSignal, () => {});
+      abortSignal.throwIfAborted();
     },
 
     async removeImage(reference) {
@@ -99,6 +111,9 @@ type Message = {
   aux?: { Digest?: string };
 };
 
+/** Of a build: what some steps wrote within a moment, each up to what `engineOutput` lets through, in base64. */
+const messageBytesMax = 16 * 1024 * 1024;
+
 /** Reads the engine's JSON lines. A line that carries an error fails the call once the stream has ended. */
 export async function followMessages(
   what: string,
@@ -112,7 +127,7 @@ export async function followMessages(
     if (message === null) return;
     if (typeof message.error === "string") failure ??= message.error;
     else onMessage(message, line);
-  });
+  }, messageBytesMax);
   stream.on("data", split);
   await ended(what, stream, signal);
   split(null);

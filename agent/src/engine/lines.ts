@@ -6,21 +6,28 @@ export function createLineSplitter(
   onLine: (line: string) => void,
   limit = 1024 * 1024,
 ): (chunk: Buffer | null) => void {
-  let rest: Buffer = Buffer.alloc(0);
+  let parts: Buffer[] = [];
+  let size = 0;
+  const finish = (last: Buffer): void => {
+    onLine(Buffer.concat([...parts, last]).toString("utf8"));
+    parts = [];
+    size = 0;
+  };
   return (chunk) => {
     if (chunk === null) {
-      if (rest.length > 0) onLine(rest.toString("utf8"));
-      rest = Buffer.alloc(0);
+      if (size > 0) finish(Buffer.alloc(0));
       return;
     }
-    let data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    let data = chunk;
     for (;;) {
       const at = data.indexOf(0x0a);
-      if (at < 0 && data.length < limit) break;
-      const end = at < 0 || at > limit ? limit : at;
-      onLine(data.subarray(0, end).toString("utf8"));
+      if (at < 0 && size + data.length < limit) break;
+      const end = at < 0 || size + at > limit ? limit - size : at;
+      finish(data.subarray(0, end));
       data = data.subarray(end === at ? end + 1 : end);
     }
-    rest = data;
+    if (data.length === 0) return;
+    parts.push(data);
+    size += data.length;
   };
 }

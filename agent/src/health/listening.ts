@@ -1,26 +1,15 @@
+import { isLoopback, parseSockets } from "./sockets.ts";
+
 /** A listening TCP socket inside a container. */
 export type Listener = { port: number; isLoopback: boolean };
 
 const LISTEN = "0A";
 
 /** The listeners in the text of `/proc/<pid>/net/tcp` or `tcp6`. */
-export function parseListeners(table: string): Listener[] {
-  const found: Listener[] = [];
-  for (const line of table.split("\n").slice(1)) {
-    const [, local, , state] = line.trim().split(/\s+/);
-    const [address = "", port = ""] = (local ?? "").split(":");
-    if (state !== LISTEN || port === "") continue;
-    found.push({ port: Number.parseInt(port, 16), isLoopback: isLoopback(address) });
-  }
-  return found;
-}
-
-/** The kernel prints each 32-bit word in the byte order of the machine, little-endian on all we support. */
-function isLoopback(hex: string): boolean {
-  const isMapped = hex.startsWith("0000000000000000FFFF0000");
-  if (hex.length === 8 || isMapped) return hex.slice(-2).toUpperCase() === "7F";
-  return hex.toUpperCase() === "00000000000000000000000001000000";
-}
+export const parseListeners = (table: string): Listener[] =>
+  parseSockets(table)
+    .filter(({ state }) => state === LISTEN)
+    .map(({ port, address }) => ({ port, isLoopback: isLoopback(address) }));
 
 /** Why nobody outside can reach the app, or null when its sockets do not explain it. */
 export function explainListeners(listeners: readonly Listener[], port: number): string | null {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { listenersOf } from "./listeners.ts";
-import { explainListeners } from "./listening.ts";
+import { explainListeners, parseListeners } from "./listening.ts";
 import { type Probe, probe, probePauseMs } from "./probe.ts";
+import { tcpTablesOf } from "./sockets.ts";
 
 const PROBE_TIMEOUT_MS = 5_000;
 /** An answer that was waited for no longer than this says less than one before it. */
@@ -35,8 +35,8 @@ export async function proveHealthy(subject: Subject, signal: AbortSignal): Promi
     await delay(pauseMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return null;
   }
-  const listeners = pid === null ? null : await listenersOf(pid);
-  const explained = listeners === null ? null : explainListeners(listeners, port);
+  const tables = pid === null ? null : await tcpTablesOf(pid);
+  const explained = tables === null ? null : explainListeners(tables.flatMap(parseListeners), port);
   const seconds = Math.round((untilMs - startedMs) / 1000);
   const seen = last?.seen ?? "nothing answered";
   const hint = explained ?? last?.hint ?? "";

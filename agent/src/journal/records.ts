@@ -11,6 +11,10 @@ export type Memory = {
   crashes: number;
   /** Names the end that was counted last, so that a restart of the agent does not count it again. */
   countedExit: string;
+  /** What it exited with; 0 also where an agent of before counted it. */
+  countedCode: number;
+  /** Whether that was told to be for want of memory: the engine may say so later than that it ended. */
+  countedOom: boolean;
   /** Milliseconds since 1970 before which nothing is tried; 0 for no wait. */
   retryAtMs: number;
   /**
@@ -31,12 +35,16 @@ export type Memory = {
   overflowOf: string;
   /** How much it might write. */
   overflowMb: number;
+  /** Milliseconds since 1970 until which it serves what is still open, once it is to go; 0 before that. */
+  drainUntilMs: number;
 };
 
 export const freshMemory: Memory = {
   wasHealthy: false,
   crashes: 0,
   countedExit: "",
+  countedCode: 0,
+  countedOom: false,
   retryAtMs: 0,
   hostPort: 0,
   portMisses: 0,
@@ -46,6 +54,7 @@ export const freshMemory: Memory = {
   limitsPause: "",
   overflowOf: "",
   overflowMb: 0,
+  drainUntilMs: 0,
 };
 
 /** One placement as this node knows it. */

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { stripVTControlCharacters } from "node:util";
-import { createRedactor } from "./redactor.ts";
+import { createRedactor, redact } from "./redactor.ts";
 
 /** Turns what a program wrote into lines that are safe to show. */
 export type SafeLines = {
@@ -61,3 +61,10 @@ export const safeLine = (line: string): string =>
   stripVTControlCharacters(line)
     .replaceAll(/(?!\t)\p{Cc}/gu, " ")
     .trimEnd();
+
+/**
+ * The same for text that is whole, without secret values. They are looked for in what was written, where one may have
+ * several lines, and in what is left of it.
+ */
+export const cleanLine = (text: string, secrets: readonly string[]): string =>
+  redact(safeLine(redact(text, secrets)), secrets).slice(0, LINE_LENGTH_MAX);

@@ -76,7 +76,23 @@ test("what does not fit is left out with a note, and its end is kept", async () 
   for (const line of ["one is too much\n", "two\n", "three\n"]) stream.write(line);
   stream.end();
   await stream.done;
-  expect(store.text()).toBe("0123456789 123456789\n[16 bytes left out]\ntwo\nthree\n");
+  expect(store.text()).toBe("0123456789 123456789\n[1 line left out, 16 bytes]\ntwo\nthree\n");
+});
+
+test("long text is sent in pieces of whole lines", async () => {
+  const store = createStore();
+  const pieces: string[] = [];
+  const stream = open((request, signal) => {
+    pieces.push(Buffer.from(request.data).toString("utf8"));
+    return store.append(request, signal);
+  });
+  const text = `${"🚲".repeat(333)}\n`.repeat(500);
+  stream.write(text);
+  stream.end();
+  await stream.done;
+  expect(store.text()).toBe(text);
+  expect(pieces.length).toBeGreaterThan(2);
+  expect(pieces.filter((piece) => piece.includes("\uFFFD"))).toEqual([]);
 });
 
 test("what fits together is not shortened", async () => {

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { plural } from "@svc/proto";
 import { limits } from "@svc/proto/limits";
 import type { Log } from "../log.ts";
 
@@ -47,7 +48,7 @@ export function openLogStream(options: {
   const tailMaxBytes = Math.min(TAIL_MAX_BYTES, Math.floor(options.maxBytes / 4));
   let pending: Buffer = Buffer.alloc(0);
   let takenBytes = 0;
-  let leftOutBytes = 0;
+  let leftOut = { lines: 0, bytes: 0 };
   let tail: Buffer = Buffer.alloc(0);
   let ended = false;
   /** Where the first byte of `pending` goes. */
@@ -64,16 +65,18 @@ export function openLogStream(options: {
     const kept = tail.subarray(tail.length - tailMaxBytes);
     // Whole lines, where there are any.
     const from = kept.subarray(kept.indexOf(0x0a) + 1);
-    leftOutBytes += tail.length - from.length;
+    const gone = tail.subarray(0, tail.length - from.length);
+    leftOut = { lines: leftOut.lines + countLines(gone), bytes: leftOut.bytes + gone.length };
     tail = Buffer.from(from);
   };
 
   /** The end of what was left out, with a note in place of the rest. */
   const makeUp = (): void => {
-    if (leftOutBytes > 0) enqueue(Buffer.from(`[${leftOutBytes} bytes left out]\n`));
+    if (leftOut.bytes > 0)
+      enqueue(Buffer.from(`[${plural(leftOut.lines, "line")} left out, ${plural(leftOut.bytes, "byte")}]\n`));
     enqueue(tail);
     takenBytes += tail.length;
-    leftOutBytes = 0;
+    leftOut = { lines: 0, bytes: 0 };
     tail = Buffer.alloc(0);
   };
 
@@ -105,7 +108,7 @@ export function openLogStream(options: {
   /** Sends what is waiting, in pieces. */
   const flush = async (): Promise<void> => {
     do {
-      const chunk = pending.subarray(0, limits.logChunkBytesMax);
+      const chunk = pending.subarray(0, chunkEnd(pending));
       const until = position + BigInt(chunk.length);
       const length = await call(chunk, ended && chunk.length === pending.length);
       const isStored = length >= until;
@@ -150,6 +153,19 @@ export function openLogStream(options: {
     },
     done,
   };
+}
+
+/** Where the next piece ends: behind a line where there is one, so that whoever reads along meets whole characters. */
+function chunkEnd(bytes: Buffer): number {
+  if (bytes.length <= limits.logChunkBytesMax) return bytes.length;
+  const lineEnd = bytes.lastIndexOf(0x0a, limits.logChunkBytesMax - 1);
+  return lineEnd === -1 ? limits.logChunkBytesMax : lineEnd + 1;
+}
+
+function countLines(bytes: Buffer): number {
+  let lines = 0;
+  for (let at = bytes.indexOf(0x0a); at !== -1; at = bytes.indexOf(0x0a, at + 1)) lines += 1;
+  return lines;
 }
 
 async function pause(timeMs: number, signal: AbortSignal): Promise<void> {

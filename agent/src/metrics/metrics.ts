@@ -42,6 +42,7 @@ export function createMetrics(options: { process?: boolean } = {}) {
       "disk",
     ]),
     diskFull: gauge("disk_full", "1 while too little disk space is free for new work, else 0"),
+    memoryShort: gauge("memory_short", "1 while too little memory is really left for new work, else 0"),
     journalRows: gauge("journal_rows", "Rows of the journal", ["table"]),
     backlog: gauge("reporter_backlog", "Placements whose newest status control has not acknowledged"),
 

@@ -6,6 +6,7 @@ import type { Journal } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
 import type { Placements } from "../placements/placements.ts";
 import type { DiskWatch } from "../stats/disk.ts";
+import type { MemoryWatch } from "../stats/memory.ts";
 import type { StatusReporter } from "../status-reporter.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -16,6 +17,7 @@ export interface GaugeSources {
   journal: Pick<Journal, "count">;
   placements: Pick<Placements, "statuses">;
   disk: Pick<DiskWatch, "isFull">;
+  memory: Pick<MemoryWatch, "isShort">;
   reporter: Pick<StatusReporter, "backlog">;
 }
 
@@ -25,7 +27,7 @@ const stateNames = new Map<number, string>(
 );
 
 export function watchGauges(metrics: Metrics, sources: GaugeSources): void {
-  const { dir, engine, journal, placements, disk, reporter } = sources;
+  const { dir, engine, journal, placements, disk, memory, reporter } = sources;
   metrics.beforeReading(() => {
     metrics.placements.reset();
     for (const { observed } of placements.statuses()) {
@@ -33,6 +35,7 @@ export function watchGauges(metrics: Metrics, sources: GaugeSources): void {
     }
     for (const [table, rows] of Object.entries(journal.count())) metrics.journalRows.set({ table }, rows);
     metrics.diskFull.set(disk.isFull() ? 1 : 0);
+    metrics.memoryShort.set(memory.isShort() ? 1 : 0);
     metrics.backlog.set(reporter.backlog());
   });
   const free = async (name: string, path: string): Promise<void> => {

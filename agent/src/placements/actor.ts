@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { failureMessage } from "@svc/proto";
 import { Observed } from "@svc/proto/node";
 import type { Container, Engine } from "../engine/engine.ts";
 import { isEngineTrouble } from "../engine/errors.ts";
@@ -26,7 +27,7 @@ export type Actor = {
 };
 
 /** Steps that only wait, and end with any wake. */
-const idle = new Set<Step["do"]>(["rest", "wait", "prove", "watch"]);
+const idle = new Set<Step["do"]>(["rest", "wait", "prove", "watch", "drain"]);
 /** Steps that take long and end when something else is wanted. The others are short and run to their end. */
 const long = new Set<Step["do"]>(["pull", "build"]);
 
@@ -78,12 +79,14 @@ export function createActor(options: {
         memory,
         memoryMb: container?.limits.memoryMb ?? 0,
         healthTimeoutMs,
+        drainMs: placement.drainSeconds * 1000,
         container,
         limitsDue:
           container !== null &&
           isLimitsDue({
             wanted: placement.resources,
             inForce: container.limits,
+            reserved: container.reserved,
             told: status.resources,
             toldProblem: status.resourcesProblem,
             pause: pauseOf(container),
@@ -194,7 +197,7 @@ function perform<K extends Step["do"]>(runner: Runner, step: Extract<Step, { do:
 }
 
 const unexpected = (cause: unknown): TaskFailure =>
-  new TaskFailure("NODE_TASK_FAILED", "The task failed on its node. Deploy again.", { isTransient: true, cause });
+  new TaskFailure("NODE_TASK_FAILED", failureMessage("NODE_TASK_FAILED"), { isTransient: true, cause });
 
 async function pause(timeMs: number, signal: AbortSignal): Promise<void> {
   await delay(timeMs, undefined, { signal }).catch(() => {});

@@ -2,12 +2,13 @@ import { expect, test } from "vitest";
 import { nextCrash, restlessPauseMs } from "./crash.ts";
 
 test.each([
-  { before: 0, ranForMs: 100, crashes: 1, delayMs: 1_000 },
-  { before: 1, ranForMs: 100, crashes: 2, delayMs: 2_000 },
-  { before: 9, ranForMs: 100, crashes: 10, delayMs: 300_000 },
-  { before: 9, ranForMs: 600_000, crashes: 1, delayMs: 1_000 },
+  { before: 0, ranForMs: 100, crashes: 1, delayMs: 0 },
+  { before: 1, ranForMs: 100, crashes: 2, delayMs: 1_000 },
+  { before: 2, ranForMs: 59_999, crashes: 3, delayMs: 2_000 },
+  { before: 9, ranForMs: 100, crashes: 10, delayMs: 256_000 },
+  { before: 9, ranForMs: 60_000, crashes: 1, delayMs: 0 },
 ])(
-  "crash after $before others, having run $ranForMs ms: restart in $delayMs ms",
+  "crash after $before others, having run $ranForMs ms: restart $delayMs ms after it",
   ({ before, ranForMs, crashes, delayMs }) => {
     expect(nextCrash(before, ranForMs, "t")).toEqual({ crashes, delayMs, countedExit: "t" });
   },

@@ -4,21 +4,21 @@ export type Crash = {
   crashes: number;
   /** Names the end that was counted: the engine's time stamp of it, or of the start when it has none. */
   countedExit: string;
-  /** How long to wait before the restart. */
+  /** How long after that end it is started again. */
   delayMs: number;
 };
 
 const CRASHES_MAX = 10;
 const FIRST_DELAY_MS = 1_000;
 const LAST_DELAY_MS = 5 * 60 * 1000;
-/** Having run this long before its end, a process is not in a loop. */
-const STEADY_MS = 10 * 60 * 1000;
+/** Having run this long, a process is not in a loop. */
+export const STEADY_MS = 60_000;
 
-/** What one more crash leads to: a restart after 1 s, doubling to 5 min, or null after ten in a row. */
+/** What one more crash leads to: a restart at once, then after 1 s, doubling to 5 min, or null after ten in a row. */
 export function nextCrash(crashesBefore: number, ranForMs: number, countedExit: string): Crash | null {
   const crashes = ranForMs >= STEADY_MS ? 1 : crashesBefore + 1;
   if (crashes > CRASHES_MAX) return null;
-  return { crashes, countedExit, delayMs: retryDelayMs(crashes) };
+  return { crashes, countedExit, delayMs: crashes === 1 ? 0 : retryDelayMs(crashes - 1) };
 }
 
 const RESTLESS_STEPS = 8;

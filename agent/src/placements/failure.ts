@@ -1,8 +1,12 @@
 import { create } from "@bufbuild/protobuf";
-import type { FailureCode } from "@svc/proto";
+import { clip, type FailureCode, utf8Length, withLastLines } from "@svc/proto";
+import { limits } from "@svc/proto/limits";
 import { type Failure, FailureSchema } from "@svc/proto/node";
+import { fromLastError } from "../logs/last-error.ts";
 
-const MESSAGE_MAX_BYTES = 4096;
+const MESSAGE_MAX_BYTES = limits.errorTextBytesMax;
+/** So much of it is left to what the program said, whatever there is to say of it. */
+const LINES_MIN_BYTES = 1024;
 
 /** Why a placement cannot go on, in words for the person who deployed. */
 export class TaskFailure extends Error {
@@ -34,32 +38,15 @@ export function toFailure(failure: {
 }): Failure {
   return create(FailureSchema, {
     code: failure.code,
-    message: cutText(failure.message, MESSAGE_MAX_BYTES),
+    message: clip(failure.message, MESSAGE_MAX_BYTES),
     ...(failure.exitCode !== undefined && failure.exitCode !== null && { exitCode: failure.exitCode }),
     oomKilled: failure.oomKilled ?? false,
   });
 }
 
-/** At most `maxBytes` of UTF-8 from the front, never half a character. */
-export function cutText(text: string, maxBytes: number): string {
-  const bytes = Buffer.from(text, "utf8");
-  if (bytes.length <= maxBytes) return text;
-  let end = maxBytes - 3;
-  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
-  return `${bytes.subarray(0, end).toString("utf8")}…`;
-}
-
-/** `text` followed by the last lines of a log, for messages that should explain themselves. */
-export function withLastLines(text: string, log: string, lines = 15): string {
-  const last = log
-    .split("\n")
-    .map((line) => line.trimEnd())
-    .filter((line) => line !== "")
-    .slice(-lines);
-  if (last.length === 0) return text;
-  // The end of a log says more than its beginning, so the cut is made in front.
-  const tail = Buffer.from(last.join("\n"), "utf8")
-    .subarray(-(MESSAGE_MAX_BYTES - 600))
-    .toString("utf8");
-  return `${text} Last lines:\n${tail.replace(/^\uFFFD+/, "")}`;
+/** The reason of a failure, followed by what of the program's last lines tells why; both within what is sent. */
+export function withLastError(reason: string, log: readonly string[]): string {
+  const bare = clip(reason, MESSAGE_MAX_BYTES - LINES_MIN_BYTES);
+  const roomBytes = MESSAGE_MAX_BYTES - utf8Length(withLastLines(bare, [""]));
+  return withLastLines(bare, fromLastError(log, roomBytes));
 }

@@ -3,15 +3,15 @@ import type { Log } from "../log.ts";
 import { createSafeLines } from "../logs/lines.ts";
 import { redact } from "../logs/redactor.ts";
 import { type Exit, TAIL_LINES_MAX, type Tails } from "../logs/tails.ts";
-import { withLastLines } from "./failure.ts";
+import { withLastError } from "./failure.ts";
 import { containerName } from "./names.ts";
 import type { Task } from "./task.ts";
 
 /** Hears a container that has come to its end by itself. */
 export type LastWords = {
   /**
-   * Keeps the end of its log, and returns what to tell the person who deployed: the reason and the last lines,
-   * without the app's secrets. Both are as good as can be had: a log that cannot be read is no reason to fail.
+   * Keeps the end of its log, and returns what to tell the person who deployed: the reason and the lines
+   * from the last error on, without the app's secrets. Both are as good as can be had: a log that cannot be read is no reason to fail.
    */
   take(task: Task, end: Exit): Promise<string>;
 };
@@ -42,15 +42,15 @@ export function createLastWords(options: { engine: Engine; tails: Tails; log: Lo
       } catch (cause) {
         log.warn({ placementId: task.id, reason: String(cause) }, "the last lines of a container could not be kept");
       }
-      return withLastLines(reason, safeText(text, secrets));
+      return withLastError(reason, safeLines(text, secrets));
     },
   };
 }
 
 /** Without time stamps, which push what matters to the right, and without anything that must not show. */
-function safeText(log: string, secrets: readonly string[]): string {
+function safeLines(log: string, secrets: readonly string[]): string[] {
   const lines = createSafeLines(secrets);
-  return [...lines.push(Buffer.from(log.replaceAll(/^\S+Z /gm, ""), "utf8")), ...lines.end()].join("\n");
+  return [...lines.push(Buffer.from(log.replaceAll(/^\S+Z /gm, ""), "utf8")), ...lines.end()];
 }
 
 const withLines = (values: readonly string[]): string[] =>

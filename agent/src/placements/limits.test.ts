@@ -16,11 +16,15 @@ import {
 const nowMs = 1_000_000;
 const small = { memoryMb: 128, cpuMillicores: 500, pidsLimit: 64 };
 const large = { memoryMb: 256, cpuMillicores: 500, pidsLimit: 64 };
+/** Set aside with the large ones. */
+const part = { reservedMemoryMb: 64, reservedCpuMillicores: 50 };
+const reserved = { memoryMb: 64, cpuMillicores: 50 };
 const resources = (limits: object, generation = 0n) => create(ResourcesSchema, { ...limits, generation });
 
 const aView = (changes: Partial<LimitsView> = {}): LimitsView => ({
   wanted: resources(large, 1n),
   inForce: large,
+  reserved: { memoryMb: 0, cpuMillicores: 0 },
   told: resources(large, 1n),
   toldProblem: "",
   pause: null,
@@ -114,6 +118,29 @@ test.each<{ when: string; view: LimitsView; due: boolean }>([
     due: true,
   },
   { when: "control never said any limits", view: aView({ wanted: undefined, inForce: small }), due: false },
+  {
+    when: "the container has also what is set aside for it",
+    view: aView({ wanted: resources({ ...large, ...part }, 1n), reserved }),
+    due: false,
+  },
+  {
+    when: "an earlier version of the agent, which knew of nothing set aside, told that it has them",
+    view: aView({ wanted: resources({ ...large, ...part }, 1n) }),
+    due: true,
+  },
+  {
+    when: "the engine took them a moment ago without what is set aside",
+    view: aView({ wanted: resources({ ...large, ...part }, 1n), memory: tried() }),
+    due: false,
+  },
+  {
+    when: "the engine took them too often without what is set aside",
+    view: aView({
+      wanted: resources({ ...large, ...part }, 1n),
+      memory: tried({ limitsMisses: 20, limitsRetryAtMs: 0 }),
+    }),
+    due: false,
+  },
   { when: "control left one out", view: aView({ wanted: resources({ ...large, pidsLimit: 0 }, 1n) }), due: false },
 ])("when $when: $due", ({ view, due }) => {
   expect(isLimitsDue(view)).toBe(due);

@@ -1,5 +1,6 @@
 import type { Resources } from "@svc/proto/node";
 import type { Container, Limits } from "../engine/engine.ts";
+import type { Reserved } from "../engine/pressure.ts";
 import type { Memory } from "../journal/records.ts";
 
 type LimitsMemory = Pick<Memory, "limitsTried" | "limitsMisses" | "limitsRetryAtMs" | "limitsPause">;
@@ -10,6 +11,8 @@ export type LimitsView = {
   wanted: Resources | undefined;
   /** What the container has. */
   inForce: Limits;
+  /** What the engine was told to set aside for it. */
+  reserved: Reserved;
   /** What control was told last; undefined before the first time. */
   told: Resources | undefined;
   toldProblem: string;
@@ -48,10 +51,23 @@ export const lackOf = (wanted: Limits, inForce: Limits): string[] =>
 export const differs = (wanted: Limits, inForce: Limits): boolean => lackOf(wanted, inForce).length > 0;
 
 /** Whether the container is to get other limits now, or control is to hear which it has. */
-export function isLimitsDue({ wanted, inForce, told, toldProblem, pause, memory, nowMs }: LimitsView): boolean {
+export function isLimitsDue({
+  wanted,
+  inForce,
+  reserved,
+  told,
+  toldProblem,
+  pause,
+  memory,
+  nowMs,
+}: LimitsView): boolean {
   if (wanted === undefined) return false;
   if (told?.generation !== wanted.generation || limitsKey(told) !== limitsKey(inForce)) return true;
-  if (!differs(wanted, inForce)) return toldProblem !== "";
+  if (!differs(wanted, inForce)) {
+    if (toldProblem !== "") return true;
+    // An agent of before has told that it gave these limits, and knew of nothing that is set aside.
+    if (!reservesOther(reservedOf(wanted), reserved)) return false;
+  }
   if (memory.limitsTried !== limitsKey(wanted)) return true;
   // What does not run takes limits that are too small for what ran. What it does not take either must not keep it down.
   if (pause !== null && memory.limitsPause !== pause) return true;
@@ -67,6 +83,19 @@ export function afterMiss(
   const limitsMisses = (memory.limitsTried === limitsTried ? memory.limitsMisses : 0) + 1;
   return { limitsTried, limitsMisses, limitsRetryAtMs: nowMs + limitsRetryMs(limitsMisses), limitsPause: pause ?? "" };
 }
+
+/** What is set aside with these limits; an assignment of before that was apart from them says nothing. */
+export const reservedOf = (
+  resources: Pick<Resources, "reservedMemoryMb" | "reservedCpuMillicores"> | undefined,
+): Reserved => ({
+  memoryMb: resources?.reservedMemoryMb ?? 0,
+  cpuMillicores: resources?.reservedCpuMillicores ?? 0,
+});
+
+/** Whether something else is set aside for a container than the engine was told. */
+export const reservesOther = (wanted: Reserved, told: Reserved): boolean =>
+  (wanted.memoryMb !== 0 && wanted.memoryMb !== told.memoryMb) ||
+  (wanted.cpuMillicores !== 0 && wanted.cpuMillicores !== told.cpuMillicores);
 
 /** Limits with what was said of them in `wanted`: 0 is an assignment of before there were limits. */
 export const withSaid = (limits: Limits, { memoryMb, cpuMillicores, pidsLimit }: Limits): Limits => ({

@@ -237,7 +237,10 @@ describe("the last words", () => {
     proxy.play(({ path }) => (path.endsWith("/start") ? heard.promise : "pass"));
     // It goes down with the request.
     await fetch(`http://${upstream}/crash`).catch(() => {});
-    const { failure } = await control.status("crash-1", ({ health }) => health === HealthState.BACKOFF);
+    const { failure } = await control.status(
+      "crash-1",
+      (status) => status.health === HealthState.BACKOFF && status.failure?.message.includes("Last lines") === true,
+    );
     expect(failure).toMatchObject({ code: "CRASH_LOOP", exitCode: 7 });
     expect(failure?.message).toMatch(
       /^The app exited with code 7 and is started again\. [\s\S]*goodbye, \[redacted\]$/,

@@ -107,7 +107,7 @@ export function createPlacements(options: {
     );
 
   const remove = (record: PlacementRecord): void => {
-    const doomed = { ...record, orphan: true, placement: { ...record.placement, desired: Desired.REMOVED } };
+    const doomed = { ...record, orphan: true, placement: removedAtOnce(record.placement) };
     take([doomed], () => journal.savePlacement(doomed));
   };
 
@@ -163,7 +163,7 @@ export function createPlacements(options: {
     async clear(signal) {
       const records = [...all.values()].map(({ task }) => {
         const record = task.record();
-        return { ...record, placement: { ...record.placement, desired: Desired.REMOVED } };
+        return { ...record, placement: removedAtOnce(record.placement) };
       });
       take(records, () => {
         for (const record of records) journal.savePlacement(record);
@@ -241,7 +241,7 @@ function changedRecords(all: ReadonlyMap<string, Member>, decision: Accepted): P
     const known = current(id);
     if (known !== undefined) {
       // Control has settled it already, so nobody will name it again.
-      changed.set(id, { ...known, orphan: true, placement: { ...known.placement, desired: Desired.REMOVED } });
+      changed.set(id, { ...known, orphan: true, placement: removedAtOnce(known.placement) });
     }
   }
   const adopted = decision.adopted.filter((id) => !decision.removes.includes(id));
@@ -257,8 +257,15 @@ function changedRecords(all: ReadonlyMap<string, Member>, decision: Accepted): P
 /** An order to stop may come without the spec, when control has forgotten it: then the known one stays. */
 function withSpec(placement: Placement, { placement: known }: PlacementRecord): Placement {
   if (placement.spec.case !== undefined || known.spec.case === undefined) return placement;
-  return { ...known, epoch: placement.epoch, desired: placement.desired };
+  const { epoch, desired, drainSeconds } = placement;
+  return { ...known, epoch, desired, drainSeconds };
 }
+
+const removedAtOnce = (placement: Placement): Placement => ({
+  ...placement,
+  desired: Desired.REMOVED,
+  drainSeconds: 0,
+});
 
 /** What the labels of a container tell of a placement whose record was lost. */
 function orphanRecord(container: Container, placementId: string): PlacementRecord {

@@ -1,20 +1,24 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { splitLastLines } from "@svc/proto";
 import { HealthState, Observed, type Placement, type ServeSpec } from "@svc/proto/node";
 import type { Builder } from "../build/builder.ts";
 import { type Container, type Engine, type Limits, labels } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
+import { countOpen } from "../health/open.ts";
 import { probe, probePauseMs } from "../health/probe.ts";
 import { proveHealthy } from "../health/prove.ts";
+import { tcpTablesOf } from "../health/sockets.ts";
 import { type Images, isMissingImage } from "../images/images.ts";
 import { freshMemory } from "../journal/records.ts";
 import type { Log } from "../log.ts";
 import type { Exit, Tails } from "../logs/tails.ts";
 import type { Networks } from "../network/networks.ts";
 import type { Ports } from "../network/ports.ts";
+import { STEADY_MS } from "./crash.ts";
 import { TaskFailure, toFailure } from "./failure.ts";
 import { giveLimits } from "./give-limits.ts";
 import { createLastWords } from "./last-words.ts";
-import { afterMiss, differs, limitsKey, pauseOf, withSaid } from "./limits.ts";
+import { afterMiss, differs, limitsKey, pauseOf, reservedOf, reservesOther, withSaid } from "./limits.ts";
 import { containerName } from "./names.ts";
 import { isTerminal, type Step } from "./steps.ts";
 import { heldPort, type Task } from "./task.ts";
@@ -46,6 +50,8 @@ export type RunnerDeps = {
 } & Siblings;
 
 const WATCH_EVERY_MS = 10_000;
+/** How soon after its last connection a container that is to go is asked to end. */
+const DRAIN_LOOK_MS = 250;
 const PROBE_TIMEOUT_MS = 5_000;
 /** So many misses in a row before a healthy container counts as unhealthy. */
 const MISSES_MAX = 3;
@@ -56,6 +62,8 @@ export function createRunner(deps: RunnerDeps): Runner {
   const { engine, images, networks, ports, builder, tails } = deps;
   const { log } = deps;
   const lastWords = createLastWords(deps);
+  /** Of whom the last words are still read while they start again. */
+  const tellings = new Map<string, Promise<void>>();
 
   /** Another one than what `task` had turned out to be somebody's. */
   const missPort = (task: Task, cause?: unknown): TaskFailure => {
@@ -153,26 +161,36 @@ export function createRunner(deps: RunnerDeps): Runner {
     },
 
     async limit(_, { task, container }) {
-      const { placement } = task.record();
+      const { placement, status } = task.record();
       const { resources: wanted } = placement;
       if (container === null || wanted === undefined) return;
       // Done by a former life of this agent, or never different: only control does not know.
-      const isGiven = !differs(wanted, container.limits);
-      const given = isGiven ? { inForce: container.limits, problem: "" } : await giveLimits(engine, container, wanted);
+      const reserved = reservedOf(wanted);
+      const isGiven = !differs(wanted, container.limits) && !reservesOther(reserved, container.reserved);
+      const given = isGiven
+        ? { inForce: container.limits, reserved: container.reserved, problem: "" }
+        : await giveLimits(engine, container, wanted, reserved);
       if (given === null) return;
       const { inForce, problem } = given;
       // What it may write to the disk is this agent's to watch, and holds from now on.
       const { storageMb, generation } = wanted;
-      const limits = { inForce: { ...inForce, storageMb, generation }, problem };
+      // Who keeps its limits keeps what is set aside for them.
+      const { reservedMemoryMb = 0, reservedCpuMillicores = 0 } = problem === "" ? wanted : (status.resources ?? {});
+      const limits = {
+        inForce: { ...inForce, storageMb, reservedMemoryMb, reservedCpuMillicores, generation },
+        problem,
+      };
       const change = { placementId: task.id, from: container.limits, to: limitsKey(wanted) };
-      if (problem === "") {
+      const isAsWanted = problem === "" && !reservesOther(reserved, given.reserved);
+      if (isAsWanted) {
         if (!isGiven) log.info(change, "limits changed");
         const { limitsTried, limitsMisses, limitsRetryAtMs, limitsPause } = freshMemory;
         return task.update({ limits, memory: { limitsTried, limitsMisses, limitsRetryAtMs, limitsPause } });
       }
       const miss = { wanted, pause: pauseOf(container), nowMs: Date.now() };
       const memory = afterMiss(task.record().memory, miss);
-      log.warn({ ...change, inForce, misses: memory.limitsMisses, reason: problem }, "limits not changed");
+      const reason = problem === "" ? "the container engine set nothing aside for them" : problem;
+      log.warn({ ...change, inForce, misses: memory.limitsMisses, reason }, "limits not changed");
       task.update({ limits, memory });
     },
 
@@ -216,8 +234,11 @@ export function createRunner(deps: RunnerDeps): Runner {
         const isKnownHealthy = status.health === HealthState.HEALTHY;
         if (healthy && !(isKnownHealthy && status.upstream === upstream)) {
           task.update({ observed: Observed.RUNNING, health: HealthState.HEALTHY, upstream, failure: null });
+          // What is being kept of the end before it comes first.
+          await tellings.get(task.id);
           await tails.drop(task.id);
         }
+        if (status.crashing !== undefined && isSteady(container)) task.update({ crashing: null });
         if (misses >= MISSES_MAX && isKnownHealthy) task.update({ health: HealthState.UNHEALTHY });
         // After a restart visitors are waiting, so the first good answer should be noticed at once.
         const isStarting = !healthy && !isKnownHealthy;
@@ -226,16 +247,65 @@ export function createRunner(deps: RunnerDeps): Runner {
     },
 
     async "count-crash"({ crash, code, ...end }, { task, container }) {
-      const message = await lastWords.take(task, exitOf(end, container));
+      const { crashes, countedExit, delayMs } = crash;
       const { exitCode, oomKilled } = end;
-      task.update({
-        health: HealthState.BACKOFF,
+      const retryAtMs = Date.now() + delayMs;
+      const lastAt = container?.finishedAt ?? new Date().toISOString();
+      const { since = lastAt } = (crashes > 1 && task.record().status.crashing) || {};
+      const tell = (message: string) => ({
         failure: toFailure({ code, message, exitCode, oomKilled }),
-        memory: { crashes: crash.crashes, countedExit: crash.countedExit, retryAtMs: Date.now() + crash.delayMs },
+        crashing: {
+          ...{ since, lastAt, count: crashes, reason: splitLastLines(message).reason },
+          nextStartAt: new Date(retryAtMs).toISOString(),
+        },
+      });
+      const counted = {
+        health: HealthState.BACKOFF,
+        memory: { crashes, countedExit, countedCode: exitCode, countedOom: oomKilled, retryAtMs },
+      };
+      const words = lastWords.take(task, exitOf(end, container));
+      const goes = task.record().memory.overflowOf === container?.id;
+      if (delayMs > 0 || goes) return task.update({ ...counted, ...tell(await words) });
+      // Visitors wait for the start: what it wrote last is read meanwhile.
+      task.update({ ...counted, ...tell(end.message) });
+      const telling = words
+        .then((message) => {
+          const { status, memory } = task.record();
+          const isKnown = memory.countedExit === countedExit && memory.countedOom === oomKilled;
+          if (!isKnown || isTerminal(status.observed)) return;
+          const { failure, crashing } = tell(message);
+          task.update({ crashing, ...(status.failure !== undefined && { failure }) });
+        })
+        .catch((cause: unknown) => log.warn({ placementId: task.id, reason: String(cause) }, "last words are lost"))
+        .finally(() => {
+          if (tellings.get(task.id) === telling) tellings.delete(task.id);
+        });
+      tellings.set(task.id, telling);
+    },
+
+    async "explain-crash"({ code, message, exitCode, oomKilled }, { task }) {
+      const { crashing, failure } = task.record().status;
+      task.update({
+        ...(crashing !== undefined && { crashing: { ...crashing, reason: message } }),
+        ...(failure !== undefined && { failure: toFailure({ code, message, exitCode, oomKilled }) }),
+        memory: { countedOom: true },
       });
     },
 
     discard: (_, { task }) => engine.removeContainer(containerName(task.id)),
+
+    async drain({ untilMs }, { task, container, signal }) {
+      const { port } = serveSpec(task.record().placement);
+      // On disk before the first wait: an agent that comes back goes on counting.
+      if (task.record().memory.drainUntilMs === 0) task.update({ memory: { drainUntilMs: untilMs } });
+      while (!signal.aborted && Date.now() < untilMs) {
+        const tables = container?.pid ? await tcpTablesOf(container.pid) : null;
+        // What the kernel does not tell is not taken for silence.
+        if (tables !== null && tables.every((table) => countOpen(table, port) === 0)) break;
+        await sleep(Math.min(DRAIN_LOOK_MS, Math.max(0, untilMs - Date.now())), signal);
+      }
+      if (!signal.aborted) task.update({ memory: { drainUntilMs: Date.now() } });
+    },
 
     async stop(_, { task }) {
       const { placement } = task.record();
@@ -289,11 +359,13 @@ export function createRunner(deps: RunnerDeps): Runner {
     async fail({ code, ...end }, { task, container }) {
       const message = await lastWords.take(task, exitOf(end, container));
       const { exitCode, oomKilled } = end;
+      const { crashing } = task.record().status;
       task.update({
         observed: Observed.FAILED,
         health: HealthState.UNSPECIFIED,
         upstream: "",
         failure: toFailure({ code, message, exitCode, oomKilled }),
+        ...(crashing !== undefined && { crashing: { ...crashing, nextStartAt: "" } }),
       });
     },
   };
@@ -322,6 +394,7 @@ function toContainerSpec(
     cpuMillicores: resources?.cpuMillicores ?? 0,
     pidsLimit: resources?.pidsLimit ?? 0,
     storageMb: placement.resources?.storageMb ?? 0,
+    reserved: reservedOf(placement.resources),
     network: at.network,
     publish: { address: at.address, hostPort: at.hostPort, containerPort: spec.port },
   };
@@ -345,6 +418,10 @@ const exitOf = (
   reason: message,
   at: container?.finishedAt ?? new Date().toISOString(),
 });
+
+/** Whether it has run long enough that what was before is over. */
+const isSteady = (container: Container | null): boolean =>
+  Date.now() - Date.parse(container?.startedAt ?? "") >= STEADY_MS;
 
 /** The runtime's reason without the path of calls it came through. */
 function plainEngineText(text: string): string {

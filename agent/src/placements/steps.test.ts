@@ -23,6 +23,7 @@ const aView = (changes: Partial<Omit<View, "memory">> & { memory?: Partial<Memor
   observed: Observed.STARTING,
   memoryMb: 256,
   healthTimeoutMs: 60_000,
+  drainMs: 0,
   container: null,
   limitsDue: false,
   imageReady: true,
@@ -32,7 +33,9 @@ const aView = (changes: Partial<Omit<View, "memory">> & { memory?: Partial<Memor
 });
 
 const healthy = { wasHealthy: true };
-const counted = { wasHealthy: true, crashes: 1, countedExit: "2030-01-01T11:59:59Z" };
+const draining = { desired: Desired.REMOVED, container: aContainer("running"), drainMs: 30_000 };
+const runsAgain = aContainer("running", { oomKilled: true, finishedAt: "2030-01-01T11:59:59Z" });
+const counted = { wasHealthy: true, crashes: 1, countedExit: "2030-01-01T11:59:59Z", countedCode: 137 };
 
 test.each<{ when: string; view: View; does: string }>([
   { when: "the image was not seen yet", view: aView({ imageReady: false }), does: "pull" },
@@ -142,6 +145,42 @@ test.each<{ when: string; view: View; does: string }>([
       container: aContainer("exited", { exitCode: 137, finishedAt: "2030-01-01T11:59:59.001Z" }),
       memory: healthy,
     }),
+    does: "count-crash",
+  },
+  {
+    when: "that was counted, and the engine says before its next start that it was for want of memory",
+    view: aView({
+      container: aContainer("exited", { exitCode: 137, oomKilled: true }),
+      memory: { ...counted, crashes: 4, retryAtMs: nowMs + 5_000 },
+    }),
+    does: "explain-crash",
+  },
+  {
+    when: "the engine says it of one that runs again",
+    view: aView({ container: runsAgain, memory: counted }),
+    does: "explain-crash",
+  },
+  {
+    when: "it runs again, and that was told already",
+    view: aView({ container: runsAgain, memory: { ...counted, countedOom: true } }),
+    does: "watch",
+  },
+  {
+    when: "it runs again, and lost a process to want of memory later",
+    view: aView({ container: runsAgain, memory: counted, nowMs: nowMs + 1_000 }),
+    does: "watch",
+  },
+  {
+    when: "it runs again after an end that was not counted",
+    view: aView({ container: runsAgain, memory: { ...counted, countedExit: "2030-01-01T11:59:58Z" } }),
+    does: "watch",
+  },
+  {
+    when: "it was killed a moment ago for the eleventh time, and nothing says yet what for",
+    view: aView({
+      container: aContainer("exited", { exitCode: 137, finishedAt: "2030-01-01T11:59:59.001Z" }),
+      memory: { ...healthy, crashes: 10 },
+    }),
     does: "wait",
   },
   {
@@ -191,6 +230,37 @@ test.each<{ when: string; view: View; does: string }>([
   },
   { when: "it is to go and is gone", view: aView({ desired: Desired.REMOVED }), does: "settle" },
   {
+    when: "it is to go and may serve what is open",
+    view: aView({ ...draining, memory: healthy }),
+    does: "drain",
+  },
+  {
+    when: "it is to go and the time for what is open is not up",
+    view: aView({ ...draining, memory: { ...healthy, drainUntilMs: nowMs + 1 } }),
+    does: "drain",
+  },
+  {
+    when: "it is to go and the time for what was open is up, or nothing is",
+    view: aView({ ...draining, memory: { ...healthy, drainUntilMs: nowMs } }),
+    does: "remove",
+  },
+  {
+    when: "it is to go at once although it was to serve what is open",
+    view: aView({ ...draining, drainMs: 0, memory: { ...healthy, drainUntilMs: nowMs + 1 } }),
+    does: "remove",
+  },
+  { when: "it is to go and never served", view: aView(draining), does: "remove" },
+  {
+    when: "it is to go and ended while it served what was open",
+    view: aView({ ...draining, container: aContainer("exited"), memory: { ...healthy, drainUntilMs: nowMs + 1 } }),
+    does: "remove",
+  },
+  {
+    when: "it is to stop, which is at once",
+    view: aView({ ...draining, desired: Desired.STOPPED, memory: healthy }),
+    does: "stop",
+  },
+  {
     when: "it failed and its container still runs",
     view: aView({ observed: Observed.FAILED, container: aContainer("running") }),
     does: "stop",
@@ -219,6 +289,16 @@ test("an end of which the engine does not know the time is counted once", () => 
   expect(nextStep(aView({ container: later, memory })).do).toBe("count-crash");
 });
 
+test("what is open is served until the time that was noted, and never longer than control says by now", () => {
+  const at = (drainUntilMs: number, drainMs: number) =>
+    nextStep(aView({ ...draining, drainMs, memory: { ...healthy, drainUntilMs } }));
+  expect(at(0, 30_000)).toEqual({ do: "drain", untilMs: nowMs + 30_000 });
+  expect(at(nowMs + 10_000, 30_000)).toEqual({ do: "drain", untilMs: nowMs + 10_000 });
+  expect(at(nowMs + 20_000, 5_000)).toEqual({ do: "drain", untilMs: nowMs + 5_000 });
+  // As after a clock that was set back by an hour.
+  expect(at(nowMs + 3_600_000, 30_000)).toEqual({ do: "drain", untilMs: nowMs + 30_000 });
+});
+
 test("the health deadline counts from the start of the container", () => {
   expect(nextStep(aView({ container: aContainer("running") }))).toEqual({ do: "prove", untilMs: nowMs + 50_000 });
 });
@@ -227,6 +307,32 @@ test("the reason of a kill is waited for until a second after it", () => {
   const container = aContainer("exited", { exitCode: 137, finishedAt: "2030-01-01T11:59:59.400Z" });
   expect(nextStep(aView({ container }))).toEqual({ do: "wait", untilMs: nowMs + 400 });
   expect(nextStep(aView({ container, nowMs: nowMs + 400 }))).toMatchObject({ do: "fail", code: "START_FAILED" });
+});
+
+test.each([
+  { when: "at once after the first", crashes: 0, nowMs, delayMs: 0 },
+  { when: "a second after the second, of which part has passed", crashes: 1, nowMs: nowMs - 600, delayMs: 600 },
+  { when: "at once when that has passed", crashes: 1, nowMs, delayMs: 0 },
+  { when: "no later than that when the clock was set back", crashes: 1, nowMs: nowMs - 9_000, delayMs: 1_000 },
+  { when: "16 seconds after the sixth", crashes: 5, nowMs, delayMs: 15_000 },
+])("what crashed is started again $when", ({ crashes, delayMs, nowMs }) => {
+  const view = aView({ container: aContainer("exited", { exitCode: 137 }), memory: { ...healthy, crashes }, nowMs });
+  expect(nextStep(view)).toMatchObject({ do: "count-crash", crash: { crashes: crashes + 1, delayMs } });
+});
+
+test("what the engine says late of a crash is told as if it had said it in time", () => {
+  expect(nextStep(aView({ container: runsAgain, memory: counted }))).toMatchObject({
+    ...{ do: "explain-crash", code: "OUT_OF_MEMORY", exitCode: 137, oomKilled: true },
+    message: expect.stringContaining("more than its 256 MB of memory and is started again"),
+  });
+});
+
+test.each([
+  { code: 1, step: { do: "explain-crash", code: "OUT_OF_MEMORY", exitCode: 1 } },
+  { code: 0, step: { do: "watch" } },
+])("it is told with the code that the app ended with, and not of one that ended well: $code", (given) => {
+  const memory = { ...counted, countedCode: given.code };
+  expect(nextStep(aView({ container: runsAgain, memory }))).toMatchObject(given.step);
 });
 
 test("an exit for want of memory says so", () => {
@@ -245,12 +351,14 @@ const anyView: fc.Arbitrary<View> = fc
     imageReady: fc.boolean(),
     limitsDue: fc.boolean(),
     retryInMs: fc.integer({ min: -1000, max: 1000 }),
+    drainMs: fc.constantFrom(0, 500),
+    drainInMs: fc.constantFrom(-nowMs, -1, 1, 1000),
   })
-  .map(({ state, wasHealthy, crashes, retryInMs, ...rest }) =>
+  .map(({ state, wasHealthy, crashes, retryInMs, drainInMs, ...rest }) =>
     aView({
       ...rest,
       container: state === "absent" || rest.kind === "build" ? null : aContainer(state),
-      memory: { wasHealthy, crashes, retryAtMs: nowMs + retryInMs },
+      memory: { wasHealthy, crashes, retryAtMs: nowMs + retryInMs, drainUntilMs: nowMs + drainInMs },
     }),
   );
 
@@ -258,7 +366,7 @@ test("what is to stop, or has come to an end, is never started", () => {
   fc.assert(
     fc.property(anyView, (view) => {
       const isOver = view.desired >= Desired.STOPPED || view.observed >= Observed.COMPLETED;
-      return !isOver || ["rest", "stop", "remove", "settle"].includes(nextStep(view).do);
+      return !isOver || ["rest", "drain", "stop", "remove", "settle"].includes(nextStep(view).do);
     }),
   );
 });

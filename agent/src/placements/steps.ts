@@ -1,7 +1,7 @@
 import type { FailureCode } from "@svc/proto";
 import { Desired, Observed } from "@svc/proto/node";
 import type { Container } from "../engine/engine.ts";
-import { reasonDueMs } from "../engine/kill-reason.ts";
+import { isReasonNews, reasonDueMs } from "../engine/kill-reason.ts";
 import type { Memory } from "../journal/records.ts";
 import { type Crash, nextCrash } from "./crash.ts";
 import { type EndedWhen, explainEnd } from "./exit.ts";
@@ -21,8 +21,12 @@ export type Step =
   /** Looks at a healthy container from time to time. */
   | { do: "watch" }
   | ({ do: "count-crash"; crash: Crash } & End)
+  /** Tells why a counted crash really was, which the engine said only afterwards. */
+  | ({ do: "explain-crash" } & End)
   /** Throws away a container that cannot be used any more, to make another. */
   | { do: "discard" }
+  /** Lets a container that is to go serve what is open, until nothing is or the time is up. */
+  | { do: "drain"; untilMs: number }
   | { do: "stop" }
   | { do: "remove" }
   | { do: "build" }
@@ -41,6 +45,8 @@ export type View = {
   memory: Memory;
   memoryMb: number;
   healthTimeoutMs: number;
+  /** How long it may serve what is open once it is to go. */
+  drainMs: number;
   /** Null when there is none, and always for a build. */
   container: Pick<Container, "id" | "state" | "exitCode" | "oomKilled" | "startedAt" | "finishedAt"> | null;
   /** The container's limits are to be changed, or to be told of; see `isLimitsDue`. */
@@ -56,6 +62,8 @@ export type View = {
  */
 export function nextStep(view: View): Step {
   if (view.observed === Observed.REMOVED) return { do: "rest" };
+  const drainUntilMs = drainEnd(view);
+  if (drainUntilMs > view.nowMs) return { do: "drain", untilMs: drainUntilMs };
   if (view.desired === Desired.REMOVED) {
     return view.container === null ? { do: "settle", observed: Observed.REMOVED } : { do: "remove" };
   }
@@ -72,9 +80,21 @@ export function nextStep(view: View): Step {
   if (hasOverflowed(view) && view.container !== null && view.memory.countedExit === nameOfExit(view.container)) {
     return { do: "discard" };
   }
+  const late = lateReason(view);
+  if (late !== null) return late;
   if (view.memory.retryAtMs > view.nowMs) return { do: "wait", untilMs: view.memory.retryAtMs };
   if (view.kind === "build") return view.desired === Desired.RUNNING ? { do: "build" } : { do: "rest" };
   return nextServeStep(view);
+}
+
+/**
+ * Until when a container that is to go serves what is open. Never longer than from now: control may have shortened it,
+ * and the clock may have been set back.
+ */
+function drainEnd({ desired, observed, container, memory, drainMs, nowMs }: View): number {
+  const isServing = container?.state === "running" && memory.wasHealthy && !isTerminal(observed);
+  if (desired !== Desired.REMOVED || !isServing) return nowMs;
+  return Math.min(memory.drainUntilMs || Number.POSITIVE_INFINITY, nowMs + drainMs);
 }
 
 /** What comes after other limits: a start has them, and what ended tells of those that it ended with. */
@@ -107,17 +127,34 @@ function afterExit(view: View, container: NonNullable<View["container"]>): Step 
   const { exitCode, oomKilled } = container;
   const overflowMb = hasOverflowed(view) ? view.memory.overflowMb : 0;
   const ended = { exitCode, oomKilled };
-  const dueMs = reasonDueMs(container, view.nowMs);
-  if (dueMs > 0) return { do: "wait", untilMs: view.nowMs + dueMs };
   const explain = (when: EndedWhen) => explainEnd({ ...ended, overflowMb }, view.memoryMb, when);
-  if (!view.memory.wasHealthy) return { do: "fail", ...explain("before-answering"), ...ended };
+  // Whoever is not started again can wait for the whole reason.
+  const fail = (when: EndedWhen): Step => {
+    const dueMs = reasonDueMs(container, view.nowMs);
+    return dueMs > 0 ? { do: "wait", untilMs: view.nowMs + dueMs } : { do: "fail", ...explain(when), ...ended };
+  };
+  if (!view.memory.wasHealthy) return fail("before-answering");
   const exit = nameOfExit(container);
   // Counted before, and the wait is over.
   if (view.memory.countedExit === exit) return { do: "start" };
-  const ranForMs = parseTime(container.finishedAt, view.nowMs) - parseTime(container.startedAt, view.nowMs);
+  const endedMs = parseTime(container.finishedAt, view.nowMs);
+  const ranForMs = endedMs - parseTime(container.startedAt, view.nowMs);
   const crash = nextCrash(view.memory.crashes, ranForMs, exit);
-  if (crash === null) return { do: "fail", ...explain("given-up"), ...ended };
-  return { do: "count-crash", crash, ...explain("restarting"), ...ended };
+  if (crash === null) return fail("given-up");
+  // What has passed since counts, unless the clock was set back.
+  const delayMs = Math.max(0, crash.delayMs - Math.max(0, view.nowMs - endedMs));
+  return { do: "count-crash", crash: { ...crash, delayMs }, ...explain("restarting"), ...ended };
+}
+
+/** Visitors wait for the next start, so a crash is counted before the engine has said why: here it did. */
+function lateReason({ container, memory, memoryMb, kind, nowMs }: View): Step | null {
+  if (kind !== "serve" || container === null || memory.countedOom || memory.countedExit === "") return null;
+  if (memory.countedExit !== nameOfExit(container) || !isReasonNews(container, nowMs)) return null;
+  // A process that the app has lost does not end one that then ends well.
+  if (memory.countedCode === 0) return null;
+  // Of one that runs again the engine has no exit code any more.
+  const ended = { exitCode: memory.countedCode, oomKilled: true };
+  return { do: "explain-crash", ...explainEnd(ended, memoryMb, "restarting"), ...ended };
 }
 
 /** Whether the container has ended, and was ended for what it wrote: only without it there is room again. */

@@ -1,5 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
+  type CrashingSchema,
   type Failure,
   type HealthState,
   Observed,
@@ -19,6 +20,8 @@ export type Change = {
   failure?: Failure | null;
   build?: MessageInitShape<typeof PlacementStatusSchema>["build"];
   restarted?: boolean;
+  /** Null: it has run for a while without an end. */
+  crashing?: MessageInitShape<typeof CrashingSchema> | null;
   /** What the container has, and why it does not have what it is to have; empty when it does. */
   limits?: { inForce: MessageInitShape<typeof ResourcesSchema>; problem: string };
   memory?: Partial<Memory>;
@@ -60,7 +63,7 @@ export function createTask(options: {
 }
 
 function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">, now: Date): PlacementRecord["status"] {
-  const { failure = status.failure, build = status.build } = change;
+  const { failure = status.failure, build = status.build, crashing = status.crashing } = change;
   const resources = change.limits?.inForce ?? status.resources;
   return create(PlacementStatusSchema, {
     placementId: status.placementId,
@@ -74,6 +77,7 @@ function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">,
     changedAt: now.toISOString(),
     ...(failure !== null && failure !== undefined && { failure }),
     ...(build !== undefined && { build }),
+    ...(crashing !== null && crashing !== undefined && { crashing }),
     ...(resources !== undefined && { resources }),
     resourcesProblem: change.limits?.problem ?? status.resourcesProblem,
   });

@@ -11,6 +11,7 @@ import type { Log } from "../log.ts";
 import { createSafeLines } from "../logs/lines.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import type { Networks } from "../network/networks.ts";
+import { reservedOf } from "../placements/limits.ts";
 import type { Writer } from "../storage/watch.ts";
 import { nextRun, type RunEvent } from "./transitions.ts";
 
@@ -315,6 +316,7 @@ function toContainerSpec(offer: RunOffer, network: string): ContainerSpec {
     cpuMillicores: resources?.cpuMillicores ?? 0,
     pidsLimit: resources?.pidsLimit ?? 0,
     storageMb: resources?.storageMb ?? 0,
+    reserved: reservedOf(resources),
     network,
     publish: null,
   };

@@ -1,5 +1,6 @@
 import { readFile, statfs } from "node:fs/promises";
 import { cpus, totalmem } from "node:os";
+import { systemReserveMb } from "./memory.ts";
 
 /** What a node can take, in the units of the scheduler. */
 export type NodeCapacity = { memoryMb: bigint; cpuMillicores: bigint; pids: bigint; diskMb: bigint };
@@ -8,7 +9,7 @@ const MB = 1024 * 1024;
 const PIDS_WHEN_UNKNOWN = 32_768;
 
 /**
- * Measures the machine; what the operator set takes precedence.
+ * Measures the machine, without what it needs for itself; what the operator set takes precedence.
  *
  * @param dataDir a directory on the disk that containers and builds fill
  */
@@ -16,8 +17,9 @@ export async function measureCapacity(
   dataDir: string,
   set: { memoryMb: number | null; cpuMillicores: number | null },
 ): Promise<NodeCapacity> {
+  const totalMb = Math.floor(totalmem() / MB);
   return {
-    memoryMb: BigInt(set.memoryMb ?? Math.floor(totalmem() / MB)),
+    memoryMb: BigInt(set.memoryMb ?? totalMb - systemReserveMb(totalMb)),
     cpuMillicores: BigInt(set.cpuMillicores ?? cpus().length * 1000),
     pids: BigInt(await readPidLimit()),
     diskMb: BigInt(await readDiskMb(dataDir)),
