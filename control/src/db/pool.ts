@@ -1,5 +1,6 @@
 import { Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
+import { ReadsPrepared } from "./prepared.ts";
 import type { Database } from "./tables.ts";
 
 /** A connection pool or a transaction: every query function takes one as its first argument. */
@@ -39,6 +40,7 @@ export interface DbOptions {
 /** The pool that the whole process shares. Statements end after 30 s, waiting for a lock or a connection after 10 s. */
 export function createPool({ url, maxConnections = 10, lockTimeoutMs = 10_000, onError }: DbOptions): pg.Pool {
   const pool = new pg.Pool({
+    Client: ReadsPrepared,
     connectionString: url,
     max: maxConnections,
     types,

@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, GeneratedAlways, Insertable, JSONColumnType, Selectable } from "kysely";
+import type { CrashingValue } from "../cluster/keys.ts";
 
 /** A column that is read as a Date and written as one, and may be left to its default. */
 type At = ColumnType<Date, Date | undefined, Date>;
@@ -28,6 +29,8 @@ export interface PlanTable {
   is_default: Generated<boolean>;
   memory_mb: number;
   cpu_millicores: number;
+  reserved_memory_mb: Nullable<number>;
+  reserved_cpu_millicores: Nullable<number>;
   pids_limit: number;
   max_projects: number;
   max_deploys_per_hour: number;
@@ -48,6 +51,7 @@ export interface PlanTable {
   dev_sync_enabled: boolean;
   previews_enabled: boolean;
   max_replicas: Generated<number>;
+  max_drain_seconds: Generated<number>;
   node_selector: Labels;
   created_at: At;
   updated_at: At;
@@ -143,8 +147,11 @@ export interface DeploymentTable {
   origin: Nullable<"rollback" | "promote">;
   origin_deployment_id: Nullable<string>;
   cancel_requested_at: Nullable<Date>;
+  held_at: Nullable<Date>;
   removing_at: Nullable<Date>;
   artifact_removed_at: Nullable<Date>;
+  build_key: Nullable<string>;
+  force_build: Generated<boolean>;
   release_status: Generated<ReleaseStatus>;
   release_attempt: Generated<number>;
   release_node_id: Nullable<string>;
@@ -212,17 +219,21 @@ export interface TaskTable {
   spec_hash: string;
   memory_mb: number;
   cpu_millicores: number;
+  reserved_memory_mb: Nullable<number>;
+  reserved_cpu_millicores: Nullable<number>;
   pids_limit: number;
   storage_mb: Generated<number>;
   node_id: Nullable<string>;
   node_selector: Labels;
   retiring_at: Nullable<Date>;
+  drain_seconds: Generated<number>;
   served_at: Nullable<Date>;
   cause: Nullable<string>;
   refused: JsonOrNull<Record<string, number>>;
   trouble: Nullable<"crashed" | "ended">;
   noted_restarts: Generated<number>;
   notes: Generated<number>;
+  crashing: JsonOrNull<CrashingValue>;
   created_at: At;
   reaped_at: Nullable<Date>;
 }
@@ -257,7 +268,27 @@ export interface ImageLayerTable {
   project_id: string;
   digest: string;
   unpacked_bytes: number;
+  origin: string | null;
   used_at: At;
+}
+
+export interface AccountRepositoryTable {
+  user_id: string;
+  name: string;
+  created_at: At;
+  push_until: Date;
+  cleaning_until: Nullable<Date>;
+  looked_at: Nullable<Date>;
+}
+
+export interface AccountManifestTable {
+  user_id: string;
+  name: string;
+  digest: string;
+  bytes: number;
+  is_index: boolean;
+  /** Digests that it names; null: no blob there. */
+  parts: JsonOrNull<Record<string, number | null>>;
 }
 
 export interface BaseImageTable {
@@ -295,6 +326,7 @@ export interface NodeTable {
   lifecycle: Generated<"active" | "fenced" | "removed">;
   schedulable: Generated<boolean>;
   disk_full: Generated<boolean>;
+  memory_short: Generated<boolean>;
   engine_stalled: Generated<boolean>;
   dockerfile_problem: string | null;
   drain: Generated<"none" | "draining" | "drained" | "deadline">;
@@ -520,6 +552,8 @@ export interface Database {
   log_chunk: LogChunkTable;
   registry_credential: RegistryCredentialTable;
   image_layer: ImageLayerTable;
+  account_repository: AccountRepositoryTable;
+  account_manifest: AccountManifestTable;
   artifact: ArtifactTable;
   base_image: BaseImageTable;
   cluster: ClusterTable;
