@@ -38,7 +38,7 @@ const baseImages = (allow: readonly string[], deps: Partial<BaseImagesDeps> = {}
     log: createLog("silent"),
     registry: at.ownClient,
     rules: { allow, ownRegistry: ownRegistry(at.own.url) },
-    baseImage: "node:24-slim",
+    operators: ["node:24-slim"],
     ...deps,
   });
 
@@ -157,7 +157,7 @@ describe("a base image", () => {
   test("of the operator may come from where nobody else's may", async () => {
     const image = await at.published();
     const baseImage = `${hostOf(at.open)}/${image.repository}:1`;
-    expect(await outcome(baseImage, [], { baseImage })).toBe(image.digest);
+    expect(await outcome(baseImage, [], { operators: [baseImage] })).toBe(image.digest);
     expect(await outcome(baseImage)).toBe("OCI_REGISTRY_BLOCKED");
   });
 
@@ -272,7 +272,7 @@ describe("a base image", () => {
       await at.published(),
     ];
     const baseImage = `${hostOf(at.open)}/${operators.repository}:1`;
-    await using from = baseImages([host], { baseImage, bounds: { patienceMs: 50 } });
+    await using from = baseImages([host], { operators: [baseImage], bounds: { patienceMs: 50 } });
     const ownerId = await newOwner();
     const knownByDigest = `${host}/${known.repository}@${known.digest}`;
     {

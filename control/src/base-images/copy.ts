@@ -9,7 +9,7 @@ import { inspectImage } from "../deployments/oci/inspect.ts";
 import { openOrigin } from "../deployments/oci/origin.ts";
 import type { ReferenceRules } from "../deployments/oci/reference.ts";
 import type { Platform } from "../deployments/oci/rules.ts";
-import type { LayerSizes } from "../deployments/oci/store.ts";
+import type { KnownLayers } from "../deployments/oci/store.ts";
 import { BadLayer } from "../deployments/oci/tar-size.ts";
 import type { InTurn } from "../deployments/oci/turns.ts";
 import type { Log } from "../log.ts";
@@ -88,7 +88,7 @@ async function copy(
   }
   const clock = createClock(limitMs, signal);
   await using origin = await openOrigin(reference, {
-    ...{ registry, rules, resolve, limitMs },
+    ...{ registry, rules, resolve, limitMs, ownerId: null },
     findCredential: async () => null,
   });
   const image = await clock.within((stop) =>
@@ -104,7 +104,7 @@ async function copy(
   // From here on nothing of it is deleted.
   const problem = await beginCopy(db, content, { ...of, maxMb: deps.maxMbPerAccount });
   if (problem !== null) throw new BaseImageRefused(problem, { ownerId });
-  const options: CopyOptions = { image, origin, registry, repository, sizes: noSizes, maxImageMb };
+  const options: CopyOptions = { image, origin, registry, repository, known: nothingKnown, shared: null, maxImageMb };
   // Once its manifest may be there it has to be found again.
   let mayBeThere = false;
   try {
@@ -131,7 +131,7 @@ async function copy(
 }
 
 /** What was there before the image was whole is measured again: that happens once. */
-const noSizes: LayerSizes = { find: async () => new Map(), save: async () => {}, forgetOld: async () => {} };
+const nothingKnown: KnownLayers = { find: async () => new Map(), save: async () => {}, forgetOld: async () => {} };
 
 /** Whether nobody else's registry is needed for it: it is named by its digest, and that was copied before. */
 export async function isCopied(

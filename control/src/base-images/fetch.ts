@@ -3,13 +3,13 @@ import type { Registry } from "@svc/registry";
 import type { Content } from "../artifacts/rules.ts";
 import type { Db } from "../db/pool.ts";
 import type { ReferenceRules } from "../deployments/oci/reference.ts";
-import { createRoom } from "../deployments/oci/room.ts";
 import type { Platform } from "../deployments/oci/rules.ts";
 import { createTurns } from "../deployments/oci/turns.ts";
 import type { Log } from "../log.ts";
 import { type ResolveAddresses, systemAddresses } from "../registries/resolve.ts";
 import { BaseImageRefused, type CopyDeps, copyBaseImage, isCopied } from "./copy.ts";
 import { createJobs } from "./jobs.ts";
+import { createRoom } from "./room.ts";
 import type { BaseImageRefusal } from "./rules.ts";
 import { noteUse } from "./store.ts";
 
@@ -37,8 +37,8 @@ export interface BaseImagesDeps {
   /** The cluster's registry. */
   registry: Registry;
   rules: ReferenceRules;
-  /** The operator's own, which may come from where nobody else's may, and waits for nobody. */
-  baseImage: string;
+  /** The operator's own, which may come from where nobody else's may, and wait for nobody. */
+  operators: readonly string[];
   /** By default as the system resolves names. */
   resolve?: ResolveAddresses;
   /** Other bounds, for tests. */
@@ -74,7 +74,9 @@ export function createBaseImages(deps: BaseImagesDeps): BaseImages {
   const { db, registry, log, rules, resolve = systemAddresses } = deps;
   const { patienceMs, ...bounds } = { ...boundsUsed, ...deps.bounds };
   const copying: CopyDeps = { db, registry, log, rules, resolve, inTurn: createTurns(copies), ...bounds };
-  const operators = parseBaseImage(deps.baseImage);
+  const operators = new Set(
+    deps.operators.map(parseBaseImage).flatMap((each) => ("canonical" in each ? [each.canonical] : [])),
+  );
   const copyingOperators = (host: string): CopyDeps => ({
     ...copying,
     rules: { ...rules, allow: [...rules.allow, host] },
@@ -94,7 +96,7 @@ export function createBaseImages(deps: BaseImagesDeps): BaseImages {
       if ("problem" in reference) return { refusal: { code: "OCI_REGISTRY_BLOCKED", message: reference.problem } };
       const { canonical, registry: host } = reference;
       const key = `${canonical} ${platform.os}/${platform.architecture}`;
-      const isOperators = "canonical" in operators && operators.canonical === canonical;
+      const isOperators = operators.has(canonical);
       const answer = await jobs.ask(key, async (signal) => {
         // Only what is to come from somebody's registry waits for others that do.
         const needsPlace = !isOperators && !(await isCopied(copying, reference, signal));
