@@ -2,6 +2,7 @@ import type { FleetView } from "../context.ts";
 import { createView, type Etcd, type View } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import type { RouteEntry } from "../routes/table.ts";
+import { takenBy } from "../scheduler/limits.ts";
 import type { SchedulerMemory } from "../scheduler/score.ts";
 import {
   type ClusterStatusValue,
@@ -74,6 +75,8 @@ export interface Fleet extends AsyncDisposable {
   /** The whole published table; for one host `route` is cheaper. */
   routeTable(): ReadonlyMap<string, RouteEntry>;
   route(host: string): RouteEntry | null;
+  /** Whether the published table names a project, under whatever host; looks through all of it. */
+  isRouted(projectId: string): boolean;
   /** What the table is; `modRevision` is null before the first one. */
   routesMeta(): RoutesMetaValue & { modRevision: bigint | null };
   edgeSession(edgeId: string): EdgeSessionValue | null;
@@ -280,6 +283,11 @@ export function createFleet(etcd: Etcd, { log, now }: { log: Log; now: () => Dat
       const found = routes.get(keys.route(host));
       return found && "entry" in found ? found.entry : null;
     },
+    isRouted(projectId) {
+      for (const [, value] of routes.entries())
+        if ("entry" in value && value.entry.projectId === projectId) return true;
+      return false;
+    },
     routesMeta() {
       const found = routes.get(keys.routesMeta);
       return found && "meta" in found
@@ -312,7 +320,7 @@ export const fleetView = (fleet: Fleet, memory: SchedulerMemory): FleetView => (
       return [
         {
           ...{ nodeId, placementId: placement.placementId, kind: placement.kind },
-          ...{ memoryMb: placement.memoryMb, cpuMillicores: placement.cpuMillicores, pidsLimit: placement.pidsLimit },
+          ...takenBy(placement, said ?? undefined),
           running,
           serving: running && said.health === "healthy" && said.upstream !== null,
           ...{ observed: said?.observed ?? null, health: said?.health ?? null, changedAt: said?.changedAt ?? null },

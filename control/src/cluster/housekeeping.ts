@@ -7,7 +7,7 @@ import { releaseRedirects } from "../deployments/hosts.ts";
 import { expireIdle } from "../deployments/remove/expire.ts";
 import type { Log } from "../log.ts";
 import { expireNodeEvents } from "../nodes/events/store.ts";
-import { enqueueUnbounded } from "../plans/apply-limits.ts";
+import { enqueueOutdated } from "../plans/apply-limits.ts";
 import { expireTraffic } from "../traffic/expire.ts";
 import { resumeWork } from "../work/resume.ts";
 
@@ -31,7 +31,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     // Before old work is deleted: what was promised does not become old.
     resumed: () => resumeWork(db),
     work: () => deleteOldWork(db),
-    unbounded: () => enqueueUnbounded(db),
+    outdated: () => enqueueOutdated(db),
     samples: () => deleteOldSamples(db),
     acceptedDeploys: () => deleteOldAccepted(db),
     hosts: () => releaseRedirects(db),

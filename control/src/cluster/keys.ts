@@ -127,10 +127,15 @@ export const placementValue = z.object({
   memoryMb: z.number().int(),
   cpuMillicores: z.number().int(),
   pidsLimit: z.number().int(),
+  /** What is set aside for it; written by a control of before that was apart from its limits, both are absent. */
+  reservedMemoryMb: z.number().int().optional(),
+  reservedCpuMillicores: z.number().int().optional(),
   /** What it may write to the disk; written by a control of before that was bounded, it is absent. */
   storageMb: z.number().int().default(0),
-  /** Rises when the four above change; written by a control of before they could, it is absent. */
+  /** Rises when the six above change; written by a control of before they could, it is absent. */
   limitsGeneration: z.number().int().default(0),
+  /** How long it may serve what is open once it is to be removed; absent from a control of before that was said. */
+  drainSeconds: z.number().int().default(0),
 });
 
 export const observedStates = [
@@ -151,6 +156,18 @@ const endedStates: ReadonlySet<string> = new Set(["completed", "stopped", "faile
 export const hasEnded = (observed: (typeof observedStates)[number]): boolean => endedStates.has(observed);
 
 export const healthStates = ["starting", "healthy", "unhealthy", "backoff"] as const;
+
+/** Times are ISO 8601. */
+export const crashingValue = z.object({
+  since: z.string(),
+  lastAt: z.string(),
+  count: z.number().int(),
+  /** A sentence for the person who deployed. */
+  reason: z.string(),
+  /** Null: it is not started any more. */
+  nextStartAt: z.string().nullable(),
+});
+export type CrashingValue = z.infer<typeof crashingValue>;
 
 /** What the agent last said of a placement; written by the owner of its stream. */
 export const observationValue = z.object({
@@ -176,9 +193,17 @@ export const observationValue = z.object({
       sizeBytes: z.number().int(),
       os: z.string().nullable(),
       architecture: z.string().nullable(),
+      /** Why the result may not be what was meant; absent from an older version. */
+      warnings: z.array(z.string()).optional(),
+      /** What stands for all that decided it; absent from a node that does not know. */
+      key: z.string().exactOptional(),
+      /** The deployment whose build it is. */
+      reusedFrom: z.string().exactOptional(),
     })
     .nullable(),
   changedAt: z.string(),
+  /** Ends of it with no steady minute between them; absent while there are none, and from an older agent. */
+  crashing: crashingValue.optional(),
   /**
    * What the container has, after which generation of its limits was heard of; absent before there is a container,
    * and from an agent of before limits could change.
@@ -189,6 +214,9 @@ export const observationValue = z.object({
       memoryMb: z.number().int(),
       cpuMillicores: z.number().int(),
       pidsLimit: z.number().int(),
+      /** What is set aside for it with these; from an agent of before that was apart from them, both are absent. */
+      reservedMemoryMb: z.number().int().optional(),
+      reservedCpuMillicores: z.number().int().optional(),
       /** Why it does not have those of that generation; null when it does. */
       problem: z.string().nullable(),
     })

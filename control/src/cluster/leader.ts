@@ -47,6 +47,8 @@ export interface LeaderDeps {
   collector?: Collector;
   /** Deletes copies of base images that no build uses any more. */
   collectBaseImages?: (signal: AbortSignal) => Promise<unknown>;
+  /** Deletes what no tag names any more of the images that accounts pushed. */
+  sweepAccountRepositories?: (signal: AbortSignal) => Promise<unknown>;
   /** How long requests that are under way may take once no edge sends new ones; 5 s unless given. */
   drainMs?: number;
   /** See `HouseRules`; 0 unless given. */
@@ -160,6 +162,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         }),
         runLoop({ ...loop("base images"), bell: createBell(), periodMs: collectingMs }, async () => {
           await deps.collectBaseImages?.(signal);
+        }),
+        runLoop({ ...loop("account images"), bell: createBell(), periodMs: collectingMs }, async () => {
+          await deps.sweepAccountRepositories?.(signal);
         }),
       ]);
     },

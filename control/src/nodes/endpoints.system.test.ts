@@ -67,6 +67,14 @@ describe("nodes", () => {
         observed: null,
       },
     ];
+    const sample = (taskId: string, secondsAgo: number, memory_bytes: number) => ({
+      ...{ task_id: taskId, project_id: project.id, at: new Date(Date.now() - secondsAgo * 1000) },
+      ...{ memory_bytes, cpu_percent: 12.5, pids: 3 },
+    });
+    await api.db
+      .insertInto("resource_sample")
+      .values([sample(serve.id, 20, 30 * 1024 ** 2), sample(serve.id, 5, 40 * 1024 ** 2), sample(build.id, 61, 1)])
+      .execute();
     await insertNodeEvents(
       api.db,
       Array.from({ length: 25 }, (_, n) => ({ nodeId: node.id, kind: "connected", detail: `${n}`, at: since })),
@@ -85,6 +93,7 @@ describe("nodes", () => {
       capacity: { memoryMb: 4096, cpuMillicores: 4000, pids: 1000, diskMb: 10_000 },
       allocated: { memoryMb: 1536, cpuMillicores: 1500, pids: 200 },
       diskFull: false,
+      memoryShort: false,
       engineStalled: false,
       dockerfileProblem: null,
       refusal: null,
@@ -109,6 +118,8 @@ describe("nodes", () => {
       drain: { ...item.drain, blockers: [] },
       platform: { os: "linux", architecture: "amd64" },
       schedulable: true,
+      // The newest of the last minute.
+      used: { memoryMb: 40, cpuMillicores: 125 },
       operatorLabels: {},
       createdAt: node.created_at.toISOString(),
       certificateExpiresAt: "2026-02-02T03:04:05.000Z",

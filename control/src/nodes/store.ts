@@ -94,6 +94,8 @@ export async function saveFacts(tx: Db, id: string, facts: NodeFacts, now: Date)
 export interface NodeConditions {
   /** No room on its disks for new work. */
   diskFull: boolean;
+  /** Too little memory is really left for new work. */
+  memoryShort: boolean;
   /** Its container engine does not answer. */
   engineStalled: boolean;
   /** Why it builds no Dockerfiles of users; null: it does. */
@@ -102,14 +104,20 @@ export interface NodeConditions {
 
 /** Notes the conditions of a node; false when nothing changed. */
 export async function setConditions(db: Db, id: string, conditions: NodeConditions): Promise<boolean> {
-  const { diskFull, engineStalled, dockerfileProblem } = conditions;
+  const { diskFull, memoryShort, engineStalled, dockerfileProblem } = conditions;
   const { numUpdatedRows } = await db
     .updateTable("node")
-    .set({ disk_full: diskFull, engine_stalled: engineStalled, dockerfile_problem: dockerfileProblem })
+    .set({
+      disk_full: diskFull,
+      memory_short: memoryShort,
+      engine_stalled: engineStalled,
+      dockerfile_problem: dockerfileProblem,
+    })
     .where("id", "=", id)
     .where((where) =>
       where.or([
         where("disk_full", "!=", diskFull),
+        where("memory_short", "!=", memoryShort),
         where("engine_stalled", "!=", engineStalled),
         where("dockerfile_problem", "is distinct from", dockerfileProblem),
       ]),

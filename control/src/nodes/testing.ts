@@ -68,7 +68,7 @@ export async function startTestFleet(): Promise<TestFleet> {
       const value: PlacementValue = {
         ...{ placementId: id, epoch: 1, desired, kind, specHash: "h", projectId: project_id, channel },
         ...{ deploymentId: deployment.id, memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, storageMb: 1 },
-        limitsGeneration: 0,
+        ...{ limitsGeneration: 0, drainSeconds: 0 },
       };
       await put(keys.placement(nodeId, id), value);
       await observe(nodeId, id, "running");

@@ -17,6 +17,7 @@ import { listNodeEvents } from "./events/store.ts";
 import { readHeld } from "./held.ts";
 import { shownLabels, zoneOf } from "./labels/rules.ts";
 import { findNodeRow, listNodeRows } from "./store.ts";
+import { readUsed } from "./used.ts";
 
 const iso = (at: Date | null) => at?.toISOString() ?? null;
 
@@ -43,8 +44,13 @@ export async function findNode(
   const item = nodeItem(row, fleet, { placements, runs: fleet.runs().filter(isHere) });
   const { link } = axesOf(row, fleet);
   const drains = row.drain === "draining" || row.drain === "deadline";
-  const [held, blockers, events, actions] = await Promise.all([
+  const [held, used, blockers, events, actions] = await Promise.all([
     readHeld(db, placements.slice(0, limits.nodePlacementsShown)),
+    readUsed(
+      db,
+      placements.map(({ placementId }) => placementId),
+      now,
+    ),
     drains ? readBlockers(db, fleet, row.id, { link, now }) : [],
     listNodeEvents(db, row.id, limits.nodeEventsShown),
     schedulerEnabled ? allowedActions(db, fleet, row) : [],
@@ -53,6 +59,7 @@ export async function findNode(
     ...item,
     platform: row.platform,
     schedulable: row.schedulable,
+    used,
     operatorLabels: row.operator_labels,
     createdAt: row.created_at.toISOString(),
     certificateExpiresAt: iso(row.certificate_expires_at),
@@ -101,6 +108,7 @@ function nodeItem(
         }
       : null,
     diskFull: row.disk_full,
+    memoryShort: row.memory_short,
     engineStalled: row.engine_stalled,
     dockerfileProblem: row.dockerfile_problem,
     refusal: row.refusal,

@@ -40,7 +40,11 @@ beforeEach(async () => {
   await world.remove(keys.leader);
   const { db } = world.database;
   await seedPlans(db);
-  ({ id: planId } = await db.updateTable("plan").set(small).returning("id").executeTakeFirstOrThrow());
+  ({ id: planId } = await db
+    .updateTable("plan")
+    .set({ ...small, ...allSetAside })
+    .returning("id")
+    .executeTakeFirstOrThrow());
   fleet = createFleet(world.etcd, { log, now: () => new Date() });
   await fleet.ready();
   link = await world.startLink({ serverId, loadPlacement });
@@ -57,6 +61,12 @@ const serverId = "replica-1";
 const small = { memory_mb: 256, cpu_millicores: 500, pids_limit: 100, storage_mb: 512 };
 const large = { memory_mb: 512, cpu_millicores: 1_000, pids_limit: 200, storage_mb: 1_024 };
 type Limits = typeof small;
+/** All that a container may take: more than that never is. */
+const allSetAside = { reserved_memory_mb: 1_048_576, reserved_cpu_millicores: 1_024_000 };
+const reservedOf = (limits: Limits) => ({
+  reservedMemoryMb: limits.memory_mb,
+  reservedCpuMillicores: limits.cpu_millicores,
+});
 
 const change = (limits: Partial<Limits>) =>
   world.database.db.transaction().execute((tx) =>
@@ -106,6 +116,7 @@ async function aTask(limits: Limits = small, kind: "serve" | "build" = "serve") 
     nodeSelector: {},
     ...{ memoryMb: limits.memory_mb, cpuMillicores: limits.cpu_millicores, pidsLimit: limits.pids_limit },
     storageMb: limits.storage_mb,
+    ...reservedOf(limits),
   };
   return {
     id: await insertTask(db, deployment, task, { replica: 0 }),
@@ -141,6 +152,7 @@ function report(
   seq += 1n;
   const resources = limits && {
     ...{ memoryMb: limits.memory_mb, cpuMillicores: limits.cpu_millicores, pidsLimit: limits.pids_limit, generation },
+    ...reservedOf(limits),
   };
   const item = {
     ...{ placementId, epoch, statusSeq: seq, observed: Observed.RUNNING, health: HealthState.HEALTHY },
@@ -242,6 +254,21 @@ test("a container without a bound on its disk, as older versions make them, gets
   await using _replica = startReplica();
   await until("the container is bounded", async () => (await rowOf(task.id)).storage_mb === small.storage_mb);
   expect(await rowOf(build.id)).toMatchObject(unbounded);
+});
+
+test("a container for which all of its limits are set aside, as older versions make them, gives back what its plan does not", async () => {
+  const { db } = world.database;
+  await db.updateTable("plan").set({ reserved_memory_mb: 48, reserved_cpu_millicores: null }).execute();
+  await using _replica = startReplica();
+  await using agent = await anIdleAgent();
+  const { id } = await running(agent);
+  await db.updateTable("task").set({ reserved_memory_mb: null, reserved_cpu_millicores: null }).execute();
+  await keepHouse(db, log, { previewIdleDays: 0 });
+  const { resources } = await nextOrder(agent, id);
+  expect(resources).toMatchObject({ memoryMb: 256, reservedMemoryMb: 48, reservedCpuMillicores: 13, generation: 1n });
+  expect(await placementOf(id)).toMatchObject({ memoryMb: 256, reservedMemoryMb: 48, limitsGeneration: 1 });
+  await keepHouse(db, log, { previewIdleDays: 0 });
+  expect((await rowOf(id)).reserved_memory_mb).toBe(48);
 });
 
 test("more than the node has is not given: the timeline says so once, and it is given when room is there", async () => {

@@ -23,14 +23,16 @@ export async function enqueueApplyLimits(tx: Db, concerned: Concerned): Promise<
 }
 
 /**
- * Queues `apply-limits` for projects with containers that have no bound on what they write, although the plan has one:
- * a replica of a version that knew none goes on making such until it is replaced. Returns for how many.
+ * Queues `apply-limits` for projects with containers of before what they write was bounded, although the plan bounds it,
+ * or of before less was set aside for them than they may take: a replica of such a version goes on making them until it is
+ * replaced. Returns for how many.
  */
-export const enqueueUnbounded = (db: Db): Promise<number> =>
+export const enqueueOutdated = (db: Db): Promise<number> =>
   enqueueWhere(
     db,
-    sql<boolean>`(select storage_mb from plan where id = ${planOfOwner}) > 0
-      and exists (select from task where project_id = project.id and storage_mb = 0 and ${isRunning})`,
+    sql<boolean>`exists (select from task where project_id = project.id and ${isRunning} and (
+      reserved_memory_mb is null or
+      storage_mb = 0 and (select storage_mb from plan where id = ${planOfOwner}) > 0))`,
   );
 
 const planOfOwner = sql`coalesce(account.plan_id, (select id from plan where is_default))`;

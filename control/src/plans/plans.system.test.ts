@@ -65,6 +65,8 @@ const everyField = {
   memoryMb: 300,
   cpuMillicores: 700,
   pidsLimit: 99,
+  reservedMemoryMb: 100,
+  reservedCpuMillicores: 200,
   maxProjects: 3,
   maxDeploysPerHour: 4,
   maxUploadMb: 5,
@@ -82,6 +84,7 @@ const everyField = {
   maxScheduledJobs: 17,
   maxCustomDomains: 18,
   maxReplicas: 4,
+  maxDrainSeconds: 5,
   nodeSelector: { disk: "fast", "svc.test/room": "" },
   devSyncEnabled: false,
   previewsEnabled: false,
@@ -107,7 +110,9 @@ describe("creating a plan", () => {
     const [before] = await plans();
     const plan = await newPlan({ slug: "copy", name: "Copy", memoryMb: 333, monthlyRequests: null });
     const { id: _, userCount: __, createdAt: ___, updatedAt: ____, ...standard } = before;
-    expect(plan).toMatchObject({ ...standard, slug: "copy", name: "Copy", isDefault: false, memoryMb: 333 });
+    // What is set aside goes by the plan's own limits where neither says it.
+    const own = { slug: "copy", name: "Copy", isDefault: false, memoryMb: 333, reservedMemoryMb: 42 };
+    expect(plan).toMatchObject({ ...standard, ...own });
     expect(await defaults()).toEqual(["standard"]);
   });
 
@@ -358,7 +363,13 @@ describe("whose containers a change concerns", () => {
     await api.db.updateTable("project").set({ deleting_at: new Date() }).where("id", "=", gone.id).execute();
     await call("PUT", `/${plan.id}`, { maxProjects: 70, maxUploadMb: 100, memoryMb: plan.memoryMb });
     expect(await concerned()).toEqual(new Set());
-    for (const change of [{ memoryMb: 600 }, { cpuMillicores: 600 }, { pidsLimit: 600 }, { storageMb: 600 }]) {
+    for (const change of [
+      { memoryMb: 600 },
+      { cpuMillicores: 600 },
+      { pidsLimit: 600 },
+      { storageMb: 600 },
+      { reservedMemoryMb: 99 },
+    ]) {
       await call("PUT", `/${plan.id}`, change);
       expect(await concerned()).toEqual(new Set(projects));
       await api.db.deleteFrom("work_item").execute();

@@ -271,6 +271,13 @@ const single: Single[] = [
     ask: deployed("ssr", { app: { name: "Shop", type: "ssr", replicas } }),
     is: replicas <= 3 ? ([202] satisfies Outcome) : ([403, "QUOTA_EXCEEDED"] satisfies Outcome),
   })),
+  ...([0, 60, 61] as const).map((seconds) => ({
+    field: "maxDrainSeconds" as const,
+    what: `${seconds} of 60`,
+    plan: { max_drain_seconds: 60 },
+    ask: deployed("ssr", { drain: { seconds } }),
+    is: seconds <= 60 ? ([202] satisfies Outcome) : ([403, "QUOTA_EXCEEDED"] satisfies Outcome),
+  })),
   ...([true, false] as const).flatMap((enabled) => [
     {
       field: "devSyncEnabled" as const,
@@ -362,10 +369,14 @@ describe("a plan that is lowered", () => {
   });
 });
 
-for (const field of ["memoryMb", "cpuMillicores", "pidsLimit", "nodeSelector"] as const) tested.add(field);
+const ofContainers = ["memoryMb", "cpuMillicores", "pidsLimit", "reservedMemoryMb", "reservedCpuMillicores"] as const;
+for (const field of [...ofContainers, "nodeSelector"] as const) tested.add(field);
 test("containers and release commands get what the plan gives, and builds what builds get", async () => {
-  const room = { memory_mb: 333, cpu_millicores: 777, pids_limit: 55 };
-  const limits = { memoryMb: 333, cpuMillicores: 777, pidsLimit: 55 };
+  const room = { memory_mb: 333, cpu_millicores: 777, pids_limit: 55, reserved_memory_mb: 44 };
+  const limits = {
+    ...{ memoryMb: 333, cpuMillicores: 777, pidsLimit: 55 },
+    ...{ reservedMemoryMb: 44, reservedCpuMillicores: 20 },
+  };
   const nodeSelector = { disk: "fast" };
   const user = await api.newUser({ plan: { ...room, node_selector: nodeSelector } });
   const project = await api.newProject(user);
@@ -391,6 +402,7 @@ test("containers and release commands get what the plan gives, and builds what b
     secrets: api.context.secrets,
     registryHost: "r.test",
     baseImage: "node",
+    builderImage: "node",
     buildCaBundle: "",
   };
   expect((await loadRun(deps, `${deployment.id}.1`))?.resources).toMatchObject(limits);

@@ -1,5 +1,6 @@
 import type { AdminPlan, Plan as PlanView } from "@svc/proto";
 import type { Plan } from "../db/tables.ts";
+import { reservationOf } from "./rules.ts";
 import type { CountedPlan } from "./store.ts";
 
 /** A plan as its users see it: the whole row without its internal id. */
@@ -10,6 +11,7 @@ export const planView = (plan: Plan): PlanView => ({
   memoryMb: plan.memory_mb,
   cpuMillicores: plan.cpu_millicores,
   pidsLimit: plan.pids_limit,
+  ...reservationOf(plan),
   maxProjects: plan.max_projects,
   maxDeploysPerHour: plan.max_deploys_per_hour,
   maxUploadMb: plan.max_upload_mb,
@@ -27,6 +29,7 @@ export const planView = (plan: Plan): PlanView => ({
   maxScheduledJobs: plan.max_scheduled_jobs,
   maxCustomDomains: plan.max_custom_domains,
   maxReplicas: plan.max_replicas,
+  maxDrainSeconds: plan.max_drain_seconds,
   nodeSelector: plan.node_selector,
   devSyncEnabled: plan.dev_sync_enabled,
   previewsEnabled: plan.previews_enabled,

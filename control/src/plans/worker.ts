@@ -4,6 +4,7 @@ import { lockTasks, notify, taskChannel } from "../deployments/store.ts";
 import type { Log } from "../log.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { holdPlanOfUser } from "./of-user.ts";
+import { reservationOf } from "./rules.ts";
 
 export interface ApplyLimitsDeps {
   db: Db;
@@ -28,7 +29,9 @@ export function applyLimitsWorker({ db, log }: ApplyLimitsDeps): WorkHandler {
 export async function wantPlanLimits(tx: Db, projectId: string): Promise<number> {
   const project = await tx.selectFrom("project").select("owner_id").where("id", "=", projectId).executeTakeFirst();
   if (project === undefined) return 0;
-  const { memory_mb, cpu_millicores, pids_limit, storage_mb } = await holdPlanOfUser(tx, project.owner_id);
+  const plan = await holdPlanOfUser(tx, project.owner_id);
+  const { memory_mb, cpu_millicores, pids_limit, storage_mb } = plan;
+  const { reservedMemoryMb: reserved_memory_mb, reservedCpuMillicores: reserved_cpu_millicores } = reservationOf(plan);
   const running = await tx
     .selectFrom("task")
     .select("id")
@@ -41,12 +44,13 @@ export async function wantPlanLimits(tx: Db, projectId: string): Promise<number>
   await lockTasks(tx, ids);
   const { numUpdatedRows } = await tx
     .updateTable("task")
-    .set({ memory_mb, cpu_millicores, pids_limit, storage_mb })
+    .set({ memory_mb, cpu_millicores, pids_limit, storage_mb, reserved_memory_mb, reserved_cpu_millicores })
     .where("id", "=", sql<string>`any(${ids}::uuid[])`)
     .where("desired", "=", "running")
     .where("reaped_at", "is", null)
     .where(
-      sql<boolean>`(memory_mb, cpu_millicores, pids_limit, storage_mb) is distinct from (${memory_mb}, ${cpu_millicores}, ${pids_limit}, ${storage_mb})`,
+      sql<boolean>`(memory_mb, cpu_millicores, pids_limit, storage_mb, reserved_memory_mb, reserved_cpu_millicores)
+        is distinct from (${memory_mb}, ${cpu_millicores}, ${pids_limit}, ${storage_mb}, ${reserved_memory_mb}, ${reserved_cpu_millicores})`,
     )
     .executeTakeFirst();
   if (numUpdatedRows > 0n) await notify(tx, taskChannel);

@@ -37,7 +37,10 @@ export function changeOf(step: Write): Change {
       return write({ ...value, nodeId: step.nodeId, modRevision: 0n }, guard);
     }
     case "move":
-      return write({ ...step.placement, desired: step.desired }, unchanged(step.placement));
+      return write(
+        { ...step.placement, desired: step.desired, drainSeconds: step.drainSeconds },
+        unchanged(step.placement),
+      );
     case "resize": {
       const limits = { ...step.limits, limitsGeneration: step.generation };
       return write({ ...step.placement, ...limits }, unchanged(step.placement));
@@ -68,7 +71,10 @@ const placementOf = (task: DesiredTask): PlacementValue => ({
   cpuMillicores: task.cpuMillicores,
   pidsLimit: task.pidsLimit,
   storageMb: task.storageMb,
+  reservedMemoryMb: task.reservedMemoryMb,
+  reservedCpuMillicores: task.reservedCpuMillicores,
   limitsGeneration: 0,
+  drainSeconds: task.drainSeconds,
 });
 
 const unchanged = ({ nodeId, placementId, modRevision }: Placed): Guard => ({

@@ -5,14 +5,16 @@ import {
   type Manifest,
   manifestSchema,
 } from "@svc/proto";
+import type { CrashingValue } from "../cluster/keys.ts";
 import type { FleetView, HeldPlacement } from "../context.ts";
 import type { Db } from "../db/pool.ts";
 import type { Deployment, Plan, Task } from "../db/tables.ts";
 import { findDeployment, listTasks } from "../deployments/store.ts";
 import { planOfUser } from "../plans/of-user.ts";
-import { buildResources } from "../tasks/spec.ts";
+import { buildResources, limitsOfPlan } from "../tasks/spec.ts";
 import { explainNodes } from "./explain.ts";
 import type { PlacementRequest } from "./filters.ts";
+import { setAside } from "./limits.ts";
 import { explainRefusal } from "./placement.ts";
 import { listSchedulableNodes } from "./snapshot.ts";
 
@@ -70,9 +72,7 @@ function requestFor(deployment: Deployment, manifest: Manifest, plan: Plan): Pla
     ...ids(deployment),
     kind: isBuild ? "build" : "serve",
     specHash: deployment.id,
-    ...(isBuild
-      ? buildResources
-      : { memoryMb: plan.memory_mb, cpuMillicores: plan.cpu_millicores, pidsLimit: plan.pids_limit }),
+    ...setAside(isBuild ? buildResources : limitsOfPlan(plan)),
     diskMb: isBuild ? 0 : Math.ceil((artifact_size ?? 0) / bytesPerMb),
     platform: !isBuild && os !== null && architecture !== null ? { os, architecture } : null,
     nodeSelector: plan.node_selector,
@@ -97,7 +97,19 @@ function explainedTask(task: Task, held: HeldPlacement | undefined, names: Reado
   };
 }
 
-function problemOf({ refused }: Task, nodeId: string | null): string | null {
-  if (nodeId !== null) return refused === null ? null : `It keeps its limits: ${Object.keys(refused).join("; ")}.`;
+/** What its agent does about it: see `nextCrash` there. */
+const crashText = ({ since, count, reason, nextStartAt }: CrashingValue): string =>
+  `It ended ${count} ${count === 1 ? "time" : "times"} in a row since ${since}: ${reason} ${
+    nextStartAt === null
+      ? "After ten in a row it is not started any more."
+      : `Started again at ${nextStartAt}: at once the first time, then a second later and twice as long each time, until it has run for a minute.`
+  }`;
+
+function problemOf({ refused, crashing }: Task, nodeId: string | null): string | null {
+  if (nodeId !== null) {
+    const kept = refused === null ? null : `It keeps its limits: ${Object.keys(refused).join("; ")}.`;
+    const parts = [crashing && crashText(crashing), kept].filter((part) => part !== null);
+    return parts.length === 0 ? null : parts.join(" ");
+  }
   return refused === null ? "No scheduler has looked at it yet." : `No node takes it: ${explainRefusal(refused)}.`;
 }

@@ -35,6 +35,9 @@ async function newNode(
   return id;
 }
 
+/** All that a container may take. */
+const allSetAside = { reserved_memory_mb: 512, reserved_cpu_millicores: 1000 };
+
 const hold = (nodeId: string, placementId: string, observed: string) =>
   held.push({
     ...{ nodeId, placementId, kind: "serve", memoryMb: 512, cpuMillicores: 1000, pidsLimit: 256 },
@@ -46,7 +49,9 @@ const explain = (deployment: string, session = admin.session) =>
   api.call("GET", `/admin/placements/explain?deployment=${deployment}`, { session });
 
 test("says of every node whether it would take one more, with all that stands against it", async () => {
-  const owner = await api.newUser({ plan: { memory_mb: 512, cpu_millicores: 1000, node_selector: { disk: "fast" } } });
+  const owner = await api.newUser({
+    plan: { memory_mb: 512, cpu_millicores: 1000, ...allSetAside, node_selector: { disk: "fast" } },
+  });
   const project = await api.newProject(owner);
   const deployment = await api.newDeployment(project, {
     ...{ status: "running", artifact_digest: `sha256:${"a".repeat(64)}`, artifact_kind: "image" },
@@ -66,6 +71,13 @@ test("says of every node whether it would take one more, with all that stands ag
     .updateTable("task")
     .set({ refused: JSON.stringify({ "too little memory": 2 }) })
     .where("id", "=", waits.id)
+    .execute();
+  const at = "2030-01-01T00:00:00.000Z";
+  const crashing = { since: at, lastAt: at, count: 2, reason: "The app exited with code 7.", nextStartAt: at };
+  await api.db
+    .updateTable("task")
+    .set({ crashing: JSON.stringify(crashing) })
+    .where("id", "=", runs.id)
     .execute();
   hold(home, runs.id, "running");
   const { status, body } = await explain(deployment.id);
@@ -102,7 +114,8 @@ test("says of every node whether it would take one more, with all that stands ag
   expect(body.tasks).toEqual([
     {
       ...{ kind: "serve", replica: 0, node: { id: home, name: "home" }, observed: "running", health: "healthy" },
-      ...{ retiring: false, createdAt, problem: null },
+      ...{ retiring: false, createdAt },
+      problem: `It ended 2 times in a row since ${at}: The app exited with code 7. Started again at ${at}: at once the first time, then a second later and twice as long each time, until it has run for a minute.`,
     },
     {
       ...{ kind: "serve", replica: 1, node: null, observed: null, health: null, retiring: false, createdAt },

@@ -1,6 +1,6 @@
 import type { NodeRoom, SchedulableNode } from "./node-room.ts";
 
-/** What is placed: it stays on its node until it is gone. */
+/** What is placed, with the room that is to be set aside for it: it stays on its node until it is gone. */
 export interface PlacementRequest {
   id: string;
   projectId: string;
@@ -27,6 +27,8 @@ export const maxBuildsPerNode = 2;
 interface Filter {
   reason: string;
   passes(room: NodeRoom, request: PlacementRequest): boolean;
+  /** It is for what runs there: once some of that ends, the node may take it. */
+  isAboutRoom?: true;
   /** What was asked for and what there is, for people; absent where `reason` says it all. */
   wanted?(request: PlacementRequest, room: NodeRoom): string | number;
   found?(room: NodeRoom, request: PlacementRequest): string | number;
@@ -81,6 +83,7 @@ const filters: readonly Filter[] = [
   { reason: "drained", passes: ({ node }) => node.drained !== true },
   { reason: "quarantined", passes: ({ node }) => !node.quarantined },
   { reason: "disk almost full", passes: ({ node }) => !node.diskFull },
+  { reason: "memory almost used up", passes: ({ node }) => !node.memoryShort, isAboutRoom: true },
   { reason: "its container engine does not answer", passes: ({ node }) => !node.engineStalled },
   {
     reason: "a container engine that is too old for Dockerfiles and does not remap users",
@@ -101,18 +104,21 @@ const filters: readonly Filter[] = [
   },
   {
     reason: "too little memory",
+    isAboutRoom: true,
     passes: (room, request) => room.memoryMb >= request.memoryMb,
     wanted: ({ memoryMb }) => memoryMb,
     found: ({ memoryMb }) => memoryMb,
   },
   {
     reason: "too few processor shares",
+    isAboutRoom: true,
     passes: (room, request) => room.cpuMillicores >= request.cpuMillicores,
     wanted: ({ cpuMillicores }) => cpuMillicores,
     found: ({ cpuMillicores }) => cpuMillicores,
   },
   {
     reason: "too few process ids",
+    isAboutRoom: true,
     passes: (room, request) => room.pids >= request.pidsLimit,
     wanted: ({ pidsLimit }) => pidsLimit,
     found: ({ pids }) => pids,
@@ -167,3 +173,7 @@ export function sizeProblem(rooms: readonly NodeRoom[], request: PlacementReques
 
 /** Whether a reason says that waiting does not help as long as the fleet has the nodes that it has. */
 export const isAboutSize = (reason: string): boolean => sizes.some((size) => size.reason === reason);
+
+/** Whether a reason says that the node would take it if less ran there. */
+export const isAboutRoom = (reason: string): boolean =>
+  filters.some((filter) => filter.isAboutRoom === true && filter.reason === reason);

@@ -4,19 +4,30 @@ import { decideLimits, takenBy } from "./limits.ts";
 import type { SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf, schedule } from "./steps.ts";
 
-const small = { memoryMb: 256, cpuMillicores: 500, pidsLimit: 100, storageMb: 512 };
-const large = { memoryMb: 512, cpuMillicores: 1_000, pidsLimit: 200, storageMb: 1_024 };
+/** What is set aside. */
+function reserving(reservedMemoryMb: number, reservedCpuMillicores: number) {
+  return { reservedMemoryMb, reservedCpuMillicores };
+}
+const small = { memoryMb: 256, cpuMillicores: 500, pidsLimit: 100, storageMb: 512, ...reserving(256, 500) };
+const large = { memoryMb: 512, cpuMillicores: 1_000, pidsLimit: 200, storageMb: 1_024, ...reserving(512, 1_000) };
+/** May take as much as `large`, and less than `small` is set aside for it. */
+const thin = { ...large, ...reserving(64, 25) };
+const { reservedMemoryMb: _, reservedCpuMillicores: __, ...largeOfBefore } = large;
 const plenty = { memoryMb: 4_096, cpuMillicores: 4_000, pidsLimit: 4_096 };
-const shareOf = ({ storageMb: _, ...share }: typeof small) => share;
+const shareOf = ({ memoryMb, cpuMillicores, pidsLimit }: typeof small) => ({ memoryMb, cpuMillicores, pidsLimit });
+const reservedOf = ({ reservedMemoryMb, reservedCpuMillicores }: typeof small) => ({
+  reservedMemoryMb,
+  reservedCpuMillicores,
+});
 const has = (limits: typeof small, generation = 0, problem: string | null = null) => ({
   observed: "running" as const,
-  limits: { ...shareOf(limits), generation, problem },
+  limits: { ...shareOf(limits), ...reservedOf(limits), generation, problem },
 });
 
 test.each<{
   when: string;
   wanted: typeof small;
-  placement?: typeof small;
+  placement?: Omit<typeof small, "reservedMemoryMb" | "reservedCpuMillicores">;
   generation?: number;
   seen?: Pick<ObservationValue, "observed" | "limits">;
   free?: typeof plenty;
@@ -65,6 +76,37 @@ test.each<{
     seen: has(large),
     free: { memoryMb: 300, cpuMillicores: 600, pidsLimit: 150 },
     is: { give: large, generation: 2 },
+  },
+  {
+    when: "less is to be set aside for it, on a node that is overfull",
+    wanted: thin,
+    placement: large,
+    seen: has(large),
+    free: { memoryMb: -1, cpuMillicores: -1, pidsLimit: -1 },
+    is: { give: thin, generation: 1 },
+  },
+  {
+    when: "it was placed before less was set aside than it may take, and that is to stay so",
+    wanted: large,
+    placement: largeOfBefore,
+    seen: has(large),
+    is: null,
+  },
+  {
+    when: "it was placed before less was set aside than it may take",
+    wanted: thin,
+    placement: largeOfBefore,
+    seen: has(large),
+    is: { give: thin, generation: 1 },
+  },
+  {
+    when: "it may take more, and no more is set aside for it, on a node that has no memory left",
+    wanted: { ...thin, memoryMb: 4_096, reservedMemoryMb: 256, reservedCpuMillicores: 500, pidsLimit: 100 },
+    free: { memoryMb: 0, cpuMillicores: 0, pidsLimit: 0 },
+    is: {
+      give: { ...thin, memoryMb: 4_096, reservedMemoryMb: 256, reservedCpuMillicores: 500, pidsLimit: 100 },
+      generation: 1,
+    },
   },
   {
     when: "nobody has heard of it yet",
@@ -126,7 +168,14 @@ test("a placement takes what its container still has, until its agent has said o
   expect(takenBy(shareOf(small), undefined)).toEqual(shareOf(small));
   expect(takenBy(small, has(large))).toEqual(shareOf(large));
   expect(takenBy(large, has(small))).toEqual(shareOf(large));
-  expect(takenBy(small, has({ ...small, memoryMb: 512 }))).toEqual({ ...shareOf(small), memoryMb: 512 });
+  expect(takenBy(small, has({ ...small, reservedMemoryMb: 512 }))).toEqual({ ...shareOf(small), memoryMb: 512 });
+  const thinShare = { memoryMb: 64, cpuMillicores: 25, pidsLimit: 200 };
+  expect(takenBy(thin, has(large))).toEqual(shareOf(large));
+  expect(takenBy(thin, has(thin))).toEqual(thinShare);
+  // Its agent is of before anything was set aside apart from limits, or the placement is.
+  const { reservedMemoryMb: _, reservedCpuMillicores: __, ...silent } = has(large).limits;
+  expect(takenBy(thin, { limits: silent })).toEqual(thinShare);
+  expect(takenBy(largeOfBefore, { limits: silent })).toEqual(shareOf(large));
 });
 
 describe("in a round", () => {
@@ -137,6 +186,7 @@ describe("in a round", () => {
     draining: false,
     quarantined: false,
     diskFull: false,
+    memoryShort: false,
     engineStalled: false,
     refusesDockerfiles: false,
     os: "linux",
@@ -159,14 +209,16 @@ describe("in a round", () => {
       nodeSelector: {},
       nodeId: "n1",
       refused: false,
+      drainSeconds: 0,
       ...small,
       ...change,
+      ...(change.memoryMb !== undefined && { reservedMemoryMb: change.memoryMb }),
     },
   });
   const placed = (task: DesiredTask, limits = small): Placed => {
     const { id: placementId, projectId, deploymentId, kind, channel, epoch, desired, specHash } = task;
     const own = { placementId, projectId, deploymentId, kind, channel, epoch, desired, specHash };
-    return { ...own, ...limits, nodeId: "n1", limitsGeneration: 0, modRevision: 7n };
+    return { ...own, ...limits, nodeId: "n1", limitsGeneration: 0, drainSeconds: 0, modRevision: 7n };
   };
   /** All of them run with `small` limits. */
   const aState = (tasks: DesiredTask[], change: Partial<ClusterState> = {}): ClusterState => ({
@@ -198,13 +250,13 @@ describe("in a round", () => {
     const less = aTask("a", { memoryMb: 128 });
     const more = aTask("b", { memoryMb: 768 });
     const asked = new Map([
-      ["a", { ...placed(less, { ...small, memoryMb: 128 }), limitsGeneration: 1 }],
+      ["a", { ...placed(less, { ...small, memoryMb: 128, reservedMemoryMb: 128 }), limitsGeneration: 1 }],
       ["b", placed(more)],
     ]);
     const state = aState([less, more], { placed: asked, nodes: [{ ...node, memoryMb: 900 }] });
     expect(doneIn(state)).toEqual(["keep"]);
     expect(reservationsOf(state).map(({ memoryMb }) => memoryMb)).toEqual([256, 256]);
-    const confirmed = new Map(state.observed).set("a", has({ ...small, memoryMb: 128 }, 1));
+    const confirmed = new Map(state.observed).set("a", has({ ...small, memoryMb: 128, reservedMemoryMb: 128 }, 1));
     expect(doneIn({ ...state, observed: confirmed })).toEqual(["resize"]);
   });
 

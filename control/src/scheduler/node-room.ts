@@ -15,6 +15,8 @@ export interface SchedulableNode {
   quarantined: boolean;
   /** Below its floor of free disk space. */
   diskFull: boolean;
+  /** Below its floor of memory that is really left, whatever is set aside. */
+  memoryShort: boolean;
   /** Its container engine does not answer. */
   engineStalled: boolean;
   /** Its container engine must not build Dockerfiles of users. */
@@ -32,7 +34,7 @@ export interface SchedulableNode {
   diskMb: number;
 }
 
-/** Room that is taken on a node, counted from placements whether their node answers or not. */
+/** Room that is set aside on a node, counted from placements whether their node answers or not. */
 export interface Reservation {
   nodeId: string;
   projectId: string;

@@ -17,6 +17,7 @@ const placedOn = (nodeId: string, task: DesiredTask, desired: Placed["desired"] 
   pidsLimit: task.pidsLimit,
   storageMb: task.storageMb,
   limitsGeneration: 0,
+  drainSeconds: task.drainSeconds,
   modRevision: 1n,
 });
 
@@ -48,6 +49,18 @@ describe("schedule", () => {
     expect(schedule(aState({ tasks: [task], placed }))).toMatchObject([{ do: "move", desired: "removed" }]);
     const back = aTask("t1", { desired: "running", nodeId: "n1" });
     expect(schedule(aState({ tasks: [back], placed: new Map([["t1", placedOn("n1", back, "removed")]]) }))).toEqual([]);
+  });
+
+  test("says how long what is to go may serve what is open, shortens that, and never lengthens it", () => {
+    const leaving = (drainSeconds: number) => aTask("t1", { desired: "removed", drainSeconds, nodeId: "n1" });
+    const after = (said: Placed, drainSeconds: number) =>
+      schedule(aState({ tasks: [leaving(drainSeconds)], placed: new Map([["t1", said]]) }));
+    const runs = placedOn("n1", aTask("t1"));
+    expect(after(runs, 30)).toMatchObject([{ do: "move", desired: "removed", drainSeconds: 30 }]);
+    const drains = placedOn("n1", leaving(30), "removed");
+    expect(after(drains, 30)).toEqual([]);
+    expect(after(drains, 0)).toMatchObject([{ do: "move", desired: "removed", drainSeconds: 0 }]);
+    expect(after(placedOn("n1", leaving(0), "removed"), 30)).toEqual([]);
   });
 
   test("forgets a placement only after its agent confirmed, or its node is gone for ever", () => {

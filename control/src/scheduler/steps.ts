@@ -1,5 +1,5 @@
 import { hasEnded, type ObservationValue, type PlacementValue } from "../cluster/keys.ts";
-import { decideLimits, type Limits, larger, type Share, takenBy } from "./limits.ts";
+import { decideLimits, type Limits, larger, type Share, setAside, takenBy } from "./limits.ts";
 import { createRoom, type NodeRoom, type Room } from "./node-room.ts";
 import {
   type Decision,
@@ -11,7 +11,7 @@ import {
 } from "./placement.ts";
 
 /** A row of `task` that is not yet reaped: what should be. */
-export interface DesiredTask {
+export interface DesiredTask extends Limits {
   id: string;
   projectId: string;
   deploymentId: string;
@@ -19,11 +19,9 @@ export interface DesiredTask {
   channel: string;
   epoch: number;
   desired: "running" | "stopped" | "removed";
+  /** How long it may serve what is open once it is to be removed. */
+  drainSeconds: number;
   specHash: string;
-  memoryMb: number;
-  cpuMillicores: number;
-  pidsLimit: number;
-  storageMb: number;
   /** What its image takes at least; 0: not known. */
   diskMb: number;
   platform: { os: string; architecture: string } | null;
@@ -59,8 +57,8 @@ export interface ClusterState {
 export type SchedulerStep =
   /** Write a placement that did not exist. */
   | { do: "place"; nodeId: string; task: DesiredTask }
-  /** Move the desired state of an existing placement forward. */
-  | { do: "move"; nodeId: string; placement: Placed; desired: DesiredTask["desired"] }
+  /** Move the desired state of an existing placement forward, or shorten the time that it has for what is open. */
+  | ({ do: "move"; nodeId: string; placement: Placed } & Pick<DesiredTask, "desired" | "drainSeconds">)
   /** Give a container other limits while it runs. */
   | { do: "resize"; nodeId: string; placement: Placed; limits: Limits; generation: number }
   /** The agent confirmed removal (or never will): forget placement and observation. */
@@ -95,8 +93,9 @@ export function schedule(state: ClusterState): SchedulerStep[] {
     const removed = state.observed.get(task.id)?.observed === "removed" || state.goneNodes.has(placement.nodeId);
     if (task.desired === "removed" && removed) {
       steps.push({ do: "reap", nodeId: placement.nodeId, taskId: task.id });
-    } else if (order[task.desired] > order[placement.desired]) {
-      steps.push({ do: "move", nodeId: placement.nodeId, placement, desired: task.desired });
+    } else if (isFurther(task, placement)) {
+      const { desired, drainSeconds } = task;
+      steps.push({ do: "move", nodeId: placement.nodeId, placement, desired, drainSeconds });
     }
   }
   const room = createRoom(state.nodes, reservationsOf(state));
@@ -106,6 +105,10 @@ export function schedule(state: ClusterState): SchedulerStep[] {
   for (const each of running) steps.push(...limitSteps(state, room, each));
   return steps;
 }
+
+const isFurther = (task: DesiredTask, placement: Placed): boolean =>
+  order[task.desired] > order[placement.desired] ||
+  (task.desired === placement.desired && task.drainSeconds < placement.drainSeconds);
 
 const hasEndedIn = (state: Pick<ClusterState, "observed">, taskId: string): boolean => {
   const observed = state.observed.get(taskId)?.observed;
@@ -130,7 +133,7 @@ function limitSteps(
   giveBack(free, own, 1);
   const decision = free === null ? null : decideLimits(task, placement, seen, { ...free, pidsLimit: free.pids });
   const isGiven = decision !== null && "give" in decision;
-  giveBack(free, isGiven ? larger(decision.give, own) : own, -1);
+  giveBack(free, isGiven ? larger(setAside(decision.give), own) : own, -1);
   if (isGiven) {
     const { give: limits, generation } = decision;
     return [{ do: "resize", nodeId: placement.nodeId, placement, limits, generation }];
@@ -156,7 +159,7 @@ function placeOrRefuse(task: DesiredTask, decision: Decision | undefined): Sched
   return { do: "refuse", taskId: task.id, refused: decision?.refused ?? {} };
 }
 
-const requestOf = (task: DesiredTask): PlacementRequest => task;
+const requestOf = (task: DesiredTask): PlacementRequest => ({ ...task, ...setAside(task) });
 
 /** Every placement holds its room until its agent said that it ended. */
 export function reservationsOf(state: Pick<ClusterState, "placed" | "observed" | "goneNodes">): Reservation[] {
