@@ -83,6 +83,46 @@ test("a crash and the return are told once, by whichever leaders look, and the d
   expect(await seen()).toEqual({ phases: ["crashed", "recovered", "ended"], state: "failed", status: "running" });
 });
 
+test("how often a container falls over, and why, is told of its deployment and its project until it has run for a while", async () => {
+  const { deployment, newLeader, report } = await aContainer();
+  const leader = newLeader();
+  const shown = async () => {
+    const session = { session: owner.session };
+    const one = (await api.call("GET", `/deployments/${deployment.id}`, session)).body.deployment;
+    const { projects } = (await api.call("GET", "/projects", session)).body;
+    const project = projects.find(({ id }: { id: string }) => id === deployment.project_id);
+    expect(project.crashing).toEqual(one.crashing);
+    return one.crashing;
+  };
+  const at = (seconds: number) => new Date(Date.UTC(2030, 0, 1, 0, 0, seconds)).toISOString();
+  const reason = "The app was killed because it used more than its 512 MB of memory and is started again.";
+  const crashing = (count: number, seconds: number, nextStartAt: string | null) => ({
+    crashing: { ...{ since: at(0), lastAt: at(seconds), count }, reason, nextStartAt },
+  });
+  expect(await shown()).toBeNull();
+  // One that answers again is well.
+  report({ ...crashing(1, 0, at(0)), restartSeq: 1 });
+  await leader();
+  expect(await shown()).toBeNull();
+  const again = crashing(2, 7, at(8));
+  report({ ...again, health: "backoff", failure });
+  await Promise.all([leader(), newLeader()()]);
+  expect(await shown()).toEqual(again.crashing);
+  const healthy = crashing(3, 14, at(16));
+  report({ ...healthy, health: "healthy", failure: null, restartSeq: 3 });
+  await leader();
+  expect(await shown()).toEqual(healthy.crashing);
+  await api.db.updateTable("deployment").set({ status: "stopped" }).where("id", "=", deployment.id).execute();
+  expect(await shown()).toBeNull();
+  await api.db.updateTable("deployment").set({ status: "running" }).where("id", "=", deployment.id).execute();
+  report({ crashing: undefined });
+  await leader();
+  expect(await shown()).toBeNull();
+  report({ ...crashing(1, 90, null), observed: "failed", health: null, failure });
+  await leader();
+  expect(await shown()).toEqual(crashing(1, 90, null).crashing);
+});
+
 test("a note does not wait for whoever ends the container meanwhile", async () => {
   const { id, deployment, newLeader, report, seen } = await aContainer();
   report({ health: "backoff", failure });

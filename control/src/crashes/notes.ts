@@ -1,10 +1,13 @@
 import type { Fleet } from "../cluster/fleet.ts";
+import type { ObservationValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import { holdDeployment, insertEvent } from "../deployments/store.ts";
 import type { Log } from "../log.ts";
 import { isNoteworthy, type Note, type Noted, nextNote } from "./rules.ts";
 
 const tasksPerQuery = 500;
+/** A crash, that it is over, and what is to be remembered: more there is not in one report. */
+const notesPerReport = 4;
 
 interface ServingTask extends Noted {
   id: string;
@@ -25,6 +28,19 @@ export function createCrashNotes({
   fleet: Pick<Fleet, "placements" | "observation">;
   log: Log;
 }): () => Promise<void> {
+  /** Notes all that one report says; false when that is to be tried again. */
+  async function tell(task: ServingTask, observation: ObservationValue): Promise<boolean> {
+    let known = task;
+    for (let notes = 0; notes < notesPerReport; notes += 1) {
+      const note = nextNote(observation, known);
+      if (note === null) return true;
+      if (!(await write(db, known, note))) return false;
+      known = { ...known, ...note.noted };
+      if (note.event) log.info({ deploymentId: task.deploymentId, taskId: task.id, to: note.event.phase }, "container");
+    }
+    return false;
+  }
+
   /** The report of each placement that was dealt with last. */
   let done = new Map<string, number>();
   return async () => {
@@ -46,11 +62,7 @@ export function createCrashNotes({
         const task = tasks.get(observation.placementId);
         // Of a deployment that is still on its way, or over, its own end tells enough.
         if (task === undefined) continue;
-        const note = nextNote(observation, task);
-        if (note !== null && !(await write(db, task, note))) continue;
-        done.set(task.id, observation.statusSeq);
-        if (note?.event)
-          log.info({ deploymentId: task.deploymentId, taskId: task.id, to: note.event.phase }, "container");
+        if (await tell(task, observation)) done.set(task.id, observation.statusSeq);
       }
     }
   };
@@ -60,15 +72,15 @@ async function findServing(db: Db, ids: readonly string[]): Promise<Map<string, 
   const rows = await db
     .selectFrom("task")
     .innerJoin("deployment", "deployment.id", "task.deployment_id")
-    .select(["task.id", "task.deployment_id", "task.trouble", "task.noted_restarts", "task.notes"])
+    .select(["task.id", "task.deployment_id", "task.trouble", "task.noted_restarts", "task.notes", "task.crashing"])
     .where("task.id", "in", [...ids])
     .where("task.desired", "=", "running")
     .where("deployment.status", "=", "running")
     .execute();
   return new Map(
-    rows.map(({ id, deployment_id: deploymentId, trouble, noted_restarts: restarts, notes }) => [
+    rows.map(({ id, deployment_id: deploymentId, trouble, noted_restarts: restarts, notes, crashing }) => [
       id,
-      { id, deploymentId, trouble, restarts, notes },
+      { id, deploymentId, trouble, restarts, notes, crashing },
     ]),
   );
 }
@@ -79,7 +91,12 @@ function write(db: Db, task: ServingTask, { event, noted }: Note): Promise<boole
     if (event !== null && !(await holdDeployment(tx, task.deploymentId))) return false;
     const { numUpdatedRows } = await tx
       .updateTable("task")
-      .set({ trouble: noted.trouble, noted_restarts: noted.restarts, notes: noted.notes })
+      .set({
+        trouble: noted.trouble,
+        noted_restarts: noted.restarts,
+        notes: noted.notes,
+        crashing: noted.crashing && JSON.stringify(noted.crashing),
+      })
       .where("id", "=", task.id)
       .where("trouble", "is not distinct from", task.trouble)
       .where("noted_restarts", "=", task.restarts)

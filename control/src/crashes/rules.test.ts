@@ -1,8 +1,12 @@
 import { expect, test } from "vitest";
 import { isNoteworthy, type Noted, nextNote, notesMax } from "./rules.ts";
 
-const well: Noted = { trouble: null, restarts: 0, notes: 0 };
-const crashed: Noted = { trouble: "crashed", restarts: 0, notes: 1 };
+const well: Noted = { trouble: null, restarts: 0, notes: 0, crashing: null };
+const crashed: Noted = { trouble: "crashed", restarts: 0, notes: 1, crashing: null };
+const crashing = {
+  ...{ since: "2030-01-01T00:00:00.000Z", lastAt: "2030-01-01T00:00:00.000Z", count: 1 },
+  ...{ reason: "The app was ended by the signal SIGKILL.", nextStartAt: "2030-01-01T00:00:00.000Z" },
+};
 const failure = {
   code: "CRASH_LOOP",
   message: "The app exited with code 7 and is started again. Last lines:\nboom",
@@ -55,6 +59,49 @@ test.each([
   expect(nextNote(facts, note?.noted ?? before)).toBeNull();
 });
 
+/** All that is noted of one report after the other: what is written, and what is known in the end. */
+function told(reports: readonly Parameters<typeof nextNote>[0][]) {
+  let noted = well;
+  const lines: string[][] = [];
+  for (const facts of reports) {
+    for (let note = nextNote(facts, noted); note !== null; note = nextNote(facts, noted)) {
+      if (note.event) lines.push([note.event.phase, note.event.detail]);
+      noted = note.noted;
+    }
+  }
+  return { lines, noted };
+}
+const again = { ...healthy, restartSeq: 1, crashing };
+const recovered = ["recovered", "The app answers again after a restart."];
+
+test("a crash that is over when it is first heard of is told with its reason", () => {
+  expect(told([again, again])).toEqual({
+    lines: [["crashed", crashing.reason], recovered],
+    noted: { trouble: null, restarts: 1, notes: 2, crashing },
+  });
+});
+
+test("a reason that was found out later is told, too, and nothing besides", () => {
+  const better = { ...crashing, reason: "The app was killed because it used more than its 512 MB of memory." };
+  const { lines, noted } = told([{ ...starting, crashing }, again, { ...again, crashing: better }]);
+  expect(lines).toEqual([["crashed", crashing.reason], recovered, ["crashed", better.reason]]);
+  expect(noted).toMatchObject({ trouble: null, crashing: better });
+});
+
+test("how often it crashed in a row is known without a line for each, until it has run for a while", () => {
+  const later = { ...crashing, lastAt: "2030-01-01T00:00:09.000Z", count: 2 };
+  const { lines, noted } = told([
+    { ...backoff, crashing },
+    { ...backoff, restartSeq: 1, crashing: later },
+  ]);
+  expect([lines, noted]).toEqual([[["crashed", crashing.reason]], { ...crashed, crashing: later }]);
+  expect(told([again, { ...healthy, restartSeq: 1 }]).noted.crashing).toBeNull();
+  expect(told([{ ...over, crashing: { ...later, nextStartAt: null } }]).noted).toMatchObject({
+    trouble: "ended",
+    crashing: { count: 2, nextStartAt: null },
+  });
+});
+
 test("an app that falls over for ever is not listed for ever, and its state is still known", () => {
   let noted = well;
   const details: string[] = [];
@@ -70,7 +117,7 @@ test("an app that falls over for ever is not listed for ever, and its state is s
   }
   expect(details).toHaveLength(notesMax);
   expect(details.at(-1)).toContain("too often");
-  expect(noted).toEqual({ trouble: null, restarts: 200, notes: notesMax });
+  expect(noted).toEqual({ trouble: null, restarts: 200, notes: notesMax, crashing: null });
   expect(nextNote(backoff, noted)).toMatchObject({ event: null, noted: { trouble: "crashed" } });
   expect(nextNote(over, noted)?.event?.phase).toBe("ended");
 });

@@ -1,4 +1,5 @@
-import type { ObservationValue } from "../cluster/keys.ts";
+import { splitLastLines } from "@svc/proto";
+import type { CrashingValue, ObservationValue } from "../cluster/keys.ts";
 
 /** What the timeline has said of a container that serves. */
 export interface Noted {
@@ -8,6 +9,8 @@ export interface Noted {
   restarts: number;
   /** Lines that were written. */
   notes: number;
+  /** Its crashes in a row, as they were told last; null: none. */
+  crashing: CrashingValue | null;
 }
 
 export interface Note {
@@ -20,34 +23,47 @@ export interface Note {
 export const notesMax = 100;
 const notListed = " This happens too often to be listed from here on.";
 
-type Facts = Pick<ObservationValue, "observed" | "health" | "restartSeq" | "failure">;
+type Facts = Pick<ObservationValue, "observed" | "health" | "restartSeq" | "failure" | "crashing">;
 
 /** Whether there can be anything to note at all. */
-export const isNoteworthy = ({ observed, health, restartSeq }: Facts): boolean =>
-  observed === "failed" || health === "backoff" || restartSeq > 0;
+export const isNoteworthy = ({ observed, health, restartSeq, crashing }: Facts): boolean =>
+  observed === "failed" || health === "backoff" || restartSeq > 0 || crashing !== undefined;
 
 /**
- * What is to be noted of a container, given what was noted before; null when that still holds. A crash is noted once
- * and not again before the app has answered in between.
+ * What is to be noted of a container next, given what was noted before; null when that still holds. A crash is noted once
+ * and not again before the app has answered in between, or its agent knows better why it was.
  */
 export function nextNote(facts: Facts, before: Noted): Note | null {
   const { observed, health, restartSeq } = facts;
+  const crashing = facts.crashing ?? null;
+  const known = { ...before, crashing };
   if (observed === "failed") {
     if (before.trouble === "ended") return null;
-    const noted = { trouble: "ended" as const, restarts: restartSeq, notes: before.notes + 1 };
+    const noted = { ...known, trouble: "ended" as const, restarts: restartSeq, notes: before.notes + 1 };
     return { noted, event: { phase: "ended", detail: headline(facts) } };
   }
-  if (health === "backoff") {
-    if (before.trouble === "crashed") return null;
-    return note("crashed", headline(facts), { ...before, trouble: "crashed" });
+  const isAnother = crashing !== null && crashing.lastAt !== before.crashing?.lastAt;
+  const isExplained = crashing !== null && !isAnother && crashing.reason !== before.crashing?.reason;
+  if (isExplained) return note("crashed", crashing.reason, known);
+  // The first is started again at once: it may be over when somebody looks.
+  if (before.trouble === null && (isAnother || health === "backoff")) {
+    return note("crashed", crashing?.reason ?? headline(facts), { ...known, trouble: "crashed" });
   }
-  if (observed !== "running" || health !== "healthy") return null;
-  // A crash that was over before anybody looked shows only in the count.
+  const remembered = isSame(crashing, before.crashing) ? null : { event: null, noted: known };
+  if (observed !== "running" || health !== "healthy") return remembered;
+  // Of an older agent: a crash that was over before anybody looked shows only in the count.
   const restarts = restartSeq - before.restarts;
-  if (before.trouble === null && restarts <= 0) return null;
+  if (before.trouble === null && restarts <= 0) return remembered;
   const detail = `The app answers again after ${restarts <= 1 ? "a restart" : `${restarts} restarts`}.`;
-  return note("recovered", detail, { ...before, trouble: null, restarts: restartSeq });
+  return note("recovered", detail, { ...known, trouble: null, restarts: restartSeq });
 }
+
+const isSame = (a: CrashingValue | null, b: CrashingValue | null): boolean =>
+  a?.since === b?.since &&
+  a?.lastAt === b?.lastAt &&
+  a?.count === b?.count &&
+  a?.reason === b?.reason &&
+  a?.nextStartAt === b?.nextStartAt;
 
 function note(phase: "crashed" | "recovered", detail: string, noted: Noted): Note {
   const notes = noted.notes + 1;
@@ -59,5 +75,4 @@ function note(phase: "crashed" | "recovered", detail: string, noted: Noted): Not
 }
 
 /** The reason without the last lines of the log, which runtime logs show. */
-const headline = ({ failure }: Facts): string =>
-  (failure?.message ?? "The app ended.").split(" Last lines:\n")[0] ?? "";
+const headline = ({ failure }: Facts): string => splitLastLines(failure?.message ?? "The app ended.").reason;

@@ -18,7 +18,7 @@ import { enqueue } from "../work/queue.ts";
 import { type Admission, factsOf, projectRefusal, type Refusal } from "./admission.ts";
 import { claimHost } from "./hosts.ts";
 import { skippedByRollback } from "./redeploy/redeploy.ts";
-import { insertEvent } from "./store.ts";
+import { addWarnings, insertEvent } from "./store.ts";
 
 const windowSeconds = 3600;
 
@@ -86,8 +86,12 @@ export interface NewDeployment {
   admission: Admission;
   /** The archive in the registry; null for images, and where an artifact is taken over. */
   source: { repository: string; digest: string; sizeBytes: number } | null;
+  /** It is built although nothing may have changed. */
+  forceBuild?: boolean;
   /** Variables of the env files that came with the source; the project's own and its channel's go over them. */
   fileEnv: Readonly<Record<string, string>>;
+  /** Why it may not be what was meant, as far as that is known by now. */
+  warnings?: readonly string[];
   /** Whose artifact it takes over; absent when its own is to be built, or its image to be looked up. */
   reuse?: Reuse;
 }
@@ -141,7 +145,7 @@ export async function insertDeployment(
   { config, secrets }: AcceptDeps,
   caller: Caller,
   { project, plan }: OpenProject,
-  { id, manifest, metadata, admission, source, fileEnv, reuse }: NewDeployment,
+  { id, manifest, metadata, admission, source, forceBuild = false, fileEnv, warnings = [], reuse }: NewDeployment,
 ): Promise<{ project: Project; url: string }> {
   // Going back is what people do when something is broken: it counts, and is never refused for the count.
   if (reuse?.origin !== "rollback") await checkDeployRate(tx, caller.userId, plan.max_deploys_per_hour);
@@ -172,6 +176,7 @@ export async function insertDeployment(
       source_size: source?.sizeBytes ?? null,
       source_repository: source?.repository ?? null,
       source_digest: source?.digest ?? null,
+      force_build: forceBuild,
       requested_reference: isOciManifest(manifest) ? manifest.image.reference : null,
       env: secrets.seal(Buffer.from(JSON.stringify(env)), envAad(id)),
       file_env: secrets.seal(Buffer.from(JSON.stringify(fileEnv)), fileEnvAad(id)),
@@ -184,6 +189,7 @@ export async function insertDeployment(
   await tx.insertInto("accepted_deploy").values({ deployment_id: id, user_id: caller.userId }).execute();
   const detail = reuse === undefined ? null : `${reuse.origin} of ${reuse.of.id}`;
   await insertEvent(tx, { deploymentId: id, phase: "queued", to: "queued", detail });
+  await addWarnings(tx, { projectId: project.id, deploymentId: id }, warnings);
   await enqueue(tx, { kind: "deploy", key: project.id, payload: { deploymentId: id } });
   return { project, url };
 }

@@ -7,6 +7,7 @@ const plan = {
   max_databases: 1,
   max_scheduled_jobs: 1,
   max_replicas: 2,
+  max_drain_seconds: 60,
   dev_sync_enabled: true,
   previews_enabled: true,
 };
@@ -97,6 +98,17 @@ test.each([
     goes: { channel: "production", prNumber: null },
   },
   {
+    when: "it wants as long a drain as the plan allows",
+    manifest: source({ drain: { seconds: 60 } }),
+    goes: { channel: "production", prNumber: null },
+  },
+  {
+    when: "it says nothing of a drain and the plan allows none",
+    manifest: source(),
+    facts: { plan: { ...plan, max_drain_seconds: 0 } },
+    goes: { channel: "production", prNumber: null },
+  },
+  {
     when: "its database is ready",
     manifest: source({ database: { enabled: true } }),
     facts: { databaseReady: true },
@@ -130,6 +142,13 @@ test.each([
   },
   { when: "it has too many jobs", manifest: source({ jobs: [job("a"), job("b")] }), code: "QUOTA_EXCEEDED" },
   { when: "it has too many replicas", manifest: replicated(3), code: "QUOTA_EXCEEDED" },
+  { when: "it wants a longer drain", manifest: source({ drain: { seconds: 61 } }), code: "QUOTA_EXCEEDED" },
+  {
+    when: "its image wants a longer drain",
+    manifest: image({ drain: { seconds: 61 } }),
+    facts: { project: { ...project, type: "ociimage" as const } },
+    code: "QUOTA_EXCEEDED",
+  },
 ])("refused when $when: $code", ({ manifest, facts = {}, code }) => {
   const admission = admit(manifest, {}, { project, plan, databaseReady: false, ...facts });
   expect(admission).toMatchObject({ refusal: { code } });

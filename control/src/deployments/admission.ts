@@ -40,7 +40,13 @@ export interface DeployerFacts {
 
 type Gates = Pick<
   Plan,
-  "max_image_mb" | "max_databases" | "max_scheduled_jobs" | "max_replicas" | "dev_sync_enabled" | "previews_enabled"
+  | "max_image_mb"
+  | "max_databases"
+  | "max_scheduled_jobs"
+  | "max_replicas"
+  | "max_drain_seconds"
+  | "dev_sync_enabled"
+  | "previews_enabled"
 >;
 
 /** What stands against any deployment of the project, whatever it holds: known before the upload is read. */
@@ -106,6 +112,14 @@ function channelRefusal(channel: Channel, type: ProjectType, plan: Gates): Refus
 
 /** What the manifest asks for besides a place to run. */
 function needsRefusal(manifest: Manifest, plan: Gates, databaseReady: boolean): Refusal | null {
+  // Without one it has what the plan allows, if that is less than usual.
+  const drain = manifest.drain?.seconds ?? 0;
+  if (drain > plan.max_drain_seconds) {
+    return {
+      code: "QUOTA_EXCEEDED",
+      message: `The manifest asks for a drain of ${plural(drain, "second")} and the plan allows ${plan.max_drain_seconds}. Lower drain.seconds, or ask for a larger plan.`,
+    };
+  }
   if (isOciManifest(manifest)) return null;
   if (manifest.database.enabled && !databaseReady) {
     return plan.max_databases === 0

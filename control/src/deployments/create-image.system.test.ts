@@ -66,6 +66,38 @@ describe("an image deployment", () => {
     });
   });
 
+  test("while production is stopped says that it will serve again, and elsewhere has nothing to say", async () => {
+    const project = await api.newProject(user, { type: "ociimage" });
+    const { id } = await api.newDeployment(project, { status: "stopped" });
+    await api.db
+      .insertInto("channel_state")
+      .values({ project_id: project.id, channel: "production", deployment_id: id, stopped: true })
+      .execute();
+    const warned = await deploy(project, { manifest: imageManifest() });
+    expect([warned.status, warned.body.warnings]).toEqual([202, [expect.stringContaining("it serves again")]]);
+    const preview = await deploy(project, { manifest: imageManifest({ channel: "preview" }) });
+    expect([preview.status, preview.body.warnings]).toEqual([202, undefined]);
+    await api.db.deleteFrom("channel_state").where("project_id", "=", project.id).execute();
+  });
+
+  test("while production is about to be stopped says so too, and not while it is about to be started", async () => {
+    const project = await api.newProject(user, { type: "ociimage" });
+    const { id } = await api.newDeployment(project, { status: "running" });
+    await api.db
+      .insertInto("channel_state")
+      .values({ project_id: project.id, channel: "production", deployment_id: id })
+      .execute();
+    const warningsOf = async () => (await deploy(project, { manifest: imageManifest() })).body.warnings;
+    expect(await warningsOf()).toBeUndefined();
+    await api.call("POST", `/projects/${project.id}/stop`, { session: user.session });
+    expect(await warningsOf()).toEqual([expect.stringContaining("it serves again")]);
+    await api.db.updateTable("deployment").set({ status: "stopped" }).where("id", "=", id).execute();
+    await api.call("POST", `/projects/${project.id}/start`, { session: user.session });
+    expect(await warningsOf()).toBeUndefined();
+    await api.db.deleteFrom("work_item").where("kind", "=", "lifecycle").execute();
+    await api.db.deleteFrom("channel_state").where("project_id", "=", project.id).execute();
+  });
+
   test("may come from a registry that the operator allows", async () => {
     const project = await api.newProject(user, { type: "ociimage" });
     const manifest = imageManifest({ image: { reference: "private.example.test:5000/shop:1" } });
@@ -105,6 +137,14 @@ describe("an image deployment", () => {
     const answer = await deploy(project, { manifest: imageManifest({ image: { reference } }) });
     expect(codeOf(answer)).toEqual([422, "OCI_REFERENCE_INVALID"]);
     expect(await countRows()).toBe(0);
+  });
+
+  test("is told all its mistakes at once, with the ports that there are", async () => {
+    const project = await api.newProject(user, { type: "ociimage" });
+    const answer = await deploy(project, { manifest: imageManifest({ image: { reference: "nas.local:22/Shop" } }) });
+    expect(codeOf(answer)).toEqual([422, "OCI_REFERENCE_INVALID"]);
+    for (const told of [/lower-case/, /tag or the digest/, /443, 5000, 5050 or 8443/, /not a public host name/])
+      expect(answer.body.error.message).toMatch(told);
   });
 
   test("is put off while no name can be looked up", async () => {

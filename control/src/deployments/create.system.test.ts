@@ -116,6 +116,24 @@ describe("a source deployment", () => {
     expect(Buffer.concat(parts).equals(archive)).toBe(true);
   });
 
+  test("is built in any case when its sender says so, and says it in no other words", async () => {
+    const project = await api.newProject(user, { type: "static" });
+    const send = (forceBuild?: string) =>
+      deploy(project, formOf({ manifest: manifestOf("static"), source: archive, ...(forceBuild && { forceBuild }) }));
+    const rowOf = async (forceBuild?: string) =>
+      await api.db
+        .selectFrom("deployment")
+        .select("force_build")
+        .where("id", "=", (await send(forceBuild)).body.deploymentId)
+        .executeTakeFirst();
+    expect(await rowOf("true")).toEqual({ force_build: true });
+    expect(await rowOf("false")).toEqual({ force_build: false });
+    expect(await rowOf()).toEqual({ force_build: false });
+    const refused = await send("yes");
+    expect(codeOf(refused)).toEqual([422, "VALIDATION"]);
+    expect(refused.body.error.message).toContain("forceBuild");
+  });
+
   test("takes its parts in any order", async () => {
     const project = await api.newProject(user, { type: "static" });
     const upload = { manifest: manifestOf("static"), metadata: {}, source: archive };

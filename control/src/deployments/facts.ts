@@ -10,7 +10,15 @@ import { edgesFollowing, edgesInRotation } from "./edges.ts";
 import { placeRelease } from "./release.ts";
 import { findRun } from "./runs.ts";
 import type { DeployFacts, TaskFacts } from "./steps.ts";
-import { findChannelState, findDeployment, isOvertaken, listHosts, listServing, listTasks } from "./store.ts";
+import {
+  findChannelState,
+  findDeployment,
+  isOvertaken,
+  listDraining,
+  listHosts,
+  listServing,
+  listTasks,
+} from "./store.ts";
 
 export interface DeploymentFacts {
   facts: DeployFacts;
@@ -86,6 +94,7 @@ export async function readDeployFacts(
     (attempt === 0 || release?.run.state === "refused" || release?.run.state === "not_started");
   const decision = looksForNode ? await placeRelease({ db, fleet }, deployment, project) : null;
   const refused = decision !== null && "refused" in decision ? decision.refused : null;
+  const draining = isRefused || refused !== null ? await listDraining(db, { projectIds: [project.id] }) : [];
   const releaseLostAt = release === null ? null : fleet.nodeLostAt(release.nodeId);
   return {
     deployment,
@@ -101,6 +110,7 @@ export async function readDeployFacts(
       statusSince: deployment.phase_started_at ?? deployment.created_at,
       lookingSince: shared(fleet.lookingSince),
       cancelRequested: deployment.cancel_requested_at !== null,
+      held: deployment.held_at !== null,
       projectGone: project.deleting_at !== null,
       suspended: project.suspended_at !== null,
       overtaken,
@@ -124,6 +134,7 @@ export async function readDeployFacts(
       replacesContainers: serving.some(
         ({ status, artifact_kind }) => status === "running" && artifact_kind === "image",
       ),
+      draining: draining.length > 0,
       serve,
       active,
       activatedAt: active ? (state?.changed_at ?? null) : null,

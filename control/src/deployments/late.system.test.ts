@@ -132,6 +132,26 @@ test("one that the view does not show is ended before its deployment is canceled
   await work;
 });
 
+test.each([
+  { when: "it was asked for", values: { cancel_requested_at: new Date() }, says: "Canceled: as requested." },
+  { when: "a newer one is queued", values: {}, says: "Canceled: a newer deployment of this channel is queued." },
+])("a canceled deployment says why: $when", async ({ values, says }) => {
+  const project = await api.newProject(user, { type: "ssr" });
+  const deployment = await api.newDeployment(project, { status: "queued", ...values });
+  await api.newDeployment(project, { status: "queued" });
+  const stop = new AbortController();
+  await deployWorker(deps(fleet))(item("deploy", deployment), stop.signal);
+  const { body } = await api.call("GET", `/deployments/${deployment.id}`, { session: user.session });
+  expect(body.deployment).toMatchObject({ status: "canceled", error: says });
+});
+
+test("a deployment that is canceled before anybody works on it says why", async () => {
+  const deployment = await api.newDeployment(await api.newProject(user), { status: "queued" });
+  await api.call("POST", `/deployments/${deployment.id}/cancel`, { session: user.session });
+  const { body } = await api.call("GET", `/deployments/${deployment.id}`, { session: user.session });
+  expect(body.deployment).toMatchObject({ status: "canceled", error: "Canceled: as requested." });
+});
+
 test("a worker that stood still does not take the container of what runs by now", async () => {
   const { db } = api;
   const project = await api.newProject(user, { type: "ssr" });

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type Channel, manifestSchema } from "@svc/proto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Caller } from "../auth/caller.ts";
 import { keys } from "../cluster/keys.ts";
 import type { Project } from "../db/tables.ts";
@@ -9,7 +9,7 @@ import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.t
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { acceptDeployment } from "./accept.ts";
 import { type Replica, startReplica } from "./testing/replica.ts";
-import { createRandom, startVirtualFleet, type VirtualFleet } from "./testing/virtual-fleet.ts";
+import { buildWarnings, createRandom, startVirtualFleet, type VirtualFleet } from "./testing/virtual-fleet.ts";
 
 // Stopping and starting a project that runs on more than one channel, while control comes and goes.
 
@@ -44,7 +44,7 @@ const newReplica = (): Promise<Replica> =>
     registry: { getManifest: async () => ({ manifest: {}, digest: "", sizeBytes: 0 }) as never },
   });
 
-async function deploy(channel: Channel): Promise<string> {
+async function deploy(channel: Channel, { warnings = [] as string[] } = {}): Promise<string> {
   const id = randomUUID();
   const caller = {
     userId: user.id,
@@ -64,6 +64,7 @@ async function deploy(channel: Channel): Promise<string> {
       admission: { channel, prNumber: null },
       source: { repository: `svc/${project.id}/source`, digest: `sha256:${"0".repeat(64)}`, sizeBytes: 1 },
       fileEnv: {},
+      warnings,
     }),
   );
   return id;
@@ -110,6 +111,17 @@ test("only production is stopped and started, also by another control than the o
   expect(containersOf(dev).map(({ placement }) => placement.desired)).toEqual(["running"]);
 });
 
+test("a deployment tells what its build warns of, and each thing once", async () => {
+  await using _replica = await newReplica();
+  const known = ["Known before.", buildWarnings[1]];
+  const id = await deploy("preview", { warnings: known });
+  await isIn(id, "running");
+  const get = (path: string) => api.call("GET", path, { session: user.session });
+  expect((await get(`/deployments/${id}`)).body.deployment.warnings).toEqual([...known, buildWarnings[0]]);
+  const { deployments } = (await get(`/projects/${project.id}/deployments?channel=preview`)).body;
+  expect(deployments.map((each: { warnings: string[] }) => each.warnings)).toEqual([[...known, buildWarnings[0]]]);
+});
+
 test("a site goes down and up again while a deploy of its project is under way", async () => {
   await using _replica = await newReplica();
   const production = await deploy("production");
@@ -135,6 +147,170 @@ test("a site goes down and up again while a deploy of its project is under way",
   await isIn(production, "running");
   expect(servedOn("production")).toHaveLength(1);
   await api.db.deleteFrom("work_item").where("id", "=", id).execute();
+});
+
+/** Keeps the work of a key from being done until what is returned is called. */
+async function holdUp(key: string): Promise<() => Promise<unknown>> {
+  const { id } = await api.db
+    .insertInto("work_item")
+    .values({
+      ...{ kind: "deploy", key, payload: JSON.stringify({ deploymentId: randomUUID() }) },
+      ...{ state: "queued", run_at: new Date(Date.now() + 3_600_000) },
+    })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  return () => api.db.deleteFrom("work_item").where("id", "=", id).execute();
+}
+
+describe("a stop while a deploy is on its way", () => {
+  /** Production serves one; another one is accepted, and cannot go on until `goOn` is called. */
+  async function onItsWay() {
+    const serving = await deploy("production");
+    await isIn(serving, "running");
+    const goOn = await holdUp(project.id);
+    return { serving, next: await deploy("production"), goOn };
+  }
+  const heldOf = async (id: string) =>
+    (await api.call("GET", `/deployments/${id}`, { session: user.session })).body.deployment.held;
+
+  test("covers it: it is made ready, serves nobody, and comes up with a start", async () => {
+    await using _replica = await newReplica();
+    const { serving, next, goOn } = await onItsWay();
+    const { body } = await post("stop");
+    expect(body).toMatchObject({ deploymentId: serving, warnings: [expect.stringContaining(next)] });
+    expect(await heldOf(next)).toBe(true);
+    await isIn(serving, "stopped");
+    const seen: unknown[] = [];
+    using _ = virtual.fleet.onChange("routes", () => seen.push(servedOn("production")));
+    await goOn();
+    await isIn(next, "stopped");
+    await isIn(serving, "superseded");
+    expect(await heldOf(next)).toBe(true);
+    expect(servedOn("production")).toBe("PAGE_STOPPED");
+    expect(seen.every((each) => each === "PAGE_STOPPED")).toBe(true);
+
+    expect((await post("start")).body.deploymentId).toBe(next);
+    await isIn(next, "running");
+    expect(await heldOf(next)).toBeUndefined();
+    expect(servedOn("production")).toHaveLength(1);
+  });
+
+  test("and a start before it is ready: it serves as if nobody had asked", async () => {
+    await using _replica = await newReplica();
+    const { serving, next, goOn } = await onItsWay();
+    await post("stop");
+    await isIn(serving, "stopped");
+    const { body } = await post("start");
+    expect(body).toMatchObject({ deploymentId: serving, warnings: [expect.stringContaining(next)] });
+    await isIn(serving, "running");
+    await goOn();
+    await isIn(next, "running");
+  });
+
+  test("does not cover what is deployed after it: that serves again", async () => {
+    await using _replica = await newReplica();
+    const { serving, next, goOn } = await onItsWay();
+    await post("stop");
+    await isIn(serving, "stopped");
+    const after = await deploy("production");
+    await goOn();
+    await isIn(after, "running");
+    expect(["canceled", "superseded"]).toContain(
+      (await api.db.selectFrom("deployment").select("status").where("id", "=", next).executeTakeFirstOrThrow()).status,
+    );
+    expect(servedOn("production")).toHaveLength(1);
+  });
+});
+
+test("a stop that is carried out late leaves alone what was deployed after it", async () => {
+  await using _replica = await newReplica();
+  const before = await deploy("production");
+  await isIn(before, "running");
+  const goOn = await holdUp(`lifecycle/${project.id}`);
+  expect((await post("stop")).status).toBe(202);
+  const after = await deploy("production");
+  await isIn(after, "running");
+  await goOn();
+  await until("the stop to be carried out", async () => {
+    const work = api.db.selectFrom("work_item").select("id").where("key", "=", `lifecycle/${project.id}`);
+    return (await work.where("state", "in", ["queued", "running"]).execute()).length === 0;
+  });
+  await isIn(after, "running");
+  expect(servedOn("production")).toHaveLength(1);
+});
+
+describe("what is open on containers that a deploy has replaced", () => {
+  const drainOf = (id: string) => containersOf(id).map(({ placement }) => placement.drainSeconds);
+  /** One that serves, and one before it whose containers have open connections. */
+  async function aReplaced(channel: Channel): Promise<{ replaced: string; serving: string }> {
+    const replaced = await deploy(channel);
+    await isIn(replaced, "running");
+    virtual.busy.add(replaced);
+    const serving = await deploy(channel);
+    await isIn(serving, "running");
+    return { replaced, serving };
+  }
+  const drains = (id: string) => until("its containers to drain", () => drainOf(id)[0] === 30);
+  const isGone = (id: string) => until("its containers to be gone", () => containersOf(id).length === 0);
+
+  test("has the time of its manifest, also from another control, while the new one runs", async () => {
+    const first = await newReplica();
+    const { replaced, serving } = await aReplaced("production");
+    await drains(replaced);
+    await first[Symbol.asyncDispose]();
+    await using _second = await newReplica();
+    const next = await deploy("production");
+    await isIn(next, "running");
+    expect(drainOf(replaced)).toEqual([30]);
+    // Nothing is open there any more, or the time is up.
+    virtual.busy.delete(replaced);
+    await isGone(replaced);
+    await isGone(serving);
+  });
+
+  test("ends with the site when that is stopped, and goes on in other channels", async () => {
+    await using _replica = await newReplica();
+    const dev = await aReplaced("dev");
+    const production = await aReplaced("production");
+    await drains(dev.replaced);
+    await drains(production.replaced);
+    await post("stop");
+    await isIn(production.serving, "stopped");
+    await isGone(production.replaced);
+    expect(drainOf(dev.replaced)).toEqual([30]);
+    virtual.busy.clear();
+  });
+
+  test("ends with the site also when what is on its way ends as stopped before the stop is done", async () => {
+    await using _replica = await newReplica();
+    const { replaced, serving } = await aReplaced("production");
+    await drains(replaced);
+    const goOn = await holdUp(project.id);
+    const next = await deploy("production");
+    const stop = await holdUp(`lifecycle/${project.id}`);
+    await post("stop");
+    await goOn();
+    await isIn(next, "stopped");
+    await isIn(serving, "superseded");
+    await isGone(replaced);
+    await stop();
+    virtual.busy.clear();
+  });
+
+  test("ends when the project is suspended", async () => {
+    await using _replica = await newReplica();
+    const { replaced } = await aReplaced("dev");
+    await drains(replaced);
+    const admin = await api.newUser({ admin: true });
+    await api.call("POST", `/admin/projects/${project.id}/suspend`, { session: admin.session });
+    await isGone(replaced);
+    await api.call("POST", `/admin/projects/${project.id}/resume`, { session: admin.session });
+    await until("the project to be resumed", async () => {
+      const row = await api.db.selectFrom("project").selectAll().where("id", "=", project.id).executeTakeFirstOrThrow();
+      return row.suspended_at === null;
+    });
+    virtual.busy.clear();
+  });
 });
 
 test("a site starts elsewhere when the node that was to start it goes", async () => {

@@ -14,6 +14,7 @@ import { edgeProgress } from "./edges.ts";
 import { taskFacts } from "./facts.ts";
 import { deployDeadlines, isServing } from "./steps.ts";
 import {
+  endDrains,
   findChannelState,
   findDeployment,
   insertEvent,
@@ -44,15 +45,19 @@ type Payload = { projectId: string; action: "stop" | "start"; deploymentId: stri
 export function lifecycleWorker(deps: LifecycleDeps): WorkHandler {
   return async (item, signal) => {
     const { projectId, action, deploymentId } = item.payload as Payload;
-    if (action === "stop") return stop(deps, projectId, signal);
+    if (action === "stop") return stop(deps, { projectId, deploymentId }, signal);
     const found = await findDeployment(deps.db, deploymentId);
     if (found === null || found.project.deleting_at !== null) return { state: "done" };
     return start(deps, found.deployment, found.project, signal);
   };
 }
 
-/** Stops whatever production serves by now: a deploy may have taken over since somebody asked. */
-async function stop(deps: LifecycleDeps, projectId: string, signal: AbortSignal): Promise<WorkOutcome> {
+/** Stops what production served when somebody asked, or what was held then and serves by now. */
+async function stop(
+  deps: LifecycleDeps,
+  { projectId, deploymentId }: Pick<Payload, "projectId" | "deploymentId">,
+  signal: AbortSignal,
+): Promise<WorkOutcome> {
   const { db, log } = deps;
   const state = await findChannelState(db, { project_id: projectId, channel: "production", pr_number: null });
   const serving = state?.deployment_id ? await findDeployment(db, state.deployment_id) : null;
@@ -62,12 +67,16 @@ async function stop(deps: LifecycleDeps, projectId: string, signal: AbortSignal)
   // It takes the traffic over at this moment; there is nothing to stop before it has, or has given up.
   if (deployment.status === "deploying") return again;
   if (deployment.status !== "running") return { state: "done" };
+  // What was accepted since takes production over, also from a stop that comes late.
+  if (deployment.id !== deploymentId && deployment.held_at === null) return { state: "done" };
   if ((await changeChannel(db, deployment, "running", { stopped: true })) !== "changed") return again;
   if ((await routed(deps, deployment, "stopped", signal)) === "unpublished") return { retryAfterMs: 1_000, free: true };
   await inTransaction(db, async (tx) => {
     const moved = await moveDeployment(tx, deployment.id, { from: "running", to: "stopped", phase: "stopped" });
     // It keeps the containers until every edge shows the page, however long one of them takes.
     if (moved) await retire(tx, deployment.id);
+    // Nor does anything go on that it has replaced.
+    if (moved) await endDrains(tx, { projectIds: [projectId], channel: deployment });
   });
   log.info({ deploymentId: deployment.id, from: "running", to: "stopped" }, "deployment");
   return { state: "done" };

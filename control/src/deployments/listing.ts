@@ -1,16 +1,21 @@
 import type { Channel, DeploymentStatus, ProjectType } from "@svc/proto";
 import { type SelectQueryBuilder, sql } from "kysely";
 import type { Caller } from "../auth/caller.ts";
+import type { CrashingValue } from "../cluster/keys.ts";
+import { worstCrashing } from "../crashes/store.ts";
 import type { Db } from "../db/pool.ts";
 import type { Database, Deployment } from "../db/tables.ts";
 import { ApiError } from "../http/errors.ts";
 import { ownDeployments } from "../projects/store.ts";
+import { warningPhase } from "./store.ts";
 
 /** A deployment with what its readers are told besides its own row. */
 export interface ListedDeployment extends Deployment {
   type: ProjectType;
   /** Its project is suspended, and no container of it runs. */
   suspended: boolean;
+  /** What its readers are warned of. */
+  warnings: string[];
   /** When its timeline last changed; null when it has no line. */
   lastTransitionAt: Date | null;
   /** A container of it waits for a node. */
@@ -21,6 +26,8 @@ export interface ListedDeployment extends Deployment {
   containers: { nodeId: string | null; refused: Record<string, number> | null }[];
   /** A container of it ended by itself (`crashed`), or all of them did for good (`ended`); null when all is well. */
   trouble: "crashed" | "ended" | null;
+  /** Its container that falls over most often; null when none does. */
+  crashing: CrashingValue | null;
 }
 
 type Joined = SelectQueryBuilder<Database, "deployment" | "project", object>;
@@ -35,6 +42,9 @@ const withFacts = (query: Joined) =>
         .select((event) => event.fn.max("deployment_event.at").as("at"))
         .whereRef("deployment_event.deployment_id", "=", "deployment.id")
         .as("lastTransitionAt"),
+      sql<string[]>`(
+        select coalesce(jsonb_agg(detail order by id), '[]')
+        from deployment_event where deployment_id = deployment.id and phase = ${warningPhase})`.as("warnings"),
       sql<boolean>`exists (select from task where task.deployment_id = deployment.id and task.kind = 'serve'
         and task.desired = 'running' and task.node_id is null)`.as("awaitsNode"),
       sql<boolean>`exists (select from task where task.deployment_id = deployment.id and task.kind = 'build'
@@ -49,20 +59,8 @@ const withFacts = (query: Joined) =>
           when bool_or(trouble is not null) then 'crashed' end
         from task where task.deployment_id = deployment.id and task.kind = 'serve' and task.desired = 'running'
           and task.retiring_at is null)`.as("trouble"),
+      worstCrashing(sql`task.deployment_id = deployment.id`).as("crashing"),
     ]);
-
-/** The newest deployments of one channel, newest first. */
-export const listNewest = (db: Db, projectId: string, channel: Channel, count: number): Promise<ListedDeployment[]> =>
-  withFacts(
-    db
-      .selectFrom("deployment")
-      .innerJoin("project", "project.id", "deployment.project_id")
-      .where("deployment.project_id", "=", projectId)
-      .where("deployment.channel", "=", channel),
-  )
-    .orderBy("deployment.number", "desc")
-    .limit(count)
-    .execute();
 
 export interface ListFilter {
   channel?: Channel;

@@ -86,6 +86,8 @@ describe("one deployment", () => {
       sourceSize: 1234,
       source: { rootDirectory: "apps/web", manifestPath: "apps/web/svc.yml", watchPaths: ["apps/web"] },
       error: null,
+      warnings: [],
+      crashing: null,
       screenshotCapturedAt: null,
       trigger: null,
       gitSha: null,

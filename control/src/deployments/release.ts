@@ -3,9 +3,11 @@ import { failureMessage } from "@svc/proto";
 import { keys, type RunValue } from "../cluster/keys.ts";
 import type { Deployment, Project } from "../db/tables.ts";
 import { planOfUser } from "../plans/of-user.ts";
+import { setAside } from "../scheduler/limits.ts";
 import { type Decision, place } from "../scheduler/placement.ts";
 import { listReservations, listSchedulableNodes } from "../scheduler/snapshot.ts";
 import { releaseAttemptId } from "../tasks/assignment.ts";
+import { limitsOfPlan } from "../tasks/spec.ts";
 import { createBell } from "../wake.ts";
 import type { DeploymentFacts } from "./facts.ts";
 import { cancelRun } from "./runs.ts";
@@ -160,9 +162,7 @@ export async function placeRelease(
     projectId: project.id,
     deploymentId: deployment.id,
     kind: "serve" as const,
-    memoryMb: plan.memory_mb,
-    cpuMillicores: plan.cpu_millicores,
-    pidsLimit: plan.pids_limit,
+    ...setAside(limitsOfPlan(plan)),
     // The command runs in the image that the site's containers will have; where it is matters little.
     specHash: "",
     diskMb: Math.ceil((deployment.artifact_size ?? 0) / bytesPerMb),

@@ -1,17 +1,20 @@
+import { manifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys, observationValue } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
 import type { Task } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
+import { planOfUser } from "../plans/of-user.ts";
 import type { WorkOutcome } from "../work/queue.ts";
 import { recheckAfterMs } from "../work/recheck.ts";
 import type { WorkHandler } from "../work/worker.ts";
+import { drainSecondsIn, drainSecondsLeft } from "./drain.ts";
 import { edgeProgress } from "./edges.ts";
 import { listNames } from "./hosts.ts";
 import { type Routing, readRouting } from "./routing.ts";
 import { endRuns } from "./runs.ts";
-import { findChannelState, findDeployment, listTasks, removeTasks } from "./store.ts";
+import { type DeploymentAndProject, findChannelState, findDeployment, listTasks, removeTasks } from "./store.ts";
 
 export interface RetireDeps {
   db: Db;
@@ -25,7 +28,7 @@ export interface RetireDeps {
 /**
  * Work of kind `retire`: takes back the release attempts of a deployment whose way is over, and removes the
  * containers of one that serves no more. It waits until the published table names none of them, every edge in rotation
- * has that table, and requests have drained.
+ * has that table, and usual requests have drained; what is open then has on its node the time that its manifest gives.
  */
 export function retireWorker(deps: RetireDeps): WorkHandler {
   const { db, etcd, fleet, drainMs } = deps;
@@ -64,12 +67,35 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
       return { retryAfterMs: recheckMs, free: true };
     const leftMs = upstreams.size === 0 ? 0 : drainMs - (await drainedForMs(db, item.id));
     if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), free: true };
-    await removeTasks(
-      db,
-      serving.map((task) => task.id),
-    );
+    await db.transaction().execute(async (tx) => {
+      const drainSeconds = await holdDrain(tx, found, upstreams.size === 0 ? 0 : drainMs);
+      await removeTasks(
+        tx,
+        serving.map((task) => task.id),
+        { drainSeconds },
+      );
+    });
     return ended;
   };
+}
+
+/** What `drainSecondsLeft` says, and nobody stops, suspends or deletes what it rests on until the transaction ends. */
+async function holdDrain(tx: Db, { deployment, project }: DeploymentAndProject, waitedMs: number): Promise<number> {
+  const held = await tx
+    .selectFrom("project")
+    .select(["suspended_at", "deleting_at"])
+    .where("id", "=", project.id)
+    .forShare()
+    .executeTakeFirst();
+  const state = await findChannelState(tx, deployment, { lock: true });
+  const isServed = state !== null && state.deployment_id !== null;
+  return drainSecondsLeft({
+    status: deployment.status,
+    projectIsOff: held === undefined || held.suspended_at !== null || held.deleting_at !== null,
+    channel: !isServed ? "empty" : state.stopped ? "stopped" : "serves",
+    drainSeconds: drainSecondsIn(manifestSchema.parse(deployment.manifest), await planOfUser(tx, project.owner_id)),
+    waitedMs,
+  });
 }
 
 /** Where the containers of tasks are reached, by what etcd itself knows. */

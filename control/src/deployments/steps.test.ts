@@ -13,6 +13,7 @@ const someFacts = (change: Partial<DeployFacts> = {}): DeployFacts => ({
   statusSince: ago(1_000),
   lookingSince: ago(86_400_000),
   cancelRequested: false,
+  held: false,
   projectGone: false,
   suspended: false,
   overtaken: false,
@@ -24,6 +25,7 @@ const someFacts = (change: Partial<DeployFacts> = {}): DeployFacts => ({
   replicas: 1,
   serveAttempts: 0,
   replacesContainers: false,
+  draining: false,
   serve: [],
   active: false,
   activatedAt: null,
@@ -399,6 +401,82 @@ describe("starting and routing", () => {
       expect(nextDeployStep(someFacts({ status }))).toEqual({ do: "end" });
     },
   );
+});
+
+describe("while a stop covers it", () => {
+  const serve = [aTask({ observation: healthy })];
+  const withRelease = (status: "pending" | "succeeded") => ({
+    release: { timeoutSeconds: 300, status, attempt: status === "pending" ? 0 : 1, run: null, nodeLostAt: null },
+  });
+  test.each<{ when: string; facts: DeployFacts; does: string }>([
+    { when: "it is queued", facts: someFacts({ status: "queued" }), does: "claim" },
+    { when: "it is not built", facts: someFacts(), does: "createBuild" },
+    { when: "it is built", facts: someFacts({ artifact }), does: "beginDeploying" },
+    { when: "its release command has not run", facts: deploying(withRelease("pending")), does: "offerRelease" },
+    { when: "its release command has run", facts: deploying(withRelease("succeeded")), does: "hold" },
+    { when: "it has nothing to release", facts: deploying(), does: "hold" },
+    { when: "it is a static site", facts: deploying({ type: "static", replicas: 0 }), does: "hold" },
+    { when: "its containers answer", facts: deploying({ serve, serveAttempts: 1 }), does: "hold" },
+    { when: "it has the traffic already", facts: deploying({ serve, active: true, activatedAt: now }), does: "wait" },
+    { when: "it is canceled", facts: deploying({ cancelRequested: true }), does: "cancel" },
+    { when: "its project is suspended", facts: deploying({ suspended: true }), does: "fail" },
+    { when: "it is over", facts: someFacts({ status: "stopped" }), does: "end" },
+  ])("when $when: $does", ({ facts, does }) => {
+    expect(nextDeployStep({ ...facts, held: true }).do).toBe(does);
+  });
+});
+
+describe("what has no room", () => {
+  const task = (change: Partial<TaskFacts> = {}) =>
+    aTask({ nodeId: null, refused: { "too little memory": 1 }, createdAt: ago(deployDeadlines.roomMs), ...change });
+  const serving = (change: Partial<TaskFacts> = {}) => deploying({ serve: [task(change)], serveAttempts: 1 });
+
+  const releasing = (change: Partial<DeployFacts["release"]> = {}): DeployFacts => ({
+    ...withRelease({ attempt: 0, refused: { "too little memory": 1, cordoned: 1 }, ...change }),
+    statusSince: ago(deployDeadlines.roomMs),
+  });
+  const refusedRun = aRun("refused", { changedAt: ago(deployDeadlines.roomMs).toISOString() });
+
+  test.each([
+    { when: "a container", facts: serving() },
+    { when: "a build", facts: someFacts({ build: task(), buildAttempts: 1 }) },
+    { when: "a release command", facts: releasing() },
+    { when: "one that a node refused", facts: releasing({ attempt: 1, run: refusedRun }) },
+  ])("takes that of replaced containers which serve what is open: $when", ({ facts }) => {
+    expect(nextDeployStep({ ...facts, draining: true })).toEqual({ do: "endDrains" });
+  });
+
+  test.each([
+    { when: "there are none", facts: serving(), draining: false },
+    { when: "room may still be found", facts: serving({ createdAt: ago(1_000) }), draining: true },
+    { when: "it has found some", facts: serving({ nodeId: "n1" }), draining: true },
+    { when: "nobody has looked", facts: serving({ refused: null }), draining: true },
+    {
+      when: "no node would take it with all of its room",
+      facts: serving({ refused: { cordoned: 2 } }),
+      draining: true,
+    },
+  ])("waits when $when", ({ facts, draining }) => {
+    expect(nextDeployStep({ ...facts, draining }).do).toBe("wait");
+  });
+
+  test.each([
+    { when: "there are none", facts: releasing(), draining: false },
+    { when: "room may still be found", facts: { ...releasing(), statusSince: ago(1_000) }, draining: true },
+    {
+      when: "a node has just refused it",
+      facts: releasing({ attempt: 1, run: { ...refusedRun, changedAt: ago(1_000).toISOString() } }),
+      draining: true,
+    },
+    { when: "it has found some", facts: releasing({ refused: null }), draining: true },
+    {
+      when: "no node would take it with all of its room",
+      facts: releasing({ refused: { drained: 1 } }),
+      draining: true,
+    },
+  ])("is offered on for a release command when $when", ({ facts, draining }) => {
+    expect(nextDeployStep({ ...facts, draining }).do).toBe("offerRelease");
+  });
 });
 
 describe("several replicas", () => {

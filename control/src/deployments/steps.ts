@@ -1,6 +1,7 @@
 import { type DeploymentStatus, limits, type ProjectType } from "@svc/proto";
 import { isRunOver, type ObservationValue, type RunValue } from "../cluster/keys.ts";
 import type { ReleaseStatus } from "../db/tables.ts";
+import { isAboutRoom } from "../scheduler/filters.ts";
 import { explainRefusal } from "../scheduler/placement.ts";
 
 /** A row of `task` with what is known of it. */
@@ -26,6 +27,8 @@ export interface DeployFacts {
   /** Since when this replica has been looking: nobody is blamed for what took longer while nobody looked. */
   lookingSince: Date;
   cancelRequested: boolean;
+  /** A stop covers it: it is made ready, and does not serve. */
+  held: boolean;
   projectGone: boolean;
   suspended: boolean;
   /** While it is queued: a newer deployment of the same channel waits or is on its way. */
@@ -53,6 +56,8 @@ export interface DeployFacts {
   serveAttempts: number;
   /** While a replica has no room: another deployment serves the channel from containers, which go once this one does. */
   replacesContainers: boolean;
+  /** While one of its tasks or its release command has no room: replaced containers of the project still serve what is open. */
+  draining: boolean;
   /** Serve tasks that are not to be removed. */
   serve: readonly TaskFacts[];
   /** Whether the channel points at this deployment. */
@@ -84,6 +89,10 @@ export type DeployStep =
   | { do: "recordRelease"; status: "running" | "succeeded"; run: RunValue }
   | { do: "failRelease"; run: RunValue | null; code: string; message: string }
   | { do: "createServe" }
+  /** Has replaced containers of the project end now, which take the room that it needs. */
+  | { do: "endDrains" }
+  /** Ends as one that was stopped, ready for a start. */
+  | { do: "hold" }
   | { do: "activate" }
   | { do: "revert"; message: string }
   | { do: "finish"; detail: string | null }
@@ -124,15 +133,30 @@ export function nextDeployStep(facts: DeployFacts): DeployStep {
   const end = endOf(facts);
   // The next deployment of the project may begin at once, and two release commands must not meet.
   if (end !== null) return stopRelease(facts) ?? end;
+  if (facts.draining && isShortOfRoom(facts)) return { do: "endDrains" };
   switch (facts.status) {
     case "queued":
       return { do: "claim" };
     case "building":
       return buildStep(facts);
     case "deploying":
-      return releaseStep(facts) ?? serveStep(facts) ?? routeStep(facts);
+      return releaseStep(facts) ?? holdStep(facts) ?? serveStep(facts) ?? routeStep(facts);
   }
 }
+
+/** Whether something of it waits for room that what else runs there takes. */
+function isShortOfRoom(facts: DeployFacts): boolean {
+  const { build, serve, release, statusSince } = facts;
+  const isTaken = (refused: TaskFacts["refused"]) => Object.keys(refused ?? {}).some(isAboutRoom);
+  if ([...(build ? [build] : []), ...serve].some((task) => hasNoRoom(facts, task) && isTaken(task.refused)))
+    return true;
+  const since = release.run === null ? statusSince : new Date(release.run.changedAt);
+  return isTaken(release.refused ?? null) && overdue(facts, since, deployDeadlines.roomMs);
+}
+
+/** No node has taken it for a while. */
+const hasNoRoom = (facts: DeployFacts, { nodeId, refused, createdAt }: TaskFacts): boolean =>
+  nodeId === null && refused !== null && overdue(facts, createdAt, deployDeadlines.roomMs);
 
 /** Why the deployment is to end without having served, and how; null when it goes on. */
 function endOf(facts: DeployFacts): DeployStep | null {
@@ -256,7 +280,7 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
         ? indeterminate(run, "The node that ran the release command does not answer, so its outcome is not known.")
         : { do: "wait", for: "the release command", deadline: after(now, 5_000) };
     case "indeterminate":
-      return indeterminate(run, run.message ?? "The node cannot tell whether the release command ran to its end.");
+      return indeterminate(run, run.message ?? "It is not known whether the release command ran to its end.");
     case "exited":
       return exitedRelease(run);
   }
@@ -264,7 +288,7 @@ function releaseStep(facts: DeployFacts): DeployStep | null {
 
 const noRoom = (refused: Readonly<Record<string, number>> | null): string =>
   refused === null
-    ? "No node has room for the release command."
+    ? "There is no room for the release command now."
     : `No node takes the release command (${explainRefusal(refused)}).`;
 
 /** Offers to a node; `since` is from when on one was looked for. */
@@ -291,6 +315,9 @@ const indeterminate = (run: RunValue | null, message: string): DeployStep => ({
   message: `${message} Check the data, then deploy again.`,
 });
 
+/** One that has the traffic already is stopped once it runs, as any other. */
+const holdStep = ({ held, active }: DeployFacts): DeployStep | null => (held && !active ? { do: "hold" } : null);
+
 function serveStep(facts: DeployFacts): DeployStep | null {
   if (facts.replicas === 0 || facts.active) return null;
   if (facts.serve.length < facts.replicas) {
@@ -314,10 +341,7 @@ function serveStep(facts: DeployFacts): DeployStep | null {
  */
 function restFollows(facts: DeployFacts): boolean {
   const serving = facts.serve.filter(isServing).length;
-  const blocked = facts.serve.filter(
-    ({ nodeId, refused, createdAt }) =>
-      nodeId === null && refused !== null && overdue(facts, createdAt, deployDeadlines.roomMs),
-  ).length;
+  const blocked = facts.serve.filter((task) => hasNoRoom(facts, task)).length;
   const isEnough = serving >= Math.ceil(facts.replicas / 2) && serving + blocked === facts.replicas;
   return facts.replacesContainers && blocked > 0 && isEnough;
 }

@@ -50,6 +50,38 @@ export async function insertEvent(
     .execute();
 }
 
+/** What a deployment's readers are warned of: lines of its timeline with this phase. */
+export const warningPhase = "warning";
+
+/** What the readers of a deployment of the project are warned of, in the order in which it was said. */
+export async function listWarnings(
+  db: Db,
+  { projectId, deploymentId }: { projectId: string; deploymentId: string },
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom("deployment_event")
+    .innerJoin("deployment", "deployment.id", "deployment_event.deployment_id")
+    .select("deployment_event.detail")
+    .where("deployment.id", "=", deploymentId)
+    .where("deployment.project_id", "=", projectId)
+    .where("deployment_event.phase", "=", warningPhase)
+    .orderBy("deployment_event.id")
+    .execute();
+  return rows.flatMap(({ detail }) => detail ?? []);
+}
+
+/** Warns of each thing once, in the caller's transaction. */
+export async function addWarnings(
+  tx: Db,
+  { projectId, deploymentId }: { projectId: string; deploymentId: string },
+  warnings: readonly string[],
+): Promise<void> {
+  if (warnings.length === 0) return;
+  const told = new Set(await listWarnings(tx, { projectId, deploymentId }));
+  for (const detail of new Set(warnings))
+    if (!told.has(detail)) await insertEvent(tx, { deploymentId, phase: warningPhase, detail });
+}
+
 /**
  * Moves a deployment from one status to another together with `change` and its timeline line.
  * False when it is not in `from` any more: somebody else moved it, and nothing was written.
@@ -78,6 +110,9 @@ export function moveDeployment(
     return true;
   });
 }
+
+/** What a canceled deployment says of itself; `detail` is as in its timeline. */
+export const canceledError = (detail: string): string => `Canceled: ${detail}.`;
 
 /** Runs in the caller's transaction when there is one. */
 export function inTransaction<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<T> {
@@ -228,19 +263,52 @@ export async function lockTasks(tx: Db, taskIds: readonly string[]): Promise<voi
     .execute();
 }
 
-/** Asks for tasks to be ended and removed; the leader and the agent do it. */
-export async function removeTasks(db: Db, taskIds: readonly string[]): Promise<void> {
+/**
+ * Asks for tasks to be ended and removed; the leader and the agent do it. Their containers may serve what is open for
+ * `drainSeconds`, and for less if that was said before.
+ */
+export async function removeTasks(
+  db: Db,
+  taskIds: readonly string[],
+  { drainSeconds = 0 }: { drainSeconds?: number } = {},
+): Promise<void> {
   if (taskIds.length === 0) return;
   await inTransaction(db, async (tx) => {
     await lockTasks(tx, taskIds);
     await tx
       .updateTable("task")
-      .set({ desired: "removed" })
+      .set({ desired: "removed", drain_seconds: drainSeconds })
       .where("id", "in", [...taskIds])
-      .where("desired", "!=", "removed")
+      .where((where) => where.or([where("desired", "!=", "removed"), where("drain_seconds", ">", drainSeconds)]))
       .execute();
     await notify(tx, taskChannel);
   });
+}
+
+/** Containers of projects, or of one channel of theirs, that were replaced and serve what is open. */
+export const listDraining = (
+  db: Db,
+  { projectIds, channel }: { projectIds: readonly string[]; channel?: Pick<Deployment, "channel" | "pr_number"> },
+): Promise<{ id: string }[]> =>
+  db
+    .selectFrom("task")
+    .select("id")
+    .where("project_id", "in", projectIds)
+    .$if(channel !== undefined, (query) =>
+      query.where("channel", "=", channel?.channel ?? "production").where("pr_number", "=", channel?.pr_number ?? 0),
+    )
+    .where("desired", "=", "removed")
+    .where("drain_seconds", ">", 0)
+    .where("reaped_at", "is", null)
+    .execute();
+
+/** Has them asked to end now. */
+export async function endDrains(db: Db, of: Parameters<typeof listDraining>[1]): Promise<void> {
+  const draining = await listDraining(db, of);
+  await removeTasks(
+    db,
+    draining.map(({ id }) => id),
+  );
 }
 
 /** Ends tasks and keeps what they hold, their ports above all: a task never runs again. */

@@ -3,6 +3,7 @@ import {
   type Deployment as DeploymentView,
   failureMessage,
   isOciManifest,
+  isOpen,
   type Manifest,
   manifestSchema,
   manifestSnapshot,
@@ -10,6 +11,7 @@ import {
   type PlacementSummary,
   type PortableArtifact,
   type ReleaseSummary,
+  splitLastLines,
 } from "@svc/proto";
 import type { Caller } from "../auth/caller.ts";
 import type { Config } from "../config.ts";
@@ -132,7 +134,10 @@ export const viewFor = (
 });
 
 const errorOf = (error: string | null, { showsOutput }: View): string | null =>
-  showsOutput ? error : (error?.split(" Last lines:\n")[0] ?? null);
+  showsOutput || error === null ? error : splitLastLines(error).reason;
+
+const isHeld = ({ status, held_at }: Deployment): boolean =>
+  held_at !== null && (isOpen(status) || status === "stopped");
 
 /** A deployment as lists show it. */
 export const deploymentListView = (deployment: ListedDeployment, view: View): DeploymentListItem => ({
@@ -153,6 +158,9 @@ export const deploymentListView = (deployment: ListedDeployment, view: View): De
         },
       }),
   error: errorOf(deployment.error, view),
+  warnings: deployment.warnings,
+  ...(isHeld(deployment) && { held: true as const }),
+  crashing: deployment.suspended ? null : deployment.crashing,
   // Nothing takes pictures of sites yet.
   screenshotCapturedAt: null,
   trigger: deployment.trigger,

@@ -16,14 +16,19 @@ import type { WorkHandler } from "../work/worker.ts";
 import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
 import { ociFailure, type ResolveImage } from "./oci/oci.ts";
 import { releaseEffects } from "./release.ts";
+import { warnsOfSite } from "./site-doubts.ts";
 import { type DeployFacts, type DeployStep, nextDeployStep } from "./steps.ts";
 import {
+  addWarnings,
+  canceledError,
+  endDrains,
   findChannelState,
   insertEvent,
   inTransaction,
   isEndAskedFor,
   listServing,
   listWantedTasks,
+  listWarnings,
   lockDeployment,
   lockServing,
   moveDeployment,
@@ -185,6 +190,27 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     log.info({ deploymentId: deployment.id, from: deployment.status, to: "failed", why: ours }, "deployment");
   }
 
+  /** What an earlier build made is not there any more: nobody uses it again, and this one is built. */
+  async function buildAnew(
+    { deployment }: DeploymentFacts,
+    taskId: string,
+    { repository, digest }: { repository: string; digest: string },
+  ): Promise<void> {
+    await inTransaction(db, async (tx) => {
+      if (!(await lockDeployment(tx, deployment.id, "building"))) return;
+      await tx
+        .updateTable("deployment")
+        .set({ build_key: null })
+        .where("project_id", "=", deployment.project_id)
+        .where("artifact_repository", "=", repository)
+        .where("artifact_digest", "=", digest)
+        .execute();
+      await removeTasks(tx, [taskId]);
+      const detail = "the build that was to be used is not in the registry";
+      await insertEvent(tx, { deploymentId: deployment.id, phase: "task-abandoned", detail });
+    });
+  }
+
   return {
     ...releaseEffects(deps, fail),
     end: async () => {},
@@ -193,7 +219,8 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     async cancel({ detail }, { deployment, facts }) {
       await inTransaction(db, async (tx) => {
         const move = { from: deployment.status, to: "canceled" as const, phase: "canceled", detail };
-        if (!(await moveDeployment(tx, deployment.id, move, { finished_at: now() }))) return;
+        if (!(await moveDeployment(tx, deployment.id, move, { finished_at: now(), error: canceledError(detail) })))
+          return;
         await tx
           .updateTable("deployment")
           .set(releaseCutShort(facts.release, "the deployment was canceled"))
@@ -262,7 +289,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     },
 
     async acceptBuild({ taskId, build }, at) {
-      const { deployment, project } = at;
+      const { deployment, project, manifest } = at;
       const isBundle = project.type === "static";
       const repository = isBundle ? repositories.bundle(project.id) : repositories.image(project.id);
       // The node's word is checked: what edges and nodes will pull has to be there, under this digest.
@@ -270,7 +297,8 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         await registry.getManifest(repository, build.digest);
       } catch (error) {
         if (!(error instanceof RegistryError) || error.code === "ARTIFACT_REGISTRY_UNAVAILABLE") throw error;
-        return fail(at, error.code, "");
+        const isEarlier = build.reusedFrom !== undefined;
+        return isEarlier ? buildAnew(at, taskId, { repository, ...build }) : fail(at, error.code, "");
       }
       const plan = await planOfUser(db, project.owner_id);
       const problem = await storageProblem(db, project.id, plan, { repository, ...build });
@@ -286,12 +314,21 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
             artifact_size: build.sizeBytes,
             artifact_os: build.os,
             artifact_architecture: build.architecture,
+            build_key: build.key ?? null,
           })
           .where("id", "=", deployment.id)
           .execute();
         const kind = isBundle ? ("bundle" as const) : ("image" as const);
         await endPush(tx, { id: taskId, projectId: project.id, repository, kind }, build);
-        await insertEvent(tx, { deploymentId: deployment.id, phase: "built", detail: build.digest });
+        const detail = build.reusedFrom === undefined ? build.digest : `the build of ${build.reusedFrom} is used`;
+        await insertEvent(tx, { deploymentId: deployment.id, phase: "built", detail });
+        if (warnsOfSite(manifest)) {
+          // What an earlier build warned of holds for its result as long as that is used.
+          const { reusedFrom: earlier, warnings = [] } = build;
+          const said =
+            earlier === undefined ? warnings : await listWarnings(tx, { projectId: project.id, deploymentId: earlier });
+          await addWarnings(tx, { projectId: project.id, deploymentId: deployment.id }, said);
+        }
         await removeTasks(tx, [taskId]);
       });
     },
@@ -313,17 +350,30 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       });
     },
 
+    async endDrains(_, { deployment }) {
+      await endDrains(db, { projectIds: [deployment.project_id] });
+    },
+
+    async hold(_, { deployment }) {
+      await inTransaction(db, async (tx) => {
+        if (!(await lockForChannel(tx, deployment, { held: true }))) return;
+        // What a worker of before has let serve since is stopped as any other.
+        if ((await findChannelState(tx, deployment))?.deployment_id === deployment.id) return;
+        const move = { from: "deploying" as const, to: "stopped" as const, phase: "held", detail: heldDetail };
+        if (!(await moveDeployment(tx, deployment.id, move, { finished_at: now() }))) return;
+        await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped: true });
+        await supersedeOthers(tx, deployment);
+        // With what it has started before the stop was asked for.
+        await retire(tx, deployment.id);
+        // The stop may find nothing left to do, and so nothing to end.
+        await endDrains(tx, { projectIds: [deployment.project_id], channel: deployment });
+      });
+      log.info({ deploymentId: deployment.id, from: "deploying", to: "stopped" }, "deployment");
+    },
+
     async activate(_, { deployment }) {
       await inTransaction(db, async (tx) => {
-        // The lock orders this with a stop, a suspension or a deletion of the project.
-        const project = await tx
-          .selectFrom("project")
-          .select(["deleting_at", "suspended_at"])
-          .where("id", "=", deployment.project_id)
-          .forUpdate()
-          .executeTakeFirst();
-        if (project === undefined || project.deleting_at !== null || project.suspended_at !== null) return;
-        if (!(await lockDeployment(tx, deployment.id, "deploying"))) return;
+        if (!(await lockForChannel(tx, deployment, { held: false }))) return;
         await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped: false });
         await insertEvent(tx, { deploymentId: deployment.id, phase: "routing" });
       });
@@ -340,15 +390,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         if (await isEndAskedFor(tx, deployment.id)) return;
         const move = { from: "deploying" as const, to: "running" as const, phase: "running", detail };
         if (!(await moveDeployment(tx, deployment.id, move, { finished_at: now() }))) return;
-        for (const previous of await listServing(tx, deployment)) {
-          await moveDeployment(tx, previous.id, {
-            from: previous.status,
-            to: "superseded",
-            phase: "superseded",
-            detail: `by ${deployment.id}`,
-          });
-          await retire(tx, previous.id);
-        }
+        await supersedeOthers(tx, deployment);
         if (deployment.release_attempt > 0) await retire(tx, deployment.id);
       });
       log.info({ deploymentId: deployment.id, from: "deploying", to: "running" }, "deployment");
@@ -377,6 +419,42 @@ function releaseCutShort({ status, run }: DeployFacts["release"], why: string): 
     return { release_status: "failed", release_error: `${why} while it ran` };
   if (status === "pending") return { release_status: "skipped", release_skipped_reason: `${why} before it` };
   return { release_status: status };
+}
+
+const heldDetail = "production was stopped while it was on its way; it serves after a start";
+
+/**
+ * Locks what orders a change of the channel with a stop, a start, a suspension or a deletion of the project. False when
+ * the deployment is not to have the channel in this way any more.
+ */
+async function lockForChannel(tx: Db, deployment: Deployment, { held }: { held: boolean }): Promise<boolean> {
+  const project = await tx
+    .selectFrom("project")
+    .select(["deleting_at", "suspended_at"])
+    .where("id", "=", deployment.project_id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (project === undefined || project.deleting_at !== null || project.suspended_at !== null) return false;
+  if (!(await lockDeployment(tx, deployment.id, "deploying"))) return false;
+  const { held_at, cancel_requested_at } = await tx
+    .selectFrom("deployment")
+    .select(["held_at", "cancel_requested_at"])
+    .where("id", "=", deployment.id)
+    .executeTakeFirstOrThrow();
+  return cancel_requested_at === null && (held_at !== null) === held;
+}
+
+/** Ends what the channel served before, or would have after a start. */
+async function supersedeOthers(tx: Db, deployment: Deployment): Promise<void> {
+  for (const previous of await listServing(tx, deployment)) {
+    await moveDeployment(tx, previous.id, {
+      from: previous.status,
+      to: "superseded",
+      phase: "superseded",
+      detail: `by ${deployment.id}`,
+    });
+    await retire(tx, previous.id);
+  }
 }
 
 /** A deployment that ends badly must not keep the channel: what served before it serves again, or nothing. */

@@ -34,7 +34,14 @@ async function aTask(name: string, sealedFor?: string): Promise<string> {
 test("each of many that are asked for at once gets its own; what is wrong with one is not the others'", async () => {
   const { db, secrets } = api.context;
   const load = createPlacementLoader({
-    ...{ db, secrets, registryHost: "registry.test", baseImage: "node:24-slim", buildCaBundle: "" },
+    ...{
+      db,
+      secrets,
+      registryHost: "registry.test",
+      baseImage: "node:24-slim",
+      builderImage: "node:24",
+      buildCaBundle: "",
+    },
   });
   const names = ["one", "two", "three"];
   const ids = await Promise.all(names.map((name) => aTask(name)));

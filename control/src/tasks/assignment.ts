@@ -7,8 +7,10 @@ import type { Db } from "../db/pool.ts";
 import type { Task } from "../db/tables.ts";
 import { type DeploymentAndProject, findDeployment } from "../deployments/store.ts";
 import { planOfUser } from "../plans/of-user.ts";
+import { canonical } from "../routes/table.ts";
 import type { Secrets } from "../secrets.ts";
-import { platformEnv, taskSpec } from "./spec.ts";
+import { listPriorBuilds, type PriorBuild } from "./prior-builds.ts";
+import { limitsOfPlan, platformEnv, taskSpec } from "./spec.ts";
 
 export interface AssignmentDeps {
   db: Db;
@@ -16,6 +18,7 @@ export interface AssignmentDeps {
   /** host:port of the cluster's registry as image references name it. */
   registryHost: string;
   baseImage: string;
+  builderImage: string;
   buildCaBundle: string;
 }
 
@@ -31,6 +34,14 @@ export const envAad = (deploymentId: string) => `deployment/${deploymentId}/env`
 
 /** The sealed variables of its packed env files live here. */
 export const fileEnvAad = (deploymentId: string) => `deployment/${deploymentId}/file_env`;
+
+/** What stands for variables of builds is made for this place, so that equal ones of two projects do not show. */
+const buildEnvAad = (projectId: string) => `project/${projectId}/build_env`;
+
+const asMessage = ({ deploymentId, key, digest, sizeBytes, os, architecture }: PriorBuild) => ({
+  ...{ deploymentId, key, digest, sizeBytes: BigInt(sizeBytes) },
+  ...(os !== null && architecture !== null && { platform: { os, architecture } }),
+});
 
 /** Opens the environment that a deployment was accepted with. Throws `CannotOpen`. */
 function openEnv(secrets: Secrets, deployment: { id: string; env: Buffer | null }): Record<string, string> {
@@ -52,7 +63,12 @@ function environment(deps: AssignmentDeps, found: DeploymentAndProject) {
  * The whole placement as its node must know it, secrets included, apart from its limits. Of a build the environment is
  * without the platform's facts: it is not repeated for an id that is new each time.
  */
-function placementOf(deps: AssignmentDeps, task: Task, found: DeploymentAndProject | null): Placement | null {
+function placementOf(
+  deps: AssignmentDeps,
+  task: Task,
+  found: DeploymentAndProject | null,
+  priorBuilds: readonly PriorBuild[],
+): Placement | null {
   const base = {
     placementId: task.id,
     epoch: BigInt(task.epoch),
@@ -74,9 +90,13 @@ function placementOf(deps: AssignmentDeps, task: Task, found: DeploymentAndProje
           recipe:
             "static" in recipe ? { case: "static", value: recipe.static } : { case: "image", value: recipe.image },
           baseImage: deps.baseImage,
+          builderImage: deps.builderImage,
           caBundle: deps.buildCaBundle,
           env,
+          envDigest: deps.secrets.digest(Buffer.from(canonical(env)), buildEnvAad(task.project_id)),
           redact: Object.values(env),
+          priorBuilds: priorBuilds.filter(({ repository }) => repository === spec.targetRepository).map(asMessage),
+          noCache: found?.deployment.force_build === true,
         },
       },
     });
@@ -106,13 +126,13 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 type Loaded = { placement: Placement | null } | { error: PlacementUnreadable };
 
-/** All of them by three queries at once. What is wrong with one is its own. */
+/** All of them by four queries at once. What is wrong with one is its own. */
 async function loadPlacements(deps: AssignmentDeps, placementIds: readonly string[]): Promise<Loaded[]> {
   const { db } = deps;
   // One that is no id of a task must not cost the others theirs.
   const ids = placementIds.filter((id) => uuid.test(id));
   const among = sql<string>`any(${ids}::uuid[])`;
-  const [tasks, deployments, projects] = await Promise.all([
+  const [tasks, deployments, projects, priorBuilds] = await Promise.all([
     db.selectFrom("task").selectAll().where("id", "=", among).execute(),
     db
       .selectFrom("deployment")
@@ -124,6 +144,7 @@ async function loadPlacements(deps: AssignmentDeps, placementIds: readonly strin
       .selectAll()
       .where("id", "in", (of) => of.selectFrom("task").select("project_id").where("id", "=", among))
       .execute(),
+    listPriorBuilds(db, ids),
   ]);
   const byId = <T extends { id: string }>(rows: readonly T[]) => new Map(rows.map((row) => [row.id, row]));
   const [taskOf, deploymentOf, projectOf] = [byId(tasks), byId(deployments), byId(projects)];
@@ -133,7 +154,8 @@ async function loadPlacements(deps: AssignmentDeps, placementIds: readonly strin
     const project = deployment && projectOf.get(deployment.project_id);
     if (task === undefined) return { placement: null };
     try {
-      return { placement: placementOf(deps, task, deployment && project ? { deployment, project } : null) };
+      const found = deployment && project ? { deployment, project } : null;
+      return { placement: placementOf(deps, task, found, priorBuilds.get(task.deployment_id) ?? []) };
     } catch (cause) {
       return { error: new PlacementUnreadable(`what is stored of placement ${placementId} cannot be read`, { cause }) };
     }
@@ -186,12 +208,7 @@ export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<
     command: manifest.release?.command ?? "",
     env,
     redact: Object.values(openEnv(deps.secrets, deployment)),
-    resources: {
-      memoryMb: plan.memory_mb,
-      cpuMillicores: plan.cpu_millicores,
-      pidsLimit: plan.pids_limit,
-      storageMb: plan.storage_mb,
-    },
+    resources: limitsOfPlan(plan),
     timeoutSeconds: manifest.release?.timeoutSeconds ?? 0,
   });
 }

@@ -3,6 +3,7 @@ import type { Manifest } from "@svc/proto";
 import { isOciManifest, limits, manifestPort } from "@svc/proto";
 import { z } from "zod";
 import type { Deployment, Plan, Project } from "../db/tables.ts";
+import { reservationOf } from "../plans/rules.ts";
 import { canonical } from "../routes/table.ts";
 
 /** What a node is to build, as stored with the task. No secrets. */
@@ -48,8 +49,14 @@ export type TaskSpec = z.infer<typeof taskSpec>;
 export type BuildTaskSpec = z.infer<typeof buildSpec>;
 export type ServeTaskSpec = z.infer<typeof serveSpec>;
 
-/** Builds get room of their own, independent of what the plan gives the running app. */
-export const buildResources = { memoryMb: 1024, cpuMillicores: 1000, pidsLimit: 1024 } as const;
+/**
+ * Builds get room of their own, independent of what the plan gives the running app. What is set aside is what installing and
+ * building a small app was seen to take, and some more.
+ */
+export const buildResources = {
+  ...{ memoryMb: 1024, cpuMillicores: 1000, pidsLimit: 1024 },
+  ...{ reservedMemoryMb: 384, reservedCpuMillicores: 250 },
+} as const;
 /** What a source may unpack to: ten times what it may have packed. */
 export const maxUnpackedMb = (plan: Pick<Plan, "max_upload_mb">): number => plan.max_upload_mb * 10;
 /**
@@ -65,6 +72,9 @@ export interface NewTask {
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
+  /** What is set aside of memory and processor time. */
+  reservedMemoryMb: number;
+  reservedCpuMillicores: number;
   /** What it may write to its node's disk. */
   storageMb: number;
   /** Labels that its node must have. */
@@ -119,6 +129,15 @@ export function buildTask(deployment: Deployment, project: Project, plan: Plan, 
   };
 }
 
+/** What each container of an account with the plan may take, and what is set aside for it. */
+export const limitsOfPlan = (plan: Plan) => ({
+  memoryMb: plan.memory_mb,
+  cpuMillicores: plan.cpu_millicores,
+  pidsLimit: plan.pids_limit,
+  storageMb: plan.storage_mb,
+  ...reservationOf(plan),
+});
+
 /** One container of a deployment whose image is known. */
 export function serveTask(
   deployment: Deployment,
@@ -143,10 +162,7 @@ export function serveTask(
   return {
     spec,
     specHash: specHash(spec),
-    memoryMb: plan.memory_mb,
-    cpuMillicores: plan.cpu_millicores,
-    pidsLimit: plan.pids_limit,
-    storageMb: plan.storage_mb,
+    ...limitsOfPlan(plan),
     nodeSelector: plan.node_selector,
   };
 }

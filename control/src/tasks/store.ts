@@ -32,6 +32,8 @@ export async function insertTask(
       cpu_millicores: task.cpuMillicores,
       pids_limit: task.pidsLimit,
       storage_mb: task.storageMb,
+      reserved_memory_mb: task.reservedMemoryMb,
+      reserved_cpu_millicores: task.reservedCpuMillicores,
       node_selector: { ...task.nodeSelector },
     })
     .returning("id")
@@ -53,11 +55,14 @@ const openColumns = [
   "channel",
   "epoch",
   "desired",
+  "drain_seconds",
   "spec_hash",
   "memory_mb",
   "cpu_millicores",
   "pids_limit",
   "storage_mb",
+  "reserved_memory_mb",
+  "reserved_cpu_millicores",
   "node_selector",
   "node_id",
   "refused",

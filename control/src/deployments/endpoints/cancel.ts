@@ -3,7 +3,7 @@ import { recordAudit } from "../../http/audit.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { ApiError } from "../../http/errors.ts";
 import { getOwnDeployment } from "../listing.ts";
-import { insertEvent, moveDeployment } from "../store.ts";
+import { canceledError, insertEvent, moveDeployment } from "../store.ts";
 
 /** One that nobody works on yet is over at once; of any other the worker ends what runs, and then says so. */
 export const cancelDeployment = endpoint({
@@ -32,7 +32,7 @@ export const cancelDeployment = endpoint({
       await tx.updateTable("deployment").set({ cancel_requested_at: now() }).where("id", "=", id).execute();
       await insertEvent(tx, { deploymentId: id, phase: "cancel-requested" });
       const move = { from: "queued" as const, to: "canceled" as const, phase: "canceled", detail: "as requested" };
-      if (await moveDeployment(tx, id, move, { finished_at: now() })) {
+      if (await moveDeployment(tx, id, move, { finished_at: now(), error: canceledError(move.detail) })) {
         await tx
           .updateTable("deployment")
           .set({ release_status: "skipped", release_skipped_reason: "the deployment was canceled before it" })

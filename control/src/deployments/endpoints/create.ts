@@ -34,6 +34,7 @@ import {
   requireStorage,
 } from "../accept.ts";
 import { type Admission, admit, factsOf, projectRefusal } from "../admission.ts";
+import { stoppedWarning } from "../lifecycle-request.ts";
 import { preserveManifest } from "../oci/preserve.ts";
 import { clientGone } from "../upload/body.ts";
 import { type CheckUpload, receiveSource } from "../upload/upload.ts";
@@ -103,51 +104,63 @@ async function deploySource(context: ApiContext, call: CreateCall, project: Proj
   const repository = repositories.source(project.id);
   using _slot = uploads.take(call.caller.userId);
   using pace = uploads.watch(call.request.raw);
-  const received = new AbortController();
+  const arrived = new AbortController();
   try {
     const target = {
       registry: announcedPushes(db, registry, project.id),
       repository,
       maxBytes: plan.max_upload_mb * mebibyte,
       maxUnpackedBytes: maxUnpackedMb(plan) * mebibyte,
-      signal: AbortSignal.any([clientGone(call.request, received.signal), pace.signal]),
+      signal: AbortSignal.any([clientGone(call.request, arrived.signal), pace.signal]),
     };
     const check: CheckUpload = async ({ manifest, metadata = {} }, fileEnv) => {
       const { channel } = admitted(manifest, metadata, project, plan);
       if (fileEnv !== null) await requireEnvRoom(db, project.id, channel, plan, fileEnv);
     };
-    const { manifest, metadata = {}, fileEnv, digest, sizeBytes } = await receiveSource(call.request, target, check);
+    const received = await receiveSource(call.request, target, check);
+    const { manifest, metadata = {}, forceBuild = false, fileEnv, warnings, digest, sizeBytes } = received;
     const admission = admitted(manifest, metadata, project, plan);
     return await accept(context, call, project.id, {
       manifest,
       metadata,
       admission,
       source: { repository, digest, sizeBytes },
+      forceBuild,
       fileEnv,
+      warnings,
     });
   } finally {
-    received.abort();
+    arrived.abort();
   }
 }
 
 async function deployImage(context: ApiContext, call: CreateCall, project: Project, plan: Plan) {
-  const body = readImageBody(call.request.body);
+  const body = readImageBody(call.request.body, context.references);
   const manifest = await preserved(context.db, project.id, body, call.request.body);
   const metadata = body.metadata ?? {};
   const admission = admitted(manifest, metadata, project, plan);
-  const problem = await context.references.problem(manifest.image.reference);
+  const problem = await context.references.problem(manifest.image.reference, project.owner_id);
   if (problem !== null) throw new ApiError("OCI_REFERENCE_INVALID", { message: problem });
   return accept(context, call, project.id, { manifest, metadata, admission, source: null, fileEnv: {} });
 }
 
-function readImageBody(value: unknown): OciDeploymentInput {
+/** Throws everything that is wrong at once, also with the registry of a reference that cannot be read otherwise. */
+function readImageBody(value: unknown, references: ApiContext["references"]): OciDeploymentInput {
   const result = ociDeploymentInput.safeParse(value);
   if (result.success) return result.data;
   const { issues } = result.error;
+  const hosts = issues.flatMap((issue) => (issue.code === "custom" ? registryOf(issue.params) : []));
+  const problems = hosts.flatMap((host) => references.hostProblem(host) ?? []);
   throw new ApiError(validationCode(issues), {
-    message: value === undefined ? "The body is missing." : validationMessage(issues, ociDeploymentInput),
+    message:
+      value === undefined
+        ? "The body is missing."
+        : [validationMessage(issues, ociDeploymentInput), ...problems].join(" "),
   });
 }
+
+const registryOf = (params: Record<string, unknown> = {}): string[] =>
+  typeof params["registry"] === "string" ? [params["registry"]] : [];
 
 /** The manifest over that of an earlier deployment of the project, when the caller names one; `sent` is as it came. */
 async function preserved(
@@ -198,8 +211,12 @@ function accept(
   projectId: string,
   accepted: Omit<NewDeployment, "id">,
 ) {
-  const { manifest, metadata, admission, source } = accepted;
-  const request = ["POST /deployments", projectId, manifest, metadata, source?.digest ?? null];
+  const { manifest, metadata, admission, source, forceBuild = false } = accepted;
+  const request = [
+    ...["POST /deployments", projectId, manifest, metadata, source?.digest ?? null],
+    // Told only where it is asked for: a request that came to a control of before is the same one.
+    ...(forceBuild ? ["forceBuild"] : []),
+  ];
   return createOnce(
     db,
     { caller, idempotencyKey, request, status: 202 },
@@ -217,6 +234,8 @@ function accept(
         detail: { projectId, channel: admission.channel },
       });
       const { configured } = releaseOf(manifest);
+      const stopped = admission.channel === "production" ? await stoppedWarning(tx, projectId) : null;
+      const warnings = [...(accepted.warnings ?? []), ...(stopped === null ? [] : [stopped])];
       return {
         deploymentId: id,
         channel: admission.channel,
@@ -232,6 +251,7 @@ function accept(
           error: null,
           skippedReason: null,
         },
+        ...(warnings.length > 0 && { warnings }),
       };
     },
   );

@@ -19,7 +19,7 @@ const lifecycle = (action: "stop" | "start") =>
       db.transaction().execute(async (tx) => {
         const project = await getProject(tx, caller, params.id, { lock: true });
         if (action === "start") refuseSuspended(project);
-        const { deploymentId, workId } = await requestLifecycle(tx, project.id, action);
+        const { deploymentId, workId, warnings } = await requestLifecycle(tx, project.id, action);
         await recordAudit(tx, {
           caller,
           address,
@@ -27,7 +27,7 @@ const lifecycle = (action: "stop" | "start") =>
           target: project.id,
           detail: { deploymentId },
         });
-        return { queued: true as const, deploymentId, jobId: String(workId) };
+        return { queued: true as const, deploymentId, jobId: String(workId), ...(warnings && { warnings }) };
       }),
   });
 

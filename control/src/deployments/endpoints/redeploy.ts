@@ -2,6 +2,7 @@ import { deploymentActionApplies, idParams, newDeploymentReply } from "@svc/prot
 import { recordAudit } from "../../http/audit.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { createOnce } from "../../http/idempotency.ts";
+import { stoppedWarning } from "../lifecycle-request.ts";
 import { getOwnDeployment } from "../listing.ts";
 import type { RedeployAction } from "../redeploy/redeploy.ts";
 import { findArtifact, requestRedeploy } from "../redeploy/request.ts";
@@ -51,7 +52,8 @@ const redeploy = (action: RedeployAction) =>
           target: id,
           detail: { projectId: source.project_id, channel: to.channel, from: source.id },
         });
-        return { deploymentId: id, channel: to.channel, url };
+        const warning = to.channel === "production" ? await stoppedWarning(tx, source.project_id) : null;
+        return { deploymentId: id, channel: to.channel, url, ...(warning !== null && { warnings: [warning] }) };
       });
     },
   });

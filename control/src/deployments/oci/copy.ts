@@ -5,7 +5,7 @@ import { ImageRefused } from "./failures.ts";
 import type { InspectedImage } from "./inspect.ts";
 import type { Origin } from "./origin.ts";
 import { imageTooLarge } from "./rules.ts";
-import type { LayerSizes } from "./store.ts";
+import type { KnownLayers, SharedLayers } from "./store.ts";
 import { type CountBytes, measured } from "./unpacked.ts";
 
 /** Each holds one piece of a blob in memory. */
@@ -21,7 +21,9 @@ export interface CopyOptions {
   registry: Registry;
   repository: string;
   /** What is known of layers that were there before. */
-  sizes: LayerSizes;
+  known: KnownLayers;
+  /** What is in the cluster's registry from the same place already; null: it is not asked. */
+  shared: SharedLayers | null;
   maxImageMb: number;
   /** The tag under which the copy can be found; without one only by its digest. */
   tag?: string;
@@ -37,9 +39,9 @@ export interface Missing {
   sizes: Map<string, number>;
 }
 
-/** Asks what is there already. Only the copy's own repository counts: that another one has a layer proves nothing. */
+/** Asks what is there already. Only the copy's own repository counts. */
 export async function lookForLayers(
-  { image, origin, registry, repository, sizes: known }: CopyOptions,
+  { image, origin, registry, repository, known }: CopyOptions,
   signal: AbortSignal,
 ): Promise<Missing> {
   const layers = [...new Map(image.layers.map((layer) => [layer.digest, layer])).values()];
@@ -66,30 +68,55 @@ export async function lookForLayers(
  * passes. One that was broken off is tried again from its start. Throws ImageRefused, or BadLayer.
  */
 export async function copyLayers(options: CopyOptions, missing: Missing, signal: AbortSignal): Promise<void> {
-  const { origin, registry, repository, maxImageMb } = options;
+  const { origin, registry, repository, known, shared, maxImageMb } = options;
   const { absent, unmeasured, sizes } = missing;
   const counted = budget(maxImageMb, [...sizes.values()]);
 
-  const bring = async (layer: Descriptor, stop: AbortSignal): Promise<void> => {
-    const { digest, size: maxSizeBytes } = layer;
-    const isHere = !absent.includes(layer);
-    if (!isHere && origin.ownRepository !== null) {
-      if (await registry.mountBlob(repository, digest, origin.ownRepository, { signal: stop })) return;
-    }
-    const source = isHere ? readBlob(registry, repository, layer, stop) : origin.read(layer, stop);
-    const unpackedBytes = await counted(async (count) => {
-      const content = Readable.from(measured(source, count), { objectMode: false });
-      if (isHere) for await (const _ of content);
-      else await registry.pushBlob(repository, content, { digest, maxSizeBytes, signal: stop });
-    });
-    await options.sizes.save(digest, unpackedBytes);
+  const note = async (digest: string, unpackedBytes: number, from: string | null): Promise<void> => {
+    await known.save(digest, unpackedBytes, from);
     sizes.set(digest, unpackedBytes);
   };
 
+  /** Without moving a byte, from a repository whose content is the tenant's to read. */
+  const mount = async ({ digest }: Descriptor, stop: AbortSignal): Promise<boolean> => {
+    const mountFrom = (from: string) => registry.mountBlob(repository, digest, from, { signal: stop });
+    if (origin.ownRepository !== null) return mountFrom(origin.ownRepository);
+    const there = (await shared?.find(digest)) ?? null;
+    if (there === null || !(await mountFrom(there.repository))) return false;
+    await counted(async (count) => count(there.unpackedBytes));
+    await note(digest, there.unpackedBytes, origin.name);
+    return true;
+  };
+
+  const transfer = async (layer: Descriptor, stop: AbortSignal): Promise<void> => {
+    const { digest, size: maxSizeBytes } = layer;
+    const unpackedBytes = await counted(async (count) => {
+      const content = Readable.from(measured(origin.read(layer, stop), count), { objectMode: false });
+      await registry.pushBlob(repository, content, { digest, maxSizeBytes, signal: stop });
+    });
+    await note(digest, unpackedBytes, origin.name);
+  };
+
+  const bring = async (layer: Descriptor, stop: AbortSignal): Promise<void> => {
+    if (await mount(layer, stop)) return;
+    if (shared === null) return transfer(layer, stop);
+    await shared.alone(layer.digest, stop, async () => {
+      // Whoever was at it before has brought it, or failed: then it is this one's turn.
+      if (!(await mount(layer, stop))) await transfer(layer, stop);
+    });
+  };
+
+  const measure = async (layer: Descriptor, stop: AbortSignal): Promise<void> => {
+    const unpackedBytes = await counted(async (count) => {
+      for await (const _ of measured(readBlob(registry, repository, layer, stop), count));
+    });
+    await note(layer.digest, unpackedBytes, null);
+  };
+
   await eachOf([...absent, ...unmeasured], blobsAtOnce, signal, (layer, stop) =>
-    repeated(stop, () => bring(layer, stop)),
+    repeated(stop, () => (absent.includes(layer) ? bring : measure)(layer, stop)),
   );
-  await options.sizes.forgetOld();
+  await known.forgetOld();
 }
 
 /** Throws ImageRefused for an image that unpacks to more than the plan allows, as far as that is known. */

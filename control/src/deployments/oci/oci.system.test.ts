@@ -5,11 +5,18 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startProxy } from "../../../../registry/src/testing/proxy.ts";
 import { createCollector } from "../../artifacts/collect.ts";
 import { createLog } from "../../log.ts";
-import { blobReads, hostOf, type OciFixture, ociFixture } from "./testing/fixture.ts";
+import { blobReads, hostOf, type OciFixture, ociFixture, type RegistryProxy } from "./testing/fixture.ts";
 import { aLayer, anImage, type ImageFacts, pushImage, tarOf } from "./testing/image.ts";
 
 const mebibyte = 1024 * 1024;
 const gzip = (content: Buffer) => gzipSync(content, { level: 1 });
+
+const layersOf = ({ manifest }: { manifest: Buffer }): string[] =>
+  JSON.parse(manifest.toString()).layers.map(({ digest }: { digest: string }) => digest);
+
+/** How often layers of the image were asked for by way of it. */
+const layerReads = ({ seen }: RegistryProxy, image: { manifest: Buffer }) =>
+  seen.filter(({ method, path }) => method === "GET" && layersOf(image).some((digest) => path.endsWith(digest)));
 
 let at: OciFixture;
 beforeAll(async () => {
@@ -90,13 +97,80 @@ describe("an image that is copied", () => {
     expect(await at.failure(byDigest, { allow })).toBe("OCI_PULL_FAILED");
   });
 
-  test("is transferred anew for another project, whoever else has it", async () => {
+  test("is transferred anew for another account, whoever else has it", async () => {
     const image = await at.published();
     await using proxy = await at.hostile(() => false);
     await at.through(proxy, image);
     expect(blobReads(proxy)).toBe(2);
     await at.through(proxy, image);
     expect(blobReads(proxy)).toBe(4);
+  });
+
+  test("is brought once for all projects of an account that deploy it together", async () => {
+    const image = await at.published({ layers: [aLayer("shared"), aLayer("by"), aLayer("all")] });
+    const ownerId = await at.newAccount();
+    const projects = await Promise.all([1, 2, 3, 4, 5, 6].map(() => at.newProject(ownerId)));
+    await using foreign = await at.hostile(() => false);
+    const resolver = at.newResolver({ allow: [hostOf(foreign)] });
+    const results = await Promise.all(
+      projects.map((projectId) => at.through(foreign, image, { resolver, projectId, ownerId })),
+    );
+    expect(results).toEqual(projects.map(() => expect.objectContaining({ digest: image.digest })));
+    expect(layerReads(foreign, image)).toHaveLength(3);
+    for (const id of projects)
+      for (const digest of layersOf(image)) expect(await at.ownClient.hasBlob(`svc/${id}/app`, digest)).toBe(true);
+    // Each asked the registry by itself, with what it has of its own.
+    expect(foreign.seen.filter(({ path }) => path.endsWith("/manifests/1"))).toHaveLength(6);
+    // What one project could read says nothing of another account, or of another place.
+    await at.through(foreign, image, { resolver, ownerId: await at.newAccount() });
+    expect(layerReads(foreign, image)).toHaveLength(6);
+    await pushImage(at.openClient, "apps/elsewhere", image, "1");
+    const elsewhere = { ...image, repository: "apps/elsewhere" };
+    await at.through(foreign, elsewhere, { resolver, projectId: await at.newProject(ownerId), ownerId });
+    expect(layerReads(foreign, image)).toHaveLength(9);
+  });
+
+  test("is brought by the next one when whoever was at it breaks off", async () => {
+    const image = await at.published();
+    const ownerId = await at.newAccount();
+    const [one, two] = [await at.newProject(ownerId), await at.newProject(ownerId)];
+    let held = 0;
+    await using foreign = await at.hostile(({ url }) => {
+      const isLayer = layersOf(image).some((digest) => url?.endsWith(digest));
+      if (isLayer) held += 1;
+      return isLayer && held === 1;
+    });
+    const resolver = at.newResolver({ allow: [hostOf(foreign)] });
+    const leader = new AbortController();
+    const first = at.through(foreign, image, { resolver, projectId: one, ownerId, signal: leader.signal });
+    const brokenOff = expect(first).rejects.toThrow("canceled");
+    await expect.poll(() => held).toBe(1);
+    const second = at.through(foreign, image, { resolver, projectId: two, ownerId });
+    await expect.poll(() => foreign.seen.filter(({ path }) => path.endsWith("/manifests/1"))).toHaveLength(2);
+    leader.abort(new Error("canceled"));
+    await brokenOff;
+    expect(await second).toMatchObject({ digest: image.digest, repository: `svc/${two}/app` });
+  });
+
+  test("goes on in the moment in which there is a place, without being asked for again", async () => {
+    const image = await at.published();
+    const held: (() => void)[] = [];
+    await using foreign = await at.hostile(({ url }, _reply, forward) => {
+      if (url?.endsWith("/manifests/1") !== true) return false;
+      held.push(forward);
+      return true;
+    });
+    const ownerId = await at.newAccount();
+    const resolver = at.newResolver({ allow: [hostOf(foreign)] });
+    const projects = await Promise.all([1, 2, 3, 4, 5].map(() => at.newProject(ownerId)));
+    const resolved = projects.map((projectId) => at.through(foreign, image, { resolver, projectId, ownerId }));
+    await expect.poll(() => held.length).toBe(3);
+    for (const place of [0, 1]) {
+      held[place]?.();
+      await expect.poll(() => held.length).toBe(place + 4);
+    }
+    for (const forward of held.slice(2)) forward();
+    expect(await Promise.all(resolved)).toEqual(projects.map(() => expect.objectContaining({ digest: image.digest })));
   });
 
   test("goes on where it was broken off", async () => {

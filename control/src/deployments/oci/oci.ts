@@ -14,11 +14,10 @@ import { ImageRefused } from "./failures.ts";
 import { type InspectedImage, inspectImage } from "./inspect.ts";
 import { openOrigin } from "./origin.ts";
 import type { ReferenceRules } from "./reference.ts";
-import { createRoom } from "./room.ts";
 import type { Platform, Refusal } from "./rules.ts";
-import { layerSizesOf } from "./store.ts";
+import { knownLayersOf, sharedLayersOf } from "./store.ts";
 import { BadLayer } from "./tar-size.ts";
-import { createTurns } from "./turns.ts";
+import { createTurns, type InTurn, NoTurn } from "./turns.ts";
 
 export { ociFailure } from "./failures.ts";
 
@@ -43,7 +42,7 @@ export interface ResolvedImage extends Platform {
   sizeBytes: number;
 }
 
-/** Others take all the room at the moment: ask again in a second. */
+/** Others take all the room at the moment, and as many wait as may: ask again in a second. */
 export interface NoRoom {
   later: true;
 }
@@ -72,24 +71,32 @@ const copies = { total: 3, perKey: 2 };
  * Images that are looked at, copied, or wait for the copy. A registry may be slow at anything, so this bounds how much
  * of the room for deployments they take. Whoever is inside stays: to look again costs the registry's allowance.
  */
-const inside = { total: 8, perKey: 3, patienceMs: 3_000 };
+export const inside = { total: 8, perKey: 3 };
+/**
+ * Of those that wait to be inside, each keeps its place among the replica's deployments so that it goes on in the moment
+ * in which another one is through. The rest gives it back: together they take little more than half of them.
+ */
+export const waiters = { total: 48, perKey: 24 };
 
 /**
  * Brings an image from wherever its reference says into the project's repository, by digest: nodes pull from there
  * only, so they need no foreign credential, and a rollback needs no foreign registry. A tag is looked up once. What the
  * project has already is not transferred again, so a copy that was broken off goes on where it was, and one of the
- * same image only looks.
+ * same image only looks. Projects of one account share what they have from the same place, and bring each layer once.
  */
 export function createImageResolver(deps: ImageResolverDeps): ResolveImage {
-  const inTurn = createTurns(copies);
-  const room = createRoom(inside);
+  const turns: Turns = {
+    inside: createTurns(inside, waiters),
+    copying: createTurns(copies),
+    bringing: createTurns({ total: Number.POSITIVE_INFINITY, perKey: 1 }),
+  };
   return async (request) => {
-    using place = room.enter(request.ownerId, request.deploymentId, performance.now());
-    if (place === null) return { later: true };
+    const { ownerId, signal } = request;
     try {
-      return await resolveImage(deps, inTurn, request);
+      return await turns.inside(ownerId, signal, () => resolveImage(deps, turns, request));
     } catch (error) {
-      request.signal.throwIfAborted();
+      if (error instanceof NoTurn) return { later: true };
+      signal.throwIfAborted();
       if (error instanceof ImageRefused) return error.refusal;
       if (error instanceof BadLayer) return { code: "OCI_INSPECT_FAILED", message: error.message };
       throw error;
@@ -97,11 +104,14 @@ export function createImageResolver(deps: ImageResolverDeps): ResolveImage {
   };
 }
 
-async function resolveImage(
-  deps: ImageResolverDeps,
-  inTurn: ReturnType<typeof createTurns>,
-  request: ImageRequest,
-): Promise<ResolvedImage> {
+interface Turns {
+  inside: InTurn;
+  copying: InTurn;
+  /** One layer for one account: whoever comes second finds it there. */
+  bringing: InTurn;
+}
+
+async function resolveImage(deps: ImageResolverDeps, turns: Turns, request: ImageRequest): Promise<ResolvedImage> {
   const { db, registry, log, limitMs = limits.pullSecondsMax * 1000 } = deps;
   const { deploymentId, projectId, ownerId, reference, maxImageMb, signal } = request;
   if (maxImageMb === 0) throw new ImageRefused({ code: "OCI_PLAN_UNAVAILABLE", message: "" });
@@ -112,6 +122,7 @@ async function resolveImage(
   await using origin = await openOrigin(named, {
     registry,
     rules: deps.rules,
+    ownerId,
     findCredential: (host) => credentialOf(deps, projectId, host),
     resolve: deps.resolve ?? systemAddresses,
     limitMs,
@@ -125,8 +136,11 @@ async function resolveImage(
   });
   // Not the deployment's id: a worker that lost its turn may still be at the same, and ends its own push only.
   const push = { id: randomUUID(), projectId, repository, kind: "image" } as const;
-  const sizes = layerSizesOf(db, projectId);
-  const copy: CopyOptions = { image, origin, registry, repository, sizes, maxImageMb, tag: push.id };
+  const shared = sharedLayersOf(db, projectId, origin.name, (digest, stop, work) =>
+    turns.bringing(`${ownerId} ${origin.name} ${digest}`, stop, work),
+  );
+  const known = knownLayersOf(db, projectId);
+  const copy: CopyOptions = { image, origin, registry, repository, known, shared, maxImageMb, tag: push.id };
   let pushed: InspectedImage | null = null;
   try {
     // From here on nothing is deleted from the repository.
@@ -134,7 +148,7 @@ async function resolveImage(
     let missing = await clock.within((stop) => lookForLayers(copy, stop));
     const layers = missing.absent.length + missing.unmeasured.length;
     if (layers > 0) {
-      await inTurn(ownerId, signal, async () => {
+      await turns.copying(ownerId, signal, async () => {
         // The wait may have been longer than a push is believed to last.
         await beginPush(db, push);
         await clock.within(async (stop) => {

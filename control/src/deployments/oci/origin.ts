@@ -6,11 +6,13 @@ import { isNamedOwn } from "../../registries/own.ts";
 import type { ResolveAddresses } from "../../registries/resolve.ts";
 import type { Credential } from "../../registries/store.ts";
 import { ImageRefused, upstreamFailure } from "./failures.ts";
-import { aliasProblem, type ReferenceRules, referenceProblem } from "./reference.ts";
+import { aliasProblem, isPushed, type ReferenceRules, referenceProblem } from "./reference.ts";
 
 /** Where an image comes from: one repository, and what its errors mean for the deployment. */
 export interface Origin extends AsyncDisposable {
-  /** The repository, if it is one of the cluster's own registry: its blobs need not travel. */
+  /** Host and repository. */
+  name: string;
+  /** The repository, if it is one of the operator's in the cluster's own registry: its blobs need not travel. */
   ownRepository: string | null;
   getManifest(reference: string, signal: AbortSignal): Promise<FoundManifest>;
   /** The bytes of a blob; its end is reached only by exactly those. */
@@ -21,6 +23,8 @@ export interface OpenOptions {
   /** The cluster's registry. */
   registry: Registry;
   rules: ReferenceRules;
+  /** The account that the image is for; null: everybody's builds. */
+  ownerId: string | null;
   /** The login for exactly this host. */
   findCredential(host: string): Promise<Credential | null>;
   resolve: ResolveAddresses;
@@ -30,16 +34,19 @@ export interface OpenOptions {
 
 /** The registry of a reference, which is judged once more: the queue may have been long. Throws ImageRefused. */
 export async function openOrigin(reference: ImageReference, options: OpenOptions): Promise<Origin> {
-  const { registry, rules, resolve, limitMs } = options;
-  const problem = referenceProblem(reference.canonical, rules);
+  const { registry, rules, resolve, limitMs, ownerId } = options;
+  const problem = referenceProblem(reference.canonical, rules, ownerId);
   if (problem !== null) throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: problem });
   const { registry: host, repository } = reference;
-  const alias = await aliasProblem(reference, rules, resolve).catch((cause: unknown) => {
+  // What a tenant pushed is looked through on its way like what comes from anywhere else.
+  if (isPushed(reference, rules, ownerId))
+    return originOf({ registry, host, repository, hasCredential: false, isOwn: true, mayMount: false });
+  const alias = await aliasProblem(reference, rules, resolve, ownerId).catch((cause: unknown) => {
     throw new ImageRefused({ code: "OCI_PULL_FAILED", message: "" }, { temporary: true, cause });
   });
   if (alias !== null) throw new ImageRefused({ code: "OCI_REGISTRY_BLOCKED", message: alias });
   if (host === rules.ownRegistry.host)
-    return originOf({ registry, host, repository, hasCredential: false, isOwn: true });
+    return originOf({ registry, host, repository, hasCredential: false, isOwn: true, mayMount: true });
   const credential = await options.findCredential(host);
   // An entry under another name stays for those who name it, and is nowhere to be led to.
   const allow = rules.allow.filter((each) => each === host || !isNamedOwn(each, rules.ownRegistry));
@@ -49,6 +56,7 @@ export async function openOrigin(reference: ImageReference, options: OpenOptions
     repository,
     hasCredential: credential !== null,
     isOwn: false,
+    mayMount: false,
   });
 }
 
@@ -59,13 +67,16 @@ interface OriginOptions {
   hasCredential: boolean;
   /** Whether it is the cluster's own registry, which stays open. */
   isOwn: boolean;
+  /** Whether its layers may be taken over as they are. */
+  mayMount: boolean;
 }
 
 /** Every method throws ImageRefused for what the registry does. */
-function originOf({ registry, host, repository, hasCredential, isOwn }: OriginOptions): Origin {
+function originOf({ registry, host, repository, hasCredential, isOwn, mayMount }: OriginOptions): Origin {
   const translated = (error: unknown) => upstreamFailure(error, { host, hasCredential });
   return {
-    ownRepository: isOwn ? repository : null,
+    name: `${host}/${repository}`,
+    ownRepository: mayMount ? repository : null,
     getManifest: (reference, signal) =>
       registry.getManifest(repository, reference, { signal }).catch((error: unknown) => {
         throw translated(error);

@@ -1,5 +1,5 @@
 import { hostProblem, type ImageReference, parseImageReference, registryApiHost } from "@svc/proto";
-import { baseImagePrefix } from "@svc/proto/cluster-registry";
+import { accountPrefix, accountRepositories, baseImagePrefix } from "@svc/proto/cluster-registry";
 import type { Config } from "../../config.ts";
 import { ApiError } from "../../http/errors.ts";
 import { publicAddresses } from "../../registries/egress.ts";
@@ -10,8 +10,10 @@ export type { ResolveAddresses } from "../../registries/resolve.ts";
 
 /** Judges whether the platform may fetch an image from where its reference says. */
 export interface ReferencePolicy {
-  /** Why the reference is refused, as a sentence; null when it is not. */
-  problem(reference: string): Promise<string | null>;
+  /** Why the reference is refused to an account (null: to everybody's builds), as a sentence; null when it is not. */
+  problem(reference: string, ownerId?: string | null): Promise<string | null>;
+  /** What stands against a registry, which is normalised, by its name alone. */
+  hostProblem(registry: string): string | null;
   /** Why there can be no credential for a registry, by the same rules. `host` is normalised. */
   registryProblem(host: string): Promise<string | null>;
 }
@@ -25,26 +27,40 @@ export interface ReferenceRules {
 
 export const referenceRules = (config: Pick<Config, "registryAllow" | "registry">): ReferenceRules => ({
   allow: config.registryAllow,
-  ownRegistry: ownRegistry(config.registry.url),
+  ownRegistry: ownRegistry(config.registry.url, config.registry.publicHost),
 });
 
 /** Repositories of the cluster's registry that belong to projects; see `repositories` in tasks/spec.ts. */
 const projectRepositories = "svc/";
 
 /** Why what the cluster's own registry keeps in a repository cannot be named; null when it can. */
-function keptProblem({ repository }: ImageReference): string | null {
+function keptProblem({ repository }: ImageReference, ownerId: string | null): string | null {
   if (repository.startsWith(projectRepositories))
     return "Artifacts of projects cannot be deployed by name. Promote or roll back their deployment instead.";
+  if (repository.startsWith(accountPrefix) && !isUnder(repository, ownerId))
+    return "That repository is not yours. Your own images are named as `svc registry login` says.";
   return repository.startsWith(baseImagePrefix)
     ? "Copies of base images cannot be named. Name the image in the registry that it comes from."
     : null;
 }
 
+const isUnder = (repository: string, ownerId: string | null): boolean =>
+  ownerId !== null && repository.startsWith(accountRepositories(ownerId));
+
+/** Whether it names what the account itself pushed into the cluster's registry: nobody else's host is contacted then. */
+export const isPushed = (
+  { registry, repository }: ImageReference,
+  { ownRegistry }: ReferenceRules,
+  ownerId: string | null,
+): boolean => isUnder(repository, ownerId) && isNamedOwn(registry, ownRegistry);
+
 /** What stands against a reference by its text alone; null when only the registry's addresses are left to be judged. */
-export function referenceProblem(text: string, { allow, ownRegistry }: ReferenceRules): string | null {
+export function referenceProblem(text: string, rules: ReferenceRules, ownerId: string | null): string | null {
+  const { allow, ownRegistry } = rules;
   const reference = parseImageReference(text);
   if ("problem" in reference) return reference.problem;
-  const kept = keptProblem(reference);
+  if (isPushed(reference, rules, ownerId)) return null;
+  const kept = keptProblem(reference, ownerId);
   if (kept !== null && isNamedOwn(reference.registry, ownRegistry)) return kept;
   return hostProblem(reference.registry, allow);
 }
@@ -57,8 +73,9 @@ export async function aliasProblem(
   reference: ImageReference,
   { ownRegistry }: ReferenceRules,
   resolve: ResolveAddresses,
+  ownerId: string | null,
 ): Promise<string | null> {
-  const kept = keptProblem(reference);
+  const kept = keptProblem(reference, ownerId);
   return kept !== null && (await leadsToOwn(reference.registry, ownRegistry, resolve)) ? kept : null;
 }
 
@@ -78,15 +95,17 @@ export function createReferencePolicy(
     return addresses.length === 0 ? `"${registry}" has no address.` : null;
   };
   return {
-    async problem(text) {
-      const problem = referenceProblem(text, rules);
+    hostProblem: (registry) => hostProblem(registry, rules.allow),
+    async problem(text, ownerId = null) {
+      const problem = referenceProblem(text, rules, ownerId);
       if (problem !== null) return problem;
       const reference = parseImageReference(text);
       if ("problem" in reference) return reference.problem;
+      if (isPushed(reference, rules, ownerId)) return null;
       const { registry } = reference;
       return lookedUp(
         registry,
-        async () => (await aliasProblem(reference, rules, resolve)) ?? addressProblem(registry),
+        async () => (await aliasProblem(reference, rules, resolve, ownerId)) ?? addressProblem(registry),
       );
     },
     async registryProblem(host) {

@@ -11,7 +11,7 @@ import { ownRegistry } from "../../registries/own.ts";
 import { enqueue } from "../../work/queue.ts";
 import { startWorkers } from "../../work/worker.ts";
 import { deployWorker } from "../worker.ts";
-import { createImageResolver } from "./oci.ts";
+import { createImageResolver, inside, waiters } from "./oci.ts";
 
 let etcdServer: EtcdServer;
 let api: TestApi;
@@ -79,19 +79,19 @@ test("images of one account from a registry that does not answer leave room for 
   const handlers = { deploy: deployWorker({ db, etcd, fleet, registry, resolveImage, log, now }) };
   await using _workers = startWorkers({
     ...{ db, listener, log, owner: "a", leaseMs: 10_000 },
-    groups: [{ concurrency: 4, handlers }],
+    groups: [{ concurrency: inside.perKey + waiters.perKey + 1, handlers }],
   });
 
   const stuck: { project_id: string }[] = [];
-  for (let count = 0; count < 5; count += 1) stuck.push(await deploying(user, false));
-  await expect.poll(silent.asked, { timeout: 5_000 }).toBe(3);
+  for (let count = 0; count < inside.perKey + waiters.perKey + 2; count += 1) stuck.push(await deploying(user, false));
+  await expect.poll(silent.asked, { timeout: 5_000 }).toBe(inside.perKey);
   const other = await deploying(await api.newUser({ plan: { max_image_mb: 64 } }), true);
   await expect.poll(() => item(other), { timeout: 5_000 }).toEqual({ state: "done", attempt: 1 });
   // Those that came too late wait in the queue, and that is no failure. They look for room now and then.
   const waiting = async () => (await Promise.all(stuck.map(item))).filter(({ state }) => state === "queued");
   await expect.poll(waiting, { timeout: 5_000 }).toEqual(Array(2).fill({ state: "queued", attempt: 0 }));
-  expect(silent.asked()).toBe(3);
+  expect(silent.asked()).toBe(inside.perKey);
   // Of another account there is room for an image as well.
   await deploying(await api.newUser({ plan: { max_image_mb: 64 } }), false);
-  await expect.poll(silent.asked, { timeout: 5_000 }).toBe(4);
+  await expect.poll(silent.asked, { timeout: 5_000 }).toBe(inside.perKey + 1);
 });

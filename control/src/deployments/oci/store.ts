@@ -1,24 +1,67 @@
 import { sql } from "kysely";
 import type { Db } from "../../db/pool.ts";
+import { repositories } from "../../tasks/spec.ts";
+import type { InTurn } from "./turns.ts";
 
 /** A layer that the project has not used for so long is measured anew when it comes again. */
 const forgottenAfterDays = 90;
 
 /** What is remembered of layers: how many bytes they unpack to. */
-export interface LayerSizes {
+export interface KnownLayers {
   /** Of those of `digests` that are known. */
   find(digests: readonly string[]): Promise<Map<string, number>>;
-  save(digest: string, unpackedBytes: number): Promise<void>;
+  /** `origin` is the place that it was brought from; null: it was there. */
+  save(digest: string, unpackedBytes: number, origin: string | null): Promise<void>;
   /** Bounds what is remembered. */
   forgetOld(): Promise<void>;
 }
 
 /** Those that a project has had. */
-export const layerSizesOf = (db: Db, projectId: string): LayerSizes => ({
+export const knownLayersOf = (db: Db, projectId: string): KnownLayers => ({
   find: (digests) => findLayerSizes(db, projectId, digests),
-  save: (digest, unpackedBytes) => saveLayerSize(db, projectId, digest, unpackedBytes),
+  save: (digest, unpackedBytes, origin) => saveLayer(db, { projectId, digest, unpackedBytes, origin }),
   forgetOld: () => forgetOldLayers(db, projectId),
 });
+
+/** A layer in the repository of another project. */
+export interface SharedLayer {
+  repository: string;
+  unpackedBytes: number;
+}
+
+/** What other projects of the same account brought from the same place, whose manifest this one has just read there. */
+export interface SharedLayers {
+  find(digest: string): Promise<SharedLayer | null>;
+  /** Does `work` for a digest when no other one brings that layer. */
+  alone: InTurn;
+}
+
+export const sharedLayersOf = (db: Db, projectId: string, origin: string, alone: InTurn): SharedLayers => ({
+  find: (digest) => findSharedLayer(db, { projectId, digest, origin }),
+  alone,
+});
+
+async function findSharedLayer(
+  db: Db,
+  { projectId, digest, origin }: { projectId: string; digest: string; origin: string },
+): Promise<SharedLayer | null> {
+  const row = await db
+    .selectFrom("image_layer")
+    .innerJoin("project as other", "other.id", "image_layer.project_id")
+    .innerJoin("project as own", "own.owner_id", "other.owner_id")
+    .select(["image_layer.project_id", "image_layer.unpacked_bytes"])
+    .where("own.id", "=", projectId)
+    .where("other.id", "!=", projectId)
+    .where("other.deleting_at", "is", null)
+    .where("image_layer.digest", "=", digest)
+    .where("image_layer.origin", "=", origin)
+    .orderBy("image_layer.used_at", "desc")
+    .limit(1)
+    .executeTakeFirst();
+  return row === undefined
+    ? null
+    : { repository: repositories.image(row.project_id), unpackedBytes: row.unpacked_bytes };
+}
 
 async function findLayerSizes(db: Db, projectId: string, digests: readonly string[]): Promise<Map<string, number>> {
   if (digests.length === 0) return new Map();
@@ -32,16 +75,23 @@ async function findLayerSizes(db: Db, projectId: string, digests: readonly strin
   return new Map(rows.map((row) => [row.digest, row.unpacked_bytes]));
 }
 
-async function saveLayerSize(db: Db, projectId: string, digest: string, unpackedBytes: number): Promise<void> {
+async function saveLayer(
+  db: Db,
+  { projectId, digest, unpackedBytes, origin }: { projectId: string; digest: string } & Brought,
+): Promise<void> {
+  const brought = { unpacked_bytes: unpackedBytes, origin };
   await db
     .insertInto("image_layer")
-    .values({ project_id: projectId, digest, unpacked_bytes: unpackedBytes })
+    .values({ project_id: projectId, digest, ...brought })
     .onConflict((conflict) =>
-      conflict
-        .columns(["project_id", "digest"])
-        .doUpdateSet({ unpacked_bytes: unpackedBytes, used_at: sql<Date>`now()` }),
+      conflict.columns(["project_id", "digest"]).doUpdateSet({ ...brought, used_at: sql<Date>`now()` }),
     )
     .execute();
+}
+
+interface Brought {
+  unpackedBytes: number;
+  origin: string | null;
 }
 
 /** Keeps the table as small as what projects still deploy. */

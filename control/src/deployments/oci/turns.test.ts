@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createTurns } from "./turns.ts";
+import { createTurns, NoTurn } from "./turns.ts";
 
 const never = new AbortController().signal;
 
@@ -51,4 +51,16 @@ test("whoever is not wanted any more leaves the queue, and a failure gives the t
   end();
   await expect(first).rejects.toThrow("failed");
   expect(await third).toBe("third");
+});
+
+test("so many wait and no more, one account not all of them", async () => {
+  const inTurn = createTurns({ total: 1, perKey: 1 }, { total: 3, perKey: 2 });
+  const { end, ended } = held();
+  const [, ...waiting] = ["a", "a", "a", "b"].map((key) => inTurn(key, never, () => ended));
+  const nothing = async () => {};
+  await expect(inTurn("a", never, nothing)).rejects.toThrow(NoTurn);
+  await expect(inTurn("c", never, nothing)).rejects.toThrow(NoTurn);
+  end();
+  await Promise.all(waiting);
+  await inTurn("c", never, nothing);
 });

@@ -1,11 +1,25 @@
-/** Does `work` when there is room for it; `key` says on whose behalf. Leaves the queue when `signal` aborts. */
+/**
+ * Does `work` when there is room for it; `key` says on whose behalf. Leaves the queue when `signal` aborts. Throws
+ * `NoTurn` when too many wait already.
+ */
 export type InTurn = <T>(key: string, signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
+
+export interface Bounds {
+  total: number;
+  perKey: number;
+}
+
+/** As many wait as may. */
+export class NoTurn extends Error {
+  override readonly name = "NoTurn";
+}
 
 /**
  * At most `total` pieces of work at once, and at most `perKey` of one key, so that one account's slow registries
- * cannot take all the room. Those that wait come in their order, except past one whose key has no room.
+ * cannot take all the room. Those that wait come in their order, except past one whose key has no room; `waiters` bounds
+ * how many they are, by default nothing does.
  */
-export function createTurns({ total, perKey }: { total: number; perKey: number }): InTurn {
+export function createTurns({ total, perKey }: Bounds, waiters?: Bounds): InTurn {
   const running = new Map<string, number>();
   const waiting: { key: string; enter: () => void }[] = [];
   let taken = 0;
@@ -25,11 +39,16 @@ export function createTurns({ total, perKey }: { total: number; perKey: number }
     next?.enter();
   };
 
+  const mayWait = (key: string): boolean =>
+    waiters === undefined ||
+    (waiting.length < waiters.total && waiting.filter((each) => each.key === key).length < waiters.perKey);
+
   const enter = (key: string, signal: AbortSignal): Promise<void> => {
     if (hasRoom(key)) {
       take(key);
       return Promise.resolve();
     }
+    if (!mayWait(key)) return Promise.reject(new NoTurn("too many wait"));
     return new Promise((resolve, reject) => {
       const turn = {
         key,

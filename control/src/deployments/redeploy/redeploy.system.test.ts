@@ -154,6 +154,17 @@ describe("a rollback", () => {
     ]);
   });
 
+  test("while production is stopped says that it will serve again", async () => {
+    const source = await superseded(project);
+    const { id } = await api.newDeployment(project, { status: "stopped" });
+    await api.db
+      .insertInto("channel_state")
+      .values({ project_id: project.id, channel: "production", deployment_id: id, stopped: true })
+      .execute();
+    const { status, body } = await rollback(source.id);
+    expect([status, body.warnings]).toEqual([202, [expect.stringContaining("it serves again")]]);
+  });
+
   test("skips the release also where there is none", async () => {
     const { deploymentId } = (await rollback((await superseded(project)).id)).body;
     const shown = await api.call("GET", `/deployments/${deploymentId}`, { session: user.session });

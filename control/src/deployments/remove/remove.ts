@@ -59,7 +59,7 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     }
     await removeTasks(
       db,
-      wanted.map(({ id }) => id),
+      tasks.filter((task) => task.reaped_at === null).map(({ id }) => id),
     );
     if (tasks.some((task) => task.reaped_at === null)) return again;
     const runsEnded = await endRuns(deps, (run) => run.deploymentId === deploymentId);

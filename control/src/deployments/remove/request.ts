@@ -5,6 +5,7 @@ import type { Deployment } from "../../db/tables.ts";
 import { enqueue } from "../../work/queue.ts";
 import { listNames } from "../hosts.ts";
 import {
+  endDrains,
   findChannelState,
   insertEvent,
   listTasks,
@@ -38,9 +39,17 @@ export async function requestRemoval(tx: Db, deployment: Deployment, why: string
   await tx.updateTable("deployment").set({ removing_at: sql<Date>`now()` }).where("id", "=", id).execute();
   // Nobody may give the channel back to it, as a deployment does that fails after it.
   if (status === "running" || status === "stopped")
-    await moveDeployment(tx, id, { from: status, to: "superseded", phase: "removing", detail: why });
+    await moveDeployment(
+      tx,
+      id,
+      { from: status, to: "superseded", phase: "removing", detail: why },
+      { error: `Deleted: ${why}.` },
+    );
   else await insertEvent(tx, { deploymentId: id, phase: "removing", detail: why });
-  if (serves) await setChannelState(tx, deployment, { deploymentId: null, stopped: false });
+  if (serves) {
+    await setChannelState(tx, deployment, { deploymentId: null, stopped: false });
+    await endDrains(tx, { projectIds: [deployment.project_id], channel: deployment });
+  }
   if (deployment.channel !== "production" && !(await isInUse(tx, deployment))) await releaseChannel(tx, deployment);
   const payload: Removal = { deploymentId: id, hosts };
   await enqueue(tx, { kind: "remove", key: `remove/${id}`, payload });

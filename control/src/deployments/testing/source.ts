@@ -35,6 +35,7 @@ export interface Upload {
   manifest?: unknown;
   metadata?: unknown;
   source?: Bytes;
+  forceBuild?: string;
   /** The order of the parts. */
   order?: readonly ("manifest" | "metadata" | "source")[];
 }
@@ -43,6 +44,7 @@ export function formOf({
   manifest = manifestOf("ssr"),
   metadata,
   source = aSource(),
+  forceBuild,
   order = ["manifest", "metadata", "source"],
 }: Upload = {}): FormData {
   const form = new FormData();
@@ -51,6 +53,7 @@ export function formOf({
     else if (part === "source") form.set("source", new Blob([source]), "source.tar.gz");
     else if (metadata !== undefined) form.set("metadata", JSON.stringify(metadata));
   }
+  if (forceBuild !== undefined) form.set("forceBuild", forceBuild);
   return form;
 }
 

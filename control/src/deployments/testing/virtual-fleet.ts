@@ -14,6 +14,9 @@ import type { Etcd } from "../../etcd/index.ts";
 import { createLog } from "../../log.ts";
 
 /** Numbers from 0 to below 1, the same ones for the same seed. */
+/** What every build here warns of. */
+export const buildWarnings = ["There is nothing to see.", "It is empty."] as const;
+
 export type Random = () => number;
 
 export function createRandom(seed: number): Random {
@@ -41,6 +44,8 @@ export interface VirtualFleet extends AsyncDisposable {
   pushed: ReadonlySet<string>;
   /** Deployments whose app never answers its health path. */
   broken: Set<string>;
+  /** Deployments that have open connections: their containers go when they have to, and not before. */
+  busy: Set<string>;
   nodeIds: readonly string[];
   /** The node is silent and its lease is over, or it is back with what it had. */
   setNodeAway(nodeId: string, isAway: boolean): void;
@@ -89,6 +94,7 @@ export async function startVirtualFleet(options: {
   const overlaps: string[] = [];
   const pushed = new Set<string>();
   const broken = new Set<string>();
+  const busy = new Set<string>();
   let isEdgeAway = false;
   const away = new Set<string>();
 
@@ -105,6 +111,7 @@ export async function startVirtualFleet(options: {
       build: null,
       changedAt: now().toISOString(),
     };
+    if (placement.drainSeconds > 0 && busy.has(placement.deploymentId)) return null;
     if (placement.desired === "removed") return last?.observed === "removed" ? null : { ...base, observed: "removed" };
     if (placement.desired === "stopped")
       return last && hasEnded(last.observed) ? null : { ...base, observed: "stopped" };
@@ -130,7 +137,7 @@ export async function startVirtualFleet(options: {
         }
         const digest = `sha256:${placement.placementId.replaceAll("-", "").padEnd(64, "0")}`;
         pushed.add(digest);
-        const build = { digest, sizeBytes: 1, os: "linux", architecture: "amd64" };
+        const build = { digest, sizeBytes: 1, os: "linux", architecture: "amd64", warnings: [...buildWarnings] };
         return { ...base, observed: "completed", build };
       }
       default:
@@ -246,6 +253,7 @@ export async function startVirtualFleet(options: {
     overlaps,
     pushed,
     broken,
+    busy,
     nodeIds,
     setNodeAway(nodeId, isAway) {
       if (isAway) away.add(nodeId);

@@ -8,6 +8,8 @@ export interface SourceInspection extends Disposable {
   take(chunk: Buffer): Promise<void>;
   /** To be called when there is no more. Throws RefusedSourceError unless the archive was whole and held something. */
   end(): Promise<void>;
+  /** Paths of all that is no directory. */
+  paths(): readonly string[];
   /** The files that were asked for, in that order. Throws RefusedSourceError when one was not there. */
   files(): EnvFile[];
 }
@@ -24,6 +26,7 @@ export class RefusedSourceError extends Error {
 export function inspectSource(maxBytes: number, wanted: readonly string[]): SourceInspection {
   const reader = createArchiveReader(maxBytes);
   const found = new Map<string, Buffer[]>();
+  const paths: string[] = [];
   let files = 0;
   /** Where the content goes that comes next. */
   let pieces: Buffer[] | null = null;
@@ -36,6 +39,7 @@ export function inspectSource(maxBytes: number, wanted: readonly string[]): Sour
       }
       const { entry } = part;
       if (entry.kind === "file") files += 1;
+      if (entry.kind !== "directory") paths.push(entry.path);
       pieces = null;
       if (!wanted.includes(entry.path)) continue;
       if (entry.kind !== "file") throw refused(`env.files names ${entry.path}, which is not a plain file.`);
@@ -57,6 +61,7 @@ export function inspectSource(maxBytes: number, wanted: readonly string[]): Sour
       }
       if (files === 0) throw refused("The archive was refused: it holds no file.");
     },
+    paths: () => paths,
     files: () =>
       wanted.map((path) => {
         const content = found.get(path);

@@ -51,9 +51,19 @@ describe("a body that is not what it should be", () => {
     { what: "no source", parts: [good, raw.end], says: "source is missing" },
     { what: "a source that is text", parts: [good, raw.text("source", "x"), raw.end], says: "has to be a file" },
     {
-      what: "a manifest that is a file",
-      parts: [raw.file("manifest", "{}"), source(), raw.end],
-      says: "has to be text",
+      what: "a manifest that is there as a file and as text",
+      parts: [raw.file("manifest", JSON.stringify(manifestOf("ssr"))), good, source(), raw.end],
+      says: "manifest is there twice",
+    },
+    {
+      what: "a manifest that is an endless file",
+      parts: [raw.file("manifest", " ".repeat(200_000)), source(), raw.end],
+      says: "manifest is too long",
+    },
+    {
+      what: "a manifest that is a file of no JSON",
+      parts: [raw.file("manifest", "x"), source(), raw.end],
+      says: "JSON",
     },
     { what: "two manifests", parts: [good, good, source(), raw.end], says: "manifest is there twice" },
     {
@@ -108,6 +118,24 @@ describe("a body that is not what it should be", () => {
     expect(codeOf(answer)).toEqual([422, "VALIDATION"]);
     expect(answer.body.error.message).toContain(says);
     await expectNothing(project);
+  });
+
+  test("with manifest and metadata as files is as good as with both as text", async () => {
+    const project = await api.newProject(user);
+    const parts = [
+      raw.file("manifest", JSON.stringify(manifestOf("ssr"))),
+      raw.file("metadata", '{"trigger":"curl"}'),
+      source(),
+      raw.end,
+    ];
+    const answer = await deployRaw(project, parts);
+    expect(answer.status).toBe(202);
+    const { trigger } = await api.db
+      .selectFrom("deployment")
+      .select("trigger")
+      .where("id", "=", answer.body.deploymentId)
+      .executeTakeFirstOrThrow();
+    expect(trigger).toBe("curl");
   });
 
   test("sent as JSON, or as something else, is refused", async () => {

@@ -11,6 +11,7 @@ import {
 } from "@svc/proto";
 import type { FastifyRequest } from "fastify";
 import { ApiError } from "../../http/errors.ts";
+import { packedSiteDoubts } from "../site-doubts.ts";
 import { type ArchivePush, pushArchive, type UploadTarget } from "./archive-push.ts";
 import { invalid, tooLarge, until, uploadError } from "./body.ts";
 import { readFileEnv } from "./file-env.ts";
@@ -21,6 +22,8 @@ const frameBytesMax = limits.manifestBytesMax + limits.metadataBytesMax + 64 * 1
 export interface SourceUpload extends SourceDeploymentFields {
   /** Variables of the manifest's env files. */
   fileEnv: Record<string, string>;
+  /** Why it may not be what was meant, as far as an archive tells. */
+  warnings: string[];
   /** Of the archive as it lies in the registry. */
   digest: string;
   sizeBytes: number;
@@ -33,9 +36,10 @@ export type CheckUpload = (
 ) => void | Promise<void>;
 
 /**
- * Reads a multipart upload: `manifest` and `metadata` as text, `source` as an archive that streams on into the
- * registry while it is looked through, holding a few MiB at most. The parts may come in any order, each once. The
- * registry is given the end of the archive, without which it stores nothing, only when everything else is in order.
+ * Reads a multipart upload: `manifest`, `metadata` and `forceBuild` as text or files of text, `source` as an archive that
+ * streams on into the registry while it is looked through, holding a few MiB at most. The parts may come in any order,
+ * each once. The registry is given the end of the archive, without which it stores nothing, only when everything else is
+ * in order.
  * Throws VALIDATION, UPLOAD_TOO_LARGE, UNAVAILABLE, what `check` throws and why `signal` aborted; the connection
  * then ends, since the rest of the body is of no use.
  */
@@ -51,7 +55,16 @@ export async function receiveSource(
     const texts = new Map<string, string>();
     for await (const part of until(partsOf(request), target.signal)) {
       if (part.type === "field") {
-        readText(part, texts);
+        if (part.fieldname === "source") throw invalid("source has to be a file: give its part a file name.");
+        requireText(part.fieldname, texts);
+        if (part.valueTruncated || part.fieldnameTruncated) throw invalid(`${part.fieldname} is too long.`);
+        // A part that says it is JSON arrives parsed.
+        texts.set(part.fieldname, typeof part.value === "string" ? part.value : JSON.stringify(part.value));
+        continue;
+      }
+      if (isText(part.fieldname)) {
+        requireText(part.fieldname, texts);
+        texts.set(part.fieldname, await readText(part, target.signal));
         continue;
       }
       requireSource(part, archive);
@@ -64,7 +77,8 @@ export async function receiveSource(
     const fields = parseFields(texts);
     const fileEnv = fileEnvOf(fields, archive);
     await check(fields, fileEnv);
-    return { ...fields, fileEnv, ...(await archive.keep()) };
+    const warnings = packedSiteDoubts(fields.manifest, archive.inspection.paths());
+    return { ...fields, fileEnv, warnings, ...(await archive.keep()) };
   } catch (error) {
     const refusal = uploadError(error, target.maxBytes);
     await archive?.drop(refusal);
@@ -76,7 +90,7 @@ const partsOf = (request: FastifyRequest): AsyncIterable<Multipart> =>
   request.parts({
     limits: {
       fields: 4,
-      files: 2,
+      files: 4,
       parts: 6,
       fieldSize: limits.manifestBytesMax + 1,
       // Counted by us: past a limit of its own the parser would read on without end.
@@ -85,18 +99,26 @@ const partsOf = (request: FastifyRequest): AsyncIterable<Multipart> =>
     },
   });
 
-function readText(part: Extract<Multipart, { type: "field" }>, texts: Map<string, string>): void {
-  const { fieldname: name, value } = part;
-  if (name === "source") throw invalid("source has to be a file: give its part a file name.");
-  if (name !== "manifest" && name !== "metadata") throw invalid(`${shown(name)} is not expected.`);
+const isText = (name: string): boolean => Object.hasOwn(sourceDeploymentFields.shape, name);
+
+function requireText(name: string, texts: ReadonlyMap<string, string>): void {
+  if (!isText(name)) throw invalid(`${shown(name)} is not expected.`);
   if (texts.has(name)) throw invalid(`${name} is there twice.`);
-  if (part.valueTruncated || part.fieldnameTruncated) throw invalid(`${name} is too long.`);
-  // A part that says it is JSON arrives parsed.
-  texts.set(name, typeof value === "string" ? value : JSON.stringify(value));
+}
+
+/** A text that was sent as a file, as `curl -F manifest=@svc.json` does. */
+async function readText({ fieldname: name, file }: MultipartFile, signal: AbortSignal): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of until<Buffer>(file, signal)) {
+    bytes += chunk.length;
+    if (bytes > limits.manifestBytesMax) throw invalid(`${name} is too long.`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
 }
 
 function requireSource({ fieldname: name }: MultipartFile, earlier: ArchivePush | null): void {
-  if (name === "manifest" || name === "metadata") throw invalid(`${name} has to be text: leave out its file name.`);
   if (name !== "source") throw invalid(`${shown(name)} is not expected as a file.`);
   if (earlier !== null) throw invalid("source is there twice.");
 }

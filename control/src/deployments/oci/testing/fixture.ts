@@ -8,7 +8,13 @@ import { testDatabase } from "../../../db/testing.ts";
 import { createLog } from "../../../log.ts";
 import { ownRegistry } from "../../../registries/own.ts";
 import { createSecrets, type Secrets } from "../../../secrets.ts";
-import { createImageResolver, type ImageRequest, type ImageResolverDeps, type ResolvedImage } from "../oci.ts";
+import {
+  createImageResolver,
+  type ImageRequest,
+  type ImageResolverDeps,
+  type ResolvedImage,
+  type ResolveImage,
+} from "../oci.ts";
 import type { Refusal } from "../rules.ts";
 import { aLayer, anImage, type ImageFacts, pushImage, type TestImage } from "./image.ts";
 
@@ -22,6 +28,8 @@ export type ResolveOptions = Partial<ImageRequest> & {
   /** Registries that the operator allows; by default those of the fixture. */
   allow?: string[];
   deps?: Partial<ImageResolverDeps>;
+  /** One that several requests share; by default each has its own. */
+  resolver?: ResolveImage;
 };
 
 /** Real registries: the cluster's, one of the public, and one with accounts. */
@@ -34,7 +42,11 @@ export interface OciFixture extends AsyncDisposable {
   ownClient: Registry;
   lockedClient: Registry;
   openClient: Registry;
-  newProject(): Promise<string>;
+  /** A project, by default of an account of its own. */
+  newProject(ownerId?: string): Promise<string>;
+  newAccount(): Promise<string>;
+  /** What `resolve` uses, of what its options say of the platform. */
+  newResolver(options?: Pick<ResolveOptions, "allow" | "deps">): ResolveImage;
   resolve(reference: string, options?: ResolveOptions): Promise<ResolvedImage | Refusal>;
   /** The code, or what it was resolved to. */
   failure(reference: string, options?: ResolveOptions): Promise<string>;
@@ -70,9 +82,8 @@ export async function ociFixture(): Promise<OciFixture> {
   const held = stack.move();
   let images = 0;
 
-  const resolve: OciFixture["resolve"] = async (reference, options = {}) => {
-    const { allow = [open, locked, own].map(hostOf), deps, ...request } = options;
-    const resolver = createImageResolver({
+  const newResolver: OciFixture["newResolver"] = ({ allow = [open, locked, own].map(hostOf), deps } = {}) =>
+    createImageResolver({
       db,
       secrets,
       log: createLog("silent"),
@@ -81,6 +92,13 @@ export async function ociFixture(): Promise<OciFixture> {
       platforms: async () => [{ os: "linux", architecture: "amd64" }],
       ...deps,
     });
+  const resolve: OciFixture["resolve"] = async (reference, options = {}) => {
+    const {
+      allow,
+      deps,
+      resolver = newResolver({ ...(allow && { allow }), ...(deps && { deps }) }),
+      ...request
+    } = options;
     const resolved = await resolver({
       deploymentId: randomUUID(),
       projectId: request.projectId ?? (await newProject(db)),
@@ -102,7 +120,9 @@ export async function ociFixture(): Promise<OciFixture> {
     ownClient,
     openClient,
     lockedClient,
-    newProject: () => newProject(db),
+    newProject: (ownerId) => newProject(db, ownerId),
+    newAccount: () => newAccount(db),
+    newResolver,
     resolve,
     async failure(reference, options) {
       const result = await resolve(reference, options);
@@ -122,10 +142,15 @@ export async function ociFixture(): Promise<OciFixture> {
   };
 }
 
-async function newProject(db: Db): Promise<string> {
-  const ownerId = randomUUID();
+async function newAccount(db: Db): Promise<string> {
+  const id = randomUUID();
   await sql`insert into auth."user" (id, name, email, "emailVerified")
-    values (${ownerId}, 'Ada', ${`${ownerId}@svc.test`}, true)`.execute(db);
+    values (${id}, 'Ada', ${`${id}@svc.test`}, true)`.execute(db);
+  return id;
+}
+
+async function newProject(db: Db, owner?: string): Promise<string> {
+  const ownerId = owner ?? (await newAccount(db));
   const { id } = await db
     .insertInto("project")
     .values({ owner_id: ownerId, name: "Shop", slug: `s-${randomUUID().slice(0, 20)}`, type: "ociimage" })

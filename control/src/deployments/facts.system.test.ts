@@ -1,0 +1,54 @@
+import { manifestSchema } from "@svc/proto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createFleet, type Fleet } from "../cluster/fleet.ts";
+import type { Deployment } from "../db/tables.ts";
+import type { Etcd } from "../etcd/index.ts";
+import { type EtcdServer, startEtcd, testClient } from "../etcd/testing.ts";
+import { type TestApi, testApi } from "../http/testing.ts";
+import { planOfUser } from "../plans/of-user.ts";
+import { serveTask } from "../tasks/spec.ts";
+import { insertTask } from "../tasks/store.ts";
+import { readDeployFacts } from "./facts.ts";
+
+let etcdServer: EtcdServer;
+let etcd: Etcd;
+let fleet: Fleet;
+let api: TestApi;
+beforeAll(async () => {
+  [etcdServer, api] = await Promise.all([startEtcd(), testApi()]);
+  etcd = testClient(etcdServer.endpoint);
+  fleet = createFleet(etcd, { log: api.context.log, now: () => new Date() });
+  await fleet.ready(10_000);
+});
+afterAll(async () => {
+  await fleet?.[Symbol.asyncDispose]();
+  await etcd?.close();
+  await api?.[Symbol.asyncDispose]();
+  await etcdServer?.[Symbol.asyncDispose]();
+});
+
+const artifact = {
+  ...{ artifact_kind: "image", artifact_repository: "svc/x/app", artifact_digest: `sha256:${"a".repeat(64)}` },
+} satisfies Partial<Deployment>;
+
+test("a release command that no node takes knows of what drains in its project", async () => {
+  const user = await api.newUser();
+  const project = await api.newProject(user, { type: "ssr" });
+  const manifest = manifestSchema.parse({
+    ...{ version: 2, app: { name: "Shop", type: "ssr" }, start: { command: "node server.js" } },
+    release: { command: "node migrate.js" },
+  });
+  const replaced = await api.newDeployment(project, { ...artifact, manifest, status: "superseded" });
+  const task = serveTask(replaced, await planOfUser(api.db, user.id), manifest, null);
+  const taskId = await insertTask(api.db, replaced, task, { replica: 0 });
+  const draining = async (releaseStatus: Deployment["release_status"]) => {
+    const values = { ...artifact, manifest, status: "deploying", release_status: releaseStatus } as const;
+    const { id } = await api.newDeployment(project, values);
+    return (await readDeployFacts({ db: api.db, etcd, fleet }, id, new Date()))?.facts.draining;
+  };
+  expect(await draining("pending")).toBe(false);
+  const change = { desired: "removed", drain_seconds: 3_600 } as const;
+  await api.db.updateTable("task").set(change).where("id", "=", taskId).execute();
+  expect(await draining("pending")).toBe(true);
+  expect(await draining("succeeded")).toBe(false);
+});
