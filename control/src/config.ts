@@ -1,9 +1,11 @@
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { isPrivateListen, privateListenHint } from "@svc/operators";
+import { builderImageOf, defaultBaseImage } from "@svc/proto";
 import { BadTokenKey, createTokenSigner } from "@svc/registry";
 import { z } from "zod";
 import { defaultApiUrl } from "./githost/settings.ts";
+import { ownRegistry } from "./registries/own.ts";
 import { isGuessable, plaintextServices, unsafeSetting } from "./unsafe-settings.ts";
 
 const listen = z.string().regex(/^[^\s/]+:\d{1,5}$/, "must be host:port");
@@ -50,6 +52,7 @@ export const settings = z.strictObject({
   SVC_METRICS_LISTEN: listen.refine(isPrivateListen, privateListenHint).optional(),
   SVC_CONTENT_URL: origin.default("http://svc.localhost:8080"),
   SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
+  SVC_REGISTRY_PUBLIC_URL: origin.optional(),
   SVC_REGISTRY_TOKEN_KEY_FILE: z.string().optional(),
   SVC_REGISTRY_TOKEN_CERT_FILE: z.string().optional(),
   SVC_REGISTRY_ALLOW: list.default([]),
@@ -67,7 +70,8 @@ export const settings = z.strictObject({
   SVC_GITHOST_API_URL: githostUrl.optional(),
   SVC_GITHOST_CLIENT_ID: z.string().optional(),
   SVC_GITHOST_CLIENT_SECRET_FILE: z.string().optional(),
-  SVC_BASE_IMAGE_NODE: z.string().default("node:24-slim"),
+  SVC_BASE_IMAGE_NODE: z.string().default(defaultBaseImage),
+  SVC_BUILDER_IMAGE_NODE: z.string().optional(),
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_CLUSTER_SCHEDULER: z.enum(["on", "off"]).default("on"),
   SVC_PREVIEW_IDLE_DAYS: z.coerce.number().int().min(0).max(3650).default(0),
@@ -108,7 +112,12 @@ export interface Config {
   /** Where tenants' sites answer: scheme, domain, and ":port" or "" for the scheme's own. */
   content: { scheme: "http" | "https"; domain: string; port: string };
   /** The cluster's own, and what control signs its tokens with (PEM). */
-  registry: { url: string; tokenKey: { key: string; certificate: string } };
+  registry: {
+    url: string;
+    /** As tenants reach it to push images of their own; null: they do not. */
+    publicHost: string | null;
+    tokenKey: { key: string; certificate: string };
+  };
   /** host or host:port of private registries that image references may name. */
   registryAllow: string[];
   /** 32 bytes each; the first seals, all open. */
@@ -119,6 +128,8 @@ export interface Config {
   /** Absent: nobody signs in with a Git host. */
   githost?: GithostConfig;
   baseImageNode: string;
+  /** What apps without a Dockerfile are built in. */
+  builderImageNode: string;
   /** PEM that builds trust besides the public authorities; empty for none. */
   buildCaBundle: string;
   schedulerEnabled: boolean;
@@ -256,7 +267,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       domain: content.hostname,
       port: content.port === "" ? "" : `:${content.port}`,
     },
-    registry: { url: new URL(s.SVC_REGISTRY_URL).origin, tokenKey: registryTokenKey(s) },
+    registry: {
+      url: new URL(s.SVC_REGISTRY_URL).origin,
+      publicHost: s.SVC_REGISTRY_PUBLIC_URL === undefined ? null : ownRegistry(s.SVC_REGISTRY_PUBLIC_URL).host,
+      tokenKey: registryTokenKey(s),
+    },
     registryAllow: s.SVC_REGISTRY_ALLOW,
     masterKeys: masterKeys(valueOrFile(s, "SVC_MASTER_KEY")),
     authSecret,
@@ -268,6 +283,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     },
     ...(gitHost && { githost: gitHost }),
     baseImageNode: s.SVC_BASE_IMAGE_NODE,
+    builderImageNode: builderImageOf(s.SVC_BASE_IMAGE_NODE, s.SVC_BUILDER_IMAGE_NODE),
     buildCaBundle:
       s.SVC_BUILD_CA_FILE === undefined ? "" : readFile(s.SVC_BUILD_CA_FILE, "SVC_BUILD_CA_FILE").toString("utf8"),
     schedulerEnabled: s.SVC_CLUSTER_SCHEDULER === "on",

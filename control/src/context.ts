@@ -52,6 +52,7 @@ export interface HeldPlacement {
   /** The task's id. */
   placementId: string;
   kind: "build" | "serve";
+  /** What is set aside for it. */
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;

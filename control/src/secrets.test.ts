@@ -26,3 +26,13 @@ test.each([0, 1, 5, 20, 33])("a flipped bit at byte %i is noticed", (at) => {
   sealed[at] = (sealed[at] ?? 0) ^ 1;
   expect(() => secrets.open(sealed, place)).toThrow(CannotOpen);
 });
+
+test("a digest is the same for the same content at the same place, and nobody else's with another key", () => {
+  const [one, other] = [createSecrets([old]), createSecrets([fresh, old])];
+  const digest = one.digest(Buffer.from("swordfish"), place);
+  expect(digest).toMatch(/^[0-9a-f]{64}$/);
+  expect(createSecrets([old, fresh]).digest(Buffer.from("swordfish"), place)).toBe(digest);
+  expect(one.digest(Buffer.from("swordfish"), "env_var/p2/KEY")).not.toBe(digest);
+  expect(one.digest(Buffer.from("sword"), place)).not.toBe(digest);
+  expect(other.digest(Buffer.from("swordfish"), place)).not.toBe(digest);
+});

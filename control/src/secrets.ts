@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes } from "node:crypto";
 
 const version = 1;
 const nonceBytes = 12;
@@ -21,6 +21,8 @@ export interface Secrets {
   seal(plaintext: Uint8Array, aad: string): Buffer;
   /** Throws `CannotOpen`. */
   open(sealed: Uint8Array, aad: string): Buffer;
+  /** Hex. Equal content has an equal digest as long as the newest key is the same, and nobody without it can guess. */
+  digest(content: Uint8Array, aad: string): string;
 }
 
 /** First bytes of the key's hash: tells which key sealed a value, without telling the key. */
@@ -40,6 +42,10 @@ export function createSecrets(keys: readonly [Buffer, ...Buffer[]]): Secrets {
   const hex = (key: Buffer) => keyId(key).toString("hex");
   return {
     keyIds: [hex(newest), ...older.map(hex)],
+    digest(content, aad) {
+      const key = createHmac("sha256", newest).update("svc digests").digest();
+      return createHmac("sha256", key).update(`${aad.length} ${aad} `).update(content).digest("hex");
+    },
     seal(plaintext, aad) {
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv("aes-256-gcm", newest, nonce).setAAD(Buffer.from(aad));

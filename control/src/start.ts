@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createPulse } from "@svc/operators";
 import { createRegistry, createTokenSigner, type Registry, type RegistryOptions } from "@svc/registry";
+import { sweepAccountRepositories } from "./account-registry/sweep.ts";
 import { deleteUserWorker } from "./admin/users/deletion.ts";
 import { deleteUserKind } from "./admin/users/request-deletion.ts";
 import { type Collector, createCollector } from "./artifacts/collect.ts";
@@ -118,10 +119,14 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
     secrets,
     registryHost,
     baseImage: config.baseImageNode,
+    builderImage: config.builderImageNode,
     buildCaBundle: config.buildCaBundle,
   };
   const baseImages = stack.use(
-    createBaseImages({ db, log, registry, rules: referenceRules(config), baseImage: config.baseImageNode }),
+    createBaseImages({
+      ...{ db, log, registry, rules: referenceRules(config) },
+      operators: [config.baseImageNode, config.builderImageNode],
+    }),
   );
   const link = stack.use(
     await startLink({
@@ -180,6 +185,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       metrics,
       now,
       collector,
+      sweepAccountRepositories: (signal) => sweepAccountRepositories({ db, registry: janitor, log }, signal),
       collectBaseImages: (signal) => collectBaseImages({ db, registry: janitor, log }, signal),
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,

@@ -58,7 +58,7 @@ describe("GET /account/usage", () => {
       monthlyRequests: 1_000,
       rateLimitPerMinute: null,
     });
-    expect(Object.keys(body.plan)).toHaveLength(29);
+    expect(Object.keys(body.plan)).toHaveLength(32);
     expect(body.plan).not.toHaveProperty("id");
   });
 });

@@ -128,6 +128,7 @@ test("what a build pushed is found although control never heard of it", async ()
     deployment,
     {
       ...{ specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, storageMb: 1, nodeSelector: {} },
+      ...{ reservedMemoryMb: 1, reservedCpuMillicores: 1 },
       spec: {
         ...{ kind: "build", sourceRepository: "s", sourceDigest: "d", targetRepository: repository, rootDirectory: "" },
         ...{ recipe: { static: { command: "", output: "." } }, timeoutSeconds: 1, maxImageMb: 1, maxUnpackedMb: 1 },

@@ -1,7 +1,8 @@
+import { errorMessage } from "@svc/proto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Config } from "../config.ts";
 import type { Db } from "../db/pool.ts";
-import { ApiError } from "../http/errors.ts";
+import { ApiError, errorEnvelope } from "../http/errors.ts";
 import { addressProblem, readJson } from "../http/json.ts";
 import { comesFromOwnPage, originHeaders } from "../http/origin.ts";
 import { type Auth, authBasePath, sessionCookieName } from "./auth.ts";
@@ -10,6 +11,8 @@ import { findSessionToken, withoutTokens } from "./sessions.ts";
 import { clientAddressHeader } from "./trail.ts";
 
 const bodyBytesMax = 64 * 1024;
+/** The window of better-auth's limits; a refusal of its own names what is left of it. */
+const usualWaitSeconds = 60;
 
 /**
  * What we let through to better-auth. Everything else that it could answer (its own administration,
@@ -142,14 +145,25 @@ function describedRequest(request: FastifyRequest, body: Uint8Array<ArrayBuffer>
 /** Headers of an answer that we give ourselves, or leave out. */
 const answered = ["set-cookie", "content-length", "access-control-expose-headers"];
 
-async function relay(response: Response, reply: FastifyReply): Promise<FastifyReply> {
+async function relay(answer: Response, reply: FastifyReply): Promise<FastifyReply> {
+  const response = answer.status === 429 ? await enveloped(answer) : answer;
   const body = Buffer.from(await response.arrayBuffer());
   const kept = body.length === 0 ? [...answered, "content-type"] : answered;
   for (const [name, value] of response.headers) if (!kept.includes(name)) reply.header(name, value);
   relayCookies(response, reply);
-  const wait = response.headers.get("x-retry-after");
-  if (response.status === 429 && wait !== null) reply.header("retry-after", wait);
   return reply.status(response.status).send(body);
+}
+
+/** A refusal for now as every other one of the API, beside what better-auth's clients read. */
+async function enveloped(response: Response): Promise<Response> {
+  const read = readJson(new Uint8Array(await response.arrayBuffer()));
+  const own = Object("value" in read ? read.value : null) as { message?: unknown };
+  const message = typeof own.message === "string" ? own.message : errorMessage("RATE_LIMITED");
+  const headers = new Headers(response.headers);
+  headers.set("content-type", "application/json");
+  headers.set("retry-after", headers.get("x-retry-after") ?? `${usualWaitSeconds}`);
+  const body = { code: "RATE_LIMITED", message, ...own, ...errorEnvelope("RATE_LIMITED", message) };
+  return new Response(JSON.stringify(body), { status: response.status, headers });
 }
 
 const tellsOfSessions = /^\/(get-session|list-sessions)$/;

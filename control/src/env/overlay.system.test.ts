@@ -142,7 +142,14 @@ async function environmentOn(project: Project, channel: string): Promise<Record<
   const plan = await planOfUser(db, wide.id);
   const task = serveTask(deployment, plan, manifestSchema.parse(deployment.manifest), null);
   const id = await insertTask(db, deployment, task, { replica: 0 });
-  const deps = { db, secrets, registryHost: "registry.test", baseImage: "node", buildCaBundle: "" };
+  const deps = {
+    db,
+    secrets,
+    registryHost: "registry.test",
+    baseImage: "node",
+    builderImage: "node",
+    buildCaBundle: "",
+  };
   const placement = await createPlacementLoader(deps)(id);
   return placement?.spec.case === "serve" ? placement.spec.value.env : {};
 }

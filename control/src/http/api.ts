@@ -7,7 +7,7 @@ import { version } from "../version.ts";
 import { authenticate, type Gate } from "./authenticate.ts";
 import type { ApiContext, Endpoint } from "./endpoint.ts";
 import { ApiError } from "./errors.ts";
-import { addressProblem, readJson } from "./json.ts";
+import { addressProblem, readJson, repeatedProblem } from "./json.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -82,7 +82,7 @@ async function answer(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   if (addressProblem(request.params) !== null) throw new ApiError("NOT_FOUND");
-  const problem = addressProblem(request.query);
+  const problem = addressProblem(request.query) ?? repeatedProblem(request.query);
   if (problem !== null) throw badQuery(spec, problem);
   const payload = await spec.handle(context, {
     caller: request.caller,

@@ -53,7 +53,8 @@ export async function authenticate(gate: Gate, access: Access, request: FastifyR
   return caller;
 }
 
-async function findCaller(callers: Callers, lookup: Parameters<Callers["find"]>[0]): Promise<Caller | null> {
+/** Whose credential it is; null for none. Throws UNAVAILABLE when too many ask at once. */
+export async function findCaller(callers: Callers, lookup: Parameters<Callers["find"]>[0]): Promise<Caller | null> {
   try {
     return await callers.find(lookup);
   } catch (cause) {
@@ -63,7 +64,7 @@ async function findCaller(callers: Callers, lookup: Parameters<Callers["find"]>[
 }
 
 /** For a credential that is none. Whoever sends many of them is told to wait; a valid one passes all the same. */
-function refusal({ guesses, context }: Gate, request: FastifyRequest): ApiError {
+export function refusal({ guesses, context }: Gate, request: FastifyRequest): ApiError {
   const wait = guesses.wrong(request.ip, context.now());
   if (wait === null) return new ApiError("UNAUTHORIZED");
   return new ApiError("RATE_LIMITED", {

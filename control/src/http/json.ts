@@ -1,3 +1,5 @@
+import { clip } from "@svc/proto";
+
 const depthMax = 32;
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -63,4 +65,13 @@ export function addressProblem(values: unknown): string | null {
     if (problem !== null) return problem;
   }
   return null;
+}
+
+/** A parameter may be any text. */
+const shownNameBytes = 60;
+
+/** Says which parameter of a query is there more than once; null when none is: nothing here is a list. */
+export function repeatedProblem(query: unknown): string | null {
+  const [name] = Object.entries(query ?? {}).find(([, given]) => Array.isArray(given)) ?? [];
+  return name === undefined ? null : `${clip(name, shownNameBytes)}: is there more than once`;
 }

@@ -100,6 +100,11 @@ const uploadBody: Json = {
   properties: {
     manifest: jsonPart(sourceManifestSchema, "The normalised manifest as JSON."),
     metadata: jsonPart(deploymentMetadata, "Where the deploy comes from, as JSON."),
+    forceBuild: {
+      type: "string",
+      enum: ["true", "false"],
+      description: "Whether it is built although nothing that decides its build has changed.",
+    },
     source: { contentMediaType: "application/gzip", description: "The project as a gzipped tar archive." },
   },
   additionalProperties: false,

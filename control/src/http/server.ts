@@ -1,4 +1,6 @@
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from "fastify";
+import { accountRegistryEndpoints } from "../account-registry/endpoints.ts";
+import { mountRegistryTokens } from "../account-registry/token.ts";
 import { accountEndpoints } from "../accounts/endpoints.ts";
 import { adminEndpoints } from "../admin/endpoints.ts";
 import { createAuth } from "../auth/auth.ts";
@@ -54,6 +56,7 @@ export const apiEndpoints: readonly Endpoint[] = [
   ...deploymentEndpoints,
   ...envEndpoints,
   ...registryCredentialEndpoints,
+  ...accountRegistryEndpoints,
   ...runtimeLogEndpoints,
   ...nodeEndpoints,
   ...nodeActionEndpoints,
@@ -127,7 +130,9 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
   auditRequests(app, context);
   registerHealth(app, db);
   const guesses = createGuesses(parts.wrongPerMinuteMax);
-  registerEndpoints(app, api, { context, callers, guesses, rateLimit }, endpoints);
+  const gate = { context, callers, guesses, rateLimit };
+  registerEndpoints(app, api, gate, endpoints);
+  mountRegistryTokens(app, context, gate);
   const description = JSON.stringify(describeApi(endpoints, config.apiUrl));
   app.get(`${apiPrefix}/openapi.json`, async (_request, reply) =>
     reply.type("application/json; charset=utf-8").send(description),

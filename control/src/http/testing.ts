@@ -7,6 +7,7 @@ import { createRegistry } from "@svc/registry";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import { freePorts } from "../../../registry/src/testing/ports.ts";
+import { aTokenKey } from "../../../registry/src/testing/token-key.ts";
 import { sessionCookieName } from "../auth/auth.ts";
 import { openAuthority } from "../ca/authority.ts";
 import type { OperatorFacts } from "../cluster/operators.ts";
@@ -191,6 +192,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   };
 }
 
+const tokenKey = await aTokenKey();
 const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Config> = {}): Config => ({
   apiListen: { host: "127.0.0.1", port: 0 },
   apiUrl: "http://127.0.0.1",
@@ -201,13 +203,14 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   enrollListen: { host: "127.0.0.1", port: 0 },
   metricsListen: null,
   content: { scheme: "http", domain: "svc.localhost", port: ":8080" },
-  registry: { url: "http://127.0.0.1:9", tokenKey: { key: "", certificate: "" } },
+  registry: { url: "http://127.0.0.1:9", publicHost: "registry.svc.test", tokenKey },
   registryAllow: [],
   masterKeys: [randomBytes(32)],
   authSecret: randomBytes(32).toString("base64"),
   signup: "open",
   mail: { from: "svc@svc.test", outboxDir },
   baseImageNode: "node:24-slim",
+  builderImageNode: "node:24",
   buildCaBundle: "",
   schedulerEnabled: true,
   drainMs: 0,

@@ -41,6 +41,28 @@ test("a report becomes an observation", () => {
   });
 });
 
+test("what is set aside for a container is known from an agent that tells it", () => {
+  const limits = { memoryMb: 512, cpuMillicores: 1_000, pidsLimit: 99 };
+  const told = { ...limits, generation: 0, problem: null };
+  expect(apply({ resources: limits })).toMatchObject({ write: { limits: told } });
+  const reserved = { reservedMemoryMb: 64, reservedCpuMillicores: 25 };
+  const write = { limits: { ...told, ...reserved } };
+  expect(apply({ resources: { ...limits, ...reserved } })).toMatchObject({ write });
+});
+
+test("how often a container ended in a row is known, in words that can be shown", () => {
+  const since = "2030-01-01T11:59:00.123456789Z";
+  const crashing = { since, lastAt: "yesterday", count: 3, reason: "It ended.\u001b[2J", nextStartAt: "" };
+  expect(apply({ crashing })).toMatchObject({
+    write: {
+      crashing: {
+        ...{ since: "2030-01-01T11:59:00.123Z", lastAt: now.toISOString(), count: 3 },
+        ...{ reason: expect.not.stringContaining("\u001b"), nextStartAt: null },
+      },
+    },
+  });
+});
+
 describe("a report is dropped", () => {
   test.each([
     { when: "the placement's epoch is another", status: { epoch: 3n }, skip: "another epoch" },
@@ -124,6 +146,14 @@ test("a build result counts only with a digest", () => {
   expect(apply({ observed: Observed.COMPLETED, build: { digest, sizeBytes: 7n, platform } })).toMatchObject({
     write: { build: { digest, sizeBytes: 7, os: "linux", architecture: "amd64" } },
   });
+  const warnings = Array.from({ length: 30 }, (_, at) => `${at}\u001b${"x".repeat(10_000)}`);
+  const warned = apply({ observed: Observed.COMPLETED, build: { digest, sizeBytes: 7n, platform, warnings } });
+  const told = ("write" in warned && warned.write.build?.warnings) || [];
+  expect(told).toHaveLength(20);
+  for (const [at, each] of told.entries()) {
+    expect(each.startsWith(`${at}x`)).toBe(true);
+    expect(Buffer.byteLength(each)).toBeLessThanOrEqual(4096);
+  }
   expect(apply({ observed: Observed.COMPLETED, build: { digest: "latest" } })).toMatchObject({
     write: { build: null },
   });
@@ -141,4 +171,15 @@ test.each([
   ["removed", false],
 ] as const)("%s is active: %s", (observed, active) => {
   expect(isActive(observed)).toBe(active);
+});
+
+test("of a build result only a key and a deployment that can be such are kept", () => {
+  const digest = `sha256:${"a".repeat(64)}`;
+  const [key, reusedFrom] = ["b".repeat(64), "11111111-2222-4333-8444-555555555555"];
+  const report = (build: object) => {
+    const result = apply({ observed: Observed.COMPLETED, build: { digest, ...build } });
+    return "write" in result ? result.write.build : null;
+  };
+  expect(report({ key, reusedFrom })).toMatchObject({ key, reusedFrom });
+  expect(report({ key: "x", reusedFrom: "\u001b[2J" })).toEqual(report({}));
 });

@@ -16,8 +16,10 @@ const observedWords: ReadonlyMap<number, ObservationValue["observed"]> = new Map
   [Observed.REJECTED, "rejected"],
   [Observed.REMOVED, "removed"],
 ]);
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** A sentence for the timeline. */
 const limitsProblemBytesMax = 300;
+const crashReasonBytesMax = 1_000;
 const observedRanks = new Map([...observedWords].map(([rank, word]) => [word, rank]));
 
 const healthWords: ReadonlyMap<number, ObservationValue["health"]> = new Map([
@@ -73,6 +75,7 @@ export function nextObservation({
       build: buildOf(status),
       changedAt: timeOf(status.changedAt, now),
       ...limitsOf(status),
+      ...crashingOf(status, now),
     },
   };
 }
@@ -102,15 +105,36 @@ function buildOf({ build }: PlacementStatus): ObservationValue["build"] {
     sizeBytes: Number(build.sizeBytes),
     os: word(build.platform?.os),
     architecture: word(build.platform?.architecture),
+    ...(build.warnings.length > 0 && {
+      warnings: build.warnings
+        .slice(0, limits.deploymentWarningsMax)
+        .map((each) => clip(stripControl(each), limits.errorTextBytesMax)),
+    }),
+    ...(/^[0-9a-f]{64}$/.test(build.key) && { key: build.key }),
+    ...(uuid.test(build.reusedFrom) && { reusedFrom: build.reusedFrom }),
+  };
+}
+
+/** Absent while it has run for a minute without an end. */
+function crashingOf({ crashing }: PlacementStatus, now: Date): Pick<ObservationValue, "crashing"> {
+  if (crashing === undefined) return {};
+  const { since, lastAt, count, reason, nextStartAt } = crashing;
+  return {
+    crashing: {
+      ...{ since: timeOf(since, now), lastAt: timeOf(lastAt, now), count },
+      reason: clip(stripControl(reason), crashReasonBytesMax),
+      nextStartAt: nextStartAt === "" ? null : timeOf(nextStartAt, now),
+    },
   };
 }
 
 /** Nothing of an agent that does not tell what its containers have. */
 function limitsOf({ resources, resourcesProblem }: PlacementStatus): Pick<ObservationValue, "limits"> {
   if (resources === undefined) return {};
-  const { memoryMb, cpuMillicores, pidsLimit, generation } = resources;
+  const { memoryMb, cpuMillicores, pidsLimit, reservedMemoryMb, reservedCpuMillicores, generation } = resources;
   const problem = resourcesProblem === "" ? null : clip(stripControl(resourcesProblem), limitsProblemBytesMax);
-  return { limits: { generation: Number(generation), memoryMb, cpuMillicores, pidsLimit, problem } };
+  const reserved = reservedMemoryMb > 0 && reservedCpuMillicores > 0 && { reservedMemoryMb, reservedCpuMillicores };
+  return { limits: { generation: Number(generation), memoryMb, cpuMillicores, pidsLimit, ...reserved, problem } };
 }
 
 const word = (text: string | undefined) => (text !== undefined && /^[a-z0-9_/.-]{1,32}$/i.test(text) ? text : null);

@@ -91,7 +91,7 @@ export function createAssigner(options: AssignerOptions): Assigner {
 
   /** The message of one change; null when there is nothing to say of it: the agent goes on with what it has. */
   async function placementOf({ value }: DesiredPlacement): Promise<Placement | null> {
-    const { placementId, epoch, desired, specHash, projectId, deploymentId, channel } = value;
+    const { placementId, epoch, desired, drainSeconds, specHash, projectId, deploymentId, channel } = value;
     const loaded = await loadSpec(placementId);
     if (loaded === null && desired === "running") {
       log.error({ nodeId, placementId }, "a placement has no spec: it is not assigned");
@@ -100,10 +100,12 @@ export function createAssigner(options: AssignerOptions): Assigner {
     // To stop or remove something the agent needs no spec.
     const base = loaded ?? create(PlacementSchema, { specHash, projectId, deploymentId, channel });
     // Limits are those that the leader has found room for on the node, not those that are wanted.
-    const { memoryMb, cpuMillicores, pidsLimit, storageMb, limitsGeneration } = value;
-    const generation = BigInt(limitsGeneration);
-    const resources = create(ResourcesSchema, { memoryMb, cpuMillicores, pidsLimit, storageMb, generation });
-    return { ...base, placementId, epoch: BigInt(epoch), desired: desiredOf[desired], resources };
+    const { memoryMb, cpuMillicores, pidsLimit, storageMb, reservedMemoryMb = 0, reservedCpuMillicores = 0 } = value;
+    const resources = create(ResourcesSchema, {
+      ...{ memoryMb, cpuMillicores, pidsLimit, storageMb, reservedMemoryMb, reservedCpuMillicores },
+      generation: BigInt(value.limitsGeneration),
+    });
+    return { ...base, placementId, epoch: BigInt(epoch), desired: desiredOf[desired], drainSeconds, resources };
   }
 
   /** As many of the changes, in order, as fit in one message. */

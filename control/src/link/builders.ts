@@ -16,6 +16,7 @@ export const aPlacementValue = (placementId: string, overrides: Partial<Placemen
   pidsLimit: 64,
   storageMb: 512,
   limitsGeneration: 0,
+  drainSeconds: 0,
   ...overrides,
 });
 

@@ -21,14 +21,18 @@ export const problemOf = (said: string): string | null =>
     .slice(0, problemLengthMax) || null;
 
 /** What a renewal says of its node, in a form that can be kept. */
-export const conditionsOf = ({ diskFull, engineStalled, dockerfileProblem }: Renew): NodeConditions => ({
+export const conditionsOf = ({ diskFull, memoryShort, engineStalled, dockerfileProblem }: Renew): NodeConditions => ({
   diskFull,
+  memoryShort,
   engineStalled,
   dockerfileProblem: problemOf(dockerfileProblem),
 });
 
 const areSame = (a: NodeConditions, b: NodeConditions | null): boolean =>
-  a.diskFull === b?.diskFull && a.engineStalled === b.engineStalled && a.dockerfileProblem === b.dockerfileProblem;
+  a.diskFull === b?.diskFull &&
+  a.memoryShort === b.memoryShort &&
+  a.engineStalled === b.engineStalled &&
+  a.dockerfileProblem === b.dockerfileProblem;
 
 /**
  * Writes one at a time, the newest, and not more often than every `everyMs`: a change wakes the whole cluster. What could

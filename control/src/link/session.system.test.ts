@@ -135,6 +135,18 @@ describe("a session", () => {
     await isFull(false);
   });
 
+  test("that the memory of a machine is almost used up is known to the scheduler, until there is some again", async () => {
+    const files = await aDaemon(world, link, "node");
+    await using agent = await anAgent(link, files);
+    for (const memoryShort of [true, false]) {
+      agent.send({ case: "renew", value: { n: 1n, memoryShort } });
+      await until(`the node to be ${memoryShort ? "short" : "well"}`, async () => {
+        const node = world.database.db.selectFrom("node").select("memory_short").where("id", "=", files.id);
+        return (await node.executeTakeFirstOrThrow()).memory_short === memoryShort;
+      });
+    }
+  });
+
   test("why an agent builds no Dockerfiles is shown to operators, on one line, until it builds them", async () => {
     const files = await aDaemon(world, link, "node");
     await using agent = await anAgent(link, files);

@@ -8,6 +8,7 @@ export interface StoredFacts {
   refused: { reason: string; count: number }[];
   certificates: { role: "node" | "edge"; daysLeft: number }[];
   diskFull: number;
+  memoryShort: number;
 }
 
 const reasonsMax = 30;
@@ -26,9 +27,10 @@ export async function readStoredFacts(db: Db): Promise<StoredFacts> {
     select reason, count(*)::int as count from task, jsonb_object_keys(coalesce(refused, '{}'::jsonb)) as reason
     where desired = 'running' and node_id is null and reaped_at is null
     group by reason order by count desc limit ${reasonsMax}`.execute(db);
-  const machines = await sql<{ role: "node" | "edge"; daysLeft: number | null; diskFull: number }>`
+  const machines = await sql<{ role: "node" | "edge"; daysLeft: number | null; diskFull: number; memoryShort: number }>`
     select role, (min(extract(epoch from certificate_expires_at - now())) / 86400)::float8 as "daysLeft",
-      (count(*) filter (where disk_full))::int as "diskFull"
+      (count(*) filter (where disk_full))::int as "diskFull",
+      (count(*) filter (where memory_short))::int as "memoryShort"
     from node where lifecycle = 'active' group by role`.execute(db);
   return {
     work: work.rows,
@@ -36,5 +38,6 @@ export async function readStoredFacts(db: Db): Promise<StoredFacts> {
     refused: refused.rows,
     certificates: machines.rows.flatMap(({ role, daysLeft }) => (daysLeft === null ? [] : [{ role, daysLeft }])),
     diskFull: machines.rows.reduce((sum, { diskFull }) => sum + diskFull, 0),
+    memoryShort: machines.rows.reduce((sum, { memoryShort }) => sum + memoryShort, 0),
   };
 }

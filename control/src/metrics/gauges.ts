@@ -46,7 +46,7 @@ export function watchGauges(metrics: Metrics, sources: GaugeSources): void {
 
 const factGauges = [
   ...(["workItems", "workOldest", "tasksWaiting", "tasksRefused", "certificateDays"] as const),
-  ...(["nodesDiskFull", "nodes", "edgesBehind"] as const),
+  ...(["nodesDiskFull", "nodesMemoryShort", "nodes", "edgesBehind"] as const),
 ] as const;
 
 type AllFacts = StoredFacts & { machines: Awaited<ReturnType<GaugeSources["machines"]>>; inRotation: string[] };
@@ -83,6 +83,7 @@ function setFacts(metrics: Metrics, { fleet }: GaugeSources, facts: AllFacts): v
   for (const { reason, count } of facts.refused) metrics.tasksRefused.set({ reason }, count);
   for (const { role, daysLeft } of facts.certificates) metrics.certificateDays.set({ role }, daysLeft);
   metrics.nodesDiskFull.set(facts.diskFull);
+  metrics.nodesMemoryShort.set(facts.memoryShort);
   for (const { role, status } of facts.machines) metrics.nodes.inc({ role, status });
   const { generation } = fleet.routesMeta();
   const behind = facts.inRotation.filter((id) => {

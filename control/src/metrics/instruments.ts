@@ -91,6 +91,7 @@ export function createInstruments(registry: Registry) {
     tasksRefused: gauge("tasks_refused", "Tasks without a node, by each reason that kept a node from them", ["reason"]),
     nodes: gauge("nodes", "Machines of the fleet by the word for how they are", ["role", "status"]),
     nodesDiskFull: gauge("nodes_disk_full", "Nodes with too little free disk space for new work"),
+    nodesMemoryShort: gauge("nodes_memory_short", "Nodes with too little memory really left for new work"),
     placements: gauge("placements", "Placements by what their node last said of them", ["state"]),
     routesGeneration: gauge("routes_generation", "Generation of the published route table"),
     routesHosts: gauge("routes_hosts", "Hosts in the published route table"),

@@ -13,7 +13,7 @@ import {
 } from "@svc/proto";
 import type { Updateable } from "kysely";
 import type { ProjectTable } from "../db/tables.ts";
-import { listNewest } from "../deployments/listing.ts";
+import { listDeployments } from "../deployments/listing.ts";
 import { notify, routeChannel } from "../deployments/store.ts";
 import { deploymentListView, viewFor } from "../deployments/view.ts";
 import { recordAudit } from "../http/audit.ts";
@@ -81,10 +81,12 @@ const detail = endpoint({
   params: idParams,
   reply: projectDetailReply,
   async handle({ db, config, fleet }, { caller, params }) {
-    const project = await getProject(db, caller, params.id);
-    const [production, dev] = await Promise.all([
-      listNewest(db, project.id, "production", limits.productionDeploymentsInDetail),
-      listNewest(db, project.id, "dev", limits.devDeploymentsInDetail),
+    const { id } = params;
+    // Each looks itself whether the caller may see what it returns, so none waits for another.
+    const [project, production, dev] = await Promise.all([
+      getProject(db, caller, id),
+      listDeployments(db, caller, id, { channel: "production" }, limits.productionDeploymentsInDetail),
+      listDeployments(db, caller, id, { channel: "dev" }, limits.devDeploymentsInDetail),
     ]);
     const deployments = [...production, ...dev].sort((a, b) => b.number - a.number);
     return {
@@ -144,7 +146,7 @@ const remove = endpoint({
   handle: ({ db }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
       const { id, slug } = await getProject(tx, caller, params.id, { lock: true });
-      await requestTeardown(tx, id);
+      await requestTeardown(tx, [id]);
       await recordAudit(tx, { caller, address, action: "project.delete", target: id, detail: { slug } });
       return { id };
     }),

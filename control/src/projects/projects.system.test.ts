@@ -174,6 +174,7 @@ describe("listing", () => {
       repoId: null,
       deployMode: "auto",
       status: "failed",
+      crashing: null,
       suspendedAt: null,
       suspendReason: null,
       passwordProtected: false,
@@ -307,9 +308,22 @@ describe("deleting", () => {
     const project = await api.newProject(user);
     const { body, status } = await api.call("DELETE", `/projects/${project.id}`, { session: user.session });
     expect([status, body]).toEqual([200, { ok: true, id: project.id }]);
-    expect(await work(project.id)).toEqual([{ kind: "teardown", payload: { projectId: project.id } }]);
+    expect(await work(project.id)).toEqual([
+      { kind: "teardown", payload: { projectId: project.id, hosts: [`${project.slug}.svc.localhost`] } },
+    ]);
     expect((await api.call("GET", `/projects/${project.id}`, { session: user.session })).status).toBe(404);
     expect((await api.call("DELETE", `/projects/${project.id}`, { session: user.session })).status).toBe(404);
+  });
+
+  test("frees the slug at once, also one that the project was being renamed to, for anybody", async () => {
+    const [slug, next, other] = [newSlug(), newSlug(), await api.newUser()];
+    const take = (by: TestUser, wanted: string) => create({ name: "Shop", slug: wanted, type: "ssr" }, by.session);
+    const { id } = (await take(user, slug)).body.project;
+    const renamed = await api.call("PUT", `/projects/${id}`, { session: user.session, body: { slug: next } });
+    expect(renamed.status).toBe(202);
+    for (const wanted of [slug, next]) expect(codeOf(await take(other, wanted))).toEqual([409, "SLUG_CONFLICT"]);
+    await api.call("DELETE", `/projects/${id}`, { session: user.session });
+    for (const wanted of [slug, next]) expect((await take(other, wanted)).status).toBe(201);
   });
 });
 

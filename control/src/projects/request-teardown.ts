@@ -1,14 +1,46 @@
 import { sql } from "kysely";
 import type { Db } from "../db/pool.ts";
-import { notify, routeChannel } from "../deployments/store.ts";
-import { enqueue } from "../work/queue.ts";
+import { endDrains, notify, routeChannel } from "../deployments/store.ts";
+import { enqueueAll } from "../work/queue.ts";
+
+/** What the work knows of the project that it takes down. */
+export interface Teardown {
+  projectId: string;
+  /** Names at which edges may still send visitors to it, whoever has them by now. */
+  hosts: string[];
+}
 
 /**
- * Begins the end of a project whose row the caller has locked: nobody sees it any more, and the work of kind
- * `teardown` does the rest.
+ * Begins the end of projects whose rows the caller has locked: nobody sees them any more, anybody may have their slugs
+ * and hosts, and the work of kind `teardown` does the rest.
  */
-export async function requestTeardown(tx: Db, projectId: string): Promise<void> {
-  await tx.updateTable("project").set({ deleting_at: sql<Date>`now()` }).where("id", "=", projectId).execute();
-  await enqueue(tx, { kind: "teardown", key: projectId, payload: { projectId } });
+export async function requestTeardown(tx: Db, projectIds: readonly string[]): Promise<void> {
+  if (projectIds.length === 0) return;
+  await tx
+    .updateTable("project")
+    .set({
+      deleting_at: sql<Date>`now()`,
+      // Longer than any slug that somebody could choose, and as unique.
+      slug: sql<string>`id::text`,
+      next_slug: null,
+      next_slug_at: null,
+    })
+    .where("id", "in", projectIds)
+    .execute();
+  const freed = await tx
+    .deleteFrom("site_host")
+    .where("project_id", "in", projectIds)
+    .returning(["project_id", "host"])
+    .execute();
+  const hostsOf = Map.groupBy(freed, ({ project_id }) => project_id);
+  await enqueueAll(
+    tx,
+    "teardown",
+    projectIds.map((projectId) => {
+      const payload: Teardown = { projectId, hosts: (hostsOf.get(projectId) ?? []).map(({ host }) => host) };
+      return { key: projectId, payload };
+    }),
+  );
+  await endDrains(tx, { projectIds });
   await notify(tx, routeChannel);
 }

@@ -1,7 +1,9 @@
 import type { DeploymentStatus } from "@svc/proto";
-import type { Insertable, Updateable } from "kysely";
+import { type Insertable, sql, type Updateable } from "kysely";
 import { isCiKey } from "../auth/access.ts";
 import type { Caller } from "../auth/caller.ts";
+import type { CrashingValue } from "../cluster/keys.ts";
+import { worstCrashing } from "../crashes/store.ts";
 import type { Db } from "../db/pool.ts";
 import type { Project, ProjectTable } from "../db/tables.ts";
 import { ApiError } from "../http/errors.ts";
@@ -40,6 +42,8 @@ export async function getProject(
 export interface ListedProject extends Project {
   /** Of the newest deployment of any channel; null when there never was one. */
   status: DeploymentStatus | null;
+  /** How the container falls over that does so most often, production first; null when none does. */
+  crashing: CrashingValue | null;
 }
 
 /** Newest first. */
@@ -55,6 +59,7 @@ export const listProjects = (db: Db, caller: Pick<Caller, "userId" | "projectIds
         .limit(1)
         .as("status"),
     )
+    .select(worstCrashing(sql`task.project_id = project.id`).as("crashing"))
     .orderBy("project.created_at", "desc")
     .orderBy("project.id", "desc")
     .execute();

@@ -72,7 +72,90 @@ const spec = {
   ...{ recipe: { static: { command: "", output: "." } }, timeoutSeconds: 1, maxImageMb: 1, maxUnpackedMb: 1 },
   cacheNamespace: "c",
 };
-const task = { specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, storageMb: 1, nodeSelector: {}, spec };
+const task = {
+  ...{ specHash: "h", memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, storageMb: 1, nodeSelector: {}, spec },
+  ...{ reservedMemoryMb: 1, reservedCpuMillicores: 1 },
+};
+
+test("nothing is taken from nodes while the published table names the project, under whatever host", async () => {
+  const edge = { generation: 1, digest: "", count: 1 };
+  const [host, project] = [`${randomUUID()}.svc.localhost`, await api.newProject(user)];
+  const deployment = await api.newDeployment(project, { status: "running" });
+  const taskId = await insertTask(db, deployment, task, { replica: 0 });
+  const publish = async (projectId: string) => {
+    const entry = { host, projectId, channel: "production", page: { page: "PAGE_EMPTY" } };
+    const ops = [
+      { put: { key: keys.routesMeta, value: JSON.stringify(edge) } },
+      { put: { key: keys.route(host), value: JSON.stringify(entry) } },
+    ];
+    await etcd.txn({ guards: [], ops });
+    await until("the table is known", () => fleet.route(host)?.projectId === projectId);
+  };
+  const desired = async () =>
+    (await db.selectFrom("task").select("desired").where("id", "=", taskId).executeTakeFirst())?.desired;
+  await using registry = createRegistry({ url: "http://127.0.0.1:9" });
+  const collector = createCollector({ db, registry, log, now });
+  const teardown = teardownWorker({ db, etcd, fleet, collector, log, now });
+
+  await publish(project.id);
+  expect((await api.call("DELETE", `/projects/${project.id}`, { session: user.session })).status).toBe(200);
+  await teardown(await claimed("teardown", 0), never);
+  expect(await desired()).toBe("running");
+  // Somebody else has the name by now.
+  await publish(randomUUID());
+  await db.updateTable("work_item").set({ state: "queued" }).where("kind", "=", "teardown").execute();
+  await teardown(await claimed("teardown", 0), never);
+  expect(await desired()).toBe("removed");
+  await etcd.txn({ guards: [], ops: [{ delete: { key: keys.route(host) } }] });
+  await db.deleteFrom("work_item").execute();
+});
+
+test("what serves what is open on replaced containers is over as soon as the project is deleted", async () => {
+  const project = await api.newProject(user);
+  const taskId = await insertTask(db, await api.newDeployment(project, { status: "superseded" }), task, { replica: 0 });
+  const left = () => db.selectFrom("task").select("drain_seconds").where("id", "=", taskId).executeTakeFirst();
+  await db.updateTable("task").set({ desired: "removed", drain_seconds: 3_600 }).where("id", "=", taskId).execute();
+  expect((await api.call("DELETE", `/projects/${project.id}`, { session: user.session })).status).toBe(200);
+  expect(await left()).toEqual({ drain_seconds: 0 });
+  await db.deleteFrom("work_item").execute();
+});
+
+test("nothing is taken from nodes while an edge keeps what it served at one of the project's former hosts", async () => {
+  const edge = await db
+    .insertInto("node")
+    .values({ role: "edge", name: randomUUID(), last_seen_at: now(), schedulable: true })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  const project = await api.newProject(user);
+  const deployment = await api.newDeployment(project, { status: "running" });
+  const taskId = await insertTask(db, deployment, task, { replica: 0 });
+  const desired = async () =>
+    (await db.selectFrom("task").select("desired").where("id", "=", taskId).executeTakeFirst())?.desired;
+  await using registry = createRegistry({ url: "http://127.0.0.1:9" });
+  const collector = createCollector({ db, registry, log, now });
+  const teardown = teardownWorker({ db, etcd, fleet, collector, log, now });
+  const generation = 3;
+  const meta = { key: keys.routesMeta, value: JSON.stringify({ generation, digest: "", count: 0 }) };
+  const applied = async (behindHosts: string[]) => {
+    const value = { generation, digest: "", error: null, behindHosts, at: now().toISOString() };
+    const ops = [{ put: meta }, { put: { key: keys.edgeApplied(edge.id), value: JSON.stringify(value) } }];
+    await etcd.txn({ guards: [], ops });
+    const known = () => fleet.edgeApplied(edge.id)?.behindHosts.length === behindHosts.length;
+    await until("it is known", () => known() && fleet.routesMeta().generation === generation);
+  };
+
+  // Somebody else has the name by now, whose files this edge does not have yet.
+  await applied([`${project.slug}.svc.localhost`]);
+  expect((await api.call("DELETE", `/projects/${project.id}`, { session: user.session })).status).toBe(200);
+  await teardown(await claimed("teardown", 0), never);
+  expect(await desired()).toBe("running");
+  await applied([]);
+  await teardown(await claimed("teardown", 0), never);
+  expect(await desired()).toBe("removed");
+  await etcd.txn({ guards: [], ops: [{ delete: { key: keys.edgeApplied(edge.id) } }] });
+  await db.deleteFrom("node").where("id", "=", edge.id).execute();
+  await db.deleteFrom("work_item").execute();
+});
 
 describe("what a node tells of a task while its project is deleted", () => {
   /** A project with a task on a node, and what the node tells of it. */

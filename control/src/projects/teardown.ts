@@ -4,9 +4,7 @@ import { recordUnannounced } from "../artifacts/store.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
-import type { Project } from "../db/tables.ts";
-import { edgeProgress } from "../deployments/edges.ts";
-import { listSiteHosts } from "../deployments/hosts.ts";
+import { edgesFollowing, edgesInRotation } from "../deployments/edges.ts";
 import { endRuns } from "../deployments/runs.ts";
 import { notify, removeTasks, routeChannel } from "../deployments/store.ts";
 import type { Etcd } from "../etcd/index.ts";
@@ -14,6 +12,7 @@ import type { Log } from "../log.ts";
 import { recheckAfterMs } from "../work/recheck.ts";
 import type { WorkHandler } from "../work/worker.ts";
 import { announceGone } from "./gone.ts";
+import type { Teardown } from "./request-teardown.ts";
 
 export interface TeardownDeps {
   db: Db;
@@ -23,6 +22,9 @@ export interface TeardownDeps {
   log: Log;
   now: () => Date;
 }
+
+/** Work that was queued by a control of before names no hosts. */
+type Queued = Pick<Teardown, "projectId"> & Partial<Teardown>;
 
 /** After a failure of a store: what was promised is never given up, so this does not count as an attempt. */
 const retryMs = 5_000;
@@ -35,15 +37,11 @@ const retryMs = 5_000;
 export function teardownWorker(deps: TeardownDeps): WorkHandler {
   const { db, log } = deps;
   return async (item, signal) => {
-    const { projectId } = item.payload as { projectId: string };
+    const { projectId, hosts = [] } = item.payload as Queued;
     try {
-      const project = await db
-        .selectFrom("project")
-        .select(["id", "slug"])
-        .where("id", "=", projectId)
-        .executeTakeFirst();
+      const project = await db.selectFrom("project").select("id").where("id", "=", projectId).executeTakeFirst();
       if (project === undefined) return { state: "done" };
-      const isOff = (await isOffEdges(deps, project)) && (await isOffNodes(deps, projectId));
+      const isOff = (await isOffEdges(deps, projectId, hosts)) && (await isOffNodes(deps, projectId));
       if (!isOff || !(await isOutOfRegistry(deps, projectId)))
         return { retryAfterMs: recheckAfterMs(item.ageMs), free: true };
       await db.transaction().execute((tx) => deleteRows(tx, projectId));
@@ -60,15 +58,18 @@ export function teardownWorker(deps: TeardownDeps): WorkHandler {
   };
 }
 
-/** No published route of its hosts names the project, and every edge in rotation has that table. */
-async function isOffEdges({ db, fleet }: TeardownDeps, project: Pick<Project, "id" | "slug">): Promise<boolean> {
-  const hosts = await listSiteHosts(db, project);
-  if (hosts.some(({ host }) => fleet.route(host)?.projectId === project.id)) {
-    await notify(db, routeChannel);
-    return false;
-  }
-  const edges = await edgeProgress(db, fleet, []);
-  return edges.current >= edges.inRotation;
+/**
+ * No published route names the project, and every edge in rotation serves its hosts as that table says. They may be
+ * another's by now, and the table may name it under others than those.
+ */
+async function isOffEdges({ db, fleet }: TeardownDeps, projectId: string, hosts: readonly string[]): Promise<boolean> {
+  const edges = await edgesInRotation(db);
+  const isNamed = hosts.some((host) => fleet.route(host)?.projectId === projectId);
+  // The whole table is looked through only once nothing else is waited for.
+  if (!isNamed && edgesFollowing(fleet, edges, hosts) < edges.length) return false;
+  if (!isNamed && !fleet.isRouted(projectId)) return true;
+  await notify(db, routeChannel);
+  return false;
 }
 
 /** Agents have confirmed that nothing of the project runs, or never will answer again. */

@@ -39,6 +39,7 @@ export const projectView = (project: Project, content: Content): ProjectView => 
 export const projectListView = (project: ListedProject, content: Content): ProjectListItem => ({
   ...common(project, content),
   status: project.status,
+  crashing: project.suspended_at === null ? project.crashing : null,
 });
 
 /** What the reply to a create carries: the little that is not yet known to who made it. */

@@ -127,6 +127,9 @@ async function readTasks(db: Db, placementIds: readonly string[]): Promise<Map<s
         cpuMillicores: task.cpu_millicores,
         pidsLimit: task.pids_limit,
         storageMb: task.storage_mb,
+        drainSeconds: task.drain_seconds,
+        reservedMemoryMb: task.reserved_memory_mb ?? undefined,
+        reservedCpuMillicores: task.reserved_cpu_millicores ?? undefined,
       },
     ]),
   );

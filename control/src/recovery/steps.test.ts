@@ -11,7 +11,7 @@ const about = {
   deploymentId: "d",
   channel: "production",
 } as const;
-const limits = { memoryMb: 512, cpuMillicores: 500, pidsLimit: 128, storageMb: 1_024 };
+const limits = { memoryMb: 512, cpuMillicores: 500, pidsLimit: 128, storageMb: 1_024, drainSeconds: 0 };
 
 const aTask = (changes: Partial<KnownTask> = {}): KnownTask => ({
   ...{ id: "t1", desired: "running", nodeId: "n1", reaped: false },

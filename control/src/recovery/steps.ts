@@ -74,7 +74,7 @@ export function recoverySteps(
       recovery.deletes.push(keys.placement(nodeId, placementId));
       recovery.forgotten += 1;
     } else if (order[task.desired] > order[placement.desired]) {
-      const value = { ...placement, desired: task.desired };
+      const value = { ...placement, desired: task.desired, drainSeconds: task.drainSeconds };
       recovery.puts.push({ key: keys.placement(nodeId, placementId), value });
       recovery.advanced += 1;
     }

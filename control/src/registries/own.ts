@@ -5,15 +5,17 @@ import { addressesOf, type ResolveAddresses } from "./resolve.ts";
 export interface OwnRegistry {
   /** As image references name it. */
   host: string;
+  /** As tenants reach it, who push images of their own; null: they do not. */
+  publicHost: string | null;
   hostname: string;
   port: number;
 }
 
 /** @param url of the cluster's registry, as the settings have it */
-export function ownRegistry(url: string): OwnRegistry {
+export function ownRegistry(url: string, publicHost: string | null = null): OwnRegistry {
   const { host, protocol } = new URL(url);
   const written = host.replace(/\.(?=:|$)/, "");
-  return { host: normaliseRegistry(written) ?? written, ...placeOf(`${protocol}//${host}`) };
+  return { host: normaliseRegistry(written) ?? written, publicHost, ...placeOf(`${protocol}//${host}`) };
 }
 
 /**
@@ -21,7 +23,7 @@ export function ownRegistry(url: string): OwnRegistry {
  * this machine.
  */
 export function isNamedOwn(registry: string, own: OwnRegistry): boolean {
-  if (registry === own.host) return true;
+  if (registry === own.host || registry === own.publicHost) return true;
   // An operator's list may hold what is no host at all.
   if (!URL.canParse(`https://${registry}`)) return false;
   const { hostname, port } = placeOf(`https://${registry}`);
@@ -37,7 +39,7 @@ export async function leadsToOwn(registry: string, own: OwnRegistry, resolve: Re
   return theirs.some((address) => ours.some((each) => isSameAddress(address, each)));
 }
 
-function placeOf(url: string): Omit<OwnRegistry, "host"> {
+function placeOf(url: string): Pick<OwnRegistry, "hostname" | "port"> {
   const { protocol, hostname, port } = new URL(url);
   return {
     hostname: hostname.replace(/^\[|\]$|\.$/g, ""),

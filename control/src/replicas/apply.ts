@@ -2,6 +2,7 @@ import { isOciManifest, manifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import { inFencedTransaction } from "../cluster/fenced.ts";
 import type { Db } from "../db/pool.ts";
+import { drainSecondsIn } from "../deployments/drain.ts";
 import {
   findChannelState,
   findDeployment,
@@ -25,6 +26,8 @@ interface ApplyDeps {
   metrics?: Pick<Metrics, "replicasReplaced"> | undefined;
   /** Of the leadership under which the steps were decided. */
   epoch: bigint;
+  /** How long what is removed has had since no edge sends anybody there. */
+  drainMs: number;
 }
 
 const because: Readonly<Record<Cause, string>> = {
@@ -40,7 +43,11 @@ const because: Readonly<Record<Cause, string>> = {
  * Carries out the steps of one site, all or none. They were decided on what was there a moment ago: when the site is
  * not served any more, or its replicas are others by now, nothing is done, and the next round decides anew.
  */
-export async function applySteps({ db, log, epoch, metrics }: ApplyDeps, site: Site, steps: readonly ReplicaStep[]) {
+export async function applySteps(
+  { db, log, epoch, drainMs, metrics }: ApplyDeps,
+  site: Site,
+  steps: readonly ReplicaStep[],
+) {
   const { deploymentId } = site;
   const done = await inFencedTransaction(db, epoch, async (tx) => {
     // Whoever holds the site's owner or project for long holds up this site, and the others only for a moment.
@@ -66,8 +73,10 @@ export async function applySteps({ db, log, epoch, metrics }: ApplyDeps, site: S
         .execute();
       await notify(tx, routeChannel);
     }
-    await removeTasks(tx, removed);
     const manifest = manifestSchema.parse(deployment.manifest);
+    await removeTasks(tx, removed, {
+      drainSeconds: Math.max(0, Math.ceil(drainSecondsIn(manifest, plan) - drainMs / 1000)),
+    });
     const registryHost = isOciManifest(manifest) ? deployment.image_registry : null;
     for (const step of steps) {
       if (step.do !== "replace") continue;

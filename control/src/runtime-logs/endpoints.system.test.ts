@@ -86,12 +86,39 @@ test.each([
   ["?lines=-5", 1],
   ["?lines=50", 50],
   ["?lines=99999", 2000],
-  ["?lines=NaN", 200],
-  ["?lines=", 200],
+  ["", 200],
 ])("%s asks for %s lines", async (query, lines) => {
   await newServing();
   await read(query);
   expect(asked[0]?.[2]).toBe(lines);
+});
+
+test.each([
+  { query: "?lines=abc", says: "lines: is not a whole number" },
+  { query: "?lines=1e3", says: "lines: is not a whole number" },
+  { query: "?lines=", says: "lines: is not a whole number" },
+  { query: "?lines=5&lines=6", says: "lines: is there more than once" },
+  { query: "?channel=dev&channel=dev", says: "channel: is there more than once" },
+])("$query is refused with a plain sentence", async ({ query, says }) => {
+  const { status, body } = await read(query);
+  expect([status, body.error.code, body.error.message]).toEqual([422, "VALIDATION", says]);
+});
+
+test("of a suspended project end with that", async () => {
+  const { taskId } = await newServing();
+  answers.set(taskId, exited);
+  const suspended = { suspended_at: new Date(), suspend_reason: "quota" } as const;
+  await api.db.updateTable("project").set(suspended).where("id", "=", project.id).execute();
+  // What runs until every edge shows the page still writes.
+  answers.set(taskId, running);
+  expect((await read()).status).toBe(200);
+  await api.db.updateTable("task").set({ desired: "removed" }).where("id", "=", taskId).execute();
+  answers.set(taskId, absent);
+  for (const query of ["", "?exited=true"]) {
+    const { status, body } = await read(query);
+    expect([status, body.error.code]).toEqual([409, "RUNTIME_LOGS_UNAVAILABLE"]);
+    expect(body.error.message).toContain("The project is suspended: this month's quota is used up");
+  }
 });
 
 test("come from no other channel than the one that was named", async () => {

@@ -4,6 +4,7 @@ import type { Db } from "../db/pool.ts";
 import { endpoint } from "../http/endpoint.ts";
 import { ApiError } from "../http/errors.ts";
 import { getProject } from "../projects/store.ts";
+import { suspendedRefusal, suspensionOf } from "../projects/suspension/refusal.ts";
 import { noContainerEver, nothingWanted, notRunning } from "./rules.ts";
 import { findLast, listWanted, type PlacedContainer, type Scope } from "./store.ts";
 
@@ -21,12 +22,15 @@ const read = endpoint({
   errors: ["RUNTIME_LOGS_UNAVAILABLE", { code: "RUNTIME_LOGS_UNAVAILABLE", status: 502 }],
   async handle(context, { caller, params, query }) {
     const { db } = context;
-    const { id: projectId, type } = await getProject(db, caller, params.id);
-    if (type === "static") throw unavailable(noContainerEver);
+    const project = await getProject(db, caller, params.id);
+    const { id: projectId } = project;
+    if (project.type === "static") throw unavailable(noContainerEver);
+    const suspension = suspensionOf(project);
     const scope = await getScope(db, projectId, query);
     const wanted = await listWanted(db, projectId, scope);
     const last = wanted.length > 0 ? null : await findLast(db, projectId, scope);
     const containers = wanted.length > 0 ? wanted : last !== null && query.exited ? [last] : [];
+    if (wanted.length === 0 && suspension !== null) throw unavailable(suspendedRefusal(suspension).message);
     if (containers.length === 0) throw unavailable(nothingWanted(last));
     const { text, lines, state, exit } = await readBest(context, projectId, containers, query.lines);
     if (state === "running") return { log: text, lines, state, exit: null };

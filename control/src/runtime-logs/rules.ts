@@ -1,4 +1,4 @@
-import { errorMessage } from "@svc/proto";
+import { errorMessage, splitLastLines } from "@svc/proto";
 import type { RuntimeExit } from "../context.ts";
 import type { LastContainer } from "./store.ts";
 
@@ -15,5 +15,5 @@ export const noContainerEver = "A static site has no container, and so no output
 export function nothingWanted(last: Pick<LastContainer, "status" | "error"> | null): string {
   const reason = last?.status === "failed" || last?.status === "stopped" ? last.error : null;
   if (!reason) return errorMessage("RUNTIME_LOGS_UNAVAILABLE");
-  return `No container is running. The last one did not come up: ${reason.split(" Last lines:\n")[0]} ${howToRead}`;
+  return `No container is running. The last one did not come up: ${splitLastLines(reason).reason} ${howToRead}`;
 }

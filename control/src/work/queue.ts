@@ -26,15 +26,30 @@ export interface ClaimedWork {
 }
 
 /** Adds work in the caller's transaction: it exists exactly when the caller's other rows do. Returns its id. */
-export async function enqueue(db: Db, { kind, key, payload, runAt }: NewWork): Promise<number> {
-  const row = await db
-    .insertInto("work_item")
-    .values({ kind, key, payload: JSON.stringify(payload), ...(runAt && { run_at: runAt }) })
-    .returning("id")
-    .executeTakeFirstOrThrow();
-  await sql`select pg_notify(${workChannel}, ${kind})`.execute(db);
+export async function enqueue(db: Db, work: NewWork): Promise<number> {
+  const row = await db.insertInto("work_item").values(rowOf(work)).returning("id").executeTakeFirstOrThrow();
+  await announce(db, work.kind);
   return row.id;
 }
+
+/** The same of many at once, all of one kind. */
+export async function enqueueAll(db: Db, kind: string, work: readonly Omit<NewWork, "kind">[]): Promise<void> {
+  if (work.length === 0) return;
+  await db
+    .insertInto("work_item")
+    .values(work.map((each) => rowOf({ kind, ...each })))
+    .execute();
+  await announce(db, kind);
+}
+
+const rowOf = ({ kind, key, payload, runAt }: NewWork) => ({
+  kind,
+  key,
+  payload: JSON.stringify(payload),
+  ...(runAt && { run_at: runAt }),
+});
+
+const announce = (db: Db, kind: string) => sql`select pg_notify(${workChannel}, ${kind})`.execute(db);
 
 /**
  * Leases the oldest due item whose key is idle; null when there is none. Safe to call from

@@ -109,7 +109,11 @@ describe("DELETE /admin/projects/:id", () => {
     const answer = await remove(theirs.id);
     expect([answer.status, answer.body]).toEqual([200, { ok: true, id: theirs.id }]);
     await api.call("DELETE", `/projects/${byOwner.id}`, as(owner));
-    expect(await teardowns()).toEqual([theirs, byOwner].map(({ id }) => ({ key: id, payload: { projectId: id } })));
+    const torn = [theirs, byOwner].map(({ id, slug }) => ({
+      key: id,
+      payload: { projectId: id, hosts: [`${slug}.svc.localhost`] },
+    }));
+    expect(await teardowns()).toEqual(torn);
     expect(codeOf(await api.call("GET", `/projects/${theirs.id}`, as(owner)))).toEqual([404, "NOT_FOUND"]);
   });
 

@@ -22,7 +22,7 @@ export const removeAnyProject = endpoint({
         .executeTakeFirst();
       if (project === undefined) throw new ApiError("NOT_FOUND");
       const { id, slug, owner_id: ownerId } = project;
-      await requestTeardown(tx, id);
+      await requestTeardown(tx, [id]);
       await recordAudit(tx, { caller, address, action: "project.delete", target: id, detail: { slug, ownerId } });
       return { id };
     }),

@@ -124,7 +124,8 @@ export const remove = endpoint({
   method: "DELETE",
   path: "/admin/users/:id",
   access: "admin",
-  summary: "Delete a user with everything they own. They are shut out at once; their sites are taken down after it.",
+  summary:
+    "Delete a user with everything they own. They are shut out and their slugs are free at once; their sites are taken down after it.",
   params: userParams,
   reply: deleteUserReply,
   errors: ["SELF_ACTION"],

@@ -47,7 +47,7 @@ async function server(owner: string) {
           concurrency: 4,
           handlers: {
             teardown: teardownWorker({ db, etcd, fleet, collector, log, now }),
-            [deleteUserKind]: deleteUserWorker({ db, log, graceMs: 0 }),
+            [deleteUserKind]: deleteUserWorker({ db, registry, log, graceMs: 0 }),
           },
         },
       ],

@@ -5,6 +5,7 @@ import { lockUser } from "../../accounts/store.ts";
 import type { Db } from "../../db/pool.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import { createLog } from "../../log.ts";
+import type { Teardown } from "../../projects/request-teardown.ts";
 import { deleteRows } from "../../projects/teardown.ts";
 import { type ClaimedWork, claimWork, finishWork } from "../../work/queue.ts";
 import type { WorkHandler } from "../../work/worker.ts";
@@ -23,7 +24,7 @@ beforeAll(async () => {
   api = await testApi();
   db = api.db;
   admin = await api.newUser({ admin: true });
-  work = deleteUserWorker({ db, log, graceMs: 0 });
+  work = deleteUserWorker({ db, registry: api.context.registry, log, graceMs: 0 });
 });
 afterAll(async () => {
   await api?.[Symbol.asyncDispose]();
@@ -51,6 +52,9 @@ const queued = async (kind: string) =>
   (await db.selectFrom("work_item").select("payload").where("kind", "=", kind).where("state", "=", "queued").execute())
     .map(({ payload }) => payload)
     .toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+
+const queuedTeardowns = async () =>
+  (await queued("teardown")).map((payload) => (payload as Teardown).projectId).toSorted();
 
 async function claimed(kind = deleteUserKind): Promise<ClaimedWork> {
   await db.updateTable("work_item").set({ run_at: sql<Date>`now()` }).where("state", "=", "queued").execute();
@@ -124,6 +128,22 @@ describe("DELETE /admin/users/:id", () => {
     expect((await api.call("GET", "/me", { session: again.session })).status).toBe(200);
   });
 
+  test("takes their projects away, and frees the slugs for anybody, before it answers", async () => {
+    const user = await api.newUser();
+    const projects = [await api.newProject(user), await api.newProject(user)];
+    const other = await api.newUser();
+    const take = (slug: string) =>
+      api.call("POST", "/projects", { session: other.session, body: { name: "Shop", slug, type: "ssr" } });
+    const { slug } = projects[0] ?? { slug: "" };
+    expect(codeOf(await take(slug))).toEqual([409, "SLUG_CONFLICT"]);
+    await remove(user.id);
+    expect((await projectsOf(user.id)).filter(({ deleting_at }) => deleting_at === null)).toEqual([]);
+    const torn = projects.map(({ id }) => id).toSorted();
+    expect(await queuedTeardowns()).toEqual(torn);
+    expect((await take(slug)).status).toBe(201);
+    expect((await api.call("GET", "/admin/projects", { session: admin.session })).text).not.toContain(torn[0]);
+  });
+
   test("asked for by two at once, is done once", async () => {
     const user = await api.newUser();
     const other = await api.newUser({ admin: true });
@@ -180,11 +200,11 @@ describe("the work of a deletion", () => {
     await api.call("DELETE", `/projects/${projects[0]}`, { session: user.session });
     await remove(user.id);
     expect(await round()).toBe("waits");
-    expect(await queued("teardown")).toEqual(projects.map((projectId) => ({ projectId })));
+    expect(await queuedTeardowns()).toEqual(projects);
     expect((await projectsOf(user.id)).every(({ deleting_at }) => deleting_at !== null)).toBe(true);
 
     expect(await round()).toBe("waits");
-    expect(await queued("teardown")).toHaveLength(2);
+    expect(await queuedTeardowns()).toHaveLength(2);
     await finishTeardown(projects[0] ?? "");
     expect(await round()).toBe("waits");
     expect(await rowOf(user.id)).toBeDefined();
@@ -203,7 +223,7 @@ describe("the work of a deletion", () => {
     // The outcome was never stored: another worker has the item once the lease is over.
     await db.updateTable("work_item").set({ state: "queued" }).where("id", "=", first.id).execute();
     expect(await round()).toBe("waits");
-    expect(await queued("teardown")).toEqual([{ projectId: project.id }]);
+    expect(await queuedTeardowns()).toEqual([project.id]);
     await finishTeardown(project.id);
     const last = await claimed();
     expect(await work(last, never)).toEqual({ state: "done" });
@@ -216,7 +236,7 @@ describe("the work of a deletion", () => {
     await remove(user.id);
     const late = await api.newProject(user);
     expect(await round()).toBe("waits");
-    expect(await queued("teardown")).toEqual([{ projectId: late.id }]);
+    expect(await queuedTeardowns()).toEqual([late.id]);
   });
 
   test("takes more projects than fit into one transaction", async () => {
@@ -227,7 +247,7 @@ describe("the work of a deletion", () => {
     );
     await remove(user.id);
     expect(await round()).toBe("waits");
-    expect(await queued("teardown")).toHaveLength(120);
+    expect(await queuedTeardowns()).toHaveLength(120);
     await db.deleteFrom("project").where("owner_id", "=", user.id).execute();
     expect(await round()).toBe("done");
   });
@@ -235,7 +255,7 @@ describe("the work of a deletion", () => {
   test("leaves the row for as long as a request that was let in before may take", async () => {
     const user = await api.newUser();
     await remove(user.id);
-    const patient = deleteUserWorker({ db, log });
+    const patient = deleteUserWorker({ db, registry: api.context.registry, log });
     const item = await claimed();
     expect(await patient({ ...item, ageMs: 0 }, never)).toMatchObject({ retryAfterMs: 60_000, free: true });
     expect(await rowOf(user.id)).toBeDefined();

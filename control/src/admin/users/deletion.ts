@@ -1,18 +1,21 @@
+import type { Registry } from "@svc/registry";
+import { empty } from "../../account-registry/contents.ts";
+import { listNames, pushesLeftMs } from "../../account-registry/store.ts";
 import type { Db } from "../../db/pool.ts";
 import type { Log } from "../../log.ts";
-import { requestTeardown } from "../../projects/request-teardown.ts";
 import { recheckAfterMs } from "../../work/recheck.ts";
 import type { WorkHandler } from "../../work/worker.ts";
+import { tearDownAll } from "./request-deletion.ts";
 
 export interface UserDeletionDeps {
   db: Db;
+  /** The cluster's. */
+  registry: Registry;
   log: Log;
   /** See `graceMsUsed`. */
   graceMs?: number;
 }
 
-/** Projects that one transaction locks. */
-const batchSize = 50;
 /**
  * Requests that were let in before the deletion end before the row does: they fail for what is gone of the user, and
  * not because the user was never there.
@@ -20,19 +23,21 @@ const batchSize = 50;
 const graceMsUsed = 60_000;
 
 /**
- * Work of kind `delete-user`: has every project of the user torn down, waits for that, and deletes the user last. Each
- * round does what there is to do then, also for a project that was being created when the deletion began, so one that
- * is cut off anywhere is simply done again.
+ * Work of kind `delete-user`: waits until every project of the user is torn down and nobody can push into their
+ * repositories any more, empties those, and deletes the user last. Each round
+ * does what there is to do then, also for a project that was being created when the deletion began, so one that is cut
+ * off anywhere is simply done again.
  */
-export function deleteUserWorker({ db, log, graceMs = graceMsUsed }: UserDeletionDeps): WorkHandler {
+export function deleteUserWorker({ db, registry, log, graceMs = graceMsUsed }: UserDeletionDeps): WorkHandler {
   return async (item, signal) => {
     const { userId } = item.payload as { userId: string };
-    let begun = batchSize;
-    while (begun === batchSize && !signal.aborted)
-      begun = await db.transaction().execute((tx) => tearDownSome(tx, userId));
+    await db.transaction().execute((tx) => tearDownLate(tx, userId));
     const waits = await db.selectFrom("project").select("id").where("owner_id", "=", userId).limit(1).execute();
     if (waits.length > 0) return { retryAfterMs: recheckAfterMs(item.ageMs), free: true };
     if (item.ageMs < graceMs) return { retryAfterMs: graceMs - item.ageMs, free: true };
+    const pushesMs = await pushesLeftMs(db, userId);
+    if (pushesMs > 0) return { retryAfterMs: pushesMs, free: true };
+    for (const name of await listNames(db, userId)) await empty({ db, registry }, userId, name, signal);
     const gone = await db.transaction().execute((tx) => deleteUser(tx, userId));
     if (!gone) return { retryAfterMs: recheckAfterMs(0), free: true };
     log.info({ userId, to: "deleted" }, "user");
@@ -40,20 +45,10 @@ export function deleteUserWorker({ db, log, graceMs = graceMsUsed }: UserDeletio
   };
 }
 
-/** Begins the teardown of some projects that are not on their way yet. Returns how many. */
-async function tearDownSome(tx: Db, userId: string): Promise<number> {
+/** Begins the teardown of projects that came after the deletion was asked for. */
+async function tearDownLate(tx: Db, userId: string): Promise<void> {
   await tx.selectFrom("auth.user").select("id").where("id", "=", userId).forNoKeyUpdate().execute();
-  const projects = await tx
-    .selectFrom("project")
-    .select("id")
-    .where("owner_id", "=", userId)
-    .where("deleting_at", "is", null)
-    .orderBy("id")
-    .limit(batchSize)
-    .forNoKeyUpdate()
-    .execute();
-  for (const { id } of projects) await requestTeardown(tx, id);
-  return projects.length;
+  await tearDownAll(tx, userId);
 }
 
 /**

@@ -1,12 +1,16 @@
 import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import type { Db } from "../../db/pool.ts";
+import { requestTeardown } from "../../projects/request-teardown.ts";
 import { enqueue } from "../../work/queue.ts";
 import { formerEmail } from "./rules.ts";
 import { deleteSessions } from "./store.ts";
 
-/** Work of this kind takes down what a deleted user owns, and then the user. */
+/** Work of this kind waits for the end of what a deleted user owns, and then deletes the user. */
 export const deleteUserKind = "delete-user";
+
+/** Projects that one statement marks. */
+const batchSize = 500;
 
 /** Of what was theirs when the deletion began. */
 export interface UserDeletion {
@@ -18,7 +22,8 @@ export interface UserDeletion {
 /**
  * Begins the end of a user whose row the caller has locked. From its commit on nobody can act as them: keys, sessions
  * and all ways to sign in are gone, and a session that was being made meanwhile is that of somebody banned. The address
- * is free for another account. The rest is work of kind `delete-user`.
+ * is free for another account, and so are the slugs of their projects, which begin to go. The rest is work of kind
+ * `delete-user`.
  */
 export async function requestUserDeletion(tx: Db, userId: string, requestedBy: string): Promise<UserDeletion> {
   await tx.insertInto("user_deletion").values({ user_id: userId, requested_by: requestedBy }).execute();
@@ -32,14 +37,30 @@ export async function requestUserDeletion(tx: Db, userId: string, requestedBy: s
   await deleteWaysIn(tx, userId);
   // Their plan is nobody's for as long as the rest takes.
   await tx.deleteFrom("account").where("user_id", "=", userId).execute();
-  const { count: projects } = await tx
-    .selectFrom("project")
-    .select((project) => project.fn.countAll<number>().as("count"))
-    .where("owner_id", "=", userId)
-    .where("deleting_at", "is", null)
-    .executeTakeFirstOrThrow();
+  const projects = await tearDownAll(tx, userId);
   await enqueue(tx, { kind: deleteUserKind, key: `user/${userId}`, payload: { userId } });
   return { keys: Number(keys), sessions, projects };
+}
+
+/** Begins the teardown of the projects of a user whose row the caller has locked. Returns how many. */
+export async function tearDownAll(tx: Db, userId: string): Promise<number> {
+  for (let begun = 0; ; ) {
+    const projects = await tx
+      .selectFrom("project")
+      .select("id")
+      .where("owner_id", "=", userId)
+      .where("deleting_at", "is", null)
+      .orderBy("id")
+      .limit(batchSize)
+      .forNoKeyUpdate()
+      .execute();
+    await requestTeardown(
+      tx,
+      projects.map(({ id }) => id),
+    );
+    begun += projects.length;
+    if (projects.length < batchSize) return begun;
+  }
 }
 
 /** Passwords, linked providers, and what was begun with a mail or on another device. */

@@ -189,6 +189,11 @@ export const additions: readonly Addition[] = [
     ["DELETE /tokens/:id", "full", wholeAccount],
     ["DELETE /tokens/self", "any"],
   ),
+  ...added("An image of one's own has to be pushed somewhere before it can be deployed.", [
+    "POST /registry/login",
+    deploy,
+    wholeAccount,
+  ]),
   ...added("The project's detail shows the newest deployments only.", ["GET /projects/:id/deployments", read]),
   ...added("A deploy that is known to be wrong should not have to be waited for.", [
     "POST /deployments/:id/cancel",

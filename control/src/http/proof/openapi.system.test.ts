@@ -173,7 +173,7 @@ describe("what people look for", () => {
   test("a source is deployed in parts", () => {
     const { requestBody } = description.operation({ method: "POST", path: "/projects/:id/deployments" });
     const { properties = {}, required } = requestBody?.content["multipart/form-data"]?.schema ?? {};
-    expect(Object.keys(properties as Json)).toEqual(["manifest", "metadata", "source"]);
+    expect(Object.keys(properties as Json)).toEqual(["manifest", "metadata", "forceBuild", "source"]);
     expect(required).toEqual(["manifest", "source"]);
     expect((properties as Json)["manifest"]).toMatchObject({
       contentMediaType: "application/json",

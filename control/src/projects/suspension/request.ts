@@ -2,7 +2,7 @@ import type { SuspendReason } from "@svc/proto";
 import { sql } from "kysely";
 import type { Db } from "../../db/pool.ts";
 import type { Project } from "../../db/tables.ts";
-import { insertEvent, notify, routeChannel } from "../../deployments/store.ts";
+import { endDrains, insertEvent, notify, routeChannel } from "../../deployments/store.ts";
 import { wakeWork } from "../../work/wake.ts";
 import { listServed } from "./store.ts";
 
@@ -26,6 +26,7 @@ export async function suspendProject(tx: Db, project: Project, reason: SuspendRe
     .execute();
   // One that was being resumed has been told of already.
   if (project.suspended_at === null) await tellAll(tx, project.id, "suspended", byWhom[reason]);
+  await endDrains(tx, { projectIds: [project.id] });
   await notify(tx, routeChannel);
   await wake(tx, project.id);
 }

@@ -140,6 +140,14 @@ export const changes: Readonly<Record<string, Change>> = {
       shown: (reply) => reply.token.key,
     }),
   },
+  "POST /registry/login": {
+    action: "registry.login",
+    arrange: async ({ actor }) => ({
+      path: "/registry/login",
+      target: actor.id,
+      shown: (reply) => reply.login.password,
+    }),
+  },
   "DELETE /tokens/self": {
     action: "token.revoke",
     async arrange({ api, actor }) {
