@@ -53,6 +53,18 @@ test.each<{ when: string; wanted: Route; served?: Route; serves: Route[] }>([
   expect(shown).toEqual(serves.map(({ target, gate }) => ({ target, gate })));
 });
 
+test.each<{ when: string; wanted: Route; bundle: BundleState }>([
+  { when: "its files are coming", wanted: files, bundle: "coming" },
+  { when: "its files do not come", wanted: files, bundle: { problem: "it is lost" } },
+  { when: "its route makes no sense", wanted: aProxy(host), bundle: "present" },
+  { when: "it has a password as well", wanted: guarded(files, "r2"), bundle: "coming" },
+])("of the project that had the host before nothing is kept when $when", ({ wanted, bundle }) => {
+  const another = { ...guarded(page, "r1"), projectId: "p0" };
+  const result = servable(new Map([[host, wanted]]), [host], new Map([[host, another]]), () => bundle);
+  const empty = aPage(host, "EMPTY");
+  expect([...result.routes.values()]).toEqual([{ ...empty, gate: wanted.gate }]);
+});
+
 test("one host that cannot be served does not hold up another", () => {
   const routes = [aProxy("../x", "10.0.0.1:1"), files, aPage("b.test", "EMPTY")];
   const table = new Map(routes.map((route) => [route.host, route]));

@@ -25,6 +25,7 @@ export interface Servable {
  * What can be served of `wanted` for those hosts that do not serve it yet. One host never waits for another.
  *
  * A host that keeps what it has takes over the password at once, or its end: to be late with files is no reason to be open.
+ * What another project served there is not kept: its name may have been given to somebody else.
  *
  * @param served what is served now
  * @param bundleState whether the files of a static route are in place
@@ -43,8 +44,9 @@ export function servable(
       continue;
     }
     const { target } = route;
-    const kept = served.get(host);
-    if (route.gate !== (kept?.gate ?? ""))
+    const before = served.get(host);
+    const kept = before?.projectId === route.projectId ? before : undefined;
+    if (before !== kept || route.gate !== (kept?.gate ?? ""))
       result.routes.set(host, { ...(kept ?? nothingYet(route)), gate: route.gate });
     const named = targetName(route);
     if ("problem" in named) {

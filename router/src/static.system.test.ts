@@ -19,6 +19,8 @@ const files: Record<string, string | Buffer> = {
   "guide/start.html": "start",
   "guide.html": "guide file",
   "team/index.html": "team",
+  "what?#/index.html": "odd directory",
+  "with space ü/index.html": "spaced",
   "404.html": "nothing here",
   "robots.txt": "User-agent: *",
   "style.css": style,
@@ -44,7 +46,7 @@ let edge: TestEdge;
 beforeAll(async () => {
   edge = await startTestEdge();
   const bundle = await filesBundle(files);
-  const bare = await filesBundle({ "index.html": "bare home" });
+  const bare = await filesBundle({ "index.html": "bare home", "docs/index.html": "bare docs" });
   const digest = digestOfBundle(bundle);
   const bareDigest = digestOfBundle(bare);
   edge.archives.set(digest, bundle).set(bareDigest, bare);
@@ -66,8 +68,8 @@ test.each([
   { path: "/about", body: "about" },
   { path: "/about.html", body: "about" },
   { path: "/about?x=/../y", body: "about" },
-  { path: "/team", body: "team" },
   { path: "/team/", body: "team" },
+  { path: "/team/?q=1", body: "team" },
   { path: "/guide", body: "guide file" },
   { path: "/guide/", body: "guide" },
   { path: "/guide/start", body: "start" },
@@ -88,9 +90,34 @@ test.each([
   { path: "/about/", to: "/about" },
   { path: "/about/?a=%20b", to: "/about?a=%20b" },
   { path: "/robots.txt/", to: "/robots.txt" },
+  { path: "/team", to: "/team/" },
+  { path: "/team?a=%20b&c=/d/", to: "/team/?a=%20b&c=/d/" },
+  { path: "/what%3F%23?x", to: "/what%3F%23/?x" },
+  { path: "/with%20space%20%C3%BC", to: "/with%20space%20%C3%BC/" },
+  { path: "/%74eam", to: "/%74eam/" },
+  // Names a path of this host, and no host.
+  { path: "//team", to: "//team/" },
 ])("$path moves to $to on the same host", async ({ path, to }) => {
-  const { status, headers } = await ask(edge.http, `${host}:8080`, path);
-  expect({ status, location: headers.location }).toEqual({ status: 308, location: `http://${host}:8080${to}` });
+  for (const method of ["GET", "HEAD"]) {
+    const { status, headers, body } = await ask(edge.http, `${host}:8080`, path, { method });
+    expect({ status, location: headers.location, body }).toEqual({
+      ...{ status: 308, location: `http://${host}:8080${to}`, body: "" },
+    });
+  }
+});
+
+test("a directory is not moved to for what only reads what is allowed, or may not be done", async () => {
+  expect((await ask(edge.http, host, "/team", { method: "OPTIONS" })).status).toBe(204);
+  expect((await ask(edge.http, host, "/team", { method: "POST" })).status).toBe(405);
+});
+
+test("a directory of a single-page app moves, too, and its other paths are its index", async () => {
+  expect(await ask(edge.http, spaHost, "/docs")).toMatchObject({
+    status: 308,
+    headers: { location: `http://${spaHost}/docs/` },
+  });
+  expect(await ask(edge.http, spaHost, "/docs/")).toMatchObject({ status: 200, body: "bare docs" });
+  expect(await ask(edge.http, spaHost, "/docs/deep")).toMatchObject({ status: 200, body: "bare home" });
 });
 
 test.each([

@@ -8,9 +8,10 @@ const found = "{http.matchers.file.relative}";
 const outcome = "{http.vars.svc_file}";
 
 /**
- * A static site from its unpacked bundle. A path is served by the file of that name, by `<path>.html`, or
- * by `<path>/index.html`; with a trailing slash only by the index in that directory. What exists under no
- * such name is index.html where `fallsBack` matches, else 404.html, else our page.
+ * A static site from its unpacked bundle. A path is served by the file of that name or by `<path>.html`; with a trailing
+ * slash by the index in that directory. Where only the other one of the two exists it moves there: links of a page
+ * are relative to its directory. What exists under no such name is index.html where `fallsBack` matches, else
+ * 404.html, else our page.
  *
  * Bundles hold no dot files (they are not unpacked), and directories are never listed.
  *
@@ -48,7 +49,7 @@ function chooseFile(root: string, fallsBack: JsonObject): CaddyRoute[] {
       handle: [
         subroute([
           choose(exists(`${withoutSlash}/index.html`), "found"),
-          { group: "file", match: [exists(withoutSlash, `${withoutSlash}.html`)], handle: redirectWithoutSlash },
+          { group: "file", match: [exists(withoutSlash, `${withoutSlash}.html`)], handle: moveTo(dropSlash) },
         ]),
       ],
     },
@@ -58,7 +59,8 @@ function chooseFile(root: string, fallsBack: JsonObject): CaddyRoute[] {
         subroute([
           // Not rewritten: a question mark in a name would begin the query.
           { group: "file", match: [exists(path)], handle: [setVars({ svc_file: "found" })] },
-          choose(exists(`${path}.html`, `${path}/index.html`), "found"),
+          choose(exists(`${path}.html`), "found"),
+          { group: "file", match: [exists(`${path}/index.html`)], handle: moveTo(addSlash) },
           choose({ ...exists("/index.html"), ...fallsBack }, "found"),
           choose(exists("/404.html"), "404"),
         ]),
@@ -67,9 +69,13 @@ function chooseFile(root: string, fallsBack: JsonObject): CaddyRoute[] {
   ];
 }
 
-/** Absolute, because a path that begins with two slashes would name another host. */
-const redirectWithoutSlash: JsonObject[] = [
-  { handler: "rewrite", strip_path_suffix: "/" },
+const dropSlash: JsonObject = { strip_path_suffix: "/" };
+/** Of the path as it was sent: a question mark in a name stays one. */
+const addSlash: JsonObject = { path_regexp: [{ find: "$", replace: "/" }] };
+
+/** To the path after `change`, with its query. Absolute, because a path that begins with two slashes would name another host. */
+const moveTo = (change: JsonObject): JsonObject[] => [
+  { handler: "rewrite", ...change },
   {
     handler: "static_response",
     status_code: "308",
