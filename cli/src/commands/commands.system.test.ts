@@ -2,8 +2,19 @@ import { rmSync } from "node:fs";
 import { readFile, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { aDeployment, aProject, deploymentId, ok, projectId, type Routes, refusal, startApi } from "../testing/api.ts";
+import {
+  aDeployment,
+  aProject,
+  deploymentId,
+  ok,
+  projectId,
+  type Routes,
+  refusal,
+  type Seen,
+  startApi,
+} from "../testing/api.ts";
 import { aDirectory, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
+import { runAtTerminal } from "../testing/terminal.ts";
 
 const state = JSON.stringify({ project: { id: projectId, slug: "shop" } });
 const logs = `GET /api/v1/deployments/${deploymentId}/logs`;
@@ -94,6 +105,12 @@ describe.concurrent("svc stop and start", () => {
     });
   });
 
+  test("stop passes on what becomes of deployments that are on their way", async () => {
+    const warnings = [`Deployment ${deploymentId} is on its way: it will be made ready, and serves after a start.`];
+    const answers = { [stop]: ok({ queued: true, deploymentId, warnings }, 202) };
+    expect(envelopeOf(await run(["stop", "--no-wait", "--json"], answers))).toMatchObject({ queued: true, warnings });
+  });
+
   test("start fails when another deployment came between", async () => {
     const answers = {
       [start]: ok({ queued: true, deploymentId }, 202),
@@ -101,7 +118,7 @@ describe.concurrent("svc stop and start", () => {
     };
     const ended = await run(["start", "--json"], answers);
     expect(envelopeOf(ended)).toMatchObject({
-      error: { code: "DEPLOY_FAILED", message: "The deployment is superseded" },
+      error: { code: "DEPLOY_FAILED", message: expect.stringMatching(/newer deployment .*superseded/) },
     });
     expect(ended.status).toBe(4);
   });
@@ -173,8 +190,35 @@ describe.concurrent("svc logs", () => {
   test("--follow prints whole lines as they come, and ends with the deployment", async () => {
     const ended = await run(["logs", deploymentId, "--follow"], growing(["first li", "ne\nsecond\nthi", "rd"]));
     expect(ended.stdout).toBe("first line\nsecond\nthird\n");
-    expect(ended.stderr).toContain("The deployment is failed: exit 1");
+    expect(ended.stderr).toMatch(/✗ The deployment failed: exit 1\n$/);
     expect(ended.status).toBe(0);
+  });
+
+  test("the whole log ends with what became of the deployment, and where its app's words are", async () => {
+    const error = "The app exited with code 1 before it answered. Last lines:\nError: boom";
+    const failed = {
+      [poll]: inState("failed", { error, errorCode: "START_FAILED" }),
+      [logs]: ok({ log: "", offset: 0 }),
+    };
+    const { stderr, status } = await run(["logs", deploymentId], failed);
+    expect(stderr).toBe(
+      `✗ The deployment failed: The app exited with code 1 before it answered.\n› Read what the app printed with \`svc logs --runtime --deployment ${deploymentId}\`\n`,
+    );
+    expect(status).toBe(0);
+    const json = await run(["logs", deploymentId, "--json"], failed);
+    expect(envelopeOf(json)).toMatchObject({ deploymentId, status: "failed", log: "" });
+  });
+
+  test("--runtime --deployment reads the app of that one, although it failed to start", async () => {
+    const exit = { code: 1, oomKilled: false, reason: "The app exited with code 1.", at: "2020-01-01T00:00:00.000Z" };
+    const args = ["logs", "ignored", "--runtime", "--deployment", deploymentId];
+    const { stdout, stderr, seen } = await run(args, {
+      [poll]: inState("failed"),
+      [`GET /api/v1/projects/${projectId}/runtime-logs`]: ok({ log: "boom\n", lines: 1, state: "exited", exit }),
+    });
+    expect(stdout).toBe("boom\n");
+    expect(stderr).toMatch(/^✗ The app exited with code 1, \d+ d ago\n$/);
+    expect(seen.at(-1)?.path).toMatch(new RegExp(`\\?lines=200&deployment=${deploymentId}&exited=true$`));
   });
 
   test("--grep and --since leave lines out, also while following", async () => {
@@ -239,6 +283,18 @@ describe.concurrent("svc logs", () => {
     expect(json).toMatchObject({ lines: ["last words"], state: "exited", exit });
   });
 
+  test("times are short and local on a terminal, and as they came in a pipe and with --json", async () => {
+    const line = "2020-06-01T12:03:07.123456789Z listening";
+    const answers = { [`GET /api/v1/projects/${projectId}/runtime-logs`]: ok({ log: `${line}\n`, lines: 1 }) };
+    expect((await run(["logs", "--runtime"], answers)).stdout).toBe(`${line}\n`);
+    expect(envelopeOf(await run(["logs", "--runtime", "--json"], answers))).toMatchObject({ lines: [line] });
+    await using api = await startApi(answers);
+    await using directory = await aDirectory({ ".svc/state.json": state });
+    const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
+    const shown = await runAtTerminal(["logs", "--runtime"], { cwd: directory.path, env });
+    expect(shown.stdout).toMatch(/^0[56]-\d\d \d\d:\d\d:07 listening\n$/);
+  });
+
   test("a platform that only knows what runs is asked for that", async () => {
     const ended = await run(["logs", "--runtime"], {
       [`GET /api/v1/projects/${projectId}/runtime-logs`]: ({ path }) =>
@@ -277,6 +333,37 @@ test("svc status shows the deployments of every channel, newest first", async ()
     { id: newer, channel: "preview", gitPrNumber: 7 },
     { id: older, channel: "dev" },
   ]);
+});
+
+test("svc status finds what serves behind many that failed, and the address of every channel", async () => {
+  const url = "http://dev-shop.svc.localhost:8080";
+  const dev = aDeployment({ id: deploymentId.replaceAll("2", "3"), channel: "dev", url });
+  const serving = aDeployment({ createdAt: "2029-01-01T00:00:00.000Z", gitSha: "0123456789" });
+  const routes = {
+    [`GET /api/v1/projects/${projectId}`]: ok({
+      project: aProject(),
+      deployments: [aDeployment({ id: deploymentId.replaceAll("2", "4"), status: "failed" }), dev],
+    }),
+    [`GET /api/v1/projects/${projectId}/deployments`]: ({ path }: Seen) =>
+      ok({ deployments: path.includes("status=running") ? [dev, serving] : [], nextCursor: null }),
+  };
+  const { stdout } = await run(["status"], routes);
+  expect(stdout).toMatch(/Production is running, commit 0123456, deployed .*; the latest deployment is failed/);
+  expect(stdout).toMatch(/production {2}http:\/\/shop\..*\n {2}dev {9}http:\/\/dev-shop\./);
+  expect(envelopeOf(await run(["status", "--json"], routes))["live"]).toEqual([
+    { channel: "production", url: aProject().url, deploymentId },
+    { channel: "dev", url, deploymentId: dev.id },
+  ]);
+});
+
+test("svc open --channel has the address of what runs there", async () => {
+  const list = `GET /api/v1/projects/${projectId}/deployments`;
+  const url = "http://preview-shop--7.svc.localhost:8080";
+  const preview = aDeployment({ channel: "preview", gitPrNumber: 7, url });
+  const open = (...deployments: object[]) =>
+    run(["open", "--channel", "preview", "--json"], { [list]: ok({ deployments, nextCursor: null }) });
+  expect(envelopeOf(await open(preview))).toMatchObject({ ok: true, url, channel: "preview" });
+  expect(envelopeOf(await open())).toMatchObject({ error: { code: "CLOUD_NOT_FOUND" } });
 });
 
 test("svc status says what a deployment waits for", async () => {
@@ -343,8 +430,10 @@ describe.concurrent("svc admin nodes bootstrap-token create", () => {
 });
 
 describe.concurrent("svc init", () => {
-  test("reads the package, writes only the manifest, and does not replace one unasked", async () => {
-    await using directory = await aDirectory({ "package.json": '{"name":"@ada/shop","scripts":{"start":"node ."}}' });
+  test("says what it found, writes only the manifest, and does not replace one unasked", async () => {
+    await using directory = await aDirectory({
+      "package.json": '{"name":"@ada/shop","scripts":{"start":"node x.js"}}',
+    });
     const { path: cwd } = directory;
     expect(envelopeOf(await svc(["init", "--json"], { cwd }))).toEqual({
       ok: true,
@@ -352,6 +441,20 @@ describe.concurrent("svc init", () => {
       warnings: [],
       manifest: "svc.yml",
       app: "shop",
+      detected: {
+        rootDirectory: ".",
+        type: "ssr",
+        framework: null,
+        dockerfile: null,
+        build: null,
+        output: null,
+        start: "node x.js",
+        standalone: false,
+        port: 3000,
+        spa: false,
+        needs: [],
+        why: ["package.json", "started by the start script"],
+      },
     });
     expect(envelopeOf(await svc(["manifest", "validate", "--json"], { cwd }))).toMatchObject({ ok: true, type: "ssr" });
     expect(envelopeOf(await svc(["init", "--json"], { cwd }))).toMatchObject({ error: { code: "MANIFEST_INVALID" } });
@@ -368,8 +471,81 @@ describe.concurrent("svc init", () => {
     });
   });
 
+  test("tells a person what is built, where it is afterwards, and why", async () => {
+    const json = { scripts: { start: "astro dev", build: "astro build" }, dependencies: { astro: "7" } };
+    await using directory = await aDirectory({
+      "package.json": JSON.stringify(json),
+      "src/pages/index.astro": "",
+      "node_modules/astro/package.json": '{"scripts":{"start":"node x.js"}}',
+    });
+    const { stdout, status } = await svc(["init", "--name", "Docs"], { cwd: directory.path });
+    expect(status).toBe(0);
+    expect(stdout).toBe(
+      [
+        "✓ Wrote svc.yml for Docs",
+        "  Found: Astro, a static site",
+        "  - package.json depends on astro",
+        "  - no server adapter",
+        "  Build: npm run build",
+        "  Site: dist",
+        "  Next: look it over, then run svc deploy",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  const members = {
+    "package.json": '{"workspaces":["apps/*"]}',
+    "apps/web/package.json": '{"name":"web","scripts":{"build":"astro build"},"dependencies":{"astro":"7"}}',
+    "apps/api/package.json": '{"name":"api","scripts":{"start":"node x.js"},"dependencies":{"express":"5"}}',
+  };
+
+  test("names the apps of a workspace where nobody can be asked, and takes the one that a flag names", async () => {
+    await using directory = await aDirectory(members);
+    const { path: cwd } = directory;
+    expect(envelopeOf(await svc(["init", "--json"], { cwd }))).toMatchObject({
+      error: {
+        code: "CLI_INVALID_USAGE",
+        message: expect.stringMatching(
+          /apps\/api \(Express, a server\).*--root apps\/api[\s\S]*apps\/web \(Astro, a static/,
+        ),
+      },
+    });
+    await expect(stat(join(cwd, "svc.yml"))).rejects.toThrow();
+    expect(envelopeOf(await svc(["init", "--root", "./apps/web/", "--json"], { cwd }))).toMatchObject({
+      app: "web",
+      detected: { rootDirectory: "apps/web", type: "static" },
+    });
+    const written = await readFile(join(cwd, "svc.yml"), "utf8");
+    expect(written).toContain("rootDirectory: apps/web");
+    expect(envelopeOf(await svc(["init", "--force", "--root", "../x", "--json"], { cwd }))).toMatchObject({
+      error: { code: "CLI_INVALID_USAGE", message: expect.stringContaining("--root") },
+    });
+  });
+
+  test.each([
+    { files: {}, message: "nothing in this directory" },
+    { files: { "app.py": "", "requirements.txt": "" }, message: "Python project" },
+    {
+      files: { "package.json": '{"dependencies":{"@sveltejs/kit":"3","@sveltejs/adapter-auto":"7"}}' },
+      message: "SvelteKit",
+    },
+  ])("refuses $files with what to do, and writes nothing", async ({ files, message }) => {
+    await using directory = await aDirectory(files as Record<string, string>);
+    const { path: cwd } = directory;
+    const ended = await svc(["init", "--json"], { cwd });
+    expect(ended.status).toBe(2);
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "CLI_INVALID_USAGE", message: expect.stringContaining(message), hint: expect.any(String) },
+    });
+    await expect(stat(join(cwd, "svc.yml"))).rejects.toThrow();
+    expect(envelopeOf(await svc(["init", "--type", "static", "--json"], { cwd }))).toMatchObject({
+      detected: { type: "static" },
+    });
+  });
+
   test("does not write through a link or into nowhere", async () => {
-    await using directory = await aDirectory({ "precious.txt": "untouched" });
+    await using directory = await aDirectory({ "index.html": "", "precious.txt": "untouched" });
     const { path: cwd } = directory;
     await symlink("precious.txt", join(cwd, "svc.yml"));
     expect((await svc(["init"], { cwd })).status).toBe(2);

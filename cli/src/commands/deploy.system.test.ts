@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { siteDoubts } from "@svc/proto";
 import { extract } from "tar-stream";
 import { describe, expect, test } from "vitest";
 import {
@@ -92,6 +93,50 @@ async function readUpload(seen: readonly Seen[]) {
   };
 }
 
+describe.concurrent("a site that cannot be right", () => {
+  const unlikely = { "svc.yml": `${manifest}build: { output: out }\n`, "out/en/index.html": "", "out/id_rsa": "" };
+
+  test.each(["--json", "--dry-run", "--no-wait"])("is not sent (%s)", async (flag) => {
+    const { ended, envelope, seen, state } = await deploy({ files: unlikely, args: [flag] });
+    expect(ended.status).toBe(4);
+    expect(envelope).toMatchObject({
+      ok: false,
+      error: {
+        code: "DEPLOY_TRIGGER_FAILED",
+        message: expect.stringMatching(
+          /^Visitors would get the files in out as they are:\n {2}There is no index\.html/,
+        ),
+        hint: expect.stringMatching(/^Change build\.output in line 4 of svc\.yml\. .*allowUnusual: true.*--yes/),
+      },
+    });
+    expect(seen.filter(({ method }) => method === "POST")).toEqual([]);
+    expect(state).toBeNull();
+  });
+
+  test.each([{ args: ["--yes"] }, { args: ["--yes", "--no-wait"] }])(
+    "is sent with $args, and what the platform finds too is said once",
+    async ({ args }) => {
+      const known = siteDoubts(["en/index.html", "id_rsa"]);
+      const warnings = ["Only the platform knows this.", ...known];
+      const answers = {
+        [post]: ok(anAccepted({ warnings }), 202),
+        [poll]: ok({ deployment: aDeployment({ warnings }) }),
+      };
+      const { ended, envelope } = await deploy({ files: unlikely, args, answers });
+      expect(ended.status).toBe(0);
+      expect(envelope).toMatchObject({ warnings: [...known, "Only the platform knows this."] });
+    },
+  );
+
+  test("is sent when the manifest says that it is meant", async () => {
+    const files = { ...unlikely, "svc.yml": `${manifest}build: { output: out, allowUnusual: true }\n` };
+    const { ended, envelope, seen } = await deploy({ files });
+    expect(ended.status).toBe(0);
+    expect(envelope).toMatchObject({ warnings: [] });
+    expect((await readUpload(seen)).manifest.build).toEqual({ output: "out", allowUnusual: true });
+  });
+});
+
 describe.concurrent("a first deploy", () => {
   test("makes the project, links the directory, uploads it, and waits until it runs", async () => {
     const { ended, envelope, seen, state } = await deploy({});
@@ -174,7 +219,7 @@ describe.concurrent("where it goes", () => {
       files: linked,
       answers: { [`GET /api/v1/projects/${projectId}`]: refusal(404, "NOT_FOUND") },
     });
-    expect(envelope).toMatchObject({ error: { code: "CLOUD_NOT_FOUND", hint: expect.stringContaining("state.json") } });
+    expect(envelope).toMatchObject({ error: { code: "CLOUD_NOT_FOUND", hint: expect.stringContaining("svc unlink") } });
     expect(seen.map(({ method, path }) => `${method} ${path}`)).not.toContain(post);
   });
 
@@ -228,14 +273,25 @@ describe.concurrent("where it goes", () => {
     });
   });
 
+  test("--no-cache asks for a build in any case; nothing is built of an image", async () => {
+    const { envelope, seen } = await deploy({ args: ["--no-cache"] });
+    expect(envelope).toMatchObject({ ok: true });
+    expect((await readUpload(seen)).fields).toEqual(["manifest", "metadata", "forceBuild", "source"]);
+    expect((await readUpload((await deploy({})).seen)).fields).toEqual(["manifest", "metadata", "source"]);
+    const image = "version: 2\nname: Shop\ntype: ociimage\nport: 80\nimage: { reference: nginx:stable }\n";
+    const refused = await deploy({ args: ["--no-cache"], files: { "svc.yml": image } });
+    expect(refused.envelope).toMatchObject({ ok: false, error: { code: "CLI_INVALID_USAGE" } });
+    expect(refused.seen).toEqual([]);
+  });
+
   test("a directory of a repository keeps its place in the archive", async () => {
     const { envelope, seen } = await deploy({
-      files: { ".git/HEAD": "", "apps/web/svc.yml": manifest, "apps/web/a.js": "", "other/b.js": "" },
+      files: { ".git/HEAD": "", "apps/web/svc.yml": manifest, "apps/web/index.html": "", "other/b.js": "" },
       cwd: "apps/web",
     });
     expect(envelope).toMatchObject({ ok: true });
     expect(await readUpload(seen)).toMatchObject({
-      names: ["apps/web/a.js", "apps/web/svc.yml"],
+      names: ["apps/web/index.html", "apps/web/svc.yml"],
       manifest: { source: { rootDirectory: "apps/web", manifestPath: "apps/web/svc.yml" } },
     });
   });
@@ -274,6 +330,18 @@ describe.concurrent("how it ends", () => {
     expect(ended.status).toBe(0);
   });
 
+  test("production was stopped meanwhile: it is ready, and how it comes up is told", async () => {
+    const { ended, envelope } = await deploy({ answers: { [poll]: inState("stopped", { held: true }) } });
+    expect(envelope).toMatchObject({ ok: true, warnings: [expect.stringContaining("`svc start`")] });
+    expect(ended.status).toBe(0);
+  });
+
+  test("what the platform has to say of an accepted one is passed on", async () => {
+    const warning = "Production is stopped. Once this deployment is ready it serves again.";
+    const { envelope } = await deploy({ answers: { [post]: ok({ ...anAccepted(), warnings: [warning] }, 202) } });
+    expect(envelope).toMatchObject({ ok: true, warnings: [warning] });
+  });
+
   test.each([
     [429, "RATE_LIMITED", "DEPLOY_TRIGGER_FAILED", 4],
     [422, "VALIDATION", "DEPLOY_TRIGGER_FAILED", 4],
@@ -303,7 +371,7 @@ describe.concurrent("how it ends", () => {
 
   test("Ctrl-C leaves the deployment alone, says how to follow it, and exits 130", async () => {
     await using api = await startApi({ ...routes, [poll]: inState("building") });
-    await using directory = await aDirectory({ "svc.yml": manifest });
+    await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "" });
     const options = {
       cwd: directory.path,
       env: { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url },
@@ -392,7 +460,7 @@ describe.concurrent("too much", () => {
     ...{ maxProjects: 5, maxDeploysPerHour: 60, maxUploadMb: 1, maxImageMb: 0, maxEnvVars: 10, storageMb: 100 },
     ...{ rateLimitPerMinute: null, monthlyRequests: null, monthlyBandwidthMb: null, dbSizeMb: 0, maxDatabases: 0 },
     ...{ dbConnectionLimit: 0, maxBackups: 0, maxSseConnections: 0, maxScheduledJobs: 0, maxCustomDomains: 0 },
-    ...{ maxReplicas: 10, nodeSelector: {} },
+    ...{ maxReplicas: 10, maxDrainSeconds: 300, nodeSelector: {} },
     ...{ devSyncEnabled: true, previewsEnabled: true, databaseEnabled: false, createdAt: at, updatedAt: at },
   };
   const usage = { projects: 1, monthlyRequests: 0, monthlyBandwidthMb: 0, diskBytes: 0, deploysLastHour: 0 };
@@ -453,7 +521,7 @@ test("a person sees each phase with its time, and the build log in between", asy
     [`GET /api/v1/deployments/${deploymentId}/logs`]: ({ path }) =>
       path.endsWith("after=0") ? ok({ log: "npm ci\n", offset: 7 }) : ok({ log: "", offset: 7 }),
   });
-  await using directory = await aDirectory({ "svc.yml": manifest });
+  await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "" });
   const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
   const { stderr } = await svc(["deploy"], { cwd: directory.path, env });
   const spans = stderr.replaceAll(/\d+ m?s\b/g, "T").split("\n");

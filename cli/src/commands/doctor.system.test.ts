@@ -48,11 +48,11 @@ test("a refused key and a broken manifest are two findings, and nothing else is 
   });
   await using directory = await aDirectory({ "svc.yml": "version: 3\n" });
   const ended = await svc(["doctor"], { cwd: directory.path, env: { SVC_API_URL: api.url, SVC_TOKEN: token } });
-  expect(ended.status).toBe(0);
-  expect(ended.stdout).toMatch(/✗ auth +UNAUTHORIZED: Sign in/);
+  expect(ended.status).toBe(1);
+  expect(ended.stdout).toMatch(/✗ auth +UNAUTHORIZED: \S+ refused the key in SVC_TOKEN/);
   expect(ended.stdout).toMatch(/✓ api/);
   expect(ended.stdout).toMatch(/✗ manifest +svc.yml is not valid/);
-  expect(ended.stdout).toContain("Something has to be mended");
+  expect(ended.stdout).toContain("2 checks failed: that has to be mended");
 });
 
 test("no manifest at the usual place is a warning, and none at a path that was named a failure", async () => {
@@ -60,10 +60,21 @@ test("no manifest at the usual place is a warning, and none at a path that was n
   await using directory = await aDirectory();
   const run = async (...more: string[]) => {
     const env = { SVC_API_URL: api.url, SVC_TOKEN: token };
-    return envelopeOf(await svc(["doctor", "--json", ...more], { cwd: directory.path, env }));
+    const ended = await svc(["doctor", "--json", ...more], { cwd: directory.path, env });
+    return { status: ended.status, ...envelopeOf(ended) };
   };
   const manifest = (status: string) => expect.arrayContaining([expect.objectContaining({ name: "manifest", status })]);
-  expect(await run()).toMatchObject({ healthy: true, checks: manifest("warning") });
-  expect(await run("--manifest", "nope.yml")).toMatchObject({ healthy: false, checks: manifest("failed") });
-  expect(await run("--manifest", "svc.yml")).toMatchObject({ healthy: false, checks: manifest("failed") });
+  expect(await run()).toMatchObject({ status: 0, ok: true, healthy: true, checks: manifest("warning") });
+  expect(await run("--manifest", "nope.yml")).toMatchObject({
+    status: 1,
+    ok: true,
+    healthy: false,
+    checks: manifest("failed"),
+  });
+  expect(await run("--manifest", "svc.yml")).toMatchObject({
+    status: 1,
+    ok: true,
+    healthy: false,
+    checks: manifest("failed"),
+  });
 });

@@ -1,7 +1,7 @@
-import { channels } from "@svc/proto";
+import { channels, plural } from "@svc/proto";
 import { command, flag } from "../command.ts";
 import { ask } from "../doctor/ask.ts";
-import type { CheckStatus } from "../doctor/check.ts";
+import type { Check, CheckStatus } from "../doctor/check.ts";
 import { judge } from "../doctor/judge.ts";
 import type { Paint } from "../paint.ts";
 
@@ -15,7 +15,8 @@ const marks: Readonly<Record<CheckStatus, [style: Parameters<Paint>[0], mark: st
 export const doctor = command({
   name: "doctor",
   summary: "Check the login, the platform, the manifest and the project",
-  details: "Changes nothing. `healthy` is true when nothing failed; warnings and what was skipped do not count.",
+  details:
+    "Changes nothing. `healthy` is true, and the exit status 0, when nothing failed; warnings and what was skipped do not count.",
   flags: {
     project: flag.project,
     channel: flag.choice("--channel <channel>", "Whose database to look at; default: production", channels),
@@ -32,6 +33,14 @@ export const doctor = command({
       const text = `${paint(style, mark)} ${name.padEnd(width)}  ${status === "skipped" ? paint("dim", detail) : detail}`;
       return hint === undefined ? [text] : [text, `${" ".repeat(width + 4)}${paint("cyan", "→")} ${hint}`];
     });
-    return [...lines, "", healthy ? "Nothing is wrong" : paint("red", "Something has to be mended")].join("\n");
+    return [...lines, "", healthy ? verdict(checks) : paint("red", verdict(checks))].join("\n");
   },
+  exitCode: ({ healthy }) => (healthy ? 0 : 1),
 });
+
+/** What all of it comes to, in the words of the worst. */
+function verdict(checks: readonly Pick<Check, "status">[]): string {
+  const count = (wanted: CheckStatus) => checks.filter(({ status }) => status === wanted).length;
+  if (count("failed") > 0) return `${plural(count("failed"), "check")} failed: that has to be mended`;
+  return count("warning") > 0 ? `Nothing failed; ${plural(count("warning"), "warning")}` : "Nothing is wrong";
+}

@@ -27,10 +27,12 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "verify", load: async () => (await import("./verify.ts")).verify },
   { name: "stop", load: async () => (await import("./stop.ts")).stop },
   { name: "start", load: async () => (await import("./start.ts")).start },
+  { name: "unlink", load: async () => (await import("./unlink.ts")).unlink },
   { name: "projects list", load: async () => (await import("./projects/list.ts")).projectsList },
   { name: "projects rename", load: async () => (await import("./projects/rename.ts")).projectsRename },
   { name: "projects delete", load: async () => (await import("./projects/delete.ts")).projectsDelete },
   { name: "previews delete", load: async () => (await import("./previews/delete.ts")).previewsDelete },
+  { name: "registry login", load: async () => (await import("./registry/login.ts")).registryLogin },
   { name: "registry list", load: async () => (await import("./registry/list.ts")).registryList },
   { name: "registry set", load: async () => (await import("./registry/set.ts")).registrySet },
   { name: "registry remove", load: async () => (await import("./registry/remove.ts")).registryRemove },
@@ -91,13 +93,26 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "completions", load: async () => (await import("./completions.ts")).completions },
 ];
 
+/** Commands that end something for good. No other word for something else may lead to them. */
+export const destroying: readonly string[] = [
+  "tokens revoke",
+  "projects delete",
+  "previews delete",
+  "registry remove",
+  "admin nodes force-fence",
+  "admin nodes remove",
+  "admin nodes bootstrap-token revoke",
+  "admin users delete",
+  "admin invites delete",
+];
+
 /** What the groups of commands are about. */
 export const groupSummaries: Readonly<Record<string, string>> = {
   tokens: "Keys of your account",
   manifest: "Work with the manifest of this directory",
   projects: "List, rename and delete projects",
   previews: "Remove previews",
-  registry: "Credentials with which the platform pulls private images",
+  registry: "Push images of your own, and credentials with which the platform pulls private ones",
   env: "Copy environment variables between a project and a dotenv file",
   admin: "Administer the installation",
   "admin nodes": "Machines of the fleet",

@@ -1,80 +1,152 @@
-import { readdir } from "node:fs/promises";
-import { basename, join } from "node:path";
-import { parseManifest } from "@svc/proto";
-import { z } from "zod";
+import { lstat } from "node:fs/promises";
+import { basename } from "node:path";
+import { parseManifest, pathProblem, tidyPath } from "@svc/proto";
+import { type DetectedApp, detect, type Facts, packageName, typeName } from "@svc/proto/frameworks";
 import { command, flag } from "../command.ts";
+import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
-import { createFile, isFileError, readTextFile, replaceFile } from "../files.ts";
-import { type DirectoryFacts, imageManifest, plainManifest } from "../init.ts";
-import { parseJson } from "../json.ts";
-
-const packageSchema = z.looseObject({
-  name: z.string().nullish(),
-  scripts: z.record(z.string(), z.unknown()).nullish(),
-  dependencies: z.record(z.string(), z.unknown()).nullish(),
-});
-const packageBytesMax = 4 * 1024 * 1024;
+import { createFile, isFileError, replaceFile } from "../files.ts";
+import { imageManifest, plainManifest } from "../init.ts";
+import type { ManifestPlace } from "../manifest-file.ts";
+import { readFacts } from "../project-facts.ts";
+import { offerRemake } from "../remake.ts";
 
 export const init = command({
   name: "init",
   summary: "Write a first manifest for this directory",
-  details: "Reads package.json and Dockerfile to guess what the app needs. Only the manifest is written.",
+  details:
+    "Looks at package.json, the settings of frameworks and the Dockerfile, and says what it found and why. Where that leaves a choice it asks, and in a pipeline names the flag that decides. Only the manifest is written.",
   flags: {
     name: flag.text("--name <name>", "Name of the app; default: that of the package or the directory"),
     force: flag.toggle("--force", "Replace a manifest that exists"),
     template: flag.choice("--template <name>", "Start from a template instead", ["ociimage"]),
+    type: flag.choice("--type <type>", "What the app is, whatever the files tell", ["static", "ssr"]),
+    root: flag.text("--root <directory>", "Directory of the app, where there are several"),
   },
-  examples: ["svc init", "svc init --name Shop", "svc init --template ociimage"],
-  async run(context, { name, force, template }) {
+  examples: ["svc init", "svc init --name Shop", "svc init --root apps/web", "svc init --template ociimage"],
+  async run(context, { name, force, template, type, root }) {
     const place = await context.manifestPlace();
     const facts = await readFacts(place.directory);
-    const { text, app } = template === "ociimage" ? imageManifest(facts, name) : plainManifest(facts, name);
-    const parsed = parseManifest(text, { path: place.path });
-    // Only what the person typed can be wrong with it.
-    if ("problems" in parsed)
-      throw new CliError("CLI_INVALID_USAGE", `--name: ${parsed.problems.map(({ message }) => message).join("; ")}`, {
-        hint: "Give another one: `svc init --name Shop`",
+    if (facts === null)
+      throw new CliError("CLI_INVALID_USAGE", `There is no directory ${place.directory}`, {
+        hint: "Make the directory first, or name another place with --manifest <path>",
       });
-    await writeManifest(place.file, text, force);
-    if (template === undefined) return { manifest: place.path, app };
-    return { manifest: place.path, app, template, hint: `Set image.reference in ${place.path}, then run svc deploy` };
+    if (!force && (await isThere(place.file))) throw existsAlready(place.file);
+    const directory = basename(place.directory);
+    if (template === "ociimage") {
+      const { text, app } = imageManifest({ package: null, directory }, name);
+      await write(context, place, text, force);
+      return { manifest: place.path, app, template, hint: `Set image.reference in ${place.path}, then run svc deploy` };
+    }
+    const detected = await decide(context, place, facts, { type, root: tidyRoot(root) });
+    const own = detected.rootDirectory === "." ? directory : basename(detected.rootDirectory);
+    const names = { package: packageName(facts, detected.rootDirectory), directory: own };
+    const { text, app } = plainManifest(detected, names, name);
+    await write(context, place, text, force);
+    return { manifest: place.path, app, detected };
   },
-  render: (payload, { paint }) =>
-    [
-      `${paint("green", "✓")} Wrote ${payload.manifest} for ${payload.app}`,
-      `  Next: ${"hint" in payload ? payload.hint : "look it over, then run svc deploy"}`,
-    ].join("\n"),
+  render: (payload, { paint }) => {
+    const wrote = `${paint("green", "✓")} Wrote ${payload.manifest} for ${payload.app}`;
+    if ("hint" in payload) return `${wrote}\n  Next: ${payload.hint}`;
+    return [wrote, ...found(payload.detected), "  Next: look it over, then run svc deploy"].join("\n");
+  },
 });
 
-async function readFacts(directory: string): Promise<DirectoryFacts> {
-  const names = await readdir(directory).catch((thrown: unknown) => {
-    if (!isFileError(thrown, "ENOENT", "ENOTDIR")) throw thrown;
-    throw new CliError("CLI_INVALID_USAGE", `There is no directory ${directory}`, {
-      hint: "Make the directory first, or name another place with --manifest <path>",
-    });
-  });
-  const text = await readTextFile(join(directory, "package.json"), packageBytesMax);
-  const parsed = text === null ? null : packageSchema.safeParse(parseJson(text));
-  return {
-    name: basename(directory),
-    package:
-      parsed?.success === true
-        ? {
-            name: parsed.data.name ?? null,
-            scripts: Object.keys(parsed.data.scripts ?? {}),
-            dependencies: Object.keys(parsed.data.dependencies ?? {}),
-          }
-        : null,
-    hasDockerfile: names.includes("Dockerfile"),
-  };
+/** What was found, and by what it was decided. */
+function found(app: DetectedApp): string[] {
+  const { framework, type, rootDirectory, dockerfile, build, output, start, port, needs, why } = app;
+  const kind = [framework, typeName(type)].filter((each) => each !== null).join(", ");
+  return [
+    `  Found: ${kind}${rootDirectory === "." ? "" : `, in ${rootDirectory}`}`,
+    ...why.map((each) => `  - ${each}`),
+    ...(dockerfile === null ? [] : [`  Build: ${dockerfile}`]),
+    ...(build === null ? [] : [`  Build: ${build}`]),
+    ...(type === "static" ? [`  Site: ${output === null ? "where the build leaves it" : output}`] : []),
+    ...(start === null ? [] : [`  Start: ${start}`]),
+    ...(port === null ? [] : [`  Port: ${port}`]),
+    ...(needs.length === 0
+      ? []
+      : [
+          `  It does not start without ${needs.join(", ")}: write them into .env, and run svc env push after the first deploy`,
+        ]),
+  ];
 }
 
-async function writeManifest(file: string, text: string, force: boolean): Promise<void> {
-  if (force) return replaceFile(file, text, { mode: 0o644, refusal: "CLI_INVALID_USAGE" });
+/** The app that is there, or of several the one that a person chooses. */
+async function decide(
+  { terminal }: Context,
+  place: ManifestPlace,
+  facts: Facts,
+  wish: Parameters<typeof detect>[1],
+): Promise<DetectedApp> {
+  const detection = detect(facts, wish);
+  if (detection.is === "refused") throw new CliError("CLI_INVALID_USAGE", detection.problem, { hint: detection.cure });
+  if (detection.is === "app") return placed(detection.app, place);
+  const { question, choices } = detection;
+  if (terminal.interactive) {
+    const chosen = await terminal.choose(
+      question,
+      choices.map(({ label }) => label),
+    );
+    const choice = choices.find(({ label }) => label === chosen);
+    if (choice === undefined)
+      throw new CliError("CLI_INVALID_USAGE", "Nothing was chosen, and nothing was written", {
+        hint: "Run the command again, or say it with a flag: `svc init --help`",
+      });
+    return placed(choice.app, place);
+  }
+  const lines = choices.map(({ label, flags }) => `  ${label}: svc init ${flags}`);
+  throw new CliError("CLI_INVALID_USAGE", [`${question}: say which`, ...lines].join("\n"), {
+    hint: `Run \`svc init ${choices[0]?.flags ?? ""}\`, or with the flag of another one`,
+  });
+}
+
+/** Holds an app against what its manifest may say where it would lie. */
+function placed(app: DetectedApp, { home }: ManifestPlace): DetectedApp {
+  if (app.rootDirectory === "." || home === ".") return app;
+  throw new CliError(
+    "CLI_INVALID_USAGE",
+    `The app is in ${home}/${app.rootDirectory}, and a manifest in ${home} cannot choose another directory`,
+    { hint: `Run \`svc init --root ${home}/${app.rootDirectory}\` at the top of the repository` },
+  );
+}
+
+function tidyRoot(root: string | undefined): string | undefined {
+  if (root === undefined) return undefined;
+  const problem = pathProblem(root);
+  if (problem === null) return tidyPath(root);
+  throw new CliError("CLI_INVALID_USAGE", `--root: ${problem}`, {
+    hint: "Give one below this: `svc init --root apps/web`",
+  });
+}
+
+async function write(context: Context, place: ManifestPlace, text: string, force: boolean): Promise<void> {
+  const parsed = parseManifest(text, { path: place.path });
+  // Only what the person typed can be wrong with it.
+  if ("problems" in parsed)
+    throw new CliError("CLI_INVALID_USAGE", `--name: ${parsed.problems.map(({ message }) => message).join("; ")}`, {
+      hint: "Give another one: `svc init --name Shop`",
+    });
+  if (force) {
+    await replaceFile(place.file, text, { mode: 0o644, refusal: "CLI_INVALID_USAGE" });
+    context.onInterrupt(
+      `${place.path} is written. Whether the project that it is linked to takes it, \`svc deploy\` says`,
+    );
+    return offerRemake(context, place, parsed.manifest);
+  }
   try {
-    await createFile(file, text, 0o644);
+    await createFile(place.file, text, 0o644);
   } catch (thrown) {
     if (!isFileError(thrown, "EEXIST")) throw thrown;
-    throw new CliError("MANIFEST_INVALID", `${file} exists already`, { hint: "Replace it with `svc init --force`" });
+    throw existsAlready(place.file);
   }
 }
+
+const existsAlready = (file: string): CliError =>
+  new CliError("MANIFEST_INVALID", `${file} exists already`, { hint: "Replace it with `svc init --force`" });
+
+const isThere = (file: string): Promise<boolean> =>
+  lstat(file).then(
+    () => true,
+    () => false,
+  );

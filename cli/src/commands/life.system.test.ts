@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import {
@@ -14,6 +14,7 @@ import {
   startApi,
 } from "../testing/api.ts";
 import { aDirectory, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
+import { runAtTerminal } from "../testing/terminal.ts";
 
 const state = JSON.stringify({ project: { id: projectId, slug: "shop" } });
 const earlier = "55555555-5555-4555-8555-555555555555";
@@ -68,6 +69,7 @@ describe.concurrent("svc rollback", () => {
       project: { id: projectId, slug: "shop", type: "static", name: "Shop" },
       channel: "production",
       rolledBackTo: { id: earlier, finishedAt: at },
+      rolledBackFrom: { id: deploymentId, finishedAt: at },
       deployment: { id: deploymentId, status: "running", release: expect.objectContaining({ status: "skipped" }) },
     });
     expect(ended.status).toBe(0);
@@ -148,6 +150,56 @@ describe.concurrent("svc rollback", () => {
       error: { code, message: expect.stringContaining(says), hint: expect.any(String) },
     });
     expect(ended.status).toBe(exit);
+  });
+
+  test("says what goes and what comes", async () => {
+    const gitSha = "0123456789abcdef";
+    const answers = { [detail]: shown(aDeployment({ gitSha }), { ...superseded, gitSha: "fedcba9876543210" }) };
+    const { stderr } = await run(["rollback"], { ...answers, [post]: accepted });
+    expect(stderr).toMatch(new RegExp(`Goes: {2}${deploymentId}, commit 0123456, deployed `));
+    expect(stderr).toMatch(new RegExp(`Comes: ${earlier}, commit fedcba9, deployed `));
+  });
+
+  describe("right after another one", () => {
+    const oldest = earlier.replaceAll("5", "6");
+    const staticPath = "svc/shop@sha256:1";
+    const undone: Routes = {
+      [post]: accepted,
+      [detail]: shown(
+        aDeployment({ trigger: "rollback", staticPath }),
+        { ...superseded, staticPath: "svc/shop@sha256:2" },
+        aDeployment({ id: earlier.replaceAll("5", "7"), status: "superseded", staticPath }),
+        aDeployment({ id: oldest, status: "superseded", staticPath: "svc/shop@sha256:3" }),
+      ),
+    };
+
+    test("says that it puts back what was left, and what is further back", async () => {
+      const { warnings } = envelopeOf(await run(["rollback", "--json"], undone));
+      expect(warnings).toEqual([expect.stringMatching(new RegExp(`^${earlier} was left by .*svc rollback ${oldest}`))]);
+    });
+
+    test.each([
+      ["with --yes", ["--yes"]],
+      ["of one that is named", [earlier]],
+    ])("says nothing %s", async (_, args) => {
+      const answers = { ...undone, [named]: ok({ deployment: superseded }) };
+      expect(envelopeOf(await run(["rollback", "--json", ...args], answers))).toMatchObject({ ok: true, warnings: [] });
+    });
+
+    test.each([
+      ["y", 0],
+      ["\r", 6],
+    ])("asks a person: %j", async (typed, status) => {
+      await using api = await startApi({
+        ...{ [poll]: running, [`GET /api/v1/deployments/${deploymentId}/logs`]: ok({ log: "", offset: 0 }) },
+        ...undone,
+      });
+      await using directory = await aDirectory({ ".svc/state.json": state });
+      const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
+      const ended = await runAtTerminal(["rollback"], { cwd: directory.path, env, typed, asked: "Put it back?" });
+      expect(ended.status).toBe(status);
+      expect(api.seen.some(({ method }) => method === "POST")).toBe(status === 0);
+    });
   });
 
   test("is asked for once, although the first answer is lost; --no-wait returns then", async () => {
@@ -346,6 +398,49 @@ describe.concurrent("svc registry", () => {
       project,
       credentials: [credential],
     });
+  });
+
+  const login = {
+    ...{ host: "images.svc.test", prefix: "accounts/u1/", username: "u1", password: "svcr_only-for-docker" },
+    expiresAt: at,
+  };
+  const reference = "images.svc.test/accounts/u1/<name>:<tag>";
+
+  test("login gives docker a password, and shows it to nobody else", async () => {
+    await using bin = await aDirectory({});
+    // Stands in for docker: keeps what it was told.
+    const said = join(bin.path, "said");
+    const script = `#!/bin/sh\nprintf '%s\\n' "$@" > ${said}\ncat >> ${said}\n`;
+    await writeFile(join(bin.path, "docker"), script, { mode: 0o755 });
+    const env = { PATH: `${bin.path}:${process.env["PATH"]}` };
+    const answers = { "POST /api/v1/registry/login": ok({ login }) };
+    const ended = await run(["registry", "login", "--json", "--verbose"], answers, {}, { env });
+    expect(envelopeOf(ended)).toEqual({
+      ok: true,
+      operation: "registry.login",
+      warnings: [],
+      ...{ registry: login.host, prefix: login.prefix, username: "u1", expiresAt: at, docker: true, reference },
+    });
+    const told = ["login", login.host, "--username", "u1", "--password-stdin", login.password];
+    expect(await readFile(said, "utf8")).toBe(told.join("\n"));
+    expect(ended.stdout + ended.stderr).not.toContain(login.password);
+    const shown = await run(["registry", "login"], answers, {}, { env });
+    expect(shown.stdout).toContain(`docker push ${reference}`);
+  });
+
+  test("login says what else there is where docker is missing, and what docker said where it failed", async () => {
+    await using bin = await aDirectory({});
+    const answers = { "POST /api/v1/registry/login": ok({ login }) };
+    const without = await run(["registry", "login", "--json"], answers, {}, { env: { PATH: bin.path } });
+    expect(envelopeOf(without)).toMatchObject({ docker: false, warnings: [expect.stringMatching(/API key/)] });
+    const script = '#!/bin/sh\nread -r password\necho "unauthorized: no $password" >&2\nexit 1\n';
+    await writeFile(join(bin.path, "docker"), script, { mode: 0o755 });
+    const refused = await run(["registry", "login", "--json"], answers, {}, { env: { PATH: bin.path } });
+    expect(envelopeOf(refused)).toMatchObject({ error: { message: expect.stringContaining("unauthorized: no") } });
+    expect(refused.stdout + refused.stderr).not.toContain(login.password);
+    const closed = { "POST /api/v1/registry/login": refusal(404, "NOT_FOUND", "Images cannot be pushed here.") };
+    const nowhere = await run(["registry", "login", "--json"], closed);
+    expect(envelopeOf(nowhere)).toMatchObject({ error: { message: "Images cannot be pushed here." } });
   });
 
   test("set reads the secret from stdin, and shows it to nobody but the platform", async () => {

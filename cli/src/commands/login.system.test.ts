@@ -57,7 +57,7 @@ test("a login is confirmed in the browser, makes a key, stores it, and ends its 
     tokenRef: "[redacted]",
     user: aUser,
   });
-  expect(ended.stderr).toContain(`${api.url}/device`);
+  expect(ended.stderr).toContain(`Open ${api.url}/device?user_code=ABCD1234\n`);
   expect(ended.stderr).toContain("ABCD-1234");
   expect(ended.stdout + ended.stderr).not.toMatch(/secret/);
 

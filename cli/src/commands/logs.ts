@@ -2,25 +2,27 @@ import { channels, deploymentListReply, limits } from "@svc/proto";
 import type { Api } from "../api.ts";
 import { argument, command, flag } from "../command.ts";
 import type { Context } from "../context.ts";
+import { getNamed } from "../deploy/redeploy.ts";
 import { CliError } from "../errors.ts";
 import { deploymentIdOf } from "../ids.ts";
 import { followBuild, readBuild } from "../logs/build.ts";
 import { createFilter } from "../logs/filter.ts";
-import { exitLine, followRuntime, readRuntime } from "../logs/runtime.ts";
+import { followRuntime, readable, readRuntime, runtimeEnding } from "../logs/runtime.ts";
 import { resolveTarget } from "../target.ts";
 
 export const logs = command({
   name: "logs",
   summary: "Show the build log of a deployment, or what the running app prints",
   details:
-    "Without an id it is the newest deployment, on whatever channel. What a release command prints is part of the build log.",
+    "Without an id it is the newest deployment, on whatever channel. What a release command prints is part of the build log. Times of an app are local and short on a terminal, and whole in UTC anywhere else.",
   flags: {
     project: flag.project,
     follow: flag.toggle("-f, --follow", "Go on as more comes; a build log until the deployment ends"),
     runtime: flag.toggle("--runtime", "What the app prints, instead of the build log"),
     channel: flag.choice("--channel <channel>", "Of this channel", channels),
+    deployment: flag.text("--deployment <id>", "Of this deployment; with --runtime also of one that failed to start"),
     lines: flag.integer(
-      "--lines <n>",
+      "-n, --lines <n>",
       `Only the last n lines, 1 to ${limits.runtimeLogLinesMax} (default: ${limits.runtimeLogLinesDefault} with --runtime, else all)`,
     ),
     since: flag.text(
@@ -34,26 +36,30 @@ export const logs = command({
     "svc logs",
     "svc logs --runtime --follow --since 15m",
     "svc logs --runtime --channel preview",
+    "svc logs --runtime --deployment 7b0f6c1e-58a1-4f0e-9d6c-3a1b2c4d5e6f",
     "svc logs --grep 'error|warn' --lines 50",
   ],
-  async run(context, { project, follow, runtime, channel, lines, since, grep, deploymentId }) {
+  async run(context, { project, follow, runtime, channel, deployment, lines, since, grep, deploymentId }) {
     if (follow && context.globals.json)
       throw new CliError("CLI_INVALID_USAGE", "--follow and --json do not go together", {
         hint: "Leave one of them out: a followed log is no single JSON object",
       });
     const keep = createFilter(context.now(), since, grep);
-    const named = runtime || deploymentId === undefined ? null : deploymentIdOf(deploymentId);
+    const meant = deployment ?? (runtime ? undefined : deploymentId);
+    const named = meant === undefined ? null : deploymentIdOf(meant);
     if (runtime) {
-      const { id } = await resolveTarget(context, project);
       const api = await context.api();
-      const source = { projectId: id, channel };
+      const source = {
+        projectId: named === null ? (await resolveTarget(context, project)).id : await projectOf(api, named, project),
+        channel,
+        deploymentId: named,
+      };
       // How many there may be is the platform's to say.
       const wanted = lines ?? limits.runtimeLogLinesDefault;
       if (follow) await followRuntime(context, api, source, { keep, lines: wanted });
       const { lines: read, ...fate } = await readRuntime(api, source, wanted);
-      const exit = exitLine(fate, context.now());
-      if (exit !== null) context.terminal.step(`${exit}. Its last lines:`, "failed");
-      return { projectId: id, runtime: true as const, lines: keep(read), ...fate };
+      for (const { text, mark } of runtimeEnding(fate, context.now())) context.afterwards(text, mark);
+      return { projectId: source.projectId, runtime: true as const, lines: keep(read), ...fate };
     }
     const api = await context.api();
     const id = named ?? (await newestDeployment(context, api, project, channel));
@@ -61,10 +67,15 @@ export const logs = command({
     if (follow)
       return { deploymentId: id, status: await followBuild(context, api, id, { keep, lines: count }), log: "" };
     const isFiltered = since !== undefined || grep !== undefined;
-    return readBuild(api, id, { keep: isFiltered ? keep : null, lines: count });
+    return readBuild(context, api, id, { keep: isFiltered ? keep : null, lines: count });
   },
-  render: (payload) => ("runtime" in payload ? payload.lines.join("\n") : payload.log),
+  render: (payload, { columns, now }) =>
+    "runtime" in payload ? readable(payload.lines, columns, now).join("\n") : payload.log,
 });
+
+/** The project of a deployment that was named. CLOUD_NOT_FOUND when `--project` names another one. */
+const projectOf = async (api: Api, id: string, project: string | undefined): Promise<string> =>
+  (await getNamed(api, id, project)).project.id;
 
 async function newestDeployment(
   context: Context,

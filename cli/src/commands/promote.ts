@@ -1,8 +1,14 @@
 import { argument, command } from "../command.ts";
 import type { Context } from "../context.ts";
 import { runningPreview } from "../deploy/choose.ts";
-import { getNamed, getProjectDeployments, queuedText, redeploy, redeployFlags } from "../deploy/redeploy.ts";
-import { formatAge } from "../format.ts";
+import {
+  describeVersion,
+  getNamed,
+  getProjectDeployments,
+  queuedText,
+  redeploy,
+  redeployFlags,
+} from "../deploy/redeploy.ts";
 
 export const promote = command({
   name: "promote",
@@ -16,9 +22,7 @@ export const promote = command({
     const api = await context.api();
     const { project, source } =
       deploymentId === undefined ? await findPreview(context, named) : await getNamed(api, deploymentId, named);
-    context.terminal.step(
-      `Promoting ${source.id} of ${project.slug}, deployed ${formatAge(source.createdAt, context.now())}`,
-    );
+    context.terminal.step(`Promoting ${describeVersion(source, context.now())}, of ${project.slug}`);
     const done = await redeploy(context, api, { action: "promote", project, source, wait });
     return { ...done, promotedFrom: { id: source.id, finishedAt: source.finishedAt } };
   },

@@ -1,8 +1,9 @@
-import { type DeploymentListItem, deploymentListReply, type Project, projectDetailReply } from "@svc/proto";
+import { type DeploymentListItem, limits, type Project, projectDetailReply } from "@svc/proto";
 import type { Api } from "../api.ts";
 import { command, flag } from "../command.ts";
+import { listDeployments } from "../deploy/redeploy.ts";
 import { CliError } from "../errors.ts";
-import { deploymentList, headline } from "../status-view.ts";
+import { addressLines, deploymentList, headline, liveAddresses } from "../status-view.ts";
 import { projectFacts, resolveTarget } from "../target.ts";
 
 const previewsListed = 10;
@@ -15,15 +16,20 @@ export const status = command({
   async run(context, { project: named }) {
     const { id } = await resolveTarget(context, named);
     const api = await context.api();
-    const [{ project, deployments }, previews] = await Promise.all([
+    const [{ project, deployments }, previews, running] = await Promise.all([
       api.get(`/projects/${id}`, projectDetailReply),
-      listPreviews(api, id),
+      list(api, id, `channel=preview&limit=${previewsListed}`),
+      list(api, id, `status=running&limit=${limits.deploymentListMax}`),
     ]);
+    // What serves may have many later ones before it that failed.
+    const shown = [...deployments, ...previews.filter(({ channel }) => channel === "preview")];
+    const hidden = running.filter((each) => each.channel !== "preview" && !shown.some((other) => other.id === each.id));
     return {
       url: project.url,
       project: projectFacts(project),
       ...suspension(project),
-      deployments: [...deployments, ...previews].sort(newestFirst).map(row),
+      live: liveAddresses([...shown, ...running]),
+      deployments: [...shown, ...hidden].sort(newestFirst).map(row),
     };
   },
   render: (payload, view) => {
@@ -32,7 +38,7 @@ export const status = command({
     return [
       `${paint("bold", name)} ${paint("dim", `${slug}, ${type}`)}`,
       `  ${headline("suspendedAt" in payload, payload.deployments, view)}`,
-      `  ${payload.url}`,
+      ...addressLines(payload, view),
       "",
       payload.deployments.length === 0
         ? "No deployments yet. Make one with `svc deploy`"
@@ -41,17 +47,12 @@ export const status = command({
   },
 });
 
-/** The project's own detail has production and dev only. A platform without the list has no more to say. */
-async function listPreviews(api: Api, projectId: string): Promise<DeploymentListItem[]> {
-  const query = `channel=preview&limit=${previewsListed}`;
-  const reply = await api
-    .get(`/projects/${projectId}/deployments?${query}`, deploymentListReply)
-    .catch((thrown: unknown) => {
-      if (thrown instanceof CliError && thrown.code === "CLOUD_NOT_FOUND") return { deployments: [] };
-      throw thrown;
-    });
-  // Whatever the answer, production is not to appear twice.
-  return reply.deployments.filter(({ channel }) => channel === "preview");
+/** The project's own detail has the newest of production and dev only. A platform without the list has no more to say. */
+async function list(api: Api, projectId: string, query: string): Promise<DeploymentListItem[]> {
+  return listDeployments(api, projectId, query).catch((thrown: unknown) => {
+    if (thrown instanceof CliError && thrown.code === "CLOUD_NOT_FOUND") return [];
+    throw thrown;
+  });
 }
 
 const newestFirst = (left: DeploymentListItem, right: DeploymentListItem): number =>
@@ -62,14 +63,21 @@ const suspension = ({ suspendedAt, suspendReason }: Project) =>
 
 const row = (deployment: DeploymentListItem) => {
   const { id, status, channel, error, release, gitPrNumber, placement, createdAt, startedAt, finishedAt } = deployment;
+  const { url, trigger, gitSha, gitRef } = deployment;
+  const { crashing } = deployment;
   return {
     id,
     status,
     channel,
     error,
+    ...(crashing ? { crashing } : {}),
     ...(release.configured ? { release } : {}),
     ...(placement?.problem ? { placement } : {}),
     ...(gitPrNumber === null || channel !== "preview" ? {} : { gitPrNumber }),
+    url,
+    trigger,
+    gitSha,
+    gitRef,
     createdAt,
     startedAt,
     finishedAt,

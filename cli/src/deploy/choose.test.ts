@@ -1,5 +1,13 @@
 import { expect, test } from "vitest";
-import { latestSuperseded, openDeployment, previewOf, runningPreview } from "./choose.ts";
+import {
+  addressedOn,
+  furtherBack,
+  latestSuperseded,
+  liveOn,
+  openDeployment,
+  previewOf,
+  runningPreview,
+} from "./choose.ts";
 
 /** `id channel status [pull request]`, one per line, newest first. */
 const deployments = (text: string) =>
@@ -17,6 +25,47 @@ test("a rollback goes to the last production deployment that was replaced", () =
     e production superseded`);
   expect(latestSuperseded(list)?.id).toBe("d");
   expect(latestSuperseded(list.slice(0, 3))).toBeNull();
+});
+
+/** `id status trigger artifact` on production, one per line, newest first. */
+const history = (text: string) =>
+  text.split("\n").map((line) => {
+    const [id = "", status, trigger = "", imageRef = ""] = line.trim().split(" ");
+    return { id, channel: "production", status, trigger, imageRef, staticPath: null, gitPrNumber: null } as Parameters<
+      typeof furtherBack
+    >[1];
+  });
+
+test.each([
+  [
+    "what was before the one gone back to",
+    "d running rollback 2\nc superseded cli 3\nb superseded cli 2\na superseded cli 1",
+    "a",
+  ],
+  [
+    "not what was just left",
+    "e running rollback 2\nd superseded rollback 3\nc superseded rollback 2\nb superseded cli 3\na superseded cli 1",
+    "a",
+  ],
+  ["nothing where there is nothing", "c running rollback 1\nb superseded cli 2\na superseded cli 1", null],
+  ["nothing where its source is not shown", "c running rollback 1\nb superseded cli 2", null],
+])("further back is %s", (_, text, id) => {
+  const list = history(text);
+  const live = liveOn(list, "production");
+  const left = latestSuperseded(list);
+  if (live === null || left === null) throw new Error("no history");
+  expect(furtherBack(list, live, left)?.id ?? null).toBe(id);
+});
+
+test("the address of a channel is that of the stable preview, or of the only one", () => {
+  const at = (text: string) => deployments(text).map((each) => ({ ...each, url: `http://${each.id}.test` }));
+  expect(addressedOn(at("a preview running 7\nb preview running"), "preview").id).toBe("b");
+  expect(addressedOn(at("a preview running 7\nb preview failed"), "preview").id).toBe("a");
+  expect(addressedOn(at("a dev running 7"), "dev").id).toBe("a");
+  expect(() => addressedOn(at("a preview running 7\nb preview running 8"), "preview")).toThrow(
+    /#8 {2}http:\/\/b\.test/,
+  );
+  expect(() => addressedOn(at("a preview failed 7"), "preview")).toThrow("Nothing runs on preview");
 });
 
 test("a promotion takes the stable preview, or the only one", () => {

@@ -4,7 +4,7 @@ import type { Context } from "../context.ts";
 import { formatDuration } from "../format.ts";
 import type { Activity } from "../terminal.ts";
 import { createLogTail } from "./log-tail.ts";
-import { type Phase, phaseOf, phases } from "./phases.ts";
+import { type Phase, phaseOf, phases, waitOf } from "./phases.ts";
 import type { Watcher } from "./wait.ts";
 
 /** A turn that comes sooner is not worth a line. */
@@ -31,8 +31,8 @@ export function createNarrator(context: Context, api: Api, { id, reuses }: { id:
     const next = phaseOf(deployment, reuses);
     if (next === phase) return;
     activity?.stop();
-    // What has found no node is not over, but has not begun.
-    if (phase !== null && (next !== phases.node || phase === phases.queued))
+    // What has to wait is not over, but has not begun.
+    if (phase !== null && (waitOf(deployment) !== next || next === null || phase === phases.queued))
       leave(phase, deployment, elapsedMs - since);
     phase = next;
     since = elapsedMs;

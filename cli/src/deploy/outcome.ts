@@ -15,6 +15,9 @@ export type Accepted = { id: string; channel: Channel; releaseStatus: string; re
 
 type Progress = { status: string; releaseStatus: string };
 
+/** For when somebody stops looking before the platform has answered. */
+export const unknownAdvice = "Whether a deployment began is not known. See with `svc status`";
+
 /** For when somebody stops looking: the platform goes on. */
 export const reattachAdvice = (id: string): string =>
   `The deployment goes on without you. Follow it with \`svc logs -f ${id}\`, see how it ended with \`svc status\`, or end it with \`svc cancel ${id}\``;
@@ -53,13 +56,18 @@ export async function awaitOutcome(context: Context, api: Api, accepted: Accepte
     const fallback = ended.status === "canceled" ? "The deployment was canceled" : "The deployment failed";
     throw new CliError("DEPLOY_FAILED", error ?? fallback, { hint: failureHint(ended) });
   }
-  if (ended.status !== "running") context.warn(`The deployment ran, but is ${ended.status} by now`);
+  if (ended.held) context.warn("Production was stopped meanwhile: it is ready, and serves after `svc start`");
+  else if (ended.status === "superseded")
+    context.warn(
+      "A newer deployment has replaced this one already (superseded): what it deployed is not what visitors see",
+    );
+  else if (ended.status !== "running") context.warn(`The deployment ran, but is ${ended.status} by now`);
   return ended;
 }
 
 const progressOf = ({ status, release }: Deployment): Progress => ({ status, releaseStatus: release.status });
 
-/** Whether the deployment reached its visitors, even if another has taken its place by now. */
+/** Whether the deployment reached its visitors, even if another has taken its place by now, or would with a start. */
 const serves = ({ status }: Deployment): boolean => ["running", "superseded", "stopped"].includes(status);
 
 function factsOf(

@@ -10,6 +10,8 @@ const placed = (state: "placing" | "starting" | "running", routeConverged = fals
   lastTransitionAt: null,
 });
 
+const silent = { problem: { code: "STALE_NODE_OBSERVATION", message: "" } } as const;
+const lost = { problem: { code: "NODE_FENCE_REQUIRED", message: "" } } as const;
 const full = { problem: { code: "NODE_CAPACITY_UNAVAILABLE", message: "No node has room." } } as const;
 
 test.each([
@@ -29,12 +31,32 @@ test.each([
   [
     "built nowhere yet",
     { status: "building", release, placement: { ...placed("placing"), ...full } },
-    "Waiting for a node",
+    "Waiting for room on the platform",
   ],
   [
     "placed nowhere yet",
     { status: "deploying", release, placement: { ...placed("placing"), ...full } },
-    "Waiting for a node",
+    "Waiting for room on the platform",
+  ],
+  [
+    "placed, but for one more container",
+    { status: "deploying", release, placement: { ...placed("starting"), ...full } },
+    "Starting",
+  ],
+  [
+    "on a machine that is away",
+    { status: "deploying", release, placement: { ...placed("starting"), ...silent } },
+    "Waiting for a machine of the platform that does not answer",
+  ],
+  [
+    "where nobody knows what ran",
+    { status: "deploying", release: { ...release, status: "running" }, placement: { ...placed("starting"), ...lost } },
+    "Waiting for the platform's administrator: the machine that has the release command does not answer",
+  ],
+  [
+    "there, and its machine is away",
+    { status: "running", release, placement: { ...placed("running"), ...silent } },
+    null,
   ],
   ["there", { status: "running", release }, null],
   ["broken", { status: "failed", release }, null],

@@ -4,34 +4,55 @@ import {
   type Manifest,
   manifestName,
   manifestType,
+  type Project,
   projectDetailReply,
   slugProblem,
 } from "@svc/proto";
 import type { Api } from "../api.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
+import { findTypeTrouble, goneTrouble, haveRun, type LinkTrouble, troubleError } from "../link-trouble.ts";
 import { explicitSlug, type ManifestPlace } from "../manifest-file.ts";
 import { postOnce } from "../post-once.ts";
-import { readState, statePath, writeState } from "../state.ts";
+import { readState, writeState } from "../state.ts";
 import { findProjectBySlug, findReference } from "../target.ts";
+import { warnOfLostProject } from "./keep-slug.ts";
 
-/** The project to deploy to. `deployMode` and `url`, that of production, are null where the key may not read them. */
-export type DeployTarget = { id: string; slug: string | null; deployMode: DeployMode | null; url: string | null };
+/**
+ * The project to deploy to. `deployMode` and `url`, that of production, are null where the key may not read them.
+ * `isFirst`: it was made from here, and nothing of it has ever run.
+ */
+export type DeployTarget = {
+  id: string;
+  slug: string | null;
+  deployMode: DeployMode | null;
+  url: string | null;
+  isFirst: boolean;
+};
 
-/** The project that a deploy here would go to; null when there is none yet. A type that differs from the manifest's is refused. */
+/**
+ * The project that a deploy here would go to; null when there is none yet. A type that differs from the manifest's is
+ * refused. `mend` is asked when the link of this directory is of no use, and says whether there is none any more.
+ */
 export async function findDeployTarget(
   context: Context,
   api: Api,
   manifest: Manifest,
   named: string | undefined,
+  mend: (trouble: LinkTrouble) => Promise<boolean> = async () => false,
 ): Promise<DeployTarget | null> {
   const reference = await findReference(context, named);
   if (reference === null) return null;
-  if ("id" in reference) return readTarget(context, api, manifest, reference, named === undefined);
+  if ("id" in reference) {
+    const found = await readTarget(api, manifest, reference, named === undefined);
+    if (!("kind" in found)) return found;
+    if (await mend(found)) return findDeployTarget(context, api, manifest, named);
+    throw troubleError(found);
+  }
   const project = await findProjectBySlug(api, reference.slug);
   if (project !== null) {
     requireType(manifest, project);
-    return { id: project.id, slug: project.slug, deployMode: project.deployMode, url: project.url };
+    return targetOf(project);
   }
   if (named === undefined) return null;
   throw new CliError("CLOUD_NOT_FOUND", `You have no project with the slug "${named}"`, {
@@ -41,26 +62,29 @@ export async function findDeployTarget(
 
 /** A project known by its id. A narrow key may deploy to it without being allowed to look at it. */
 async function readTarget(
-  context: Context,
   api: Api,
   manifest: Manifest,
   reference: { id: string; slug: string | null },
-  fromState: boolean,
-): Promise<DeployTarget> {
+  isLink: boolean,
+): Promise<DeployTarget | LinkTrouble> {
   try {
-    const { project } = await api.get(`/projects/${reference.id}`, projectDetailReply);
-    requireType(manifest, project);
-    return { id: project.id, slug: project.slug, deployMode: project.deployMode, url: project.url };
+    const reply = await api.get(`/projects/${reference.id}`, projectDetailReply);
+    const trouble = isLink ? await findTypeTrouble(api, reply, manifestType(manifest)) : null;
+    if (trouble !== null) return trouble;
+    requireType(manifest, reply.project);
+    return targetOf(reply.project, { isFirst: isLink && !haveRun(reply.deployments) });
   } catch (thrown) {
     if (!(thrown instanceof CliError)) throw thrown;
-    if (thrown.code === "CLOUD_FORBIDDEN_SCOPE") return { ...reference, deployMode: null, url: null };
-    if (thrown.code !== "CLOUD_NOT_FOUND" || !fromState) throw thrown;
-    const path = statePath((await context.manifestPlace()).directory);
-    throw new CliError("CLOUD_NOT_FOUND", `The project ${reference.slug ?? reference.id} is gone, or not yours`, {
-      hint: `Delete ${path} to make a new one with \`svc deploy\`, or name another with --project <slug>`,
-    });
+    if (thrown.code === "CLOUD_FORBIDDEN_SCOPE") return { ...reference, deployMode: null, url: null, isFirst: false };
+    if (!isLink) throw thrown;
+    return goneTrouble(reference, thrown);
   }
 }
+
+const targetOf = (
+  { id, slug, deployMode, url }: Pick<Project, "id" | "slug" | "deployMode" | "url">,
+  { isFirst = false } = {},
+): DeployTarget => ({ id, slug, deployMode, url, isFirst });
 
 function requireType(manifest: Manifest, project: { slug: string; type: string }): void {
   const type = manifestType(manifest);
@@ -91,8 +115,9 @@ export async function createDeployTarget(
   const { project } = await postOnce(context, api, "/projects", createProjectReply, { body });
   context.terminal.step(`Made the project ${project.slug}`, "done");
   await link(place, project);
+  if (!context.terminal.interactive) await warnOfLostProject(context, place, manifest, project.slug);
   // What a new project starts with.
-  return { id: project.id, slug: project.slug, deployMode: "auto", url: project.url };
+  return targetOf({ ...project, deployMode: "auto" }, { isFirst: true });
 }
 
 /** Links this directory to the project that it was deployed to, unless it is linked already. */

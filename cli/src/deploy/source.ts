@@ -18,7 +18,9 @@ import { formatBytes } from "../format.ts";
 import type { ManifestPlace } from "../manifest-file.ts";
 import { postOnce } from "../post-once.ts";
 import { type Archive, streamArchive, writeArchive } from "./archive.ts";
+import { requireLikelySite } from "./likely-site.ts";
 import { multipartBody } from "./multipart.ts";
+import { unknownAdvice } from "./outcome.ts";
 import { uploadedLine, uploadLine } from "./progress.ts";
 import { type Entry, listTree, type Observer, type Tree } from "./tree.ts";
 import { findUploadLimit, sizeRefusal } from "./upload-limit.ts";
@@ -53,7 +55,10 @@ function treeOf(place: ManifestPlace, manifest: SourceManifest): Tree {
   };
 }
 
-/** The entries of the tree. MANIFEST_INVALID when a file that the manifest names is not among them. */
+/**
+ * The entries of the tree. MANIFEST_INVALID when a file that the manifest names is not among them,
+ * DEPLOY_TRIGGER_FAILED when they cannot be right.
+ */
 export async function listSource(
   context: Context,
   place: ManifestPlace,
@@ -73,6 +78,7 @@ export async function listSource(
     throw new CliError("DEPLOY_TRIGGER_FAILED", `There is nothing to deploy in ${place.directory}`, {
       hint: "See what is left out with `svc deploy --dry-run`, and look at .svcignore and .gitignore",
     });
+  await requireLikelySite(context, place, manifest, entries);
   return entries;
 }
 
@@ -84,6 +90,14 @@ export function measureSource(context: Context, entries: readonly Entry[]): Prom
 
 export const packedSource = ({ sizeBytes, files }: Archive): PackedSource => ({ bytes: sizeBytes, files });
 
+export type SourceToDeploy = {
+  entries: readonly Entry[];
+  manifest: Manifest;
+  metadata: DeploymentMetadata;
+  /** Builds also what was built before. */
+  forceBuild: boolean;
+};
+
 /**
  * Packs, uploads and so queues a deployment. The archive is spooled to a private file, because its size has to be
  * known first, and because it is sent again when the answer is lost.
@@ -92,7 +106,7 @@ export async function uploadSource(
   context: Context,
   api: Api,
   projectId: string,
-  { entries, manifest, metadata }: { entries: readonly Entry[]; manifest: Manifest; metadata: DeploymentMetadata },
+  { entries, manifest, metadata, forceBuild }: SourceToDeploy,
 ): Promise<{ reply: CreateDeploymentReply; source: PackedSource }> {
   const directory = await mkdtemp(join(tmpdir(), "svc-deploy-"));
   const file = join(directory, "source.tgz");
@@ -102,11 +116,19 @@ export async function uploadSource(
     const archive = await writeArchive(entries, file, context.signal, limit ?? undefined);
     context.terminal.step(`Packed ${plural(archive.files, "file")}, ${formatBytes(archive.sizeBytes)}`, "done");
     const startedAt = performance.now();
+    const tell = tellProgress(context, activity.update, archive.sizeBytes);
     const { type, content } = multipartBody(
-      { manifest: JSON.stringify(manifest), metadata: JSON.stringify(metadata) },
+      {
+        ...{ manifest: JSON.stringify(manifest), metadata: JSON.stringify(metadata) },
+        ...(forceBuild && { forceBuild: "true" }),
+      },
       { name: "source", file, sizeBytes: archive.sizeBytes, type: "application/gzip" },
       `svc-${randomBytes(18).toString("hex")}`,
-      tellProgress(context, activity.update, archive.sizeBytes),
+      (sentBytes) => {
+        // Of less than all of it the platform makes nothing.
+        if (sentBytes >= archive.sizeBytes) context.onInterrupt(unknownAdvice);
+        tell(sentBytes);
+      },
     );
     const reply = await postOnce(context, api, `/projects/${projectId}/deployments`, createDeploymentReply, {
       body: { type, content },

@@ -3,6 +3,7 @@ import type { Api } from "../api.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { poll, pollDelay } from "../poll.ts";
+import { waitOf } from "./phases.ts";
 
 /** How long a deployment is watched. */
 const watchMsMax = 15 * 60_000;
@@ -14,11 +15,14 @@ export type Watcher = {
   close(): void;
 };
 
-/** A watcher that shows one changing line. */
+/** A watcher that shows one changing line: what is done, or what that waits for. */
 export function lineWatcher(context: Context, doing: string): Watcher {
   const activity = context.terminal.activity(doing);
   return {
-    see: () => {},
+    see: (deployment) => {
+      const wait = waitOf(deployment);
+      activity.update(wait === null ? doing : `${doing}. ${wait.doing}`);
+    },
     close: () => activity.stop(),
   };
 }

@@ -1,7 +1,8 @@
 import { auditReply } from "@svc/proto";
 import { command, flag } from "../../command.ts";
 import { CliError } from "../../errors.ts";
-import { formatAge, table } from "../../format.ts";
+import { formatAge } from "../../format.ts";
+import { listing } from "../../listing.ts";
 import { parseSince } from "../../logs/since.ts";
 
 export const adminAudit = command({
@@ -23,9 +24,10 @@ export const adminAudit = command({
     const { entries, nextCursor } = await (await context.api()).get(`/admin/audit?${query}`, auditReply);
     return { entries, nextCursor };
   },
-  render: ({ entries }, { paint, now }) => {
+  render: ({ entries }, view) => {
+    const { paint, now } = view;
     if (entries.length === 0) return "Nothing was done";
-    const header = ["WHEN", "WHO", "ACTION", "TARGET", "FROM"].map((cell) => paint("dim", cell));
+    const header = ["WHEN", "WHO", "ACTION", "TARGET", "FROM"];
     const rows = entries.map(({ at, userEmail, userId, credential, action, target, address }) => [
       formatAge(at, now),
       `${userEmail ?? userId ?? "svc"}${credential === "key" ? paint("dim", " (key)") : ""}`,
@@ -33,7 +35,7 @@ export const adminAudit = command({
       target ?? "-",
       address || "-",
     ]);
-    return table([header, ...rows]);
+    return listing(header, rows, view);
   },
 });
 

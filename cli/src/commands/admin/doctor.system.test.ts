@@ -22,7 +22,7 @@ async function run(routes: Parameters<typeof startApi>[0], ...more: string[]) {
 
 test("what is wrong is shown with what to do about it, on lines of 80 columns", async () => {
   const ended = await run({ "GET /api/v1/admin/doctor": reply([well, poorly], false) });
-  expect(ended.status).toBe(0);
+  expect(ended.status).toBe(1);
   expect(ended.stdout).toMatch(/✓ leader {2}3f1c leads/);
   expect(ended.stdout).toMatch(/✗ etcd {4}The etcd member/);
   expect(ended.stdout).toMatch(/→ Start it again/);
@@ -34,7 +34,7 @@ test("what is wrong is shown with what to do about it, on lines of 80 columns", 
 
 test("scripts read whether it is healthy", async () => {
   const ended = await run({ "GET /api/v1/admin/doctor": reply([well, poorly], false) }, "--json");
-  expect(ended.status).toBe(0);
+  expect(ended.status).toBe(1);
   expect(envelopeOf(ended)).toMatchObject({
     ok: true,
     operation: "admin.doctor",
@@ -44,9 +44,9 @@ test("scripts read whether it is healthy", async () => {
       { name: "etcd", status: "fail", hint: poorly.hint },
     ],
   });
-  expect(envelopeOf(await run({ "GET /api/v1/admin/doctor": reply([well], true) }, "--json"))).toMatchObject({
-    healthy: true,
-  });
+  const healthy = await run({ "GET /api/v1/admin/doctor": reply([well], true) }, "--json");
+  expect(healthy.status).toBe(0);
+  expect(envelopeOf(healthy)).toMatchObject({ healthy: true });
 });
 
 test("somebody who is no administrator is told so", async () => {

@@ -16,9 +16,7 @@ const columnsMax = 120;
 export const adminDoctor = command({
   name: "admin doctor",
   summary: "Check the installation: stores, clocks, certificates, machines, routes and work",
-  details:
-    "Changes nothing. `healthy` is true when nothing failed; warnings do not count. The exit status is 0 whenever the " +
-    "platform answered, as with `svc doctor`: scripts read `healthy` from --json.",
+  details: "Changes nothing. `healthy` is true, and the exit status 0, when nothing failed; warnings do not count.",
   examples: ["svc admin doctor", "svc admin doctor --json"],
   run: async (context) => {
     const api = await context.api();
@@ -58,4 +56,5 @@ export const adminDoctor = command({
       : paint("red", `${failed === 1 ? "One check" : `${failed} checks`} failed: that has to be mended`);
     return [...lines, "", `${verdict} ${paint("dim", `(looked for ${formatDuration(answeredInMs)})`)}`].join("\n");
   },
+  exitCode: ({ healthy }) => (healthy ? 0 : 1),
 });

@@ -1,6 +1,7 @@
 import { plural, projectListReply } from "@svc/proto";
 import { command } from "../../command.ts";
-import { table } from "../../format.ts";
+import { crashLines, shownStatus } from "../../crash-view.ts";
+import { listing } from "../../listing.ts";
 import { paintStatus } from "../../paint.ts";
 
 export const projectsList = command({
@@ -11,29 +12,34 @@ export const projectsList = command({
     const { projects } = await (await context.api()).get("/projects", projectListReply);
     return {
       projects: projects.map(
-        ({ id, slug, name, type, url, status, passwordProtected, suspendedAt, suspendReason }) => ({
+        ({ id, slug, name, type, url, status, crashing, passwordProtected, suspendedAt, suspendReason }) => ({
           id,
           slug,
           name,
           type,
           url,
           status,
+          ...(crashing ? { crashing } : {}),
           passwordProtected,
           ...(suspendedAt === null ? {} : { suspendedAt, suspendReason }),
         }),
       ),
     };
   },
-  render: ({ projects }, { paint }) => {
+  render: ({ projects }, view) => {
+    const { paint } = view;
     if (projects.length === 0) return "No projects yet. Make one with `svc deploy`";
-    const header = ["SLUG", "NAME", "TYPE", "STATUS", "URL"].map((cell) => paint("dim", cell));
+    const header = ["SLUG", "NAME", "TYPE", "STATUS", "URL"];
     const rows = projects.map((project) => [
       project.slug,
       project.name,
       project.type,
-      "suspendedAt" in project ? paint("red", "suspended") : paintStatus(paint, project.status ?? "never deployed"),
+      "suspendedAt" in project
+        ? paint("red", "suspended")
+        : paintStatus(paint, shownStatus(project) ?? "never deployed"),
       project.passwordProtected ? `${project.url} ${paint("dim", "(password)")}` : project.url,
     ]);
-    return `${table([header, ...rows])}\n\n${paint("dim", plural(projects.length, "project"))}`;
+    const below = projects.map((project) => crashLines(project, view));
+    return `${listing(header, rows, view, { below })}\n\n${paint("dim", plural(projects.length, "project"))}`;
   },
 });

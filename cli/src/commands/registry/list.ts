@@ -1,6 +1,7 @@
 import { registryCredentialListReply } from "@svc/proto";
 import { command, flag } from "../../command.ts";
-import { formatAge, table } from "../../format.ts";
+import { formatAge } from "../../format.ts";
+import { listing } from "../../listing.ts";
 import { getProject, projectFacts } from "../../target.ts";
 
 export const registryList = command({
@@ -21,15 +22,15 @@ export const registryList = command({
     }));
     return { project: projectFacts(project), credentials };
   },
-  render: ({ credentials }, { paint, now }) => {
+  render: ({ credentials }, view) => {
     if (credentials.length === 0)
       return "No credentials yet. Store one with `svc registry set <host> --username <name>`";
-    const header = ["REGISTRY", "STORED", "CHANGED"].map((cell) => paint("dim", cell));
+    const header = ["REGISTRY", "STORED", "CHANGED"];
     const rows = credentials.map(({ host, createdAt, updatedAt }) => [
       host,
-      formatAge(createdAt, now),
-      formatAge(updatedAt, now),
+      formatAge(createdAt, view.now),
+      formatAge(updatedAt, view.now),
     ]);
-    return table([header, ...rows]);
+    return listing(header, rows, view);
   },
 });

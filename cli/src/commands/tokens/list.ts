@@ -1,6 +1,7 @@
 import { tokenListReply } from "@svc/proto";
 import { command } from "../../command.ts";
-import { formatAge, table } from "../../format.ts";
+import { formatAge } from "../../format.ts";
+import { listing } from "../../listing.ts";
 
 export const tokensList = command({
   name: "tokens list",
@@ -12,7 +13,8 @@ export const tokensList = command({
     const { tokens } = await (await context.api()).get("/tokens", tokenListReply);
     return { tokens: tokens.map((each) => ({ ...each, inUse: token.startsWith(each.start) })) };
   },
-  render: ({ tokens }, { paint, now }) => {
+  render: ({ tokens }, view) => {
+    const { paint, now } = view;
     const header = ["NAME", "BEGINS", "ACCESS", "PROJECTS", "CREATED", "USED", "EXPIRES", "ID"];
     const rows = tokens.map(({ name, inUse, start, scopes, projectIds, createdAt, lastUsedAt, expiresAt, id }) => [
       inUse ? `${name} ${paint("dim", "(this one)")}` : name,
@@ -24,7 +26,7 @@ export const tokensList = command({
       expiryOf(expiresAt, now),
       id,
     ]);
-    return table([header.map((cell) => paint("dim", cell)), ...rows]);
+    return listing(header, rows, view);
   },
 });
 

@@ -1,7 +1,7 @@
 import { type CertificateAuthority, certificateAuthorityReply, plural } from "@svc/proto";
-import { command } from "../../../command.ts";
-import { formatAge, formatExpiry, table } from "../../../format.ts";
-import type { Paint } from "../../../paint.ts";
+import { command, type View } from "../../../command.ts";
+import { formatAge, formatExpiry } from "../../../format.ts";
+import { listing } from "../../../listing.ts";
 
 export const adminCaShow = command({
   name: "admin ca show",
@@ -11,15 +11,12 @@ export const adminCaShow = command({
     const { ca } = await (await context.api()).get("/admin/ca", certificateAuthorityReply);
     return { ca };
   },
-  render: ({ ca }, { paint, now }) => renderAuthority(ca, paint, now),
+  render: ({ ca }, view) => renderAuthority(ca, view),
 });
 
 /** The authority for people, and which machines a replacement of it waits for. */
-export function renderAuthority(
-  { sha256, expiresAt, rotation, rotatedAt }: CertificateAuthority,
-  paint: Paint,
-  now: Date,
-) {
+export function renderAuthority({ sha256, expiresAt, rotation, rotatedAt }: CertificateAuthority, view: View) {
+  const { paint, now } = view;
   const facts = [`sha256  ${sha256}`, `valid   ${formatExpiry(expiresAt, now)}`];
   if (rotation === null) {
     const since = rotatedAt === null ? "It was never replaced" : `It replaced another one ${formatAge(rotatedAt, now)}`;
@@ -32,13 +29,13 @@ export function renderAuthority(
     `${plural(moved, "machine")} moved, ${waitingForCount} to go`,
   ];
   if (waitingFor.length === 0) return lines.join("\n");
-  const header = ["NAME", "ROLE", "SEEN", "CERTIFICATE", "ID"].map((cell) => paint("dim", cell));
+  const header = ["NAME", "ROLE", "SEEN", "CERTIFICATE", "ID"];
   const rows = waitingFor.map(({ name, role, lastSeenAt, certificateExpiresAt, id }) => [
     ...[name, role, formatAge(lastSeenAt, now), formatExpiry(certificateExpiresAt, now), id],
   ]);
   return [
     ...lines,
-    table([header, ...rows], []),
+    listing(header, rows, view),
     "One that will not come back is waited for no more once it is fenced or removed, its certificate is over, or it was not seen for 30 days",
   ].join("\n");
 }

@@ -1,6 +1,7 @@
 import { invitesReply } from "@svc/proto";
 import { command } from "../../../command.ts";
-import { formatAge, formatExpiry, table } from "../../../format.ts";
+import { formatAge, formatExpiry } from "../../../format.ts";
+import { listing } from "../../../listing.ts";
 
 export const adminInvitesList = command({
   name: "admin invites list",
@@ -10,9 +11,10 @@ export const adminInvitesList = command({
     const { invites } = await (await context.api()).get("/admin/invites", invitesReply);
     return { invites };
   },
-  render: ({ invites }, { paint, now }) => {
+  render: ({ invites }, view) => {
+    const { paint, now } = view;
     if (invites.length === 0) return "Nobody is invited. Invite somebody with `svc admin invites create <email>`";
-    const header = ["EMAIL", "STATUS", "CREATED", "VALID", "ID"].map((cell) => paint("dim", cell));
+    const header = ["EMAIL", "STATUS", "CREATED", "VALID", "ID"];
     const rows = invites.map((invite) => [
       invite.email,
       invite.status === "open" ? paint("green", invite.status) : paint("dim", invite.status),
@@ -20,6 +22,6 @@ export const adminInvitesList = command({
       formatExpiry(invite.expiresAt, now),
       invite.id,
     ]);
-    return table([header, ...rows]);
+    return listing(header, rows, view);
   },
 });

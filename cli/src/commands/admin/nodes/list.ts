@@ -1,6 +1,6 @@
 import { nodeListReply } from "@svc/proto";
 import { command, flag } from "../../../command.ts";
-import { table } from "../../../format.ts";
+import { listing } from "../../../listing.ts";
 import { seenText } from "../../../nodes.ts";
 import { paintStatus } from "../../../paint.ts";
 
@@ -16,7 +16,8 @@ export const adminNodesList = command({
     const { nodes } = await (await context.api()).get("/admin/nodes", nodeListReply);
     return { nodes: all ? nodes : nodes.filter(({ status }) => status !== "removed") };
   },
-  render: ({ nodes }, { paint, now, columns }) => {
+  render: ({ nodes }, view) => {
+    const { paint, now, columns } = view;
     if (nodes.length === 0)
       return "No machine has joined yet. Make a token with `svc admin nodes bootstrap-token create --file <path>`";
     const withIds = columns === null || columns >= columnsForIds;
@@ -32,7 +33,7 @@ export const adminNodesList = command({
       node.version ?? "-",
       ...(withIds ? [node.id] : []),
     ]);
-    return table([header.map((cell) => paint("dim", cell)), ...rows], [4, 5, 6]);
+    return listing(header, rows, view, { alignRight: [4, 5, 6] });
   },
 });
 

@@ -34,6 +34,7 @@ const aDetail = (fields: object = {}) => ({
   ...aNode(),
   ...{ platform: { os: "linux", architecture: "amd64" }, schedulable: true, createdAt: at },
   operatorLabels: { disk: "fast" },
+  used: { memoryMb: 400, cpuMillicores: 250 },
   certificateExpiresAt: "2099-02-03T00:00:00.000Z",
   drain: { ...noDrain, blockers: [] },
   placements: [
@@ -184,13 +185,15 @@ describe("svc admin nodes", () => {
   });
 
   test("list and show fit on 80 columns, and show tells all that is known", async () => {
-    const leaving = aDetail({ ...{ status: "draining", reason: "noisy disk" } });
+    const leaving = aDetail({ ...{ status: "draining", reason: "noisy disk", memoryShort: true } });
     const ended = await run("show node-1", { [`GET ${path}`]: ok({ node: leaving }) });
     const { stdout } = ended;
     for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
     for (const text of [
       "node-1 is draining (noisy disk)",
-      "1536 of 4096 MiB",
+      "almost none: it takes no new work",
+      "1536 of 4096 MiB set aside, 400 used",
+      "1500 of 4000 millicores set aside, 250 used",
       "300 of 4000",
       "50.0 GiB",
       "until 2099-02-03",

@@ -2,6 +2,7 @@ import { type NodeDetail, nodeReply } from "@svc/proto";
 import { command, type View } from "../../../command.ts";
 import { blockerText } from "../../../drain/judge.ts";
 import { formatAge, formatBytes, formatDuration, formatExpiry, table } from "../../../format.ts";
+import { listing } from "../../../listing.ts";
 import { nodeArguments } from "../../../node-action.ts";
 import { findNode, seenText } from "../../../nodes.ts";
 import { paintStatus } from "../../../paint.ts";
@@ -35,13 +36,15 @@ function section({ paint }: View, title: string, lines: readonly string[]): stri
 }
 
 function factsOf(node: NodeDetail, { now }: View): [string, string][] {
-  const { capacity, allocated, drain } = node;
+  const { capacity, allocated, used, drain } = node;
   const labelText = (labels: Readonly<Record<string, string>>) =>
     Object.entries(labels)
       .map(([name, value]) => `${name}=${value}`)
       .join(", ") || "-";
-  const of = (used: number | undefined, whole: number | undefined, unit: string) =>
-    whole === undefined ? "-" : `${used ?? 0} of ${whole}${unit}`;
+  const of = (taken: number | undefined, whole: number | undefined, unit: string, inUse?: number) => {
+    if (whole === undefined) return "-";
+    return `${taken ?? 0} of ${whole}${unit} set aside${inUse === undefined ? "" : `, ${inUse} used`}`;
+  };
   return [
     ["id", node.id],
     ["role", node.role],
@@ -49,8 +52,11 @@ function factsOf(node: NodeDetail, { now }: View): [string, string][] {
     ["seen", seenText(node, now)],
     ["version", node.version ?? "-"],
     ["platform", node.platform === null ? "-" : `${node.platform.os}/${node.platform.architecture}`],
-    ["memory", of(allocated?.memoryMb, capacity?.memoryMb, " MiB")],
-    ["cpu", of(allocated?.cpuMillicores, capacity?.cpuMillicores, " millicores")],
+    ["memory", of(allocated?.memoryMb, capacity?.memoryMb, " MiB", used?.memoryMb)],
+    ...(node.memoryShort === true
+      ? [["memory left", "almost none: it takes no new work"] satisfies [string, string]]
+      : []),
+    ["cpu", of(allocated?.cpuMillicores, capacity?.cpuMillicores, " millicores", used?.cpuMillicores)],
     ["processes", of(allocated?.pids, capacity?.pids, "")],
     ["disk", diskText(node)],
     ...(node.engineStalled ? [["engine", "does not answer: it takes no new work"] satisfies [string, string]] : []),
@@ -82,7 +88,7 @@ function drainText({ state, remaining, startedAt, deadline }: NodeDetail["drain"
   return `${remaining} left, ${begun}, ${time}`;
 }
 
-function placementLines({ placements, link }: NodeDetail, { paint, now }: View): string[] {
+function placementLines({ placements, link }: NodeDetail, view: View): string[] {
   const header = ["PROJECT", "CHANNEL", "REPLICA", "STATE", "SINCE"];
   const stateText = (state: string, health: string | null) => {
     // Of what runs, more is known than that.
@@ -94,9 +100,9 @@ function placementLines({ placements, link }: NodeDetail, { paint, now }: View):
     prNumber === null ? channel : `${channel} ${prNumber}`,
     kind === "build" ? "build" : String(replica),
     stateText(state, health),
-    formatAge(since, now),
+    formatAge(since, view.now),
   ]);
-  return table([header.map((cell) => paint("dim", cell)), ...rows]).split("\n");
+  return listing(header, rows, { ...view, columns: view.columns === null ? null : view.columns - 2 }).split("\n");
 }
 
 function eventLines({ events }: NodeDetail, { now }: View): string[] {

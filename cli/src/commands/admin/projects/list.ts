@@ -1,7 +1,7 @@
 import { plural } from "@svc/proto";
 import { listAllProjects } from "../../../admin-pages.ts";
 import { command } from "../../../command.ts";
-import { table } from "../../../format.ts";
+import { listing } from "../../../listing.ts";
 import { paintStatus } from "../../../paint.ts";
 
 export const adminProjectsList = command({
@@ -13,8 +13,9 @@ export const adminProjectsList = command({
     if (!complete) context.warn(`There are more; these are the newest ${projects.length}`);
     return { projects };
   },
-  render: ({ projects }, { paint }) => {
-    const header = ["SLUG", "OWNER", "TYPE", "STATUS", "REQUESTS 30 D", "ID"].map((cell) => paint("dim", cell));
+  render: ({ projects }, view) => {
+    const { paint } = view;
+    const header = ["SLUG", "OWNER", "TYPE", "STATUS", "REQUESTS 30 D", "ID"];
     const rows = projects.map((project) => [
       project.slug,
       project.ownerEmail,
@@ -25,6 +26,6 @@ export const adminProjectsList = command({
       String(project.requests30d),
       project.id,
     ]);
-    return `${table([header, ...rows], [4])}\n\n${paint("dim", plural(projects.length, "project"))}`;
+    return `${listing(header, rows, view, { alignRight: [4] })}\n\n${paint("dim", plural(projects.length, "project"))}`;
   },
 });

@@ -1,7 +1,8 @@
 import { plural } from "@svc/proto";
 import { listAccounts } from "../../../admin-pages.ts";
 import { command } from "../../../command.ts";
-import { formatAge, formatBytes, table } from "../../../format.ts";
+import { formatAge, formatBytes } from "../../../format.ts";
+import { listing } from "../../../listing.ts";
 
 export const adminUsersList = command({
   name: "admin users list",
@@ -12,7 +13,8 @@ export const adminUsersList = command({
     if (!complete) context.warn(`There are more; these are the newest ${users.length}`);
     return { users };
   },
-  render: ({ users }, { paint, now }) => {
+  render: ({ users }, view) => {
+    const { paint, now } = view;
     const header = ["EMAIL", "ROLE", "PLAN", "PROJECTS", "REQUESTS 30 D", "DISK", "JOINED", "STATE", "ID"];
     const rows = users.map((user) => [
       user.email,
@@ -25,7 +27,7 @@ export const adminUsersList = command({
       user.banned ? paint("red", "banned") : user.emailVerified ? "active" : paint("yellow", "unverified"),
       user.id,
     ]);
-    const list = table([header.map((cell) => paint("dim", cell)), ...rows], [3, 4, 5]);
+    const list = listing(header, rows, view, { alignRight: [3, 4, 5] });
     return `${list}\n\n${paint("dim", plural(users.length, "account"))}`;
   },
 });

@@ -1,6 +1,7 @@
 import { bootstrapTokensReply } from "@svc/proto";
 import { command } from "../../../../command.ts";
-import { formatAge, formatDuration, table } from "../../../../format.ts";
+import { formatAge, formatDuration } from "../../../../format.ts";
+import { listing } from "../../../../listing.ts";
 
 export const adminNodesBootstrapTokenList = command({
   name: "admin nodes bootstrap-token list",
@@ -11,7 +12,8 @@ export const adminNodesBootstrapTokenList = command({
     const { bootstrapTokens } = await (await context.api()).get("/admin/nodes/bootstrap-tokens", bootstrapTokensReply);
     return { bootstrapTokens };
   },
-  render: ({ bootstrapTokens }, { paint, now }) => {
+  render: ({ bootstrapTokens }, view) => {
+    const { paint, now } = view;
     if (bootstrapTokens.length === 0)
       return "There is no token. Make one with `svc admin nodes bootstrap-token create --file <path>`";
     const header = ["ID", "ROLE", "STATUS", "CREATED", "EXPIRES", "MACHINE"];
@@ -27,6 +29,6 @@ export const adminNodesBootstrapTokenList = command({
           : "-",
       node?.name ?? "-",
     ]);
-    return table([header.map((cell) => paint("dim", cell)), ...rows]);
+    return listing(header, rows, view);
   },
 });
