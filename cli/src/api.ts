@@ -39,6 +39,10 @@ export type ApiOptions = {
   signal: AbortSignal;
   /** Told about each call, without anything secret. */
   trace(line: string): void;
+  /** How the refusal of the key itself is told, by who knows where it came from. */
+  refused?(error: CliError): CliError;
+  /** Told before each call that may change something. */
+  onChange?(): void;
   /** Told which version the platform says that it is. */
   onVersion?(version: string): void;
 };
@@ -52,6 +56,7 @@ export function createApi(options: ApiOptions): Api {
   ): Promise<T> => {
     const content = bodyOf(body);
     const startedAt = performance.now();
+    if (method !== "GET") options.onChange?.();
     const response = await options.http.send({
       method,
       url: `${options.apiUrl}/api/v1${path}`,
@@ -71,7 +76,10 @@ export function createApi(options: ApiOptions): Api {
     const version = response.header(versionHeader);
     if (version !== null) options.onVersion?.(version);
     const value = parseJson(response.body);
-    if (response.status < 200 || response.status > 299) throw failure(serverError(options.apiUrl, response, value));
+    if (response.status < 200 || response.status > 299) {
+      const error = failure(serverError(options.apiUrl, response, value));
+      throw response.status === 401 && options.refused !== undefined ? options.refused(error) : error;
+    }
     const result = reply.safeParse(value);
     if (result.success) return result.data;
     throw notUnderstood(options.apiUrl, value);

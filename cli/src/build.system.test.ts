@@ -26,6 +26,9 @@ test("the bundle is the whole program: it runs where nothing else is installed",
     [`GET /api/v1/deployments/${deploymentId}/logs`]: ok({ log: "", offset: 0 }),
   });
   const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
-  await using site = await aDirectory({ "svc.yml": "version: 2\nslug: shop\napp: { name: Shop, type: static }\n" });
+  await using site = await aDirectory({
+    "svc.yml": "version: 2\nslug: shop\napp: { name: Shop, type: static }\n",
+    "index.html": "",
+  });
   expect(await svc(["deploy"], { cwd: site.path, env, program })).toMatchObject({ status: 0 });
 });

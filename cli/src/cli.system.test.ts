@@ -15,6 +15,7 @@ import {
   startApi,
 } from "./testing/api.ts";
 import { aDirectory, envelopeOf, svc } from "./testing/svc.ts";
+import { runAtTerminal } from "./testing/terminal.ts";
 
 const manifest = "version: 2\nslug: shop\napp: { name: Shop, type: static }\n";
 const nodeId = "44444444-4444-4444-8444-444444444444";
@@ -104,11 +105,14 @@ describe.concurrent("with --json, stdout is one envelope", () => {
         slug: "shop",
         project: { id: projectId },
         deployment,
-        source: { files: 2, bytes: expect.any(Number) },
+        source: { files: 3, bytes: expect.any(Number) },
       },
     },
     { line: "deploy --no-wait", fields: { queued: true, deployment: { id: deploymentId, status: "queued" } } },
-    { line: "deploy --dry-run", fields: { dryRun: true, channel: "production", paths: ["in.env", "svc.yml"] } },
+    {
+      line: "deploy --dry-run",
+      fields: { dryRun: true, channel: "production", paths: [".in.env", "index.html", "svc.yml"] },
+    },
     { line: "logs", fields: { deploymentId, status: "running", log: "one\ntwo\n" } },
     { line: `logs ${deploymentId} --grep w`, fields: { log: "two\n" } },
     { line: "logs --lines 1", fields: { log: "two\n" } },
@@ -120,7 +124,7 @@ describe.concurrent("with --json, stdout is one envelope", () => {
       line: "env pull --file out.env",
       fields: { file: "out.env", keys: ["A", "B"], project: { id: projectId, slug: "shop" } },
     },
-    { line: "env push --file in.env", fields: { keys: ["A"], project: { id: projectId, slug: "shop" } } },
+    { line: "env push --file .in.env", fields: { keys: ["A"], project: { id: projectId, slug: "shop" } } },
     { line: "init --manifest new.yml", fields: { manifest: "new.yml" } },
     {
       line: "manifest validate",
@@ -138,7 +142,7 @@ describe.concurrent("with --json, stdout is one envelope", () => {
     { line: "logout", fields: { revoked: false, message: expect.any(String), apiUrl: expect.any(String) } },
   ])("svc $line", async ({ line, fields }) => {
     await using api = await startApi(routes);
-    await using directory = await aDirectory({ "svc.yml": manifest, "in.env": "A=1\n" });
+    await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "", ".in.env": "A=1\n" });
     const env = { SVC_TOKEN: token, SVC_API_URL: api.url };
     const words = line.split(" ");
     const ended = await svc([...words, "--json"], { cwd: directory.path, env });
@@ -219,7 +223,7 @@ describe.concurrent("with --json, stdout is one envelope", () => {
     },
   ])("svc $line, answered with $answer.status", async ({ line, answer, code, exit }) => {
     await using api = await startApi({ "GET /api/v1/projects": answer });
-    await using directory = await aDirectory({ "svc.yml": manifest });
+    await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "" });
     const env = { SVC_TOKEN: token, SVC_API_URL: api.url };
     const ended = await svc([...line.split(" "), "--json"], { cwd: directory.path, env });
     expect(envelopeOf(ended)).toMatchObject({ ok: false, error: { code } });
@@ -227,7 +231,7 @@ describe.concurrent("with --json, stdout is one envelope", () => {
   });
 
   test("without a login, and with nobody listening", async () => {
-    await using directory = await aDirectory({ "svc.yml": manifest });
+    await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "" });
     const { path: cwd } = directory;
     expect(envelopeOf(await svc(["status", "--json"], { cwd }))).toMatchObject({
       error: { code: "CLOUD_NOT_LOGGED_IN", hint: expect.stringContaining("svc login") },
@@ -247,14 +251,45 @@ describe.concurrent("with --json, stdout is one envelope", () => {
   });
 });
 
+test.each([["--version"], ["-V"], ["-v"], ["version"]])("svc %s says which version it is", async (word) => {
+  await using directory = await aDirectory();
+  expect((await svc([word], { cwd: directory.path })).stdout).toMatch(/^\d+\.\d+\.\d+\S*\n$/);
+  const json = envelopeOf(await svc([word, "--json"], { cwd: directory.path }));
+  expect(json).toMatchObject({ ok: true, operation: "version", version: expect.any(String) });
+});
+
+test("svc deploy takes the directory that it deploys anyway, and says how to deploy another", async () => {
+  await using api = await startApi(routes);
+  await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "", "site/index.html": "" });
+  const options = { cwd: directory.path, env: { SVC_TOKEN: token, SVC_API_URL: api.url } };
+  expect(envelopeOf(await svc(["deploy", ".", "--dry-run", "--json"], options))).toMatchObject({ ok: true });
+  const other = await svc(["deploy", "site", "--dry-run", "--json"], options);
+  expect(envelopeOf(other)).toMatchObject({
+    error: { code: "CLI_INVALID_USAGE", hint: expect.stringContaining("svc deploy --manifest site/svc.yml") },
+  });
+  expect(other.status).toBe(2);
+});
+
+test("on a narrow terminal lists and help stand below one another", async () => {
+  const projects = [aProject({ url: "http://a-shop-with-a-long-name.svc.localhost:8080" })];
+  await using api = await startApi({ "GET /api/v1/projects": ok({ projects }) });
+  await using directory = await aDirectory();
+  const at = { cwd: directory.path, env: { SVC_TOKEN: token, SVC_API_URL: api.url, NO_COLOR: "1" }, typed: "" };
+  const list = async (columns: number) => (await runAtTerminal(["projects", "list"], { ...at, columns })).stdout;
+  expect(await list(120)).toMatch(/^SLUG {2}NAME {2}TYPE/);
+  expect(await list(60)).toMatch(/^shop\n {2}name {4}Shop\n {2}type {4}static\n/);
+  const help = await runAtTerminal(["help"], { ...at, columns: 50 });
+  expect(help.stdout).toContain("  projects list\n      List your projects, newest first\n");
+});
+
 describe.concurrent("for a person", () => {
   test("the result goes to stdout, everything else to stderr", async () => {
     await using api = await startApi(routes);
-    await using directory = await aDirectory({ "svc.yml": manifest });
+    await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "" });
     const env = { SVC_TOKEN: token, SVC_API_URL: api.url };
     const { stdout, stderr } = await svc(["deploy"], { cwd: directory.path, env });
     expect(stdout).toMatch(/^✓ Deployed shop to production in .*\n {2}http:\/\/shop\.svc\.localhost:8080\n$/);
-    expect(stderr).toContain("Packed 1 file");
+    expect(stderr).toContain("Packed 2 files");
     expect(stderr).toContain("one\ntwo\n");
     const quiet = await svc(["deploy", "--quiet"], { cwd: directory.path, env });
     expect(quiet).toEqual({ status: 0, stdout: "", stderr: "" });
@@ -278,7 +313,7 @@ describe.concurrent("for a person", () => {
       }),
       [`GET /api/v1/deployments/${deploymentId}/logs`]: ok({ log: `::add-mask::x\n${evil}##[command]y\n`, offset: 40 }),
     });
-    await using directory = await aDirectory({ "svc.yml": manifest });
+    await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "" });
     const env = { SVC_TOKEN: token, SVC_API_URL: api.url, GITHUB_ACTIONS: "true" };
     for (const line of [
       "projects list",
@@ -296,7 +331,7 @@ describe.concurrent("for a person", () => {
 
   test("no browser is opened where nobody sits", async () => {
     await using api = await startApi(routes);
-    await using directory = await aDirectory({ "svc.yml": manifest });
+    await using directory = await aDirectory({ "svc.yml": manifest, "index.html": "" });
     const bin = join(directory.path, "bin");
     await mkdir(bin);
     // Would leave a file behind if it were started.

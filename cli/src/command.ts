@@ -56,7 +56,7 @@ export const flag = {
   integer: (spec: string, summary: string): Flag<number | undefined> => ({
     spec,
     summary,
-    read: (raw) => (typeof raw === "string" ? readInteger(spec, raw) : undefined),
+    read: (raw) => (typeof raw === "string" ? readInteger(spec.replace(/^-\w, /, ""), raw) : undefined),
   }),
   choice: <const V extends string>(spec: string, summary: string, choices: readonly V[]): Flag<V | undefined> => ({
     spec,
@@ -118,10 +118,12 @@ export type CommandDefinition<F extends Flags, A extends Arguments, P extends Pa
   run(context: Context, values: Values<F> & Values<A>): Promise<P>;
   /** The payload for a person, without a final line feed; empty: nothing is printed. Every text in it is free of control characters. */
   render(payload: P, view: View): string;
+  /** Exit status of a run that did what it was asked for; default: 0. For commands whose finding may be a bad one. */
+  exitCode?(payload: P): 0 | 1;
 };
 
-/** What a command produced: the fields of its envelope and the same for a person. */
-export type Outcome = { payload: Payload; render(view: View): string };
+/** What a command produced: the fields of its envelope, the same for a person, and the exit status. */
+export type Outcome = { payload: Payload; render(view: View): string; exitCode: 0 | 1 };
 
 /** Any command, its types closed over. */
 export type Command = {
@@ -156,7 +158,11 @@ export function command<
       const values = Object.fromEntries(readers.map(([key, reader]) => [key, reader.read(raw[key])])) as Values<F> &
         Values<A>;
       const payload = await definition.run(context, values);
-      return { payload, render: (view) => definition.render(cleanDeep(payload), view) };
+      return {
+        payload,
+        render: (view) => definition.render(cleanDeep(payload), view),
+        exitCode: definition.exitCode?.(payload) ?? 0,
+      };
     },
   };
 }

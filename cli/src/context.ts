@@ -1,11 +1,13 @@
 import { arch, platform } from "node:os";
 import { stripControl } from "@svc/proto";
 import { type Api, createApi } from "./api.ts";
-import { type Credentials, resolveCredentials } from "./credentials.ts";
+import { type Credentials, refusedKey, resolveCredentials } from "./credentials.ts";
 import type { Env } from "./environment.ts";
+import type { CliError } from "./errors.ts";
 import type { Http } from "./http.ts";
 import { locateManifest, type ManifestPlace } from "./manifest-file.ts";
-import type { Input, Terminal } from "./terminal.ts";
+import type { LinkedProject } from "./state.ts";
+import type { Input, Mark, Terminal } from "./terminal.ts";
 import { version } from "./version.ts";
 
 /** Options that every command takes. */
@@ -29,6 +31,8 @@ export type Surroundings = {
   home: string;
   globals: Globals;
   terminal: Terminal;
+  /** How wide the terminal is that shows the result; null where none does. */
+  columns: number | null;
   /** What is fed to the program; only for what is asked of it in words. */
   stdin: Input;
   /** Writes to stdout, for a result that comes bit by bit. */
@@ -40,12 +44,18 @@ export type Surroundings = {
 /** What a command is given. */
 export type Context = Omit<Surroundings, "print"> & {
   now(): Date;
-  /** Said on stderr at once, and in the envelope's `warnings`. */
+  /** Said once, on stderr at once and in the envelope's `warnings`. */
   warn(text: string): void;
   /** Prints lines of a result that comes bit by bit, to stdout. Never with --json. */
   stream(lines: readonly string[]): void;
-  /** What to tell a person who presses Ctrl-C from here on; null: nothing was begun. */
-  onInterrupt(advice: string | null): void;
+  /** A line on stderr that comes after the result. */
+  afterwards(text: string, mark: Mark): void;
+  /** Work that comes after the result, because it asks a person who need not be there. */
+  lastly(work: () => Promise<void>): void;
+  /** What to tell a person who presses Ctrl-C from here on, where it is more than whether anything was sent. */
+  onInterrupt(advice: string): void;
+  /** What this directory is linked to, when that is what the command goes by. */
+  follow(link: LinkedProject): void;
   http(): Promise<Http>;
   credentials(): Promise<Credentials>;
   /** The API, as the person who is logged in. CLOUD_NOT_LOGGED_IN when nobody is. */
@@ -59,7 +69,12 @@ export type Context = Omit<Surroundings, "print"> & {
 export type Run = {
   context: Context;
   warnings: string[];
+  /** What to tell a person who pressed Ctrl-C; null where that is how it is meant to end. */
   interruptAdvice(): string | null;
+  /** Says, and then does, what was kept for the time after the result. */
+  finish(): Promise<void>;
+  /** The link that was gone by; null when none was. */
+  followed(): LinkedProject | null;
   /** Version of the platform that answered; null when none said. */
   platformVersion(): string | null;
   close(): Promise<void>;
@@ -70,12 +85,19 @@ export const userAgent = `svc-cli/${version} (${platform()} ${arch()}) node/${pr
 export function createRun(surroundings: Surroundings): Run {
   const { env, cwd, home, globals, terminal, signal } = surroundings;
   const warnings: string[] = [];
+  const kept: [text: string, mark: Mark][] = [];
+  const last: (() => Promise<void>)[] = [];
   let advice: string | null = null;
+  let followed: LinkedProject | null = null;
+  let isChanging = false;
+  let isStreaming = false;
   let platformVersion: string | null = null;
   let http: Promise<Http> | undefined;
   let credentials: Promise<Credentials> | undefined;
 
   const warn = (text: string) => {
+    // What this machine found the platform may find, too.
+    if (warnings.includes(text)) return;
     warnings.push(text);
     terminal.warn(text);
   };
@@ -91,14 +113,22 @@ export function createRun(surroundings: Surroundings): Run {
     });
     return credentials;
   };
-  const apiAt: Context["apiAt"] = async (apiUrl, headers) =>
+  const openApi = async (
+    apiUrl: string,
+    headers: Readonly<Record<string, string>>,
+    refused?: (error: CliError) => CliError,
+  ): Promise<Api> =>
     createApi({
+      ...(refused && { refused }),
       http: await openHttp(),
       apiUrl,
       headers,
       userAgent,
       signal,
       trace: terminal.verbose,
+      onChange: () => {
+        isChanging = true;
+      },
       onVersion: (version) => {
         platformVersion = version;
       },
@@ -109,25 +139,44 @@ export function createRun(surroundings: Surroundings): Run {
     now: () => new Date(),
     warn,
     stream: (lines) => {
+      isStreaming = true;
       if (lines.length > 0 && !globals.quiet)
         surroundings.print(`${lines.map((line) => stripControl(line)).join("\n")}\n`);
+    },
+    afterwards: (text, mark) => {
+      kept.push([text, mark]);
+    },
+    lastly: (work) => {
+      last.push(work);
     },
     onInterrupt: (text) => {
       advice = text;
     },
+    follow: (link) => {
+      followed = link;
+    },
     http: openHttp,
     credentials: findCredentials,
     api: async () => {
-      const { apiUrl, token } = await findCredentials();
-      return apiAt(apiUrl, { "x-api-key": token });
+      const found = await findCredentials();
+      return openApi(found.apiUrl, { "x-api-key": found.token }, (error) => refusedKey(error, found));
     },
-    apiAt,
+    apiAt: (apiUrl, headers) => openApi(apiUrl, headers),
     manifestPlace: () => locateManifest(cwd, globals.manifest),
   };
   return {
     context,
     warnings,
-    interruptAdvice: () => advice,
+    interruptAdvice: () => {
+      if (advice !== null) return advice;
+      if (isChanging) return "Whether the platform did what was asked is not known: look before you ask again";
+      return isStreaming ? null : "Nothing was changed";
+    },
+    finish: async () => {
+      for (const [text, mark] of kept) terminal.step(text, mark);
+      for (const work of last) await work();
+    },
+    followed: () => followed,
     platformVersion: () => platformVersion,
     close: async () => {
       await (await http)?.close();

@@ -60,3 +60,20 @@ export async function resolveCredentials({ env, home, warn }: CredentialFacts): 
     source: "config",
   };
 }
+
+/** A refusal of the key itself, told by where the key came from. */
+export function refusedKey({ code, server }: CliError, { source, apiUrl }: Credentials): CliError {
+  const [what, hint] =
+    source === "env"
+      ? ["the key in SVC_TOKEN", "Put a valid key into SVC_TOKEN, or unset it to use the stored login"]
+      : ["the key of the stored login", `Log in again with \`svc login --api-url ${apiUrl}\``];
+  const named = server?.code == null ? "" : `${server.code}: `;
+  return new CliError(
+    code,
+    `${named}${apiUrl} refused ${what}: it was revoked, has expired, or is of another platform`,
+    {
+      hint,
+      ...(server && { server }),
+    },
+  );
+}

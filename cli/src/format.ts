@@ -53,6 +53,9 @@ export function formatExpiry(expiresAt: string | null, now: Date): string {
   return leftMs <= 0 ? `expired on ${day}` : `until ${day}, in ${formatDuration(leftMs)}`;
 }
 
+/** A commit as people name it. */
+export const shortCommit = (sha: string): string => sha.slice(0, 7);
+
 const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
 const zeroWidth = /^[\p{Mn}\p{Me}\p{Cf}]$/u;

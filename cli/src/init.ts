@@ -1,78 +1,52 @@
+import type { DetectedApp } from "@svc/proto/frameworks";
 import { stringify } from "yaml";
 
-/** What a directory tells about the application in it. */
-export type DirectoryFacts = {
-  /** Last part of the directory's path. */
-  name: string;
-  /** What `package.json` says; null without one. */
-  package: { name: string | null; scripts: readonly string[]; dependencies: readonly string[] } | null;
-  hasDockerfile: boolean;
-};
+/** Where names of an app come from when nobody gave one, the best first. */
+export type Names = { package: string | null; directory: string };
 
-/** Frameworks whose `start` script serves requests; everything else with a build is taken to make files. */
-const serverPackages = [
-  "next",
-  "nuxt",
-  "@remix-run/serve",
-  "@react-router/serve",
-  "@sveltejs/adapter-node",
-  "@astrojs/node",
-  "express",
-  "fastify",
-  "hono",
-  "koa",
-  "@nestjs/core",
-  "h3",
-];
+/** A first manifest as YAML with comments, and the name of its app. */
+export type FirstManifest = { text: string; app: string };
 
-/** A first manifest for a directory, as YAML with comments. `name` is what the person asked for, if anything. */
-export function plainManifest(facts: DirectoryFacts, name: string | undefined): { text: string; app: string } {
-  const app = name ?? tidyName(facts.package?.name ?? null) ?? tidyName(facts.name) ?? "app";
-  const scripts = facts.package?.scripts ?? [];
-  const serves =
-    facts.hasDockerfile ||
-    scripts.includes("start") ||
-    serverPackages.some((each) => facts.package?.dependencies.includes(each));
-  const build = scripts.includes("build");
-  const text = [
+/** A first manifest for an app that was found. `name` is what the person asked for, if anything. */
+export function plainManifest(app: DetectedApp, names: Names, name: string | undefined): FirstManifest {
+  const called = name ?? tidyName(names.package) ?? tidyName(names.directory) ?? "app";
+  const lines = [
     "# What svc deploys from this directory. Check it with `svc manifest validate`.",
     "version: 2",
-    ...(serves ? serverLines(app, facts, { build, start: scripts.includes("start") }) : siteLines(app, build)),
+    "app:",
+    `  name: ${quoted(called)}`,
+    `  type: ${app.type}`,
+    ...(app.port === null
+      ? []
+      : ["  # The app listens on all addresses at this port, which it also finds in PORT.", `  port: ${app.port}`]),
+    ...(app.spa ? ["  # The browser decides which page a path is: every path is the one page.", "  spa: true"] : []),
+    ...(app.rootDirectory === "."
+      ? []
+      : [
+          "source:",
+          "  # The app's directory; the whole tree is sent.",
+          `  rootDirectory: ${quoted(app.rootDirectory)}`,
+        ]),
+    ...buildLines(app),
+    // A manifest that names the command asks for the whole tree.
+    ...(app.start === null || app.standalone ? [] : ["start:", `  command: ${quoted(app.start)}`]),
+    ...(app.type === "static" ? [] : ["health:", "  # Traffic arrives once this path answers with 200.", "  path: /"]),
   ];
-  return { text: `${text.join("\n")}\n`, app };
+  return { text: `${lines.join("\n")}\n`, app: called };
 }
 
-const quoted = (text: string): string => stringify(text).trimEnd();
+function buildLines({ dockerfile, build, output }: DetectedApp): string[] {
+  if (dockerfile !== null) return ["build:", `  dockerfile: ${quoted(dockerfile)}`];
+  if (build === null) return output === null || output === "." ? [] : ["build:", `  output: ${quoted(output)}`];
+  const where = "  # The directory that the command leaves the site in.";
+  return ["build:", `  command: ${quoted(build)}`, ...(output === null ? [] : [where, `  output: ${quoted(output)}`])];
+}
 
-const serverLines = (app: string, facts: DirectoryFacts, scripts: { build: boolean; start: boolean }): string[] => [
-  "app:",
-  `  name: ${quoted(app)}`,
-  "  type: ssr",
-  "  # The app listens on all addresses at this port, which it also finds in PORT.",
-  "  port: 3000",
-  ...(facts.hasDockerfile
-    ? ["build:", "  dockerfile: Dockerfile"]
-    : [
-        ...(scripts.build ? ["build:", "  command: npm run build"] : []),
-        ...(scripts.start ? ["start:", "  command: npm start"] : []),
-      ]),
-  "health:",
-  "  # Traffic arrives once this path answers with 200.",
-  "  path: /",
-];
-
-const siteLines = (app: string, build: boolean): string[] => [
-  "app:",
-  `  name: ${quoted(app)}`,
-  "  type: static",
-  ...(build
-    ? ["build:", "  command: npm run build", "  # The directory that the command leaves the site in.", "  output: dist"]
-    : []),
-];
+const quoted = (text: string): string => stringify(text, { lineWidth: 0 }).trimEnd();
 
 /** A first manifest for an image that somebody else has built. */
-export function imageManifest(facts: DirectoryFacts, name: string | undefined): { text: string; app: string } {
-  const app = name ?? tidyName(facts.name) ?? "app";
+export function imageManifest(names: Names, name: string | undefined): FirstManifest {
+  const app = name ?? tidyName(names.directory) ?? "app";
   const text = [
     "# What svc runs. Check it with `svc manifest validate`.",
     "version: 2",

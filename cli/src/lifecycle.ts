@@ -8,6 +8,8 @@ import { getProject, projectFacts } from "./target.ts";
 /** Statuses between which stop and start move a deployment; any other means that something else came between. */
 const movable: readonly DeploymentStatus[] = ["running", "stopped", "deploying"];
 
+const replaced = "A newer deployment has replaced this one meanwhile (superseded)";
+
 /** `svc stop` and `svc start`: queue the action, then watch the production deployment until it is `goal`. */
 export const lifecycle = (verb: {
   name: "stop" | "start";
@@ -25,8 +27,9 @@ export const lifecycle = (verb: {
     async run(context, { project: named, wait }) {
       const { project } = await getProject(context, named);
       const api = await context.api();
-      const { deploymentId, jobId } = await api.post(`/projects/${project.id}/${verb.name}`, lifecycleReply);
+      const { deploymentId, jobId, warnings } = await api.post(`/projects/${project.id}/${verb.name}`, lifecycleReply);
       const facts = { url: project.url, project: projectFacts(project), ...(jobId === undefined ? {} : { jobId }) };
+      for (const warning of warnings ?? []) context.warn(warning);
       if (!wait) return { ...facts, queued: true };
       context.onInterrupt("It goes on without you. See how it ended with `svc status`");
       const watch = (watched: string) =>
@@ -47,9 +50,13 @@ export const lifecycle = (verb: {
       }
       const { id, status, error } = ended;
       if (status !== verb.goal)
-        throw new CliError("DEPLOY_FAILED", error ?? `The deployment is ${status}`, {
-          hint: "See what runs with `svc status`",
-        });
+        throw new CliError(
+          "DEPLOY_FAILED",
+          error ?? (status === "superseded" ? replaced : `The deployment is ${status}`),
+          {
+            hint: "See what runs with `svc status`",
+          },
+        );
       return { ...facts, deployment: { id, status } };
     },
     render: (payload, { paint }) =>

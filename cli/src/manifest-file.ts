@@ -65,7 +65,8 @@ export async function getManifest(place: ManifestPlace): Promise<Manifest> {
   });
 }
 
-async function readManifestText(file: string): Promise<string | null> {
+/** The text of the manifest, or null when there is no file. */
+export async function readManifestText(file: string): Promise<string | null> {
   try {
     return await readTextFile(file, manifestBytesMax);
   } catch (thrown) {

@@ -21,7 +21,7 @@ export function wantsColour(env: Env, options: { isTerminal: boolean; noColor: b
 /** The colour of a status word of a deployment or a node. */
 export function paintStatus(paint: Paint, status: string): string {
   if (["running", "ready", "succeeded"].includes(status)) return paint("green", status);
-  if (["failed", "fenced", "unreachable", "quarantined"].includes(status)) return paint("red", status);
+  if (["failed", "crashing", "fenced", "unreachable", "quarantined"].includes(status)) return paint("red", status);
   if (["queued", "building", "deploying", "draining", "suspect", "cordoned"].includes(status))
     return paint("yellow", status);
   return paint("dim", status);

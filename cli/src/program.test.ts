@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { commandIndex } from "./commands/index.ts";
+import { displayWidth } from "./format.ts";
 import { operationOf, readCommandLine } from "./program.ts";
 
 /** What a line is read as: globals and what the command was given. */
@@ -58,14 +59,24 @@ test("a command gets what was typed, by its own names", async () => {
 });
 
 test.each([
-  ["nonsense", "unknown command"],
-  ["deploi", "Did you mean deploy?"],
+  ["nonsense", "unknown command `svc nonsense`"],
+  ["deploi", "Did you mean `svc deploy`?"],
+  ["depoly --prod", "Did you mean `svc deploy`?"],
+  ["stauts --help", "Did you mean `svc status`?"],
+  ["help stauts", "Did you mean `svc status`?"],
+  ["projcts list", "Did you mean `svc projects list`?"],
+  ["project lst", "Did you mean `svc projects list`?"],
+  ["admin nodes cordn n1", "Did you mean `svc admin nodes cordon`?"],
+  ["projects destory", "unknown command `svc projects destory`"],
+  ["registry drop ghcr.io", "Did you mean `svc registry remove`?"],
   ["status --nonsense", "unknown option"],
   ["status extra", "too many arguments"],
   ["projects revoke shop", "unknown command"],
   ["logs --lines", "argument missing"],
   ["projects", "needs a subcommand"],
-  ["projects nonsense", "unknown command"],
+  ["--json projects", "svc projects list"],
+  ["admin node", "svc admin nodes drain"],
+  ["projects nonsense --help", "unknown command"],
   ["projects delete", "missing required argument"],
 ])("%s is a usage error", async (line, message) => {
   await expect(read(line)).rejects.toMatchObject({
@@ -75,9 +86,57 @@ test.each([
   });
 });
 
+test.each([
+  ["destroy", "`svc projects delete <slug>`"],
+  ["destroy --help", "`svc projects delete <slug>`"],
+  ["destory", "`svc projects delete <slug>`"],
+  ["projects destroy shop", "`svc projects delete <slug>`"],
+  ["ls", "`svc projects list`"],
+  ["secrets set A=1", "`svc env push`"],
+  ["config:set A=1", "`svc env push`"],
+  ["env set A=1", "`svc env push`"],
+  ["auth logout", "`svc logout`"],
+  ["logs --tail", "`--follow`"],
+  ["logs --tail 50", "`--lines <n>`"],
+  ["status --app shop", "`--project <slug>`"],
+  ["deploy -v", "`--verbose`"],
+])("%s is a habit from elsewhere, and is answered with %s", async (line, advice) => {
+  await expect(read(line)).rejects.toMatchObject({ code: "CLI_INVALID_USAGE", hint: expect.stringContaining(advice) });
+});
+
+test("-n is the last lines, as elsewhere", async () => {
+  expect((await read("logs -n 50")).raw["lines"]).toBe("50");
+});
+
 test.each(["", "--help", "-h", "help", "--json"])("%j asks for help", async (line) => {
   const request = await readCommandLine(line.split(" ").filter((word) => word !== ""));
   expect(request).toMatchObject({ kind: "help", text: expect.stringContaining("admin nodes bootstrap-token create") });
+});
+
+test("help sets administration apart", async () => {
+  const request = await readCommandLine(["help"]);
+  if (request.kind !== "help") throw new Error("no help");
+  const [tenants = "", operators = ""] = request.text.split("\nAdministration:\n");
+  expect(tenants).toContain("  projects list ");
+  expect(tenants).not.toContain("  admin ");
+  expect(operators).toContain("  admin nodes list ");
+});
+
+test.each([40, 50, 60, 80])("help fits a terminal of %i columns", async (columns) => {
+  for (const words of [["help"], ["help", "deploy"], ["logs", "--help"], ["admin", "--help"], ["env", "pull", "-h"]]) {
+    const request = await readCommandLine(words, columns);
+    if (request.kind !== "help") throw new Error("no help");
+    // What is typed stays in one piece: how a command is called, and what is shown as an example.
+    const typed = [...commandIndex.map(({ name }) => `  ${name}`), "  -", "Usage:", "  svc ", "Help on", "Version:"];
+    const told = request.text.split("\n").filter((line) => !typed.some((each) => line.startsWith(each)));
+    expect(told.filter((line) => displayWidth(line) > columns)).toEqual([]);
+  }
+});
+
+test.each([80, 100])("on %i columns nothing is wider", async (columns) => {
+  const request = await readCommandLine(["help"], columns);
+  if (request.kind !== "help") throw new Error("no help");
+  expect(request.text.split("\n").filter((line) => displayWidth(line) > columns)).toEqual([]);
 });
 
 test.each(["deploy --help", "help deploy", "--json help deploy"])("%j explains one command", async (line) => {

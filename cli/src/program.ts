@@ -1,11 +1,17 @@
-import { Argument, CommanderError, Command as Node, Option } from "commander";
+import { Argument, CommanderError, Help, Command as Node, Option } from "commander";
 import type { Command, Raw } from "./command.ts";
-import { aliasesOf, type CommandEntry, commandIndex, groupSummaries, means } from "./commands/index.ts";
+import { aliasesOf, type CommandEntry, commandIndex, groupSummaries } from "./commands/index.ts";
 import type { Globals } from "./context.ts";
 import { CliError } from "./errors.ts";
+import { table, wrapText } from "./format.ts";
+import { beginWith, flagAdvice, groupOf, suggest } from "./suggest.ts";
 
 /** Wide enough for one line per command, narrow enough to read. */
-const helpColumns = 100;
+const helpColumnsMax = 100;
+/** A description in a narrower column than this is harder to read than one below its term. */
+const descriptionColumnsMin = 28;
+/** What terms may have of a line, so that one long term does not narrow all descriptions. */
+const termShareMax = 0.42;
 
 /** What a command line asks for. */
 export type Request =
@@ -33,10 +39,6 @@ function wordsOf(argv: readonly string[]): string[] {
   return words;
 }
 
-/** Whether the words begin with `name`, or with other words for it. */
-const beginWith = (words: readonly string[], name: string): boolean =>
-  name.split(" ").every((word, at) => means(words[at] ?? "", word));
-
 /** The command that the words begin with, or null. */
 const entryOf = (words: readonly string[]): CommandEntry | null =>
   commandIndex.find((entry) => beginWith(words, entry.name)) ?? null;
@@ -45,20 +47,24 @@ const entryOf = (words: readonly string[]): CommandEntry | null =>
 export function operationOf(argv: readonly string[]): string {
   const entry = entryOf(wordsOf(argv));
   if (entry !== null) return entry.name.replaceAll(" ", ".");
-  const groups = Object.keys(groupSummaries).filter((group) => beginWith(wordsOf(argv), group));
-  const deepest = groups.sort((left, right) => right.length - left.length)[0];
-  return deepest?.replaceAll(" ", ".") ?? "svc";
+  return groupOf(wordsOf(argv))?.replaceAll(" ", ".") ?? "svc";
 }
 
-/** Reads a command line. What it does not allow is CLI_INVALID_USAGE. */
-export async function readCommandLine(argv: readonly string[]): Promise<Request> {
+/** Reads a command line. What it does not allow is CLI_INVALID_USAGE. `columns` is how wide help may be; null: as it likes. */
+export async function readCommandLine(argv: readonly string[], columns: number | null = null): Promise<Request> {
   // `svc help x` is `svc x --help`.
-  if (wordsOf(argv)[0] === "help") return readCommandLine([...argv.filter((token) => token !== "help"), "--help"]);
-  if (wordsOf(argv).length === 0 && !argv.includes("--help") && !argv.includes("-h"))
-    return readCommandLine([...argv, "--help"]);
+  if (wordsOf(argv)[0] === "help")
+    return readCommandLine([...argv.filter((token) => token !== "help"), "--help"], columns);
+  const words = wordsOf(argv);
+  const asksHelp = argv.includes("--help") || argv.includes("-h");
+  if (words.length === 0 && !asksHelp) return readCommandLine([...argv, "--help"], columns);
 
-  const entry = entryOf(wordsOf(argv));
-  // Without a known command it is help, or a typing error for which other names may be suggested.
+  const entry = entryOf(words);
+  if (entry === null && words.length > 0 && beginsWithWord(argv)) {
+    const group = groupOf(words);
+    if (group === null || words.length > group.split(" ").length) throw unknownCommand(words, group);
+    if (!asksHelp) throw await incompleteCommand(group);
+  }
   const loaded = await Promise.all((entry === null ? commandIndex : [entry]).map((each) => each.load()));
   let request: Request | null = null;
   let help = "";
@@ -71,14 +77,14 @@ export async function readCommandLine(argv: readonly string[]): Promise<Request>
         help += text;
       },
       writeErr: () => {},
-      getOutHelpWidth: () => helpColumns,
+      getOutHelpWidth: () => Math.min(helpColumnsMax, columns ?? helpColumnsMax),
     });
   try {
     await root.parseAsync([...argv], { from: "user" });
   } catch (thrown) {
     if (!(thrown instanceof CommanderError)) throw thrown;
     if (thrown.exitCode === 0) return { kind: "help", text: help };
-    throw usageError(thrown, argv);
+    throw usageError(thrown, argv, loaded);
   }
   if (request !== null) return request;
   throw new CliError("CLI_INVALID_USAGE", "No command was given", { hint: "See all commands with `svc --help`" });
@@ -103,20 +109,78 @@ function typedForm(node: Node): string {
 
 const nodesOf = (node: Node): Node[] => [node, ...node.commands.flatMap(nodesOf)];
 
-function usageError(error: CommanderError, argv: readonly string[]): CliError {
+/** Whether a word comes before anything that only a command could take. */
+function beginsWithWord(argv: readonly string[]): boolean {
+  const switches = ["-h", "--help", ...globalOptions.map(([spec]) => spec)];
+  const first = argv.find(
+    (token, at) => argv[at - 1] !== "--manifest" && token !== "--manifest" && !switches.includes(token),
+  );
+  return first !== undefined && !first.startsWith("-");
+}
+
+/** For words that are no command, with what may have been meant. */
+function unknownCommand(words: readonly string[], group: string | null): CliError {
+  const typed = words.slice(0, group === null ? 1 : group.split(" ").length + 1).join(" ");
+  const suggestion = suggest(words);
+  const list = `See all commands with \`svc ${group === null ? "" : `${group} `}--help\``;
+  if ("advice" in suggestion)
+    return new CliError("CLI_INVALID_USAGE", `unknown command \`svc ${typed}\``, {
+      hint: `${suggestion.advice}. ${list}`,
+    });
+  const meant = suggestion.commands.map((name) => `\`svc ${name}\``).join(" or ");
+  return new CliError(
+    "CLI_INVALID_USAGE",
+    `unknown command \`svc ${typed}\`${meant === "" ? "" : `. Did you mean ${meant}?`}`,
+    { hint: list },
+  );
+}
+
+/** For a group of commands without one of them: which there are. */
+async function incompleteCommand(group: string): Promise<CliError> {
+  const below = await Promise.all(
+    commandIndex.filter(({ name }) => name.startsWith(`${group} `)).map(({ load }) => load()),
+  );
+  const lines = table(below.map(({ name, summary }) => [`  svc ${name}`, summary]));
+  return new CliError("CLI_INVALID_USAGE", `svc ${group} needs a subcommand\n${lines}`, {
+    hint: `See what one takes with \`svc ${below[0]?.name ?? group} --help\``,
+  });
+}
+
+function usageError(error: CommanderError, argv: readonly string[], loaded: readonly Command[]): CliError {
   const known = operationOf(argv);
   const words = known === "svc" ? "" : `${known.replaceAll(".", " ")} `;
-  const incomplete = error.code === "commander.help";
-  const message = incomplete ? `svc ${words}needs a subcommand` : error.message.replace(/^error: /, "");
-  return new CliError("CLI_INVALID_USAGE", message.replace(/\n\(/, " ("), {
-    hint: `See what it takes with \`svc ${words}--help\``,
-  });
+  const message = error.message.replace(/^error: /, "").replace(/\n\(/, " (");
+  const help = `See what it takes with \`svc ${words}--help\``;
+  const advice = error.code === "commander.unknownOption" ? adviceOnFlag(message, loaded) : null;
+  return new CliError("CLI_INVALID_USAGE", message, { hint: advice === null ? help : `${advice}. ${help}` });
+}
+
+/** What says the same as the option that is unknown. */
+function adviceOnFlag(message: string, loaded: readonly Command[]): string | null {
+  const [, flag = ""] = /unknown option '([^'=]+)/.exec(message) ?? [];
+  const specs = [
+    ...globalOptions.map(([spec]) => spec),
+    ...loaded.flatMap(({ flags }) => Object.values(flags).map(({ spec }) => spec)),
+  ];
+  return flagAdvice(
+    flag,
+    specs.flatMap((spec) => spec.match(/--[a-z-]+/g) ?? []),
+  );
 }
 
 function buildTree(loaded: readonly Command[], choose: (request: Request) => void): Node {
   const root = new Node("svc")
     .description("Deploys web applications to a svc platform, and looks after them")
-    .configureHelp({ showGlobalOptions: true, visibleCommands: leavesOf, subcommandTerm: typedForm })
+    .configureHelp({
+      showGlobalOptions: true,
+      visibleCommands: leavesOf,
+      subcommandTerm: typedForm,
+      padWidth: (node, helper) =>
+        Math.min(Help.prototype.padWidth.call(helper, node, helper), Math.floor(widthOf(helper) * termShareMax)),
+      formatItem,
+      // Also a narrow column is to be broken between words.
+      minWidthToWrap: 1,
+    })
     .helpOption("-h, --help", "Show this help")
     .helpCommand(false)
     .addHelpText("after", "\nHelp on one command: svc <command> --help\nVersion: svc --version");
@@ -137,12 +201,31 @@ function buildTree(loaded: readonly Command[], choose: (request: Request) => voi
   return root;
 }
 
+const widthOf = ({ helpWidth }: Help): number => helpWidth ?? helpColumnsMax;
+
+/** A term with its description beside it; below it, where beside it there is too little room. */
+function formatItem(term: string, termWidth: number, description: string, helper: Help): string {
+  const width = widthOf(helper);
+  const room = width - termWidth - 4;
+  if (room >= descriptionColumnsMin && term.length <= termWidth) {
+    const [first = "", ...more] = wrapText(description, room);
+    const indent = " ".repeat(termWidth + 4);
+    return [`  ${term.padEnd(termWidth)}  ${first}`, ...more.map((line) => `${indent}${line}`)].join("\n");
+  }
+  return [`  ${term}`, ...wrapText(description, width - 6).map((line) => `      ${line}`)].join("\n");
+}
+
 /** A new node for the last of `words`, below the one for the words before it. */
 function child(groups: ReadonlyMap<string, Node>, words: readonly string[]): Node {
   const name = words.at(-1) ?? "";
   const parent = groups.get(words.slice(0, -1).join(" "));
   if (parent === undefined) throw new Error(`The commands above "${words.join(" ")}" are out of order`);
-  return parent.command(name).aliases(aliasesOf(name)).copyInheritedSettings(parent).helpCommand(false);
+  return parent
+    .command(name)
+    .aliases(aliasesOf(name))
+    .copyInheritedSettings(parent)
+    .helpCommand(false)
+    .helpGroup(words[0] === "admin" ? "Administration:" : "Commands:");
 }
 
 const takesRest = (spec: string): boolean => spec.endsWith("...>");

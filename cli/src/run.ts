@@ -1,11 +1,13 @@
 import { stripControl } from "@svc/proto";
 import type { Host } from "./cli.ts";
-import type { Outcome } from "./command.ts";
+import type { Outcome, View } from "./command.ts";
 import { createRun, type Globals } from "./context.ts";
 import { errorEnvelope, successEnvelope } from "./envelope.ts";
 import { isGitHubActions } from "./environment.ts";
+import { errorText } from "./error-text.ts";
 import { CliError, exitCodes, interruptExitCodes, toCliError } from "./errors.ts";
 import { inertForActions } from "./format.ts";
+import { explainNotFound } from "./link-trouble.ts";
 import { coloured, plain, wantsColour } from "./paint.ts";
 import { operationOf, readCommandLine } from "./program.ts";
 import { scrub } from "./redact.ts";
@@ -27,7 +29,7 @@ const globalsOfBrokenLine = (argv: readonly string[]): Globals => ({
 export async function runRequest(argv: readonly string[], host: Host): Promise<number> {
   const operation = operationOf(argv);
   try {
-    const request = await readCommandLine(argv);
+    const request = await readCommandLine(argv, columnsOf(host));
     if (request.kind === "help") {
       const json = argv.includes("--json");
       host.stdout.write(json ? successEnvelope("help", [], { help: request.text }) : request.text);
@@ -56,18 +58,22 @@ async function runCommand(
   const { env, cwd, home, stdin, signal } = host;
   const terminal = openTerminal(host, globals);
   const print = (text: string) => printText(host, text);
-  const run = createRun({ env, cwd, home, globals, terminal, stdin, print, signal });
+  const columns = columnsOf(host);
+  const run = createRun({ env, cwd, home, globals, terminal, columns, stdin, print, signal });
   try {
     const outcome = await execute(run.context);
     terminal.close();
-    printOutcome(outcome, { host, operation, globals, warnings: run.warnings, now: run.context.now() });
+    const { warnings } = run;
+    printOutcome(outcome, { host, operation, globals, warnings, columns, now: run.context.now() });
+    await run.finish();
     const notice = terminal.animated && !globals.json ? await updateNotice({ env, home }, run.platformVersion()) : null;
     if (notice !== null) terminal.step(notice);
-    return 0;
+    return outcome.exitCode;
   } catch (thrown) {
     terminal.close();
     if (signal.aborted) return printInterrupt(run.interruptAdvice(), { host, operation, globals, terminal });
-    return printError(toCliError(thrown), { host, operation, globals, terminal });
+    const error = await explainNotFound(run.context, run.followed(), toCliError(thrown));
+    return printError(error, { host, operation, globals, terminal });
   } finally {
     await run.close();
   }
@@ -77,7 +83,13 @@ type Printing = { host: Host; operation: string; globals: Globals; terminal: Ter
 
 function printOutcome(
   outcome: Outcome,
-  { host, operation, globals, warnings, now }: Omit<Printing, "terminal"> & { warnings: string[]; now: Date },
+  {
+    host,
+    operation,
+    globals,
+    warnings,
+    ...view
+  }: Omit<Printing, "terminal"> & { warnings: string[] } & Omit<View, "paint">,
 ): void {
   const { stdout, env } = host;
   if (globals.json) {
@@ -86,9 +98,11 @@ function printOutcome(
   }
   if (globals.quiet) return;
   const colour = wantsColour(env, { isTerminal: stdout.isTTY === true, noColor: globals.noColor });
-  const columns = stdout.isTTY === true ? stdout.columns || null : null;
-  printText(host, outcome.render({ paint: colour ? coloured : plain, now, columns }));
+  printText(host, outcome.render({ paint: colour ? coloured : plain, ...view }));
 }
+
+/** How wide the terminal is; null where none shows the result. */
+const columnsOf = ({ stdout }: Host): number | null => (stdout.isTTY === true ? stdout.columns || null : null);
 
 /** Writes a text for people to stdout, ended by a line feed. */
 function printText({ stdout, env }: Host, text: string): void {
@@ -104,15 +118,14 @@ const inertFor =
     return isGitHubActions(env) ? inertForActions(clean) : clean;
   };
 
-/** The envelope with --json; else two lines on stderr: what is wrong, and what to type next. */
+/** The envelope with --json; else a text on stderr. */
 function printError(error: CliError, { host, operation, globals, terminal }: Printing): number {
   if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
   else {
-    const { paint } = terminal;
     const inert = inertFor(host, terminal);
-    const [first = "", ...more] = inert(error.message).split("\n");
-    terminal.tell([`${paint("red", "Error:")} ${first} ${paint("dim", `(${error.code})`)}`, ...more].join("\n"));
-    if (error.hint !== undefined) terminal.tell(`${paint("cyan", "→")} ${inert(error.hint)}`);
+    const { code, message, hint } = error;
+    const clean = { code, message: inert(message), hint: hint === undefined ? undefined : inert(hint) };
+    terminal.tell(errorText(clean, terminal.paint));
   }
   if (error.cause instanceof Error) terminal.verbose(error.cause.stack ?? error.cause.message);
   return exitCodes[error.code];

@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { CliError } from "./errors.ts";
-import { readTextFile, replaceFile } from "./files.ts";
+import { isFileError, readTextFile, replaceFile } from "./files.ts";
 import { parseJson } from "./json.ts";
 
 /**
@@ -25,7 +25,7 @@ export async function readState(directory: string): Promise<LinkedProject | null
   const result = schema.safeParse(parseJson(text));
   if (!result.success)
     throw new CliError("CONFIG_INVALID", `${path} is damaged`, {
-      hint: `Delete ${path}, then name the project with --project <slug>`,
+      hint: "Forget it with `svc unlink`, then name the project with --project <slug>",
     });
   const { id, slug } = result.data.project;
   return { id, slug };
@@ -39,5 +39,13 @@ export const writeState = (directory: string, project: LinkedProject & { name: s
     realDirectory: true,
   });
 
-/** Unlinks `directory`. */
-export const deleteState = (directory: string): Promise<void> => rm(statePath(directory), { force: true });
+/** Unlinks `directory`. False when there was no link. */
+export async function deleteState(directory: string): Promise<boolean> {
+  try {
+    await rm(statePath(directory));
+    return true;
+  } catch (thrown) {
+    if (isFileError(thrown, "ENOENT", "ENOTDIR")) return false;
+    throw thrown;
+  }
+}

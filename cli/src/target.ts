@@ -28,7 +28,10 @@ export async function findReference(context: Context, flag: string | undefined):
   if (flag !== undefined) return parseReference(flag);
   const place = await context.manifestPlace();
   const linked = await readState(place.directory);
-  if (linked !== null) return linked;
+  if (linked !== null) {
+    context.follow(linked);
+    return linked;
+  }
   const manifest = await findManifest(place);
   const slug = manifest === null ? null : explicitSlug(manifest);
   return slug === null ? null : { slug };

@@ -1,8 +1,10 @@
 import { PassThrough } from "node:stream";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { createTerminal } from "./terminal.ts";
 
 const options = { env: {}, json: false, quiet: false, verbose: false, noColor: true };
+
+afterEach(() => void vi.useRealTimers());
 
 /** A terminal on streams of its own, and what it has said. */
 function aTerminal(some: Partial<typeof options> & { isTTY?: boolean; env?: Record<string, string> } = {}) {
@@ -27,6 +29,33 @@ test("progress is plain lines where no terminal shows it", () => {
   terminal.log("a\nb\n");
   activity.stop();
   expect(said()).toBe("› Packing\n› Packed\na\nb\n");
+});
+
+test("where no terminal shows it, what goes on in silence says so each 30 s", () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+  const { terminal, said } = aTerminal();
+  const activity = terminal.activity("Building");
+  vi.advanceTimersByTime(29_000);
+  expect(said()).toBe("› Building\n");
+  terminal.log("npm ci\n");
+  vi.advanceTimersByTime(29_000);
+  expect(said()).toBe("npm ci\n");
+  vi.advanceTimersByTime(1_000);
+  expect(said()).toBe("› Building, 59 s so far\n");
+  activity.update("Waiting for room");
+  vi.advanceTimersByTime(30_000);
+  expect(said()).toBe("› Waiting for room, 1 min 29 s so far\n");
+  activity.stop();
+  vi.advanceTimersByTime(90_000);
+  expect(said()).toBe("");
+});
+
+test("--quiet is silent however long it takes", () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+  const { terminal, said } = aTerminal({ quiet: true });
+  terminal.activity("Building");
+  vi.advanceTimersByTime(90_000);
+  expect(said()).toBe("");
 });
 
 test("on a terminal one line changes, and others are printed above it", () => {
@@ -92,6 +121,22 @@ test.each([
 
 test("what was typed before the input ended is the answer", async () => {
   expect(await answering((stdin) => stdin.writableEnded || stdin.end("shop\r")).ask("Type shop to go on")).toBe("shop");
+});
+
+test("a question that nobody answers in its time is canceled", async () => {
+  const terminal = answering(() => {});
+  expect(await terminal.confirm("Type shop to go on", { initial: true, withinMs: 20 })).toBeNull();
+});
+
+test("one of several is chosen with the arrows and Enter, and Ctrl-D chooses none", async () => {
+  const choices = ["apps/api", "apps/web"];
+  const down = (stdin: PassThrough) => {
+    if (stdin.writableEnded) return;
+    stdin.write("\u001b[B");
+    stdin.end("\r");
+  };
+  expect(await answering(down).choose("Type shop, or choose", choices)).toBe("apps/web");
+  expect(await answering((stdin) => stdin.write("\u0004")).choose("Type shop, or choose", choices)).toBeNull();
 });
 
 test("--quiet leaves warnings and errors", () => {

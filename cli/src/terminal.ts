@@ -9,11 +9,11 @@ export type Output = Writable & { isTTY?: boolean; columns?: number };
 export type Input = Readable & { isTTY?: boolean };
 
 /** What a line of progress says of itself. */
-type Mark = "note" | "done" | "failed";
+export type Mark = "note" | "done" | "failed";
 
 /** A line that changes while something goes on; after a moment it says for how long. */
 export type Activity = {
-  /** Shows `text` instead. Nothing is printed where no terminal shows it. */
+  /** Shows `text` instead. Where no terminal shows it, it is what is said of the activity from then on. */
   update(text: string): void;
   /** Takes the line away. May be called twice. */
   stop(): void;
@@ -38,10 +38,14 @@ export type Terminal = {
   verbose(text: string): void;
   /** Said even with --quiet, and printed as it is: errors, and what a person has to do now. */
   tell(text: string): void;
-  /** Starts such a line. Where no terminal shows it, `text` is printed once, as a step. */
+  /** Starts such a line. Where no terminal shows it, `text` is printed as a step, and again when all was silent for 30 s. */
   activity(text: string): Activity;
   /** Asks for one line; null when the person cancels. Only when interactive. */
   ask(question: string): Promise<string | null>;
+  /** Asks for yes or no; null when the person cancels, or says nothing for `withinMs`. Only when interactive. */
+  confirm(question: string, options: { initial: boolean; withinMs?: number }): Promise<boolean | null>;
+  /** Asks for one of several; null when the person cancels. Only when interactive. */
+  choose(question: string, choices: readonly string[]): Promise<string | null>;
   /** The same for a secret: nothing of what is typed appears, and it is hidden from then on. */
   askSecret(question: string): Promise<string | null>;
   /** A secret of this run that must never be shown, whatever text it appears in. */
@@ -54,6 +58,8 @@ export type Terminal = {
 const frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const frameMs = 90;
 const timedAfterMs = 1000;
+/** Where no line changes, whoever reads along hears so often that something still goes on. */
+const aliveMs = 30_000;
 const eraseLine = "\r\u001b[K";
 
 export function createTerminal(options: {
@@ -80,7 +86,7 @@ export function createTerminal(options: {
     return actions ? inertForActions(clean) : clean;
   };
   const draw = () => {
-    if (shown === null) return;
+    if (shown === null || !animated) return;
     // Some terminals say that they have no columns at all.
     const room = (stderr.columns || 80) - 3;
     const elapsedMs = performance.now() - shown.since;
@@ -90,9 +96,10 @@ export function createTerminal(options: {
   };
   /** Prints above the changing line, if there is one. */
   const print = (text: string) => {
-    if (shown !== null) stderr.write(eraseLine);
+    if (shown !== null && animated) stderr.write(eraseLine);
     stderr.write(text.endsWith("\n") ? text : `${text}\n`);
     draw();
+    if (!animated) timer?.refresh();
   };
   const marks: Readonly<Record<Mark, string>> = {
     note: paint("dim", "›"),
@@ -105,7 +112,7 @@ export function createTerminal(options: {
   const stop = () => {
     clearInterval(timer);
     timer = undefined;
-    if (shown !== null) stderr.write(eraseLine);
+    if (shown !== null && animated) stderr.write(eraseLine);
     shown = null;
   };
 
@@ -129,17 +136,16 @@ export function createTerminal(options: {
     },
     activity(text) {
       stop();
-      if (!animated) {
-        step(text);
-        return { update: () => {}, stop: () => {} };
-      }
       const line = { text: inert(text), frame: 0, since: performance.now() };
       shown = line;
-      draw();
-      timer = setInterval(() => {
+      if (animated) draw();
+      else step(text);
+      const turn = () => {
         line.frame++;
         draw();
-      }, frameMs);
+      };
+      const stillAlive = () => step(`${line.text}, ${formatDuration(performance.now() - line.since)} so far`);
+      timer = setInterval(animated ? turn : stillAlive, animated ? frameMs : aliveMs);
       timer.unref();
       return {
         update: (next) => {
@@ -155,6 +161,31 @@ export function createTerminal(options: {
       const { isCancel, text } = await import("@clack/prompts");
       const answer = await whileOpen(options.stdin, (signal) =>
         text({ message: inert(question), input: options.stdin, output: stderr, signal }),
+      );
+      return isCancel(answer) ? null : answer;
+    },
+    async confirm(question, { initial, withinMs }) {
+      stop();
+      const { isCancel, confirm } = await import("@clack/prompts");
+      const within = withinMs === undefined ? [] : [AbortSignal.timeout(withinMs)];
+      const answer = await whileOpen(options.stdin, (open) => {
+        const signal = AbortSignal.any([open, ...within]);
+        return confirm({
+          message: inert(question),
+          initialValue: initial,
+          input: options.stdin,
+          output: stderr,
+          signal,
+        });
+      });
+      return isCancel(answer) ? null : answer;
+    },
+    async choose(question, choices) {
+      stop();
+      const { isCancel, select } = await import("@clack/prompts");
+      const shownAs = choices.map((value) => ({ value, label: inert(value) }));
+      const answer = await whileOpen(options.stdin, (signal) =>
+        select({ message: inert(question), options: shownAs, input: options.stdin, output: stderr, signal }),
       );
       return isCancel(answer) ? null : answer;
     },

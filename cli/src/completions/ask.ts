@@ -24,7 +24,7 @@ export async function askPlatform(what: Parameters<Ask>[0], host: Host): Promise
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const signal = AbortSignal.any([host.signal, AbortSignal.timeout(patienceMs)]);
   const terminal = createTerminal({ stdin, stdout: nowhere, stderr: nowhere, env, ...globals });
-  const run = createRun({ env, cwd, home, globals, terminal, stdin, print: () => {}, signal });
+  const run = createRun({ env, cwd, home, globals, terminal, columns: null, stdin, print: () => {}, signal });
   try {
     const api = await run.context.api();
     const questions: Record<typeof what, () => Promise<Candidate[]>> = {

@@ -5,6 +5,7 @@ import { type Context, userAgent } from "../context.ts";
 import { resolveApiUrl } from "../credentials.ts";
 import { CliError } from "../errors.ts";
 import { parseJson } from "../json.ts";
+import { goneTrouble, troubleError } from "../link-trouble.ts";
 import { findManifest, getManifest } from "../manifest-file.ts";
 import { findReference, resolveTarget } from "../target.ts";
 import type { Asked } from "./check.ts";
@@ -82,7 +83,10 @@ function askProject(context: Context, named: string | undefined): Promise<Facts[
     });
     if (reference === null) return null;
     const { id } = await resolveTarget(context, named);
-    return (await context.api()).get(`/projects/${id}`, projectDetailReply);
+    const api = await context.api();
+    return api.get(`/projects/${id}`, projectDetailReply).catch((thrown: unknown) => {
+      throw named === undefined && "id" in reference ? troubleError(goneTrouble(reference, thrown)) : thrown;
+    });
   });
 }
 

@@ -71,9 +71,9 @@ function invite(
       hint: "Check the address: `svc login --api-url <url>`",
     });
   const { terminal } = context;
-  terminal.tell(`Open ${terminal.paint("bold", page)}`);
-  terminal.tell(`and confirm the code ${terminal.paint("bold", printable(code.user_code))}`);
   const target = absolute(code.verification_uri_complete ?? code.verification_uri) ?? page;
+  terminal.tell(`Open ${terminal.paint("bold", target)}`);
+  terminal.tell(`and confirm the code ${terminal.paint("bold", printable(code.user_code))}`);
   if (terminal.interactive && new URL(target).origin === apiUrl) openBrowser(target);
 }
 

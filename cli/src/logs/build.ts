@@ -3,11 +3,13 @@ import type { Api } from "../api.ts";
 import type { Context } from "../context.ts";
 import { createLogTail, readWholeLog } from "../deploy/log-tail.ts";
 import { poll, pollDelay } from "../poll.ts";
+import { endingOf } from "./ending.ts";
 import type { Filter } from "./filter.ts";
 import { splitLines } from "./lines.ts";
 
-/** What is left of the build log of a deployment: the last `lines` that `keep` keeps, or all with null. */
+/** What is left of the build log of a deployment: the last `lines` that `keep` keeps, or all with null; and its end. */
 export async function readBuild(
+  context: Context,
   api: Api,
   id: string,
   { keep, lines }: { keep: Filter | null; lines: number | null },
@@ -15,6 +17,7 @@ export async function readBuild(
   const { deployment } = await api.get(`/deployments/${id}`, deploymentReply);
   const log = await readWholeLog(api, id);
   const { status } = deployment;
+  for (const { text, mark } of endingOf(deployment)) context.afterwards(text, mark);
   // Untouched unless something is to be left out, so that a log without a last line feed stays without.
   if (keep === null && lines === null) return { deploymentId: id, status, log };
   const kept = lastOf(keep === null ? splitLines(log) : keep(splitLines(log)), lines);
@@ -39,14 +42,13 @@ export async function followBuild(
   const startedAt = performance.now();
   return poll(context, async () => {
     const { deployment } = await api.get(`/deployments/${id}`, deploymentReply);
-    const { status, error } = deployment;
+    const { status } = deployment;
     await tail.read();
     if (isSettled(status)) tail.flush();
     if (gathered !== null) context.stream(lastOf(gathered, lines));
     gathered = null;
     if (!isSettled(status)) return { delayMs: pollDelay(performance.now() - startedAt) };
-    const ending = `The deployment is ${status}${error === null ? "" : `: ${error}`}`;
-    context.terminal.step(ending, status === "failed" ? "failed" : "done");
+    for (const { text, mark } of endingOf(deployment)) context.afterwards(text, mark);
     return { done: status };
   });
 }

@@ -5,8 +5,10 @@ import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { formatAge } from "../format.ts";
 import { poll } from "../poll.ts";
+import type { Ending } from "./ending.ts";
 import type { Filter } from "./filter.ts";
 import { newLines, splitLines } from "./lines.ts";
+import { createTimeTeller } from "./times.ts";
 
 const pollMs = 2000;
 
@@ -28,12 +30,14 @@ const reply = runtimeLogsReply.extend({
 /** The last lines of an app, and whether it still runs. */
 export type RuntimeLog = { lines: string[]; state?: "running" | "exited"; exit?: Exit | null };
 
-/** Which app: that of the channel, or the one that the platform takes without one. `lines` is clamped there. */
-export type RuntimeSource = { projectId: string; channel: Channel | undefined };
+/** Which app: that of the deployment or the channel, or the one that the platform takes without them. `lines` is clamped there. */
+export type RuntimeSource = { projectId: string; channel: Channel | undefined; deploymentId: string | null };
 
 /** The last lines of the app: of the one that runs, else of the one that ended by itself. */
-export async function readRuntime(api: Api, { projectId, channel }: RuntimeSource, lines: number): Promise<RuntimeLog> {
-  const path = `/projects/${projectId}/runtime-logs?lines=${lines}${channel === undefined ? "" : `&channel=${channel}`}`;
+export async function readRuntime(api: Api, source: RuntimeSource, lines: number): Promise<RuntimeLog> {
+  const { projectId, channel, deploymentId } = source;
+  const only = `${channel === undefined ? "" : `&channel=${channel}`}${deploymentId === null ? "" : `&deployment=${deploymentId}`}`;
+  const path = `/projects/${projectId}/runtime-logs?lines=${lines}${only}`;
   const { log, state, exit } = await api.get(`${path}&exited=true`, reply).catch((thrown: unknown) => {
     // A platform that only knows what runs refuses to be asked for more.
     if (thrown instanceof CliError && thrown.server?.code === "VALIDATION") return api.get(path, reply);
@@ -55,6 +59,17 @@ export function exitLine({ state, exit }: Omit<RuntimeLog, "lines">, now: Date):
   return `${reason === "" ? plain : reason}${exit?.at ? `, ${formatAge(exit.at, now)}` : ""}`;
 }
 
+/** What the lines of an app end with: how it came to its end, or that it runs; nothing where nobody knows. */
+export function runtimeEnding(log: Omit<RuntimeLog, "lines">, now: Date): Ending[] {
+  const exit = exitLine(log, now);
+  if (exit !== null) return [{ text: exit, mark: "failed" }];
+  return log.state === "running" ? [{ text: "The app is running", mark: "done" }] : [];
+}
+
+/** Lines as whoever looks at them wants their times: short ones of the place where a terminal stands, else as they came. */
+export const readable = (lines: readonly string[], columns: number | null, now: Date): string[] =>
+  columns === null ? [...lines] : lines.map(createTimeTeller(now));
+
 /** Prints what the app says until it is interrupted. The API gives the last lines, so each reading is joined to the one before. */
 export async function followRuntime(
   context: Context,
@@ -75,7 +90,7 @@ export async function followRuntime(
     );
     const { lines, gap } = newLines(seen ?? [], current.lines);
     if (gap) context.terminal.step("The app was replaced or said more than could be read; lines may be missing");
-    context.stream(keep(lines));
+    context.stream(readable(keep(lines), context.columns, context.now()));
     // An exit is told once, after the last words.
     const exit = current.state === "exited" ? JSON.stringify(current.exit ?? null) : null;
     const line = exit === told ? null : exitLine(current, context.now());

@@ -1,33 +1,61 @@
 import { PassThrough, Writable } from "node:stream";
 import { runCli } from "../cli.ts";
 
-/** Runs the program in this process as a person at a terminal would, who types `typed` when first asked something. */
+/**
+ * Runs the program in this process as a person at a terminal would, who types `typed` when first asked something (when
+ * stderr says `asked`), and whose Ctrl-C is `signal`.
+ */
 export async function runAtTerminal(
   argv: readonly string[],
-  { cwd, env, typed }: { cwd: string; env: Readonly<Record<string, string>>; typed: string },
-): Promise<{ status: number; stderr: string }> {
+  {
+    cwd,
+    env,
+    typed = "",
+    asked = "to go on",
+    columns = 200,
+    signal = new AbortController().signal,
+  }: {
+    cwd: string;
+    env: Readonly<Record<string, string>>;
+    typed?: string;
+    asked?: string;
+    columns?: number;
+    signal?: AbortSignal;
+  },
+): Promise<{ status: number; stdout: string; stderr: string; screen: string }> {
+  let stdout = "";
   let stderr = "";
+  // Both as they came.
+  let screen = "";
   const stdin = Object.assign(new PassThrough(), { isTTY: true, setRawMode: () => stdin });
   const sink = (take: (text: string) => void) =>
-    Object.assign(new Writable({ write: (chunk, _encoding, done) => done(void take(String(chunk))) }), {
-      isTTY: true,
-      columns: 200,
-    });
+    Object.assign(
+      new Writable({
+        write: (chunk, _encoding, done) => {
+          screen += String(chunk);
+          take(String(chunk));
+          done();
+        },
+      }),
+      { isTTY: true, columns },
+    );
   let isTyped = false;
   const status = await runCli(argv, {
     env: { ...env, SVC_NO_UPDATE_NOTICE: "1" },
     cwd,
     home: cwd,
     stdin,
-    stdout: sink(() => {}),
+    stdout: sink((text) => {
+      stdout += text;
+    }),
     stderr: sink((text) => {
       stderr += text;
-      if (isTyped || !stderr.includes("to go on")) return;
+      if (isTyped || !stderr.includes(asked)) return;
       isTyped = true;
       // The question is on its way to the screen, and is listened to only after that.
       setImmediate(() => stdin.write(typed));
     }),
-    signal: AbortSignal.timeout(10_000),
+    signal,
   });
-  return { status, stderr };
+  return { status, stdout, stderr, screen };
 }

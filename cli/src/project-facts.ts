@@ -1,0 +1,82 @@
+import { constants, type Dirent } from "node:fs";
+import { open, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { type Facts, TELLING_BYTES_MAX, tellingFiles, tellingOfBuild } from "@svc/proto/frameworks";
+import type { Entry } from "./deploy/tree.ts";
+import { isFileError } from "./files.ts";
+
+/** Looked at of a directory, from the top down: what tells of a project is not far below. */
+const entriesMax = 20_000;
+const depthMax = 5;
+const textsMax = 1000;
+
+/** Directories with a dot that hold settings of frameworks. */
+const settings = new Set([".vitepress", ".vuepress", ".storybook"]);
+const isLookedInto = (name: string): boolean =>
+  name !== "node_modules" && (!name.startsWith(".") || settings.has(name));
+
+/** What a directory on this machine tells of the project in it; null when there is no such directory. */
+export async function readFacts(directory: string): Promise<Facts | null> {
+  const files: string[] = [];
+  let level = [""];
+  let seen = 0;
+  for (let depth = 0; depth < depthMax && level.length > 0 && seen < entriesMax; depth++) {
+    const below: string[] = [];
+    for (const path of level) {
+      const entries = await list(join(directory, path));
+      if (entries === null && path === "") return null;
+      for (const each of entries ?? []) {
+        if (++seen > entriesMax) break;
+        const name = path === "" ? each.name : `${path}/${each.name}`;
+        if (each.isFile() || each.isSymbolicLink()) files.push(name);
+        else if (each.isDirectory() && isLookedInto(each.name)) below.push(name);
+      }
+    }
+    level = below;
+  }
+  const texts = new Map<string, string>();
+  for (const name of tellingFiles(files, textsMax)) {
+    const text = await readStart(join(directory, name));
+    if (text !== null) texts.set(name, text);
+  }
+  return { files: new Set(files), texts };
+}
+
+/** What tells whether `directory` of an archive is built, by what is packed and not by what else lies on this machine. */
+export async function packedFacts(entries: readonly Entry[], directory: string): Promise<Facts> {
+  const texts = new Map<string, string>();
+  const files = new Map(entries.map((entry) => [entry.path, entry] as const));
+  for (const path of tellingOfBuild(files.keys(), directory)) {
+    const entry = files.get(path);
+    if (entry?.kind !== "file" || entry.sizeBytes > TELLING_BYTES_MAX) continue;
+    const text = await readStart(entry.file);
+    if (text !== null) texts.set(path, text);
+  }
+  return { files: new Set(files.keys()), texts };
+}
+
+async function list(directory: string): Promise<Dirent[] | null> {
+  try {
+    return await readdir(directory, { withFileTypes: true });
+  } catch (thrown) {
+    if (isFileError(thrown, "ENOENT", "ENOTDIR", "EACCES")) return null;
+    throw thrown;
+  }
+}
+
+/** The first part of a file as text; null when it is none that can be read. A pipe of its name is not waited for. */
+async function readStart(path: string): Promise<string | null> {
+  try {
+    const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+    try {
+      if (!(await file.stat()).isFile()) return null;
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(TELLING_BYTES_MAX), 0, TELLING_BYTES_MAX, 0);
+      return buffer.toString("utf8", 0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  } catch (thrown) {
+    if (isFileError(thrown, "ENOENT", "ENOTDIR", "EACCES", "EISDIR", "ELOOP", "ENXIO")) return null;
+    throw thrown;
+  }
+}
