@@ -1,6 +1,7 @@
 import { constants, copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { fileURLToPath } from "node:url";
+import { engineOutput } from "../../runtime/src/engine-output.mjs";
 import { programs } from "../../runtime/src/program-list.mjs";
 import { findProgram, runQuietly, SetupError } from "./run.mjs";
 
@@ -40,16 +41,24 @@ function unlessThere(make) {
   }
 }
 
+/** Lines of a systemd unit that give a service these variables. */
+export const serviceEnvironment = (variables) =>
+  ["[Service]", ...Object.entries(variables).map(([name, value]) => `Environment=${name}=${value}`), ""].join("\n");
+
 /**
- * The engine that was installed here makes root in containers nobody on the host, and gives steps of builds no raw
- * sockets: its service finds our `runc` before the real one.
+ * The engine that was installed here makes root in containers nobody on the host, gives steps of builds no raw
+ * sockets (its service finds our `runc` before the real one), and passes on what they write.
  */
-function hardenEngine() {
+function prepareEngine() {
   mkdirSync("/etc/docker", { recursive: true });
   const settings = `${JSON.stringify({ "userns-remap": "default" }, null, 2)}\n`;
   unlessThere(() => writeFileSync("/etc/docker/daemon.json", settings, { flag: "wx" }));
   const runc = fileURLToPath(new URL("../engine/runc", import.meta.url));
   unlessThere(() => copyFileSync(runc, "/usr/local/sbin/runc", constants.COPYFILE_EXCL));
+  const dropIns = "/etc/systemd/system/docker.service.d";
+  mkdirSync(dropIns, { recursive: true });
+  unlessThere(() => writeFileSync(`${dropIns}/svc-output.conf`, serviceEnvironment(engineOutput), { flag: "wx" }));
+  runQuietly(["systemctl", "daemon-reload"]);
 }
 
 /** Debian starts and enables what it installs; here the platform starts its own copies on its own ports. */
@@ -68,7 +77,7 @@ function installPackages(names) {
   const units = ["etcd", "caddy", "docker-registry"].filter((unit) => names.some((name) => name.startsWith(unit)));
   if (units.length > 0) runQuietly(["systemctl", "disable", ...units.map((unit) => `${unit}.service`)]);
   if (!names.includes("docker.io")) return;
-  hardenEngine();
+  prepareEngine();
   runQuietly(["systemctl", "start", "docker.service"]);
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { programs } from "../../runtime/src/program-list.mjs";
-import { missingPrograms, packagesOf } from "./programs.mjs";
+import { missingPrograms, packagesOf, serviceEnvironment } from "./programs.mjs";
 
 /** A machine with what every Debian has, and these. */
 const having =
@@ -44,4 +44,8 @@ test("any of a program's names will do", () => {
 test("a program that every Debian has is named where it is missing all the same", () => {
   const facts = { dockerAnswers: true, isRoot: false, forTests: false };
   expect(missingPrograms(facts, (name) => (name === "setpriv" ? null : `/usr/bin/${name}`))).toEqual(["setpriv"]);
+});
+
+test("what an engine passes on of a build's output is told its service", () => {
+  expect(serviceEnvironment({ A: "1", B: "2" })).toBe("[Service]\nEnvironment=A=1\nEnvironment=B=2\n");
 });

@@ -8,7 +8,7 @@ import { readSettings } from "./settings.ts";
 const docker = new Docker({ socketPath: readSettings(process.env, ".").dockerSocket });
 // A name that no registry has, so that the image is built here wherever this test runs.
 const image = `svc-test-base-${randomBytes(6).toString("hex")}:1`;
-const ensure = () => ensureBaseImage({ docker, image, nodeBinary: nodeBinary(), log: () => {} });
+const ensure = () => ensureBaseImage({ docker, image, for: "apps", nodeBinary: nodeBinary(), log: () => {} });
 
 afterAll(async () => {
   await docker.getImage(image).remove({ force: true });

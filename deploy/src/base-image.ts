@@ -7,7 +7,7 @@ import { holdExclusively } from "./exclusive.ts";
 import { defaultCacheDir } from "./paths.ts";
 import { pushImage } from "./push-image.ts";
 import type { OperatedRegistry } from "./registry.ts";
-import { layDebian, layNode } from "./rootfs.ts";
+import { layDebian, layHeaders, layNode } from "./rootfs.ts";
 
 /** Where the platform's own base image is in its registry. */
 export const baseRepository = `${baseImagePrefix}local`;
@@ -17,10 +17,19 @@ const pullSilenceMs = 15_000;
 const pullMs = 600_000;
 const buildMs = 900_000;
 
+/** Debian packages of an image that is made here, by what it is for. */
+const packagesFor = {
+  /** The last stage of every app. */
+  apps: ["ca-certificates"],
+  /** What is on the way there: native modules are compiled where there is no binary of them. */
+  builds: ["ca-certificates", "g++", "make", "python3"],
+} as const;
+
 export interface BaseImageOptions {
   docker: Docker;
   /** Name and tag under which builds refer to it, for example `node:24-slim`. */
   image: string;
+  for: keyof typeof packagesFor;
   /** A Node binary for this machine; it becomes the image's. */
   nodeBinary: string;
   cacheDir?: string;
@@ -125,8 +134,9 @@ async function build(options: BaseImageOptions, cacheDir: string, signal: AbortS
   await mkdir(cacheDir, { recursive: true });
   const root = await mkdtemp(join(cacheDir, "image-"));
   try {
-    await layDebian(root, { suite: "trixie", packages: ["ca-certificates"], cacheDir, signal });
+    await layDebian(root, { suite: "trixie", packages: packagesFor[options.for], cacheDir, signal });
     await layNode(root, { nodeBinary: options.nodeBinary, cacheDir, signal });
+    if (options.for === "builds") await layHeaders(root, options.nodeBinary);
     await importImage(options.docker, options.image, { root }, signal);
   } finally {
     await rm(root, { recursive: true, force: true });
@@ -160,4 +170,20 @@ export async function ensureBaseImage(options: BaseImageOptions): Promise<"prese
   );
   await build(options, cacheDir, signal);
   return "built";
+}
+
+export interface NodeImages {
+  /** What apps run in. */
+  baseImage: string;
+  /** What they are built in; may be the same. */
+  builderImage: string;
+}
+
+/** Both images that generated Dockerfiles start from, one after the other: the second finds the disk's cache warm. */
+export async function ensureNodeImages(
+  { baseImage, builderImage }: NodeImages,
+  options: Omit<BaseImageOptions, "image" | "for">,
+): Promise<void> {
+  await ensureBaseImage({ ...options, image: baseImage, for: "apps" });
+  if (builderImage !== baseImage) await ensureBaseImage({ ...options, image: builderImage, for: "builds" });
 }

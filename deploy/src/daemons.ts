@@ -24,6 +24,7 @@ export interface DaemonFacts {
   ports: Ports;
   agents: number;
   baseImage: string;
+  builderImage: string;
   buildCaFile: string | null;
   dockerSocket: string;
   databaseUrl: string;
@@ -70,6 +71,7 @@ export const controlEnvironment = (facts: DaemonFacts, own: ReplicaPorts = facts
     SVC_METRICS_LISTEN: loopback(own.metrics),
     SVC_CONTENT_URL: `http://${contentDomain}:${facts.ports.http}`,
     SVC_REGISTRY_URL: facts.registry.url,
+    SVC_REGISTRY_PUBLIC_URL: facts.registry.url,
     SVC_REGISTRY_TOKEN_KEY_FILE: facts.layout.secrets.registryTokenKey,
     SVC_REGISTRY_TOKEN_CERT_FILE: facts.layout.secrets.registryTokenCertificate,
     SVC_REGISTRY_ALLOW: facts.registry.host,
@@ -78,6 +80,7 @@ export const controlEnvironment = (facts: DaemonFacts, own: ReplicaPorts = facts
     SVC_SIGNUP: "open",
     SVC_OUTBOX_DIR: facts.layout.outbox,
     SVC_BASE_IMAGE_NODE: facts.baseImage,
+    SVC_BUILDER_IMAGE_NODE: facts.builderImage,
     ...(facts.buildCaFile !== null && { SVC_BUILD_CA_FILE: facts.buildCaFile }),
     NODE_OPTIONS: youngGeneration("control"),
     ...facts.control,
@@ -102,10 +105,11 @@ export const controlSpec = (
   graceMs: 15_000,
 });
 
-/** Least memory that one of several nodes on a small machine claims: enough for a build and an app. */
-const nodeMemoryMbMin = 1536;
-/** Processor time is shared by all nodes of the machine; sites rarely use what they reserve. */
-const nodeMillicoresMin = 4000;
+/** What of the machine's memory is the nodes': the rest is the system's and the platform's own. */
+const nodesMemoryShare = 0.8;
+/** Least that one of several nodes on a small machine claims: enough for what is set aside for a build, and some sites. */
+const nodeMemoryMbMin = 512;
+const nodeMillicoresMin = 300;
 
 const linkSettings = ({ ports, ha = false }: Pick<DaemonFacts, "ports" | "ha">) => {
   const urls = (of: "enroll" | "link") =>
@@ -121,7 +125,8 @@ export const routerTokenFile = (layout: Layout) => join(layout.tokens, "edge-1")
 
 /** The agent of node `number`, counted from 1; each has its own loopback address and networks. */
 export function agentSpec(facts: DaemonFacts, number: number): ProgramSpec {
-  const memoryMb = Math.max(nodeMemoryMbMin, Math.floor((totalmem() / 1024 ** 2) * (0.8 / facts.agents)));
+  // The nodes are one machine: each offers its part of it, and together they offer no more than there is.
+  const part = (whole: number, least: number) => String(Math.max(least, Math.floor(whole / facts.agents)));
   return {
     name: `agent-${number}`,
     argv: argvOf("agent"),
@@ -135,8 +140,8 @@ export function agentSpec(facts: DaemonFacts, number: number): ProgramSpec {
       SVC_AGENT_ADDRESS: `${facts.networks.nodes}.${number}`,
       SVC_BOOTSTRAP_TOKEN_FILE: agentTokenFile(facts.layout, number),
       SVC_DOCKER_SOCKET: facts.dockerSocket,
-      SVC_NODE_MEMORY_MB: String(memoryMb),
-      SVC_NODE_CPU_MILLICORES: String(Math.max(nodeMillicoresMin, cpus().length * 1000)),
+      SVC_NODE_MEMORY_MB: part((totalmem() / 1024 ** 2) * nodesMemoryShare, nodeMemoryMbMin),
+      SVC_NODE_CPU_MILLICORES: part(cpus().length * 1000, nodeMillicoresMin),
       SVC_AGENT_SUBNETS: `${facts.networks.containers}.${(number - 1) * 32}.0/19`,
     }),
     ready: "line",

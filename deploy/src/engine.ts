@@ -1,6 +1,7 @@
 import { openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { engineOutput } from "@svc/runtime/engine-output";
 import { spawnProgram } from "@svc/runtime/programs";
 import Docker from "dockerode";
 import { holdExclusively } from "./exclusive.ts";
@@ -39,9 +40,13 @@ export async function findEngine(socketPath: string, patienceMs = 0): Promise<Do
 /** Its `runc` takes from build steps what the engine has no setting for. */
 const ownPrograms = join(repositoryRoot, "deploy", "engine");
 
-/** The environment of an engine whose build steps have no more rights than they need: the first `runc` it finds is ours. */
+/**
+ * The environment of an engine whose build steps have no more rights than they need (the first `runc` it finds is ours),
+ * and which passes on what they write.
+ */
 export const engineEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({
   ...env,
+  ...engineOutput,
   PATH: [ownPrograms, env["PATH"] ?? ""].join(":"),
 });
 

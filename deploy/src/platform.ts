@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { run } from "@svc/runtime/command";
 import type Docker from "dockerode";
 import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./administration.ts";
-import { ensureBaseImage, publishBaseImage } from "./base-image.ts";
+import { ensureNodeImages, publishBaseImage } from "./base-image.ts";
 import { provideCaddy } from "./caddy.ts";
 import { removeClusterObjects } from "./cluster-objects.ts";
 import {
@@ -41,6 +41,7 @@ export interface PlatformOptions {
   ha?: boolean;
   adminEmail: string;
   baseImage: string;
+  builderImage: string;
   buildCaFile: string | null;
   dockerSocket: string;
   networks: Networks;
@@ -189,14 +190,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const roster = createRoster(layout, log);
     stack.defer(() => roster.stop(["registry", "postgres", ...roster.namesOf("etcd")]));
     const { adminPassword } = await ensureSecrets(layout);
-    const baseImage = ensureBaseImage({
-      docker: engine.docker,
-      image: options.baseImage,
-      nodeBinary: nodeBinary(),
-      log,
-    });
+    const images = ensureNodeImages(options, { docker: engine.docker, nodeBinary: nodeBinary(), log });
     const storage = startStorage(options, layout, roster.start);
-    await settleAll([baseImage, storage]);
+    await settleAll([images, storage]);
     const facts: DaemonFacts = { ...options, ...(await storage), layout, control: options.control ?? {} };
 
     const control = async (...args: string[]): Promise<string> => {

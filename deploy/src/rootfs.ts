@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import {
   chmod,
   copyFile,
@@ -140,4 +141,21 @@ export async function layNode(
   const notice = join(dir, "usr/local/share/svc-base-image");
   await mkdir(dirname(notice), { recursive: true });
   await writeFile(notice, "Built locally by svc because no registry answered for this image name.\n");
+}
+
+/** How node-gyp marks headers that it has fetched itself; every version since 2020 takes the same. */
+const headersVersion = "11\n";
+
+/**
+ * Writes the headers of the Node that `nodeBinary` is of below `dir`, if it came with any, to where native modules that
+ * root compiles look for them: whoever builds images here may reach no place to fetch them from.
+ */
+export async function layHeaders(dir: string, nodeBinary: string): Promise<void> {
+  const from = join(dirname(dirname(nodeBinary)), "include/node");
+  if (!existsSync(join(from, "node.h"))) return;
+  await cp(from, join(dir, "usr/local/include/node"), { recursive: true });
+  const fetched = join(dir, "root/.cache/node-gyp", process.versions.node);
+  await mkdir(fetched, { recursive: true });
+  await symlink("/usr/local/include", join(fetched, "include"));
+  await writeFile(join(fetched, "installVersion"), headersVersion);
 }

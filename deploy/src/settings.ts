@@ -1,18 +1,19 @@
 import { join } from "node:path";
+import { builderImageOf, defaultBaseImage } from "@svc/proto";
 import { z } from "zod";
 import { type PortName, type Ports, portNames, portSettings } from "./ports.ts";
 
 const port = z.coerce.number().int().min(1).max(65_535);
+
+const image = z.string().regex(/^[^:\s]+(:\d+\/\S+)?:[\w.-]+$/, "must be name:tag");
 
 /** Settings of `npm start`, besides the ports. */
 const shape = z.object({
   SVC_LOCAL_DIR: z.string().optional(),
   SVC_AGENTS: z.coerce.number().int().min(1).max(8).default(3),
   SVC_ADMIN_EMAIL: z.email().default("admin@svc.localhost"),
-  SVC_BASE_IMAGE_NODE: z
-    .string()
-    .regex(/^[^:\s]+(:\d+\/\S+)?:[\w.-]+$/, "must be name:tag")
-    .default("node:24-slim"),
+  SVC_BASE_IMAGE_NODE: image.default(defaultBaseImage),
+  SVC_BUILDER_IMAGE_NODE: image.optional(),
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_DOCKER_SOCKET: z.string().default("/var/run/docker.sock"),
   NODE_EXTRA_CA_CERTS: z.string().optional(),
@@ -24,6 +25,7 @@ export interface LocalSettings {
   agents: number;
   adminEmail: string;
   baseImage: string;
+  builderImage: string;
   /** PEM file that builds trust besides the public authorities; null for none. */
   buildCaFile: string | null;
   dockerSocket: string;
@@ -49,6 +51,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>, 
     agents: s.SVC_AGENTS,
     adminEmail: s.SVC_ADMIN_EMAIL,
     baseImage: s.SVC_BASE_IMAGE_NODE,
+    builderImage: builderImageOf(s.SVC_BASE_IMAGE_NODE, s.SVC_BUILDER_IMAGE_NODE),
     // A machine whose Node needs more authorities stands behind a proxy that its builds meet, too.
     buildCaFile: s.SVC_BUILD_CA_FILE ?? s.NODE_EXTRA_CA_CERTS ?? null,
     dockerSocket: s.SVC_DOCKER_SOCKET,

@@ -24,6 +24,11 @@ export function renderMeasured(all: readonly Measured[]): string {
     `${artifactMb.toFixed(artifactMb < 1 ? 2 : 0)} MB`,
     memoryMb === null ? "-" : `${memoryMb.toFixed(0)} MB`,
   ]);
+  return aligned(head, rows);
+}
+
+/** Rows under their heads; the first column is text and the others are numbers. */
+export function aligned(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)));
   const line = (row: readonly string[]) =>
     row
@@ -33,11 +38,11 @@ export function renderMeasured(all: readonly Measured[]): string {
 }
 
 /** Writes the measurements with the facts of the machine beside what benchmarks write. Returns the file. */
-export async function writeMeasured(all: readonly Measured[]): Promise<string> {
+export async function writeMeasured(all: readonly object[], name = "apps"): Promise<string> {
   const dir = join(repositoryRoot, ".svc-local");
   await mkdir(dir, { recursive: true });
-  const file = join(dir, "apps.json");
+  const file = join(dir, `${name}.json`);
   const machine = { cores: cpus().length, memoryGb: Math.round(totalmem() / 1024 ** 3), loadAtEnd: loadavg() };
-  await writeFile(file, `${JSON.stringify({ at: new Date().toISOString(), machine, apps: all }, null, 2)}\n`);
+  await writeFile(file, `${JSON.stringify({ at: new Date().toISOString(), machine, [name]: all }, null, 2)}\n`);
   return file;
 }

@@ -1,8 +1,4 @@
-import { once } from "node:events";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
-import { spawnProgram } from "@svc/runtime/programs";
+import { requestText, startServer } from "./api-server.ts";
 import { closedLoop, type LoopResult } from "./closed-loop.ts";
 import { processorTime } from "./processor-time.ts";
 import type { Row } from "./table.ts";
@@ -11,33 +7,6 @@ const connections = 200;
 const roundMs = 2_000;
 const rateShare = 0.6;
 const p99MsMax = 15;
-
-/** As `BenchServer` of the server that is measured. */
-interface Server {
-  url: string;
-  open: string;
-  closed: string;
-  accounts: { key: string; session: string; cookie: string }[];
-}
-
-async function startServer() {
-  const script = join(repositoryRoot, "control", "src", "http", "testing-bench.ts");
-  const child = spawnProgram([nodeBinary(), script, String(connections)], { stdio: ["pipe", "pipe", "inherit"] });
-  const [line] = (await Promise.race([
-    once(createInterface(child.stdout), "line"),
-    once(child, "exit").then(() => Promise.reject(new Error("the server that is measured did not start"))),
-  ])) as [string];
-  if (child.pid === undefined) throw new Error("the server that is measured has ended");
-  return {
-    server: JSON.parse(line) as Server,
-    pid: child.pid,
-    async [Symbol.asyncDispose]() {
-      const exited = once(child, "exit");
-      child.stdin.end();
-      await exited;
-    },
-  };
-}
 
 interface Sample extends LoopResult {
   /** Processor time per request, µs: of control, and of its Postgres. */
@@ -50,11 +19,10 @@ interface Sample extends LoopResult {
  * either form, each connection with an account of its own. The cases take turns within each round.
  */
 export async function authenticatedReads(rounds: number): Promise<Row[]> {
-  await using started = await startServer();
+  await using started = await startServer(connections);
   const { server, pid } = started;
-  const { hostname, port, host } = new URL(server.url);
-  const request = (path: string, ...headers: string[]) =>
-    [`GET ${path} HTTP/1.1`, `Host: ${host}`, ...headers, "", ""].join("\r\n");
+  const { hostname, port } = new URL(server.url);
+  const request = requestText(server.url);
   const cases = {
     bare: server.accounts.map(() => request(server.open)),
     key: server.accounts.map(({ key }) => request(server.closed, `x-api-key: ${key}`)),

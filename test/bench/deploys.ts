@@ -27,7 +27,7 @@ export async function archiveOf(files: Readonly<Record<string, string | Buffer>>
 }
 
 /** Polls the site until `isNew` holds for its body; how long that took since `from`, in ms. */
-async function untilServed(url: string, from: number, isNew: (body: string) => boolean): Promise<number> {
+export async function untilServed(url: string, from: number, isNew: (body: string) => boolean): Promise<number> {
   while (performance.now() - from < servedMs) {
     const reply = await edgeFetch(url).catch(() => null);
     const body = (await reply?.text().catch(() => null)) ?? null;
@@ -37,7 +37,7 @@ async function untilServed(url: string, from: number, isNew: (body: string) => b
   throw new Error(`${url} did not serve the new deployment within ${servedMs} ms`);
 }
 
-async function accepted(
+export async function accepted(
   cluster: Cluster,
   projectId: string,
   body: FormData | object,
@@ -53,7 +53,7 @@ async function accepted(
   return { id: result.deploymentId, at: performance.now() };
 }
 
-async function settled(cluster: Cluster, id: string): Promise<void> {
+export async function settled(cluster: Cluster, id: string): Promise<void> {
   for (;;) {
     const { body } = await cluster.api("GET", `/deployments/${id}`);
     const { status, error } = body["deployment"] as { status: string; error: string | null };
@@ -63,7 +63,7 @@ async function settled(cluster: Cluster, id: string): Promise<void> {
   }
 }
 
-async function project(cluster: Cluster, name: string, type: string): Promise<{ id: string; url: string }> {
+export async function project(cluster: Cluster, name: string, type: string): Promise<{ id: string; url: string }> {
   const { status, body } = await cluster.api("POST", "/projects", { name, type });
   if (status !== 201) throw new Error(`project refused: ${JSON.stringify(body)}`);
   return body["project"] as { id: string; url: string };
@@ -94,19 +94,22 @@ export async function staticDeploys(cluster: Cluster, times: number): Promise<nu
   return samples.slice(1);
 }
 
+/** The example image. */
+export const imageManifest = (cluster: Cluster) => ({
+  version: 2,
+  name: "Bench image",
+  type: "ociimage",
+  port: 8080,
+  image: { reference: `${cluster.platform.registry.host}/examples/tide-clock:1.0.0` },
+  health: { path: "/healthz", timeoutSeconds: 60 },
+});
+
 /** Accepted to served of an image that nodes have already. */
 export async function imageDeploys(cluster: Cluster, times: number): Promise<number[]> {
   const { docker, baseImage, registry } = cluster.platform;
   await publishExampleImage({ docker, baseImage, registry });
   const { id, url } = await project(cluster, "Bench image", "ociimage");
-  const manifest = {
-    version: 2,
-    name: "Bench image",
-    type: "ociimage",
-    port: 8080,
-    image: { reference: `${cluster.platform.registry.host}/examples/tide-clock:1.0.0` },
-    health: { path: "/healthz", timeoutSeconds: 60 },
-  };
+  const manifest = imageManifest(cluster);
   const samples: number[] = [];
   // The page names its container, so a new one is told from the one before.
   const container = (body: string) => /<code>([0-9a-f]{12})/.exec(body)?.[1] ?? null;
@@ -156,33 +159,35 @@ export async function serverDeploys(cluster: Cluster, times: number): Promise<nu
   return samples.slice(1);
 }
 
-/** The floor of an image deployment: the engine's own create and start, until the app answers. */
-export async function bareContainers(cluster: Cluster, times: number): Promise<number[]> {
+/** The engine's own create and start, until the app answers, in ms since `from`. */
+export async function bareContainer(cluster: Cluster, from: number, millicores = 1_000): Promise<number> {
   const { docker, registry } = cluster.platform;
-  const samples: number[] = [];
-  for (let round = 0; round < times; round += 1) {
-    const from = performance.now();
-    const container = await docker.createContainer({
-      Image: `${registry.host}/examples/tide-clock:1.0.0`,
-      Env: ["PORT=8080"],
-      ExposedPorts: { "8080/tcp": {} },
-      HostConfig: {
-        Memory: 512 * 1024 ** 2,
-        NanoCpus: 1e9,
-        PidsLimit: 256,
-        Init: true,
-        PortBindings: { "8080/tcp": [{ HostIp: "127.0.0.1", HostPort: "" }] },
-      },
-    });
-    try {
-      await container.start();
-      const { NetworkSettings } = await container.inspect();
-      const port = NetworkSettings.Ports["8080/tcp"]?.[0]?.HostPort;
-      samples.push(await untilServed(`http://127.0.0.1:${port}/healthz`, from, (body) => body.includes("ok")));
-    } finally {
-      await container.remove({ force: true });
-    }
+  const container = await docker.createContainer({
+    Image: `${registry.host}/examples/tide-clock:1.0.0`,
+    Env: ["PORT=8080"],
+    ExposedPorts: { "8080/tcp": {} },
+    HostConfig: {
+      Memory: 512 * 1024 ** 2,
+      NanoCpus: millicores * 1e6,
+      PidsLimit: 256,
+      Init: true,
+      PortBindings: { "8080/tcp": [{ HostIp: "127.0.0.1", HostPort: "" }] },
+    },
+  });
+  try {
+    await container.start();
+    const { NetworkSettings } = await container.inspect();
+    const port = NetworkSettings.Ports["8080/tcp"]?.[0]?.HostPort;
+    return await untilServed(`http://127.0.0.1:${port}/healthz`, from, (body) => body.includes("ok"));
+  } finally {
+    await container.remove({ force: true });
   }
+}
+
+/** The floor of an image deployment. */
+export async function bareContainers(cluster: Cluster, times: number): Promise<number[]> {
+  const samples: number[] = [];
+  for (let round = 0; round < times; round += 1) samples.push(await bareContainer(cluster, performance.now()));
   return samples;
 }
 

@@ -7,6 +7,7 @@ import { spawnProgram } from "@svc/runtime/programs";
 import { startCluster } from "../cluster.ts";
 import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
+import { bareCrashes, crashes } from "./crashes.ts";
 import {
   bareContainers,
   imageDeploys,
@@ -16,7 +17,10 @@ import {
   staticDeploys,
   writeReport,
 } from "./deploys.ts";
-import { type Row, renderTable } from "./table.ts";
+import { longRequests } from "./long-requests.ts";
+import { readsOfOne } from "./reads.ts";
+import { median, type Row, renderTable } from "./table.ts";
+import { firstDeploysTogether } from "./together.ts";
 
 // The edge has measurements of its own, which need no platform: `npm run bench -- edge`.
 if (process.argv[2] === "edge") {
@@ -26,15 +30,23 @@ if (process.argv[2] === "edge") {
   process.exit(status ?? 1);
 }
 
+// Requests of half a minute while their app is redeployed; some minutes: `npm run bench -- drain`.
+if (process.argv[2] === "drain") process.exit((await longRequestsAreKept()) ? 0 : 1);
+
 /** Runs of each measurement; the first deployment of a project warms up and is not counted. */
 const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
-// `npm run bench -- auth` measures the API's choke point alone.
+// `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once.
 const only = process.argv[2] ?? null;
 
-rows.push(...(await authenticatedReads(times)));
-if (only !== "auth") {
+if (only === "together") {
+  await using cluster = await startCluster({ agents: 3 });
+  rows.push(await firstDeploysTogether(cluster, times));
+} else {
+  rows.push(...(await authenticatedReads(times)), ...(await readsOfOne(times)));
+}
+if (only === null) {
   const versions = await startUps(20);
   rows.unshift({
     name: "svc --version",
@@ -78,12 +90,20 @@ if (only !== "auth") {
       floor,
       aim: null,
     },
+    await firstDeploysTogether(cluster, times),
+    {
+      name: "a container that was killed answers again",
+      unit: "ms",
+      samples: await crashes(cluster, times),
+      floor: { name: "docker run --restart always", samples: await bareCrashes(cluster, times) },
+      aim: { text: "<= floor + 0.3 s", met: (value, bare) => value <= bare + 300 },
+    },
   );
 }
 
 const dir = join(repositoryRoot, ".svc-local");
 await mkdir(dir, { recursive: true });
-const file = join(dir, only === "auth" ? "bench-auth.json" : "bench.json");
+const file = join(dir, only === null ? "bench.json" : `bench-${only}.json`);
 const machine = {
   cores: cpus().length,
   memoryGb: Math.round(totalmem() / 1024 ** 3),
@@ -95,3 +115,12 @@ console.log(`\n${renderTable(rows)}\n`);
 console.log(
   `${machine.cores} cores, load average ${loadAtStart[0]?.toFixed(2)} at the start, ${machine.loadAtEnd[0]?.toFixed(2)} at the end; samples in ${file}`,
 );
+
+async function longRequestsAreKept(): Promise<boolean> {
+  await using cluster = await startCluster({ agents: 3 });
+  const { sent, lost, deployMs } = await longRequests(cluster);
+  const deploys = `${deployMs.length} redeploys (median ${Math.round(median(deployMs))} ms)`;
+  console.log(`${sent} requests of 30 s over ${deploys}: ${lost.length} lost`);
+  for (const each of lost.slice(0, 20)) console.log(`  ${each}`);
+  return lost.length === 0;
+}

@@ -16,7 +16,7 @@ const owner = { clusterId: "debian", nodeId: "n1" };
 
 async function targetOf(own: DebianEngine) {
   const engine = createDockerEngine({ socketPath: own.socketPath, owner });
-  await ensureBaseImage({ docker: own.docker, image: baseImage, nodeBinary: nodeBinary(), log: () => {} });
+  await ensureBaseImage({ docker: own.docker, image: baseImage, for: "apps", nodeBinary: nodeBinary(), log: () => {} });
   const versions = await engine.describe();
   const rewrite: Rewrite = (text) =>
     rewriteDockerfile(text, {

@@ -21,7 +21,13 @@ test.each([{ userns: true }, { userns: false }])(
     expect(Number(version.split(".")[0])).toBeGreaterThanOrEqual(26);
     const { SecurityOptions: security } = await own.docker.info();
     expect(security.includes("name=userns")).toBe(userns);
-    await ensureBaseImage({ docker: own.docker, image: "node:24-slim", nodeBinary: nodeBinary(), log: () => {} });
+    await ensureBaseImage({
+      docker: own.docker,
+      image: "node:24-slim",
+      for: "apps",
+      nodeBinary: nodeBinary(),
+      log: () => {},
+    });
     const built = { tag: "built:here", dockerfile: "Dockerfile", buildArgs: {} };
     const steps =
       "FROM node:24-slim\nRUN node -e 'console.log(6 * 7)' > /answer && cat /proc/self/uid_map >> /answer\n";

@@ -58,6 +58,10 @@ test("an app that listens on 127.0.0.1 fails to deploy and is told why, with its
   });
   expect(last.body).toMatchObject({ state: "exited", exit: { code: null, oomKilled: false }, lines: 1 });
   expect(last.body["log"]).toMatch(/^\S+Z listening\n$/);
+  // What the hint of the failed deploy names, for one that never served and also when another one does.
+  const read = await cluster.cli(["logs", "--runtime", "--deployment", id]);
+  expect(read.stdout).toMatch(/^\S+ listening\n$/);
+  expect(read.stderr).toContain("It listens on 127.0.0.1:3000");
 });
 
 test("an app that crashes shows its exit code and last lines until it is back, and in its timeline", async () => {
@@ -67,8 +71,7 @@ test("an app that crashes shows its exit code and last lines until it is back, a
   expect(logs.exitCode).toBe(0);
   expect(logs.stdout).toMatch(/^\S+Z listening\n$/);
 
-  // The first few restarts are quick; the loop is broken off while one of them is waited for. One that is over before the
-  // timeline has it is not told.
+  // The first restart comes at once, the next few are quick; the loop is broken off while one of them is waited for.
   const crashed = await waitFor("a crash to be seen", 60_000, async () => {
     await edgeFetch(`${url}/crash`).catch(() => {});
     const { body } = await readLogs("?exited=true");
@@ -78,7 +81,15 @@ test("an app that crashes shows its exit code and last lines until it is back, a
   expect(crashed).toMatchObject({ exit: { code: 7, oomKilled: false } });
   expect(crashed["log"]).toMatch(/the reactor is too hot\n$/);
 
-  await waitFor("the app to be back", 60_000, async () => {
+  const shown = await waitFor("status and list to say so", 60_000, async () => {
+    await edgeFetch(`${url}/crash`).catch(() => {});
+    const told = [await cluster.cli(["status", "--project", slug]), await cluster.cli(["projects", "list"])];
+    const isTold = told.every(({ stdout }) => stdout.includes("crashing") && stdout.includes(" times in "));
+    return isTold ? told.map(({ stdout }) => stdout.replaceAll(/\s+/g, " ")) : null;
+  });
+  for (const text of shown) expect(text).toMatch(/ times in .*: The app exited with code 7 and is started again\./);
+
+  await waitFor("the app to be back", 150_000, async () => {
     const reply = await edgeFetch(url).catch(() => null);
     return reply?.status === 200;
   });

@@ -1,21 +1,21 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ensureBaseImage } from "@svc/deploy/base-image";
+import { ensureNodeImages } from "@svc/deploy/base-image";
 import { provideEngine } from "@svc/deploy/engine";
 import { nodeBinary } from "@svc/deploy/paths";
 import { readSettings } from "@svc/deploy/settings";
 
 /**
- * Once before all tests that need containers: an engine that answers and the base image of builds.
+ * Once before all tests that need containers: an engine that answers and the images of builds.
  * An engine that was started here is stopped afterwards.
  */
 export default async function setup(): Promise<() => Promise<void>> {
-  const { dockerSocket, baseImage } = readSettings(process.env, ".");
+  const { dockerSocket, ...images } = readSettings(process.env, ".");
   const dir = await mkdtemp(join(tmpdir(), "svc-engine-"));
   const log = (line: string) => console.error(`svc: ${line}`);
   const engine = await provideEngine({ socketPath: dockerSocket, logFile: join(dir, "docker.log"), log });
-  await ensureBaseImage({ docker: engine.docker, image: baseImage, nodeBinary: nodeBinary(), log });
+  await ensureNodeImages(images, { docker: engine.docker, nodeBinary: nodeBinary(), log });
   return async () => {
     await engine[Symbol.asyncDispose]();
     await rm(dir, { recursive: true, force: true });

@@ -75,6 +75,7 @@ const aFleet = (random: () => number, size: number): SchedulableNode[] =>
       draining: false,
       quarantined: false,
       diskFull: false,
+      memoryShort: false,
       engineStalled: false,
       refusesDockerfiles: false,
     },

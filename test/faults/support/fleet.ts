@@ -89,7 +89,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     layout,
     ports,
     agents: options.machines,
-    baseImage: settings.baseImage,
+    // The engines of the machines are given nothing else.
+    ...{ baseImage: settings.baseImage, builderImage: settings.baseImage },
     buildCaFile: null,
     dockerSocket: "",
     networks: { containers: "10.213", nodes: "127.0.0" },

@@ -13,6 +13,7 @@ import type { Op } from "../stores/etcd.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
 import { DatabaseError, type Tables } from "../stores/postgres.ts";
 import type { World } from "../world/world.ts";
+import { limitsOf } from "./leader/snapshot.ts";
 
 const lookEveryMs = 500;
 /** Few, so that it is cut short between two of them often; the real one writes as much at once as etcd takes. */
@@ -119,7 +120,8 @@ function tasksOf(tables: Tables, { placements }: Restored): Map<string, KnownTas
         ...{ id: task.id, nodeId: task.nodeId, reaped: task.reaped, epoch: task.epoch, desired: task.desired },
         ...{ kind: "serve", specHash: `spec of ${task.deploymentId}`, channel: "production" },
         ...{ projectId: task.projectId, deploymentId: task.deploymentId },
-        ...{ memoryMb: task.memoryMb, cpuMillicores: 100, pidsLimit: 64, storageMb: 512 },
+        ...limitsOf(task.memoryMb),
+        drainSeconds: 0,
       },
     ]),
   );

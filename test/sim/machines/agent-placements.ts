@@ -24,7 +24,7 @@ import { DiskFull } from "./journal.ts";
 
 type Wake = "desired" | "engine";
 
-const idle = new Set<Step["do"]>(["rest", "wait", "prove", "watch"]);
+const idle = new Set<Step["do"]>(["rest", "wait", "prove", "watch", "drain"]);
 const attemptsMax = 3;
 const watchEveryMs = 10_000;
 const missesMax = 3;
@@ -357,6 +357,7 @@ class Actor {
       memory,
       memoryMb: 0,
       healthTimeoutMs,
+      drainMs: placement.drainSeconds * 1000,
       container: container === null ? null : { ...container },
       limitsDue: false,
       imageReady: this.imageReady,
@@ -409,6 +410,13 @@ class Actor {
       case "wait":
         yield* wait(this.sleep(Math.max(0, step.untilMs - process.wallMs()), ["desired", "engine"]));
         return;
+      case "drain": {
+        if (memory.drainUntilMs === 0) this.update({ memory: { drainUntilMs: step.untilMs } });
+        const leftMs = Math.max(0, step.untilMs - process.wallMs());
+        const isEnded = yield* wait(this.sleep(process.random.between(0, leftMs), ["desired", "engine"]));
+        if (!isEnded) this.update({ memory: { drainUntilMs: process.wallMs() } });
+        return;
+      }
       case "pull": {
         this.update({ observed: Observed.PULLING });
         const isEnded = yield* wait(this.sleep(process.random.between(50, 2_500), ["desired"]));
@@ -507,6 +515,7 @@ class Actor {
         return;
       case "build":
       case "limit":
+      case "explain-crash":
         throw new Error(`${status.placementId}: no ${step.do} here`);
     }
   }

@@ -39,6 +39,7 @@ export interface TaskRow {
   desired: "running" | "stopped" | "removed";
   nodeId: string | null;
   refused: Record<string, number> | null;
+  /** What is set aside for it. */
   memoryMb: number;
   createdAt: Date;
   reaped: boolean;

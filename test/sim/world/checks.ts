@@ -209,10 +209,10 @@ export class Checks implements ContainerWitness {
       const each = values.of<PlacementValue>(entry.value);
       const said = etcd.get(`${prefix.observations}${nodeId}/${each.placementId}`);
       const observed = said === null ? "assigned" : values.of<ObservationValue>(said.value).observed;
-      if ((rank.get(observed) ?? 0) < (rank.get("completed") ?? 0)) memoryMb += each.memoryMb;
+      if ((rank.get(observed) ?? 0) < (rank.get("completed") ?? 0)) memoryMb += each.reservedMemoryMb ?? each.memoryMb;
     }
     if (memoryMb > (node?.memoryMb ?? 0))
-      this.fail(15, `${nodeId} has ${node?.memoryMb} MB, and ${memoryMb} are taken`);
+      this.fail(15, `${nodeId} has ${node?.memoryMb} MB, and ${memoryMb} are set aside`);
     const shutMs = this.nowMs - (node?.unschedulableSinceMs ?? this.nowMs);
     if (shutMs > lagMs)
       this.fail(16, `${id} placed on ${nodeId}, which has taken nothing new for ${Math.round(shutMs)} ms`);

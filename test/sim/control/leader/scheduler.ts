@@ -128,7 +128,7 @@ function changeOf(step: SchedulerStep, values: Values): Change {
   if (step.do === "move") {
     const { nodeId, placementId, modRevision } = step.placement;
     const unchanged = { key: keys.placement(nodeId, placementId), compare: "modRevision", value: modRevision } as const;
-    return put({ ...step.placement, desired: step.desired }, unchanged);
+    return put({ ...step.placement, desired: step.desired, drainSeconds: step.drainSeconds }, unchanged);
   }
   if (step.do === "reap" && step.nodeId !== null) {
     const { nodeId, taskId } = step;
@@ -151,7 +151,10 @@ const placementOf = (task: DesiredTask): PlacementValue => ({
   cpuMillicores: task.cpuMillicores,
   pidsLimit: task.pidsLimit,
   storageMb: task.storageMb,
+  reservedMemoryMb: task.reservedMemoryMb,
+  reservedCpuMillicores: task.reservedCpuMillicores,
   limitsGeneration: 0,
+  drainSeconds: task.drainSeconds,
 });
 
 /** Tells Postgres what is in etcd now. */

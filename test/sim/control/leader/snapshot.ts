@@ -29,14 +29,20 @@ export function* readClusterState(
     tasks: read.tasks.map(
       (task): DesiredTask => ({
         ...{ id: task.id, projectId: task.projectId, deploymentId: task.deploymentId, epoch: task.epoch },
-        ...{ desired: task.desired, memoryMb: task.memoryMb, nodeId: task.nodeId, refused: task.refused !== null },
+        ...{ desired: task.desired, ...limitsOf(task.memoryMb), nodeId: task.nodeId, refused: task.refused !== null },
         ...{ kind: "serve", channel: "production", specHash: `spec of ${task.deploymentId}` },
-        ...{ cpuMillicores: 100, pidsLimit: 64, storageMb: 512, diskMb: 0 },
+        ...{ diskMb: 0, drainSeconds: 0 },
         ...{ nodeSelector: {}, platform: null, hasDockerfile: false },
       }),
     ),
   };
 }
+
+/** A container may take more than is set aside for it: several of a node together more than the node has. */
+export const limitsOf = (reservedMemoryMb: number) => ({
+  ...{ memoryMb: 4 * reservedMemoryMb, cpuMillicores: 100, pidsLimit: 64, storageMb: 512 },
+  ...{ reservedMemoryMb, reservedCpuMillicores: 10 },
+});
 
 /** A node with what the scheduler asks of it. */
 export function schedulable(replica: Replica, node: NodeRow): SchedulableNode {
@@ -48,6 +54,7 @@ export function schedulable(replica: Replica, node: NodeRow): SchedulableNode {
     draining: node.drain !== "none",
     quarantined: node.quarantinedAt !== null,
     diskFull: node.diskFull,
+    memoryShort: false,
     engineStalled: false,
     refusesDockerfiles: false,
     os: "linux",

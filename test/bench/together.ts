@@ -1,0 +1,73 @@
+import { performance } from "node:perf_hooks";
+import { setTimeout as delay } from "node:timers/promises";
+import { publishExampleImage } from "@svc/deploy/examples";
+import type { Cluster } from "../cluster.ts";
+import { accepted, bareContainer, imageManifest, project, settled, untilServed } from "./deploys.ts";
+import type { Row } from "./table.ts";
+
+const sites = 20;
+/** So that all of them have room on the nodes beside what runs there. */
+const millicores = 500;
+const goneMs = 600_000;
+const numbers = Array.from({ length: sites }, (_, number) => number);
+
+async function succeeded(cluster: Cluster, method: string, path: string, body?: object) {
+  const reply = await cluster.api(method, path, body);
+  if (reply.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(reply.body)}`);
+  return reply.body;
+}
+
+/** The account gets a plan under which that many fit. */
+async function makeRoom(cluster: Cluster): Promise<void> {
+  const plan = { slug: "together", name: "Together", cpuMillicores: millicores, maxProjects: 1_000 };
+  await succeeded(cluster, "POST", "/admin/plans", { ...plan, maxDeploysPerHour: 1_000 });
+  const { user } = (await succeeded(cluster, "GET", "/me")) as { user: { id: string } };
+  await succeeded(cluster, "POST", `/admin/users/${user.id}/plan`, { plan: plan.slug });
+}
+
+/** The first deploys of so many projects of one account, sent at once, until every site answers. */
+async function svcTogether(cluster: Cluster): Promise<number> {
+  const projects = await Promise.all(numbers.map((number) => project(cluster, `Together ${number}`, "ociimage")));
+  const from = performance.now();
+  const deployments = await Promise.all(
+    projects.map(async ({ id, url }) => {
+      const deployment = await accepted(cluster, id, { manifest: imageManifest(cluster) });
+      await untilServed(url, from, () => true);
+      return deployment;
+    }),
+  );
+  const tookMs = performance.now() - from;
+  await Promise.all(deployments.map(({ id }) => settled(cluster, id)));
+  await Promise.all(projects.map(({ id }) => succeeded(cluster, "DELETE", `/projects/${id}`)));
+  const ids = new Set(projects.map(({ id }) => id));
+  const left = async () => (await cluster.containers()).filter(({ labels }) => ids.has(labels["svc.project"] ?? ""));
+  for (const end = performance.now() + goneMs; (await left()).length > 0; await delay(500)) {
+    if (performance.now() > end) throw new Error(`of this round are left: ${JSON.stringify(await left())}`);
+  }
+  return tookMs;
+}
+
+async function bareTogether(cluster: Cluster): Promise<number> {
+  const from = performance.now();
+  return Math.max(...(await Promise.all(numbers.map(() => bareContainer(cluster, from, millicores)))));
+}
+
+/** Rounds of ours and of the floor take turns, so that both see the same machine. */
+export async function firstDeploysTogether(cluster: Cluster, times: number): Promise<Row> {
+  const { docker, baseImage, registry } = cluster.platform;
+  await publishExampleImage({ docker, baseImage, registry });
+  await makeRoom(cluster);
+  const samples: number[] = [];
+  const bare: number[] = [];
+  for (let round = 0; round < times; round += 1) {
+    bare.push(await bareTogether(cluster));
+    samples.push(await svcTogether(cluster));
+  }
+  return {
+    name: `${sites} first image deploys of one account, until all serve`,
+    unit: "ms",
+    samples,
+    floor: { name: `${sites} docker run until all are healthy`, samples: bare },
+    aim: { text: "<= 1.3 x floor", met: (value, floor) => value <= 1.3 * floor },
+  };
+}
