@@ -7,7 +7,7 @@ import { runChecks } from "./setup/checks.mjs";
 import { ensurePackages, nodeBinary } from "./setup/packages.mjs";
 import { ensurePrograms } from "./setup/programs.mjs";
 import { runForeground, SetupError } from "./setup/run.mjs";
-import { tally } from "./setup/tally.mjs";
+import { filesToRunAgain, flakyLines, slowestFiles, tally, withSecondRuns } from "./setup/tally.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const oldestNode = 20;
@@ -21,7 +21,8 @@ const environment = () => ({
 const runNode = (script, args) =>
   runForeground([nodeBinary(root), join(root, script), ...args], { env: environment() });
 
-async function runTests(args) {
+/** One run of vitest: its exit code, and its report or null when it wrote none. */
+async function runVitest(args) {
   const dir = mkdtempSync(join(tmpdir(), "svc-report-"));
   const reportFile = join(dir, "report.json");
   try {
@@ -38,12 +39,34 @@ async function runTests(args) {
     try {
       report = JSON.parse(readFileSync(reportFile, "utf8"));
     } catch {}
-    const { passed, failed } = tally(report, code);
-    console.log(`${passed} passed, ${failed} failed`);
-    return code;
+    return { code, report };
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
+}
+
+async function runTests(args) {
+  const first = await runVitest(args);
+  console.log(["Slowest files:", ...slowestFiles(first.report, root)].join("\n"));
+  // Whoever names files or tests wants to see how these fail.
+  const isWhole = args.every((arg) => arg.startsWith("--project"));
+  const again = isWhole ? filesToRunAgain(first.report, first.code) : [];
+  if (again.length === 0) return conclude(first.report, first.code);
+  const seconds = [];
+  for (const file of again) {
+    console.log(`\nOnce more, alone: ${file}`);
+    seconds.push(await runVitest([...args, file]));
+  }
+  const passed = again.filter((_, at) => seconds[at].code === 0);
+  if (passed.length > 0) console.log(flakyLines(first.report, passed).join("\n"));
+  const reports = seconds.map(({ report }) => report);
+  return conclude(withSecondRuns(first.report, reports), Math.max(...seconds.map(({ code }) => code)), passed.length);
+}
+
+function conclude(report, code, flaky = 0) {
+  const { passed, failed } = tally(report, code);
+  console.log(`${passed} passed, ${failed} failed${flaky > 0 ? `, ${flaky} FLAKY` : ""}`);
+  return code;
 }
 
 const commands = {

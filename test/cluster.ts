@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { createKey, signIn } from "@svc/deploy/api";
+import { provideEngine } from "@svc/deploy/engine";
 import { environmentOf } from "@svc/deploy/environment";
 import { copyExample, type ExampleName } from "@svc/deploy/examples";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
@@ -62,9 +63,17 @@ export async function startCluster(
   options: { agents?: number; ha?: boolean; control?: Record<string, string> } = {},
 ): Promise<Cluster> {
   const settings = readSettings(process.env, repositoryRoot);
-  await sweepAbandonedClusters(settings.dockerSocket);
   const dir = await makeClusterDir();
   await using stack = new AsyncDisposableStack();
+  // Before the platform, which would end its own: what it leaves is removed from the engine after it has stopped.
+  stack.use(
+    await provideEngine({
+      socketPath: settings.dockerSocket,
+      logFile: join(dir, "docker.log"),
+      log: (line) => console.error(`svc: ${line}`),
+    }),
+  );
+  await sweepAbandonedClusters(settings.dockerSocket);
   stack.defer(() => discardCluster(dir, settings.dockerSocket));
   // Beside a platform that runs on this machine already.
   const block = 20 + Math.floor(Math.random() * 200);
