@@ -265,6 +265,8 @@ export const routesMetaValue = z.object({
   /** sha256 of the entries in host order, hex. */
   digest: z.string(),
   count: z.number().int(),
+  /** The last hosts were taken away by somebody: they are not gone with a database. */
+  emptied: z.boolean().optional(),
 });
 
 export type ServerValue = z.infer<typeof serverValue>;

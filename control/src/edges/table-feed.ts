@@ -48,7 +48,7 @@ export function createTableFeed(view: View<RouteKey>, log: Log): TableFeed {
     }
     routes = nextRoutes;
     hosts = nextHosts;
-    current = { generation: meta.generation, hosts, routes };
+    current = { generation: meta.generation, hosts, emptied: meta.emptied, routes };
     return true;
   }
 

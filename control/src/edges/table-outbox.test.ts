@@ -11,6 +11,7 @@ import {
 const aTable = (generation: number, hosts: Record<string, bigint>): PublishedTable => ({
   generation,
   hosts: new Map(Object.entries(hosts)),
+  emptied: false,
 });
 const accepted = (generation: number) => ({ generation, refused: false, resync: false });
 
@@ -89,11 +90,14 @@ describe("a table is whole", () => {
 });
 
 test.each([
-  { when: "hosts are left", kind: "delta", removed: 500, left: 1, is: true },
-  { when: "the last few hosts went", kind: "delta", removed: 10, left: 0, is: true },
-  { when: "every host of many went at once", kind: "delta", removed: 11, left: 0, is: false },
-  { when: "a whole table is empty", kind: "complete", removed: 0, left: 0, is: false },
-] as const)("control vouches: $is when $when", ({ kind, removed, left, is }) => {
+  { when: "hosts are left", kind: "delta", removed: 500, left: { "a.test": 1n }, emptied: false, is: true },
+  { when: "the last few hosts went", kind: "delta", removed: 10, left: {}, emptied: false, is: true },
+  { when: "every host of many went at once", kind: "delta", removed: 11, left: {}, emptied: false, is: false },
+  { when: "somebody took every host of many away", kind: "delta", removed: 11, left: {}, emptied: true, is: true },
+  { when: "a whole table is empty", kind: "complete", removed: 0, left: {}, emptied: false, is: false },
+  { when: "a whole table was emptied by somebody", kind: "complete", removed: 0, left: {}, emptied: true, is: true },
+] as const)("control vouches: $is when $when", ({ kind, removed, left, emptied, is }) => {
   const removedHosts = Array.from({ length: removed }, (_, index) => `h${index}.test`);
-  expect(vouchesForShrinking({ kind, appliesTo: 0, generation: 1, upsertHosts: [], removedHosts }, left)).toBe(is);
+  const message = { kind, appliesTo: 0, generation: 1, upsertHosts: [], removedHosts };
+  expect(vouchesForShrinking(message, { ...aTable(1, left), emptied })).toBe(is);
 });

@@ -2,6 +2,8 @@
 export interface PublishedTable {
   generation: number;
   hosts: ReadonlyMap<string, bigint>;
+  /** It has no hosts, and somebody took the last away. */
+  emptied: boolean;
 }
 
 /**
@@ -81,8 +83,8 @@ const removalsOfNormalLife = 10;
 
 /**
  * Whether control vouches for a table that shrinks by more than half. It does for whatever the
- * publisher made, except for one case: a table that has become empty all at once, which is what a
- * lost or restored database looks like. A router then keeps its last good one.
+ * publisher made, except for one case: a table that has become empty all at once though nobody emptied it, which is
+ * what a lost or restored database looks like. A router then keeps its last good one.
  */
-export const vouchesForShrinking = (message: TableMessage, hostsLeft: number): boolean =>
-  hostsLeft > 0 || (message.kind === "delta" && message.removedHosts.length <= removalsOfNormalLife);
+export const vouchesForShrinking = (message: TableMessage, { hosts, emptied }: PublishedTable): boolean =>
+  hosts.size > 0 || emptied || (message.kind === "delta" && message.removedHosts.length <= removalsOfNormalLife);

@@ -64,7 +64,7 @@ export function createTableSender(options: TableSenderOptions): TableSender {
     const withheld = knowsGates ? 0 : upserts.filter(({ gate }) => gate !== "").length;
     if (withheld > 0)
       log.warn({ edgeId, withheld }, "a router is too old for sites with a password: it gets a page instead");
-    const bulk = vouchesForShrinking(message, table.hosts.size);
+    const bulk = vouchesForShrinking(message, table);
     const value = create(RouteTableSchema, {
       kind: kind === "complete" ? RouteTable_Kind.COMPLETE : RouteTable_Kind.DELTA,
       clusterEpoch: BigInt(options.clusterEpoch),

@@ -14,7 +14,7 @@ export interface SessionClaim {
 export type RouteKey =
   /** JSON of the protobuf Route. */
   | { kind: "route"; host: string; json: string; modRevision: bigint }
-  | { kind: "meta"; generation: number; count: number; modRevision: bigint };
+  | { kind: "meta"; generation: number; count: number; emptied: boolean; modRevision: bigint };
 
 /** What the link follows in etcd: one watch each per process, shared by all streams. */
 export interface LinkViews extends AsyncDisposable {
@@ -52,8 +52,8 @@ export function createLinkViews(etcd: Etcd, log: Log): LinkViews {
         if (key !== keys.routesMeta) {
           return { kind: "route", host: key.slice(prefix.routeTable.length), json: value, modRevision };
         }
-        const { generation, count } = routesMetaValue.parse(JSON.parse(value));
-        return { kind: "meta", generation, count, modRevision };
+        const { generation, count, emptied = false } = routesMetaValue.parse(JSON.parse(value));
+        return { kind: "meta", generation, count, emptied, modRevision };
       },
       options,
     ),

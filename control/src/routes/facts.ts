@@ -13,6 +13,10 @@ export interface Unrecorded {
   nodeId: string;
 }
 
+/** Whether there are projects, also such as are being deleted: a project stays until no edge has a host of it. */
+export const holdsProjects = async (db: Db): Promise<boolean> =>
+  (await db.selectFrom("project").select("id").limit(1).executeTakeFirst()) !== undefined;
+
 /** Every host with what decides what it serves, from Postgres and the nodes' reports. */
 export async function readHostFacts(
   db: Db,

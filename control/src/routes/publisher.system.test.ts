@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { raiseFence } from "../cluster/fenced.ts";
-import { keys, type ObservationValue } from "../cluster/keys.ts";
+import { keys, type ObservationValue, type RoutesMetaValue } from "../cluster/keys.ts";
 import { lockWaits } from "../db/testing.ts";
 import { setChannelState } from "../deployments/store.ts";
 import { campaign, type Leadership } from "../etcd/index.ts";
@@ -17,13 +17,17 @@ afterAll(() => world[Symbol.asyncDispose]());
 
 async function asLeader(act: (leadership: Leadership) => Promise<void>): Promise<void> {
   const stop = new AbortController();
+  // A campaign goes on after a turn that failed; the test does not.
+  const turn = Promise.withResolvers<void>();
   await campaign({
     ...{ etcd: world.etcd, key: keys.leader, id: "this-one", ttlMs: 60_000, signal: stop.signal },
     async lead(leadership) {
       await raiseFence(world.api.db, leadership.epoch);
-      await act(leadership).finally(() => stop.abort());
+      await act(leadership).then(turn.resolve, turn.reject);
+      stop.abort();
     },
   });
+  await turn.promise;
 }
 
 test("edges are told of a container only once Postgres knows where it is, for a restored etcd knows it from there", async () => {
@@ -67,4 +71,36 @@ test("edges are told of a container only once Postgres knows where it is, for a 
   expect(await route()).toMatchObject({ proxy: { upstreams: [upstream] } });
   const row = await db.selectFrom("task").select("node_id").where("id", "=", taskId).executeTakeFirstOrThrow();
   expect(row.node_id).toBe(node.id);
+});
+
+test("a table without hosts says whether somebody took them away, or they are gone with their database", async () => {
+  const { db } = world.api;
+  const { project_id: id } = await world.newDeployment("running");
+  const published = async (): Promise<RoutesMetaValue | null> => {
+    const entry = await world.etcd.get(keys.routesMeta);
+    return entry === null ? null : JSON.parse(entry.value);
+  };
+  await asLeader(async (leadership) => {
+    /** Rounds until the published table is of so many hosts: a view may be behind at first. */
+    const publish = (count: number) =>
+      until(`a table of ${count} hosts`, async () => {
+        await publishOnce({ ...world.deps, leadership, gateSecret: Buffer.alloc(32) });
+        return (await published())?.count === count;
+      });
+    await db.deleteFrom("site_host").execute();
+    const values = { host: "last.svc.test", slug: "last", project_id: id, channel: "production" as const };
+    await db.insertInto("site_host").values(values).execute();
+    await publish(1);
+    expect((await published())?.emptied).toBeUndefined();
+
+    await db.updateTable("project").set({ deleting_at: new Date() }).where("id", "=", id).execute();
+    await publish(0);
+    expect((await published())?.emptied).toBe(true);
+
+    await db.updateTable("project").set({ deleting_at: null }).where("id", "=", id).execute();
+    await publish(1);
+    await sql`truncate project cascade`.execute(db);
+    await publish(0);
+    expect((await published())?.emptied).toBeUndefined();
+  });
 });

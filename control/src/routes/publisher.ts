@@ -5,7 +5,7 @@ import type { Db } from "../db/pool.ts";
 import type { Leadership, Op } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import { mirrorInPostgres } from "../scheduler/commit.ts";
-import { readHostFacts } from "./facts.ts";
+import { holdsProjects, readHostFacts } from "./facts.ts";
 import type { GateSecret } from "./gate.ts";
 import { applyChange, isUnheard, lineOf, type RouteEntry, tableChange } from "./table.ts";
 
@@ -60,6 +60,7 @@ export async function publishOnce(deps: PublisherDeps): Promise<void> {
   ];
   // A first table may lack nothing but to be told of, also an empty one: whoever takes something away waits for edges to have it.
   const isUntold = isFirst && edits.length === 0;
+  const emptied = facts.length === 0 && (meta.emptied === true || (await holdsProjects(db)));
   for (let at = 0; at < edits.length || (isUntold && at === 0); at += batchSize) {
     const batch = edits.slice(at, at + batchSize);
     const next = applyChange(table, {
@@ -70,6 +71,7 @@ export async function publishOnce(deps: PublisherDeps): Promise<void> {
       generation: meta.generation + 1,
       digest: tableDigest(next),
       count: next.length,
+      ...(emptied && { emptied }),
     };
     const ops = batch.map(
       (edit): Op =>

@@ -130,7 +130,7 @@ function* converse(stream: ServerStream, edgeId: string, key: SessionKey, flush:
     if (table !== null && next !== null) {
       const { message } = next;
       outbox = next.outbox;
-      const bulk = cores.vouchesForShrinking(message, table.published.hosts.size);
+      const bulk = cores.vouchesForShrinking(message, table.published);
       stream.send(
         "table",
         create(RouteTableSchema, {
@@ -154,7 +154,7 @@ function* converse(stream: ServerStream, edgeId: string, key: SessionKey, flush:
 /** The published table, or null while what this replica has seen of it is half written. */
 function publishedTable(replica: Replica): { published: PublishedTable; entries: Map<string, RouteEntry> } | null {
   const { fleet, world } = replica;
-  const { modRevision, generation, count } = fleet.routesMeta();
+  const { modRevision, generation, count, emptied = false } = fleet.routesMeta();
   if (modRevision === null) return null;
   const hosts = new Map<string, bigint>();
   const entries = new Map<string, RouteEntry>();
@@ -163,7 +163,7 @@ function publishedTable(replica: Replica): { published: PublishedTable; entries:
     hosts.set(value.entry.host, revision);
     entries.set(value.entry.host, value.entry);
   }
-  return world.cores.isWhole(hosts, { modRevision, count }) ? { published: { generation, hosts }, entries } : null;
+  return world.cores.isWhole(hosts, { modRevision, count }) ? { published: { generation, hosts, emptied }, entries } : null;
 }
 
 const routes = new WeakMap<RouteEntry, Route>();
