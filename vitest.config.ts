@@ -2,8 +2,8 @@ import { defineConfig } from "vitest/config";
 
 const onOneEngine = ["agent/src/**/*.system.test.ts", "deploy/src/**/*.system.test.ts"];
 
-/** Of `expect.poll`: the machine may do other things for a while. */
-const patient = { poll: { timeout: 10_000 } };
+/** Of `expect.poll`: the machine may do other things for a while. No limit here is there to find what is slow. */
+const patient = { poll: { timeout: 60_000 } };
 
 export default defineConfig({
   test: {
@@ -17,7 +17,7 @@ export default defineConfig({
           exclude: ["**/*.system.test.ts", "**/node_modules/**"],
           pool: "forks",
           isolate: false,
-          testTimeout: 20_000,
+          testTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },
       },
@@ -32,8 +32,8 @@ export default defineConfig({
           pool: "forks",
           // Each file has servers of its own, and waits most of the time.
           maxWorkers: 3,
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
+          testTimeout: 180_000,
+          hookTimeout: 300_000,
           sequence: { groupOrder: 2 },
         },
       },
@@ -46,8 +46,8 @@ export default defineConfig({
           include: onOneEngine,
           pool: "forks",
           fileParallelism: false,
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
           sequence: { groupOrder: 3 },
         },
       },

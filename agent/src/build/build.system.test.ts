@@ -71,7 +71,7 @@ async function build(
             rootDirectory: ".",
             recipe,
             baseImage: BASE_IMAGE,
-            timeoutSeconds: 120,
+            timeoutSeconds: 600,
             maxImageMb: 1_000,
             maxUnpackedMb: 50,
             // Steps of an earlier run of these tests must not come from the cache.
@@ -296,7 +296,7 @@ describe("a build that fails", () => {
     );
     await waitFor("the build to run", () => log(id).includes("started"), 60_000);
     await control.assign({ upserts: [{ placementId: id, epoch: 1n, desired: Desired.STOPPED, specHash: "h" }] });
-    const status = await control.status(id, isOver, 5_000);
+    const status = await control.status(id, isOver);
     expect(status).toMatchObject({ observed: Observed.STOPPED });
     expect(status.failure).toBeUndefined();
   });

@@ -34,9 +34,9 @@ test("a cancelled build ends at once, with every process of its steps, and leave
   const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN ${command}\n`);
   await waitFor("the step", async () => (await processesWith("3141.59")).some((line) => line.startsWith("sleep")));
   await bench.stop(id);
-  const status = await bench.control.status(id, ({ observed }) => observed === Observed.STOPPED, 5_000);
+  const status = await bench.control.status(id, ({ observed }) => observed === Observed.STOPPED);
   expect(status.failure).toBeUndefined();
-  await waitFor("no process to be left", async () => (await processesWith("3141.59")).length === 0, 3_000);
+  await waitFor("no process to be left", async () => (await processesWith("3141.59")).length === 0);
   expect(await imagesOf(id)).toBeNull();
   expect(await readdir(join(bench.node.config.dir, "spool")).catch(() => [])).toEqual([]);
   expect((await bench.node.engine.listContainers()).length).toBe(0);
@@ -53,7 +53,7 @@ test("a build past its time is stopped, and the person is told where it stood", 
   expect(failure).toMatchObject({ code: "BUILD_TIMEOUT" });
   expect(failure?.message).toContain('took longer than 15 seconds and was stopped in the step "RUN echo still at it');
   expect(failure?.message).toContain("still at it");
-  await waitFor("no process to be left", async () => (await processesWith("2718.28")).length === 0, 3_000);
+  await waitFor("no process to be left", async () => (await processesWith("2718.28")).length === 0);
 });
 
 test("builds that wait for another one of their project leave the queue when they are cancelled", async () => {
@@ -65,9 +65,9 @@ test("builds that wait for another one of their project leave the queue when the
   await bench.removeImage(await bench.outcome(other));
   expect(bench.control.statuses.get(second)?.observed ?? 0).toBeLessThan(Observed.RUNNING);
   await bench.stop(second);
-  await bench.control.status(second, ({ observed }) => observed === Observed.STOPPED, 5_000);
+  await bench.control.status(second, ({ observed }) => observed === Observed.STOPPED);
   await bench.stop(first);
-  await bench.control.status(first, ({ observed }) => observed === Observed.STOPPED, 5_000);
+  await bench.control.status(first, ({ observed }) => observed === Observed.STOPPED);
 });
 
 test("a build that the engine refuses leaves no connection open", async () => {

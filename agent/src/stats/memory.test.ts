@@ -38,7 +38,7 @@ test.each([
   const stop = new AbortController();
   const watch = createMemoryWatch({ set, log: createLog("silent") });
   const watching = watch.watch(stop.signal);
-  await expect.poll(() => watch.isShort(), { timeout: 10_000 }).toBe(short);
+  await expect.poll(() => watch.isShort()).toBe(short);
   stop.abort();
   await watching;
 });

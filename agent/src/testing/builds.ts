@@ -103,7 +103,7 @@ async function openBench(
               rootDirectory: ".",
               recipe,
               baseImage: BASE_IMAGE,
-              timeoutSeconds: 120,
+              timeoutSeconds: 600,
               maxImageMb: 1_000,
               maxUnpackedMb: 50,
               // Steps of an earlier run of these tests must not come from the cache.
@@ -124,7 +124,7 @@ async function openBench(
     build,
     buildDockerfile: (text, files = {}, spec = {}) =>
       build({ ...files, Dockerfile: text }, { case: "image", value: { dockerfile: "Dockerfile", port: 3000 } }, spec),
-    outcome: (placementId) => control.status(placementId, isOver, 120_000),
+    outcome: (placementId) => control.status(placementId, isOver, 600_000),
     log: (placementId) => control.logs.get(placementId) ?? "",
     stop: (placementId) =>
       control.assign({ upserts: [{ placementId, epoch: 1n, desired: Desired.STOPPED, specHash: "h" }] }),

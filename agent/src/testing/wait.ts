@@ -2,7 +2,7 @@
 export async function waitFor<T>(
   what: string,
   look: () => T | Promise<T>,
-  timeoutMs = 30_000,
+  timeoutMs = 120_000,
 ): Promise<NonNullable<T>> {
   const endsAtMs = Date.now() + timeoutMs;
   for (;;) {

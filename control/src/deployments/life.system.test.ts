@@ -218,7 +218,7 @@ test.each(seeds)(
           throw new Error(`seed ${seed}: ${await whatIsLeft(projectIds)}`, { cause: error });
         },
       );
-      await until("the routes say what the channels say", () => routesAgree(projectIds, virtual), 10_000);
+      await until("the routes say what the channels say", () => routesAgree(projectIds, virtual));
       await suspendedAreDown(virtual);
     };
     await settled();

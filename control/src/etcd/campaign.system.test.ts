@@ -78,7 +78,7 @@ async function stand(key: string, id: string, terms: Term[], ttlMs = shortMs): P
 }
 
 const present = (terms: Term[]) => terms.findLast(({ untilMs }) => untilMs === Number.POSITIVE_INFINITY);
-const nextTerm = (terms: Term[], after: number) => until("the next leader", () => terms[after], 15_000);
+const nextTerm = (terms: Term[], after: number) => until("the next leader", () => terms[after]);
 
 /** Waits until whoever leads can write: a leader that is about to be lost is followed by another one. */
 const leaderWrites = (terms: Term[], key: string) =>

@@ -26,7 +26,7 @@ export interface EtcdServer extends AsyncDisposable {
 export async function until<T>(
   what: string,
   condition: () => T | false | null | undefined | Promise<T | false | null | undefined>,
-  timeoutMs = 10_000,
+  timeoutMs = 60_000,
 ): Promise<T> {
   const giveUpAtMs = performance.now() + timeoutMs;
   for (;;) {

@@ -47,7 +47,7 @@ it("keeps the values and tells changes with what was before", async () => {
   expect([...view.entries()]).toEqual([["/v/a", 1]]);
   const { revision } = await etcd.txn({ ops: [put("/v/a", "2"), put("/v/b", "3")] });
   await etcd.txn({ ops: [del("/v/a")] });
-  await view.waitFor(() => view.revision > revision, 5_000);
+  await view.waitFor(() => view.revision > revision, 60_000);
   expect(lines).toEqual(["a: undefined -> 1", "a: 1 -> 2", "b: undefined -> 3", "a: 2 gone"]);
   expect([view.get("/v/a"), view.get("/v/b")]).toEqual([undefined, 3]);
 });
@@ -68,7 +68,7 @@ it("tells only real changes after a compaction during an outage", async () => {
     kv.compact({ revision }, requireLeader, {}, (error) => (error ? reject(error) : resolve()));
   });
   proxy.heal();
-  await view.waitFor(() => view.revision >= revision, 5_000);
+  await view.waitFor(() => view.revision >= revision, 60_000);
   expect(lines.toSorted()).toEqual(["changed: 1 -> 3", "gone: 1 gone", "new: undefined -> 1"]);
 });
 
@@ -78,7 +78,7 @@ it("a value that does not decode counts as absent, until it does", async () => {
   await view.ready();
   expect([...view.entries()]).toEqual([["/d/a", 1]]);
   await etcd.txn({ ops: [put("/d/b", "2"), put("/d/a", "broken")] });
-  await view.waitFor(() => view.get("/d/b"), 5_000);
+  await view.waitFor(() => view.get("/d/b"), 60_000);
   expect([...view.entries()]).toEqual([["/d/b", 2]]);
   expect(lines).toEqual(["a: undefined -> 1", "b: undefined -> 2", "a: 1 gone"]);
 });
@@ -93,10 +93,10 @@ it("a subscriber that fails does not keep the others from hearing", async () => 
   const subscription = view.subscribe((changes) => void heard.push(changes.length));
   await view.ready();
   await etcd.txn({ ops: [put("/s/a", "1"), put("/s/b", "1")] });
-  await view.waitFor(() => view.get("/s/b"), 5_000);
+  await view.waitFor(() => view.get("/s/b"), 60_000);
   subscription[Symbol.dispose]();
   await etcd.txn({ ops: [put("/s/a", "2")] });
-  await view.waitFor(() => view.get("/s/a") === 2, 5_000);
+  await view.waitFor(() => view.get("/s/a") === 2, 60_000);
   expect(heard).toEqual([2]);
 });
 
@@ -104,10 +104,10 @@ it("waiting ends with the value, the time limit, the signal, or the view", async
   const { view } = numbers(etcd, "/w/");
   await view.ready();
   const stop = new AbortController();
-  const found = view.waitFor(() => view.get("/w/a"), 5_000);
+  const found = view.waitFor(() => view.get("/w/a"), 60_000);
   const late = view.waitFor(() => view.get("/w/never"), 50);
   const stopped = view.waitFor(() => view.get("/w/never"), 5_000, stop.signal);
-  const closed = view.waitFor(() => view.get("/w/never"), 5_000);
+  const closed = view.waitFor(() => view.get("/w/never"), 60_000);
   const all = Promise.allSettled([found, late, stopped, closed]);
   await etcd.txn({ ops: [put("/w/a", "7")] });
   await found;

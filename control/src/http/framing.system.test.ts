@@ -127,7 +127,7 @@ describe("the head of a request", () => {
         "Expect: 100-continue",
       ]),
     );
-    await expect.poll(connection.answer, { timeout: 5_000 }).toContain("HTTP/1.1 100 Continue");
+    await expect.poll(connection.answer).toContain("HTTP/1.1 100 Continue");
     connection.write(body);
     await connection.closed();
     expect(statusesOf(connection.answer())).toEqual([100, 201]);
@@ -153,7 +153,7 @@ describe("several requests on one connection", () => {
   test("are answered in order, also when they come at once", async () => {
     using connection = await rawConnection(api.url);
     connection.write(`${get("/api/v1/me")}${get("/healthz")}${get("/nothing")}`);
-    await expect.poll(() => statusesOf(connection.answer()), { timeout: 5_000 }).toEqual([401, 200, 404]);
+    await expect.poll(() => statusesOf(connection.answer())).toEqual([401, 200, 404]);
     connection.write("BROKEN\r\n\r\n");
     await connection.closed();
     expect(statusesOf(connection.answer())).toEqual([401, 200, 404, 400]);

@@ -31,7 +31,7 @@ const json = "Content-Type: application/json";
 const bearer = ({ session } = user) => `Authorization: Bearer ${session}`;
 const open = (to = api) => rawConnection(to.url);
 const answered = (connection: RawConnection, statuses: number[]) =>
-  expect.poll(() => statusesOf(connection.answer()), { timeout: 5_000 }).toEqual(statuses);
+  expect.poll(() => statusesOf(connection.answer())).toEqual(statuses);
 
 test("how long a client may take, unless a test says otherwise", async () => {
   const { usualTiming } = await import("./timing.ts");
@@ -167,5 +167,5 @@ test("one connection more than may be open is closed unread, and the others serv
     await again.closed();
     return statusesOf(again.answer());
   };
-  await expect.poll(one, { timeout: 5_000 }).toEqual([200]);
+  await expect.poll(one).toEqual([200]);
 });

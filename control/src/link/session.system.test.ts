@@ -259,7 +259,7 @@ describe("a session", () => {
     await world.server.kill();
     await agent[Symbol.asyncDispose]();
     await world.server.start();
-    await until("the key is let go of", () => isOver(node.id), 30_000);
+    await until("the key is let go of", () => isOver(node.id));
   });
 
   test("lasts as long as it is renewed", async () => {

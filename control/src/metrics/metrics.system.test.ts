@@ -42,9 +42,9 @@ const seriesOf = (text: string, series: string): number | null => {
 
 test("what a replica does can be read from its private address", async () => {
   await fetch(`http://127.0.0.1:${control.apiPort}/api/v1/projects/not-a-project-of-anybody?secret=1`);
-  await expect.poll(async () => seriesOf(await read(), "svc_control_leader"), { timeout: 15_000 }).toBe(1);
+  await expect.poll(async () => seriesOf(await read(), "svc_control_leader")).toBe(1);
   const firstRound = 'svc_control_loop_rounds_total{loop="scheduler",outcome="ok"}';
-  await expect.poll(async () => seriesOf(await read(), firstRound), { timeout: 15_000 }).not.toBeNull();
+  await expect.poll(async () => seriesOf(await read(), firstRound)).not.toBeNull();
   const text = await read();
   expect(
     seriesOf(text, 'svc_control_http_requests_total{method="GET",route="/api/v1/projects/:id",status="4xx"}'),
@@ -126,7 +126,7 @@ test("a client that says nothing is not waited for", async () => {
 test("without etcd it lives, is not ready, and says what is missing; its metrics are there", async () => {
   etcd.freeze();
   try {
-    await expect.poll(async () => (await ask("/readyz")).status, { timeout: 20_000 }).toBe(503);
+    await expect.poll(async () => (await ask("/readyz")).status).toBe(503);
     expect(await (await ask("/readyz")).text()).toMatch(/no answer of etcd/);
     expect((await ask("/healthz")).status).toBe(200);
     await expect
@@ -135,5 +135,5 @@ test("without etcd it lives, is not ready, and says what is missing; its metrics
   } finally {
     etcd.thaw();
   }
-  await expect.poll(async () => (await ask("/readyz")).status, { timeout: 30_000 }).toBe(200);
+  await expect.poll(async () => (await ask("/readyz")).status).toBe(200);
 }, 90_000);

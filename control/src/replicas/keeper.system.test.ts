@@ -71,7 +71,7 @@ async function aSite(replicas: number, owner = user): Promise<{ id: string; host
       source: { repository: `svc/${project.id}/source`, digest: `sha256:${"0".repeat(64)}`, sizeBytes: 1 },
     }),
   );
-  await until("it runs", async () => (await rowOf(id)).status === "running", 20_000);
+  await until("it runs", async () => (await rowOf(id)).status === "running");
   aheadMs = 3_600_000;
   await until("the replica has led for long", () => virtual.fleet.status()?.storm === null);
   const host = [...virtual.fleet.routeTable().values()].find(({ deploymentId }) => deploymentId === id)?.host ?? "";
@@ -201,10 +201,10 @@ test("a site that cannot be kept holds up no other one", async () => {
     await until("it leads", () => virtual.fleet.status()?.storm != null);
     aheadMs = 3_600_000;
     await setNode(only, { drain: "draining", schedulable: false });
-    await until("the sound one has moved", () => !nodesOf(sound.id).includes(only), 30_000);
+    await until("the sound one has moved", () => !nodesOf(sound.id).includes(only));
     expect(nodesOf(locked.id)).toEqual([only]);
   });
-  await until("the other one moves once it can", () => !nodesOf(locked.id).includes(only), 30_000);
+  await until("the other one moves once it can", () => !nodesOf(locked.id).includes(only));
   expect(nodesOf(unreadable.id)).toEqual([only]);
   await api.db.updateTable("deployment").set({ status: "failed" }).where("id", "=", unreadable.id).execute();
 }, 90_000);
@@ -219,7 +219,7 @@ test("what nobody knows a node of any more goes only once another one serves", a
   await until("a replacement is made", async () => (await causes(id)).includes("node lost"));
   expect(upstreams(host)).toEqual(before);
   virtual.broken.delete(id);
-  await until("it serves elsewhere", () => upstreams(host).length === 1 && upstreams(host)[0] !== before[0], 30_000);
+  await until("it serves elsewhere", () => upstreams(host).length === 1 && upstreams(host)[0] !== before[0]);
   await api.db.updateTable("node").set({ role: "node", schedulable: true }).where("id", "=", first).execute();
 }, 60_000);
 
@@ -252,8 +252,8 @@ test("a control replica that is killed in the middle leaves nothing twice", asyn
     await replica[Symbol.asyncDispose]();
     aheadMs = 0;
     replica = await newReplica();
-    await until("it has moved", () => !nodesOf(id).includes(first) && nodesOf(id).length === 2, 30_000);
-    await until("two containers are left", () => containersOf(id).length === 2, 20_000);
+    await until("it has moved", () => !nodesOf(id).includes(first) && nodesOf(id).length === 2);
+    await until("two containers are left", () => containersOf(id).length === 2);
     await setNode(first, { drain: "none", schedulable: true });
   }
 }, 240_000);

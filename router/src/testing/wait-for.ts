@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 
 /** Polls until `condition` holds. What it throws counts as "not yet", and is told when the time is over. */
-export async function waitFor(condition: () => boolean | Promise<boolean>, timeoutMs = 10_000): Promise<void> {
+export async function waitFor(condition: () => boolean | Promise<boolean>, timeoutMs = 60_000): Promise<void> {
   const endsAt = Date.now() + timeoutMs;
   let last: unknown = "it stayed false";
   for (;;) {

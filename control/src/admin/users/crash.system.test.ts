@@ -80,7 +80,7 @@ test("servers that are killed in between, one after another, lose nothing of a d
     await mortal.kill();
   }
   await using _steady = await server("steady");
-  await until("all users are gone", async () => (await left()) === 0, 40_000);
+  await until("all users are gone", async () => (await left()) === 0);
   const projects = await api.db.selectFrom("project").select("id").execute();
   expect(projects).toEqual([]);
   const failed = await api.db.selectFrom("work_item").select("error").where("state", "=", "failed").execute();

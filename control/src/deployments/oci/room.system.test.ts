@@ -84,14 +84,14 @@ test("images of one account from a registry that does not answer leave room for 
 
   const stuck: { project_id: string }[] = [];
   for (let count = 0; count < inside.perKey + waiters.perKey + 2; count += 1) stuck.push(await deploying(user, false));
-  await expect.poll(silent.asked, { timeout: 5_000 }).toBe(inside.perKey);
+  await expect.poll(silent.asked).toBe(inside.perKey);
   const other = await deploying(await api.newUser({ plan: { max_image_mb: 64 } }), true);
-  await expect.poll(() => item(other), { timeout: 5_000 }).toEqual({ state: "done", attempt: 1 });
+  await expect.poll(() => item(other)).toEqual({ state: "done", attempt: 1 });
   // Those that came too late wait in the queue, and that is no failure. They look for room now and then.
   const waiting = async () => (await Promise.all(stuck.map(item))).filter(({ state }) => state === "queued");
-  await expect.poll(waiting, { timeout: 5_000 }).toEqual(Array(2).fill({ state: "queued", attempt: 0 }));
+  await expect.poll(waiting).toEqual(Array(2).fill({ state: "queued", attempt: 0 }));
   expect(silent.asked()).toBe(inside.perKey);
   // Of another account there is room for an image as well.
   await deploying(await api.newUser({ plan: { max_image_mb: 64 } }), false);
-  await expect.poll(silent.asked, { timeout: 5_000 }).toBe(inside.perKey + 1);
+  await expect.poll(silent.asked).toBe(inside.perKey + 1);
 });

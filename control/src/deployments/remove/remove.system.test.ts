@@ -336,9 +336,9 @@ describe("the work of a removal", () => {
       const none = Object.entries(await traces(deployment, [taskId])).filter(([, count]) => count === 0);
       return none.map(([what]) => what).join() === "events";
     };
-    await until("everything but a line of its timeline is there", isThere, 20_000);
+    await until("everything but a line of its timeline is there", isThere);
     expect((await remove(deployment.id)).status).toBe(202);
-    await until("the row is gone", isGone(deployment.id), 20_000);
+    await until("the row is gone", isGone(deployment.id));
     expect(virtual.fleet.route(host)).toBeNull();
     expect(Object.entries(await traces(deployment, [taskId])).filter(([, count]) => count !== 0)).toEqual([]);
     expect(codeOf(await api.call("GET", `/deployments/${deployment.id}`, session()))).toEqual([404, "NOT_FOUND"]);
@@ -374,7 +374,7 @@ describe("the work of a removal", () => {
     await serves(host, deployment);
     const older = await api.newDeployment(project, { channel: "preview", pr_number: 7, status: "superseded" });
     await remove(older.id);
-    await until("the row is gone", isGone(older.id), 20_000);
+    await until("the row is gone", isGone(older.id));
     expect(virtual.fleet.route(host)).toMatchObject({ deploymentId: deployment.id, proxy: expect.anything() });
     expect(await findDeployment(api.db, deployment.id)).not.toBeNull();
   }, 60_000);

@@ -94,7 +94,7 @@ describe("a slow upload is ended, and leaves nothing", () => {
     const project = await api.newProject(user);
     const client = upload(project, user, manifest, sourceHead, aSource().subarray(0, 500));
     const dripping = setInterval(() => client.socket.write("x"), 50);
-    await expect.poll(client.answer, { timeout: 5_000 }).toContain("bytes per second");
+    await expect.poll(client.answer).toContain("bytes per second");
     clearInterval(dripping);
     client.socket.destroy();
     await expectNothing(project);
@@ -112,7 +112,7 @@ describe("a slow upload is ended, and leaves nothing", () => {
       client.socket.write(source.subarray(sent, sent + 600));
       sent += 600;
     }, 20);
-    await expect.poll(client.answer, { timeout: 8_000 }).toMatch(/^HTTP\/1.1 408 [\s\S]*took longer than/);
+    await expect.poll(client.answer).toMatch(/^HTTP\/1.1 408 [\s\S]*took longer than/);
     clearInterval(sending);
     client.socket.destroy();
     await expectNothing(project, brief);
@@ -124,7 +124,7 @@ test("a client that goes away leaves nothing, wherever it was", async () => {
   for (const share of [0, 0.05, 0.2, 0.5, 0.99]) {
     const project = await api.newProject(user);
     const client = upload(project, user, body.subarray(0, body.length * share));
-    await expect.poll(() => client.socket.bytesWritten, { timeout: 5_000 }).toBeGreaterThan(0);
+    await expect.poll(() => client.socket.bytesWritten).toBeGreaterThan(0);
     client.socket.destroy();
     await expectNothing(project);
   }

@@ -67,7 +67,7 @@ async function deploy(project: Project, channel: Channel, extra: object = {}): P
 const rowOf = (id: string) =>
   api.db.selectFrom("deployment").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
 const isIn = (id: string, ...statuses: DeploymentStatus[]) =>
-  until(`deployment ${id} to be ${statuses.join()}`, async () => statuses.includes((await rowOf(id)).status), 20_000);
+  until(`deployment ${id} to be ${statuses.join()}`, async () => statuses.includes((await rowOf(id)).status));
 
 /** A project with these deployments running, by channel. */
 async function serving(type: "ssr" | "static", ...channels: Channel[]) {
@@ -86,7 +86,7 @@ const act = async (project: Project, action: "suspend" | "resume") =>
 const find = async (project: Project) =>
   (await api.call("GET", `/projects/${project.id}`, { session: user.session })).body.project;
 const isActive = (project: Project) =>
-  until("the project to be resumed", async () => (await find(project)).suspendedAt === null, 20_000);
+  until("the project to be resumed", async () => (await find(project)).suspendedAt === null);
 const entries = (project: Project) =>
   [...virtual.fleet.routeTable().values()].filter(({ projectId }) => projectId === project.id);
 /** What visitors get on the project's hosts: names of pages, or `site`. */
@@ -95,9 +95,9 @@ const containers = (project: Project) =>
   virtual.fleet
     .placements()
     .filter(({ placement: { projectId, kind } }) => projectId === project.id && kind === "serve");
-const isGone = (project: Project) => until("its containers to be gone", () => containers(project).length === 0, 20_000);
+const isGone = (project: Project) => until("its containers to be gone", () => containers(project).length === 0);
 const isShown = (project: Project, what: string) =>
-  until(`visitors to get ${what}`, () => shown(project).join() === what, 20_000);
+  until(`visitors to get ${what}`, () => shown(project).join() === what);
 const phases = async (id: string) => {
   const { body } = await api.call("GET", `/deployments/${id}/timeline`, { session: user.session });
   return (body.timeline as { phase: string }[]).map(({ phase }) => phase);
@@ -209,7 +209,7 @@ describe("while edges and nodes answer", () => {
     const { status } = await rowOf(releasing);
     await isIn(status === "running" ? releasing : (ids[0] ?? ""), "running");
     // The name of the preview is kept, and nothing was ever deployed there.
-    await until("the site and an empty preview", () => shown(project).sort().join() === "PAGE_EMPTY,site", 20_000);
+    await until("the site and an empty preview", () => shown(project).sort().join() === "PAGE_EMPTY,site");
     expect(containers(project)).toHaveLength(1);
   });
 
@@ -282,7 +282,7 @@ describe("while edges and nodes answer", () => {
     expect(renamed.status).toBe(202);
     await act(project, "suspend");
     virtual.setEdgeAway(false);
-    await until("the slug to be the new one", async () => (await find(project)).slug === slug, 20_000);
+    await until("the slug to be the new one", async () => (await find(project)).slug === slug);
     await isGone(project);
     await until("the old names to redirect", () => entries(project).filter(({ redirect }) => redirect).length === 2);
     expect(entries(project).flatMap(({ page }) => page?.page ?? [])).toEqual(["PAGE_SUSPENDED", "PAGE_SUSPENDED"]);

@@ -163,7 +163,9 @@ function publishedTable(replica: Replica): { published: PublishedTable; entries:
     hosts.set(value.entry.host, revision);
     entries.set(value.entry.host, value.entry);
   }
-  return world.cores.isWhole(hosts, { modRevision, count }) ? { published: { generation, hosts, emptied }, entries } : null;
+  return world.cores.isWhole(hosts, { modRevision, count })
+    ? { published: { generation, hosts, emptied }, entries }
+    : null;
 }
 
 const routes = new WeakMap<RouteEntry, Route>();

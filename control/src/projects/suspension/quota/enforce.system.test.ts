@@ -273,8 +273,8 @@ test("the leader looks by itself, and what it finds is carried out", async () =>
   const options = { databaseUrl, content, etcdEndpoint: etcd.endpoint, registry };
   await using _first = await startReplica(options);
   await using _second = await startReplica(options);
-  await until("the project to be suspended", async () => (await stateOf(project)) === "quota", 20_000);
+  await until("the project to be suspended", async () => (await stateOf(project)) === "quota");
   expect(await auditOf(project)).toHaveLength(1);
   await byAdmin(project, "resume");
-  await until("the project to be resumed", async () => (await stateOf(project)) === "active", 20_000);
+  await until("the project to be resumed", async () => (await stateOf(project)) === "active");
 });
