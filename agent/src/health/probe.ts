@@ -3,8 +3,6 @@ import { request } from "node:http";
 /** What one look at a container's health path found. */
 export type Probe = {
   healthy: boolean;
-  /** No answer came within the time. */
-  late: boolean;
   /** For the person who deployed: "it answered /health with 500", "nothing accepted a connection on its port". */
   seen: string;
   /** What to do about it; empty when that is not known. */
@@ -22,12 +20,12 @@ export function probe(upstream: string, path: string, timeoutMs: number, signal:
     });
     // For the whole of it: an app that sends a byte now and then never falls silent.
     const timer = setTimeout(() => {
-      settle({ late: true, seen: `it did not answer ${path} within ${seconds(timeoutMs)}`, hint: hintOf(null) });
+      settle({ seen: `it did not answer ${path} within ${seconds(timeoutMs)}`, hint: hintOf(null) });
       call.destroy();
     }, timeoutMs);
     const settle = (found: Partial<Probe>): void => {
       clearTimeout(timer);
-      resolve({ healthy: false, late: false, seen: "", hint: "", ...found });
+      resolve({ healthy: false, seen: "", hint: "", ...found });
     };
     call.on("response", (reply) => {
       const status = reply.statusCode ?? 0;

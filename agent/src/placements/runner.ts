@@ -194,10 +194,9 @@ export function createRunner(deps: RunnerDeps): Runner {
       task.update({ limits, memory });
     },
 
-    async prove({ untilMs }, { task, container, signal }) {
+    async prove({ startedMs, untilMs }, { task, container, signal }) {
       const spec = serveSpec(task.record().placement);
       const upstream = container?.upstream ?? "";
-      const startedMs = untilMs - (spec.health?.timeoutSeconds ?? 0) * 1000;
       const subject = { upstream, path: healthPath(spec), port: spec.port, pid: container?.pid ?? null };
       const problem = await proveHealthy({ ...subject, startedMs, untilMs }, signal);
       if (signal.aborted) return;

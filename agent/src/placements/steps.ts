@@ -17,7 +17,7 @@ export type Step =
   /** Gives the container the limits that it is to have, and tells control which it has. */
   | { do: "limit" }
   /** Waits until the first start answers its health path, or has failed to. */
-  | { do: "prove"; untilMs: number }
+  | { do: "prove"; startedMs: number; untilMs: number }
   /** Looks at a healthy container from time to time. */
   | { do: "watch" }
   | ({ do: "count-crash"; crash: Crash } & End)
@@ -113,9 +113,11 @@ function onwardStep(view: View, container: NonNullable<View["container"]>): Step
   switch (container.state) {
     case "created":
       return { do: "start" };
-    case "running":
+    case "running": {
       if (memory.wasHealthy) return { do: "watch" };
-      return { do: "prove", untilMs: parseTime(container.startedAt, view.nowMs) + view.healthTimeoutMs };
+      const startedMs = parseTime(container.startedAt, view.nowMs);
+      return { do: "prove", startedMs, untilMs: startedMs + view.healthTimeoutMs };
+    }
     case "exited":
       return afterExit(view, container);
     case "other":
