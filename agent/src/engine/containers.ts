@@ -13,7 +13,9 @@ import {
   type Owner,
 } from "./engine.ts";
 import { asEngineError, EngineError } from "./errors.ts";
+import { readKernelLog } from "./kernel-log.ts";
 import { isSizeRefusal, mayLimitLayers } from "./layer-size.ts";
+import { type OomScope, oomScopeOf } from "./oom-scope.ts";
 import { cpuShares, oomScore, type Reserved, reservedCpu } from "./pressure.ts";
 
 const LOG_OPTIONS = { type: "json-file", options: { "max-size": "10m", "max-file": "3" } };
@@ -46,6 +48,18 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
   /** Null until the engine was asked: a restarted one may have other storage, and refuses then, once. */
   let limitsLayers: boolean | null = null;
   const lastCpu = new Map<string, { usage: number; system: number }>();
+  /** What the kernel said of the last end of each container that it killed: its log is long, and forgets. */
+  const lastOom = new Map<string, { end: string; scope: OomScope }>();
+
+  const findOomScope = async ({ Id, Name, State }: Docker.ContainerInspectInfo): Promise<OomScope> => {
+    if (!State.OOMKilled) return "unknown";
+    const [name, end] = [Name.replace(/^\//, ""), `${Id}@${State.FinishedAt}`];
+    const known = lastOom.get(name);
+    if (known?.end === end) return known.scope;
+    const scope = oomScopeOf(await readKernelLog(), Id);
+    lastOom.set(name, { end, scope });
+    return scope;
+  };
 
   const findContainer = async (name: string): Promise<Container | null> => {
     try {
@@ -53,7 +67,7 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
       if (!isOwn(info.Config.Labels, owner)) {
         throw new EngineError("foreign", `the container ${name} belongs to somebody else`);
       }
-      return toContainer(info);
+      return toContainer(info, await findOomScope(info));
     } catch (cause) {
       if (cause instanceof EngineError && cause.kind === "not-found") return null;
       throw cause;
@@ -139,6 +153,7 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
       const container = await own(name);
       if (container === null) return;
       lastCpu.delete(name);
+      lastOom.delete(name);
       await tolerating([404, 409], () =>
         withDeadline("remove container", SLOW_MS, () => container.remove({ force: true, v: true })),
       );
@@ -225,7 +240,7 @@ function toResources({ memoryMb, cpuMillicores, pidsLimit }: Limits, reserved: R
   };
 }
 
-function toContainer(info: Docker.ContainerInspectInfo): Container {
+function toContainer(info: Docker.ContainerInspectInfo, oomScope: OomScope): Container {
   const bindings = Object.values(info.HostConfig.PortBindings ?? {}).flatMap((list: unknown) =>
     Array.isArray(list) ? list : [],
   );
@@ -237,6 +252,7 @@ function toContainer(info: Docker.ContainerInspectInfo): Container {
     state: toState(info.State.Status),
     exitCode: info.State.ExitCode,
     oomKilled: info.State.OOMKilled,
+    oomScope,
     error: info.State.Error,
     startedAt: toTime(info.State.StartedAt),
     finishedAt: toTime(info.State.FinishedAt),

@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Ids } from "./context-owner.ts";
 import type { EngineVersions } from "./floors.ts";
+import type { OomScope } from "./oom-scope.ts";
 import type { Reserved } from "./pressure.ts";
 
 /** What this agent writes on everything it makes, and the only things it ever touches. */
@@ -36,6 +37,8 @@ export type Container = {
   /** Meaningful once exited. */
   exitCode: number;
   oomKilled: boolean;
+  /** For want of whose memory, when it was. */
+  oomScope: OomScope;
   /** Why the engine could not start it; empty otherwise. */
   error: string;
   /** RFC 3339; null when it never started or never ended. */

@@ -68,7 +68,7 @@ export function createLogAnswers(options: {
 
 /** The end of a container that nobody has looked at yet; null of one that was told to stop, or never ran. */
 function unnoticed(
-  { id, state, exitCode, oomKilled, finishedAt }: Container,
+  { id, state, exitCode, oomKilled, oomScope, finishedAt }: Container,
   record: PlacementRecord | null,
 ): Exit | null {
   if (state !== "exited" || finishedAt === null || record === null) return null;
@@ -77,7 +77,7 @@ function unnoticed(
   if (desired !== Desired.RUNNING) return null;
   const when = record.memory.wasHealthy ? "restarting" : "before-answering";
   const { message } = explainEnd(
-    { exitCode, oomKilled, overflowMb: overflowOf === id ? overflowMb : 0 },
+    { exitCode, oomKilled, oomScope, overflowMb: overflowOf === id ? overflowMb : 0 },
     resources?.memoryMb ?? 0,
     when,
   );

@@ -1,9 +1,11 @@
 import type { FailureCode } from "@svc/proto";
+import type { OomScope } from "../engine/oom-scope.ts";
 
 /** How a process ended. */
 export type ProcessEnd = {
   exitCode: number;
   oomKilled: boolean;
+  oomScope: OomScope;
   /** How much it might write to the disk, when it was ended because it wrote more; 0 otherwise. */
   overflowMb?: number;
 };
@@ -36,7 +38,25 @@ const NOT_EXECUTABLE = 126;
 const NOT_FOUND = 127;
 
 /** What happened, as the end of a sentence that begins with "it", and what to do about it (may be empty). */
-function tell({ exitCode, oomKilled, overflowMb = 0 }: ProcessEnd, memoryMb: number): { how: string; hint: string } {
+type Tale = { how: string; hint: string };
+
+/** What somebody is told who was killed for want of memory. */
+const oomTales: Readonly<Record<OomScope, (memoryMb: number) => Tale>> = {
+  limit: (memoryMb) => ({
+    how: `was killed because it used more than its ${memoryMb} MB of memory`,
+    hint: "Make it use less, or move to a plan with more memory.",
+  }),
+  machine: (memoryMb) => ({
+    how: "was killed for want of memory on the platform's machine",
+    hint: `It was within its own ${memoryMb} MB. Tell the administrator if that happens again.`,
+  }),
+  unknown: (memoryMb) => ({
+    how: "was killed for want of memory",
+    hint: `It may use ${memoryMb} MB. Make it use less, or move to a plan with more memory.`,
+  }),
+};
+
+function tell({ exitCode, oomKilled, oomScope, overflowMb = 0 }: ProcessEnd, memoryMb: number): Tale {
   if (overflowMb > 0) {
     return {
       how: `was ended because it wrote more than its ${overflowMb} MB of disk`,
@@ -44,12 +64,7 @@ function tell({ exitCode, oomKilled, overflowMb = 0 }: ProcessEnd, memoryMb: num
     };
   }
   // A child that was killed for want of memory does not end an app that then ends well.
-  if (oomKilled && exitCode !== 0) {
-    return {
-      how: `was killed because it used more than its ${memoryMb} MB of memory`,
-      hint: "Make it use less, or move to a plan with more memory.",
-    };
-  }
+  if (oomKilled && exitCode !== 0) return oomTales[oomScope](memoryMb);
   if (exitCode === NOT_FOUND) {
     return {
       how: "ended because a command was not found (exit code 127)",

@@ -12,6 +12,7 @@ const aContainer = (state: ContainerView["state"], changes: Partial<ContainerVie
   state,
   exitCode: 0,
   oomKilled: false,
+  oomScope: "unknown",
   startedAt: state === "created" ? null : "2030-01-01T11:59:50Z",
   finishedAt: state === "exited" ? "2030-01-01T11:59:59Z" : null,
   ...changes,
@@ -321,10 +322,14 @@ test.each([
   expect(nextStep(view)).toMatchObject({ do: "count-crash", crash: { crashes: crashes + 1, delayMs } });
 });
 
-test("what the engine says late of a crash is told as if it had said it in time", () => {
-  expect(nextStep(aView({ container: runsAgain, memory: counted }))).toMatchObject({
+test.each([
+  { oomScope: "limit", says: "more than its 256 MB of memory and is started again" },
+  { oomScope: "machine", says: "on the platform's machine and is started again" },
+] as const)("what the engine says late of a crash is told as if it had said it in time: $oomScope", (given) => {
+  const container = { ...runsAgain, oomScope: given.oomScope };
+  expect(nextStep(aView({ container, memory: counted }))).toMatchObject({
     ...{ do: "explain-crash", code: "OUT_OF_MEMORY", exitCode: 137, oomKilled: true },
-    message: expect.stringContaining("more than its 256 MB of memory and is started again"),
+    message: expect.stringContaining(given.says),
   });
 });
 
@@ -337,8 +342,10 @@ test.each([
 });
 
 test("an exit for want of memory says so", () => {
-  const view = aView({ container: aContainer("exited", { oomKilled: true, exitCode: 137 }) });
+  const killed = { oomKilled: true, exitCode: 137, oomScope: "machine" } as const;
+  const view = aView({ container: aContainer("exited", killed) });
   expect(nextStep(view)).toMatchObject({ do: "fail", code: "OUT_OF_MEMORY", exitCode: 137 });
+  expect(nextStep(view)).toMatchObject({ message: expect.stringContaining("on the platform's machine") });
 });
 
 const anyView: fc.Arbitrary<View> = fc

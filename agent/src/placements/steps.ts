@@ -48,7 +48,10 @@ export type View = {
   /** How long it may serve what is open once it is to go. */
   drainMs: number;
   /** Null when there is none, and always for a build. */
-  container: Pick<Container, "id" | "state" | "exitCode" | "oomKilled" | "startedAt" | "finishedAt"> | null;
+  container: Pick<
+    Container,
+    "id" | "state" | "exitCode" | "oomKilled" | "oomScope" | "startedAt" | "finishedAt"
+  > | null;
   /** The container's limits are to be changed, or to be told of; see `isLimitsDue`. */
   limitsDue: boolean;
   /** Whether this agent has made sure of the image since it started. */
@@ -126,10 +129,10 @@ function onwardStep(view: View, container: NonNullable<View["container"]>): Step
 }
 
 function afterExit(view: View, container: NonNullable<View["container"]>): Step {
-  const { exitCode, oomKilled } = container;
+  const { exitCode, oomKilled, oomScope } = container;
   const overflowMb = hasOverflowed(view) ? view.memory.overflowMb : 0;
   const ended = { exitCode, oomKilled };
-  const explain = (when: EndedWhen) => explainEnd({ ...ended, overflowMb }, view.memoryMb, when);
+  const explain = (when: EndedWhen) => explainEnd({ ...ended, oomScope, overflowMb }, view.memoryMb, when);
   // Whoever is not started again can wait for the whole reason.
   const fail = (when: EndedWhen): Step => {
     const dueMs = reasonDueMs(container, view.nowMs);
@@ -156,7 +159,11 @@ function lateReason({ container, memory, memoryMb, kind, nowMs }: View): Step | 
   if (memory.countedCode === 0) return null;
   // Of one that runs again the engine has no exit code any more.
   const ended = { exitCode: memory.countedCode, oomKilled: true };
-  return { do: "explain-crash", ...explainEnd(ended, memoryMb, "restarting"), ...ended };
+  return {
+    do: "explain-crash",
+    ...explainEnd({ ...ended, oomScope: container.oomScope }, memoryMb, "restarting"),
+    ...ended,
+  };
 }
 
 /** Whether the container has ended, and was ended for what it wrote: only without it there is room again. */

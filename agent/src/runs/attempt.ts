@@ -5,6 +5,7 @@ import { bootClockMs } from "../boot-clock.ts";
 import { type Container, type ContainerSpec, type Engine, labels } from "../engine/engine.ts";
 import { EngineError, isEngineTrouble } from "../engine/errors.ts";
 import { reasonDueMs } from "../engine/kill-reason.ts";
+import type { OomScope } from "../engine/oom-scope.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { RunRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
@@ -293,12 +294,19 @@ function toStatus({ offer, state, ...rest }: RunRecord): RunStatus | null {
   return phase === null ? null : create(RunStatusSchema, { attemptId: offer.attemptId, phase, ...rest });
 }
 
-function exitOf({ exitCode, oomKilled, finishedAt }: Container, { overflowMb }: RunRecord): RunEvent {
+const outOfMemory: Readonly<Record<OomScope, string>> = {
+  limit: "The command was killed because it used more memory than the plan allows.",
+  machine:
+    "The command was killed for want of memory on the platform's machine. Deploy again, or tell the administrator.",
+  unknown: "The command was killed for want of memory.",
+};
+
+function exitOf({ exitCode, oomKilled, oomScope, finishedAt }: Container, { overflowMb }: RunRecord): RunEvent {
   const message =
     overflowMb !== undefined && exitCode !== 0
       ? `The command was ended because it wrote more than the ${overflowMb} MB of disk that the plan allows.`
       : oomKilled
-        ? "The command was killed because it used more memory than the plan allows."
+        ? outOfMemory[oomScope]
         : "";
   return { kind: "ended", exitCode, at: finishedAt ?? new Date().toISOString(), message };
 }

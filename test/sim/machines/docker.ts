@@ -11,6 +11,7 @@ export interface Container {
   state: "created" | "running" | "exited";
   exitCode: number;
   oomKilled: boolean;
+  oomScope: "unknown";
   startedAt: string | null;
   finishedAt: string | null;
   port: number;
@@ -144,7 +145,7 @@ export class Docker {
   create(
     container: Omit<
       Container,
-      "state" | "exitCode" | "oomKilled" | "startedAt" | "finishedAt" | "startedAtMs" | "isSick"
+      "state" | "exitCode" | "oomKilled" | "oomScope" | "startedAt" | "finishedAt" | "startedAtMs" | "isSick"
     >,
   ): Wait<void> {
     this.witness.onOrder("create", container.name, this.machineId);
@@ -161,6 +162,7 @@ export class Docker {
         const fresh = {
           exitCode: 0,
           oomKilled: false,
+          oomScope: "unknown" as const,
           startedAt: null,
           finishedAt: null,
           startedAtMs: 0,

@@ -1,0 +1,34 @@
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+
+const PATH = "/dev/kmsg";
+/** Longer than any record; each read brings one. */
+const RECORD_MAX_BYTES = 16 * 1024;
+/** More than a kernel keeps. */
+const RECORDS_MAX = 100_000;
+
+/** The records that the kernel keeps, oldest first; none where it does not show them to us. */
+export async function readKernelLog(): Promise<string[]> {
+  const records: string[] = [];
+  try {
+    // Without waiting for the next record after the last one.
+    await using log = await open(PATH, constants.O_RDONLY | constants.O_NONBLOCK);
+    const buffer = Buffer.alloc(RECORD_MAX_BYTES);
+    while (records.length < RECORDS_MAX) records.push(await readRecord(log, buffer));
+  } catch {
+    // The end, or nothing to see.
+  }
+  return records;
+}
+
+async function readRecord(log: { read(buffer: Buffer): Promise<{ bytesRead: number }> }, buffer: Buffer) {
+  for (;;) {
+    try {
+      const { bytesRead } = await log.read(buffer);
+      return buffer.toString("utf8", 0, bytesRead);
+    } catch (cause) {
+      // What was to be read next has made room for something newer.
+      if ((cause as NodeJS.ErrnoException).code !== "EPIPE") throw cause;
+    }
+  }
+}
