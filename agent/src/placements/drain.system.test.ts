@@ -9,8 +9,8 @@ import { createTestControl, type TestControl } from "../testing/control.ts";
 import { startRegistry } from "../testing/registry.ts";
 
 /*
- * What is still open when a container is to go. No test waits for a time to be up: the drains here are longer than any
- * test may take, and the app ends its answers when it is told to.
+ * What is still open when a container is to go. All drains but that of the last test are longer than any test may take:
+ * the app ends its answers when it is told to, and says when that was.
  */
 
 /** Keeps an answer to /hold open until /let-go, or until it is asked to end. */
@@ -22,7 +22,7 @@ const server = require("node:http").createServer((request, reply) => {
   if (request.url === "/let-go") endAll("let go");
   reply.setHeader("Connection", "close").end("ok");
 }).listen(process.env.PORT);
-process.on("SIGTERM", () => { server.close(() => process.exit(0)); endAll("asked to end"); });
+process.on("SIGTERM", () => { server.close(() => process.exit(0)); endAll("asked to end at " + Date.now()); });
 `;
 
 let registry: Awaited<ReturnType<typeof startRegistry>>;
@@ -74,6 +74,13 @@ const get = (upstream: string, path: string): Promise<IncomingMessage> =>
     httpGet(`http://${upstream}${path}`, { agent: false }, resolve).on("error", reject);
   });
 
+/** When the app was asked to end, by what it said to whoever held on. */
+async function askedToEndMs(held: IncomingMessage): Promise<number> {
+  const said = await text(held);
+  expect(said).toMatch(/^held asked to end at \d+$/);
+  return Number(said.split(" ").at(-1));
+}
+
 test("a container that is to go serves what is open to its end, and goes then", async () => {
   const upstream = await serve("open-1");
   const held = await get(upstream, "/hold");
@@ -100,15 +107,20 @@ test("what is to go at once after all is asked to end, and may finish what is op
   await agent[Symbol.asyncDispose]();
   agent = await newAgent();
   await agent.ready;
+  // Nobody was asked yet.
+  expect(await text(await get(upstream, "/"))).toBe("ok");
+  const nowMs = Date.now();
   await assignRemoved("open-3", 0);
-  expect(await text(held)).toBe("held asked to end");
+  expect(await askedToEndMs(held)).toBeGreaterThanOrEqual(nowMs);
   await isRemoved("open-3");
 });
 
-test("once the time is up it is asked to end", async () => {
+test("once the time is up it is asked to end, and not before", async () => {
   const upstream = await serve("open-4");
   const held = await get(upstream, "/hold");
-  await assignRemoved("open-4", 1);
-  expect(await text(held)).toBe("held asked to end");
+  const drainSeconds = 2;
+  const nowMs = Date.now();
+  await assignRemoved("open-4", drainSeconds);
+  expect(await askedToEndMs(held)).toBeGreaterThanOrEqual(nowMs + drainSeconds * 1000);
   await isRemoved("open-4");
 });
