@@ -9,8 +9,8 @@ import { createTestControl, type TestControl } from "../testing/control.ts";
 import { startRegistry } from "../testing/registry.ts";
 
 /*
- * What is still open when a container is to go. All drains but that of the last test are longer than any test may take:
- * the app ends its answers when it is told to, and says when that was.
+ * What is still open when a container is to go. All drains but those of the last two tests are longer than any test may
+ * take: the app ends its answers when it is told to, and says when that was.
  */
 
 /** Keeps an answer to /hold open until /let-go, or until it is asked to end. */
@@ -123,4 +123,16 @@ test("once the time is up it is asked to end, and not before", async () => {
   await assignRemoved("open-4", drainSeconds);
   expect(await askedToEndMs(held)).toBeGreaterThanOrEqual(nowMs + drainSeconds * 1000);
   await isRemoved("open-4");
+});
+
+test("a time that was shortened counts from then on, however often it is said", async () => {
+  const upstream = await serve("open-5");
+  const held = await get(upstream, "/hold");
+  await assignRemoved("open-5", longSeconds);
+  const said: string[] = [];
+  const listening = text(held).then((word) => said.push(word));
+  while (said.length === 0) await assignRemoved("open-5", 2);
+  await listening;
+  expect(said[0]).toContain("asked to end");
+  await isRemoved("open-5");
 });

@@ -295,8 +295,8 @@ export function createRunner(deps: RunnerDeps): Runner {
 
     async drain({ untilMs }, { task, container, signal }) {
       const { port } = serveSpec(task.record().placement);
-      // On disk before the first wait: an agent that comes back goes on counting.
-      if (task.record().memory.drainUntilMs === 0) task.update({ memory: { drainUntilMs: untilMs } });
+      // On disk before the first wait, and when it became shorter: whoever looks again goes on counting.
+      if (task.record().memory.drainUntilMs !== untilMs) task.update({ memory: { drainUntilMs: untilMs } });
       while (!signal.aborted && Date.now() < untilMs) {
         const tables = container?.pid ? await tcpTablesOf(container.pid) : null;
         // What the kernel does not tell is not taken for silence.

@@ -411,7 +411,7 @@ class Actor {
         yield* wait(this.sleep(Math.max(0, step.untilMs - process.wallMs()), ["desired", "engine"]));
         return;
       case "drain": {
-        if (memory.drainUntilMs === 0) this.update({ memory: { drainUntilMs: step.untilMs } });
+        if (memory.drainUntilMs !== step.untilMs) this.update({ memory: { drainUntilMs: step.untilMs } });
         const leftMs = Math.max(0, step.untilMs - process.wallMs());
         const isEnded = yield* wait(this.sleep(process.random.between(0, leftMs), ["desired", "engine"]));
         if (!isEnded) this.update({ memory: { drainUntilMs: process.wallMs() } });
