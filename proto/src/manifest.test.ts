@@ -50,10 +50,12 @@ describe("defaults", () => {
     });
   });
 
-  test("a static site is its files, or what its command leaves in dist", () => {
+  test("a static site without a command is its files; where a command leaves it is open until somebody says it", () => {
     expect(sourceManifestSchema.parse(aStatic).build).toEqual({ output: "." });
     const built = { ...aStatic, build: { command: "npm run build" } };
-    expect(sourceManifestSchema.parse(built).build).toEqual({ command: "npm run build", output: "dist" });
+    expect(sourceManifestSchema.parse(built).build).toEqual({ command: "npm run build" });
+    const said = { ...aStatic, build: { command: "npm run build", output: "dist" } };
+    expect(sourceManifestSchema.parse(said).build).toEqual(said.build);
     const named = { ...aStatic, build: { command: "make", output: "./public/" } };
     expect(sourceManifestSchema.parse(named).build.output).toBe("public");
   });

@@ -162,10 +162,11 @@ export const sourceManifestSchema = sourceShape
       ...rest,
       ...(written === undefined || written === autoSlug ? {} : { slug: written }),
       source: "problem" in root ? { rootDirectory: ".", manifestPath: ".", watchPaths: [] } : root,
-      // Without a command the files as they are packed are the site.
+      // Without a command the files as they are packed are the site. Where a command leaves it is not written out: what
+      // the project tells goes before a default, and not before what somebody wrote.
       build:
-        manifest.app.type === "static" && build.output === undefined
-          ? { ...build, output: build.command === undefined ? "." : "dist" }
+        manifest.app.type === "static" && build.command === undefined && build.output === undefined
+          ? { ...build, output: "." }
           : build,
     };
   });

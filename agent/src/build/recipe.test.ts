@@ -47,6 +47,25 @@ test("a project of its own is the whole context", async () => {
   expect(dockerfileOf(recipe)).toContain('COPY --from=build ["/app/dist/","/site/"]');
 });
 
+test.each([
+  { who: "somebody", value: { output: "dist", outputSaid: true }, looks: '"/app/dist/","/site/"' },
+  { who: "nobody", value: { output: "dist" }, looks: "for each in build dist;" },
+  { who: "somebody, of a control that does not tell who,", value: { output: "www" }, looks: '"/app/www/","/site/"' },
+  { who: "somebody", value: { output: ".", outputSaid: true }, looks: '"/app/","/site/"' },
+])(
+  "where $who said $value.output the site is taken from there, or where the framework leaves it",
+  async (situation) => {
+    const archive = anArchive({ "package.json": '{"dependencies":{"@sveltejs/kit":"2"}}' });
+    const spec = aSpec({ recipe: { case: "static", value: { command: "make", ...situation.value } } });
+    expect(dockerfileOf(await prepareRecipe(archive, spec))).toContain(situation.looks);
+  },
+);
+
+test("a control that does not tell who said it, and sends a directory alone, has it from somebody", async () => {
+  const archive = anArchive({ "package.json": '{"scripts":{"build":"make"}}', "dist/index.html": "" });
+  expect(await prepareRecipe(archive, aSpec(site("", "dist")))).toEqual({ kind: "files", directory: "dist" });
+});
+
 test("a project in a workspace is built with the whole workspace", async () => {
   const archive = anArchive({
     "apps/web/package.json": "{}",

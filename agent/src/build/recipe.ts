@@ -1,4 +1,4 @@
-import { isSource, serverBuild, serverStart, siteBuild } from "@svc/proto/frameworks";
+import { defaultOutput, isSource, serverBuild, serverStart, siteBuild } from "@svc/proto/frameworks";
 import type { BuildSpec } from "@svc/proto/node";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
@@ -58,13 +58,15 @@ export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: Bu
   }
   switch (spec.recipe.case) {
     case "static": {
-      const outputDirectory = plainDirectory(spec.recipe.value.output);
+      const { command, output, outputSaid } = spec.recipe.value;
+      const outputDirectory = plainDirectory(output);
       const files: Recipe = { kind: "files", directory: joinPath(root, outputDirectory) };
-      const isPlain = spec.recipe.value.command === "" && !archive.files.has(joinPath(root, "package.json"));
+      const isPlain = command === "" && !archive.files.has(joinPath(root, "package.json"));
       if (isPlain) return files;
       const project = await readNodeProject(archive, root);
-      const said = { command: spec.recipe.value.command, output: outputDirectory };
-      const site = siteBuild(said, project.app);
+      // Beside a command what is usual is sent also when nobody said it.
+      const isOpen = command !== "" && !outputSaid && outputDirectory === defaultOutput;
+      const site = siteBuild({ command, output: isOpen ? null : outputDirectory }, project.app);
       if (site === null) return files;
       const { steps, secrets } = secretsOf(project, spec, facts);
       const build = nodeBuild(project, await withBuilder(spec, facts), site.command, steps, facts);

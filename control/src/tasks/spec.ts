@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
-import type { Manifest } from "@svc/proto";
+import type { Manifest, SourceManifest } from "@svc/proto";
 import { isOciManifest, limits, manifestPort } from "@svc/proto";
+import { defaultOutput } from "@svc/proto/frameworks";
 import { z } from "zod";
 import type { Deployment, Plan, Project } from "../db/tables.ts";
 import { reservationOf } from "../plans/rules.ts";
@@ -14,7 +15,10 @@ const buildSpec = z.object({
   targetRepository: z.string(),
   rootDirectory: z.string(),
   recipe: z.union([
-    z.object({ static: z.object({ command: z.string(), output: z.string() }) }),
+    z.object({
+      // Whether the output beside a command is somebody's; absent from a control of before.
+      static: z.object({ command: z.string(), output: z.string(), outputSaid: z.boolean().exactOptional() }),
+    }),
     z.object({
       image: z.object({
         dockerfile: z.string(),
@@ -92,6 +96,13 @@ export const repositories = {
   bundle: (projectId: string) => `${projectPrefix}${projectId}/bundle`,
 } as const;
 
+/** An agent of before there was `outputSaid` takes the usual output for one that nobody said. */
+const staticRecipe = ({ command = "", output }: SourceManifest["build"]) => ({
+  command,
+  output: output ?? defaultOutput,
+  outputSaid: output !== undefined,
+});
+
 /** The build that turns a deployment's source into its artifact. */
 export function buildTask(deployment: Deployment, project: Project, plan: Plan, manifest: Manifest): NewTask {
   if (isOciManifest(manifest) || deployment.source_digest === null || deployment.source_repository === null) {
@@ -106,7 +117,7 @@ export function buildTask(deployment: Deployment, project: Project, plan: Plan, 
     targetRepository: isStatic ? repositories.bundle(project.id) : repositories.image(project.id),
     rootDirectory: manifest.source.rootDirectory,
     recipe: isStatic
-      ? { static: { command: build.command ?? "", output: build.output ?? "." } }
+      ? { static: staticRecipe(build) }
       : {
           image: {
             dockerfile: build.dockerfile ?? "",

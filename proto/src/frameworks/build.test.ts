@@ -34,13 +34,13 @@ test.each([
   { when: "only a directory is said", said: { command: "", output: "public" }, json: build, is: null },
   {
     when: "a command is said and the framework builds elsewhere",
-    said: { command: "make", output: "dist" },
+    said: { command: "make", output: null },
     json: using("@sveltejs/kit"),
     is: { command: "make", outputs: ["build", "dist"] },
   },
   {
     when: "a command is said and nothing is known",
-    said: { command: "make", output: "dist" },
+    said: { command: "make", output: null },
     json: {},
     is: { command: "make", outputs: ["dist"] },
   },
@@ -49,6 +49,19 @@ test.each([
     said: { command: "make", output: "www" },
     json: using("astro"),
     is: { command: "make", outputs: ["www"] },
+  },
+  {
+    when: "both are said, and the framework builds elsewhere than in dist",
+    said: { command: "make", output: "dist" },
+    json: using("@sveltejs/kit"),
+    is: { command: "make", outputs: ["dist"] },
+  },
+  {
+    when: "both are said, and dist has sources",
+    said: { command: "make", output: "dist" },
+    json: using("gatsby"),
+    files: ["dist/old.html"],
+    is: { command: "make", outputs: ["dist"] },
   },
   {
     when: "the build script says where",
@@ -64,14 +77,14 @@ test.each([
   },
   {
     when: "a command is said and a directory of the framework's is one of the sources",
-    said: { command: "make", output: "dist" },
+    said: { command: "make", output: null },
     json: using("@remix-run/dev"),
     files: ["public/favicon.ico"],
     is: { command: "make", outputs: ["build/client", "dist", "public"] },
   },
   {
     when: "a command is said and all directories were there before",
-    said: { command: "make", output: "dist" },
+    said: { command: "make", output: null },
     json: using("gatsby"),
     files: ["public/old.html", "dist/old.html"],
     is: { command: "make", outputs: ["public", "dist"] },

@@ -4,8 +4,11 @@ import { type Facts, type Project, readMember } from "./project.ts";
 /** Where a site is looked for when neither the manifest nor the framework tells. */
 export const usualOutputs = ["dist", "build", "out", "_site", "public"] as const;
 
-/** What a manifest says about a static build, with "" for what it leaves open. */
-export type SiteSaid = { command: string; output: string };
+/** Where a site is that a command makes, as long as nothing tells. */
+export const defaultOutput = "dist";
+
+/** What a manifest says about a static build: of a command it leaves open "", of an output null. */
+export type SiteSaid = { command: string; output: string | null };
 
 /** The command that makes a site, and the directories to look in for it, the likeliest first; they may hold `*`. */
 export type SiteBuild = { command: string; outputs: readonly string[] };
@@ -13,15 +16,15 @@ export type SiteBuild = { command: string; outputs: readonly string[] };
 /**
  * How a site is built. Null when the files as they are packed are the site.
  *
- * A normalised manifest without a command has the output ".", and one with a command but no output has "dist":
- * so these two may be what nobody wrote, and give way to what the project itself tells.
+ * A normalised manifest without a command has the output ".", which may be what nobody wrote, so that leaves open
+ * whether anything is built.
  */
 export function siteBuild(said: SiteSaid, project: Project): SiteBuild | null {
   if (said.command !== "") {
-    const isUsual = said.output === "dist" && project.framework !== null;
-    return { command: said.command, outputs: isUsual ? withDist(siteOutputs(project), project) : [said.output] };
+    const isOpen = said.output === null && project.framework !== null;
+    return { command: said.command, outputs: isOpen ? withDefault(project) : [said.output ?? defaultOutput] };
   }
-  const isOpen = said.output === "" || said.output === ".";
+  const isOpen = said.output === null || said.output === "" || said.output === ".";
   const command = isOpen ? siteCommand(project) : null;
   return command === null ? null : { command, outputs: siteOutputs(project) };
 }
@@ -34,16 +37,16 @@ export function buildsItself(tree: Facts, directory: string): boolean {
   const root = directory === "." ? "" : directory;
   const path = root === "" ? "package.json" : `${root}/package.json`;
   if (!tree.files.has(path)) return false;
-  return !tree.texts.has(path) || siteBuild({ command: "", output: "" }, readMember(tree, root)) !== null;
+  return !tree.texts.has(path) || siteBuild({ command: "", output: null }, readMember(tree, root)) !== null;
 }
 
 /**
- * Where a site is looked for that may or may not be meant to be in `dist`. A directory that has sources comes last: that
- * it is there after the build says nothing.
+ * Where the site of a command is looked for that may do what the framework does, or something else. A directory that has
+ * sources comes last: that it is there after the build says nothing.
  */
-function withDist(outputs: readonly string[], { files }: Project): string[] {
-  const all = unique([...outputs, "dist"]);
-  const hasSources = (output: string): boolean => [...files].some((path) => path.startsWith(`${output}/`));
+function withDefault(project: Project): string[] {
+  const all = unique([...siteOutputs(project), defaultOutput]);
+  const hasSources = (output: string): boolean => [...project.files].some((path) => path.startsWith(`${output}/`));
   return [...all.filter((output) => !hasSources(output)), ...all.filter(hasSources)];
 }
 

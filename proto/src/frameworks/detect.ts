@@ -292,7 +292,7 @@ const noApp: DetectedApp = {
 const frameworkName = (project: Project): string | null => project.framework?.name ?? serverPackageOf(project);
 
 function aSite(project: Project, why: readonly string[]): DetectedApp {
-  const site = siteBuild({ command: "", output: "" }, project);
+  const site = siteBuild({ command: "", output: null }, project);
   if (site === null) return { ...noApp, framework: frameworkName(project), output: ".", why };
   const [output, ...others] = site.outputs;
   const isKnown = output !== undefined && !output.includes("*") && (project.framework !== null || others.length === 0);

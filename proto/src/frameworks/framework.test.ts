@@ -46,7 +46,7 @@ describe("a configuration that is made to be slow", () => {
       const json = { scripts: { build: piece.repeat(1024 * 1024) }, ...using(name, ...more) };
       const project = readProject(factsOf({ "package.json": json, ...texts, "next.config.js": piece }));
       expect(project.framework?.packages).toContain(name);
-      expect(siteBuild({ command: "", output: "" }, project)).toMatchObject({ command: "npm run build" });
+      expect(siteBuild({ command: "", output: null }, project)).toMatchObject({ command: "npm run build" });
       expect(serverStart({ build: "", start: "" }, project)).not.toMatchObject({ standalone: true });
     }
   });
@@ -55,6 +55,6 @@ describe("a configuration that is made to be slow", () => {
     const json = { scripts: { build: "vite build" }, ...using("vite") };
     const config = `export default { build: { outDir: "${"/".repeat(60_000)}www${"/".repeat(1000)}" } }`;
     const project = readProject(factsOf({ "package.json": json, "vite.config.ts": config }));
-    expect(siteBuild({ command: "", output: "" }, project)).toMatchObject({ outputs: ["www", "dist"] });
+    expect(siteBuild({ command: "", output: null }, project)).toMatchObject({ outputs: ["www", "dist"] });
   });
 });

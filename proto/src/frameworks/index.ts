@@ -2,7 +2,7 @@
  * Frameworks: what is known of each (`table.ts`), and what that means for one project. Pure; the command line and the
  * builder read a project's facts in their own way and get the same answers.
  */
-export { buildsItself, type SiteBuild, serverBuild, siteBuild } from "./build.ts";
+export { buildsItself, defaultOutput, type SiteBuild, serverBuild, siteBuild } from "./build.ts";
 export {
   type AppType,
   type Choice,
