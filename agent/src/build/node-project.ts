@@ -4,6 +4,7 @@ import {
   LOCK_FILES,
   type PackageJson,
   type Project,
+  parents,
   parsePackageJson,
   readProject,
   TELLING_BYTES_MAX,
@@ -141,12 +142,6 @@ async function readText(archive: Archive, path: string, maxBytes = TEXT_MAX_BYTE
 export function hasDirectory(archive: Archive, directory: string): boolean {
   const isBelow = (path: string): boolean => path.startsWith(`${directory}/`);
   return archive.directories.has(directory) || [...archive.files.keys(), ...archive.symlinks.keys()].some(isBelow);
-}
-
-/** The directories around one, from the inside out: "a/b" has "a" and "". */
-function parents(directory: string): string[] {
-  const parts = directory === "" ? [] : directory.split("/");
-  return parts.map((_, index) => parts.slice(0, parts.length - 1 - index).join("/"));
 }
 
 const joinPath = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("/");

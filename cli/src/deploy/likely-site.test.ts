@@ -48,6 +48,18 @@ test.each([
       "apps/web/src/main.tsx": "",
     },
   },
+  {
+    when: "the workspace that has the framework lies below the top of the repository",
+    files: {
+      "svc.yml": `${aSite}source: { rootDirectory: front/apps/web }\n`,
+      "front/nx.json": "{}",
+      "front/package.json": '{"workspaces":["apps/*"],"devDependencies":{"nx":"20","vite":"6"}}',
+      "front/apps/web/package.json": '{"name":"web"}',
+      "front/apps/web/vite.config.ts": "export default {}",
+      "front/apps/web/index.html": "",
+      "front/apps/web/src/main.tsx": "",
+    },
+  },
   { when: "a command makes the site", files: { "svc.yml": `${aSite}build: { command: make }\n`, Makefile: "" } },
   { when: "it is meant", files: { "svc.yml": `${aSite}build: { allowUnusual: true }\n`, "data.json": "" } },
   {

@@ -1,5 +1,6 @@
 import { buildScriptOf, configText, pathInside } from "./framework.ts";
-import { type Facts, type Project, readMember } from "./project.ts";
+import type { Facts, Project } from "./project.ts";
+import { readMember } from "./workspace.ts";
 
 /** Where a site is looked for when neither the manifest nor the framework tells. */
 export const usualOutputs = ["dist", "build", "out", "_site", "public"] as const;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { buildsItself } from "./build.ts";
 import { type DetectedApp, detect } from "./detect.ts";
+import type { Facts } from "./project.ts";
 import { factsOf, fixture, fixtureNames, using } from "./testing/facts.ts";
 
 const npm = "npm run build";
@@ -388,6 +389,44 @@ describe("a workspace", () => {
     const { "apps/web/package.json": web, ...rest } = members;
     const lonely = { ...web, dependencies: { next: "1" } };
     expect(detect(factsOf({ ...rest, "apps/web/package.json": lonely }))).toEqual(app({ build: "pnpm run build" }));
+  });
+});
+
+describe("a workspace below the top of a repository", () => {
+  const below = ({ files, texts }: Facts): Facts => ({
+    files: new Set(["README.md", ...[...files].map((path) => `web/${path}`)]),
+    texts: new Map([...texts].map(([path, text]) => [`web/${path}`, text])),
+  });
+  const inside = (found: ReturnType<typeof detect>): unknown =>
+    found.is === "app" ? { ...found, app: { ...found.app, rootDirectory: `web/${found.app.rootDirectory}` } } : found;
+
+  const pnpm = factsOf({
+    ...{ "package.json": {}, "pnpm-workspace.yaml": "packages:\n  - apps/*\n  - libs/*\n", "pnpm-lock.yaml": "" },
+    "libs/ui/package.json": { name: "@x/ui", scripts: { build: "tsc" } },
+    "apps/web/package.json": { name: "web", scripts: { build: "next build" }, ...using("next", "@x/ui") },
+  });
+  const npmOwn = factsOf({
+    ...{ "package.json": { workspaces: ["apps/*", "libs/*"] }, "package-lock.json": "" },
+    "libs/ui/package.json": { name: "@x/ui", scripts: { build: "tsc" } },
+    "apps/web/package.json": { name: "web", scripts: { build: "next build" }, ...using("next", "@x/ui") },
+  });
+
+  test.each([
+    { of: "Nx", facts: fixture("nx") },
+    { of: "pnpm", facts: pnpm },
+    { of: "npm", facts: npmOwn },
+  ])("of $of holds the same app as one at the top", ({ facts }) => {
+    const atTop = detect(facts, { root: "apps/web" });
+    expect(atTop.is).toBe("app");
+    expect(detect(below(facts), { root: "web/apps/web" })).toEqual(inside(atTop));
+  });
+
+  test.each([
+    { of: "Nx", facts: fixture("nx") },
+    { of: "pnpm", facts: pnpm },
+    { of: "npm", facts: npmOwn },
+  ])("of $of has an app that is found from the top", ({ facts }) => {
+    expect(detect(below(facts))).toMatchObject({ is: "app", app: { rootDirectory: "web/apps/web" } });
   });
 });
 

@@ -3,9 +3,16 @@ import { serverBuild, siteBuild } from "./build.ts";
 import { lookThrough, purposeOf, runsElsewhere } from "./commands.ts";
 import { languageOf, notNode } from "./languages.ts";
 import { type NamedPort, portOfCommand, portOfDockerfile, portOfSource } from "./port.ts";
-import { type Facts, type Project, readMember, readProject } from "./project.ts";
+import { type Facts, type Project, readProject } from "./project.ts";
 import { type ServerStart, serverPackageOf, serverStart } from "./start.ts";
-import { isWorkspaceRoot, memberDirectories, memberPackages, withoutMembers, workspaceBuild } from "./workspace.ts";
+import {
+  isWorkspaceRoot,
+  memberDirectories,
+  memberPackages,
+  readMember,
+  withoutMembers,
+  workspaceBuild,
+} from "./workspace.ts";
 
 export type AppType = "static" | "ssr";
 
@@ -54,7 +61,7 @@ export function detect(facts: Facts, { type, root = "." }: Wish = {}): Detection
   if (root !== ".") return detectIn(facts, root, type);
   const members = memberDirectories(facts);
   const isTop = isWorkspaceRoot(facts);
-  const top = detectIn(isTop ? withoutMembers(facts) : facts, ".", type);
+  const top = detectIn(facts, ".", type);
   if (members.length === 0 || (!isTop && (type !== undefined || top.is !== "refused" || isProject(facts)))) return top;
   const choices = [
     ...(top.is === "app" && (top.app.framework !== null || top.app.type === "ssr") ? [choiceOf(top.app)] : []),
@@ -105,7 +112,8 @@ export const typeName = (type: AppType): string => (type === "static" ? "a stati
 
 function detectIn(facts: Facts, rootDirectory: string, type: AppType | undefined): Detection {
   const directory = rootDirectory === "." ? "" : rootDirectory;
-  const project = readMember(facts, directory);
+  const own = isWorkspaceRoot(facts, directory) ? withoutMembers(facts, directory) : facts;
+  const project = readMember(own, directory);
   const missing = missingSiblings(facts, project);
   if (missing.length > 0)
     return {

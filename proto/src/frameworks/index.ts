@@ -27,10 +27,11 @@ export {
   type Facts,
   isSource,
   type Project,
-  packageName,
+  parents,
   readProject,
   TELLING_BYTES_MAX,
   tellingFiles,
   tellingOfBuild,
 } from "./project.ts";
 export { type ServerStart, serverStart, tracesApp } from "./start.ts";
+export { packageName } from "./workspace.ts";

@@ -1,12 +1,6 @@
 import { type Form, type Framework, frameworkOf } from "./framework.ts";
 import { type PackageJson, parsePackageJson } from "./package-json.ts";
-import {
-  detectPackageManager,
-  LOCK_FILES,
-  type PackageManager,
-  pinnedManager,
-  scriptCommand,
-} from "./package-manager.ts";
+import { detectPackageManager, type PackageManager, pinnedManager, scriptCommand } from "./package-manager.ts";
 
 /** What a directory holds, as far as it tells what kind of project is in it. */
 export type Facts = {
@@ -34,15 +28,22 @@ export function tellingFiles(files: Iterable<string>, max: number): string[] {
     .slice(0, max);
 }
 
-/** Those of a tree's `files` that tell whether, and how, what lies in `directory` is built: its own, and those of the top. */
+/** Those of a tree's `files` that tell whether, and how, what lies in `directory` is built: its own, and those around it. */
 export function tellingOfBuild(files: Iterable<string>, directory: string): string[] {
-  const places = ["", directory === "." ? "" : `${directory}/`];
-  const isPlaced = (path: string): boolean => places.includes(path.slice(0, path.lastIndexOf("/") + 1));
+  const own = directory === "." ? "" : directory;
+  const places = new Set([own, ...parents(own)]);
+  const isPlaced = (path: string): boolean => places.has(path.slice(0, Math.max(path.lastIndexOf("/"), 0)));
   return tellingFiles([...files].filter(isPlaced), PLACE_MAX);
 }
 
-/** Nobody has as many of these files in two directories. */
+/** Nobody has as many of these files in a directory and those around it. */
 const PLACE_MAX = 200;
+
+/** The directories around one, from the inside out: "a/b" has "a" and "", which is the top. */
+export function parents(directory: string): string[] {
+  const parts = directory === "" ? [] : directory.split("/");
+  return parts.map((_, index) => parts.slice(0, parts.length - 1 - index).join("/"));
+}
 
 /** Apps of a workspace are a few directories below its top. */
 const DEPTH_MAX = 6;
@@ -101,18 +102,3 @@ function withFramework(facts: Facts, own: PackageJson | null, inherited: Readonl
   if (meant === null) return { manifest: own, framework: null, form: null };
   return { manifest, framework: meant.framework, form: meant.form };
 }
-
-/** A directory of a tree as a project: with the package manager and, in a workspace of Nx, the packages of the top. */
-export function readMember(facts: Facts, directory: string): Project {
-  const own = within(facts, directory);
-  if (directory === "" || LOCK_FILES.some((name) => own.files.has(name))) return readProject(own);
-  const top = readProject(facts);
-  return readProject(own, {
-    manager: top.manager,
-    ...(top.has("nx.json") && top.manifest !== null && { inherited: top.manifest.dependencies }),
-  });
-}
-
-/** The name that the package in a directory of a tree gives itself; null without one. "." is the top. */
-export const packageName = (facts: Facts, directory: string): string | null =>
-  readMember(facts, directory === "." ? "" : directory).manifest?.name ?? null;
