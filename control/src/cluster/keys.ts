@@ -155,6 +155,10 @@ export const observedStates = [
 const endedStates: ReadonlySet<string> = new Set(["completed", "stopped", "failed", "rejected", "removed"]);
 export const hasEnded = (observed: (typeof observedStates)[number]): boolean => endedStates.has(observed);
 
+/** It was replaced, and its node is to end it once nothing is open there any more. */
+export const isDraining = ({ desired, drainSeconds }: Pick<PlacementValue, "desired" | "drainSeconds">): boolean =>
+  desired === "removed" && drainSeconds > 0;
+
 export const healthStates = ["starting", "healthy", "unhealthy", "backoff"] as const;
 
 /** Times are ISO 8601. */

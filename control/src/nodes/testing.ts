@@ -23,7 +23,8 @@ export interface TestFleet extends AsyncDisposable {
     nodeId: string,
     deployment: Deployment,
     kind: "build" | "serve",
-    desired?: "running" | "stopped",
+    desired?: "running" | "stopped" | "removed",
+    drainSeconds?: number,
   ): Promise<string>;
   observe(nodeId: string, taskId: string, observed: ObservationValue["observed"]): Promise<void>;
   run(nodeId: string, deployment: Deployment, state: RunValue["state"]): Promise<string>;
@@ -62,13 +63,17 @@ export async function startTestFleet(): Promise<TestFleet> {
         .returningAll()
         .executeTakeFirstOrThrow(),
     newDeployment: async (status) => api.newDeployment(await api.newProject(await api.newUser()), { status }),
-    async place(nodeId, deployment, kind, desired = "running") {
+    async place(nodeId, deployment, kind, desired = "running", drainSeconds = 0) {
       const { id, project_id, channel } = await api.newTask(deployment, { kind, desired });
-      await api.db.updateTable("task").set({ node_id: nodeId }).where("id", "=", id).execute();
+      await api.db
+        .updateTable("task")
+        .set({ node_id: nodeId, drain_seconds: drainSeconds })
+        .where("id", "=", id)
+        .execute();
       const value: PlacementValue = {
         ...{ placementId: id, epoch: 1, desired, kind, specHash: "h", projectId: project_id, channel },
         ...{ deploymentId: deployment.id, memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, storageMb: 1 },
-        ...{ limitsGeneration: 0, drainSeconds: 0 },
+        ...{ limitsGeneration: 0, drainSeconds },
       };
       await put(keys.placement(nodeId, id), value);
       await observe(nodeId, id, "running");

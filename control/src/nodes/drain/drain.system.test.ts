@@ -97,6 +97,20 @@ test("at the deadline builds begin anew elsewhere, sites stay, and the drain say
   expect((await rowOf(node)).drain).toBe("drained");
 });
 
+test("at the deadline what is open on replaced containers ends, and not before", async () => {
+  const node = await draining();
+  const taskId = await world.place(node.id, await world.newDeployment("superseded"), "serve", "removed", 3_600);
+  await held(node, taskId);
+  const left = async () =>
+    (await world.api.db.selectFrom("task").select("drain_seconds").where("id", "=", taskId).executeTakeFirstOrThrow())
+      .drain_seconds;
+  await drainOnce(world.deps);
+  expect(await left()).toBe(3_600);
+  await world.api.db.updateTable("node").set({ drain_deadline: aMomentAgo() }).where("id", "=", node.id).execute();
+  await drainOnce(world.deps);
+  expect(await left()).toBe(0);
+});
+
 test("what was decided for a drain that was cancelled meanwhile is not done", async () => {
   const node = await draining(aMomentAgo());
   const building = await world.newDeployment("building");

@@ -1,5 +1,5 @@
 import type { Fleet } from "../../cluster/fleet.ts";
-import { hasEnded, isRunOver } from "../../cluster/keys.ts";
+import { hasEnded, isDraining, isRunOver } from "../../cluster/keys.ts";
 import type { Db } from "../../db/pool.ts";
 import { cancelRun } from "../../deployments/runs.ts";
 import { insertEvent, inTransaction, lockDeployment, removeTasks } from "../../deployments/store.ts";
@@ -55,9 +55,9 @@ async function readDraining(db: Db, fleet: Fleet): Promise<DrainingNode[]> {
       : [
           {
             ...{ id: row.id, state: row.drain, generation: row.drain_generation, deadline: row.drain_deadline },
-            held: (held.get(row.id) ?? []).map(({ placement: { placementId, deploymentId, kind } }) => ({
-              taskId: placementId,
-              ...{ deploymentId, kind },
+            held: (held.get(row.id) ?? []).map(({ placement }) => ({
+              ...{ taskId: placement.placementId, deploymentId: placement.deploymentId, kind: placement.kind },
+              drains: isDraining(placement),
             })),
             runs: (runs.get(row.id) ?? []).map(({ run: { attemptId, deploymentId, state, cancel } }) => ({
               ...{ attemptId, deploymentId, isAskedToEnd: cancel },
@@ -79,6 +79,8 @@ function carryOut(deps: DrainDeps, step: DrainStep): Promise<boolean> {
       return moveDrain(deps.db, step, { from: ["draining"], to: "deadline", event: "drain-deadline" });
     case "abandonBuild":
       return abandonBuild(deps.db, step);
+    case "endDrain":
+      return endDrain(deps.db, step);
     case "endRun":
       return endRun(deps, step);
   }
@@ -132,6 +134,18 @@ function abandonBuild(db: Db, step: Of<"abandonBuild">): Promise<boolean> {
     if (task?.desired !== "running") return false;
     await removeTasks(tx, [taskId]);
     await insertEvent(tx, { deploymentId, phase: "task-abandoned", detail: `${timeIsUp}; another node begins anew` });
+    return true;
+  });
+}
+
+function endDrain(db: Db, step: Of<"endDrain">): Promise<boolean> {
+  const { taskId } = step;
+  return inTransaction(db, async (tx) => {
+    if (!(await holdDrain(tx, step))) return false;
+    const task = await tx.selectFrom("task").select("drain_seconds").where("id", "=", taskId).executeTakeFirst();
+    // The view is a moment behind.
+    if (task === undefined || task.drain_seconds === 0) return false;
+    await removeTasks(tx, [taskId]);
     return true;
   });
 }

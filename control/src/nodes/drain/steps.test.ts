@@ -5,8 +5,9 @@ const now = new Date("2030-01-01T12:00:00Z");
 const before = new Date("2030-01-01T11:59:59Z");
 const later = new Date("2030-01-01T12:00:01Z");
 const empty: DrainingNode = { id: "n1", state: "draining", generation: 4, deadline: later, held: [], runs: [] };
-const site = { taskId: "t1", deploymentId: "d1", kind: "serve" } as const;
-const build = { taskId: "t2", deploymentId: "d2", kind: "build" } as const;
+const site = { taskId: "t1", deploymentId: "d1", kind: "serve", drains: false } as const;
+const replaced = { ...site, drains: true } as const;
+const build = { taskId: "t2", deploymentId: "d2", kind: "build", drains: false } as const;
 const offered = { attemptId: "d3.1", deploymentId: "d3", claimed: false, isAskedToEnd: false } as const;
 const granted = { ...offered, claimed: true };
 
@@ -17,6 +18,13 @@ test.each<{ when: string; node: Partial<DrainingNode>; does: string[] }>([
   { when: "it is drained", node: { state: "drained" }, does: [] },
   { when: "something came after all", node: { state: "drained", held: [site] }, does: ["reopen"] },
   { when: "a site is still there", node: { held: [site] }, does: [] },
+  { when: "a replaced container serves what is open", node: { held: [replaced] }, does: [] },
+  { when: "time is up for what is open", node: { held: [replaced], deadline: before }, does: ["expire", "endDrain"] },
+  {
+    when: "a container was replaced after time was up",
+    node: { state: "deadline", held: [replaced, site], deadline: before },
+    does: ["endDrain"],
+  },
   { when: "a build is still there", node: { held: [build] }, does: [] },
   { when: "a command was offered", node: { runs: [offered] }, does: ["endRun"] },
   { when: "it was taken back already", node: { runs: [{ ...offered, isAskedToEnd: true }] }, does: [] },

@@ -1,4 +1,4 @@
-import { hasEnded, isRunOver, keys } from "@svc/control/cluster/keys";
+import { isDraining as drains, hasEnded, isRunOver, keys } from "@svc/control/cluster/keys";
 import { type DrainingNode, drainSteps } from "@svc/control/nodes/drain/steps";
 import type { Work } from "../../kernel/kernel.ts";
 import type { NodeRow } from "../../stores/postgres.ts";
@@ -41,7 +41,10 @@ function drainingNode({ fleet }: Replica, row: DrainingRow): DrainingNode {
   );
   return {
     ...{ id: row.id, state: row.drain, generation: row.drainGeneration, deadline: row.drainDeadline },
-    held: held.map(({ value: { placementId: taskId, deploymentId, kind } }) => ({ taskId, deploymentId, kind })),
+    held: held.map(({ value }) => ({
+      ...{ taskId: value.placementId, deploymentId: value.deploymentId, kind: value.kind },
+      drains: drains(value),
+    })),
     runs: runs.map(([, { value }]) => ({
       ...{ attemptId: value.attemptId, deploymentId: value.deploymentId, isAskedToEnd: value.cancel },
       claimed: value.state === "granted" || value.state === "started",
