@@ -1,5 +1,6 @@
 import { drainSecondsOf, type Manifest } from "@svc/proto";
 import type { DeploymentStatus, Plan } from "../db/tables.ts";
+import { isAboutRoom } from "../scheduler/filters.ts";
 
 /** How long a container that was replaced may serve what is open by its manifest and its owner's plan. */
 export const drainSecondsIn = (manifest: Manifest, plan: Pick<Plan, "max_drain_seconds">): number =>
@@ -25,3 +26,13 @@ export const drainSecondsLeft = ({ status, projectIsOff, channel, drainSeconds, 
   status === "superseded" && !projectIsOff && channel === "serves"
     ? Math.max(0, Math.ceil(drainSeconds - waitedMs / 1000))
     : 0;
+
+/** How long what has no room waits for some before it gets what others of its project take. */
+export const roomMs = 10_000;
+
+/**
+ * Whether what drains in a project is to end for what else of the project no node takes: it has waited for a while, and
+ * some node lacks nothing but what runs there.
+ */
+export const isForRoom = (refused: Readonly<Record<string, number>>, waitedMs: number): boolean =>
+  waitedMs >= roomMs && Object.keys(refused).some(isAboutRoom);

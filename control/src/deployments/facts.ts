@@ -94,7 +94,7 @@ export async function readDeployFacts(
     (attempt === 0 || release?.run.state === "refused" || release?.run.state === "not_started");
   const decision = looksForNode ? await placeRelease({ db, fleet }, deployment, project) : null;
   const refused = decision !== null && "refused" in decision ? decision.refused : null;
-  const draining = isRefused || refused !== null ? await listDraining(db, { projectIds: [project.id] }) : [];
+  const draining = refused !== null ? await listDraining(db, { projectIds: [project.id] }) : [];
   const releaseLostAt = release === null ? null : fleet.nodeLostAt(release.nodeId);
   return {
     deployment,

@@ -426,11 +426,7 @@ describe("while a stop covers it", () => {
   });
 });
 
-describe("what has no room", () => {
-  const task = (change: Partial<TaskFacts> = {}) =>
-    aTask({ nodeId: null, refused: { "too little memory": 1 }, createdAt: ago(deployDeadlines.roomMs), ...change });
-  const serving = (change: Partial<TaskFacts> = {}) => deploying({ serve: [task(change)], serveAttempts: 1 });
-
+describe("a release command that has no room", () => {
   const releasing = (change: Partial<DeployFacts["release"]> = {}): DeployFacts => ({
     ...withRelease({ attempt: 0, refused: { "too little memory": 1, cordoned: 1 }, ...change }),
     statusSince: ago(deployDeadlines.roomMs),
@@ -438,26 +434,10 @@ describe("what has no room", () => {
   const refusedRun = aRun("refused", { changedAt: ago(deployDeadlines.roomMs).toISOString() });
 
   test.each([
-    { when: "a container", facts: serving() },
-    { when: "a build", facts: someFacts({ build: task(), buildAttempts: 1 }) },
-    { when: "a release command", facts: releasing() },
-    { when: "one that a node refused", facts: releasing({ attempt: 1, run: refusedRun }) },
-  ])("takes that of replaced containers which serve what is open: $when", ({ facts }) => {
+    { when: "it was not offered yet", facts: releasing() },
+    { when: "a node refused it", facts: releasing({ attempt: 1, run: refusedRun }) },
+  ])("gets that of replaced containers which serve what is open: $when", ({ facts }) => {
     expect(nextDeployStep({ ...facts, draining: true })).toEqual({ do: "endDrains" });
-  });
-
-  test.each([
-    { when: "there are none", facts: serving(), draining: false },
-    { when: "room may still be found", facts: serving({ createdAt: ago(1_000) }), draining: true },
-    { when: "it has found some", facts: serving({ nodeId: "n1" }), draining: true },
-    { when: "nobody has looked", facts: serving({ refused: null }), draining: true },
-    {
-      when: "no node would take it with all of its room",
-      facts: serving({ refused: { cordoned: 2 } }),
-      draining: true,
-    },
-  ])("waits when $when", ({ facts, draining }) => {
-    expect(nextDeployStep({ ...facts, draining }).do).toBe("wait");
   });
 
   test.each([
@@ -474,7 +454,7 @@ describe("what has no room", () => {
       facts: releasing({ refused: { drained: 1 } }),
       draining: true,
     },
-  ])("is offered on for a release command when $when", ({ facts, draining }) => {
+  ])("is offered on when $when", ({ facts, draining }) => {
     expect(nextDeployStep({ ...facts, draining }).do).toBe("offerRelease");
   });
 });

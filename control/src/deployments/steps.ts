@@ -1,8 +1,8 @@
 import { type DeploymentStatus, limits, type ProjectType } from "@svc/proto";
 import { isRunOver, type ObservationValue, type RunValue } from "../cluster/keys.ts";
 import type { ReleaseStatus } from "../db/tables.ts";
-import { isAboutRoom } from "../scheduler/filters.ts";
 import { explainRefusal } from "../scheduler/placement.ts";
+import { isForRoom, roomMs } from "./drain.ts";
 
 /** A row of `task` with what is known of it. */
 export interface TaskFacts {
@@ -56,7 +56,7 @@ export interface DeployFacts {
   serveAttempts: number;
   /** While a replica has no room: another deployment serves the channel from containers, which go once this one does. */
   replacesContainers: boolean;
-  /** While one of its tasks or its release command has no room: replaced containers of the project still serve what is open. */
+  /** While its release command has no room: replaced containers of the project still serve what is open. */
   draining: boolean;
   /** Serve tasks that are not to be removed. */
   serve: readonly TaskFacts[];
@@ -115,14 +115,18 @@ export const deployDeadlines = {
   routeMs: limits.routeSecondsMax * 1_000,
   attempts: 3,
   /** How long replicas wait for room beside those of the deployment before. */
-  roomMs: 10_000,
+  roomMs,
 } as const;
 
 const after = (at: Date, ms: number) => new Date(at.getTime() + ms);
 
-/** Whether `ms` have passed since `at`, counting only time in which somebody looked. */
-const overdue = ({ now, lookingSince }: Pick<DeployFacts, "now" | "lookingSince">, at: Date, ms: number): boolean =>
-  now >= after(at > lookingSince ? at : lookingSince, ms);
+type Looking = Pick<DeployFacts, "now" | "lookingSince">;
+
+/** How many ms have passed since `at`, counting only time in which somebody looked. */
+const lasted = ({ now, lookingSince }: Looking, at: Date): number =>
+  now.getTime() - (at > lookingSince ? at : lookingSince).getTime();
+
+const overdue = (facts: Looking, at: Date, ms: number): boolean => lasted(facts, at) >= ms;
 
 /**
  * The next thing to do for a deployment. Pure: a worker carries it out, reads everything again and
@@ -133,7 +137,7 @@ export function nextDeployStep(facts: DeployFacts): DeployStep {
   const end = endOf(facts);
   // The next deployment of the project may begin at once, and two release commands must not meet.
   if (end !== null) return stopRelease(facts) ?? end;
-  if (facts.draining && isShortOfRoom(facts)) return { do: "endDrains" };
+  if (facts.draining && isReleaseShortOfRoom(facts)) return { do: "endDrains" };
   switch (facts.status) {
     case "queued":
       return { do: "claim" };
@@ -144,14 +148,11 @@ export function nextDeployStep(facts: DeployFacts): DeployStep {
   }
 }
 
-/** Whether something of it waits for room that what else runs there takes. */
-function isShortOfRoom(facts: DeployFacts): boolean {
-  const { build, serve, release, statusSince } = facts;
-  const isTaken = (refused: TaskFacts["refused"]) => Object.keys(refused ?? {}).some(isAboutRoom);
-  if ([...(build ? [build] : []), ...serve].some((task) => hasNoRoom(facts, task) && isTaken(task.refused)))
-    return true;
+/** Whether its release command waits for room that what else runs there takes. Of tasks the scheduler knows that. */
+function isReleaseShortOfRoom(facts: DeployFacts): boolean {
+  const { release, statusSince } = facts;
   const since = release.run === null ? statusSince : new Date(release.run.changedAt);
-  return isTaken(release.refused ?? null) && overdue(facts, since, deployDeadlines.roomMs);
+  return isForRoom(release.refused ?? {}, lasted(facts, since));
 }
 
 /** No node has taken it for a while. */

@@ -76,7 +76,9 @@ export interface CallOptions {
 }
 
 /** What a test may say of a task. */
-export type TaskValues = Partial<Pick<Task, "id" | "kind" | "desired" | "replica" | "reaped_at"> & { spec: string }>;
+export type TaskValues = Partial<
+  Pick<Task, "id" | "kind" | "desired" | "replica" | "memory_mb" | "reaped_at"> & { spec: string }
+>;
 
 /** The whole HTTP API on a free port, on a database of its own, without the rest of the program. */
 export interface TestApi extends AsyncDisposable {

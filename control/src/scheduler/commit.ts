@@ -7,10 +7,11 @@ import { type Guard, type Op, txnLimits } from "../etcd/index.ts";
 import type { Entry } from "./ledger.ts";
 import type { DesiredTask, Placed, SchedulerStep } from "./steps.ts";
 
-/** Steps that change something besides the reason why a task waits. */
-export type Write = Exclude<SchedulerStep, { do: "refuse" | "keep" }>;
+/** Steps that change what is placed; the others only tell Postgres something. */
+export type Write = Exclude<SchedulerStep, { do: "refuse" | "keep" | "endDrain" }>;
 
-export const isWrite = (step: SchedulerStep): step is Write => step.do !== "refuse" && step.do !== "keep";
+export const isWrite = (step: SchedulerStep): step is Write =>
+  step.do !== "refuse" && step.do !== "keep" && step.do !== "endDrain";
 
 /** The task that a step is about. */
 export function taskOf(step: Write): string {

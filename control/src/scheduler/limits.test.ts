@@ -209,6 +209,7 @@ describe("in a round", () => {
       nodeSelector: {},
       nodeId: "n1",
       refused: false,
+      waitedMs: 0,
       drainSeconds: 0,
       ...small,
       ...change,

@@ -212,6 +212,36 @@ test("a node that an operator cordons or drains gets nothing new, and what waits
   }, createScheduler);
 });
 
+test("what waits for room gets that of replaced containers of its project, whoever asked for it", async () => {
+  const [node] = virtual.nodeIds;
+  const project = await api.newProject(await api.newUser());
+  const [replaced, waiting] = [await api.newDeployment(project), await api.newDeployment(project)];
+  virtual.busy.add(replaced.id);
+  const drains = await api.newTask(replaced, { memory_mb: 900_000 });
+  const drainOf = async () => (await rowOf(drains.id)).drain_seconds;
+  await leading(async (round) => {
+    await round();
+    await removeTasks(api.db, [drains.id], { drainSeconds: 3_600 });
+    const { id } = await api.newTask(waiting, { memory_mb: 200_000 });
+    await round();
+    expect(await rowOf(id)).toMatchObject({ node_id: null, refused: { "too little memory": 1 } });
+    await round();
+    expect(await drainOf()).toBe(3_600);
+    await api.db
+      .updateTable("task")
+      .set({ created_at: sql<Date>`created_at - interval '10 seconds'` })
+      .where("id", "=", id)
+      .execute();
+    await round();
+    expect(await drainOf()).toBe(0);
+    await until("it to have the room", async () => {
+      await round();
+      return (await rowOf(id)).node_id === node;
+    });
+  }, createScheduler);
+  virtual.busy.delete(replaced.id);
+});
+
 test("a user's Dockerfile is built where the engine may, other work goes anywhere", async () => {
   const image = { dockerfile: "Dockerfile", buildCommand: "", startCommand: "", port: 3000 };
   const build = (recipe: object) => api.newTask(deployment, { kind: "build", spec: JSON.stringify({ recipe }) });

@@ -1,4 +1,5 @@
 import type { Db } from "../db/pool.ts";
+import { removeTasks } from "../deployments/store.ts";
 import type { Etcd, Leadership } from "../etcd/index.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -61,6 +62,11 @@ export function createScheduler(deps: SchedulerDeps): () => Promise<void> {
       const steps = schedule({ ...state, tasks, hints });
       if (!(await commit(steps.filter(isWrite)))) continue;
       await recordReasons(db, steps, reasons);
+      // The next round publishes it.
+      await removeTasks(
+        db,
+        steps.flatMap((step) => (step.do === "endDrain" ? [step.taskId] : [])),
+      );
       return;
     }
     log.warn("etcd kept having other placements than this leader made");

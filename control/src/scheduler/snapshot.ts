@@ -128,6 +128,7 @@ const desiredTask = (task: OpenTask): DesiredTask => ({
   drainSeconds: task.drain_seconds,
   nodeId: task.node_id,
   refused: task.refused !== null,
+  waitedMs: task.waited_ms,
   specHash: task.spec_hash,
   memoryMb: task.memory_mb,
   cpuMillicores: task.cpu_millicores,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { roomMs } from "../deployments/drain.ts";
 import { type ClusterState, type DesiredTask, type Placed, schedule } from "./steps.ts";
 import { aNode, aTask } from "./testing.ts";
 
@@ -19,6 +20,11 @@ const placedOn = (nodeId: string, task: DesiredTask, desired: Placed["desired"] 
   limitsGeneration: 0,
   drainSeconds: task.drainSeconds,
   modRevision: 1n,
+});
+
+const withRoom = (placed: Placed, { reservedMemoryMb, reservedCpuMillicores }: DesiredTask): Placed => ({
+  ...placed,
+  ...{ memoryMb: reservedMemoryMb, reservedMemoryMb, reservedCpuMillicores },
 });
 
 const aState = (change: Partial<ClusterState> = {}): ClusterState => ({
@@ -61,6 +67,24 @@ describe("schedule", () => {
     expect(after(drains, 30)).toEqual([]);
     expect(after(drains, 0)).toMatchObject([{ do: "move", desired: "removed", drainSeconds: 0 }]);
     expect(after(placedOn("n1", leaving(0), "removed"), 30)).toEqual([]);
+  });
+
+  test.each([
+    { when: "something of the project has waited for room", change: {}, ends: true },
+    { when: "room may still be found", change: { waitedMs: roomMs - 1 }, ends: false },
+    { when: "nobody has looked before", change: { refused: false }, ends: false },
+    { when: "it is another project's", change: { projectId: "p2" }, ends: false },
+    { when: "it has found some", change: { reservedMemoryMb: 1 }, ends: false },
+    { when: "no node would take it with all of its room", change: { nodeSelector: { tier: "gold" } }, ends: false },
+    { when: "it is not wanted any more", change: { desired: "removed" as const }, ends: false },
+  ])("ends what drains on replaced containers, or not: $when", ({ change, ends }) => {
+    const whole = { nodeId: "n1", reservedMemoryMb: 1_000 };
+    const drains = aTask("t1", { ...whole, desired: "removed", drainSeconds: 30 });
+    const told = aTask("t2", { ...whole, desired: "removed", drainSeconds: 0, reservedMemoryMb: 0 });
+    const waits = aTask("t3", { refused: true, waitedMs: roomMs, ...change });
+    const placed = new Map([drains, told].map((task) => [task.id, withRoom(placedOn("n1", task, "removed"), task)]));
+    const steps = schedule(aState({ nodes: [aNode("n1")], tasks: [drains, told, waits], placed }));
+    expect(steps.filter((step) => step.do === "endDrain")).toEqual(ends ? [{ do: "endDrain", taskId: "t1" }] : []);
   });
 
   test("forgets a placement only after its agent confirmed, or its node is gone for ever", () => {

@@ -1,4 +1,5 @@
-import { hasEnded, type ObservationValue, type PlacementValue } from "../cluster/keys.ts";
+import { hasEnded, isDraining, type ObservationValue, type PlacementValue } from "../cluster/keys.ts";
+import { isForRoom } from "../deployments/drain.ts";
 import { decideLimits, type Limits, larger, type Share, setAside, takenBy } from "./limits.ts";
 import { createRoom, type NodeRoom, type Room } from "./node-room.ts";
 import {
@@ -33,6 +34,8 @@ export interface DesiredTask extends Limits {
   nodeId: string | null;
   /** Postgres has a reason why it is not placed, or not with the limits that it is to have. */
   refused: boolean;
+  /** How long ago it was asked for. */
+  waitedMs: number;
 }
 
 /** A placement in etcd, with the node that it is on. */
@@ -68,7 +71,9 @@ export type SchedulerStep =
   /** Nothing fits; remember why. */
   | { do: "refuse"; taskId: string; refused: Record<string, number> }
   /** A container keeps other limits than it is to have; remember why, and tell. */
-  | { do: "keep"; taskId: string; deploymentId: string; reason: string };
+  | { do: "keep"; taskId: string; deploymentId: string; reason: string }
+  /** Have a replaced container end now, whatever is open there: what waits needs its room. */
+  | { do: "endDrain"; taskId: string };
 
 const order = { running: 0, stopped: 1, removed: 2 } as const;
 
@@ -101,6 +106,7 @@ export function schedule(state: ClusterState): SchedulerStep[] {
   const room = createRoom(state.nodes, reservationsOf(state));
   const decisions = placeIn(room, waiting.map(requestOf), { hints: state.hints, seed: state.seed });
   for (const task of waiting) steps.push(placeOrRefuse(task, decisions.get(task.id)));
+  steps.push(...endDrains(state, waiting, decisions));
   // What does not run at all yet comes first: more room for what runs can wait.
   for (const each of running) steps.push(...limitSteps(state, room, each));
   return steps;
@@ -157,6 +163,23 @@ function giveBack(free: NodeRoom | null, { memoryMb, cpuMillicores, pidsLimit }:
 function placeOrRefuse(task: DesiredTask, decision: Decision | undefined): SchedulerStep {
   if (decision !== undefined && "nodeId" in decision) return { do: "place", nodeId: decision.nodeId, task };
   return { do: "refuse", taskId: task.id, refused: decision?.refused ?? {} };
+}
+
+/** What a project asks for goes before what is open on its replaced containers, whoever asks: a deploy, a start, the keeper. */
+function endDrains(
+  { tasks }: Pick<ClusterState, "tasks">,
+  waiting: readonly DesiredTask[],
+  decisions: ReadonlyMap<string, Decision>,
+): SchedulerStep[] {
+  const isShort = ({ id, refused, waitedMs }: DesiredTask): boolean => {
+    const decision = decisions.get(id);
+    return refused && decision !== undefined && "refused" in decision && isForRoom(decision.refused, waitedMs);
+  };
+  const short = new Set(waiting.filter(isShort).map(({ projectId }) => projectId));
+  if (short.size === 0) return [];
+  return tasks
+    .filter((task) => isDraining(task) && short.has(task.projectId))
+    .map(({ id }) => ({ do: "endDrain", taskId: id }));
 }
 
 const requestOf = (task: DesiredTask): PlacementRequest => ({ ...task, ...setAside(task) });

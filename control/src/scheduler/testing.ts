@@ -46,5 +46,6 @@ export const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTas
   hasDockerfile: false,
   nodeId: null,
   refused: false,
+  waitedMs: 0,
   ...change,
 });

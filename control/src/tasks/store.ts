@@ -75,6 +75,8 @@ export interface OpenTask extends Pick<Task, (typeof openColumns)[number]> {
   artifact_size: number | null;
   /** A build of its user's own Dockerfile. */
   has_dockerfile: boolean;
+  /** How long ago it was made, by the database's clock. */
+  waited_ms: number;
 }
 
 /** Tasks that are not over: what the leader keeps etcd in step with. Without their specs: it reads all of them often. */
@@ -90,6 +92,7 @@ export const listOpenTasks = (db: Db): Promise<OpenTask[]> =>
       sql<boolean>`task.kind = 'build' and coalesce(task.spec #>> '{recipe,image,dockerfile}', '') <> ''`.as(
         "has_dockerfile",
       ),
+      sql<number>`extract(epoch from now() - task.created_at)::float8 * 1000`.as("waited_ms"),
     ])
     .where("task.reaped_at", "is", null)
     .orderBy("task.epoch", "asc")
