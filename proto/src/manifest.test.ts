@@ -11,6 +11,7 @@ import {
   releaseOf,
   sourceManifestSchema,
   sourceOf,
+  storedManifestSchema,
 } from "./manifest.ts";
 import { autoSlug } from "./names.ts";
 import { reservedSlugs } from "./reserved-slugs.ts";
@@ -70,6 +71,29 @@ describe("defaults", () => {
       const stored = json({ ...manifestSchema.parse(anSsr), slug });
       expect(manifestSchema.parse(stored)).toEqual(stored);
     }
+  });
+});
+
+describe("a stored manifest", () => {
+  const job = { name: "nightly", schedule: "0 3 * * *", command: "node job.js" };
+  const later = { soon: { it: ["is"] } };
+  test.each<{ of: string; before: object; with: object }>([
+    { of: "an app", before: anSsr, with: { ...anSsr, ...later, build: later, health: { path: "/", ...later } } },
+    { of: "an app's jobs", before: { ...anSsr, jobs: [job] }, with: { ...anSsr, jobs: [{ ...job, ...later }] } },
+    { of: "a site", before: aStatic, with: { ...aStatic, ...later, app: { ...aStatic.app, ...later } } },
+    { of: "an image", before: anImage, with: { ...anImage, ...later, image: { ...anImage.image, ...later } } },
+  ])("loses what only a later version knows of $of, and is refused from users", ({ before, with: written }) => {
+    expect(storedManifestSchema.parse(json(written))).toEqual(manifestSchema.parse(before));
+    expect(manifestSchema.safeParse(json(written)).success).toBe(false);
+  });
+
+  test("is refused for whatever else is wrong with it", () => {
+    const paths = ({ error }: { error?: { issues: { path: PropertyKey[] }[] } | undefined }) =>
+      error?.issues.map(({ path }) => path.join("."));
+    expect(paths(storedManifestSchema.safeParse({ ...anSsr, ...later, version: 3 }))).toEqual(["version"]);
+    const twice = { ...anSsr, ...later, jobs: [job, job] };
+    expect(paths(storedManifestSchema.safeParse(twice))).toEqual(["jobs.1.name"]);
+    expect(paths(storedManifestSchema.safeParse(null))).toEqual([""]);
   });
 });
 
@@ -221,6 +245,7 @@ describe("properties", () => {
         const manifest = manifestSchema.parse(written);
         expect(json(manifest)).toEqual(manifest);
         expect(manifestSchema.parse(json(manifest))).toEqual(manifest);
+        expect(storedManifestSchema.parse(json(manifest))).toEqual(manifest);
       }),
     );
   });

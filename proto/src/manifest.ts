@@ -214,6 +214,25 @@ export const manifestSchema = z.unknown().transform((value, context): Manifest =
   return z.NEVER;
 });
 
+/**
+ * A manifest that was accepted and stored, maybe by a later version: two may run at once. Keys that this one does not know
+ * are left out.
+ */
+export const storedManifestSchema = z.preprocess(withoutUnknownKeys, manifestSchema);
+
+function withoutUnknownKeys(value: unknown): unknown {
+  const unknown = schemaFor(value)
+    .safeParse(value)
+    .error?.issues.filter((issue) => issue.code === "unrecognized_keys");
+  if (unknown === undefined || unknown.length === 0) return value;
+  const known = structuredClone(value);
+  for (const { path: at, keys } of unknown) {
+    const holder = at.reduce<unknown>((held, key) => (held as Record<PropertyKey, unknown>)[key], known);
+    for (const key of keys) delete (holder as Record<string, unknown>)[key];
+  }
+  return known;
+}
+
 export const isOciManifest = (manifest: Manifest): manifest is OciManifest => "image" in manifest;
 
 /** The project type that a manifest is for. */

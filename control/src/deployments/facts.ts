@@ -1,4 +1,4 @@
-import { type Manifest, manifestSchema, releaseOf } from "@svc/proto";
+import { type Manifest, releaseOf, storedManifestSchema } from "@svc/proto";
 import type { Fleet } from "../cluster/fleet.ts";
 import { databaseClock } from "../db/clock.ts";
 import type { Db } from "../db/pool.ts";
@@ -46,7 +46,7 @@ export async function readDeployFacts(
   const shared = (at: Date) => new Date(at.getTime() - aheadMs);
   if (found === null) return null;
   const { deployment, project } = found;
-  const manifest = manifestSchema.parse(deployment.manifest);
+  const manifest = storedManifestSchema.parse(deployment.manifest);
   const [tasks, state, overtaken] = await Promise.all([
     listTasks(db, id),
     findChannelState(db, deployment),

@@ -1,4 +1,4 @@
-import { manifestSchema } from "@svc/proto";
+import { storedManifestSchema } from "@svc/proto";
 import type { Fleet } from "../cluster/fleet.ts";
 import { hasEnded } from "../cluster/keys.ts";
 import type { Db } from "../db/pool.ts";
@@ -213,7 +213,7 @@ async function serveTasks(
   project: Project,
   abandoned: readonly string[],
 ): Promise<Task[]> {
-  const manifest = manifestSchema.parse(deployment.manifest);
+  const manifest = storedManifestSchema.parse(deployment.manifest);
   return inTransaction(db, async (tx) => {
     const plan = await holdPlanOfUser(tx, project.owner_id);
     // What begins to be deleted or suspended at this moment would not know of what is made here.

@@ -1,4 +1,4 @@
-import { manifestSchema } from "@svc/proto";
+import { storedManifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys, observationValue } from "../cluster/keys.ts";
@@ -93,7 +93,10 @@ async function holdDrain(tx: Db, { deployment, project }: DeploymentAndProject, 
     status: deployment.status,
     projectIsOff: held === undefined || held.suspended_at !== null || held.deleting_at !== null,
     channel: !isServed ? "empty" : state.stopped ? "stopped" : "serves",
-    drainSeconds: drainSecondsIn(manifestSchema.parse(deployment.manifest), await planOfUser(tx, project.owner_id)),
+    drainSeconds: drainSecondsIn(
+      storedManifestSchema.parse(deployment.manifest),
+      await planOfUser(tx, project.owner_id),
+    ),
     waitedMs,
   });
 }

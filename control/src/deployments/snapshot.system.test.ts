@@ -43,6 +43,17 @@ const manifest = fc.record(
   { requiredKeys: ["version", "app"] },
 );
 
+test("a deployment that a later version of control accepted is shown by this one", async () => {
+  const project = await api.newProject(user);
+  const normal = manifestSchema.parse({ version: 2, app: { name: "Shop", type: "ssr" } });
+  const { id } = await api.newDeployment(project, { manifest: { ...normal, soon: 1, health: { path: "/", soon: 1 } } });
+  const { status, body } = await api.call("GET", `/deployments/${id}`, { session: user.session });
+  expect({ status, health: body.deployment?.manifest.health }).toEqual({
+    status: 200,
+    health: { path: "/", timeoutSeconds: expect.any(Number) },
+  });
+});
+
 test("no reply about a deployment shows a command or an env file; what it runs when, and whether it releases, is shown", async () => {
   const project = await api.newProject(user);
   const get = (path: string) => api.call("GET", path, { session: user.session });

@@ -5,13 +5,13 @@ import {
   isOciManifest,
   isOpen,
   type Manifest,
-  manifestSchema,
   manifestSnapshot,
   type OciArtifact,
   type PlacementSummary,
   type PortableArtifact,
   type ReleaseSummary,
   splitLastLines,
+  storedManifestSchema,
 } from "@svc/proto";
 import type { Caller } from "../auth/caller.ts";
 import type { Config } from "../config.ts";
@@ -184,7 +184,7 @@ export const deploymentView = (deployment: ListedDeployment, view: View): Deploy
   projectId: deployment.project_id,
   // Image projects always have it; others once there is something to say.
   ...((deployment.type === "ociimage" || deployment.error_code !== null) && { errorCode: deployment.error_code }),
-  manifest: manifestSnapshot(manifestSchema.parse(deployment.manifest)),
+  manifest: manifestSnapshot(storedManifestSchema.parse(deployment.manifest)),
 });
 
 /** What the reply to an accepted deployment says of its artifact or source. */

@@ -1,4 +1,4 @@
-import { isOciManifest, manifestSchema } from "@svc/proto";
+import { isOciManifest, storedManifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import { inFencedTransaction } from "../cluster/fenced.ts";
 import type { Db } from "../db/pool.ts";
@@ -73,7 +73,7 @@ export async function applySteps(
         .execute();
       await notify(tx, routeChannel);
     }
-    const manifest = manifestSchema.parse(deployment.manifest);
+    const manifest = storedManifestSchema.parse(deployment.manifest);
     await removeTasks(tx, removed, {
       drainSeconds: Math.max(0, Math.ceil(drainSecondsIn(manifest, plan) - drainMs / 1000)),
     });

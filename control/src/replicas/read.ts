@@ -1,4 +1,4 @@
-import { manifestSchema } from "@svc/proto";
+import { storedManifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { ObservationValue } from "../cluster/keys.ts";
@@ -62,7 +62,7 @@ export function createSiteReader({ db, fleet, log }: SiteReaderDeps): () => Prom
       .where("id", "=", sql<string>`any(${unknown}::uuid[])`)
       .execute();
     for (const { id, manifest } of rows) {
-      const parsed = manifestSchema.safeParse(manifest);
+      const parsed = storedManifestSchema.safeParse(manifest);
       if (!parsed.success) log.error({ err: parsed.error, deploymentId: id }, "nobody keeps this site's replicas");
       replicas.set(id, parsed.success ? replicasOf(parsed.data) : null);
     }

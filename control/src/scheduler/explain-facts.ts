@@ -3,7 +3,7 @@ import {
   type ExplainPlacementReply,
   isOciManifest,
   type Manifest,
-  manifestSchema,
+  storedManifestSchema,
 } from "@svc/proto";
 import type { CrashingValue } from "../cluster/keys.ts";
 import type { FleetView, HeldPlacement } from "../context.ts";
@@ -29,7 +29,7 @@ export async function explainPlacement(
   const found = await findDeployment(db, deploymentId);
   if (found === null) return null;
   const { deployment, project } = found;
-  const manifest = manifestSchema.parse(deployment.manifest);
+  const manifest = storedManifestSchema.parse(deployment.manifest);
   const [plan, nodes, all] = await Promise.all([
     planOfUser(db, project.owner_id),
     listSchedulableNodes(db, fleet),

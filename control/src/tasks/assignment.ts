@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { isOciManifest, manifestSchema } from "@svc/proto";
+import { isOciManifest, storedManifestSchema } from "@svc/proto";
 import { type Placement, PlacementSchema, type RunOffer, RunOfferSchema } from "@svc/proto/node";
 import { sql } from "kysely";
 import { createBatch } from "../auth/batch.ts";
@@ -51,7 +51,7 @@ function openEnv(secrets: Secrets, deployment: { id: string; env: Buffer | null 
 
 /** Everything that a container of the deployment is told; its own variables, and the platform's over them. */
 function environment(deps: AssignmentDeps, found: DeploymentAndProject) {
-  const manifest = manifestSchema.parse(found.deployment.manifest);
+  const manifest = storedManifestSchema.parse(found.deployment.manifest);
   const env = {
     ...openEnv(deps.secrets, found.deployment),
     ...platformEnv(found.deployment, found.project, manifest),

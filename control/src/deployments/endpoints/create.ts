@@ -4,12 +4,13 @@ import {
   createDeploymentReply,
   type DeploymentMetadata,
   idParams,
+  isOciManifest,
   type Manifest,
   type OciDeploymentInput,
   ociDeploymentInput,
-  ociManifestSchema,
   plural,
   releaseOf,
+  storedManifestSchema,
   validationCode,
   validationMessage,
 } from "@svc/proto";
@@ -182,7 +183,9 @@ async function preserved(
     });
   }
   const { manifest: written } = sent as { manifest: Record<string, unknown> };
-  return preserveManifest(written, ociManifestSchema.parse(earlier.manifest));
+  const stored = storedManifestSchema.parse(earlier.manifest);
+  if (!isOciManifest(stored)) throw new Error("a project of images has a manifest of another kind");
+  return preserveManifest(written, stored);
 }
 
 /** Variables that come in files count like the project's own, a name that is in both once. Throws QUOTA_EXCEEDED. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { manifestSchema } from "@svc/proto";
+import { storedManifestSchema } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
 import type { Caller } from "../../auth/caller.ts";
 import type { Db } from "../../db/pool.ts";
@@ -72,7 +72,7 @@ export async function requestRedeploy(
     artifact: of.artifact_removed_at === null ? artifact : ("gone" as const),
   };
   const address = addressOf(action, { channel: of.channel, prNumber: of.pr_number });
-  const manifest = manifestFor(action, manifestSchema.parse(of.manifest));
+  const manifest = manifestFor(action, storedManifestSchema.parse(of.manifest));
   const refusal =
     sourceRefusal(action, facts) ?? readmit(manifest, address.channel, { plan: open.plan, databaseReady });
   if (refusal !== null) refuse(refusal);

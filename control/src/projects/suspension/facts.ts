@@ -1,4 +1,4 @@
-import { manifestSchema } from "@svc/proto";
+import { storedManifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../cluster/fleet.ts";
 import { type Clock, databaseClock } from "../../db/clock.ts";
@@ -69,7 +69,7 @@ export async function readSuspensionFacts(
         .filter(({ artifact_kind }) => artifact_kind === "image")
         .map((deployment) => ({
           deploymentId: deployment.id,
-          replicas: replicasOf(manifestSchema.parse(deployment.manifest)),
+          replicas: replicasOf(storedManifestSchema.parse(deployment.manifest)),
           attempts: attempts.get(deployment.id) ?? 0,
         })),
       containers,

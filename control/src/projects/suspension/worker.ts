@@ -1,4 +1,4 @@
-import { failureMessage, manifestSchema } from "@svc/proto";
+import { failureMessage, storedManifestSchema } from "@svc/proto";
 import { type RawBuilder, sql } from "kysely";
 import type { Fleet } from "../../cluster/fleet.ts";
 import { databaseClock } from "../../db/clock.ts";
@@ -171,7 +171,7 @@ function suspensionEffects({ db, log }: SuspensionDeps): Effects {
         const state = await findChannelState(tx, deployment);
         if (state?.deployment_id !== deploymentId || state.stopped) return;
         await removeTasks(tx, replaced);
-        const manifest = manifestSchema.parse(deployment.manifest);
+        const manifest = storedManifestSchema.parse(deployment.manifest);
         const wanted = await listWantedTasks(tx, deploymentId, "serve");
         const task = serveTask(deployment, plan, manifest, deployment.image_registry);
         for (const replica of emptySlots(wanted, replicasOf(manifest)))
