@@ -27,12 +27,17 @@ export async function archiveOf(files: Readonly<Record<string, string | Buffer>>
 }
 
 /** Polls the site until `isNew` holds for its body; how long that took since `from`, in ms. */
-export async function untilServed(url: string, from: number, isNew: (body: string) => boolean): Promise<number> {
+export async function untilServed(
+  url: string,
+  from: number,
+  isNew: (body: string) => boolean,
+  everyMs = pollMs,
+): Promise<number> {
   while (performance.now() - from < servedMs) {
     const reply = await edgeFetch(url).catch(() => null);
     const body = (await reply?.text().catch(() => null)) ?? null;
     if (reply?.status === 200 && body !== null && isNew(body)) return performance.now() - from;
-    await delay(pollMs);
+    await delay(everyMs);
   }
   throw new Error(`${url} did not serve the new deployment within ${servedMs} ms`);
 }
@@ -160,7 +165,11 @@ export async function serverDeploys(cluster: Cluster, times: number): Promise<nu
 }
 
 /** The engine's own create and start, until the app answers, in ms since `from`. */
-export async function bareContainer(cluster: Cluster, from: number, millicores = 1_000): Promise<number> {
+export async function bareContainer(
+  cluster: Cluster,
+  from: number,
+  { millicores = 1_000, everyMs = pollMs } = {},
+): Promise<number> {
   const { docker, registry } = cluster.platform;
   const container = await docker.createContainer({
     Image: `${registry.host}/examples/tide-clock:1.0.0`,
@@ -178,7 +187,7 @@ export async function bareContainer(cluster: Cluster, from: number, millicores =
     await container.start();
     const { NetworkSettings } = await container.inspect();
     const port = NetworkSettings.Ports["8080/tcp"]?.[0]?.HostPort;
-    return await untilServed(`http://127.0.0.1:${port}/healthz`, from, (body) => body.includes("ok"));
+    return await untilServed(`http://127.0.0.1:${port}/healthz`, from, (body) => body.includes("ok"), everyMs);
   } finally {
     await container.remove({ force: true });
   }
