@@ -1,5 +1,6 @@
 import type { Engine } from "../engine/engine.ts";
 import type { Log } from "../log.ts";
+import { lastRunOf } from "../logs/last-run.ts";
 import { createSafeLines } from "../logs/lines.ts";
 import { redact } from "../logs/redactor.ts";
 import { type Exit, TAIL_LINES_MAX, type Tails } from "../logs/tails.ts";
@@ -33,16 +34,18 @@ export function createLastWords(options: { engine: Engine; tails: Tails; log: Lo
 
   return {
     async take(task, end) {
-      const { placement } = task.record();
+      const { placement, memory } = task.record();
       const secrets = placement.spec.case === "serve" ? withLines(placement.spec.value.redact) : [];
       const text = await readLog(task.id);
-      const reason = redact(end.reason, secrets) + heapHint(text, end);
+      // What it said before it ended the last time is no reason of this end.
+      const said = lastRunOf(text, memory.countedExit, end.at);
+      const reason = redact(end.reason, secrets) + heapHint(said, end);
       try {
         await tails.keep({ placementId: task.id, projectId: placement.projectId }, { exit: { ...end, reason }, text });
       } catch (cause) {
         log.warn({ placementId: task.id, reason: String(cause) }, "the last lines of a container could not be kept");
       }
-      return withLastError(reason, safeLines(text, secrets));
+      return withLastError(reason, safeLines(said, secrets));
     },
   };
 }

@@ -37,6 +37,7 @@ const deeds = {
   },
   crash: () => http.createServer((request, reply) => {
     if (request.url === "/crash") { console.log("goodbye, " + process.env.KEY); process.exit(7); }
+    if (request.url === "/fall") process.kill(process.pid, "SIGSEGV");
     reply.end("ok");
   }).listen(3000),
 };
@@ -206,6 +207,13 @@ describe("an app that", () => {
 });
 
 describe("the last words", () => {
+  /** What goes down now stays there until it was heard. */
+  const staysDown = () => {
+    const heard = Promise.withResolvers<"pass">();
+    proxy.play(({ path }) => (path.endsWith("/start") ? heard.promise : "pass"));
+    return heard;
+  };
+
   test("of an app that failed outlive its container and the agent", async () => {
     await serve("gone-1", { deed: "fail" });
     await remove("gone-1", { deed: "fail" });
@@ -226,9 +234,7 @@ describe("the last words", () => {
     const crash = { deed: "crash" };
     const { upstream } = await serve("crash-1", crash);
     expect(await readLog("crash-1")).toMatchObject({ state: LogState.RUNNING });
-    // It stays down until it was heard.
-    const heard = Promise.withResolvers<"pass">();
-    proxy.play(({ path }) => (path.endsWith("/start") ? heard.promise : "pass"));
+    const heard = staysDown();
     // It goes down with the request.
     await fetch(`http://${upstream}/crash`).catch(() => {});
     const { failure } = await control.status(
@@ -250,5 +256,22 @@ describe("the last words", () => {
 
     await remove("crash-1", crash);
     expect(await readLog("crash-1")).toMatchObject({ state: LogState.ABSENT, text: "" });
+  });
+
+  test("of an app that crashes again are those of that time", async () => {
+    const crash = { deed: "crash" };
+    const { upstream } = await serve("crash-2", crash);
+    await fetch(`http://${upstream}/crash`).catch(() => {});
+    await control.status("crash-2", ({ health, restartSeq }) => health === HealthState.HEALTHY && restartSeq === 1);
+    const heard = staysDown();
+    await fetch(`http://${upstream}/fall`).catch(() => {});
+    const { failure } = await control.status(
+      "crash-2",
+      (status) => status.crashing?.count === 2 && status.failure?.message.includes("Last lines") === true,
+    );
+    expect(failure?.message).toMatch(/SIGSEGV[^\n]*Last lines:\n(?:I am going to crash|this is me)/);
+    expect(failure?.message).not.toContain("goodbye");
+    heard.resolve("pass");
+    await remove("crash-2", crash);
   });
 });

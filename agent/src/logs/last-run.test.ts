@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { lastRunOf } from "./last-run.ts";
+
+const lines = [
+  "2030-01-01T12:00:00.123456789Z up",
+  "2030-01-01T12:00:01.100000000Z Error: the first",
+  "2030-01-01T12:00:02.000000000Z up again",
+  "2030-01-01T12:00:03.000000000Z bye",
+];
+const log = `${lines.join("\n")}\n`;
+const endedAt = "2030-01-01T12:00:03.5Z";
+
+test.each([
+  { when: "it ended before", endedBefore: "2030-01-01T12:00:01.2Z", from: 2 },
+  { when: "it ended at the time of a line", endedBefore: "2030-01-01T12:00:01.1Z", from: 2 },
+  { when: "it wrote nothing since", endedBefore: "2030-01-01T12:00:03.4Z", from: 4 },
+  { when: "it never ended before", endedBefore: "", from: 0 },
+  { when: "nobody knows when it ended before", endedBefore: "after 2030-01-01T12:00:00Z", from: 0 },
+  { when: "the clock was set back since", endedBefore: "2030-01-01T13:00:00Z", from: 0 },
+])("when $when", ({ endedBefore, from }) => {
+  expect(lastRunOf(log, endedBefore, endedAt)).toBe([...lines, ""].slice(from).join("\n"));
+});
