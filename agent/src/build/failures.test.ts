@@ -1,11 +1,12 @@
 import { splitLastLines } from "@svc/proto";
 import { expect, test } from "vitest";
+import type { OomScope } from "../engine/oom-scope.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { fromBuild } from "./failures.ts";
 import { createBuildProgress } from "./progress.ts";
 
-/** What is told of a step that wrote this and then failed. */
-function told(command: string, output: string): string[] {
+/** What is made of a step that wrote this and then failed. */
+function fail(command: string, output: string, outOfMemory: OomScope | null = null): TaskFailure {
   const progress = createBuildProgress([]);
   const vertex = { digest: "d", name: `[2/3] RUN ["/bin/sh","-c","${command}"]`, cached: false, started: true };
   progress.add({ vertexes: [{ ...vertex, completed: false, error: "" }], logs: [] });
@@ -15,9 +16,15 @@ function told(command: string, output: string): string[] {
     output: null,
     lines: null,
     limits: { memoryMb: 512, cpuMillicores: 1000, pidsLimit: 100, storageMb: 100 },
-    pressure: { outOfMemory: false, outOfProcesses: false },
+    pressure: { outOfMemory, outOfProcesses: false },
   });
   if (!(failure instanceof TaskFailure)) throw new Error("not told");
+  return failure;
+}
+
+/** What is told of it, and why. */
+function told(command: string, output: string): string[] {
+  const failure = fail(command, output);
   const { reason, lastLines } = splitLastLines(failure.message);
   expect(reason).toBe(`The step "RUN ${command}" failed: exit code 1.`);
   return lastLines;
@@ -224,4 +231,14 @@ test.each([
   expect(lines.join("\n")).toContain(cause);
   expect(lines.at(-1)).toBe(cause.split("\n").at(-1));
   expect(lines.join("\n")).not.toMatch(/Usage:|Options:|Clean install a project|A complete log|Visit https|ELIFECYCLE/);
+});
+
+test.each([
+  { outOfMemory: "limit", says: "out of memory. A build may use 512 MB" },
+  { outOfMemory: "machine", says: "the platform's machine was out of memory. Try again later" },
+  { outOfMemory: "unknown", says: "out of memory. A build may use 512 MB" },
+] as const)("a step that was killed for want of memory is told whose: $outOfMemory", ({ outOfMemory, says }) => {
+  const failure = fail("npm run build", "", outOfMemory);
+  expect(failure.code).toBe("OUT_OF_MEMORY");
+  expect(failure.message).toContain(says);
 });

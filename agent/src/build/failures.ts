@@ -1,5 +1,6 @@
 import { RegistryError } from "@svc/registry";
 import { isEngineTrouble } from "../engine/errors.ts";
+import type { OomScope } from "../engine/oom-scope.ts";
 import { TaskFailure, withLastError } from "../placements/failure.ts";
 import { hitFileLimit } from "./file-limit.ts";
 import type { BuildProgress, FailedStep } from "./progress.ts";
@@ -41,7 +42,7 @@ export type BuildCircumstances = {
   lines: readonly number[] | null;
   limits: StepLimits;
   /** What the kernel had to do to keep the limits. */
-  pressure: { outOfMemory: boolean; outOfProcesses: boolean };
+  pressure: { outOfMemory: OomScope | null; outOfProcesses: boolean };
 };
 
 /** What a failed build says to the person who deployed: the step, why, what to do, and its last lines. */
@@ -79,7 +80,11 @@ export function fromBuild(cause: unknown, progress: BuildProgress, known: BuildC
   if (exitCode === null) return fail(`${where}: ${text.slice(0, 500)}.`);
   const { storageMb } = known.limits;
   if (storageMb > 0 && hitFileLimit(exitCode, failed.lastLines)) return wroteTooMuch(storageMb, progress);
-  if (known.pressure.outOfMemory) {
+  if (known.pressure.outOfMemory === "machine") {
+    const message = `${where}: the platform's machine was out of memory. Try again later, or tell the administrator.`;
+    return fail(message, "OUT_OF_MEMORY", exitCode);
+  }
+  if (known.pressure.outOfMemory !== null) {
     return fail(
       `${where}: out of memory. A build may use ${known.limits.memoryMb} MB; make this step need less, or build elsewhere and deploy the result.`,
       "OUT_OF_MEMORY",

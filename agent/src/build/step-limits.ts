@@ -4,6 +4,8 @@ import { mkdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Owner } from "../engine/engine.ts";
+import { readKernelLog } from "../engine/kernel-log.ts";
+import { type OomScope, oomScopeOf } from "../engine/oom-scope.ts";
 import type { Log } from "../log.ts";
 import { findTrees, type GroupLimits, groupDirectories, oomFile, pidsFile, readCounter, rootsOf } from "./cgroups.ts";
 import { limitFileSize } from "./file-limit.ts";
@@ -43,8 +45,8 @@ export type StepGroup = AsyncDisposable & {
   readonly broken: AbortSignal;
   /** Steps that were put into the group so far. */
   caught(): number;
-  /** What the kernel had to do to keep the limits. */
-  pressure(): Promise<{ outOfMemory: boolean; outOfProcesses: boolean }>;
+  /** What the kernel had to do to keep the limits; `outOfMemory` is null when it killed nothing. */
+  pressure(): Promise<{ outOfMemory: OomScope | null; outOfProcesses: boolean }>;
   /** Bytes that the steps wrote to the disk so far; more than `enough` is not told apart. */
   written(enough: number): Promise<number>;
   /** Kills every process of every step. Resolves once none is left, or after five seconds. */
@@ -205,7 +207,11 @@ export function createStepLimiter(options: {
         caught: () => caught,
         async pressure() {
           const [killed, refused] = await Promise.all([readText(oomFile(all, path)), readText(pidsFile(all, path))]);
-          return { outOfMemory: readCounter(killed, "oom_kill") > 0, outOfProcesses: readCounter(refused, "max") > 0 };
+          const hasKilled = readCounter(killed, "oom_kill") > 0;
+          return {
+            outOfMemory: hasKilled ? oomScopeOf(await readKernelLog(), basename(path)) : null,
+            outOfProcesses: readCounter(refused, "max") > 0,
+          };
         },
         written: async (enough) => storage.written(await processesOf(join(rootsOf(all)[0] ?? "", path)), enough),
         kill() {

@@ -8,15 +8,17 @@ export type OomScope = "limit" | "machine" | "unknown";
 const kill = /^[0-7],[^;]*;oom-kill:constraint=\w+,.*?,(?:global_oom|oom_memcg=([^,]*)),task_memcg=([^,]*),/;
 
 /**
- * What killed a container last, by the records of the kernel. The engine does not tell: on cgroup v2 it goes by `oom_kill`
- * of the container's group, which counts those whom a machine without memory chose as well.
+ * What killed last in a control group, by the records of the kernel. Nobody else tells: on cgroup v2 the engine goes by
+ * `oom_kill` of a container's group, which counts those whom a machine without memory chose as well.
+ *
+ * @param name in the path of the group and no other, such as a container's id
  */
-export function oomScopeOf(records: readonly string[], containerId: string): OomScope {
+export function oomScopeOf(records: readonly string[], name: string): OomScope {
   for (const record of records.toReversed()) {
     const [found, limited, victim] = kill.exec(record) ?? [];
-    if (found === undefined || victim?.includes(containerId) !== true) continue;
+    if (found === undefined || victim?.includes(name) !== true) continue;
     // The limit of a group around it is one of the machine, as far as it is concerned.
-    return limited?.includes(containerId) === true ? "limit" : "machine";
+    return limited?.includes(name) === true ? "limit" : "machine";
   }
   return "unknown";
 }
