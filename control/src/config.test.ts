@@ -1,5 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
 import { ConfigError, readConfig } from "./config.ts";
 import { tokenKeySettings } from "./registry-tokens/testing.ts";
 
@@ -32,6 +35,29 @@ describe("members of etcd", () => {
     expect(read).toThrow(ConfigError);
     expect(read).toThrow(/^SVC_ETCD_ENDPOINTS: each must be an http/);
     expect(read).not.toThrow(/hunter2/);
+  });
+});
+
+describe("the secret by which the registry tells what was pushed", () => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-config-"));
+  afterAll(() => rmSync(dir, { recursive: true }));
+  const read = (text: string) => {
+    const file = join(dir, "secret");
+    writeFileSync(file, text);
+    return readConfig({ ...required, SVC_REGISTRY_EVENTS_SECRET_FILE: file }).registry.eventsSecret;
+  };
+
+  test("is the file's, and there need be none", () => {
+    const secret = randomBytes(32).toString("hex");
+    expect(read(`${secret}\n`)).toBe(secret);
+    expect(readConfig(required).registry.eventsSecret).toBeNull();
+  });
+
+  test.each([
+    { when: "it is short", text: randomBytes(8).toString("hex") },
+    { when: "it is guessable", text: "a".repeat(64) },
+  ])("is refused when $when", ({ text }) => {
+    expect(() => read(text)).toThrow(/^SVC_REGISTRY_EVENTS_SECRET_FILE: has to hold 32 random characters/);
   });
 });
 

@@ -55,6 +55,7 @@ export const settings = z.strictObject({
   SVC_REGISTRY_PUBLIC_URL: origin.optional(),
   SVC_REGISTRY_TOKEN_KEY_FILE: z.string().optional(),
   SVC_REGISTRY_TOKEN_CERT_FILE: z.string().optional(),
+  SVC_REGISTRY_EVENTS_SECRET_FILE: z.string().optional(),
   SVC_REGISTRY_ALLOW: list.default([]),
   SVC_PLAINTEXT_ALLOW: list.pipe(z.array(z.enum(plaintextServices))).default([]),
   SVC_MASTER_KEY: z.string().optional(),
@@ -117,6 +118,8 @@ export interface Config {
     /** As tenants reach it to push images of their own; null: they do not. */
     publicHost: string | null;
     tokenKey: { key: string; certificate: string };
+    /** What the registry shows when it tells what was pushed; null: it does not. */
+    eventsSecret: string | null;
   };
   /** host or host:port of private registries that image references may name. */
   registryAllow: string[];
@@ -204,6 +207,18 @@ function githost(s: Settings): GithostConfig | null {
   };
 }
 
+const registryEventsSecretLengthMin = 32;
+
+function registryEventsSecret({ SVC_REGISTRY_EVENTS_SECRET_FILE: file }: Settings): string | null {
+  if (file === undefined) return null;
+  const secret = readFile(file, "SVC_REGISTRY_EVENTS_SECRET_FILE").toString("utf8").trim();
+  if (secret.length < registryEventsSecretLengthMin || isGuessable(Buffer.from(secret)))
+    throw new ConfigError(
+      `SVC_REGISTRY_EVENTS_SECRET_FILE: has to hold ${registryEventsSecretLengthMin} random characters or more`,
+    );
+  return secret;
+}
+
 /** What signs the tokens of the registry, which takes nothing else: without it a registry would have to take anybody. */
 function registryTokenKey(s: Settings): { key: string; certificate: string } {
   const read = (name: "SVC_REGISTRY_TOKEN_KEY_FILE" | "SVC_REGISTRY_TOKEN_CERT_FILE", what: string): string => {
@@ -271,6 +286,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       url: new URL(s.SVC_REGISTRY_URL).origin,
       publicHost: s.SVC_REGISTRY_PUBLIC_URL === undefined ? null : ownRegistry(s.SVC_REGISTRY_PUBLIC_URL).host,
       tokenKey: registryTokenKey(s),
+      eventsSecret: registryEventsSecret(s),
     },
     registryAllow: s.SVC_REGISTRY_ALLOW,
     masterKeys: masterKeys(valueOrFile(s, "SVC_MASTER_KEY")),

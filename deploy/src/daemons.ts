@@ -74,6 +74,7 @@ export const controlEnvironment = (facts: DaemonFacts, own: ReplicaPorts = facts
     SVC_REGISTRY_PUBLIC_URL: facts.registry.url,
     SVC_REGISTRY_TOKEN_KEY_FILE: facts.layout.secrets.registryTokenKey,
     SVC_REGISTRY_TOKEN_CERT_FILE: facts.layout.secrets.registryTokenCertificate,
+    SVC_REGISTRY_EVENTS_SECRET_FILE: facts.layout.secrets.registryEventsSecret,
     SVC_REGISTRY_ALLOW: facts.registry.host,
     SVC_MASTER_KEY_FILE: facts.layout.secrets.masterKey,
     SVC_AUTH_SECRET_FILE: facts.layout.secrets.authSecret,

@@ -17,6 +17,7 @@ export interface Layout {
     databasePassword: string;
     registryTokenKey: string;
     registryTokenCertificate: string;
+    registryEventsSecret: string;
   };
   tokens: string;
   postgres: string;
@@ -53,6 +54,7 @@ export function layoutOf(dir: string, runtimeRoot: string): Layout {
       databasePassword: secret("database-password"),
       registryTokenKey: secret("registry-token-key.pem"),
       registryTokenCertificate: secret("registry-token-cert.pem"),
+      registryEventsSecret: secret("registry-events-secret"),
     },
     tokens: join(dir, "tokens"),
     postgres: join(dir, "postgres"),

@@ -23,7 +23,11 @@ const keyFile = () => join(dir, "secrets", "key.pem");
 async function start(): Promise<void> {
   registry = await provideRegistry({
     ...{ dir: join(dir, "registry"), port, env: process.env },
-    secrets: { registryTokenKey: keyFile(), registryTokenCertificate: join(dir, "secrets", "cert.pem") },
+    secrets: {
+      registryTokenKey: keyFile(),
+      registryTokenCertificate: join(dir, "secrets", "cert.pem"),
+      registryEventsSecret: join(dir, "secrets", "events"),
+    },
     ...{ apiUrl: "http://127.0.0.1:9", log: (line: string) => said.push(line) },
   });
   program = createProgram(registry.spec, { runRecords: join(dir, "run"), logs: join(dir, "log") }, () => {});

@@ -5,7 +5,7 @@ import { CommandError, run } from "@svc/runtime/command";
 import { registryKeyCommand } from "./daemons.ts";
 import { environmentOf } from "./environment.ts";
 import type { Layout } from "./layout.ts";
-import { readIfThere, writePrivate } from "./private-files.ts";
+import { keptSecret, randomText, readIfThere, writePrivate } from "./private-files.ts";
 import type { ProgramSpec } from "./program.ts";
 
 export interface LocalRegistry {
@@ -35,13 +35,14 @@ const garbageMs = 10 * 60_000;
 export async function provideRegistry(options: {
   dir: string;
   port: number;
-  secrets: TokenKeyFiles;
+  secrets: TokenKeyFiles & Pick<Layout["secrets"], "registryEventsSecret">;
   /** Where control serves its API: whoever comes without a token is sent there, and finds nothing yet. */
   apiUrl: string;
   env: NodeJS.ProcessEnv;
   log: (line: string) => void;
 }): Promise<LocalRegistry> {
   await ensureTokenKey(options);
+  const eventsSecret = await keptSecret(options.secrets.registryEventsSecret, () => randomText(32));
   const host = `127.0.0.1:${options.port}`;
   const config = join(options.dir, "config.yml");
   await mkdir(join(options.dir, "data"), { recursive: true, mode: 0o700 });
@@ -64,6 +65,18 @@ export async function provideRegistry(options: {
           issuer: registryTokenIssuer,
           rootcertbundle: options.secrets.registryTokenCertificate,
         },
+      },
+      // Control learns of manifests that are put by their digest here only; of blobs it need not know.
+      notifications: {
+        endpoints: [
+          {
+            name: "control",
+            url: `${options.apiUrl}/api/v1/registry/events`,
+            headers: { Authorization: [`Bearer ${eventsSecret}`] },
+            ...{ timeout: "5s", threshold: 5, backoff: "5s" },
+            ignore: { mediatypes: ["application/octet-stream"], actions: ["pull", "delete"] },
+          },
+        ],
       },
     }),
   );

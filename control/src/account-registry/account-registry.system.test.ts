@@ -11,15 +11,30 @@ import { deleteUserWorker } from "../admin/users/deletion.ts";
 import { createImageResolver } from "../deployments/oci/oci.ts";
 import { createReferencePolicy } from "../deployments/oci/reference.ts";
 import { aLayer, anImage, pushImage, type TestImage } from "../deployments/oci/testing/image.ts";
+import { until } from "../etcd/testing.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { createLog } from "../log.ts";
 import { ownRegistry } from "../registries/own.ts";
-import { readKept } from "./contents.ts";
+import { empty, readKept } from "./contents.ts";
 import { claimCleaning, listNames } from "./store.ts";
 import { sweepAccountRepositories } from "./sweep.ts";
 
 const publicHost = "images.svc.test";
+const eventsSecret = randomBytes(32).toString("hex");
 const never = new AbortController().signal;
+/** Settings of a registry that tells of manifests. */
+const toldTo = (apiUrl: string) => ({
+  notifications: {
+    endpoints: [
+      {
+        ...{ name: "control", url: `${apiUrl}/api/v1/registry/events` },
+        ...{ timeout: "5s", threshold: 5, backoff: "1s" },
+        headers: { Authorization: [`Bearer ${eventsSecret}`] },
+        ignore: { mediatypes: ["application/octet-stream"], actions: ["pull", "delete"] },
+      },
+    ],
+  },
+});
 const stack = new AsyncDisposableStack();
 let docker: RegistryProcess;
 let api: TestApi;
@@ -28,9 +43,10 @@ let own: Registry;
 let user: TestUser;
 beforeAll(async () => {
   const tokenKey = await aTokenKey();
-  docker = stack.use(await startDockerRegistry({ tokenCertificate: tokenKey.certificate }));
-  const registry = { url: docker.url, publicHost, tokenKey };
+  // Each tells the other something, so one begins without knowing where the other one is.
+  const registry = { url: "http://127.0.0.1:9", publicHost, tokenKey, eventsSecret };
   api = stack.use(await testApi({ config: { registry }, wrongPerMinuteMax: 3 }));
+  docker = stack.use(await startDockerRegistry({ tokenCertificate: tokenKey.certificate }, toldTo(api.url)));
   const sign = createTokenSigner(tokenKey, new Date());
   own = stack.use(createRegistry({ url: docker.url, tokens: async (access) => sign("control", access, new Date()) }));
   // The API judges what an account keeps by its own client.
@@ -324,6 +340,93 @@ describe("what an account may keep", () => {
     expect(await Promise.all([replaced, newest, ...children].map(there))).toEqual([false, true, true, true]);
     expect((await own.findManifest(repository, "all"))?.digest).toBe(index.digest);
     expect((await readKept({ db: api.db, registry: own }, account.id, never)).manifests).toBe(4);
+  });
+
+  /** The registry tells a moment later. */
+  const isNoted = ({ id }: TestUser, { digest }: { digest: string }) =>
+    until("the registry to have told of it", () =>
+      api.db
+        .selectFrom("account_push")
+        .select("digest")
+        .where("user_id", "=", id)
+        .where("digest", "=", digest)
+        .executeTakeFirst(),
+    );
+
+  test("is also what was put by its digest alone, and that goes once nobody can push there", async () => {
+    const account = await anAccount(1);
+    const { username, password, prefix } = await login(account);
+    await using mine = clientOf(username, password);
+    const repository = `${prefix}shop`;
+    const child = anImage({ layers: [randomBytes(1_200_000)] });
+    await pushImage(mine, repository, child);
+    const index = anIndex([child]);
+    await mine.putManifest(repository, index.bytes, { mediaType: index.mediaType });
+    await isNoted(account, index);
+    await isNoted(account, child);
+    const push = () => ask(username, password, `repository:${repository}:push`);
+    expect(codeOf(await push())).toEqual([403, "QUOTA_EXCEEDED"]);
+    expect(codeOf(await push())).toEqual([403, "QUOTA_EXCEEDED"]);
+    expect((await readKept({ db: api.db, registry: own }, account.id, never)).manifests).toBe(2);
+    await nobodyPushes(account);
+    await sweep();
+    for (const { digest } of [child, index]) expect(await own.findManifest(repository, digest)).toBeNull();
+    expect((await push()).status).toBe(200);
+    expect(await listNames(api.db, account.id)).toEqual(["shop"]);
+  });
+
+  test("is also what a tag named only before anybody looked", async () => {
+    const account = await anAccount(64);
+    const { username, password, prefix } = await login(account);
+    await using mine = clientOf(username, password);
+    const images = ["1", "2"].map((run) => anImage({ run: { Cmd: [run] } }));
+    for (const image of images) await pushImage(mine, `${prefix}shop`, image, "latest");
+    for (const image of images) await isNoted(account, image);
+    expect((await readKept({ db: api.db, registry: own }, account.id, never)).manifests).toBe(2);
+  });
+
+  test("goes with the account also when nobody has looked at it since it was put by its digest", async () => {
+    const leaver = await anAccount(64);
+    const { username, password, prefix } = await login(leaver);
+    await using mine = clientOf(username, password);
+    const image = anImage({ layers: [aLayer("by digest")] });
+    await pushImage(mine, `${prefix}shop`, image);
+    await isNoted(leaver, image);
+    await empty({ db: api.db, registry: own }, leaver.id, "shop", never);
+    expect(await own.findManifest(`${prefix}shop`, image.digest)).toBeNull();
+  });
+
+  test("is told by the registry alone", async () => {
+    const account = await anAccount(64);
+    const { username, password, prefix } = await login(account);
+    expect((await ask(username, password, `repository:${prefix}shop:push`)).status).toBe(200);
+    const target = { repository: `${prefix}shop`, digest: `sha256:${"0".repeat(64)}` };
+    const tell = (secret: string, body: unknown) =>
+      fetch(`${api.url}/api/v1/registry/events`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${secret}`,
+          "content-type": "application/vnd.docker.distribution.events.v1+json",
+        },
+        body: JSON.stringify(body),
+      });
+    const noted = async () =>
+      (await api.db.selectFrom("account_push").select("digest").where("user_id", "=", account.id).execute()).length;
+    const events = [{ action: "push", target }];
+    expect((await tell("wrong", { events })).status).toBe(401);
+    expect(await noted()).toBe(0);
+    expect((await tell(eventsSecret, { events: 1 })).status).toBe(400);
+    const others = ["svc/p1/app", "accounts/me/shop", `${prefix}never-asked-for`, `accounts/${randomUUID()}/shop`];
+    const more = others.map((repository) => ({ action: "push", target: { ...target, repository } }));
+    expect((await tell(eventsSecret, { events: [...more, ...events, ...events] })).status).toBe(204);
+    expect(await noted()).toBe(1);
+    // The one is not there, and the other is no manifest.
+    const { digest } = await own.pushBlob(`${prefix}shop`, randomBytes(100));
+    expect((await tell(eventsSecret, { events: [{ action: "push", target: { ...target, digest } }] })).status).toBe(
+      204,
+    );
+    const kept = await readKept({ db: api.db, registry: own }, account.id, never);
+    expect([kept.manifests, await noted()]).toEqual([0, 0]);
   });
 
   test("is pushed to by nobody while something is being deleted there", async () => {

@@ -1,5 +1,6 @@
 import { limits } from "@svc/proto";
 import { accountRepositories } from "@svc/proto/cluster-registry";
+import { isDigest } from "@svc/proto/image";
 import { manifestBytesMax, type Registry, RegistryError, type StoredManifest } from "@svc/registry";
 import type { Db } from "../db/pool.ts";
 import { eachOf } from "../deployments/oci/each.ts";
@@ -8,8 +9,10 @@ import {
   claimCleaning,
   endCleaning,
   forgetManifest,
+  forgetNoted,
   listManifests,
   listNames,
+  listNoted,
   type Parts,
   readParts,
   rememberManifest,
@@ -43,11 +46,13 @@ export async function lookThrough(deps: ContentsDeps, userId: string, name: stri
   const cleans = await claimCleaning(db, userId, name);
   const repository = `${accountRepositories(userId)}${name}`;
   const tags = await registry.listTags(repository, limits.accountTagsMax + 1, { signal });
-  const known = await listManifests(db, userId, name);
-  const reached = await reach(deps, { userId, name, repository, tags, known }, signal);
+  const looked = { userId, name, repository, known: await listManifests(db, userId, name) };
+  const reached = await reach(deps, looked, tags.slice(0, limits.accountTagsMax), signal);
+  await lookAtNoted(deps, looked, reached, signal);
   // Where not everything was looked at, what was not reached may be named by the rest.
   if (tags.length <= limits.accountTagsMax && reached.size < limits.accountManifestsMax) {
-    const untagged = [...known.keys()].filter((digest) => !reached.has(digest));
+    const remembered = await listManifests(db, userId, name);
+    const untagged = [...remembered.keys()].filter((digest) => !reached.has(digest));
     await eachOf(untagged, looksAtOnce, signal, async (digest, stop) => {
       if (cleans) await registry.deleteManifest(repository, digest, { signal: stop });
       else if ((await registry.findManifest(repository, digest, { signal: stop })) !== null) return;
@@ -63,14 +68,26 @@ interface Looked {
   userId: string;
   name: string;
   repository: string;
-  tags: readonly string[];
   /** Manifests that are remembered. */
   known: ReadonlyMap<string, StoredManifest>;
 }
 
-/** Digests of the manifests that tags name, and of those that belong to them. */
-async function reach({ db, registry }: ContentsDeps, looked: Looked, signal: AbortSignal): Promise<Set<string>> {
-  const { userId, name, repository, tags, known } = looked;
+/** Remembers what was pushed of which no tag tells, so that it is counted, and goes like what a tag named once. */
+async function lookAtNoted(deps: ContentsDeps, looked: Looked, tagged: ReadonlySet<string>, signal: AbortSignal) {
+  const noted = await listNoted(deps.db, looked.userId, looked.name);
+  const untagged = noted.filter((digest) => !tagged.has(digest) && !looked.known.has(digest));
+  const found = await reach(deps, looked, untagged, signal);
+  const isDone = (digest: string) => found.size < limits.accountManifestsMax || found.has(digest);
+  await forgetNoted(deps.db, looked.userId, looked.name, noted.filter(isDone));
+}
+
+/** Digests of the manifests that tags or digests name, and of those that belong to them. */
+async function reach(
+  { db, registry }: ContentsDeps,
+  { userId, name, repository, known }: Looked,
+  references: readonly string[],
+  signal: AbortSignal,
+): Promise<Set<string>> {
   const reached = new Set<string>();
   const visit = async (manifest: StoredManifest, stop: AbortSignal): Promise<void> => {
     const { digest } = manifest;
@@ -83,14 +100,17 @@ async function reach({ db, registry }: ContentsDeps, looked: Looked, signal: Abo
     for (const part of named) {
       // What is not there yet may come: it is looked for each time.
       parts[part] = before?.[part] ?? (await registry.sizeOfBlob(repository, part, { signal: stop }));
-      const child = manifest.isIndex ? (known.get(part) ?? (await findChild(registry, repository, part, stop))) : null;
+      const child = manifest.isIndex
+        ? (known.get(part) ?? (await findByDigest(registry, repository, part, stop)))
+        : null;
       if (child !== null) await visit(child, stop);
     }
     const isNews = before === null || named.some((part) => parts[part] !== before[part]);
     if (isNews) await rememberManifest(db, userId, name, manifest, parts);
   };
-  await eachOf(tags.slice(0, limits.accountTagsMax), looksAtOnce, signal, async (tag, stop) => {
-    const found = await registry.findManifest(repository, tag, { signal: stop });
+  await eachOf(references, looksAtOnce, signal, async (reference, stop) => {
+    const find = isDigest(reference) ? findByDigest(registry, repository, reference, stop) : null;
+    const found = await (find ?? registry.findManifest(repository, reference, { signal: stop }));
     if (found !== null) await visit(found, stop);
   });
   return reached;
@@ -109,8 +129,8 @@ async function namedBy(
   return named.length > limits.accountManifestPartsMax ? null : named;
 }
 
-/** A manifest that an index names; null for what is none. */
-async function findChild(
+/** The manifest of a digest that somebody named; null for what is none. */
+async function findByDigest(
   registry: Registry,
   repository: string,
   digest: string,
@@ -128,7 +148,7 @@ async function findChild(
 }
 
 /**
- * Deletes what a repository of an account has, as far as its tags and what is remembered name it; bytes go when the
+ * Deletes what a repository of an account has, as far as its tags and what is remembered or noted name it; bytes go when the
  * registry collects its garbage. Safe to repeat. Nothing that a manifest says keeps it from going.
  */
 export async function empty({ db, registry }: ContentsDeps, userId: string, name: string, signal: AbortSignal) {
@@ -140,7 +160,7 @@ export async function empty({ db, registry }: ContentsDeps, userId: string, name
     gone.add(digest);
     // An index goes last: while it is there it tells what belongs to it.
     for (const part of (isIndex ? await namedBy(registry, repository, manifest, signal) : null) ?? []) {
-      const child = await findChild(registry, repository, part, signal);
+      const child = await findByDigest(registry, repository, part, signal);
       if (child !== null) await remove(child);
     }
     await registry.deleteManifest(repository, digest, { signal });
@@ -155,5 +175,9 @@ export async function empty({ db, registry }: ContentsDeps, userId: string, name
   for (const digest of (await listManifests(db, userId, name)).keys()) {
     await registry.deleteManifest(repository, digest, { signal });
     await forgetManifest(db, userId, name, digest);
+  }
+  for (let noted = await listNoted(db, userId, name); noted.length > 0; noted = await listNoted(db, userId, name)) {
+    for (const digest of noted) await registry.deleteManifest(repository, digest, { signal });
+    await forgetNoted(db, userId, name, noted);
   }
 }

@@ -102,6 +102,17 @@ export async function endCleaning(
       .where("user_id", "=", userId)
       .where("name", "=", name)
       .where("push_until", "<", sql<Date>`now()`)
+      // What could not be looked at yet; the claim ends by itself.
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom("account_push")
+              .select("digest")
+              .whereRef("account_push.user_id", "=", "account_repository.user_id")
+              .whereRef("account_push.name", "=", "account_repository.name"),
+          ),
+        ),
+      )
       .execute();
   else
     await db
@@ -151,6 +162,50 @@ export async function rememberManifest(
     on conflict (user_id, name, digest) do update set parts = excluded.parts`.execute(db);
 }
 
+/**
+ * Notes that it was pushed, until somebody looks; only in a repository of the account. How many there may be is bounded by
+ * how long one token for pushing lasts: with too many there is no other.
+ */
+export async function noteManifest(db: Db, userId: string, name: string, digest: string): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    // What the registry tells late is looked at, too.
+    await tx
+      .updateTable("account_repository")
+      .set({ looked_at: null })
+      .where("user_id", "=", userId)
+      .where("name", "=", name)
+      .where("looked_at", "is not", null)
+      .execute();
+    await sql`
+      insert into account_push (user_id, name, digest)
+      select user_id, name, ${digest} from account_repository
+      where user_id = ${userId} and name = ${name} for key share
+      on conflict do nothing`.execute(tx);
+  });
+}
+
+/** Digests that were noted and that nobody has looked at, as many as one look may take. */
+export async function listNoted(db: Db, userId: string, name: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom("account_push")
+    .select("digest")
+    .where("user_id", "=", userId)
+    .where("name", "=", name)
+    .orderBy("digest")
+    .limit(limits.accountManifestsMax)
+    .execute();
+  return rows.map(({ digest }) => digest);
+}
+
+export async function forgetNoted(db: Db, userId: string, name: string, digests: readonly string[]): Promise<void> {
+  await db
+    .deleteFrom("account_push")
+    .where("user_id", "=", userId)
+    .where("name", "=", name)
+    .where("digest", "=", sql<string>`any(${[...digests]}::text[])`)
+    .execute();
+}
+
 export async function forgetManifest(db: Db, userId: string, name: string, digest: string): Promise<void> {
   await db
     .deleteFrom("account_manifest")
@@ -160,7 +215,7 @@ export async function forgetManifest(db: Db, userId: string, name: string, diges
     .execute();
 }
 
-/** What all remembered manifests of an account keep, equal content once. */
+/** What all remembered manifests of an account keep, equal content once. `manifests` has those that are noted, too. */
 export async function sumKept(db: Db, userId: string): Promise<Omit<Kept, "tags">> {
   const { rows } = await sql<Omit<Kept, "tags">>`
     with its as (select name, digest, bytes, parts from account_manifest where user_id = ${userId}),
@@ -171,7 +226,9 @@ export async function sumKept(db: Db, userId: string): Promise<Omit<Kept, "tags"
     select
       (select coalesce(sum(bytes), 0)::int8
         from (select max(bytes) as bytes from content group by digest) as each) as bytes,
-      (select count(*) from its) as manifests,
+      (select count(*) from its)
+        + (select count(*) from account_push as noted where user_id = ${userId}
+          and not exists (select from its where its.name = noted.name and its.digest = noted.digest)) as manifests,
       (select min(name || '@' || digest) from its where parts is null) as unreadable`.execute(db);
   const [kept] = rows;
   if (kept === undefined) throw new Error("a sum without a row");

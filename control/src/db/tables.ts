@@ -291,6 +291,12 @@ export interface AccountManifestTable {
   parts: JsonOrNull<Record<string, number | null>>;
 }
 
+export interface AccountPushTable {
+  user_id: string;
+  name: string;
+  digest: string;
+}
+
 export interface BaseImageTable {
   repository: string;
   digest: string;
@@ -554,6 +560,7 @@ export interface Database {
   image_layer: ImageLayerTable;
   account_repository: AccountRepositoryTable;
   account_manifest: AccountManifestTable;
+  account_push: AccountPushTable;
   artifact: ArtifactTable;
   base_image: BaseImageTable;
   cluster: ClusterTable;

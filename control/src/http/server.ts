@@ -1,5 +1,6 @@
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from "fastify";
 import { accountRegistryEndpoints } from "../account-registry/endpoints.ts";
+import { mountRegistryEvents } from "../account-registry/events.ts";
 import { mountRegistryTokens } from "../account-registry/token.ts";
 import { accountEndpoints } from "../accounts/endpoints.ts";
 import { adminEndpoints } from "../admin/endpoints.ts";
@@ -133,6 +134,7 @@ export function buildServer(context: Context, parts: ServerParts = {}): FastifyI
   const gate = { context, callers, guesses, rateLimit };
   registerEndpoints(app, api, gate, endpoints);
   mountRegistryTokens(app, context, gate);
+  mountRegistryEvents(app, context);
   const description = JSON.stringify(describeApi(endpoints, config.apiUrl));
   app.get(`${apiPrefix}/openapi.json`, async (_request, reply) =>
     reply.type("application/json; charset=utf-8").send(description),

@@ -16,8 +16,8 @@ export type RegistryProcess = AsyncDisposable & {
 /** Whom a registry lets in: one account, or whoever has a token by the key of this certificate (PEM). */
 export type TestAuth = { username: string; password: string } | { tokenCertificate: string; realm?: string };
 
-/** A real registry on a free port of loopback, empty, in a directory of its own that goes with it. Without `auth` it takes anybody. */
-export async function startDockerRegistry(auth?: TestAuth): Promise<RegistryProcess> {
+/** A real registry on a free port of loopback, empty, in a directory of its own that goes with it. Without `auth` it takes anybody. `settings` are the registry's own, besides. */
+export async function startDockerRegistry(auth?: TestAuth, settings: object = {}): Promise<RegistryProcess> {
   const directory = await mkdtemp(join(tmpdir(), "svc-registry-"));
   const config = {
     version: 0.1,
@@ -25,6 +25,7 @@ export async function startDockerRegistry(auth?: TestAuth): Promise<RegistryProc
     storage: { filesystem: { rootdirectory: join(directory, "data") }, delete: { enabled: true } },
     http: { addr: "127.0.0.1:0" },
     ...(auth !== undefined && { auth: await authSettings(directory, auth) }),
+    ...settings,
   };
   // JSON is YAML.
   await writeFile(join(directory, "config.yml"), JSON.stringify(config));

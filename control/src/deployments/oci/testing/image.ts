@@ -100,10 +100,10 @@ export function anImage(facts: ImageFacts = {}): TestImage {
 }
 
 /** Puts an image where it can be pulled from. */
-export async function pushImage(registry: Registry, repository: string, image: TestImage, tag: string): Promise<void> {
+export async function pushImage(registry: Registry, repository: string, image: TestImage, tag?: string): Promise<void> {
   for (const blob of [image.config, ...image.layers]) await registry.pushBlob(repository, blob);
   await registry.putManifest(repository, image.manifest, {
-    tag,
+    ...(tag !== undefined && { tag }),
     mediaType: "application/vnd.oci.image.manifest.v1+json",
   });
 }
