@@ -8,6 +8,7 @@ import type { Etcd } from "../etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { acceptDeployment } from "./accept.ts";
+import { findChannelState } from "./store.ts";
 import { type Replica, startReplica } from "./testing/replica.ts";
 import { buildWarnings, createRandom, startVirtualFleet, type VirtualFleet } from "./testing/virtual-fleet.ts";
 
@@ -219,6 +220,25 @@ describe("a stop while a deploy is on its way", () => {
       (await api.db.selectFrom("deployment").select("status").where("id", "=", next).executeTakeFirstOrThrow()).status,
     );
     expect(servedOn("production")).toHaveLength(1);
+  });
+
+  test("stops what served before, too, when the next one does not get there", async () => {
+    await using _replica = await newReplica();
+    const serving = await deploy("production");
+    await isIn(serving, "running");
+    virtual.setEdgeAway(true);
+    const next = await deploy("production");
+    await until("the next one to take the traffic over", async () => {
+      const state = await findChannelState(api.db, { project_id: project.id, channel: "production", pr_number: null });
+      return state?.deployment_id === next;
+    });
+    expect((await post("stop")).body.deploymentId).toBe(next);
+    const cancelled = await api.call("POST", `/deployments/${next}/cancel`, { session: user.session });
+    expect(cancelled.status).toBe(202);
+    await isIn(next, "canceled");
+    virtual.setEdgeAway(false);
+    await isIn(serving, "stopped");
+    expect(servedOn("production")).toBe("PAGE_STOPPED");
   });
 });
 

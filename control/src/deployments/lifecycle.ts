@@ -52,7 +52,7 @@ export function lifecycleWorker(deps: LifecycleDeps): WorkHandler {
   };
 }
 
-/** Stops what production served when somebody asked, or what was held then and serves by now. */
+/** Stops what production served when somebody asked, or what was held then and serves by now, or what served before. */
 async function stop(
   deps: LifecycleDeps,
   { projectId, deploymentId }: Pick<Payload, "projectId" | "deploymentId">,
@@ -67,8 +67,7 @@ async function stop(
   // It takes the traffic over at this moment; there is nothing to stop before it has, or has given up.
   if (deployment.status === "deploying") return again;
   if (deployment.status !== "running") return { state: "done" };
-  // What was accepted since takes production over, also from a stop that comes late.
-  if (deployment.id !== deploymentId && deployment.held_at === null) return { state: "done" };
+  if (!(await wasCovered(db, deployment, deploymentId))) return { state: "done" };
   if ((await changeChannel(db, deployment, "running", { stopped: true })) !== "changed") return again;
   if ((await routed(deps, deployment, "stopped", signal)) === "unpublished") return { retryAfterMs: 1_000, free: true };
   await inTransaction(db, async (tx) => {
@@ -80,6 +79,16 @@ async function stop(
   });
   log.info({ deploymentId: deployment.id, from: "running", to: "stopped" }, "deployment");
   return { state: "done" };
+}
+
+/**
+ * Whether a stop that was asked for while `askedId` had the traffic covers what has it now. What was accepted since takes
+ * production over, also from a stop that comes late; what served before has it again when the other one did not get there.
+ */
+async function wasCovered(db: Db, serving: Deployment, askedId: string): Promise<boolean> {
+  if (serving.id === askedId || serving.held_at !== null) return true;
+  const asked = await findDeployment(db, askedId);
+  return asked !== null && serving.number < asked.deployment.number;
 }
 
 const suspended = "The project is suspended.";
