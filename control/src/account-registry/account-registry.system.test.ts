@@ -16,7 +16,7 @@ import { type Answer, type TestApi, type TestUser, testApi } from "../http/testi
 import { createLog } from "../log.ts";
 import { ownRegistry } from "../registries/own.ts";
 import { empty, readKept } from "./contents.ts";
-import { claimCleaning, listNames } from "./store.ts";
+import { claimCleaning, endCleaning, listLeft, listNames, noteManifest } from "./store.ts";
 import { sweepAccountRepositories } from "./sweep.ts";
 
 const publicHost = "images.svc.test";
@@ -394,6 +394,23 @@ describe("what an account may keep", () => {
     await isNoted(leaver, image);
     await empty({ db: api.db, registry: own }, leaver.id, "shop", never);
     expect(await own.findManifest(`${prefix}shop`, image.digest)).toBeNull();
+  });
+
+  test("is looked at again when the registry tells of more while somebody looks", async () => {
+    const account = await anAccount(64);
+    const { username, password, prefix } = await login(account);
+    expect((await ask(username, password, `repository:${prefix}shop:push`)).status).toBe(200);
+    await nobodyPushes(account);
+    const isLeft = async () => (await listLeft(api.db, 100)).some(({ userId }) => userId === account.id);
+    const look = async (during: () => Promise<void>) => {
+      expect(await claimCleaning(api.db, account.id, "shop")).toBe(true);
+      await during();
+      await endCleaning(api.db, account.id, "shop", { isFree: false });
+    };
+    await look(async () => {});
+    expect(await isLeft()).toBe(false);
+    await look(() => noteManifest(api.db, account.id, "shop", `sha256:${"0".repeat(64)}`));
+    expect(await isLeft()).toBe(true);
   });
 
   test("is told by the registry alone", async () => {

@@ -96,31 +96,24 @@ export async function endCleaning(
   name: string,
   { isFree }: { isFree: boolean },
 ): Promise<void> {
+  // More than one look takes, or told meanwhile.
+  const hasNoted = sql<boolean>`exists (select from account_push as noted
+    where noted.user_id = account_repository.user_id and noted.name = account_repository.name)`;
   if (isFree)
     await db
       .deleteFrom("account_repository")
       .where("user_id", "=", userId)
       .where("name", "=", name)
       .where("push_until", "<", sql<Date>`now()`)
-      // What could not be looked at yet; the claim ends by itself.
-      .where(({ not, exists, selectFrom }) =>
-        not(
-          exists(
-            selectFrom("account_push")
-              .select("digest")
-              .whereRef("account_push.user_id", "=", "account_repository.user_id")
-              .whereRef("account_push.name", "=", "account_repository.name"),
-          ),
-        ),
-      )
+      .where(({ not }) => not(hasNoted))
       .execute();
-  else
-    await db
-      .updateTable("account_repository")
-      .set({ cleaning_until: null, looked_at: sql<Date>`now()` })
-      .where("user_id", "=", userId)
-      .where("name", "=", name)
-      .execute();
+  // What is free is gone by now.
+  await db
+    .updateTable("account_repository")
+    .set({ cleaning_until: null, looked_at: sql<Date | null>`case when ${hasNoted} then null else now() end` })
+    .where("user_id", "=", userId)
+    .where("name", "=", name)
+    .execute();
 }
 
 /** Manifests that are remembered of a repository, by their digests. */
