@@ -59,6 +59,8 @@ export const realCores = {
     saysNotStartedWithoutTombstone: false,
     /** Containers stop only after every edge has the newer table. */
     waitsForEdges: true,
+    /** A stop holds what is on its way. */
+    stopsCoverOpen: true,
   },
 };
 

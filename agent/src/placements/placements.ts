@@ -3,9 +3,7 @@ import {
   type Applied,
   AppliedSchema,
   type Assign,
-  Desired,
   Observed,
-  type Placement,
   PlacementSchema,
   type PlacementStatus,
   type Verdict,
@@ -21,7 +19,7 @@ import { apply, type Held } from "./apply.ts";
 import { containerName } from "./names.ts";
 import type { Runner, Siblings } from "./runner.ts";
 import { isTerminal } from "./steps.ts";
-import { createTask, heldPort, newRecord, type Task } from "./task.ts";
+import { createTask, heldPort, newRecord, removedAtOnce, type Task, withSpec } from "./task.ts";
 
 /** Everything that control placed on this node. */
 export type Placements = AsyncDisposable & {
@@ -253,19 +251,6 @@ function changedRecords(all: ReadonlyMap<string, Member>, decision: Accepted): P
   }
   return [...changed.values()];
 }
-
-/** An order to stop may come without the spec, when control has forgotten it: then the known one stays. */
-function withSpec(placement: Placement, { placement: known }: PlacementRecord): Placement {
-  if (placement.spec.case !== undefined || known.spec.case === undefined) return placement;
-  const { epoch, desired, drainSeconds } = placement;
-  return { ...known, epoch, desired, drainSeconds };
-}
-
-const removedAtOnce = (placement: Placement): Placement => ({
-  ...placement,
-  desired: Desired.REMOVED,
-  drainSeconds: 0,
-});
 
 /** What the labels of a container tell of a placement whose record was lost. */
 function orphanRecord(container: Container, placementId: string): PlacementRecord {

@@ -1,6 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   type CrashingSchema,
+  Desired,
   type Failure,
   type HealthState,
   Observed,
@@ -105,3 +106,17 @@ export function newRecord(placement: Placement, now: Date): PlacementRecord {
     orphan: false,
   };
 }
+
+/** An order to stop may come without the spec, when control has forgotten it: then the known one stays. */
+export function withSpec(placement: Placement, { placement: known }: PlacementRecord): Placement {
+  if (placement.spec.case !== undefined || known.spec.case === undefined) return placement;
+  const { epoch, desired, drainSeconds } = placement;
+  return { ...known, epoch, desired, drainSeconds };
+}
+
+/** Of what control has settled, or nobody wants: it goes whatever is open. */
+export const removedAtOnce = (placement: Placement): Placement => ({
+  ...placement,
+  desired: Desired.REMOVED,
+  drainSeconds: 0,
+});

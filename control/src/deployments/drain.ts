@@ -6,6 +6,10 @@ import { isAboutRoom } from "../scheduler/filters.ts";
 export const drainSecondsIn = (manifest: Manifest, plan: Pick<Plan, "max_drain_seconds">): number =>
   Math.min(drainSecondsOf(manifest), plan.max_drain_seconds);
 
+/** What is left of the time when `waitedMs` of it have passed. */
+export const drainSecondsAfter = (drainSeconds: number, waitedMs: number): number =>
+  Math.max(0, Math.ceil(drainSeconds - waitedMs / 1000));
+
 export interface LeavingFacts {
   status: DeploymentStatus;
   /** The project is being deleted, or is suspended. */
@@ -23,9 +27,7 @@ export interface LeavingFacts {
  * replaced has that time: whoever stops, suspends or deletes a site wants it to be over.
  */
 export const drainSecondsLeft = ({ status, projectIsOff, channel, drainSeconds, waitedMs }: LeavingFacts): number =>
-  status === "superseded" && !projectIsOff && channel === "serves"
-    ? Math.max(0, Math.ceil(drainSeconds - waitedMs / 1000))
-    : 0;
+  status === "superseded" && !projectIsOff && channel === "serves" ? drainSecondsAfter(drainSeconds, waitedMs) : 0;
 
 /** How long what has no room waits for some before it gets what others of its project take. */
 export const roomMs = 10_000;

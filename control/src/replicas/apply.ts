@@ -2,7 +2,7 @@ import { isOciManifest, storedManifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import { inFencedTransaction } from "../cluster/fenced.ts";
 import type { Db } from "../db/pool.ts";
-import { drainSecondsIn } from "../deployments/drain.ts";
+import { drainSecondsAfter, drainSecondsIn } from "../deployments/drain.ts";
 import {
   findChannelState,
   findDeployment,
@@ -74,9 +74,7 @@ export async function applySteps(
       await notify(tx, routeChannel);
     }
     const manifest = storedManifestSchema.parse(deployment.manifest);
-    await removeTasks(tx, removed, {
-      drainSeconds: Math.max(0, Math.ceil(drainSecondsIn(manifest, plan) - drainMs / 1000)),
-    });
+    await removeTasks(tx, removed, { drainSeconds: drainSecondsAfter(drainSecondsIn(manifest, plan), drainMs) });
     const registryHost = isOciManifest(manifest) ? deployment.image_registry : null;
     for (const step of steps) {
       if (step.do !== "replace") continue;

@@ -121,7 +121,7 @@ function tasksOf(tables: Tables, { placements }: Restored): Map<string, KnownTas
         ...{ kind: "serve", specHash: `spec of ${task.deploymentId}`, channel: "production" },
         ...{ projectId: task.projectId, deploymentId: task.deploymentId },
         ...limitsOf(task.memoryMb),
-        drainSeconds: 0,
+        drainSeconds: task.drainSeconds,
       },
     ]),
   );

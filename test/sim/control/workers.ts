@@ -1,15 +1,17 @@
 import { isRunOver, keys, type ObservationValue, prefix, type RunValue } from "@svc/control/cluster/keys";
+import { drainSecondsLeft } from "@svc/control/deployments/drain";
 import type { Routing } from "@svc/control/deployments/routing";
 import type { nextDeployStep as _real, DeployFacts } from "@svc/control/deployments/steps";
 import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
-import { place } from "@svc/control/scheduler/placement";
+import { type Decision, place } from "@svc/control/scheduler/placement";
 import { reservationsOf } from "@svc/control/scheduler/steps";
 import { releaseAttemptId } from "@svc/control/tasks/assignment";
 import { recheckAfterMs } from "@svc/control/work/recheck";
-import { nextDeploymentStatus } from "@svc/proto";
 import { createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
 import { DatabaseError, type DeploymentRow, type Tables, type TaskRow, type WorkRow } from "../stores/postgres.ts";
 import { schedulable } from "./leader/snapshot.ts";
+import { startSite, stopSite } from "./lifecycle.ts";
+import { move, type Outcome } from "./outcome.ts";
 import type { Replica } from "./replica.ts";
 import { edgesInRotation, readRouting } from "./routed.ts";
 import { cancelRun } from "./runs.ts";
@@ -19,8 +21,6 @@ const concurrency = 6;
 const drainMs = 5_000;
 const healthTimeoutSeconds = 30;
 const releaseTimeoutSeconds = 30;
-
-type Outcome = "done" | { retryAfterMs: number };
 
 const isTrouble = (error: unknown): boolean =>
   error instanceof EtcdError || error instanceof UnknownOutcome || error instanceof DatabaseError;
@@ -149,9 +149,8 @@ function work(replica: Replica, item: WorkRow, claimedAtMs: number, over: () => 
     }
     end();
   };
-  const handler = item.kind === "deploy" ? deploy(replica, item, scope) : retire(replica, item);
   scope.spawn(
-    handler,
+    handlers[item.kind](replica, item, scope),
     (error) => {
       if (!isTrouble(error)) throw error;
       scope.spawn(finish({ retryAfterMs: Math.min(500 * 2 ** Math.min(item.attempt - 1, 6), 10_000) }));
@@ -159,6 +158,13 @@ function work(replica: Replica, item: WorkRow, claimedAtMs: number, over: () => 
     (outcome) => scope.spawn(finish(outcome)),
   );
 }
+
+const handlers: Readonly<Record<WorkRow["kind"], (replica: Replica, item: WorkRow, scope: Scope) => Work<Outcome>>> = {
+  deploy,
+  retire,
+  stop: stopSite,
+  start: startSite,
+};
 
 // ------------------------------------------------------------------- deploy
 
@@ -183,6 +189,7 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
       overtaken,
       replacesContainers,
       tasks: tables.tasksOf(id).map((task) => ({ ...task })),
+      isDraining: tables.drainingOf(row.projectId).length > 0,
       edges: edgesInRotation(tables),
       now: world.postgres.now(),
     };
@@ -222,6 +229,13 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
     }
   }
   const active = site.deploymentId === id;
+  const looksForNode =
+    row.status === "deploying" &&
+    row.releaseStatus === "pending" &&
+    (row.releaseAttempt === 0 || run?.state === "refused" || run?.state === "not_started");
+  const decision = looksForNode ? yield* placeRelease(replica, row) : null;
+  const refused = decision !== null && "refused" in decision ? decision.refused : null;
+  const isShort = refused !== null || serve.some((task) => task.refused !== null);
   return {
     row,
     facts: {
@@ -232,7 +246,7 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
       statusSince: row.statusSince,
       lookingSince: shared(fleet.lookingSince) ?? read.now,
       cancelRequested: row.cancelRequested,
-      held: false,
+      held: row.heldAt !== null,
       projectGone: false,
       suspended: false,
       overtaken: read.overtaken,
@@ -245,12 +259,13 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
         attempt: row.releaseAttempt,
         run,
         nodeLostAt: run === null || row.releaseNodeId === null ? null : shared(fleet.nodeLostAt(row.releaseNodeId)),
+        refused,
       },
       healthTimeoutSeconds,
       replicas: row.replicas,
       serveAttempts: tasks.length,
       replacesContainers: read.replacesContainers,
-      draining: false,
+      draining: isShort && read.isDraining,
       serve,
       active,
       activatedAt: active ? site.changedAt : null,
@@ -290,21 +305,11 @@ function* deploy(replica: Replica, item: WorkRow, scope: Scope): Work<Outcome> {
 
 type Step = Exclude<ReturnType<typeof _real>, { do: "wait" | "end" }>;
 
-function move(replica: Replica, row: DeploymentRow, event: Parameters<typeof nextDeploymentStatus>[1]): boolean {
-  const next = nextDeploymentStatus(row.status, event);
-  if (next === null) return false;
-  row.status = next;
-  row.statusSince = replica.world.postgres.now();
-  return true;
-}
-
 function endBadly(replica: Replica, tables: Tables, row: DeploymentRow, event: "failed" | "canceled"): boolean {
   if (!move(replica, row, event)) return false;
   const site = tables.siteOf(row.projectId);
   if (site !== null && site.deploymentId === row.id) {
-    const previous = [...tables.deployments.values()].find(
-      (other) => other.projectId === row.projectId && (other.status === "running" || other.status === "stopped"),
-    );
+    const [previous] = tables.servingBeside(row);
     site.deploymentId = previous?.id ?? null;
     site.stopped = previous?.status === "stopped";
     site.changedAt = replica.world.postgres.now();
@@ -314,12 +319,20 @@ function endBadly(replica: Replica, tables: Tables, row: DeploymentRow, event: "
   return true;
 }
 
+/** Ends what the channel served before, or would have after a start. */
+function supersedeOthers(replica: Replica, tables: Tables, row: DeploymentRow): void {
+  for (const other of tables.servingBeside(row)) {
+    move(replica, other, "superseded");
+    tables.enqueue("retire", other.id, `retire/${other.id}`, replica.world.postgres.nowMs());
+  }
+}
+
 function* perform(replica: Replica, step: Step, { row: at, facts }: { row: DeploymentRow; facts: DeployFacts }): Work {
   const { fleet, client, world, process } = replica;
   const { id } = at;
   const writer = { by: "worker", serverId: replica.id } as const;
   /** The row, while it still has the status that the step was decided for. */
-  const held = (tables: Tables): DeploymentRow | null => {
+  const current = (tables: Tables): DeploymentRow | null => {
     const row = tables.deployments.get(id);
     return row?.status === at.status ? row : null;
   };
@@ -343,13 +356,13 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
   switch (step.do) {
     case "claim":
       yield* replica.transact((tables) => {
-        const row = held(tables);
+        const row = current(tables);
         if (row !== null) move(replica, row, "claimed");
       });
       return;
     case "beginDeploying":
       yield* replica.transact((tables) => {
-        const row = held(tables);
+        const row = current(tables);
         if (row !== null) move(replica, row, "built");
       });
       return;
@@ -358,7 +371,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
     case "revert":
     case "failRelease":
       yield* replica.transact((tables, notify) => {
-        const row = held(tables);
+        const row = current(tables);
         if (row === null || !endBadly(replica, tables, row, step.do === "cancel" ? "canceled" : "failed")) return;
         row.errorCode = step.do === "fail" || step.do === "failRelease" ? step.code : step.do;
         notify("work");
@@ -367,7 +380,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
       return;
     case "createServe":
       yield* replica.transact((tables, notify) => {
-        const row = held(tables);
+        const row = current(tables);
         const site = tables.siteOf(at.projectId);
         if (row === null || site === null) return;
         const wanted = tables.tasksOf(id).filter(({ desired }) => desired !== "removed");
@@ -382,17 +395,35 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
       return;
     case "abandonTask":
       yield* replica.transact((tables, notify) => {
-        if (held(tables) === null || tables.siteOf(at.projectId)?.deploymentId === id) return;
-        const task = tables.open.get(step.taskId);
-        if (task !== undefined) task.desired = "removed";
+        if (current(tables) === null || tables.siteOf(at.projectId)?.deploymentId === id) return;
+        tables.removeTasks([step.taskId], world.kernel.nowMs);
         notify("task");
+      });
+      return;
+    case "endDrains":
+      yield* replica.transact((tables, notify) => {
+        tables.endDrains(at.projectId, world.kernel.nowMs);
+        notify("task");
+      });
+      return;
+    case "hold":
+      yield* replica.transact((tables, notify) => {
+        const row = current(tables);
+        const site = tables.siteOf(at.projectId);
+        if (row === null || row.heldAt === null || row.cancelRequested) return;
+        if (site === null || site.deploymentId === id || !move(replica, row, "stopped")) return;
+        Object.assign(site, { deploymentId: id, stopped: true, changedAt: world.postgres.now() });
+        supersedeOthers(replica, tables, row);
+        tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
+        tables.endDrains(at.projectId, world.kernel.nowMs);
+        for (const channel of ["work", "task", "route"] as const) notify(channel);
       });
       return;
     case "activate":
       yield* replica.transact((tables, notify) => {
-        const row = held(tables);
+        const row = current(tables);
         const site = tables.siteOf(at.projectId);
-        if (row === null || site === null) return;
+        if (row === null || site === null || row.heldAt !== null || row.cancelRequested) return;
         world.checks.onActivate(row);
         site.deploymentId = id;
         site.stopped = false;
@@ -402,19 +433,10 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
       return;
     case "finish":
       yield* replica.transact((tables, notify) => {
-        const row = held(tables);
+        const row = current(tables);
         if (row === null || row.cancelRequested) return;
-        const previous = [...tables.deployments.values()].filter(
-          (other) =>
-            other.projectId === row.projectId &&
-            other.id !== id &&
-            (other.status === "running" || other.status === "stopped"),
-        );
         if (!move(replica, row, "routed")) return;
-        for (const other of previous) {
-          move(replica, other, "superseded");
-          tables.enqueue("retire", other.id, `retire/${other.id}`, world.postgres.nowMs());
-        }
+        supersedeOthers(replica, tables, row);
         if (row.releaseAttempt > 0) tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
         notify("work");
         notify("route");
@@ -487,7 +509,8 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
   }
 }
 
-function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work<string | null> {
+/** Which node would take the release command at this moment, or how many do not and why. */
+function* placeRelease(replica: Replica, at: DeploymentRow): Work<Decision> {
   const { fleet } = replica;
   const rows = yield* replica.transact((tables) =>
     [...tables.nodes.values()]
@@ -519,12 +542,13 @@ function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work
     },
   };
   const taken = reservationsOf({ placed, observed, goneNodes: new Set() });
-  const decision = place(
-    rows.map((row) => schedulable(replica, row)),
-    taken,
-    [request],
-  ).get(at.id);
-  if (decision === undefined || "refused" in decision) return null;
+  const nodes = rows.map((row) => schedulable(replica, row));
+  return place(nodes, taken, [request]).get(at.id) ?? { refused: {} };
+}
+
+function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work<string | null> {
+  const decision = yield* placeRelease(replica, at);
+  if ("refused" in decision) return null;
   const { nodeId } = decision;
   return yield* replica.transact((tables) => {
     const row = tables.deployments.get(at.id);
@@ -594,10 +618,21 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
     upstreams.size === 0 || !world.cores.shell.waitsForEdges ? 0 : drainMs - (world.postgres.nowMs() - drainedAtMs);
   if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs) };
   yield* replica.transact((tables, notify) => {
-    for (const { id } of tasks) {
-      const task = tables.open.get(id);
-      if (task !== undefined) task.desired = "removed";
-    }
+    const row = tables.deployments.get(deploymentId);
+    const channel = tables.siteOf(row?.projectId ?? "");
+    if (row === undefined || channel === null) return;
+    const drainSeconds = drainSecondsLeft({
+      status: row.status,
+      projectIsOff: false,
+      channel: channel.deploymentId === null ? "empty" : channel.stopped ? "stopped" : "serves",
+      drainSeconds: row.drainSeconds,
+      waitedMs: upstreams.size === 0 ? 0 : drainMs,
+    });
+    tables.removeTasks(
+      tasks.map(({ id }) => id),
+      world.kernel.nowMs,
+      drainSeconds,
+    );
     notify("task");
   });
   return ended;

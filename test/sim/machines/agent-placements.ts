@@ -2,15 +2,13 @@ import { create } from "@bufbuild/protobuf";
 import type { PlacementRecord } from "@svc/agent/journal/records";
 import { restlessPauseMs, retryDelayMs } from "@svc/agent/placements/crash";
 import { isTerminal, type Step, type View } from "@svc/agent/placements/steps";
-import { newRecord } from "@svc/agent/placements/task";
+import { newRecord, removedAtOnce, withSpec } from "@svc/agent/placements/task";
 import {
   type Applied,
   AppliedSchema,
   type Assign,
-  Desired,
   HealthState,
   Observed,
-  type Placement,
   PlacementSchema,
   type PlacementStatus,
   PlacementStatusSchema,
@@ -28,6 +26,7 @@ const idle = new Set<Step["do"]>(["rest", "wait", "prove", "watch", "drain"]);
 const attemptsMax = 3;
 const watchEveryMs = 10_000;
 const missesMax = 3;
+const drainLookMs = 250;
 const restsMs = 10 * 60_000;
 
 /** A step that did not work, and what people are told. */
@@ -160,7 +159,7 @@ export class AgentPlacements {
   /** The node was fenced. */
   clear(): void {
     for (const record of [...this.parts.journal.state.placements.values()]) {
-      this.save({ ...record, placement: { ...record.placement, desired: Desired.REMOVED } });
+      this.save({ ...record, placement: removedAtOnce(record.placement) });
     }
   }
 
@@ -224,13 +223,8 @@ export class AgentPlacements {
 const removed = (record: PlacementRecord): PlacementRecord => ({
   ...record,
   orphan: true,
-  placement: { ...record.placement, desired: Desired.REMOVED },
+  placement: removedAtOnce(record.placement),
 });
-
-function withSpec(placement: Placement, { placement: known }: PlacementRecord): Placement {
-  if (placement.spec.case !== undefined || known.spec.case === undefined) return placement;
-  return { ...known, epoch: placement.epoch, desired: placement.desired };
-}
 
 const heldPort = ({ status, memory }: PlacementRecord): number =>
   status.observed === Observed.REMOVED ? 0 : memory.hostPort;
@@ -412,9 +406,11 @@ class Actor {
         return;
       case "drain": {
         if (memory.drainUntilMs !== step.untilMs) this.update({ memory: { drainUntilMs: step.untilMs } });
-        const leftMs = Math.max(0, step.untilMs - process.wallMs());
-        const isEnded = yield* wait(this.sleep(process.random.between(0, leftMs), ["desired", "engine"]));
-        if (!isEnded) this.update({ memory: { drainUntilMs: process.wallMs() } });
+        while (docker.isOpen(name) && process.wallMs() < step.untilMs) {
+          const lookMs = Math.min(drainLookMs, step.untilMs - process.wallMs());
+          if (yield* wait(this.sleep(lookMs, ["desired", "engine"]))) return;
+        }
+        this.update({ memory: { drainUntilMs: process.wallMs() } });
         return;
       }
       case "pull": {

@@ -20,6 +20,8 @@ export interface Container {
   startedAtMs: number;
   /** Its program hangs. */
   isSick: boolean;
+  /** When the last of its visitors' connections ends. */
+  openUntilMs: number;
 }
 
 /** The engine did not do it (`failed`), or did not say whether it did. */
@@ -145,7 +147,15 @@ export class Docker {
   create(
     container: Omit<
       Container,
-      "state" | "exitCode" | "oomKilled" | "oomScope" | "startedAt" | "finishedAt" | "startedAtMs" | "isSick"
+      | "state"
+      | "exitCode"
+      | "oomKilled"
+      | "oomScope"
+      | "startedAt"
+      | "finishedAt"
+      | "startedAtMs"
+      | "isSick"
+      | "openUntilMs"
     >,
   ): Wait<void> {
     this.witness.onOrder("create", container.name, this.machineId);
@@ -167,6 +177,7 @@ export class Docker {
           finishedAt: null,
           startedAtMs: 0,
           isSick: false,
+          openUntilMs: 0,
         };
         this.containers.set(container.name, { ...container, ...fresh, state: "created" });
       },
@@ -255,6 +266,7 @@ export class Docker {
     container.state = "exited";
     container.exitCode = exitCode;
     container.finishedAt = this.now();
+    container.openUntilMs = 0;
     this.witness.onStop(container, this.machineId, why);
     if (this.removesEndedRuns && container.kind === "run") this.containers.delete(container.name);
     this.tell(container.name);
@@ -268,6 +280,19 @@ export class Docker {
       !container.isSick &&
       this.kernel.nowMs - container.startedAtMs >= container.takesMs
     );
+  }
+
+  /** Somebody has a connection to the app at `port`, and keeps it for so long at least. */
+  keepOpen(port: number, forMs: number): void {
+    for (const each of this.containers.values()) {
+      if (each.kind !== "serve" || each.state !== "running" || each.port !== port) continue;
+      each.openUntilMs = Math.max(each.openUntilMs, this.kernel.nowMs + forMs);
+    }
+  }
+
+  /** What the kernel's tables tell: somebody has a connection to the app. */
+  isOpen(name: string): boolean {
+    return this.kernel.nowMs < (this.containers.get(name)?.openUntilMs ?? 0);
   }
 
   isPortTaken(port: number): boolean {

@@ -4,6 +4,13 @@ import type { Process } from "../kernel/kernel.ts";
 import type { World } from "../world/world.ts";
 import { type Message, runSession } from "./link.ts";
 
+const upstreamsOf = (routes: EdgeMachine["served"]): Set<string> =>
+  new Set([...routes.values()].flatMap(({ target }) => (target.case === "proxy" ? target.value.upstreams : [])));
+
+/** How long the longest of what is open goes on: not at all, like requests, like downloads, or like a stream without an end. */
+const openForMs = ({ random }: Process): number =>
+  random.pick([0, random.between(0, 5_000), random.between(0, 90_000), Number.POSITIVE_INFINITY]);
+
 /** One edge: serves the last table that it accepted, whatever becomes of control. Mirrors `router/src/{apply,watch}.ts`. */
 export class EdgeMachine {
   readonly process: Process;
@@ -39,8 +46,7 @@ export class EdgeMachine {
     this.isAsked = false;
     // What was in force and not on disk yet is taken back: nobody was told of it.
     this.target = this.disk;
-    this.served = this.disk.routes;
-    this.servedGeneration = this.disk.generation;
+    this.serve(this.disk);
     const { clusterEpoch, generation } = this.disk;
     this.applied = { clusterEpoch, generation, error: "", resync: false };
     const { scope } = this.process;
@@ -83,6 +89,15 @@ export class EdgeMachine {
     this.apply();
   }
 
+  /** Visitors who come go where the table says; what is open stays where it is, in the proxy, which outlives the process. */
+  private serve({ routes, generation }: Table): void {
+    const before = upstreamsOf(this.served);
+    this.served = routes;
+    this.servedGeneration = generation;
+    const after = upstreamsOf(routes);
+    for (const upstream of before) if (!after.has(upstream)) this.world.leaveOpen(upstream, openForMs(this.process));
+  }
+
   private report(state: EdgeMachine["applied"]): void {
     this.send?.({ case: "applied", value: state });
   }
@@ -97,8 +112,7 @@ export class EdgeMachine {
     const { scope, random } = this.process;
     scope.after(random.between(1, 60), "table in force", () => {
       const aim = this.target;
-      this.served = aim.routes;
-      this.servedGeneration = aim.generation;
+      this.serve(aim);
       this.world.checks.onServed(this.id, aim);
       scope.after(random.between(1, 40), "table on disk", () => {
         this.disk = aim;

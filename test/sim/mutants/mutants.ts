@@ -155,6 +155,21 @@ const mutants = {
       shell: { ...real.shell, keepsRunContainers: false },
     }),
   },
+  M17: {
+    breaks: "the agent ends at once what may serve what is open for a while",
+    double: (real) => ({ ...real, nextStep: (view) => real.nextStep({ ...view, drainMs: 0 }) }),
+  },
+  M18: {
+    breaks: "a drain ends only when nothing is open any more",
+    double: (real) => ({
+      ...real,
+      nextStep: (view) => real.nextStep({ ...view, drainMs: view.drainMs === 0 ? 0 : 24 * 3_600_000 }),
+    }),
+  },
+  M19: {
+    breaks: "a stop does not hold what is on its way",
+    double: (real) => ({ ...real, shell: { ...real.shell, stopsCoverOpen: false } }),
+  },
 } satisfies Record<string, Mutant>;
 
 export type MutantName = keyof typeof mutants;

@@ -9,6 +9,8 @@ export interface SiteRow {
   projectId: string;
   replicas: number;
   memoryMb: number;
+  /** What the manifests of its deployments say. */
+  drainSeconds: number;
   /** The deployment that the channel serves. */
   deploymentId: string | null;
   stopped: boolean;
@@ -23,6 +25,10 @@ export interface DeploymentRow {
   statusSince: Date;
   replicas: number;
   cancelRequested: boolean;
+  /** A stop covers it. */
+  heldAt: Date | null;
+  /** How long its containers may serve what is open once they are replaced. */
+  drainSeconds: number;
   hasRelease: boolean;
   releaseStatus: ReleaseStatus;
   releaseAttempt: number;
@@ -37,6 +43,9 @@ export interface TaskRow {
   replica: number;
   epoch: number;
   desired: "running" | "stopped" | "removed";
+  drainSeconds: number;
+  /** When its removal was asked for, in true time: for the checks only. */
+  removedAtMs: number | null;
   nodeId: string | null;
   refused: Record<string, number> | null;
   /** What is set aside for it. */
@@ -70,7 +79,7 @@ export interface NodeRow {
 
 export interface WorkRow {
   id: number;
-  kind: "deploy" | "retire";
+  kind: "deploy" | "retire" | "stop" | "start";
   key: string;
   deploymentId: string;
   state: "queued" | "running" | "done";
@@ -91,6 +100,19 @@ export interface TokenRow {
   nodeId: string | null;
 }
 
+/** What the database fills in by itself. */
+type TaskDefaults =
+  | "id"
+  | "epoch"
+  | "reaped"
+  | "retiringAt"
+  | "servedAt"
+  | "nodeId"
+  | "refused"
+  | "desired"
+  | "drainSeconds"
+  | "removedAtMs";
+
 /** What is in Postgres, as far as the cluster's core goes. */
 export class Tables {
   clusterEpoch = 1;
@@ -110,14 +132,14 @@ export class Tables {
     return `${kind}${this.nextId++}`;
   }
 
-  insertTask(
-    task: Omit<TaskRow, "id" | "epoch" | "reaped" | "retiringAt" | "servedAt" | "nodeId" | "refused" | "desired">,
-  ): TaskRow {
+  insertTask(task: Omit<TaskRow, TaskDefaults>): TaskRow {
     const row: TaskRow = {
       ...task,
       id: this.id("t"),
       epoch: this.nextEpoch++,
       desired: "running",
+      drainSeconds: 0,
+      removedAtMs: null,
       nodeId: null,
       refused: null,
       reaped: false,
@@ -141,6 +163,43 @@ export class Tables {
 
   tasksOf(deploymentId: string): TaskRow[] {
     return [...this.tasks.values()].filter((task) => task.deploymentId === deploymentId);
+  }
+
+  wantedTasksOf(deploymentId: string): TaskRow[] {
+    return this.tasksOf(deploymentId).filter(({ desired }) => desired !== "removed");
+  }
+
+  /** Mirrors `removeTasks` and `endDrains` of `control/src/deployments/store.ts`. `trueMs`: see `removedAtMs`. */
+  removeTasks(ids: readonly string[], trueMs: number, drainSeconds = 0): void {
+    for (const id of ids) {
+      const task = this.open.get(id);
+      if (task === undefined || (task.desired === "removed" && task.drainSeconds <= drainSeconds)) continue;
+      task.desired = "removed";
+      task.drainSeconds = drainSeconds;
+      task.removedAtMs ??= trueMs;
+    }
+  }
+
+  drainingOf(projectId: string): string[] {
+    return [...this.open.values()]
+      .filter((task) => task.projectId === projectId && task.desired === "removed" && task.drainSeconds > 0)
+      .map(({ id }) => id);
+  }
+
+  endDrains(projectId: string, trueMs: number): void {
+    this.removeTasks(this.drainingOf(projectId), trueMs);
+  }
+
+  /** What the channel served before `deployment`, or would have after a start, newest first. */
+  servingBeside({ id, projectId }: DeploymentRow): DeploymentRow[] {
+    return [...this.deployments.values()]
+      .filter(
+        (other) =>
+          other.projectId === projectId &&
+          other.id !== id &&
+          (other.status === "running" || other.status === "stopped"),
+      )
+      .reverse();
   }
 }
 

@@ -12,6 +12,7 @@ import {
 } from "@svc/control/cluster/keys";
 import type { RouteEntry } from "@svc/control/routes/table";
 import { releaseAttemptId } from "@svc/control/tasks/assignment";
+import { isOpen } from "@svc/proto";
 import { type Assign, Desired, Observed } from "@svc/proto/node";
 import type { Table } from "@svc/router/table";
 import type { SessionValue } from "../control/fleet.ts";
@@ -19,7 +20,7 @@ import { startWithinMs } from "../control/sessions/run-courier.ts";
 import type { Cores } from "../cores.ts";
 import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";
-import type { DeploymentRow } from "../stores/postgres.ts";
+import type { DeploymentRow, SiteRow, TaskRow } from "../stores/postgres.ts";
 import type { World } from "./world.ts";
 
 /** An invariant that did not hold. */
@@ -62,6 +63,9 @@ export const invariants: Readonly<Record<number, string>> = {
   26: "drains end, and leave nothing behind",
   27: "agents and edges do not ask to begin again for ever",
   28: "a system at rest is quiet",
+  29: "what is open in a replaced container stays so until its drain is up or is ended",
+  30: "what a stop covers serves nothing before a start",
+  31: "nothing drains for ever",
 };
 
 /** How long a decision may rest on what was true before: a watch that stands still unnoticed, a late write, and some air. */
@@ -293,6 +297,8 @@ export class Checks implements ContainerWitness {
     const had = new Set(
       old !== null && "entry" in old && old.entry.deploymentId === entry.deploymentId ? old.entry.proxy?.upstreams : [],
     );
+    if (entry.proxy !== undefined && had.size === 0 && this.stopped.has(entry.deploymentId ?? ""))
+      this.fail(30, `${key} names containers of ${entry.deploymentId}, which is stopped`);
     for (const upstream of entry.proxy?.upstreams ?? []) {
       if (had.has(upstream)) continue;
       const healthyMs = this.healthyAtMs.get(`${entry.deploymentId ?? ""} ${upstream}`);
@@ -346,12 +352,44 @@ export class Checks implements ContainerWitness {
   private readonly absentSinceMs = new Map<string, number>();
 
   onActivate(row: DeploymentRow): void {
+    if (this.stopped.has(row.id)) this.fail(30, `${row.id} takes the traffic, and is stopped`);
     if (!row.hasRelease) return;
     const attemptId = releaseAttemptId(row.id, row.releaseAttempt);
     if (row.releaseStatus !== "succeeded")
       this.fail(5, `the route of ${row.id} moves, and its release is ${row.releaseStatus}`);
     if (!this.ranToEnd.has(attemptId))
       this.fail(5, `the route of ${row.id} moves, and ${attemptId} did not run to its end`);
+  }
+
+  // -------------------------------------------------------------------- stops
+
+  /** Deployments that a stop covers, and those of them that must not come to serve any more before a start. */
+  private readonly toStop = new Set<string>();
+  private readonly stopped = new Set<string>();
+
+  /** A stop covers everything that was accepted before it. What serves may go on until the stop is carried out. */
+  onStopAsked({ projectId, deploymentId }: SiteRow): void {
+    for (const { id, status, ...row } of this.world.postgres.tables.deployments.values()) {
+      if (row.projectId !== projectId || (status !== "running" && !isOpen(status))) continue;
+      this.toStop.add(id);
+      if (status !== "running" && id !== deploymentId) this.stopped.add(id);
+    }
+  }
+
+  onStopped({ id }: DeploymentRow): void {
+    this.stopped.add(id);
+  }
+
+  onStartAsked(projectId: string): void {
+    for (const { id, ...row } of this.world.postgres.tables.deployments.values()) {
+      if (row.projectId !== projectId) continue;
+      this.toStop.delete(id);
+      this.stopped.delete(id);
+    }
+  }
+
+  isToStop(deploymentId: string): boolean {
+    return this.toStop.has(deploymentId);
   }
 
   onAttempt(deploymentId: string, attemptId: string, previous: string | null): void {
@@ -452,6 +490,16 @@ export class Checks implements ContainerWitness {
     }
     // Of a node that there is twice, nobody knows which one an address belongs to, until it is quarantined.
     if (isFenced || isOver || this.world.isCloned(machineId)) return;
+    if (task !== undefined && machine.docker.isOpen(name) && !isElsewhere) {
+      const drainedMs = this.nowMs - (task.removedAtMs ?? this.nowMs);
+      // A clock that was set forward ends it early, and nobody can tell.
+      const isEarly = drainedMs < task.drainSeconds * 1_000 * 0.98 && !this.clockWasSet(machineId, task);
+      if (isEarly)
+        this.fail(
+          29,
+          `${machineId}: ${kind} of ${id} with open connections, ${Math.round(drainedMs)} ms after its removal was asked for, and it has ${task.drainSeconds} s`,
+        );
+    }
     const upstream = `${machine.address}:${container.port}`;
     for (const edge of this.world.edges) {
       const row = this.world.postgres.tables.nodes.get(edge.id);
@@ -462,6 +510,16 @@ export class Checks implements ContainerWitness {
         }
       }
     }
+  }
+
+  private readonly clockSetAtMs = new Map<string, number>();
+
+  onClockSet(machineId: string): void {
+    this.clockSetAtMs.set(machineId, this.nowMs);
+  }
+
+  private clockWasSet(machineId: string, { removedAtMs }: TaskRow): boolean {
+    return (this.clockSetAtMs.get(machineId) ?? Number.NEGATIVE_INFINITY) >= (removedAtMs ?? 0);
   }
 
   private mayBeTwice(placementId: string, machineId: string): boolean {

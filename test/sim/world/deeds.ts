@@ -1,4 +1,5 @@
 import { redeem } from "@svc/control/nodes/rules";
+import { requestStart, requestStop } from "../control/lifecycle.ts";
 import type { Replica } from "../control/replica.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Tables } from "../stores/postgres.ts";
@@ -100,6 +101,7 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
       return;
     case "jumpAgent":
       daemon.process.wallOffsetMs += (x - 0.5) * 7_200_000;
+      world.checks.onClockSet(daemon.process.id);
       return;
     case "jumpReplica":
       replica.process.wallOffsetMs += (x - 0.5) * 240_000;
@@ -200,10 +202,16 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
       });
       return;
     case "stopSite":
-      change(replica, (tables) => stop(world, tables, a));
+      change(replica, (tables) => {
+        const site = at([...tables.sites.values()], a);
+        if (site !== undefined) requestStop(world, tables, site);
+      });
       return;
     case "startSite":
-      change(replica, (tables) => start(world, tables, a));
+      change(replica, (tables) => {
+        const site = at([...tables.sites.values()], a);
+        if (site !== undefined) requestStart(world, tables, site);
+      });
       return;
     case "cordon":
       world.actOnNode(replica, node.nodeId, "cordon");
@@ -273,30 +281,12 @@ function deploy(world: World, replica: Replica, index: number, x: number, hasRel
     tables.deployments.set(id, {
       ...{ id, projectId: site.projectId, createdAt: now, status: "queued", statusSince: now, hasRelease },
       replicas: x < 0.3 ? 1 + (index % 3) : site.replicas,
+      ...{ heldAt: null, drainSeconds: site.drainSeconds },
       ...{ cancelRequested: false, releaseAttempt: 0, releaseNodeId: null, errorCode: null },
       releaseStatus: hasRelease ? "pending" : "not_configured",
     });
     tables.enqueue("deploy", id, `deploy/${site.projectId}`, world.postgres.nowMs());
   });
-}
-
-function stop(world: World, tables: Tables, index: number): void {
-  const site = at([...tables.sites.values()], index);
-  const row = site?.deploymentId == null ? undefined : tables.deployments.get(site.deploymentId);
-  if (site === undefined || row?.status !== "running") return;
-  row.status = "stopped";
-  site.stopped = true;
-  site.changedAt = world.postgres.now();
-  tables.enqueue("retire", row.id, `retire/${row.id}`, world.postgres.nowMs());
-}
-
-function start(world: World, tables: Tables, index: number): void {
-  const site = at([...tables.sites.values()], index);
-  const row = site?.deploymentId == null ? undefined : tables.deployments.get(site.deploymentId);
-  if (site === undefined || row?.status !== "stopped") return;
-  row.status = "running";
-  site.stopped = false;
-  site.changedAt = world.postgres.now();
 }
 
 /** Two machines, or one that lost the answer, use one bootstrap token. */

@@ -54,13 +54,23 @@ export function checkSettled(world: World): void {
       checks.fail(23, `${edge.id} serves table ${edge.servedGeneration}, and ${meta?.generation} is published`);
     }
   }
-  for (const site of tables.sites.values()) checkSite(world, seen, site);
+  for (const site of tables.sites.values()) {
+    checkSite(world, seen, site);
+    checkStopped(world, site);
+  }
   for (const machine of world.nodes) {
     if (!seen.well.has(machine.nodeId)) continue;
-    for (const { id, kind, state } of machine.docker.containers.values()) {
+    for (const { id, kind, state, name } of machine.docker.containers.values()) {
       if (kind !== "serve" || state !== "running") continue;
       const task = tables.tasks.get(id);
       if (task === undefined || task.desired === "running") continue;
+      const askedMs = world.kernel.nowMs - Math.max(task.removedAtMs ?? 0, world.calmSinceMs);
+      if (askedMs < task.drainSeconds * 1_000 + 30_000) continue;
+      if (machine.docker.isOpen(name))
+        checks.fail(
+          31,
+          `${machine.machineId} drains ${id} for ${Math.round(askedMs / 1_000)} s, of ${task.drainSeconds} s`,
+        );
       const orderedMs = world.kernel.nowMs - (checks.stopOrderedAtMs.get(`${machine.machineId} ${id}`) ?? 0);
       if (orderedMs < 15_000) continue;
       checks.fail(24, `${machine.machineId} still runs ${id}, which is to be ${task.desired}`);
@@ -77,6 +87,14 @@ export function checkSettled(world: World): void {
     });
     const hasRuns = [...world.etcd.entries.keys()].some((key) => key.startsWith(keys.runs(node.id)));
     if (isEmpty && !hasRuns) checks.fail(26, `the drain of ${node.id} has not ended, and nothing is left there`);
+  }
+}
+
+function checkStopped({ edges, checks }: World, { host }: SiteRow): void {
+  for (const edge of edges) {
+    const route = edge.served.get(host);
+    if (edge.process.alive && route?.target.case === "proxy" && checks.isToStop(route.deploymentId))
+      checks.fail(30, `${edge.id} sends visitors of ${host} to ${route.deploymentId}, which is stopped`);
   }
 }
 

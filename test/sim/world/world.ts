@@ -54,6 +54,8 @@ export class World {
   crashAtJournalShare = 0;
   /** Faults are over. */
   isCalm = false;
+  /** Since when, in true time. */
+  calmSinceMs = 0;
   /** An operator restores etcd, and keeps control stopped meanwhile. */
   isRestoring = false;
   private readonly machines = new Map<string, AgentMachine>();
@@ -95,6 +97,7 @@ export class World {
         projectId,
         replicas: this.random.int(1, 3),
         memoryMb: this.random.pick([128, 256, 400]),
+        drainSeconds: this.random.pick([0, 10, 30, 60]),
         deploymentId: null,
         stopped: false,
         changedAt: this.postgres.now(),
@@ -159,6 +162,12 @@ export class World {
 
   isCloned(machineId: string): boolean {
     return this.clones.has(machineId);
+  }
+
+  /** An edge sends nobody to `upstream` any more, and keeps what is open there. */
+  leaveOpen(upstream: string, forMs: number): void {
+    const [address, port] = upstream.split(":");
+    for (const node of this.nodes) if (node.address === address) node.docker.keepOpen(Number(port), forMs);
   }
 
   machineOf(machineId: string): AgentMachine | undefined {
@@ -381,6 +390,7 @@ export class World {
   /** Every fault ends: what was broken is whole again, and what was down comes back. */
   private calm(): void {
     this.isCalm = true;
+    this.calmSinceMs = this.kernel.nowMs;
     this.kernel.note(() => "--- calm");
     Object.assign(this.trouble.etcd, { unknownShare: 0, slowShare: 0 });
     Object.assign(this.trouble.postgres, { unknownShare: 0, slowShare: 0 });

@@ -1,4 +1,5 @@
 import type { Storm } from "@svc/control/cluster/storm/rules";
+import { drainSecondsAfter } from "@svc/control/deployments/drain";
 import type { ReplicaStep, Site } from "@svc/control/replicas/steps";
 import { type createQueue, type Work, wait } from "../../kernel/kernel.ts";
 import { readRouting } from "../routed.ts";
@@ -106,7 +107,7 @@ function* applySteps(leader: Leader, { deploymentId, running }: Site, steps: rea
         const task = tables.open.get(step.taskId);
         if (task === undefined) continue;
         if (step.do === "retire") task.retiringAt ??= world.postgres.now();
-        else task.desired = "removed";
+        else tables.removeTasks([task.id], world.kernel.nowMs, drainSecondsAfter(deployment.drainSeconds, drainMs));
       }
     }
     notify("task");

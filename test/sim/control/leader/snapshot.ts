@@ -31,7 +31,7 @@ export function* readClusterState(
         ...{ id: task.id, projectId: task.projectId, deploymentId: task.deploymentId, epoch: task.epoch },
         ...{ desired: task.desired, ...limitsOf(task.memoryMb), nodeId: task.nodeId, refused: task.refused !== null },
         ...{ kind: "serve", channel: "production", specHash: `spec of ${task.deploymentId}` },
-        ...{ diskMb: 0, drainSeconds: 0, waitedMs: 0 },
+        ...{ diskMb: 0, drainSeconds: task.drainSeconds, waitedMs: 0 },
         ...{ nodeSelector: {}, platform: null, hasDockerfile: false },
       }),
     ),

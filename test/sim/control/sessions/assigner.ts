@@ -52,11 +52,12 @@ export class Assigner {
   };
 
   private placementOf({ value }: DesiredPlacement): Placement {
-    const { placementId, epoch, desired, specHash, projectId, deploymentId, channel } = value;
+    const { placementId, epoch, desired, drainSeconds, specHash, projectId, deploymentId, channel } = value;
     return create(PlacementSchema, {
       ...{ placementId, specHash, projectId, deploymentId, channel },
       epoch: BigInt(epoch),
       desired: desiredOf[desired],
+      drainSeconds,
       spec: { case: "serve", value: { port: 80, stopGraceSeconds: 10, health: { path: "/", timeoutSeconds: 30 } } },
     });
   }
