@@ -1,5 +1,6 @@
 import { keyParts, keys, type PlacementValue, prefix } from "@svc/control/cluster/keys";
 import type { Guard } from "@svc/control/etcd/txn";
+import { isWrite } from "@svc/control/scheduler/commit";
 import { createRecent } from "@svc/control/scheduler/recent";
 import type { DesiredTask, Placed, SchedulerStep } from "@svc/control/scheduler/steps";
 import type { Work } from "../../kernel/kernel.ts";
@@ -37,7 +38,7 @@ export function createScheduler(leader: Leader): () => Work {
       const state = yield* readClusterState(replica, placed);
       const hints = recent.note(placed, state.observed, fleet.now());
       const steps = world.cores.schedule({ ...state, hints });
-      if (!(yield* commit(steps.filter((step) => step.do !== "refuse" && step.do !== "keep")))) continue;
+      if (!(yield* commit(steps.filter(isWrite)))) continue;
       const refusals = steps.flatMap((step) => (step.do === "refuse" ? [step] : []));
       if (refusals.length > 0) {
         yield* replica.transact((tables) => {
@@ -47,6 +48,8 @@ export function createScheduler(leader: Leader): () => Work {
           }
         });
       }
+      const ended = steps.flatMap((step) => (step.do === "endDrain" ? [step.taskId] : []));
+      if (ended.length > 0) yield* replica.transact((tables) => tables.removeTasks(ended, world.kernel.nowMs));
       return;
     }
   };

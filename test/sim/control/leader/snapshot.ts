@@ -10,10 +10,11 @@ export function* readClusterState(
   replica: Replica,
   placed: ReadonlyMap<string, Placed>,
 ): Work<ClusterState & { observed: ReadonlyMap<string, ObservationValue> }> {
-  const { fleet } = replica;
+  const { fleet, world } = replica;
   const read = yield* replica.transact((tables) => ({
     nodes: [...tables.nodes.values()].filter(({ role }) => role === "node").map((node) => ({ ...node })),
     tasks: [...tables.open.values()].map((task) => ({ ...task })),
+    nowMs: world.postgres.nowMs(),
   }));
   const observed = new Map(
     [...placed.values()].flatMap(({ placementId, nodeId }) => {
@@ -31,7 +32,7 @@ export function* readClusterState(
         ...{ id: task.id, projectId: task.projectId, deploymentId: task.deploymentId, epoch: task.epoch },
         ...{ desired: task.desired, ...limitsOf(task.memoryMb), nodeId: task.nodeId, refused: task.refused !== null },
         ...{ kind: "serve", channel: "production", specHash: `spec of ${task.deploymentId}` },
-        ...{ diskMb: 0, drainSeconds: task.drainSeconds, waitedMs: 0 },
+        ...{ diskMb: 0, drainSeconds: task.drainSeconds, waitedMs: read.nowMs - task.createdAt.getTime() },
         ...{ nodeSelector: {}, platform: null, hasDockerfile: false },
       }),
     ),
@@ -46,7 +47,7 @@ export const limitsOf = (reservedMemoryMb: number) => ({
 
 /** A node with what the scheduler asks of it. */
 export function schedulable(replica: Replica, node: NodeRow): SchedulableNode {
-  const { fleet } = replica;
+  const { fleet, world } = replica;
   return {
     id: node.id,
     link: fleet.nodeLink(node.id).link,
