@@ -1,6 +1,6 @@
 import { Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
-import { ReadsPrepared } from "./prepared.ts";
+import { withReadsPrepared } from "./prepared.ts";
 import type { Database } from "./tables.ts";
 
 /** A connection pool or a transaction: every query function takes one as its first argument. */
@@ -40,7 +40,6 @@ export interface DbOptions {
 /** The pool that the whole process shares. Statements end after 30 s, waiting for a lock or a connection after 10 s. */
 export function createPool({ url, maxConnections = 10, lockTimeoutMs = 10_000, onError }: DbOptions): pg.Pool {
   const pool = new pg.Pool({
-    Client: ReadsPrepared,
     connectionString: url,
     max: maxConnections,
     types,
@@ -58,4 +57,5 @@ export function createDb(options: DbOptions): Db {
   return fromPool(createPool(options));
 }
 
-export const fromPool = (pool: pg.Pool): Db => new Kysely<Database>({ dialect: new PostgresDialect({ pool }) });
+export const fromPool = (pool: pg.Pool): Db =>
+  new Kysely<Database>({ dialect: new PostgresDialect({ pool: withReadsPrepared(pool) }) });

@@ -1,3 +1,4 @@
+import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from "kysely";
 import pg from "pg";
 
 /** Statements kept on a connection; those that come later are parsed and planned each time. */
@@ -6,29 +7,64 @@ const keptMax = 200;
 const planIsStale = "0A000";
 
 /**
- * A connection that has the server parse and plan each read once. Planning what a person's request asks for takes
- * longer than answering it. Within a transaction nothing is kept: a read that fails there ends the transaction, and
- * kept reads fail once when a migration adds a column.
+ * A pool for Kysely that has the server parse and plan each read once per connection. Planning what a person's request
+ * asks for takes longer than answering it. Within a transaction nothing is kept: a read that fails there ends the
+ * transaction, and kept reads fail once when a migration adds a column.
  */
-export class ReadsPrepared extends pg.Client {
-  /** By their texts. */
+export function withReadsPrepared(pool: pg.Pool): PostgresPool {
+  // Kysely knows connections by their identity, and what is kept on one goes with it.
+  const known = new WeakMap<pg.PoolClient, PreparedClient>();
+  return {
+    Client: pg.Client,
+    options: pool.options,
+    end: () => pool.end(),
+    async connect() {
+      const client = await pool.connect();
+      const prepared = known.get(client) ?? new PreparedClient(client);
+      known.set(client, prepared);
+      return prepared;
+    },
+  };
+}
+
+class PreparedClient implements PostgresPoolClient {
+  readonly #client: pg.PoolClient;
+  /** As Kysely sees it. */
+  readonly #plain: PostgresPoolClient;
+  /** Of kept statements, by their texts. */
   readonly #names = new Map<string, string>();
   /** How many statements were ever kept: no name is used twice. */
   #count = 0;
 
-  // The many forms of `query` are those of pg; only the one that Kysely uses is looked at.
-  // biome-ignore lint/suspicious/noExplicitAny: the overloads of pg cannot be written again.
-  override query(...given: any[]): any {
-    const [text, values, callback] = given;
-    const ask = super.query.bind(this) as (...args: unknown[]) => Promise<pg.QueryResult>;
-    if (callback !== undefined || !Array.isArray(values) || !isRead(text)) return ask(...given);
-    const name = this.getTransactionStatus() === "I" ? this.#nameOf(text) : null;
-    if (name === null) return ask(text, values);
-    return ask({ name, text, values }).catch((error: unknown) => {
+  constructor(client: pg.PoolClient) {
+    this.#client = client;
+    this.#plain = client;
+  }
+
+  release(destroy?: boolean): void {
+    this.#plain.release(destroy);
+  }
+
+  query<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>>;
+  query<R>(cursor: PostgresCursor<R>): PostgresCursor<R>;
+  query<R>(asked: string | PostgresCursor<R>, parameters: readonly unknown[] = []) {
+    return typeof asked === "string" ? this.#ask<R>(asked, parameters) : this.#plain.query(asked);
+  }
+
+  async #ask<R>(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<R>> {
+    const name = isRead(text) && this.#client.getTransactionStatus() === "I" ? this.#nameOf(text) : null;
+    if (name === null) return this.#plain.query<R>(text, values);
+    try {
+      return (await this.#client.query<R & pg.QueryResultRow, unknown[]>({
+        name,
+        text,
+        values: [...values],
+      })) as PostgresQueryResult<R>;
+    } catch (error) {
       if (!(error instanceof pg.DatabaseError) || error.code !== planIsStale) throw error;
       this.#names.delete(text);
-      return ask(text, values);
-    });
+      return this.#plain.query<R>(text, values);
+    }
   }
 
   #nameOf(text: string): string | null {
@@ -42,4 +78,4 @@ export class ReadsPrepared extends pg.Client {
   }
 }
 
-const isRead = (text: unknown): text is string => typeof text === "string" && text.startsWith("select ");
+const isRead = (text: string): boolean => text.startsWith("select ");
