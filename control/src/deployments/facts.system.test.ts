@@ -1,31 +1,24 @@
 import { manifestSchema } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createFleet, type Fleet } from "../cluster/fleet.ts";
+import type { Fleet } from "../cluster/fleet.ts";
 import type { Deployment } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
-import { type EtcdServer, startEtcd, testClient } from "../etcd/testing.ts";
-import { type TestApi, testApi } from "../http/testing.ts";
+import type { TestApi } from "../http/testing.ts";
 import { planOfUser } from "../plans/of-user.ts";
 import { serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
 import { readDeployFacts } from "./facts.ts";
+import { type TestCluster, testCluster } from "./testing/cluster.ts";
 
-let etcdServer: EtcdServer;
+let cluster: TestCluster;
 let etcd: Etcd;
 let fleet: Fleet;
 let api: TestApi;
 beforeAll(async () => {
-  [etcdServer, api] = await Promise.all([startEtcd(), testApi()]);
-  etcd = testClient(etcdServer.endpoint);
-  fleet = createFleet(etcd, { log: api.context.log, now: () => new Date() });
-  await fleet.ready(10_000);
+  cluster = await testCluster();
+  ({ etcd, fleet, api } = cluster);
 });
-afterAll(async () => {
-  await fleet?.[Symbol.asyncDispose]();
-  await etcd?.close();
-  await api?.[Symbol.asyncDispose]();
-  await etcdServer?.[Symbol.asyncDispose]();
-});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 const artifact = {
   ...{ artifact_kind: "image", artifact_repository: "svc/x/app", artifact_digest: `sha256:${"a".repeat(64)}` },

@@ -3,13 +3,13 @@ import { manifestSchema } from "@svc/proto";
 import type { Registry } from "@svc/registry";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createFleet, type Fleet } from "../cluster/fleet.ts";
+import type { Fleet } from "../cluster/fleet.ts";
 import { keys, type ObservationValue, type RunValue, runValue } from "../cluster/keys.ts";
 import type { Deployment, Project } from "../db/tables.ts";
 import { lockWaits } from "../db/testing.ts";
 import type { Etcd } from "../etcd/index.ts";
-import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
-import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
+import { until } from "../etcd/testing.ts";
+import type { TestApi, TestUser } from "../http/testing.ts";
 import { planOfUser } from "../plans/of-user.ts";
 import { serveTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
@@ -17,28 +17,22 @@ import { type ClaimedWork, enqueue } from "../work/queue.ts";
 import { claimHost } from "./hosts.ts";
 import { retireWorker } from "./retire.ts";
 import { findChannelState, setChannelState } from "./store.ts";
+import { type TestCluster, testCluster } from "./testing/cluster.ts";
 import { deployWorker } from "./worker.ts";
 
 // Workers that are late: their view of the cluster is behind, or somebody else moved on while they stood still.
 
-let etcdServer: EtcdServer;
+let cluster: TestCluster;
 let etcd: Etcd;
 let fleet: Fleet;
 let api: TestApi;
 let user: TestUser;
 beforeAll(async () => {
-  [etcdServer, api] = await Promise.all([startEtcd(), testApi()]);
-  etcd = testClient(etcdServer.endpoint);
-  fleet = createFleet(etcd, { log: api.context.log, now: () => new Date() });
-  await fleet.ready(10_000);
+  cluster = await testCluster();
+  ({ etcd, fleet, api } = cluster);
   user = await api.newUser();
 });
-afterAll(async () => {
-  await fleet?.[Symbol.asyncDispose]();
-  await etcd?.close();
-  await api?.[Symbol.asyncDispose]();
-  await etcdServer?.[Symbol.asyncDispose]();
-});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 const artifact = {
   artifact_kind: "image" as const,

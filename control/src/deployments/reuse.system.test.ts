@@ -2,36 +2,30 @@ import { randomUUID } from "node:crypto";
 import { manifestSchema } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createFleet, type Fleet } from "../cluster/fleet.ts";
+import type { Fleet } from "../cluster/fleet.ts";
 import type { ObservationValue } from "../cluster/keys.ts";
 import type { Deployment } from "../db/tables.ts";
 import type { Etcd } from "../etcd/index.ts";
-import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
-import { type TestApi, testApi } from "../http/testing.ts";
+import { until } from "../etcd/testing.ts";
+import type { TestApi } from "../http/testing.ts";
 import { planOfUser } from "../plans/of-user.ts";
 import { buildTask } from "../tasks/spec.ts";
 import { insertTask } from "../tasks/store.ts";
+import { type TestCluster, testCluster } from "./testing/cluster.ts";
 import { deployWorker } from "./worker.ts";
 
 const digest = `sha256:${"a".repeat(64)}`;
 const key = "b".repeat(64);
 
-let etcdServer: EtcdServer;
+let cluster: TestCluster;
 let etcd: Etcd;
 let fleet: Fleet;
 let api: TestApi;
 beforeAll(async () => {
-  [etcdServer, api] = await Promise.all([startEtcd(), testApi()]);
-  etcd = testClient(etcdServer.endpoint);
-  fleet = createFleet(etcd, { log: api.context.log, now: () => new Date() });
-  await fleet.ready(10_000);
+  cluster = await testCluster();
+  ({ etcd, fleet, api } = cluster);
 });
-afterAll(async () => {
-  await fleet?.[Symbol.asyncDispose]();
-  await etcd?.close();
-  await api?.[Symbol.asyncDispose]();
-  await etcdServer?.[Symbol.asyncDispose]();
-});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 /** A deployment whose node says that the build of an earlier one is its own, too. */
 async function reusing() {
