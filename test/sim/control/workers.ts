@@ -235,7 +235,6 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
     (row.releaseAttempt === 0 || run?.state === "refused" || run?.state === "not_started");
   const decision = looksForNode ? yield* placeRelease(replica, row) : null;
   const refused = decision !== null && "refused" in decision ? decision.refused : null;
-  const isShort = refused !== null || serve.some((task) => task.refused !== null);
   return {
     row,
     facts: {
@@ -265,7 +264,7 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
       replicas: row.replicas,
       serveAttempts: tasks.length,
       replacesContainers: read.replacesContainers,
-      draining: isShort && read.isDraining,
+      draining: refused !== null && read.isDraining,
       serve,
       active,
       activatedAt: active ? site.changedAt : null,
