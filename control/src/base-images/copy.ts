@@ -11,9 +11,9 @@ import type { ReferenceRules } from "../deployments/oci/reference.ts";
 import type { Platform } from "../deployments/oci/rules.ts";
 import type { KnownLayers } from "../deployments/oci/store.ts";
 import { BadLayer } from "../deployments/oci/tar-size.ts";
-import type { InTurn } from "../deployments/oci/turns.ts";
 import type { Log } from "../log.ts";
 import type { ResolveAddresses } from "../registries/resolve.ts";
+import type { InTurn } from "../turns.ts";
 import { type BaseImageRefusal, baseRepository } from "./rules.ts";
 import { beginCopy, endCopy, giveUpCopy, noteUse } from "./store.ts";
 

@@ -1,7 +1,9 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createDb } from "../db/pool.ts";
+import { lockWaits } from "../db/testing.ts";
 import { createUploads } from "../deployments/upload/slots.ts";
+import { until } from "../etcd/testing.ts";
 import { buildServer } from "./server.ts";
 import { type TestApi, testApi } from "./testing.ts";
 
@@ -34,6 +36,23 @@ test("a request that waits too long for what somebody holds is told to come agai
     await server.close();
     await impatient.destroy();
   }
+});
+
+test("requests of one account that wait for one another leave the database to others", async () => {
+  const [busy, other] = [await api.newUser({ plan: { max_projects: 100 } }), await api.newUser()];
+  const create = (number: number) =>
+    api.call("POST", "/projects", { session: busy.session, body: { name: `Crowd ${number}`, type: "static" } });
+  const apart = createDb({ url: api.context.config.databaseUrl });
+  const sent = await apart.transaction().execute(async (tx) => {
+    await tx.selectFrom("auth.user").select("id").where("id", "=", busy.id).forUpdate().execute();
+    const crowd = Array.from({ length: 12 }, (_, number) => create(number));
+    await until("one of them to wait", async () => (await lockWaits(apart)) > 0);
+    expect((await api.call("GET", "/me", { session: other.session })).status).toBe(200);
+    return crowd;
+  });
+  const replies = await Promise.all(sent);
+  expect(replies.map(({ status }) => status)).toEqual(sent.map(() => 201));
+  await apart.destroy();
 });
 
 test("nobody waits for a lock as long as a statement may take", async () => {

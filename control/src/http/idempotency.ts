@@ -2,7 +2,17 @@ import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import type { Caller } from "../auth/caller.ts";
 import type { Db } from "../db/pool.ts";
+import { createTurns, NoTurn } from "../turns.ts";
 import { ApiError } from "./errors.ts";
+
+/**
+ * What is made for an account is made under a lock of it. Requests of one account wait for one another here, because each
+ * that waits for a lock holds one of the few connections to the database that everybody uses.
+ */
+const inTurn = createTurns({ total: Number.POSITIVE_INFINITY, perKey: 1 }, { total: 1_000, perKey: 100 });
+/** As long as for a lock. */
+const turnMs = 10_000;
+const busySeconds = 5;
 
 /** How long a key is remembered. */
 const rememberedHours = 24;
@@ -30,9 +40,29 @@ const requestHash = ({ caller, request }: Pick<Attempt<object>, "caller" | "requ
 /**
  * Runs `create` in a transaction, at most once per Idempotency-Key: a repeated request gets the first one's
  * payload, also when both are under way at once. A failed one is forgotten. Throws IDEMPOTENCY_CONFLICT
- * when the key was used for something else, or for something that is shown once.
+ * when the key was used for something else, or for something that is shown once, and UNAVAILABLE when too many requests
+ * of the account are under way.
  */
-export function createOnce<T extends object>(db: Db, attempt: Attempt<T>, create: (tx: Db) => Promise<T>): Promise<T> {
+export async function createOnce<T extends object>(
+  db: Db,
+  attempt: Attempt<T>,
+  create: (tx: Db) => Promise<T>,
+): Promise<T> {
+  const late = AbortSignal.timeout(turnMs);
+  try {
+    return await inTurn(attempt.caller.userId, late, () => createInTransaction(db, attempt, create));
+  } catch (error) {
+    if (error instanceof NoTurn || error === late.reason)
+      throw new ApiError("UNAVAILABLE", { cause: error, retryAfterSeconds: busySeconds });
+    throw error;
+  }
+}
+
+function createInTransaction<T extends object>(
+  db: Db,
+  attempt: Attempt<T>,
+  create: (tx: Db) => Promise<T>,
+): Promise<T> {
   return db.transaction().execute(async (tx) => {
     const { idempotencyKey: key, caller, shownOnce } = attempt;
     if (key === null) return create(tx);

@@ -8,6 +8,7 @@ import { type ResolveAddresses, systemAddresses } from "../../registries/resolve
 import { findCredential } from "../../registries/store.ts";
 import { CannotOpen, type Secrets } from "../../secrets.ts";
 import { repositories } from "../../tasks/spec.ts";
+import { createTurns, type InTurn, NoTurn } from "../../turns.ts";
 import { createClock } from "./clock.ts";
 import { type CopyOptions, copyLayers, lookForLayers, requireFits, storeManifest } from "./copy.ts";
 import { ImageRefused } from "./failures.ts";
@@ -17,7 +18,6 @@ import type { ReferenceRules } from "./reference.ts";
 import type { Platform, Refusal } from "./rules.ts";
 import { knownLayersOf, sharedLayersOf } from "./store.ts";
 import { BadLayer } from "./tar-size.ts";
-import { createTurns, type InTurn, NoTurn } from "./turns.ts";
 
 export { ociFailure } from "./failures.ts";
 

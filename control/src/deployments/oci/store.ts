@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Db } from "../../db/pool.ts";
 import { repositories } from "../../tasks/spec.ts";
-import type { InTurn } from "./turns.ts";
+import type { InTurn } from "../../turns.ts";
 
 /** A layer that the project has not used for so long is measured anew when it comes again. */
 const forgottenAfterDays = 90;
