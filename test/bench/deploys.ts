@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
@@ -165,12 +166,20 @@ export async function serverDeploys(cluster: Cluster, times: number): Promise<nu
 }
 
 /** The engine's own create and start, until the app answers, in ms since `from`. */
+/** One container of the engine itself, until it answers; `isAlone`: in a network of its own, as each project's are. */
 export async function bareContainer(
   cluster: Cluster,
   from: number,
-  { millicores = 1_000, everyMs = pollMs } = {},
+  { millicores = 1_000, everyMs = pollMs, isAlone = false } = {},
 ): Promise<number> {
   const { docker, registry } = cluster.platform;
+  await using stack = new AsyncDisposableStack();
+  let network = "bridge";
+  if (isAlone) {
+    const own = await docker.createNetwork({ Name: `bench-${randomUUID()}`, Driver: "bridge" });
+    stack.defer(() => own.remove());
+    network = own.id;
+  }
   const container = await docker.createContainer({
     Image: `${registry.host}/examples/tide-clock:1.0.0`,
     Env: ["PORT=8080"],
@@ -180,17 +189,15 @@ export async function bareContainer(
       NanoCpus: millicores * 1e6,
       PidsLimit: 256,
       Init: true,
+      NetworkMode: network,
       PortBindings: { "8080/tcp": [{ HostIp: "127.0.0.1", HostPort: "" }] },
     },
   });
-  try {
-    await container.start();
-    const { NetworkSettings } = await container.inspect();
-    const port = NetworkSettings.Ports["8080/tcp"]?.[0]?.HostPort;
-    return await untilServed(`http://127.0.0.1:${port}/healthz`, from, (body) => body.includes("ok"), everyMs);
-  } finally {
-    await container.remove({ force: true });
-  }
+  stack.defer(() => container.remove({ force: true }));
+  await container.start();
+  const { NetworkSettings } = await container.inspect();
+  const port = NetworkSettings.Ports["8080/tcp"]?.[0]?.HostPort;
+  return await untilServed(`http://127.0.0.1:${port}/healthz`, from, (body) => body.includes("ok"), everyMs);
 }
 
 /** The floor of an image deployment. */

@@ -42,7 +42,7 @@ const only = process.argv[2] ?? null;
 
 if (only === "together") {
   await using cluster = await startCluster({ agents: 3 });
-  rows.push(await firstDeploysTogether(cluster, times));
+  rows.push(...(await firstDeploysTogether(cluster, times)));
 } else {
   rows.push(...(await authenticatedReads(times)), ...(await readsOfOne(times)));
 }
@@ -90,7 +90,7 @@ if (only === null) {
       floor,
       aim: null,
     },
-    await firstDeploysTogether(cluster, times),
+    ...(await firstDeploysTogether(cluster, times)),
     {
       name: "a container that was killed answers again",
       unit: "ms",

@@ -6,10 +6,10 @@ import { createTurns, NoTurn } from "../turns.ts";
 import { ApiError } from "./errors.ts";
 
 /**
- * What is made for an account is made under a lock of it. Requests of one account wait for one another here, because each
+ * What is made for an account is made under a lock of it. Most requests of one account wait for one another here, as each
  * that waits for a lock holds one of the few connections to the database that everybody uses.
  */
-const inTurn = createTurns({ total: Number.POSITIVE_INFINITY, perKey: 1 }, { total: 1_000, perKey: 100 });
+const inTurn = createTurns({ total: Number.POSITIVE_INFINITY, perKey: 3 }, { total: 1_000, perKey: 100 });
 /** As long as for a lock. */
 const turnMs = 10_000;
 const busySeconds = 5;
