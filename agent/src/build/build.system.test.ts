@@ -154,6 +154,7 @@ describe("a static site", () => {
     await waitFor("the log", () => log(id).includes("Stored sha256:"));
     expect(log(id)).toContain("RUN npm run build");
     expect(log(id)).toContain("> node build.js");
+    expect(log(id)).toContain("Storing the site (1 file)\n");
   });
 
   test("of which a command makes everything but the first page is doubted", async () => {

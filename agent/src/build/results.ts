@@ -1,4 +1,5 @@
 import { create } from "@bufbuild/protobuf";
+import { plural } from "@svc/proto";
 import { type BuildResult, BuildResultSchema } from "@svc/proto/node";
 import { siteDoubts } from "@svc/proto/served-site";
 import { cleanLine } from "../logs/lines.ts";
@@ -81,7 +82,7 @@ export async function pushBundle(job: Job, archive: Archive, directory: string, 
   const paths = site.map(({ path }) => path);
   const doubts = siteDoubts(paths, { isWhole }).map((doubt) => cleanLine(doubt, spec.redact));
   for (const doubt of doubts) narrate(job, `Warning: ${doubt}`);
-  narrate(job, `Storing the site (${site.length} files)`);
+  narrate(job, `Storing the site (${plural(site.length, "file")})`);
   const stream = packBundle(archive, site);
   try {
     const maxSizeBytes = spec.maxImageMb * 1024 * 1024;
