@@ -51,6 +51,11 @@ export class CliError extends Error {
   }
 }
 
+/** Ctrl-C at a question: the terminal gives it to who reads, as a key, and sends no signal. */
+export class Interrupted extends Error {
+  override name = "Interrupted";
+}
+
 /** Anything thrown, as a CliError: what nobody foresaw becomes UNEXPECTED and keeps its cause. */
 export function toCliError(thrown: unknown): CliError {
   if (thrown instanceof CliError) return thrown;

@@ -7,6 +7,7 @@ import {
   ok,
   projectId,
   type Routes,
+  refusal,
   startApi,
 } from "./testing/api.ts";
 import { aDirectory } from "./testing/svc.ts";
@@ -54,8 +55,10 @@ async function interruptAt(request: string, argv: string[]) {
     env: { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url, NO_COLOR: "1" },
     signal: interrupt.signal,
   });
-  return { status, advice: /Interrupted\n(?:→ (.*)\n)?$/.exec(stderr)?.[1] ?? null };
+  return { status, advice: adviceIn(stderr) };
 }
+
+const adviceIn = (stderr: string): string | null => /Interrupted\n(?:→ (.*)\n)?$/.exec(stderr)?.[1] ?? null;
 
 test.each([
   ["deploy", detail, "Nothing was deployed. Start over with `svc deploy`"],
@@ -74,4 +77,76 @@ test.each([
   ["status", detail, "Nothing was changed"],
 ])("svc %s that is interrupted at %s says what of it was done", async (line, request, advice) => {
   expect(await interruptAt(request, line.split(" "))).toEqual({ status: 130, advice });
+});
+
+const unlinked = { "svc.yml": "version: 2\napp: { name: Shop, type: ssr }\nstart: { command: node server.js }\n" };
+const made: Routes = {
+  "POST /api/v1/projects": ok({ project: aProject({ type: "ssr" }) }, 201),
+  [poll]: ok({ deployment: aDeployment() }),
+};
+const undone: Routes = {
+  [detail]: ok({
+    project: aProject({ type: "ssr" }),
+    deployments: [
+      aDeployment({ trigger: "rollback" }),
+      aDeployment({ id: deploymentId.replaceAll("2", "5"), status: "superseded" }),
+    ],
+  }),
+};
+const questions: {
+  line: string;
+  asked: string;
+  advice: string;
+  answers?: Routes;
+  own?: Readonly<Record<string, string>>;
+}[] = [
+  {
+    line: "init",
+    asked: "There is a page and a server",
+    own: { "index.html": "", "server.js": "" },
+    advice: "Nothing was changed",
+  },
+  {
+    line: "deploy",
+    asked: "so that other checkouts",
+    own: { ...unlinked, "server.js": "" },
+    answers: made,
+    advice:
+      "svc.yml is as it was. Another checkout would make another project: to deploy to this one, add the line `slug: shop` to svc.yml",
+  },
+  {
+    line: "deploy",
+    asked: "Forget it?",
+    answers: { [detail]: refusal(404, "NOT_FOUND") },
+    advice: "Nothing was deployed. Start over with `svc deploy`",
+  },
+  { line: `projects delete ${projectId}`, asked: "to go on", advice: "Nothing was changed" },
+  { line: "rollback", asked: "Put it back?", answers: undone, advice: "Nothing was changed" },
+  {
+    line: "registry set ghcr.io --username ada",
+    asked: "Password or token",
+    answers: { [detail]: ok({ project: aProject({ type: "ociimage" }), deployments: [] }) },
+    advice: "Nothing was changed",
+  },
+];
+
+test.each(
+  questions.flatMap((question) => [
+    { ...question, by: "typed" as const },
+    { ...question, by: "sent" as const },
+  ]),
+)("svc $line that is interrupted ($by) at its question '$asked' says what was done", async (question) => {
+  const { line, asked, advice, by, answers = {}, own = files } = question;
+  const interrupt = new AbortController();
+  await using api = await startApi({ ...routes, ...answers });
+  await using directory = await aDirectory(own);
+  const { status, stderr } = await runAtTerminal(line.split(" "), {
+    cwd: directory.path,
+    env: { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url, NO_COLOR: "1" },
+    asked,
+    signal: interrupt.signal,
+    ...(by === "typed" ? { typed: "\u0003" } : { onAsked: () => interrupt.abort("SIGINT") }),
+  });
+  expect({ status, advice: adviceIn(stderr) }).toEqual({ status: 130, advice });
+  expect(api.seen.filter(({ method }) => method === "DELETE" || method === "PUT")).toEqual([]);
 });

@@ -5,7 +5,7 @@ import { createRun, type Globals } from "./context.ts";
 import { errorEnvelope, successEnvelope } from "./envelope.ts";
 import { isGitHubActions } from "./environment.ts";
 import { errorText } from "./error-text.ts";
-import { CliError, exitCodes, interruptExitCodes, toCliError } from "./errors.ts";
+import { CliError, exitCodes, Interrupted, interruptExitCodes, toCliError } from "./errors.ts";
 import { inertForActions } from "./format.ts";
 import { explainNotFound } from "./link-trouble.ts";
 import { coloured, plain, wantsColour } from "./paint.ts";
@@ -46,8 +46,8 @@ export async function runRequest(argv: readonly string[], host: Host): Promise<n
   }
 }
 
-const openTerminal = ({ stdin, stdout, stderr, env }: Host, globals: Globals): Terminal =>
-  createTerminal({ stdin, stdout, stderr, env, ...globals });
+const openTerminal = ({ stdin, stdout, stderr, env, signal }: Host, globals: Globals): Terminal =>
+  createTerminal({ stdin, stdout, stderr, env, signal, ...globals });
 
 async function runCommand(
   globals: Globals,
@@ -71,7 +71,8 @@ async function runCommand(
     return outcome.exitCode;
   } catch (thrown) {
     terminal.close();
-    if (signal.aborted) return printInterrupt(run.interruptAdvice(), { host, operation, globals, terminal });
+    if (signal.aborted || thrown instanceof Interrupted)
+      return printInterrupt(run.interruptAdvice(), { host, operation, globals, terminal });
     const error = await explainNotFound(run.context, run.followed(), toCliError(thrown));
     return printError(error, { host, operation, globals, terminal });
   } finally {

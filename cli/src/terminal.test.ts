@@ -1,8 +1,10 @@
 import { PassThrough } from "node:stream";
 import { afterEach, expect, test, vi } from "vitest";
+import { Interrupted } from "./errors.ts";
 import { createTerminal } from "./terminal.ts";
 
-const options = { env: {}, json: false, quiet: false, verbose: false, noColor: true };
+const { signal } = new AbortController();
+const options = { env: {}, json: false, quiet: false, verbose: false, noColor: true, signal };
 
 afterEach(() => void vi.useRealTimers());
 
@@ -117,6 +119,11 @@ test.each([
   const terminal = answering(end);
   expect(await terminal.ask("Type shop to go on")).toBeNull();
   expect(await terminal.askSecret("Type shop to go on")).toBeNull();
+});
+
+test("Ctrl-C at a question is none of its answers", async () => {
+  const terminal = answering((stdin) => stdin.write("shop\u0003"));
+  await expect(terminal.ask("Type shop to go on")).rejects.toThrow(Interrupted);
 });
 
 test("what was typed before the input ended is the answer", async () => {

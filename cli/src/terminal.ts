@@ -1,6 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 import { stripControl } from "@svc/proto";
 import { type Env, isCi, isGitHubActions } from "./environment.ts";
+import { Interrupted } from "./errors.ts";
 import { displayWidth, formatDuration, inertForActions } from "./format.ts";
 import { coloured, type Paint, plain, wantsColour } from "./paint.ts";
 import { scrub } from "./redact.ts";
@@ -40,7 +41,7 @@ export type Terminal = {
   tell(text: string): void;
   /** Starts such a line. Where no terminal shows it, `text` is printed as a step, and again when all was silent for 30 s. */
   activity(text: string): Activity;
-  /** Asks for one line; null when the person cancels. Only when interactive. */
+  /** Asks for one line; null when the person cancels. Only when interactive. Ctrl-C at any question throws. */
   ask(question: string): Promise<string | null>;
   /** Asks for yes or no; null when the person cancels, or says nothing for `withinMs`. Only when interactive. */
   confirm(question: string, options: { initial: boolean; withinMs?: number }): Promise<boolean | null>;
@@ -71,6 +72,8 @@ export function createTerminal(options: {
   quiet: boolean;
   verbose: boolean;
   noColor: boolean;
+  /** Ends a question, which then throws its reason. */
+  signal: AbortSignal;
 }): Terminal {
   const { stderr, env } = options;
   const ci = isCi(env);
@@ -159,7 +162,7 @@ export function createTerminal(options: {
     async ask(question) {
       stop();
       const { isCancel, text } = await import("@clack/prompts");
-      const answer = await whileOpen(options.stdin, (signal) =>
+      const answer = await whileOpen(options, (signal) =>
         text({ message: inert(question), input: options.stdin, output: stderr, signal }),
       );
       return isCancel(answer) ? null : answer;
@@ -168,7 +171,7 @@ export function createTerminal(options: {
       stop();
       const { isCancel, confirm } = await import("@clack/prompts");
       const within = withinMs === undefined ? [] : [AbortSignal.timeout(withinMs)];
-      const answer = await whileOpen(options.stdin, (open) => {
+      const answer = await whileOpen(options, (open) => {
         const signal = AbortSignal.any([open, ...within]);
         return confirm({
           message: inert(question),
@@ -184,7 +187,7 @@ export function createTerminal(options: {
       stop();
       const { isCancel, select } = await import("@clack/prompts");
       const shownAs = choices.map((value) => ({ value, label: inert(value) }));
-      const answer = await whileOpen(options.stdin, (signal) =>
+      const answer = await whileOpen(options, (signal) =>
         select({ message: inert(question), options: shownAs, input: options.stdin, output: stderr, signal }),
       );
       return isCancel(answer) ? null : answer;
@@ -192,7 +195,7 @@ export function createTerminal(options: {
     async askSecret(question) {
       stop();
       const { isCancel, password } = await import("@clack/prompts");
-      const answer = await whileOpen(options.stdin, (signal) =>
+      const answer = await whileOpen(options, (signal) =>
         password({ message: inert(question), mask: "", input: options.stdin, output: stderr, signal }),
       );
       if (isCancel(answer)) return null;
@@ -204,22 +207,36 @@ export function createTerminal(options: {
 }
 
 /**
- * Asks for as long as anything can be typed. Ctrl-D ends a line editor and says so to nobody: its input is let go of,
- * and a question that waited on would be left open when the process runs out of work.
+ * Asks for as long as anything can be typed, and nobody wants the program to end. Ctrl-D ends a line editor and says so
+ * to nobody: its input is let go of, and a question that waited on would be left open when the process runs out of work.
  */
-async function whileOpen<T>(input: Input, ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
+async function whileOpen<T>(
+  { stdin, signal }: { stdin: Input; signal: AbortSignal },
+  ask: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const ended = new AbortController();
   let isAnswered = false;
+  let isInterrupted = false;
   // The editor lets go of its input after an answer, too, and that answer is heard first.
   const end = () => setImmediate(() => isAnswered || ended.abort());
+  const onKey = (key: string | undefined) => {
+    isInterrupted ||= key === ctrlC;
+  };
   const events = ["pause", "end", "close"] as const;
   try {
-    const answer = ask(ended.signal);
-    for (const event of events) input.on(event, end);
-    if (input.readableEnded || input.destroyed) end();
-    return await answer;
+    const answer = ask(AbortSignal.any([signal, ended.signal]));
+    for (const event of events) stdin.on(event, end);
+    stdin.on("keypress", onKey);
+    if (stdin.readableEnded || stdin.destroyed) end();
+    const given = await answer;
+    signal.throwIfAborted();
+    if (isInterrupted) throw new Interrupted();
+    return given;
   } finally {
     isAnswered = true;
-    for (const event of events) input.off(event, end);
+    for (const event of events) stdin.off(event, end);
+    stdin.off("keypress", onKey);
   }
 }
+
+const ctrlC = "\u0003";

@@ -79,7 +79,7 @@ describe.concurrent("after a first deploy at a terminal", () => {
   });
 
   test.each([
-    ["Ctrl-C leaves it alone", { typed: "\u0003" }, manifest],
+    ["Escape leaves it alone", { typed: "\u001b" }, manifest],
     ["--yes writes it without a question", { typed: "", args: ["--yes"] }, named],
     ["--no-wait asks as well", { typed: "\r", args: ["--no-wait"] }, named],
     ["the deploy that follows one that failed asks", { typed: "\r", files: { ".svc/state.json": link } }, named],

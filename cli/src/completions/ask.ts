@@ -23,7 +23,7 @@ export async function askPlatform(what: Parameters<Ask>[0], host: Host): Promise
   const { env, cwd, home, stdin } = host;
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const signal = AbortSignal.any([host.signal, AbortSignal.timeout(patienceMs)]);
-  const terminal = createTerminal({ stdin, stdout: nowhere, stderr: nowhere, env, ...globals });
+  const terminal = createTerminal({ stdin, stdout: nowhere, stderr: nowhere, env, signal, ...globals });
   const run = createRun({ env, cwd, home, globals, terminal, columns: null, stdin, print: () => {}, signal });
   try {
     const api = await run.context.api();

@@ -33,13 +33,15 @@ export async function offerSlugLine(
   if (!terminal.interactive || !(await lacksSlug(place))) return;
   const line = slugLine(slug);
   const question = `Write \`${line}\` into ${place.path}, so that other checkouts deploy to this project, too?`;
+  const another = `Another checkout would make another project: ${wayBack(place, manifest, slug)}`;
+  context.onInterrupt(`${place.path} is as it was. ${another}`);
   // Where the result goes into a pipe, whoever reads it waits for this to end.
   const isAsked = context.columns !== null;
   const isWanted =
     !isOciManifest(manifest) &&
     (globals.yes || (isAsked && (await terminal.confirm(question, { initial: true, withinMs: answerMs })) === true));
   if (isWanted && (await writeSlugLine(place, slug))) terminal.step(`Wrote \`${line}\` into ${place.path}`, "done");
-  else terminal.step(`Another checkout would make another project: ${wayBack(place, manifest, slug)}`);
+  else terminal.step(another);
 }
 
 /** How a checkout without a link comes to this project. The manifest of an image has no slug. */

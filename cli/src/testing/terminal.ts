@@ -3,7 +3,7 @@ import { runCli } from "../cli.ts";
 
 /**
  * Runs the program in this process as a person at a terminal would, who types `typed` when first asked something (when
- * stderr says `asked`), and whose Ctrl-C is `signal`.
+ * stderr says `asked`; `onAsked` is called then), and whose Ctrl-C anywhere else is `signal`.
  */
 export async function runAtTerminal(
   argv: readonly string[],
@@ -12,6 +12,7 @@ export async function runAtTerminal(
     env,
     typed = "",
     asked = "to go on",
+    onAsked = () => {},
     columns = 200,
     signal = new AbortController().signal,
   }: {
@@ -19,6 +20,7 @@ export async function runAtTerminal(
     env: Readonly<Record<string, string>>;
     typed?: string;
     asked?: string;
+    onAsked?: () => void;
     columns?: number;
     signal?: AbortSignal;
   },
@@ -53,7 +55,10 @@ export async function runAtTerminal(
       if (isTyped || !stderr.includes(asked)) return;
       isTyped = true;
       // The question is on its way to the screen, and is listened to only after that.
-      setImmediate(() => stdin.write(typed));
+      setImmediate(() => {
+        stdin.write(typed);
+        onAsked();
+      });
     }),
     signal,
   });
