@@ -33,20 +33,24 @@ function startNewerNode() {
     return;
   }
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
-    stdio: "inherit",
+    stdio: ["inherit", "inherit", "inherit", "ipc"],
     env: { ...process.env, SVC_NODE_RESTARTED: "1" },
   });
-  // Ctrl-C reaches the child by itself; we wait for what it answers.
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
-    process.on(signal, () => {
-      if (signal !== "SIGINT") child.kill(signal);
-    });
+  // Ctrl-C reaches the child by itself as well. Told in words, it knows that once was meant; see cli/src/stop.ts.
+  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.send(signal, () => {}));
+  // Nobody looks on any more, and it ends at the first one anyway.
+  process.on("SIGHUP", () => child.kill("SIGHUP"));
   child.on("error", (error) => {
     console.error(`svc cannot start ${node}: ${error.message}`);
     process.exitCode = 1;
   });
   child.on("exit", (status, signal) => {
-    process.exitCode = status ?? (signal === "SIGINT" ? 130 : 143);
+    if (signal === null) {
+      process.exitCode = status;
+      return;
+    }
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
   });
 }
 

@@ -1,16 +1,24 @@
 import { homedir } from "node:os";
 import { type Host, runCli } from "./cli.ts";
+import { interruptExitCodes } from "./errors.ts";
+import { createStop, type Hearer } from "./stop.ts";
 
 /** Runs the command line of this process and sets its exit status. */
 export async function main(): Promise<void> {
   const { stdin, stdout, stderr, env } = process;
   const interrupt = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM"] as const)
-    process.on(name, () => {
-      // Who asks twice wants it to end at once.
-      if (interrupt.signal.aborted) process.exit(name === "SIGINT" ? 130 : 143);
-      interrupt.abort(name);
-    });
+  const next = createStop();
+  const onWish = (name: keyof typeof interruptExitCodes, hearer: Hearer) => {
+    const what = next(hearer);
+    if (what === "stop") interrupt.abort(name);
+    if (what === "exit") process.exit(interruptExitCodes[name]);
+  };
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => onWish(name, "us"));
+  process.on("message", (name) => {
+    if (name === "SIGINT" || name === "SIGTERM") onWish(name, "starter");
+  });
+  // To hear of it is no reason to go on.
+  process.channel?.unref();
   // A reader that has seen enough (`svc logs | head`) is no failure.
   for (const stream of [stdout, stderr])
     stream.on("error", (error: NodeJS.ErrnoException) => {

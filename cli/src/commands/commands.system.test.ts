@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import {
   aDeployment,
+  anAccepted,
   aProject,
   deploymentId,
   ok,
@@ -575,5 +576,33 @@ describe.concurrent("under an older Node", () => {
     const ended = await svc(["--version"], { cwd: directory.path, env: pretend("true") });
     expect(ended).toMatchObject({ status: 1, stdout: "" });
     expect(ended.stderr).toMatch(/^svc needs Node\.js 24 or newer; this is .*\n$/);
+  });
+
+  test.each([
+    { signal: "SIGINT", toAll: false, status: 130 },
+    { signal: "SIGINT", toAll: true, status: 130 },
+    { signal: "SIGTERM", toAll: false, status: 143 },
+    { signal: "SIGTERM", toAll: true, status: 143 },
+    // Nobody is there to be told anything.
+    { signal: "SIGHUP", toAll: false, status: null },
+  ] as const)("$signal (to all: $toAll) ends both, and what was done is said", async ({ signal, toAll, status }) => {
+    await using api = await startApi({
+      [`GET /api/v1/projects/${projectId}`]: ok({ project: aProject(), deployments: [aDeployment()] }),
+      [`POST /api/v1/projects/${projectId}/deployments`]: ok(anAccepted(), 202),
+      [poll]: inState("building"),
+      [logs]: ok({ log: "", offset: 0 }),
+    });
+    const manifest = "version: 2\napp: { name: Shop, type: static }\n";
+    await using directory = await aDirectory({ ".svc/state.json": state, "svc.yml": manifest, "index.html": "<h1>" });
+    const env = {
+      ...{ SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url },
+      ...pretend("!process.env.SVC_NODE_RESTARTED"),
+    };
+    const ended = await svc(["deploy"], {
+      ...{ cwd: directory.path, env, toAll },
+      onStderr: (text, kill) => text.includes("Building") && kill(signal),
+    });
+    expect(ended.status).toBe(status);
+    expect(ended.stderr.includes("Interrupted\n→ The deployment goes on without you")).toBe(status !== null);
   });
 });

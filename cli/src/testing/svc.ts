@@ -32,12 +32,14 @@ export type SvcOptions = {
   stdin?: string;
   /** Called with everything on stderr so far; may send one signal. */
   onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
+  /** Whether that signal reaches every process of the run, as Ctrl-C at a terminal does, and not only the first. */
+  toAll?: boolean;
 };
 
 /** Runs the real program in an environment of its own: nothing of the tester's login, no colours, no terminal. */
 export function svc(
   args: readonly string[],
-  { cwd, home, program = binary, env = {}, stdin = "", onStderr }: SvcOptions,
+  { cwd, home, program = binary, env = {}, stdin = "", onStderr, toAll = false }: SvcOptions,
 ): Promise<Ended> {
   const own = home ?? join(cwd, ".home");
   const child = spawnProgram([thisNode, program, ...args], {
@@ -45,6 +47,8 @@ export function svc(
     env: { PATH: process.env["PATH"], HOME: own, XDG_CACHE_HOME: join(tmpdir(), "svc-cli-test-cache"), ...env },
     stdio: ["pipe", "pipe", "pipe"],
     timeout: 45_000,
+    // A process group of its own.
+    detached: toAll,
   });
   // Most commands read none of it.
   child.stdin.on("error", () => {}).end(stdin);
@@ -58,7 +62,7 @@ export function svc(
     stderr += text;
     onStderr?.(stderr, (signal) => {
       // A second one would end the program in the middle of what the first one made it do.
-      if (!signalled) child.kill(signal);
+      if (!signalled && child.pid !== undefined) process.kill(toAll ? -child.pid : child.pid, signal);
       signalled = true;
     });
   });
