@@ -10,7 +10,9 @@ export type ManifestPlace = {
   file: string;
   /** Absolute path of its directory: what a deploy packs, and where `.svc` is. */
   directory: string;
-  /** The same directory from the repository's root, with `/`; "." for the root itself. */
+  /** Absolute path of the repository's root; null outside of one, where that directory stands for it. */
+  repository: string | null;
+  /** The directory from the repository's root, with `/`; "." for the root itself. */
   home: string;
   /** The file from the repository's root, with `/`. */
   path: string;
@@ -22,10 +24,14 @@ const manifestBytesMax = 1024 * 1024;
 export async function locateManifest(cwd: string, manifest: string): Promise<ManifestPlace> {
   const file = resolve(cwd, manifest);
   const directory = dirname(file);
-  const root = (await repositoryOf(directory)) ?? directory;
-  const slashed = (path: string) => path.split(sep).join("/");
-  return { file, directory, home: slashed(relative(root, directory)) || ".", path: slashed(relative(root, file)) };
+  const repository = await repositoryOf(directory);
+  const root = repository ?? directory;
+  return { file, directory, repository, home: pathFrom(root, directory), path: pathFrom(root, file) };
 }
+
+/** The path from a directory to what is in it, with `/`; "." for the directory itself. */
+export const pathFrom = (directory: string, path: string): string =>
+  relative(directory, path).split(sep).join("/") || ".";
 
 async function repositoryOf(directory: string): Promise<string | null> {
   for (let at = directory; ; at = dirname(at)) {

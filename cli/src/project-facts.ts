@@ -1,7 +1,14 @@
 import { constants, type Dirent } from "node:fs";
 import { open, readdir } from "node:fs/promises";
-import { join } from "node:path";
-import { type Facts, TELLING_BYTES_MAX, tellingFiles, tellingOfBuild } from "@svc/proto/frameworks";
+import { dirname, join } from "node:path";
+import {
+  type Facts,
+  isWorkspaceRoot,
+  parents,
+  TELLING_BYTES_MAX,
+  tellingFiles,
+  tellingOfBuild,
+} from "@svc/proto/frameworks";
 import type { Entry } from "./deploy/tree.ts";
 import { isFileError } from "./files.ts";
 
@@ -15,31 +22,57 @@ const settings = new Set([".vitepress", ".vuepress", ".storybook"]);
 const isLookedInto = (name: string): boolean =>
   name !== "node_modules" && (!name.startsWith(".") || settings.has(name));
 
-/** What a directory on this machine tells of the project in it; null when there is no such directory. */
-export async function readFacts(directory: string): Promise<Facts | null> {
-  const files: string[] = [];
-  let level = [""];
+/**
+ * What a directory on this machine tells of the project in it; null when there is no such directory. `named` is one below
+ * it that matters, however deep it is.
+ */
+export async function readFacts(directory: string, named = "."): Promise<Facts | null> {
+  const own = named === "." ? "" : named;
+  const files = new Set<string>();
   let seen = 0;
-  for (let depth = 0; depth < depthMax && level.length > 0 && seen < entriesMax; depth++) {
-    const below: string[] = [];
-    for (const path of level) {
-      const entries = await list(join(directory, path));
-      if (entries === null && path === "") return null;
-      for (const each of entries ?? []) {
-        if (++seen > entriesMax) break;
-        const name = path === "" ? each.name : `${path}/${each.name}`;
-        if (each.isFile() || each.isSymbolicLink()) files.push(name);
-        else if (each.isDirectory() && isLookedInto(each.name)) below.push(name);
+  const look = async (top: string, levels: number): Promise<boolean> => {
+    let level = [top];
+    for (let depth = 0; depth < levels && level.length > 0 && seen < entriesMax; depth++) {
+      const below: string[] = [];
+      for (const path of level) {
+        const entries = await list(join(directory, path));
+        if (entries === null && path === top) return false;
+        for (const each of entries ?? []) {
+          if (++seen > entriesMax) break;
+          const name = path === "" ? each.name : `${path}/${each.name}`;
+          if (each.isFile() || each.isSymbolicLink()) files.add(name);
+          else if (each.isDirectory() && isLookedInto(each.name)) below.push(name);
+        }
       }
+      level = below;
     }
-    level = below;
+    return true;
+  };
+  // What is named comes first, and what installs it: the rest may be too much to see all of it.
+  for (const around of parents(own)) await look(around, 1);
+  if (own !== "") await look(own, depthMax);
+  if (!(await look("", depthMax))) return null;
+  return { files, texts: await readTexts(directory, tellingFiles(files, textsMax, own)) };
+}
+
+/** The top of the nearest workspace above a directory, and not above `end`; null when it lies in none. */
+export async function workspaceAbove(directory: string, end: string | null): Promise<string | null> {
+  for (let at = directory; at !== end && at !== dirname(at); ) {
+    at = dirname(at);
+    const files = ((await list(at)) ?? []).filter((each) => each.isFile()).map(({ name }) => name);
+    const texts = await readTexts(at, tellingFiles(files, textsMax));
+    if (isWorkspaceRoot({ files: new Set(files), texts })) return at;
   }
+  return null;
+}
+
+async function readTexts(directory: string, names: readonly string[]): Promise<Map<string, string>> {
   const texts = new Map<string, string>();
-  for (const name of tellingFiles(files, textsMax)) {
+  for (const name of names) {
     const text = await readStart(join(directory, name));
     if (text !== null) texts.set(name, text);
   }
-  return { files: new Set(files), texts };
+  return texts;
 }
 
 /** What tells whether `directory` of an archive is built, by what is packed and not by what else lies on this machine. */

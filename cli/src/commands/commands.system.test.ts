@@ -524,6 +524,113 @@ describe.concurrent("svc init", () => {
     });
   });
 
+  const nx = {
+    "nx.json": "{}",
+    "package.json": '{"devDependencies":{"nx":"20","vite":"6"}}',
+    "apps/web/package.json": '{"name":"web"}',
+    "apps/web/vite.config.ts": "export default {}",
+    "apps/web/index.html": "",
+  };
+  const below = (files: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(files).map(([path, text]) => [`front/${path}`, text]));
+  const siblings = {
+    "package.json": '{"workspaces":["apps/*","libs/*"]}',
+    "libs/ui/package.json": '{"name":"@x/ui"}',
+    "apps/web/package.json":
+      '{"name":"web","scripts":{"start":"node x.js"},"dependencies":{"express":"5","@x/ui":"workspace:*"}}',
+  };
+
+  test.each([
+    { when: "takes its framework from the top", files: nx, at: "apps/web", run: "svc init --root apps/web", in: "" },
+    {
+      when: "lies below the top of its repository",
+      files: { ...below(nx), ".git": "gitdir: elsewhere" },
+      at: "front/apps/web",
+      run: "svc init --root front/apps/web",
+      in: "",
+    },
+    {
+      when: "lies in no repository",
+      files: below(nx),
+      at: "front/apps/web",
+      run: "svc init --root apps/web",
+      in: "/front",
+    },
+    {
+      when: "is named from halfway",
+      files: nx,
+      at: "apps",
+      args: ["--root", "web"],
+      run: "svc init --root apps/web",
+      in: "",
+    },
+    {
+      when: "is said to be a site",
+      files: nx,
+      at: "apps/web",
+      args: ["--type", "static"],
+      run: "svc init --root apps/web --type static",
+      in: "",
+    },
+    { when: "is made from its neighbours", files: siblings, at: "apps/web", run: "svc init --root apps/web", in: "" },
+  ])(
+    "a member of a workspace that $when is taken at the top only",
+    async ({ files, at, args = [], run, in: where }) => {
+      await using directory = await aDirectory(files as Record<string, string>);
+      const { path: top } = directory;
+      const ended = await svc(["init", "--json", ...args], { cwd: join(top, at) });
+      expect(envelopeOf(ended)).toMatchObject({
+        error: { code: "CLI_INVALID_USAGE", hint: `Run \`${run}\` in ${top}${where}` },
+      });
+      await expect(stat(join(top, at, "svc.yml"))).rejects.toThrow();
+      const atTop = await svc([...run.split(" ").slice(1), "--json"], { cwd: `${top}${where}` });
+      expect(envelopeOf(atTop)).toMatchObject({ ok: true, app: "web" });
+    },
+  );
+
+  test.each([
+    { what: "a page", files: { ...nx, "docs/index.html": "" }, at: "docs", framework: null },
+    { what: "an app that needs nothing of it", files: members, at: "apps/web", framework: "Astro" },
+    {
+      what: "a page of another repository",
+      files: { ...nx, "apps/web/.git": "gitdir: elsewhere" },
+      at: "apps/web",
+      framework: null,
+    },
+  ])("$what in a workspace is taken where it is", async ({ files, at, framework }) => {
+    await using directory = await aDirectory(files as Record<string, string>);
+    expect(envelopeOf(await svc(["init", "--json"], { cwd: join(directory.path, at) }))).toMatchObject({
+      detected: { framework, type: "static" },
+    });
+  });
+
+  test("names the directory of --root that is not there", async () => {
+    await using directory = await aDirectory(members);
+    const { path: cwd } = directory;
+    await symlink("apps/web", join(cwd, "web"));
+    for (const [root, message] of [
+      ["apps/wbe", "--root: apps/wbe does not exist"],
+      ["package.json/x", "--root: package.json/x does not exist"],
+      ["package.json", "--root: package.json is not a directory"],
+      ["web", "--root: web is a symbolic link"],
+    ])
+      expect(envelopeOf(await svc(["init", "--root", String(root), "--json"], { cwd }))).toMatchObject({
+        error: { code: "CLI_INVALID_USAGE", message },
+      });
+  });
+
+  test("finds an app however deep the directory is that --root names", async () => {
+    const root = "a/b/c/d/e/f/g/web";
+    await using directory = await aDirectory({
+      [`${root}/package.json`]: '{"name":"web","scripts":{"build":"vite build"},"devDependencies":{"vite":"6"}}',
+      [`${root}/src/index.html`]: "",
+    });
+    expect(envelopeOf(await svc(["init", "--root", root, "--json"], { cwd: directory.path }))).toMatchObject({
+      app: "web",
+      detected: { rootDirectory: root, framework: "Vite" },
+    });
+  });
+
   test.each([
     { files: {}, message: "nothing in this directory" },
     { files: { "app.py": "", "requirements.txt": "" }, message: "Python project" },

@@ -1,14 +1,23 @@
 import { lstat } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, join } from "node:path";
 import { parseManifest, pathProblem, tidyPath } from "@svc/proto";
-import { type DetectedApp, detect, type Facts, packageName, typeName } from "@svc/proto/frameworks";
+import {
+  type DetectedApp,
+  type Detection,
+  detect,
+  type Facts,
+  isWorkspaceRoot,
+  packageName,
+  typeName,
+  type Wish,
+} from "@svc/proto/frameworks";
 import { command, flag } from "../command.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { createFile, isFileError, replaceFile } from "../files.ts";
 import { imageManifest, plainManifest } from "../init.ts";
-import type { ManifestPlace } from "../manifest-file.ts";
-import { readFacts } from "../project-facts.ts";
+import { type ManifestPlace, pathFrom } from "../manifest-file.ts";
+import { readFacts, workspaceAbove } from "../project-facts.ts";
 import { offerRemake } from "../remake.ts";
 
 export const init = command({
@@ -26,11 +35,13 @@ export const init = command({
   examples: ["svc init", "svc init --name Shop", "svc init --root apps/web", "svc init --template ociimage"],
   async run(context, { name, force, template, type, root }) {
     const place = await context.manifestPlace();
-    const facts = await readFacts(place.directory);
+    const wish = { type, root: tidyRoot(root) };
+    const facts = await readFacts(place.directory, wish.root);
     if (facts === null)
       throw new CliError("CLI_INVALID_USAGE", `There is no directory ${place.directory}`, {
         hint: "Make the directory first, or name another place with --manifest <path>",
       });
+    if (wish.root !== undefined) await requireDirectory(place, wish.root);
     if (!force && (await isThere(place.file))) throw existsAlready(place.file);
     const directory = basename(place.directory);
     if (template === "ociimage") {
@@ -38,7 +49,7 @@ export const init = command({
       await write(context, place, text, force);
       return { manifest: place.path, app, template, hint: `Set image.reference in ${place.path}, then run svc deploy` };
     }
-    const detected = await decide(context, place, facts, { type, root: tidyRoot(root) });
+    const detected = await decide(context, place, facts, wish);
     const own = detected.rootDirectory === "." ? directory : basename(detected.rootDirectory);
     const names = { package: packageName(facts, detected.rootDirectory), directory: own };
     const { text, app } = plainManifest(detected, names, name);
@@ -54,10 +65,9 @@ export const init = command({
 
 /** What was found, and by what it was decided. */
 function found(app: DetectedApp): string[] {
-  const { framework, type, rootDirectory, dockerfile, build, output, start, port, needs, why } = app;
-  const kind = [framework, typeName(type)].filter((each) => each !== null).join(", ");
+  const { type, rootDirectory, dockerfile, build, output, start, port, needs, why } = app;
   return [
-    `  Found: ${kind}${rootDirectory === "." ? "" : `, in ${rootDirectory}`}`,
+    `  Found: ${kindOf(app)}${rootDirectory === "." ? "" : `, in ${rootDirectory}`}`,
     ...why.map((each) => `  - ${each}`),
     ...(dockerfile === null ? [] : [`  Build: ${dockerfile}`]),
     ...(build === null ? [] : [`  Build: ${build}`]),
@@ -72,14 +82,13 @@ function found(app: DetectedApp): string[] {
   ];
 }
 
+const kindOf = ({ framework, type }: DetectedApp): string =>
+  [framework, typeName(type)].filter((each) => each !== null).join(", ");
+
 /** The app that is there, or of several the one that a person chooses. */
-async function decide(
-  { terminal }: Context,
-  place: ManifestPlace,
-  facts: Facts,
-  wish: Parameters<typeof detect>[1],
-): Promise<DetectedApp> {
+async function decide({ terminal }: Context, place: ManifestPlace, facts: Facts, wish: Wish): Promise<DetectedApp> {
   const detection = detect(facts, wish);
+  if (!namesFramework(detection)) await requireTop(place, detection, facts, wish);
   if (detection.is === "refused") throw new CliError("CLI_INVALID_USAGE", detection.problem, { hint: detection.cure });
   if (detection.is === "app") return placed(detection.app, place);
   const { question, choices } = detection;
@@ -101,6 +110,41 @@ async function decide(
   });
 }
 
+const namesFramework = (found: Detection): boolean =>
+  (found.is === "app" ? [found] : found.is === "unclear" ? found.choices : []).some(
+    ({ app }) => app.framework !== null,
+  );
+
+/**
+ * Ends the command where the workspace around the directory tells more of the app than its directory, in which it would
+ * be taken for a page. `own` is what the directory tells.
+ */
+async function requireTop(
+  place: ManifestPlace,
+  own: Detection,
+  facts: Facts,
+  { type, root = "." }: Wish,
+): Promise<void> {
+  const workspace =
+    root === "." && isWorkspaceRoot(facts) ? null : await workspaceAbove(place.directory, place.repository);
+  if (workspace === null) return;
+  // A manifest chooses a directory only from the top of its repository.
+  const top = place.repository ?? workspace;
+  const from = pathFrom(top, join(place.directory, root));
+  const all = await readFacts(top, from);
+  if (all === null) return;
+  const found = detect(all, { type, root: from });
+  if (found.is === "refused") {
+    if (own.is === "app") throw new CliError("CLI_INVALID_USAGE", found.problem, { hint: found.cure });
+    return;
+  }
+  if (!namesFramework(found) && own.is !== "refused") return;
+  const known = found.is === "app" ? `: ${kindOf(found.app)}` : "";
+  throw new CliError("CLI_INVALID_USAGE", `${from} belongs to a workspace, and is known only from the top${known}`, {
+    hint: `Run \`svc init --root ${from}${type === undefined ? "" : ` --type ${type}`}\` in ${top}`,
+  });
+}
+
 /** Holds an app against what its manifest may say where it would lie. */
 function placed(app: DetectedApp, { home }: ManifestPlace): DetectedApp {
   if (app.rootDirectory === "." || home === ".") return app;
@@ -117,6 +161,20 @@ function tidyRoot(root: string | undefined): string | undefined {
   if (problem === null) return tidyPath(root);
   throw new CliError("CLI_INVALID_USAGE", `--root: ${problem}`, {
     hint: "Give one below this: `svc init --root apps/web`",
+  });
+}
+
+async function requireDirectory({ directory }: ManifestPlace, root: string): Promise<void> {
+  const found = await lstat(join(directory, root)).catch((thrown: unknown) => {
+    if (isFileError(thrown, "ENOENT", "ENOTDIR")) return null;
+    throw thrown;
+  });
+  if (found?.isDirectory() === true) return;
+  // A link is packed as a link, and nothing is in it then.
+  const wrong =
+    found === null ? "does not exist" : found.isSymbolicLink() ? "is a symbolic link" : "is not a directory";
+  throw new CliError("CLI_INVALID_USAGE", `--root: ${root} ${wrong}`, {
+    hint: `Give the path of the app's directory from ${directory}`,
   });
 }
 

@@ -15,7 +15,7 @@ async function look(files: Record<string, string>, { yes = false, at = "svc.yml"
   const context = { globals: { yes }, warn: (text: string) => warnings.push(text) } as unknown as Context;
   const parsed = parseManifest(files[at] ?? "", { path: at });
   if (!("manifest" in parsed) || !("app" in parsed.manifest)) throw new Error("the manifest of the test is wrong");
-  const place = { file: join(directory.path, at), directory: directory.path, home: ".", path: at };
+  const place = { file: join(directory.path, at), directory: directory.path, repository: null, home: ".", path: at };
   try {
     await listSource(context, place, parsed.manifest);
     return { warnings };

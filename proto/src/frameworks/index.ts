@@ -34,4 +34,4 @@ export {
   tellingOfBuild,
 } from "./project.ts";
 export { type ServerStart, serverStart, tracesApp } from "./start.ts";
-export { packageName } from "./workspace.ts";
+export { isWorkspaceRoot, packageName } from "./workspace.ts";

@@ -18,12 +18,18 @@ const TELLING =
 
 /**
  * Those of `files` of which not only that they are there, but what they say, tells something of a project: at most `max`,
- * the packages' own first.
+ * the packages' own first. How deep that directory may be which somebody has `named` makes no difference to what is in
+ * it or around it.
  */
-export function tellingFiles(files: Iterable<string>, max: number): string[] {
-  const rank = (path: string): number => (path.endsWith("package.json") ? 0 : 100) + path.split("/").length;
+export function tellingFiles(files: Iterable<string>, max: number, named = ""): string[] {
+  const around = new Set(parents(named));
+  const depth = (path: string): number => {
+    if (around.has(directoryOf(path))) return 1;
+    return (path.startsWith(`${named}/`) ? path.slice(named.length + 1) : path).split("/").length;
+  };
+  const rank = (path: string): number => (path.endsWith("package.json") ? 0 : 100) + depth(path);
   return [...files]
-    .filter((path) => TELLING.test(path) && path.split("/").length <= DEPTH_MAX)
+    .filter((path) => TELLING.test(path) && depth(path) <= DEPTH_MAX)
     .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
     .slice(0, max);
 }
@@ -32,9 +38,15 @@ export function tellingFiles(files: Iterable<string>, max: number): string[] {
 export function tellingOfBuild(files: Iterable<string>, directory: string): string[] {
   const own = directory === "." ? "" : directory;
   const places = new Set([own, ...parents(own)]);
-  const isPlaced = (path: string): boolean => places.has(path.slice(0, Math.max(path.lastIndexOf("/"), 0)));
-  return tellingFiles([...files].filter(isPlaced), PLACE_MAX);
+  return tellingFiles(
+    [...files].filter((path) => places.has(directoryOf(path))),
+    PLACE_MAX,
+    own,
+  );
 }
+
+/** "" for the top. */
+const directoryOf = (path: string): string => path.slice(0, Math.max(path.lastIndexOf("/"), 0));
 
 /** Nobody has as many of these files in a directory and those around it. */
 const PLACE_MAX = 200;
