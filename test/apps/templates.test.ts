@@ -89,7 +89,7 @@ async function page(url: string): Promise<{ status: number; text: string }> {
   return { status: reply.status, text: await reply.text() };
 }
 
-const ASSET = /(?:src|href)="\.?(\/[^"?#]+\.(?:m?js|css))/;
+const ASSET = /(?:src|href)="\.?(\/[^"?#]+\.(?:m?js|css))["?#]/;
 
 describe.each(templates)("$name", (template: Template) => {
   const { name, outcome, create } = template;
