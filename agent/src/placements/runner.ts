@@ -300,7 +300,7 @@ export function createRunner(deps: RunnerDeps): Runner {
       while (!signal.aborted && Date.now() < untilMs) {
         const tables = container?.pid ? await tcpTablesOf(container.pid) : null;
         // What the kernel does not tell is not taken for silence.
-        if (tables !== null && tables.every((table) => countOpen(table, port) === 0)) break;
+        if (tables?.every((table) => countOpen(table, port) === 0)) break;
         await sleep(Math.min(DRAIN_LOOK_MS, Math.max(0, untilMs - Date.now())), signal);
       }
       if (!signal.aborted) task.update({ memory: { drainUntilMs: Date.now() } });

@@ -47,7 +47,7 @@ export const limitsOf = (reservedMemoryMb: number) => ({
 
 /** A node with what the scheduler asks of it. */
 export function schedulable(replica: Replica, node: NodeRow): SchedulableNode {
-  const { fleet, world } = replica;
+  const { fleet } = replica;
   return {
     id: node.id,
     link: fleet.nodeLink(node.id).link,
