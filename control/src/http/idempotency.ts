@@ -10,8 +10,8 @@ import { ApiError } from "./errors.ts";
  * that waits for a lock holds one of the few connections to the database that everybody uses.
  */
 const inTurn = createTurns({ total: Number.POSITIVE_INFINITY, perKey: 3 }, { total: 1_000, perKey: 100 });
-/** As long as for a lock. */
-const turnMs = 10_000;
+/** Together with the wait for the lock within what clients wait for an answer. */
+const turnMs = 20_000;
 const busySeconds = 5;
 
 /** How long a key is remembered. */
