@@ -8,7 +8,7 @@ import type { Etcd } from "../etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../etcd/testing.ts";
 import { type TestApi, type TestUser, testApi } from "../http/testing.ts";
 import { acceptDeployment } from "./accept.ts";
-import { findChannelState } from "./store.ts";
+import { findChannelState, setChannelState } from "./store.ts";
 import { type Replica, startReplica } from "./testing/replica.ts";
 import { buildWarnings, createRandom, startVirtualFleet, type VirtualFleet } from "./testing/virtual-fleet.ts";
 
@@ -360,4 +360,37 @@ test("a site starts elsewhere when the node that was to start it goes", async ()
   aheadMs = 61_000;
   await isIn(production, "running");
   expect(servedOn("production")).toHaveLength(1);
+});
+
+test("a start that another deployment has overtaken keeps no stop waiting", async () => {
+  await using _replica = await newReplica();
+  const older = await deploy("production");
+  await isIn(older, "running");
+  const newer = await deploy("production");
+  await isIn(newer, "running");
+  await post("stop");
+  await isIn(newer, "stopped");
+  await until("its containers to be gone", async () => containersOf(newer).length === 0);
+  // Nothing is placed, so the start waits.
+  await api.db.updateTable("node").set({ schedulable: false }).execute();
+  await post("start");
+  await until("the start to ask for a container", () =>
+    api.db
+      .selectFrom("task")
+      .select("id")
+      .where("deployment_id", "=", newer)
+      .where("desired", "=", "running")
+      .executeTakeFirst(),
+  );
+  // As a deployment does that takes the channel over: the one before it is over, and its containers go.
+  await api.db.transaction().execute(async (tx) => {
+    await tx.updateTable("deployment").set({ status: "superseded" }).where("id", "=", newer).execute();
+    await tx.updateTable("deployment").set({ status: "running" }).where("id", "=", older).execute();
+    await tx.updateTable("task").set({ desired: "removed" }).where("deployment_id", "=", newer).execute();
+    const channel = { project_id: project.id, channel: "production" as const, pr_number: null };
+    await setChannelState(tx, channel, { deploymentId: older, stopped: false });
+  });
+  expect((await post("stop")).body.deploymentId).toBe(older);
+  await isIn(older, "stopped");
+  await api.db.updateTable("node").set({ schedulable: true }).execute();
 });

@@ -149,7 +149,9 @@ async function bringUp(
     return (
       isUp() ||
       observed().some((observation) => observation && hasEnded(observation.observed)) ||
-      (await isEndAskedFor(deps.db, deployment.id))
+      (await isEndAskedFor(deps.db, deployment.id)) ||
+      // Its containers may have gone before any node was told of them, and nobody says that they ended.
+      (await findChannelState(deps.db, deployment))?.deployment_id !== deployment.id
     );
   };
   await until(fleet, settled, deployDeadlines.pullMs, signal);
@@ -166,8 +168,9 @@ function isLost(fleet: Fleet, lostAt: Date | null): boolean {
 
 /** The site stays stopped, which is what visitors already see; the reason is where whoever waits will look. */
 async function startFailed(db: Db, deployment: Deployment, error: string): Promise<WorkOutcome> {
-  await inTransaction(db, async (tx) => {
-    if (!(await lockDeployment(tx, deployment.id, "stopped"))) return;
+  const isTold = await inTransaction(db, async (tx) => {
+    // Another one has taken its channel over.
+    if (!(await lockDeployment(tx, deployment.id, "stopped"))) return false;
     await tx.updateTable("deployment").set({ error }).where("id", "=", deployment.id).execute();
     await insertEvent(tx, { deploymentId: deployment.id, phase: "start-failed", detail: error });
     const state = await findChannelState(tx, deployment, { lock: true });
@@ -177,8 +180,9 @@ async function startFailed(db: Db, deployment: Deployment, error: string): Promi
       tx,
       (await listWantedTasks(tx, deployment.id, "serve")).map((task) => task.id),
     );
+    return true;
   });
-  return { state: "failed", error };
+  return isTold ? { state: "failed", error } : { state: "done" };
 }
 
 /**

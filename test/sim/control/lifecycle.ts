@@ -134,6 +134,7 @@ function* bringUp(replica: Replica, row: DeploymentRow): Work<boolean> {
       tasks = yield* serveTasks(replica, row, lost);
     }
     if (isUp() || observed().some((each) => each !== null && hasEnded(each.observed))) break;
+    if (!(yield* replica.transact((tables) => tables.siteOf(row.projectId)?.deploymentId === row.id))) break;
     yield* wait(pause(lookEveryMs));
   }
   return isUp();
