@@ -15,7 +15,8 @@ export type Memory = {
   countedCode: number;
   /** Whether that was told to be for want of memory: the engine may say so later than that it ended. */
   countedOom: boolean;
-  /** Milliseconds since 1970 before which nothing is tried; 0 for no wait. */
+  /** When the wait for the next try began, and before when nothing is tried: milliseconds since 1970, 0 for no wait. */
+  retrySinceMs: number;
   retryAtMs: number;
   /**
    * The host port of its containers, one after the other: edges that still send visitors there must never reach
@@ -45,6 +46,7 @@ export const freshMemory: Memory = {
   countedExit: "",
   countedCode: 0,
   countedOom: false,
+  retrySinceMs: 0,
   retryAtMs: 0,
   hostPort: 0,
   portMisses: 0,

@@ -159,7 +159,8 @@ export function createActor(options: {
       "step failed",
     );
     if (isWorthTrying || step.do === "stop" || step.do === "remove") {
-      task.update({ memory: { retryAtMs: Date.now() + retryDelayMs(attempts) } });
+      const retrySinceMs = Date.now();
+      task.update({ memory: { retrySinceMs, retryAtMs: retrySinceMs + retryDelayMs(attempts) } });
       // Stopping and removing do not look at the wait, so it is kept here.
       if (step.do === "stop" || step.do === "remove") await pause(retryDelayMs(attempts), signal);
       return;

@@ -248,7 +248,8 @@ export function createRunner(deps: RunnerDeps): Runner {
     async "count-crash"({ crash, code, ...end }, { task, container }) {
       const { crashes, countedExit, delayMs } = crash;
       const { exitCode, oomKilled } = end;
-      const retryAtMs = Date.now() + delayMs;
+      const retrySinceMs = Date.now();
+      const retryAtMs = retrySinceMs + delayMs;
       const lastAt = container?.finishedAt ?? new Date().toISOString();
       const { since = lastAt } = (crashes > 1 && task.record().status.crashing) || {};
       const tell = (message: string) => ({
@@ -260,7 +261,7 @@ export function createRunner(deps: RunnerDeps): Runner {
       });
       const counted = {
         health: HealthState.BACKOFF,
-        memory: { crashes, countedExit, countedCode: exitCode, countedOom: oomKilled, retryAtMs },
+        memory: { crashes, countedExit, countedCode: exitCode, countedOom: oomKilled, retrySinceMs, retryAtMs },
       };
       const words = lastWords.take(task, exitOf(end, container));
       const goes = task.record().memory.overflowOf === container?.id;

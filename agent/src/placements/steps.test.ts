@@ -131,6 +131,14 @@ test.each<{ when: string; view: View; does: string }>([
     does: "wait",
   },
   {
+    when: "the clock was set back since the wait after a crash began",
+    view: aView({
+      container: aContainer("exited"),
+      memory: { ...counted, retrySinceMs: nowMs + 1, retryAtMs: nowMs + 1_001 },
+    }),
+    does: "start",
+  },
+  {
     when: "the wait after a crash is over",
     view: aView({ container: aContainer("exited"), memory: { ...counted, retryAtMs: nowMs } }),
     does: "start",

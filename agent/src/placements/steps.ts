@@ -85,7 +85,9 @@ export function nextStep(view: View): Step {
   }
   const late = lateReason(view);
   if (late !== null) return late;
-  if (view.memory.retryAtMs > view.nowMs) return { do: "wait", untilMs: view.memory.retryAtMs };
+  const { retrySinceMs, retryAtMs } = view.memory;
+  // A wait that begins later than now is one by a clock that has been set back: by this one nobody knows when it ends.
+  if (retrySinceMs <= view.nowMs && view.nowMs < retryAtMs) return { do: "wait", untilMs: retryAtMs };
   if (view.kind === "build") return view.desired === Desired.RUNNING ? { do: "build" } : { do: "rest" };
   return nextServeStep(view);
 }

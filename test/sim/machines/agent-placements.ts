@@ -385,7 +385,8 @@ class Actor {
     const isTransient = error instanceof TaskFailure ? error.isTransient : true;
     const isWorthTrying = isTransient && (this.record.memory.wasHealthy || this.attempts < attemptsMax);
     if (isWorthTrying || step.do === "stop" || step.do === "remove") {
-      this.update({ memory: { retryAtMs: this.all.parts.process.wallMs() + retryDelayMs(this.attempts) } });
+      const retrySinceMs = this.all.parts.process.wallMs();
+      this.update({ memory: { retrySinceMs, retryAtMs: retrySinceMs + retryDelayMs(this.attempts) } });
       if (step.do === "stop" || step.do === "remove") yield* wait(pause(retryDelayMs(this.attempts)));
       return;
     }
@@ -486,6 +487,7 @@ class Actor {
           memory: {
             crashes: step.crash.crashes,
             countedExit: step.crash.countedExit,
+            retrySinceMs: process.wallMs(),
             retryAtMs: process.wallMs() + step.crash.delayMs,
           },
         });
