@@ -15,9 +15,9 @@ export class NoTurn extends Error {
 }
 
 /**
- * At most `total` pieces of work at once, and at most `perKey` of one key, so that one account's slow registries
- * cannot take all the room. Those that wait come in their order, except past one whose key has no room; `waiters` bounds
- * how many they are, by default nothing does.
+ * At most `total` pieces of work at once, and at most `perKey` of one key, so that nobody takes all the room, by slow
+ * registries or by many requests. Those that wait come in their order, except past one whose key has no room; `waiters`
+ * bounds how many they are, by default nothing does.
  */
 export function createTurns({ total, perKey }: Bounds, waiters?: Bounds): InTurn {
   const running = new Map<string, number>();

@@ -8,7 +8,7 @@ import { ApiError, errorEnvelope } from "./errors.ts";
 const lingerMs = 5_000;
 
 /** Whoever is told that the database is away, or busy, may ask again after so long. */
-const retryAfterSeconds = 5;
+export const retryAfterSeconds = 5;
 /** Of the system and of Postgres: no connection; shutting down or starting; out of connections; a lock or a statement took too long. */
 const unavailableCodes: ReadonlySet<string> = new Set([
   ...["ECONNREFUSED", "ECONNRESET", "ENOENT", "08006", "08001"],

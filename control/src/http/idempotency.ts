@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import type { Caller } from "../auth/caller.ts";
 import type { Db } from "../db/pool.ts";
 import { createTurns, NoTurn } from "../turns.ts";
+import { retryAfterSeconds } from "./error-handler.ts";
 import { ApiError } from "./errors.ts";
 
 /**
@@ -12,7 +13,6 @@ import { ApiError } from "./errors.ts";
 const inTurn = createTurns({ total: Number.POSITIVE_INFINITY, perKey: 3 }, { total: 1_000, perKey: 100 });
 /** Together with the wait for the lock within what clients wait for an answer. */
 const turnMs = 20_000;
-const busySeconds = 5;
 
 /** How long a key is remembered. */
 const rememberedHours = 24;
@@ -53,7 +53,7 @@ export async function createOnce<T extends object>(
     return await inTurn(attempt.caller.userId, late, () => createInTransaction(db, attempt, create));
   } catch (error) {
     if (error instanceof NoTurn || error === late.reason)
-      throw new ApiError("UNAVAILABLE", { cause: error, retryAfterSeconds: busySeconds });
+      throw new ApiError("UNAVAILABLE", { cause: error, retryAfterSeconds });
     throw error;
   }
 }
