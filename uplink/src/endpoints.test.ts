@@ -1,9 +1,11 @@
+import { systemRandom } from "@svc/runtime/system";
+import { fixedRandom } from "@svc/runtime/testing/random";
 import { expect, test } from "vitest";
 import {
-  backoffAttempt,
   createEndpoints,
   endpointListProblem,
   nextEndpoint,
+  roundsFailed,
   shuffled,
   splitEndpoints,
 } from "./endpoints.ts";
@@ -19,13 +21,13 @@ test.each([
 });
 
 test("the only endpoint stays in use, whatever happens", () => {
-  const endpoints = createEndpoints([a]);
+  const endpoints = createEndpoints([a], systemRandom);
   endpoints.moveOn(a);
   expect(endpoints.current()).toBe(a);
 });
 
 test("of two who found the same endpoint dead only one moves on", () => {
-  const endpoints = createEndpoints([a, b, c], () => 0);
+  const endpoints = createEndpoints([a, b, c], fixedRandom(0));
   endpoints.moveOn(a);
   endpoints.moveOn(a);
   expect(endpoints.current()).toBe(b);
@@ -39,7 +41,7 @@ test("the order is the random numbers' and nothing is lost", () => {
 test("a fleet spreads: each endpoint comes first, and each comes second after each, about as often", () => {
   const pairs = new Map<string, number>();
   for (let daemon = 0; daemon < 3_000; daemon += 1) {
-    const endpoints = createEndpoints([a, b, c]);
+    const endpoints = createEndpoints([a, b, c], systemRandom);
     const first = endpoints.current();
     endpoints.moveOn(first);
     const pair = `${first} ${endpoints.current()}`;
@@ -51,16 +53,16 @@ test("a fleet spreads: each endpoint comes first, and each comes second after ea
 });
 
 test.each([
-  { when: "the only endpoint failed once", failures: 1, endpoints: 1, attempt: 0 },
-  { when: "the only endpoint failed five times", failures: 5, endpoints: 1, attempt: 4 },
-  { when: "two of three are still to be tried", failures: 1, endpoints: 3, attempt: 0 },
-  { when: "one of three is still to be tried", failures: 2, endpoints: 3, attempt: 0 },
-  { when: "a whole round failed", failures: 3, endpoints: 3, attempt: 0 },
-  { when: "the second round has begun", failures: 4, endpoints: 3, attempt: 0 },
-  { when: "two rounds failed", failures: 6, endpoints: 3, attempt: 1 },
-  { when: "nine rounds failed", failures: 27, endpoints: 3, attempt: 8 },
-])("when $when, the pause is that of attempt $attempt", ({ failures, endpoints, attempt }) => {
-  expect(backoffAttempt(failures, endpoints)).toBe(attempt);
+  { when: "the only endpoint failed once", failures: 1, endpoints: 1, rounds: 1 },
+  { when: "the only endpoint failed five times", failures: 5, endpoints: 1, rounds: 5 },
+  { when: "two of three are still to be tried", failures: 1, endpoints: 3, rounds: 1 },
+  { when: "one of three is still to be tried", failures: 2, endpoints: 3, rounds: 1 },
+  { when: "a whole round failed", failures: 3, endpoints: 3, rounds: 1 },
+  { when: "the second round has begun", failures: 4, endpoints: 3, rounds: 1 },
+  { when: "two rounds failed", failures: 6, endpoints: 3, rounds: 2 },
+  { when: "nine rounds failed", failures: 27, endpoints: 3, rounds: 9 },
+])("when $when, the pause is that of $rounds failures", ({ failures, endpoints, rounds }) => {
+  expect(roundsFailed(failures, endpoints)).toBe(rounds);
 });
 
 test.each([

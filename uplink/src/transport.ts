@@ -1,22 +1,23 @@
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import type { Clock } from "@svc/runtime/clock";
 import type { Endpoints } from "./endpoints.ts";
 import type { Identity } from "./identity.ts";
 
 /** DNS name in every server certificate of control, whatever address it is reached at. */
-export const CONTROL_NAME = "control.svc.internal";
+export const controlName = "control.svc.internal";
 
 /** Messages above this are refused on both ends; bulk data goes through the registry. */
-const READ_MAX_BYTES = 4 * 1024 * 1024;
+const readMaxBytes = 4 * 1024 * 1024;
 /** A process that stands still has its connections accepted by the kernel, and never answers. */
-const CONNECT_TIMEOUT_MS = 5_000;
+const connectTimeoutMs = 5_000;
 
 /** One HTTP/2 connection to control that reopens itself. */
-export type LinkTransport = {
+export interface LinkTransport {
   transport: Transport;
   /** Ends the connection and every call on it. */
   close(): void;
-};
+}
 
 /**
  * The connection of an enrolled daemon: gRPC over mutual TLS, to the endpoint in use. Pings find a peer that is gone
@@ -24,13 +25,13 @@ export type LinkTransport = {
  * endpoints, because every call of a daemon may be repeated; a stream is its caller's to open again. The certificate is
  * read once: after a renewal make a new transport for new calls.
  */
-export function createTransport(identity: Identity, endpoints: Endpoints): LinkTransport {
+export function createTransport(clock: Clock, identity: Identity, endpoints: Endpoints): LinkTransport {
   const credentials = { ca: identity.caPem, cert: identity.certificatePem, key: identity.privateKeyPem };
   const opened = new Map<string, OpenTransport>();
   let closed = false;
   const at = (url: string): OpenTransport => {
     if (closed) throw new ConnectError("the transport was closed", Code.Unavailable);
-    const known = opened.get(url) ?? openTransport(url, credentials);
+    const known = opened.get(url) ?? openTransport(clock, url, credentials);
     opened.set(url, known);
     return known;
   };
@@ -66,8 +67,8 @@ export function createTransport(identity: Identity, endpoints: Endpoints): LinkT
 }
 
 /** The connection of a daemon that has no certificate yet. */
-export function createEnrollTransport(caPem: string, enrollUrl: string): LinkTransport {
-  return openTransport(enrollUrl, { ca: caPem });
+export function createEnrollTransport(clock: Clock, caPem: string, enrollUrl: string): LinkTransport {
+  return openTransport(clock, enrollUrl, { ca: caPem });
 }
 
 /** Whether it was the endpoint that failed, and not control that answered. */
@@ -82,17 +83,21 @@ type OpenTransport = LinkTransport & {
   connect(signal: AbortSignal | undefined): Promise<void>;
 };
 
-function openTransport(url: string, credentials: { ca: string; cert?: string; key?: string }): OpenTransport {
+function openTransport(
+  clock: Clock,
+  url: string,
+  credentials: { ca: string; cert?: string; key?: string },
+): OpenTransport {
   const sessionManager = new Http2SessionManager(
     url,
     { pingIntervalMs: 10_000, pingTimeoutMs: 5_000 },
-    { ...credentials, servername: CONTROL_NAME, minVersion: "TLSv1.3" },
+    { ...credentials, servername: controlName, minVersion: "TLSv1.3" },
   );
   keepListening(sessionManager);
   const transport = createGrpcTransport({
     baseUrl: url,
     sessionManager,
-    readMaxBytes: READ_MAX_BYTES,
+    readMaxBytes: readMaxBytes,
     // Messages are small and the link is local: compression would cost memory and time on both ends.
     acceptCompression: [],
   });
@@ -101,16 +106,16 @@ function openTransport(url: string, credentials: { ca: string; cert?: string; ke
     connect: (signal) =>
       new Promise((resolve, reject) => {
         const settle = (finish: () => void): void => {
-          clearTimeout(timer);
+          timer[Symbol.dispose]();
           signal?.removeEventListener("abort", onAbort);
           finish();
         };
         const onAbort = (): void => settle(resolve);
-        const timer = setTimeout(() => {
-          const late = new ConnectError(`${url} did not answer within ${CONNECT_TIMEOUT_MS} ms`, Code.Unavailable);
+        const timer = clock.after(connectTimeoutMs, () => {
+          const late = new ConnectError(`${url} did not answer within ${connectTimeoutMs} ms`, Code.Unavailable);
           sessionManager.abort(late);
           settle(() => reject(late));
-        }, CONNECT_TIMEOUT_MS);
+        });
         signal?.addEventListener("abort", onAbort, { once: true });
         sessionManager.connect().then(() => settle(resolve), reject);
       }),

@@ -19,6 +19,8 @@ import {
   type SessionRequestSchema,
   type SessionResponse,
 } from "@svc/proto/node";
+import { systemClock as clock, systemRandom as random } from "@svc/runtime/system";
+import { fixedRandom } from "@svc/runtime/testing/random";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { certificateLife } from "./certificate.ts";
 import { createEndpoints } from "./endpoints.ts";
@@ -26,7 +28,7 @@ import { loadIdentity } from "./identity.ts";
 import { JoinRefusedError, joinCluster } from "./join.ts";
 import { renewLoop } from "./renew.ts";
 import { runSession } from "./session.ts";
-import { CONTROL_NAME, createTransport } from "./transport.ts";
+import { controlName, createTransport } from "./transport.ts";
 
 const quiet = { info: () => {}, warn: () => {} };
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
@@ -66,7 +68,7 @@ async function createAuthority(clusterId: string) {
     clusterId,
     caPem: root.toString("pem"),
     caSha256: createHash("sha256").update(new Uint8Array(root.rawData)).digest("hex"),
-    serverCertificate: await sign(serverKeys.publicKey, { type: "dns", value: CONTROL_NAME }, hourMs),
+    serverCertificate: await sign(serverKeys.publicKey, { type: "dns", value: controlName }, hourMs),
     serverKey: x509.PemConverter.encode(pkcs8, "PRIVATE KEY"),
     signDaemon: async (csr: Uint8Array, id: string, lifeMs: number) => {
       const request = new x509.Pkcs10CertificateRequest(new Uint8Array(csr));
@@ -76,7 +78,7 @@ async function createAuthority(clusterId: string) {
 }
 
 type Authority = Awaited<ReturnType<typeof createAuthority>>;
-type Control = {
+interface Control {
   url: string;
   requests: Buffer[];
   said: SessionRequest["message"]["case"][];
@@ -84,7 +86,7 @@ type Control = {
   loseReplies: number;
   refuse: boolean;
   server: Http2SecureServer;
-};
+}
 
 async function startControl(authority: Authority): Promise<Control> {
   const state: Omit<Control, "url" | "server"> = {
@@ -172,6 +174,8 @@ afterEach(async () => {
 
 function enrol(changes: { caSha256?: string; urls?: string[] } = {}) {
   return joinCluster({
+    clock,
+    random,
     dir,
     enrollUrls: changes.urls ?? [control.url],
     token: `svcn1.c1.${changes.caSha256 ?? authority.caSha256}.t1.${"0".repeat(32)}`,
@@ -209,11 +213,13 @@ test("a refused token is final", async () => {
 });
 
 test("a session is renewed, and opens again after the server dropped the connection", async () => {
-  const endpoints = createEndpoints([control.url]);
-  const link = createTransport(await enrol(), endpoints);
+  const endpoints = createEndpoints([control.url], random);
+  const link = createTransport(clock, await enrol(), endpoints);
   const client = createClient(NodeService, link.transport);
   let welcomes = 0;
   const running = runSession<MessageInitShape<typeof SessionRequestSchema>, SessionResponse>({
+    clock,
+    random,
     endpoints,
     connect: (requests, signal) => client.session(requests, { signal }),
     onOpen: (send) => void send({ message: { case: "hello", value: {} } }),
@@ -267,12 +273,14 @@ async function aFrozenControl() {
 test("with one of two replicas dead, its session and every call go to the other", async () => {
   const other = await anotherControl();
   const identity = await enrol();
-  const endpoints = createEndpoints([other.url, control.url], () => 0);
-  const [link, bulk] = [createTransport(identity, endpoints), createTransport(identity, endpoints)];
+  const endpoints = createEndpoints([other.url, control.url], fixedRandom(0));
+  const [link, bulk] = [createTransport(clock, identity, endpoints), createTransport(clock, identity, endpoints)];
   const csr = Uint8Array.from(control.requests[0] ?? []);
   const renew = () => createClient(NodeService, bulk.transport).renewCertificate({ csr });
   let welcomes = 0;
   const running = runSession<MessageInitShape<typeof SessionRequestSchema>, SessionResponse>({
+    clock,
+    random,
     endpoints,
     connect: (requests, signal) => createClient(NodeService, link.transport).session(requests, { signal }),
     onOpen: (send) => void send({ message: { case: "hello", value: {} } }),
@@ -301,8 +309,8 @@ test("with one of two replicas dead, its session and every call go to the other"
 test("a replica that stands still holds nobody up for long", async () => {
   await using frozen = await aFrozenControl();
   const identity = await enrol();
-  const endpoints = createEndpoints([frozen.url, control.url], () => 0);
-  const link = createTransport(identity, endpoints);
+  const endpoints = createEndpoints([frozen.url, control.url], fixedRandom(0));
+  const link = createTransport(clock, identity, endpoints);
   const client = createClient(NodeService, link.transport);
   const startedAt = performance.now();
   const csr = Uint8Array.from(control.requests[0] ?? []);
@@ -315,8 +323,8 @@ test("a replica that stands still holds nobody up for long", async () => {
 
 test("what control itself refuses is not asked of another replica", async () => {
   const other = await anotherControl();
-  const endpoints = createEndpoints([control.url, other.url], () => 0);
-  const link = createTransport(await enrol(), endpoints);
+  const endpoints = createEndpoints([control.url, other.url], fixedRandom(0));
+  const link = createTransport(clock, await enrol(), endpoints);
   // This server admits nobody by this service, with any certificate.
   await expect(createClient(EdgeService, link.transport).renewCertificate({})).rejects.toMatchObject({
     code: Code.Unimplemented,
@@ -338,10 +346,12 @@ test("a certificate past its time is renewed with a new key", async () => {
   const identity = await enrol();
   // An hour of back-dating against ten seconds to come: 80 % of its life is over.
   const short = { ...identity, certificatePem: await shortCertificate(10_000) };
-  const link = createTransport(identity, createEndpoints([control.url]));
+  const link = createTransport(clock, identity, createEndpoints([control.url], random));
   const client = createClient(NodeService, link.transport);
   const renewed = new Promise<string>((resolve) => {
     void renewLoop({
+      clock,
+      random,
       dir,
       identity: short,
       renew: (csr, signal) => client.renewCertificate({ csr }, { signal }),

@@ -1,3 +1,4 @@
+import { systemClock } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { startOperatorsListener } from "./listener.ts";
 
@@ -24,7 +25,12 @@ async function aListener(host = "127.0.0.1") {
       return null;
     },
   };
-  const listener = await startOperatorsListener({ host, port: 0 }, view, log, () => state.nowMs);
+  const listener = await startOperatorsListener(
+    { ...systemClock, steadyMs: () => state.nowMs },
+    { host, port: 0 },
+    view,
+    log,
+  );
   const ask = (path: string) => fetch(`http://127.0.0.1:${listener.port}${path}`);
   return { ask, reads, state, warnings, [Symbol.asyncDispose]: () => listener[Symbol.asyncDispose]() };
 }

@@ -1,10 +1,10 @@
 /** The parts of a bootstrap token `svcn1.<clusterId>.<caSha256>.<tokenId>.<secret>`. */
-export type BootstrapToken = {
+export interface BootstrapToken {
   clusterId: string;
   /** sha256 of the cluster CA in DER, lower-case hex. */
   caSha256: string;
   tokenId: string;
-};
+}
 
 const shape = /^svcn1\.([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})\.([A-Za-z0-9_-]{1,64})\.([0-9a-f]{32})$/;
 

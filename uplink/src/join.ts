@@ -1,15 +1,17 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { EnrollmentService, type JoinResponse, DaemonRole as WireRole } from "@svc/proto/node";
-import { backoffMs } from "./backoff.ts";
+import type { Clock } from "@svc/runtime/clock";
+import { readIfThere, writeDurably } from "@svc/runtime/durable-file";
+import type { Random } from "@svc/runtime/random";
+import { backOffMs } from "@svc/runtime/retry";
+import { sleep } from "@svc/runtime/sleep";
 import { CaMismatchError, fetchPinnedCa } from "./ca-pin.ts";
 import { belongsToKey, certificateName, createKeyAndRequest, type KeyAndRequest } from "./certificate.ts";
-import { backoffAttempt, createEndpoints } from "./endpoints.ts";
+import { createEndpoints, linkBackOff, roundsFailed } from "./endpoints.ts";
 import { type Identity, loadIdentity, saveIdentity } from "./identity.ts";
 import type { LinkLog } from "./log.ts";
-import { readTextFile, writePrivateFile } from "./private-file.ts";
 import { parseToken } from "./token.ts";
 import { createEnrollTransport } from "./transport.ts";
 
@@ -18,9 +20,8 @@ export class JoinRefusedError extends Error {
   override name = "JoinRefusedError";
 }
 
-const PENDING_FILE = "enrolment.json";
-const ATTEMPT_TIMEOUT_MS = 15_000;
-const LONGEST_PAUSE_MS = 8_000;
+const pendingFile = "enrolment.json";
+const attemptTimeoutMs = 15_000;
 
 const hopeless = new Set<Code>([
   Code.Unauthenticated,
@@ -40,6 +41,8 @@ const hopeless = new Set<Code>([
  * @throws JoinRefusedError when trying again cannot help
  */
 export async function joinCluster(options: {
+  clock: Clock;
+  random: Random;
   dir: string;
   /** Where replicas of control admit daemons; they are tried in turn. */
   enrollUrls: readonly string[];
@@ -50,11 +53,11 @@ export async function joinCluster(options: {
   signal: AbortSignal;
   log: LinkLog;
 }): Promise<Identity> {
-  const { dir, signal, log } = options;
+  const { clock, random, dir, signal, log } = options;
   const known = await loadIdentity(dir);
   if (known !== null) return known;
   const pending = await pendingRequest(dir);
-  const endpoints = createEndpoints(options.enrollUrls);
+  const endpoints = createEndpoints(options.enrollUrls, random);
   for (let failures = 1; ; failures += 1) {
     signal.throwIfAborted();
     const enrollUrl = endpoints.current();
@@ -62,7 +65,7 @@ export async function joinCluster(options: {
     try {
       const identity = await joinOnce({ ...options, enrollUrl }, pending);
       await saveIdentity(dir, identity);
-      await rm(join(dir, PENDING_FILE), { force: true });
+      await rm(join(dir, pendingFile), { force: true });
       log.info({ id: identity.id, name: identity.name, role: identity.role }, "joined the cluster");
       return identity;
     } catch (cause) {
@@ -71,20 +74,20 @@ export async function joinCluster(options: {
       log.warn({ endpoint: enrollUrl, failures, reason: messageOf(cause) }, "enrolment failed, trying again");
       endpoints.moveOn(enrollUrl);
     }
-    const attempt = backoffAttempt(failures, endpoints.count);
-    await delay(backoffMs(attempt, Math.random(), LONGEST_PAUSE_MS), undefined, { signal });
+    const pauseMs = backOffMs(roundsFailed(failures, endpoints.count), linkBackOff, random.next());
+    await sleep(clock, pauseMs, signal);
   }
 }
 
 async function joinOnce(
-  options: { enrollUrl: string; token: string; proposedName: string; signal: AbortSignal },
+  options: { clock: Clock; enrollUrl: string; token: string; proposedName: string; signal: AbortSignal },
   pending: KeyAndRequest,
 ): Promise<Identity> {
   const token = parseToken(options.token);
   if (token === null) throw new JoinRefusedError("the bootstrap token is malformed");
-  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)]);
+  const signal = AbortSignal.any([options.signal, options.clock.abortAfter(attemptTimeoutMs)]);
   const caPem = await fetchPinnedCa(options.enrollUrl, token.caSha256, signal);
-  const link = createEnrollTransport(caPem, options.enrollUrl);
+  const link = createEnrollTransport(options.clock, caPem, options.enrollUrl);
   try {
     const client = createClient(EnrollmentService, link.transport);
     const request = { token: options.token, csr: pending.csr, proposedName: options.proposedName };
@@ -120,12 +123,12 @@ function identityFrom(reply: JoinResponse, privateKeyPem: string, caPem: string,
 }
 
 async function pendingRequest(dir: string): Promise<KeyAndRequest> {
-  const path = join(dir, PENDING_FILE);
-  const kept = decodePending(await readTextFile(path));
+  const path = join(dir, pendingFile);
+  const kept = decodePending(await readIfThere(path));
   if (kept !== null) return kept;
   const made = await createKeyAndRequest();
   const csr = Buffer.from(made.csr).toString("base64");
-  await writePrivateFile(path, `${JSON.stringify({ privateKeyPem: made.privateKeyPem, csr })}\n`);
+  await writeDurably(path, `${JSON.stringify({ privateKeyPem: made.privateKeyPem, csr })}\n`);
   return made;
 }
 

@@ -1,13 +1,10 @@
 /** How a daemon reaches control: identity on disk, enrolment, mTLS transport, reconnecting session. */
-export { backoffMs } from "./backoff.ts";
-export { createEndpoints, type Endpoints, endpointListProblem, splitEndpoints } from "./endpoints.ts";
+export { createEndpoints, type Endpoints, endpointListProblem, linkBackOff, splitEndpoints } from "./endpoints.ts";
 export { type DaemonRole, forgetIdentity, type Identity, loadIdentity } from "./identity.ts";
 export { JoinRefusedError, joinCluster } from "./join.ts";
 export type { LinkLog } from "./log.ts";
-export { writePrivateFile } from "./private-file.ts";
 export { renewLoop } from "./renew.ts";
 export { isOver, nextIdentity, takeNextIdentity } from "./return.ts";
 export { FencedError, runSession, type Send } from "./session.ts";
 export { type BootstrapToken, parseToken } from "./token.ts";
 export { createTransport, type LinkTransport } from "./transport.ts";
-export { createWish, type Wish } from "./wish.ts";

@@ -1,13 +1,13 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { connect, type DetailedPeerCertificate, type TLSSocket } from "node:tls";
-import { CONTROL_NAME } from "./transport.ts";
+import { controlName } from "./transport.ts";
 
 /** The presented chain holds no certificate with the digest that the bootstrap token promises. */
 export class CaMismatchError extends Error {
   override name = "CaMismatchError";
 }
 
-const LONGEST_CHAIN = 8;
+const longestChain = 8;
 
 /**
  * The cluster CA as PEM, taken from the chain that the enrolment server presents and accepted only
@@ -21,7 +21,7 @@ export async function fetchPinnedCa(enrollUrl: string, caSha256: string, signal:
   const socket = connect({
     host: hostname,
     port: Number(port === "" ? 443 : port),
-    servername: CONTROL_NAME,
+    servername: controlName,
     // The pin below takes the place of the usual verification.
     rejectUnauthorized: false,
   });
@@ -54,7 +54,7 @@ function secured(socket: TLSSocket): Promise<void> {
 function presentedChain(socket: TLSSocket): Buffer[] {
   const chain: Buffer[] = [];
   let certificate: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true);
-  while (certificate?.raw !== undefined && chain.length < LONGEST_CHAIN) {
+  while (certificate?.raw !== undefined && chain.length < longestChain) {
     chain.push(certificate.raw);
     // A self-signed certificate is its own issuer.
     certificate = certificate.issuerCertificate === certificate ? undefined : certificate.issuerCertificate;

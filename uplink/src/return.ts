@@ -1,16 +1,18 @@
 import { rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { readIfThere, syncDirectory } from "@svc/runtime/durable-file";
+import type { Random } from "@svc/runtime/random";
+import { sleep } from "@svc/runtime/sleep";
 import { certificateLife } from "./certificate.ts";
 import { type Identity, identityFile, loadIdentity } from "./identity.ts";
 import { JoinRefusedError, joinCluster } from "./join.ts";
 import type { LinkLog } from "./log.ts";
-import { readTextFile, syncFolder } from "./private-file.ts";
 
 /** Where the next identity waits until it takes the place of the present one. */
-const NEXT_DIR = "next";
-const LOOK_EVERY_MS = 60_000;
-const TOKEN_EVERY_MS = 5_000;
+const nextName = "next";
+const usualLookMs = 60_000;
+const usualTokenMs = 5_000;
 
 /**
  * Waits until the certificate in `dir` is over, and then for a bootstrap token with which this daemon joins anew, under
@@ -19,6 +21,8 @@ const TOKEN_EVERY_MS = 5_000;
  * `takeNextIdentity`; after a crash the same one comes back. Resolves to null when `signal` aborts.
  */
 export async function nextIdentity(options: {
+  clock: Clock;
+  random: Random;
   dir: string;
   enrollUrls: readonly string[];
   /** Null: none is configured, so a person has to start this daemon with one. */
@@ -30,12 +34,12 @@ export async function nextIdentity(options: {
   lookEveryMs?: number;
   tokenEveryMs?: number;
 }): Promise<Identity | null> {
-  const { dir, tokenFile, signal, log, lookEveryMs = LOOK_EVERY_MS, tokenEveryMs = TOKEN_EVERY_MS } = options;
+  const { clock, dir, tokenFile, signal, log, lookEveryMs = usualLookMs, tokenEveryMs = usualTokenMs } = options;
   try {
-    const over = await whenOver(dir, lookEveryMs, signal);
-    const nextDir = join(dir, NEXT_DIR);
+    const over = await whenOver(clock, dir, lookEveryMs, signal);
+    const nextDir = join(dir, nextName);
     const kept = await loadIdentity(nextDir);
-    if (kept !== null && !isOver(kept)) return kept;
+    if (kept !== null && !isOver(kept, clock.now())) return kept;
     // Nobody fenced the old one in all that time.
     if (kept !== null) await rm(nextDir, { recursive: true, force: true });
     log.warn(
@@ -54,7 +58,7 @@ export async function nextIdentity(options: {
           refused = token;
         }
       }
-      await delay(tokenEveryMs, undefined, { signal });
+      await sleep(clock, tokenEveryMs, signal);
     }
   } catch (cause) {
     if (signal.aborted) return null;
@@ -64,31 +68,31 @@ export async function nextIdentity(options: {
 
 /** Puts the identity that `nextIdentity` found in the place of the present one. Safe to repeat. */
 export async function takeNextIdentity(dir: string): Promise<void> {
-  const nextDir = join(dir, NEXT_DIR);
+  const nextDir = join(dir, nextName);
   if ((await loadIdentity(nextDir)) !== null) {
     await rename(identityFile(nextDir), identityFile(dir));
-    await syncFolder(dir);
+    await syncDirectory(dir);
   }
   await rm(nextDir, { recursive: true, force: true });
 }
 
 /** Whether the certificate has ended: control refuses it. */
-export const isOver = ({ certificatePem }: Pick<Identity, "certificatePem">): boolean =>
-  Date.now() >= certificateLife(certificatePem).untilMs;
+export const isOver = ({ certificatePem }: Pick<Identity, "certificatePem">, now: Date): boolean =>
+  now.getTime() >= certificateLife(certificatePem).untilMs;
 
 /** Certificates are backdated by this much, so it is when they were issued. */
-const BACKDATED_MS = 60 * 60 * 1000;
+const backdatedMs = 60 * 60 * 1000;
 
-async function whenOver(dir: string, everyMs: number, signal: AbortSignal) {
+async function whenOver(clock: Clock, dir: string, everyMs: number, signal: AbortSignal) {
   for (;;) {
     signal.throwIfAborted();
     // Renewals meanwhile are in the file.
     const identity = await loadIdentity(dir);
     if (identity !== null) {
       const { fromMs, untilMs } = certificateLife(identity.certificatePem);
-      if (isOver(identity)) return { identity, untilMs, issuedMs: fromMs + BACKDATED_MS };
+      if (isOver(identity, clock.now())) return { identity, untilMs, issuedMs: fromMs + backdatedMs };
     }
-    await delay(everyMs, undefined, { signal });
+    await sleep(clock, everyMs, signal);
   }
 }
 
@@ -96,7 +100,7 @@ async function whenOver(dir: string, everyMs: number, signal: AbortSignal) {
 async function freshToken(path: string, issuedMs: number): Promise<string | null> {
   try {
     if ((await stat(path)).mtimeMs <= issuedMs) return null;
-    const token = (await readTextFile(path))?.trim() ?? "";
+    const token = (await readIfThere(path))?.trim() ?? "";
     return token === "" ? null : token;
   } catch {
     // It may be put there later, or be readable later.

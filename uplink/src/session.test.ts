@@ -1,9 +1,15 @@
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { fixedRandom } from "@svc/runtime/testing/random";
 import { expect, test } from "vitest";
 import { createEndpoints } from "./endpoints.ts";
 import { FencedError, runSession, type Send } from "./session.ts";
 
-type Req = { say: string };
-type Res = { message: { case: string; value: object } };
+interface Req {
+  say: string;
+}
+interface Res {
+  message: { case: string; value: object };
+}
 
 const quiet = { info: () => {}, warn: () => {} };
 
@@ -13,13 +19,15 @@ function scripted(
   watch: { onMessage?(kind: string, send: Send<Req>): void } = {},
   urls = ["https://a.test"],
 ) {
-  const endpoints = createEndpoints(urls, () => 0);
+  const endpoints = createEndpoints(urls, fixedRandom(0));
   const tried: string[] = [];
   const stop = new AbortController();
   const seen: string[] = [];
   const said: string[] = [];
   let opened = 0;
   const done = runSession<Req, Res>({
+    clock: systemClock,
+    random: systemRandom,
     endpoints,
     async *connect(requests, signal) {
       tried.push(endpoints.current());

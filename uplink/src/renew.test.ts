@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { renewAtMs, renewalUrgency } from "./renew.ts";
-import { createWish } from "./wish.ts";
 
 test.each([
   { random: 0, share: 0.5 },
@@ -18,23 +17,4 @@ test.each([
   { nowMs: 2_000, urgency: "over" },
 ])("a renewal that fails at $nowMs is $urgency", ({ nowMs, urgency }) => {
   expect(renewalUrgency({ fromMs: 1_000, untilMs: 2_000 }, nowMs)).toBe(urgency);
-});
-
-test("a wish that was made before anybody waited is not lost, and is taken once", async () => {
-  const never = new AbortController().signal;
-  const wish = createWish();
-  wish.make();
-  wish.make();
-  expect(await wish.wait(60_000, never)).toBe(true);
-  expect(await wish.wait(1, never)).toBe(false);
-  const waiting = wish.wait(60_000, never);
-  wish.make();
-  expect(await waiting).toBe(true);
-});
-
-test("a wait for a wish ends with its signal", async () => {
-  const stop = new AbortController();
-  const waiting = createWish().wait(60_000, stop.signal);
-  stop.abort();
-  expect(await waiting).toBe(false);
 });

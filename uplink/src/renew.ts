@@ -1,15 +1,20 @@
-import { backoffMs } from "./backoff.ts";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { type BackOff, backOffMs } from "@svc/runtime/retry";
+import { createWake, type Wake } from "@svc/runtime/wake";
 import { belongsToKey, certificateLife, certificateName, createKeyAndRequest } from "./certificate.ts";
 import { type Identity, saveIdentity } from "./identity.ts";
 import type { LinkLog } from "./log.ts";
-import { createWish, type Wish } from "./wish.ts";
 
 /** Also the longest sleep, so that a suspended machine notices an approaching end soon after it wakes. */
-const LOOK_EVERY_MS = 60 * 60 * 1000;
-const LONGEST_PAUSE_MS = 10 * 60 * 1000;
-const CALL_TIMEOUT_MS = 30_000;
+const usualLookMs = 60 * 60 * 1000;
+const backOff: BackOff = { firstMs: 100, maxMs: 10 * 60 * 1000 };
+const callTimeoutMs = 30_000;
 
-type Life = { fromMs: number; untilMs: number };
+interface Life {
+  fromMs: number;
+  untilMs: number;
+}
 
 /**
  * When to renew: a random instant between 50 and 80 % of the certificate's life, so that a fleet
@@ -22,15 +27,15 @@ export function renewAtMs(life: Life, random: number): number {
 }
 
 /** Less than a quarter is left: every renewal so far has failed, and somebody has to look why. */
-const LATE_SHARE = 0.75;
+const lateShare = 0.75;
 
 /** How much of its life a certificate has left, in the words that its failing renewals are told with. */
 export function renewalUrgency({ fromMs, untilMs }: Life, nowMs: number): "in time" | "late" | "over" {
   if (nowMs >= untilMs) return "over";
-  return nowMs >= fromMs + (untilMs - fromMs) * LATE_SHARE ? "late" : "in time";
+  return nowMs >= fromMs + (untilMs - fromMs) * lateShare ? "late" : "in time";
 }
 
-const failures = {
+const warnings = {
   "in time": "renewal failed",
   late: "renewal keeps failing: once this certificate is over, control refuses this daemon",
   over: "renewal failed, and the certificate is over",
@@ -41,51 +46,55 @@ const failures = {
  * announced through `onRenewed`, and leaves the old identity in force when it fails.
  */
 export async function renewLoop(options: {
+  clock: Clock;
+  random: Random;
   dir: string;
   identity: Identity;
   /** The RenewCertificate call over the present identity. */
   renew(csr: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<{ certificateChain: string; ca: string }>;
   /** Control's wish for a renewal before its time. */
-  wanted?: Wish;
+  wanted?: Wake;
   /** What is opened from here on has to use the new certificate, and what is open be opened again. */
   onRenewed(identity: Identity): void;
   signal: AbortSignal;
   log: LinkLog;
 }): Promise<void> {
-  const { dir, wanted = createWish(), signal, log } = options;
+  const { clock, random, dir, wanted = createWake(clock), signal, log } = options;
   let identity = options.identity;
-  let attempt = 0;
-  let dueMs = renewAtMs(certificateLife(identity.certificatePem), Math.random());
+  let failures = 0;
+  let dueMs = renewAtMs(certificateLife(identity.certificatePem), random.next());
   while (!signal.aborted) {
-    const waitMs = dueMs - Date.now();
-    if (waitMs > 0 && !(await wanted.wait(Math.min(waitMs, LOOK_EVERY_MS), signal))) continue;
+    const waitMs = dueMs - clock.now().getTime();
+    if (waitMs > 0 && !(await wanted.wait(Math.min(waitMs, usualLookMs), signal))) continue;
     try {
-      identity = await renewOnce(identity, options.renew, signal);
+      identity = await renewOnce(clock, identity, options.renew, signal);
       await saveIdentity(dir, identity);
-      attempt = 0;
-      dueMs = renewAtMs(certificateLife(identity.certificatePem), Math.random());
+      failures = 0;
+      dueMs = renewAtMs(certificateLife(identity.certificatePem), random.next());
       log.info({ dueAt: new Date(dueMs).toISOString() }, "certificate renewed");
       options.onRenewed(identity);
     } catch (cause) {
       if (signal.aborted) return;
-      const pauseMs = 1_000 + backoffMs(attempt, Math.random(), LONGEST_PAUSE_MS);
-      attempt += 1;
-      dueMs = Date.now() + pauseMs;
+      failures += 1;
+      const pauseMs = 1_000 + backOffMs(failures, backOff, random.next());
+      const nowMs = clock.now().getTime();
+      dueMs = nowMs + pauseMs;
       const life = certificateLife(identity.certificatePem);
       const reason = cause instanceof Error ? cause.message : String(cause);
       const validUntil = new Date(life.untilMs).toISOString();
-      log.warn({ attempt, pauseMs, validUntil, reason }, failures[renewalUrgency(life, Date.now())]);
+      log.warn({ attempt: failures, pauseMs, validUntil, reason }, warnings[renewalUrgency(life, nowMs)]);
     }
   }
 }
 
 async function renewOnce(
+  clock: Clock,
   identity: Identity,
   renew: (csr: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<{ certificateChain: string; ca: string }>,
   signal: AbortSignal,
 ): Promise<Identity> {
   const made = await createKeyAndRequest();
-  const reply = await renew(made.csr, AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]));
+  const reply = await renew(made.csr, AbortSignal.any([signal, clock.abortAfter(callTimeoutMs)]));
   const name = certificateName(reply.certificateChain);
   const agrees =
     name?.id === identity.id &&

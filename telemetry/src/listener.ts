@@ -1,4 +1,5 @@
 import { createServer, type ServerResponse } from "node:http";
+import type { Clock } from "@svc/runtime/clock";
 
 /** The part of a pino logger that this package writes to. */
 export interface OperatorsLog {
@@ -32,19 +33,17 @@ const everyAddress: readonly string[] = ["0.0.0.0", "::"];
  * Serves /metrics, /healthz and /readyz to whoever reaches the address, which is why it must be a private one. Nothing
  * of a request but its method and path is read, every answer comes within five seconds, and metrics and readiness are read
  * once a second at most, however many ask.
- *
- * @param nowMs a clock that does not go back
  */
 export async function startOperatorsListener(
+  clock: Clock,
   { host, port }: { host: string; port: number },
   view: OperatorsView,
   log: OperatorsLog,
-  nowMs: () => number = () => performance.now(),
 ): Promise<OperatorsListener> {
   const kept = {
     ...view,
-    metrics: keepFor(keepMs, () => view.metrics(), nowMs),
-    unready: keepFor(keepMs, () => view.unready(), nowMs),
+    metrics: keepFor(keepMs, () => view.metrics(), clock.steadyMs),
+    unready: keepFor(keepMs, () => view.unready(), clock.steadyMs),
   };
   const server = createServer(
     {
@@ -68,7 +67,7 @@ export async function startOperatorsListener(
       };
       request.resume();
       if (method !== "GET" && method !== "HEAD") return respond(405, "only GET and HEAD\n");
-      answer(kept, pathOf(request.url), respond, response).catch((error: unknown) => {
+      answer(clock, kept, pathOf(request.url), respond, response).catch((error: unknown) => {
         log.warn({ err: error }, "operators could not be answered");
         respond(503, "not now\n");
       });
@@ -122,14 +121,20 @@ const pathOf = (target = "/"): string => target.split("?")[0] ?? "/";
 
 type Respond = (status: number, text: string, type?: string) => void;
 
-async function answer(view: OperatorsView, path: string, respond: Respond, response: ServerResponse): Promise<void> {
+async function answer(
+  clock: Clock,
+  view: OperatorsView,
+  path: string,
+  respond: Respond,
+  response: ServerResponse,
+): Promise<void> {
   if (path === "/healthz") {
     const stuck = view.stuck();
     return stuck === null ? respond(200, "ok\n") : respond(503, `${stuck}\n`);
   }
   if (path !== "/metrics" && path !== "/readyz") return respond(404, "not found\n");
-  const late = setTimeout(() => respond(503, "no answer in time\n"), answerMs);
-  response.once("close", () => clearTimeout(late));
+  const late = clock.after(answerMs, () => respond(503, "no answer in time\n"));
+  response.once("close", () => late[Symbol.dispose]());
   if (path === "/metrics") return respond(200, await view.metrics(), "text/plain; version=0.0.4; charset=utf-8");
   const missing = await view.unready();
   return missing === null ? respond(200, "ok\n") : respond(503, `${missing}\n`);

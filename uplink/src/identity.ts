@@ -1,11 +1,11 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { readTextFile, writePrivateFile } from "./private-file.ts";
+import { readIfThere, writeDurably } from "@svc/runtime/durable-file";
 
 export type DaemonRole = "node" | "edge";
 
 /** Who a daemon is, and the proof of it. */
-export type Identity = {
+export interface Identity {
   id: string;
   name: string;
   role: DaemonRole;
@@ -17,7 +17,7 @@ export type Identity = {
   privateKeyPem: string;
   /** Every cluster CA to trust: more than one while it is being replaced. */
   caPem: string;
-};
+}
 
 /** Where the identity of the daemon whose directory is `dir` is kept. */
 export const identityFile = (dir: string): string => join(dir, "identity.json");
@@ -25,7 +25,7 @@ export const identityFile = (dir: string): string => join(dir, "identity.json");
 /** The identity kept in `dir`, or null when this daemon has not joined. Throws when the file is damaged. */
 export async function loadIdentity(dir: string): Promise<Identity | null> {
   const path = identityFile(dir);
-  const text = await readTextFile(path);
+  const text = await readIfThere(path);
   if (text === null) return null;
   const identity = decodeIdentity(text);
   if (identity === null) throw new Error(`${path} is damaged: remove it and enrol again with a new bootstrap token`);
@@ -35,7 +35,7 @@ export async function loadIdentity(dir: string): Promise<Identity | null> {
 /** Keeps `identity` in `dir`, whole or not at all, readable by its owner only. */
 export async function saveIdentity(dir: string, identity: Identity): Promise<void> {
   const text = JSON.stringify({ ...identity, incarnation: identity.incarnation.toString() }, null, 2);
-  await writePrivateFile(identityFile(dir), `${text}\n`);
+  await writeDurably(identityFile(dir), `${text}\n`);
 }
 
 /** Removes the identity: what a fenced daemon does. Afterwards only a new bootstrap token lets it in. */

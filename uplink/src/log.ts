@@ -1,5 +1,5 @@
 /** The part of a pino logger that this package writes to. */
-export type LinkLog = {
+export interface LinkLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
-};
+}

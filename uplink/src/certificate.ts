@@ -5,12 +5,12 @@ import * as x509 from "@peculiar/x509";
 import type { DaemonRole } from "./identity.ts";
 
 /** A fresh P-256 key and the request that proves its possession. */
-export type KeyAndRequest = {
+export interface KeyAndRequest {
   /** PKCS#8 PEM. */
   privateKeyPem: string;
   /** PKCS#10 DER. */
   csr: Uint8Array<ArrayBuffer>;
-};
+}
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
@@ -28,7 +28,12 @@ export async function createKeyAndRequest(): Promise<KeyAndRequest> {
 }
 
 /** What a daemon certificate says of its holder, or null when it names none. */
-export type CertificateName = { clusterId: string; role: DaemonRole; id: string; incarnation: bigint };
+export interface CertificateName {
+  clusterId: string;
+  role: DaemonRole;
+  id: string;
+  incarnation: bigint;
+}
 
 const namePattern = /(?:^|, )URI:spiffe:\/\/([^/,]+)\/(node|edge)\/([^/,]+)\/([0-9]{1,20})(?:,|$)/;
 

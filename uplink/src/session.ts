@@ -1,7 +1,8 @@
-import { performance } from "node:perf_hooks";
-import { setTimeout as delay } from "node:timers/promises";
-import { backoffMs } from "./backoff.ts";
-import { backoffAttempt, type Endpoints } from "./endpoints.ts";
+import { type Clock, every } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { backOffMs } from "@svc/runtime/retry";
+import { pause } from "@svc/runtime/sleep";
+import { type Endpoints, linkBackOff, roundsFailed } from "./endpoints.ts";
 import type { LinkLog } from "./log.ts";
 import { createOutbox } from "./outbox.ts";
 
@@ -14,9 +15,13 @@ export class FencedError extends Error {
 export type Send<Req> = (message: Req) => boolean;
 
 /** What both kinds of session have in common: a oneof with these cases. */
-type Inbound = { message: { case?: string | undefined; value?: unknown } };
+interface Inbound {
+  message: { case?: string | undefined; value?: unknown };
+}
 
-export type SessionOptions<Req, Res extends Inbound> = {
+export interface SessionOptions<Req, Res extends Inbound> {
+  clock: Clock;
+  random: Random;
   /** Where `connect` finds control. Whatever ends a session, the next one is opened at another endpoint. */
   endpoints: Endpoints;
   /** Opens the stream, at the endpoint in use. It has to end or fail when `signal` aborts. */
@@ -31,15 +36,15 @@ export type SessionOptions<Req, Res extends Inbound> = {
   renew?: (n: bigint) => Req;
   signal: AbortSignal;
   log: LinkLog;
-};
+}
 
-const OUTBOX_LIMIT = 10_000;
+const outboxLimit = 10_000;
 /** Connecting, TLS, Hello and Welcome together. */
-const WELCOME_TIMEOUT_MS = 15_000;
+const welcomeTimeoutMs = 15_000;
 /** A session that lasted this long proves that its endpoint was well, so the next back-off starts low again. */
-const SETTLED_AFTER_MS = 5_000;
-const LONGEST_GO_AWAY_MS = 60_000;
-const DEFAULT_LEASE_MS = 15_000;
+const settledAfterMs = 5_000;
+const longestGoAwayMs = 60_000;
+const defaultLeaseMs = 15_000;
 
 /**
  * Keeps one session to control open until `signal` aborts, which is the only way it returns. Every other
@@ -49,27 +54,27 @@ const DEFAULT_LEASE_MS = 15_000;
  * @throws FencedError when control says so
  */
 export async function runSession<Req, Res extends Inbound>(options: SessionOptions<Req, Res>): Promise<void> {
-  const { endpoints, signal, log } = options;
+  const { clock, random, endpoints, signal, log } = options;
   let failures = 0;
   while (!signal.aborted) {
-    const startedAt = performance.now();
+    const startedAtMs = clock.steadyMs();
     const { reason, endpoint, welcomed, afterMs = 0, fenced } = await oneSession(options);
     if (signal.aborted) return;
     if (fenced !== undefined) throw new FencedError(fenced);
-    const isSettled = welcomed && performance.now() - startedAt >= SETTLED_AFTER_MS;
+    const isSettled = welcomed && clock.steadyMs() - startedAtMs >= settledAfterMs;
     failures = isSettled ? 1 : failures + 1;
     endpoints.moveOn(endpoint);
-    const pauseMs = afterMs + backoffMs(backoffAttempt(failures, endpoints.count), Math.random());
+    const pauseMs = afterMs + backOffMs(roundsFailed(failures, endpoints.count), linkBackOff, random.next());
     log.warn({ reason, endpoint, failures, pauseMs }, "session ended, reconnecting");
-    try {
-      await delay(pauseMs, undefined, { signal });
-    } catch {
-      return;
-    }
+    await pause(clock, pauseMs, signal);
   }
 }
 
-type Ending = { reason: string; afterMs?: number; fenced?: string };
+interface Ending {
+  reason: string;
+  afterMs?: number;
+  fenced?: string;
+}
 type Session = Ending & {
   /** Where it was opened. */
   endpoint: string;
@@ -80,11 +85,11 @@ async function oneSession<Req, Res extends Inbound>(options: SessionOptions<Req,
   const own = new AbortController();
   const signal = AbortSignal.any([options.signal, own.signal]);
   const fail = (reason: string): void => own.abort(new Error(reason));
-  const outbox = createOutbox<Req>(OUTBOX_LIMIT, () => fail("control does not read what this daemon sends"));
+  const outbox = createOutbox<Req>(outboxLimit, () => fail("control does not read what this daemon sends"));
   // A call does not end while its request stream is open.
   signal.addEventListener("abort", () => outbox.close(), { once: true });
-  const welcomeTimer = setTimeout(() => fail("no welcome in time"), WELCOME_TIMEOUT_MS);
-  const renewal = createRenewal(options.renew, outbox.send, fail);
+  using welcomeTimer = options.clock.after(welcomeTimeoutMs, () => fail("no welcome in time"));
+  const renewal = createRenewal(options.clock, options.renew, outbox.send, fail);
   let endpoint = options.endpoints.current();
   let welcomed = false;
   const session = (ending: Ending): Session => ({ ...ending, endpoint, welcomed });
@@ -95,16 +100,16 @@ async function oneSession<Req, Res extends Inbound>(options: SessionOptions<Req,
     for await (const received of options.connect(outbox, signal)) {
       const { case: kind, value } = received.message;
       if (kind === "welcome") {
-        clearTimeout(welcomeTimer);
+        welcomeTimer[Symbol.dispose]();
         welcomed = true;
-        renewal.start(readNumber(value, "renewEveryMs"), readNumber(value, "leaseTtlMs") || DEFAULT_LEASE_MS);
+        renewal.start(readNumber(value, "renewEveryMs"), readNumber(value, "leaseTtlMs") || defaultLeaseMs);
       }
       if (kind === "renewAck") renewal.acknowledged();
       await options.onMessage(received, outbox.send);
       if (kind === "fenced") return session({ reason: "fenced", fenced: readText(value, "reason") });
       if (kind === "superseded") return session({ reason: "superseded by a newer session of this identity" });
       if (kind === "goAway") {
-        const afterMs = Math.min(readNumber(value, "reconnectAfterMs"), LONGEST_GO_AWAY_MS);
+        const afterMs = Math.min(readNumber(value, "reconnectAfterMs"), longestGoAwayMs);
         return session({ reason: "control asked to reconnect", afterMs });
       }
     }
@@ -113,7 +118,6 @@ async function oneSession<Req, Res extends Inbound>(options: SessionOptions<Req,
     const failure: unknown = own.signal.aborted ? own.signal.reason : cause;
     return session({ reason: failure instanceof Error ? failure.message : String(failure) });
   } finally {
-    clearTimeout(welcomeTimer);
     renewal.stop();
     outbox.close();
     // Leaving the loop does not end the call: only the signal does.
@@ -123,31 +127,33 @@ async function oneSession<Req, Res extends Inbound>(options: SessionOptions<Req,
 }
 
 function createRenewal<Req>(
+  clock: Clock,
   renew: ((n: bigint) => Req) | undefined,
   send: (message: Req) => boolean,
   fail: (reason: string) => void,
 ): { start(everyMs: number, leaseTtlMs: number): void; acknowledged(): void; stop(): void } {
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Disposable | null = null;
   let n = 0n;
-  let unansweredSince: number | null = null;
+  let unansweredSinceMs: number | null = null;
   return {
     start(everyMs, leaseTtlMs) {
       if (renew === undefined || everyMs <= 0) return;
-      clearInterval(timer);
-      timer = setInterval(() => {
-        const now = performance.now();
+      timer?.[Symbol.dispose]();
+      timer = every(clock, everyMs, () => {
+        const nowMs = clock.steadyMs();
         // Counted from the first send that got no answer, so the holder gives up before the grantor does.
-        if (unansweredSince !== null && now - unansweredSince >= leaseTtlMs) return fail("renewals stay unanswered");
-        unansweredSince ??= now;
+        if (unansweredSinceMs !== null && nowMs - unansweredSinceMs >= leaseTtlMs)
+          return fail("renewals stay unanswered");
+        unansweredSinceMs ??= nowMs;
         n += 1n;
         send(renew(n));
-      }, everyMs);
+      });
     },
     acknowledged() {
-      unansweredSince = null;
+      unansweredSinceMs = null;
     },
     stop() {
-      clearInterval(timer);
+      timer?.[Symbol.dispose]();
     },
   };
 }
