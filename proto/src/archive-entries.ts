@@ -104,7 +104,7 @@ export function createArchiveRules(
   const admit = (header: TarHeader): Verdict => {
     const parts = splitPath(header.name);
     if (!Array.isArray(parts)) return { refuse: parts };
-    // "./" is how many packers begin.
+    // ".//" is how many packers begin.
     if (parts.length === 0) return header.type === "directory" ? { skip: true } : { refuse: "has no name" };
     const problem = refuseParents(parts);
     if (problem !== null) return { refuse: problem };

@@ -5,12 +5,12 @@ import { createTarReader } from "./tar.ts";
 /** One step through an archive: an entry that passed the rules, or a piece of the content of the last one, a file. */
 export type ArchivePart = { entry: ArchiveEntry } | { content: Uint8Array };
 
-export type ArchiveReader = {
+export interface ArchiveReader {
   /** The parts that `chunk` completes, in their order. Throws RefusedArchiveError. */
   read(chunk: Uint8Array): Generator<ArchivePart>;
   /** To be called when there is no more: throws RefusedArchiveError unless the archive was complete. */
   end(): void;
-};
+}
 
 /**
  * Reads an untrusted tar piece by piece and holds every entry against the rules. Who lets an archive in and who

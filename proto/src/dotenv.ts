@@ -28,7 +28,11 @@ export function dotenvText(vars: Readonly<Record<string, string>>): { text: stri
 }
 
 /** A variable of a dotenv file; `line` counts from 1. */
-export type DotenvVariable = { name: string; value: string; line: number };
+export interface DotenvVariable {
+  name: string;
+  value: string;
+  line: number;
+}
 
 const assignment = /^\s*(?:export\s+)?([\w.-]+)(?:\s*=|:(?=\s))[^\S\n]*/;
 const blankOrComment = /^\s*(?:#.*)?$/;

@@ -1,12 +1,12 @@
 /** How an error code appears to a caller of the HTTP API. */
-export type ErrorSpec = {
+export interface ErrorSpec {
   /** HTTP status when the thrower names none. */
   readonly status: number;
   /** Other statuses under which the same code may be sent. */
   readonly alsoStatus?: readonly number[];
   /** Shown when the thrower has nothing more exact to say: what is wrong and what to do about it. */
   readonly message: string;
-};
+}
 
 /** Every `error.code` of the HTTP API. */
 export const errorCatalogue = {

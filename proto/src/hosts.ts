@@ -3,7 +3,10 @@
  * The address that is dialled has to be the one that was judged here.
  */
 
-type Range = { bytes: readonly number[]; bits: number };
+interface Range {
+  bytes: readonly number[];
+  bits: number;
+}
 
 const v4 = (address: string, bits: number): Range => ({ bytes: address.split(".").map(Number), bits });
 const v6 = (address: string, bits: number): Range => ({ bytes: parseV6(address) ?? [], bits });

@@ -1,7 +1,7 @@
 import { limits } from "./limits.ts";
 
 /** A container image reference with its defaults written out. Exactly one of `tag` and `digest` is there. */
-export type ImageReference = {
+export interface ImageReference {
   /** Lower case host, with `:port` unless it is 443. */
   registry: string;
   repository: string;
@@ -10,7 +10,7 @@ export type ImageReference = {
   digest?: string;
   /** The whole reference again; parsing it gives the same. */
   canonical: string;
-};
+}
 
 const defaultRegistry = "docker.io";
 /** Of the longest host name and port. What is longer is not even looked at. */
@@ -24,7 +24,10 @@ const digestPattern = /^sha256:[a-f0-9]{64}$/;
 export const isDigest = (text: string): boolean => digestPattern.test(text);
 
 /** Every mistake of a reference, a sentence each, and its registry as far as that can be told. */
-export type BadReference = { problem: string; registry?: string };
+export interface BadReference {
+  problem: string;
+  registry?: string;
+}
 
 /**
  * Reads `registry/name:tag` or `registry/name@sha256:…` by Docker's grammar. Names without a registry are

@@ -1,3 +1,4 @@
+// @pure
 import { plural } from "./text.ts";
 
 /** State tables: status -> event -> next status. An event that is not listed does not apply. */
@@ -156,12 +157,12 @@ export const nodeLinks = ["connected", "reconciling", "suspect", "unknown", "unr
  * unreachable after a whole one, unknown while the replica that owned its connection is gone,
  * reconciling between its hello and its whole inventory, quarantined when two daemons share its identity.
  */
-export type NodeAxes = {
+export interface NodeAxes {
   lifecycle: "active" | "fenced" | "removed";
   schedulable: boolean;
   drain: NodeDrain;
   link: (typeof nodeLinks)[number];
-};
+}
 
 /** The word for `axes`: what needs attention most comes first. */
 export function nodeStatus(axes: NodeAxes): NodeStatus {
@@ -180,7 +181,7 @@ export type NodeAction = (typeof nodeActions)[number];
 export const confirmedNodeActions = ["force-fence", "remove"] as const satisfies readonly NodeAction[];
 
 /** What decides whether a machine of the fleet may be acted on. */
-export type NodeCircumstances = {
+export interface NodeCircumstances {
   role: "node" | "edge";
   axes: NodeAxes;
   /** Placements and runs on it that are not over. */
@@ -189,7 +190,7 @@ export type NodeCircumstances = {
   hasOtherEdge: boolean;
   /** Of an edge: it serves an older route table than the published one, as far as is known. */
   isBehind: boolean;
-};
+}
 
 /** Why `action` is not allowed, and what to do instead, in a sentence or two; null when it is. */
 export function nodeActionProblem(action: NodeAction, circumstances: NodeCircumstances): string | null {

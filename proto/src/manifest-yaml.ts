@@ -8,7 +8,11 @@ import { pathProblem, tidyPath } from "./paths.ts";
 import { utf8Length } from "./text.ts";
 
 /** Something wrong in a manifest; `line` and `column` count from 1 and are absent when there is no one place. */
-export type ManifestProblem = { message: string; line?: number; column?: number };
+export interface ManifestProblem {
+  message: string;
+  line?: number;
+  column?: number;
+}
 
 /**
  * Reads a manifest as a person wrote it. `path` is where it lies, from the repository's root.

@@ -112,7 +112,10 @@ const sourceShape = z.strictObject({
 });
 
 type SourceShape = z.output<typeof sourceShape>;
-type Problem = { path: (string | number)[]; message: string };
+interface Problem {
+  path: (string | number)[];
+  message: string;
+}
 
 /** What a `static` or `ssr` manifest may not say although each key is well formed. */
 function sourceProblems(manifest: SourceShape): Problem[] {
@@ -259,7 +262,10 @@ export const envFilePaths = ({ source, env }: SourceManifest): string[] =>
   env.files.map((file) => tidyPath(`${source.rootDirectory}/${file}`));
 
 /** Whether there is a release command, and its time limit (null without one). */
-export type ReleaseConfig = { configured: boolean; timeoutSeconds: number | null };
+export interface ReleaseConfig {
+  configured: boolean;
+  timeoutSeconds: number | null;
+}
 
 export function releaseOf(manifest: Manifest): ReleaseConfig {
   const release = isOciManifest(manifest) ? undefined : manifest.release;

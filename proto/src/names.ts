@@ -56,7 +56,11 @@ const cut = (words: string, tail: string): string =>
   `${words.slice(0, limits.slugLengthMax - tail.length).replace(/-$/, "")}${tail}`;
 
 /** What a site answers to. `prNumber` only with the preview channel; null is the stable preview. */
-export type SiteAddress = { slug: string; channel: Channel; prNumber?: number | null };
+export interface SiteAddress {
+  slug: string;
+  channel: Channel;
+  prNumber?: number | null;
+}
 
 /** The left-most label of a site's host name. */
 export function siteLabel({ slug, channel, prNumber }: SiteAddress): string {

@@ -4,7 +4,10 @@ import { tidyPath } from "./paths.ts";
 import { servedAs, siteDoubts } from "./served-site.ts";
 
 /** A static site that is served as it was packed: from where in the archive, and why that cannot be right. */
-export type PackedSite = { directory: string; doubts: string[] };
+export interface PackedSite {
+  directory: string;
+  doubts: string[];
+}
 
 /** Whether the manifest of a static site leaves it to the project whether it is built. */
 export const leavesBuildOpen = ({ app, build }: SourceManifest): boolean =>

@@ -7,7 +7,7 @@ test.each([
   { path: "apps/web", tidy: "apps/web" },
   { path: "./apps//web/", tidy: "apps/web" },
   { path: ".", tidy: "." },
-  { path: "./", tidy: "." },
+  { path: ".//", tidy: "." },
   { path: "..a/b..", tidy: "..a/b.." },
 ])("$path is tidied to $tidy", ({ path, tidy }) => {
   expect(pathProblem(path)).toBeNull();

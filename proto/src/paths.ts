@@ -38,13 +38,13 @@ export function urlPathProblem(path: string): string | null {
 }
 
 /** Where a deployment's source came from: paths from the repository's root, tidy. */
-export type SourceProvenance = {
+export interface SourceProvenance {
   /** Directory that is built; ".": the whole repository. */
   rootDirectory: string;
   manifestPath: string;
   /** What a change must touch to matter, as globs from the repository's root. */
   watchPaths: string[];
-};
+}
 
 /**
  * Completes provenance. A manifest at the repository's root may choose a directory below it; one in a

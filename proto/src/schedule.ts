@@ -1,6 +1,11 @@
 /** Cron expressions of five fields, as scheduled jobs write them. */
 
-type Field = { name: string; min: number; max: number; words?: readonly string[] };
+interface Field {
+  name: string;
+  min: number;
+  max: number;
+  words?: readonly string[];
+}
 
 const months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"] as const;
 const weekdays = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"] as const;

@@ -18,12 +18,12 @@ export function servedAs(path: string, directory: string): string | null {
 }
 
 /** What cannot be right about a file that visitors get. `of` sees its name and its path in lower case. */
-type Kind = {
+interface Kind {
   of(name: string, path: string): boolean;
   say(found: string, count: number): string;
   /** Whether it is right beside the first page of a directory that is published as somebody keeps it. */
   isKept?: boolean;
-};
+}
 
 const ownFiles = new Set(
   `package.json package-lock.json npm-shrinkwrap.json pnpm-lock.yaml pnpm-workspace.yaml yarn.lock bun.lock bun.lockb

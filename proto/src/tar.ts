@@ -1,7 +1,7 @@
 import { invalidArchive, show, tooLargeArchive } from "./archive-refusal.ts";
 
 /** What a tar header says of its entry, as far as anybody here reads it. */
-export type TarHeader = {
+export interface TarHeader {
   name: string;
   type: TarType;
   /** Permission bits, with setuid (0o4000), setgid (0o2000) and sticky. */
@@ -10,19 +10,19 @@ export type TarHeader = {
   sizeBytes: number;
   /** Target of a link; empty for everything else. */
   linkname: string;
-};
+}
 
 export type TarType = "file" | "directory" | "symlink" | "hardlink" | "device" | "pipe" | "sparse" | "unknown";
 
 /** One step through a tar: a header, or a piece of the content of the entry that the last header began. */
 export type TarPart = { header: TarHeader } | { content: Uint8Array };
 
-export type TarReader = {
+export interface TarReader {
   /** The parts that `chunk` completes, in their order. Throws RefusedArchiveError. */
   read(chunk: Uint8Array): Generator<TarPart>;
   /** To be called when there is no more: throws RefusedArchiveError unless the tar was complete. */
   end(): void;
-};
+}
 
 const blockBytes = 512;
 /** Of one extended header or long name. Real ones have a few hundred bytes. */
@@ -45,7 +45,11 @@ const types: Readonly<Record<string, TarType>> = {
 };
 
 /** What an extended header or a long name says of the entry after it. */
-type Extension = { path?: string; linkpath?: string; size?: number };
+interface Extension {
+  path?: string;
+  linkpath?: string;
+  size?: number;
+}
 
 /**
  * Reads ustar, pax and GNU archives piece by piece, and holds no more than one header. Readers of tar differ in

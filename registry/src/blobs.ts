@@ -1,14 +1,20 @@
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
+import type { Timer } from "@svc/runtime/clock";
 import { digestOf, verified } from "./digest.ts";
 import { RegistryError, refused, unavailable } from "./errors.ts";
 import { blobPath, repositoryPath } from "./paths.ts";
 import { type Answer, type Call, discard, type Transport } from "./transport.ts";
 
 /** What was stored. */
-export type Stored = { digest: string; sizeBytes: number };
+export interface Stored {
+  digest: string;
+  sizeBytes: number;
+}
 
-export type TransferOptions = { signal?: AbortSignal | undefined };
+export interface TransferOptions {
+  signal?: AbortSignal | undefined;
+}
 export type PushOptions = TransferOptions & {
   maxSizeBytes?: number | undefined;
   /** What the content is known to be. It is not hashed again: the source fails unless it is that, and the registry checks too. */
@@ -24,7 +30,7 @@ const goodbyeMs = 5_000;
 
 /** `signal`, and the end of the time that one transfer may take. */
 export const bounded = (transport: Transport, signal: AbortSignal | undefined): AbortSignal => {
-  const deadline = AbortSignal.timeout(transport.transferTimeoutMs);
+  const deadline = transport.clock.abortAfter(transport.transferTimeoutMs);
   return signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
 };
 
@@ -223,9 +229,9 @@ async function beginUpload(
 ): Promise<Answer> {
   signal?.throwIfAborted();
   const brokenOff = new AbortController();
-  let waiting: NodeJS.Timeout | undefined;
+  let waiting: Timer | undefined;
   const breakOff = () => {
-    waiting = setTimeout(() => brokenOff.abort(signal?.reason), goodbyeMs);
+    waiting = transport.clock.after(goodbyeMs, () => brokenOff.abort(signal?.reason));
   };
   signal?.addEventListener("abort", breakOff, { once: true });
   try {
@@ -234,7 +240,7 @@ async function beginUpload(
     return answer;
   } finally {
     signal?.removeEventListener("abort", breakOff);
-    clearTimeout(waiting);
+    waiting?.[Symbol.dispose]();
   }
 }
 
@@ -296,7 +302,8 @@ class Upload {
   /** Frees what the registry keeps of an upload that will not be finished. Best effort. */
   async abandon(): Promise<void> {
     const call = { method: "DELETE", path: this.#location, doing: this.#doing } as const;
-    await this.#transport.send({ ...call, signal: AbortSignal.timeout(goodbyeMs) }).then(discard, () => undefined);
+    const signal = this.#transport.clock.abortAfter(goodbyeMs);
+    await this.#transport.send({ ...call, signal }).then(discard, () => undefined);
   }
 
   get #doing(): string {

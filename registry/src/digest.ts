@@ -5,13 +5,13 @@ import { RegistryError, unavailable } from "./errors.ts";
 /** `sha256:` and the hex digest of `bytes`. */
 export const digestOf = (bytes: Uint8Array): string => `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
 
-export type Expectation = {
+export interface Expectation {
   digest: string;
   /** Exact size when it is known. */
   sizeBytes?: number | undefined;
   /** Refused past this. */
   maxSizeBytes?: number | undefined;
-};
+}
 
 /**
  * `body` passed on as it comes, checked as it goes: it errors (ARTIFACT_DIGEST_MISMATCH, ARTIFACT_TOO_LARGE,

@@ -2,7 +2,10 @@ import type { LookupFunction } from "node:net";
 import { buildConnector } from "undici";
 
 /** An address as a dialler wants it. */
-export type DialledAddress = { address: string; family: 4 | 6 };
+export interface DialledAddress {
+  address: string;
+  family: 4 | 6;
+}
 
 /**
  * Judges where a registry that somebody else named may lead: its own host, redirects and token services alike.

@@ -22,7 +22,11 @@ export class RegistryError extends Error {
   }
 }
 
-type RegistryErrorOptions = { temporary?: boolean; cause?: unknown; status?: number };
+interface RegistryErrorOptions {
+  temporary?: boolean;
+  cause?: unknown;
+  status?: number;
+}
 
 /** What `Egress` throws for a place that must not be contacted. */
 export class EgressBlocked extends RegistryError {

@@ -16,9 +16,11 @@ export { createRegistry, type Registry } from "./registry.ts";
 export {
   type Access,
   BadTokenKey,
+  checkTokenPair,
   createTokenSigner,
   type IssuedToken,
   isTokenPair,
+  type TokenPair,
   type TokenSigner,
 } from "./tokens.ts";
 export type { RegistryOptions, TokenSource } from "./transport.ts";

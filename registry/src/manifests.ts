@@ -19,24 +19,24 @@ const manifestTypes = [
 /** What registries themselves accept. */
 export const manifestBytesMax = 4 * 1024 * 1024;
 
-export type Descriptor = {
+export interface Descriptor {
   mediaType: string;
   digest: string;
   size: number;
   /** Other places to fetch it from. Whoever pulls by itself may follow them. */
   urls?: unknown;
-};
+}
 
 /** A manifest as far as we read it: images have config and layers, indexes have manifests. */
-export type OciManifest = {
+export interface OciManifest {
   schemaVersion?: 2;
   mediaType?: string;
   config?: Descriptor;
   layers?: Descriptor[];
   manifests?: (Descriptor & { platform?: { os: string; architecture: string } })[];
-};
+}
 
-export type FoundManifest = {
+export interface FoundManifest {
   manifest: OciManifest;
   /** Exactly as it was delivered: what the digest is of. */
   bytes: Buffer;
@@ -46,7 +46,7 @@ export type FoundManifest = {
   sizeBytes: number;
   /** Of config and layers together as they are transferred; 0 for an index. */
   contentBytes: number;
-};
+}
 
 /** Reads a manifest; one that is asked for by digest is checked against it, and so is what the registry says of a tag. */
 export async function getManifest(

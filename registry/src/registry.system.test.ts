@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { digestOf } from "./digest.ts";
 import { ociManifestType } from "./manifests.ts";
@@ -22,7 +23,7 @@ let registry: Registry;
 
 beforeAll(async () => {
   server = await startDockerRegistry();
-  registry = createRegistry({ url: server.url });
+  registry = createRegistry(systemClock, { url: server.url });
 });
 afterAll(async () => {
   await registry.close();
@@ -67,7 +68,7 @@ describe("blobs", () => {
 
   test("a buffer that is there already is not sent again", async () => {
     await using proxy = await startProxy(server.url, () => false);
-    await using client = createRegistry({ url: proxy.url });
+    await using client = createRegistry(systemClock, { url: proxy.url });
     const content = randomBytes(1000);
     const first = await client.pushBlob(repository, content);
     const before = proxy.seen.length;
@@ -148,7 +149,7 @@ describe("blobs", () => {
       void aborted.promise.then(forward);
       return true;
     });
-    await using client = createRegistry({ url: proxy.url });
+    await using client = createRegistry(systemClock, { url: proxy.url });
     const abort = new AbortController();
     const done = act(client, abort.signal).catch((error: unknown) => error);
     await asked.promise;
@@ -276,7 +277,7 @@ describe("manifests and artifacts", () => {
       reply.end(JSON.stringify({ name: repository, tags }));
       return true;
     });
-    await using client = createRegistry({ url: proxy.url });
+    await using client = createRegistry(systemClock, { url: proxy.url });
     expect(await client.listTags(repository, 3)).toEqual(tags.slice(0, 3));
     expect((await client.listTags(repository, tags.length)).length).toBeGreaterThan(7_000);
   });
@@ -287,13 +288,13 @@ describe("credentials", () => {
 
   test("a registry with accounts takes the right password only", async () => {
     await using locked = await startDockerRegistry(account);
-    await using good = createRegistry({ url: locked.url, ...account });
+    await using good = createRegistry(systemClock, { url: locked.url, ...account });
     await good.ping();
     const content = randomBytes(5 * mib);
     const { digest } = await good.pushBlob(repository, Readable.from([content]));
     expect((await buffer(await good.pullBlob(repository, digest))).equals(content)).toBe(true);
-    await using wrong = createRegistry({ url: locked.url, username: "svc", password: "wrong" });
-    await using nobody = createRegistry({ url: locked.url });
+    await using wrong = createRegistry(systemClock, { url: locked.url, username: "svc", password: "wrong" });
+    await using nobody = createRegistry(systemClock, { url: locked.url });
     for (const client of [wrong, nobody]) {
       const error = await client.pullBlob(repository, digest).catch((thrown: unknown) => thrown);
       expect(error).toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: false });
@@ -320,7 +321,7 @@ describe("credentials", () => {
       reply.end();
       return true;
     });
-    await using client = createRegistry({ url: proxy.url, ...account });
+    await using client = createRegistry(systemClock, { url: proxy.url, ...account });
     const content = randomBytes(9 * mib);
     const { digest } = await client.pushBlob(repository, Readable.from([content]));
     expect((await buffer(await client.pullBlob(repository, digest))).equals(content)).toBe(true);
@@ -336,7 +337,7 @@ describe("credentials", () => {
       reply.writeHead(401, { "www-authenticate": `Bearer realm="${realm}/token"` }).end();
       return true;
     });
-    await using client = createRegistry({ url: proxy.url, ...account });
+    await using client = createRegistry(systemClock, { url: proxy.url, ...account });
     await expect(client.ping()).rejects.toThrow("another host");
     expect(thief.seen).toEqual([]);
   });
@@ -351,7 +352,7 @@ describe("credentials", () => {
       reply.end();
       return true;
     });
-    await using client = createRegistry({ url: proxy.url, ...account });
+    await using client = createRegistry(systemClock, { url: proxy.url, ...account });
     expect((await buffer(await client.pullBlob(repository, digest))).equals(content)).toBe(true);
     expect(storage.seen.map(({ authorization }) => authorization)).toEqual([null]);
   });
@@ -372,7 +373,7 @@ describe("faults", () => {
         incoming.socket.destroy();
         return true;
       });
-      await using client = createRegistry({ url: proxy.url });
+      await using client = createRegistry(systemClock, { url: proxy.url });
       const push = client.pushBlob(`svc/faults/${at}`, source);
       if (works) expect(await push).toEqual({ digest: digestOf(content), sizeBytes: content.length });
       else await expect(push).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true });
@@ -391,7 +392,7 @@ describe("faults", () => {
       };
       return true;
     });
-    await using client = createRegistry({ url: proxy.url });
+    await using client = createRegistry(systemClock, { url: proxy.url });
     expect(await client.pushBlob(repository, Readable.from([content]))).toMatchObject({ digest: digestOf(content) });
   });
 
@@ -403,7 +404,7 @@ describe("faults", () => {
       reply.writeHead(503).end("maintenance");
       return true;
     });
-    await using client = createRegistry({ url: proxy.url });
+    await using client = createRegistry(systemClock, { url: proxy.url });
     await client.ping();
     left = 99;
     const error = await client.ping().catch((thrown: unknown) => thrown);
@@ -413,7 +414,7 @@ describe("faults", () => {
 
   test("a registry that accepts and says nothing does not hold anybody up", async () => {
     await using proxy = await startProxy(server.url, () => true);
-    await using client = createRegistry({ url: proxy.url, timeoutMs: 300 });
+    await using client = createRegistry(systemClock, { url: proxy.url, timeoutMs: 300 });
     await expect(client.ping()).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true });
   });
 
@@ -426,11 +427,11 @@ describe("faults", () => {
       if (incoming.url?.includes("slow") === true) drip = setInterval(() => reply.write("x"), 50);
       return true;
     });
-    await using stalled = createRegistry({ url: proxy.url, timeoutMs: 300 });
+    await using stalled = createRegistry(systemClock, { url: proxy.url, timeoutMs: 300 });
     // Where the machine stands still it may be the head of the answer that comes too late.
     const silent = stalled.pullBlob("silent", digest).then(buffer);
     await expect(silent).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true });
-    await using slow = createRegistry({ url: proxy.url, timeoutMs: 5000, transferTimeoutMs: 400 });
+    await using slow = createRegistry(systemClock, { url: proxy.url, timeoutMs: 5000, transferTimeoutMs: 400 });
     const dripping = slow.pullBlob("slow", digest).then(buffer);
     await expect(dripping).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true });
     clearInterval(drip);
@@ -444,7 +445,7 @@ describe("faults", () => {
       cut = () => incoming.socket.destroy();
       return true;
     });
-    await using client = createRegistry({ url: proxy.url });
+    await using client = createRegistry(systemClock, { url: proxy.url });
     const stream = await client.pullBlob(repository, missing);
     cut();
     // By the time another call has gone through, the break has arrived.
@@ -454,13 +455,13 @@ describe("faults", () => {
 
   test("nobody listens", async () => {
     // A port that the system gives to nobody who asks for any.
-    await using client = createRegistry({ url: "http://127.0.0.1:1" });
+    await using client = createRegistry(systemClock, { url: "http://127.0.0.1:1" });
     await expect(client.ping()).rejects.toMatchObject({ code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true });
   });
 
   test("the caller's own signal ends a pull with the caller's reason", async () => {
     await using proxy = await startProxy(server.url, () => true);
-    await using client = createRegistry({ url: proxy.url });
+    await using client = createRegistry(systemClock, { url: proxy.url });
     const abort = new AbortController();
     const pull = client.pullBlob(repository, missing, { signal: abort.signal });
     abort.abort(new Error("shutting down"));

@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import type { Clock } from "@svc/runtime/clock";
 import { type ArtifactKind, type PushedArtifact, pullArtifact, pushArtifact } from "./artifacts.ts";
 import {
   type Content,
@@ -62,8 +63,8 @@ export type Registry = AsyncDisposable & {
   close(): Promise<void>;
 };
 
-export function createRegistry(options: RegistryOptions): Registry {
-  const transport = new Transport(options);
+export function createRegistry(clock: Clock, options: RegistryOptions): Registry {
+  const transport = new Transport(clock, options);
   return {
     async ping() {
       const doing = `reach ${transport.origin.host}`;

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { buffer } from "node:stream/consumers";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createRegistry, type Registry } from "./registry.ts";
 import { type RegistryProcess, startDockerRegistry } from "./testing/docker-registry.ts";
@@ -21,7 +22,7 @@ let otherDigest: string;
 beforeAll(async () => {
   const key = await aTokenKey();
   server = await startDockerRegistry({ tokenCertificate: key.certificate });
-  sign = createTokenSigner(key, new Date());
+  sign = createTokenSigner(systemRandom, key, new Date());
   master = client(async (access) => sign("test", access, new Date()));
   ({ digest } = await master.pushArtifact(repository, { kind: "source", stream: content }));
   ({ digest: otherDigest } = await master.pushArtifact(other, { kind: "source", stream: content }));
@@ -31,7 +32,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-const client = (tokens: TokenSource): Registry => createRegistry({ url: server.url, tokens });
+const client = (tokens: TokenSource): Registry => createRegistry(systemClock, { url: server.url, tokens });
 /** A client that shows the same token whatever it does: a thief's. */
 const holderOf = (...access: Access[]): Registry => client(async () => sign("thief", access, new Date()));
 const pullOf = (name: string): Access => ({ type: "repository", name, actions: ["pull"] });
@@ -87,7 +88,7 @@ describe("a registry that goes by tokens", () => {
   });
 
   test("refuses one by another key, also when its certificate says the same", async () => {
-    const forged = createTokenSigner(await aTokenKey(), new Date());
+    const forged = createTokenSigner(systemRandom, await aTokenKey(), new Date());
     expect(await statusOf("GET", "/v2/", forged("thief", [], new Date()).token)).toBe(401);
   });
 });
@@ -116,7 +117,7 @@ describe("a client with a source of tokens", () => {
   test("takes a registry's word to ask elsewhere for nothing, and says so when there is no token", async () => {
     await using proxy = await startProxy(server.url, () => false);
     const nothing = new Error("control is away");
-    await using helpless = createRegistry({ url: proxy.url, tokens: () => Promise.reject(nothing) });
+    await using helpless = createRegistry(systemClock, { url: proxy.url, tokens: () => Promise.reject(nothing) });
     const error = { code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true, cause: nothing };
     await expect(helpless.getManifest(repository, digest)).rejects.toMatchObject(error);
     expect(proxy.seen).toEqual([]);
@@ -128,7 +129,7 @@ describe("a client with a source of tokens", () => {
       reply.writeHead(headers.authorization === `Bearer ${taken}` ? 200 : 401).end();
       return true;
     });
-    await using keeping = createRegistry({
+    await using keeping = createRegistry(systemClock, {
       url: proxy.url,
       tokens: async () => ({ token: String(++asked), expiresInSeconds: 900 }),
     });
@@ -147,9 +148,13 @@ describe("a key", () => {
   test("of another kind, or with a certificate that is not its own or not valid now, is refused", async () => {
     const [one, two] = [await aTokenKey(), await aTokenKey()];
     const at = new Date();
-    expect(() => createTokenSigner({ key: one.key, certificate: two.certificate }, at)).toThrow("not that of the key");
-    expect(() => createTokenSigner(one, new Date("2100-06-01"))).toThrow("not now");
-    expect(() => createTokenSigner({ ...one, key: "hunter2" }, at)).toThrow(/^the key is not PEM$/);
-    expect(() => createTokenSigner({ ...one, certificate: one.key }, at)).toThrow(/^the certificate is not PEM$/);
+    expect(() => createTokenSigner(systemRandom, { key: one.key, certificate: two.certificate }, at)).toThrow(
+      "not that of the key",
+    );
+    expect(() => createTokenSigner(systemRandom, one, new Date("2100-06-01"))).toThrow("not now");
+    expect(() => createTokenSigner(systemRandom, { ...one, key: "hunter2" }, at)).toThrow(/^the key is not PEM$/);
+    expect(() => createTokenSigner(systemRandom, { ...one, certificate: one.key }, at)).toThrow(
+      /^the certificate is not PEM$/,
+    );
   });
 });

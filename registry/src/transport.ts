@@ -1,4 +1,5 @@
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { sleep } from "@svc/runtime/sleep";
 import { Agent, type Dispatcher } from "undici";
 import { type Challenge, mayAuthenticateAt, parseChallenge } from "./challenge.ts";
 import { type Egress, guardedConnector } from "./egress.ts";
@@ -8,7 +9,7 @@ import type { Access, IssuedToken } from "./tokens.ts";
 /** Gives a token with which the registry allows what a call needs. May throw whatever it likes. */
 export type TokenSource = (access: readonly Access[], signal: AbortSignal | undefined) => Promise<IssuedToken>;
 
-export type RegistryOptions = {
+export interface RegistryOptions {
   /** Origin of the registry: `http://127.0.0.1:5000`. */
   url: string;
   username?: string;
@@ -25,9 +26,9 @@ export type RegistryOptions = {
   timeoutMs?: number;
   /** How long one whole transfer of a blob may take. Default 15 minutes. */
   transferTimeoutMs?: number;
-};
+}
 
-export type Call = {
+export interface Call {
   method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Path with query on the registry, or an absolute URL that the registry gave us. */
   path: string;
@@ -42,7 +43,7 @@ export type Call = {
   redirects?: boolean;
   /** What is being attempted, for error messages. */
   doing: string;
-};
+}
 
 export type Answer = Dispatcher.ResponseData;
 
@@ -58,13 +59,15 @@ const tokensKept = 1000;
 /** One registry's HTTP: timeouts, credentials, repeats and redirects in one place. */
 export class Transport {
   readonly origin: URL;
+  readonly clock: Clock;
   readonly #options: RegistryOptions;
   readonly #agent: Agent;
-  readonly #tokens = new Map<string, { value: string; until: number }>();
+  readonly #tokens = new Map<string, { value: string; untilMs: number }>();
   // Once a registry has asked for a scheme it will ask again.
   #basic = false;
 
-  constructor(options: RegistryOptions) {
+  constructor(clock: Clock, options: RegistryOptions) {
+    this.clock = clock;
     this.#options = options;
     this.origin = new URL(options.url);
     const timeout = options.timeoutMs ?? 30_000;
@@ -99,7 +102,7 @@ export class Transport {
         if (call.signal?.aborted === true) throw interrupted(call);
         if (last) throw unavailable(`${call.doing}: the registry does not answer`, { temporary: true, cause });
       }
-      await delay(100 * 4 ** (attempt - 1), undefined, call.signal ? { signal: call.signal } : {}).catch(() => {
+      await sleep(this.clock, 100 * 4 ** (attempt - 1), call.signal).catch(() => {
         throw interrupted(call);
       });
     }
@@ -135,7 +138,7 @@ export class Transport {
 
   #known(scope: string): string | null {
     const token = this.#tokens.get(scope);
-    if (token !== undefined && token.until > performance.now()) return token.value;
+    if (token !== undefined && token.untilMs > this.clock.steadyMs()) return token.value;
     return this.#basic ? this.#basicHeader() : null;
   }
 
@@ -155,7 +158,7 @@ export class Transport {
     const lifeMs = isTold ? (expiresInSeconds - 10) * 1000 : tokenLifeMs / 2;
     if (this.#tokens.size >= tokensKept) this.#tokens.clear();
     const value = `Bearer ${token}`;
-    this.#tokens.set(scope, { value, until: performance.now() + lifeMs });
+    this.#tokens.set(scope, { value, untilMs: this.clock.steadyMs() + lifeMs });
     return value;
   }
 

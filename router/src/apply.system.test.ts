@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { RegistryError } from "@svc/registry";
+import { systemClock } from "@svc/runtime/system";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
@@ -40,15 +41,16 @@ afterEach(async () => {
 async function open(): Promise<void> {
   applied = [];
   const bundles = await openBundleStore(join(dir, "bundles"), quiet);
-  const tree = await openTree(join(dir, "tree"), quiet);
+  const tree = await openTree(systemClock, join(dir, "tree"), quiet);
   const pull = async ({ digest }: { digest: string }) => {
     const archive = await archives.get(digest);
     if (archive === undefined) throw new RegistryError("ARTIFACT_NOT_FOUND", digest);
     return Readable.from([archive]);
   };
-  const gates = await openGates(join(dir, "gates"), openGateFiles(join(dir, "tree", gateDirName)), quiet);
+  const gates = await openGates(systemClock, join(dir, "gates"), openGateFiles(join(dir, "tree", gateDirName)), quiet);
   const store = createTableStore(join(dir, "table"), quiet);
   applier = await startApplier({
+    clock: systemClock,
     store: {
       ...store,
       async save(kept, changed) {
@@ -59,7 +61,7 @@ async function open(): Promise<void> {
     tree,
     bundles,
     gates,
-    createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, log: quiet }),
+    createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, clock: systemClock, log: quiet }),
     onApplied: (state) => applied.push(state),
     log: quiet,
   });

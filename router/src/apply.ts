@@ -1,4 +1,5 @@
 import type { Route, RouteTable } from "@svc/proto/edge";
+import { type Clock, every, type Timer } from "@svc/runtime/clock";
 import type { BundleFetcher } from "./bundles/fetcher.ts";
 import type { BundleStore } from "./bundles/store.ts";
 import type { Log } from "./log.ts";
@@ -48,6 +49,7 @@ export interface ApplierDeps {
   createFetcher(onChange: () => void): BundleFetcher;
   onApplied(state: AppliedState): void;
   metrics?: Pick<Metrics, "applySeconds" | "applyErrors" | "tablesRefused"> | undefined;
+  clock: Clock;
   log: Log;
 }
 
@@ -65,7 +67,7 @@ const behindToldMax = 1000;
  * still there, because control takes nothing away before the report.
  */
 export async function startApplier(deps: ApplierDeps): Promise<Applier> {
-  const { store, tree, bundles, gates, onApplied, metrics, log } = deps;
+  const { store, tree, bundles, gates, onApplied, metrics, clock, log } = deps;
   const kept = await store.load();
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
@@ -108,7 +110,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       collectDue = false;
       const routes = [...served.values(), ...target.routes.values()];
       const projects = whole ? new Set(routes.map(({ projectId }) => projectId)) : null;
-      await bundles.collect(bundleUses(routes), projects, Date.now());
+      await bundles.collect(bundleUses(routes), projects, clock.now().getTime());
     }
   }
 
@@ -151,12 +153,12 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     return bundlesChanged;
   }
 
-  const rounds = createRounds(async () => {
+  const rounds = createRounds(clock, async () => {
     const { generation } = target;
-    const startedAtMs = performance.now();
+    const startedAtMs = clock.steadyMs();
     try {
       await serveTarget();
-      metrics?.applySeconds.observe((performance.now() - startedAtMs) / 1000);
+      metrics?.applySeconds.observe((clock.steadyMs() - startedAtMs) / 1000);
       log.debug({ generation: String(generation), hosts: served.size, error: state.error }, "table applied");
       onApplied(state);
     } catch (err) {
@@ -167,10 +169,10 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     }
   });
   const fetcher = deps.createFetcher(rounds.poke);
-  const collecting = setInterval(() => {
+  const collecting = every(clock, collectEveryMs, () => {
     collectDue = true;
     rounds.poke();
-  }, collectEveryMs);
+  });
   // The tree may hold anything that an earlier process left. Without a kept table it stays until there is one.
   for (const host of [...tree.hosts(), ...target.routes.keys()]) behind.add(host);
   if (kept !== null) await rounds.run();
@@ -204,7 +206,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       rounds.poke();
     },
     async [Symbol.asyncDispose]() {
-      clearInterval(collecting);
+      collecting[Symbol.dispose]();
       await rounds[Symbol.asyncDispose]();
       await fetcher[Symbol.asyncDispose]();
     },
@@ -240,11 +242,11 @@ interface Rounds extends AsyncDisposable {
 }
 
 /** Runs `round` one at a time; asked during one, once more after it. */
-function createRounds(round: () => Promise<void>): Rounds {
+function createRounds(clock: Clock, round: () => Promise<void>): Rounds {
   let running: Promise<void> | null = null;
   let asked = false;
   let closed = false;
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
 
   const run = async (): Promise<void> => {
     asked = true;
@@ -265,12 +267,12 @@ function createRounds(round: () => Promise<void>): Rounds {
     run,
     poke,
     soon() {
-      clearTimeout(timer);
-      if (!closed) timer = setTimeout(poke, retryAfterMs);
+      timer?.[Symbol.dispose]();
+      if (!closed) timer = clock.after(retryAfterMs, poke);
     },
     async [Symbol.asyncDispose]() {
       closed = true;
-      clearTimeout(timer);
+      timer?.[Symbol.dispose]();
       await running;
     },
   };

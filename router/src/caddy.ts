@@ -1,10 +1,11 @@
 import { request as httpRequest } from "node:http";
-import { setTimeout as delay } from "node:timers/promises";
+import { canonicalJson } from "@svc/runtime/canonical-json";
+import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
 import { programAt } from "@svc/runtime/programs";
+import { pause } from "@svc/runtime/sleep";
 import type { Log } from "./log.ts";
 import type { JsonObject } from "./render/json.ts";
-import { canonicalJson } from "./table.ts";
 
 /** Caddy does not run, or does not want what it was given. */
 class CaddyError extends Error {
@@ -30,16 +31,20 @@ const answerBytesMax = 8 * 1024 ** 2;
 const readTimeoutMs = 5000;
 const loadTimeoutMs = 30_000;
 
-export function createCaddyAdmin(socketPath: string): CaddyAdmin {
+export function createCaddyAdmin(clock: Clock, socketPath: string): CaddyAdmin {
   return {
     async config() {
-      const { status, body } = await call(socketPath, { method: "GET", path: "/config/", timeoutMs: readTimeoutMs });
+      const { status, body } = await call(clock, socketPath, {
+        method: "GET",
+        path: "/config/",
+        timeoutMs: readTimeoutMs,
+      });
       if (status !== 200) throw new CaddyError(`caddy answered ${status} for its configuration`, { refused: true });
       return JSON.parse(body);
     },
     async load(config) {
       const sent = { method: "POST", path: "/load", body: JSON.stringify(config), timeoutMs: loadTimeoutMs };
-      const { status, body } = await call(socketPath, sent);
+      const { status, body } = await call(clock, socketPath, sent);
       if (status === 200) return;
       throw new CaddyError(`caddy refused the configuration (${status}): ${body.slice(0, 500)}`, { refused: true });
     },
@@ -47,6 +52,7 @@ export function createCaddyAdmin(socketPath: string): CaddyAdmin {
 }
 
 function call(
+  clock: Clock,
   socketPath: string,
   { method, path, body, timeoutMs }: { method: string; path: string; body?: string; timeoutMs: number },
 ): Promise<{ status: number; body: string }> {
@@ -57,7 +63,7 @@ function call(
       method,
       path,
       agent: false,
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: clock.abortAfter(timeoutMs),
       // Caddy expects no name on a Unix socket and refuses any. As a list, because Node would fill an empty one in.
       headers: [
         ...["Host", ""],
@@ -111,9 +117,10 @@ export async function keepConfigured(options: {
   /** Called whenever it does not answer, or refuses. */
   onUnreachable?(): void;
   signal: AbortSignal;
+  clock: Clock;
   log: Log;
 }): Promise<void> {
-  const { admin, render, onConfigured, signal, log } = options;
+  const { admin, render, onConfigured, signal, clock, log } = options;
   let inForce: string | null = null;
   let told = "";
   while (!signal.aborted) {
@@ -140,6 +147,6 @@ export async function keepConfigured(options: {
       if (said !== told) log.warn({ err }, "caddy not configured");
       told = said;
     }
-    await delay(pauseMs, undefined, { signal }).catch(() => {});
+    await pause(clock, pauseMs, signal);
   }
 }

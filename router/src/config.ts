@@ -1,6 +1,6 @@
 import { dirname, join, resolve } from "node:path";
-import { endpointListProblem, splitEndpoints } from "@svc/link";
-import { isPrivateListen, privateListenHint } from "@svc/operators";
+import { isPrivateListen, privateListenHint } from "@svc/telemetry";
+import { endpointListProblem, splitEndpoints } from "@svc/uplink";
 import { z } from "zod";
 import { isHost } from "./names.ts";
 

@@ -1,14 +1,9 @@
 import { createClient, type Transport } from "@connectrpc/connect";
-import {
-  createEndpoints,
-  createTransport,
-  createWish,
-  type Endpoints,
-  type Identity,
-  renewLoop,
-  type Wish,
-} from "@svc/link";
 import { EdgeService } from "@svc/proto/edge";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { createWake, type Wake } from "@svc/runtime/wake";
+import { createEndpoints, createTransport, type Endpoints, type Identity, renewLoop } from "@svc/uplink";
 import type { Log } from "./log.ts";
 
 /** The connection to control under one identity, whose certificate it keeps fresh. */
@@ -18,29 +13,33 @@ export interface ControlLink extends AsyncDisposable {
   /** For the next call: with the newest certificate. What is open with an older one ends when that is renewed. */
   transport(): Transport;
   /** Asks for a renewal before its time. */
-  renewal: Pick<Wish, "make">;
+  renewal: Pick<Wake, "signal">;
 }
 
 /** @param options.dir where the identity is kept */
 export function openControlLink(options: {
+  clock: Clock;
+  random: Random;
   dir: string;
   identity: Identity;
   linkUrls: readonly string[];
   log: Log;
 }): ControlLink {
-  const { dir, identity, linkUrls, log } = options;
-  const endpoints = createEndpoints(linkUrls);
+  const { clock, random, dir, identity, linkUrls, log } = options;
+  const endpoints = createEndpoints(linkUrls, random);
   const stop = new AbortController();
-  const renewal = createWish();
-  let newest = createTransport(identity, endpoints);
+  const renewal = createWake(clock);
+  let newest = createTransport(clock, identity, endpoints);
   const renewing = renewLoop({
+    clock,
+    random,
     dir,
     identity,
     renew: (csr, signal) => createClient(EdgeService, newest.transport).renewCertificate({ csr }, { signal }),
     wanted: renewal,
     onRenewed(renewed) {
       const former = newest;
-      newest = createTransport(renewed, endpoints);
+      newest = createTransport(clock, renewed, endpoints);
       // Control goes by the certificate that a session was opened with, so another one is opened.
       former.close();
     },

@@ -1,4 +1,6 @@
 import { join } from "node:path";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
 import type { BundlePull } from "./bundles/pull.ts";
@@ -42,6 +44,8 @@ export async function startEdge(
   deps: {
     pull: BundlePull;
     onApplied(state: AppliedState): void;
+    clock: Clock;
+    random: Random;
     log: Log;
     answerTimeoutMs?: number;
     metrics?: Metrics;
@@ -51,13 +55,13 @@ export async function startEdge(
     onConfigured?: (configured: boolean) => void;
   },
 ): Promise<Edge> {
-  const { pull, onApplied, metrics, log } = deps;
+  const { pull, onApplied, metrics, clock, random, log } = deps;
   await using opened = new AsyncDisposableStack();
   const bundlesDir = join(config.dir, "bundles");
   const bundles = await openBundleStore(bundlesDir, log);
-  const tree = opened.use(await openTree(config.tableDir, log));
+  const tree = opened.use(await openTree(clock, config.tableDir, log));
   const gates = opened.use(
-    await openGates(join(config.dir, "gates"), openGateFiles(join(config.tableDir, gateDirName)), log),
+    await openGates(clock, join(config.dir, "gates"), openGateFiles(join(config.tableDir, gateDirName)), log),
   );
   const store = opened.use(createTableStore(join(config.dir, "table"), log));
   const applier = opened.use(
@@ -66,9 +70,10 @@ export async function startEdge(
       tree,
       bundles,
       gates,
-      createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, metrics, log }),
+      createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, metrics, clock, log }),
       onApplied,
       metrics,
+      clock,
       log,
     }),
   );
@@ -77,6 +82,7 @@ export async function startEdge(
     routes: () => applier.routes().values(),
     onChange: applier.avoid,
     signal: watching.signal,
+    clock,
     log,
   });
   opened.defer(async () => {
@@ -92,6 +98,8 @@ export async function startEdge(
       metrics,
       onTurn: deps.onTurn,
       routes: () => (applier.state().digest === "" ? null : applier.routes()),
+      clock,
+      random,
       log,
     }),
   );
@@ -105,13 +113,14 @@ export async function startEdge(
         gates,
         attempts: createAttempts(),
         checker: createPasswordChecker(),
+        clock,
         log,
       }),
     ),
   );
   const { promise: ready, resolve: onConfigured } = Promise.withResolvers<void>();
   const stop = new AbortController();
-  const admin = createCaddyAdmin(config.adminSocket);
+  const admin = createCaddyAdmin(clock, config.adminSocket);
   const configuring = keepConfigured({
     admin: metrics === undefined ? admin : countAdmin(admin, metrics),
     render: async () =>
@@ -135,6 +144,7 @@ export async function startEdge(
     },
     onUnreachable: () => deps.onConfigured?.(false),
     signal: stop.signal,
+    clock,
     log,
   });
   opened.defer(async () => {

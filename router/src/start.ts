@@ -1,8 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { createClient } from "@connectrpc/connect";
+import { EdgeService } from "@svc/proto/edge";
+import { sleep } from "@svc/runtime/sleep";
+import { systemClock as clock, systemRandom as random } from "@svc/runtime/system";
+import { version } from "@svc/runtime/version";
+import { createPulse } from "@svc/telemetry";
 import {
   FencedError,
   forgetIdentity,
@@ -12,9 +16,7 @@ import {
   loadIdentity,
   nextIdentity,
   takeNextIdentity,
-} from "@svc/link";
-import { createPulse } from "@svc/operators";
-import { EdgeService } from "@svc/proto/edge";
+} from "@svc/uplink";
 import { createRegistryPull } from "./bundles/pull.ts";
 import type { Config } from "./config.ts";
 import { type ControlLink, openControlLink } from "./control-link.ts";
@@ -31,7 +33,6 @@ export interface Router extends AsyncDisposable {
   metricsPort: number | null;
 }
 
-const version = "0.1.0";
 const tokenAgainMs = 5000;
 /** One round of counting requests, of which a disk may make something long. */
 const turnWithinMs = 120_000;
@@ -43,10 +44,10 @@ const turnWithinMs = 120_000;
 export async function start(config: Config, deps: { log?: Log } = {}): Promise<Router> {
   const log = deps.log ?? createLog(config.logLevel);
   await using opened = new AsyncDisposableStack();
-  const registry = opened.use(createRegistryPull());
+  const registry = opened.use(createRegistryPull(clock));
   let watch: Watch | null = null;
   const metrics = createMetrics({ process: config.metricsListen !== null });
-  const pulse = createPulse(() => performance.now());
+  const pulse = createPulse(clock.steadyMs);
   const state: Readiness = { caddyConfigured: false };
   const { applier, gates, traffic, ...edge } = opened.use(
     await startEdge(config, {
@@ -54,6 +55,8 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
       onApplied: (state) => watch?.report(state),
       metrics,
       onTurn: pulse.expect("traffic", turnWithinMs + config.trafficEveryMs),
+      clock,
+      random,
       onConfigured(configured) {
         state.caddyConfigured = configured;
       },
@@ -64,7 +67,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   const operators =
     config.metricsListen === null
       ? null
-      : opened.use(await serveMetrics(config.metricsListen, { metrics, pulse, applier, state, log }));
+      : opened.use(await serveMetrics(clock, config.metricsListen, { metrics, pulse, applier, state, log }));
   const stop = new AbortController();
   const following = followControl(config, stop.signal, log, (link, signal) => {
     registry.setTokens((repository, within) =>
@@ -84,6 +87,8 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
         registry.setAccess(access);
         applier.poke();
       },
+      clock,
+      random,
       log,
     });
     return watch.follow(signal);
@@ -111,7 +116,7 @@ async function followControl(
   try {
     while (!signal.aborted) {
       const identity = (await loadIdentity(dir)) ?? (await enroll(config, dir, signal, log));
-      await using link = openControlLink({ dir, identity, linkUrls: config.linkUrls, log });
+      await using link = openControlLink({ clock, random, dir, identity, linkUrls: config.linkUrls, log });
       const over = new AbortController();
       const within = AbortSignal.any([signal, over.signal]);
       const returning = returnAnew(config, dir, within, log).then((isAnother) => {
@@ -140,7 +145,8 @@ async function followControl(
 async function returnAnew(config: Config, dir: string, signal: AbortSignal, log: Log): Promise<boolean> {
   const { enrollUrls, bootstrapTokenFile: tokenFile } = config;
   try {
-    const next = await nextIdentity({ dir, enrollUrls, tokenFile, proposedName: proposedName(), signal, log });
+    const about = { dir, enrollUrls, tokenFile, proposedName: proposedName() };
+    const next = await nextIdentity({ clock, random, ...about, signal, log });
     if (next === null) return false;
     await takeNextIdentity(dir);
     return true;
@@ -157,6 +163,8 @@ async function enroll(config: Config, dir: string, signal: AbortSignal, log: Log
     if (token !== null && token !== refused) {
       try {
         return await joinCluster({
+          clock,
+          random,
           dir,
           enrollUrls: config.enrollUrls,
           token,
@@ -170,7 +178,7 @@ async function enroll(config: Config, dir: string, signal: AbortSignal, log: Log
         refused = token;
       }
     }
-    await delay(tokenAgainMs, undefined, { signal });
+    await sleep(clock, tokenAgainMs, signal);
   }
 }
 

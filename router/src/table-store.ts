@@ -2,10 +2,9 @@ import { createHash } from "node:crypto";
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { fromJsonString } from "@bufbuild/protobuf";
-import { writePrivateFile } from "@svc/link";
 import { type Route, RouteSchema } from "@svc/proto/edge";
+import { isFileError, writeDurably } from "@svc/runtime/durable-file";
 import { z } from "zod";
-import { hasCode } from "./durable-file.ts";
 import type { Log } from "./log.ts";
 import { routeLine, type Table, tableText } from "./table.ts";
 
@@ -51,7 +50,7 @@ export function createTableStore(dir: string, log: Log): TableStore {
   async function writeWhole(kept: KeptTable): Promise<void> {
     await close();
     const text = encodeWhole(kept);
-    await writePrivateFile(path, text);
+    await writeDurably(path, text);
     file = await open(path, "a");
     room = Math.max(changesBytesMin, text.length);
   }
@@ -69,7 +68,7 @@ export function createTableStore(dir: string, log: Log): TableStore {
       try {
         return decode(await readFile(path, "utf8"));
       } catch (cause) {
-        if (hasCode(cause, "ENOENT")) return null;
+        if (isFileError(cause, "ENOENT")) return null;
         log.error({ path, err: cause }, "the kept route table is damaged");
         await rename(path, `${path}.damaged`);
         return null;

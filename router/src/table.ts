@@ -1,5 +1,7 @@
+// @pure
 import { toJson } from "@bufbuild/protobuf";
 import { type Route, RouteSchema, type RouteTable, RouteTable_Kind } from "@svc/proto/edge";
+import { canonicalJson } from "@svc/runtime/canonical-json";
 
 /** A route table: what control published under one generation. */
 export interface Table {
@@ -85,11 +87,3 @@ export const tableText = (routes: ReadonlyMap<string, Route>): string =>
     .sort((a, b) => (a.host < b.host ? -1 : 1))
     .map(routeLine)
     .join("\n");
-
-/** Equal values give equal text, whatever the order of their keys. */
-export const canonicalJson = (value: unknown): string =>
-  JSON.stringify(value, (_, inner: unknown) =>
-    inner !== null && typeof inner === "object" && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );

@@ -1,7 +1,8 @@
 import { closeSync, mkdirSync, openSync, readdirSync, rmdirSync, unlinkSync } from "node:fs";
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { hasCode } from "./durable-file.ts";
+import type { Clock, Timer } from "@svc/runtime/clock";
+import { isFileError } from "@svc/runtime/durable-file";
 import type { Log } from "./log.ts";
 import { gateDirName, isHost, parseEntry, readyName } from "./names.ts";
 import { nextSequence, type TreeStep, treeSteps } from "./tree-steps.ts";
@@ -23,13 +24,13 @@ const retireAfterMs = 250;
  * Opens the tree in `dir`, with whatever an earlier process left in it and Caddy is serving. The tree is in
  * memory, where a synchronous call takes microseconds and a trip through the thread pool takes longer.
  */
-export async function openTree(dir: string, log: Log): Promise<NameTree> {
+export async function openTree(clock: Clock, dir: string, log: Log): Promise<NameTree> {
   await mkdir(dir, { recursive: true, mode: 0o755 });
   const entries = await readTree(dir);
   let sequence = nextSequence(entries);
   let ready = false;
   /** Batches of entries that have no effect any more. */
-  const retiring = new Map<NodeJS.Timeout, string[]>();
+  const retiring = new Map<Timer, string[]>();
 
   const unlinkAll = (paths: readonly string[]): void => {
     for (const path of paths) {
@@ -37,7 +38,7 @@ export async function openTree(dir: string, log: Log): Promise<NameTree> {
         unlinkSync(path);
       } catch (err) {
         // Without effect on what is served; the next start removes it.
-        if (!hasCode(err, "ENOENT")) log.warn({ path, err }, "a replaced entry was not removed");
+        if (!isFileError(err, "ENOENT")) log.warn({ path, err }, "a replaced entry was not removed");
       }
     }
   };
@@ -82,10 +83,10 @@ export async function openTree(dir: string, log: Log): Promise<NameTree> {
       }
       sequence -= 1;
       if (idle.length > 0) {
-        const timer = setTimeout(() => {
+        const timer = clock.after(retireAfterMs, () => {
           retiring.delete(timer);
           unlinkAll(idle);
-        }, retireAfterMs);
+        });
         retiring.set(timer, idle);
       }
       return failures;
@@ -96,7 +97,7 @@ export async function openTree(dir: string, log: Log): Promise<NameTree> {
     },
     [Symbol.dispose]() {
       for (const [timer, paths] of retiring) {
-        clearTimeout(timer);
+        timer[Symbol.dispose]();
         unlinkAll(paths);
       }
       retiring.clear();

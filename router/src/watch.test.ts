@@ -1,6 +1,5 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
-import { createEndpoints, FencedError } from "@svc/link";
 import {
   EdgeService,
   type RouteTable,
@@ -8,6 +7,8 @@ import {
   type SessionResponseSchema,
   TrafficBatchSchema,
 } from "@svc/proto/edge";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { createEndpoints, FencedError } from "@svc/uplink";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { AppliedState } from "./apply.ts";
 import { quiet } from "./testing/edge.ts";
@@ -60,7 +61,9 @@ function watchOf(session: Session): Watch {
     service(EdgeService, { session });
   });
   return createWatch({
-    endpoints: createEndpoints(["https://control.test"]),
+    clock: systemClock,
+    random: systemRandom,
+    endpoints: createEndpoints(["https://control.test"], systemRandom),
     transport: () => transport,
     applier: { state: () => served, submit: (message) => submitted.push(message) },
     gates: { learn: async (gates) => void learned.push(...gates.map(({ revision }) => revision)) },
@@ -74,7 +77,7 @@ function watchOf(session: Session): Watch {
     address: "127.0.0.1",
     version: "1.2.3",
     onRegistry: (access) => registries.push(access?.host),
-    renewal: { make: () => learned.push("renew") },
+    renewal: { signal: () => learned.push("renew") },
     log: quiet,
   });
 }

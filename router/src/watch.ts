@@ -1,10 +1,12 @@
-import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, type Transport } from "@connectrpc/connect";
-import { type Endpoints, runSession, type Send, type Wish } from "@svc/link";
 import { EdgeService, type SessionRequest, SessionRequestSchema, type SessionResponse } from "@svc/proto/edge";
 import type { RegistryAccess } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import type { Wake } from "@svc/runtime/wake";
+import { type Endpoints, runSession, type Send } from "@svc/uplink";
 import type { AppliedState, Applier } from "./apply.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -37,13 +39,15 @@ export interface WatchDeps {
   metrics?: Pick<Metrics, "connected" | "sessions" | "renewSeconds"> | undefined;
   onRegistry(access: RegistryAccess | undefined): void;
   /** Control's wish for another certificate. */
-  renewal: Pick<Wish, "make">;
+  renewal: Pick<Wake, "signal">;
+  clock: Clock;
+  random: Random;
   log: Log;
 }
 
 export function createWatch(deps: WatchDeps): Watch {
-  const { transport, applier, gates, traffic, address, version, metrics, log } = deps;
-  const instanceId = randomUUID();
+  const { transport, applier, gates, traffic, address, version, metrics, clock, random, log } = deps;
+  const instanceId = random.uuid();
   let send: Send<SessionRequest> | null = null;
   let renewedAtMs: number | null = null;
   return {
@@ -53,6 +57,8 @@ export function createWatch(deps: WatchDeps): Watch {
     async follow(signal) {
       const bootId = await readBootId();
       await runSession<SessionRequest, SessionResponse>({
+        clock,
+        random,
         endpoints: deps.endpoints,
         connect: (requests, sessionSignal) =>
           createClient(EdgeService, transport()).session(requests, { signal: sessionSignal }),
@@ -73,11 +79,11 @@ export function createWatch(deps: WatchDeps): Watch {
             traffic.open((batch) => open(request({ case: "traffic", value: batch })));
           }
           if (message.case === "renewAck" && renewedAtMs !== null) {
-            metrics?.renewSeconds.observe((performance.now() - renewedAtMs) / 1000);
+            metrics?.renewSeconds.observe((clock.steadyMs() - renewedAtMs) / 1000);
             renewedAtMs = null;
           }
           if (message.case === "gates") void gates.learn(message.value.gates);
-          if (message.case === "renewNow") deps.renewal.make();
+          if (message.case === "renewNow") deps.renewal.signal();
           if (message.case === "trafficAck") traffic.acknowledged(message.value);
           if (message.case === "table") applier.submit(message.value);
         },
@@ -88,8 +94,8 @@ export function createWatch(deps: WatchDeps): Watch {
           traffic.closed();
         },
         renew(n) {
-          renewedAtMs ??= performance.now();
-          return request({ case: "renew", value: { n, wallMs: BigInt(Date.now()) } });
+          renewedAtMs ??= clock.steadyMs();
+          return request({ case: "renew", value: { n, wallMs: BigInt(clock.now().getTime()) } });
         },
         signal,
         log,

@@ -1,5 +1,6 @@
+import type { Facts } from "./facts.ts";
 import { buildScriptOf, configText, pathInside } from "./framework.ts";
-import type { Facts, Project } from "./project.ts";
+import type { Project } from "./project.ts";
 import { readMember } from "./workspace.ts";
 
 /** Where a site is looked for when neither the manifest nor the framework tells. */
@@ -9,10 +10,16 @@ export const usualOutputs = ["dist", "build", "out", "_site", "public"] as const
 export const defaultOutput = "dist";
 
 /** What a manifest says about a static build: of a command it leaves open "", of an output null. */
-export type SiteSaid = { command: string; output: string | null };
+export interface SiteSaid {
+  command: string;
+  output: string | null;
+}
 
 /** The command that makes a site, and the directories to look in for it, the likeliest first; they may hold `*`. */
-export type SiteBuild = { command: string; outputs: readonly string[] };
+export interface SiteBuild {
+  command: string;
+  outputs: readonly string[];
+}
 
 /**
  * How a site is built. Null when the files as they are packed are the site.

@@ -1,14 +1,11 @@
+import { commandCharsMax } from "./command-length.ts";
 import type { PackageJson } from "./package-json.ts";
 import { frameworks } from "./table.ts";
 
 /** What a command is for: a developer's machine, serving the files of a build, or anything else. */
 export type Purpose = "development" | "files" | "server";
-
-/** Nobody writes longer commands: they are taken as they are, and not looked into. */
-export const COMMAND_CHARS_MAX = 4096;
-
 /** Commands of no framework. */
-const DEVELOPMENT = [
+const developmentCommands = [
   /^nodemon\b/,
   /^ts-node-dev\b/,
   /^tsnd\b/,
@@ -16,9 +13,9 @@ const DEVELOPMENT = [
   /^(?:webpack-dev-server|browser-sync|live-server|wrangler|netlify|vercel|firebase)\b(?! +(?:build|deploy))/,
   /^(?:tsc|esbuild|rollup|tsup|swc)\b.* (?:-w|--watch)\b/,
 ];
-const SERVES_FILES = /^(?:serve|http-server|sirv|sirv-cli|superstatic)\b/;
+const fileServer = /^(?:serve|http-server|sirv|sirv-cli|superstatic)\b/;
 /** Runs a script somewhere else in a workspace. */
-const ELSEWHERE =
+const elsewhere =
   /^(?:turbo|nx|lerna|wireit|moon|rush)\b|^(?:npm|pnpm|yarn|bun)\b.* (?:-w|-ws|--workspaces?|--filter|-F|-r|--recursive|-C|--prefix|--cwd)\b|^yarn +workspaces?\b/;
 
 /** What a command of a package script is for. Of several in a row all are looked at. */
@@ -29,7 +26,7 @@ export function purposeOf(command: string, manifest: PackageJson | null): Purpos
 }
 
 /** Programs whose packages have another name. */
-const PACKAGES: Readonly<Record<string, string>> = {
+const packages: Readonly<Record<string, string>> = {
   dotenv: "dotenv-cli",
   "remix-serve": "@remix-run/serve",
   "react-router-serve": "@react-router/serve",
@@ -48,43 +45,43 @@ export function programsOf(command: string, manifest: PackageJson | null): strin
   const named = [...words].flatMap((word) => {
     const name = word.replace(/^(?:\.\/)?node_modules\/(?:\.bin\/)?/, "");
     const [own = ""] = /^(?:@[\w.-]+\/)?[\w.-]+/.exec(name) ?? [];
-    return [name, own, PACKAGES[name] ?? ""];
+    return [name, own, packages[name] ?? ""];
   });
   return [...new Set(named.filter((name) => name !== ""))];
 }
 
 /** Whether a command runs the scripts of other packages of a workspace. */
 export const runsElsewhere = (command: string): boolean =>
-  partsOf(command).some((part) => ELSEWHERE.test(bare(wordsOf(part)).join(" ")));
+  partsOf(command).some((part) => elsewhere.test(bare(wordsOf(part)).join(" ")));
 
 function isDevelopment(words: readonly string[]): boolean {
   const text = words.join(" ");
-  const isKnown = DEVELOPMENT.some((each) => each.test(text));
+  const isKnown = developmentCommands.some((each) => each.test(text));
   return isKnown || watches(words) || frameworks.some(({ development }) => development?.test(text) === true);
 }
 
 const servesFiles = (text: string): boolean =>
-  SERVES_FILES.test(text) || frameworks.some((framework) => framework.servesFiles?.test(text) === true);
+  fileServer.test(text) || frameworks.some((framework) => framework.servesFiles?.test(text) === true);
 
-const RUNS_A_FILE: readonly string[] = ["node", "bun", "deno", "tsx", "ts-node"];
-const WATCHES: readonly string[] = ["--watch", "--watch-path", "--watch-hmr", "--hot"];
+const runsAFile: readonly string[] = ["node", "bun", "deno", "tsx", "ts-node"];
+const watchFlags: readonly string[] = ["--watch", "--watch-path", "--watch-hmr", "--hot"];
 /** Options of theirs whose value is a word of its own. */
-const HAS_VALUE =
+const flagWithValue =
   /^(?:-r|--require|--preload|--import|--loader|--experimental-loader|--env-file(?:-if-exists)?|-C|--conditions|--tsconfig|-P|--project)$/;
 
 /** Whether a program that runs a file starts it anew when it changes. What comes after the file is the file's own. */
 function watches([program = "", ...words]: readonly string[]): boolean {
-  if (!RUNS_A_FILE.includes(program)) return false;
-  const rest = words.filter((_, index) => !HAS_VALUE.test(words[index - 1] ?? ""));
+  if (!runsAFile.includes(program)) return false;
+  const rest = words.filter((_, index) => !flagWithValue.test(words[index - 1] ?? ""));
   const file = rest.findIndex((word) => !word.startsWith("-") && word !== "run");
   if (program === "tsx" && rest[file] === "watch") return true;
   const options = file === -1 ? rest : rest.slice(0, file);
-  return options.some((word) => WATCHES.includes(word.split("=", 1)[0] ?? ""));
+  return options.some((word) => watchFlags.includes(word.split("=", 1)[0] ?? ""));
 }
 
 /** The commands of a line of shell: what is in quotes is not looked into. */
 const partsOf = (command: string): string[] =>
-  command.length > COMMAND_CHARS_MAX
+  command.length > commandCharsMax
     ? []
     : (command.match(/(?:[^"'&|;\n]|"[^"]*"|'[^']*'|["'])+/g) ?? [])
         .map((part) => part.trim())
@@ -97,7 +94,7 @@ const wordsOf = (part: string): string[] =>
   );
 
 /** Package scripts that are looked through for one command. */
-export const SCRIPTS_MAX = 8;
+export const scriptsMax = 8;
 
 /** All commands that one comes to, as their words: package scripts are looked through, each of them once. */
 function commandsOf(command: string, manifest: PackageJson | null, seen = new Set<string>()): string[][] {
@@ -108,7 +105,7 @@ function commandsOf(command: string, manifest: PackageJson | null, seen = new Se
     // What runs several at once is none of them: it comes last.
     if (inside.length > 0) return [...inside.flatMap((each) => commandsOf(each, manifest, seen)), words];
     const name = scriptRun(own, manifest)?.name;
-    if (name === undefined || seen.has(name) || seen.size === SCRIPTS_MAX) return [words];
+    if (name === undefined || seen.has(name) || seen.size === scriptsMax) return [words];
     seen.add(name);
     return [words, ...commandsOf(manifest?.scripts.get(name) ?? "", manifest, seen)];
   });
@@ -152,10 +149,10 @@ function preparing([first = "", second = "", ...others]: readonly string[]): num
   return 0;
 }
 
-const SIMPLE = /^[\w@%+:,./-]+(?: +[\w@%+:,./=-]+)*$/;
+const simple = /^[\w@%+:,./-]+(?: +[\w@%+:,./=-]+)*$/;
 
 /** What a command of the kind "npm start" comes to. */
-export type LookedThrough = {
+export interface LookedThrough {
   /** The text of the last script, or the command itself where it runs none. */
   command: string;
   /** Names of the scripts on the way. */
@@ -167,7 +164,7 @@ export type LookedThrough = {
    * it needs no more than the names of installed programs.
    */
   direct: boolean;
-};
+}
 
 /** Follows package scripts that only run another one. */
 export function lookThrough(command: string, manifest: PackageJson | null): LookedThrough {
@@ -175,10 +172,10 @@ export function lookThrough(command: string, manifest: PackageJson | null): Look
   let at = command.trim();
   let again: string | null = null;
   let direct = true;
-  while (scripts.length < SCRIPTS_MAX) {
+  while (scripts.length < scriptsMax) {
     const run = isOne(at) ? scriptRun(wordsOf(at), manifest) : null;
     const script = manifest?.scripts.get(run?.name ?? "")?.trim() ?? "";
-    if (run === null || script === "" || script.length > COMMAND_CHARS_MAX) break;
+    if (run === null || script === "" || script.length > commandCharsMax) break;
     if (scripts.includes(run.name)) {
       again = run.name;
       break;
@@ -188,11 +185,11 @@ export function lookThrough(command: string, manifest: PackageJson | null): Look
     scripts.push(run.name);
     at = script;
   }
-  return { command: at, scripts, again, direct: direct && isOne(at) && SIMPLE.test(at) };
+  return { command: at, scripts, again, direct: direct && isOne(at) && simple.test(at) };
 }
 
 /** Whether a line of shell is one command, as far as can be told. */
-const isOne = (command: string): boolean => command.length <= COMMAND_CHARS_MAX && !/[&|;<>\n]/.test(command);
+const isOne = (command: string): boolean => command.length <= commandCharsMax && !/[&|;<>\n]/.test(command);
 
 /** The script that a command runs, and whether it is given arguments; null when it is something else. */
 function scriptRun(

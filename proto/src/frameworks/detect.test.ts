@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { buildsItself } from "./build.ts";
 import { type DetectedApp, detect } from "./detect.ts";
-import type { Facts } from "./project.ts";
+import type { Facts } from "./facts.ts";
 import { factsOf, fixture, fixtureNames, using } from "./testing/facts.ts";
 
 const npm = "npm run build";

@@ -1,9 +1,10 @@
 import { limits } from "../limits.ts";
 import { serverBuild, siteBuild } from "./build.ts";
 import { lookThrough, purposeOf, runsElsewhere } from "./commands.ts";
+import type { Facts } from "./facts.ts";
 import { languageOf, notNode } from "./languages.ts";
 import { type NamedPort, portOfCommand, portOfDockerfile, portOfSource } from "./port.ts";
-import { type Facts, type Project, readProject } from "./project.ts";
+import { type Project, readProject } from "./project.ts";
 import { type ServerStart, serverPackageOf, serverStart } from "./start.ts";
 import {
   isWorkspaceRoot,
@@ -17,7 +18,7 @@ import {
 export type AppType = "static" | "ssr";
 
 /** An app as it would be deployed. */
-export type DetectedApp = {
+export interface DetectedApp {
   /** Its directory; "." for the top. */
   rootDirectory: string;
   type: AppType;
@@ -41,10 +42,14 @@ export type DetectedApp = {
   needs: readonly string[];
   /** What it was decided by, as sentences without a full stop. */
   why: readonly string[];
-};
+}
 
 /** One of several apps that it could be. */
-export type Choice = { label: string; flags: string; app: DetectedApp };
+export interface Choice {
+  label: string;
+  flags: string;
+  app: DetectedApp;
+}
 
 export type Detection =
   | { is: "app"; app: DetectedApp }
@@ -54,7 +59,10 @@ export type Detection =
   | { is: "refused"; problem: string; cure: string };
 
 /** What somebody has decided already. */
-export type Wish = { type?: AppType | undefined; root?: string | undefined };
+export interface Wish {
+  type?: AppType | undefined;
+  root?: string | undefined;
+}
 
 /** What app a directory holds, and how it is built and started. */
 export function detect(facts: Facts, { type, root = "." }: Wish = {}): Detection {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { unique } from "./build.ts";
-import type { Framework } from "./framework.ts";
+import type { Framework } from "./form.ts";
 import { frameworks } from "./table.ts";
 
 const code = (text: string): string => `\`${text}\``;

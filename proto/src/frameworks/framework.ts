@@ -1,73 +1,8 @@
-import { COMMAND_CHARS_MAX } from "./commands.ts";
+import { commandCharsMax } from "./command-length.ts";
+import type { Facts } from "./facts.ts";
+import type { Form, Framework, Sign } from "./form.ts";
 import type { PackageJson } from "./package-json.ts";
-import type { Facts } from "./project.ts";
 import { frameworks } from "./table.ts";
-
-/** What is known of a framework, so that a manifest need not say it. Paths are relative to the app's directory. */
-export type Framework = {
-  name: string;
-  /** Any of these packages gives it away. */
-  packages: readonly string[];
-  /** Scripts of `package.json` that build it, the likeliest first. */
-  builds: readonly string[];
-  /** Builds it where there is no such script. */
-  buildProgram?: string;
-  /** Commands, without the package manager around them, that start a server for development. */
-  development?: RegExp;
-  /** Those that only serve the files that a build left. */
-  servesFiles?: RegExp;
-  /** Scripts that start something else than what is built here, although it is a server. */
-  startsElsewhere?: RegExp;
-  /** Directories that make the next build faster and are no part of the result. */
-  caches: readonly string[];
-  /** What the server needs to know to run behind the platform's edge. */
-  env: Readonly<Record<string, string>>;
-  /** Where a build is told to leave its result: a flag of the command, or a setting; each with one group. */
-  outputSaid?: readonly RegExp[];
-  /** Variables without which it does not start. */
-  needs?: readonly string[];
-  /** What `*` in paths of the forms stands for; null when this project does not tell. */
-  star?(facts: Facts, buildScript: string): string | null;
-  /** How it can be used; the first that fits counts, and the last one always does. */
-  forms: readonly [...Form[], Form];
-};
-
-/** One way to use a framework: it makes a site, or a server, or neither until somebody follows the cure. */
-export type Form = {
-  when?: Sign;
-  /** What tells, for people. */
-  because?: string;
-  site?: {
-    /** Where the build leaves the site, the likeliest first. */
-    outputs: readonly string[];
-    /** Goes before the scripts of the framework. */
-    builds?: readonly string[];
-    /** Whether the browser decides which page a path is, so that every path is the one page; or packages that do that. */
-    spa?: true | readonly string[];
-  };
-  server?: {
-    /** Starts what was built. */
-    start: string;
-    /** The directory in that, and the configuration that may name another one, in the group of `said`. */
-    built?: { usual: string; config: RegExp; said: RegExp };
-  };
-  /** What to do when it can be neither, or to get the other. */
-  cure?: string;
-};
-
-/** Everything that is named has to hold. */
-export type Sign = {
-  /** One of these packages is used: named in a configuration, or installed where no configuration names another such package. */
-  uses?: readonly string[];
-  /** One of these is installed. */
-  has?: readonly string[];
-  /** In the text of some configuration. */
-  config?: RegExp;
-  /** The path of some file. */
-  file?: RegExp;
-  /** The command that the build script runs. */
-  build?: RegExp;
-};
 
 /** The framework that a project is written with, and how it is used; null when none is known by its packages. */
 export function frameworkOf(
@@ -88,7 +23,7 @@ export function frameworkOf(
 /** What the build script says that would be run for a framework. */
 export function buildScriptOf({ builds }: Framework, { scripts }: PackageJson): string | null {
   const script = scripts.get(builds.find((each) => scripts.has(each)) ?? "");
-  return script === undefined || script.length > COMMAND_CHARS_MAX ? null : script;
+  return script === undefined || script.length > commandCharsMax ? null : script;
 }
 
 function holds(sign: Sign, framework: Framework, facts: Facts, manifest: PackageJson): boolean {
@@ -117,11 +52,11 @@ const isConfig = (path: string): boolean =>
   /(?:\.config\.[cm]?[jt]s|^angular\.json|^app\.json|^\.eleventy\.c?js)$/.test(path);
 
 /** Nobody writes longer configurations by hand. */
-const CONFIG_CHARS_MAX = 64 * 1024;
+const configCharsMax = 64 * 1024;
 
 /** The start of a configuration, without comments. It is read, not run. */
 export function codeOf(config: string): string {
-  const text = config.slice(0, CONFIG_CHARS_MAX);
+  const text = config.slice(0, configCharsMax);
   const lastEnd = text.lastIndexOf("*/");
   const opening = /(?<=^|\s)\/\*|(?<=^|[\s,;{])\/\//g;
   const parts: string[] = [];

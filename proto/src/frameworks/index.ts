@@ -12,24 +12,24 @@ export {
   typeName,
   type Wish,
 } from "./detect.ts";
-export type { Framework } from "./framework.ts";
+export type { Facts } from "./facts.ts";
+export type { Framework } from "./form.ts";
 export { type PackageJson, parseObject, parsePackageJson } from "./package-json.ts";
 export {
   detectPackageManager,
   hasProgramFolder,
-  LOCK_FILES,
+  lockFiles,
   type PackageManager,
   type Pinned,
   pinnedManager,
   scriptCommand,
 } from "./package-manager.ts";
 export {
-  type Facts,
   isSource,
   type Project,
   parents,
   readProject,
-  TELLING_BYTES_MAX,
+  tellingBytesMax,
   tellingFiles,
   tellingOfBuild,
 } from "./project.ts";

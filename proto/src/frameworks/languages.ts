@@ -1,12 +1,12 @@
 /** Projects that are not Node's. `marks` are patterns of paths in the project's own directory. */
-type Language = {
+interface Language {
   name: string;
   marks: readonly RegExp[];
   /** Whether a page of such a project comes from its server even where Node builds its scripts and styles. */
   serves: boolean;
   /** What makes the site where it is a generator of sites: the command, and where that leaves it. */
   makes?: { command: string; output: string };
-};
+}
 
 const languages: readonly Language[] = [
   { name: "Hugo", marks: [/^hugo\.(?:toml|yaml|json)$/], serves: false, makes: { command: "hugo", output: "public" } },

@@ -1,5 +1,5 @@
 /** What is read of a `package.json`. Everything may be missing or of another type: a user wrote it. */
-export type PackageJson = {
+export interface PackageJson {
   name: string | null;
   main: string | null;
   packageManager: string | null;
@@ -14,7 +14,7 @@ export type PackageJson = {
   /** Whether something that is installed comes out of the tree, other than a package of the workspace. */
   hasLocalDependencies: boolean;
   hasPrograms: boolean;
-};
+}
 
 /** Reads a `package.json`; null when it is not a JSON object. */
 export function parsePackageJson(text: string): PackageJson | null {

@@ -2,7 +2,7 @@ import type { PackageJson } from "./package-json.ts";
 
 export type PackageManager = "npm" | "pnpm" | "yarn" | "yarn-berry" | "bun";
 
-export const LOCK_FILES = [
+export const lockFiles = [
   "package-lock.json",
   "npm-shrinkwrap.json",
   "pnpm-lock.yaml",
@@ -12,7 +12,10 @@ export const LOCK_FILES = [
 ] as const;
 
 /** The manager and version that `packageManager` of a package.json pins. */
-export type Pinned = { name: "npm" | "pnpm" | "yarn" | "bun"; version: string };
+export interface Pinned {
+  name: "npm" | "pnpm" | "yarn" | "bun";
+  version: string;
+}
 
 /** The package manager that the lock file stands for, else the one that is pinned, else npm. */
 export function detectPackageManager(facts: {

@@ -1,12 +1,15 @@
 import { limits } from "../limits.ts";
 
 /** A port that something names, and what that is. */
-export type NamedPort = { port: number; why: string };
+export interface NamedPort {
+  port: number;
+  why: string;
+}
 
-const PORT = /^\d{2,5}$/;
+const portNumber = /^\d{2,5}$/;
 
 function named(text: string | undefined, why: string): NamedPort | null {
-  const port = PORT.test(text ?? "") ? Number(text) : 0;
+  const port = portNumber.test(text ?? "") ? Number(text) : 0;
   return port >= limits.portMin && port <= limits.portMax ? { port, why } : null;
 }
 

@@ -1,19 +1,13 @@
-import { type Form, type Framework, frameworkOf } from "./framework.ts";
+import type { Facts } from "./facts.ts";
+import type { Form, Framework } from "./form.ts";
+import { frameworkOf } from "./framework.ts";
 import { type PackageJson, parsePackageJson } from "./package-json.ts";
 import { detectPackageManager, type PackageManager, pinnedManager, scriptCommand } from "./package-manager.ts";
 
-/** What a directory holds, as far as it tells what kind of project is in it. */
-export type Facts = {
-  /** Paths with `/`, without what is installed (`node_modules`) and without `.git`. */
-  files: ReadonlySet<string>;
-  /** Texts of those of them that `tells` names; what is not there was not read. */
-  texts: ReadonlyMap<string, string>;
-};
-
 /** Longer files of these names are not what they seem. */
-export const TELLING_BYTES_MAX = 1024 * 1024;
+export const tellingBytesMax = 1024 * 1024;
 
-const TELLING =
+const telling =
   /^(?:.*\/)?(?:package\.json|angular\.json|app\.json|pnpm-workspace\.yaml|yarn\.lock|Dockerfile|\.eleventy\.c?js|[\w.-]+\.config\.[cm]?[jt]s|(?:src\/)?(?:index|main|server|app)\.[cm]?[jt]s)$/;
 
 /**
@@ -29,7 +23,7 @@ export function tellingFiles(files: Iterable<string>, max: number, named = ""): 
   };
   const rank = (path: string): number => (path.endsWith("package.json") ? 0 : 100) + depth(path);
   return [...files]
-    .filter((path) => TELLING.test(path) && depth(path) <= DEPTH_MAX)
+    .filter((path) => telling.test(path) && depth(path) <= depthMax)
     .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
     .slice(0, max);
 }
@@ -40,7 +34,7 @@ export function tellingOfBuild(files: Iterable<string>, directory: string): stri
   const places = new Set([own, ...parents(own)]);
   return tellingFiles(
     [...files].filter((path) => places.has(directoryOf(path))),
-    PLACE_MAX,
+    placeMax,
     own,
   );
 }
@@ -49,7 +43,7 @@ export function tellingOfBuild(files: Iterable<string>, directory: string): stri
 const directoryOf = (path: string): string => path.slice(0, Math.max(path.lastIndexOf("/"), 0));
 
 /** Nobody has as many of these files in a directory and those around it. */
-const PLACE_MAX = 200;
+const placeMax = 200;
 
 /** The directories around one, from the inside out: "a/b" has "a" and "", which is the top. */
 export function parents(directory: string): string[] {
@@ -58,7 +52,7 @@ export function parents(directory: string): string[] {
 }
 
 /** Apps of a workspace are a few directories below its top. */
-const DEPTH_MAX = 6;
+const depthMax = 6;
 
 /** Whether a path is a source of the project: not installed, and no history. */
 export const isSource = (path: string): boolean =>
@@ -100,7 +94,10 @@ export function readProject(facts: Facts, around: Around = {}): Project {
   return { ...facts, manifest, manager, framework, form, has, runScript: (name) => scriptCommand(manager, name) };
 }
 
-export type Around = { manager?: PackageManager; inherited?: ReadonlySet<string> };
+export interface Around {
+  manager?: PackageManager;
+  inherited?: ReadonlySet<string>;
+}
 
 function withFramework(facts: Facts, own: PackageJson | null, inherited: ReadonlySet<string> | undefined) {
   const found = own === null ? null : frameworkOf(facts, own);

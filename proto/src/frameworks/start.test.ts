@@ -3,7 +3,11 @@ import { readProject } from "./project.ts";
 import { asksForStandalone, serverStart } from "./start.ts";
 import { factsOf, using } from "./testing/facts.ts";
 
-type More = { said?: string; texts?: Record<string, string>; manager?: "npm" | "pnpm" | "yarn-berry" };
+interface More {
+  said?: string;
+  texts?: Record<string, string>;
+  manager?: "npm" | "pnpm" | "yarn-berry";
+}
 const start = (json: object, { said = "", texts = {}, manager = "pnpm" }: More = {}) =>
   serverStart({ build: "", start: said }, readProject(factsOf({ "package.json": json, ...texts }), { manager }));
 const command = (json: object, more?: More) => {

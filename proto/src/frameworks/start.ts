@@ -1,5 +1,5 @@
 import { serverBuild } from "./build.ts";
-import { lookThrough, programsOf, purposeOf, runsElsewhere, SCRIPTS_MAX } from "./commands.ts";
+import { lookThrough, programsOf, purposeOf, runsElsewhere, scriptsMax } from "./commands.ts";
 import { codeOf } from "./framework.ts";
 import { languageOf, notNode } from "./languages.ts";
 import { hasProgramFolder } from "./package-manager.ts";
@@ -7,7 +7,7 @@ import type { Project } from "./project.ts";
 import { serverPackages } from "./table.ts";
 
 /** A server as it is started, and what of the build it needs. */
-export type ServerStart = {
+export interface ServerStart {
   command: string;
   /** Whether Next's traced copy of the app is all that is needed. */
   standalone: boolean;
@@ -17,10 +17,10 @@ export type ServerStart = {
   keeps: readonly string[];
   /** What was put in the place of a development server, as a sentence; null when nothing was. */
   note: string | null;
-};
+}
 
 /** Scripts that people have for what `start` means here, the likeliest first. */
-const PRODUCTION_SCRIPTS = ["start:prod", "start:production", "serve:prod", "prod", "production"];
+const productionScripts = ["start:prod", "start:production", "serve:prod", "prod", "production"];
 
 /**
  * How a server is started: as the manifest says, or as the project tells when it says nothing. A server for
@@ -97,7 +97,7 @@ function instead(
 /** What starts the built app without asking its start script. */
 function knownStart(project: Project): ServerStart | null {
   const { manifest, framework, form } = project;
-  const script = PRODUCTION_SCRIPTS.find((name) => manifest?.scripts.has(name));
+  const script = productionScripts.find((name) => manifest?.scripts.has(name));
   if (script !== undefined) {
     const command = project.runScript(script);
     if (purposeOf(command, manifest) === "server" && !runsElsewhere(lookThrough(command, manifest).command)) {
@@ -146,7 +146,7 @@ function throughScripts(command: string, project: Project): { command: string } 
       return {
         problem: `The script "${again}" of package.json runs itself: write what starts the server into it, such as node server.js.`,
       };
-    if (through.scripts.length === 0 || seen.size > SCRIPTS_MAX) return reached(at);
+    if (through.scripts.length === 0 || seen.size > scriptsMax) return reached(at);
     for (const name of through.scripts) seen.add(name);
     const parts = through.command.split("&&").map((part) => part.trim());
     const last = parts.pop() ?? "";
@@ -156,12 +156,12 @@ function throughScripts(command: string, project: Project): { command: string } 
   }
 }
 
-const USUAL_FILES = ["server.js", "index.js", "app.js", "server.mjs", "index.mjs"];
+const usualFiles = ["server.js", "index.js", "app.js", "server.mjs", "index.mjs"];
 /** Bun runs sources as they are. */
-const BUN_FILES = ["index.ts", "src/index.ts", "server.ts", "src/server.ts", "app.ts"];
+const bunFiles = ["index.ts", "src/index.ts", "server.ts", "src/server.ts", "app.ts"];
 
 function mainFile({ manifest, has, manager }: Project): { command: string; why: string } | null {
-  const usual = [...USUAL_FILES, ...(manager === "bun" ? BUN_FILES : [])];
+  const usual = [...usualFiles, ...(manager === "bun" ? bunFiles : [])];
   const main = manifest?.main ?? usual.find(has);
   if (main === undefined || main === null || !/^[\w@./-]+$/.test(main)) return null;
   const program = manager === "bun" && main.endsWith(".ts") ? "bun" : "node";
@@ -177,11 +177,11 @@ export function serverPackageOf({ manifest }: Project): string | null {
 /** Whether Next is told to leave a traced copy of the app. */
 export function tracesApp({ framework, files, texts }: Project): boolean {
   if (framework?.name !== "Next.js") return false;
-  const path = NEXT_CONFIGS.find((name) => files.has(name));
+  const path = nextConfigs.find((name) => files.has(name));
   return path !== undefined && asksForStandalone(codeOf(texts.get(path) ?? ""));
 }
 
-const NEXT_CONFIGS = ["next.config.js", "next.config.mjs", "next.config.cjs", "next.config.ts", "next.config.mts"];
+const nextConfigs = ["next.config.js", "next.config.mjs", "next.config.cjs", "next.config.ts", "next.config.mts"];
 
 /**
  * Whether Next's configuration asks for a traced copy of the app in its usual place. The text is read, not run:

@@ -1,6 +1,6 @@
-import type { Form, Framework } from "./framework.ts";
+import type { Facts } from "./facts.ts";
+import type { Form, Framework } from "./form.ts";
 import { asObject, parseObject } from "./package-json.ts";
-import type { Facts } from "./project.ts";
 
 /** SvelteKit compares a form's origin with the address that it thinks it has: https, unless told where to look. */
 const svelteKitEnv = { PROTOCOL_HEADER: "x-forwarded-proto", HOST_HEADER: "x-forwarded-host" };

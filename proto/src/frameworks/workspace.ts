@@ -1,6 +1,7 @@
+import type { Facts } from "./facts.ts";
 import { type PackageJson, parsePackageJson } from "./package-json.ts";
-import { LOCK_FILES } from "./package-manager.ts";
-import { type Facts, type Project, parents, readProject, within } from "./project.ts";
+import { lockFiles } from "./package-manager.ts";
+import { type Project, parents, readProject, within } from "./project.ts";
 
 /** Whether a directory of a tree, "" for its top, says of itself that there are several packages below it. */
 export function isWorkspaceRoot({ files, texts }: Facts, directory = ""): boolean {
@@ -22,7 +23,7 @@ const workspaceAround = (facts: Facts, directory: string): string =>
  */
 export function readMember(facts: Facts, directory: string): Project {
   const own = within(facts, directory);
-  if (directory === "" || LOCK_FILES.some((name) => own.files.has(name))) return readProject(own);
+  if (directory === "" || lockFiles.some((name) => own.files.has(name))) return readProject(own);
   const top = readProject(within(facts, workspaceAround(facts, directory)));
   return readProject(own, {
     manager: top.manager,
@@ -34,7 +35,7 @@ export function readMember(facts: Facts, directory: string): Project {
 export const packageName = (facts: Facts, directory: string): string | null =>
   readMember(facts, directory === "." ? "" : directory).manifest?.name ?? null;
 
-const MEMBERS_MAX = 200;
+const membersMax = 200;
 
 /** Directories below the top that have a `package.json` of their own, or a Dockerfile and something that it builds. */
 export function memberDirectories({ files }: Facts): string[] {
@@ -48,7 +49,7 @@ export function memberDirectories({ files }: Facts): string[] {
     if (directory === undefined || directory.split("/").length > 3) return [];
     return name === "package.json" || hasSources(directory) ? [directory] : [];
   });
-  return [...new Set(found)].sort().slice(0, MEMBERS_MAX);
+  return [...new Set(found)].sort().slice(0, membersMax);
 }
 
 /** What the packages in these directories say of themselves. */

@@ -1,5 +1,5 @@
 /** An entry of a tar as a test wants it on the wire, however wrong. */
-export type RawEntry = {
+export interface RawEntry {
   name: string | Uint8Array;
   /** The type flag; "0" is a file. */
   type?: string;
@@ -13,7 +13,7 @@ export type RawEntry = {
   /** "ustar\0" + "00" unless said otherwise. */
   magic?: string;
   prefix?: string;
-};
+}
 
 const bytesOf = (value: string | Uint8Array): Buffer =>
   typeof value === "string" ? Buffer.from(value) : Buffer.from(value);

@@ -25,7 +25,7 @@ describe("unpack", () => {
   test("writes files and directories, readable by all and writable by us", async () => {
     await put(
       await aBundle([
-        { name: "./", type: "directory" },
+        { name: ".//", type: "directory" },
         { name: "a/b/c.txt", content: "deep" },
         { name: "a", type: "directory" },
         { name: "empty", type: "directory" },

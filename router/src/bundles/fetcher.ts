@@ -1,7 +1,9 @@
 import { pipeline, type Readable, Transform } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
 import type { StaticTarget } from "@svc/proto/edge";
 import { RegistryError } from "@svc/registry";
+import type { Clock } from "@svc/runtime/clock";
+import { createLimiter } from "@svc/runtime/limiter";
+import { sleep } from "@svc/runtime/sleep";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { bundleName } from "../names.ts";
@@ -38,37 +40,36 @@ export function createFetcher(deps: {
   pull: BundlePull;
   onChange: () => void;
   metrics?: Pick<Metrics, "bundleFetches" | "bundleBytes"> | undefined;
+  clock: Clock;
   log: Log;
 }): BundleFetcher {
-  const { store, pull, onChange, metrics, log } = deps;
+  const { store, pull, onChange, metrics, clock, log } = deps;
   const fetches = new Map<string, Fetch>();
-  const slots = createSlots(attemptsAtOnce);
+  const limited = createLimiter({ total: attemptsAtOnce });
 
   async function bring(name: string, target: StaticTarget, fetch: Fetch): Promise<void> {
     const { signal } = fetch.abort;
-    const impatient = setTimeout(() => {
+    using impatient = clock.after(patienceMs, () => {
       fetch.problem = { problem: "its files are still being fetched", final: false };
       onChange();
-    }, patienceMs);
+    });
     try {
       for (let attempt = 0; !signal.aborted; attempt += 1) {
-        const problem = await slots.run(signal, () => bringOnce(name, target, signal));
+        const problem = await limited(() => bringOnce(name, target, signal), { signal });
         if (signal.aborted) return;
         if (problem === null) {
           fetches.delete(name);
           onChange();
           return;
         }
-        clearTimeout(impatient);
+        impatient[Symbol.dispose]();
         fetch.problem = problem;
         onChange();
         if (problem.final) return;
-        await delay(Math.min(longestPauseMs, 1000 * 2 ** Math.min(attempt, 10)), undefined, { signal });
+        await sleep(clock, Math.min(longestPauseMs, 1000 * 2 ** Math.min(attempt, 10)), signal);
       }
     } catch (cause) {
       if (!signal.aborted) throw cause;
-    } finally {
-      clearTimeout(impatient);
     }
   }
 
@@ -85,7 +86,7 @@ export function createFetcher(deps: {
   }
 
   async function bringOnce(name: string, target: StaticTarget, outer: AbortSignal): Promise<FetchProblem> {
-    const signal = AbortSignal.any([outer, AbortSignal.timeout(attemptTimeoutMs)]);
+    const signal = AbortSignal.any([outer, clock.abortAfter(attemptTimeoutMs)]);
     try {
       await store.add(name, counted(await pull(target, signal)), signal);
       metrics?.bundleFetches.inc({ outcome: "ok" });
@@ -136,24 +137,4 @@ function problemOf(cause: unknown): NonNullable<FetchProblem> {
   if (cause instanceof RegistryError)
     return { problem: `its files could not be fetched (${cause.code})`, final: false };
   return { problem: "its files could not be put in place", final: false };
-}
-
-/** Runs at most `count` tasks at a time, in the order of asking. */
-function createSlots(count: number) {
-  let free = count;
-  const waiting: (() => void)[] = [];
-  return {
-    async run<T>(signal: AbortSignal, task: () => Promise<T>): Promise<T> {
-      if (free > 0) free -= 1;
-      else await new Promise<void>((resolve) => waiting.push(resolve));
-      try {
-        signal.throwIfAborted();
-        return await task();
-      } finally {
-        const next = waiting.shift();
-        if (next === undefined) free += 1;
-        else next();
-      }
-    },
-  };
 }

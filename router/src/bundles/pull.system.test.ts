@@ -4,6 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { StaticTargetSchema } from "@svc/proto/edge";
 import { RegistryAccessSchema } from "@svc/proto/node";
 import { createRegistry, createTokenSigner } from "@svc/registry";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { startDockerRegistry } from "../../../registry/src/testing/docker-registry.ts";
 import { aTokenKey } from "../../../registry/src/testing/token-key.ts";
@@ -11,9 +12,9 @@ import { createRegistryPull } from "./pull.ts";
 
 test("a bundle is pulled with the token that control gives for its repository, and not without", async () => {
   const key = await aTokenKey();
-  const sign = createTokenSigner(key, new Date());
+  const sign = createTokenSigner(systemRandom, key, new Date());
   await using server = await startDockerRegistry({ tokenCertificate: key.certificate });
-  await using control = createRegistry({
+  await using control = createRegistry(systemClock, {
     url: server.url,
     tokens: async (access) => sign("control", access, new Date()),
   });
@@ -23,7 +24,7 @@ test("a bundle is pulled with the token that control gives for its repository, a
   const target = create(StaticTargetSchema, { repository, digest });
   const never = new AbortController().signal;
 
-  await using edge = createRegistryPull();
+  await using edge = createRegistryPull(systemClock);
   const unavailable = { code: "ARTIFACT_REGISTRY_UNAVAILABLE", temporary: true };
   await expect(edge.pull(target, never)).rejects.toMatchObject(unavailable);
   edge.setAccess(create(RegistryAccessSchema, { host: new URL(server.url).host, insecure: true }));

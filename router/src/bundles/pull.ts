@@ -2,6 +2,7 @@ import type { Readable } from "node:stream";
 import type { StaticTarget } from "@svc/proto/edge";
 import type { RegistryAccess } from "@svc/proto/node";
 import { createRegistry, type IssuedToken, type Registry, RegistryError } from "@svc/registry";
+import type { Clock } from "@svc/runtime/clock";
 import { bundleLimits } from "./place.ts";
 
 /** The archive of a bundle; errors at its end unless it is exactly what the digest says. */
@@ -20,14 +21,14 @@ export interface RegistryPull extends AsyncDisposable {
 
 const tokenTimeoutMs = 10_000;
 
-export function createRegistryPull(): RegistryPull {
+export function createRegistryPull(clock: Clock): RegistryPull {
   let registry: Registry | null = null;
   let known = "";
   let ask: AskToken | null = null;
 
   async function tokenFor(repository: string, signal: AbortSignal | undefined): Promise<IssuedToken> {
     if (ask === null) throw new Error("control has not been reached yet");
-    const timeout = AbortSignal.timeout(tokenTimeoutMs);
+    const timeout = clock.abortAfter(tokenTimeoutMs);
     return ask(repository, signal === undefined ? timeout : AbortSignal.any([signal, timeout]));
   }
 
@@ -50,7 +51,7 @@ export function createRegistryPull(): RegistryPull {
       if (url === known) return;
       known = url;
       // A pull that is under way ends with the old one, which nothing refers to then.
-      registry = createRegistry({ url, tokens: ([access], within) => tokenFor(access?.name ?? "", within) });
+      registry = createRegistry(clock, { url, tokens: ([access], within) => tokenFor(access?.name ?? "", within) });
     },
     setTokens(next) {
       ask = next;

@@ -3,7 +3,7 @@ import { mkdir, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { limits } from "@svc/proto/limits";
-import { hasCode, syncDirectory } from "../durable-file.ts";
+import { isFileError, syncDirectory } from "@svc/runtime/durable-file";
 import type { Log } from "../log.ts";
 import { type BundleBounds, uselessBundles } from "./keep.ts";
 import { unpack } from "./unpack.ts";
@@ -111,7 +111,7 @@ async function placedAt(path: string): Promise<number> {
   try {
     return (await stat(path)).ctimeMs;
   } catch (cause) {
-    if (hasCode(cause, "ENOENT")) return 0;
+    if (isFileError(cause, "ENOENT")) return 0;
     throw cause;
   }
 }

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { type Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
+import { isFileError, syncDirectory } from "@svc/runtime/durable-file";
 import { type Extract, extract } from "tar-stream";
-import { hasCode, syncDirectory } from "../durable-file.ts";
 import { bundleLimits, contentTime, placeOf } from "./place.ts";
 
 /** The archive is not one that may be published; trying again gives the same. */
@@ -91,7 +91,7 @@ async function makeDirectories(root: string, folders: readonly string[], known: 
     try {
       await mkdir(path, { mode: 0o755 });
     } catch (cause) {
-      if (hasCode(cause, "EEXIST", "ENOTDIR"))
+      if (isFileError(cause, "EEXIST", "ENOTDIR"))
         throw new BundleRefusedError("the bundle has a file and a directory of one name");
       throw cause;
     }
@@ -124,7 +124,7 @@ async function create(path: string) {
   try {
     return await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o644);
   } catch (cause) {
-    if (hasCode(cause, "EEXIST", "EISDIR")) throw new BundleRefusedError("the bundle has a name twice");
+    if (isFileError(cause, "EEXIST", "EISDIR")) throw new BundleRefusedError("the bundle has a name twice");
     throw cause;
   }
 }

@@ -1,4 +1,5 @@
-import { createPulse } from "@svc/operators";
+import { systemClock } from "@svc/runtime/system";
+import { createPulse } from "@svc/telemetry";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { quiet, startTestEdge, type TestEdge } from "../testing/edge.ts";
 import { ask } from "../testing/http.ts";
@@ -51,8 +52,9 @@ test("files that cannot be fetched are an error, and their host is behind", asyn
 
 test("a router that cannot reach Caddy says so, and that it lives", async () => {
   const state = { caddyConfigured: true };
-  const pulse = createPulse(() => performance.now());
+  const pulse = createPulse(systemClock.steadyMs);
   await using listener = await serveMetrics(
+    systemClock,
     { host: "127.0.0.1", port: 0 },
     { metrics, pulse, applier: edge.edge().applier, state, log: quiet },
   );

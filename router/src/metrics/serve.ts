@@ -1,4 +1,5 @@
-import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/operators";
+import type { Clock } from "@svc/runtime/clock";
+import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/telemetry";
 import type { Applier } from "../apply.ts";
 import type { CaddyAdmin } from "../caddy.ts";
 import type { Log } from "../log.ts";
@@ -44,6 +45,7 @@ export interface Readiness {
 
 /** Serves the metrics of this router, whether it lives, and whether it serves visitors. Control may be away for that. */
 export function serveMetrics(
+  clock: Clock,
   listen: { host: string; port: number },
   {
     metrics,
@@ -61,5 +63,5 @@ export function serveMetrics(
       return applier.state().digest === "" ? "there is no route table yet" : null;
     },
   };
-  return startOperatorsListener(listen, view, log);
+  return startOperatorsListener(clock, listen, view, log);
 }

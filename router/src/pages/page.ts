@@ -1,3 +1,4 @@
+// @pure
 import { passwordPath } from "../password/next.ts";
 
 /** What the platform itself says to a visitor, when there is no site to say it. */

@@ -1,6 +1,7 @@
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { systemClock } from "@svc/runtime/system";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { quiet } from "../testing/edge.ts";
 import { aGate } from "../testing/gate.ts";
@@ -23,7 +24,8 @@ afterEach(async () => {
 });
 
 const tree = () => join(dir, "tree");
-const open = () => openGates(join(dir, "kept"), openGateFiles(tree()), quiet, () => nowMs);
+const open = () =>
+  openGates({ ...systemClock, now: () => new Date(nowMs) }, join(dir, "kept"), openGateFiles(tree()), quiet);
 const opens = async (revision: string, token: string) =>
   (await readdir(join(tree(), revision)).catch((): string[] => [])).includes(token);
 

@@ -1,9 +1,9 @@
 import { mkdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { writePrivateFile } from "@svc/link";
 import type { Gate } from "@svc/proto/edge";
+import type { Clock, Timer } from "@svc/runtime/clock";
+import { isFileError, writeDurably } from "@svc/runtime/durable-file";
 import { z } from "zod";
-import { hasCode } from "../durable-file.ts";
 import type { Log } from "../log.ts";
 import { isRevision } from "../names.ts";
 import type { GateFiles } from "./gate-files.ts";
@@ -43,13 +43,14 @@ const retryMs = 5_000;
  *
  * @param dir for the secrets, readable by this program only
  */
-export async function openGates(dir: string, files: GateFiles, log: Log, now = Date.now): Promise<Gates> {
+export async function openGates(clock: Clock, dir: string, files: GateFiles, log: Log): Promise<Gates> {
+  const nowMs = (): number => clock.now().getTime();
   const path = join(dir, "gates.json");
   const known = await load(dir, path, log);
   let used: ReadonlySet<string> = new Set();
   /** Not named by any route when the day last changed: once more, and they go. */
   let idle: ReadonlySet<string> = new Set();
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
   let saving: Promise<void> = Promise.resolve();
 
   const save = (): Promise<void> => {
@@ -58,7 +59,7 @@ export async function openGates(dir: string, files: GateFiles, log: Log, now = D
         ...gate,
         key: Buffer.from(key).toString("base64"),
       }));
-      await writePrivateFile(path, JSON.stringify({ format: 1, gates } satisfies z.infer<typeof stored>));
+      await writeDurably(path, JSON.stringify({ format: 1, gates } satisfies z.infer<typeof stored>));
     };
     saving = saving
       .then(attempt)
@@ -71,7 +72,7 @@ export async function openGates(dir: string, files: GateFiles, log: Log, now = D
 
   /** Opens each gate in use to the cookies of these days. A gate without its secret stays shut. */
   function guard(): void {
-    const day = dayOf(now());
+    const day = dayOf(nowMs());
     try {
       for (const revision of used) {
         const gate = known.get(revision);
@@ -86,17 +87,17 @@ export async function openGates(dir: string, files: GateFiles, log: Log, now = D
       }
     } catch (err) {
       log.error({ err }, "the table of cookies could not be written");
-      clearTimeout(timer);
-      timer = setTimeout(newDay, retryMs);
+      timer?.[Symbol.dispose]();
+      timer = clock.after(retryMs, newDay);
     }
   }
 
   function newDay(): void {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
+    timer?.[Symbol.dispose]();
+    timer = clock.after(msUntilNextDay(nowMs()) + 100, () => {
       forgetIdle();
       newDay();
-    }, msUntilNextDay(now()) + 100);
+    });
     guard();
   }
 
@@ -111,7 +112,7 @@ export async function openGates(dir: string, files: GateFiles, log: Log, now = D
   return {
     find(revision) {
       // Right after midnight: whoever logs in before the timer gets a cookie of the new day.
-      if (used.has(revision) && opened.get(revision) !== dayOf(now())) guard();
+      if (used.has(revision) && opened.get(revision) !== dayOf(nowMs())) guard();
       return known.get(revision) ?? null;
     },
     async learn(gates) {
@@ -137,7 +138,7 @@ export async function openGates(dir: string, files: GateFiles, log: Log, now = D
       else guard();
     },
     async [Symbol.asyncDispose]() {
-      clearTimeout(timer);
+      timer?.[Symbol.dispose]();
       await saving;
     },
   };
@@ -149,7 +150,7 @@ async function load(dir: string, path: string, log: Log): Promise<Map<string, Si
     const { gates } = stored.parse(JSON.parse(await readFile(path, "utf8")));
     return new Map(gates.map((gate) => [gate.revision, { ...gate, key: Buffer.from(gate.key, "base64") }]));
   } catch (err) {
-    if (!hasCode(err, "ENOENT")) {
+    if (!isFileError(err, "ENOENT")) {
       log.error({ path, err }, "the kept passwords of sites are damaged: until control tells them, nobody passes");
       await rename(path, `${path}.damaged`);
     }

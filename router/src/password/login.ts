@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Route } from "@svc/proto/edge";
 import { limits } from "@svc/proto/limits";
+import type { Clock } from "@svc/runtime/clock";
 import type { Log } from "../log.ts";
 import { isHost } from "../names.ts";
 import { sendPage } from "../pages/server.ts";
@@ -16,7 +17,7 @@ export interface LoginDeps {
   attempts: Attempts;
   checker: PasswordChecker;
   log: Log;
-  now?: () => number;
+  clock: Clock;
 }
 
 const formBytesMax = 16 * 1024;
@@ -36,7 +37,7 @@ export function createLogin(deps: LoginDeps): (request: IncomingMessage, respons
 }
 
 async function logIn(request: IncomingMessage, response: ServerResponse, deps: LoginDeps): Promise<void> {
-  const { routes, gates, attempts, checker, now = Date.now } = deps;
+  const { routes, gates, attempts, checker, clock } = deps;
   const form = await readForm(request);
   const site = siteOf(request);
   const route = site && routes().get(site.host);
@@ -49,13 +50,14 @@ async function logIn(request: IncomingMessage, response: ServerResponse, deps: L
   const next = safeNext(form?.get("next") ?? refererPath(request.headers.referer, site.host));
   if (route.gate === "") return goTo(next);
   // As of now, whenever the answer goes out: the gate is open to it once it was found.
-  const day = dayOf(now());
+  const nowMs = clock.now().getTime();
+  const day = dayOf(nowMs);
   const gate = gates.find(route.gate);
   if (gate === null || form === null) return sendPage(request, response, "passwordUnchecked");
 
   // Taken before the answer is known, or many at once would all be free.
   const visitor = [gate.projectId, headerOf(request, "x-real-ip")] as const;
-  const waitMs = attempts.take(...visitor, now());
+  const waitMs = attempts.take(...visitor, nowMs);
   if (waitMs > 0) {
     response.setHeader("Retry-After", String(Math.ceil(waitMs / 1000)));
     return sendPage(request, response, "passwordSlow", escapeAttribute(next));

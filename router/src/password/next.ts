@@ -1,3 +1,4 @@
+// @pure
 /** Where the password is typed in and sent to; no site can have a page there. */
 export const passwordPath = "/_svc/password";
 /** Says on the page that the password was wrong. */

@@ -1,3 +1,4 @@
+// @pure
 import { create } from "@bufbuild/protobuf";
 import { ProxyTargetSchema, type Route } from "@svc/proto/edge";
 

@@ -1,7 +1,8 @@
 import { connect } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
 import type { Route } from "@svc/proto/edge";
+import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
+import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../log.ts";
 import { isUpstream } from "../names.ts";
 import { machineOf, machinesToAsk, nextSilence, silentMachines } from "./rules.ts";
@@ -15,7 +16,7 @@ const endWithinMs = 2_000;
  * Whether a machine answers at all: a port that refuses is an answer, and costs a visitor no time, since Caddy then
  * asks another upstream at once. Only silence does.
  */
-function answers(upstream: string, timeoutMs: number): Promise<boolean> {
+function answers(clock: Clock, upstream: string, timeoutMs: number): Promise<boolean> {
   const at = upstream.lastIndexOf(":");
   return new Promise((resolve) => {
     const socket = connect({
@@ -23,12 +24,12 @@ function answers(upstream: string, timeoutMs: number): Promise<boolean> {
       port: Number(upstream.slice(at + 1)),
     });
     const settle = (isThere: boolean) => {
-      clearTimeout(timer);
+      timer[Symbol.dispose]();
       socket.destroy();
       resolve(isThere);
     };
     // After a stall of this process the answer may have come in time and just not been looked at.
-    const timer = setTimeout(() => setImmediate(() => settle(false)), timeoutMs);
+    const timer = clock.after(timeoutMs, () => clock.soon(() => settle(false)));
     socket.once("connect", () => settle(true));
     socket.once("error", (error: NodeJS.ErrnoException) =>
       settle(error.code === "ECONNREFUSED" || error.code === "ECONNRESET"),
@@ -53,17 +54,17 @@ async function endConnections(upstreams: readonly string[], log: Log): Promise<v
 }
 
 /** Whether any of a machine's upstreams gives any answer. */
-async function isThere(upstreams: readonly string[]): Promise<boolean> {
-  const results = await Promise.all(upstreams.map((upstream) => answers(upstream, answerWithinMs)));
+async function isThere(clock: Clock, upstreams: readonly string[]): Promise<boolean> {
+  const results = await Promise.all(upstreams.map((upstream) => answers(clock, upstream, answerWithinMs)));
   return results.includes(true);
 }
 
 /** Asks all machines, so many at once: one that is silent takes its place until its time is over, and no more. */
-async function askAll(machines: ReadonlyMap<string, readonly string[]>): Promise<Map<string, boolean>> {
+async function askAll(clock: Clock, machines: ReadonlyMap<string, readonly string[]>): Promise<Map<string, boolean>> {
   const answered = new Map<string, boolean>();
   const left = machines.entries();
   const worker = async (): Promise<void> => {
-    for (const [machine, upstreams] of left) answered.set(machine, await isThere(upstreams));
+    for (const [machine, upstreams] of left) answered.set(machine, await isThere(clock, upstreams));
   };
   await Promise.all(Array.from({ length: Math.min(asksAtOnce, machines.size) }, worker));
   return answered;
@@ -75,14 +76,15 @@ export async function watchReach(options: {
   /** Called with the machines that are silent, whenever these change. */
   onChange: (silent: ReadonlySet<string>) => void;
   signal: AbortSignal;
+  clock: Clock;
   log: Log;
 }): Promise<void> {
-  const { signal, log } = options;
+  const { signal, clock, log } = options;
   let silence = new Map<string, number>();
   let silent = new Set<string>();
   for (let round = 0; !signal.aborted; round += 1) {
     const routes = [...options.routes()];
-    const answered = await askAll(machinesToAsk(routes, round));
+    const answered = await askAll(clock, machinesToAsk(routes, round));
     if (signal.aborted) return;
     silence = nextSilence(silence, answered);
     const now = silentMachines(silence);
@@ -99,6 +101,6 @@ export async function watchReach(options: {
         log,
       );
     }
-    await delay(askEveryMs, undefined, { signal }).catch(() => {});
+    await pause(clock, askEveryMs, signal);
   }
 }

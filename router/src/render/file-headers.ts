@@ -1,3 +1,4 @@
+// @pure
 import { type CaddyRoute, matches, responseHeaders, subroute } from "./json.ts";
 
 const extension = "(?:\\.[a-z0-9]+){1,2}$";

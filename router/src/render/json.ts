@@ -1,9 +1,18 @@
+// @pure
 /** Caddy's configuration is plain JSON. It is built as values, never as text. */
 type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
-export type JsonObject = { [key: string]: Json };
+export interface JsonObject {
+  [key: string]: Json;
+}
 
 /** One entry of a Caddy route list. Matchers inside one set are joined by "and", in no particular order. */
-export type CaddyRoute = { group?: string; match?: JsonObject[]; handle: JsonObject[]; terminal?: boolean };
+// biome-ignore lint/style/useConsistentTypeDefinitions: it is JSON, and an interface has no index signature
+export type CaddyRoute = {
+  group?: string;
+  match?: JsonObject[];
+  handle: JsonObject[];
+  terminal?: boolean;
+};
 
 export const subroute = (routes: CaddyRoute[], errors?: CaddyRoute[]): JsonObject => ({
   handler: "subroute",

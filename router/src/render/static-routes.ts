@@ -1,3 +1,4 @@
+// @pure
 import { cacheRoutes, typeRoutes } from "./file-headers.ts";
 import { type CaddyRoute, equals, type JsonObject, not, responseHeaders, setVars, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";

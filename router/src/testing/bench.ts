@@ -5,11 +5,13 @@
  *
  * Run: node router/src/testing/bench.ts
  */
+
 import { once } from "node:events";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { systemClock } from "@svc/runtime/system";
 import { Pool } from "undici";
 import { freePorts } from "../../../registry/src/testing/ports.ts";
 import { createCaddyAdmin } from "../caddy.ts";
@@ -108,7 +110,7 @@ async function startPlain(dir: string, upstream: string, file: Buffer) {
     file: server(filePort, { handler: "file_server", root }),
   };
   const admin = { listen: `unix/${caddy.adminSocket}` };
-  await createCaddyAdmin(caddy.adminSocket).load({ admin, apps: { http: { servers } } });
+  await createCaddyAdmin(systemClock, caddy.adminSocket).load({ admin, apps: { http: { servers } } });
   return { caddy, proxy: `127.0.0.1:${proxyPort}`, file: `127.0.0.1:${filePort}` };
 }
 
@@ -116,14 +118,14 @@ async function startPlain(dir: string, upstream: string, file: Buffer) {
 async function startUncounted(dir: string, edge: TestEdge) {
   const caddy = await startCaddy(dir);
   const [http = 0, https = 0] = await freePorts(2);
-  const text = JSON.stringify(await createCaddyAdmin(edge.caddy.adminSocket).config())
+  const text = JSON.stringify(await createCaddyAdmin(systemClock, edge.caddy.adminSocket).config())
     .replaceAll(edge.caddy.adminSocket, caddy.adminSocket)
     .replaceAll(`"${edge.http}"`, `"127.0.0.1:${http}"`)
     .replaceAll(`"${edge.https}"`, `"127.0.0.1:${https}"`);
   const config = JSON.parse(text);
   for (const server of Object.values<{ logs?: object }>(config.apps.http.servers)) delete server.logs;
   delete config.logging.logs.access;
-  await createCaddyAdmin(caddy.adminSocket).load(config);
+  await createCaddyAdmin(systemClock, caddy.adminSocket).load(config);
   return { caddy, http: `127.0.0.1:${http}` };
 }
 

@@ -4,7 +4,12 @@ import { buffer } from "node:stream/consumers";
 import { createGzip } from "node:zlib";
 import { type Header, pack } from "tar-stream";
 
-export type BundleEntry = { name: string; content?: string | Buffer; type?: Header["type"]; linkname?: string };
+export interface BundleEntry {
+  name: string;
+  content?: string | Buffer;
+  type?: Header["type"];
+  linkname?: string;
+}
 
 /** A gzipped tar of these entries, as builders push it. */
 export async function aBundle(entries: readonly BundleEntry[]): Promise<Buffer> {

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { programAt, spawnProgram } from "@svc/runtime/programs";
+import { systemClock } from "@svc/runtime/system";
 import { createCaddyAdmin } from "../caddy.ts";
 import { bootConfig } from "../render/render.ts";
 import { waitFor } from "./wait-for.ts";
@@ -31,7 +32,7 @@ export async function startCaddy(dir: string): Promise<CaddyProcess> {
       env: { ...process.env, XDG_CONFIG_HOME: join(dir, "config"), XDG_DATA_HOME: join(dir, "data"), HOME: dir },
     });
     await waitFor(async () => {
-      await createCaddyAdmin(adminSocket).config();
+      await createCaddyAdmin(systemClock, adminSocket).config();
       return true;
     });
   };

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import type { Route } from "@svc/proto/edge";
 import { RegistryError } from "@svc/registry";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { pino } from "pino";
 import { freePorts } from "../../../registry/src/testing/ports.ts";
 import type { AppliedState } from "../apply.ts";
@@ -96,6 +97,8 @@ export async function startTestEdge(
       edge = await startEdge(config, {
         pull,
         onApplied: (state) => applied.push(state),
+        clock: systemClock,
+        random: systemRandom,
         log: quiet,
         ...(answerTimeoutMs !== undefined && { answerTimeoutMs }),
         ...(metrics && { metrics }),

@@ -1,7 +1,7 @@
 import { mkdir, open, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { isFileError } from "@svc/runtime/durable-file";
 import { z } from "zod";
-import { hasCode } from "../durable-file.ts";
 import { accessLogName } from "../names.ts";
 
 const logFile = /^access(?:-.+)?\.log$/;
@@ -70,7 +70,7 @@ async function readOne(
   reading: LogReading,
 ): Promise<void> {
   const file = await open(path, "r").catch((cause: unknown) => {
-    if (hasCode(cause, "ENOENT")) return null;
+    if (isFileError(cause, "ENOENT")) return null;
     throw cause;
   });
   if (file === null) return;

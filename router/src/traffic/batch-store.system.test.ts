@@ -1,6 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { systemRandom } from "@svc/runtime/system";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { quiet } from "../testing/edge.ts";
 import type { LogPosition } from "./access-log.ts";
@@ -13,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
 
-const open = () => openBatchStore(dir, quiet);
+const open = () => openBatchStore(systemRandom, dir, quiet);
 const at = (offset: number): LogPosition => [{ inode: "1", head: "h", offset }];
 
 function visits(requests: number, projects = 1): Counts {
@@ -80,7 +81,7 @@ test("a place in the log without counts is kept and never sent", async () => {
 });
 
 test("a batch has so many counts, and there are so many batches: then the oldest go", async () => {
-  const store = await openBatchStore(dir, quiet, { countsPerBatch: 3, batchesMax: 4 });
+  const store = await openBatchStore(systemRandom, dir, quiet, { countsPerBatch: 3, batchesMax: 4 });
   for (let n = 0; n < 6; n += 1) await store.keep(visits(1, 2), at(n));
   expect(await readdir(dir)).toHaveLength(4);
   expect((await store.next())?.number).toBe(3);

@@ -1,9 +1,8 @@
-import { randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { writePrivateFile } from "@svc/link";
+import { syncDirectory, writeDurably } from "@svc/runtime/durable-file";
+import type { Random } from "@svc/runtime/random";
 import { z } from "zod";
-import { syncDirectory } from "../durable-file.ts";
 import type { Log } from "../log.ts";
 import { type LogPosition, logPosition } from "./access-log.ts";
 import { addCount, type Count, type Counts } from "./counts.ts";
@@ -69,7 +68,12 @@ const fileName = /^(\d{16})\.json$/;
  * A file per batch in `dir`, named by its number. The newest stays when it is acknowledged, because it says how far the
  * access log is counted; after a restart it is sent once more, and control knows it by its number.
  */
-export async function openBatchStore(dir: string, log: Log, bounds: BatchBounds = boundsUsed): Promise<BatchStore> {
+export async function openBatchStore(
+  random: Random,
+  dir: string,
+  log: Log,
+  bounds: BatchBounds = boundsUsed,
+): Promise<BatchStore> {
   const { batchesMax } = bounds;
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const pathOf = (number: number) => join(dir, `${String(number).padStart(16, "0")}.json`);
@@ -83,7 +87,7 @@ export async function openBatchStore(dir: string, log: Log, bounds: BatchBounds 
   const read = async (number: number): Promise<Stored> =>
     stored.parse(JSON.parse(await readFile(pathOf(number), "utf8")));
 
-  let series: string = randomUUID();
+  let series = random.uuid();
   let position: LogPosition | null = [];
   const last = numbers.at(-1);
   if (last !== undefined) {
@@ -105,7 +109,7 @@ export async function openBatchStore(dir: string, log: Log, bounds: BatchBounds 
 
   async function write(number: number, counts: Counts, at: LogPosition): Promise<void> {
     const file: Stored = { format: 1, series, position: at, counts: [...counts.values()] };
-    await writePrivateFile(pathOf(number), JSON.stringify(file));
+    await writeDurably(pathOf(number), JSON.stringify(file));
   }
 
   async function remove(gone: (number: number) => boolean): Promise<void> {

@@ -1,6 +1,8 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { PageTarget_Page, type Route, type TrafficAck, type TrafficBatch, TrafficBatchSchema } from "@svc/proto/edge";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { prepareAccessLog, readAccessLog, removeFinished, unreadBytes } from "./access-log.ts";
@@ -37,14 +39,16 @@ export async function startTraffic(options: {
   metrics?: Pick<Metrics, "requests" | "requestsUnknown"> | undefined;
   /** Called after every round of counting, whatever came of it. */
   onTurn?: (() => void) | undefined;
+  clock: Clock;
+  random: Random;
   log: Log;
 }): Promise<Traffic> {
-  const { logDir, everyMs, routes, metrics, log } = options;
+  const { logDir, everyMs, routes, metrics, clock, random, log } = options;
   await prepareAccessLog(logDir);
-  const store = await openBatchStore(options.dir, log);
+  const store = await openBatchStore(random, options.dir, log);
   const stop = new AbortController();
   let send: ((batch: TrafficBatch) => void) | null = null;
-  let awaited: { series: string; number: number; sentAt: number } | null = null;
+  let awaited: { series: string; number: number; sentAtMs: number } | null = null;
 
   // The store is one writer's: what is asked of it is done in turn.
   let last: Promise<void> = Promise.resolve();
@@ -88,17 +92,17 @@ export async function startTraffic(options: {
     if (send === null || awaited !== null) return;
     const batch = await store.next();
     if (batch === null || send === null) return;
-    awaited = { series: batch.series, number: batch.number, sentAt: performance.now() };
+    awaited = { series: batch.series, number: batch.number, sentAtMs: clock.steadyMs() };
     send(messageOf(batch));
   }
 
   async function run(): Promise<void> {
     while (!stop.signal.aborted) {
       await inTurn("collect", collect);
-      if (awaited !== null && performance.now() - awaited.sentAt > sendAgainMs) awaited = null;
+      if (awaited !== null && clock.steadyMs() - awaited.sentAtMs > sendAgainMs) awaited = null;
       await inTurn("ship", ship);
       options.onTurn?.();
-      if (!behind) await delay(everyMs, undefined, { signal: stop.signal }).catch(() => {});
+      if (!behind) await pause(clock, everyMs, stop.signal);
       behind = false;
     }
   }

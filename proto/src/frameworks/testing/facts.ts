@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import type { Facts } from "../project.ts";
+import type { Facts } from "../facts.ts";
 
 const directory = new URL("../fixtures/", import.meta.url);
 
