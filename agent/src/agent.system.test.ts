@@ -1,8 +1,8 @@
 import { readdir } from "node:fs/promises";
 import { request } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
-import { FencedError } from "@svc/link";
 import { Desired, HealthState, Observed, type PlacementStatus } from "@svc/proto/node";
+import { FencedError } from "@svc/uplink";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { dockerfileProblem } from "./engine/floors.ts";
 import { JournalBusyError } from "./journal/journal.ts";
@@ -93,12 +93,12 @@ async function buildApp(): Promise<string> {
   return `${registry.host}/svc/p1/app@${status.build.digest}`;
 }
 
-type Spec = {
+interface Spec {
   env?: Record<string, string>;
   health?: { path: string; timeoutSeconds: number };
   projectId?: string;
   memoryMb?: number;
-};
+}
 
 const aPlacement = (placementId: string, desired: Desired, { env, health, projectId, memoryMb }: Spec = {}) => ({
   placementId,

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { loadIdentity } from "@svc/link";
 import { Desired, HealthState } from "@svc/proto/node";
+import { loadIdentity } from "@svc/uplink";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { IdentityReplacedError } from "./come-back.ts";
 import { containerName } from "./placements/names.ts";

@@ -1,5 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
-import { type Identity, isOver, nextIdentity } from "@svc/link";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { pause } from "@svc/runtime/sleep";
+import { type Identity, isOver, nextIdentity } from "@svc/uplink";
 import type { Config } from "./config.ts";
 import type { Log } from "./log.ts";
 
@@ -8,7 +10,7 @@ export class IdentityReplacedError extends Error {
   override name = "IdentityReplacedError";
 }
 
-const ASK_EVERY_MS = 10_000;
+const askEveryMs = 10_000;
 
 /**
  * Waits until this node may go on under another identity: its certificate is over, it joined anew with another
@@ -16,6 +18,8 @@ const ASK_EVERY_MS = 10_000;
  * that node, whose replicas control has not given up, so nothing of it is touched. Null when `signal` aborts.
  */
 export async function comeBack(options: {
+  clock: Clock;
+  random: Random;
   config: Pick<Config, "dir" | "enrollUrls" | "bootstrapTokenFile" | "name">;
   former: Pick<Identity, "id">;
   /** Which of these nodes control says are fenced or removed, asked as `next`. */
@@ -25,10 +29,12 @@ export async function comeBack(options: {
   /** Shorter waits, for tests. */
   waits?: { lookEveryMs?: number; tokenEveryMs?: number; askEveryMs?: number };
 }): Promise<Identity | null> {
-  const { config, former, askGone, signal, log, waits = {} } = options;
+  const { clock, random, config, former, askGone, signal, log, waits = {} } = options;
   while (!signal.aborted) {
     const next = await nextIdentity({
       ...waits,
+      clock,
+      random,
       dir: config.dir,
       enrollUrls: config.enrollUrls,
       tokenFile: config.bootstrapTokenFile,
@@ -41,14 +47,14 @@ export async function comeBack(options: {
       { former: former.id, next: next.id },
       "joined anew under another identity, which takes over once the former node is fenced or removed",
     );
-    while (!signal.aborted && !isOver(next)) {
+    while (!signal.aborted && !isOver(next, clock.now())) {
       try {
         if ((await askGone(next, [former.id])).includes(former.id)) return next;
       } catch (cause) {
         if (!signal.aborted)
           log.warn({ reason: String(cause) }, "control does not say whether the former node is gone");
       }
-      await delay(waits.askEveryMs ?? ASK_EVERY_MS, undefined, { signal }).catch(() => {});
+      await pause(clock, waits.askEveryMs ?? askEveryMs, signal);
     }
   }
   return null;

@@ -1,8 +1,8 @@
 import { hostname } from "node:os";
-import { endpointListProblem, splitEndpoints } from "@svc/link";
-import { isPrivateListen, privateListenHint } from "@svc/operators";
+import { isPrivateListen, privateListenHint } from "@svc/telemetry";
+import { endpointListProblem, splitEndpoints } from "@svc/uplink";
 import { z } from "zod";
-import { EGRESS_TARGETS_MAX, type EgressMode, type EgressTarget, parseEgressTarget } from "./network/egress.ts";
+import { type EgressMode, type EgressTarget, egressTargetsMax, parseEgressTarget } from "./network/egress.ts";
 
 /** A setting is missing or wrong. The message names it and says what it should be. */
 export class ConfigError extends Error {
@@ -25,7 +25,7 @@ const endpoints = z.string().transform((text, context) => {
 });
 const egressTargets = z.string().transform((text, context) => {
   const entries = text.split(",").map((each) => each.trim());
-  if (entries.length > EGRESS_TARGETS_MAX) context.addIssue(`must be at most ${EGRESS_TARGETS_MAX} entries`);
+  if (entries.length > egressTargetsMax) context.addIssue(`must be at most ${egressTargetsMax} entries`);
   return entries.filter(Boolean).map((each) => {
     const target = parseEgressTarget(each);
     if (target !== null) return target;
@@ -82,7 +82,7 @@ export const settings = z.object({
   SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
 });
 
-export type Config = {
+export interface Config {
   dir: string;
   address: string;
   name: string;
@@ -105,7 +105,7 @@ export type Config = {
   memoryFloorMb: number | null;
   buildCacheMb: number;
   logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
-};
+}
 
 /** Reads and checks every setting. Throws `ConfigError` naming the first that is wrong. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {

@@ -1,16 +1,18 @@
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
 import type { Container, Engine } from "./engine/engine.ts";
 import type { Log } from "./log.ts";
 import type { IsolationGuard } from "./network/iptables.ts";
 
-const SURVEY_EVERY_MS = 30_000;
-const RECONNECT_MS = 1_000;
+const surveyEveryMs = 30_000;
+const reconnectMs = 1_000;
 
 /**
  * Follows the engine's events, and looks at everything every 30 s besides, since an event can be lost. The
  * survey also puts back what other programs change on the host, such as firewall rules.
  */
 export async function watchEngine(options: {
+  clock: Clock;
   engine: Engine;
   onContainer(name: string): void;
   survey(containers: readonly Container[]): Promise<void>;
@@ -20,7 +22,7 @@ export async function watchEngine(options: {
   signal: AbortSignal;
   log: Log;
 }): Promise<void> {
-  const { engine, signal, log } = options;
+  const { clock, engine, signal, log } = options;
 
   const attempt = async (failed: string, work: () => Promise<void>): Promise<void> => {
     try {
@@ -35,7 +37,7 @@ export async function watchEngine(options: {
   };
   const surveyLoop = async (): Promise<void> => {
     while (!signal.aborted) {
-      await delay(SURVEY_EVERY_MS, undefined, { signal }).catch(() => {});
+      await pause(clock, surveyEveryMs, signal);
       if (!signal.aborted) await survey();
       options.onTurn?.();
     }
@@ -52,7 +54,7 @@ export async function watchEngine(options: {
       } catch (cause) {
         if (!signal.aborted) log.warn({ reason: String(cause) }, "the engine's events broke off");
       }
-      await delay(RECONNECT_MS, undefined, { signal }).catch(() => {});
+      await pause(clock, reconnectMs, signal);
     }
   };
   await Promise.all([surveyLoop(), eventLoop()]);

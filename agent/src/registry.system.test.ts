@@ -3,13 +3,14 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Desired, HealthState, type IssueRegistryTokenRequest, Observed, type PlacementStatus } from "@svc/proto/node";
 import { type Access, createTokenSigner, type IssuedToken, type TokenSigner } from "@svc/registry";
+import { systemRandom } from "@svc/runtime/system";
 import Docker from "dockerode";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type RegistryProcess, startDockerRegistry } from "../../registry/src/testing/docker-registry.ts";
 import { aTokenKey } from "../../registry/src/testing/token-key.ts";
 import { type Agent, start } from "./start.ts";
 import { createTestNode, type TestNode } from "./testing/agent.ts";
-import { BASE_IMAGE } from "./testing/builds.ts";
+import { baseImage } from "./testing/builds.ts";
 import { createTestControl, type TestControl } from "./testing/control.ts";
 import { removeImagesOf } from "./testing/registry.ts";
 import { packSource, pushSource } from "./testing/source.ts";
@@ -62,7 +63,7 @@ async function startCounter(to: number) {
 
 beforeAll(async () => {
   const key = await aTokenKey();
-  sign = createTokenSigner(key, new Date());
+  sign = createTokenSigner(systemRandom, key, new Date());
   store = await startDockerRegistry({ tokenCertificate: key.certificate });
   registry = await startCounter(Number(new URL(store.url).port));
   node = await createTestNode();
@@ -94,7 +95,7 @@ const asked = () =>
 /** The base image below `bases/`, as an operator puts it there. */
 async function publishBase(): Promise<void> {
   const target = { repository: `${registry.host}/bases/node`, tag: "24-slim" };
-  await new Docker().getImage(BASE_IMAGE).tag({ repo: target.repository, tag: target.tag });
+  await new Docker().getImage(baseImage).tag({ repo: target.repository, tag: target.tag });
   const { token } = sign("operator", [may("bases/node", "pull", "push")], new Date());
   await node.engine.pushImage(target, { token }, new AbortController().signal);
 }
@@ -111,7 +112,7 @@ async function build(placementId: string, projectId = "p1"): Promise<string> {
     ...{ sourceRepository: `svc/${projectId}/source`, sourceDigest, targetRepository: `svc/${projectId}/app` },
     rootDirectory: ".",
     recipe: { case: "image" as const, value: { startCommand: "node server.js", port: 3000 } },
-    ...{ baseImage: BASE_IMAGE, timeoutSeconds: 120, maxImageMb: 1_000, maxUnpackedMb: 50 },
+    ...{ baseImage: baseImage, timeoutSeconds: 120, maxImageMb: 1_000, maxUnpackedMb: 50 },
     cacheNamespace: `${node.owner.nodeId}-${placementId}`,
   };
   await control.assign({ upserts: [{ ...common, projectId, placementId, spec: { case: "build", value } }] });

@@ -1,22 +1,25 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { backoffMs } from "@svc/link";
 import type { RegistryAccess } from "@svc/proto/node";
 import type { Access, IssuedToken, TokenSource } from "@svc/registry";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { backOffMs } from "@svc/runtime/retry";
+import { sleep } from "@svc/runtime/sleep";
+import { linkBackOff } from "@svc/uplink";
 import type { Log } from "./log.ts";
 import { TaskFailure } from "./placements/failure.ts";
 
 /** What a node wants to do with one repository, and for which placement or run attempt. */
-export type TokenWish = {
+export interface TokenWish {
   workId: string;
   repository: string;
   push: boolean;
   /** A repository whose layers are to become those of `repository`; empty: none. */
   mountFrom: string;
-};
+}
 
 /** The cluster's own registry. A node has no access of its own to it, only what control grants for its work. */
-export type ClusterRegistry = {
+export interface ClusterRegistry {
   /** Where it is; null until control has told it once. */
   find(): RegistryAccess | null;
   /**
@@ -25,11 +28,11 @@ export type ClusterRegistry = {
    * @throws TaskFailure when control refuses, which is not the tenant's fault
    */
   token(wish: TokenWish, signal: AbortSignal): Promise<IssuedToken>;
-};
+}
 
-const CALL_TIMEOUT_MS = 10_000;
+const callTimeoutMs = 10_000;
 /** Control has answered: asking the same again gives the same. */
-const REFUSALS: readonly Code[] = [
+const refusals: readonly Code[] = [
   Code.PermissionDenied,
   Code.InvalidArgument,
   Code.Unauthenticated,
@@ -37,24 +40,26 @@ const REFUSALS: readonly Code[] = [
 ];
 
 export function createClusterRegistry(options: {
+  clock: Clock;
+  random: Random;
   find(): RegistryAccess | null;
   /** The IssueRegistryToken call. */
   issue(wish: TokenWish, signal: AbortSignal): Promise<IssuedToken>;
   log: Log;
 }): ClusterRegistry {
-  const { find, issue, log } = options;
+  const { clock, random, find, issue, log } = options;
   return {
     find,
     async token(wish, signal) {
-      for (let attempt = 0; ; attempt += 1) {
+      for (let failures = 1; ; failures += 1) {
         try {
-          return await issue(wish, AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]));
+          return await issue(wish, AbortSignal.any([signal, clock.abortAfter(callTimeoutMs)]));
         } catch (cause) {
           signal.throwIfAborted();
           log.warn({ ...wish, reason: String(cause) }, "no token for the registry");
-          if (REFUSALS.includes(ConnectError.from(cause).code)) throw refused(cause);
+          if (refusals.includes(ConnectError.from(cause).code)) throw refused(cause);
         }
-        await delay(backoffMs(attempt, Math.random()), undefined, { signal });
+        await sleep(clock, backOffMs(failures, linkBackOff, random.next()), signal);
       }
     },
   };

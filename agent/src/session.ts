@@ -1,8 +1,6 @@
-import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { createClient, type Transport } from "@connectrpc/connect";
-import { type Endpoints, FencedError, type Identity, runSession, type Wish } from "@svc/link";
 import {
   NodeService,
   type PlacementStatus,
@@ -11,6 +9,11 @@ import {
   type SessionRequestSchema,
   type SessionResponse,
 } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { version } from "@svc/runtime/version";
+import type { Wake } from "@svc/runtime/wake";
+import { type Endpoints, FencedError, type Identity, runSession } from "@svc/uplink";
 import { clearNode } from "./clear.ts";
 import type { Engine } from "./engine/engine.ts";
 import { dockerfileProblem } from "./engine/floors.ts";
@@ -32,12 +35,13 @@ import type { Tidy } from "./tidy.ts";
 type Request = MessageInitShape<typeof SessionRequestSchema>;
 type Send = (request: Request) => boolean;
 
-const INVENTORY_PART = 200;
-const CALL_TIMEOUT_MS = 15_000;
-const REGISTRY_SETTING = "registry";
-export const AGENT_VERSION = "0.1.0";
+const inventoryPart = 200;
+const callTimeoutMs = 15_000;
+const registrySetting = "registry";
 
-export type SessionDeps = {
+export interface SessionDeps {
+  clock: Clock;
+  random: Random;
   identity: Identity;
   /** Where control is to be found. */
   endpoints: Endpoints;
@@ -57,14 +61,14 @@ export type SessionDeps = {
   readiness: Pick<Readiness, "connected">;
   describe(): Promise<{ capacity: NodeCapacity; address: string; labels: Record<string, string> }>;
   /** Control's wish for another certificate. */
-  renewal: Pick<Wish, "make">;
+  renewal: Pick<Wake, "signal">;
   /** The first Welcome of this process. */
   onReady(): void;
   /** Where the registry is may be news. */
   onRegistry(): void;
   signal: AbortSignal;
   log: Log;
-};
+}
 
 /**
  * The agent's side of the conversation with control: tells what it holds, takes what it is told, and leaves
@@ -72,8 +76,8 @@ export type SessionDeps = {
  * everything stopped and a `FencedError`.
  */
 export async function converse(deps: SessionDeps): Promise<void> {
-  const { journal, placements, runs, reporter, metrics, readiness, signal, log } = deps;
-  const instanceId = randomUUID();
+  const { clock, random, journal, placements, runs, reporter, metrics, readiness, signal, log } = deps;
+  const instanceId = random.uuid();
   let ready = false;
   let renewedAtMs: number | null = null;
   const countRun = countRuns(metrics);
@@ -101,7 +105,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
         return;
       }
       case "renewAck":
-        if (renewedAtMs !== null) metrics.renewSeconds.observe((performance.now() - renewedAtMs) / 1000);
+        if (renewedAtMs !== null) metrics.renewSeconds.observe((clock.steadyMs() - renewedAtMs) / 1000);
         renewedAtMs = null;
         return;
       case "assign":
@@ -110,7 +114,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
       case "tidy":
         return deps.tidy.wake();
       case "renewNow":
-        return deps.renewal.make();
+        return deps.renewal.signal();
       case "statusAck":
         return reporter.acknowledge(message.value.batchSeq);
       case "verdict":
@@ -128,7 +132,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
           const delivery = await deps.answerLogQuery(message.value, signal);
           const client = createClient(NodeService, deps.transports().bulk);
           await client.deliverLog(delivery, {
-            signal: AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]),
+            signal: AbortSignal.any([signal, clock.abortAfter(callTimeoutMs)]),
           });
         };
         answer().catch((cause: unknown) => log.warn({ reason: String(cause) }, "a log could not be delivered"));
@@ -142,6 +146,8 @@ export async function converse(deps: SessionDeps): Promise<void> {
 
   try {
     await runSession<Request, SessionResponse>({
+      clock,
+      random,
       endpoints: deps.endpoints,
       connect: (requests, within) =>
         createClient(NodeService, deps.transports().session).session(requests, { signal: within }),
@@ -155,7 +161,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
         metrics.connected.set(0);
       },
       renew: (n) => {
-        renewedAtMs ??= performance.now();
+        renewedAtMs ??= clock.steadyMs();
         return {
           message: {
             case: "renew",
@@ -165,7 +171,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
               memoryShort: deps.memory.isShort(),
               engineStalled: deps.engineWatch.isStalled(),
               dockerfileProblem: deps.engineWatch.dockerfileProblem() ?? "",
-              wallMs: BigInt(Date.now()),
+              wallMs: BigInt(clock.now().getTime()),
             },
           },
         };
@@ -189,7 +195,7 @@ async function hello({ journal, engine, engineWatch, describe }: SessionDeps, in
     clusterEpoch: chain.clusterEpoch,
     bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(),
     instanceId,
-    version: AGENT_VERSION,
+    version,
     ...facts,
     platform: { os: "linux", architecture: process.arch === "x64" ? "amd64" : process.arch },
     persistedRevision: chain.resultsIn,
@@ -209,21 +215,21 @@ async function describeEngine(engine: Engine, engineWatch: SessionDeps["engineWa
 }
 
 function sendInventory(send: Send, items: PlacementStatus[], runs: ReturnType<Runs["statuses"]>): void {
-  const parts = Math.max(1, Math.ceil(items.length / INVENTORY_PART));
+  const parts = Math.max(1, Math.ceil(items.length / inventoryPart));
   for (let part = 0; part < parts; part += 1) {
     const final = part === parts - 1;
-    const slice = items.slice(part * INVENTORY_PART, (part + 1) * INVENTORY_PART);
+    const slice = items.slice(part * inventoryPart, (part + 1) * inventoryPart);
     send({ message: { case: "inventory", value: { items: slice, runs: final ? runs : [], final } } });
   }
 }
 
 /** Kept for the time without control: a container that has to be made again may need a pull. */
 function saveRegistry(journal: Journal, registry: RegistryAccess): void {
-  journal.saveSetting(REGISTRY_SETTING, Buffer.from(toBinary(RegistryAccessSchema, registry)).toString("base64"));
+  journal.saveSetting(registrySetting, Buffer.from(toBinary(RegistryAccessSchema, registry)).toString("base64"));
 }
 
 /** Access to the cluster's registry as control told it last; null before the first session. */
 export function knownRegistry(journal: Journal): RegistryAccess | null {
-  const kept = journal.findSetting(REGISTRY_SETTING);
+  const kept = journal.findSetting(registrySetting);
   return kept === null ? null : fromBinary(RegistryAccessSchema, new Uint8Array(Buffer.from(kept, "base64")));
 }

@@ -1,11 +1,15 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { createClient, type Transport } from "@connectrpc/connect";
+import { limits } from "@svc/proto/limits";
+import { NodeService } from "@svc/proto/node";
+import { pause } from "@svc/runtime/sleep";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { createWake } from "@svc/runtime/wake";
+import { createPulse, type Pulse } from "@svc/telemetry";
 import {
   createEndpoints,
   createTransport,
-  createWish,
   type Endpoints,
   FencedError,
   forgetIdentity,
@@ -14,11 +18,8 @@ import {
   loadIdentity,
   renewLoop,
   takeNextIdentity,
-} from "@svc/link";
-import { createPulse, type Pulse } from "@svc/operators";
-import { limits } from "@svc/proto/limits";
-import { NodeService } from "@svc/proto/node";
-import { BUILD_LOG_MAX_BYTES, createBuilder } from "./build/builder.ts";
+} from "@svc/uplink";
+import { buildLogMaxBytes, createBuilder } from "./build/builder.ts";
 import { createStepLimiter, type StepLimiter } from "./build/step-limits.ts";
 import { clearNode } from "./clear.ts";
 import { comeBack, IdentityReplacedError } from "./come-back.ts";
@@ -51,26 +52,28 @@ import { createEngineWatch } from "./stats/engine.ts";
 import { createMemoryWatch } from "./stats/memory.ts";
 import { sampleLoop } from "./stats/sampler.ts";
 import { createStatusReporter } from "./status-reporter.ts";
-import { LOOK_EVERY_MS, watchStorage } from "./storage/watch.ts";
+import { usualLookMs, watchStorage } from "./storage/watch.ts";
 import { createTidy, type Tidy } from "./tidy.ts";
 
+const [clock, random] = [systemClock, systemRandom];
+
 /** How the agent reaches control. */
-export type Link = {
+export interface Link {
   session: Transport;
   /** For logs, samples and the like. */
   bulk: Transport;
   /** Ends the session; calls on `bulk` go on. */
   endSession(): void;
   close(): void;
-};
+}
 
-export type Deps = {
+export interface Deps {
   log?: Log;
   /** In place of mutual TLS to `linkUrls`; called again after each renewal of the certificate. */
   openLink?(identity: Identity): Link;
   /** How often what containers and builds wrote is looked at. */
   lookEveryMs?: number;
-};
+}
 
 export type Agent = AsyncDisposable & {
   /** Settles when the agent has ended by itself: fenced, not let in, or under another identity. Never rejects. */
@@ -82,9 +85,9 @@ export type Agent = AsyncDisposable & {
 };
 
 /** Longer than any call on a connection that another one has replaced. */
-const CALLS_END_MS = 60_000;
+const callsEndMs = 60_000;
 /** Control answers in a few seconds, if only that it is at work. */
-const ASK_TIMEOUT_MS = 30_000;
+const askTimeoutMs = 30_000;
 /** A survey every half minute, each of whose calls to the engine has its deadline. */
 const turnWithinMs = 300_000;
 
@@ -108,15 +111,16 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
     const token = await readToken(config);
     const metrics = createMetrics({ process: config.metricsListen !== null });
     const readiness: Readiness = { connected: false, engine: null };
-    const pulse = createPulse(() => performance.now());
+    const pulse = createPulse(clock.steadyMs);
     const operators =
       config.metricsListen === null
         ? null
-        : await serveMetrics(config.metricsListen, { metrics, pulse, state: readiness, log });
+        : await serveMetrics(clock, config.metricsListen, { metrics, pulse, state: readiness, log });
     const live = async (): Promise<Error | null> => {
       const isolation = createIsolationGuard({
         buildBridge: config.buildBridge,
         egress: createHostEgress({
+          clock,
           ...{ ...config.egress, dir: config.dir, buildBridge: config.buildBridge, log },
           servers: () => [
             ...[...config.enrollUrls, ...config.linkUrls].map((url) => new URL(url).host),
@@ -131,6 +135,8 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
           isolation.assert().catch((cause: unknown) => log.debug({ reason: String(cause) }, "rules are not whole yet"));
         await assertRules();
         const identity = await joinCluster({
+          clock,
+          random,
           dir: config.dir,
           enrollUrls: config.enrollUrls,
           token,
@@ -140,7 +146,7 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
           signal: stop.signal,
           log,
         });
-        const endpoints = createEndpoints(config.linkUrls);
+        const endpoints = createEndpoints(config.linkUrls, random);
         await runNode({
           config,
           identity,
@@ -149,7 +155,7 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
           endpoints,
           isolation,
           openLink: deps.openLink ?? mutualTls(endpoints),
-          lookEveryMs: deps.lookEveryMs ?? LOOK_EVERY_MS,
+          lookEveryMs: deps.lookEveryMs ?? usualLookMs,
           onReady: () => becomeReady(identity.id),
           metrics,
           readiness,
@@ -197,8 +203,8 @@ async function readToken({ dir, bootstrapTokenFile }: Config): Promise<string> {
 const mutualTls =
   (endpoints: Endpoints) =>
   (identity: Identity): Link => {
-    const session = createTransport(identity, endpoints);
-    const bulk = createTransport(identity, endpoints);
+    const session = createTransport(clock, identity, endpoints);
+    const bulk = createTransport(clock, identity, endpoints);
     return {
       session: session.transport,
       bulk: bulk.transport,
@@ -235,20 +241,27 @@ async function runNode(options: {
   const owner = { clusterId: identity.clusterId, nodeId: identity.id };
   journal.claim(`${identity.clusterId}/${identity.id}/${identity.incarnation}`);
   const { metrics, readiness, pulse } = options;
-  const engine = countCalls(createDockerEngine({ socketPath: config.dockerSocket, owner }), metrics);
+  const engine = countCalls(
+    clock,
+    createDockerEngine({ socketPath: config.dockerSocket, owner, clock, random }),
+    metrics,
+  );
   readiness.engine = engine;
   const { buildBridge } = config;
   const limiter = createStepLimiter({
+    clock,
     owner,
     engineDir: async () => (await engine.describe()).rootDir,
     isolate: async () => (buildBridge === null ? undefined : isolatePorts(buildBridge)),
     log,
   });
   await removeLeftovers(config, engine, limiter, log);
-  const tails = await openTails(join(config.dir, "tails", `${identity.id}.${identity.incarnation}`));
+  const tails = await openTails(clock, join(config.dir, "tails", `${identity.id}.${identity.incarnation}`));
   let link = options.openLink(identity);
   const client = () => createClient(NodeService, link.bulk);
   const registry = createClusterRegistry({
+    clock,
+    random,
     find: () => knownRegistry(journal),
     issue: (wish, within) => client().issueRegistryToken(wish, { signal: within }),
     log,
@@ -256,24 +269,26 @@ async function runNode(options: {
 
   const append: Append = async (request, within) => (await client().appendLog(request, { signal: within })).length;
   const openLog = (streamId: string, replays: boolean, maxBytes: number) =>
-    openLogStream({ streamId, append, replays, maxBytes, signal, log });
+    openLogStream({ clock, streamId, append, replays, maxBytes, signal, log });
   // Making room needs to know what is in use, and whatever takes room asks whether there is any.
   let tidy: Tidy | null = null;
   const disk = createDiskWatch({
+    clock,
     findDirs: async () => [config.dir, (await engine.describe()).rootDir],
     set: config.diskFloorMb,
     reclaim: async (isEnough) => tidy?.reclaim(isEnough),
     log,
   });
-  const memory = createMemoryWatch({ set: config.memoryFloorMb, log });
-  const engineWatch = createEngineWatch({ engine, nowMs: () => performance.now(), log });
-  const images = createImages({ engine, journal, registry, checkDisk: disk.check });
+  const memory = createMemoryWatch({ clock, set: config.memoryFloorMb, log });
+  const engineWatch = createEngineWatch({ clock, engine, log });
+  const images = createImages({ clock, engine, journal, registry, checkDisk: disk.check });
   const networks = createNetworks({ engine, owner, pool: config.subnets, isolated: isolation.ready });
-  const reporter = createStatusReporter();
+  const reporter = createStatusReporter(clock);
   // Placements and runs share networks, so each asks the other before one is removed.
   let runs: Runs | null = null;
   const countStatus = countStatuses(metrics, (id) => placements.find(id)?.placement.spec.case === "build");
   const placements = createPlacements({
+    clock,
     journal,
     engine,
     onStatus(status) {
@@ -283,19 +298,21 @@ async function runNode(options: {
     log,
     createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
+        clock,
         engine,
         images,
         networks,
-        ports: createPorts(config.address, config.ports),
+        ports: createPorts(clock, random, config.address, config.ports),
         tails,
         builder: createBuilder({
+          clock,
           engine,
           journal,
           images,
           askForBaseImage: (request, within) =>
-            client().fetchBaseImage(request, { signal: within, timeoutMs: ASK_TIMEOUT_MS }),
+            client().fetchBaseImage(request, { signal: within, timeoutMs: askTimeoutMs }),
           registry,
-          openLog: (placementId) => openLog(placementId, false, BUILD_LOG_MAX_BYTES),
+          openLog: (placementId) => openLog(placementId, false, buildLogMaxBytes),
           spoolDir: spoolDir(config),
           limiter,
           lookEveryMs: options.lookEveryMs,
@@ -312,6 +329,7 @@ async function runNode(options: {
       }),
   });
   runs = createRuns({
+    clock,
     journal,
     engine,
     images,
@@ -322,6 +340,7 @@ async function runNode(options: {
   });
   const { noteContainer, survey, isNetworkNeeded, writers } = runs;
   tidy = createTidy({
+    clock,
     engine,
     owner,
     journal,
@@ -337,10 +356,11 @@ async function runNode(options: {
     log,
   });
 
-  watchGauges(metrics, { dir: config.dir, engine, journal, placements, disk, memory, reporter });
-  const renewal = createWish();
+  watchGauges(clock, metrics, { dir: config.dir, engine, journal, placements, disk, memory, reporter });
+  const renewal = createWake(clock);
   const background: Promise<unknown>[] = [
     watchEngine({
+      clock,
       engine,
       onContainer(name) {
         placements.noteContainer(name);
@@ -360,6 +380,7 @@ async function runNode(options: {
     memory.watch(signal),
     engineWatch.watch(signal),
     watchStorage({
+      clock,
       engine,
       writers: () => [...placements.writers(), ...writers()],
       everyMs: options.lookEveryMs,
@@ -367,6 +388,7 @@ async function runNode(options: {
       log,
     }),
     sampleLoop({
+      clock,
       engine,
       list: placements.list,
       report: async (samples) => void (await client().reportSamples({ samples }, { signal, timeoutMs: 10_000 })),
@@ -374,6 +396,8 @@ async function runNode(options: {
       log,
     }),
     renewLoop({
+      clock,
+      random,
       dir: config.dir,
       identity,
       renew: (csr, within) => client().renewCertificate({ csr }, { signal: within }),
@@ -383,11 +407,7 @@ async function runNode(options: {
         link = options.openLink(renewed);
         // Control goes by the certificate that a session was opened with, so another one is opened; calls end by themselves.
         former.endSession();
-        background.push(
-          delay(CALLS_END_MS, undefined, { signal })
-            .catch(() => {})
-            .then(former.close),
-        );
+        background.push(pause(clock, callsEndMs, signal).then(former.close));
       },
       signal,
       log,
@@ -395,6 +415,8 @@ async function runNode(options: {
   ];
   let replaced = false;
   const returning = comeBack({
+    clock,
+    random,
     config,
     former: identity,
     async askGone(next, nodeIds) {
@@ -427,12 +449,14 @@ async function runNode(options: {
   );
   try {
     await converse({
+      clock,
+      random,
       identity,
       endpoints: options.endpoints,
       transports: () => link,
       journal,
       engine,
-      answerLogQuery: createLogAnswers({ engine, tails, find: placements.find }),
+      answerLogQuery: createLogAnswers({ clock, engine, tails, find: placements.find }),
       placements,
       runs,
       reporter,

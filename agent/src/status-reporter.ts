@@ -1,7 +1,8 @@
 import { Observed, type PlacementStatus } from "@svc/proto/node";
+import type { Clock, Timer } from "@svc/runtime/clock";
 
 /** Brings the newest status of each placement to control: in batches, one under way at a time, until it is acknowledged. */
-export type StatusReporter = {
+export interface StatusReporter {
   report(status: PlacementStatus): void;
   /** A session is open: `send` returns false when it is gone. Everything unacknowledged goes again. */
   open(send: (batchSeq: bigint, items: PlacementStatus[]) => boolean): void;
@@ -9,37 +10,37 @@ export type StatusReporter = {
   /** Placements whose newest status is not acknowledged. */
   backlog(): number;
   close(): void;
-};
+}
 
 /** Changes within this time share a batch. The first after a quiet spell goes at once. */
-const WINDOW_MS = 100;
+const usualWindowMs = 100;
 /** The window of what a deployment waits for: that a task runs, or that it has come to an end. */
-const URGENT_WINDOW_MS = 5;
-const BATCH_MAX = 500;
+const urgentWindowMs = 5;
+const batchMax = 500;
 
-export function createStatusReporter(): StatusReporter {
+export function createStatusReporter(clock: Clock): StatusReporter {
   const pending = new Map<string, PlacementStatus>();
   const acknowledgedAs = new Map<string, Observed>();
   let send: ((batchSeq: bigint, items: PlacementStatus[]) => boolean) | null = null;
   let batchSeq = 0n;
   let underWay: PlacementStatus[] | null = null;
   let sentAtMs = Number.NEGATIVE_INFINITY;
-  let timer: NodeJS.Timeout | null = null;
+  let timer: Timer | null = null;
 
   const flush = (): void => {
     timer = null;
     if (send === null || underWay !== null || pending.size === 0) return;
-    const items = [...pending.values()].slice(0, BATCH_MAX);
+    const items = [...pending.values()].slice(0, batchMax);
     batchSeq += 1n;
     underWay = items;
-    sentAtMs = performance.now();
+    sentAtMs = clock.steadyMs();
     send(batchSeq, items);
   };
   const schedule = (): void => {
     if (send === null || underWay !== null || pending.size === 0) return;
-    const windowMs = [...pending.values()].some(isUrgent) ? URGENT_WINDOW_MS : WINDOW_MS;
-    if (timer !== null) clearTimeout(timer);
-    timer = setTimeout(flush, Math.max(0, sentAtMs + windowMs - performance.now()));
+    const windowMs = [...pending.values()].some(isUrgent) ? urgentWindowMs : usualWindowMs;
+    timer?.[Symbol.dispose]();
+    timer = clock.after(Math.max(0, sentAtMs + windowMs - clock.steadyMs()), flush);
   };
   const isUrgent = ({ placementId, observed }: PlacementStatus): boolean =>
     observed >= Observed.RUNNING && acknowledgedAs.get(placementId) !== observed;
@@ -70,7 +71,7 @@ export function createStatusReporter(): StatusReporter {
     close() {
       send = null;
       underWay = null;
-      if (timer !== null) clearTimeout(timer);
+      timer?.[Symbol.dispose]();
       timer = null;
     },
   };

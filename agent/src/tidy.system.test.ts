@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { Desired, ImageSchema, Observed, RegistryAccessSchema, RunOfferSchema } from "@svc/proto/node";
+import { systemClock as clock, systemRandom as random } from "@svc/runtime/system";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { packTar, type TarEntry } from "./build/tar.ts";
 import { createDockerEngine } from "./engine/docker.ts";
@@ -35,7 +36,7 @@ let engine: Engine;
 beforeAll(async () => {
   small = await startSmallEngine(diskMb);
   registry = await startRegistry();
-  engine = createDockerEngine({ socketPath: small.socketPath, owner });
+  engine = createDockerEngine({ socketPath: small.socketPath, owner, clock, random });
 });
 afterAll(async () => {
   await registry?.[Symbol.asyncDispose]();
@@ -54,18 +55,18 @@ beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "svc-tidy-"));
   journal = openJournal(dir);
   const access = create(RegistryAccessSchema, { host: registry.host, insecure: true });
-  tails = await openTails(join(dir, "tails", "n1.1"));
+  tails = await openTails(clock, join(dir, "tails", "n1.1"));
   tidy = createTidy({
-    ...{ engine, owner, journal, log, tails, buildCacheMb: 10_000 },
+    ...{ clock, engine, owner, journal, log, tails, buildCacheMb: 10_000 },
     networks: { release: async () => {} },
     placements: () => [],
     isNetworkNeeded: () => false,
     askGone: async (ids) => ids.filter((id) => gone.includes(id)),
     registryHost: () => registry.host,
   });
-  disk = createDiskWatch({ findDirs: async () => [small.dataDir], set: floorMb, reclaim: tidy.reclaim, log });
+  disk = createDiskWatch({ clock, findDirs: async () => [small.dataDir], set: floorMb, reclaim: tidy.reclaim, log });
   images = createImages({
-    ...{ engine, journal, checkDisk: disk.check },
+    ...{ clock, engine, journal, checkDisk: disk.check },
     registry: { find: () => access, token: async () => ({ token: "none", expiresInSeconds: 900 }) },
   });
 });

@@ -1,6 +1,8 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { limits } from "@svc/proto/limits";
 import { Observed } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
+import { createWake } from "@svc/runtime/wake";
 import { buildTag } from "./build/tag.ts";
 import { type Engine, labels, type Owner } from "./engine/engine.ts";
 import { spareImages, uselessImages } from "./images/keep.ts";
@@ -10,24 +12,25 @@ import type { Log } from "./log.ts";
 import type { Tails } from "./logs/tails.ts";
 import type { Networks } from "./network/networks.ts";
 
-const TIDY_EVERY_MS = 60 * 60 * 1000;
+const tidyEveryMs = 60 * 60 * 1000;
 /** Whoever wakes it may do so many times in a row. */
-const GATHER_MS = 200;
-const MB = 1024 * 1024;
+const gatherMs = 200;
+const mb = 1024 * 1024;
 /** So many projects control is asked of at once. */
-const ASK_MAX = 1_000;
+const askMax = 1_000;
 
 /** Removes what the node keeps in vain: images, networks, build cache. Only what this agent made or fetched is ever considered. */
-export type Tidy = {
+export interface Tidy {
   /** Looks now instead of in an hour: control said that something is gone, or the agent was away. */
   wake(): void;
   /** Makes room on a full disk, until `isEnough` or nothing is left that could go. */
   reclaim(isEnough: () => Promise<boolean>): Promise<void>;
   /** Until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
-};
+}
 
 export function createTidy(options: {
+  clock: Clock;
   engine: Engine;
   owner: Owner;
   journal: Journal;
@@ -43,17 +46,16 @@ export function createTidy(options: {
   buildCacheMb: number;
   log: Log;
 }): Tidy {
-  const { engine, owner, journal, log } = options;
+  const { clock, engine, owner, journal, log } = options;
+  const wake = createWake(clock);
   let gone: ReadonlySet<string> = new Set();
-  let wake = (): void => {};
-  let woken = false;
 
   const imagesInUse = (): Set<string> =>
     new Set([
       ...options.placements().flatMap((record) => imageOf(record, options.registryHost())),
       ...journal.listRuns().flatMap(imageOfRun),
     ]);
-  const facts = () => ({ known: journal.listImages(), inUse: imagesInUse(), gone, nowMs: Date.now() });
+  const facts = () => ({ known: journal.listImages(), inUse: imagesInUse(), gone, nowMs: clock.now().getTime() });
 
   const ownNetworks = async () =>
     (await engine.listNetworks()).filter(
@@ -66,8 +68,8 @@ export function createTidy(options: {
     const projects = (await ownNetworks()).map(({ labels: marks }) => marks[labels.project] ?? "");
     const asked = [...new Set([...owners, ...projects, ...(await options.tails.projects())])].filter((id) => id !== "");
     const found: string[] = [];
-    for (let at = 0; at < asked.length; at += ASK_MAX) {
-      found.push(...(await options.askGone(asked.slice(at, at + ASK_MAX))));
+    for (let at = 0; at < asked.length; at += askMax) {
+      found.push(...(await options.askGone(asked.slice(at, at + askMax))));
     }
     gone = new Set(found);
   };
@@ -104,14 +106,11 @@ export function createTidy(options: {
 
   const pruneCache = async (keepBytes: number): Promise<void> => {
     const freedBytes = await engine.pruneBuildCache(keepBytes);
-    if (freedBytes > 0) log.info({ freedMb: Math.round(freedBytes / MB) }, "build cache pruned");
+    if (freedBytes > 0) log.info({ freedMb: Math.round(freedBytes / mb) }, "build cache pruned");
   };
 
   return {
-    wake() {
-      woken = true;
-      wake();
-    },
+    wake: wake.signal,
     async reclaim(isEnough) {
       await tidy();
       if (await isEnough()) return;
@@ -123,26 +122,20 @@ export function createTidy(options: {
     },
     async run(signal) {
       while (!signal.aborted) {
-        const nap = new AbortController();
-        wake = () => nap.abort();
-        if (!woken) await pause(TIDY_EVERY_MS, AbortSignal.any([signal, nap.signal]));
-        await pause(GATHER_MS, signal);
+        await wake.wait(tidyEveryMs, signal);
+        await pause(clock, gatherMs, signal);
+        // This round is for whoever woke it until now; what is said from here on is for the next.
+        await wake.wait(0, signal);
         if (signal.aborted) return;
-        woken = false;
         try {
           await tidy();
-          await pruneCache(options.buildCacheMb * MB);
+          await pruneCache(options.buildCacheMb * mb);
         } catch (cause) {
           log.warn({ err: cause }, "the node could not be tidied up");
         }
       }
     },
   };
-}
-
-/** Resolves after the time, or when the signal aborts. */
-async function pause(timeMs: number, signal: AbortSignal): Promise<void> {
-  await delay(timeMs, undefined, { signal }).catch(() => {});
 }
 
 /** What a placement needs on this node: its image, or the tag that its build makes. */

@@ -8,7 +8,12 @@ import { type ArchiveEntry, type ArchivePart, createArchiveReader, RefusedArchiv
 import { TaskFailure } from "../placements/failure.ts";
 
 /** A file of an archive, its bytes at a place in the spool. */
-export type ArchiveFile = { path: string; executable: boolean; offset: number; sizeBytes: number };
+export interface ArchiveFile {
+  path: string;
+  executable: boolean;
+  offset: number;
+  sizeBytes: number;
+}
 
 /**
  * The content of an untrusted archive, checked. Names in it are only ever keys of this index: on the host
@@ -23,7 +28,7 @@ export type Archive = AsyncDisposable & {
   stream(file: ArchiveFile): Readable;
 };
 
-const READ_BYTES = 256 * 1024;
+const readBytes = 256 * 1024;
 
 /**
  * Reads a gzipped source archive, or the plain tar of a build's output, into an `Archive`, refusing it as a whole when
@@ -111,7 +116,7 @@ function createIndex(spool: FileHandle) {
 
 async function* readSlice(spool: FileHandle, offset: number, sizeBytes: number): AsyncGenerator<Buffer> {
   for (let done = 0; done < sizeBytes; ) {
-    const chunk = Buffer.alloc(Math.min(READ_BYTES, sizeBytes - done));
+    const chunk = Buffer.alloc(Math.min(readBytes, sizeBytes - done));
     const { bytesRead } = await spool.read(chunk, 0, chunk.length, offset + done);
     if (bytesRead === 0) throw new Error("the spool is shorter than its index says");
     done += bytesRead;

@@ -6,7 +6,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import Docker from "dockerode";
 import { extract } from "tar-stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { BASE_IMAGE, type BuildBench, createBuildBench } from "../testing/builds.ts";
+import { type BuildBench, baseImage, createBuildBench } from "../testing/builds.ts";
 import { type EngineProxy, startEngineProxy } from "../testing/engine-proxy.ts";
 import { waitFor } from "../testing/wait.ts";
 import { packTar } from "./tar.ts";
@@ -146,7 +146,7 @@ describe("a base image", () => {
 
   test("of the operator is taken as it is", async () => {
     await onEngine("svc-test-base:1", ["LABEL svc.base-image=local", 'CMD ["x"]']);
-    for (const name of [BASE_IMAGE, "svc-test-base:1", "docker.io/library/svc-test-base:1"]) {
+    for (const name of [baseImage, "svc-test-base:1", "docker.io/library/svc-test-base:1"]) {
       const status = await bench.outcome(await bench.buildDockerfile(`FROM ${name}\nLABEL x=y\n`));
       expect(status.failure, name).toBeUndefined();
       await bench.removeImage(status);

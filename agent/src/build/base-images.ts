@@ -1,24 +1,18 @@
-import { setTimeout as delay } from "node:timers/promises";
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { isFailureCode, parseBaseImage } from "@svc/proto";
-import { type FetchBaseImageRequestSchema, type FetchBaseImageResponse, ImageSchema } from "@svc/proto/node";
+import { ImageSchema } from "@svc/proto/node";
+import { sleep } from "@svc/runtime/sleep";
 import type { Image } from "../engine/engine.ts";
 import { TaskFailure } from "../placements/failure.ts";
-import type { Job } from "./builder.ts";
+import type { Job } from "./job.ts";
 import { narrate } from "./narrate.ts";
 
-/** Asks control for a copy of an image in the cluster's registry, once. */
-export type AskForBaseImage = (
-  request: MessageInitShape<typeof FetchBaseImageRequestSchema>,
-  signal: AbortSignal,
-) => Promise<FetchBaseImageResponse>;
-
 /** Base images are kept by the same rule as a project's own; this stands for all projects together. */
-const OWNER = "base-image";
-const ASK_EVERY_MS = 1_000;
+const owner = "base-image";
+const askEveryMs = 1_000;
 /** What control will say again. Everything else is worth another try, also a replica that does not know the call yet. */
-const FINAL = new Set([Code.InvalidArgument, Code.NotFound, Code.PermissionDenied]);
+const final = new Set([Code.InvalidArgument, Code.NotFound, Code.PermissionDenied]);
 
 /**
  * Makes sure that the engine has an image before a build starts from it, and returns the name under which it has it, so
@@ -41,7 +35,7 @@ export async function provideBaseImage(job: ProvidingJob, text: string): Promise
   narrate(job, `Fetching the base image ${canonical}`);
   const copy = await askUntilAnswered(job, canonical);
   // Its size was control's to judge.
-  const needs = { command: false, projectId: OWNER, workId: request.placementId, onPull: () => {} };
+  const needs = { command: false, projectId: owner, workId: request.placementId, onPull: () => {} };
   await images.ensure(create(ImageSchema, { reference: copy }), needs, signal);
   requireBuildable(await engine.findImage(copy), text);
   return copy;
@@ -49,26 +43,26 @@ export async function provideBaseImage(job: ProvidingJob, text: string): Promise
 
 type ProvidingJob = Pick<
   Job,
-  "engine" | "images" | "output" | "spec" | "access" | "signal" | "request" | "platform" | "askForBaseImage"
+  "clock" | "engine" | "images" | "output" | "spec" | "access" | "signal" | "request" | "platform" | "askForBaseImage"
 >;
 
 /** A copy may take minutes. The build's own time bounds the wait. */
 async function askUntilAnswered(job: ProvidingJob, reference: string): Promise<string> {
-  const { askForBaseImage, request, platform, signal } = job;
+  const { clock, askForBaseImage, request, platform, signal } = job;
   for (;;) {
     const asked = { placementId: request.placementId, reference, platform };
     const answer = await askForBaseImage(asked, signal).then(
       (response) => response.answer,
       (cause: unknown) => {
         signal.throwIfAborted();
-        if (!FINAL.has(ConnectError.from(cause).code)) return null;
+        if (!final.has(ConnectError.from(cause).code)) return null;
         const message = "The platform could not be asked for the base image. Deploy again.";
         throw new TaskFailure("NODE_TASK_FAILED", message, { cause });
       },
     );
     if (answer?.case === "reference") return answer.value;
     if (answer?.case === "refusal") throw refused(reference, answer.value.message, answer.value.code);
-    await delay(ASK_EVERY_MS, undefined, { signal });
+    await sleep(clock, askEveryMs, signal);
   }
 }
 

@@ -11,8 +11,8 @@ import fc from "fast-check";
 import { extract } from "tar-stream";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
-  BASE_IMAGE,
   type BuildBench,
+  baseImage,
   createBuildBench,
   openRegistry,
   type TestBuild,
@@ -209,7 +209,7 @@ test("installing has the variables that its settings name, and is repeated when 
 
 test("a Dockerfile of the project reads variables as secrets, and only where it asks for them", async () => {
   const text = [
-    `FROM ${BASE_IMAGE}`,
+    `FROM ${baseImage}`,
     "RUN env > /seen.txt; ls -R /run > /run-seen.txt",
     "RUN --mount=type=secret,id=API_TOKEN cat /run/secrets/API_TOKEN && wc -c < /run/secrets/API_TOKEN > /size.txt",
     'RUN --mount=type=secret,id=svc-env . /run/secrets/svc-env && echo "greeting: $GREETING" > /greeting.txt',

@@ -4,14 +4,14 @@ import { createHmac } from "node:crypto";
 export type Variables = Readonly<Record<string, string>>;
 
 /** Id under which a Dockerfile of a project finds all its variables at once, as a shell script. */
-const ALL_SECRET = "svc-env";
+const allSecret = "svc-env";
 /** Where steps of a generated Dockerfile find theirs. */
-export const ENV_PATH = "/run/svc-build/env";
+export const envPath = "/run/svc-build/env";
 /** Runs the command behind it with these. */
-export const WITH_ENV = `. ${ENV_PATH}; exec /bin/sh -c "$0"`;
+export const withEnv = `. ${envPath}; exec /bin/sh -c "$0"`;
 
 /** What a shell keeps in these is its own business, and programs of the build are found by the last. */
-const NOT_EXPORTED = new Set([
+const notExported = new Set([
   ...["BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "LINENO", "OLDPWD", "OPTIND", "PPID", "PWD", "SHELLOPTS", "UID"],
   "PATH",
 ]);
@@ -22,7 +22,7 @@ const NOT_EXPORTED = new Set([
  */
 export const exportScript = (variables: Variables): string =>
   Object.keys(variables)
-    .filter((name) => !NOT_EXPORTED.has(name))
+    .filter((name) => !notExported.has(name))
     .sort()
     .map((name) => `export ${name}=${quoted(variables[name] ?? "")}\n`)
     .join("");
@@ -45,13 +45,19 @@ export const secretId = (name: string, variables: Variables, { key, namespace }:
   return `${name}-${createHmac("sha256", key).update(content).digest("hex").slice(0, 32)}`;
 };
 
-export type IdScope = { key: Buffer; namespace: string };
+export interface IdScope {
+  key: Buffer;
+  namespace: string;
+}
 
 /** Secrets of one build, by the ids that its Dockerfile has for them. */
 export type BuildSecrets = ReadonlyMap<string, Buffer>;
 
 /** Which secret each kind of step of a generated Dockerfile gets; null: none. */
-export type StepSecrets = { install: string | null; build: string | null };
+export interface StepSecrets {
+  install: string | null;
+  build: string | null;
+}
 
 /**
  * What steps of a generated Dockerfile get. A build command gets every variable. Installing gets those that its
@@ -78,7 +84,7 @@ export function generatedSecrets(
     secrets.set(id, Buffer.from(script));
     return id;
   };
-  return { steps: { install: add("svc-install-env", forInstall), build: add(ALL_SECRET, variables) }, secrets };
+  return { steps: { install: add("svc-install-env", forInstall), build: add(allSecret, variables) }, secrets };
 }
 
 const isSetting = (name: string): boolean => /^(?:(?:npm|pnpm)_config_|yarn_|bun_config_)/i.test(name);
@@ -103,6 +109,6 @@ export function ownSecrets(
   };
   const all = Object.entries(variables);
   for (const [name, value] of all) add(name, { [name]: value }, value);
-  if (all.length > 0) add(ALL_SECRET, variables, exportScript(variables));
+  if (all.length > 0) add(allSecret, variables, exportScript(variables));
   return { ids, secrets };
 }

@@ -1,18 +1,18 @@
 import { createHash } from "node:crypto";
 import type { BuildSpec } from "@svc/proto/node";
-import type { Recipe } from "./recipe.ts";
+import type { Recipe } from "./recipe-result.ts";
 
 /** To be raised when the same parts come to make something else. */
-const FORMAT = 1;
+const format = 1;
 
 /** What decides what is built. */
-export type KeyParts = {
+export interface KeyParts {
   spec: Pick<BuildSpec, "sourceDigest" | "rootDirectory" | "caBundle" | "envDigest" | "maxImageMb">;
   recipe: Exclude<Recipe, { kind: "files" }>;
   /** Id of each image that the build starts from, by its reference; empty where the engine did not tell. */
   baseImages: ReadonlyMap<string, string>;
   platform: { os: string; architecture: string };
-};
+}
 
 /**
  * Stands for everything that decides what is built, the same on every node; empty when not all of it is known. Of the
@@ -22,7 +22,7 @@ export function buildKey({ spec, recipe, baseImages, platform }: KeyParts): stri
   const { sourceDigest, rootDirectory, caBundle, envDigest, maxImageMb } = spec;
   if (envDigest === "" || [...baseImages.values()].includes("")) return "";
   const parts = {
-    ...{ format: FORMAT, sourceDigest, rootDirectory, envDigest, platform },
+    ...{ format: format, sourceDigest, rootDirectory, envDigest, platform },
     // What is too large for the plan fails, also when a larger plan has taken it before.
     maxImageMb,
     caBundle: sha256(caBundle),

@@ -4,6 +4,7 @@ import { getCACertificates } from "node:tls";
 import { gunzipSync } from "node:zlib";
 import { Desired, Observed, type PlacementStatus } from "@svc/proto/node";
 import { createRegistry } from "@svc/registry";
+import { systemClock } from "@svc/runtime/system";
 import { extract } from "tar-stream";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Agent, start } from "../start.ts";
@@ -13,7 +14,7 @@ import { startRegistry } from "../testing/registry.ts";
 import { packSource, pushSource } from "../testing/source.ts";
 import { waitFor } from "../testing/wait.ts";
 
-const BASE_IMAGE = "node:24-slim";
+const baseImage = "node:24-slim";
 const server = `
 const http = require("node:http");
 console.log("hello from the app");
@@ -70,7 +71,7 @@ async function build(
             targetRepository: recipe.case === "static" ? "svc/p1/bundle" : "svc/p1/app",
             rootDirectory: ".",
             recipe,
-            baseImage: BASE_IMAGE,
+            baseImage: baseImage,
             timeoutSeconds: 600,
             maxImageMb: 1_000,
             maxUnpackedMb: 50,
@@ -90,7 +91,7 @@ const outcome = (placementId: string) => control.status(placementId, isOver, 120
 const log = (placementId: string): string => control.logs.get(placementId) ?? "";
 
 async function bundleFiles(digest: string): Promise<Map<string, Buffer>> {
-  await using client = createRegistry({ url: `http://${registry.host}` });
+  await using client = createRegistry(systemClock, { url: `http://${registry.host}` });
   const stream = await client.pullArtifact("svc/p1/bundle", digest, { maxSizeBytes: 10_000_000 });
   const files = new Map<string, Buffer>();
   const reader = extract();
@@ -196,7 +197,7 @@ describe("an image", () => {
 
   test("is built from a Dockerfile of the project", async () => {
     const files = {
-      "deploy/Dockerfile": `FROM ${BASE_IMAGE}\nCOPY server.js /\nCMD ["node", "/server.js"]\n`,
+      "deploy/Dockerfile": `FROM ${baseImage}\nCOPY server.js /\nCMD ["node", "/server.js"]\n`,
       "server.js": server,
     };
     const id = await build(files, { case: "image", value: { dockerfile: "deploy/Dockerfile", port: 3000 } });

@@ -6,10 +6,10 @@ import { isCompressible, type SiteFile } from "./site.ts";
 import { fileEntry, packTar, type TarEntry } from "./tar.ts";
 
 /** Past this much text the copies are made with less effort, so that a huge site does not hold a deployment up. */
-const CAREFUL_BYTES = 32 * 1024 * 1024;
-const FILES_AT_ONCE = 4;
+const carefulBytes = 32 * 1024 * 1024;
+const filesAtOnce = 4;
 /** A copy that saves less than this is not worth a lookup. */
-const WORTH = 0.95;
+const worth = 0.95;
 
 const toBrotli = promisify(brotliCompress);
 const toGzip = promisify(gzip);
@@ -29,13 +29,13 @@ export function packBundle(archive: Archive, site: readonly SiteFile[]): Readabl
 async function* bundleEntries(archive: Archive, site: readonly SiteFile[]): AsyncGenerator<TarEntry> {
   const names = new Set(site.map((file) => file.path));
   let textBytes = 0;
-  for (let start = 0; start < site.length; start += FILES_AT_ONCE) {
-    const batch = site.slice(start, start + FILES_AT_ONCE).flatMap(({ path, source }) => {
+  for (let start = 0; start < site.length; start += filesAtOnce) {
+    const batch = site.slice(start, start + filesAtOnce).flatMap(({ path, source }) => {
       const file = archive.files.get(source);
       return file === undefined ? [] : [{ path, file }];
     });
     for (const { path, file } of batch) if (isCompressible(path, file.sizeBytes)) textBytes += file.sizeBytes;
-    const isCareful = textBytes <= CAREFUL_BYTES;
+    const isCareful = textBytes <= carefulBytes;
     const copies = await Promise.all(batch.map(({ path, file }) => makeCopies(archive, path, file, names, isCareful)));
     for (const [index, { path, file }] of batch.entries()) {
       yield await fileEntry(archive, path, { ...file, executable: false });
@@ -66,6 +66,6 @@ async function makeCopies(
     made.push({ name: `${path}.gz`, content: await toGzip(original, { level: isCareful ? 9 : 4 }) });
   }
   return made
-    .filter(({ content }) => content.length <= original.length * WORTH)
+    .filter(({ content }) => content.length <= original.length * worth)
     .map((copy) => ({ kind: "bytes", executable: false, ...copy }));
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BASE_IMAGE, type BuildBench, createBuildBench } from "../testing/builds.ts";
+import { type BuildBench, baseImage, createBuildBench } from "../testing/builds.ts";
 import { waitFor } from "../testing/wait.ts";
 
 let bench: BuildBench;
@@ -20,7 +20,7 @@ async function logOf(dockerfile: string, files: Record<string, string>, projectI
   return bench.log(id);
 }
 
-const roll = `FROM ${BASE_IMAGE}\nCOPY lock /\nRUN head -c 9 /dev/urandom | base64 | sed "s/^/rolled /"\nCOPY . /app\n`;
+const roll = `FROM ${baseImage}\nCOPY lock /\nRUN head -c 9 /dev/urandom | base64 | sed "s/^/rolled /"\nCOPY . /app\n`;
 
 test("a step whose inputs did not change is taken from the cache of its project", async () => {
   const first = await logOf(roll, { lock: "1", "server.js": "a" }, "p1");
@@ -32,14 +32,14 @@ test("a step whose inputs did not change is taken from the cache of its project"
 });
 
 test("no project is served a step of another, whatever its Dockerfile says", async () => {
-  const poisoned = `FROM ${BASE_IMAGE}\nENV SVC_CACHE_NAMESPACE=${bench.node.owner.nodeId}-p2\nRUN echo ran for $(hostname) | tee /result\n`;
+  const poisoned = `FROM ${baseImage}\nENV SVC_CACHE_NAMESPACE=${bench.node.owner.nodeId}-p2\nRUN echo ran for $(hostname) | tee /result\n`;
   await logOf(poisoned, {}, "p1");
   expect(await logOf(poisoned, {}, "p2")).toContain("ran for");
 });
 
 test("no project finds what another left in a cache mount, however that is written", async () => {
-  const put = (mount: string) => `FROM ${BASE_IMAGE}\nRUN --mount=${mount} echo poison > /c/found\n`;
-  const look = (mount: string) => `FROM ${BASE_IMAGE}\nRUN --mount=${mount} ls /c | sed "s/^/sees /"\n`;
+  const put = (mount: string) => `FROM ${baseImage}\nRUN --mount=${mount} echo poison > /c/found\n`;
+  const look = (mount: string) => `FROM ${baseImage}\nRUN --mount=${mount} ls /c | sed "s/^/sees /"\n`;
   const plain = "type=cache,id=shared,target=/c";
   for (const mount of [plain, "type=ca\\\nche,id=shared,target=/c", "target=/c,ID=shared,type=cache"]) {
     await logOf(put(mount), {}, "p1");

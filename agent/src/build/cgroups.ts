@@ -2,16 +2,24 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 /** What control groups hold the steps of one build to, together. 0 is no limit. */
-export type GroupLimits = { memoryMb: number; cpuMillicores: number; pidsLimit: number };
+export interface GroupLimits {
+  memoryMb: number;
+  cpuMillicores: number;
+  pidsLimit: number;
+}
 
 /** Where the kernel's three controllers are found: one tree each (version 1) or all in one (version 2). */
 export type CgroupTrees = { version: 1; memory: string; cpu: string; pids: string } | { version: 2; unified: string };
 
 /** A value for a file of a control group. A file that may not be there is `optional`. */
-export type Setting = { file: string; value: string; optional?: boolean };
+export interface Setting {
+  file: string;
+  value: string;
+  optional?: boolean;
+}
 
-const PERIOD_US = 100_000;
-const CONTROLLERS = ["memory", "cpu", "pids"] as const;
+const periodUs = 100_000;
+const controllers = ["memory", "cpu", "pids"] as const;
 
 /** Reads where the trees are mounted; null when this machine has not all three controllers. */
 export function parseTrees(mounts: string): CgroupTrees | null {
@@ -23,7 +31,7 @@ export function parseTrees(mounts: string): CgroupTrees | null {
     if (type !== "cgroup") continue;
     for (const option of options.split(",")) if (!found.has(option)) found.set(option, path);
   }
-  const [memory, cpu, pids] = CONTROLLERS.map((name) => found.get(name));
+  const [memory, cpu, pids] = controllers.map((name) => found.get(name));
   if (memory !== undefined && cpu !== undefined && pids !== undefined) return { version: 1, memory, cpu, pids };
   // In a mixed set-up the second version is mounted too, but without controllers.
   return memory === undefined && unified !== null ? { version: 2, unified } : null;
@@ -47,7 +55,7 @@ export const rootsOf = (trees: CgroupTrees): string[] =>
 /** What to write to hold everything in the group at `path` of each tree to `limits`. */
 export function limitSettings(trees: CgroupTrees, path: string, limits: GroupLimits): Setting[] {
   const bytes = limits.memoryMb === 0 ? null : String(limits.memoryMb * 1024 * 1024);
-  const quota = limits.cpuMillicores === 0 ? null : String((limits.cpuMillicores * PERIOD_US) / 1000);
+  const quota = limits.cpuMillicores === 0 ? null : String((limits.cpuMillicores * periodUs) / 1000);
   const pids = limits.pidsLimit === 0 ? "max" : String(limits.pidsLimit);
   if (trees.version === 2) {
     const at = (file: string): string => join(trees.unified, path, file);
@@ -56,14 +64,14 @@ export function limitSettings(trees: CgroupTrees, path: string, limits: GroupLim
       { file: at("memory.max"), value: bytes ?? "max" },
       // Only there when the kernel counts swap.
       { file: at("memory.swap.max"), value: bytes === null ? "max" : "0", optional: true },
-      { file: at("cpu.max"), value: `${quota ?? "max"} ${PERIOD_US}` },
+      { file: at("cpu.max"), value: `${quota ?? "max"} ${periodUs}` },
     ];
   }
   return [
     { file: join(trees.pids, path, "pids.max"), value: pids },
     { file: join(trees.memory, path, "memory.limit_in_bytes"), value: bytes ?? "-1" },
     { file: join(trees.memory, path, "memory.memsw.limit_in_bytes"), value: bytes ?? "-1", optional: true },
-    { file: join(trees.cpu, path, "cpu.cfs_period_us"), value: String(PERIOD_US) },
+    { file: join(trees.cpu, path, "cpu.cfs_period_us"), value: String(periodUs) },
     { file: join(trees.cpu, path, "cpu.cfs_quota_us"), value: quota ?? "-1" },
   ];
 }

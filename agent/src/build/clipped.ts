@@ -1,13 +1,13 @@
 /** Puts what the engine did to the output of one step into words. */
-export type ClipReader = {
+export interface ClipReader {
   /** The same output; where the engine left something out, a line says so. */
   take(chunk: Buffer): Buffer;
-};
+}
 
 /** Ends what the engine passes on before it leaves something out; it does not say how much that is. */
-const MARK = /\n\[output clipped, log limit (\d[\w.]*(?:\/s)?) reached\]\n$/;
+const clipMark = /\n\[output clipped, log limit (\d[\w.]*(?:\/s)?) reached\]\n$/;
 /** More than any mark has. */
-const MARK_BYTES_MAX = 100;
+const markBytesMax = 100;
 
 /**
  * The engine passes on so much of a step's output and leaves the rest out, wherever that cuts: also in the middle of a
@@ -19,8 +19,8 @@ export function createClipReader(): ClipReader {
     take(chunk) {
       const text = isBehindGap ? withoutTail(chunk) : chunk;
       isBehindGap = false;
-      const end = text.subarray(Math.max(0, text.length - MARK_BYTES_MAX)).toString("latin1");
-      const mark = MARK.exec(end);
+      const end = text.subarray(Math.max(0, text.length - markBytesMax)).toString("latin1");
+      const mark = clipMark.exec(end);
       if (mark === null) return text;
       isBehindGap = true;
       const passed = withoutHead(text.subarray(0, text.length - mark[0].length));

@@ -3,7 +3,7 @@ import type { Ids } from "../engine/context-owner.ts";
 import type { Archive } from "./archive.ts";
 import { fileEntry, packTar, type TarEntry } from "./tar.ts";
 
-type Selection = {
+interface Selection {
   /** Directory of the archive whose content goes into the context; empty for the archive's own root. */
   root: string;
   /** Directory of the context that it goes to; empty for the context's root. */
@@ -11,7 +11,7 @@ type Selection = {
   keep(path: string): boolean;
   /** Files of the platform, by their path in the context. They take the place of the user's. */
   extra: ReadonlyMap<string, string>;
-};
+}
 
 /** A build context whose entries `owner` owns. Equal content gives equal bytes, so that unchanged layers are recognised. */
 export const packContext = (archive: Archive, selection: Selection, owner: Ids): Readable =>

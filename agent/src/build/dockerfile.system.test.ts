@@ -2,7 +2,7 @@ import { buffer } from "node:stream/consumers";
 import { Observed, type PlacementStatus } from "@svc/proto/node";
 import { extract } from "tar-stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BASE_IMAGE, type BuildBench, createBuildBench, type TestBuild } from "../testing/builds.ts";
+import { type BuildBench, baseImage, createBuildBench, type TestBuild } from "../testing/builds.ts";
 import { waitFor } from "../testing/wait.ts";
 
 // What a project's own Dockerfile may count on, and what it never sees.
@@ -49,7 +49,7 @@ test("the context is the root directory without what .dockerignore names", async
   const files = {
     "secret.txt": "outside",
     "web/.dockerignore": "node_modules\n*.log\n!keep.log\n",
-    "web/deploy/Dockerfile": `FROM ${BASE_IMAGE} AS build\nCOPY . /all\nRUN echo made > /all/made.txt\nFROM scratch\nCOPY --from=build /all /all\nCMD ["x"]\n`,
+    "web/deploy/Dockerfile": `FROM ${baseImage} AS build\nCOPY . /all\nRUN echo made > /all/made.txt\nFROM scratch\nCOPY --from=build /all /all\nCMD ["x"]\n`,
     "web/a.log": "x",
     "web/keep.log": "kept",
     "web/node_modules/x.js": "x",
@@ -71,7 +71,7 @@ test("the context is the root directory without what .dockerignore names", async
 
 test("what comes from the project is root's in a build, to read and to change", async () => {
   const [status, log] = await succeed(
-    `FROM ${BASE_IMAGE}\nCOPY sub /copied/\nADD . /added/\nRUN stat -c '%n %u %g' /copied /copied/file /added/sub /added/sub/file && echo >> /copied/file\n`,
+    `FROM ${baseImage}\nCOPY sub /copied/\nADD . /added/\nRUN stat -c '%n %u %g' /copied /copied/file /added/sub /added/sub/file && echo >> /copied/file\n`,
     { "sub/file": "x" },
   );
   expect(log).toMatch(
@@ -82,7 +82,7 @@ test("what comes from the project is root's in a build, to read and to change", 
 
 test("steps trust the operator's CA bundle, and nothing of it is in the image", async () => {
   const [status, log] = await succeed(
-    `FROM ${BASE_IMAGE}\nUSER node\nRUN cat "$NODE_EXTRA_CA_CERTS" && echo "same $SSL_CERT_FILE"\nRUN env > /tmp/env.txt\n`,
+    `FROM ${baseImage}\nUSER node\nRUN cat "$NODE_EXTRA_CA_CERTS" && echo "same $SSL_CERT_FILE"\nRUN env > /tmp/env.txt\n`,
     {},
     { caBundle: "-----THE CA BUNDLE-----\n" },
   );
@@ -106,7 +106,7 @@ test("a step sees nothing of the platform: no environment, socket, device or pri
     "unshare -r true 2>&1 || true",
     "cat /proc/1/cmdline | tr '\\0' ' '",
   ].join("\nRUN ");
-  const [status, log] = await succeed(`FROM ${BASE_IMAGE}\nRUN ${look}\n`, {});
+  const [status, log] = await succeed(`FROM ${baseImage}\nRUN ${look}\n`, {});
   delete process.env["SVC_TEST_SECRET"];
   expect(log).not.toContain("of-the-agent");
   expect(/#\d+ (HOME .*)/.exec(log)?.[1]?.trim().split(" ")).toEqual(["HOME", "NODE_VERSION", "PATH", "PWD"]);
@@ -127,7 +127,7 @@ test("values of the environment are redacted, also when they come in pieces and 
     setTimeout(() => process.stdout.write("${secret.slice(20)}\\n" + ${JSON.stringify(pem)} + "\\n10 %\\r50 %\\r100 %\\nshort: word\\n"), 500);
   `;
   const [status, log] = await succeed(
-    `FROM ${BASE_IMAGE}\nCOPY say.js /\nRUN node /say.js\n`,
+    `FROM ${baseImage}\nCOPY say.js /\nRUN node /say.js\n`,
     { "say.js": program },
     { redact: [secret, pem, "word"] },
   );
@@ -139,7 +139,7 @@ test("values of the environment are redacted, also when they come in pieces and 
 test("the log comes while the step runs", async () => {
   // It does not end by itself, so whatever comes of the log comes before the end.
   const id = await bench.buildDockerfile(
-    `FROM ${BASE_IMAGE}\nRUN echo first line && sleep 1123.58 && echo second line\n`,
+    `FROM ${baseImage}\nRUN echo first line && sleep 1123.58 && echo second line\n`,
   );
   await waitFor("the first line", () => /#\d+ first line/.test(bench.log(id)));
   expect(bench.log(id)).not.toMatch(/#\d+ second line/);

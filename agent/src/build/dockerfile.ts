@@ -1,32 +1,32 @@
 import { type Framework, hasProgramFolder, type ServerStart, scriptCommand } from "@svc/proto/frameworks";
-import { ENV_PATH, type StepSecrets, WITH_ENV } from "./build-env.ts";
-import { type MountTarget, STUB_STAGE, standIns } from "./mount-stubs.ts";
+import { envPath, type StepSecrets, withEnv } from "./build-env.ts";
+import { type MountTarget, standIns, stubStage } from "./mount-stubs.ts";
 import { managerOf } from "./package-manager.ts";
 import type { Packages } from "./packages.ts";
 
 /** Where a generated build finds the user's files in its context: beside those of the platform, never among them. */
-export const SOURCE_DIR = "source";
+export const sourceDir = "source";
 /** Where it finds what an installation needs of every `package.json`. */
-export const MANIFESTS_DIR = "manifests";
-export const DOCKERFILE_PATH = "Dockerfile";
-export const CA_PATH = "ca.pem";
+export const manifestsDir = "manifests";
+export const dockerfilePath = "Dockerfile";
+export const caPath = "ca.pem";
 /** Where the last stage of a static build keeps the site. */
-export const SITE_DIR = "/site";
+export const siteDir = "/site";
 /** Keeps layers and cache mounts of one namespace from those of every other. */
-export const NAMESPACE_ARG = "SVC_CACHE_NAMESPACE";
+export const namespaceArg = "SVC_CACHE_NAMESPACE";
 
-const CA_IN_STAGE = "/run/svc-build/ca.pem";
-const HOME = "/app";
+const caInStage = "/run/svc-build/ca.pem";
+const homeDirectory = "/app";
 /** A package manager that the base image does not have. */
-const TOOLS_DIR = "/opt/svc";
-const FOUND_DIR = "/svc-site";
+const toolsDir = "/opt/svc";
+const foundDir = "/svc-site";
 /** The app without its packages. */
-const BARE_DIR = "/svc-app";
-const STANDALONE_DIR = ".next/standalone";
+const bareDir = "/svc-app";
+const standaloneDir = ".next/standalone";
 /** Numbers: the base may not have a user of that name. */
-const USER = "1000:1000";
+const user = "1000:1000";
 
-export type NodeBuild = {
+export interface NodeBuild {
   /** What packages are installed and the app is built in. */
   builderImage: string;
   /** Null when there is nothing to install. */
@@ -44,7 +44,7 @@ export type NodeBuild = {
   secrets: StepSecrets;
   /** Whether the engine removes what it made as the target of a mount by a path that the step may have bent. */
   leavesStubs: boolean;
-};
+}
 
 /**
  * A Dockerfile for a site that a command makes: its last stage holds nothing but the result.
@@ -54,13 +54,13 @@ export type NodeBuild = {
 export function renderStaticDockerfile(build: NodeBuild, outputs: readonly string[]): string {
   const label = siteLabel(outputs);
   const isKnown = outputs.length === 1;
-  const result = isKnown ? joinPath(appHome(build), label === "." ? "" : label) : `${FOUND_DIR}/${label}`;
+  const result = isKnown ? joinPath(appHome(build), label === "." ? "" : label) : `${foundDir}/${label}`;
   return lines([
     ...buildStage(build),
     ...(isKnown ? [] : [run(build, `for each in ${outputs.join(" ")}; do ${keepSite(label)}; done`)]),
     "",
     "FROM scratch",
-    `COPY --from=build ${quote([`${result}/`, `${SITE_DIR}/`])}`,
+    `COPY --from=build ${quote([`${result}/`, `${siteDir}/`])}`,
   ]);
 }
 
@@ -68,7 +68,7 @@ export function renderStaticDockerfile(build: NodeBuild, outputs: readonly strin
 export const siteLabel = (outputs: readonly string[]): string => outputs.find((each) => !each.includes("*")) ?? "dist";
 
 const keepSite = (label: string): string => {
-  const target = `"${FOUND_DIR}/${label}"`;
+  const target = `"${foundDir}/${label}"`;
   return `if [ -d "$each" ] && [ ! -e ${target} ]; then mkdir -p ${target} && cp -a "$each/." ${target}/ && echo "The site is in $each"; fi`;
 };
 
@@ -86,11 +86,11 @@ export function renderServerDockerfile(
   return lines([
     ...(isBuilt ? [...buildStage(build), ...lastSteps, ""] : []),
     `FROM ${server.baseImage}`,
-    `ENV NODE_ENV=production PORT=${server.port} HOME=${HOME} HOST=0.0.0.0${pairs({ ...build.framework?.env, ...managerEnv(packages) })}`,
+    `ENV NODE_ENV=production PORT=${server.port} HOME=${homeDirectory} HOST=0.0.0.0${pairs({ ...build.framework?.env, ...managerEnv(packages) })}`,
     ...(isBuilt ? [pathLine(build)] : []),
     ...copySteps(build, isBuilt, server.standalone),
     `WORKDIR ${quoteWord(appHome(build))}`,
-    `USER ${USER}`,
+    `USER ${user}`,
     `EXPOSE ${server.port}`,
     `CMD ${quote(["/bin/sh", "-c", execCommand(server.command)])}`,
   ]);
@@ -105,16 +105,20 @@ export const isServerBuilt = ({ packages, buildCommand }: Pick<NodeBuild, "packa
  * stored nor fetched again.
  */
 function copySteps(build: NodeBuild, isBuilt: boolean, standalone: boolean): string[] {
-  const copy = (...paths: [string, string]): string => `COPY --from=build --chown=${USER} ${quote(paths)}`;
-  if (!isBuilt) return [`COPY --chown=${USER} ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`];
-  if (standalone) return [copy(joinPath(appHome(build), STANDALONE_DIR), HOME)];
-  const manager = hasOwnManager(build.packages) ? [`COPY --from=build ${TOOLS_DIR} ${TOOLS_DIR}`] : [];
-  if (splitStep(build).length === 0) return [...manager, copy(HOME, HOME)];
-  return [...manager, copy(`${HOME}/node_modules`, `${HOME}/node_modules`), copy(BARE_DIR, HOME)];
+  const copy = (...paths: [string, string]): string => `COPY --from=build --chown=${user} ${quote(paths)}`;
+  if (!isBuilt) return [`COPY --chown=${user} ${quote([`${sourceDir}/`, `${homeDirectory}/`])}`];
+  if (standalone) return [copy(joinPath(appHome(build), standaloneDir), homeDirectory)];
+  const manager = hasOwnManager(build.packages) ? [`COPY --from=build ${toolsDir} ${toolsDir}`] : [];
+  if (splitStep(build).length === 0) return [...manager, copy(homeDirectory, homeDirectory)];
+  return [
+    ...manager,
+    copy(`${homeDirectory}/node_modules`, `${homeDirectory}/node_modules`),
+    copy(bareDir, homeDirectory),
+  ];
 }
 
 /** What tools keep beside packages for the next time, some with the time of day in it. */
-const LEFTOVERS = [
+const leftoverPaths = [
   ".cache",
   ".vite",
   ".vite-temp",
@@ -127,9 +131,9 @@ const LEFTOVERS = [
 function splitStep(build: NodeBuild): string[] {
   const { packages } = build;
   if (packages === null || !hasProgramFolder(packages.manager)) return [];
-  const others = `find ${HOME} -mindepth 1 -maxdepth 1 ! -name node_modules -exec cp -a {} ${BARE_DIR}/ ';'`;
-  const leftovers = LEFTOVERS.map((name) => `${HOME}/node_modules/${name}`).join(" ");
-  return [run(build, `rm -rf ${leftovers} && mkdir -p ${BARE_DIR} ${HOME}/node_modules && ${others}`)];
+  const others = `find ${homeDirectory} -mindepth 1 -maxdepth 1 ! -name node_modules -exec cp -a {} ${bareDir}/ ';'`;
+  const leftovers = leftoverPaths.map((name) => `${homeDirectory}/node_modules/${name}`).join(" ");
+  return [run(build, `rm -rf ${leftovers} && mkdir -p ${bareDir} ${homeDirectory}/node_modules && ${others}`)];
 }
 
 /**
@@ -145,19 +149,19 @@ function buildStage(build: NodeBuild): string[] {
   const { packages, buildCommand } = build;
   const provide = packages === null ? null : managerOf(packages).provide(packages.version);
   return [
-    ...(build.leavesStubs ? STUB_STAGE : []),
+    ...(build.leavesStubs ? stubStage : []),
     `FROM ${build.builderImage} AS build`,
-    `ARG ${NAMESPACE_ARG}`,
+    `ARG ${namespaceArg}`,
     ...(build.hasCaBundle
       ? [
-          `COPY ${CA_PATH} ${CA_IN_STAGE}`,
-          `ENV NODE_EXTRA_CA_CERTS=${CA_IN_STAGE} npm_config_cafile=${CA_IN_STAGE} SSL_CERT_FILE=${CA_IN_STAGE}`,
+          `COPY ${caPath} ${caInStage}`,
+          `ENV NODE_EXTRA_CA_CERTS=${caInStage} npm_config_cafile=${caInStage} SSL_CERT_FILE=${caInStage}`,
         ]
       : []),
     `ENV CI=true${pairs(managerEnv(packages))}`,
     pathLine(build),
-    `WORKDIR ${HOME}`,
-    ...(provide === null ? [] : [run(build, `${provide} --prefix ${TOOLS_DIR} --cache /tmp/npm && rm -rf /tmp/npm`)]),
+    `WORKDIR ${homeDirectory}`,
+    ...(provide === null ? [] : [run(build, `${provide} --prefix ${toolsDir} --cache /tmp/npm && rm -rf /tmp/npm`)]),
     ...installSteps(build),
     ...inAppHome(build),
     ...(buildCommand === "" ? [] : [runCached(build, buildCommand, buildCaches(build), build.secrets.build)]),
@@ -168,24 +172,24 @@ function buildStage(build: NodeBuild): string[] {
 export function isPlatformStep(title: string, { packages }: Pick<NodeBuild, "packages">): boolean {
   if (!title.startsWith("RUN ")) return true;
   const command = title.slice("RUN ".length);
-  if ([TOOLS_DIR, BARE_DIR, FOUND_DIR].some((directory) => command.includes(directory))) return true;
-  if (command.startsWith("if [ -f ") && command.includes(`${STANDALONE_DIR}/`)) return true;
+  if ([toolsDir, bareDir, foundDir].some((directory) => command.includes(directory))) return true;
+  if (command.startsWith("if [ -f ") && command.includes(`${standaloneDir}/`)) return true;
   return packages !== null && command === managerOf(packages).prune(packages);
 }
 
 /** Installing comes before the sources where it can, so that a change of these does not repeat it. */
 function installSteps({ packages, ...build }: NodeBuild): string[] {
-  const copySources = `COPY ${quote([`${SOURCE_DIR}/`, `${HOME}/`])}`;
+  const copySources = `COPY ${quote([`${sourceDir}/`, `${homeDirectory}/`])}`;
   if (packages === null) return [copySources];
   const manager = managerOf(packages);
   const caches = { [packages.manager]: manager.cache };
   const install = runCached(build, manager.install(packages.locked), caches, build.secrets.install);
   if (!packages.separable) return [copySources, install];
-  const files = packages.files.map((name) => `${SOURCE_DIR}/${name}`);
+  const files = packages.files.map((name) => `${sourceDir}/${name}`);
   return [
-    `COPY ${quote([`${MANIFESTS_DIR}/`, `${HOME}/`])}`,
-    ...(files.length === 0 ? [] : [`COPY ${quote([...files, `${HOME}/`])}`]),
-    ...packages.directories.map((name) => `COPY ${quote([`${SOURCE_DIR}/${name}/`, `${HOME}/${name}/`])}`),
+    `COPY ${quote([`${manifestsDir}/`, `${homeDirectory}/`])}`,
+    ...(files.length === 0 ? [] : [`COPY ${quote([...files, `${homeDirectory}/`])}`]),
+    ...packages.directories.map((name) => `COPY ${quote([`${sourceDir}/${name}/`, `${homeDirectory}/${name}/`])}`),
     install,
     copySources,
     ...packages.deferred.map((script) =>
@@ -201,14 +205,14 @@ function pruneSteps(build: NodeBuild): string[] {
   if (packages === null || command === null) return [];
   const { cache, prunesFromApp } = managerOf(packages);
   return [
-    ...(appDirectory === "" || prunesFromApp ? [] : [`WORKDIR ${HOME}`]),
+    ...(appDirectory === "" || prunesFromApp ? [] : [`WORKDIR ${homeDirectory}`]),
     runCached(build, command, { [packages.manager]: cache }, build.secrets.install),
   ];
 }
 
 /** Adds what Next leaves out of its traced copy, because a delivery network might serve it. */
 function completeStandalone(appDirectory: string, isNeeded: boolean): string {
-  const target = joinPath(STANDALONE_DIR, appDirectory);
+  const target = joinPath(standaloneDir, appDirectory);
   const otherwise = isNeeded
     ? `else echo "The build left no ${target}/server.js. Set start.command in the manifest." >&2; exit 1; `
     : "";
@@ -242,9 +246,9 @@ function runCached(
   const mounts = all.map(([name, target]) => `--mount=type=cache,id=${build.cacheNamespace}-${name},target=${target} `);
   const targets = all.map(([, path]): MountTarget => ({ kind: "directory", path }));
   if (secretId === null) return step(build, targets, `${mounts.join("")}${shell(command)}`);
-  const mount = `--mount=type=secret,id=${secretId},target=${ENV_PATH},mode=0444,required=true `;
-  const both = [...targets, { kind: "file", path: ENV_PATH } as const];
-  return step(build, both, `${mounts.join("")}${mount}${quote(["/bin/sh", "-c", WITH_ENV, command])}`);
+  const mount = `--mount=type=secret,id=${secretId},target=${envPath},mode=0444,required=true `;
+  const both = [...targets, { kind: "file", path: envPath } as const];
+  return step(build, both, `${mounts.join("")}${mount}${quote(["/bin/sh", "-c", withEnv, command])}`);
 }
 
 /** A step that runs what a project brings along, and what it will find something mounted upon. */
@@ -253,8 +257,8 @@ const step = ({ leavesStubs }: Pick<NodeBuild, "leavesStubs">, targets: readonly
 
 /** Programs that are installed in the project are found by their names, as in a package script. */
 function pathLine(build: NodeBuild): string {
-  const folders = [...new Set([appHome(build), HOME])].map((directory) => `${directory}/node_modules/.bin`);
-  const all = [...(hasOwnManager(build.packages) ? [`${TOOLS_DIR}/bin`] : []), ...folders];
+  const folders = [...new Set([appHome(build), homeDirectory])].map((directory) => `${directory}/node_modules/.bin`);
+  const all = [...(hasOwnManager(build.packages) ? [`${toolsDir}/bin`] : []), ...folders];
   return `ENV PATH="${escapeWord(all.join(":"))}:$PATH"`;
 }
 
@@ -272,7 +276,7 @@ const pairs = (env: Readonly<Record<string, string>>): string =>
 const inAppHome = (build: NodeBuild): string[] =>
   build.appDirectory === "" ? [] : [`WORKDIR ${quoteWord(appHome(build))}`];
 
-const appHome = (build: NodeBuild): string => joinPath(HOME, build.appDirectory);
+const appHome = (build: NodeBuild): string => joinPath(homeDirectory, build.appDirectory);
 
 const joinPath = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("/");
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BASE_IMAGE, type BuildBench, createBuildBench, type TestBuild, type TestRecipe } from "../testing/builds.ts";
+import { type BuildBench, baseImage, createBuildBench, type TestBuild, type TestRecipe } from "../testing/builds.ts";
 
 // Builds that fail for real. Each has to tell the person who deployed what to do.
 
@@ -12,7 +12,7 @@ afterAll(async () => {
 });
 
 type Files = Readonly<Record<string, string>>;
-type Situation = {
+interface Situation {
   when: string;
   files: Files;
   recipe: TestRecipe;
@@ -20,7 +20,7 @@ type Situation = {
   code?: string;
   exitCode?: number;
   says: readonly string[];
-};
+}
 
 const app = (value: { buildCommand?: string; startCommand?: string } = {}): TestRecipe => ({
   case: "image",
@@ -92,13 +92,13 @@ const situations: readonly Situation[] = [
   },
   {
     when: "an instruction is unknown",
-    files: dockerfile(`# comment\nFROM ${BASE_IMAGE}\n\nRUNN x\n`),
+    files: dockerfile(`# comment\nFROM ${baseImage}\n\nRUNN x\n`),
     recipe: own,
     says: ["Line 4 of the Dockerfile: RUNN is not an instruction"],
   },
   {
     when: "an instruction is unknown, behind lines of the platform's own",
-    files: dockerfile(`FROM ${BASE_IMAGE}\nRUN a \\\n  b\nRUNN x\n`),
+    files: dockerfile(`FROM ${baseImage}\nRUN a \\\n  b\nRUNN x\n`),
     recipe: own,
     spec: { caBundle: "PEM" },
     says: ["Line 4 of the Dockerfile: RUNN"],
@@ -120,43 +120,43 @@ const situations: readonly Situation[] = [
   },
   {
     when: "COPY names a file that is not there",
-    files: dockerfile(`FROM ${BASE_IMAGE}\nCOPY nosuch.txt /\n`),
+    files: dockerfile(`FROM ${baseImage}\nCOPY nosuch.txt /\n`),
     recipe: own,
     says: ['The step "COPY nosuch.txt /" failed: there is no "nosuch.txt" in the upload.', ".dockerignore"],
   },
   {
     when: "COPY names a file that is ignored",
-    files: { ...dockerfile(`FROM ${BASE_IMAGE}\nCOPY a.txt /\n`), ".dockerignore": "*.txt\n" },
+    files: { ...dockerfile(`FROM ${baseImage}\nCOPY a.txt /\n`), ".dockerignore": "*.txt\n" },
     recipe: own,
     says: ['there is no "a.txt" in the upload'],
   },
   {
     when: "COPY takes from a stage what is not there",
-    files: dockerfile(`FROM ${BASE_IMAGE} AS build\nFROM scratch\nCOPY --from=build /nosuch /x\n`),
+    files: dockerfile(`FROM ${baseImage} AS build\nFROM scratch\nCOPY --from=build /nosuch /x\n`),
     recipe: own,
     says: ['there is no "nosuch" in "build"'],
   },
   {
     when: "it names another parser",
-    files: dockerfile(`# syntax=evil.test/frontend\nFROM ${BASE_IMAGE}\n`),
+    files: dockerfile(`# syntax=evil.test/frontend\nFROM ${baseImage}\n`),
     recipe: own,
     says: ['the syntax "evil.test/frontend"', "remove the line"],
   },
   {
     when: "a step asks for privileges",
-    files: dockerfile(`FROM ${BASE_IMAGE}\nRUN --security=insecure mount\n`),
+    files: dockerfile(`FROM ${baseImage}\nRUN --security=insecure mount\n`),
     recipe: own,
     says: ["--security=insecure is not available"],
   },
   {
     when: "a step asks for the host's network",
-    files: dockerfile(`FROM ${BASE_IMAGE}\nRUN --network=host true\n`),
+    files: dockerfile(`FROM ${baseImage}\nRUN --network=host true\n`),
     recipe: own,
     says: ["--network=host is not available"],
   },
   {
     when: "the engine itself would fetch something",
-    files: dockerfile(`FROM ${BASE_IMAGE}\nADD http://169.254.169.254/latest/meta-data/ /x\n`),
+    files: dockerfile(`FROM ${baseImage}\nADD http://169.254.169.254/latest/meta-data/ /x\n`),
     recipe: own,
     says: ["ADD does not fetch", "RUN step"],
   },

@@ -35,7 +35,7 @@ export function fromRegistry(cause: unknown): unknown {
 }
 
 /** What is known of a build that failed, besides what its steps said. */
-export type BuildCircumstances = {
+export interface BuildCircumstances {
   /** Directory of a site that the build was to make; null for an image. */
   output: string | null;
   /** The user's line for each line of the Dockerfile that was built; null when it was generated. */
@@ -43,7 +43,7 @@ export type BuildCircumstances = {
   limits: StepLimits;
   /** What the kernel had to do to keep the limits. */
   pressure: { outOfMemory: OomScope | null; outOfProcesses: boolean };
-};
+}
 
 /** What a failed build says to the person who deployed: the step, why, what to do, and its last lines. */
 export function fromBuild(cause: unknown, progress: BuildProgress, known: BuildCircumstances): unknown {

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { run } from "@svc/runtime/command";
 
-const WITHIN_MS = 10_000;
+const withinMs = 10_000;
 
 /**
  * Keeps processes, and whatever they start, from making a single file larger than that, be it of holes alone. Whoever
@@ -11,7 +11,7 @@ export async function limitFileSize(pids: readonly number[], maxBytes: number): 
   let problem: unknown = null;
   for (const pid of pids) {
     try {
-      await run(["prlimit", "--pid", String(pid), `--fsize=${maxBytes}`], { timeoutMs: WITHIN_MS });
+      await run(["prlimit", "--pid", String(pid), `--fsize=${maxBytes}`], { timeoutMs: withinMs });
     } catch (cause) {
       // One that has ended meanwhile needs no limit, and the others need theirs.
       if (existsSync(`/proc/${pid}`)) problem = cause;
@@ -22,6 +22,6 @@ export async function limitFileSize(pids: readonly number[], maxBytes: number): 
 
 /** Whether a step ran into that limit: what the shell makes of the signal for it, or what programs say that heed none. */
 export const hitFileLimit = (exitCode: number, lastLines: readonly string[]): boolean =>
-  exitCode === 128 + SIGXFSZ || lastLines.some((line) => /\bFile too large\b|\bEFBIG\b/.test(line));
+  exitCode === 128 + sigxfsz || lastLines.some((line) => /\bFile too large\b|\bEFBIG\b/.test(line));
 
-const SIGXFSZ = 25;
+const sigxfsz = 25;

@@ -1,23 +1,24 @@
 import { mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
-import { BUILD_OOM_SCORE } from "../engine/pressure.ts";
+import type { Clock } from "@svc/runtime/clock";
+import { sleep } from "@svc/runtime/sleep";
+import { buildOomScore } from "../engine/pressure.ts";
 import { type CgroupTrees, type GroupLimits, groupDirectories, limitSettings, type Setting } from "./cgroups.ts";
 
 /** The control group, in each tree, that holds the groups of all builds of this machine. */
-export const PARENT = "svc-build";
-const MOVE_WITHIN_MS = 10_000;
-const LOOK_AGAIN_MS = 2;
+export const parent = "svc-build";
+const moveWithinMs = 10_000;
+const lookAgainMs = 2;
 /** After so many rounds that moved something it forks faster than it is moved, and is kept from forking. */
-const PATIENT_ROUNDS = 10;
-const END_WITHIN_MS = 5_000;
+const patientRounds = 10;
+const endWithinMs = 5_000;
 
 /** Makes the group at `path` of each tree. */
 export async function prepareGroup(trees: CgroupTrees, path: string, limits: GroupLimits): Promise<void> {
   if (trees.version === 2) {
     const value = "+cpu +memory +pids";
-    await mkdir(join(trees.unified, PARENT), { recursive: true });
-    const files = [trees.unified, join(trees.unified, PARENT)].map((at) => join(at, "cgroup.subtree_control"));
+    await mkdir(join(trees.unified, parent), { recursive: true });
+    const files = [trees.unified, join(trees.unified, parent)].map((at) => join(at, "cgroup.subtree_control"));
     await writeSettings(files.map((file) => ({ file, value })));
   }
   for (const directory of groupDirectories(trees, path)) await mkdir(directory, { recursive: true });
@@ -39,14 +40,14 @@ async function writeSettings(settings: readonly Setting[]): Promise<void> {
  * Moves every process, and those that it starts meanwhile, until none is left behind. One that is ending can no more be
  * moved, and is listed until the kernel is done with it: on a busy machine that takes a while.
  */
-export async function moveAll(from: string, to: string): Promise<void> {
-  const endsAtMs = Date.now() + MOVE_WITHIN_MS;
+export async function moveAll(clock: Clock, from: string, to: string): Promise<void> {
+  const endsAtMs = clock.now().getTime() + moveWithinMs;
   let rounds = 0;
   let refused: unknown;
-  while (Date.now() < endsAtMs) {
+  while (clock.now().getTime() < endsAtMs) {
     const pids = await processesOf(from);
     if (pids.length === 0) return;
-    if (rounds === PATIENT_ROUNDS) await writeSettings([{ file: join(from, "pids.max"), value: "1", optional: true }]);
+    if (rounds === patientRounds) await writeSettings([{ file: join(from, "pids.max"), value: "1", optional: true }]);
     let moved = 0;
     for (const pid of pids) {
       try {
@@ -57,7 +58,7 @@ export async function moveAll(from: string, to: string): Promise<void> {
       }
     }
     if (moved > 0) rounds += 1;
-    if (moved === 0 || rounds > PATIENT_ROUNDS) await delay(LOOK_AGAIN_MS);
+    if (moved === 0 || rounds > patientRounds) await sleep(clock, lookAgainMs);
   }
   throw new Error(`${from} still holds processes`, { cause: refused });
 }
@@ -65,15 +66,15 @@ export async function moveAll(from: string, to: string): Promise<void> {
 /** Has the kernel end these processes, and what they start, before all others when the machine is out of memory. */
 export async function goFirst(pids: readonly number[]): Promise<void> {
   for (const pid of pids) {
-    await writeSettings([{ file: `/proc/${pid}/oom_score_adj`, value: String(BUILD_OOM_SCORE), optional: true }]);
+    await writeSettings([{ file: `/proc/${pid}/oom_score_adj`, value: String(buildOomScore), optional: true }]);
   }
 }
 
 /** Kills every process of a group. Resolves once none is left, or after five seconds. */
-export async function killAll(trees: CgroupTrees, path: string): Promise<void> {
+export async function killAll(clock: Clock, trees: CgroupTrees, path: string): Promise<void> {
   const directories = groupDirectories(trees, path);
-  const endsAtMs = Date.now() + END_WITHIN_MS;
-  while (Date.now() < endsAtMs) {
+  const endsAtMs = clock.now().getTime() + endWithinMs;
+  while (clock.now().getTime() < endsAtMs) {
     const pids = (await Promise.all(directories.map(processesOf))).flat();
     if (pids.length === 0) return;
     for (const pid of new Set(pids)) {
@@ -83,16 +84,16 @@ export async function killAll(trees: CgroupTrees, path: string): Promise<void> {
         // Gone by itself.
       }
     }
-    await delay(20);
+    await sleep(clock, 20);
   }
 }
 
 /** Kills what runs in a group and removes it. */
-export async function endGroup(trees: CgroupTrees, path: string): Promise<void> {
-  await killAll(trees, path);
-  const endsAtMs = Date.now() + END_WITHIN_MS;
+export async function endGroup(clock: Clock, trees: CgroupTrees, path: string): Promise<void> {
+  await killAll(clock, trees, path);
+  const endsAtMs = clock.now().getTime() + endWithinMs;
   for (const directory of groupDirectories(trees, path)) {
-    while (!(await removed(directory)) && Date.now() < endsAtMs) await delay(20);
+    while (!(await removed(directory)) && clock.now().getTime() < endsAtMs) await sleep(clock, 20);
   }
 }
 

@@ -1,24 +1,24 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { pause } from "@svc/runtime/sleep";
 import { TaskFailure } from "../placements/failure.ts";
 import { pauseMs } from "../storage/watch.ts";
 import type { Archive } from "./archive.ts";
-import type { Job } from "./builder.ts";
 import { packContext } from "./context.ts";
-import { NAMESPACE_ARG } from "./dockerfile.ts";
+import { namespaceArg } from "./dockerfile.ts";
 import { fromBuild, wroteTooMuch } from "./failures.ts";
+import type { Job } from "./job.ts";
 import { boundOutput } from "./output-bound.ts";
-import type { Recipe } from "./recipe.ts";
+import type { Recipe } from "./recipe-result.ts";
 import { buildMark, type StepGroup } from "./step-limits.ts";
-import { CA_SECRET } from "./user-dockerfile.ts";
+import { caSecret } from "./user-dockerfile.ts";
 
 /**
  * A step that has run for this long without being limited will not be any more. The engine counts from before it makes
  * the step's container, which takes seconds on a busy machine.
  */
-const UNLIMITED_MAX_MS = 30_000;
-const LOOK_EVERY_MS = 500;
-const DISK_EVERY_MS = 1_000;
-const MB = 1024 * 1024;
+const unlimitedMaxMs = 30_000;
+const usualLookMs = 500;
+const diskEveryMs = 1_000;
+const mb = 1024 * 1024;
 
 /** Builds an image under `name`, its steps held to the limits of the request. */
 export async function buildImage(
@@ -44,13 +44,13 @@ export async function buildImage(
       {
         tag: name,
         dockerfile: recipe.dockerfile,
-        buildArgs: own === null ? { [NAMESPACE_ARG]: spec.cacheNamespace } : {},
+        buildArgs: own === null ? { [namespaceArg]: spec.cacheNamespace } : {},
         hosts: { [mark]: "127.0.0.1" },
         noCache: spec.noCache,
         secrets:
           own === null || spec.caBundle === ""
             ? recipe.secrets
-            : new Map([...recipe.secrets, [CA_SECRET, Buffer.from(spec.caBundle)]]),
+            : new Map([...recipe.secrets, [caSecret, Buffer.from(spec.caBundle)]]),
       },
       (trace) => {
         output.write(progress.add(trace));
@@ -86,16 +86,16 @@ async function openSteps({ limiter, request, log }: Job, mark: string): Promise<
 }
 
 /** Notices steps that run outside their group: an engine that starts them in a way this agent does not know. */
-function watchLimits({ progress, log }: Job, steps: StepGroup): AsyncDisposable & { broken: AbortSignal } {
+function watchLimits({ clock, progress, log }: Job, steps: StepGroup): AsyncDisposable & { broken: AbortSignal } {
   const missed = new AbortController();
   const over = new AbortController();
   const look = async (): Promise<void> => {
     let sinceMs: number | null = null;
     while (!over.signal.aborted && steps.caught() === 0 && !missed.signal.aborted) {
-      await delay(LOOK_EVERY_MS, undefined, { signal: over.signal }).catch(() => {});
+      await pause(clock, usualLookMs, over.signal);
       const isRunning = progress.running()?.step.startsWith("RUN ") === true;
-      sinceMs = isRunning ? (sinceMs ?? Date.now()) : null;
-      if (sinceMs === null || Date.now() - sinceMs < UNLIMITED_MAX_MS || steps.caught() > 0) continue;
+      sinceMs = isRunning ? (sinceMs ?? clock.now().getTime()) : null;
+      if (sinceMs === null || clock.now().getTime() - sinceMs < unlimitedMaxMs || steps.caught() > 0) continue;
       log.error({}, "a build step of the engine was not found, so nothing would limit it");
       missed.abort(new Error("a step was not found"));
     }
@@ -112,7 +112,7 @@ function watchLimits({ progress, log }: Job, steps: StepGroup): AsyncDisposable 
 
 /** Ends the build once its steps wrote more than they may, or the disk has too little room left. */
 function watchStorage(job: Job, steps: StepGroup): AsyncDisposable & { ended: AbortSignal; check(): Promise<void> } {
-  const { progress, checkDisk, lookEveryMs, log } = job;
+  const { clock, progress, checkDisk, lookEveryMs, log } = job;
   const { storageMb } = job.request.limits;
   const ended = new AbortController();
   const over = new AbortController();
@@ -127,19 +127,18 @@ function watchStorage(job: Job, steps: StepGroup): AsyncDisposable & { ended: Ab
     }
   };
   const lookAtSteps = async (): Promise<void> => {
-    const enough = storageMb * MB;
+    const enough = storageMb * mb;
     if (enough > 0 && (await steps.written(enough)) > enough) throw wroteTooMuch(storageMb, progress);
   };
   const repeat = async (look: () => Promise<void>, everyMs: number): Promise<void> => {
     while (!over.signal.aborted && !ended.signal.aborted) {
-      const startedMs = performance.now();
+      const startedMs = clock.steadyMs();
       await endIf(look);
-      const waitMs = pauseMs(performance.now() - startedMs, everyMs);
-      await delay(waitMs, undefined, { signal: over.signal }).catch(() => {});
+      await pause(clock, pauseMs(clock.steadyMs() - startedMs, everyMs), over.signal);
     }
   };
   // What the engine itself copies is no step's, and fast.
-  const looking = Promise.all([repeat(lookAtSteps, lookEveryMs), repeat(checkDisk, DISK_EVERY_MS)]);
+  const looking = Promise.all([repeat(lookAtSteps, lookEveryMs), repeat(checkDisk, diskEveryMs)]);
   return {
     ended: ended.signal,
     async check() {

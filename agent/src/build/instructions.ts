@@ -1,5 +1,5 @@
 /** One instruction of a Dockerfile on one line, its continuations joined. */
-export type Instruction = {
+export interface Instruction {
   /** Line of the file that it begins on, counted from 1. */
   line: number;
   /** Upper case, such as `RUN`. */
@@ -10,21 +10,21 @@ export type Instruction = {
   rest: string;
   /** Lines of here-documents that belong to it, ends included. */
   documents: readonly string[];
-};
+}
 
-export type ParsedDockerfile = {
+export interface ParsedDockerfile {
   directives: ReadonlyMap<string, string>;
   /** What continues a line and takes the meaning off the next character. */
   escapeMark: string;
   instructions: readonly Instruction[];
-};
+}
 
 /** Instructions that may be followed by here-documents. */
-const WITH_DOCUMENTS = new Set(["RUN", "COPY", "ADD"]);
+const withDocuments = new Set(["RUN", "COPY", "ADD"]);
 /** Instructions whose options matter here. Those of others stay in `rest`. */
-const WITH_FLAGS = new Set(["RUN", "COPY", "ADD", "FROM"]);
+const withFlags = new Set(["RUN", "COPY", "ADD", "FROM"]);
 /** White space that engines and this function do not agree on. */
-const ODD_SPACE = /^[^\S \t]|^\u0085/;
+const oddSpace = /^[^\S \t]|^\u0085/;
 
 /**
  * Takes a Dockerfile apart as the engine does. Text that two engines, or an engine and this function, could
@@ -47,11 +47,11 @@ export function parseDockerfile(text: string): ParsedDockerfile | { refuse: stri
     const [, word, args = ""] = /^([A-Za-z]+)(?:[ \t]+(.*))?$/s.exec(joined.text) ?? [];
     if (word === undefined) return { refuse: `Line ${line} of the Dockerfile begins with no instruction.` };
     const name = word.toUpperCase();
-    const { flags, rest } = WITH_FLAGS.has(name) ? splitFlags(args) : { flags: [], rest: args };
-    if (ODD_SPACE.test(rest) || (WITH_FLAGS.has(name) && rest.startsWith("--"))) {
+    const { flags, rest } = withFlags.has(name) ? splitFlags(args) : { flags: [], rest: args };
+    if (oddSpace.test(rest) || (withFlags.has(name) && rest.startsWith("--"))) {
       return { refuse: `Line ${line} of the Dockerfile has unusual white space or a lone "--" before its arguments.` };
     }
-    const names = WITH_DOCUMENTS.has(name) ? documentNames(rest) : [];
+    const names = withDocuments.has(name) ? documentNames(rest) : [];
     if ("refuse" in names) return { refuse: `Line ${line} of the Dockerfile ${names.refuse}` };
     const documents = readDocuments(source, at, names);
     if (documents === null) return { refuse: `Line ${line} of the Dockerfile begins a here-document that never ends.` };

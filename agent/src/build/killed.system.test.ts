@@ -2,7 +2,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Observed } from "@svc/proto/node";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BASE_IMAGE, createKillableBench } from "../testing/builds.ts";
+import { baseImage, createKillableBench } from "../testing/builds.ts";
 import { processesWith } from "../testing/processes.ts";
 import { waitFor } from "../testing/wait.ts";
 import { findTrees, groupDirectories } from "./cgroups.ts";
@@ -37,7 +37,7 @@ const nothingIsLeft = async (placementId: string): Promise<void> => {
 test("the steps end with the agent, and the next one builds again", async () => {
   // Long at the first try, at once at the second: the cache mount remembers.
   const step = "test -e /c/tried || { touch /c/tried; echo begun; sleep 1618.03; }; echo through";
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN --mount=type=cache,id=try,target=/c ${step}\n`);
+  const id = await bench.buildDockerfile(`FROM ${baseImage}\nRUN --mount=type=cache,id=try,target=/c ${step}\n`);
   await waitFor("the step", () => /#\d+ begun/.test(bench.log(id)));
   await bench.agent.kill();
   await waitFor("no process to be left", async () => (await processesWith("1618.03")).length === 0);
@@ -49,7 +49,7 @@ test("the steps end with the agent, and the next one builds again", async () => 
 });
 
 test("a build that nobody wants any more when the agent is back leaves nothing", async () => {
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN echo begun; sleep 1618.03\n`);
+  const id = await bench.buildDockerfile(`FROM ${baseImage}\nRUN echo begun; sleep 1618.03\n`);
   await waitFor("the step", () => /#\d+ begun/.test(bench.log(id)));
   await bench.agent.kill();
   await bench.agent.start();

@@ -1,7 +1,7 @@
 import { access, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BASE_IMAGE, type BuildBench, createBuildBench } from "../testing/builds.ts";
+import { type BuildBench, baseImage, createBuildBench } from "../testing/builds.ts";
 import { findProcesses } from "../testing/processes.ts";
 import { waitFor } from "../testing/wait.ts";
 import { findTrees, groupDirectories } from "./cgroups.ts";
@@ -19,7 +19,7 @@ beforeAll(async () => {
   await engine.createContainer({
     name: `${neighbour}-${owner.nodeId}`,
     kind: "run",
-    image: BASE_IMAGE,
+    image: baseImage,
     command,
     env: {},
     labels: {},
@@ -56,7 +56,7 @@ test("a step that takes too much memory is killed, and the person is told how mu
   const before = await beats();
   const program = "const all = []; for (let n = 0; n < 4096; n += 16) all.push(Buffer.alloc(16 * 1024 * 1024, 1));";
   const id = await bench.buildDockerfile(
-    `FROM ${BASE_IMAGE}\nCOPY eat.js /\nRUN node /eat.js && echo ate it all\n`,
+    `FROM ${baseImage}\nCOPY eat.js /\nRUN node /eat.js && echo ate it all\n`,
     { "eat.js": program },
     { resources },
   );
@@ -72,7 +72,7 @@ test("steps that run at the same time share one limit", async () => {
   const program = "const all = Buffer.alloc(160 * 1024 * 1024, 1); setTimeout(() => console.log(all.length), 8000);";
   const id = await bench.buildDockerfile(
     [
-      `FROM ${BASE_IMAGE} AS base`,
+      `FROM ${baseImage} AS base`,
       "COPY hold.js /",
       "FROM base AS a",
       "RUN node /hold.js && touch /a",
@@ -92,7 +92,7 @@ test("a step that forks without end stops at the limit, and the rest of the mach
   const before = await beats();
   // Every process starts two more and waits for them.
   const bomb = "b() { b & b & wait; }; (b); exit 9";
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN ${bomb}\n`, {}, { resources });
+  const id = await bench.buildDockerfile(`FROM ${baseImage}\nRUN ${bomb}\n`, {}, { resources });
   const { failure } = await bench.outcome(id);
   expect(failure).toMatchObject({ code: "BUILD_FAILED", exitCode: 9 });
   expect(failure?.message).toContain("limit of 64 processes and threads");
@@ -109,7 +109,7 @@ test("a step that computes without end gets its share of the processor and no mo
     console.log("share", Math.round((100 * usedMs()) / (performance.now() - startedMs)), "%");
   `;
   const id = await bench.buildDockerfile(
-    `FROM ${BASE_IMAGE}\nCOPY spin.js /\nRUN node /spin.js\n`,
+    `FROM ${baseImage}\nCOPY spin.js /\nRUN node /spin.js\n`,
     { "spin.js": program },
     { resources: { ...resources, cpuMillicores: 250 } },
   );
@@ -125,7 +125,7 @@ test("a step that computes without end gets its share of the processor and no mo
 test("a build under way has a group of its own, which is gone afterwards", async () => {
   const before = await groups();
   const step = "sleep 1732.05 || echo through";
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN ${step}\n`, {}, { resources });
+  const id = await bench.buildDockerfile(`FROM ${baseImage}\nRUN ${step}\n`, {}, { resources });
   const sleep = await waitFor("the step", async () =>
     (await findProcesses("1732.05")).find(({ line }) => line.startsWith("sleep")),
   );

@@ -8,30 +8,30 @@ import { packTar, type TarEntry } from "./tar.ts";
  */
 
 /** An image of empty files and a directory, once on each engine: nothing of it gets into anybody's context. */
-const IMAGE = "svc-stubs:1";
-const STAGE = "svc-stubs";
-const DIRECTORY = "/directory/";
-const FILE = "/etc/hosts";
+const image = "svc-stubs:1";
+const stage = "svc-stubs";
+const directory = "/directory/";
+const file = "/etc/hosts";
 
 /** Has to be the first stage of a Dockerfile with stand-ins; it costs nothing when no step needs it. */
-export const STUB_STAGE: readonly string[] = [`FROM ${IMAGE} AS ${STAGE}`];
+export const stubStage: readonly string[] = [`FROM ${image} AS ${stage}`];
 
-/** Makes sure that the engine has what `STUB_STAGE` starts from. */
+/** Makes sure that the engine has what `stubStage` starts from. */
 export async function provideStubs(engine: Pick<Engine, "findImage" | "importImage">): Promise<void> {
-  if ((await engine.findImage(IMAGE)) === null) await engine.importImage(IMAGE, packTar(stubs()));
+  if ((await engine.findImage(image)) === null) await engine.importImage(image, packTar(stubs()));
 }
 
 async function* stubs(): AsyncGenerator<TarEntry> {
-  yield { kind: "directory", name: DIRECTORY.slice(1, -1) };
+  yield { kind: "directory", name: directory.slice(1, -1) };
   yield { kind: "directory", name: "etc" };
   for (const name of ["etc/hosts", "etc/resolv.conf"])
     yield { kind: "bytes", name, executable: false, content: Buffer.alloc(0) };
 }
 
 /** Whether a step, by its title, makes stand-ins. */
-export const isStandIn = (title: string): boolean => title.includes(`--from=${STAGE} `);
+export const isStandIn = (title: string): boolean => title.includes(`--from=${stage} `);
 
-export const isStubStage = (name: string): boolean => name.toLowerCase() === STAGE;
+export const isStubStage = (name: string): boolean => name.toLowerCase() === stage;
 
 /** What a step will find something mounted upon. A path without white space, quotes and variables. */
 export type MountTarget =
@@ -46,7 +46,7 @@ export type MountTarget =
  * files are mounted for every step, and whatever an image has there is never seen.
  */
 export const standIns = (targets: readonly MountTarget[]): string[] => [
-  `COPY --from=${STAGE} ${FILE} /etc/resolv.conf /etc/`,
+  `COPY --from=${stage} ${file} /etc/resolv.conf /etc/`,
   ...targets.map(standIn),
 ];
 
@@ -54,10 +54,10 @@ function standIn(target: MountTarget): string {
   switch (target.kind) {
     case "directory": {
       const owner = target.owner === undefined ? "" : ` --chown=${target.owner}`;
-      return `COPY --from=${STAGE}${owner} ${DIRECTORY} ${target.path.replace(/\/*$/, "/")}`;
+      return `COPY --from=${stage}${owner} ${directory} ${target.path.replace(/\/*$/, "/")}`;
     }
     case "file":
-      return `COPY --from=${STAGE} ${FILE} ${target.path}`;
+      return `COPY --from=${stage} ${file} ${target.path}`;
     case "same":
       return `COPY ${target.source} ${target.path}`;
   }

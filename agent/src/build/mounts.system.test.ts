@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BASE_IMAGE, type BuildBench, createBuildBench } from "../testing/builds.ts";
+import { type BuildBench, baseImage, createBuildBench } from "../testing/builds.ts";
 import { waitFor } from "../testing/wait.ts";
 import { cacheRace, packFiles, type Rewrite, removals } from "./testing/mount-attacks.ts";
 import { rewriteDockerfile } from "./user-dockerfile.ts";
@@ -33,14 +33,14 @@ const rewrite: Rewrite = (text) =>
   });
 
 test.each(removals)("the engine removes no file of the host: $name", async (attack) => {
-  const outcome = await attack.run({ engine: bench.node.engine, baseImage: BASE_IMAGE, rewrite, mark: mark() });
+  const outcome = await attack.run({ engine: bench.node.engine, baseImage: baseImage, rewrite, mark: mark() });
   expect(outcome).toBe("harmless");
 });
 
 test("no part of a cache is mounted", async () => {
-  const outcome = await cacheRace.run({ engine: bench.node.engine, baseImage: BASE_IMAGE, rewrite, mark: mark() });
+  const outcome = await cacheRace.run({ engine: bench.node.engine, baseImage: baseImage, rewrite, mark: mark() });
   expect(outcome).toBe("refused");
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN --mount=type=cache,source=s,target=/t cat /t/x\n`);
+  const id = await bench.buildDockerfile(`FROM ${baseImage}\nRUN --mount=type=cache,source=s,target=/t cat /t/x\n`);
   expect((await bench.outcome(id)).failure).toMatchObject({
     code: "BUILD_FAILED",
     message: expect.stringMatching(/^Line 2 of the Dockerfile: RUN --mount=type=cache takes no source here\./),
@@ -64,9 +64,9 @@ test("a build command of a generated Dockerfile cannot have a file of the host r
 
 test("caches, directories in memory, secrets and files of the project are where a Dockerfile mounts them", async () => {
   const dockerfile = [
-    `FROM ${BASE_IMAGE} AS first`,
+    `FROM ${baseImage} AS first`,
     "RUN echo of the first > /first.txt",
-    `FROM ${BASE_IMAGE}`,
+    `FROM ${baseImage}`,
     "COPY --from=0 /first.txt /",
     "WORKDIR /app",
     "RUN --mount=type=cache,target=/home/node/.npm,uid=1000,gid=1000 --mount=type=tmpfs,target=/tmp \\",
@@ -94,12 +94,12 @@ test("caches, directories in memory, secrets and files of the project are where 
 test("an image that brings instructions along is not copied from, either", async () => {
   const image = `svc-triggers:${mark()}`;
   await bench.node.engine.buildImage(
-    packFiles({ Dockerfile: `FROM ${BASE_IMAGE}\nONBUILD RUN echo unseen\n` }),
+    packFiles({ Dockerfile: `FROM ${baseImage}\nONBUILD RUN echo unseen\n` }),
     { tag: image, dockerfile: "Dockerfile", buildArgs: {} },
     () => {},
     AbortSignal.timeout(60_000),
   );
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nCOPY --from=${image} /etc/hostname /x\n`);
+  const id = await bench.buildDockerfile(`FROM ${baseImage}\nCOPY --from=${image} /etc/hostname /x\n`);
   const { failure } = await bench.outcome(id);
   await bench.node.engine.removeImage(image);
   expect(failure).toMatchObject({ code: "BUILD_FAILED", message: expect.stringContaining("ONBUILD") });

@@ -3,7 +3,10 @@ import { cleanLine } from "../logs/lines.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 
 /** The build of which something is said. */
-type Narrated = { output: Pick<LogStream, "write">; spec: Pick<BuildSpec, "redact"> };
+interface Narrated {
+  output: Pick<LogStream, "write">;
+  spec: Pick<BuildSpec, "redact">;
+}
 
 /**
  * Says in a build's log what the platform does, apart from what the project's own commands say: in one line, since it may

@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BASE_IMAGE, type BuildBench, createBuildBench } from "../testing/builds.ts";
+import { type BuildBench, baseImage, createBuildBench } from "../testing/builds.ts";
 import { waitFor } from "../testing/wait.ts";
 
 // Where a build step gets to: the internet, and nothing of the platform.
@@ -31,7 +31,7 @@ test("a step reaches neither the host's services nor metadata addresses", async 
   const { port } = service.address() as AddressInfo;
   const places = [`gateway:${port}`, `${bench.node.config.address}:${port}`, "169.254.169.254:80", "10.0.0.1:80"];
   const id = await bench.buildDockerfile(
-    `FROM ${BASE_IMAGE}\nCOPY probe.js /\nRUN node /probe.js ${places.join(" ")}\n`,
+    `FROM ${baseImage}\nCOPY probe.js /\nRUN node /probe.js ${places.join(" ")}\n`,
     {
       "probe.js": probe,
     },
@@ -49,12 +49,12 @@ test("steps of two builds do not reach one another", async () => {
     require("net").createServer((socket) => socket.end()).listen(7777, () => console.log("listens at", address.address));
     setTimeout(() => process.exit(), 15000);
   `;
-  const first = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nCOPY server.js /\nRUN node /server.js\n`, {
+  const first = await bench.buildDockerfile(`FROM ${baseImage}\nCOPY server.js /\nRUN node /server.js\n`, {
     "server.js": server,
   });
   const address = await waitFor("the server", () => /listens at (\S+)/.exec(bench.log(first))?.[1]);
   const second = await bench.buildDockerfile(
-    `FROM ${BASE_IMAGE}\nCOPY probe.js /\nRUN node /probe.js ${address}:7777\n`,
+    `FROM ${baseImage}\nCOPY probe.js /\nRUN node /probe.js ${address}:7777\n`,
     { "probe.js": probe },
     { projectId: "p2" },
   );
@@ -134,7 +134,7 @@ const caller = `
 test("no frame goes from a step of one build to a step of another, whatever it is", async () => {
   const files = { "frames.pl": frames, "listener.js": listener, "caller.js": caller };
   const first = await bench.buildDockerfile(
-    `FROM ${BASE_IMAGE}\nCOPY . /\nRUN perl /frames.pl & node /listener.js\n`,
+    `FROM ${baseImage}\nCOPY . /\nRUN perl /frames.pl & node /listener.js\n`,
     files,
   );
   const place = await waitFor("the listener", () => /is at (\S+ \S+)/.exec(bench.log(first))?.[1]);
@@ -144,7 +144,7 @@ test("no frame goes from a step of one build to a step of another, whatever it i
   const controls = /has no raw sockets|hears the gateway/;
   await waitFor("the listener to hear", () => controls.test(bench.log(first)));
   const second = await bench.buildDockerfile(
-    `FROM ${BASE_IMAGE}\nCOPY . /\nRUN node /caller.js ${address} && perl /frames.pl ${target}\n`,
+    `FROM ${baseImage}\nCOPY . /\nRUN node /caller.js ${address} && perl /frames.pl ${target}\n`,
     files,
     {
       projectId: "p2",

@@ -1,23 +1,23 @@
 import {
   type Facts,
   isSource,
-  LOCK_FILES,
+  lockFiles,
   type PackageJson,
   type Project,
   parents,
   parsePackageJson,
   readProject,
-  TELLING_BYTES_MAX,
+  tellingBytesMax,
   tellingFiles,
   tracesApp,
 } from "@svc/proto/frameworks";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
 import { pathWithin } from "./context.ts";
-import { detectPackages, installManifest, type Packages, SETTINGS_FILES } from "./packages.ts";
+import { detectPackages, installManifest, type Packages, settingsFiles } from "./packages.ts";
 
 /** What an archive says about the Node project in one of its directories. */
-export type NodeProject = {
+export interface NodeProject {
   /** Where packages are installed: the project's directory, or that of the workspace it belongs to. */
   installRoot: string;
   /** Directory of the project below `installRoot`; empty when it is the same. */
@@ -31,12 +31,12 @@ export type NodeProject = {
   settings: string;
   /** Whether Next is told to leave a traced copy of the app. */
   tracesApp: boolean;
-};
+}
 
 /** Lock files of large workspaces have several megabytes. */
-const TEXT_MAX_BYTES = 16 * 1024 * 1024;
+const textMaxBytes = 16 * 1024 * 1024;
 /** Of the files that tell what a project is: nobody has as many of them in one directory. */
-const TELLING_MAX = 100;
+const tellingMax = 100;
 
 /** Reads what there is of a Node project in the directory `root` of the archive. Throws TaskFailure for a broken package.json. */
 export async function readNodeProject(archive: Archive, root: string): Promise<NodeProject> {
@@ -44,7 +44,7 @@ export async function readNodeProject(archive: Archive, root: string): Promise<N
   const installRoot = await findInstallRoot(archive, root, manifest);
   const at = (name: string): string => joinPath(installRoot, name);
   const [members, installManifests] = await readMembers(archive, installRoot);
-  const texts = await Promise.all(SETTINGS_FILES.map((name) => readText(archive, at(name))));
+  const texts = await Promise.all(settingsFiles.map((name) => readText(archive, at(name))));
   const settings = texts.filter((text) => text !== null).join("\n");
   const top = installRoot === root ? manifest : await readManifest(archive, installRoot);
   const packages = detectPackages({
@@ -75,8 +75,8 @@ async function readFacts(archive: Archive, root: string): Promise<Facts> {
   const files = [...archive.files.keys()].flatMap((path) => pathWithin(path, root) ?? []).filter(isSource);
   const own = files.filter((name) => !name.includes("/"));
   const texts = await Promise.all(
-    tellingFiles(own, TELLING_MAX).map(async (name) => {
-      const limit = name === "package.json" ? TEXT_MAX_BYTES : TELLING_BYTES_MAX;
+    tellingFiles(own, tellingMax).map(async (name) => {
+      const limit = name === "package.json" ? textMaxBytes : tellingBytesMax;
       return [name, await readText(archive, joinPath(root, name), limit)] as const;
     }),
   );
@@ -92,7 +92,7 @@ async function readFacts(archive: Archive, root: string): Promise<Facts> {
  */
 async function findInstallRoot(archive: Archive, root: string, manifest: PackageJson | null): Promise<string> {
   const hasLock = (directory: string): boolean =>
-    LOCK_FILES.some((name) => archive.files.has(joinPath(directory, name)));
+    lockFiles.some((name) => archive.files.has(joinPath(directory, name)));
   if (hasLock(root)) return root;
   const workspaces: string[] = [];
   for (const directory of parents(root)) {
@@ -132,7 +132,7 @@ async function readManifest(archive: Archive, directory: string): Promise<Packag
   return manifest;
 }
 
-async function readText(archive: Archive, path: string, maxBytes = TEXT_MAX_BYTES): Promise<string | null> {
+async function readText(archive: Archive, path: string, maxBytes = textMaxBytes): Promise<string | null> {
   const file = archive.files.get(path);
   if (file === undefined || file.sizeBytes > maxBytes) return null;
   return (await archive.read(file)).toString("utf8");

@@ -3,12 +3,12 @@ import { saidTooMuch } from "./failures.ts";
 import type { BuildProgress } from "./progress.ts";
 
 /** What the engine keeps in memory while a build lasts: several times what its log can hold. */
-const OUTPUT_MAX_MB = 64;
+const outputMaxMb = 64;
 
 /** Ends a build whose steps write more than an engine should have to remember. */
 export function boundOutput(
   progress: BuildProgress,
-  maxMb = OUTPUT_MAX_MB,
+  maxMb = outputMaxMb,
 ): { ended: AbortSignal; add(trace: BuildTrace): void } {
   const ended = new AbortController();
   let bytes = 0;

@@ -1,6 +1,6 @@
 import type { Packages } from "./packages.ts";
 
-type Manager = {
+interface Manager {
   /** How the manager itself is installed, given the version to have; null when the base image's will do. */
   provide(version: string): string | null;
   install(locked: boolean): string;
@@ -12,7 +12,7 @@ type Manager = {
   cache: string;
   /** What it needs to know, in the build and in the result. */
   env: Readonly<Record<string, string>>;
-};
+}
 
 const at = (name: string, version: string, otherwise: string): string =>
   `npm install --global ${name}@${version || otherwise}`;

@@ -1,6 +1,6 @@
 import {
   detectPackageManager,
-  LOCK_FILES,
+  lockFiles,
   type PackageJson,
   type PackageManager,
   parseObject,
@@ -8,7 +8,7 @@ import {
 } from "@svc/proto/frameworks";
 
 /** How a Node project installs what it depends on. */
-export type Packages = {
+export interface Packages {
   manager: PackageManager;
   /** Version to install the manager in; empty for the one of the base image, or the newest. */
   version: string;
@@ -25,10 +25,10 @@ export type Packages = {
   separable: boolean;
   /** Scripts of the project's own that belong to an installation and are left to run once the sources are there. */
   deferred: readonly string[];
-};
+}
 
 /** Texts that the choice depends on; null for a file that is not there. */
-export type PackageFacts = {
+export interface PackageFacts {
   /** Whether a file or a directory exists where packages are installed. */
   has(name: string): boolean;
   manifest: PackageJson | null;
@@ -36,19 +36,19 @@ export type PackageFacts = {
   members: readonly PackageJson[];
   yarnLock: string | null;
   pnpmLock: string | null;
-  /** The texts of `SETTINGS_FILES`, one after the other. */
+  /** The texts of `settingsFiles`, one after the other. */
   settings: string;
-};
+}
 
 /** Settings of package managers. */
-export const SETTINGS_FILES = ["pnpm-workspace.yaml", ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"] as const;
-const FILES = [...LOCK_FILES, ...SETTINGS_FILES];
-const DIRECTORIES = ["patches", ".yarn"];
+export const settingsFiles = ["pnpm-workspace.yaml", ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"] as const;
+const files = [...lockFiles, ...settingsFiles];
+const directories = ["patches", ".yarn"];
 /** In the order in which a package manager runs them. */
-const INSTALL_SCRIPTS = ["preinstall", "install", "postinstall", "prepublish", "prepare"];
-const PROGRAMS_OF_SETTINGS = [".pnpmfile.cjs", ".pnpmfile.mjs", "binding.gyp"];
+const installScripts = ["preinstall", "install", "postinstall", "prepublish", "prepare"];
+const programsOfSettings = [".pnpmfile.cjs", ".pnpmfile.mjs", "binding.gyp"];
 /** A workspace of more packages is installed with all its sources at hand. */
-const MEMBERS_MAX = 200;
+const membersMax = 200;
 
 /**
  * A `package.json` without what does not decide over what is installed: its scripts. They change often, and
@@ -72,10 +72,10 @@ export function detectPackages(facts: PackageFacts): Packages | null {
     manager,
     locked,
     version: version === "" && manager === "pnpm" && locked ? pnpmOfLock(facts.pnpmLock ?? "") : version,
-    files: FILES.filter(has),
-    directories: DIRECTORIES.filter(has),
+    files: files.filter(has),
+    directories: directories.filter(has),
     separable: isSeparable(facts),
-    deferred: INSTALL_SCRIPTS.filter((name) => manifest.scripts.has(name)),
+    deferred: installScripts.filter((name) => manifest.scripts.has(name)),
   };
 }
 
@@ -83,15 +83,13 @@ function isSeparable({ has, manifest, members, settings }: PackageFacts): boolea
   const copiesPackages = /inject-?workspace-?packages/i.test(settings);
   return (
     manifest?.hasLocalDependencies === false &&
-    !PROGRAMS_OF_SETTINGS.some(has) &&
+    !programsOfSettings.some(has) &&
     !copiesPackages &&
-    members.length <= MEMBERS_MAX &&
+    members.length <= membersMax &&
     // A program of a workspace is linked where its file is, and scripts of a package need its sources.
     members.every(
       (member) =>
-        !member.hasLocalDependencies &&
-        !member.hasPrograms &&
-        !INSTALL_SCRIPTS.some((name) => member.scripts.has(name)),
+        !member.hasLocalDependencies && !member.hasPrograms && !installScripts.some((name) => member.scripts.has(name)),
     )
   );
 }

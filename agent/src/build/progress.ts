@@ -1,10 +1,10 @@
 import type { BuildTrace } from "../engine/engine.ts";
 import { cleanLine, createSafeLines, type SafeLines } from "../logs/lines.ts";
-import { WITH_ENV } from "./build-env.ts";
+import { withEnv } from "./build-env.ts";
 import { type ClipReader, createClipReader } from "./clipped.ts";
 
 /** Follows one build: turns its trace into log text and remembers what failed. */
-export type BuildProgress = {
+export interface BuildProgress {
   /** Leaves these steps, by their titles, out of the log text from now on, unless they fail. */
   leaveOut(isLeftOut: (title: string) => boolean): void;
   /** The text to append to the log for one message of the trace. */
@@ -13,17 +13,21 @@ export type BuildProgress = {
   failed(): FailedStep | null;
   /** The step that runs, the latest of several, and the last lines it wrote; null when none does. */
   running(): Omit<FailedStep, "error"> | null;
-};
+}
 
-export type FailedStep = { step: string; error: string; lastLines: readonly string[] };
+export interface FailedStep {
+  step: string;
+  error: string;
+  lastLines: readonly string[];
+}
 
 /** Steps of the tool's own making. */
-const INTERNAL = /^(?:\[internal\]|copy \/context \/$)/;
+const internal = /^(?:\[internal\]|copy \/context \/$)/;
 /** Of a step that runs: npm alone explains the use of a command on a hundred. */
-const LAST_LINES = 300;
-const TITLE_LENGTH_MAX = 300;
+const lastLines = 300;
+const titleLengthMax = 300;
 
-type Step = {
+interface Step {
   /** 0: not in the log text, or not yet. */
   number: number;
   /** Of the tool's own making: nobody needs to hear of it. */
@@ -34,7 +38,7 @@ type Step = {
   output: SafeLines;
   lastLines: readonly string[];
   error: string;
-};
+}
 
 /**
  * Text of the build as people know it from the plain progress of the tool: every line begins with its step.
@@ -52,7 +56,7 @@ export function createBuildProgress(secrets: readonly string[], basesPrefix = ""
     number === 0 ? [] : lines.map((line) => `#${number} ${line}`);
   const show = (step: Step, lines: readonly string[]): string[] => {
     const filled = lines.filter((line) => line !== "");
-    step.lastLines = [...step.lastLines, ...filled].slice(-LAST_LINES);
+    step.lastLines = [...step.lastLines, ...filled].slice(-lastLines);
     return numbered(step, filled);
   };
   /** Gives a step its place in the log text, with what it has said so far. */
@@ -78,8 +82,8 @@ export function createBuildProgress(secrets: readonly string[], basesPrefix = ""
           const title = stepTitle(vertex.name);
           step = {
             number: 0,
-            isInternal: INTERNAL.test(vertex.name),
-            title: clean(title).slice(0, TITLE_LENGTH_MAX),
+            isInternal: internal.test(vertex.name),
+            title: clean(title).slice(0, titleLengthMax),
             done: false,
             clips: createClipReader(),
             output: createSafeLines(secrets),
@@ -120,15 +124,15 @@ export function createBuildProgress(secrets: readonly string[], basesPrefix = ""
 }
 
 /** What is around a command; the engine tells it without the backslashes that a JSON text has before quotes. */
-const BEFORE_COMMAND = ['RUN ["/bin/sh","-c","', `RUN ["/bin/sh","-c","${WITH_ENV}","`] as const;
-const AFTER_COMMAND = '"]';
+const beforeCommand = ['RUN ["/bin/sh","-c","', `RUN ["/bin/sh","-c","${withEnv}","`] as const;
+const afterCommand = '"]';
 
 /** `[build 4/8] RUN --mount=… ["/bin/sh","-c","npm ci"]` as a person would say it: `RUN npm ci`. */
 function stepTitle(name: string): string {
   const title = name.replace(/^\[[^\]]*\d+\/\d+\]\s*/, "").replaceAll(/--mount=\S+\s+/g, "");
-  const before = BEFORE_COMMAND.findLast((text) => title.startsWith(text));
-  if (before === undefined || !title.endsWith(AFTER_COMMAND)) return title;
-  return `RUN ${unescaped(title.slice(before.length, -AFTER_COMMAND.length))}`;
+  const before = beforeCommand.findLast((text) => title.startsWith(text));
+  if (before === undefined || !title.endsWith(afterCommand)) return title;
+  return `RUN ${unescaped(title.slice(before.length, -afterCommand.length))}`;
 }
 
 function unescaped(text: string): string {

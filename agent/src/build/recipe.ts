@@ -5,47 +5,20 @@ import type { Archive } from "./archive.ts";
 import { type BuildSecrets, generatedSecrets, type StepSecrets } from "./build-env.ts";
 import { plainDirectory } from "./context.ts";
 import {
-  CA_PATH,
-  DOCKERFILE_PATH,
+  caPath,
+  dockerfilePath,
   isPlatformStep,
   isServerBuilt,
-  MANIFESTS_DIR,
+  manifestsDir,
   type NodeBuild,
   renderServerDockerfile,
   renderStaticDockerfile,
-  SOURCE_DIR,
   siteLabel,
+  sourceDir,
 } from "./dockerfile.ts";
 import { hasDirectory, type NodeProject, readNodeProject } from "./node-project.ts";
-import { type BuilderFacts, type IgnoreFile, prepareUserRecipe } from "./user-recipe.ts";
-
-type ContextParts = {
-  /** Directory of the archive that is built, and where it goes in the context. */
-  root: string;
-  into: string;
-  /** Path of the Dockerfile in the context. */
-  dockerfile: string;
-  extra: ReadonlyMap<string, string>;
-  /** What steps of the Dockerfile may mount. */
-  secrets: BuildSecrets;
-  keep(path: string): boolean;
-  /** Whether a step, by its title, is the platform's own and no command of the project. */
-  isOurs(title: string): boolean;
-};
-
-/** What a build spec means for one archive. */
-export type Recipe =
-  /** The files are the site already. */
-  | { kind: "files"; directory: string }
-  /** A command makes the site. */
-  | ({ kind: "site"; output: string } & ContextParts)
-  | ({
-      kind: "image";
-      /** Of the project's own Dockerfile: the user's line for each line of it, and what keeps files out of its context. */
-      own?: { lines: readonly number[]; ignore: IgnoreFile | null };
-      /** What its owner should know of the choices that were made, as sentences for the log. */
-      notes?: readonly string[];
-    } & ContextParts);
+import type { Recipe } from "./recipe-result.ts";
+import { type BuilderFacts, prepareUserRecipe } from "./user-recipe.ts";
 
 /** Looks at the sources and decides how they are built. Throws TaskFailure when they do not fit the spec. */
 export async function prepareRecipe(archive: Archive, spec: BuildSpec, facts: BuilderFacts): Promise<Recipe> {
@@ -141,13 +114,13 @@ function generated(
   build: NodeBuild,
   { dockerfile, secrets }: { dockerfile: string; secrets: BuildSecrets },
 ) {
-  const extra = new Map([[DOCKERFILE_PATH, dockerfile]]);
-  if (spec.caBundle !== "") extra.set(CA_PATH, spec.caBundle);
+  const extra = new Map([[dockerfilePath, dockerfile]]);
+  if (spec.caBundle !== "") extra.set(caPath, spec.caBundle);
   if (packages?.separable === true) {
-    for (const [path, text] of installManifests) extra.set(joinPath(MANIFESTS_DIR, path), text);
+    for (const [path, text] of installManifests) extra.set(joinPath(manifestsDir, path), text);
   }
   const isOurs = (title: string) => isPlatformStep(title, build);
-  return { root: installRoot, into: SOURCE_DIR, dockerfile: DOCKERFILE_PATH, extra, secrets, keep: isSource, isOurs };
+  return { root: installRoot, into: sourceDir, dockerfile: dockerfilePath, extra, secrets, keep: isSource, isOurs };
 }
 
 const joinPath = (...parts: readonly string[]): string => parts.filter((part) => part !== "").join("/");

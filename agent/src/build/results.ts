@@ -5,11 +5,11 @@ import { siteDoubts } from "@svc/proto/served-site";
 import { cleanLine } from "../logs/lines.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { type Archive, readArchive } from "./archive.ts";
-import type { Job } from "./builder.ts";
 import { packBundle } from "./bundle.ts";
 import { plainDirectory } from "./context.ts";
-import { SITE_DIR } from "./dockerfile.ts";
+import { siteDir } from "./dockerfile.ts";
 import { fromRegistry } from "./failures.ts";
+import type { Job } from "./job.ts";
 import { narrate } from "./narrate.ts";
 import { shareBaseLayers } from "./share-layers.ts";
 import { selectSite } from "./site.ts";
@@ -60,11 +60,11 @@ export async function pushSite(job: Job, name: string): Promise<BuildResult> {
   try {
     await using site = await engine.exportFiles(
       name,
-      SITE_DIR,
+      siteDir,
       (tar) => readArchive(tar, { spoolDir, maxBytes, isOutput: true, signal }),
       signal,
     );
-    return await pushBundle(job, site, plainDirectory(SITE_DIR));
+    return await pushBundle(job, site, plainDirectory(siteDir));
   } finally {
     await engine.removeImage(name);
   }

@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import type { MountTarget } from "./mount-stubs.ts";
 
 /** What a mount of a user's RUN step is checked against. */
-export type MountRules = {
+export interface MountRules {
   cacheNamespace: string;
   /** Secrets that the project has: the id of this build for each that a step may name. */
   secretIds: ReadonlyMap<string, string>;
@@ -12,14 +12,14 @@ export type MountRules = {
   kindInContext(path: string): "file" | "directory" | null;
   /** What `from` names, as the engine is to read it. */
   source(from: string): { text: string } | { refuse: string };
-};
+}
 
 /** A mount as the engine is told of it, and what it will be mounted upon. */
 export type RunMount = { text: string; targets: readonly MountTarget[] } | { refuse: string };
 
 type Options = ReadonlyMap<string, string>;
 
-const ALIASES: Readonly<Record<string, string>> = {
+const aliases: Readonly<Record<string, string>> = {
   src: "source",
   dst: "target",
   destination: "target",
@@ -27,26 +27,26 @@ const ALIASES: Readonly<Record<string, string>> = {
   rw: "readwrite",
 };
 /** Options that count as true when nothing is said of them. */
-const SWITCHES = new Set(["readonly", "readwrite", "required"]);
+const switches = new Set(["readonly", "readwrite", "required"]);
 /** Parts of a path, or a name, that mean the same to every parser: no variable, quote, blank, comma or pattern. */
-const WORD = /^[\w./@:+~%=-]+$/;
-const ID = /^\d{1,10}$/;
-const VALUES: Readonly<Record<string, RegExp>> = {
+const word = /^[\w./@:+~%=-]+$/;
+const userNumber = /^\d{1,10}$/;
+const values: Readonly<Record<string, RegExp>> = {
   env: /^[A-Za-z_]\w*$/,
-  from: WORD,
-  gid: ID,
-  id: WORD,
+  from: word,
+  gid: userNumber,
+  id: word,
   mode: /^[0-7]{1,5}$/,
   readonly: /^(?:true|false)$/,
   readwrite: /^(?:true|false)$/,
   required: /^(?:true|false)$/,
   sharing: /^(?:shared|private|locked)$/,
   size: /^\d{1,15}[kmgt]?b?$/i,
-  source: WORD,
-  target: WORD,
-  uid: ID,
+  source: word,
+  target: word,
+  uid: userNumber,
 };
-const KINDS = new Map<string, { options: readonly string[]; render(options: Options, rules: MountRules): RunMount }>([
+const kinds = new Map<string, { options: readonly string[]; render(options: Options, rules: MountRules): RunMount }>([
   ["bind", { options: ["target", "source", "from", "readonly", "readwrite"], render: renderBind }],
   [
     "cache",
@@ -56,13 +56,13 @@ const KINDS = new Map<string, { options: readonly string[]; render(options: Opti
   ["secret", { options: ["id", "source", "target", "env", "required", "mode", "uid", "gid"], render: renderSecret }],
 ]);
 /** Why an option that engines know is not taken here, and what to do instead. */
-const INSTEAD: Readonly<Record<string, string>> = {
+const insteadOf: Readonly<Record<string, string>> = {
   "cache source": "A cache is mounted as a whole: leave it out, and name a directory below the target in the command.",
   "cache from": "A cache begins empty: fill it in the step, or use a mount of type bind.",
 };
 /** Where the kernel's and the engine's own files are. */
-const OWN_PLACES = /^\/(?:proc|sys|dev)(?:\/|$)/;
-const SECRETS_DIR = "/run/secrets";
+const ownPlaces = /^\/(?:proc|sys|dev)(?:\/|$)/;
+const secretsDir = "/run/secrets";
 
 /** Reads the value of a `--mount` option of RUN. What comes out is written anew: nothing of the user's text is passed on. */
 export function rewriteMount(value: string, rules: MountRules): RunMount {
@@ -70,25 +70,25 @@ export function rewriteMount(value: string, rules: MountRules): RunMount {
   for (const field of value.split(",")) {
     const at = field.indexOf("=");
     const written = (at < 0 ? field : field.slice(0, at)).toLowerCase();
-    const name = ALIASES[written] ?? written;
+    const name = aliases[written] ?? written;
     if (options.has(name)) return { refuse: `RUN --mount names ${name} twice.` };
-    if (at < 0 && !SWITCHES.has(name)) return { refuse: `RUN --mount=…,${shown(field)} has no value.` };
+    if (at < 0 && !switches.has(name)) return { refuse: `RUN --mount=…,${shown(field)} has no value.` };
     options.set(name, at < 0 ? "true" : field.slice(at + 1));
   }
   const type = (options.get("type") ?? "bind").toLowerCase();
   options.delete("type");
-  const kind = KINDS.get(type);
+  const kind = kinds.get(type);
   if (kind === undefined) {
     const instead = type === "ssh" ? " There is no SSH agent here: put a key into a variable and mount that." : "";
     return { refuse: `RUN --mount=type=${shown(type)} is not available.${instead}` };
   }
   for (const [name, text] of options) {
     if (!kind.options.includes(name)) {
-      const instead = INSTEAD[`${type} ${name}`] ?? "Leave it out.";
+      const instead = insteadOf[`${type} ${name}`] ?? "Leave it out.";
       return { refuse: `RUN --mount=type=${type} takes no ${shown(name)} here. ${instead}` };
     }
     if (text.includes("$")) return { refuse: `write ${name} of RUN --mount out, without variables.` };
-    if (VALUES[name]?.test(text) !== true) return { refuse: `RUN --mount has an unusual ${name}: ${shown(text)}.` };
+    if (values[name]?.test(text) !== true) return { refuse: `RUN --mount has an unusual ${name}: ${shown(text)}.` };
   }
   const target = options.get("target");
   if (target !== undefined) {
@@ -103,8 +103,7 @@ const shown = (text: string): string => text.slice(0, 100);
 function checkTarget(target: string): string | null {
   if (target.split("/").includes("..")) return "write the target of RUN --mount without `..`.";
   const path = posix.normalize(target);
-  if (path === "/" || OWN_PLACES.test(path))
-    return `nothing can be mounted at ${shown(target)}: choose another target.`;
+  if (path === "/" || ownPlaces.test(path)) return `nothing can be mounted at ${shown(target)}: choose another target.`;
   return null;
 }
 
@@ -179,7 +178,7 @@ function renderSecret(options: Options, rules: MountRules): RunMount {
   const name = options.get("id") ?? options.get("source") ?? (said === undefined ? undefined : posix.basename(said));
   if (name === undefined) return { refuse: "RUN --mount=type=secret needs an id." };
   const env = options.get("env");
-  const target = said ?? (env === undefined ? `${SECRETS_DIR}/${posix.basename(name)}` : undefined);
+  const target = said ?? (env === undefined ? `${secretsDir}/${posix.basename(name)}` : undefined);
   const text = write("secret", {
     id: rules.secretIds.get(name) ?? name,
     target,
@@ -191,8 +190,8 @@ function renderSecret(options: Options, rules: MountRules): RunMount {
   });
   if (target === undefined || !rules.leavesStubs) return { text, targets: [] };
   // What an image has elsewhere would become empty.
-  if (posix.dirname(posix.normalize(target)) !== SECRETS_DIR) {
-    return { refuse: `this platform's container engine mounts secrets in ${SECRETS_DIR} only: leave the target out.` };
+  if (posix.dirname(posix.normalize(target)) !== secretsDir) {
+    return { refuse: `this platform's container engine mounts secrets in ${secretsDir} only: leave the target out.` };
   }
   return { text, targets: [{ kind: "file", path: target }] };
 }

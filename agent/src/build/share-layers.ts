@@ -1,7 +1,7 @@
 import { baseImagePrefix } from "@svc/proto/cluster-registry";
 import type { Image } from "../engine/engine.ts";
 import { parseReference } from "../images/classify.ts";
-import type { Job } from "./builder.ts";
+import type { Job } from "./job.ts";
 
 /**
  * What an image has of a base image in the cluster's registry becomes the project's there without being sent, and the

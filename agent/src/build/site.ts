@@ -1,9 +1,12 @@
 import { servedAs } from "@svc/proto/served-site";
 
 /** A file of a static site and the archive's file that holds its bytes. */
-export type SiteFile = { path: string; source: string };
+export interface SiteFile {
+  path: string;
+  source: string;
+}
 
-const LINKS_MAX = 16;
+const linksMax = 16;
 
 /**
  * What visitors may see of an archive: the files under `root`, links to files included as files, in the order
@@ -30,7 +33,7 @@ function followLinks(
   archive: { files: ReadonlyMap<string, unknown>; symlinks: ReadonlyMap<string, string> },
 ): string | null {
   let at = path;
-  for (let step = 0; step < LINKS_MAX; step += 1) {
+  for (let step = 0; step < linksMax; step += 1) {
     if (archive.files.has(at)) return at;
     const target = archive.symlinks.get(at);
     if (target === undefined) return null;
@@ -44,14 +47,14 @@ function followLinks(
   return null;
 }
 
-const TEXT_EXTENSIONS = new Set(
+const textExtensions = new Set(
   "html htm css js mjs cjs json map xml svg txt md csv webmanifest wasm ico ttf otf eot rss atom yml yaml".split(" "),
 );
-const SMALLEST_BYTES = 1024;
-const LARGEST_BYTES = 16 * 1024 * 1024;
+const smallestBytes = 1024;
+const largestBytes = 16 * 1024 * 1024;
 
 /** Whether smaller copies of a file are worth making: text of more than 1 KiB that has none of its own. */
 export function isCompressible(path: string, sizeBytes: number): boolean {
   const extension = path.slice(path.lastIndexOf(".") + 1).toLowerCase();
-  return sizeBytes > SMALLEST_BYTES && sizeBytes <= LARGEST_BYTES && TEXT_EXTENSIONS.has(extension);
+  return sizeBytes > smallestBytes && sizeBytes <= largestBytes && textExtensions.has(extension);
 }

@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { type FSWatcher, watch } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
 import type { Owner } from "../engine/engine.ts";
 import { readKernelLog } from "../engine/kernel-log.ts";
 import { type OomScope, oomScopeOf } from "../engine/oom-scope.ts";
@@ -15,7 +16,7 @@ import {
   killAll,
   listPaths,
   moveAll,
-  PARENT,
+  parent,
   prepareGroup,
   processesOf,
   readText,
@@ -30,7 +31,7 @@ export type StepLimits = GroupLimits & { storageMb: number };
  * Holds build steps to limits and keeps them apart from one another: neither their Dockerfile nor engines before version
  * 23 can be asked to.
  */
-export type StepLimiter = {
+export interface StepLimiter {
   /**
    * Readies a group for the steps of one build, before the first of them starts. Steps are told apart by `mark`,
    * a host name that the engine writes to their hosts file, so one mark has one build at a time.
@@ -38,7 +39,7 @@ export type StepLimiter = {
   open(mark: string, limits: StepLimits): Promise<StepGroup>;
   /** Ends what a former life of this agent left running, and removes its groups. */
   removeLeftovers(): Promise<void>;
-};
+}
 
 export type StepGroup = AsyncDisposable & {
   /** Aborts when a step could not be held to the limits: the build must not go on. */
@@ -53,11 +54,11 @@ export type StepGroup = AsyncDisposable & {
   kill(): Promise<void>;
 };
 
-const SCAN_EVERY_MS = 100;
-const MB = 1024 * 1024;
+const scanEveryMs = 100;
+const mb = 1024 * 1024;
 /** runc's own directory, and those below containerd's, one per name space. */
-const STATE_DIR = "/run/runc";
-const STATE_DIRS = "/run/containerd/runc";
+const stateDir = "/run/runc";
+const stateDirs = "/run/containerd/runc";
 
 /** What stands for a cache namespace on one node, in a form that fits a host name. */
 export const buildMark = ({ clusterId, nodeId }: Owner, namespace: string): string =>
@@ -67,14 +68,15 @@ export const buildMark = ({ clusterId, nodeId }: Owner, namespace: string): stri
 export const groupPrefix = (owner: Owner): string =>
   `${digest(JSON.stringify([owner.clusterId, owner.nodeId])).slice(0, 8)}-`;
 
-type Group = {
+interface Group {
   mark: string;
   limits: StepLimits;
   path: string;
   take(step: string, places: StepPlaces, move: () => Promise<void>): void;
-};
+}
 
 export function createStepLimiter(options: {
+  clock: Clock;
   owner: Owner;
   log: Log;
   /** Where the engine keeps its data. */
@@ -82,7 +84,7 @@ export function createStepLimiter(options: {
   /** Keeps the network of every step that there is by now apart from all others. */
   isolate(): Promise<void>;
 }): StepLimiter {
-  const { log } = options;
+  const { clock, log } = options;
   const prefix = groupPrefix(options.owner);
   const groups = new Map<string, Group>();
   const known = new Set<string>();
@@ -107,7 +109,7 @@ export function createStepLimiter(options: {
     const isolated = options.isolate();
     isolated.catch(() => {});
     const all = await trees();
-    const found = await findStep(directory, [...groups.keys()], all, await engineDir());
+    const found = await findStep(clock, directory, [...groups.keys()], all, await engineDir());
     const group = found === null ? undefined : groups.get(found.mark);
     if (found === null || group === undefined) return;
     if (found.hasRawSockets) warnOfRawSockets();
@@ -115,12 +117,12 @@ export function createStepLimiter(options: {
       await isolated;
       // The tree of processes comes first: from then on they cannot become more than is allowed.
       for (const [index, root] of rootsOf(all).entries()) {
-        await moveAll(found.groups[index] ?? "", join(root, group.path));
+        await moveAll(clock, found.groups[index] ?? "", join(root, group.path));
       }
       const pids = await processesOf(join(rootsOf(all)[0] ?? "", group.path));
       await goFirst(pids);
       if (group.limits.storageMb === 0) return;
-      await limitFileSize(pids, group.limits.storageMb * MB).catch((cause: unknown) =>
+      await limitFileSize(pids, group.limits.storageMb * mb).catch((cause: unknown) =>
         log.warn(
           { step: basename(directory), reason: String(cause) },
           "the files of a build step have no limit of their own",
@@ -137,7 +139,7 @@ export function createStepLimiter(options: {
 
   /** Listens for new containers as long as a group is open; looks around as well, since an event can be lost. */
   const listen = async (signal: AbortSignal): Promise<void> => {
-    await mkdir(STATE_DIR, { recursive: true, mode: 0o711 });
+    await mkdir(stateDir, { recursive: true, mode: 0o711 });
     const watchers: FSWatcher[] = [];
     for (const directory of await stateDirectories()) {
       const watcher = watch(directory, { persistent: false }, (_, name) => {
@@ -151,14 +153,14 @@ export function createStepLimiter(options: {
     void (async () => {
       while (!signal.aborted) {
         await scan().catch((cause: unknown) => log.warn({ reason: String(cause) }, "build steps could not be listed"));
-        await delay(SCAN_EVERY_MS, undefined, { signal }).catch(() => {});
+        await pause(clock, scanEveryMs, signal);
       }
       for (const watcher of watchers) watcher.close();
     })();
   };
 
   const close = async (group: Group): Promise<void> => {
-    await endGroup(await trees(), group.path);
+    await endGroup(clock, await trees(), group.path);
     groups.delete(group.mark);
     if (groups.size > 0) return;
     watching?.abort();
@@ -169,8 +171,8 @@ export function createStepLimiter(options: {
   return {
     async open(mark, limits) {
       const all = await trees();
-      const path = join(PARENT, `${prefix}${digest(mark).slice(0, 16)}`);
-      await endGroup(all, path);
+      const path = join(parent, `${prefix}${digest(mark).slice(0, 16)}`);
+      await endGroup(clock, all, path);
       await prepareGroup(all, path, limits);
       const broken = new AbortController();
       let caught = 0;
@@ -188,7 +190,7 @@ export function createStepLimiter(options: {
           move().then(
             () => {
               caught += 1;
-              if (doomed) void killAll(all, path);
+              if (doomed) void killAll(clock, all, path);
             },
             (cause: unknown) => {
               log.error({ step: basename(step), err: cause }, "a build step could not be limited and kept apart");
@@ -216,7 +218,7 @@ export function createStepLimiter(options: {
         written: async (enough) => storage.written(await processesOf(join(rootsOf(all)[0] ?? "", path)), enough),
         kill() {
           doomed = true;
-          return killAll(all, path);
+          return killAll(clock, all, path);
         },
         async [Symbol.asyncDispose]() {
           doomed = true;
@@ -230,16 +232,16 @@ export function createStepLimiter(options: {
 
     async removeLeftovers() {
       const all = await trees();
-      const names = (await Promise.all(groupDirectories(all, PARENT).map(listPaths)))
+      const names = (await Promise.all(groupDirectories(all, parent).map(listPaths)))
         .flat()
         .map((path) => basename(path));
-      for (const name of new Set(names)) if (name.startsWith(prefix)) await endGroup(all, join(PARENT, name));
+      for (const name of new Set(names)) if (name.startsWith(prefix)) await endGroup(clock, all, join(parent, name));
     },
   };
 }
 
 async function stateDirectories(): Promise<string[]> {
-  return [STATE_DIR, ...(await listPaths(STATE_DIRS))];
+  return [stateDir, ...(await listPaths(stateDirs))];
 }
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("hex");

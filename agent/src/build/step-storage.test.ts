@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createStepStorage } from "./step-storage.ts";
 
-const MB = 1024 * 1024;
-const bound = 100 * MB;
+const mb = 1024 * 1024;
+const bound = 100 * mb;
 
 let dir = "";
 let cache = "";
@@ -16,8 +16,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
 
-const write = (name: string) => writeFile(join(cache, name), Buffer.alloc(MB, 1));
-const inMb = (bytes: number) => Math.floor(bytes / MB);
+const write = (name: string) => writeFile(join(cache, name), Buffer.alloc(mb, 1));
+const inMb = (bytes: number) => Math.floor(bytes / mb);
 /** A step with the cache. Its root is not there any more. */
 const places = () => ({ root: join(dir, "gone"), bound: [cache] });
 

@@ -3,25 +3,25 @@ import { layerDirectory, readMounts, writableLayers } from "../storage/overlays.
 import { bytesBelow } from "../storage/written.ts";
 
 /** What a step has to write to, as the engine's builder describes it. */
-export type StepPlaces = {
+export interface StepPlaces {
   /** Where its root is mounted. */
   root: string;
   /** What is bound into it to be written to: caches, and mounts whose changes are thrown away. */
   bound: readonly string[];
-};
+}
 
 /** Adds up what the steps of one build write to the disk. */
-export type StepStorage = {
+export interface StepStorage {
   /** From now on what is written there counts. What a cache holds already is of earlier builds. */
   add(places: StepPlaces): Promise<void>;
   /** Bytes that were written so far; those of files without a name while `pids` hold them. More than `enough` is not told apart. */
   written(pids: readonly number[], enough: number): Promise<number>;
   /** Nothing is written any more: remembers what caches hold now. */
   settle(): Promise<void>;
-};
+}
 
 /** So many caches are remembered by their size. Of what is forgotten, all files are looked at once more. */
-const CACHES_MAX = 1_000;
+const cachesMax = 1_000;
 
 /**
  * @param caches what caches held at the end of the build before, for all builds of a node: to find it out at the beginning
@@ -73,7 +73,7 @@ export function createStepStorage(caches: Map<string, number>, engineDir: () => 
     async settle() {
       for (const place of shared.keys()) {
         const bytes = await bytesBelow(place, Number.POSITIVE_INFINITY, "length");
-        if (caches.size >= CACHES_MAX) caches.clear();
+        if (caches.size >= cachesMax) caches.clear();
         if (bytes === null) caches.delete(place);
         else caches.set(place, bytes);
       }

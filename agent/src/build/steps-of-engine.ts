@@ -1,6 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { sleep } from "@svc/runtime/sleep";
 import { z } from "zod";
 import { type CgroupTrees, rootsOf } from "./cgroups.ts";
 import { processesOf } from "./groups.ts";
@@ -11,15 +12,15 @@ import type { StepPlaces } from "./step-storage.ts";
  * description says of it.
  */
 export type EngineStep = StepFacts & { mark: string; groups: readonly string[] };
-type StepFacts = {
+interface StepFacts {
   /** What it writes to. */
   places: StepPlaces;
   /** Whether it may send packets of any kind in any name. */
   hasRawSockets: boolean;
-};
+}
 
-const APPEARS_WITHIN_MS = 10_000;
-const LOOK_EVERY_MS = 2;
+const appearsWithinMs = 10_000;
+const usualLookMs = 2;
 
 /** What is read of the description that a container is started from. */
 const bundleFile = z.object({
@@ -35,7 +36,11 @@ const bundleFile = z.object({
   linux: z.object({ cgroupsPath: z.string().optional() }).optional(),
   process: z.object({ capabilities: z.object({ bounding: z.array(z.string()).nullish() }).optional() }).optional(),
 });
-type Bundle = { mark: string | null; cgroupsPath: string | undefined; facts: StepFacts };
+interface Bundle {
+  mark: string | null;
+  cgroupsPath: string | undefined;
+  facts: StepFacts;
+}
 /** What is read of the runtime's state file, which is written just before the process of the container begins. */
 const stateFile = z.object({
   init_process_pid: z.int().positive(),
@@ -54,6 +59,7 @@ const stateFile = z.object({
  * @param engineDir where the engine keeps its data
  */
 export async function findStep(
+  clock: Clock,
   directory: string,
   marks: readonly string[],
   trees: CgroupTrees,
@@ -62,15 +68,15 @@ export async function findStep(
   const early = await readBundle(join(engineDir, "buildkit/executor", basename(directory)), marks);
   const expected = early?.cgroupsPath === undefined ? null : groupsAt(trees, early.cgroupsPath);
   if (early !== null && early.mark === null) return null;
-  const endsAtMs = Date.now() + APPEARS_WITHIN_MS;
-  while (Date.now() < endsAtMs) {
+  const endsAtMs = clock.now().getTime() + appearsWithinMs;
+  while (clock.now().getTime() < endsAtMs) {
     if (early?.mark && expected !== null && (await processesOf(expected[0] ?? "")).length > 0) {
       return { mark: early.mark, groups: expected, ...early.facts };
     }
     const state = await readState(directory);
     if (state !== null) return await fromState(state, marks);
     if (!(await exists(directory))) return null;
-    await delay(LOOK_EVERY_MS);
+    await sleep(clock, usualLookMs);
   }
   return null;
 }

@@ -1,9 +1,10 @@
 import { readdir, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import { Observed } from "@svc/proto/node";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createDockerEngine } from "../engine/docker.ts";
-import { BASE_IMAGE, type BuildBench, createBuildBench } from "../testing/builds.ts";
+import { type BuildBench, baseImage, createBuildBench } from "../testing/builds.ts";
 import { processesWith } from "../testing/processes.ts";
 import { waitFor } from "../testing/wait.ts";
 import { packTar } from "./tar.ts";
@@ -31,7 +32,7 @@ const imagesOf = async (placementId: string) =>
 test("a cancelled build ends at once, with every process of its steps, and leaves nothing", async () => {
   // The second one would outlive a shell that only got a signal.
   const command = "trap '' TERM HUP; (setsid sleep 3141.59 &) ; echo begun; sleep 3141.59";
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN ${command}\n`);
+  const id = await bench.buildDockerfile(`FROM ${baseImage}\nRUN ${command}\n`);
   await waitFor("the step", async () => (await processesWith("3141.59")).some((line) => line.startsWith("sleep")));
   await bench.stop(id);
   const status = await bench.control.status(id, ({ observed }) => observed === Observed.STOPPED);
@@ -44,7 +45,7 @@ test("a cancelled build ends at once, with every process of its steps, and leave
 
 test("a build past its time is stopped, and the person is told where it stood", async () => {
   const id = await bench.buildDockerfile(
-    `FROM ${BASE_IMAGE}\nRUN echo still at it && sleep 2718.28\n`,
+    `FROM ${baseImage}\nRUN echo still at it && sleep 2718.28\n`,
     {},
     // Time enough to get to the step on a slow machine, too.
     { timeoutSeconds: 15 },
@@ -57,10 +58,10 @@ test("a build past its time is stopped, and the person is told where it stood", 
 });
 
 test("builds that wait for another one of their project leave the queue when they are cancelled", async () => {
-  const first = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN echo first && sleep 1414.2\n`);
+  const first = await bench.buildDockerfile(`FROM ${baseImage}\nRUN echo first && sleep 1414.2\n`);
   await waitFor("the first", () => bench.log(first).includes("first"));
-  const second = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN true\n`);
-  const other = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\nRUN true\n`, {}, { projectId: "p2" });
+  const second = await bench.buildDockerfile(`FROM ${baseImage}\nRUN true\n`);
+  const other = await bench.buildDockerfile(`FROM ${baseImage}\nRUN true\n`, {}, { projectId: "p2" });
   // Another project does not wait.
   await bench.removeImage(await bench.outcome(other));
   expect(bench.control.statuses.get(second)?.observed ?? 0).toBeLessThan(Observed.RUNNING);
@@ -90,7 +91,12 @@ test("a build that the engine refuses leaves no connection open", async () => {
 
 test("an engine that does not answer is said to be out of reach", async () => {
   async function* nothing() {}
-  const engine = createDockerEngine({ socketPath: "/nonexistent/engine.sock", owner: bench.node.owner });
+  const engine = createDockerEngine({
+    socketPath: "/nonexistent/engine.sock",
+    owner: bench.node.owner,
+    clock: systemClock,
+    random: systemRandom,
+  });
   const building = engine.buildImage(
     (owner) => packTar(nothing(), owner),
     { tag: "a:1", dockerfile: "Dockerfile", buildArgs: {} },

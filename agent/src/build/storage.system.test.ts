@@ -1,7 +1,7 @@
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BASE_IMAGE, type BuildBench, createBuildBench } from "../testing/builds.ts";
+import { type BuildBench, baseImage, createBuildBench } from "../testing/builds.ts";
 import { waitFor } from "../testing/wait.ts";
 
 // What a build writes is bounded by its plan, whatever it writes it to.
@@ -34,7 +34,7 @@ test.each([
   },
   { what: "several steps", step: "RUN fallocate -l 16M /a\nRUN fallocate -l 16M /b && sleep 600" },
 ])("$what ends the build, which is told its bound", async ({ step }) => {
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\n${step}\n`, { "here/x": "y" }, { resources });
+  const id = await bench.buildDockerfile(`FROM ${baseImage}\n${step}\n`, { "here/x": "y" }, { resources });
   const { failure } = await bench.outcome(id);
   expect(failure).toMatchObject({ code: "BUILD_FAILED" });
   expect(failure?.message).toContain(wrote);
@@ -43,7 +43,7 @@ test.each([
 
 test("what a step wrote goes with its build", async () => {
   const name = `gone-${bench.node.owner.nodeId}`;
-  const text = `FROM ${BASE_IMAGE}\nRUN fallocate -l 16M /${name} && fallocate -l 16M /b && sleep 600\n`;
+  const text = `FROM ${baseImage}\nRUN fallocate -l 16M /${name} && fallocate -l 16M /b && sleep 600\n`;
   expect((await bench.outcome(await bench.buildDockerfile(text, {}, { resources }))).failure?.message).toContain(wrote);
   const { rootDir } = await bench.node.engine.describe();
   await waitFor("the layer to go", async () => {
@@ -57,14 +57,14 @@ test("what a step wrote goes with its build", async () => {
 
 test("a build that writes as much as it may, or takes it away in time, goes on", async () => {
   const steps = "RUN fallocate -l 16M /a && rm /a\nRUN fallocate -l 16M /b\nRUN exit 3\n";
-  const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\n${steps}`, {}, { resources });
+  const id = await bench.buildDockerfile(`FROM ${baseImage}\n${steps}`, {}, { resources });
   expect((await bench.outcome(id)).failure).toMatchObject({ code: "BUILD_FAILED", exitCode: 3 });
 });
 
 test("what a cache holds from earlier builds does not count again", async () => {
   for (const file of ["a", "b", "c"]) {
     const step = `RUN --mount=type=cache,target=/cache fallocate -l 12M /cache/${file} && ls /cache && exit 3`;
-    const id = await bench.buildDockerfile(`FROM ${BASE_IMAGE}\n${step}\n`, {}, { resources, projectId: "cached" });
+    const id = await bench.buildDockerfile(`FROM ${baseImage}\n${step}\n`, {}, { resources, projectId: "cached" });
     expect((await bench.outcome(id)).failure).toMatchObject({ code: "BUILD_FAILED", exitCode: 3 });
   }
 });

@@ -10,9 +10,9 @@ export type TarEntry =
   | { kind: "bytes"; name: string; executable: boolean; content: Buffer }
   | { kind: "stream"; name: string; executable: boolean; content: AsyncIterable<Uint8Array>; sizeBytes: number };
 
-const EPOCH = new Date(0);
+const epoch = new Date(0);
 /** Files up to this size are held in memory as a whole. */
-const WHOLE_MAX_BYTES = 1024 * 1024;
+const wholeMaxBytes = 1024 * 1024;
 
 /** A tar of the entries in their order, written as fast as it is read. No time gets into it, and one owner: root, or `owner`. */
 export function packTar(entries: AsyncIterable<TarEntry>, owner: Ids = { uid: 0, gid: 0 }): Readable {
@@ -22,8 +22,7 @@ export function packTar(entries: AsyncIterable<TarEntry>, owner: Ids = { uid: 0,
 /** The entry for a file of an archive, under another name perhaps. */
 export async function fileEntry(archive: Archive, name: string, file: ArchiveFile): Promise<TarEntry> {
   const { executable, sizeBytes } = file;
-  if (sizeBytes > WHOLE_MAX_BYTES)
-    return { kind: "stream", name, executable, content: archive.stream(file), sizeBytes };
+  if (sizeBytes > wholeMaxBytes) return { kind: "stream", name, executable, content: archive.stream(file), sizeBytes };
   return { kind: "bytes", name, executable, content: await archive.read(file) };
 }
 
@@ -47,7 +46,7 @@ async function* packChunks(entries: AsyncIterable<TarEntry>, owner: Ids): AsyncG
 function write(tar: ReturnType<typeof pack>, entry: TarEntry, owner: Ids): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = (error?: Error | null): void => (error ? reject(error) : resolve());
-    const common = { name: entry.name, mtime: EPOCH, ...owner };
+    const common = { name: entry.name, mtime: epoch, ...owner };
     switch (entry.kind) {
       case "directory":
         tar.entry({ ...common, type: "directory", mode: 0o755 }, done);

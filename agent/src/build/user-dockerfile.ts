@@ -1,7 +1,7 @@
 import { parseBaseImage } from "@svc/proto";
 import { expandWord } from "./expand.ts";
 import { type Instruction, parseDockerfile, parseJsonList, shellWords } from "./instructions.ts";
-import { isStubStage, type MountTarget, STUB_STAGE, standIns } from "./mount-stubs.ts";
+import { isStubStage, type MountTarget, standIns, stubStage } from "./mount-stubs.ts";
 import { type MountRules, rewriteMount } from "./run-mounts.ts";
 
 /** A user's Dockerfile as it is built, or why it is not. */
@@ -27,10 +27,10 @@ export type RewriteOptions = Pick<MountRules, "cacheNamespace" | "secretIds" | "
 };
 
 /** Id of the secret that holds the CA bundle, and where RUN steps find it. */
-export const CA_SECRET = "svc-ca";
-const CA_PATH = "/run/svc-build/ca.pem";
+export const caSecret = "svc-ca";
+const caPath = "/run/svc-build/ca.pem";
 /** Variables by which tools find CAs. As arguments they are seen by RUN steps and are not in the image. */
-const CA_VARIABLES = [
+const caVariables = [
   "NODE_EXTRA_CA_CERTS",
   "npm_config_cafile",
   "SSL_CERT_FILE",
@@ -40,13 +40,13 @@ const CA_VARIABLES = [
   "REQUESTS_CA_BUNDLE",
 ];
 
-const OWN_SYNTAX = /^docker(?:\.io)?\/dockerfile(?::1(?:\.\d+){0,2}(?:-labs)?)?$/;
+const ownSyntax = /^docker(?:\.io)?\/dockerfile(?::1(?:\.\d+){0,2}(?:-labs)?)?$/;
 /** Names of what ADD would unpack. */
-const ARCHIVE = /\.(?:tar|tar\.\w+|tgz|tbz2?|txz|tzst)["']*$/i;
+const archiveName = /\.(?:tar|tar\.\w+|tgz|tbz2?|txz|tzst)["']*$/i;
 /** A value that means the same to every parser. */
-const PLAIN_FLAG = /^[\x21-\x7e]+$/;
+const plainFlag = /^[\x21-\x7e]+$/;
 /** Every instruction that there may be, with its options. Others are none of a Dockerfile that this platform knows. */
-const FLAGS = new Map<string, readonly string[]>([
+const flagsOf = new Map<string, readonly string[]>([
   ...["ARG", "CMD", "ENTRYPOINT", "ENV", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER"].map(bare),
   ...["SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"].map(bare),
   ["ADD", ["chmod", "chown", "exclude", "link"]],
@@ -54,9 +54,9 @@ const FLAGS = new Map<string, readonly string[]>([
   ["FROM", ["platform"]],
   ["RUN", ["mount", "network", "security"]],
 ]);
-const REPEATABLE = new Set(["exclude", "mount"]);
+const repeatable = new Set(["exclude", "mount"]);
 /** What the engine takes for the name of a stage; anything else would not count as one. */
-const STAGE_NAME = /^[a-z][a-z0-9._-]*$/;
+const stageName = /^[a-z][a-z0-9._-]*$/;
 
 function bare(name: string): [string, readonly string[]] {
   return [name, []];
@@ -72,7 +72,7 @@ export function rewriteDockerfile(text: string, options: RewriteOptions): Rewrit
   const parsed = parseDockerfile(text);
   if ("refuse" in parsed) return parsed;
   const syntax = parsed.directives.get("syntax");
-  if (syntax !== undefined && !OWN_SYNTAX.test(syntax)) {
+  if (syntax !== undefined && !ownSyntax.test(syntax)) {
     return {
       refuse: `The Dockerfile names the syntax ${JSON.stringify(syntax.slice(0, 100))}. Only the built-in one is available: remove the line.`,
     };
@@ -98,14 +98,14 @@ export function rewriteDockerfile(text: string, options: RewriteOptions): Rewrit
     for (const text of [...(done.before ?? []), done.text]) emit(text, instruction.line);
     for (const [index, document] of instruction.documents.entries()) emit(document, instruction.line + index + 1);
     if (instruction.name === "FROM" && options.hasCaBundle) {
-      for (const name of CA_VARIABLES) emit(`ARG ${name}=${CA_PATH}`, instruction.line);
+      for (const name of caVariables) emit(`ARG ${name}=${caPath}`, instruction.line);
     }
   }
   if (context.begun === 0) return { refuse: "The Dockerfile has no FROM instruction." };
   return { text: `${out.join("\n")}\n`, lines, baseImages: [...context.baseImages] };
 }
 
-type Context = {
+interface Context {
   options: RewriteOptions;
   escapeMark: string;
   /** Arguments in front of the first stage, which FROM may use. */
@@ -114,7 +114,7 @@ type Context = {
   baseImages: Set<string>;
   /** Stages that have begun. */
   begun: number;
-};
+}
 /** `before` are instructions of the platform's own. */
 type Done = { text: string; before?: readonly string[] } | { refuse: string };
 
@@ -132,7 +132,7 @@ const predefined = (platform: string): Map<string, string> => {
 
 function rewriteInstruction(instruction: Instruction, context: Context): Done {
   const { name, flags, rest, documents } = instruction;
-  if (flags.some((flag) => !PLAIN_FLAG.test(flag) || /["'\\`]/.test(flag))) {
+  if (flags.some((flag) => !plainFlag.test(flag) || /["'\\`]/.test(flag))) {
     return { refuse: `write the options of ${name} without quotes and escapes.` };
   }
   if (documents.length > 0 && !context.options.hasDocuments) {
@@ -159,14 +159,14 @@ function rewriteInstruction(instruction: Instruction, context: Context): Done {
 }
 
 function checkFlags(name: string, flags: readonly string[]): string | null {
-  const known = FLAGS.get(name);
+  const known = flagsOf.get(name);
   if (known === undefined) return `${name.slice(0, 100)} is not an instruction that is known here.`;
   const seen = new Set<string>();
   for (const flag of flags) {
     const [option] = splitOnce(flag);
     if (!known.includes(option))
       return `the option --${option.slice(0, 100)} of ${name} is not available: leave it out.`;
-    if (seen.has(option) && !REPEATABLE.has(option)) return `${name} has the option --${option} twice.`;
+    if (seen.has(option) && !repeatable.has(option)) return `${name} has the option --${option} twice.`;
     seen.add(option);
   }
   return null;
@@ -191,12 +191,12 @@ function rewriteFrom({ flags, rest }: Instruction, context: Context): Done {
     return { refuse: "write FROM as `FROM image` or `FROM image AS name`." };
   }
   const stage = name?.toLowerCase();
-  if (stage !== undefined && (!STAGE_NAME.test(stage) || isStubStage(stage))) {
+  if (stage !== undefined && (!stageName.test(stage) || isStubStage(stage))) {
     return {
       refuse: `${stage.slice(0, 100)} cannot be the name of a stage: choose letters, digits, and . _ - behind a letter.`,
     };
   }
-  const before = context.begun === 0 && context.options.leavesStubs ? STUB_STAGE : [];
+  const before = context.begun === 0 && context.options.leavesStubs ? stubStage : [];
   context.begun += 1;
   if (stage !== undefined) context.stages.add(stage);
   return { text: join("FROM", [], stage === undefined ? image.text : `${image.text} AS ${stage}`), before };
@@ -220,8 +220,8 @@ function rewriteRun({ flags, rest }: Instruction, context: Context): Done {
   const result: string[] = [];
   const targets: MountTarget[] = [];
   if (options.hasCaBundle) {
-    result.push(`mount=type=secret,id=${CA_SECRET},target=${CA_PATH},mode=0444`);
-    targets.push({ kind: "file", path: CA_PATH });
+    result.push(`mount=type=secret,id=${caSecret},target=${caPath},mode=0444`);
+    targets.push({ kind: "file", path: caPath });
   }
   for (const flag of flags) {
     const [name, value = ""] = splitOnce(flag);
@@ -259,7 +259,7 @@ function rewriteAdd({ flags, rest, documents }: Instruction): Done {
       refuse: `ADD does not fetch ${remote.slice(0, 200)} here. Fetch it in a RUN step, or put it in the project.`,
     };
   }
-  const archive = sources.find((word) => ARCHIVE.test(word));
+  const archive = sources.find((word) => archiveName.test(word));
   if (archive !== undefined) {
     return {
       refuse: `ADD does not unpack ${archive.slice(0, 200)} here. COPY it, and unpack it in a RUN step.`,

@@ -5,11 +5,11 @@ import { ownSecrets } from "./build-env.ts";
 import { parseIgnore } from "./ignore.ts";
 import { isStandIn } from "./mount-stubs.ts";
 import { hasDirectory } from "./node-project.ts";
-import type { Recipe } from "./recipe.ts";
+import type { IgnoreFile, Recipe } from "./recipe-result.ts";
 import { rewriteDockerfile } from "./user-dockerfile.ts";
 
 /** What the node knows and a build spec does not say. */
-export type BuilderFacts = {
+export interface BuilderFacts {
   /** Why its engine must not build users' Dockerfiles; null when it may. */
   dockerfileProblem: string | null;
   /** Whether the engine's own parser knows here-documents. */
@@ -22,12 +22,8 @@ export type BuilderFacts = {
   platform: string;
   /** Secret of this node: makes ids that change with the variables of a build and tell nothing about them. */
   envKey: Buffer;
-};
-
-/** The list of files that stay out of the context of a Dockerfile. */
-export type IgnoreFile = { path: string; text: string };
-
-const TEXT_MAX_BYTES = 1024 * 1024;
+}
+const textMaxBytes = 1024 * 1024;
 
 /**
  * How an image is built from the project's own Dockerfile.
@@ -51,7 +47,7 @@ export async function prepareUserRecipe(
   }
   const read = async (name: string): Promise<string | null> => {
     const file = archive.files.get(root === "" ? name : `${root}/${name}`);
-    if (file === undefined || file.sizeBytes > TEXT_MAX_BYTES) return null;
+    if (file === undefined || file.sizeBytes > textMaxBytes) return null;
     return (await archive.read(file)).toString("utf8");
   };
   const text = await read(path);

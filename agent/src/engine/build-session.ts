@@ -1,35 +1,36 @@
-import { randomUUID } from "node:crypto";
 import { request } from "node:http";
 import { performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Duplex } from "node:stream";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import type { Random } from "@svc/runtime/random";
 import { EngineError } from "./errors.ts";
 
 /** The line back from the engine's builder: what a build may ask its client for. */
-export type BuildSession = {
+export interface BuildSession {
   /** Names the session in the request that starts the build. */
   readonly id: string;
   /** Ends the line. A build that still runs on it is given up by the engine. */
   close(): void;
-};
+}
 
-const GET_SECRET = "/moby.buildkit.secrets.v1.Secrets/GetSecret";
-const CHECK_HEALTH = "/grpc.health.v1.Health/Check";
-const NOT_FOUND = "5";
-const UNIMPLEMENTED = "12";
+const getSecret = "/moby.buildkit.secrets.v1.Secrets/GetSecret";
+const checkHealth = "/grpc.health.v1.Health/Check";
+const notFound = "5";
+const unimplemented = "12";
 /** Larger requests are none that a builder makes. */
-const REQUEST_MAX_BYTES = 64 * 1024;
+const requestMaxBytes = 64 * 1024;
 
 /**
  * Opens a session of BuildKit on the engine's socket. It answers with `secrets` and with nothing else: no files
  * of this machine, no credentials. What a build reads from it is in no layer and in no history.
  */
 export async function openBuildSession(
+  random: Random,
   socketPath: string,
   secrets: ReadonlyMap<string, Buffer>,
   signal: AbortSignal,
 ): Promise<BuildSession> {
-  const id = randomUUID();
+  const id = random.uuid();
   const socket = await upgrade(socketPath, id, signal);
   const session = performServerHandshake(socket);
   session.on("stream", (stream, headers) => answer(stream, String(headers[":path"]), secrets));
@@ -56,7 +57,7 @@ function upgrade(socketPath: string, id: string, signal: AbortSignal): Promise<D
         Upgrade: "h2c",
         "X-Docker-Expose-Session-Uuid": id,
         "X-Docker-Expose-Session-Name": "svc",
-        "X-Docker-Expose-Session-Grpc-Method": GET_SECRET,
+        "X-Docker-Expose-Session-Grpc-Method": getSecret,
       },
     });
     const fail = (why: string, cause?: unknown): void => {
@@ -85,22 +86,22 @@ function answer(stream: ServerHttp2Stream, path: string, secrets: ReadonlyMap<st
   stream.on("error", () => {});
   stream.on("data", (chunk: Buffer) => {
     sizeBytes += chunk.length;
-    if (sizeBytes > REQUEST_MAX_BYTES) stream.destroy();
+    if (sizeBytes > requestMaxBytes) stream.destroy();
     else chunks.push(chunk);
   });
   stream.on("end", () => {
     switch (path) {
-      case CHECK_HEALTH:
+      case checkHealth:
         // SERVING. The engine drops a session that does not say so every second.
         return reply(stream, new BinaryWriter().uint32(8).int32(1).finish());
-      case GET_SECRET: {
+      case getSecret: {
         const secret = secrets.get(readSecretId(Buffer.concat(chunks)));
         return secret === undefined
-          ? refuse(stream, NOT_FOUND)
+          ? refuse(stream, notFound)
           : reply(stream, new BinaryWriter().uint32(10).bytes(secret).finish());
       }
       default:
-        return refuse(stream, UNIMPLEMENTED);
+        return refuse(stream, unimplemented);
     }
   });
 }

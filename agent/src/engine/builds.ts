@@ -1,35 +1,40 @@
 import type { IncomingMessage } from "node:http";
 import type { Readable } from "node:stream";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
 import type Docker from "dockerode";
 import { type BuildSession, openBuildSession } from "./build-session.ts";
 import { ended } from "./containers.ts";
 import { contextOwner } from "./context-owner.ts";
-import { QUICK_MS, SLOW_MS, withDeadline } from "./deadline.ts";
+import { quickMs, slowMs, withDeadline } from "./deadline.ts";
 import { type BuildOptions, type Engine, labels, type Owner } from "./engine.ts";
 import { asEngineError } from "./errors.ts";
 import { followMessages } from "./images.ts";
 import { decodeTrace } from "./trace.ts";
 
-const TRACE = '"moby.buildkit.trace"';
+const trace = '"moby.buildkit.trace"';
 /** Removing many gigabytes of layers takes its time. */
-const PRUNE_MS = 10 * 60_000;
+const pruneMs = 10 * 60_000;
 
 /** The building half of the engine: BuildKit through the engine's own API. */
-export function buildCalls(
-  docker: Docker,
-  socketPath: string,
-  owner: Owner,
-  describe: Engine["describe"],
-): Pick<Engine, "buildImage" | "exportFiles" | "pruneBuildCache"> {
+export function buildCalls(options: {
+  clock: Clock;
+  random: Random;
+  docker: Docker;
+  socketPath: string;
+  owner: Owner;
+  describe: Engine["describe"];
+}): Pick<Engine, "buildImage" | "exportFiles" | "pruneBuildCache"> {
+  const { clock, random, docker, socketPath, owner, describe } = options;
   return {
-    async buildImage(pack, options, onTrace, signal) {
+    async buildImage(pack, build, onTrace, signal) {
       const context = pack(contextOwner(await describe()));
       try {
-        const session = await openBuildSession(socketPath, options.secrets ?? new Map(), signal);
+        const session = await openBuildSession(random, socketPath, build.secrets ?? new Map(), signal);
         try {
-          const stream = await startBuild(docker, session, context, options, signal);
+          const stream = await startBuild(docker, session, context, build, signal);
           await followMessages("build image", stream, signal, (_message, line) => {
-            if (!line.includes(TRACE)) return;
+            if (!line.includes(trace)) return;
             const { aux }: { aux?: unknown } = JSON.parse(line);
             if (typeof aux === "string") onTrace(decodeTrace(Buffer.from(aux, "base64")));
           });
@@ -43,7 +48,7 @@ export function buildCalls(
     },
 
     async exportFiles(reference, path, use, signal) {
-      const container = await withDeadline("create container", SLOW_MS, () =>
+      const container = await withDeadline(clock, "create container", slowMs, () =>
         docker.createContainer({
           Image: reference,
           // Never started: the engine only wants some command on record.
@@ -53,19 +58,19 @@ export function buildCalls(
         }),
       );
       try {
-        const tar = await withDeadline("read files", QUICK_MS, () => container.getArchive({ path }));
+        const tar = await withDeadline(clock, "read files", quickMs, () => container.getArchive({ path }));
         const stream = tar as Readable;
         const [result] = await Promise.all([use(stream), ended("read files", stream, signal)]);
         return result;
       } finally {
-        await withDeadline("remove container", SLOW_MS, () => container.remove({ force: true, v: true }));
+        await withDeadline(clock, "remove container", slowMs, () => container.remove({ force: true, v: true }));
       }
     },
 
     async pruneBuildCache(keepBytes) {
       // Both names of the same setting: the second is the one of newer engines.
       const query = { all: "true", "keep-storage": String(keepBytes), "reserved-space": String(keepBytes) };
-      const reply = await withDeadline("prune build cache", PRUNE_MS, () =>
+      const reply = await withDeadline(clock, "prune build cache", pruneMs, () =>
         dial<{ SpaceReclaimed?: unknown }>(docker, {
           path: "/build/prune?",
           method: "POST",

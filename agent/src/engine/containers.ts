@@ -1,7 +1,8 @@
 import { totalmem } from "node:os";
 import { PassThrough, type Readable } from "node:stream";
+import type { Clock } from "@svc/runtime/clock";
 import type Docker from "dockerode";
-import { QUICK_MS, SLOW_MS, withDeadline } from "./deadline.ts";
+import { quickMs, slowMs, withDeadline } from "./deadline.ts";
 import {
   type Container,
   type ContainerSample,
@@ -18,15 +19,15 @@ import { isSizeRefusal, mayLimitLayers } from "./layer-size.ts";
 import { type OomScope, oomScopeOf } from "./oom-scope.ts";
 import { cpuShares, oomScore, type Reserved, reservedCpu } from "./pressure.ts";
 
-const LOG_OPTIONS = { type: "json-file", options: { "max-size": "10m", "max-file": "3" } };
-const READ_LOG_MAX_BYTES = 4 * 1024 * 1024;
+const logOptions = { type: "json-file", options: { "max-size": "10m", "max-file": "3" } };
+const readLogMaxBytes = 4 * 1024 * 1024;
 const mebibyte = 1024 * 1024;
 /** Less the engine does not take. */
-const RESERVATION_MIN_MB = 6;
+const reservationMinMb = 6;
 /** The engine counts processors in billionths, we in thousandths. */
 const nanoPerMilli = 1_000_000;
 /** No uid of ours, no setuid gain, no way out of the default profile; see the design's section on tenants' containers. */
-const CAPABILITIES = ["NET_BIND_SERVICE"];
+const capabilities = ["NET_BIND_SERVICE"];
 
 type ContainerCalls = Pick<
   Engine,
@@ -44,7 +45,7 @@ type ContainerCalls = Pick<
 >;
 
 /** The container half of the engine. Objects without `owner`'s labels are as good as absent. */
-export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
+export function containerCalls(clock: Clock, docker: Docker, owner: Owner): ContainerCalls {
   /** Null until the engine was asked: a restarted one may have other storage, and refuses then, once. */
   let limitsLayers: boolean | null = null;
   const lastCpu = new Map<string, { usage: number; system: number }>();
@@ -63,7 +64,7 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
 
   const findContainer = async (name: string): Promise<Container | null> => {
     try {
-      const info = await withDeadline("inspect container", QUICK_MS, () => docker.getContainer(name).inspect());
+      const info = await withDeadline(clock, "inspect container", quickMs, () => docker.getContainer(name).inspect());
       if (!isOwn(info.Config.Labels, owner)) {
         throw new EngineError("foreign", `the container ${name} belongs to somebody else`);
       }
@@ -81,12 +82,14 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
   };
 
   const create = (spec: ContainerSpec, layerMb: number): Promise<unknown> =>
-    withDeadline("create container", SLOW_MS, () => docker.createContainer(toCreateOptions(spec, owner, layerMb)));
+    withDeadline(clock, "create container", slowMs, () =>
+      docker.createContainer(toCreateOptions(spec, owner, layerMb)),
+    );
 
   /** With a size for its layer if the engine's storage gives one, and without for good once that was refused. */
   const createInSize = async (spec: ContainerSpec): Promise<void> => {
     if (limitsLayers === null) {
-      const info = await withDeadline("describe engine", QUICK_MS, () => docker.info());
+      const info = await withDeadline(clock, "describe engine", quickMs, () => docker.info());
       limitsLayers = mayLimitLayers(String(info.Driver), info.DriverStatus ?? []);
     }
     try {
@@ -103,7 +106,9 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
 
     async listContainers() {
       const filters = { label: [`${labels.cluster}=${owner.clusterId}`, `${labels.node}=${owner.nodeId}`] };
-      const list = await withDeadline("list containers", QUICK_MS, () => docker.listContainers({ all: true, filters }));
+      const list = await withDeadline(clock, "list containers", quickMs, () =>
+        docker.listContainers({ all: true, filters }),
+      );
       const names = list.map((item) => (item.Names[0] ?? item.Id).replace(/^\//, ""));
       // Listing says too little of an exit; one that is gone meanwhile drops out.
       const found = await Promise.all(names.map(findContainer));
@@ -123,30 +128,34 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
 
     async startContainer(name) {
       // 304: it runs already.
-      await tolerating([304], () => withDeadline("start container", SLOW_MS, () => docker.getContainer(name).start()));
+      await tolerating([304], () =>
+        withDeadline(clock, "start container", slowMs, () => docker.getContainer(name).start()),
+      );
     },
 
     async limitContainer(name, limits, reserved) {
       const container = await own(name);
       if (container === null) return;
       await tolerating([404], () =>
-        withDeadline("limit container", QUICK_MS, () => container.update(toResources(limits, reserved))),
+        withDeadline(clock, "limit container", quickMs, () => container.update(toResources(limits, reserved))),
       );
     },
 
     async stopContainer(name, graceSeconds) {
       const container = await own(name);
       if (container === null) return;
-      const timeoutMs = graceSeconds * 1000 + QUICK_MS;
+      const timeoutMs = graceSeconds * 1000 + quickMs;
       await tolerating([304, 404], () =>
-        withDeadline("stop container", timeoutMs, () => container.stop({ t: graceSeconds })),
+        withDeadline(clock, "stop container", timeoutMs, () => container.stop({ t: graceSeconds })),
       );
     },
 
     async killContainer(name, signal) {
       const container = await own(name);
       if (container === null) return;
-      await tolerating([404, 409], () => withDeadline("kill container", QUICK_MS, () => container.kill({ signal })));
+      await tolerating([404, 409], () =>
+        withDeadline(clock, "kill container", quickMs, () => container.kill({ signal })),
+      );
     },
 
     async removeContainer(name) {
@@ -155,7 +164,7 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
       lastCpu.delete(name);
       lastOom.delete(name);
       await tolerating([404, 409], () =>
-        withDeadline("remove container", SLOW_MS, () => container.remove({ force: true, v: true })),
+        withDeadline(clock, "remove container", slowMs, () => container.remove({ force: true, v: true })),
       );
     },
 
@@ -163,14 +172,14 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
       const container = await own(name);
       if (container === null) return "";
       const options = { stdout: true, stderr: true, timestamps: true, tail: lines, follow: false as const };
-      const raw = await withDeadline("read log", QUICK_MS, () => container.logs(options));
-      return demultiplex(raw).subarray(-READ_LOG_MAX_BYTES).toString("utf8");
+      const raw = await withDeadline(clock, "read log", quickMs, () => container.logs(options));
+      return demultiplex(raw).subarray(-readLogMaxBytes).toString("utf8");
     },
 
     async followLog(name, onData, signal) {
       const container = await own(name);
       if (container === null) return;
-      const stream = await withDeadline("follow log", QUICK_MS, () =>
+      const stream = await withDeadline(clock, "follow log", quickMs, () =>
         container.logs({ stdout: true, stderr: true, follow: true }),
       );
       await drain(docker, stream as Readable, onData, signal);
@@ -179,7 +188,7 @@ export function containerCalls(docker: Docker, owner: Owner): ContainerCalls {
     async sample(name) {
       const container = await own(name);
       if (container === null) return null;
-      const stats = await withDeadline("read statistics", QUICK_MS, () =>
+      const stats = await withDeadline(clock, "read statistics", quickMs, () =>
         container.stats({ stream: false, "one-shot": true }),
       );
       // A container that does not run answers with empty counters.
@@ -214,14 +223,14 @@ function toCreateOptions(spec: ContainerSpec, owner: Owner, layerMb: number): Do
       ...toResources(spec, spec.reserved),
       OomScoreAdj: oomScore(spec.reserved, totalmem() / mebibyte),
       CapDrop: ["ALL"],
-      CapAdd: CAPABILITIES,
+      CapAdd: capabilities,
       SecurityOpt: ["no-new-privileges"],
       Init: true,
       NetworkMode: spec.network,
       RestartPolicy: { Name: "no" },
       AutoRemove: false,
       ...(layerMb > 0 && { StorageOpt: { size: `${layerMb}M` } }),
-      LogConfig: { Type: LOG_OPTIONS.type, Config: LOG_OPTIONS.options },
+      LogConfig: { Type: logOptions.type, Config: logOptions.options },
       ...(port !== null && binding !== null && { PortBindings: { [port]: binding } }),
     },
   };
@@ -233,7 +242,7 @@ function toResources({ memoryMb, cpuMillicores, pidsLimit }: Limits, reserved: R
   return {
     Memory: memoryBytes,
     MemorySwap: memoryBytes,
-    ...(reserved.memoryMb > 0 && { MemoryReservation: Math.max(reserved.memoryMb, RESERVATION_MIN_MB) * mebibyte }),
+    ...(reserved.memoryMb > 0 && { MemoryReservation: Math.max(reserved.memoryMb, reservationMinMb) * mebibyte }),
     NanoCpus: cpuMillicores * nanoPerMilli,
     ...(reserved.cpuMillicores > 0 && { CpuShares: cpuShares(reserved) }),
     PidsLimit: pidsLimit,

@@ -1,17 +1,20 @@
 /** Numbers of a user and a group. */
-export type Ids = { uid: number; gid: number };
+export interface Ids {
+  uid: number;
+  gid: number;
+}
 
-const ROOT: Ids = { uid: 0, gid: 0 };
+const root: Ids = { uid: 0, gid: 0 };
 /** BuildKit 0.13, which maps the owners in a context by itself. */
-const MAPS_SINCE = 26;
+const mapsSince = 26;
 
 /**
  * Who has to own the entries of a build context so that they are root's in the build. An older engine that remaps users
  * unpacks a context without mapping the owners, and what it takes for root's is nobody's there.
  */
 export function contextOwner(engine: { version: string; isRemapped: boolean; rootDir: string }): Ids {
-  if (!engine.isRemapped || Number.parseInt(engine.version, 10) >= MAPS_SINCE) return ROOT;
+  if (!engine.isRemapped || Number.parseInt(engine.version, 10) >= mapsSince) return root;
   // Its data lies in a directory that is named for the user that its containers' root is.
   const [, uid, gid] = /\/(\d+)\.(\d+)$/.exec(engine.rootDir) ?? [];
-  return uid === undefined || gid === undefined ? ROOT : { uid: Number(uid), gid: Number(gid) };
+  return uid === undefined || gid === undefined ? root : { uid: Number(uid), gid: Number(gid) };
 }

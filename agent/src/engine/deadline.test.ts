@@ -1,3 +1,4 @@
+import { systemClock } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { withDeadline } from "./deadline.ts";
 import { isEngineTrouble } from "./errors.ts";
@@ -8,7 +9,7 @@ const fails =
     Promise.reject(Object.assign(new Error("raw"), error));
 
 test("an engine that does not answer is reported, not waited for", async () => {
-  const call = withDeadline("start container", 20, () => new Promise(() => {}));
+  const call = withDeadline(systemClock, "start container", 20, () => new Promise(() => {}));
   await expect(call).rejects.toMatchObject({ kind: "stalled", message: expect.stringContaining("start container") });
   expect(isEngineTrouble(await call.catch((cause: unknown) => cause))).toBe(true);
 });
@@ -24,12 +25,17 @@ test.each([
   },
   { when: "nobody listens", error: { code: "ECONNREFUSED" }, kind: "unreachable", isTrouble: true },
 ])("when $when the error is $kind", async ({ error, kind, isTrouble }) => {
-  const cause = await withDeadline("x", 1_000, fails(error)).catch((reason: unknown) => reason);
+  const cause = await withDeadline(systemClock, "x", 1_000, fails(error)).catch((reason: unknown) => reason);
   expect(cause).toMatchObject({ kind });
   expect(isEngineTrouble(cause)).toBe(isTrouble);
 });
 
 test("the engine's own words are kept", async () => {
-  const call = withDeadline("create", 1_000, fails({ statusCode: 500, json: { message: "no space left" } }));
+  const call = withDeadline(
+    systemClock,
+    "create",
+    1_000,
+    fails({ statusCode: 500, json: { message: "no space left" } }),
+  );
   await expect(call).rejects.toThrow("create: no space left");
 });

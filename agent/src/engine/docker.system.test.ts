@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import Docker from "dockerode";
 import { extract } from "tar-stream";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -17,8 +18,13 @@ import { oomScore } from "./pressure.ts";
 const socketPath = "/var/run/docker.sock";
 const mark = randomBytes(4).toString("hex");
 const owner = { clusterId: `test-${mark}`, nodeId: "n1" };
-const engine: Engine = createDockerEngine({ socketPath, owner });
-const stranger = createDockerEngine({ socketPath, owner: { ...owner, nodeId: "n2" } });
+const engine: Engine = createDockerEngine({ socketPath, owner, clock: systemClock, random: systemRandom });
+const stranger = createDockerEngine({
+  socketPath,
+  owner: { ...owner, nodeId: "n2" },
+  clock: systemClock,
+  random: systemRandom,
+});
 const image = `svc-engine-test-${mark}:1`;
 const network = `svc-engine-test-${mark}`;
 const signal = AbortSignal.timeout(120_000);

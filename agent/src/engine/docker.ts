@@ -1,21 +1,28 @@
 import type { Readable } from "node:stream";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
 import Docker from "dockerode";
 import { buildCalls } from "./builds.ts";
 import { containerCalls, ended } from "./containers.ts";
-import { QUICK_MS, withDeadline } from "./deadline.ts";
+import { quickMs, withDeadline } from "./deadline.ts";
 import { type Engine, type EngineDescription, type EngineEvent, labels, type Owner } from "./engine.ts";
 import { imageCalls } from "./images.ts";
 import { createLineSplitter } from "./lines.ts";
 import { networkCalls } from "./networks.ts";
 
-const ACTIONS = ["die", "oom", "destroy", "start", "stop"];
+const actions = ["die", "oom", "destroy", "start", "stop"];
 
 /** The Docker engine behind a socket, as far as `owner` may touch it. Connects with each call. */
-export function createDockerEngine(options: { socketPath: string; owner: Owner }): Engine {
-  const docker = new Docker({ socketPath: options.socketPath });
-  const { owner } = options;
+export function createDockerEngine(options: {
+  socketPath: string;
+  owner: Owner;
+  clock: Clock;
+  random: Random;
+}): Engine {
+  const { socketPath, owner, clock } = options;
+  const docker = new Docker({ socketPath });
   const describe = async (): Promise<EngineDescription> => {
-    const [info, versions] = await withDeadline("describe engine", QUICK_MS, () =>
+    const [info, versions] = await withDeadline(clock, "describe engine", quickMs, () =>
       Promise.all([docker.info(), docker.version()]),
     );
     const of = (name: string): string =>
@@ -37,10 +44,10 @@ export function createDockerEngine(options: { socketPath: string; owner: Owner }
     async followEvents(onEvent, onOpen, signal) {
       const filters: Docker.GetEventsOptions["filters"] = {
         type: ["container"],
-        event: ACTIONS,
+        event: actions,
         label: [`${labels.cluster}=${owner.clusterId}`, `${labels.node}=${owner.nodeId}`],
       };
-      const stream = await withDeadline("follow events", QUICK_MS, () => docker.getEvents({ filters }));
+      const stream = await withDeadline(clock, "follow events", quickMs, () => docker.getEvents({ filters }));
       const split = createLineSplitter((line) => {
         const event = toEvent(line);
         if (event !== null) onEvent(event);
@@ -50,10 +57,10 @@ export function createDockerEngine(options: { socketPath: string; owner: Owner }
       await ended("follow events", stream as Readable, signal);
     },
 
-    ...containerCalls(docker, owner),
-    ...imageCalls(docker),
-    ...buildCalls(docker, options.socketPath, owner, describe),
-    ...networkCalls(docker, owner),
+    ...containerCalls(clock, docker, owner),
+    ...imageCalls(clock, docker),
+    ...buildCalls({ ...options, docker, describe }),
+    ...networkCalls(clock, docker, owner),
   };
 }
 

@@ -5,7 +5,10 @@ import type { OomScope } from "./oom-scope.ts";
 import type { Reserved } from "./pressure.ts";
 
 /** What this agent writes on everything it makes, and the only things it ever touches. */
-export type Owner = { clusterId: string; nodeId: string };
+export interface Owner {
+  clusterId: string;
+  nodeId: string;
+}
 
 export const labels = {
   cluster: "svc.cluster",
@@ -26,10 +29,14 @@ export const localBaseLabel = { name: "svc.base-image", value: "local" } as cons
 export type ContainerState = "created" | "running" | "exited" | "other";
 
 /** What a container may take. 0 means no limit. */
-export type Limits = { memoryMb: number; cpuMillicores: number; pidsLimit: number };
+export interface Limits {
+  memoryMb: number;
+  cpuMillicores: number;
+  pidsLimit: number;
+}
 
 /** A container of ours, as the engine sees it now. */
-export type Container = {
+export interface Container {
   id: string;
   name: string;
   labels: Readonly<Record<string, string>>;
@@ -53,7 +60,7 @@ export type Container = {
   reserved: Reserved;
   /** Directories on this machine that hold its volumes: an image's own, each made anew with the container. */
   volumes: readonly string[];
-};
+}
 
 /** Which engine it is, where it keeps its data, and what it is made of. */
 export type EngineDescription = EngineVersions & { id: string; rootDir: string };
@@ -74,7 +81,7 @@ export type ContainerSpec = Limits & {
   publish: { address: string; hostPort: number; containerPort: number } | null;
 };
 
-export type Image = {
+export interface Image {
   id: string;
   sizeBytes: number;
   /** repository@digest, for each registry it came from or went to. */
@@ -93,27 +100,39 @@ export type Image = {
   layers: readonly string[];
   /** Whether it was put there for builds to start from, by whoever runs this machine. */
   isLocalBase: boolean;
-};
+}
 
-export type Network = {
+export interface Network {
   id: string;
   name: string;
   subnets: readonly string[];
   labels: Readonly<Record<string, string>>;
-};
+}
 
 /** A token that the registry takes as it is; the engine asks nobody for another one. */
-export type RegistryAuth = { token: string };
+export interface RegistryAuth {
+  token: string;
+}
 
-export type PullProgress = { downloadBytes: number };
+export interface PullProgress {
+  downloadBytes: number;
+}
 
-export type ContainerSample = { cpuPercent: number; memoryBytes: number; pids: number };
+export interface ContainerSample {
+  cpuPercent: number;
+  memoryBytes: number;
+  pids: number;
+}
 
 /** One move in the life of a container of ours. */
-export type EngineEvent = { containerId: string; name: string; action: string };
+export interface EngineEvent {
+  containerId: string;
+  name: string;
+  action: string;
+}
 
 /** What a build is told besides its context. */
-export type BuildOptions = {
+export interface BuildOptions {
   tag: string;
   /** Path in the context. */
   dockerfile: string;
@@ -127,27 +146,27 @@ export type BuildOptions = {
   noCache?: boolean;
   /** What `RUN --mount=type=secret,id=…` may read, by id. Not part of what a cached step is recognised by. */
   secrets?: ReadonlyMap<string, Buffer>;
-};
+}
 
 /** A line of BuildKit's trace, decoded. */
-export type BuildTrace = {
+export interface BuildTrace {
   vertexes: readonly BuildVertex[];
   logs: readonly { vertex: string; text: Buffer }[];
-};
-export type BuildVertex = {
+}
+export interface BuildVertex {
   digest: string;
   name: string;
   cached: boolean;
   started: boolean;
   completed: boolean;
   error: string;
-};
+}
 
 /**
  * The only door to the container engine. Every call ends: with a result, an `EngineError`, or the abort of
  * its signal. Containers that do not carry our cluster and node label do not exist here.
  */
-export type Engine = {
+export interface Engine {
   describe(): Promise<EngineDescription>;
 
   listContainers(): Promise<Container[]>;
@@ -221,4 +240,4 @@ export type Engine = {
   }): Promise<void>;
   /** False when something still uses it. */
   removeNetwork(name: string): Promise<boolean>;
-};
+}

@@ -1,7 +1,8 @@
 import type { Readable } from "node:stream";
+import type { Clock } from "@svc/runtime/clock";
 import type Docker from "dockerode";
 import { ended } from "./containers.ts";
-import { QUICK_MS, SLOW_MS, withDeadline } from "./deadline.ts";
+import { quickMs, slowMs, withDeadline } from "./deadline.ts";
 import { type Engine, localBaseLabel, type RegistryAuth } from "./engine.ts";
 import { asEngineError, EngineError } from "./errors.ts";
 import { createLineSplitter } from "./lines.ts";
@@ -12,11 +13,11 @@ type ImageCalls = Pick<
 >;
 
 /** The image half of the engine. Pulls and pushes last as long as their signal allows. */
-export function imageCalls(docker: Docker): ImageCalls {
+export function imageCalls(clock: Clock, docker: Docker): ImageCalls {
   return {
     async findImage(reference) {
       try {
-        const info = await withDeadline("inspect image", QUICK_MS, () => docker.getImage(reference).inspect());
+        const info = await withDeadline(clock, "inspect image", quickMs, () => docker.getImage(reference).inspect());
         const config = info.Config ?? {};
         return {
           id: info.Id,
@@ -38,7 +39,7 @@ export function imageCalls(docker: Docker): ImageCalls {
     },
 
     async listImageNames(prefix) {
-      const images = await withDeadline("list images", QUICK_MS, () => docker.listImages());
+      const images = await withDeadline(clock, "list images", quickMs, () => docker.listImages());
       return images.flatMap(({ RepoDigests }) => (RepoDigests ?? []).filter((name) => name.startsWith(prefix)));
     },
 
@@ -57,7 +58,7 @@ export function imageCalls(docker: Docker): ImageCalls {
 
     async importImage(reference, tar) {
       const at = reference.lastIndexOf(":");
-      const abortSignal = AbortSignal.timeout(SLOW_MS);
+      const abortSignal = clock.abortAfter(slowMs);
       const target = { repo: reference.slice(0, at), tag: reference.slice(at + 1), abortSignal };
       const stream = await attempt("import image", () => docker.importImage(tar, target));
       await followMessages("import image", stream as Readable, abortSignal, () => {});
@@ -66,7 +67,7 @@ export function imageCalls(docker: Docker): ImageCalls {
 
     async removeImage(reference) {
       try {
-        await withDeadline("remove image", SLOW_MS, () => docker.getImage(reference).remove());
+        await withDeadline(clock, "remove image", slowMs, () => docker.getImage(reference).remove());
         return true;
       } catch (cause) {
         if (cause instanceof EngineError && cause.kind === "not-found") return true;
@@ -104,12 +105,12 @@ async function attempt<T>(what: string, call: () => Promise<T>): Promise<T> {
   }
 }
 
-type Message = {
+interface Message {
   status?: string;
   id?: string;
   progressDetail?: { total?: number };
   aux?: { Digest?: string };
-};
+}
 
 /** Of a build: what some steps wrote within a moment, each up to what `engineOutput` lets through, in base64. */
 const messageBytesMax = 16 * 1024 * 1024;

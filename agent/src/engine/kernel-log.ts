@@ -1,20 +1,20 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 
-const PATH = "/dev/kmsg";
+const kernelLog = "/dev/kmsg";
 /** Longer than any record; each read brings one. */
-const RECORD_MAX_BYTES = 16 * 1024;
+const recordMaxBytes = 16 * 1024;
 /** More than a kernel keeps. */
-const RECORDS_MAX = 100_000;
+const recordsMax = 100_000;
 
 /** The records that the kernel keeps, oldest first; none where it does not show them to us. */
 export async function readKernelLog(): Promise<string[]> {
   const records: string[] = [];
   try {
     // Without waiting for the next record after the last one.
-    await using log = await open(PATH, constants.O_RDONLY | constants.O_NONBLOCK);
-    const buffer = Buffer.alloc(RECORD_MAX_BYTES);
-    while (records.length < RECORDS_MAX) records.push(await readRecord(log, buffer));
+    await using log = await open(kernelLog, constants.O_RDONLY | constants.O_NONBLOCK);
+    const buffer = Buffer.alloc(recordMaxBytes);
+    while (records.length < recordsMax) records.push(await readRecord(log, buffer));
   } catch {
     // The end, or nothing to see.
   }

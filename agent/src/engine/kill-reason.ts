@@ -1,7 +1,8 @@
+// @pure
 import type { Container } from "./engine.ts";
 
 /** What a process that was ended by SIGKILL exits with. */
-const KILLED = 137;
+const killed = 137;
 /** The engine says by itself what a process was killed for, and at times only after it said that it ended. */
 const reasonWithinMs = 1_000;
 
@@ -18,7 +19,7 @@ export function reasonDueMs(
   { exitCode, oomKilled, finishedAt }: Pick<Container, "exitCode" | "oomKilled" | "finishedAt">,
   nowMs: number,
 ): number {
-  if (exitCode !== KILLED || oomKilled || finishedAt === null) return 0;
+  if (exitCode !== killed || oomKilled || finishedAt === null) return 0;
   const goneForMs = nowMs - Date.parse(finishedAt);
   // In the future after the clock was set back, and then perhaps far.
   return Math.abs(goneForMs) < reasonWithinMs ? reasonWithinMs - Math.max(0, goneForMs) : 0;

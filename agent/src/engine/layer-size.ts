@@ -1,7 +1,7 @@
 import { EngineError } from "./errors.ts";
 
 /** Drivers that keep a layer to a size on any disk that they work on. */
-const ALWAYS = new Set(["btrfs", "zfs"]);
+const always = new Set(["btrfs", "zfs"]);
 
 /**
  * Whether it is worth asking for a size of a container's own layer. On xfs it depends on how the disk was mounted, which
@@ -11,7 +11,7 @@ const ALWAYS = new Set(["btrfs", "zfs"]);
  */
 export function mayLimitLayers(driver: string, status: readonly (readonly string[])[]): boolean {
   const backing = status.find(([name]) => name === "Backing Filesystem")?.[1];
-  return ALWAYS.has(driver) || (driver === "overlay2" && backing === "xfs");
+  return always.has(driver) || (driver === "overlay2" && backing === "xfs");
 }
 
 /** Whether a container was refused because of the size of its layer, and would be made without. */

@@ -1,16 +1,18 @@
+import type { Clock } from "@svc/runtime/clock";
 import type Docker from "dockerode";
-import { QUICK_MS, SLOW_MS, withDeadline } from "./deadline.ts";
+import { quickMs, slowMs, withDeadline } from "./deadline.ts";
 import { type Engine, labels, type Owner } from "./engine.ts";
 import { EngineError } from "./errors.ts";
 
 /** The network half of the engine. */
 export function networkCalls(
+  clock: Clock,
   docker: Docker,
   owner: Owner,
 ): Pick<Engine, "listNetworks" | "createNetwork" | "removeNetwork"> {
   return {
     async listNetworks() {
-      const list = await withDeadline("list networks", QUICK_MS, () => docker.listNetworks());
+      const list = await withDeadline(clock, "list networks", quickMs, () => docker.listNetworks());
       return list.map((network) => ({
         id: network.Id,
         name: network.Name,
@@ -20,7 +22,7 @@ export function networkCalls(
     },
 
     async createNetwork(spec) {
-      await withDeadline("create network", SLOW_MS, () =>
+      await withDeadline(clock, "create network", slowMs, () =>
         docker.createNetwork({
           Name: spec.name,
           CheckDuplicate: true,
@@ -37,11 +39,11 @@ export function networkCalls(
     async removeNetwork(name) {
       const network = docker.getNetwork(name);
       try {
-        const info = await withDeadline("inspect network", QUICK_MS, () => network.inspect());
+        const info = await withDeadline(clock, "inspect network", quickMs, () => network.inspect());
         if (info.Labels?.[labels.node] !== owner.nodeId || info.Labels?.[labels.cluster] !== owner.clusterId) {
           throw new EngineError("foreign", `the network ${name} belongs to somebody else`);
         }
-        await withDeadline("remove network", SLOW_MS, () => network.remove());
+        await withDeadline(clock, "remove network", slowMs, () => network.remove());
         return true;
       } catch (cause) {
         if (!(cause instanceof EngineError)) throw cause;

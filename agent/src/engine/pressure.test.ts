@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { BUILD_OOM_SCORE, cpuShares, oomScore, reservedCpu } from "./pressure.ts";
+import { buildOomScore, cpuShares, oomScore, reservedCpu } from "./pressure.ts";
 
 test.each([
   { when: "little is set aside", cpuMillicores: 25, shares: 250 },
@@ -22,7 +22,7 @@ test("who holds most beyond what is set aside for it goes first, and builds befo
   expect(greedy).toBeGreaterThan(badness(900, 1_024));
   // A program of the machine, at 0.
   expect(badness(20, 1_024)).toBeGreaterThan((1000 * 700) / machineMb);
-  expect(BUILD_OOM_SCORE + (1000 * 300) / machineMb).toBeGreaterThan(badness(200, 64));
+  expect(buildOomScore + (1000 * 300) / machineMb).toBeGreaterThan(badness(200, 64));
 });
 
 test.each([

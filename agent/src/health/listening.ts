@@ -1,14 +1,17 @@
 import { isLoopback, parseSockets } from "./sockets.ts";
 
 /** A listening TCP socket inside a container. */
-export type Listener = { port: number; isLoopback: boolean };
+export interface Listener {
+  port: number;
+  isLoopback: boolean;
+}
 
-const LISTEN = "0A";
+const listen = "0A";
 
 /** The listeners in the text of `/proc/<pid>/net/tcp` or `tcp6`. */
 export const parseListeners = (table: string): Listener[] =>
   parseSockets(table)
-    .filter(({ state }) => state === LISTEN)
+    .filter(({ state }) => state === listen)
     .map(({ port, address }) => ({ port, isLoopback: isLoopback(address) }));
 
 /** Why nobody outside can reach the app, or null when its sockets do not explain it. */

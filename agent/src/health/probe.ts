@@ -1,16 +1,23 @@
 import { request } from "node:http";
+import type { Clock } from "@svc/runtime/clock";
 
 /** What one look at a container's health path found. */
-export type Probe = {
+export interface Probe {
   healthy: boolean;
   /** For the person who deployed: "it answered /health with 500", "nothing accepted a connection on its port". */
   seen: string;
   /** What to do about it; empty when that is not known. */
   hint: string;
-};
+}
 
 /** GETs the health path. Any 2xx or 3xx is healthy; the body is not read. */
-export function probe(upstream: string, path: string, timeoutMs: number, signal: AbortSignal): Promise<Probe> {
+export function probe(
+  clock: Clock,
+  upstream: string,
+  path: string,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Probe> {
   return new Promise((resolve) => {
     const call = request(`http://${upstream}${path}`, {
       // A connection of its own: a kept one would hide that the container refuses new ones.
@@ -19,12 +26,12 @@ export function probe(upstream: string, path: string, timeoutMs: number, signal:
       headers: { host: `localhost:${upstream.slice(upstream.lastIndexOf(":") + 1)}`, "user-agent": "svc-health" },
     });
     // For the whole of it: an app that sends a byte now and then never falls silent.
-    const timer = setTimeout(() => {
+    const timer = clock.after(timeoutMs, () => {
       settle({ seen: `it did not answer ${path} within ${seconds(timeoutMs)}`, hint: hintOf(null) });
       call.destroy();
-    }, timeoutMs);
+    });
     const settle = (found: Partial<Probe>): void => {
-      clearTimeout(timer);
+      timer[Symbol.dispose]();
       resolve({ healthy: false, seen: "", hint: "", ...found });
     };
     call.on("response", (reply) => {

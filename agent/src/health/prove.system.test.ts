@@ -1,5 +1,6 @@
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
+import { systemClock } from "@svc/runtime/system";
 import { afterEach, expect, test } from "vitest";
 import { proveHealthy } from "./prove.ts";
 
@@ -23,11 +24,11 @@ async function listen(app: RequestListener): Promise<string> {
 const prove = (upstream: string, seconds: number, leftMs: number): Promise<string | null> => {
   const untilMs = Date.now() + leftMs;
   const subject = { upstream, path: "/", port: 3000, pid: null, startedMs: untilMs - seconds * 1000, untilMs };
-  return proveHealthy(subject, AbortSignal.timeout(30_000));
+  return proveHealthy(systemClock, subject, AbortSignal.timeout(30_000));
 };
 
 /** The machine was busy from the start of the app on. */
-const OVER_MS = -20_000;
+const overMs = -20_000;
 
 test.each<{ when: string; app: RequestListener; seconds?: number; says: string }>([
   {
@@ -37,11 +38,11 @@ test.each<{ when: string; app: RequestListener; seconds?: number; says: string }
   },
   { when: "never answers", app: () => {}, seconds: 1, says: "within 1 s: it did not answer / within 1 s." },
 ])("an app that $when is looked at also when its time was over before", async ({ app, seconds = 10, says }) => {
-  expect(await prove(await listen(app), seconds, OVER_MS)).toContain(says);
+  expect(await prove(await listen(app), seconds, overMs)).toContain(says);
 });
 
 test("an app that answers well is healthy also when its time was over before anybody looked", async () => {
-  expect(await prove(await listen((_, reply) => reply.end("ok")), 10, OVER_MS)).toBeNull();
+  expect(await prove(await listen((_, reply) => reply.end("ok")), 10, overMs)).toBeNull();
 });
 
 test("a look that began in time is let finish", async () => {

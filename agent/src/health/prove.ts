@@ -1,12 +1,13 @@
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
 import { explainListeners, parseListeners } from "./listening.ts";
 import { type Probe, probe, probePauseMs } from "./probe.ts";
 import { tcpTablesOf } from "./sockets.ts";
 
-const PROBE_TIMEOUT_MS = 5_000;
+const probeTimeoutMs = 5_000;
 
 /** What is looked at: a container that was just started. */
-export type Subject = {
+export interface Subject {
   /** host:port it is published on. */
   upstream: string;
   path: string;
@@ -16,24 +17,24 @@ export type Subject = {
   pid: number | null;
   startedMs: number;
   untilMs: number;
-};
+}
 
 /**
  * GETs the health path, once at least, until it answers well or the time is up. Null when it did, else why it never did;
  * null also when the signal aborts.
  */
-export async function proveHealthy(subject: Subject, signal: AbortSignal): Promise<string | null> {
+export async function proveHealthy(clock: Clock, subject: Subject, signal: AbortSignal): Promise<string | null> {
   const { upstream, path, port, pid, startedMs, untilMs } = subject;
   // Whole for each look, however little time is left: one that is cut short tells of the clock, not of the app.
-  const timeoutMs = Math.min(PROBE_TIMEOUT_MS, untilMs - startedMs);
+  const timeoutMs = Math.min(probeTimeoutMs, untilMs - startedMs);
   let found: Probe;
   do {
-    found = await probe(upstream, path, timeoutMs, signal);
+    found = await probe(clock, upstream, path, timeoutMs, signal);
     if (found.healthy || signal.aborted) return null;
-    const pauseMs = Math.min(probePauseMs(Date.now() - startedMs), Math.max(0, untilMs - Date.now()));
-    await delay(pauseMs, undefined, { signal }).catch(() => {});
+    const nowMs = clock.now().getTime();
+    await pause(clock, Math.min(probePauseMs(nowMs - startedMs), Math.max(0, untilMs - nowMs)), signal);
     if (signal.aborted) return null;
-  } while (Date.now() < untilMs);
+  } while (clock.now().getTime() < untilMs);
   const tables = pid === null ? null : await tcpTablesOf(pid);
   const explained = tables === null ? null : explainListeners(tables.flatMap(parseListeners), port);
   const seconds = Math.round((untilMs - startedMs) / 1000);

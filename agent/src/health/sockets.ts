@@ -15,7 +15,12 @@ async function readTable(path: string): Promise<string> {
 }
 
 /** A socket of a table: `state` is the kernel's number for it, addresses are its hexadecimal digits. */
-export type Socket = { address: string; port: number; remoteAddress: string; state: string };
+export interface Socket {
+  address: string;
+  port: number;
+  remoteAddress: string;
+  state: string;
+}
 
 /** The sockets in the text of `/proc/<pid>/net/tcp` or `tcp6`. */
 export function parseSockets(table: string): Socket[] {

@@ -1,6 +1,10 @@
 import type { FailureCode } from "@svc/proto";
 
-export type PullFailure = { code: FailureCode; message: string; isTransient: boolean };
+export interface PullFailure {
+  code: FailureCode;
+  message: string;
+  isTransient: boolean;
+}
 
 const kinds: { matches: RegExp; failure: PullFailure }[] = [
   {

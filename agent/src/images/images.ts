@@ -1,21 +1,22 @@
 import { limits } from "@svc/proto/limits";
 import type { Image as ImageSpec, RegistryAccess } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import { createLimiter } from "@svc/runtime/limiter";
 import type { Engine, Image } from "../engine/engine.ts";
 import { EngineError, isEngineTrouble } from "../engine/errors.ts";
 import type { Journal } from "../journal/journal.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import type { ClusterRegistry, TokenWish } from "../registry.ts";
-import { createSemaphore } from "../semaphore.ts";
 import type { DiskGuard } from "../stats/disk.ts";
 import { classifyPull, parseReference } from "./classify.ts";
 
-const PULLS_AT_ONCE = 3;
+const pullsAtOnce = 3;
 /** Each is filled with what the image has there before anybody can look how much that is; few real images have two. */
-const VOLUMES_MAX = 8;
-const PULL_TIMEOUT_MS = limits.pullSecondsMax * 1000;
-const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64", arm: "arm", ia32: "386" };
+const volumesMax = 8;
+const pullTimeoutMs = limits.pullSecondsMax * 1000;
+const architectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64", arm: "arm", ia32: "386" };
 
-export type ImageNeeds = {
+export interface ImageNeeds {
   /** Whether the image has to bring a command of its own. */
   command: boolean;
   projectId: string;
@@ -23,12 +24,12 @@ export type ImageNeeds = {
   workId: string;
   /** Called when it has to be fetched. */
   onPull(): void;
-};
+}
 
 type PullWish = Pick<TokenWish, "workId" | "repository">;
 
 /** Makes sure that images are on this node and are what was asked for. */
-export type Images = {
+export interface Images {
   /**
    * Pulls the image unless the exact digest is present, then checks digest, platform, size and command. Images come
    * from the cluster's registry only, into which control has copied what users name.
@@ -36,19 +37,20 @@ export type Images = {
    * @throws TaskFailure with the code that a person can act on
    */
   ensure(image: ImageSpec, needs: ImageNeeds, signal: AbortSignal): Promise<void>;
-};
+}
 
 export function createImages(options: {
+  clock: Clock;
   engine: Engine;
   journal: Journal;
   registry: ClusterRegistry;
   checkDisk: DiskGuard;
 }): Images {
-  const { engine, journal, registry } = options;
-  const inTurn = createSemaphore(PULLS_AT_ONCE);
+  const { clock, engine, journal, registry } = options;
+  const inTurn = createLimiter({ total: pullsAtOnce });
 
   const pull = async (spec: ImageSpec, wish: PullWish, signal: AbortSignal): Promise<void> => {
-    const timeout = AbortSignal.timeout(PULL_TIMEOUT_MS);
+    const timeout = clock.abortAfter(pullTimeoutMs);
     const tooLarge = new AbortController();
     const maxBytes = spec.maxSizeMb * 1024 * 1024;
     try {
@@ -83,10 +85,10 @@ export function createImages(options: {
       if (present === null) {
         needs.onPull();
         await options.checkDisk();
-        await inTurn(signal, () => pull(spec, { workId: needs.workId, repository }, signal));
+        await inTurn(() => pull(spec, { workId: needs.workId, repository }, signal), { signal });
       }
       verify(present ?? (await engine.findImage(spec.reference)), spec, needs.command);
-      journal.noteImage(spec.reference, needs.projectId, Date.now());
+      journal.noteImage(spec.reference, needs.projectId, clock.now().getTime());
     },
   };
 }
@@ -111,19 +113,19 @@ function verify(image: Image | null, spec: ImageSpec, needsCommand: boolean): vo
       "The registry delivered something else than the digest that was asked for.",
     );
   }
-  if (image.os !== "linux" || image.architecture !== ARCHITECTURES[process.arch]) {
+  if (image.os !== "linux" || image.architecture !== architectures[process.arch]) {
     throw new TaskFailure(
       "OCI_PLATFORM_UNSUPPORTED",
-      `The image is for ${image.os}/${image.architecture}, this node runs linux/${ARCHITECTURES[process.arch]}.`,
+      `The image is for ${image.os}/${image.architecture}, this node runs linux/${architectures[process.arch]}.`,
     );
   }
   if (needsCommand && !image.hasCommand) {
     throw new TaskFailure("OCI_ENTRYPOINT_MISSING", "The image has neither an entrypoint nor a command.");
   }
-  if (image.volumes.length > VOLUMES_MAX) {
+  if (image.volumes.length > volumesMax) {
     throw new TaskFailure(
       "START_FAILED",
-      `The image has ${image.volumes.length} volumes; at most ${VOLUMES_MAX} are allowed. Take VOLUME out of its Dockerfile: what a container writes goes with it anyway.`,
+      `The image has ${image.volumes.length} volumes; at most ${volumesMax} are allowed. Take VOLUME out of its Dockerfile: what a container writes goes with it anyway.`,
     );
   }
   if (spec.maxSizeMb > 0 && image.sizeBytes > spec.maxSizeMb * 1024 * 1024) throw imageTooLarge(spec.maxSizeMb);

@@ -10,7 +10,13 @@ const used = (name: string, daysAgo: number, owner = "p1"): KnownImage => ({
   usedAtMs: nowMs - daysAgo * dayMs,
 });
 
-type Situation = { when: string; known: KnownImage[]; inUse?: string[]; gone?: string[]; removes: string[] };
+interface Situation {
+  when: string;
+  known: KnownImage[];
+  inUse?: string[];
+  gone?: string[];
+  removes: string[];
+}
 
 describe("what need not stay", () => {
   test.each<Situation>([

@@ -1,12 +1,12 @@
 /** An image as the journal remembers it: by digest, or by the tag of a build that has not come to its end. */
-export type KnownImage = {
+export interface KnownImage {
   reference: string;
   /** The project that it was used for. */
   owner: string;
   usedAtMs: number;
-};
+}
 
-export type KeepFacts = {
+export interface KeepFacts {
   known: readonly KnownImage[];
   /** What placements, runs and builds of this node need. */
   inUse: ReadonlySet<string>;
@@ -15,11 +15,11 @@ export type KeepFacts = {
   /** How many of a project's images stay for a rollback. */
   kept: number;
   nowMs: number;
-};
+}
 
-const RECENT_MS = 24 * 60 * 60 * 1000;
+const recentMs = 24 * 60 * 60 * 1000;
 /** Whoever fetched it a moment ago may be about to use it. */
-const JUST_NOW_MS = 10 * 60 * 1000;
+const justNowMs = 10 * 60 * 1000;
 
 /**
  * References that may be removed, the one unused for the longest time first: used by nothing now, not lately, and
@@ -33,7 +33,7 @@ export function uselessImages({ known, inUse, gone, kept, nowMs }: KeepFacts): s
     if (gone.has(owner) || !isPinned(reference)) continue;
     const rank = newest.get(owner) ?? 0;
     newest.set(owner, rank + 1);
-    if (rank < kept || nowMs - usedAtMs < RECENT_MS) wanted.add(reference);
+    if (rank < kept || nowMs - usedAtMs < recentMs) wanted.add(reference);
   }
   return oldestFirst(known).filter((reference) => !wanted.has(reference));
 }
@@ -43,7 +43,7 @@ export function uselessImages({ known, inUse, gone, kept, nowMs }: KeepFacts): s
  * targets included, since the registry has those as well. Only what was used a moment ago stays.
  */
 export const spareImages = ({ known, inUse, gone, nowMs }: Omit<KeepFacts, "kept">): string[] => {
-  const fresh = known.filter(({ owner, usedAtMs }) => !gone.has(owner) && nowMs - usedAtMs < JUST_NOW_MS);
+  const fresh = known.filter(({ owner, usedAtMs }) => !gone.has(owner) && nowMs - usedAtMs < justNowMs);
   const wanted = new Set([...inUse, ...fresh.map(({ reference }) => reference)]);
   return oldestFirst(known).filter((reference) => !wanted.has(reference));
 };

@@ -7,7 +7,7 @@ import { Desired, Observed, PlacementSchema, PlacementStatusSchema, RunOfferSche
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { newRecord } from "../placements/task.ts";
 import { JournalBusyError, openJournal } from "./journal.ts";
-import { SCHEMA } from "./schema.ts";
+import { schema } from "./schema.ts";
 
 let root: string;
 let dir: string;
@@ -227,7 +227,7 @@ test("a journal of an older agent is sealed, with what that one had deleted", ()
   mkdirSync(dir);
   {
     using db = new DatabaseSync(join(dir, "journal.sqlite"));
-    db.exec(`pragma journal_mode = wal; pragma foreign_keys = on; ${SCHEMA}; pragma user_version = 1`);
+    db.exec(`pragma journal_mode = wal; pragma foreign_keys = on; ${schema}; pragma user_version = 1`);
     const insert = db.prepare("insert into placement (id, message, orphan) values (?, ?, 0)");
     insert.run("a", toBinary(PlacementSchema, placement));
     // Longer than a page, so that whole pages are free once it is deleted.

@@ -4,9 +4,9 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { type Placement, PlacementSchema, PlacementStatusSchema, RunOfferSchema } from "@svc/proto/node";
 import { type Chain, freshMemory, type PlacementRecord, type RunRecord } from "./records.ts";
-import { SCHEMA, SCHEMA_VERSION, SEALED_SINCE } from "./schema.ts";
+import { schema, schemaVersion, sealedSince } from "./schema.ts";
 import { openSeal, renewSeal, type Seal } from "./seal.ts";
-import { CHAIN_SETTING, dropUnreadable, OWNER_SETTING, placeOf, sealRows } from "./sealed-rows.ts";
+import { chainSetting, dropUnreadable, ownerSetting, placeOf, sealRows } from "./sealed-rows.ts";
 
 /** Another agent holds the state directory. */
 export class JournalBusyError extends Error {
@@ -68,19 +68,19 @@ export function openJournal(dir: string): Journal {
     // The exclusive lock is the guard of the whole directory; the kernel drops it with the process.
     db.exec("pragma locking_mode = exclusive; pragma journal_mode = wal; pragma synchronous = full");
     db.exec("pragma foreign_keys = on; pragma secure_delete = on; begin immediate");
-    db.exec(SCHEMA);
+    db.exec(schema);
     const version = Number(db.prepare("pragma user_version").get()?.["user_version"] ?? 0);
-    if (version > SCHEMA_VERSION) throw new Error(`${path} was written by a newer version of the agent`);
+    if (version > schemaVersion) throw new Error(`${path} was written by a newer version of the agent`);
     db.exec("commit");
     chmodSync(path, 0o600);
     // Its free pages hold what was deleted before deletions were wiped.
-    if (version < SEALED_SINCE) db.exec("vacuum");
+    if (version < sealedSince) db.exec("vacuum");
     const keyPath = join(dir, "journal.key");
     const seal = openSeal(keyPath);
     db.exec("begin immediate");
-    if (version < SEALED_SINCE) sealRows(db, seal);
+    if (version < sealedSince) sealRows(db, seal);
     const unreadable = dropUnreadable(db, seal);
-    db.exec(`pragma user_version = ${SCHEMA_VERSION}; commit`);
+    db.exec(`pragma user_version = ${schemaVersion}; commit`);
     wipe(db);
     return createJournal(db, { seal, renew: () => renewSeal(keyPath), unreadable });
   } catch (cause) {
@@ -95,7 +95,11 @@ export function openJournal(dir: string): Journal {
 /** Copies of what was deleted are in the write-ahead log until that is written back and cut. */
 const wipe = (db: DatabaseSync): void => db.exec("pragma wal_checkpoint(truncate)");
 
-type Sealing = { seal: Seal; renew(): Seal; unreadable: number };
+interface Sealing {
+  seal: Seal;
+  renew(): Seal;
+  unreadable: number;
+}
 
 function createJournal(db: DatabaseSync, { seal: first, renew, unreadable }: Sealing): Journal {
   let seal = first;
@@ -165,7 +169,7 @@ function createJournal(db: DatabaseSync, { seal: first, renew, unreadable }: Sea
   return {
     unreadable,
     chain() {
-      const { clusterEpoch = "0", leaderEpoch = "0", resultsIn = "" } = parseChain(findPlain(CHAIN_SETTING));
+      const { clusterEpoch = "0", leaderEpoch = "0", resultsIn = "" } = parseChain(findPlain(chainSetting));
       return { clusterEpoch: BigInt(clusterEpoch), leaderEpoch: BigInt(leaderEpoch), resultsIn };
     },
     commitAssignment({ chain, placements, forgotten }) {
@@ -175,7 +179,7 @@ function createJournal(db: DatabaseSync, { seal: first, renew, unreadable }: Sea
         resultsIn: chain.resultsIn,
       });
       atomically(() => {
-        sql.saveSetting.run(CHAIN_SETTING, text);
+        sql.saveSetting.run(chainSetting, text);
         for (const record of placements) savePlacement(record);
         for (const id of forgotten) sql.forgetPlacement.run(id);
       });
@@ -201,13 +205,13 @@ function createJournal(db: DatabaseSync, { seal: first, renew, unreadable }: Sea
     forgetRun: (attemptId) => erase(sql.forgetRun, attemptId),
 
     claim(owner) {
-      const before = findPlain(OWNER_SETTING);
+      const before = findPlain(ownerSetting);
       if (before === owner) return;
       // First: with the former key go copies of the journal that were made until now.
       if (before !== null) seal = renew();
       atomically(() => {
         if (before !== null) db.exec("delete from placement; delete from run; delete from setting; delete from image");
-        sql.saveSetting.run(OWNER_SETTING, owner);
+        sql.saveSetting.run(ownerSetting, owner);
       });
       wipe(db);
     },

@@ -1,10 +1,14 @@
 import type { Placement, PlacementStatus, RunOffer } from "@svc/proto/node";
 
 /** Where the chain of assignments stands. */
-export type Chain = { clusterEpoch: bigint; leaderEpoch: bigint; resultsIn: string };
+export interface Chain {
+  clusterEpoch: bigint;
+  leaderEpoch: bigint;
+  resultsIn: string;
+}
 
 /** What the agent has to remember of a placement besides what it reports. */
-export type Memory = {
+export interface Memory {
   /** Whether it answered its health path once: from then on a crash is restarted. */
   wasHealthy: boolean;
   /** Crashes in a row, see `nextCrash`. */
@@ -38,7 +42,7 @@ export type Memory = {
   overflowMb: number;
   /** Milliseconds since 1970 until which it serves what is still open, once it is to go; 0 before that. */
   drainUntilMs: number;
-};
+}
 
 export const freshMemory: Memory = {
   wasHealthy: false,
@@ -60,7 +64,7 @@ export const freshMemory: Memory = {
 };
 
 /** One placement as this node knows it. */
-export type PlacementRecord = {
+export interface PlacementRecord {
   /** What control last said. Of an orphan found without a journal only its ids are known. */
   placement: Placement;
   /** What this agent last reported, or is about to. */
@@ -68,7 +72,7 @@ export type PlacementRecord = {
   memory: Memory;
   /** Control's complete set did not name it: it goes on as it is until a verdict. */
   orphan: boolean;
-};
+}
 
 /**
  * - `offer`: accepted, not granted
@@ -80,7 +84,7 @@ export type PlacementRecord = {
  */
 export type RunState = "offer" | "intent" | "start-sent" | "exit" | "tombstone" | "indeterminate";
 
-export type RunRecord = {
+export interface RunRecord {
   offer: RunOffer;
   state: RunState;
   /** Empty before the grant. */
@@ -93,4 +97,4 @@ export type RunRecord = {
   /** RFC 3339; empty when unknown. */
   startedAt: string;
   finishedAt: string;
-};
+}

@@ -2,7 +2,7 @@
  * Tables of the journal. Messages are kept as protobuf bytes, so that fields this version does not know
  * survive a downgrade, and sealed: they hold the environment of tenants' containers. `progress` is apart from `placement` because it changes often and is small.
  */
-export const SCHEMA = `
+export const schema = `
 create table if not exists setting (
   key text primary key,
   value text not null
@@ -31,6 +31,6 @@ create table if not exists image (
 `;
 
 /** Raised when the tables change; an older agent refuses a newer journal. */
-export const SCHEMA_VERSION = 2;
+export const schemaVersion = 2;
 /** Journals of versions before this one hold messages in the clear. */
-export const SEALED_SINCE = 2;
+export const sealedSince = 2;

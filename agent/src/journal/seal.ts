@@ -2,17 +2,17 @@ import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 
-const ALGORITHM = "aes-256-gcm";
-const KEY_BYTES = 32;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
+const algorithm = "aes-256-gcm";
+const keyBytes = 32;
+const nonceBytes = 12;
+const tagBytes = 16;
 
 /** Seals bytes for one place, and opens them there and nowhere else. */
-export type Seal = {
+export interface Seal {
   seal(plain: Uint8Array, place: string): Uint8Array;
   /** Null when they were sealed with another key or for another place, or are damaged. */
   open(sealed: Uint8Array, place: string): Uint8Array | null;
-};
+}
 
 /** Seals with the key in the file `path`, which is made when it is not there or is no key. */
 export const openSeal = (path: string): Seal => createSeal(readKey(path) ?? makeKey(path));
@@ -23,18 +23,18 @@ export const renewSeal = (path: string): Seal => createSeal(makeKey(path));
 function createSeal(key: Uint8Array): Seal {
   return {
     seal(plain, place) {
-      const nonce = randomBytes(NONCE_BYTES);
-      const cipher = createCipheriv(ALGORITHM, key, nonce).setAAD(Buffer.from(place));
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv(algorithm, key, nonce).setAAD(Buffer.from(place));
       return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
     },
     open(sealed, place) {
-      if (sealed.length < NONCE_BYTES + TAG_BYTES) return null;
-      const decipher = createDecipheriv(ALGORITHM, key, sealed.subarray(0, NONCE_BYTES), {
-        authTagLength: TAG_BYTES,
+      if (sealed.length < nonceBytes + tagBytes) return null;
+      const decipher = createDecipheriv(algorithm, key, sealed.subarray(0, nonceBytes), {
+        authTagLength: tagBytes,
       }).setAAD(Buffer.from(place));
-      decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
+      decipher.setAuthTag(sealed.subarray(-tagBytes));
       try {
-        return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
+        return Buffer.concat([decipher.update(sealed.subarray(nonceBytes, -tagBytes)), decipher.final()]);
       } catch {
         return null;
       }
@@ -45,7 +45,7 @@ function createSeal(key: Uint8Array): Seal {
 function readKey(path: string): Uint8Array | null {
   try {
     const key = readFileSync(path);
-    return key.length === KEY_BYTES ? key : null;
+    return key.length === keyBytes ? key : null;
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return null;
     throw cause;
@@ -54,7 +54,7 @@ function readKey(path: string): Uint8Array | null {
 
 /** On disk before anything is sealed with it. Only one agent at a time does this in a directory. */
 function makeKey(path: string): Uint8Array {
-  const key = randomBytes(KEY_BYTES);
+  const key = randomBytes(keyBytes);
   const temporary = `${path}.new`;
   const file = openSync(temporary, "w", 0o600);
   try {

@@ -4,9 +4,9 @@ import { RunOfferSchema } from "@svc/proto/node";
 import type { Seal } from "./seal.ts";
 
 /** Whose journal it is, and where the chain stands. No secrets, and needed without the key too. */
-export const OWNER_SETTING = "owner";
-export const CHAIN_SETTING = "chain";
-const plainSettings: readonly string[] = [OWNER_SETTING, CHAIN_SETTING];
+export const ownerSetting = "owner";
+export const chainSetting = "chain";
+const plainSettings: readonly string[] = [ownerSetting, chainSetting];
 
 /** Columns that are sealed, each value for its row. Settings are text. */
 const columns = [

@@ -2,8 +2,8 @@ import { utf8Length } from "@svc/proto";
 import { expect, test } from "vitest";
 import { fromLastError } from "./last-error.ts";
 
-const ROOM_BYTES = 3_500;
-const tell = (log: string, maxBytes = ROOM_BYTES) => fromLastError(log.split("\n"), maxBytes);
+const roomBytes = 3_500;
+const tell = (log: string, maxBytes = roomBytes) => fromLastError(log.split("\n"), maxBytes);
 const many = (count: number, line: (at: number) => string) => Array.from({ length: count }, (_, at) => line(at));
 
 const addressInUse = `node:events:502
@@ -155,7 +155,7 @@ test.each([
   expect(told).toContain("Error: boom");
   expect(told.at(-1)?.slice(0, 5)).toBe(lines.at(-1)?.slice(0, 5));
   expect(told.length).toBeLessThanOrEqual(40);
-  expect(utf8Length(told.join("\n"))).toBeLessThanOrEqual(ROOM_BYTES);
+  expect(utf8Length(told.join("\n"))).toBeLessThanOrEqual(roomBytes);
 });
 
 test("what is left out is counted", () => {

@@ -2,12 +2,12 @@ import { clip, utf8Length } from "@svc/proto";
 import { withoutEpilogue } from "./epilogue.ts";
 
 /** Where nothing looks like an error. */
-const PLAIN_LINES = 15;
-const LINES_MAX = 40;
+const plainLines = 15;
+const linesMax = 40;
 /** Longer ones are cut at their end, or where no four would fit: an error says first what it is. */
-const LINE_BYTES_MAX = 1_000;
+const lineBytesMax = 1_000;
 /** Errors so close together are told as one: the later one is often said of the earlier one. */
-const NEAR_LINES = 10;
+const nearLines = 10;
 
 /** How an error begins, in the words of those who print them. What is indented belongs to the line above it. */
 const beginnings: readonly RegExp[] = [
@@ -42,17 +42,17 @@ const caret = /^\s*\^+\s*$/;
  * always there; of what follows the middle is left out where it does not fit. The last 15 where there is no error.
  */
 export function fromLastError(log: readonly string[], maxBytes: number): string[] {
-  const lineMaxBytes = Math.min(LINE_BYTES_MAX, Math.floor(maxBytes / 4));
+  const lineMaxBytes = Math.min(lineBytesMax, Math.floor(maxBytes / 4));
   const lines = withoutEpilogue(log.map((line) => line.trimEnd())).map((line) => clip(line, lineMaxBytes));
   while (lines.at(-1) === "") lines.pop();
-  const fits = (from: number): boolean => lines.length - from <= LINES_MAX && sizeOf(lines.slice(from)) <= maxBytes;
+  const fits = (from: number): boolean => lines.length - from <= linesMax && sizeOf(lines.slice(from)) <= maxBytes;
   const last = lines.findLastIndex((_, at) => begins(lines, at));
   if (last === -1) {
     const filled = lines.filter((line) => line !== "");
-    return take(filled.toReversed(), PLAIN_LINES, maxBytes).reverse();
+    return take(filled.toReversed(), plainLines, maxBytes).reverse();
   }
   let from = last;
-  for (let at = last - 1; at >= 0 && from - at <= NEAR_LINES && fits(at); at -= 1) if (begins(lines, at)) from = at;
+  for (let at = last - 1; at >= 0 && from - at <= nearLines && fits(at); at -= 1) if (begins(lines, at)) from = at;
   const shown = sourceAbove(lines, from);
   return squeeze(lines.slice(fits(shown) ? shown : from), maxBytes);
 }
@@ -77,12 +77,12 @@ const sizeOf = (lines: readonly string[]): number => lines.reduce((sum, line) =>
 
 /** The lines within the bounds: two thirds of the room for the first ones, the rest for the last. */
 function squeeze(lines: readonly string[], maxBytes: number): string[] {
-  if (lines.length <= LINES_MAX && sizeOf(lines) <= maxBytes) return [...lines];
+  if (lines.length <= linesMax && sizeOf(lines) <= maxBytes) return [...lines];
   const note = (count: number): string => `[${count} lines left out]`;
   const roomBytes = maxBytes - utf8Length(note(lines.length)) - 1;
-  const first = take(lines, Math.floor((LINES_MAX * 2) / 3), (roomBytes * 2) / 3);
+  const first = take(lines, Math.floor((linesMax * 2) / 3), (roomBytes * 2) / 3);
   const rest = lines.slice(first.length);
-  const last = take(rest.toReversed(), LINES_MAX - 1 - first.length, roomBytes - sizeOf(first)).reverse();
+  const last = take(rest.toReversed(), linesMax - 1 - first.length, roomBytes - sizeOf(first)).reverse();
   return [...first, note(rest.length - last.length), ...last];
 }
 

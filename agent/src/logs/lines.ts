@@ -3,15 +3,15 @@ import { stripVTControlCharacters } from "node:util";
 import { createRedactor, redact } from "./redactor.ts";
 
 /** Turns what a program wrote into lines that are safe to show. */
-export type SafeLines = {
+export interface SafeLines {
   /** The lines that are complete now. */
   push(chunk: Buffer): string[];
   /** The last line, when it came without an end. */
   end(): string[];
-};
+}
 
 /** A longer line goes on in the next one. */
-export const LINE_LENGTH_MAX = 4_000;
+export const lineLengthMax = 4_000;
 
 /**
  * Takes out secret values, terminal codes and other control characters. Of a line that was drawn again and again
@@ -39,9 +39,9 @@ export function createSafeLines(secrets: readonly string[]): SafeLines {
       returned = part === "\r";
       if (part === "\n" || part === "\r") continue;
       line += part;
-      while (line.length > LINE_LENGTH_MAX) {
-        lines.push(safeLine(line.slice(0, LINE_LENGTH_MAX)));
-        line = line.slice(LINE_LENGTH_MAX);
+      while (line.length > lineLengthMax) {
+        lines.push(safeLine(line.slice(0, lineLengthMax)));
+        line = line.slice(lineLengthMax);
       }
     }
     return lines;
@@ -67,4 +67,4 @@ export const safeLine = (line: string): string =>
  * several lines, and in what is left of it.
  */
 export const cleanLine = (text: string, secrets: readonly string[]): string =>
-  redact(safeLine(redact(text, secrets)), secrets).slice(0, LINE_LENGTH_MAX);
+  redact(safeLine(redact(text, secrets)), secrets).slice(0, lineLengthMax);

@@ -1,3 +1,4 @@
+import { systemClock } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { createLog } from "../log.ts";
 import { type Append, openLogStream } from "./log-stream.ts";
@@ -22,6 +23,7 @@ function createStore(options: { failures?: number; before?: string } = {}) {
 
 const open = (append: Append, changes: { replays?: boolean; maxBytes?: number } = {}) =>
   openLogStream({
+    clock: systemClock,
     streamId: "s",
     append,
     replays: changes.replays ?? false,

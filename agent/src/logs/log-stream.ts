@@ -1,19 +1,20 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { plural } from "@svc/proto";
 import { limits } from "@svc/proto/limits";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../log.ts";
 
 /**
  * Appends to one log at control. Writing never blocks and never fails: what control cannot take now waits,
  * and what does not fit the bounds is left out with a note in its place.
  */
-export type LogStream = {
+export interface LogStream {
   write(text: string | Buffer): void;
   /** No more is written. The rest is still delivered, in the background. */
   end(): void;
   /** Settles when everything was delivered, or given up. */
   readonly done: Promise<void>;
-};
+}
 
 /** The AppendLog call: stores `data` at `offset` and returns how many bytes are stored now. */
 export type Append = (
@@ -21,14 +22,14 @@ export type Append = (
   signal: AbortSignal,
 ) => Promise<bigint>;
 
-const FLUSH_EVERY_MS = 150;
-const PENDING_MAX_BYTES = 1024 * 1024;
-const CALL_TIMEOUT_MS = 15_000;
-const LONGEST_PAUSE_MS = 10_000;
+const flushEveryMs = 150;
+const pendingMaxBytes = 1024 * 1024;
+const callTimeoutMs = 15_000;
+const longestPauseMs = 10_000;
 /** Of what is left out the end is kept, up to this and a quarter of the bound: it says why something failed. */
-const TAIL_MAX_BYTES = 64 * 1024;
+const tailBytesMax = 64 * 1024;
 /** After its end a log is offered for this long. */
-const LINGER_MS = 10 * 60 * 1000;
+const lingerMs = 10 * 60 * 1000;
 
 /**
  * Opens the log `streamId`. Control counts bytes, so a repeat after a lost answer is stored once.
@@ -37,6 +38,7 @@ const LINGER_MS = 10 * 60 * 1000;
  *   control already has is then skipped. Otherwise new text goes behind the old.
  */
 export function openLogStream(options: {
+  clock: Clock;
   streamId: string;
   append: Append;
   replays: boolean;
@@ -44,8 +46,8 @@ export function openLogStream(options: {
   signal: AbortSignal;
   log: Log;
 }): LogStream {
-  const { streamId, append, signal, log } = options;
-  const tailMaxBytes = Math.min(TAIL_MAX_BYTES, Math.floor(options.maxBytes / 4));
+  const { clock, streamId, append, signal, log } = options;
+  const tailMaxBytes = Math.min(tailBytesMax, Math.floor(options.maxBytes / 4));
   let pending: Buffer = Buffer.alloc(0);
   let takenBytes = 0;
   let leftOut = { lines: 0, bytes: 0 };
@@ -81,21 +83,21 @@ export function openLogStream(options: {
   };
 
   const call = (data: Buffer, final: boolean): Promise<bigint> => {
-    const within = AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
+    const within = AbortSignal.any([signal, clock.abortAfter(callTimeoutMs)]);
     return append({ streamId, offset: position, data: Uint8Array.from(data), final }, within);
   };
 
   /** Repeats a step until it succeeds. False when there is no point any more. */
   const persist = async (step: () => Promise<void>): Promise<boolean> => {
-    const startedMs = Date.now();
+    const startedMs = clock.now().getTime();
     for (let failures = 1; !signal.aborted; failures += 1) {
       try {
         await step();
         return true;
       } catch (cause) {
-        if (ended && Date.now() - startedMs > LINGER_MS) return false;
+        if (ended && clock.now().getTime() - startedMs > lingerMs) return false;
         if (failures === 1) log.debug({ streamId, reason: String(cause) }, "a log waits for control");
-        await pause(Math.min(LONGEST_PAUSE_MS, 200 * 2 ** Math.min(failures, 10)), signal);
+        await pause(clock, Math.min(longestPauseMs, 200 * 2 ** Math.min(failures, 10)), signal);
       }
     }
     return false;
@@ -124,7 +126,7 @@ export function openLogStream(options: {
       if (!ended && pending.length === 0) await new Promise<void>((resolve) => (wake = resolve));
       const isLast = ended;
       if (!(await persist(flush)) || isLast) return;
-      if (!ended) await pause(FLUSH_EVERY_MS, signal);
+      if (!ended) await pause(clock, flushEveryMs, signal);
     }
   };
 
@@ -137,7 +139,7 @@ export function openLogStream(options: {
       const bytes = typeof text === "string" ? Buffer.from(text, "utf8") : text;
       const room = Math.min(
         options.maxBytes - tailMaxBytes - takenBytes,
-        PENDING_MAX_BYTES - tailMaxBytes - pending.length,
+        pendingMaxBytes - tailMaxBytes - pending.length,
       );
       if (bytes.length + tail.length > room) return leaveOut(bytes);
       makeUp();
@@ -166,8 +168,4 @@ function countLines(bytes: Buffer): number {
   let lines = 0;
   for (let at = bytes.indexOf(0x0a); at !== -1; at = bytes.indexOf(0x0a, at + 1)) lines += 1;
   return lines;
-}
-
-async function pause(timeMs: number, signal: AbortSignal): Promise<void> {
-  await delay(timeMs, undefined, { signal }).catch(() => {});
 }

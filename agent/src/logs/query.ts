@@ -1,39 +1,41 @@
 import { limits } from "@svc/proto/limits";
 import { Desired, type LogQuery, LogState } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import { createLimiter } from "@svc/runtime/limiter";
 import type { Container, Engine } from "../engine/engine.ts";
 import type { PlacementRecord } from "../journal/records.ts";
 import { explainEnd } from "../placements/exit.ts";
 import { containerName } from "../placements/names.ts";
-import { createSemaphore } from "../semaphore.ts";
 import { countLines, lastBytes, lastLines } from "./last-lines.ts";
 import type { Exit, Tails } from "./tails.ts";
 
 /** The answer to a question for the last lines of a container. `exit` only of one that ended by itself. */
-export type LogAnswer = {
+export interface LogAnswer {
   requestId: string;
   text: string;
   lines: number;
   error: string;
   state: LogState;
   exit?: { code?: number; oomKilled: boolean; reason: string; at: string };
-};
+}
 
 /** Never throws: trouble is an answer too. */
 export type LogAnswers = (query: LogQuery, signal: AbortSignal) => Promise<LogAnswer>;
 
 /** Each may take megabytes while it is read. */
-const AT_ONCE = 4;
+const atOnce = 4;
 /** Whoever asked has given up by then. */
-const WAIT_MAX_MS = 15_000;
+const waitMaxMs = 15_000;
 
 /** Reads the last lines of a placement's container: as the engine has them, or what was kept of one that is gone. */
 export function createLogAnswers(options: {
+  clock: Clock;
   engine: Engine;
   tails: Pick<Tails, "find">;
   find(placementId: string): PlacementRecord | null;
 }): LogAnswers {
-  const { engine, tails } = options;
-  const inTurn = createSemaphore(AT_ONCE);
+  const { clock, engine, tails } = options;
+  const inTurn = createLimiter({ total: atOnce });
 
   const read = async ({ requestId, placementId, lines }: LogQuery): Promise<LogAnswer> => {
     const wanted = Math.min(Math.max(1, lines), limits.runtimeLogLinesMax);
@@ -58,7 +60,7 @@ export function createLogAnswers(options: {
 
   return async (query, signal) => {
     try {
-      return await inTurn(AbortSignal.any([signal, AbortSignal.timeout(WAIT_MAX_MS)]), () => read(query));
+      return await inTurn(() => read(query), { signal: AbortSignal.any([signal, clock.abortAfter(waitMaxMs)]) });
     } catch {
       const error = "The node could not read the log.";
       return { requestId: query.requestId, text: "", lines: 0, error, state: LogState.UNSPECIFIED };

@@ -1,22 +1,22 @@
 /** Takes secret values out of text that arrives in pieces, wherever the pieces are cut. */
-export type Redactor = {
+export interface Redactor {
   /** The text that may be shown so far. An end that could be the beginning of a secret is kept back. */
   push(text: string): string;
   /** What was kept back. */
   end(): string;
-};
+}
 
 /** In place of a secret. */
-export const REDACTED = "[redacted]";
+export const redacted = "[redacted]";
 /** Shorter values are words and numbers that any text holds. */
-export const REDACTED_LENGTH_MIN = 6;
+export const redactedLengthMin = 6;
 
 /**
  * Finds exact values, of several that begin at one place the longest. The whole result does not depend on how
  * the text was cut. Values shorter than six characters are let through.
  */
 export function createRedactor(values: readonly string[]): Redactor {
-  const secrets = [...new Set(values)].filter((value) => value.length >= REDACTED_LENGTH_MIN);
+  const secrets = [...new Set(values)].filter((value) => value.length >= redactedLengthMin);
   if (secrets.length === 0) return { push: (text) => text, end: () => "" };
   const pattern = new RegExp(
     [...secrets]
@@ -42,7 +42,7 @@ export function createRedactor(values: readonly string[]): Redactor {
         rest = rest.slice(keep);
         return out;
       }
-      out += rest.slice(0, match.index) + REDACTED;
+      out += rest.slice(0, match.index) + redacted;
       rest = rest.slice(match.index + match[0].length);
     }
   };

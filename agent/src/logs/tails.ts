@@ -1,33 +1,43 @@
-import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { Clock } from "@svc/runtime/clock";
+import { writeDurably } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import { lastLines } from "./last-lines.ts";
 
 /** How a container ended that nobody had told to. `code` is null when it still ran and was given up. */
-export type Exit = { code: number | null; oomKilled: boolean; reason: string; at: string };
+export interface Exit {
+  code: number | null;
+  oomKilled: boolean;
+  reason: string;
+  at: string;
+}
 
 /** The last words of a container that ended by itself, and how it ended. */
-export type Tail = { exit: Exit; text: string };
+export interface Tail {
+  exit: Exit;
+  text: string;
+}
 
 /**
  * Keeps the tails of containers that ended by themselves, one per placement: what the engine has goes with the
  * container, and the one of a failed deployment goes at once. They are on disk, so they outlive the agent.
  */
-export type Tails = {
+export interface Tails {
   keep(of: { placementId: string; projectId: string }, tail: Tail): Promise<void>;
   find(placementId: string): Promise<Tail | null>;
   drop(placementId: string): Promise<void>;
   /** Projects of which there is one. */
   projects(): Promise<string[]>;
   dropProject(projectId: string): Promise<void>;
-};
+}
 
-export const TAIL_LINES_MAX = 2_000;
-export const TAIL_BYTES_MAX = 256 * 1024;
+export const tailLinesMax = 2_000;
+export const tailBytesMax = 256 * 1024;
 /** The newest so many of a project, and of the node. */
-const KEPT_PER_PROJECT = 5;
-const KEPT = 400;
-const KEPT_MS = 7 * 24 * 60 * 60 * 1000;
+const keptPerProject = 5;
+const kept = 400;
+const keptMs = 7 * 24 * 60 * 60 * 1000;
 
 const stored = z.object({
   exit: z.object({ code: z.number().nullable(), oomKilled: z.boolean(), reason: z.string(), at: z.string() }),
@@ -40,7 +50,7 @@ const nameOf = (projectId: string, placementId: string): string => `${projectId}
 /**
  * @param dir for these files alone. Directories beside it are of identities that the node had before, and go.
  */
-export async function openTails(dir: string): Promise<Tails> {
+export async function openTails(clock: Clock, dir: string): Promise<Tails> {
   const beside = dirname(dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
   for (const name of await readdir(beside)) {
@@ -64,7 +74,7 @@ export async function openTails(dir: string): Promise<Tails> {
   };
   const ageOf = async (name: string): Promise<number> => {
     try {
-      return Date.now() - (await stat(join(dir, name))).mtimeMs;
+      return clock.now().getTime() - (await stat(join(dir, name))).mtimeMs;
     } catch {
       return Number.POSITIVE_INFINITY;
     }
@@ -75,29 +85,20 @@ export async function openTails(dir: string): Promise<Tails> {
     for (const [index, { name, projectId, ageMs }] of all.sort((a, b) => a.ageMs - b.ageMs).entries()) {
       const before = perProject.get(projectId) ?? 0;
       perProject.set(projectId, before + 1);
-      if (index >= KEPT || before >= KEPT_PER_PROJECT || ageMs > KEPT_MS) await remove(name);
+      if (index >= kept || before >= keptPerProject || ageMs > keptMs) await remove(name);
     }
   };
 
   return {
     async keep({ placementId, projectId }, { exit, text }) {
       if (!safeId.test(placementId) || !safeId.test(projectId)) return;
-      const path = join(dir, nameOf(projectId, placementId));
-      const tail: Tail = { exit, text: lastLines(text, TAIL_LINES_MAX, TAIL_BYTES_MAX) };
-      const file = await open(`${path}.new`, "w", 0o600);
-      try {
-        await file.writeFile(JSON.stringify(tail));
-        // A machine that fails now must not leave half of one under its name.
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-      await rename(`${path}.new`, path);
+      const tail: Tail = { exit, text: lastLines(text, tailLinesMax, tailBytesMax) };
+      await writeDurably(join(dir, nameOf(projectId, placementId)), JSON.stringify(tail));
       await prune();
     },
     async find(placementId) {
       const one = (await list()).find((each) => each.placementId === placementId);
-      if (one === undefined || (await ageOf(one.name)) > KEPT_MS) return null;
+      if (one === undefined || (await ageOf(one.name)) > keptMs) return null;
       try {
         return stored.parse(JSON.parse(await readFile(join(dir, one.name), "utf8")));
       } catch {

@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { Observed, PlacementStatusSchema, RunPhase, RunStatusSchema } from "@svc/proto/node";
+import { systemClock } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import type { Engine } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
@@ -51,6 +52,7 @@ test("a call that fails is told by its kind, and fails as before", async () => {
   const metrics = createMetrics();
   const stalled = new EngineError("stalled", "start container: no answer");
   const engine = countCalls(
+    systemClock,
     { startContainer: () => Promise.reject(stalled), pullImage: async () => {} } as unknown as Engine,
     metrics,
   );

@@ -1,4 +1,5 @@
 import { Observed, type PlacementStatus, RunPhase, type RunStatus } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
 import type { Engine } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
 import type { Metrics } from "./metrics.ts";
@@ -7,11 +8,11 @@ import type { Metrics } from "./metrics.ts";
 const following: ReadonlySet<string> = new Set(["followEvents", "followLog"]);
 
 /** The same engine, with every call counted. */
-export function countCalls(engine: Engine, metrics: Metrics): Engine {
+export function countCalls(clock: Clock, engine: Engine, metrics: Metrics): Engine {
   const counted = Object.entries(engine).map(([call, run]: [string, (...args: never[]) => Promise<unknown>]) => [
     call,
     async (...args: never[]): Promise<unknown> => {
-      const startedAtMs = performance.now();
+      const startedAtMs = clock.steadyMs();
       try {
         const result = await run(...args);
         if (call === "pullImage") metrics.pulls.inc({ outcome: "ok" });
@@ -21,7 +22,7 @@ export function countCalls(engine: Engine, metrics: Metrics): Engine {
         metrics.engineErrors.inc({ call, kind: cause instanceof EngineError ? cause.kind : "aborted" });
         throw cause;
       } finally {
-        if (!following.has(call)) metrics.engineSeconds.observe({ call }, (performance.now() - startedAtMs) / 1000);
+        if (!following.has(call)) metrics.engineSeconds.observe({ call }, (clock.steadyMs() - startedAtMs) / 1000);
       }
     },
   ]);

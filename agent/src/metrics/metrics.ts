@@ -1,4 +1,4 @@
-import { createMeter } from "@svc/operators";
+import { createMeter } from "@svc/telemetry";
 
 const prefix = "svc_agent_";
 const quickSeconds = [0.002, 0.01, 0.05, 0.2, 1, 5, 15];

@@ -1,6 +1,8 @@
 import { statfs } from "node:fs/promises";
-import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/operators";
 import { Observed } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import { within } from "@svc/runtime/deadline";
+import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/telemetry";
 import type { Engine } from "../engine/engine.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
@@ -26,7 +28,7 @@ const stateNames = new Map<number, string>(
   Object.entries(Observed).map(([name, value]) => [value, name.toLowerCase()]),
 );
 
-export function watchGauges(metrics: Metrics, sources: GaugeSources): void {
+export function watchGauges(clock: Clock, metrics: Metrics, sources: GaugeSources): void {
   const { dir, engine, journal, placements, disk, memory, reporter } = sources;
   metrics.beforeReading(() => {
     metrics.placements.reset();
@@ -44,13 +46,14 @@ export function watchGauges(metrics: Metrics, sources: GaugeSources): void {
   };
   metrics.beforeReading(() => free("state", dir));
   metrics.beforeReading(async () => {
-    const described = await inTime(engine.describe(), engineMs);
+    const described = await describeInTime(clock, engine);
     if (described !== null) await free("engine", described.rootDir);
   });
 }
 
 /** Serves the metrics of this agent, whether it lives, and whether it reaches control and its engine. */
 export function serveMetrics(
+  clock: Clock,
   listen: { host: string; port: number },
   { metrics, pulse, state, log }: { metrics: Metrics; pulse: Pulse; state: Readiness; log: Log },
 ): Promise<OperatorsListener> {
@@ -58,12 +61,12 @@ export function serveMetrics(
     metrics: metrics.read,
     stuck: pulse.stuck,
     async unready() {
-      const engine = state.engine !== null && (await inTime(state.engine.describe(), engineMs)) !== null;
+      const engine = state.engine !== null && (await describeInTime(clock, state.engine)) !== null;
       const missing = [...(state.connected ? [] : ["control"]), ...(engine ? [] : ["the container engine"])];
       return missing.length === 0 ? null : `no answer of ${missing.join(" and ")}`;
     },
   };
-  return startOperatorsListener(listen, view, log);
+  return startOperatorsListener(clock, listen, view, log);
 }
 
 /** What decides whether the agent can take work. */
@@ -74,10 +77,10 @@ export interface Readiness {
 }
 
 /** Null when there was no answer, or none in time. */
-async function inTime<T>(work: Promise<T>, timeoutMs: number): Promise<T | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), timeoutMs);
-  });
-  return await Promise.race([work.catch(() => null), late]).finally(() => clearTimeout(timer));
-}
+const describeInTime = (clock: Clock, engine: Pick<Engine, "describe">) =>
+  within(
+    clock,
+    engineMs,
+    engine.describe().catch(() => null),
+    () => null,
+  );

@@ -2,7 +2,7 @@ import { access, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 /** Where the kernel shows network interfaces. */
-const INTERFACES_DIR = "/sys/class/net";
+const interfacesDir = "/sys/class/net";
 
 /**
  * Keeps everything that is plugged into a bridge at this moment apart: from then on no frame, of whatever protocol, goes
@@ -10,7 +10,7 @@ const INTERFACES_DIR = "/sys/class/net";
  * there is no such bridge or a port cannot be kept apart, which needs a kernel from 4.18 on.
  */
 export async function isolatePorts(bridge: string): Promise<void> {
-  const directory = join(INTERFACES_DIR, bridge, "brif");
+  const directory = join(interfacesDir, bridge, "brif");
   for (const port of await readdir(directory)) {
     const file = join(directory, port, "isolated");
     try {

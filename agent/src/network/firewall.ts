@@ -1,10 +1,10 @@
 import { parseAddress } from "@svc/proto";
 
 /** Interface names of project bridges begin with this, so one rule set covers them all. */
-export const BRIDGE_PREFIX = "svc";
+export const bridgePrefix = "svc";
 
 /** What a tenant's packet must never reach: private and link-local ranges, the metadata services of clouds, multicast. */
-const CLOSED_RANGES = [
+const closedRanges = [
   "0.0.0.0/8",
   "10.0.0.0/8",
   "100.64.0.0/10",
@@ -18,14 +18,14 @@ const CLOSED_RANGES = [
   "224.0.0.0/3",
 ];
 
-const REJECT = "-j REJECT --reject-with icmp-port-unreachable";
+const reject = "-j REJECT --reject-with icmp-port-unreachable";
 
-export type Firewall = {
+export interface Firewall {
   /** Input of `iptables-restore --noflush`: both chains, whole. */
   chains: string;
   /** Rule specifications that lead into them: parent chain first, then the match. */
   jumps: readonly (readonly string[])[];
-};
+}
 
 /**
  * Rules that keep containers to themselves: no new connection to the host, to private ranges or to another
@@ -47,16 +47,16 @@ export function renderFirewall(nameservers: readonly string[], buildBridge: stri
     `-A SVC-FORWARD ${established}`,
     // Steps of all projects share one bridge, so there the ends of a bridged packet are strangers. Frames of any kind are
     // stopped between its ports; these rules are there before a port is.
-    ...(buildBridge === null ? [] : [`-A SVC-FORWARD -i ${buildBridge} -m physdev --physdev-is-bridged ${REJECT}`]),
+    ...(buildBridge === null ? [] : [`-A SVC-FORWARD -i ${buildBridge} -m physdev --physdev-is-bridged ${reject}`]),
     // Bridged, not routed: both ends are on the same project network.
     "-A SVC-FORWARD -m physdev --physdev-is-bridged -j RETURN",
     ...resolving.map((rule) => `-A SVC-FORWARD ${rule}`),
-    ...CLOSED_RANGES.map((range) => `-A SVC-FORWARD -d ${range} ${REJECT}`),
+    ...closedRanges.map((range) => `-A SVC-FORWARD -d ${range} ${reject}`),
     `-A SVC-INPUT ${established}`,
-    `-A SVC-INPUT ${REJECT}`,
+    `-A SVC-INPUT ${reject}`,
     "COMMIT",
   ];
-  const interfaces = [`${BRIDGE_PREFIX}+`, ...(buildBridge === null ? [] : [buildBridge])];
+  const interfaces = [`${bridgePrefix}+`, ...(buildBridge === null ? [] : [buildBridge])];
   return {
     chains: `${lines.join("\n")}\n`,
     jumps: interfaces.flatMap((name) => [

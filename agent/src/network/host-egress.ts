@@ -1,13 +1,16 @@
 import { createHash } from "node:crypto";
 import { lookup } from "node:dns/promises";
 import { parseAddress } from "@svc/proto";
+import type { Clock } from "@svc/runtime/clock";
+import { within } from "@svc/runtime/deadline";
 import type { Log } from "../log.ts";
-import { assertJump, run, WAIT } from "./commands.ts";
-import { EGRESS_CHAIN, type EgressMode, type EgressTarget, renderEgress } from "./egress.ts";
-import { BRIDGE_PREFIX, isLoopback, parseNameservers } from "./firewall.ts";
+import { assertJump, run, wait } from "./commands.ts";
+import { type EgressMode, type EgressTarget, egressChain, renderEgress } from "./egress.ts";
+import { bridgePrefix, isLoopback, parseNameservers } from "./firewall.ts";
 import { withMachineLock } from "./machine-lock.ts";
 
-export type HostEgressOptions = {
+export interface HostEgressOptions {
+  clock: Clock;
   mode: EgressMode;
   /** What the operator named. */
   allow: readonly EgressTarget[];
@@ -17,29 +20,31 @@ export type HostEgressOptions = {
   dir: string;
   buildBridge: string | null;
   log: Log;
-};
+}
 
-const LOOKUP_MS = 5_000;
-const PROGRAMS = { 4: "iptables", 6: "ip6tables" } as const;
-const RESTORE = { 4: "iptables-restore", 6: "ip6tables-restore" } as const;
+const lookupMs = 5_000;
+const programs = { 4: "iptables", 6: "ip6tables" } as const;
+const restore = { 4: "iptables-restore", 6: "ip6tables-restore" } as const;
 
 /** Keeps programs of this machine from what they must not begin to speak to, see `renderEgress`. */
-export type HostEgress = {
+export interface HostEgress {
   /** Writes the rules again, with the addresses that names have now. Rejects when the host does not let us. */
   write(resolvConf: string): Promise<void>;
-};
+}
 
 export function createHostEgress(options: HostEgressOptions): HostEgress {
-  const { dir, buildBridge, log } = options;
+  const { clock, dir, buildBridge, log } = options;
   const key = createHash("sha256").update(dir).digest("hex").slice(0, 12);
-  const bridges = [`${BRIDGE_PREFIX}+`, ...(buildBridge === null ? [] : [buildBridge])];
+  const bridges = [`${bridgePrefix}+`, ...(buildBridge === null ? [] : [buildBridge])];
   /** By host: a resolver that is away must not cut the node off. */
   const known = new Map<string, string[]>();
 
   const addressesOf = async (host: string): Promise<string[]> => {
     if (parseAddress(host) !== null) return [host];
     try {
-      const found = await Promise.race([lookup(host, { all: true }), timeout()]);
+      const found = await within(clock, lookupMs, lookup(host, { all: true }), () => {
+        throw new Error("no answer in time");
+      });
       known.set(
         host,
         found.map(({ address }) => address),
@@ -67,19 +72,19 @@ export function createHostEgress(options: HostEgressOptions): HostEgress {
     wish: { mode: EgressMode; allow: readonly EgressTarget[] },
     resolvConf: string,
   ): Promise<void> => {
-    const program = PROGRAMS[family];
+    const program = programs[family];
     // What others want is read and written again, so nobody may write in between.
-    await withMachineLock(`svc-egress-${family}`, async () => {
+    await withMachineLock(clock, `svc-egress-${family}`, async () => {
       // Of the whole table: it is there before the chain is.
-      const listed = await run(program, [...WAIT, "-S"]);
+      const listed = await run(program, [...wait, "-S"]);
       const rules = renderEgress({
         ...{ family, ...wish, bridges, key },
         nameservers: parseNameservers(resolvConf, family),
-        minute: Math.floor(Date.now() / 60_000),
+        minute: Math.floor(clock.now().getTime() / 60_000),
         present: listed.split("\n"),
       });
-      await run(RESTORE[family], [...WAIT, "--noflush"], rules);
-      await assertJump(program, ["OUTPUT", "-j", EGRESS_CHAIN]);
+      await run(restore[family], [...wait, "--noflush"], rules);
+      await assertJump(program, ["OUTPUT", "-j", egressChain]);
     });
   };
 
@@ -100,6 +105,3 @@ export function createHostEgress(options: HostEgressOptions): HostEgress {
     },
   };
 }
-
-const timeout = (): Promise<never> =>
-  new Promise((_, reject) => setTimeout(reject, LOOKUP_MS, new Error("no answer in time")).unref());

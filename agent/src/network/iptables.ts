@@ -1,25 +1,25 @@
 import { readFile } from "node:fs/promises";
 import type { Log } from "../log.ts";
-import { assertJump, run, WAIT } from "./commands.ts";
+import { assertJump, run, wait } from "./commands.ts";
 import { type Firewall, parseNameservers, renderFirewall } from "./firewall.ts";
 import type { HostEgress } from "./host-egress.ts";
 
-const RESOLVER_FILES = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
+const resolverFiles = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
 
 /** The rules that isolate containers, and keep this machine's own programs to what they need, kept in place. */
-export type IsolationGuard = {
+export interface IsolationGuard {
   /** Writes the rules, or finds them in place. Repeated from time to time, because other programs reload the tables. */
   assert(): Promise<void>;
   /** Resolves once the rules were in place. Rejects when the host does not let us: then nothing may start. */
   ready(): Promise<void>;
-};
+}
 
-type GuardOptions = {
+interface GuardOptions {
   /** Interface of build steps; null to leave it alone. */
   buildBridge: string | null;
   egress: HostEgress;
   log: Log;
-};
+}
 
 export function createIsolationGuard(options: GuardOptions): IsolationGuard {
   let first: Promise<void> | null = null;
@@ -37,11 +37,11 @@ export function createIsolationGuard(options: GuardOptions): IsolationGuard {
 }
 
 async function writeRules(options: GuardOptions): Promise<void> {
-  const resolvConf = (await Promise.all(RESOLVER_FILES.map(readIfThere))).join("\n");
+  const resolvConf = (await Promise.all(resolverFiles.map(readIfThere))).join("\n");
   // These first: the others need the engine to have made its chains.
   await options.egress.write(resolvConf);
   const firewall = renderFirewall(parseNameservers(resolvConf, 4), options.buildBridge);
-  await run("iptables-restore", [...WAIT, "--noflush"], firewall.chains);
+  await run("iptables-restore", [...wait, "--noflush"], firewall.chains);
   for (const jump of firewall.jumps) await assertJump("iptables", jump);
   await closeIpv6(firewall, options.log);
 }

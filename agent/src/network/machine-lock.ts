@@ -1,15 +1,16 @@
 import { createServer, type Server } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { sleep } from "@svc/runtime/sleep";
 
-const WAIT_MS = 60_000;
-const LOOK_EVERY_MS = 50;
+const waitMs = 60_000;
+const usualLookMs = 50;
 
 /**
  * Does `work` while no other process of this machine does work under the same name. A name that is listened on is the
  * lock: it belongs to the network whose rules are written, and the kernel gives it back however a process ends.
  */
-export async function withMachineLock<T>(name: string, work: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + WAIT_MS;
+export async function withMachineLock<T>(clock: Clock, name: string, work: () => Promise<T>): Promise<T> {
+  const endsAtMs = clock.steadyMs() + waitMs;
   for (;;) {
     const held = await listen(`\0${name}`);
     if (held !== null) {
@@ -19,8 +20,8 @@ export async function withMachineLock<T>(name: string, work: () => Promise<T>): 
         await new Promise((resolve) => held.close(resolve));
       }
     }
-    if (performance.now() > deadline) throw new Error(`another program holds ${name}`);
-    await delay(LOOK_EVERY_MS);
+    if (clock.steadyMs() > endsAtMs) throw new Error(`another program holds ${name}`);
+    await sleep(clock, usualLookMs);
   }
 }
 

@@ -1,19 +1,19 @@
 import { createHash } from "node:crypto";
+import { createLimiter } from "@svc/runtime/limiter";
 import { type Engine, labels, type Owner } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
-import { createMutex } from "../mutex.ts";
-import { BRIDGE_PREFIX } from "./firewall.ts";
+import { bridgePrefix } from "./firewall.ts";
 import { freeSubnet } from "./subnets.ts";
 
-const CLAIM_ATTEMPTS = 20;
+const claimAttempts = 20;
 
 /** The bridge networks of this node: one per project and channel, closed to every other. */
-export type Networks = {
+export interface Networks {
   /** Makes sure that the network exists and returns its name. */
   ensure(projectId: string, channel: string): Promise<string>;
   /** Removes it unless `isNeeded` says so or something is attached. Both run with no `ensure` between them. */
   release(projectId: string, channel: string, isNeeded: () => boolean): Promise<void>;
-};
+}
 
 export function createNetworks(options: {
   engine: Engine;
@@ -23,10 +23,10 @@ export function createNetworks(options: {
   isolated(): Promise<void>;
 }): Networks {
   const { engine, owner, pool } = options;
-  const oneAtATime = createMutex();
+  const oneAtATime = createLimiter({ perKey: 1 });
 
   const claim = async (name: string, hash: string, projectId: string, channel: string): Promise<void> => {
-    for (let attempt = 0; attempt < CLAIM_ATTEMPTS; attempt += 1) {
+    for (let attempt = 0; attempt < claimAttempts; attempt += 1) {
       const known = await engine.listNetworks();
       if (known.some((network) => network.name === name && network.labels[labels.node] === owner.nodeId)) return;
       const start = Number.parseInt(hash.slice(0, 8), 16) + attempt;
@@ -39,7 +39,7 @@ export function createNetworks(options: {
       try {
         await engine.createNetwork({
           name,
-          bridge: `${BRIDGE_PREFIX}${hash.slice(0, 12)}`,
+          bridge: `${bridgePrefix}${hash.slice(0, 12)}`,
           ...free,
           labels: { [labels.project]: projectId, [labels.channel]: channel },
         });
@@ -55,17 +55,23 @@ export function createNetworks(options: {
   return {
     ensure(projectId, channel) {
       const { name, hash } = networkName(owner, projectId, channel);
-      return oneAtATime(name, async () => {
-        await options.isolated();
-        await claim(name, hash, projectId, channel);
-        return name;
-      });
+      return oneAtATime(
+        async () => {
+          await options.isolated();
+          await claim(name, hash, projectId, channel);
+          return name;
+        },
+        { key: name },
+      );
     },
     release(projectId, channel, isNeeded) {
       const { name } = networkName(owner, projectId, channel);
-      return oneAtATime(name, async () => {
-        if (!isNeeded()) await engine.removeNetwork(name);
-      });
+      return oneAtATime(
+        async () => {
+          if (!isNeeded()) await engine.removeNetwork(name);
+        },
+        { key: name },
+      );
     },
   };
 }

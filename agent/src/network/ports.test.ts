@@ -1,4 +1,6 @@
 import { createServer } from "node:net";
+import { systemRandom } from "@svc/runtime/system";
+import { createManualClock } from "@svc/runtime/testing/manual-clock";
 import { afterEach, expect, test } from "vitest";
 import { createPorts } from "./ports.ts";
 
@@ -10,14 +12,14 @@ const hold = (port: number): void => void held.add(port);
 afterEach(() => held.clear());
 
 test("takes at the same time each get their own, and then there is none", async () => {
-  const ports = createPorts(address, range);
+  const ports = createPorts(createManualClock(), systemRandom, address, range);
   const taken = await Promise.all([1, 2, 3, 4].map(() => ports.take(isHeld, hold)));
   expect(taken.filter((port) => port !== null).sort()).toEqual([23_100, 23_101, 23_102]);
   expect(taken.filter((port) => port === null)).toHaveLength(1);
 });
 
 test("a port on which somebody listens is not taken", async () => {
-  const ports = createPorts(address, { first: 23_100, last: 23_101 });
+  const ports = createPorts(createManualClock(), systemRandom, address, { first: 23_100, last: 23_101 });
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(23_100, address, resolve));
   expect(await ports.isFree(23_100)).toBe(false);
@@ -27,14 +29,14 @@ test("a port on which somebody listens is not taken", async () => {
 });
 
 test("a port that was given up is the last choice for ten minutes", async () => {
-  let nowMs = 0;
-  const ports = createPorts(address, range, () => nowMs);
+  const clock = createManualClock();
+  const ports = createPorts(clock, systemRandom, address, range);
   ports.rest(23_100);
   ports.rest(23_101);
   expect(await ports.take(isHeld, hold)).toBe(23_102);
   expect([23_100, 23_101]).toContain(await ports.take(isHeld, hold));
   held.clear();
-  nowMs = 10 * 60 * 1000;
+  await clock.advance(10 * 60 * 1000);
   ports.rest(23_102);
   for (const _ of [1, 2]) expect([23_100, 23_101]).toContain(await ports.take(isHeld, hold));
 });

@@ -1,7 +1,9 @@
 import { createServer } from "node:net";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
 
 /** Host ports for containers. Who holds which is the caller's to know: it is kept with the placements. */
-export type Ports = {
+export interface Ports {
   /**
    * A port that nobody holds and nobody listens on, preferably one that nobody held a moment ago; null when there is
    * none. `hold` is called with it at once, so that of two takes at the same time each gets its own.
@@ -11,20 +13,19 @@ export type Ports = {
   isFree(port: number): Promise<boolean>;
   /** It was given up. It is not handed out for a while: an edge that did not hear of it may still send visitors there. */
   rest(port: number): void;
-};
+}
 
-const RESTS_MS = 10 * 60 * 1000;
+const restsMs = 10 * 60 * 1000;
 
 /**
  * Ports of `address` within a range. A port is tried by listening on it for a moment. Somebody else on the machine may
  * still be faster: then the start fails and another is taken.
- *
- * @param clockMs a clock that never goes back
  */
 export function createPorts(
+  clock: Clock,
+  random: Random,
   address: string,
   range: { first: number; last: number },
-  clockMs: () => number = () => performance.now(),
 ): Ports {
   const size = range.last - range.first + 1;
   const restsUntilMs = new Map<number, number>();
@@ -32,13 +33,13 @@ export function createPorts(
   const isResting = (port: number): boolean => {
     const untilMs = restsUntilMs.get(port);
     if (untilMs === undefined) return false;
-    if (untilMs > clockMs()) return true;
+    if (untilMs > clock.steadyMs()) return true;
     restsUntilMs.delete(port);
     return false;
   };
 
   const find = async (isLeftOut: (port: number) => boolean): Promise<number | null> => {
-    const start = Math.floor(Math.random() * size);
+    const start = Math.floor(random.next() * size);
     for (let step = 0; step < size; step += 1) {
       const port = range.first + ((start + step) % size);
       // Asked again after the wait: another take may have come between.
@@ -60,7 +61,7 @@ export function createPorts(
     isFree: (port) => isFree(address, port),
     rest(port) {
       if (port < range.first || port > range.last) return;
-      restsUntilMs.set(port, clockMs() + RESTS_MS);
+      restsUntilMs.set(port, clock.steadyMs() + restsMs);
     },
   };
 }

@@ -1,8 +1,11 @@
 /** A network of 13 containers: what one project and channel may use on one node. */
-const PREFIX_LENGTH = 28;
-const SUBNET_SIZE = 2 ** (32 - PREFIX_LENGTH);
+const prefixLength = 28;
+const subnetSize = 2 ** (32 - prefixLength);
 
-type Block = { first: number; last: number };
+interface Block {
+  first: number;
+  last: number;
+}
 
 /**
  * A /28 of `pool` that overlaps nothing in `taken`, looked for from position `start` on (wrapping), so that
@@ -18,12 +21,12 @@ export function freeSubnet(
   const whole = parseBlock(pool);
   if (whole === null) return null;
   const used = taken.map(parseBlock).filter((block) => block !== null);
-  const count = Math.floor((whole.last - whole.first + 1) / SUBNET_SIZE);
+  const count = Math.floor((whole.last - whole.first + 1) / subnetSize);
   for (let step = 0; step < count; step += 1) {
-    const first = whole.first + ((start + step) % count) * SUBNET_SIZE;
-    const block = { first, last: first + SUBNET_SIZE - 1 };
+    const first = whole.first + ((start + step) % count) * subnetSize;
+    const block = { first, last: first + subnetSize - 1 };
     if (used.every((other) => !overlap(block, other))) {
-      return { subnet: `${formatAddress(first)}/${PREFIX_LENGTH}`, gateway: formatAddress(first + 1) };
+      return { subnet: `${formatAddress(first)}/${prefixLength}`, gateway: formatAddress(first + 1) };
     }
   }
   return null;

@@ -1,6 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { failureMessage } from "@svc/proto";
 import { Observed } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
 import type { Container, Engine } from "../engine/engine.ts";
 import { isEngineTrouble } from "../engine/errors.ts";
 import type { Log } from "../log.ts";
@@ -20,35 +21,36 @@ export type Wake =
   | "engine";
 
 /** The one who acts for a placement: one step at a time, the newest wish first. */
-export type Actor = {
+export interface Actor {
   wake(why: Wake): void;
   /** Settles once the actor has stopped after its signal aborted. */
   readonly done: Promise<void>;
-};
+}
 
 /** Steps that only wait, and end with any wake. */
 const idle = new Set<Step["do"]>(["rest", "wait", "prove", "watch", "drain"]);
 /** Steps that take long and end when something else is wanted. The others are short and run to their end. */
 const long = new Set<Step["do"]>(["pull", "build"]);
 
-const ATTEMPTS_MAX = 3;
-const TROUBLE_PAUSE_MS = 2_000;
-const TROUBLE_PAUSE_MAX_MS = 30_000;
+const attemptsMax = 3;
+const troublePauseMs = 2_000;
+const troublePauseMaxMs = 30_000;
 /** After so many misses in a row people are told. Nothing else changes: what runs may well go on without its engine. */
-const TROUBLES_TOLD = 3;
-const ENGINE_STALLED = {
+const troublesTold = 3;
+const engineStalled = {
   code: "NODE_UNAVAILABLE",
   message: "The container engine of the node does not answer.",
 } as const;
 
 export function createActor(options: {
+  clock: Clock;
   task: Task;
   engine: Engine;
   runner: Runner;
   signal: AbortSignal;
   log: Log;
 }): Actor {
-  const { task, engine, runner, signal } = options;
+  const { clock, task, engine, runner, signal } = options;
   const log = options.log.child({ placementId: task.id });
   let woken = false;
   /** What is under way, and which wakes end it. */
@@ -67,7 +69,7 @@ export function createActor(options: {
     const kind = placement.spec.case ?? "unknown";
     const container = kind === "build" ? null : await engine.findContainer(containerName(task.id));
     // After the look, which may take long: what ended meanwhile ended before this.
-    const nowMs = Date.now();
+    const nowMs = clock.now().getTime();
     const healthTimeoutMs =
       placement.spec.case === "serve" ? (placement.spec.value.health?.timeoutSeconds ?? 60) * 1000 : 0;
     return {
@@ -114,7 +116,7 @@ export function createActor(options: {
       if (!isIdle) log.info({ step: step.do, observed: view.observed, desired: view.desired }, "step");
       await perform(runner, step, { task, container, signal: AbortSignal.any([signal, abort.signal]) });
       if (step.do === failed) attempts = 0;
-      if (troubles >= TROUBLES_TOLD && task.record().status.failure?.code === ENGINE_STALLED.code) {
+      if (troubles >= troublesTold && task.record().status.failure?.code === engineStalled.code) {
         task.update({ failure: null });
       }
       troubles = 0;
@@ -132,7 +134,7 @@ export function createActor(options: {
     log.warn({ step, times: moves.get(step), pauseMs }, "a step changes nothing");
     const abort = new AbortController();
     current = { endedBy: ["desired"], abort };
-    await pause(pauseMs, AbortSignal.any([signal, abort.signal]));
+    await pause(clock, pauseMs, AbortSignal.any([signal, abort.signal]));
     current = null;
     hasCalmedDown = true;
   };
@@ -142,8 +144,8 @@ export function createActor(options: {
     log.error({ step, troubles, reason: String(cause) }, "the container engine does not answer as it should");
     // What has come to an end keeps its own reason.
     const isOver = isTerminal(task.record().status.observed);
-    if (troubles === TROUBLES_TOLD && !isOver) task.update({ failure: toFailure(ENGINE_STALLED) });
-    await pause(Math.min(TROUBLE_PAUSE_MAX_MS, TROUBLE_PAUSE_MS * troubles), signal);
+    if (troubles === troublesTold && !isOver) task.update({ failure: toFailure(engineStalled) });
+    await pause(clock, Math.min(troublePauseMaxMs, troublePauseMs * troubles), signal);
   };
 
   const handle = async (cause: unknown, step: Step): Promise<void> => {
@@ -153,16 +155,16 @@ export function createActor(options: {
     failed = step.do;
     const { wasHealthy } = task.record().memory;
     // A site that has served before is brought back however long that takes.
-    const isWorthTrying = failure.isTransient && (wasHealthy || attempts < ATTEMPTS_MAX);
+    const isWorthTrying = failure.isTransient && (wasHealthy || attempts < attemptsMax);
     log.warn(
       { step: step.do, code: failure.code, attempts, err: failure.cause, reason: failure.message },
       "step failed",
     );
     if (isWorthTrying || step.do === "stop" || step.do === "remove") {
-      const retrySinceMs = Date.now();
+      const retrySinceMs = clock.now().getTime();
       task.update({ memory: { retrySinceMs, retryAtMs: retrySinceMs + retryDelayMs(attempts) } });
       // Stopping and removing do not look at the wait, so it is kept here.
-      if (step.do === "stop" || step.do === "remove") await pause(retryDelayMs(attempts), signal);
+      if (step.do === "stop" || step.do === "remove") await pause(clock, retryDelayMs(attempts), signal);
       return;
     }
     const { code, message, exitCode } = failure;
@@ -199,7 +201,3 @@ function perform<K extends Step["do"]>(runner: Runner, step: Extract<Step, { do:
 
 const unexpected = (cause: unknown): TaskFailure =>
   new TaskFailure("NODE_TASK_FAILED", failureMessage("NODE_TASK_FAILED"), { isTransient: true, cause });
-
-async function pause(timeMs: number, signal: AbortSignal): Promise<void> {
-  await delay(timeMs, undefined, { signal }).catch(() => {});
-}

@@ -10,7 +10,7 @@ import {
 import type { Chain } from "../journal/records.ts";
 
 /** What the decision needs to know of a placement that the node holds. */
-export type Held = {
+export interface Held {
   epoch: bigint;
   desired: Desired;
   observed: Observed;
@@ -18,7 +18,7 @@ export type Held = {
   isServe: boolean;
   /** Undefined for what was found without a journal. */
   resources: Resources | undefined;
-};
+}
 
 /** What an assignment does to the node. */
 export type Application =
@@ -43,8 +43,8 @@ export type Application =
     };
 
 /** A message may stop this many running containers, or this share of them, whichever is more. */
-const MASS_STOP_COUNT = 3;
-const MASS_STOP_SHARE = 0.3;
+const massStopCount = 3;
+const massStopShare = 0.3;
 
 /** Ids become names of containers and files, so nothing else is let in. */
 const idPattern = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
@@ -85,7 +85,7 @@ export function apply(chain: Chain, held: ReadonlyMap<string, Held>, assign: Ass
 
   const stops = countStops(held, upserts, removes);
   const running = [...held.values()].filter(isRunning).length;
-  const limit = Math.max(MASS_STOP_COUNT, running * MASS_STOP_SHARE);
+  const limit = Math.max(massStopCount, running * massStopShare);
   if (stops > limit && assign.bulkToken === "") {
     return { outcome: "hold", reason: `would stop ${stops} of ${running} running placements without a bulk token` };
   }

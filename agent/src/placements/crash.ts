@@ -1,36 +1,37 @@
+// @pure
 /** One counted end of a process that should have gone on. */
-export type Crash = {
+export interface Crash {
   /** How many in a row, this one included. */
   crashes: number;
   /** Names the end that was counted: the engine's time stamp of it, or of the start when it has none. */
   countedExit: string;
   /** How long after that end it is started again. */
   delayMs: number;
-};
+}
 
-const CRASHES_MAX = 10;
-const FIRST_DELAY_MS = 1_000;
-const LAST_DELAY_MS = 5 * 60 * 1000;
+const crashesMax = 10;
+const firstDelayMs = 1_000;
+const lastDelayMs = 5 * 60 * 1000;
 /** Having run this long, a process is not in a loop. */
-export const STEADY_MS = 60_000;
+export const steadyMs = 60_000;
 
 /** What one more crash leads to: a restart at once, then after 1 s, doubling to 5 min, or null after ten in a row. */
 export function nextCrash(crashesBefore: number, ranForMs: number, countedExit: string): Crash | null {
-  const crashes = ranForMs >= STEADY_MS ? 1 : crashesBefore + 1;
-  if (crashes > CRASHES_MAX) return null;
+  const crashes = ranForMs >= steadyMs ? 1 : crashesBefore + 1;
+  if (crashes > crashesMax) return null;
   return { crashes, countedExit, delayMs: crashes === 1 ? 0 : retryDelayMs(crashes - 1) };
 }
 
-const RESTLESS_STEPS = 8;
-const RESTLESS_PAUSE_MAX_MS = 30_000;
+const restlessSteps = 8;
+const restlessPauseMaxMs = 30_000;
 
 /**
  * The wait before a step that was done so often with no rest in between; 0 for none. No placement needs so many of
  * one kind: something says yes and does nothing.
  */
 export const restlessPauseMs = (times: number): number =>
-  times < RESTLESS_STEPS ? 0 : Math.min(RESTLESS_PAUSE_MAX_MS, retryDelayMs(times - RESTLESS_STEPS + 1));
+  times < restlessSteps ? 0 : Math.min(restlessPauseMaxMs, retryDelayMs(times - restlessSteps + 1));
 
 /** The wait after the n-th failure in a row, counted from 1. */
 export const retryDelayMs = (failures: number): number =>
-  Math.min(LAST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(failures - 1, 20));
+  Math.min(lastDelayMs, firstDelayMs * 2 ** Math.min(failures - 1, 20));

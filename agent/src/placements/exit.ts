@@ -1,14 +1,15 @@
+// @pure
 import type { FailureCode } from "@svc/proto";
 import type { OomScope } from "../engine/oom-scope.ts";
 
 /** How a process ended. */
-export type ProcessEnd = {
+export interface ProcessEnd {
   exitCode: number;
   oomKilled: boolean;
   oomScope: OomScope;
   /** How much it might write to the disk, when it was ended because it wrote more; 0 otherwise. */
   overflowMb?: number;
-};
+}
 
 /**
  * When it ended: before it ever answered, as one of several ends after which it is started again, or as the last of
@@ -33,12 +34,15 @@ const signals: Readonly<Record<number, string>> = {
 };
 
 /** What a shell adds to the number of a signal that ended its child, and an engine to that of its process. */
-const SIGNAL_BASE = 128;
-const NOT_EXECUTABLE = 126;
-const NOT_FOUND = 127;
+const signalBase = 128;
+const notExecutable = 126;
+const notFound = 127;
 
 /** What happened, as the end of a sentence that begins with "it", and what to do about it (may be empty). */
-type Tale = { how: string; hint: string };
+interface Tale {
+  how: string;
+  hint: string;
+}
 
 /** What somebody is told who was killed for want of memory. */
 const oomTales: Readonly<Record<OomScope, (memoryMb: number) => Tale>> = {
@@ -65,19 +69,19 @@ function tell({ exitCode, oomKilled, oomScope, overflowMb = 0 }: ProcessEnd, mem
   }
   // A child that was killed for want of memory does not end an app that then ends well.
   if (oomKilled && exitCode !== 0) return oomTales[oomScope](memoryMb);
-  if (exitCode === NOT_FOUND) {
+  if (exitCode === notFound) {
     return {
       how: "ended because a command was not found (exit code 127)",
       hint: "Check start.command in the manifest, or the command of the image.",
     };
   }
-  if (exitCode === NOT_EXECUTABLE) {
+  if (exitCode === notExecutable) {
     return {
       how: "ended because it may not execute its command (exit code 126)",
       hint: "Make the file executable (chmod +x), or start it with its interpreter.",
     };
   }
-  const signal = signals[exitCode - SIGNAL_BASE];
+  const signal = signals[exitCode - signalBase];
   if (signal !== undefined) return { how: `was ended by the signal ${signal} (exit code ${exitCode})`, hint: "" };
   if (exitCode !== 0) return { how: `exited with code ${exitCode}`, hint: "" };
   return { how: "exited with code 0", hint: "A web app has to go on running: check start.command in the manifest." };

@@ -4,9 +4,9 @@ import { limits } from "@svc/proto/limits";
 import { type Failure, FailureSchema } from "@svc/proto/node";
 import { fromLastError } from "../logs/last-error.ts";
 
-const MESSAGE_MAX_BYTES = limits.errorTextBytesMax;
+const messageMaxBytes = limits.errorTextBytesMax;
 /** So much of it is left to what the program said, whatever there is to say of it. */
-const LINES_MIN_BYTES = 1024;
+const linesMinBytes = 1024;
 
 /** Why a placement cannot go on, in words for the person who deployed. */
 export class TaskFailure extends Error {
@@ -38,7 +38,7 @@ export function toFailure(failure: {
 }): Failure {
   return create(FailureSchema, {
     code: failure.code,
-    message: clip(failure.message, MESSAGE_MAX_BYTES),
+    message: clip(failure.message, messageMaxBytes),
     ...(failure.exitCode !== undefined && failure.exitCode !== null && { exitCode: failure.exitCode }),
     oomKilled: failure.oomKilled ?? false,
   });
@@ -46,7 +46,7 @@ export function toFailure(failure: {
 
 /** The reason of a failure, followed by what of the program's last lines tells why; both within what is sent. */
 export function withLastError(reason: string, log: readonly string[]): string {
-  const bare = clip(reason, MESSAGE_MAX_BYTES - LINES_MIN_BYTES);
-  const roomBytes = MESSAGE_MAX_BYTES - utf8Length(withLastLines(bare, [""]));
+  const bare = clip(reason, messageMaxBytes - linesMinBytes);
+  const roomBytes = messageMaxBytes - utf8Length(withLastLines(bare, [""]));
   return withLastLines(bare, fromLastError(log, roomBytes));
 }

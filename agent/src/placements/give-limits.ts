@@ -4,10 +4,14 @@ import type { Reserved } from "../engine/pressure.ts";
 import { lackOf, withSaid } from "./limits.ts";
 
 /** What a container has after the engine was asked, and why that is not what it is to have; empty when it is. */
-export type Given = { inForce: Limits; reserved: Reserved; problem: string };
+export interface Given {
+  inForce: Limits;
+  reserved: Reserved;
+  problem: string;
+}
 
 /** A container that has more than this share of what it is to have left would be killed, or kill itself, soon after. */
-const MEMORY_SHARE_MAX = 0.95;
+const memoryShareMax = 0.95;
 
 /**
  * Asks for other limits and looks what came of it: an engine says yes also to what its kernel cannot do. Null when the
@@ -36,7 +40,7 @@ async function ask(engine: Engine, container: Container, wanted: Limits, reserve
       // Newer kernels do not refuse: they end the process.
       const usedBytes = (await engine.sample(container.name))?.memoryBytes ?? 0;
       const usedMb = Math.ceil(usedBytes / (1024 * 1024));
-      if (usedMb > wanted.memoryMb * MEMORY_SHARE_MAX) {
+      if (usedMb > wanted.memoryMb * memoryShareMax) {
         return `the app uses ${usedMb} MiB of memory, too much for a limit of ${wanted.memoryMb} MiB`;
       }
     }

@@ -3,29 +3,29 @@ import type { Log } from "../log.ts";
 import { lastRunOf } from "../logs/last-run.ts";
 import { createSafeLines } from "../logs/lines.ts";
 import { redact } from "../logs/redactor.ts";
-import { type Exit, TAIL_LINES_MAX, type Tails } from "../logs/tails.ts";
+import { type Exit, type Tails, tailLinesMax } from "../logs/tails.ts";
 import { withLastError } from "./failure.ts";
 import { containerName } from "./names.ts";
 import type { Task } from "./task.ts";
 
 /** Hears a container that has come to its end by itself. */
-export type LastWords = {
+export interface LastWords {
   /**
    * Keeps the end of its log, and returns what to tell the person who deployed: the reason and the lines
    * from the last error on, without the app's secrets. Both are as good as can be had: a log that cannot be read is no reason to fail.
    */
   take(task: Task, end: Exit): Promise<string>;
-};
+}
 
 /** Where a value spans lines, each of them is one that must not show. */
-const SECRET_LINE_LENGTH_MIN = 16;
+const secretLineLengthMin = 16;
 
 export function createLastWords(options: { engine: Engine; tails: Tails; log: Log }): LastWords {
   const { engine, tails, log } = options;
 
   const readLog = async (placementId: string): Promise<string> => {
     try {
-      return await engine.readLog(containerName(placementId), TAIL_LINES_MAX);
+      return await engine.readLog(containerName(placementId), tailLinesMax);
     } catch (cause) {
       log.warn({ placementId, reason: String(cause) }, "the last lines of a container could not be read");
       return "";
@@ -62,7 +62,7 @@ const withLines = (values: readonly string[]): string[] =>
     ...value
       .split(/\r?\n/)
       .map((line) => line.trim())
-      .filter((line) => line.length >= SECRET_LINE_LENGTH_MIN),
+      .filter((line) => line.length >= secretLineLengthMin),
   ]);
 
 /** Node ends itself before the kernel does, and says why only in a stack trace. */

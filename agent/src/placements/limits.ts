@@ -1,3 +1,4 @@
+// @pure
 import type { Resources } from "@svc/proto/node";
 import type { Container, Limits } from "../engine/engine.ts";
 import type { Reserved } from "../engine/pressure.ts";
@@ -6,7 +7,7 @@ import type { Memory } from "../journal/records.ts";
 type LimitsMemory = Pick<Memory, "limitsTried" | "limitsMisses" | "limitsRetryAtMs" | "limitsPause">;
 
 /** What is known of the limits of a placement that has a container. */
-export type LimitsView = {
+export interface LimitsView {
   /** What it is to have; undefined when control did not say. */
   wanted: Resources | undefined;
   /** What the container has. */
@@ -20,15 +21,15 @@ export type LimitsView = {
   pause: string | null;
   memory: LimitsMemory;
   nowMs: number;
-};
+}
 
 /** How often the engine is asked for limits that it does not give. From then on they wait for the container's next start. */
-const MISSES_MAX = 20;
-const FIRST_RETRY_MS = 30_000;
-const LONGEST_RETRY_MS = 10 * 60_000;
+const missesMax = 20;
+const firstRetryMs = 30_000;
+const longestRetryMs = 10 * 60_000;
 
 /** From one refusal to the next try; more memory than is to be left may be a matter of the moment. */
-export const limitsRetryMs = (misses: number): number => Math.min(FIRST_RETRY_MS * 2 ** (misses - 1), LONGEST_RETRY_MS);
+export const limitsRetryMs = (misses: number): number => Math.min(firstRetryMs * 2 ** (misses - 1), longestRetryMs);
 
 /** Names limits, so that misses of others are not counted for them. */
 export const limitsKey = ({ memoryMb, cpuMillicores, pidsLimit }: Limits): string =>
@@ -71,7 +72,7 @@ export function isLimitsDue({
   if (memory.limitsTried !== limitsKey(wanted)) return true;
   // What does not run takes limits that are too small for what ran. What it does not take either must not keep it down.
   if (pause !== null && memory.limitsPause !== pause) return true;
-  return memory.limitsMisses < MISSES_MAX && memory.limitsRetryAtMs <= nowMs;
+  return memory.limitsMisses < missesMax && memory.limitsRetryAtMs <= nowMs;
 }
 
 /** What to remember after the engine was asked once more, and the container has other limits still. */

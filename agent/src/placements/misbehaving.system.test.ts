@@ -70,7 +70,11 @@ afterAll(async () => {
   await registry?.[Symbol.asyncDispose]();
 });
 
-type Case = { deed?: string; command?: string[]; timeoutSeconds?: number };
+interface Case {
+  deed?: string;
+  command?: string[];
+  timeoutSeconds?: number;
+}
 
 const aPlacement = (placementId: string, desired: Desired, { deed, command, timeoutSeconds }: Case) => ({
   placementId,

@@ -9,6 +9,8 @@ import {
   type Verdict,
   Verdict_Decision,
 } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
 import { type Container, type Engine, labels } from "../engine/engine.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { PlacementRecord } from "../journal/records.ts";
@@ -40,20 +42,25 @@ export type Placements = AsyncDisposable & {
   isNetworkNeeded(projectId: string, channel: string, except: string): boolean;
 };
 
-type Member = { task: Task; actor: Actor; stop: AbortController };
+interface Member {
+  task: Task;
+  actor: Actor;
+  stop: AbortController;
+}
 
-const ENDED_KEPT = 1_000;
-const ENDED_KEPT_MS = 7 * 24 * 60 * 60 * 1000;
+const endedKept = 1_000;
+const endedKeptMs = 7 * 24 * 60 * 60 * 1000;
 
 /** Starts an actor for each journaled placement, so that a restart of the agent goes on where it stood. */
 export function createPlacements(options: {
+  clock: Clock;
   journal: Journal;
   engine: Engine;
   createRunner(siblings: Siblings): Runner;
   onStatus(status: PlacementStatus): void;
   log: Log;
 }): Placements {
-  const { journal, engine, log } = options;
+  const { clock, journal, engine, log } = options;
   const all = new Map<string, Member>();
   const closing = new AbortController();
 
@@ -71,8 +78,8 @@ export function createPlacements(options: {
     const stop = new AbortController();
     const signal = AbortSignal.any([closing.signal, stop.signal]);
     const onChange = (changed: PlacementRecord): void => options.onStatus(changed.status);
-    const task = createTask({ record, journal, onChange });
-    all.set(task.id, { task, stop, actor: createActor({ task, engine, runner, signal, log }) });
+    const task = createTask({ clock, record, journal, onChange });
+    all.set(task.id, { task, stop, actor: createActor({ clock, task, engine, runner, signal, log }) });
   };
 
   const forget = (placementId: string): void => {
@@ -129,7 +136,7 @@ export function createPlacements(options: {
         const rejects = [{ placementId: "", reason: decision.reason }];
         return create(AppliedSchema, { resultsIn: chain.resultsIn, rejects, resync: true });
       }
-      const records = changedRecords(all, decision);
+      const records = changedRecords(all, decision, clock.now());
       const gone = decision.removes.filter((id) => all.get(id)?.task.record().status.observed === Observed.REMOVED);
       take(
         records.filter((record) => !gone.includes(record.placement.placementId)),
@@ -170,7 +177,7 @@ export function createPlacements(options: {
         !signal.aborted &&
         [...all.values()].some(({ task }) => task.record().status.observed !== Observed.REMOVED)
       ) {
-        await new Promise((resolve) => setTimeout(resolve, 100));
+        await pause(clock, 100, signal);
       }
     },
 
@@ -208,11 +215,11 @@ export function createPlacements(options: {
           continue;
         }
         log.warn({ placementId: id, state: container.state }, "container without a record: keeping it as an orphan");
-        const record = orphanRecord(container, id);
+        const record = orphanRecord(container, id, clock.now());
         take([record], () => journal.savePlacement(record));
       }
       for (const { actor } of all.values()) actor.wake("engine");
-      prune(all, { forget, remove });
+      prune(all, clock.now(), { forget, remove });
     },
 
     async [Symbol.asyncDispose]() {
@@ -225,9 +232,8 @@ export function createPlacements(options: {
 type Accepted = Extract<ReturnType<typeof apply>, { outcome: "accept" }>;
 
 /** The records that an accepted assignment changes, as they will be. */
-function changedRecords(all: ReadonlyMap<string, Member>, decision: Accepted): PlacementRecord[] {
+function changedRecords(all: ReadonlyMap<string, Member>, decision: Accepted, now: Date): PlacementRecord[] {
   const changed = new Map<string, PlacementRecord>();
-  const now = new Date();
   const current = (id: string): PlacementRecord | undefined => changed.get(id) ?? all.get(id)?.task.record();
   for (const placement of decision.upserts) {
     const known = current(placement.placementId);
@@ -253,7 +259,7 @@ function changedRecords(all: ReadonlyMap<string, Member>, decision: Accepted): P
 }
 
 /** What the labels of a container tell of a placement whose record was lost. */
-function orphanRecord(container: Container, placementId: string): PlacementRecord {
+function orphanRecord(container: Container, placementId: string, now: Date): PlacementRecord {
   const placement = create(PlacementSchema, {
     placementId,
     epoch: BigInt(/^\d{1,18}$/.exec(container.labels[labels.epoch] ?? "")?.[0] ?? 0),
@@ -261,7 +267,7 @@ function orphanRecord(container: Container, placementId: string): PlacementRecor
     projectId: container.labels[labels.project] ?? "",
     channel: container.labels[labels.channel] ?? "",
   });
-  const record = newRecord(placement, new Date());
+  const record = newRecord(placement, now);
   record.status.observed = container.state === "running" ? Observed.RUNNING : Observed.STOPPED;
   record.orphan = true;
   // Edges may know it, whatever became of the record.
@@ -275,17 +281,18 @@ function orphanRecord(container: Container, placementId: string): PlacementRecor
  */
 function prune(
   all: ReadonlyMap<string, Member>,
+  now: Date,
   effects: { forget(placementId: string): void; remove(record: PlacementRecord): void },
 ): void {
   const orphans = [...all.values()].map(({ task }) => task.record()).filter((record) => record.orphan);
   for (const { placement, status } of orphans) {
     if (status.observed === Observed.REMOVED) effects.forget(placement.placementId);
   }
-  const oldestMs = Date.now() - ENDED_KEPT_MS;
+  const oldestMs = now.getTime() - endedKeptMs;
   const ended = orphans
     .filter(({ status }) => isTerminal(status.observed) && status.observed !== Observed.REMOVED)
     .sort((a, b) => (a.status.changedAt < b.status.changedAt ? 1 : -1));
   for (const [index, record] of ended.entries()) {
-    if (index >= ENDED_KEPT || Date.parse(record.status.changedAt) < oldestMs) effects.remove(record);
+    if (index >= endedKept || Date.parse(record.status.changedAt) < oldestMs) effects.remove(record);
   }
 }

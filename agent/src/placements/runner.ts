@@ -1,6 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { splitLastLines } from "@svc/proto";
 import { HealthState, Observed, type Placement, type ServeSpec } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
 import type { Builder } from "../build/builder.ts";
 import { type Container, type Engine, type Limits, labels } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
@@ -14,7 +15,7 @@ import type { Log } from "../log.ts";
 import type { Exit, Tails } from "../logs/tails.ts";
 import type { Networks } from "../network/networks.ts";
 import type { Ports } from "../network/ports.ts";
-import { STEADY_MS } from "./crash.ts";
+import { steadyMs } from "./crash.ts";
 import { TaskFailure, toFailure } from "./failure.ts";
 import { giveLimits } from "./give-limits.ts";
 import { createLastWords } from "./last-words.ts";
@@ -24,20 +25,25 @@ import { isTerminal, type Step } from "./steps.ts";
 import { heldPort, type Task } from "./task.ts";
 
 /** What a step works on: the container is as it was when the step was decided. */
-export type Turn = { task: Task; container: Container | null; signal: AbortSignal };
+export interface Turn {
+  task: Task;
+  container: Container | null;
+  signal: AbortSignal;
+}
 
 /** One effect per step. Each may be repeated safely, and ends early when its signal aborts. */
 export type Runner = { [K in Step["do"]]: (step: Extract<Step, { do: K }>, turn: Turn) => Promise<void> };
 
 /** What a placement has to know of the others of its node. */
-export type Siblings = {
+export interface Siblings {
   /** Whether another placement or run needs the network of a project and channel. */
   isNetworkNeeded(projectId: string, channel: string, except: string): boolean;
   /** Whether a placement holds the host port. */
   isPortHeld(port: number): boolean;
-};
+}
 
 export type RunnerDeps = {
+  clock: Clock;
   engine: Engine;
   images: Images;
   networks: Networks;
@@ -49,18 +55,18 @@ export type RunnerDeps = {
   log: Log;
 } & Siblings;
 
-const WATCH_EVERY_MS = 10_000;
+const waitMostMs = 60 * 60 * 1000;
+const watchEveryMs = 10_000;
 /** How soon after its last connection a container that is to go is asked to end. */
-const DRAIN_LOOK_MS = 250;
-const PROBE_TIMEOUT_MS = 5_000;
+const drainLookMs = 250;
+const probeTimeoutMs = 5_000;
 /** So many misses in a row before a healthy container counts as unhealthy. */
-const MISSES_MAX = 3;
+const missesMax = 3;
 /** So often a port that edges know is tried again before another takes its place. */
-const PORT_MISSES_MAX = 3;
+const portMissesMax = 3;
 
 export function createRunner(deps: RunnerDeps): Runner {
-  const { engine, images, networks, ports, builder, tails } = deps;
-  const { log } = deps;
+  const { clock, engine, images, networks, ports, builder, tails, log } = deps;
   const lastWords = createLastWords(deps);
   /** Of whom the last words are still read while they start again. */
   const tellings = new Map<string, Promise<void>>();
@@ -76,7 +82,7 @@ export function createRunner(deps: RunnerDeps): Runner {
   const holdPort = async (task: Task): Promise<number> => {
     const { memory } = task.record();
     const own = heldPort(task.record());
-    if (own !== 0 && memory.portMisses < (memory.wasHealthy ? PORT_MISSES_MAX : 1)) {
+    if (own !== 0 && memory.portMisses < (memory.wasHealthy ? portMissesMax : 1)) {
       if (!(await ports.isFree(own))) throw missPort(task);
       task.update({ memory: { hostPort: own } });
       return own;
@@ -94,7 +100,9 @@ export function createRunner(deps: RunnerDeps): Runner {
   return {
     rest: (_, { signal }) => untilAborted(signal),
 
-    wait: ({ untilMs }, { signal }) => sleep(Math.max(0, untilMs - Date.now()), signal),
+    // The step after it waits for the rest: a longer delay would overflow the timer and fire at once.
+    wait: ({ untilMs }, { signal }) =>
+      pause(clock, Math.min(Math.max(0, untilMs - clock.now().getTime()), waitMostMs), signal),
 
     async pull(_, { task, signal }) {
       const { placement } = task.record();
@@ -187,7 +195,7 @@ export function createRunner(deps: RunnerDeps): Runner {
         const { limitsTried, limitsMisses, limitsRetryAtMs, limitsPause } = freshMemory;
         return task.update({ limits, memory: { limitsTried, limitsMisses, limitsRetryAtMs, limitsPause } });
       }
-      const miss = { wanted, pause: pauseOf(container), nowMs: Date.now() };
+      const miss = { wanted, pause: pauseOf(container), nowMs: clock.now().getTime() };
       const memory = afterMiss(task.record().memory, miss);
       const reason = problem === "" ? "the container engine set nothing aside for them" : problem;
       log.warn({ ...change, inForce, misses: memory.limitsMisses, reason }, "limits not changed");
@@ -198,7 +206,7 @@ export function createRunner(deps: RunnerDeps): Runner {
       const spec = serveSpec(task.record().placement);
       const upstream = container?.upstream ?? "";
       const subject = { upstream, path: healthPath(spec), port: spec.port, pid: container?.pid ?? null };
-      const problem = await proveHealthy({ ...subject, startedMs, untilMs }, signal);
+      const problem = await proveHealthy(clock, { ...subject, startedMs, untilMs }, signal);
       if (signal.aborted) return;
       if (problem === null) {
         task.update({
@@ -210,7 +218,7 @@ export function createRunner(deps: RunnerDeps): Runner {
         });
         return;
       }
-      const exit = { code: null, oomKilled: false, reason: problem, at: new Date().toISOString() };
+      const exit = { code: null, oomKilled: false, reason: problem, at: clock.now().toISOString() };
       const message = await lastWords.take(task, exit);
       task.update({
         observed: Observed.FAILED,
@@ -223,10 +231,10 @@ export function createRunner(deps: RunnerDeps): Runner {
     async watch(_, { task, container, signal }) {
       const path = healthPath(serveSpec(task.record().placement));
       const upstream = container?.upstream ?? "";
-      const startedMs = Date.now();
+      const startedMs = clock.now().getTime();
       let misses = 0;
       while (!signal.aborted) {
-        const { healthy } = await probe(upstream, path, PROBE_TIMEOUT_MS, signal);
+        const { healthy } = await probe(clock, upstream, path, probeTimeoutMs, signal);
         if (signal.aborted) return;
         misses = healthy ? 0 : misses + 1;
         const { status } = task.record();
@@ -237,20 +245,20 @@ export function createRunner(deps: RunnerDeps): Runner {
           await tellings.get(task.id);
           await tails.drop(task.id);
         }
-        if (status.crashing !== undefined && isSteady(container)) task.update({ crashing: null });
-        if (misses >= MISSES_MAX && isKnownHealthy) task.update({ health: HealthState.UNHEALTHY });
+        if (status.crashing !== undefined && isSteady(container, clock.now())) task.update({ crashing: null });
+        if (misses >= missesMax && isKnownHealthy) task.update({ health: HealthState.UNHEALTHY });
         // After a restart visitors are waiting, so the first good answer should be noticed at once.
         const isStarting = !healthy && !isKnownHealthy;
-        await sleep(isStarting ? probePauseMs(Date.now() - startedMs) : WATCH_EVERY_MS, signal);
+        await pause(clock, isStarting ? probePauseMs(clock.now().getTime() - startedMs) : watchEveryMs, signal);
       }
     },
 
     async "count-crash"({ crash, code, ...end }, { task, container }) {
       const { crashes, countedExit, delayMs } = crash;
       const { exitCode, oomKilled } = end;
-      const retrySinceMs = Date.now();
+      const retrySinceMs = clock.now().getTime();
       const retryAtMs = retrySinceMs + delayMs;
-      const lastAt = container?.finishedAt ?? new Date().toISOString();
+      const lastAt = container?.finishedAt ?? clock.now().toISOString();
       const { since = lastAt } = (crashes > 1 && task.record().status.crashing) || {};
       const tell = (message: string) => ({
         failure: toFailure({ code, message, exitCode, oomKilled }),
@@ -263,7 +271,7 @@ export function createRunner(deps: RunnerDeps): Runner {
         health: HealthState.BACKOFF,
         memory: { crashes, countedExit, countedCode: exitCode, countedOom: oomKilled, retrySinceMs, retryAtMs },
       };
-      const words = lastWords.take(task, exitOf(end, container));
+      const words = lastWords.take(task, exitOf(end, container, clock.now()));
       const goes = task.record().memory.overflowOf === container?.id;
       if (delayMs > 0 || goes) return task.update({ ...counted, ...tell(await words) });
       // Visitors wait for the start: what it wrote last is read meanwhile.
@@ -298,13 +306,13 @@ export function createRunner(deps: RunnerDeps): Runner {
       const { port } = serveSpec(task.record().placement);
       // On disk before the first wait, and when it became shorter: whoever looks again goes on counting.
       if (task.record().memory.drainUntilMs !== untilMs) task.update({ memory: { drainUntilMs: untilMs } });
-      while (!signal.aborted && Date.now() < untilMs) {
+      while (!signal.aborted && clock.now().getTime() < untilMs) {
         const tables = container?.pid ? await tcpTablesOf(container.pid) : null;
         // What the kernel does not tell is not taken for silence.
         if (tables?.every((table) => countOpen(table, port) === 0)) break;
-        await sleep(Math.min(DRAIN_LOOK_MS, Math.max(0, untilMs - Date.now())), signal);
+        await pause(clock, Math.min(drainLookMs, Math.max(0, untilMs - clock.now().getTime())), signal);
       }
-      if (!signal.aborted) task.update({ memory: { drainUntilMs: Date.now() } });
+      if (!signal.aborted) task.update({ memory: { drainUntilMs: clock.now().getTime() } });
     },
 
     async stop(_, { task }) {
@@ -357,7 +365,7 @@ export function createRunner(deps: RunnerDeps): Runner {
     },
 
     async fail({ code, ...end }, { task, container }) {
-      const message = await lastWords.take(task, exitOf(end, container));
+      const message = await lastWords.take(task, exitOf(end, container, clock.now()));
       const { exitCode, oomKilled } = end;
       const { crashing } = task.record().status;
       task.update({
@@ -412,16 +420,17 @@ const healthPath = ({ health }: ServeSpec): string =>
 const exitOf = (
   { exitCode, oomKilled, message }: { exitCode: number; oomKilled: boolean; message: string },
   container: Container | null,
+  now: Date,
 ): Exit => ({
   code: exitCode,
   oomKilled,
   reason: message,
-  at: container?.finishedAt ?? new Date().toISOString(),
+  at: container?.finishedAt ?? now.toISOString(),
 });
 
 /** Whether it has run long enough that what was before is over. */
-const isSteady = (container: Container | null): boolean =>
-  Date.now() - Date.parse(container?.startedAt ?? "") >= STEADY_MS;
+const isSteady = (container: Container | null, now: Date): boolean =>
+  now.getTime() - Date.parse(container?.startedAt ?? "") >= steadyMs;
 
 /** The runtime's reason without the path of calls it came through. */
 function plainEngineText(text: string): string {
@@ -434,13 +443,3 @@ const untilAborted = (signal: AbortSignal): Promise<void> =>
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve(), { once: true });
   });
-
-/** Resolves after the time, or at once when the signal aborts. */
-async function sleep(timeMs: number, signal: AbortSignal): Promise<void> {
-  try {
-    // A longer delay would overflow the timer and fire at once; whoever waits decides anew afterwards.
-    await delay(Math.min(timeMs, 60 * 60 * 1000), undefined, { signal });
-  } catch {
-    // Woken early.
-  }
-}

@@ -1,3 +1,4 @@
+// @pure
 import type { FailureCode } from "@svc/proto";
 import { Desired, Observed } from "@svc/proto/node";
 import type { Container } from "../engine/engine.ts";
@@ -34,10 +35,15 @@ export type Step =
   | ({ do: "fail" } & End);
 
 /** How a process ended by itself, with the words for it. */
-type End = { code: FailureCode; message: string; exitCode: number; oomKilled: boolean };
+interface End {
+  code: FailureCode;
+  message: string;
+  exitCode: number;
+  oomKilled: boolean;
+}
 
 /** What the decision looks at. */
-export type View = {
+export interface View {
   /** `unknown` when the journal was lost and only the container's labels are left. */
   kind: "serve" | "build" | "unknown";
   desired: Desired;
@@ -57,7 +63,7 @@ export type View = {
   /** Whether this agent has made sure of the image since it started. */
   imageReady: boolean;
   nowMs: number;
-};
+}
 
 /**
  * The next step of one placement. A stop is decided before anything that starts, and a placement that has

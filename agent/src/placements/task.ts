@@ -9,11 +9,12 @@ import {
   PlacementStatusSchema,
   type ResourcesSchema,
 } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
 import type { Journal } from "../journal/journal.ts";
 import { freshMemory, type Memory, type PlacementRecord } from "../journal/records.ts";
 
 /** What a step may change of a placement. What is left out stays. */
-export type Change = {
+export interface Change {
   observed?: Observed;
   health?: HealthState;
   upstream?: string;
@@ -26,10 +27,10 @@ export type Change = {
   /** What the container has, and why it does not have what it is to have; empty when it does. */
   limits?: { inForce: MessageInitShape<typeof ResourcesSchema>; problem: string };
   memory?: Partial<Memory>;
-};
+}
 
 /** One placement while the agent runs: its record, and what need not survive. */
-export type Task = {
+export interface Task {
   readonly id: string;
   record(): PlacementRecord;
   /** Journals the change, then reports it. An observed state never goes back. */
@@ -38,9 +39,10 @@ export type Task = {
   replace(record: PlacementRecord): void;
   /** Whether the image was made sure of since the agent started. */
   imageReady: boolean;
-};
+}
 
 export function createTask(options: {
+  clock: Clock;
   record: PlacementRecord;
   journal: Journal;
   onChange(record: PlacementRecord): void;
@@ -55,7 +57,7 @@ export function createTask(options: {
     },
     update({ memory, ...change }) {
       const next: PlacementRecord = { ...record, memory: { ...record.memory, ...memory } };
-      if (Object.keys(change).length > 0) next.status = nextStatus(record, change, new Date());
+      if (Object.keys(change).length > 0) next.status = nextStatus(record, change, options.clock.now());
       record = next;
       options.journal.saveProgress(record);
       options.onChange(record);

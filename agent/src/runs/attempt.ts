@@ -1,7 +1,8 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { type RunOffer, RunPhase, type RunStatus, RunStatusSchema } from "@svc/proto/node";
-import { bootClockMs } from "../boot-clock.ts";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
+import { createWake } from "@svc/runtime/wake";
 import { type Container, type ContainerSpec, type Engine, labels } from "../engine/engine.ts";
 import { EngineError, isEngineTrouble } from "../engine/errors.ts";
 import { reasonDueMs } from "../engine/kill-reason.ts";
@@ -17,7 +18,7 @@ import type { Writer } from "../storage/watch.ts";
 import { nextRun, type RunEvent } from "./transitions.ts";
 
 /** One attempt at something that must not run twice. */
-export type Attempt = {
+export interface Attempt {
   record(): RunRecord;
   /** What is known for certain, or null while there is nothing to tell. */
   evidence(): RunStatus | null;
@@ -33,9 +34,10 @@ export type Attempt = {
   wake(): void;
   /** Settles when nothing is under way. */
   settled(): Promise<void>;
-};
+}
 
-export type AttemptDeps = {
+export interface AttemptDeps {
+  clock: Clock;
   journal: Journal;
   engine: Engine;
   networks: Networks;
@@ -44,21 +46,21 @@ export type AttemptDeps = {
   onEvidence(status: RunStatus): void;
   signal: AbortSignal;
   log: Log;
-};
+}
 
 export const runContainerName = (attemptId: string): string => `svc-r-${attemptId}`;
 
-const LOOK_EVERY_MS = 5_000;
-const SHORTEST_PAUSE_MS = 50;
-const KILL_AFTER_MS = 10_000;
+const usualLookMs = 5_000;
+const shortestPauseMs = 50;
+const killAfterMs = 10_000;
 /** How long a start whose answer was lost is looked for before it counts as unknown. */
-const UNKNOWN_AFTER_MS = 60_000;
+const unknownAfterMs = 60_000;
 /** What a shell says of a command that it could not start. */
-const COMMAND_NOT_STARTED = 127;
-const CANCELLED = "It was cancelled before it started.";
+const commandNotStarted = 127;
+const cancelledBefore = "It was cancelled before it started.";
 
 export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
-  const { journal, engine, signal } = deps;
+  const { clock, journal, engine, signal } = deps;
   const { attemptId } = initial.offer;
   const name = runContainerName(attemptId);
   const log = deps.log.child({ attemptId });
@@ -67,7 +69,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
   /** When the grant has run out, on the clock of `acceptedAtMs`. */
   let startByMs = Number.POSITIVE_INFINITY;
   let cancelled = false;
-  let wake = (): void => {};
+  const wake = createWake(clock);
   let work = Promise.resolve();
 
   const evidence = (): RunStatus | null => toStatus(record);
@@ -105,9 +107,9 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       move({ kind: "called-off", message: "The container could not be created." });
       return;
     }
-    if (cancelled) return void move({ kind: "called-off", message: CANCELLED });
+    if (cancelled) return void move({ kind: "called-off", message: cancelledBefore });
     // Control has given up on a start that comes later than this.
-    if (signal.aborted || !move({ kind: "starting", lateByMs: bootClockMs() - startByMs })) return;
+    if (signal.aborted || !move({ kind: "starting", lateByMs: clock.bootMs() - startByMs })) return;
     if (record.state !== "start-sent") return;
     try {
       await engine.startContainer(name);
@@ -115,26 +117,26 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       if (isEngineTrouble(cause)) return findOut();
       const reason = cause instanceof EngineError ? cause.message.slice(0, 500) : "the engine refused";
       const message = `The command could not be started: ${reason}`;
-      move({ kind: "ended", exitCode: COMMAND_NOT_STARTED, at: new Date().toISOString(), message });
+      move({ kind: "ended", exitCode: commandNotStarted, at: clock.now().toISOString(), message });
       return;
     }
-    move({ kind: "started", at: new Date().toISOString() });
+    move({ kind: "started", at: clock.now().toISOString() });
     await follow();
   };
 
   /** The engine did not say whether it started the container: looks for a while. */
   const findOut = async (): Promise<void> => {
-    const untilMs = bootClockMs() + UNKNOWN_AFTER_MS;
-    while (!signal.aborted && bootClockMs() < untilMs) {
+    const untilMs = clock.bootMs() + unknownAfterMs;
+    while (!signal.aborted && clock.bootMs() < untilMs) {
       const container = await look();
       if (container?.state === "running" || container?.state === "exited") return attach(container);
-      await pause(LOOK_EVERY_MS, signal);
+      await pause(clock, usualLookMs, signal);
     }
     if (!signal.aborted) move({ kind: "recovered", container: "absent" });
   };
 
   const attach = (container: Container): Promise<void> => {
-    move({ kind: "started", at: container.startedAt ?? new Date().toISOString() });
+    move({ kind: "started", at: container.startedAt ?? clock.now().toISOString() });
     return follow();
   };
 
@@ -151,25 +153,26 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
         break;
       }
       if (container?.state === "exited") {
-        await Promise.race([output, pause(LOOK_EVERY_MS, signal)]);
+        await Promise.race([output, pause(clock, usualLookMs, signal)]);
         // Whom this agent killed was killed for no other reason.
-        const dueMs = killAtMs === null && record.overflowMb === undefined ? reasonDueMs(container, Date.now()) : 0;
+        const dueMs =
+          killAtMs === null && record.overflowMb === undefined ? reasonDueMs(container, clock.now().getTime()) : 0;
         if (dueMs > 0) {
-          await Promise.race([pause(dueMs, signal), woken()]);
+          await wake.wait(dueMs, signal);
           continue;
         }
-        move(exitOf(container, record));
+        move(exitOf(container, record, clock.now()));
         break;
       }
       const leftMs = timeLeftMs(container);
       if (leftMs <= 0) move({ kind: "timed-out" });
       if (leftMs <= 0 || cancelled) {
-        killAtMs ??= Date.now() + KILL_AFTER_MS;
-        await engine.killContainer(name, Date.now() >= killAtMs ? "SIGKILL" : "SIGTERM").catch(() => {});
+        killAtMs ??= clock.now().getTime() + killAfterMs;
+        await engine.killContainer(name, clock.now().getTime() >= killAtMs ? "SIGKILL" : "SIGTERM").catch(() => {});
       }
-      const untilKillMs = killAtMs === null ? leftMs : killAtMs - Date.now();
-      const waitMs = Math.min(LOOK_EVERY_MS, Math.max(SHORTEST_PAUSE_MS, untilKillMs));
-      await Promise.race([pause(waitMs, signal), woken()]);
+      const untilKillMs = killAtMs === null ? leftMs : killAtMs - clock.now().getTime();
+      const waitMs = Math.min(usualLookMs, Math.max(shortestPauseMs, untilKillMs));
+      await wake.wait(waitMs, signal);
     }
     stream.end();
   };
@@ -179,7 +182,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
     const { timeoutSeconds } = record.offer;
     const startedMs = Date.parse(container?.startedAt ?? record.startedAt);
     if (timeoutSeconds === 0 || Number.isNaN(startedMs)) return Number.POSITIVE_INFINITY;
-    return startedMs + timeoutSeconds * 1000 - Date.now();
+    return startedMs + timeoutSeconds * 1000 - clock.now().getTime();
   };
 
   const copyOutput = async (stream: LogStream): Promise<void> => {
@@ -211,11 +214,6 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
     move({ kind: "recovered", container: container?.state === "created" ? "created" : "absent" });
   };
 
-  const woken = (): Promise<void> =>
-    new Promise((resolve) => {
-      wake = resolve;
-    });
-
   /** One piece of work at a time; a failure of it is ours, and the attempt comes to an end all the same. */
   const undertake = (effect: () => Promise<void>): void => {
     work = work.then(effect).catch((cause: unknown) => {
@@ -227,7 +225,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
   /** Goes on where work broke off because something could not be written, for as long as that takes. */
   const makeUp = async (): Promise<void> => {
     while (!signal.aborted) {
-      await pause(LOOK_EVERY_MS, signal);
+      await pause(clock, usualLookMs, signal);
       if (signal.aborted) return;
       try {
         // The order to start is written before it is given.
@@ -243,7 +241,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
   return {
     record: () => record,
     evidence,
-    wake: () => wake(),
+    wake: wake.signal,
     writer() {
       const storageMb = record.offer.resources?.storageMb ?? 0;
       if (record.state !== "start-sent" || storageMb === 0) return null;
@@ -258,7 +256,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
     },
     settled: () => work,
     accepted() {
-      acceptedAtMs = bootClockMs();
+      acceptedAtMs = clock.bootMs();
     },
     grant(token, startWithinMs) {
       if (acceptedAtMs === null) {
@@ -267,16 +265,16 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
         return;
       }
       startByMs = acceptedAtMs + startWithinMs;
-      const lateByMs = bootClockMs() - startByMs;
+      const lateByMs = clock.bootMs() - startByMs;
       if (move({ kind: "granted", token, lateByMs }) && record.state === "intent") undertake(begin);
     },
     cancel() {
       cancelled = true;
       // Once granted, the one who starts it looks at the flag before and after.
-      if (record.state === "offer") move({ kind: "called-off", message: CANCELLED });
-      wake();
+      if (record.state === "offer") move({ kind: "called-off", message: cancelledBefore });
+      wake.signal();
     },
-    recover: () => undertake(() => untilEngineAnswers(lookBack, signal)),
+    recover: () => undertake(() => untilEngineAnswers(clock, lookBack, signal)),
   };
 }
 
@@ -301,14 +299,18 @@ const outOfMemory: Readonly<Record<OomScope, string>> = {
   unknown: "The command was killed for want of memory.",
 };
 
-function exitOf({ exitCode, oomKilled, oomScope, finishedAt }: Container, { overflowMb }: RunRecord): RunEvent {
+function exitOf(
+  { exitCode, oomKilled, oomScope, finishedAt }: Container,
+  { overflowMb }: RunRecord,
+  now: Date,
+): RunEvent {
   const message =
     overflowMb !== undefined && exitCode !== 0
       ? `The command was ended because it wrote more than the ${overflowMb} MB of disk that the plan allows.`
       : oomKilled
         ? outOfMemory[oomScope]
         : "";
-  return { kind: "ended", exitCode, at: finishedAt ?? new Date().toISOString(), message };
+  return { kind: "ended", exitCode, at: finishedAt ?? now.toISOString(), message };
 }
 
 function toContainerSpec(offer: RunOffer, network: string): ContainerSpec {
@@ -330,18 +332,14 @@ function toContainerSpec(offer: RunOffer, network: string): ContainerSpec {
   };
 }
 
-async function pause(timeMs: number, signal: AbortSignal): Promise<void> {
-  await delay(timeMs, undefined, { signal }).catch(() => {});
-}
-
 /** Repeats a first look until the engine is there: at the boot of a machine it may come up after the agent. */
-async function untilEngineAnswers(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+async function untilEngineAnswers(clock: Clock, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
       return await work();
     } catch (cause) {
       if (!isEngineTrouble(cause)) throw cause;
-      await pause(LOOK_EVERY_MS, signal);
+      await pause(clock, usualLookMs, signal);
     }
   }
 }

@@ -1,6 +1,6 @@
 import { Desired, Observed, RunPhase, type RunStatus } from "@svc/proto/node";
+import { systemClock } from "@svc/runtime/system";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { bootClockMs } from "../boot-clock.ts";
 import { type Agent, start } from "../start.ts";
 import { createTestNode, type TestNode } from "../testing/agent.ts";
 import { createTestControl, type TestControl } from "../testing/control.ts";
@@ -135,8 +135,8 @@ test("a grant that comes too late starts nothing", async () => {
   const attemptId = offer("echo no");
   await accepted(attemptId);
   // The agent's clock goes in steps: within one of them nothing is late.
-  const acceptedBeforeMs = bootClockMs();
-  await waitFor("the clock to go on", () => bootClockMs() > acceptedBeforeMs);
+  const acceptedBeforeMs = systemClock.bootMs();
+  await waitFor("the clock to go on", () => systemClock.bootMs() > acceptedBeforeMs);
   grant(attemptId, 0);
   await phase(attemptId, RunPhase.NOT_STARTED);
   grant(attemptId);

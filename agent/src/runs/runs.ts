@@ -7,6 +7,7 @@ import {
   RunOfferSchema,
   type RunStatus,
 } from "@svc/proto/node";
+import { type Clock, every } from "@svc/runtime/clock";
 import { type Container, type Engine, labels } from "../engine/engine.ts";
 import type { Images } from "../images/images.ts";
 import type { Journal } from "../journal/journal.ts";
@@ -40,12 +41,13 @@ export type Runs = AsyncDisposable & {
 
 export type Outgoing = { case: "runAccept"; value: RunAccept } | { case: "runStatus"; value: RunStatus };
 
-const RESEND_EVERY_MS = 5_000;
+const resendEveryMs = 5_000;
 /** Ids become names of containers. */
 const idPattern = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
 /** Goes on with each journaled attempt where it stood. */
 export function createRuns(options: {
+  clock: Clock;
   journal: Journal;
   engine: Engine;
   images: Images;
@@ -55,7 +57,7 @@ export function createRuns(options: {
   isNetworkNeeded(projectId: string, channel: string): boolean;
   log: Log;
 }): Runs {
-  const { journal, engine, images, networks, log } = options;
+  const { clock, journal, engine, images, networks, log } = options;
   const attempts = new Map<string, Attempt>();
   /** Offers whose image is being fetched. */
   const preparing = new Map<string, AbortController>();
@@ -68,7 +70,7 @@ export function createRuns(options: {
     send?.({ case: "runAccept", value: create(RunAcceptSchema, { attemptId, refusedBecause }) });
 
   const enter = (record: RunRecord): Attempt => {
-    const deps = { journal, engine, networks, openLog: options.openLog, onEvidence: tell, signal, log };
+    const deps = { clock, journal, engine, networks, openLog: options.openLog, onEvidence: tell, signal, log };
     const attempt = createAttempt(record, deps);
     attempts.set(record.offer.attemptId, attempt);
     return attempt;
@@ -112,12 +114,12 @@ export function createRuns(options: {
   };
 
   for (const record of journal.listRuns()) enter(record).recover();
-  const resending = setInterval(() => {
+  const resending = every(clock, resendEveryMs, () => {
     for (const attempt of attempts.values()) {
       const evidence = isFinal(attempt.record().state) ? attempt.evidence() : null;
       if (evidence !== null) tell(evidence);
     }
-  }, RESEND_EVERY_MS);
+  });
 
   return {
     isNetworkNeeded,
@@ -177,7 +179,7 @@ export function createRuns(options: {
       }
     },
     async [Symbol.asyncDispose]() {
-      clearInterval(resending);
+      resending[Symbol.dispose]();
       closing.abort();
       for (const attempt of attempts.values()) attempt.wake();
       await Promise.all([...attempts.values()].map((attempt) => attempt.settled()));

@@ -59,11 +59,11 @@ export function nextRun(record: RunRecord, event: RunEvent): RunRecord | null {
     case "recovered":
       return recover(record, event.container);
     case "granted-unknown":
-      return state === "offer" ? { ...record, token: event.token, state: "indeterminate", message: UNKNOWN } : null;
+      return state === "offer" ? { ...record, token: event.token, state: "indeterminate", message: unknown } : null;
   }
 }
 
-const UNKNOWN = "The node does not know whether the command ran.";
+const unknown = "The node does not know whether the command ran.";
 
 /** What a restarted agent makes of an attempt. It reports and never starts. */
 function recover(record: RunRecord, container: "absent" | "created" | "running" | "exited"): RunRecord | null {
@@ -74,7 +74,7 @@ function recover(record: RunRecord, container: "absent" | "created" | "running" 
     case "start-sent":
       // The order to start may still be on its way inside the engine, so a container that has not started proves nothing.
       if (container === "absent" || container === "created")
-        return { ...record, state: "indeterminate", message: UNKNOWN };
+        return { ...record, state: "indeterminate", message: unknown };
       return null;
     default:
       return null;

@@ -3,10 +3,15 @@ import { cpus, totalmem } from "node:os";
 import { systemReserveMb } from "./memory.ts";
 
 /** What a node can take, in the units of the scheduler. */
-export type NodeCapacity = { memoryMb: bigint; cpuMillicores: bigint; pids: bigint; diskMb: bigint };
+export interface NodeCapacity {
+  memoryMb: bigint;
+  cpuMillicores: bigint;
+  pids: bigint;
+  diskMb: bigint;
+}
 
-const MB = 1024 * 1024;
-const PIDS_WHEN_UNKNOWN = 32_768;
+const mb = 1024 * 1024;
+const pidsWhenUnknown = 32_768;
 
 /**
  * Measures the machine, without what it needs for itself; what the operator set takes precedence.
@@ -17,7 +22,7 @@ export async function measureCapacity(
   dataDir: string,
   set: { memoryMb: number | null; cpuMillicores: number | null },
 ): Promise<NodeCapacity> {
-  const totalMb = Math.floor(totalmem() / MB);
+  const totalMb = Math.floor(totalmem() / mb);
   return {
     memoryMb: BigInt(set.memoryMb ?? totalMb - systemReserveMb(totalMb)),
     cpuMillicores: BigInt(set.cpuMillicores ?? cpus().length * 1000),
@@ -29,9 +34,9 @@ export async function measureCapacity(
 async function readPidLimit(): Promise<number> {
   try {
     const limit = Number((await readFile("/proc/sys/kernel/pid_max", "utf8")).trim());
-    return Number.isSafeInteger(limit) && limit > 0 ? limit : PIDS_WHEN_UNKNOWN;
+    return Number.isSafeInteger(limit) && limit > 0 ? limit : pidsWhenUnknown;
   } catch {
-    return PIDS_WHEN_UNKNOWN;
+    return pidsWhenUnknown;
   }
 }
 
@@ -39,7 +44,7 @@ async function readPidLimit(): Promise<number> {
 async function readDiskMb(dir: string): Promise<number> {
   try {
     const { bsize, blocks } = await statfs(dir);
-    return Math.floor((bsize * blocks) / MB);
+    return Math.floor((bsize * blocks) / mb);
   } catch {
     return 0;
   }

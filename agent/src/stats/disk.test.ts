@@ -1,4 +1,5 @@
 import { tmpdir } from "node:os";
+import { systemClock } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { createLog } from "../log.ts";
 import { createDiskWatch, floorMb } from "./disk.ts";
@@ -15,6 +16,7 @@ test.each([
 const watchOf = (options: { dirs: string[]; set: number }) => {
   let reclaims = 0;
   const watch = createDiskWatch({
+    clock: systemClock,
     findDirs: async () => options.dirs,
     set: options.set,
     async reclaim(isEnough) {

@@ -1,5 +1,6 @@
 import { statfs } from "node:fs/promises";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../log.ts";
 import { TaskFailure } from "../placements/failure.ts";
 
@@ -7,31 +8,34 @@ import { TaskFailure } from "../placements/failure.ts";
 export type DiskGuard = () => Promise<void>;
 
 /** Watches the free space of the disks that images, containers and builds fill. */
-export type DiskWatch = {
+export interface DiskWatch {
   /** Makes room when there is too little, and throws NODE_CAPACITY_UNAVAILABLE when that does not help. */
   check: DiskGuard;
   /** As it was found last. */
   isFull(): boolean;
   /** Looks from time to time, until the signal aborts. */
   watch(signal: AbortSignal): Promise<void>;
-};
+}
 
-const MB = 1024 * 1024;
-const LOOK_EVERY_MS = 30_000;
+const mb = 1024 * 1024;
+const usualLookMs = 30_000;
 /** Making room that did not help is not worth trying again at once. */
-const RECLAIM_PAUSE_MS = 60_000;
+const reclaimPauseMs = 60_000;
 /** A floor of its own for each disk, unless the operator set one: this share, within these bounds. */
-const FLOOR_SHARE = 0.05;
-const FLOOR_MIN_MB = 2048;
-const FLOOR_MAX_MB = 10_240;
+const floorShare = 0.05;
+const floorMinMb = 2048;
+const floorMaxMb = 10_240;
 /** So much above the floor there is room again, so that the next image does not go below it at once. */
-const RELIEF = 1.25;
+const relief = 1.25;
 
-export type Disk = { freeMb: number; sizeMb: number };
+export interface Disk {
+  freeMb: number;
+  sizeMb: number;
+}
 
 /** Space that has to stay free on a disk of that size. */
 export const floorMb = ({ sizeMb }: Pick<Disk, "sizeMb">, set: number | null): number =>
-  set ?? Math.min(FLOOR_MAX_MB, Math.max(FLOOR_MIN_MB, Math.floor(sizeMb * FLOOR_SHARE)));
+  set ?? Math.min(floorMaxMb, Math.max(floorMinMb, Math.floor(sizeMb * floorShare)));
 
 /**
  * Refuses new work while any of the directories has too little space left. What runs is not touched: a full disk
@@ -41,12 +45,13 @@ export const floorMb = ({ sizeMb }: Pick<Disk, "sizeMb">, set: number | null): n
  * @param reclaim makes room until the given question says that it is enough, or nothing is left that could go
  */
 export function createDiskWatch(options: {
+  clock: Clock;
   findDirs(): Promise<readonly string[]>;
   set: number | null;
   reclaim(isEnough: () => Promise<boolean>): Promise<void>;
   log: Log;
 }): DiskWatch {
-  const { log } = options;
+  const { clock, log } = options;
   let isFull = false;
   let reclaiming: Promise<void> | null = null;
   let inVainAtMs = Number.NEGATIVE_INFINITY;
@@ -62,12 +67,12 @@ export function createDiskWatch(options: {
   };
   const makeRoom = async (): Promise<void> => {
     try {
-      await options.reclaim(async () => !(await isBelow(RELIEF)));
+      await options.reclaim(async () => !(await isBelow(relief)));
     } catch (cause) {
       log.error({ err: cause }, "no room could be made on the disk");
     }
     try {
-      inVainAtMs = (await isBelow()) ? performance.now() : Number.NEGATIVE_INFINITY;
+      inVainAtMs = (await isBelow()) ? clock.steadyMs() : Number.NEGATIVE_INFINITY;
     } finally {
       // Only now, so that whoever asks in between finds one or the other.
       reclaiming = null;
@@ -75,7 +80,7 @@ export function createDiskWatch(options: {
   };
   const look = async (): Promise<boolean> => {
     if (!(await isBelow())) return note(false);
-    if (reclaiming === null && performance.now() - inVainAtMs < RECLAIM_PAUSE_MS) return note(true);
+    if (reclaiming === null && clock.steadyMs() - inVainAtMs < reclaimPauseMs) return note(true);
     reclaiming ??= makeRoom();
     await reclaiming;
     return note(await isBelow());
@@ -92,7 +97,7 @@ export function createDiskWatch(options: {
     async watch(signal) {
       while (!signal.aborted) {
         await look().catch((cause: unknown) => log.warn({ reason: String(cause) }, "the disks could not be looked at"));
-        await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => {});
+        await pause(clock, usualLookMs, signal);
       }
     },
   };
@@ -102,7 +107,7 @@ export function createDiskWatch(options: {
 async function measure(dir: string): Promise<Disk | null> {
   try {
     const { bavail, blocks, bsize } = await statfs(dir);
-    return { freeMb: Math.floor((bavail * bsize) / MB), sizeMb: Math.floor((blocks * bsize) / MB) };
+    return { freeMb: Math.floor((bavail * bsize) / mb), sizeMb: Math.floor((blocks * bsize) / mb) };
   } catch {
     return null;
   }

@@ -1,3 +1,4 @@
+import { createManualClock } from "@svc/runtime/testing/manual-clock";
 import pino from "pino";
 import { expect, test } from "vitest";
 import { createEngineWatch } from "./engine.ts";
@@ -20,35 +21,40 @@ async function lookAt(watch: ReturnType<typeof createEngineWatch>) {
 }
 
 test("an engine is stalled once it has not answered for 20 s, and not before, and not after it answered again", async () => {
-  let [nowMs, answers] = [0, true];
+  const clock = createManualClock();
+  let answers = true;
   const watch = createEngineWatch({
     engine: engine(() => answers),
-    nowMs: () => nowMs,
+    clock,
     log: pino({ level: "silent" }),
   });
   await lookAt(watch);
   answers = false;
-  nowMs = 19_000;
+  await clock.advance(19_000);
   await lookAt(watch);
   expect(watch.isStalled()).toBe(false);
-  nowMs = 20_000;
+  await clock.advance(1_000);
   await lookAt(watch);
   expect(watch.isStalled()).toBe(true);
   answers = true;
-  nowMs = 21_000;
+  await clock.advance(1_000);
   await lookAt(watch);
   expect(watch.isStalled()).toBe(false);
 });
 
-test("an engine that leaves a call hanging is stalled without a further look", () => {
-  let nowMs = 0;
-  const watch = createEngineWatch({ engine: engine(() => true), nowMs: () => nowMs, log: pino({ level: "silent" }) });
-  nowMs = 25_000;
+test("an engine that leaves a call hanging is stalled without a further look", async () => {
+  const clock = createManualClock();
+  const watch = createEngineWatch({ engine: engine(() => true), clock, log: pino({ level: "silent" }) });
+  await clock.advance(25_000);
   expect(watch.isStalled()).toBe(true);
 });
 
 test("an engine of which nothing is known yet builds no Dockerfiles, and one that is looked at and mended does", async () => {
-  const watch = createEngineWatch({ engine: engine(() => true), nowMs: () => 0, log: pino({ level: "silent" }) });
+  const watch = createEngineWatch({
+    engine: engine(() => true),
+    clock: createManualClock(),
+    log: pino({ level: "silent" }),
+  });
   expect(watch.dockerfileProblem()).toContain("not said yet");
   await lookAt(watch);
   expect(watch.dockerfileProblem()).toBeNull();
@@ -61,7 +67,7 @@ test("what an engine is made of is looked at again: it may be another one after 
       () => true,
       () => versions,
     ),
-    nowMs: () => 0,
+    clock: createManualClock(),
     log: pino({ level: "silent" }),
   });
   await lookAt(watch);

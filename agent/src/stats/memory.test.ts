@@ -1,3 +1,4 @@
+import { systemClock } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { createLog } from "../log.ts";
 import { createMemoryWatch, isMemoryShort, parseMemory, systemReserveMb } from "./memory.ts";
@@ -36,7 +37,7 @@ test.each([
   { set: 1e12, short: true },
 ])("watches this machine: below $set MB is $short", async ({ set, short }) => {
   const stop = new AbortController();
-  const watch = createMemoryWatch({ set, log: createLog("silent") });
+  const watch = createMemoryWatch({ clock: systemClock, set, log: createLog("silent") });
   const watching = watch.watch(stop.signal);
   await expect.poll(() => watch.isShort()).toBe(short);
   stop.abort();

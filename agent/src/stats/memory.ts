@@ -1,36 +1,40 @@
 import { readFile } from "node:fs/promises";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../log.ts";
 
 /** Watches how much memory of the machine is really left, whatever is set aside. */
-export type MemoryWatch = {
+export interface MemoryWatch {
   /** As it was found last. */
   isShort(): boolean;
   /** Looks from time to time, until the signal aborts. */
   watch(signal: AbortSignal): Promise<void>;
-};
+}
 
 /** What could be used without taking it from a program, and all there is. */
-export type MachineMemory = { availableMb: number; totalMb: number };
+export interface MachineMemory {
+  availableMb: number;
+  totalMb: number;
+}
 
-const LOOK_EVERY_MS = 5_000;
+const usualLookMs = 5_000;
 /** The kernel, the container engine and this agent: this share of the machine, within these bounds. */
-const RESERVE_SHARE = 1 / 8;
-const RESERVE_MIN_MB = 256;
-const RESERVE_MAX_MB = 2048;
+const reserveShare = 1 / 8;
+const reserveMinMb = 256;
+const reserveMaxMb = 2048;
 /** So much above the floor there is room again, so that the next container does not go below it at once. */
-const RELIEF = 1.5;
+const relief = 1.5;
 
 /** What of a machine is not for containers. */
 export const systemReserveMb = (totalMb: number): number =>
-  Math.min(RESERVE_MAX_MB, Math.max(RESERVE_MIN_MB, Math.floor(totalMb * RESERVE_SHARE)));
+  Math.min(reserveMaxMb, Math.max(reserveMinMb, Math.floor(totalMb * reserveShare)));
 
 /** What has to be left for new work to be taken, unless the operator set it. */
 export const memoryFloorMb = (totalMb: number, set: number | null): number => set ?? systemReserveMb(totalMb) / 2;
 
 /** Whether too little is left now, given what was found before. */
 export function isMemoryShort(before: boolean, { availableMb, totalMb }: MachineMemory, set: number | null): boolean {
-  return availableMb < memoryFloorMb(totalMb, set) * (before ? RELIEF : 1);
+  return availableMb < memoryFloorMb(totalMb, set) * (before ? relief : 1);
 }
 
 /** Reads what the kernel says; null when it does not say it. */
@@ -42,7 +46,7 @@ export function parseMemory(meminfo: string): MachineMemory | null {
 }
 
 /** @param set the floor in MB; null for one that fits the machine */
-export function createMemoryWatch({ set, log }: { set: number | null; log: Log }): MemoryWatch {
+export function createMemoryWatch({ clock, set, log }: { clock: Clock; set: number | null; log: Log }): MemoryWatch {
   let isShort = false;
   const look = async (): Promise<void> => {
     const memory = parseMemory(await readFile("/proc/meminfo", "utf8"));
@@ -57,7 +61,7 @@ export function createMemoryWatch({ set, log }: { set: number | null; log: Log }
     async watch(signal) {
       while (!signal.aborted) {
         await look().catch((cause: unknown) => log.warn({ reason: String(cause) }, "memory could not be looked at"));
-        await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => {});
+        await pause(clock, usualLookMs, signal);
       }
     },
   };

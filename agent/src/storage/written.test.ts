@@ -2,7 +2,7 @@ import { link, mkdir, mkdtemp, rm, symlink, truncate, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { bytesBelow, type Counting, ENTRY_MIN_BYTES } from "./written.ts";
+import { bytesBelow, type Counting, entryMinBytes } from "./written.ts";
 
 let dir = "";
 beforeEach(async () => {
@@ -10,60 +10,60 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
 
-const MB = 1024 * 1024;
+const mb = 1024 * 1024;
 const write = (name: string, bytes: number) => writeFile(join(dir, name), Buffer.alloc(bytes, 1));
 
 test.each<{ when: string; make(): Promise<unknown>; counting?: Counting; atLeast: number; below: number }>([
   { when: "nothing", make: async () => {}, atLeast: 0, below: 1 },
-  { when: "a file", make: () => write("a", MB), atLeast: MB, below: MB + 2 * ENTRY_MIN_BYTES },
+  { when: "a file", make: () => write("a", mb), atLeast: mb, below: mb + 2 * entryMinBytes },
   {
     when: "files in directories",
     make: async () => {
       await mkdir(join(dir, "x/y"), { recursive: true });
-      await Promise.all([write("x/a", MB), write("x/y/b", MB)]);
+      await Promise.all([write("x/a", mb), write("x/y/b", mb)]);
     },
-    atLeast: 2 * MB,
-    below: 2 * MB + 6 * ENTRY_MIN_BYTES,
+    atLeast: 2 * mb,
+    below: 2 * mb + 6 * entryMinBytes,
   },
   {
     when: "a file with two names",
     make: async () => {
-      await write("a", MB);
+      await write("a", mb);
       await link(join(dir, "a"), join(dir, "b"));
     },
-    atLeast: MB,
-    below: MB + 3 * ENTRY_MIN_BYTES,
+    atLeast: mb,
+    below: mb + 3 * entryMinBytes,
   },
   {
     when: "many empty files",
     make: () => Promise.all(Array.from({ length: 100 }, (_, n) => write(`e${n}`, 0))),
-    atLeast: 100 * ENTRY_MIN_BYTES,
-    below: 101 * ENTRY_MIN_BYTES,
+    atLeast: 100 * entryMinBytes,
+    below: 101 * entryMinBytes,
   },
   {
     when: "a link to something large elsewhere",
     make: () => symlink("/usr", join(dir, "usr")),
-    atLeast: ENTRY_MIN_BYTES,
-    below: 2 * ENTRY_MIN_BYTES,
+    atLeast: entryMinBytes,
+    below: 2 * entryMinBytes,
   },
   {
     when: "a file of holes, by its blocks",
     make: async () => {
       await write("a", 1);
-      await truncate(join(dir, "a"), 100 * MB);
+      await truncate(join(dir, "a"), 100 * mb);
     },
-    atLeast: ENTRY_MIN_BYTES,
-    below: MB,
+    atLeast: entryMinBytes,
+    below: mb,
   },
   {
     when: "a file of holes, by its length",
     make: async () => {
       await write("a", 1);
-      await truncate(join(dir, "a"), 100 * MB);
+      await truncate(join(dir, "a"), 100 * mb);
     },
     counting: "length",
-    atLeast: 100 * MB,
-    below: 101 * MB,
+    atLeast: 100 * mb,
+    below: 101 * mb,
   },
 ])("$when", async ({ make, counting = "blocks", atLeast, below }) => {
   await make();
@@ -74,9 +74,9 @@ test.each<{ when: string; make(): Promise<unknown>; counting?: Counting; atLeast
 
 test("nobody looks further than the answer needs", async () => {
   await Promise.all(Array.from({ length: 1_000 }, (_, n) => write(`e${n}`, 0)));
-  const bytes = await bytesBelow(dir, 10 * ENTRY_MIN_BYTES, "blocks");
-  expect(bytes).toBeGreaterThan(10 * ENTRY_MIN_BYTES);
-  expect(bytes).toBeLessThan(100 * ENTRY_MIN_BYTES);
+  const bytes = await bytesBelow(dir, 10 * entryMinBytes, "blocks");
+  expect(bytes).toBeGreaterThan(10 * entryMinBytes);
+  expect(bytes).toBeLessThan(100 * entryMinBytes);
 });
 
 test("what lies too deep to be looked at counts as more than any bound", async () => {

@@ -9,12 +9,12 @@ import { join } from "node:path";
 export type Counting = "blocks" | "length";
 
 /** Every entry counts as this much at least: a disk has so many inodes and no more, and an empty file takes one too. */
-export const ENTRY_MIN_BYTES = 4096;
+export const entryMinBytes = 4096;
 /** Deeper than any tree that is not made to hide something. Below, its paths are longer than the kernel takes. */
-const DEPTH_MAX = 200;
+const depthMax = 200;
 /** So many entries are looked at together: enough for a disk that is slow to answer, and few enough for everybody else. */
-const AT_ONCE = 16;
-const BLOCK_BYTES = 512;
+const atOnce = 16;
+const blockBytes = 512;
 
 /**
  * Adds up what lies below a directory, which others may be writing to. Stops once it is more than `enough`, so that
@@ -50,23 +50,23 @@ export async function bytesBelow(directory: string, enough: number, counting: Co
       if (!isGone(cause)) throw cause;
       if (depth === 0) return null;
     }
-    if (depth > DEPTH_MAX) return Number.POSITIVE_INFINITY;
+    if (depth > depthMax) return Number.POSITIVE_INFINITY;
   }
   return sum;
 }
 
 export function bytesOf(stats: Pick<Stats, "blocks" | "size" | "isFile">, counting: Counting): number {
-  const blocks = stats.blocks * BLOCK_BYTES;
+  const blocks = stats.blocks * blockBytes;
   const length = counting === "length" && stats.isFile() ? stats.size : 0;
-  return Math.max(blocks, length, ENTRY_MIN_BYTES);
+  return Math.max(blocks, length, entryMinBytes);
 }
 
 /** Names in a directory, a few at a time: there may be millions. */
 async function* batches(path: string): AsyncGenerator<string[]> {
   let names: string[] = [];
-  for await (const { name } of await opendir(path, { bufferSize: AT_ONCE })) {
+  for await (const { name } of await opendir(path, { bufferSize: atOnce })) {
     names.push(name);
-    if (names.length < AT_ONCE) continue;
+    if (names.length < atOnce) continue;
     yield names;
     names = [];
   }

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "@svc/runtime/command";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { type Config, readConfig } from "../config.ts";
 import { createDockerEngine } from "../engine/docker.ts";
 import type { Engine, Owner } from "../engine/engine.ts";
@@ -24,7 +25,12 @@ export async function createTestNode(env: Record<string, string> = {}): Promise<
     SVC_LOG_LEVEL: process.env["SVC_LOG_LEVEL"] ?? "error",
     ...env,
   });
-  const engine = createDockerEngine({ socketPath: config.dockerSocket, owner });
+  const engine = createDockerEngine({
+    socketPath: config.dockerSocket,
+    owner,
+    clock: systemClock,
+    random: systemRandom,
+  });
   return {
     config,
     owner,

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Desired, Observed, type PlacementStatus, type PriorBuildSchema } from "@svc/proto/node";
 import { createRegistry } from "@svc/registry";
+import { systemClock } from "@svc/runtime/system";
 import { start } from "../start.ts";
 import { createTestNode, type TestNode } from "./agent.ts";
 import { createTestControl, type TestControl } from "./control.ts";
@@ -8,14 +9,14 @@ import { createKillableAgent, type KillableAgent } from "./killable.ts";
 import { startRegistry } from "./registry.ts";
 import { packSource, pushSource } from "./source.ts";
 
-export const BASE_IMAGE = "node:24-slim";
+export const baseImage = "node:24-slim";
 
 export type TestRecipe =
   | { case: "static"; value: { command: string; output: string } }
   | { case: "image"; value: { dockerfile?: string; buildCommand?: string; startCommand?: string; port: number } };
 
 /** What a test may say of a build besides its files and recipe. */
-export type TestBuild = {
+export interface TestBuild {
   projectId?: string;
   maxImageMb?: number;
   timeoutSeconds?: number;
@@ -28,7 +29,7 @@ export type TestBuild = {
   noCache?: boolean;
   rootDirectory?: string;
   resources?: { memoryMb: number; cpuMillicores: number; pidsLimit: number; storageMb?: number };
-};
+}
 
 /** An agent with a registry and a control of its own, for tests that build. */
 export type BuildBench = AsyncDisposable & {
@@ -102,7 +103,7 @@ async function openBench(
               targetRepository: `svc/${projectId}/${recipe.case === "static" ? "bundle" : "app"}`,
               rootDirectory: ".",
               recipe,
-              baseImage: BASE_IMAGE,
+              baseImage: baseImage,
               timeoutSeconds: 600,
               maxImageMb: 1_000,
               maxUnpackedMb: 50,
@@ -144,4 +145,4 @@ async function openBench(
 }
 
 /** The files of a stored bundle or image layer are read through this. */
-export const openRegistry = (host: string) => createRegistry({ url: `http://${host}` });
+export const openRegistry = (host: string) => createRegistry(systemClock, { url: `http://${host}` });

@@ -24,7 +24,7 @@ import { waitFor } from "./wait.ts";
 type Response = MessageInitShape<typeof SessionResponseSchema>;
 
 /** The other end of the agent's session, in the same process: says what a test wants, remembers what it hears. */
-export type TestControl = {
+export interface TestControl {
   /** For agents in the same process. */
   openLink(): Link;
   /** For a server that agents of other processes reach. */
@@ -58,7 +58,7 @@ export type TestControl = {
   status(placementId: string, fits: (status: PlacementStatus) => boolean, timeoutMs?: number): Promise<PlacementStatus>;
   /** Ends every open session, as a restart of control would. */
   hangUp(): void;
-};
+}
 
 const blocked = {
   case: "refusal" as const,

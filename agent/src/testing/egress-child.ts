@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { systemClock } from "@svc/runtime/system";
 import { createLog } from "../log.ts";
 import { parseEgressTarget } from "../network/egress.ts";
 import { createHostEgress } from "../network/host-egress.ts";
@@ -10,6 +11,7 @@ const [task, ...args] = process.argv.slice(2);
 if (task === "rules") {
   const [mode, dir = "", server = "", allow = ""] = args;
   const egress = createHostEgress({
+    clock: systemClock,
     mode: mode === "metadata" || mode === "open" ? mode : "closed",
     allow: allow.split(",").flatMap((text) => parseEgressTarget(text) ?? []),
     servers: () => [server].filter(Boolean),

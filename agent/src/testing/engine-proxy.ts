@@ -5,7 +5,10 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 
 /** One call on its way to the engine. */
-export type EngineCall = { method: string; path: string };
+export interface EngineCall {
+  method: string;
+  path: string;
+}
 
 /** What becomes of a call: it goes on as it is, or with another body, or never reaches the engine. */
 export type Play = "pass" | { rewrite(body: unknown): unknown } | { answer: number; message?: string };

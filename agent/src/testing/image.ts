@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { createRegistry } from "@svc/registry";
+import { systemClock } from "@svc/runtime/system";
 import { packTar, type TarEntry } from "../build/tar.ts";
 
 /** Stores an image with one file of `sizeMb` random MB, which no compression helps with. Returns its reference by digest. */
@@ -15,7 +16,7 @@ export async function pushImageOf(host: string, repository: string, sizeMb: numb
     ...{ os: "linux", architecture, config: { Cmd: ["/noise"] } },
     rootfs: { type: "layers", diff_ids: [`sha256:${createHash("sha256").update(layer).digest("hex")}`] },
   };
-  await using registry = createRegistry({ url: `http://${host}` });
+  await using registry = createRegistry(systemClock, { url: `http://${host}` });
   const types = "application/vnd.docker";
   const descriptor = async (mediaType: string, content: Buffer) => {
     const { digest, sizeBytes } = await registry.pushBlob(repository, content);

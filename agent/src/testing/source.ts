@@ -1,6 +1,7 @@
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { createRegistry, type TokenSource } from "@svc/registry";
+import { systemClock } from "@svc/runtime/system";
 import { packTar, type TarEntry } from "../build/tar.ts";
 
 /** Packs files as the CLI does. */
@@ -20,6 +21,6 @@ export async function pushSource(
   archive: Buffer,
   tokens?: TokenSource,
 ): Promise<string> {
-  await using registry = createRegistry({ url: `http://${host}`, ...(tokens && { tokens }) });
+  await using registry = createRegistry(systemClock, { url: `http://${host}`, ...(tokens && { tokens }) });
   return (await registry.pushArtifact(repository, { kind: "source", stream: archive })).digest;
 }

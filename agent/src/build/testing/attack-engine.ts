@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { createDockerEngine } from "../../engine/docker.ts";
 import { rewriteDockerfile } from "../user-dockerfile.ts";
 import { cacheRace, removals } from "./mount-attacks.ts";
@@ -8,7 +9,12 @@ import { cacheRace, removals } from "./mount-attacks.ts";
 // base image that the engine has and that has perl.
 
 const [, , socketPath = "/var/run/docker.sock", baseImage = "node:24-slim"] = process.argv;
-const engine = createDockerEngine({ socketPath, owner: { clusterId: "attack", nodeId: "attack" } });
+const engine = createDockerEngine({
+  socketPath,
+  owner: { clusterId: "attack", nodeId: "attack" },
+  clock: systemClock,
+  random: systemRandom,
+});
 const { version } = await engine.describe();
 console.log(`engine ${version} at ${socketPath}`);
 

