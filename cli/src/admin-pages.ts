@@ -6,8 +6,14 @@ const pageLimit = 500;
 const pagesMax = 100;
 
 /** Rows of an administrator's list, newest first. `complete` is false when there are more than are ever asked for. */
-type Rows<T> = { rows: T[]; complete: boolean };
-type Page<T> = { rows: T[]; nextCursor: string | null };
+interface Rows<T> {
+  rows: T[];
+  complete: boolean;
+}
+interface Page<T> {
+  rows: T[];
+  nextCursor: string | null;
+}
 
 const usersPage = async (api: Api, query: string): Promise<Page<AdminUser>> => {
   const { users, nextCursor } = await api.get(`/admin/users?${query}`, adminUsersReply);

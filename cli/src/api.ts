@@ -1,12 +1,15 @@
 import { errorReply, versionHeader } from "@svc/proto";
+import type { Clock } from "@svc/runtime/clock";
 import { CliError, fromServerError, type ServerError } from "./errors.ts";
 import type { Http, HttpRequest, HttpResponse, StreamBody } from "./http.ts";
 import { parseJson } from "./json.ts";
 
 /** What a reply must look like; a zod schema of `@svc/proto` is one. */
-export type Schema<T> = { safeParse(value: unknown): { success: true; data: T } | { success: false } };
+export interface Schema<T> {
+  safeParse(value: unknown): { success: true; data: T } | { success: false };
+}
 
-export type CallOptions = {
+export interface CallOptions {
   /** JSON body, or a prepared one with its content type. */
   body?: object | { type: string; content: StreamBody };
   /** Milliseconds for the whole call; default 30 s. */
@@ -14,10 +17,10 @@ export type CallOptions = {
   headers?: Readonly<Record<string, string>>;
   /** How an error answer is told; default: the mapping table. */
   failure?: (error: ServerError) => CliError;
-};
+}
 
 /** The HTTP API as one caller sees it. Every failure is a CliError. */
-export type Api = {
+export interface Api {
   readonly apiUrl: string;
   /** `path` is below /api/v1. */
   get<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
@@ -25,12 +28,13 @@ export type Api = {
   put<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
   patch<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
   delete<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
-};
+}
 
 const callMs = 30_000;
 const replyBytesMax = 32 * 1024 * 1024;
 
-export type ApiOptions = {
+export interface ApiOptions {
+  clock: Clock;
   http: Http;
   apiUrl: string;
   /** Says who calls: `x-api-key` or `authorization`. */
@@ -45,7 +49,7 @@ export type ApiOptions = {
   onChange?(): void;
   /** Told which version the platform says that it is. */
   onVersion?(version: string): void;
-};
+}
 
 export function createApi(options: ApiOptions): Api {
   const call = async <T>(
@@ -55,7 +59,7 @@ export function createApi(options: ApiOptions): Api {
     { body, timeoutMs = callMs, headers = {}, failure = fromServerError }: CallOptions = {},
   ): Promise<T> => {
     const content = bodyOf(body);
-    const startedAt = performance.now();
+    const startedAtMs = options.clock.steadyMs();
     if (method !== "GET") options.onChange?.();
     const response = await options.http.send({
       method,
@@ -72,7 +76,8 @@ export function createApi(options: ApiOptions): Api {
       maxBytes: replyBytesMax,
       signal: options.signal,
     });
-    options.trace(`${method} ${path} ${response.status} in ${Math.round(performance.now() - startedAt)} ms`);
+    const tookMs = Math.round(options.clock.steadyMs() - startedAtMs);
+    options.trace(`${method} ${path} ${response.status} in ${tookMs} ms`);
     const version = response.header(versionHeader);
     if (version !== null) options.onVersion?.(version);
     const value = parseJson(response.body);

@@ -1,21 +1,6 @@
-import type { Env } from "./environment.ts";
-import type { Input, Output } from "./terminal.ts";
+import { completeWord } from "./completions/word.ts";
+import type { Host } from "./host.ts";
 import { version } from "./version.ts";
-
-/** What the scripts of `svc completions` call with the words typed so far; no command of its own. */
-export const completeWord = "__complete";
-
-/** The process, as far as a run needs it. */
-export type Host = {
-  env: Env;
-  cwd: string;
-  home: string;
-  stdin: Input;
-  stdout: Output;
-  stderr: Output;
-  /** Aborted by Ctrl-C or a request to end; the reason is the signal's name. */
-  signal: AbortSignal;
-};
 
 /** Runs one command line and returns the exit status. Everything it has to say is written by then. */
 export async function runCli(argv: readonly string[], host: Host): Promise<number> {

@@ -8,23 +8,23 @@ import type { Paint } from "./paint.ts";
 export type Raw = string | boolean | readonly string[] | undefined;
 
 /** An option of a command. `spec` is what help shows: `-f, --follow`, `--lines <n>`, `--no-wait`. */
-export type Flag<T> = {
+export interface Flag<T> {
   readonly spec: string;
   readonly summary: string;
   /** All that it may be, when that can be told. */
   readonly choices?: readonly string[];
   read(raw: Raw): T;
-};
+}
 
 /** A positional argument. `spec` is `<name>` when it must be given, `[name]` when not, `<name...>` when it takes the rest. */
-export type Argument<T> = {
+export interface Argument<T> {
   readonly spec: string;
   readonly summary: string;
   readonly choices?: readonly string[];
   /** What the platform is asked for when a shell wants to complete it. */
   readonly completes?: "nodes";
   read(raw: Raw): T;
-};
+}
 
 const asText = (raw: Raw): string | undefined => (typeof raw === "string" ? raw : undefined);
 
@@ -102,10 +102,14 @@ type Arguments = Readonly<Record<string, Argument<unknown>>>;
 type Values<F> = { [K in keyof F]: F[K] extends { read(raw: Raw): infer T } ? T : never };
 
 /** How a payload is shown to a person. `columns` is how wide the terminal is; null where none shows it. */
-export type View = { paint: Paint; now: Date; columns: number | null };
+export interface View {
+  paint: Paint;
+  now: Date;
+  columns: number | null;
+}
 
 /** A command as its file writes it: what it is called, what it takes, what it does, how its result reads. */
-export type CommandDefinition<F extends Flags, A extends Arguments, P extends Payload> = {
+export interface CommandDefinition<F extends Flags, A extends Arguments, P extends Payload> {
   /** The words that are typed, "projects list". Joined by dots they are the envelope's `operation`. */
   readonly name: string;
   readonly summary: string;
@@ -120,13 +124,17 @@ export type CommandDefinition<F extends Flags, A extends Arguments, P extends Pa
   render(payload: P, view: View): string;
   /** Exit status of a run that did what it was asked for; default: 0. For commands whose finding may be a bad one. */
   exitCode?(payload: P): 0 | 1;
-};
+}
 
 /** What a command produced: the fields of its envelope, the same for a person, and the exit status. */
-export type Outcome = { payload: Payload; render(view: View): string; exitCode: 0 | 1 };
+export interface Outcome {
+  payload: Payload;
+  render(view: View): string;
+  exitCode: 0 | 1;
+}
 
 /** Any command, its types closed over. */
-export type Command = {
+export interface Command {
   readonly name: string;
   readonly summary: string;
   readonly details: string | undefined;
@@ -135,7 +143,7 @@ export type Command = {
   readonly examples: readonly string[];
   /** `raw` has what was typed, by the keys of `flags` and `arguments`. A bad value is CLI_INVALID_USAGE. */
   execute(context: Context, raw: Readonly<Record<string, Raw>>): Promise<Outcome>;
-};
+}
 
 export function command<
   const P extends Payload,

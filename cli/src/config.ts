@@ -8,7 +8,11 @@ import { readTextFile, replaceFile } from "./files.ts";
 import { parseJson } from "./json.ts";
 
 /** The stored login. `user` is who that was, for people; it decides nothing. */
-export type Config = { apiUrl: string; tokenRef: string; user?: User | undefined };
+export interface Config {
+  apiUrl: string;
+  tokenRef: string;
+  user?: User | undefined;
+}
 
 const schema = z.looseObject({ apiUrl: z.string(), tokenRef: z.string(), user: userSchema.optional() });
 const configBytesMax = 64 * 1024;

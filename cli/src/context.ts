@@ -1,5 +1,7 @@
 import { arch, platform } from "node:os";
 import { stripControl } from "@svc/proto";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
 import { type Api, createApi } from "./api.ts";
 import { type Credentials, refusedKey, resolveCredentials } from "./credentials.ts";
 import type { Env } from "./environment.ts";
@@ -11,7 +13,7 @@ import type { Input, Mark, Terminal } from "./terminal.ts";
 import { version } from "./version.ts";
 
 /** Options that every command takes. */
-export type Globals = {
+export interface Globals {
   /** Path of the manifest, from the working directory. */
   manifest: string;
   /** Whether somebody wrote that path; else it is the usual one. */
@@ -22,10 +24,12 @@ export type Globals = {
   verbose: boolean;
   quiet: boolean;
   noColor: boolean;
-};
+}
 
 /** What surrounds a run: facts of the process, and nothing that a command should keep. */
-export type Surroundings = {
+export interface Surroundings {
+  clock: Clock;
+  random: Random;
   env: Env;
   cwd: string;
   home: string;
@@ -39,11 +43,10 @@ export type Surroundings = {
   print(text: string): void;
   /** Aborted by the first Ctrl-C. */
   signal: AbortSignal;
-};
+}
 
 /** What a command is given. */
 export type Context = Omit<Surroundings, "print"> & {
-  now(): Date;
   /** Said once, on stderr at once and in the envelope's `warnings`. */
   warn(text: string): void;
   /** Prints lines of a result that comes bit by bit, to stdout. Never with --json. */
@@ -66,7 +69,7 @@ export type Context = Omit<Surroundings, "print"> & {
 };
 
 /** A context, and what `main` reads back from it at the end. */
-export type Run = {
+export interface Run {
   context: Context;
   warnings: string[];
   /** What to tell a person who pressed Ctrl-C; null where that is how it is meant to end. */
@@ -78,12 +81,12 @@ export type Run = {
   /** Version of the platform that answered; null when none said. */
   platformVersion(): string | null;
   close(): Promise<void>;
-};
+}
 
 export const userAgent = `svc-cli/${version} (${platform()} ${arch()}) node/${process.versions.node}`;
 
 export function createRun(surroundings: Surroundings): Run {
-  const { env, cwd, home, globals, terminal, signal } = surroundings;
+  const { clock, env, cwd, home, globals, terminal, signal } = surroundings;
   const warnings: string[] = [];
   const kept: [text: string, mark: Mark][] = [];
   const last: (() => Promise<void>)[] = [];
@@ -103,7 +106,7 @@ export function createRun(surroundings: Surroundings): Run {
   };
   const openHttp = () => {
     // Loaded on first use: commands that stay on this machine start faster without it.
-    http ??= import("./http.ts").then(({ createHttp }) => createHttp(env));
+    http ??= import("./http.ts").then(({ createHttp }) => createHttp(clock, env));
     return http;
   };
   const findCredentials = () => {
@@ -119,6 +122,7 @@ export function createRun(surroundings: Surroundings): Run {
     refused?: (error: CliError) => CliError,
   ): Promise<Api> =>
     createApi({
+      clock,
       ...(refused && { refused }),
       http: await openHttp(),
       apiUrl,
@@ -136,7 +140,6 @@ export function createRun(surroundings: Surroundings): Run {
 
   const context: Context = {
     ...surroundings,
-    now: () => new Date(),
     warn,
     stream: (lines) => {
       isStreaming = true;

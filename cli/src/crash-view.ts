@@ -3,10 +3,10 @@ import type { View } from "./command.ts";
 import { formatAge, formatDuration, wrapText } from "./format.ts";
 
 /** What may fall over; the field is absent from a platform that does not tell. */
-export type MayCrash<Status extends string | null = string | null> = {
+export interface MayCrash<Status extends string | null = string | null> {
   status: Status;
   crashing?: Crashing | null | undefined;
-};
+}
 
 /** The word for how it is: what falls over again and again is not simply running. */
 export const shownStatus = <Status extends string | null>({

@@ -9,9 +9,17 @@ import { isKeyText, resolveTokenRef } from "./token-ref.ts";
 const defaultApiUrl = "http://127.0.0.1:4000";
 
 /** Whom to ask and as whom. `source` says where the key came from. */
-export type Credentials = { apiUrl: string; token: string; source: "env" | "config" };
+export interface Credentials {
+  apiUrl: string;
+  token: string;
+  source: "env" | "config";
+}
 
-export type CredentialFacts = { env: Env; home: string; warn(text: string): void };
+export interface CredentialFacts {
+  env: Env;
+  home: string;
+  warn(text: string): void;
+}
 
 function checkedApiUrl(text: string, from: string): string {
   const parsed = parseApiUrl(text);

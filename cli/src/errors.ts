@@ -67,14 +67,17 @@ export function toCliError(thrown: unknown): CliError {
 }
 
 /** The error part of an answer of the API. `code` is null when the body was not one of svc's. */
-export type ServerError = {
+export interface ServerError {
   status: number;
   code: string | null;
   message: string;
   retryAfterSeconds: number | null;
-};
+}
 
-type MappingRule = { applies(error: ServerError): boolean; code: CliErrorCode };
+interface MappingRule {
+  applies(error: ServerError): boolean;
+  code: CliErrorCode;
+}
 
 const either =
   (...codes: string[]) =>

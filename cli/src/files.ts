@@ -1,15 +1,7 @@
-import { randomBytes } from "node:crypto";
-import { constants } from "node:fs";
-import { lstat, mkdir, open, rename, rm } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { lstat, open } from "node:fs/promises";
+import { dirname } from "node:path";
+import { isFileError, writeDurably } from "@svc/runtime/durable-file";
 import { CliError } from "./errors.ts";
-
-/** 0600 for what holds a secret, 0644 for the rest. */
-export type FileMode = 0o600 | 0o644;
-
-/** Whether `thrown` is a file-system error with one of `codes` (ENOENT, EEXIST, …). */
-export const isFileError = (thrown: unknown, ...codes: string[]): boolean =>
-  thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" && codes.includes(thrown.code);
 
 /**
  * Puts a file in place, whole or not at all, and makes its directory. A symbolic link in its place is
@@ -19,7 +11,7 @@ export const isFileError = (thrown: unknown, ...codes: string[]): boolean =>
 export async function replaceFile(
   path: string,
   content: string,
-  options: { mode: FileMode; refusal: "CONFIG_INVALID" | "CLI_INVALID_USAGE"; realDirectory?: boolean },
+  options: { mode: 0o600 | 0o644; refusal: "CONFIG_INVALID" | "CLI_INVALID_USAGE"; realDirectory?: boolean },
 ): Promise<void> {
   const directory = dirname(path);
   for (const place of options.realDirectory === true ? [path, directory] : [path])
@@ -27,27 +19,7 @@ export async function replaceFile(
       throw new CliError(options.refusal, `${place} is a symbolic link; nothing was written`, {
         hint: `Remove it (\`rm ${place}\`), then run the command again`,
       });
-  await mkdir(directory, { recursive: true, mode: options.mode === 0o600 ? 0o700 : 0o755 });
-  const temporary = join(directory, `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
-  try {
-    await createFile(temporary, content, options.mode);
-    await rename(temporary, path);
-  } catch (thrown) {
-    await rm(temporary, { force: true });
-    throw thrown;
-  }
-}
-
-/** Creates a file that is not there yet; EEXIST when there is anything in its place, also a dangling link. */
-export async function createFile(path: string, content: string, mode: FileMode): Promise<void> {
-  const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
-  const file = await open(path, O_CREAT | O_EXCL | O_WRONLY | (O_NOFOLLOW ?? 0), mode);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await writeDurably(path, content, { mode: options.mode });
 }
 
 /** The text of a file of at most `maxBytes`; null when there is none. */

@@ -2,7 +2,11 @@
  * What people type who come from other platforms' command lines, and what does it here. `destroys`: they expect that
  * something ends for good. Advice never leads from such a word to a command that only changes things, nor back.
  */
-export type Habit = { readonly words: readonly string[]; readonly destroys?: true; readonly advice: string };
+export interface Habit {
+  readonly words: readonly string[];
+  readonly destroys?: true;
+  readonly advice: string;
+}
 
 export const habits: readonly Habit[] = [
   {

@@ -1,4 +1,5 @@
 import { createServer } from "node:net";
+import { systemClock } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { createHttp, lookup, networkError } from "./http.ts";
 import { ok, startApi } from "./testing/api.ts";
@@ -7,7 +8,7 @@ const calm = { timeoutMs: 5000, maxBytes: 1024, signal: new AbortController().si
 
 /** A client that is closed at the end of the block. */
 function aClient(env: Record<string, string> = {}) {
-  const http = createHttp(env);
+  const http = createHttp(systemClock, env);
   return { send: http.send, [Symbol.asyncDispose]: http.close };
 }
 

@@ -1,15 +1,19 @@
 import { lookup as dnsLookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 import { Readable } from "node:stream";
+import type { Clock } from "@svc/runtime/clock";
 import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from "undici";
 import type { Env } from "./environment.ts";
 import { CliError } from "./errors.ts";
 import { isLocalName, isLoopback } from "./origin.ts";
 
 /** A body that is not held in memory; `sizeBytes` is sent as its length. */
-export type StreamBody = { sizeBytes: number; stream(): AsyncIterable<Uint8Array> };
+export interface StreamBody {
+  sizeBytes: number;
+  stream(): AsyncIterable<Uint8Array>;
+}
 
-export type HttpRequest = {
+export interface HttpRequest {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   url: string;
   headers?: Readonly<Record<string, string>>;
@@ -19,15 +23,19 @@ export type HttpRequest = {
   /** How much of the answer is read at most; 0 to read none of it. */
   maxBytes: number;
   signal: AbortSignal;
-};
+}
 
-export type HttpResponse = { status: number; header(name: string): string | null; body: string };
+export interface HttpResponse {
+  status: number;
+  header(name: string): string | null;
+  body: string;
+}
 
-export type Http = {
+export interface Http {
   /** One request, no redirects followed. CLOUD_UNAVAILABLE when no answer came. */
   send(options: HttpRequest): Promise<HttpResponse>;
   close(): Promise<void>;
-};
+}
 
 const connectMs = 10_000;
 const idleMs = 60_000;
@@ -40,7 +48,7 @@ export const lookup: LookupFunction = (hostname, options, callback) => {
 };
 
 /** An HTTP client. Proxy variables of the environment are honoured, except for this machine itself. */
-export function createHttp(env: Env): Http {
+export function createHttp(clock: Clock, env: Env): Http {
   const timeouts = { connect: { lookup, timeout: connectMs }, bodyTimeout: idleMs, headersTimeout: 0 };
   const direct = new Agent(timeouts);
   const proxies = proxySettings(env);
@@ -48,7 +56,7 @@ export function createHttp(env: Env): Http {
 
   return {
     async send({ method, url, headers, body, timeoutMs, maxBytes, signal }) {
-      const deadline = AbortSignal.timeout(Math.ceil(timeoutMs));
+      const deadline = clock.abortAfter(timeoutMs);
       const dispatcher: Dispatcher = isLoopback(new URL(url).hostname) ? direct : proxied;
       try {
         const response = await request(url, {

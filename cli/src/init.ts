@@ -2,10 +2,16 @@ import type { DetectedApp } from "@svc/proto/frameworks";
 import { stringify } from "yaml";
 
 /** Where names of an app come from when nobody gave one, the best first. */
-export type Names = { package: string | null; directory: string };
+export interface Names {
+  package: string | null;
+  directory: string;
+}
 
 /** A first manifest as YAML with comments, and the name of its app. */
-export type FirstManifest = { text: string; app: string };
+export interface FirstManifest {
+  text: string;
+  app: string;
+}
 
 /** A first manifest for an app that was found. `name` is what the person asked for, if anything. */
 export function plainManifest(app: DetectedApp, names: Names, name: string | undefined): FirstManifest {

@@ -13,7 +13,10 @@ import { CliError } from "./errors.ts";
 import { deleteState } from "./state.ts";
 
 /** The project that a directory is linked to; its slug may be unknown. */
-type Link = { id: string; slug: string | null };
+interface Link {
+  id: string;
+  slug: string | null;
+}
 
 /** Why the project that a directory is linked to is none to deploy to. `hasRun`: something of it has run, or is about to. */
 export type LinkTrouble =

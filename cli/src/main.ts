@@ -1,6 +1,8 @@
 import { homedir } from "node:os";
-import { type Host, runCli } from "./cli.ts";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { runCli } from "./cli.ts";
 import { interruptExitCodes } from "./errors.ts";
+import type { Host } from "./host.ts";
 import { createStop, type Hearer } from "./stop.ts";
 
 /** Runs the command line of this process and sets its exit status. */
@@ -25,6 +27,16 @@ export async function main(): Promise<void> {
       if (error.code === "EPIPE") process.exit(0);
       throw error;
     });
-  const host: Host = { env, cwd: process.cwd(), home: homedir(), stdin, stdout, stderr, signal: interrupt.signal };
+  const host: Host = {
+    clock: systemClock,
+    random: systemRandom,
+    env,
+    cwd: process.cwd(),
+    home: homedir(),
+    stdin,
+    stdout,
+    stderr,
+    signal: interrupt.signal,
+  };
   process.exitCode = await runCli(process.argv.slice(2), host);
 }

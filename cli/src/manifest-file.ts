@@ -1,11 +1,12 @@
 import { lstat } from "node:fs/promises";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { isOciManifest, type Manifest, type ManifestProblem, parseManifest } from "@svc/proto";
+import { isFileError } from "@svc/runtime/durable-file";
 import { CliError } from "./errors.ts";
-import { isFileError, readTextFile } from "./files.ts";
+import { readTextFile } from "./files.ts";
 
 /** Where a manifest lies, or would lie. */
-export type ManifestPlace = {
+export interface ManifestPlace {
   /** Absolute path of the file. */
   file: string;
   /** Absolute path of its directory: what a deploy packs, and where `.svc` is. */
@@ -16,7 +17,7 @@ export type ManifestPlace = {
   home: string;
   /** The file from the repository's root, with `/`. */
   path: string;
-};
+}
 
 const manifestBytesMax = 1024 * 1024;
 

@@ -16,12 +16,12 @@ export const nodeArguments = {
 export const reasonFlag = flag.text("--reason <text>", "Why; kept with the machine for whoever looks later");
 
 /** What was asked of a machine, and how it is now. A type, since a payload is one. */
-export type NodeActed = {
+export interface NodeActed {
   queued: boolean;
   action: NodeAction;
   node: { id: string; name: string; status: string };
   jobId?: string;
-};
+}
 
 /** Asks for an action. One that is not possible says why, and what to look at. */
 export async function actOnNode(

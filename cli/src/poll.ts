@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { sleep } from "@svc/runtime/sleep";
 import type { Context } from "./context.ts";
 import { CliError } from "./errors.ts";
 
@@ -28,21 +28,21 @@ export function pollDelay(elapsedMs: number): number {
 
 /** Asks until there is an answer. Outages of the service are waited out, two minutes each at most. */
 export async function poll<T>(context: Context, ask: () => Promise<Round<T>>): Promise<T> {
-  let outageSince: number | null = null;
+  let outageSinceMs: number | null = null;
   for (;;) {
     let delayMs: number;
     try {
       const round = await ask();
       if ("done" in round) return round.done;
-      outageSince = null;
+      outageSinceMs = null;
       delayMs = round.delayMs;
     } catch (thrown) {
       if (!isPassing(thrown)) throw thrown;
-      if (outageSince === null) context.terminal.step(`${thrown.message}; asking again`);
-      outageSince ??= performance.now();
-      if (performance.now() - outageSince > outageMsMax) throw thrown;
+      if (outageSinceMs === null) context.terminal.step(`${thrown.message}; asking again`);
+      outageSinceMs ??= context.clock.steadyMs();
+      if (context.clock.steadyMs() - outageSinceMs > outageMsMax) throw thrown;
       delayMs = outageDelay(thrown);
     }
-    await sleep(delayMs, undefined, { signal: context.signal });
+    await sleep(context.clock, delayMs, context.signal);
   }
 }

@@ -1,5 +1,4 @@
-import { randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
+import { sleep } from "@svc/runtime/sleep";
 import type { Api, CallOptions, Schema } from "./api.ts";
 import type { Context } from "./context.ts";
 import { CliError } from "./errors.ts";
@@ -25,7 +24,7 @@ export async function postOnce<T>(
   reply: Schema<T>,
   options: CallOptions = {},
 ): Promise<T> {
-  const headers = { ...options.headers, "idempotency-key": randomUUID() };
+  const headers = { ...options.headers, "idempotency-key": context.random.uuid() };
   const attempt = () => api.post(path, reply, { ...options, headers });
   for (const waitMs of waitsMs) {
     try {
@@ -34,7 +33,7 @@ export async function postOnce<T>(
       if (!isLost(thrown)) throw thrown;
       context.terminal.step(`${thrown.message}; sending it again`);
     }
-    await sleep(waitMs, undefined, { signal: context.signal });
+    await sleep(context.clock, waitMs, context.signal);
   }
   return attempt();
 }

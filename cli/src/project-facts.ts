@@ -5,12 +5,12 @@ import {
   type Facts,
   isWorkspaceRoot,
   parents,
-  TELLING_BYTES_MAX,
+  tellingBytesMax,
   tellingFiles,
   tellingOfBuild,
 } from "@svc/proto/frameworks";
+import { isFileError } from "@svc/runtime/durable-file";
 import type { Entry } from "./deploy/tree.ts";
-import { isFileError } from "./files.ts";
 
 /** Looked at of a directory, from the top down: what tells of a project is not far below. */
 const entriesMax = 20_000;
@@ -81,7 +81,7 @@ export async function packedFacts(entries: readonly Entry[], directory: string):
   const files = new Map(entries.map((entry) => [entry.path, entry] as const));
   for (const path of tellingOfBuild(files.keys(), directory)) {
     const entry = files.get(path);
-    if (entry?.kind !== "file" || entry.sizeBytes > TELLING_BYTES_MAX) continue;
+    if (entry?.kind !== "file" || entry.sizeBytes > tellingBytesMax) continue;
     const text = await readStart(entry.file);
     if (text !== null) texts.set(path, text);
   }
@@ -103,7 +103,7 @@ async function readStart(path: string): Promise<string | null> {
     const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
     try {
       if (!(await file.stat()).isFile()) return null;
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(TELLING_BYTES_MAX), 0, TELLING_BYTES_MAX, 0);
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(tellingBytesMax), 0, tellingBytesMax, 0);
       return buffer.toString("utf8", 0, bytesRead);
     } finally {
       await file.close();

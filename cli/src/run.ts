@@ -1,5 +1,4 @@
 import { stripControl } from "@svc/proto";
-import type { Host } from "./cli.ts";
 import type { Outcome, View } from "./command.ts";
 import { createRun, type Globals } from "./context.ts";
 import { errorEnvelope, successEnvelope } from "./envelope.ts";
@@ -7,6 +6,7 @@ import { isGitHubActions } from "./environment.ts";
 import { errorText } from "./error-text.ts";
 import { CliError, exitCodes, Interrupted, interruptExitCodes, toCliError } from "./errors.ts";
 import { inertForActions } from "./format.ts";
+import type { Host } from "./host.ts";
 import { explainNotFound } from "./link-trouble.ts";
 import { coloured, plain, wantsColour } from "./paint.ts";
 import { operationOf, readCommandLine } from "./program.ts";
@@ -46,8 +46,8 @@ export async function runRequest(argv: readonly string[], host: Host): Promise<n
   }
 }
 
-const openTerminal = ({ stdin, stdout, stderr, env, signal }: Host, globals: Globals): Terminal =>
-  createTerminal({ stdin, stdout, stderr, env, signal, ...globals });
+const openTerminal = ({ clock, stdin, stdout, stderr, env, signal }: Host, globals: Globals): Terminal =>
+  createTerminal({ clock, stdin, stdout, stderr, env, signal, ...globals });
 
 async function runCommand(
   globals: Globals,
@@ -55,18 +55,19 @@ async function runCommand(
   operation: string,
   execute: (context: ReturnType<typeof createRun>["context"]) => Promise<Outcome>,
 ): Promise<number> {
-  const { env, cwd, home, stdin, signal } = host;
+  const { clock, random, env, cwd, home, stdin, signal } = host;
   const terminal = openTerminal(host, globals);
   const print = (text: string) => printText(host, text);
   const columns = columnsOf(host);
-  const run = createRun({ env, cwd, home, globals, terminal, columns, stdin, print, signal });
+  const run = createRun({ clock, random, env, cwd, home, globals, terminal, columns, stdin, print, signal });
   try {
     const outcome = await execute(run.context);
     terminal.close();
     const { warnings } = run;
-    printOutcome(outcome, { host, operation, globals, warnings, columns, now: run.context.now() });
+    printOutcome(outcome, { host, operation, globals, warnings, columns, now: clock.now() });
     await run.finish();
-    const notice = terminal.animated && !globals.json ? await updateNotice({ env, home }, run.platformVersion()) : null;
+    const notice =
+      terminal.animated && !globals.json ? await updateNotice({ clock, env, home }, run.platformVersion()) : null;
     if (notice !== null) terminal.step(notice);
     return outcome.exitCode;
   } catch (thrown) {
@@ -80,7 +81,12 @@ async function runCommand(
   }
 }
 
-type Printing = { host: Host; operation: string; globals: Globals; terminal: Terminal };
+interface Printing {
+  host: Host;
+  operation: string;
+  globals: Globals;
+  terminal: Terminal;
+}
 
 function printOutcome(
   outcome: Outcome,

@@ -24,11 +24,11 @@ export async function readSecret(
 }
 
 async function readStdin(
-  { stdin, signal }: Context,
+  { clock, stdin, signal }: Context,
   bytesMax: number,
   missing: (why: string) => CliError,
 ): Promise<string> {
-  const deadline = AbortSignal.timeout(stdinMsMax);
+  const deadline = clock.abortAfter(stdinMsMax);
   const stop = () => stdin.destroy();
   const ended = AbortSignal.any([signal, deadline]);
   ended.addEventListener("abort", stop, { once: true });

@@ -1,15 +1,19 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { isFileError } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import { CliError } from "./errors.ts";
-import { isFileError, readTextFile, replaceFile } from "./files.ts";
+import { readTextFile, replaceFile } from "./files.ts";
 import { parseJson } from "./json.ts";
 
 /**
  * What links a directory to its project. It may come with a repository that somebody else wrote, so it
  * never says where the API is: whatever else it holds is ignored.
  */
-export type LinkedProject = { id: string; slug: string };
+export interface LinkedProject {
+  id: string;
+  slug: string;
+}
 
 const schema = z.looseObject({ project: z.looseObject({ id: z.guid(), slug: z.string() }) });
 const stateBytesMax = 64 * 1024;

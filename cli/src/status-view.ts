@@ -21,9 +21,20 @@ export type Row = Pick<MayCrash, "crashing"> & {
 };
 
 /** Where a channel, or the preview of a pull request, is reached. */
-export type Address = { channel: string; gitPrNumber?: number; url: string; deploymentId: string };
+export interface Address {
+  channel: string;
+  gitPrNumber?: number;
+  url: string;
+  deploymentId: string;
+}
 
-type Running = { id: string; status: string; channel: string; url: string; gitPrNumber: number | null };
+interface Running {
+  id: string;
+  status: string;
+  channel: string;
+  url: string;
+  gitPrNumber: number | null;
+}
 
 /** Every address that something runs at, each once: production, previews, dev. */
 export function liveAddresses(deployments: readonly Running[]): Address[] {

@@ -6,7 +6,11 @@ import { flagHabits, habits } from "./habits.ts";
 export type Suggestion = { advice: string } | { commands: string[] };
 
 /** Something that may be meant, by how it is spelt. */
-type Candidate = { spelling: string; destroys: boolean; meant: Suggestion };
+interface Candidate {
+  spelling: string;
+  destroys: boolean;
+  meant: Suggestion;
+}
 
 const ofCommand = (name: string, spelling = name): Candidate => ({
   spelling,

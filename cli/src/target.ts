@@ -7,7 +7,10 @@ import { explicitSlug, findManifest } from "./manifest-file.ts";
 import { readState } from "./state.ts";
 
 /** A project as a command was pointed to it. `slug` is null while only the id is known. */
-export type Target = { id: string; slug: string | null };
+export interface Target {
+  id: string;
+  slug: string | null;
+}
 
 /** What names a project: an id to use as it is, or a slug to look up. */
 export type Reference = { id: string; slug: string | null } | { slug: string };

@@ -1,12 +1,12 @@
 import { PassThrough } from "node:stream";
-import { afterEach, expect, test, vi } from "vitest";
+import { systemClock } from "@svc/runtime/system";
+import { createManualClock } from "@svc/runtime/testing/manual-clock";
+import { expect, test } from "vitest";
 import { Interrupted } from "./errors.ts";
 import { createTerminal } from "./terminal.ts";
 
 const { signal } = new AbortController();
-const options = { env: {}, json: false, quiet: false, verbose: false, noColor: true, signal };
-
-afterEach(() => void vi.useRealTimers());
+const options = { clock: systemClock, env: {}, json: false, quiet: false, verbose: false, noColor: true, signal };
 
 /** A terminal on streams of its own, and what it has said. */
 function aTerminal(some: Partial<typeof options> & { isTTY?: boolean; env?: Record<string, string> } = {}) {
@@ -33,30 +33,30 @@ test("progress is plain lines where no terminal shows it", () => {
   expect(said()).toBe("› Packing\n› Packed\na\nb\n");
 });
 
-test("where no terminal shows it, what goes on in silence says so each 30 s", () => {
-  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
-  const { terminal, said } = aTerminal();
+test("where no terminal shows it, what goes on in silence says so each 30 s", async () => {
+  const clock = createManualClock();
+  const { terminal, said } = aTerminal({ clock });
   const activity = terminal.activity("Building");
-  vi.advanceTimersByTime(29_000);
+  await clock.advance(29_000);
   expect(said()).toBe("› Building\n");
   terminal.log("npm ci\n");
-  vi.advanceTimersByTime(29_000);
+  await clock.advance(29_000);
   expect(said()).toBe("npm ci\n");
-  vi.advanceTimersByTime(1_000);
+  await clock.advance(1_000);
   expect(said()).toBe("› Building, 59 s so far\n");
   activity.update("Waiting for room");
-  vi.advanceTimersByTime(30_000);
+  await clock.advance(30_000);
   expect(said()).toBe("› Waiting for room, 1 min 29 s so far\n");
   activity.stop();
-  vi.advanceTimersByTime(90_000);
+  await clock.advance(90_000);
   expect(said()).toBe("");
 });
 
-test("--quiet is silent however long it takes", () => {
-  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
-  const { terminal, said } = aTerminal({ quiet: true });
+test("--quiet is silent however long it takes", async () => {
+  const clock = createManualClock();
+  const { terminal, said } = aTerminal({ clock, quiet: true });
   terminal.activity("Building");
-  vi.advanceTimersByTime(90_000);
+  await clock.advance(90_000);
   expect(said()).toBe("");
 });
 

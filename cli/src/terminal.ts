@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { stripControl } from "@svc/proto";
+import { type Clock, every } from "@svc/runtime/clock";
 import { type Env, isCi, isGitHubActions } from "./environment.ts";
 import { Interrupted } from "./errors.ts";
 import { displayWidth, formatDuration, inertForActions } from "./format.ts";
@@ -13,18 +14,18 @@ export type Input = Readable & { isTTY?: boolean };
 export type Mark = "note" | "done" | "failed";
 
 /** A line that changes while something goes on; after a moment it says for how long. */
-export type Activity = {
+export interface Activity {
   /** Shows `text` instead. Where no terminal shows it, it is what is said of the activity from then on. */
   update(text: string): void;
   /** Takes the line away. May be called twice. */
   stop(): void;
-};
+}
 
 /**
  * Everything said besides the result: progress, warnings, questions. All of it goes to stderr, and
  * every text is made inert first, whoever wrote it.
  */
-export type Terminal = {
+export interface Terminal {
   /** A person sits there: questions may be asked and a browser opened. */
   readonly interactive: boolean;
   readonly paint: Paint;
@@ -54,7 +55,7 @@ export type Terminal = {
   readonly hidden: ReadonlySet<string>;
   /** Leaves the terminal as it was found. */
   close(): void;
-};
+}
 
 const frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const frameMs = 90;
@@ -64,6 +65,7 @@ const aliveMs = 30_000;
 const eraseLine = "\r\u001b[K";
 
 export function createTerminal(options: {
+  clock: Clock;
   stdin: Input;
   stdout: Output;
   stderr: Output;
@@ -75,14 +77,16 @@ export function createTerminal(options: {
   /** Ends a question, which then throws its reason. */
   signal: AbortSignal;
 }): Terminal {
-  const { stderr, env } = options;
+  const { clock, stderr, env } = options;
   const ci = isCi(env);
   const actions = isGitHubActions(env);
   const animated = stderr.isTTY === true && !ci && !options.quiet && env["TERM"] !== "dumb";
   const paint = wantsColour(env, { isTerminal: stderr.isTTY === true, noColor: options.noColor }) ? coloured : plain;
   const hidden = new Set<string>();
-  let shown: { text: string; frame: number; since: number } | null = null;
-  let timer: NodeJS.Timeout | undefined;
+  let shown: { text: string; frame: number; sinceMs: number } | null = null;
+  /** What moves the line on; where no terminal shows it, what tells of it when all was silent. */
+  let turn = () => {};
+  let turning: Disposable | undefined;
 
   const inert = (text: string): string => {
     const clean = scrub(stripControl(text), hidden);
@@ -92,17 +96,21 @@ export function createTerminal(options: {
     if (shown === null || !animated) return;
     // Some terminals say that they have no columns at all.
     const room = (stderr.columns || 80) - 3;
-    const elapsedMs = performance.now() - shown.since;
+    const elapsedMs = clock.steadyMs() - shown.sinceMs;
     const full = elapsedMs < timedAfterMs ? shown.text : `${shown.text}  ${formatDuration(elapsedMs)}`;
     const text = displayWidth(full) > room ? `${full.slice(0, Math.max(0, room - 1))}…` : full;
     stderr.write(`${eraseLine}${paint("cyan", frames[shown.frame % frames.length] ?? "")} ${text}`);
+  };
+  const keepTurning = () => {
+    turning?.[Symbol.dispose]();
+    turning = every(clock, animated ? frameMs : aliveMs, turn);
   };
   /** Prints above the changing line, if there is one. */
   const print = (text: string) => {
     if (shown !== null && animated) stderr.write(eraseLine);
     stderr.write(text.endsWith("\n") ? text : `${text}\n`);
     draw();
-    if (!animated) timer?.refresh();
+    if (!animated && turning !== undefined) keepTurning();
   };
   const marks: Readonly<Record<Mark, string>> = {
     note: paint("dim", "›"),
@@ -113,8 +121,8 @@ export function createTerminal(options: {
     if (!options.quiet) print(`${marks[mark]} ${inert(text)}`);
   };
   const stop = () => {
-    clearInterval(timer);
-    timer = undefined;
+    turning?.[Symbol.dispose]();
+    turning = undefined;
     if (shown !== null && animated) stderr.write(eraseLine);
     shown = null;
   };
@@ -139,17 +147,17 @@ export function createTerminal(options: {
     },
     activity(text) {
       stop();
-      const line = { text: inert(text), frame: 0, since: performance.now() };
+      const line = { text: inert(text), frame: 0, sinceMs: clock.steadyMs() };
       shown = line;
       if (animated) draw();
       else step(text);
-      const turn = () => {
+      const nextFrame = () => {
         line.frame++;
         draw();
       };
-      const stillAlive = () => step(`${line.text}, ${formatDuration(performance.now() - line.since)} so far`);
-      timer = setInterval(animated ? turn : stillAlive, animated ? frameMs : aliveMs);
-      timer.unref();
+      const stillAlive = () => step(`${line.text}, ${formatDuration(clock.steadyMs() - line.sinceMs)} so far`);
+      turn = animated ? nextFrame : stillAlive;
+      keepTurning();
       return {
         update: (next) => {
           line.text = inert(next);
@@ -170,7 +178,7 @@ export function createTerminal(options: {
     async confirm(question, { initial, withinMs }) {
       stop();
       const { isCancel, confirm } = await import("@clack/prompts");
-      const within = withinMs === undefined ? [] : [AbortSignal.timeout(withinMs)];
+      const within = withinMs === undefined ? [] : [clock.abortAfter(withinMs)];
       const answer = await whileOpen(options, (open) => {
         const signal = AbortSignal.any([open, ...within]);
         return confirm({
@@ -211,14 +219,14 @@ export function createTerminal(options: {
  * to nobody: its input is let go of, and a question that waited on would be left open when the process runs out of work.
  */
 async function whileOpen<T>(
-  { stdin, signal }: { stdin: Input; signal: AbortSignal },
+  { clock, stdin, signal }: { clock: Clock; stdin: Input; signal: AbortSignal },
   ask: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const ended = new AbortController();
   let isAnswered = false;
   let isInterrupted = false;
   // The editor lets go of its input after an answer, too, and that answer is heard first.
-  const end = () => setImmediate(() => isAnswered || ended.abort());
+  const end = () => clock.soon(() => isAnswered || ended.abort());
   const onKey = (key: string | undefined) => {
     isInterrupted ||= key === ctrlC;
   };

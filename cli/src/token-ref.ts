@@ -11,7 +11,11 @@ export type TokenRef =
   | { scheme: "dotenv"; path: string; name: string };
 
 /** `directory`: what relative paths count from. `home`: what `~` stands for. */
-type Places = { env: Env; directory: string; home: string };
+interface Places {
+  env: Env;
+  directory: string;
+  home: string;
+}
 
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const tokenFileBytesMax = 64 * 1024;

@@ -1,4 +1,5 @@
 import { Readable, Writable } from "node:stream";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { runCli } from "./cli.ts";
 import { aUser, startApi } from "./testing/api.ts";
@@ -24,6 +25,8 @@ async function runAtTerminal(cwd: string, env: Record<string, string>, argv = ["
   const sink = (take: (text: string) => void) =>
     Object.assign(new Writable({ write: (chunk, _encoding, done) => done(void take(String(chunk))) }), { isTTY: true });
   const status = await runCli(argv, {
+    clock: systemClock,
+    random: systemRandom,
     env,
     cwd,
     home: cwd,

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import type { Clock } from "@svc/runtime/clock";
 import { z } from "zod";
 import type { Env } from "./environment.ts";
 import { readTextFile, replaceFile } from "./files.ts";
@@ -15,13 +16,13 @@ const remembered = z.looseObject({ toldAt: z.number() });
  * whom the person trusts already, so nobody else is asked. `SVC_NO_UPDATE_NOTICE` and `NO_UPDATE_NOTIFIER` turn it off.
  */
 export async function updateNotice(
-  { env, home }: { env: Env; home: string },
+  { clock, env, home }: { clock: Clock; env: Env; home: string },
   platformVersion: string | null,
 ): Promise<string | null> {
   if (env["SVC_NO_UPDATE_NOTICE"] || env["NO_UPDATE_NOTIFIER"]) return null;
   if (platformVersion === null || !isNewer(platformVersion, version)) return null;
   try {
-    if (!(await isDue(env, home))) return null;
+    if (!(await isDue(clock.now().getTime(), env, home))) return null;
   } catch {
     // A cache that cannot be written must not make every command nag.
     return null;
@@ -30,13 +31,12 @@ export async function updateNotice(
 }
 
 /** Whether nothing was told for a day; notes that it is being told now. */
-async function isDue(env: Env, home: string): Promise<boolean> {
+async function isDue(nowMs: number, env: Env, home: string): Promise<boolean> {
   const base = env["XDG_CACHE_HOME"];
   const path = join(base?.startsWith("/") ? base : join(home, ".cache"), "svc", "update.json");
   const toldAt = remembered.safeParse(parseJson((await readTextFile(path, bytesMax)) ?? "")).data?.toldAt ?? 0;
-  const now = Date.now();
-  if (now >= toldAt && now - toldAt < tellEveryMs) return false;
-  await replaceFile(path, JSON.stringify({ toldAt: now }), { mode: 0o644, refusal: "CONFIG_INVALID" });
+  if (nowMs >= toldAt && nowMs - toldAt < tellEveryMs) return false;
+  await replaceFile(path, JSON.stringify({ toldAt: nowMs }), { mode: 0o644, refusal: "CONFIG_INVALID" });
   return true;
 }
 

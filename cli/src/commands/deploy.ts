@@ -55,7 +55,7 @@ export const deploy = command({
     if (dryRun) return rehearse(context, manifest, place, named);
 
     context.onInterrupt("Nothing was deployed. Start over with `svc deploy`");
-    const startedAt = performance.now();
+    const startedAtMs = context.clock.steadyMs();
     const api = await context.api();
     // Looked at before anything is made on the platform: most of what can be wrong is wrong here.
     const entries = isOciManifest(manifest) ? null : await listSource(context, place, manifest);
@@ -86,7 +86,7 @@ export const deploy = command({
     const { id, status, release, url, artifact, warnings = [] } = await awaitOutcome(context, api, accepted);
     const told = new Set(reply.warnings);
     for (const warning of warnings) if (!told.has(warning)) context.warn(warning);
-    const durationMs = Math.round(performance.now() - startedAt);
+    const durationMs = Math.round(context.clock.steadyMs() - startedAtMs);
     const deployment = { id, status, release };
     return { url, ...facts, deployment, ...packed, ...(artifact && { artifact }), durationMs };
   },

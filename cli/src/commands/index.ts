@@ -1,11 +1,11 @@
 import type { Command } from "../command.ts";
 
 /** A command as the program knows it before loading it. */
-export type CommandEntry = {
+export interface CommandEntry {
   /** The words that are typed. */
   readonly name: string;
   load(): Promise<Command>;
-};
+}
 
 /** Every command, in the order in which help lists them. Each is loaded only when it is used. */
 export const commandIndex: readonly CommandEntry[] = [

@@ -11,10 +11,11 @@ import {
   typeName,
   type Wish,
 } from "@svc/proto/frameworks";
+import { createDurably, isFileError } from "@svc/runtime/durable-file";
 import { command, flag } from "../command.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
-import { createFile, isFileError, replaceFile } from "../files.ts";
+import { replaceFile } from "../files.ts";
 import { imageManifest, plainManifest } from "../init.ts";
 import { type ManifestPlace, pathFrom } from "../manifest-file.ts";
 import { readFacts, workspaceAbove } from "../project-facts.ts";
@@ -193,7 +194,7 @@ async function write(context: Context, place: ManifestPlace, text: string, force
     return offerRemake(context, place, parsed.manifest);
   }
   try {
-    await createFile(place.file, text, 0o644);
+    await createDurably(place.file, text, { mode: 0o644 });
   } catch (thrown) {
     if (!isFileError(thrown, "EEXIST")) throw thrown;
     throw existsAlready(place.file);

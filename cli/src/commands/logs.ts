@@ -44,7 +44,7 @@ export const logs = command({
       throw new CliError("CLI_INVALID_USAGE", "--follow and --json do not go together", {
         hint: "Leave one of them out: a followed log is no single JSON object",
       });
-    const keep = createFilter(context.now(), since, grep);
+    const keep = createFilter(context.clock.now(), since, grep);
     const meant = deployment ?? (runtime ? undefined : deploymentId);
     const named = meant === undefined ? null : deploymentIdOf(meant);
     if (runtime) {
@@ -58,7 +58,7 @@ export const logs = command({
       const wanted = lines ?? limits.runtimeLogLinesDefault;
       if (follow) await followRuntime(context, api, source, { keep, lines: wanted });
       const { lines: read, ...fate } = await readRuntime(api, source, wanted);
-      for (const { text, mark } of runtimeEnding(fate, context.now())) context.afterwards(text, mark);
+      for (const { text, mark } of runtimeEnding(fate, context.clock.now())) context.afterwards(text, mark);
       return { projectId: source.projectId, runtime: true as const, lines: keep(read), ...fate };
     }
     const api = await context.api();

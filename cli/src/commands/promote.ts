@@ -22,7 +22,7 @@ export const promote = command({
     const api = await context.api();
     const { project, source } =
       deploymentId === undefined ? await findPreview(context, named) : await getNamed(api, deploymentId, named);
-    context.terminal.step(`Promoting ${describeVersion(source, context.now())}, of ${project.slug}`);
+    context.terminal.step(`Promoting ${describeVersion(source, context.clock.now())}, of ${project.slug}`);
     const done = await redeploy(context, api, { action: "promote", project, source, wait });
     return { ...done, promotedFrom: { id: source.id, finishedAt: source.finishedAt } };
   },

@@ -31,8 +31,8 @@ export const rollback = command({
     const live = await findLive(api, project, deployments, source);
     const { terminal } = context;
     terminal.step(`Rolling ${project.slug} back on ${source.channel}`);
-    if (live !== null) terminal.step(`Goes:  ${describeVersion(live, context.now())}`);
-    terminal.step(`Comes: ${describeVersion(source, context.now())}`);
+    if (live !== null) terminal.step(`Goes:  ${describeVersion(live, context.clock.now())}`);
+    terminal.step(`Comes: ${describeVersion(source, context.clock.now())}`);
     if (deploymentId === undefined && live !== null && wasJustLeft(live))
       await confirmReturn(context, source.id, furtherBack(deployments, live, source)?.id);
     const done = await redeploy(context, api, { action: "rollback", project, source, wait });

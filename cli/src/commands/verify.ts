@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { deploymentReply, limits, urlPathProblem } from "@svc/proto";
+import { sleep } from "@svc/runtime/sleep";
 import { z } from "zod";
 import type { Api } from "../api.ts";
 import { command, flag } from "../command.ts";
@@ -14,7 +14,10 @@ const intervalMs = 3000;
 const requestMs = 10_000;
 
 /** What a site is asked for, and for how long. */
-type Health = { path: string; timeoutSeconds: number };
+interface Health {
+  path: string;
+  timeoutSeconds: number;
+}
 
 /** The part of a manifest snapshot that matters here. */
 const snapshot = z.looseObject({
@@ -62,19 +65,24 @@ type Answer = { status: number; location: string | null } | { failure: string };
 
 async function askUntilHealthy(context: Context, url: string, limitMs: number): Promise<number> {
   const http = await context.http();
-  const endsAt = performance.now() + limitMs;
+  const endsAtMs = context.clock.steadyMs() + limitMs;
   const activity = context.terminal.activity(`Asking ${url}`);
   try {
     for (;;) {
-      const answer = await ask(context, http, url, Math.min(requestMs, Math.max(1000, endsAt - performance.now())));
+      const answer = await ask(
+        context,
+        http,
+        url,
+        Math.min(requestMs, Math.max(1000, endsAtMs - context.clock.steadyMs())),
+      );
       if ("status" in answer && answer.status === 200) return answer.status;
       const seen = describe(answer);
       context.terminal.verbose(seen);
       activity.update(`Asking ${url}: ${seen}`);
-      const leftMs = endsAt - performance.now();
+      const leftMs = endsAtMs - context.clock.steadyMs();
       if (leftMs <= 0) throw failed(url, limitMs, answer);
       // The last look is at the very end.
-      await sleep(Math.min(intervalMs, leftMs), undefined, { signal: context.signal });
+      await sleep(context.clock, Math.min(intervalMs, leftMs), context.signal);
     }
   } finally {
     activity.stop();

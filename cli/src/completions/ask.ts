@@ -1,9 +1,9 @@
 import { Writable } from "node:stream";
 import { nodeListReply, stripControl } from "@svc/proto";
-import type { Host } from "../cli.ts";
 import { createRun, type Globals } from "../context.ts";
+import type { Host } from "../host.ts";
 import { createTerminal } from "../terminal.ts";
-import type { Ask, Candidate } from "./candidates.ts";
+import type { Ask, Candidate } from "./candidate.ts";
 
 /** Somebody has pressed a key and waits. */
 const patienceMs = 2_000;
@@ -20,11 +20,23 @@ const globals: Globals = {
 
 /** Words that only the platform knows; none when it does not answer in time, or whoever is logged in may not ask. */
 export async function askPlatform(what: Parameters<Ask>[0], host: Host): Promise<Candidate[]> {
-  const { env, cwd, home, stdin } = host;
+  const { clock, random, env, cwd, home, stdin } = host;
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const signal = AbortSignal.any([host.signal, AbortSignal.timeout(patienceMs)]);
-  const terminal = createTerminal({ stdin, stdout: nowhere, stderr: nowhere, env, signal, ...globals });
-  const run = createRun({ env, cwd, home, globals, terminal, columns: null, stdin, print: () => {}, signal });
+  const signal = AbortSignal.any([host.signal, clock.abortAfter(patienceMs)]);
+  const terminal = createTerminal({ clock, stdin, stdout: nowhere, stderr: nowhere, env, signal, ...globals });
+  const run = createRun({
+    clock,
+    random,
+    env,
+    cwd,
+    home,
+    globals,
+    terminal,
+    columns: null,
+    stdin,
+    print: () => {},
+    signal,
+  });
   try {
     const api = await run.context.api();
     const questions: Record<typeof what, () => Promise<Candidate[]>> = {

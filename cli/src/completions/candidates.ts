@@ -1,13 +1,8 @@
-import type { Host } from "../cli.ts";
 import type { Argument, Command, Flag } from "../command.ts";
 import { commandIndex, groupSummaries, means } from "../commands/index.ts";
+import type { Host } from "../host.ts";
 import { globalOptions } from "../program.ts";
-
-/** A word that may come next, and what it is about. */
-export type Candidate = { word: string; about: string };
-
-/** Asks the platform for words; none when it does not answer. */
-export type Ask = (what: NonNullable<Argument<unknown>["completes"]>) => Promise<Candidate[]>;
+import type { Ask, Candidate } from "./candidate.ts";
 
 /**
  * What may stand in place of the last of `words`, which is typed in part or not at all. Empty where anything may, so

@@ -1,4 +1,4 @@
-import { completeWord } from "../cli.ts";
+import { completeWord } from "./word.ts";
 
 export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];

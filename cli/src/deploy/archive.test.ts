@@ -76,7 +76,11 @@ test("the same tree makes the same bytes, whenever, by whomever and in whatever 
   );
 });
 
-type Planted = { text: string; executable: boolean; isLink: boolean };
+interface Planted {
+  text: string;
+  executable: boolean;
+  isLink: boolean;
+}
 
 /** Makes these files, and links to nowhere in particular; what would lie below a file is left out. */
 async function plant(root: string, files: [string, Planted][], after?: (path: string) => Promise<void>): Promise<void> {

@@ -8,10 +8,17 @@ import type { Entry } from "./tree.ts";
 import { changedWhilePacking, readFailure } from "./unreadable.ts";
 
 /** What was packed. `sizeBytes` is the compressed archive, `unpackedBytes` what is in its files. */
-export type Archive = { sizeBytes: number; unpackedBytes: number; files: number };
+export interface Archive {
+  sizeBytes: number;
+  unpackedBytes: number;
+  files: number;
+}
 
 /** How large the compressed archive may get, and what to fail with as soon as it is larger. */
-export type SizeLimit = { maxBytes: number; tooLarge(): Error };
+export interface SizeLimit {
+  maxBytes: number;
+  tooLarge(): Error;
+}
 
 // When a file was written says nothing about what is in it.
 const mtime = new Date(0);

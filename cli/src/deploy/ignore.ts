@@ -36,12 +36,12 @@ export function ignoredBy(rules: IgnoreRules, path: string, isDirectory: boolean
 }
 
 /** What a deploy is told to take along whatever the ignore files say, by paths from the packed root. */
-export type Wanted = {
+export interface Wanted {
   /** Single files: those of `env.files`. */
   files: ReadonlySet<string>;
   /** Directories with all that is below them: migrations. */
   directories: readonly string[];
-};
+}
 
 /** How a rule of the platform decides over `path`, and why it is left out; null leaves it to the ignore files. */
 export function fixedRule(path: string, wanted: Wanted): "take" | { leave: string } | null {

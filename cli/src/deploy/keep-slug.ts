@@ -1,7 +1,8 @@
 import { isOciManifest, type Manifest } from "@svc/proto";
+import { isFileError } from "@svc/runtime/durable-file";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
-import { isFileError, replaceFile } from "../files.ts";
+import { replaceFile } from "../files.ts";
 import { type ManifestPlace, readManifestText } from "../manifest-file.ts";
 import { saysSlug, slugLine, withSlugLine } from "../slug-line.ts";
 

@@ -1,9 +1,15 @@
 import type { Entry } from "./tree.ts";
 
 /** Something that is packed and how much of the whole it is, before compression. A directory's path ends in "/". */
-export type Share = { path: string; bytes: number };
+export interface Share {
+  path: string;
+  bytes: number;
+}
 
-type Directory = { bytes: number; below: Map<string, Directory> };
+interface Directory {
+  bytes: number;
+  below: Map<string, Directory>;
+}
 
 // A directory that is nearly all one thing below it is better named by that.
 const dominance = 0.8;

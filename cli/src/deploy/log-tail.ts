@@ -3,12 +3,12 @@ import type { Api } from "../api.ts";
 import { CliError } from "../errors.ts";
 
 /** Reads a build log on from where it was left. */
-export type LogTail = {
+export interface LogTail {
   /** Hands over every whole line that is new. */
   read(): Promise<void>;
   /** Hands over what is left of a last line without its end. */
   flush(): void;
-};
+}
 
 /**
  * A tail of the log of a deployment, from its first byte. When the key may not read logs, `refused` is told why and

@@ -2,7 +2,12 @@ import { createReadStream } from "node:fs";
 import type { StreamBody } from "../http.ts";
 
 /** The archive on disk, as a part of the body. */
-export type ArchivePart = { name: string; file: string; sizeBytes: number; type: string };
+export interface ArchivePart {
+  name: string;
+  file: string;
+  sizeBytes: number;
+  type: string;
+}
 
 /**
  * A `multipart/form-data` body of text fields and then one file, which is read while it is sent.

@@ -11,9 +11,17 @@ import { waitForDeployment } from "./wait.ts";
  * A deployment that the platform has accepted. `releaseStatus` is what it said of the release command; `reuses`: the
  * artifact of an earlier one is deployed once more.
  */
-export type Accepted = { id: string; channel: Channel; releaseStatus: string; reuses: boolean };
+export interface Accepted {
+  id: string;
+  channel: Channel;
+  releaseStatus: string;
+  reuses: boolean;
+}
 
-type Progress = { status: string; releaseStatus: string };
+interface Progress {
+  status: string;
+  releaseStatus: string;
+}
 
 /** For when somebody stops looking before the platform has answered. */
 export const unknownAdvice = "Whether a deployment began is not known. See with `svc status`";

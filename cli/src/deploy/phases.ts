@@ -3,12 +3,12 @@ import type { Deployment } from "@svc/proto";
 type Progress = Pick<Deployment, "status" | "release" | "artifact" | "placement">;
 
 /** A stretch of a deployment's way, in the words that people read. */
-export type Phase = {
+export interface Phase {
   /** While it goes on: "Building". */
   doing: string;
   /** Once it is over, with how long it took: "Built in 12 s". */
   done(time: string): string;
-};
+}
 
 export const phases = {
   queued: { doing: "Waiting for its turn", done: (time) => `Waited ${time} for its turn` },

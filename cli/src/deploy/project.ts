@@ -22,13 +22,13 @@ import { warnOfLostProject } from "./keep-slug.ts";
  * The project to deploy to. `deployMode` and `url`, that of production, are null where the key may not read them.
  * `isFirst`: it was made from here, and nothing of it has ever run.
  */
-export type DeployTarget = {
+export interface DeployTarget {
   id: string;
   slug: string | null;
   deployMode: DeployMode | null;
   url: string | null;
   isFirst: boolean;
-};
+}
 
 /**
  * The project that a deploy here would go to; null when there is none yet. A type that differs from the manifest's is

@@ -10,7 +10,10 @@ import { findDeployTarget } from "./project.ts";
 import { listSource, measureSource, type PackedSource, packedSource } from "./source.ts";
 
 /** A path that stays here, and why; a directory's ends in "/" and stands for all that is in it. */
-type LeftOut = { path: string; why: string };
+interface LeftOut {
+  path: string;
+  why: string;
+}
 
 /** What a deploy would do. `image` of image projects, the rest of the others. */
 export type Rehearsal = Prediction & { dryRun: true } & (
@@ -45,7 +48,11 @@ export async function rehearse(
   };
 }
 
-type Prediction = { channel: Channel | null; url: string | null; project: { id: string; slug: string | null } | null };
+interface Prediction {
+  channel: Channel | null;
+  url: string | null;
+  project: { id: string; slug: string | null } | null;
+}
 
 /**
  * The channel, address and project that a deploy would have: what is forced, else the project's mode, which takes

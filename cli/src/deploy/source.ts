@@ -26,7 +26,10 @@ import { type Entry, listTree, type Observer, type Tree } from "./tree.ts";
 import { findUploadLimit, sizeRefusal } from "./upload-limit.ts";
 
 /** What `source` of the envelope says: bytes of the archive, and how many files are in it. */
-export type PackedSource = { bytes: number; files: number };
+export interface PackedSource {
+  bytes: number;
+  files: number;
+}
 
 const uploadMsMin = 120_000;
 // Slower than 20 KB a second is not a connection to deploy over.
@@ -90,13 +93,13 @@ export function measureSource(context: Context, entries: readonly Entry[]): Prom
 
 export const packedSource = ({ sizeBytes, files }: Archive): PackedSource => ({ bytes: sizeBytes, files });
 
-export type SourceToDeploy = {
+export interface SourceToDeploy {
   entries: readonly Entry[];
   manifest: Manifest;
   metadata: DeploymentMetadata;
   /** Builds also what was built before. */
   forceBuild: boolean;
-};
+}
 
 /**
  * Packs, uploads and so queues a deployment. The archive is spooled to a private file, because its size has to be
@@ -115,7 +118,7 @@ export async function uploadSource(
     const limit = await findUploadLimit(api, entries);
     const archive = await writeArchive(entries, file, context.signal, limit ?? undefined);
     context.terminal.step(`Packed ${plural(archive.files, "file")}, ${formatBytes(archive.sizeBytes)}`, "done");
-    const startedAt = performance.now();
+    const startedAtMs = context.clock.steadyMs();
     const tell = tellProgress(context, activity.update, archive.sizeBytes);
     const { type, content } = multipartBody(
       {
@@ -138,7 +141,7 @@ export async function uploadSource(
         return error.code === "UPLOAD_TOO_LARGE" ? sizeRefusal(error, usual, entries) : usual;
       },
     });
-    const tookMs = performance.now() - startedAt;
+    const tookMs = context.clock.steadyMs() - startedAtMs;
     if (tookMs >= uploadWorthTellingMs) context.terminal.step(uploadedLine(archive.sizeBytes, tookMs), "done");
     return { reply, source: packedSource(archive) };
   } finally {
@@ -148,15 +151,15 @@ export async function uploadSource(
 }
 
 /** Tells how much is sent: in the line that changes, or where there is none now and then in one of its own. */
-function tellProgress({ terminal }: Context, update: (text: string) => void, totalBytes: number) {
-  const startedAt = performance.now();
-  let toldAt = startedAt;
+function tellProgress({ clock, terminal }: Context, update: (text: string) => void, totalBytes: number) {
+  const startedAtMs = clock.steadyMs();
+  let toldAtMs = startedAtMs;
   return (sentBytes: number) => {
-    const now = performance.now();
-    const line = uploadLine(sentBytes, totalBytes, now - startedAt);
+    const nowMs = clock.steadyMs();
+    const line = uploadLine(sentBytes, totalBytes, nowMs - startedAtMs);
     update(line);
-    if (terminal.animated || now - toldAt < progressLineMs) return;
-    toldAt = now;
+    if (terminal.animated || nowMs - toldAtMs < progressLineMs) return;
+    toldAtMs = nowMs;
     terminal.step(line);
   };
 }

@@ -1,9 +1,8 @@
-import { randomUUID } from "node:crypto";
 import { appendFile } from "node:fs/promises";
 import type { Context } from "../context.ts";
 
 /** What a pipeline may want to know of a deploy. `url` only when it succeeded, `error` only for its summary page. */
-export type DeployFacts = {
+export interface DeployFacts {
   deployment_id: string;
   channel: string;
   status: string;
@@ -11,7 +10,7 @@ export type DeployFacts = {
   dashboard_url: string;
   url?: string;
   error?: string;
-};
+}
 
 /**
  * The facts as GitHub Actions reads step outputs. The delimiter is random per value, so that no value can
@@ -36,9 +35,9 @@ const code = (value: string): string => `\`${oneLine(value).replaceAll("`", "'")
 
 /** Appends to the files that GitHub Actions names; elsewhere nothing. A pipeline must not fail for its decoration. */
 export async function tellPipeline(context: Context, facts: DeployFacts): Promise<void> {
-  const { env } = context;
+  const { env, random } = context;
   const files = [
-    [env["GITHUB_OUTPUT"], stepOutputs(facts, () => `svc_${randomUUID()}`)],
+    [env["GITHUB_OUTPUT"], stepOutputs(facts, () => `svc_${random.uuid()}`)],
     [env["GITHUB_STEP_SUMMARY"], stepSummary(facts)],
   ] as const;
   for (const [file, text] of files) {

@@ -2,7 +2,8 @@ import type { Dirent } from "node:fs";
 import { lstat, readdir, readlink, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { createArchiveRules, limits } from "@svc/proto";
-import { isFileError, readTextFile } from "../files.ts";
+import { isFileError } from "@svc/runtime/durable-file";
+import { readTextFile } from "../files.ts";
 import { fixedRule, type IgnoreRules, ignoredBy, noRules, type Wanted, withIgnoreFile } from "./ignore.ts";
 import { readFailure, refuse } from "./unreadable.ts";
 
@@ -12,15 +13,19 @@ export type Entry =
   | { kind: "link"; path: string; target: string };
 
 /** What to pack: everything below `directory`, under the names that it has below `prefix` ("" or "apps/web/"). */
-export type Tree = { directory: string; prefix: string; wanted: Wanted };
+export interface Tree {
+  directory: string;
+  prefix: string;
+  wanted: Wanted;
+}
 
 /** Told what is not packed. A directory's path ends in "/", and what is in it is not told. */
-export type Observer = {
+export interface Observer {
   /** Neither a file, a directory nor a link: a socket, a pipe, a device. */
   special(path: string): void;
   /** Left out, and by which rule. */
   leftOut(path: string, why: string): void;
-};
+}
 
 const ignoreFileBytesMax = 1024 * 1024;
 

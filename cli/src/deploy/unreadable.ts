@@ -1,5 +1,5 @@
+import { isFileError } from "@svc/runtime/durable-file";
 import { CliError } from "../errors.ts";
-import { isFileError } from "../files.ts";
 
 /** For what an archive must not or cannot hold. */
 export const refuse = (message: string): CliError =>

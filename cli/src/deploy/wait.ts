@@ -9,11 +9,11 @@ import { waitOf } from "./phases.ts";
 const watchMsMax = 15 * 60_000;
 
 /** Looks on while somebody waits. */
-export type Watcher = {
+export interface Watcher {
   /** Told what the deployment is at each look, `elapsedMs` after the first. May be told the same twice. */
   see(deployment: Deployment, elapsedMs: number): void | Promise<void>;
   close(): void;
-};
+}
 
 /** A watcher that shows one changing line: what is done, or what that waits for. */
 export function lineWatcher(context: Context, doing: string): Watcher {
@@ -37,10 +37,10 @@ export async function waitForDeployment(
   id: string,
   { isOver, watcher }: { isOver(status: DeploymentStatus, error: string | null): boolean; watcher: Watcher },
 ): Promise<Deployment> {
-  const startedAt = performance.now();
+  const startedAtMs = context.clock.steadyMs();
   try {
     return await poll(context, async () => {
-      const elapsedMs = performance.now() - startedAt;
+      const elapsedMs = context.clock.steadyMs() - startedAtMs;
       if (elapsedMs > watchMsMax) throw timedOut(id);
       const { deployment } = await api.get(`/deployments/${id}`, deploymentReply);
       await watcher.see(deployment, elapsedMs);

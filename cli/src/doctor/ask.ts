@@ -38,7 +38,7 @@ function askPlatform(context: Context): Promise<Facts["platform"]> {
     const { env, home, signal } = context;
     const config = await readConfig(configPath(env, home)).catch(() => null);
     const apiUrl = resolveApiUrl(env, config);
-    const startedAt = performance.now();
+    const startedAtMs = context.clock.steadyMs();
     const { status, body } = await (await context.http()).send({
       method: "GET",
       url: `${apiUrl}/healthz`,
@@ -55,7 +55,7 @@ function askPlatform(context: Context): Promise<Facts["platform"]> {
           hint: "Go to the right address with `svc login --api-url <url>`",
         },
       );
-    return { apiUrl, answeredInMs: Math.round(performance.now() - startedAt) };
+    return { apiUrl, answeredInMs: Math.round(context.clock.steadyMs() - startedAtMs) };
   });
 }
 

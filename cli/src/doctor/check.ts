@@ -10,7 +10,11 @@ export const checkNames = ["auth", "api", "manifest", "project", "dev-channel", 
 export type CheckStatus = "ok" | "warning" | "failed" | "skipped";
 
 /** What one look found. `detail` is a sentence, `hint` what to type next. */
-export type Finding = { status: CheckStatus; detail: string; hint?: string };
+export interface Finding {
+  status: CheckStatus;
+  detail: string;
+  hint?: string;
+}
 
 export type Check = { name: (typeof checkNames)[number] } & Finding;
 

@@ -2,10 +2,14 @@ import { type Channel, isOciManifest, type Manifest, type MeReply, type ProjectD
 import { type Asked, type Check, checkNames, type Finding, failed, failedBy, ok, skipped, warning } from "./check.ts";
 
 /** A database branch, as far as it matters here. */
-export type Branch = { enabled: boolean; engine: string; status: string | null };
+export interface Branch {
+  enabled: boolean;
+  engine: string;
+  status: string | null;
+}
 
 /** Everything that was asked before anything is judged. */
-export type Facts = {
+export interface Facts {
   channel: Channel;
   /** Who the key belongs to and where it came from. */
   caller: Asked<{ reply: MeReply; source: "env" | "config" }>;
@@ -18,7 +22,7 @@ export type Facts = {
   /** Whether the plan has the dev channel. */
   devSync: Asked<boolean>;
   branch: Asked<Branch>;
-};
+}
 
 /** One check for each name, in their order. */
 export function judge(facts: Facts): Check[] {

@@ -20,18 +20,18 @@ export async function watchDrain(
   context.onInterrupt(
     `The drain goes on without you. See it with \`svc admin nodes show ${name}\`, end it with \`svc admin nodes cancel-drain ${name}\``,
   );
-  const startedAt = performance.now();
+  const startedAtMs = context.clock.steadyMs();
   const activity = context.terminal.activity(`Draining ${name}`);
-  let stuckSince: number | null = null;
+  let stuckSinceMs: number | null = null;
   let told = "";
   const named = new Set<string>();
   const wasLate = drain.state === "deadline";
   try {
     return await poll(context, async () => {
       const { node } = await api.get(`/admin/nodes/${id}`, nodeReply);
-      const at = performance.now();
-      stuckSince = isStuck(node) ? (stuckSince ?? at) : null;
-      const verdict = judgeDrain(node, { stuckMs: stuckSince === null ? 0 : at - stuckSince, wasLate });
+      const nowMs = context.clock.steadyMs();
+      stuckSinceMs = isStuck(node) ? (stuckSinceMs ?? nowMs) : null;
+      const verdict = judgeDrain(node, { stuckMs: stuckSinceMs === null ? 0 : nowMs - stuckSinceMs, wasLate });
       if (verdict.over) {
         if (verdict.how === "drained") return { done: node };
         throw ended(node, verdict.text, verdict.how !== "ended");
@@ -46,7 +46,7 @@ export async function watchDrain(
       // Where no line changes, each news is a line of its own.
       if (!context.terminal.animated && verdict.text !== told) context.terminal.step(verdict.text);
       told = verdict.text;
-      return { delayMs: pollDelay(at - startedAt) };
+      return { delayMs: pollDelay(nowMs - startedAtMs) };
     });
   } finally {
     activity.stop();

@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
+import { sleep } from "@svc/runtime/sleep";
 import { openBrowser } from "../browser.ts";
 import { type Context, userAgent } from "../context.ts";
 import { CliError } from "../errors.ts";
@@ -89,15 +89,15 @@ async function pollForSession(
   apiUrl: string,
   code: { deviceCode: string; intervalMs: number; expiresMs: number },
 ): Promise<string> {
-  const endsAt = performance.now() + code.expiresMs;
+  const endsAtMs = context.clock.steadyMs() + code.expiresMs;
   const body = {
     grant_type: "urn:ietf:params:oauth:grant-type:device_code",
     device_code: code.deviceCode,
     client_id: clientId,
   };
   let { intervalMs } = code;
-  while (performance.now() + intervalMs < endsAt) {
-    await sleep(intervalMs, undefined, { signal: context.signal });
+  while (context.clock.steadyMs() + intervalMs < endsAtMs) {
+    await sleep(context.clock, intervalMs, context.signal);
     const answer = await authCall(context, apiUrl, "/device/token", body).catch((thrown: unknown) => {
       // A lost connection is no answer; the code stays good until it expires.
       if (thrown instanceof CliError && thrown.code === "CLOUD_UNAVAILABLE") return { status: 503, body: undefined };

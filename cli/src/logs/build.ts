@@ -39,7 +39,7 @@ export async function followBuild(
     if (gathered === null) context.stream(kept);
     else gathered.push(...kept);
   });
-  const startedAt = performance.now();
+  const startedAtMs = context.clock.steadyMs();
   return poll(context, async () => {
     const { deployment } = await api.get(`/deployments/${id}`, deploymentReply);
     const { status } = deployment;
@@ -47,7 +47,7 @@ export async function followBuild(
     if (isSettled(status)) tail.flush();
     if (gathered !== null) context.stream(lastOf(gathered, lines));
     gathered = null;
-    if (!isSettled(status)) return { delayMs: pollDelay(performance.now() - startedAt) };
+    if (!isSettled(status)) return { delayMs: pollDelay(context.clock.steadyMs() - startedAtMs) };
     for (const { text, mark } of endingOf(deployment)) context.afterwards(text, mark);
     return { done: status };
   });

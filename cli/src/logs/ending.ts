@@ -3,7 +3,10 @@ import { failureHint, startFailed } from "../deploy/failure-hint.ts";
 import type { Mark } from "../terminal.ts";
 
 /** A line on what became of a deployment. */
-export type Ending = { text: string; mark: Mark };
+export interface Ending {
+  text: string;
+  mark: Mark;
+}
 
 const states: Readonly<Record<DeploymentStatus, string>> = {
   queued: "The deployment waits for its turn",

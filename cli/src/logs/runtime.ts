@@ -28,10 +28,18 @@ const reply = runtimeLogsReply.extend({
 });
 
 /** The last lines of an app, and whether it still runs. */
-export type RuntimeLog = { lines: string[]; state?: "running" | "exited"; exit?: Exit | null };
+export interface RuntimeLog {
+  lines: string[];
+  state?: "running" | "exited";
+  exit?: Exit | null;
+}
 
 /** Which app: that of the deployment or the channel, or the one that the platform takes without them. `lines` is clamped there. */
-export type RuntimeSource = { projectId: string; channel: Channel | undefined; deploymentId: string | null };
+export interface RuntimeSource {
+  projectId: string;
+  channel: Channel | undefined;
+  deploymentId: string | null;
+}
 
 /** The last lines of the app: of the one that runs, else of the one that ended by itself. */
 export async function readRuntime(api: Api, source: RuntimeSource, lines: number): Promise<RuntimeLog> {
@@ -90,10 +98,10 @@ export async function followRuntime(
     );
     const { lines, gap } = newLines(seen ?? [], current.lines);
     if (gap) context.terminal.step("The app was replaced or said more than could be read; lines may be missing");
-    context.stream(readable(keep(lines), context.columns, context.now()));
+    context.stream(readable(keep(lines), context.columns, context.clock.now()));
     // An exit is told once, after the last words.
     const exit = current.state === "exited" ? JSON.stringify(current.exit ?? null) : null;
-    const line = exit === told ? null : exitLine(current, context.now());
+    const line = exit === told ? null : exitLine(current, context.clock.now());
     if (line !== null) context.terminal.step(line, "failed");
     told = exit;
     seen = current.lines;

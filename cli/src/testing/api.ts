@@ -2,10 +2,19 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /** One request as the server saw it. */
-export type Seen = { method: string; path: string; headers: IncomingMessage["headers"]; body: Buffer };
+export interface Seen {
+  method: string;
+  path: string;
+  headers: IncomingMessage["headers"];
+  body: Buffer;
+}
 
 /** What to answer: an object is JSON with status 200. */
-export type Answer = { status?: number; headers?: Record<string, string>; body: object | string };
+export interface Answer {
+  status?: number;
+  headers?: Record<string, string>;
+  body: object | string;
+}
 
 /** No answer: the request was read, and then the connection is cut. */
 export const hangUp: Answer = { status: 0, body: "" };

@@ -7,7 +7,11 @@ import { spawnProgram, thisNode } from "@svc/runtime/programs";
 export const binary = fileURLToPath(new URL("../../bin/svc.mjs", import.meta.url));
 
 /** How a run of the program ended. */
-export type Ended = { status: number | null; stdout: string; stderr: string };
+export interface Ended {
+  status: number | null;
+  stdout: string;
+  stderr: string;
+}
 
 /** A directory of its own, gone at the end of the block. */
 export async function aDirectory(
@@ -21,7 +25,7 @@ export async function aDirectory(
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
-export type SvcOptions = {
+export interface SvcOptions {
   cwd: string;
   /** The program; default: the one of this source tree. */
   program?: string;
@@ -34,7 +38,7 @@ export type SvcOptions = {
   onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
   /** Whether that signal reaches every process of the run, as Ctrl-C at a terminal does, and not only the first. */
   toAll?: boolean;
-};
+}
 
 /** Runs the real program in an environment of its own: nothing of the tester's login, no colours, no terminal. */
 export function svc(

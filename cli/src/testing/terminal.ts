@@ -1,4 +1,5 @@
 import { PassThrough, Writable } from "node:stream";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { runCli } from "../cli.ts";
 
 /**
@@ -43,6 +44,8 @@ export async function runAtTerminal(
     );
   let isTyped = false;
   const status = await runCli(argv, {
+    clock: systemClock,
+    random: systemRandom,
     env: { ...env, SVC_NO_UPDATE_NOTICE: "1" },
     cwd,
     home: cwd,

@@ -20,7 +20,7 @@ export const adminAudit = command({
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(filters)) if (value !== undefined) query.set(name, value);
     if (limit !== undefined) query.set("limit", String(limit));
-    if (since !== undefined) query.set("since", moment(since, context.now()).toISOString());
+    if (since !== undefined) query.set("since", moment(since, context.clock.now()).toISOString());
     const { entries, nextCursor } = await (await context.api()).get(`/admin/audit?${query}`, auditReply);
     return { entries, nextCursor };
   },

@@ -1,9 +1,9 @@
 import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Channel, channels, parseDotenv } from "@svc/proto";
+import { isFileError } from "@svc/runtime/durable-file";
 import { flag } from "../../command.ts";
 import { CliError } from "../../errors.ts";
-import { isFileError } from "../../files.ts";
 
 export const defaultFile = ".env";
 const fileBytesMax = 4 * 1024 * 1024;

@@ -58,12 +58,12 @@ async function findPreview(context: Context, api: Api, named: string | undefined
 
 /** Waits until the platform no longer knows the deployment; false when that takes long. */
 async function isGone(context: Context, api: Api, id: Deployment["id"]): Promise<boolean> {
-  const startedAt = performance.now();
+  const startedAtMs = context.clock.steadyMs();
   context.onInterrupt("It is removed without you. See with `svc status`");
   const activity = context.terminal.activity("Removing");
   try {
     return await poll(context, async () => {
-      if (performance.now() - startedAt > waitMsMax) return { done: false };
+      if (context.clock.steadyMs() - startedAtMs > waitMsMax) return { done: false };
       const found = await api.get(`/deployments/${id}`, deploymentReply).catch((thrown: unknown) => {
         if (thrown instanceof CliError && thrown.code === "CLOUD_NOT_FOUND") return null;
         throw thrown;

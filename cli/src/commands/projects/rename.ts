@@ -33,13 +33,13 @@ export const projectsRename = command({
 
 /** The project once it has its new slug. CLOUD_REQUEST_FAILED when that takes more than a minute. */
 async function waitForSlug(context: Context, api: Api, { id, slug }: Project, newSlug: string): Promise<Project> {
-  const startedAt = performance.now();
+  const startedAtMs = context.clock.steadyMs();
   const activity = context.terminal.activity(`Renaming ${slug} to ${newSlug}`);
   try {
     return await poll(context, async () => {
       const { project } = await api.get(`/projects/${id}`, projectDetailReply);
       if (project.slug === newSlug) return { done: project };
-      if (performance.now() - startedAt < waitMsMax) return { delayMs: pollMs };
+      if (context.clock.steadyMs() - startedAtMs < waitMsMax) return { delayMs: pollMs };
       throw new CliError("CLOUD_REQUEST_FAILED", `${slug} is not called ${newSlug} after a minute; it may be yet`, {
         hint: "See what it is called with `svc projects list`",
       });

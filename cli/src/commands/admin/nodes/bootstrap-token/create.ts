@@ -1,11 +1,11 @@
 import { open, rm } from "node:fs/promises";
 import { resolve } from "node:path";
 import { createBootstrapTokenReply, daemonRoles, deleteBootstrapTokenReply, limits } from "@svc/proto";
+import { createDurably, isFileError } from "@svc/runtime/durable-file";
 import type { Api } from "../../../../api.ts";
 import { command, flag } from "../../../../command.ts";
 import type { Context } from "../../../../context.ts";
 import { CliError } from "../../../../errors.ts";
-import { createFile, isFileError } from "../../../../files.ts";
 import { formatDuration } from "../../../../format.ts";
 import { parseSpan } from "../../../../span.ts";
 import { readAddresses } from "../readdress.ts";
@@ -65,7 +65,7 @@ function secondsOf(span: string): number {
 
 async function reserve(path: string): Promise<void> {
   try {
-    await createFile(path, "", 0o600);
+    await createDurably(path, "", { mode: 0o600 });
   } catch (thrown) {
     if (!isFileError(thrown, "EEXIST", "ENOENT", "ENOTDIR", "EACCES", "EISDIR")) throw unwritten(path, thrown);
     const why = isFileError(thrown, "EEXIST") ? "exists already" : "cannot be written";
