@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { ConfigError, readConfig } from "./config.ts";
-import { tokenKeySettings } from "./registry-tokens/testing.ts";
+import { tokenKeySettings } from "./fleet/registry-tokens/testing.ts";
 
 const required = {
   ...tokenKeySettings,
@@ -12,7 +12,7 @@ const required = {
   SVC_MASTER_KEY: randomBytes(32).toString("base64"),
   SVC_AUTH_SECRET: randomBytes(32).toString("hex"),
 };
-const endpointsOf = (text: string) => readConfig({ ...required, SVC_ETCD_ENDPOINTS: text }).etcd.endpoints;
+const endpointsOf = (text: string) => readConfig(new Date(), { ...required, SVC_ETCD_ENDPOINTS: text }).etcd.endpoints;
 
 describe("members of etcd", () => {
   test.each(["http://127.0.0.1:2379", "http://127.0.0.1:2379, http://127.0.0.1:2381", "http://[::1]:2379"])(
@@ -44,13 +44,13 @@ describe("the secret by which the registry tells what was pushed", () => {
   const read = (text: string) => {
     const file = join(dir, "secret");
     writeFileSync(file, text);
-    return readConfig({ ...required, SVC_REGISTRY_EVENTS_SECRET_FILE: file }).registry.eventsSecret;
+    return readConfig(new Date(), { ...required, SVC_REGISTRY_EVENTS_SECRET_FILE: file }).registry.eventsSecret;
   };
 
   test("is the file's, and there need be none", () => {
     const secret = randomBytes(32).toString("hex");
     expect(read(`${secret}\n`)).toBe(secret);
-    expect(readConfig(required).registry.eventsSecret).toBeNull();
+    expect(readConfig(new Date(), required).registry.eventsSecret).toBeNull();
   });
 
   test.each([
@@ -65,7 +65,7 @@ describe("what signs the tokens of the registry", () => {
   const { SVC_REGISTRY_TOKEN_KEY_FILE: key, SVC_REGISTRY_TOKEN_CERT_FILE: certificate } = tokenKeySettings;
 
   test("is read from its files", () => {
-    expect(readConfig(required).registry.tokenKey).toEqual({
+    expect(readConfig(new Date(), required).registry.tokenKey).toEqual({
       key: expect.stringMatching(/^-----BEGIN PRIVATE KEY-----/),
       certificate: expect.stringMatching(/^-----BEGIN CERTIFICATE-----/),
     });
@@ -90,7 +90,7 @@ describe("what signs the tokens of the registry", () => {
       says: /the certificate is not PEM$/,
     },
   ])("is refused when $when", ({ change, says }) => {
-    const read = () => readConfig({ ...required, ...change });
+    const read = () => readConfig(new Date(), { ...required, ...change });
     expect(read).toThrow(ConfigError);
     expect(read).toThrow(says);
   });

@@ -1,146 +1,13 @@
 import { readFileSync } from "node:fs";
-import { isIP } from "node:net";
-import { isPrivateListen, privateListenHint } from "@svc/operators";
-import { builderImageOf, defaultBaseImage } from "@svc/proto";
-import { BadTokenKey, createTokenSigner } from "@svc/registry";
-import { z } from "zod";
-import { defaultApiUrl } from "./githost/settings.ts";
-import { ownRegistry } from "./registries/own.ts";
-import { isGuessable, plaintextServices, unsafeSetting } from "./unsafe-settings.ts";
+import { builderImageOf } from "@svc/proto";
+import { BadTokenKey, checkTokenPair } from "@svc/registry";
+import { ownRegistry } from "./fleet/images/own.ts";
+import { defaultApiUrl } from "./identity/githost/settings.ts";
+import { type Settings, settings } from "./settings/schema.ts";
+import type { Config, GithostConfig, ListenAddress } from "./settings/settings.ts";
+import { isGuessable, unsafeSetting } from "./settings/unsafe.ts";
 
-const listen = z.string().regex(/^[^\s/]+:\d{1,5}$/, "must be host:port");
-const origin = z.url({ protocol: /^https?$/ });
-/** May have a path: hosts are served below one. */
-const githostUrl = z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, ""));
-const list = z.string().transform((text) =>
-  text
-    .split(",")
-    .map((item) => item.trim())
-    .filter((item) => item !== ""),
-);
-/** Addresses, networks in CIDR notation, or the name of those of this machine. */
-const areProxies = (items: readonly string[]): boolean =>
-  items.every((item) => {
-    const [address = "", bits, ...rest] = item.split("/");
-    const version = isIP(address);
-    const isNetwork = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
-    return item === "loopback" || (version !== 0 && isNetwork && rest.length === 0);
-  });
-/** Whatever else a URL may have is taken for nothing, and a password in it would be shown where the member is named. */
-const areMembers = (items: readonly string[]): boolean =>
-  items.length > 0 &&
-  items.every((item) => {
-    const url = /^https?:\/\//i.test(item) ? URL.parse(item) : null;
-    return url !== null && url.username === "" && url.password === "";
-  });
 const absent = (value: unknown) => (value === "" ? undefined : value);
-
-/** Every setting of control. Defaults suit one machine; see deploy/env.example. */
-export const settings = z.strictObject({
-  SVC_API_LISTEN: listen.default("127.0.0.1:4000"),
-  SVC_API_URL: origin.default("http://127.0.0.1:4000"),
-  SVC_TRUST_PROXY: list.default(["loopback"]).refine(areProxies, "must be addresses or networks, such as 10.0.0.0/8"),
-  SVC_DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),
-  SVC_ETCD_ENDPOINTS: list
-    .default(["http://127.0.0.1:2379"])
-    .refine(areMembers, "each must be an http:// or https:// URL without a user or password"),
-  SVC_ETCD_CA_FILE: z.string().optional(),
-  SVC_ETCD_CERT_FILE: z.string().optional(),
-  SVC_ETCD_KEY_FILE: z.string().optional(),
-  SVC_LINK_LISTEN: listen.default("127.0.0.1:7443"),
-  SVC_ENROLL_LISTEN: listen.default("127.0.0.1:7444"),
-  SVC_METRICS_LISTEN: listen.refine(isPrivateListen, privateListenHint).optional(),
-  SVC_CONTENT_URL: origin.default("http://svc.localhost:8080"),
-  SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
-  SVC_REGISTRY_PUBLIC_URL: origin.optional(),
-  SVC_REGISTRY_TOKEN_KEY_FILE: z.string().optional(),
-  SVC_REGISTRY_TOKEN_CERT_FILE: z.string().optional(),
-  SVC_REGISTRY_EVENTS_SECRET_FILE: z.string().optional(),
-  SVC_REGISTRY_ALLOW: list.default([]),
-  SVC_PLAINTEXT_ALLOW: list.pipe(z.array(z.enum(plaintextServices))).default([]),
-  SVC_MASTER_KEY: z.string().optional(),
-  SVC_MASTER_KEY_FILE: z.string().optional(),
-  SVC_AUTH_SECRET: z.string().optional(),
-  SVC_AUTH_SECRET_FILE: z.string().optional(),
-  SVC_SIGNUP: z.enum(["open", "invite", "closed"]).default("closed"),
-  SVC_SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
-  SVC_OUTBOX_DIR: z.string().optional(),
-  SVC_MAIL_FROM: z.string().default("svc@svc.localhost"),
-  SVC_GITHOST_KIND: z.enum(["github", "gitea"]).default("github"),
-  SVC_GITHOST_URL: githostUrl.default("https://github.com"),
-  SVC_GITHOST_API_URL: githostUrl.optional(),
-  SVC_GITHOST_CLIENT_ID: z.string().optional(),
-  SVC_GITHOST_CLIENT_SECRET_FILE: z.string().optional(),
-  SVC_BASE_IMAGE_NODE: z.string().default(defaultBaseImage),
-  SVC_BUILDER_IMAGE_NODE: z.string().optional(),
-  SVC_BUILD_CA_FILE: z.string().optional(),
-  SVC_CLUSTER_SCHEDULER: z.enum(["on", "off"]).default("on"),
-  SVC_PREVIEW_IDLE_DAYS: z.coerce.number().int().min(0).max(3650).default(0),
-  SVC_DRAIN_SECONDS: z.coerce.number().min(0.25).max(600).default(5),
-  SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
-});
-
-export type Settings = z.infer<typeof settings>;
-
-export interface ListenAddress {
-  host: string;
-  /** 0 lets the system choose. */
-  port: number;
-}
-
-/** Where people have their repositories, and what svc is known as there. */
-export interface GithostConfig {
-  kind: "github" | "gitea";
-  /** No trailing slash. */
-  url: string;
-  apiUrl: string;
-  clientId: string;
-  clientSecret: string;
-}
-
-export interface Config {
-  apiListen: ListenAddress;
-  /** Origin under which browsers and clients reach the API; no trailing slash. */
-  apiUrl: string;
-  /** Proxies that are believed when they tell a client's address: addresses, networks, or `loopback`. */
-  trustProxy: string[];
-  databaseUrl: string;
-  etcd: { endpoints: string[]; tls: { ca: Buffer; cert?: Buffer; key?: Buffer } | null };
-  linkListen: ListenAddress;
-  enrollListen: ListenAddress;
-  /** Where operators' tools ask for metrics, on a private address; null: nowhere. */
-  metricsListen: ListenAddress | null;
-  /** Where tenants' sites answer: scheme, domain, and ":port" or "" for the scheme's own. */
-  content: { scheme: "http" | "https"; domain: string; port: string };
-  /** The cluster's own, and what control signs its tokens with (PEM). */
-  registry: {
-    url: string;
-    /** As tenants reach it to push images of their own; null: they do not. */
-    publicHost: string | null;
-    tokenKey: { key: string; certificate: string };
-    /** What the registry shows when it tells what was pushed; null: it does not. */
-    eventsSecret: string | null;
-  };
-  /** host or host:port of private registries that image references may name. */
-  registryAllow: string[];
-  /** 32 bytes each; the first seals, all open. */
-  masterKeys: [Buffer, ...Buffer[]];
-  authSecret: string;
-  signup: "open" | "invite" | "closed";
-  mail: { from: string; smtpUrl?: string; outboxDir?: string };
-  /** Absent: nobody signs in with a Git host. */
-  githost?: GithostConfig;
-  baseImageNode: string;
-  /** What apps without a Dockerfile are built in. */
-  builderImageNode: string;
-  /** PEM that builds trust besides the public authorities; empty for none. */
-  buildCaBundle: string;
-  schedulerEnabled: boolean;
-  drainMs: number;
-  /** After so many days without a deployment preview and dev channels are given up; 0: never. */
-  previewIdleDays: number;
-  logLevel: string;
-}
 
 /** A setting is missing or wrong. The message names it and says what it should be. */
 export class ConfigError extends Error {
@@ -220,7 +87,7 @@ function registryEventsSecret({ SVC_REGISTRY_EVENTS_SECRET_FILE: file }: Setting
 }
 
 /** What signs the tokens of the registry, which takes nothing else: without it a registry would have to take anybody. */
-function registryTokenKey(s: Settings): { key: string; certificate: string } {
+function registryTokenKey(now: Date, s: Settings): { key: string; certificate: string } {
   const read = (name: "SVC_REGISTRY_TOKEN_KEY_FILE" | "SVC_REGISTRY_TOKEN_CERT_FILE", what: string): string => {
     const file = s[name];
     if (file === undefined)
@@ -232,7 +99,7 @@ function registryTokenKey(s: Settings): { key: string; certificate: string } {
     certificate: read("SVC_REGISTRY_TOKEN_CERT_FILE", "the certificate of that key, which the registry trusts"),
   };
   try {
-    createTokenSigner(pair, new Date());
+    checkTokenPair(pair, now);
   } catch (cause) {
     if (cause instanceof BadTokenKey) throw new ConfigError(`SVC_REGISTRY_TOKEN_KEY_FILE: ${cause.message}`, { cause });
     throw cause;
@@ -241,7 +108,7 @@ function registryTokenKey(s: Settings): { key: string; certificate: string } {
 }
 
 /** Reads and checks every setting; throws `ConfigError` naming the first that is wrong. Unknown SVC_ settings of other programs are ignored. */
-export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+export function readConfig(now: Date, env: Readonly<Record<string, string | undefined>>): Config {
   const known = Object.keys(settings.shape);
   const result = settings.safeParse(
     Object.fromEntries(known.filter((key) => absent(env[key]) !== undefined).map((key) => [key, env[key]])),
@@ -285,7 +152,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     registry: {
       url: new URL(s.SVC_REGISTRY_URL).origin,
       publicHost: s.SVC_REGISTRY_PUBLIC_URL === undefined ? null : ownRegistry(s.SVC_REGISTRY_PUBLIC_URL).host,
-      tokenKey: registryTokenKey(s),
+      tokenKey: registryTokenKey(now, s),
       eventsSecret: registryEventsSecret(s),
     },
     registryAllow: s.SVC_REGISTRY_ALLOW,

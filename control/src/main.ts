@@ -1,28 +1,30 @@
 #!/usr/bin/env node
+
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { limits } from "@svc/proto";
 import { type Access, BadTokenKey, createTokenSigner } from "@svc/registry";
-import { createAdmin, InvalidAccount } from "./auth/admin.ts";
-import { createAuth } from "./auth/auth.ts";
-import { createClaimLink } from "./auth/claim.ts";
-import { openAuthority } from "./ca/authority.ts";
-import { rotationReport } from "./ca/rotation/report.ts";
-import { RotationUnderWay, readRotation, startRotation } from "./ca/rotation/rotate.ts";
-import { type Config, ConfigError, readConfig } from "./config.ts";
-import { migrate } from "./db/migrate.ts";
-import { createDb } from "./db/pool.ts";
-import { seedPlans } from "./db/seed.ts";
-import { createEtcd } from "./etcd/index.ts";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { ConfigError, readConfig } from "./config.ts";
+import { projectPrefix } from "./fleet/artifacts/repositories.ts";
+import { openAuthority } from "./fleet/ca/authority.ts";
+import { rotationReport } from "./fleet/ca/rotation/report.ts";
+import { RotationUnderWay, readRotation, startRotation } from "./fleet/ca/rotation/rotate.ts";
+import { createBootstrapToken } from "./fleet/nodes/tokens.ts";
+import { RecoveryRefused, recoverCluster } from "./fleet/recovery/command.ts";
+import { ensureKeyFiles, type Made } from "./fleet/registry-tokens/key-files.ts";
 import { recordAudit } from "./http/audit.ts";
+import { createAdmin, InvalidAccount } from "./identity/auth/admin.ts";
+import { createClaimLink } from "./identity/auth/claim.ts";
 import { createLog } from "./log.ts";
-import { createBootstrapToken } from "./nodes/tokens.ts";
-import { RecoveryRefused, recoverCluster } from "./recovery/command.ts";
-import { ensureKeyFiles, type Made } from "./registry-tokens/key-files.ts";
-import { checkKeys, RotationRefused, rotateKeys } from "./rotation/command.ts";
-import { createSecrets } from "./secrets.ts";
-import { etcdOptions, start } from "./start.ts";
-import { projectPrefix } from "./tasks/spec.ts";
+import type { Config } from "./settings/settings.ts";
+import { migrate } from "./stores/db/migrate.ts";
+import { MigrationMismatch, UnknownSchema } from "./stores/db/migrations.ts";
+import { createDb } from "./stores/db/pool.ts";
+import { seedPlans } from "./stores/db/seed.ts";
+import type { Etcd } from "./stores/etcd/index.ts";
+import { createSecrets } from "./stores/secrets.ts";
+import { checkKeys, RotationRefused, rotateKeys } from "./tenants/admin/rotation/command.ts";
 
 const usage = `usage:
   svc-control serve                                            run the control server (the default)
@@ -49,6 +51,15 @@ const keyFilesMade: Readonly<Record<Made, string>> = {
   nothing: "both files are there already, and stay as they are",
 };
 
+/** Most of the program is what serves: the other commands are done before that would be loaded. */
+const whatServes = () => import("./start.ts");
+
+/** A client for a command, whose output is what it prints. */
+async function openEtcd(config: Config): Promise<Etcd> {
+  const [{ createEtcd }, { etcdOptions }] = await Promise.all([import("./stores/etcd/index.ts"), whatServes()]);
+  return createEtcd({ clock: systemClock, random: systemRandom, ...etcdOptions(config), log: createLog("silent") });
+}
+
 /** A mistake of the person at the command line: one clear line, no stack. */
 class UsageError extends Error {
   override readonly name = "UsageError";
@@ -64,12 +75,13 @@ const firstCommands: Record<string, (args: string[]) => Promise<void>> = {
     const { "key-file": keyFile, "cert-file": certificateFile } = values;
     if (keyFile === undefined || certificateFile === undefined)
       throw new UsageError("registry-key needs --key-file and --cert-file");
-    console.log(keyFilesMade[await ensureKeyFiles({ keyFile, certificateFile }, new Date())]);
+    console.log(keyFilesMade[await ensureKeyFiles({ keyFile, certificateFile }, systemClock.now())]);
   },
 };
 
 const commands: Record<string, (config: Config, args: string[]) => Promise<void>> = {
   async serve(config) {
+    const { start } = await whatServes();
     const stop = new Promise<void>((resolve) => {
       for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
     });
@@ -78,7 +90,7 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
   },
 
   async migrate(config) {
-    const ran = await migrate(config.databaseUrl);
+    const ran = await migrate(systemClock, config.databaseUrl);
     console.log(ran.length === 0 ? "the schema is up to date" : ran.map((name) => `ran ${name}`).join("\n"));
   },
 
@@ -87,11 +99,12 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     const { email, "password-file": file } = values;
     if (email === undefined || file === undefined)
       throw new UsageError("create-admin needs --email and --password-file");
-    await migrate(config.databaseUrl);
+    const { createAuth } = await import("./identity/auth/auth.ts");
+    await migrate(systemClock, config.databaseUrl);
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
     try {
       await seedPlans(db);
-      await using auth = createAuth({ config, db, log: createLog("warn"), mailer: null });
+      await using auth = createAuth({ clock: systemClock, config, db, log: createLog("warn"), mailer: null });
       await createAdmin({ db, auth }, { email, password: readFileSync(file, "utf8").trim() });
       console.log(`administrator ${email} is ready`);
     } finally {
@@ -105,7 +118,7 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     const ttlSeconds = Number(values.ttl ?? claimLinkSecondsDefault);
     if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > claimLinkSecondsMax)
       throw new UsageError(`--ttl is a number of seconds, at most ${claimLinkSecondsMax}`);
-    await migrate(config.databaseUrl);
+    await migrate(systemClock, config.databaseUrl);
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
     try {
       const code = await createClaimLink(db, ttlSeconds);
@@ -128,17 +141,20 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     if (role !== "node" && role !== "edge") throw new UsageError("bootstrap-token needs --role node or --role edge");
     const ttlSeconds = Number(values.ttl);
     if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1) throw new UsageError("--ttl is a number of seconds");
-    await migrate(config.databaseUrl);
+    await migrate(systemClock, config.databaseUrl);
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
     try {
-      const authority = await openAuthority(db, createSecrets(config.masterKeys), new Date());
+      const authority = await openAuthority(db, createSecrets(config.masterKeys), {
+        clock: systemClock,
+        random: systemRandom,
+      });
       const { token } = await createBootstrapToken(db, {
         role,
         ttlSeconds,
         createdBy: null,
         clusterId: authority.clusterId,
         caSha256: authority.caSha256,
-        now: new Date(),
+        now: systemClock.now(),
       });
       console.log(token);
     } finally {
@@ -160,19 +176,19 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
       const isWritten = push && name === repository;
       return { type: "repository", name, actions: isWritten ? ["pull", "push"] : ["pull"] };
     });
-    const now = new Date();
-    console.log(createTokenSigner(config.registry.tokenKey, now)("operator", access, now).token);
+    const now = systemClock.now();
+    console.log(createTokenSigner(systemRandom, config.registry.tokenKey, now)("operator", access, now).token);
   },
 
   async "after-restore"(config, args) {
     const { values } = parseArgs({ args, options: { epoch: { type: "string" } } });
     const epoch = Number(values.epoch ?? 1);
     if (!Number.isSafeInteger(epoch) || epoch < 1) throw new UsageError("--epoch is a whole number from 1");
-    await migrate(config.databaseUrl);
+    await migrate(systemClock, config.databaseUrl);
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
     try {
-      await using etcd = createEtcd({ ...etcdOptions(config), log: createLog("silent") });
-      await recoverCluster({ db, etcd, epoch, now: () => new Date(), print: (line) => console.log(line) });
+      await using etcd = await openEtcd(config);
+      await recoverCluster({ db, etcd, epoch, clock: systemClock, print: (line) => console.log(line) });
     } finally {
       await db.destroy();
     }
@@ -182,18 +198,18 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     const [verb, ...rest] = args;
     if ((verb !== "start" && verb !== "status") || rest.length > 0)
       throw new UsageError("rotate-ca needs start or status");
-    await migrate(config.databaseUrl);
+    await migrate(systemClock, config.databaseUrl);
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
     try {
       if (verb === "start") {
         const secrets = createSecrets(config.masterKeys);
         await db.transaction().execute(async (tx) => {
-          const started = await startRotation(tx, { secrets, now: new Date() });
+          const started = await startRotation(tx, { secrets, now: systemClock.now() });
           if (started === null) throw new UsageError("there is no authority yet: it is made when control first serves");
           await recordAudit(tx, { caller: null, address: "", action: "ca.rotate", target: started.caSha256 });
         });
       }
-      const state = await readRotation(db, new Date());
+      const state = await readRotation(db, systemClock.now());
       const lines =
         state === null ? ["There is no authority yet: it is made when control first serves."] : rotationReport(state);
       for (const line of lines) console.log(line);
@@ -204,7 +220,7 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
 
   async "rotate-key"(config, args) {
     const { values } = parseArgs({ args, options: { check: { type: "boolean", default: false } } });
-    await migrate(config.databaseUrl);
+    await migrate(systemClock, config.databaseUrl);
     const secrets = createSecrets(config.masterKeys);
     const print = (line: string) => console.log(line);
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
@@ -213,7 +229,7 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
         if (!(await checkKeys({ db, secrets, print }))) process.exitCode = 1;
         return;
       }
-      await using etcd = createEtcd({ ...etcdOptions(config), log: createLog("silent") });
+      await using etcd = await openEtcd(config);
       if (!(await rotateKeys({ db, secrets, etcd, print }))) process.exitCode = 1;
     } finally {
       await db.destroy();
@@ -229,16 +245,18 @@ if (command === undefined && firstCommand === undefined) {
   process.exitCode = name === "help" || name === "--help" ? 0 : 2;
 } else {
   try {
-    await (firstCommand?.(args) ?? command?.(readConfig(process.env), args));
+    await (firstCommand?.(args) ?? command?.(readConfig(systemClock.now(), process.env), args));
   } catch (error) {
     const isForPeople =
       error instanceof ConfigError ||
       error instanceof BadTokenKey ||
       error instanceof UsageError ||
       error instanceof InvalidAccount ||
+      error instanceof MigrationMismatch ||
       error instanceof RecoveryRefused ||
       error instanceof RotationRefused ||
-      error instanceof RotationUnderWay;
+      error instanceof RotationUnderWay ||
+      error instanceof UnknownSchema;
     console.error(isForPeople ? `svc-control: ${error.message}` : error);
     process.exitCode = isForPeople ? 2 : 1;
   }

@@ -1,19 +1,21 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { createRegistry } from "@svc/registry";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createCollector } from "./artifacts/collect.ts";
-import { createFleet } from "./cluster/fleet.ts";
-import { type Config, readConfig } from "./config.ts";
-import { type TestDatabase, testDatabase } from "./db/testing.ts";
-import { createEtcd } from "./etcd/index.ts";
-import { type EtcdServer, startEtcd } from "./etcd/testing.ts";
+import { readConfig } from "./config.ts";
+import { createCollector } from "./fleet/artifacts/collect.ts";
+import { createFleet } from "./fleet/cluster/fleet.ts";
+import { tokenKeySettings } from "./fleet/registry-tokens/testing.ts";
 import { createLog } from "./log.ts";
-import { tokenKeySettings } from "./registry-tokens/testing.ts";
-import { createSecrets } from "./secrets.ts";
+import type { Config } from "./settings/settings.ts";
 import { start, workGroups } from "./start.ts";
-import { enqueue } from "./work/queue.ts";
-import { notResumed, resumedKinds } from "./work/resume.ts";
+import { type TestDatabase, testDatabase } from "./stores/db/testing.ts";
+import { createEtcd } from "./stores/etcd/index.ts";
+import { type EtcdServer, startEtcd } from "./stores/etcd/testing.ts";
+import { createSecrets } from "./stores/secrets.ts";
+import { enqueue } from "./stores/work/queue.ts";
+import { notResumed, resumedKinds } from "./stores/work/resume.ts";
 
 let database: TestDatabase;
 let etcd: EtcdServer;
@@ -27,7 +29,7 @@ afterAll(async () => {
 
 const masterKey = randomBytes(32).toString("base64");
 const config = (): Config =>
-  readConfig({
+  readConfig(new Date(), {
     ...tokenKeySettings,
     SVC_DATABASE_URL: database.url,
     SVC_ETCD_ENDPOINTS: etcd.endpoint,
@@ -49,6 +51,20 @@ test("two replicas serve the same cluster, and one goes on when the other stops"
   await second[Symbol.asyncDispose]();
   expect(await ready(first.apiPort)).toBe(200);
   await expect(ready(second.apiPort)).rejects.toThrow();
+});
+
+test("a step of a newer version leaves a replica that runs alone, and keeps one of this version from starting", async () => {
+  const { db } = database;
+  const log = createLog("silent");
+  await using running = await start(config(), { log });
+  const name = "0002-expand-later.sql";
+  await db.insertInto("schema_migration").values({ name, hash: "later" }).execute();
+  try {
+    await expect(start(config(), { log })).rejects.toThrow(`does not know: ${name}`);
+    expect((await fetch(`http://127.0.0.1:${running.apiPort}/readyz`)).status).toBe(200);
+  } finally {
+    await db.deleteFrom("schema_migration").where("name", "=", name).execute();
+  }
 });
 
 test("a flood of changed limits holds up no other work", async () => {
@@ -82,13 +98,15 @@ test("every kind of work is taken up again after it was given up, or has a reaso
   const log = createLog("silent");
   const { db } = database;
   await using stack = new AsyncDisposableStack();
-  const connection = stack.use(createEtcd({ endpoints: [etcd.endpoint], log }));
-  const fleet = stack.use(createFleet(connection, { log, now: () => new Date() }));
-  const registry = stack.use(createRegistry(settings.registry));
-  const now = () => new Date();
+  const connection = stack.use(
+    createEtcd({ clock: systemClock, random: systemRandom, endpoints: [etcd.endpoint], log }),
+  );
+  const fleet = stack.use(createFleet(connection, { clock: systemClock, log }));
+  const registry = stack.use(createRegistry(systemClock, settings.registry));
   const groups = workGroups({
-    ...{ config: settings, db, etcd: connection, fleet, registry, log, now, mailer: null },
-    collector: createCollector({ db, registry, log, now }),
+    ...{ clock: systemClock, random: systemRandom, mailer: null },
+    ...{ config: settings, db, etcd: connection, fleet, registry, log },
+    collector: createCollector({ clock: systemClock, db, registry, log }),
     secrets: createSecrets(settings.masterKeys),
   });
   const done = groups.flatMap(({ handlers }) => Object.keys(handlers));

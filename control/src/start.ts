@@ -1,53 +1,55 @@
-import { randomUUID } from "node:crypto";
-import { createPulse } from "@svc/operators";
 import { createRegistry, createTokenSigner, type Registry, type RegistryOptions } from "@svc/registry";
-import { sweepAccountRepositories } from "./account-registry/sweep.ts";
-import { deleteUserWorker } from "./admin/users/deletion.ts";
-import { deleteUserKind } from "./admin/users/request-deletion.ts";
-import { type Collector, createCollector } from "./artifacts/collect.ts";
-import { collectBaseImages } from "./base-images/collect.ts";
-import { createBaseImages } from "./base-images/fetch.ts";
-import { openAuthority } from "./ca/authority.ts";
-import { createFleet, type Fleet, fleetView } from "./cluster/fleet.ts";
-import { startLeader } from "./cluster/leader.ts";
-import { operatorFacts } from "./cluster/operators.ts";
-import { announceServer } from "./cluster/presence.ts";
-import type { Config } from "./config.ts";
-import { clockOffset } from "./db/clock.ts";
-import { createListener } from "./db/listen.ts";
-import { migrate } from "./db/migrate.ts";
-import { createPool, type Db, fromPool } from "./db/pool.ts";
-import { seedPlans } from "./db/seed.ts";
-import { lifecycleWorker } from "./deployments/lifecycle.ts";
-import { createImageResolver } from "./deployments/oci/oci.ts";
-import { referenceRules } from "./deployments/oci/reference.ts";
-import { removeWorker } from "./deployments/remove/remove.ts";
-import { retireWorker } from "./deployments/retire.ts";
-import { deployWorker } from "./deployments/worker.ts";
-import { createSteadyClock, leaseClockMs } from "./etcd/clock.ts";
-import { createEtcd, type Etcd } from "./etcd/index.ts";
-import { buildServer } from "./http/server.ts";
-import { queryLog } from "./link/log-query.ts";
-import { startLink } from "./link/start.ts";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { createPulse } from "@svc/telemetry";
+import { queryLog } from "./fleet/agents/log-query.ts";
+import { type Collector, createCollector } from "./fleet/artifacts/collect.ts";
+import { collectBaseImages } from "./fleet/base-images/collect.ts";
+import { createBaseImages } from "./fleet/base-images/fetch.ts";
+import { openAuthority } from "./fleet/ca/authority.ts";
+import { createFleet, type Fleet } from "./fleet/cluster/fleet.ts";
+import { operatorFacts } from "./fleet/cluster/operators.ts";
+import { announceServer } from "./fleet/cluster/presence.ts";
+import { startLink } from "./fleet/daemons/start.ts";
+import { referenceRules } from "./fleet/images/reference.ts";
+import { applyLimitsWorker } from "./fleet/limits/worker.ts";
+import { listNodes } from "./fleet/nodes/view.ts";
+import { requireRecovered } from "./fleet/recovery/check.ts";
+import { createRegistryTokens } from "./fleet/registry-tokens/issue.ts";
+import { gateSecretOf, loadGates } from "./fleet/routes/gate.ts";
+import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
+import { listSchedulableNodes } from "./fleet/scheduler/snapshot.ts";
+import { createPlacementLoader, loadRun, ownsLogStream } from "./fleet/tasks/assignment.ts";
+import { fleetView } from "./fleet/view.ts";
+import { createMailer, type Mailer } from "./identity/mail/mailer.ts";
+import { applyLimitsKind } from "./identity/plans/apply-limits.ts";
+import { startLeader } from "./leader.ts";
 import { createLog, type Log } from "./log.ts";
-import { createMailer, type Mailer } from "./mail/mailer.ts";
 import { createMetrics } from "./metrics/metrics.ts";
-import { countEtcd, serveMetrics } from "./metrics/start.ts";
-import { listNodes } from "./nodes/view.ts";
-import { applyLimitsKind } from "./plans/apply-limits.ts";
-import { applyLimitsWorker } from "./plans/worker.ts";
-import { renameWorker } from "./projects/rename/worker.ts";
-import { quotaNoticeWorker } from "./projects/suspension/quota/notice.ts";
-import { suspensionWorker } from "./projects/suspension/worker.ts";
-import { teardownWorker } from "./projects/teardown.ts";
-import { requireRecovered } from "./recovery/check.ts";
-import { createRegistryTokens } from "./registry-tokens/issue.ts";
-import { gateSecretOf, loadGates } from "./routes/gate.ts";
-import type { SchedulerMemory } from "./scheduler/score.ts";
-import { listSchedulableNodes } from "./scheduler/snapshot.ts";
-import { createSecrets, type Secrets } from "./secrets.ts";
-import { createPlacementLoader, loadRun, ownsLogStream } from "./tasks/assignment.ts";
-import { startWorkers, type WorkGroup } from "./work/worker.ts";
+import { buildServer } from "./server.ts";
+import type { Config } from "./settings/settings.ts";
+import { clockOffset } from "./stores/db/clock.ts";
+import { createListener } from "./stores/db/listen.ts";
+import { migrate } from "./stores/db/migrate.ts";
+import { createPool, type Db, fromPool } from "./stores/db/pool.ts";
+import { seedPlans } from "./stores/db/seed.ts";
+import { createEtcd, type Etcd } from "./stores/etcd/index.ts";
+import { createSecrets, type Secrets } from "./stores/secrets.ts";
+import { startWorkers, type WorkGroup } from "./stores/work/worker.ts";
+import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
+import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
+import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
+import { deleteUserWorker } from "./tenants/admin/users/deletion/worker.ts";
+import { lifecycleWorker } from "./tenants/deployments/lifecycle/worker.ts";
+import { createImageResolver } from "./tenants/deployments/oci/oci.ts";
+import { removeWorker } from "./tenants/deployments/remove/worker.ts";
+import { retireWorker } from "./tenants/deployments/retire/worker.ts";
+import { deployWorker } from "./tenants/deployments/worker.ts";
+import { teardownWorker } from "./tenants/projects/teardown/worker.ts";
+import { renameWorker } from "./tenants/rename/worker.ts";
+import { quotaNoticeWorker } from "./tenants/suspension/quota/worker.ts";
+import { suspensionWorker } from "./tenants/suspension/worker.ts";
 
 export interface ControlServer extends AsyncDisposable {
   apiPort: number;
@@ -71,46 +73,48 @@ const janitorTimeoutMs = 10_000;
 const turnWithinMs = 120_000;
 
 /** Starts one control replica on an up-to-date schema; disposing it stops everything it started, last started first. */
-export async function start(config: Config, options: { log?: Log; now?: () => Date } = {}): Promise<ControlServer> {
+export async function start(config: Config, options: { log?: Log; clock?: Clock } = {}): Promise<ControlServer> {
   const log = options.log ?? createLog(config.logLevel);
-  const now = options.now ?? (() => new Date());
-  const serverId = randomUUID();
+  const clock = options.clock ?? systemClock;
+  const random = systemRandom;
+  const serverId = random.uuid();
   await using stack = new AsyncDisposableStack();
 
-  const ran = await migrate(config.databaseUrl);
+  const ran = await migrate(clock, config.databaseUrl);
   if (ran.length > 0) log.info({ migrations: ran }, "schema migrated");
   const onError = (error: Error) => log.warn({ err: error }, "idle connection of the database failed");
   const pool = createPool({ url: config.databaseUrl, maxConnections: 20, onError });
   const db = fromPool(pool);
   stack.defer(() => db.destroy());
   await seedPlans(db);
-  const listener = stack.use(createListener(config.databaseUrl, log));
+  const listener = stack.use(createListener(clock, config.databaseUrl, log));
   const secrets = createSecrets(config.masterKeys);
   const gateSecret = gateSecretOf(config.authSecret);
-  const authority = await openAuthority(db, secrets, now());
-  const sign = createTokenSigner(config.registry.tokenKey, now());
+  const authority = await openAuthority(db, secrets, { clock, random });
+  const sign = createTokenSigner(random, config.registry.tokenKey, clock.now());
   const registryOptions: RegistryOptions = {
     url: config.registry.url,
-    tokens: async (access) => sign("control", access, now()),
+    tokens: async (access) => sign("control", access, clock.now()),
   };
-  const registry = stack.use(createRegistry(registryOptions));
+  const registry = stack.use(createRegistry(clock, registryOptions));
   const registryHost = new URL(config.registry.url).host;
 
   const metrics = createMetrics({ process: config.metricsListen !== null });
-  const pulse = createPulse(leaseClockMs);
-  const etcd = stack.use(createEtcd({ ...etcdOptions(config), log, observer: countEtcd(metrics) }));
-  const fleet = stack.use(createFleet(etcd, { log, now: options.now ?? createSteadyClock() }));
+  const pulse = createPulse(clock.bootMs);
+  const etcd = stack.use(createEtcd({ clock, random, ...etcdOptions(config), log, observer: countEtcd(metrics) }));
+  const fleet = stack.use(createFleet(etcd, { clock, log }));
   await fleet.ready(etcdReadyMs);
   await requireRecovered(db, etcd);
   stack.use(
     announceServer({
+      clock,
       etcd,
       log,
       serverId,
-      startedAt: now(),
+      startedAt: clock.now(),
       masterKeyIds: secrets.keyIds,
       address: config.apiListen.port === 0 ? null : `${config.apiListen.host}:${config.apiListen.port}`,
-      readOffsetMs: async () => (await clockOffset(db, now)).offsetMs,
+      readOffsetMs: async () => (await clockOffset(clock, db)).offsetMs,
     }),
   );
 
@@ -124,7 +128,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   };
   const baseImages = stack.use(
     createBaseImages({
-      ...{ db, log, registry, rules: referenceRules(config) },
+      ...{ clock, db, log, registry, rules: referenceRules(config) },
       operators: [config.baseImageNode, config.builderImageNode],
     }),
   );
@@ -135,7 +139,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
         host: registryHost,
         insecure: config.registry.url.startsWith("http:"),
       },
-      registryTokens: createRegistryTokens({ db, etcd, sign, log, now }),
+      registryTokens: createRegistryTokens({ clock, db, etcd, sign, log }),
       db,
       etcd,
       listener,
@@ -143,8 +147,9 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       serverId,
       metrics,
       log,
-      now,
-      loadPlacement: createPlacementLoader(assignment),
+      clock,
+      random,
+      loadPlacement: createPlacementLoader(clock, assignment),
       loadRun: (attemptId) => loadRun(assignment, attemptId),
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
       ownsLog: (nodeId, streamId, tx) => ownsLogStream(tx, nodeId, streamId),
@@ -153,12 +158,13 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   );
 
   // A project is locked while artifacts of it are deleted, so a registry that does not answer is given up soon.
-  const janitor = stack.use(createRegistry({ ...registryOptions, timeoutMs: janitorTimeoutMs }));
-  const collector = createCollector({ db, registry: janitor, log, now });
-  const mailer = createMailer(config.mail, now);
+  const janitor = stack.use(createRegistry(clock, { ...registryOptions, timeoutMs: janitorTimeoutMs }));
+  const collector = createCollector({ clock, db, registry: janitor, log });
+  const mailer = createMailer({ clock, random }, config.mail);
   stack.defer(() => mailer?.close());
   stack.use(
     startWorkers({
+      clock,
       db,
       listener,
       log,
@@ -166,13 +172,15 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       leaseMs: workLeaseMs,
       metrics,
       onTurn: pulse.expect("work queue", turnWithinMs),
-      groups: workGroups({ config, db, etcd, fleet, registry, secrets, collector, mailer, log, now }),
+      groups: workGroups({ clock, random, config, db, etcd, fleet, registry, secrets, collector, mailer, log }),
     }),
   );
   const memory: SchedulerMemory = { hints: null };
   // Also with the scheduler flag off: one node is then all that there is to choose from, and the flag only hides it.
   stack.use(
     startLeader({
+      clock,
+      random,
       db,
       etcd,
       fleet,
@@ -183,15 +191,15 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       memory,
       clusterEpoch: authority.epoch,
       metrics,
-      now,
       collector,
-      sweepAccountRepositories: (signal) => sweepAccountRepositories({ db, registry: janitor, log }, signal),
-      collectBaseImages: (signal) => collectBaseImages({ db, registry: janitor, log }, signal),
+      sweepAccountRepositories: (signal) => sweepAccountRepositories({ clock, db, registry: janitor, log }, signal),
+      collectBaseImages: (signal) => collectBaseImages({ clock, db, registry: janitor, log }, signal),
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,
     }),
   );
 
+  const view = fleetView(fleet, memory);
   const server = buildServer(
     {
       config,
@@ -200,12 +208,13 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
       registry,
       secrets,
       cluster: authority,
-      now,
-      newId: randomUUID,
+      clock,
+      random,
       queryLog: (nodeId, placementId, lines) =>
-        queryLog({ db, listen: listener }, nodeId, placementId, lines, logQueryMs),
-      fleet: fleetView(fleet, memory),
-      operators: operatorFacts({ serverId, etcd, fleet, ...config.etcd }),
+        queryLog({ clock, random, db, listen: listener }, nodeId, placementId, lines, logQueryMs),
+      fleet: view,
+      mailer,
+      operators: operatorFacts({ clock, serverId, etcd, fleet, ...config.etcd }),
     },
     { metrics },
   );
@@ -214,7 +223,6 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
   const address = server.server.address();
   const apiPort = typeof address === "object" && address !== null ? address.port : config.apiListen.port;
   const { metricsListen } = config;
-  const view = fleetView(fleet, memory);
   const machines = () => listNodes(db, view);
   const operators =
     metricsListen === null
@@ -229,7 +237,7 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
             etcd,
             fleet,
             machines,
-            nowMs: leaseClockMs,
+            clock,
           }),
         );
   const metricsPort = operators?.port ?? null;
@@ -246,6 +254,8 @@ export async function start(config: Config, options: { log?: Log; now?: () => Da
 }
 
 export interface WorkParts {
+  clock: Clock;
+  random: Random;
   config: Config;
   db: Db;
   etcd: Etcd;
@@ -255,12 +265,11 @@ export interface WorkParts {
   collector: Collector;
   mailer: Mailer | null;
   log: Log;
-  now: () => Date;
 }
 
 /** Everything that a replica works on, and what shares room. What each kind does after too many failures: `work/resume.ts`. */
 export function workGroups({ config, secrets, collector, mailer, ...work }: WorkParts): WorkGroup[] {
-  const { db, fleet, registry, log } = work;
+  const { clock, random, db, fleet, registry, log } = work;
   return [
     {
       concurrency: deploysAtOnce,
@@ -268,6 +277,8 @@ export function workGroups({ config, secrets, collector, mailer, ...work }: Work
         deploy: deployWorker({
           ...work,
           resolveImage: createImageResolver({
+            clock,
+            random,
             db,
             secrets,
             log,

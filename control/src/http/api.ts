@@ -1,13 +1,14 @@
 import fastifyMultipart from "@fastify/multipart";
 import { limits, validationCode, validationMessage, versionHeader } from "@svc/proto";
+import { version } from "@svc/runtime/version";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { Caller } from "../auth/caller.ts";
-import { version } from "../version.ts";
 import { authenticate, type Gate } from "./authenticate.ts";
-import type { ApiContext, Endpoint } from "./endpoint.ts";
+import type { Caller } from "./caller.ts";
+import type { Endpoint } from "./endpoint.ts";
 import { ApiError } from "./errors.ts";
 import { addressProblem, readJson, repeatedProblem } from "./json.ts";
+import { apiPrefix } from "./paths.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -16,14 +17,12 @@ declare module "fastify" {
   }
 }
 
-export const apiPrefix = "/api/v1";
-
 /** Serves every endpoint below `apiPrefix`. */
-export function registerEndpoints(
+export function registerEndpoints<C>(
   app: FastifyInstance,
-  context: ApiContext,
+  context: C,
   gate: Gate,
-  endpoints: readonly Endpoint[],
+  endpoints: readonly Endpoint<C>[],
 ): void {
   app.decorateRequest("caller", null);
   const ordinary = endpoints.filter((each) => !each.upload);
@@ -62,7 +61,7 @@ function acceptJson(scope: FastifyInstance): void {
 const badBodyOf = (request: FastifyRequest) =>
   (request.routeOptions.config as { endpoint?: Endpoint }).endpoint?.badBody ?? "VALIDATION";
 
-function registerEndpoint(scope: FastifyInstance, context: ApiContext, gate: Gate, spec: Endpoint): void {
+function registerEndpoint<C>(scope: FastifyInstance, context: C, gate: Gate, spec: Endpoint<C>): void {
   scope.route({
     method: spec.method,
     url: spec.path,
@@ -75,9 +74,9 @@ function registerEndpoint(scope: FastifyInstance, context: ApiContext, gate: Gat
   });
 }
 
-async function answer(
-  context: ApiContext,
-  spec: Endpoint,
+async function answer<C>(
+  context: C,
+  spec: Endpoint<C>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {

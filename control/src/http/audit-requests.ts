@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { Context } from "../context.ts";
 import { recordRefusedAdministration, whileAnswering } from "./audit.ts";
+import type { Context } from "./context.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 /** Has lines of the audit log name the request they come from, and tells of refused administration. */

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type RawBuilder, sql } from "kysely";
-import type { Caller } from "../auth/caller.ts";
-import type { Db } from "../db/pool.ts";
+import type { Db } from "../stores/db/pool.ts";
+import type { Caller } from "./caller.ts";
 
 /** Who acts, as far as a line tells. Without `kind` by no credential of the API: with a password, a link in a mail. */
 export type Actor = Pick<Caller, "userId" | "tokenId"> & Partial<Pick<Caller, "email" | "kind">>;

@@ -1,19 +1,21 @@
+import { Crowded } from "@svc/runtime/batch";
 import type { FastifyRequest } from "fastify";
-import { type Access, denial } from "../auth/access.ts";
-import { sessionCookieName } from "../auth/auth.ts";
-import { Crowded } from "../auth/batch.ts";
-import { type Caller, lookupOf } from "../auth/caller.ts";
-import type { Callers } from "../auth/callers.ts";
-import { presentedCredential } from "../auth/credentials.ts";
-import type { Context } from "../context.ts";
+import type { Access } from "./access.ts";
+import { denial } from "./access.ts";
+import type { Caller } from "./caller.ts";
+import { lookupOf } from "./caller.ts";
+import type { Callers } from "./callers.ts";
+import type { Context } from "./context.ts";
+import { presentedCredential } from "./credentials.ts";
 import { ApiError } from "./errors.ts";
 import type { Guesses } from "./guesses.ts";
 import { comesFromOwnPage, originHeaders } from "./origin.ts";
 import { isOwnHost } from "./own-host.ts";
 import type { RateLimit } from "./rate-limit.ts";
+import { sessionCookieName } from "./session-cookie.ts";
 
 export interface Gate {
-  context: Pick<Context, "config" | "now">;
+  context: Pick<Context, "clock" | "config">;
   callers: Callers;
   guesses: Guesses;
   rateLimit: RateLimit;
@@ -65,7 +67,7 @@ export async function findCaller(callers: Callers, lookup: Parameters<Callers["f
 
 /** For a credential that is none. Whoever sends many of them is told to wait; a valid one passes all the same. */
 export function refusal({ guesses, context }: Gate, request: FastifyRequest): ApiError {
-  const wait = guesses.wrong(request.ip, context.now());
+  const wait = guesses.wrong(request.ip, context.clock.now());
   if (wait === null) return new ApiError("UNAUTHORIZED");
   return new ApiError("RATE_LIMITED", {
     message: "Too many invalid credentials came from your address. Sign in, or send a valid API key.",

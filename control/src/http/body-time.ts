@@ -1,4 +1,5 @@
 import type { OutgoingHttpHeaders } from "node:http";
+import type { Clock, Timer } from "@svc/runtime/clock";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { clientRefusal, refusalParts } from "./client-error.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -7,7 +8,7 @@ import type { Timing } from "./timing.ts";
 declare module "fastify" {
   interface FastifyRequest {
     /** Ends a request whose body does not arrive. */
-    bodyTimer: NodeJS.Timeout | null;
+    bodyTimer: Timer | null;
   }
 }
 
@@ -21,10 +22,15 @@ const hasBody = ({ headers }: FastifyRequest) =>
  * Bounds how long a connection can be held by a body that does not arrive, whether or not anybody waits for it:
  * before the answer a body has `bodyMs`, except of uploads; what is still missing when the answer is out has `lingerMs`.
  */
-export function boundBodies(app: FastifyInstance, { bodyMs, lingerMs }: Pick<Timing, "bodyMs" | "lingerMs">): void {
+export function boundBodies(
+  app: FastifyInstance,
+  clock: Clock,
+  { bodyMs, lingerMs }: Pick<Timing, "bodyMs" | "lingerMs">,
+): void {
   app.decorateRequest("bodyTimer", null);
   app.addHook("onRequest", (request, reply, done) => {
-    if (hasBody(request) && !isUpload(request)) request.bodyTimer = setTimeout(() => answerLate(reply), bodyMs).unref();
+    if (hasBody(request) && !isUpload(request))
+      request.bodyTimer = clock.after(bodyMs, () => answerLate(reply)).unref();
     done();
   });
   app.addHook("preHandler", (request, _reply, done) => {
@@ -33,13 +39,13 @@ export function boundBodies(app: FastifyInstance, { bodyMs, lingerMs }: Pick<Tim
   });
   app.addHook("onResponse", (request, _reply, done) => {
     stopTimer(request);
-    if (hasBody(request) && !request.raw.complete) closeUnlessComplete(request, lingerMs);
+    if (hasBody(request) && !request.raw.complete) closeUnlessComplete(clock, request, lingerMs);
     done();
   });
 }
 
 function stopTimer(request: FastifyRequest): void {
-  if (request.bodyTimer !== null) clearTimeout(request.bodyTimer);
+  request.bodyTimer?.[Symbol.dispose]();
   request.bodyTimer = null;
 }
 
@@ -51,7 +57,8 @@ function answerLate(reply: FastifyReply): void {
   reply.raw.writeHead(refusal.status, { ...reply.getHeaders(), ...headers } as OutgoingHttpHeaders).end(body);
 }
 
-function closeUnlessComplete({ raw }: FastifyRequest, lingerMs: number): void {
-  const timer = setTimeout(() => raw.complete || raw.destroy(), lingerMs).unref();
-  raw.once("end", () => clearTimeout(timer)).once("close", () => clearTimeout(timer));
+function closeUnlessComplete(clock: Clock, { raw }: FastifyRequest, lingerMs: number): void {
+  const timer = clock.after(lingerMs, () => raw.complete || raw.destroy()).unref();
+  const callOff = () => timer[Symbol.dispose]();
+  raw.once("end", callOff).once("close", callOff);
 }

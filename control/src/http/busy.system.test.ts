@@ -1,10 +1,10 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createDb } from "../db/pool.ts";
-import { lockWaits } from "../db/testing.ts";
-import { createUploads } from "../deployments/upload/slots.ts";
-import { until } from "../etcd/testing.ts";
-import { buildServer } from "./server.ts";
+import { buildServer } from "../server.ts";
+import { createDb } from "../stores/db/pool.ts";
+import { lockWaits } from "../stores/db/testing.ts";
+import { until } from "../stores/etcd/testing.ts";
+import { createUploads } from "../tenants/deployments/upload/slots.ts";
 import { type TestApi, testApi } from "./testing.ts";
 
 let api: TestApi;
@@ -17,7 +17,7 @@ test("a request that waits too long for what somebody holds is told to come agai
   const user = await api.newUser();
   const project = await api.newProject(user);
   const impatient = createDb({ url: api.context.config.databaseUrl, lockTimeoutMs: 100 });
-  const server = buildServer({ ...api.context, db: impatient }, { uploads: createUploads() });
+  const server = buildServer({ ...api.context, db: impatient }, { uploads: createUploads(api.context.clock) });
   const patch = () =>
     server.inject({
       ...{ method: "PATCH" as const, url: `/api/v1/projects/${project.id}` },

@@ -1,10 +1,12 @@
 import { idParams, okReply, setPasswordInput } from "@svc/proto";
 import { describe, expect, test } from "vitest";
-import type { Access } from "../auth/access.ts";
+import type { Access } from "./access.ts";
 import { declaredErrors, isDeclared } from "./declared.ts";
-import { type EndpointSpec, endpoint } from "./endpoint.ts";
+import { type EndpointSpec, endpointFor } from "./endpoint.ts";
 
-type Spec = Partial<EndpointSpec<Access, typeof idParams, undefined, typeof setPasswordInput, typeof okReply>>;
+const endpoint = endpointFor<unknown>();
+
+type Spec = Partial<EndpointSpec<unknown, Access, typeof idParams, undefined, typeof setPasswordInput, typeof okReply>>;
 
 const declared = (changes: Spec): string[] =>
   declaredErrors(

@@ -1,5 +1,5 @@
 import { type ErrorCode, errorStatus } from "@svc/proto";
-import type { Access } from "../auth/access.ts";
+import type { Access } from "./access.ts";
 import type { Endpoint, HandlerError } from "./endpoint.ts";
 
 /** A refusal as it leaves the server. */

@@ -1,21 +1,8 @@
 import type { ErrorCode } from "@svc/proto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { z } from "zod";
-import type { Access } from "../auth/access.ts";
-import type { Auth } from "../auth/auth.ts";
-import type { Caller } from "../auth/caller.ts";
-import type { Context } from "../context.ts";
-import type { ReferencePolicy } from "../deployments/oci/reference.ts";
-import type { Uploads } from "../deployments/upload/slots.ts";
-import type { Mailer } from "../mail/mailer.ts";
-
-/** What handlers are given: the program's context and what only the API needs. */
-export interface ApiContext extends Context {
-  auth: Auth;
-  mailer: Mailer | null;
-  references: ReferencePolicy;
-  uploads: Uploads;
-}
+import type { Access } from "./access.ts";
+import type { Caller } from "./caller.ts";
 
 /** A code that a handler answers with; together with the status where that is not the code's usual one. */
 export type HandlerError = ErrorCode | { code: ErrorCode; status: number };
@@ -45,7 +32,7 @@ export interface Call<A, P, Q, B> {
   reply: FastifyReply;
 }
 
-export interface EndpointSpec<A extends Access, P, Q, B, R extends z.ZodType> {
+export interface EndpointSpec<C, A extends Access, P, Q, B, R extends z.ZodType> {
   method: Method;
   /** Below /api/v1, with ":name" for parameters. */
   path: string;
@@ -68,7 +55,7 @@ export interface EndpointSpec<A extends Access, P, Q, B, R extends z.ZodType> {
   /** The handler reads the body itself, as a stream: multipart or JSON. */
   upload?: boolean;
   /** Returns the payload; `ok: true` is added to it. Throws `ApiError` for every outcome that is not a success. */
-  handle(context: ApiContext, call: Call<A, P, Q, B>): Promise<Payload<R>>;
+  handle(context: C, call: Call<A, P, Q, B>): Promise<Payload<R>>;
 }
 
 /** A call whose parts its endpoint's schemas have accepted. */
@@ -80,8 +67,12 @@ export interface CheckedCall
   body: unknown;
 }
 
-/** An endpoint whose types are settled: what the server registers and the description is made from. */
-export interface Endpoint {
+/**
+ * An endpoint whose types are settled: what the server registers and the description is made from.
+ *
+ * @typeParam C what its handler is given; who does not call it need not know
+ */
+export interface Endpoint<C = never> {
   method: Method;
   path: string;
   access: Access;
@@ -94,35 +85,35 @@ export interface Endpoint {
   badBody: ErrorCode;
   errors: readonly HandlerError[];
   upload: boolean;
-  handle(context: ApiContext, call: CheckedCall): Promise<object>;
+  handle(context: C, call: CheckedCall): Promise<object>;
 }
 
 /**
- * An HTTP call as data. The type demands an access class, so nothing is open by oversight; the schemas check
- * what comes in and what goes out, and describe both.
+ * Makes endpoints whose handlers are given a `C`. An endpoint is an HTTP call as data. The type demands an access class, so
+ * nothing is open by oversight; the schemas check what comes in and what goes out, and describe both.
  */
-export function endpoint<const A extends Access, P, Q, B, R extends z.ZodType>(
-  spec: EndpointSpec<A, P, Q, B, R>,
-): Endpoint {
-  const {
-    params = null,
-    query = null,
-    body = null,
-  } = spec as { params?: z.ZodType; query?: z.ZodType; body?: z.ZodType };
-  return {
-    method: spec.method,
-    path: spec.path,
-    access: spec.access,
-    summary: spec.summary,
-    params,
-    query,
-    body,
-    status: spec.status ?? 200,
-    reply: spec.reply,
-    badBody: spec.badBody ?? "VALIDATION",
-    errors: spec.errors ?? [],
-    upload: spec.upload ?? false,
-    // The schemas above produce exactly the types that the handler was written against.
-    handle: spec.handle as Endpoint["handle"],
+export const endpointFor =
+  <C>() =>
+  <const A extends Access, P, Q, B, R extends z.ZodType>(spec: EndpointSpec<C, A, P, Q, B, R>): Endpoint<C> => {
+    const {
+      params = null,
+      query = null,
+      body = null,
+    } = spec as { params?: z.ZodType; query?: z.ZodType; body?: z.ZodType };
+    return {
+      method: spec.method,
+      path: spec.path,
+      access: spec.access,
+      summary: spec.summary,
+      params,
+      query,
+      body,
+      status: spec.status ?? 200,
+      reply: spec.reply,
+      badBody: spec.badBody ?? "VALIDATION",
+      errors: spec.errors ?? [],
+      upload: spec.upload ?? false,
+      // The schemas above produce exactly the types that the handler was written against.
+      handle: spec.handle as Endpoint<C>["handle"],
+    };
   };
-}

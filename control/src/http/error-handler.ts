@@ -1,8 +1,9 @@
 import { Readable } from "node:stream";
 import type { ErrorCode } from "@svc/proto";
+import type { Clock } from "@svc/runtime/clock";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
-import { CannotOpen } from "../secrets.ts";
-import { ApiError, errorEnvelope } from "./errors.ts";
+import { CannotOpen } from "../stores/secrets.ts";
+import { ApiError, errorEnvelope, refusalOf } from "./errors.ts";
 
 /** How long the rest of a request may still arrive after it was refused; a client that only writes would not see the answer else. */
 const lingerMs = 5_000;
@@ -38,7 +39,8 @@ const frameworkErrors: Readonly<Record<string, { code: ErrorCode; message?: stri
 
 /** Turns anything thrown into an `ApiError`. What is not meant for the caller becomes INTERNAL and keeps its cause for the log. */
 export function toApiError(error: unknown): ApiError {
-  if (error instanceof ApiError) return error;
+  const refusal = refusalOf(error);
+  if (refusal !== null) return refusal;
   const { code, statusCode } = error as Partial<FastifyError>;
   const known = code === undefined ? undefined : frameworkErrors[code];
   if (known !== undefined)
@@ -79,35 +81,39 @@ function isUnavailable(error: unknown): boolean {
   );
 }
 
+export type SendError = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
+
 /** The one place where errors become replies. */
-export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  // Whoever leaves in the middle of a request is told nothing, and nothing of ours failed.
-  const isGone = request.raw.destroyed && !request.raw.complete;
-  const refusal = isGone ? new ApiError("BAD_REQUEST", { cause: error }) : toApiError(error);
-  if (refusal.status >= 500) request.log.error({ err: refusal.cause ?? refusal, code: refusal.code }, "request failed");
-  if (refusal.retryAfterSeconds !== null) reply.header("retry-after", `${refusal.retryAfterSeconds}`);
-  const body = Buffer.from(JSON.stringify(errorEnvelope(refusal.code, refusal.message)));
-  reply.status(refusal.status).type("application/json; charset=utf-8");
-  if (!refusal.closesConnection || request.raw.readableEnded) {
-    void reply.send(body);
-    return;
-  }
-  void reply
-    .headers({ connection: "close", "content-length": body.length })
-    .send(Readable.from(bodyThenDrain(body, request), { objectMode: false }));
-}
+export const errorSender =
+  (clock: Clock): SendError =>
+  (error, request, reply) => {
+    // Whoever leaves in the middle of a request is told nothing, and nothing of ours failed.
+    const isGone = request.raw.destroyed && !request.raw.complete;
+    const refusal = isGone ? new ApiError("BAD_REQUEST", { cause: error }) : toApiError(error);
+    if (refusal.status >= 500)
+      request.log.error({ err: refusal.cause ?? refusal, code: refusal.code }, "request failed");
+    if (refusal.retryAfterSeconds !== null) reply.header("retry-after", `${refusal.retryAfterSeconds}`);
+    const body = Buffer.from(JSON.stringify(errorEnvelope(refusal.code, refusal.message)));
+    reply.status(refusal.status).type("application/json; charset=utf-8");
+    if (!refusal.closesConnection || request.raw.readableEnded) {
+      void reply.send(body);
+      return;
+    }
+    void reply
+      .headers({ connection: "close", "content-length": body.length })
+      .send(Readable.from(bodyThenDrain(clock, body, request), { objectMode: false }));
+  };
 
 /**
  * The body at once, and the end of the reply when the client has stopped sending or a while has passed: ending
  * the connection under a client that still writes would take the reply away from it.
  */
-async function* bodyThenDrain(body: Buffer, { raw }: FastifyRequest): AsyncGenerator<Buffer> {
+async function* bodyThenDrain(clock: Clock, body: Buffer, { raw }: FastifyRequest): AsyncGenerator<Buffer> {
   yield body;
   raw.unpipe();
   raw.resume();
   const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, lingerMs);
+  using _ = clock.after(lingerMs, resolve);
   raw.once("end", resolve).once("close", resolve);
   await promise;
-  clearTimeout(timer);
 }

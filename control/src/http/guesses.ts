@@ -1,4 +1,4 @@
-import { addressGroup } from "../auth/address.ts";
+import { addressGroup } from "./address.ts";
 
 /** Counts credentials that were wrong, per client. */
 export interface Guesses {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiEndpoints } from "./server.ts";
+import { apiEndpoints } from "../server.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "./testing.ts";
 
 let api: TestApi;

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
+import type { Clock } from "@svc/runtime/clock";
+import { createLimiter, LimiterFull } from "@svc/runtime/limiter";
 import { sql } from "kysely";
-import type { Caller } from "../auth/caller.ts";
-import type { Db } from "../db/pool.ts";
-import { createTurns, NoTurn } from "../turns.ts";
+import type { Db } from "../stores/db/pool.ts";
+import type { Caller } from "./caller.ts";
 import { retryAfterSeconds } from "./error-handler.ts";
 import { ApiError } from "./errors.ts";
 
@@ -10,7 +11,8 @@ import { ApiError } from "./errors.ts";
  * What is made for an account is made under a lock of it. Most requests of one account wait for one another here, as each
  * that waits for a lock holds one of the few connections to the database that everybody uses.
  */
-const inTurn = createTurns({ total: Number.POSITIVE_INFINITY, perKey: 3 }, { total: 1_000, perKey: 100 });
+const atOnce = { perKey: 3 };
+const waiters = { total: 1_000, perKey: 100 };
 /** Together with the wait for the lock within what clients wait for an answer. */
 const turnMs = 20_000;
 
@@ -43,19 +45,22 @@ const requestHash = ({ caller, request }: Pick<Attempt<object>, "caller" | "requ
  * when the key was used for something else, or for something that is shown once, and UNAVAILABLE when too many requests
  * of the account are under way.
  */
-export async function createOnce<T extends object>(
-  db: Db,
-  attempt: Attempt<T>,
-  create: (tx: Db) => Promise<T>,
-): Promise<T> {
-  const late = AbortSignal.timeout(turnMs);
-  try {
-    return await inTurn(attempt.caller.userId, late, () => createInTransaction(db, attempt, create));
-  } catch (error) {
-    if (error instanceof NoTurn || error === late.reason)
-      throw new ApiError("UNAVAILABLE", { cause: error, retryAfterSeconds });
-    throw error;
-  }
+export type CreateOnce = <T extends object>(attempt: Attempt<T>, create: (tx: Db) => Promise<T>) => Promise<T>;
+
+/** The requests of one server wait for one another. */
+export function createOnceIn(clock: Clock, db: Db): CreateOnce {
+  const inTurn = createLimiter(atOnce, waiters);
+  return async (attempt, create) => {
+    const late = clock.abortAfter(turnMs);
+    try {
+      const turn = { key: attempt.caller.userId, signal: late };
+      return await inTurn(() => createInTransaction(db, attempt, create), turn);
+    } catch (error) {
+      if (error instanceof LimiterFull || error === late.reason)
+        throw new ApiError("UNAVAILABLE", { cause: error, retryAfterSeconds });
+      throw error;
+    }
+  };
 }
 
 function createInTransaction<T extends object>(

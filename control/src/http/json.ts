@@ -4,7 +4,9 @@ const depthMax = 32;
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /** What is wrong with a body that is JSON by its media type; the sentence is for the caller. */
-export type JsonProblem = { problem: string };
+export interface JsonProblem {
+  problem: string;
+}
 
 /**
  * The value of a request body: undefined when it is empty. Refuses what JSON allows and nothing behind us

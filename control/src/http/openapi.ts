@@ -10,11 +10,11 @@ import {
   sourceManifestSchema,
 } from "@svc/proto";
 import { z } from "zod";
-import type { Access } from "../auth/access.ts";
-import { sessionCookieName } from "../auth/auth.ts";
-import { apiPrefix } from "./api.ts";
+import type { Access } from "./access.ts";
 import { type DeclaredError, declaredErrors } from "./declared.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { apiPrefix } from "./paths.ts";
+import { sessionCookieName } from "./session-cookie.ts";
 
 type Json = Record<string, unknown>;
 

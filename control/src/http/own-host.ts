@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { authBasePath } from "../auth/auth.ts";
-import { apiPrefix } from "./api.ts";
 import { ApiError } from "./errors.ts";
+import { apiPrefix, authBasePath } from "./paths.ts";
 
 /** The name in a Host header, without its port. */
 const nameOf = (host: string): string => host.replace(/:\d+$/, "").toLowerCase();

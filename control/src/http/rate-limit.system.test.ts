@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { buildServer } from "./server.ts";
+import { buildServer } from "../server.ts";
 import { type Answer, cookieOf, type TestApi, type TestUser, testApi } from "./testing.ts";
 
 const limit = 10;

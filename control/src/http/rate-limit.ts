@@ -1,6 +1,7 @@
+import { type Clock, every } from "@svc/runtime/clock";
 import { sql } from "kysely";
-import type { Db } from "../db/pool.ts";
 import type { Log } from "../log.ts";
+import type { Db } from "../stores/db/pool.ts";
 import { secondsToWait, windowMs } from "./rate-window.ts";
 
 /** Counts the requests of users whose plan limits them, together with the other replicas. */
@@ -32,7 +33,7 @@ const minutesKept = 5;
  * Each replica decides from its own count, at once, and tells the others through the database every second: together
  * they let through at most what arrives in a second or two beyond the limit. Without the database each goes by itself.
  */
-export function createRateLimit({ db, log, now }: { db: Db; log: Log; now(): Date }): RateLimit {
+export function createRateLimit({ clock, db, log }: { clock: Clock; db: Db; log: Log }): RateLimit {
   const counts = new Map<string, Count>();
   const untold = new Set<string>();
   let telling: Promise<void> | null = null;
@@ -50,7 +51,7 @@ export function createRateLimit({ db, log, now }: { db: Db; log: Log; now(): Dat
   }
 
   async function tell(): Promise<void> {
-    const minute = Math.floor(now().getTime() / windowMs);
+    const minute = Math.floor(clock.now().getTime() / windowMs);
     const batch = [...untold].slice(0, toldAtOnceMax).map((userId) => ({ userId, count: countOf(userId, minute) }));
     for (const { userId } of batch) untold.delete(userId);
     const news = batch.map(({ userId, count }) => ({ userId, count, requests: count.own - count.told }));
@@ -68,16 +69,16 @@ export function createRateLimit({ db, log, now }: { db: Db; log: Log; now(): Dat
     }
   }
   // Not while the last time is still under way.
-  const timer = setInterval(() => {
+  const timer = every(clock, tellEveryMs, () => {
     if (untold.size === 0 || telling !== null) return;
     telling = tell().finally(() => {
       telling = null;
     });
-  }, tellEveryMs).unref();
+  });
 
   return {
     take(userId, limit) {
-      const at = now().getTime();
+      const at = clock.now().getTime();
       const count = countOf(userId, Math.floor(at / windowMs));
       const { previous, own, others } = count;
       const wait = secondsToWait({ previous, current: own + others, elapsedMs: at % windowMs }, limit);
@@ -87,7 +88,7 @@ export function createRateLimit({ db, log, now }: { db: Db; log: Log; now(): Dat
       return null;
     },
     async [Symbol.asyncDispose]() {
-      clearInterval(timer);
+      timer[Symbol.dispose]();
       await telling;
     },
   };

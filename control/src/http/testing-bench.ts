@@ -9,8 +9,10 @@ import { success } from "@svc/proto";
 import pino from "pino";
 import { z } from "zod";
 import { createLog } from "../log.ts";
-import { endpoint } from "./endpoint.ts";
+import { endpointFor } from "./endpoint.ts";
 import { cookieOf, testApi } from "./testing.ts";
+
+const endpoint = endpointFor<unknown>();
 
 const connectionsMax = 1000;
 const deploymentsCount = 20;

@@ -4,27 +4,30 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Scope } from "@svc/proto";
 import { createRegistry } from "@svc/registry";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import type { FastifyInstance } from "fastify";
 import { sql } from "kysely";
 import { freePorts } from "../../../registry/src/testing/ports.ts";
 import { aTokenKey } from "../../../registry/src/testing/token-key.ts";
-import { sessionCookieName } from "../auth/auth.ts";
-import { openAuthority } from "../ca/authority.ts";
-import type { OperatorFacts } from "../cluster/operators.ts";
-import type { Config } from "../config.ts";
-import type { Context, FleetView, RuntimeLog } from "../context.ts";
-import type { Db } from "../db/pool.ts";
-import { seedPlans } from "../db/seed.ts";
-import type { Deployment, Plan, Project, ProjectType, Task } from "../db/tables.ts";
-import { testDatabase } from "../db/testing.ts";
-import { createReferencePolicy, type ResolveAddresses, referenceRules } from "../deployments/oci/reference.ts";
-import { createUploads, type UploadRules } from "../deployments/upload/slots.ts";
+import type { RuntimeLog } from "../fleet/agents/runtime-log.ts";
+import { openAuthority } from "../fleet/ca/authority.ts";
+import type { FleetView } from "../fleet/cluster/facts.ts";
+import type { OperatorFacts } from "../fleet/cluster/operators.ts";
+import { createReferencePolicy, type ResolveAddresses, referenceRules } from "../fleet/images/reference.ts";
+import { createMailer } from "../identity/mail/mailer.ts";
+import { insertToken } from "../identity/tokens/store.ts";
 import { createLog, type Log } from "../log.ts";
-import { createSecrets } from "../secrets.ts";
-import { insertToken } from "../tokens/store.ts";
+import { buildServer, type ServerContext } from "../server.ts";
+import type { Config } from "../settings/settings.ts";
+import type { Db } from "../stores/db/pool.ts";
+import { seedPlans } from "../stores/db/seed.ts";
+import type { Deployment, Plan, Project, ProjectType, Task } from "../stores/db/tables.ts";
+import { testDatabase } from "../stores/db/testing.ts";
+import { createSecrets } from "../stores/secrets.ts";
+import { createUploads, type UploadRules } from "../tenants/deployments/upload/slots.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { watchUndeclared } from "./proof/undeclared.ts";
-import { buildServer } from "./server.ts";
+import { sessionCookieName } from "./session-cookie.ts";
 import type { Timing } from "./timing.ts";
 
 /** What a test may set about the API that it starts. */
@@ -85,7 +88,7 @@ export interface TestApi extends AsyncDisposable {
   /** Origin. */
   url: string;
   db: Db;
-  context: Context;
+  context: ServerContext;
   server: FastifyInstance;
   /** Calls below /api/v1. */
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
@@ -136,29 +139,31 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   const outboxDir = await mkdtemp(join(tmpdir(), "svc-outbox-"));
   const { db } = database;
   await seedPlans(db);
-  const registry = createRegistry({ url: options.registryUrl ?? "http://127.0.0.1:9", timeoutMs: 5_000 });
+  const registry = createRegistry(systemClock, { url: options.registryUrl ?? "http://127.0.0.1:9", timeoutMs: 5_000 });
   const config = testConfig(database.url, outboxDir, options.config);
   const secrets = createSecrets([randomBytes(32)]);
-  const context: Context = {
+  const mailer = createMailer({ clock: systemClock, random: systemRandom }, config.mail);
+  const context: ServerContext = {
     config,
     db,
     log: options.log ?? createLog(process.env["SVC_LOG_LEVEL"] ?? "silent"),
     registry,
     secrets,
-    cluster: await openAuthority(db, secrets, new Date()),
-    now: options.now ?? (() => new Date()),
-    newId: () => randomUUID(),
+    cluster: await openAuthority(db, secrets, { clock: systemClock, random: systemRandom }),
+    clock: { ...systemClock, now: options.now ?? systemClock.now },
+    random: systemRandom,
+    mailer,
     queryLog: options.queryLog ?? noNode,
     fleet: { ...noFleet, ...options.fleet },
     operators: { ...noOperators, ...options.operators },
   };
-  const references = createReferencePolicy(referenceRules(config), options.resolve ?? (async () => []));
+  const references = createReferencePolicy(systemClock, referenceRules(config), options.resolve ?? (async () => []));
   // Cookies and links hold the origin, so the port has to be known first.
   const [port = 0] = await freePorts(1);
   config.apiUrl = `http://127.0.0.1:${port}`;
   const server = buildServer(context, {
     references,
-    uploads: createUploads(options.uploads),
+    uploads: createUploads(systemClock, options.uploads),
     wrongPerMinuteMax: options.wrongPerMinuteMax ?? Number.POSITIVE_INFINITY,
     ...(options.endpoints && { endpoints: options.endpoints }),
     ...(options.timing && { timing: options.timing }),
@@ -182,6 +187,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     mails: () => readMails(outboxDir),
     async [Symbol.asyncDispose]() {
       await server.close();
+      mailer?.close();
       await registry.close();
       await database[Symbol.asyncDispose]();
       await rm(outboxDir, { recursive: true, force: true });

@@ -1,6 +1,5 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { Meter } from "@svc/telemetry";
 
-const prefix = "svc_control_";
 const callSeconds = [0.002, 0.005, 0.02, 0.1, 0.5, 2, 10];
 const roundSeconds = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
 
@@ -8,23 +7,7 @@ const roundSeconds = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
  * Everything that control counts and measures. Labels are words of a fixed list or patterns of routes: never an id, an
  * address, or anything that a tenant wrote.
  */
-export function createInstruments(registry: Registry) {
-  const named = <L extends string>(name: string, help: string, labelNames: readonly L[]) => ({
-    name: `${prefix}${name}`,
-    help,
-    labelNames,
-    registers: [registry],
-  });
-  const counter = <const L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Counter(named(name, help, labelNames));
-  const gauge = <const L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Gauge(named(name, help, labelNames));
-  const histogram = <const L extends string = never>(
-    name: string,
-    help: string,
-    { labels = [], buckets }: { labels?: readonly L[]; buckets: number[] },
-  ) => new Histogram({ ...named(name, help, labels), buckets });
-
+export function createInstruments({ counter, gauge, histogram }: Pick<Meter, "counter" | "gauge" | "histogram">) {
   return {
     httpRequests: counter("http_requests_total", "Requests answered, by the pattern of their route", [
       "method",
@@ -32,7 +15,7 @@ export function createInstruments(registry: Registry) {
       "status",
     ]),
     httpSeconds: histogram("http_request_duration_seconds", "From a request's head to the end of its answer", {
-      labels: ["method", "route"],
+      labelNames: ["method", "route"],
       buckets: [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
     }),
 
@@ -52,7 +35,7 @@ export function createInstruments(registry: Registry) {
     statusConflicts: counter("link_status_conflicts_total", "Transactions with observations that met another writer"),
 
     etcdSeconds: histogram("etcd_request_seconds", "One attempt of a call to etcd", {
-      labels: ["call"],
+      labelNames: ["call"],
       buckets: callSeconds,
     }),
     etcdErrors: counter("etcd_request_errors_total", "Attempts that failed, by what the caller was told", [
@@ -80,7 +63,7 @@ export function createInstruments(registry: Registry) {
     leaderships: counter("leaderships_total", "How often this replica became the leader"),
     loopRounds: counter("loop_rounds_total", "Rounds of the leader's loops: ok or failed", ["loop", "outcome"]),
     loopSeconds: histogram("loop_round_seconds", "One round of a loop of the leader", {
-      labels: ["loop"],
+      labelNames: ["loop"],
       buckets: roundSeconds,
     }),
     schedulerDecisions: counter("scheduler_decisions_total", "Steps that the scheduler decided on", ["decision"]),

@@ -1,4 +1,4 @@
-import { createMeter } from "@svc/operators";
+import { createMeter } from "@svc/telemetry";
 import type { Registry } from "prom-client";
 import { createInstruments, type Instruments } from "./instruments.ts";
 
@@ -13,6 +13,7 @@ export interface Metrics extends Instruments {
 
 /** @param options.process whether to measure the process as well: memory, processor, lag of its event loop */
 export function createMetrics(options: { process?: boolean } = {}): Metrics {
-  const { registry, beforeReading, read } = createMeter("", options);
-  return { ...createInstruments(registry), registry, beforeReading, read };
+  const meter = createMeter("svc_control_", options);
+  const { registry, beforeReading, read } = meter;
+  return { ...createInstruments(meter), registry, beforeReading, read };
 }

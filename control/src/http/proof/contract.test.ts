@@ -1,7 +1,7 @@
 import { combinableScopes, type Scope } from "@svc/proto";
 import { describe, expect, test } from "vitest";
-import { denial, type Principal } from "../../auth/access.ts";
-import { apiEndpoints } from "../server.ts";
+import { apiEndpoints } from "../../server.ts";
+import { denial, type Principal } from "../access.ts";
 import { additions, completeSections, contract, knownRoutes, routeName } from "./contract.ts";
 import { allOtherScopes, expected, type Proof } from "./expected.ts";
 

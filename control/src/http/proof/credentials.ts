@@ -1,7 +1,7 @@
-import { createHmac, randomBytes, randomUUID } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import { combinableScopes, type Scope } from "@svc/proto";
 import { sql } from "kysely";
-import { sessionCookieName } from "../../auth/auth.ts";
+import { sessionCookieName } from "../session-cookie.ts";
 import type { CallOptions, TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 import { allOtherScopes, type Proof, smallestGrant } from "./expected.ts";
@@ -37,6 +37,8 @@ async function newPerson(api: TestApi, facts: { admin?: boolean } = {}): Promise
     values (${user.id}, 'credential', ${user.id}, 'not a hash', now())`.execute(api.db);
   return user;
 }
+
+const fromNow = ({ context }: TestApi, ms: number) => new Date(context.clock.now().getTime() + ms);
 
 const noLimits = { rate_limit_per_minute: null, max_projects: 100_000, max_deploys_per_hour: 100_000 };
 
@@ -79,14 +81,14 @@ async function worthless(api: TestApi, { owner }: People): Promise<Kind[]> {
   const bannedForNowKey = await api.newKey(bannedForNow);
   await db
     .updateTable("auth.user")
-    .set({ banned: true, banExpires: new Date(Date.now() + 3_600_000) })
+    .set({ banned: true, banExpires: fromNow(api, 3_600_000) })
     .where("id", "=", bannedForNow.id)
     .execute();
 
   const expired = await api.newKey(owner);
   await db
     .updateTable("api_token")
-    .set({ expires_at: new Date(Date.now() - 1000) })
+    .set({ expires_at: fromNow(api, -1000) })
     .where("id", "=", expired.id)
     .execute();
   const revoked = await api.newKey(owner);
@@ -94,7 +96,7 @@ async function worthless(api: TestApi, { owner }: People): Promise<Kind[]> {
   const late = await api.newUser();
   await db
     .updateTable("auth.session")
-    .set({ expiresAt: new Date(Date.now() - 1000) })
+    .set({ expiresAt: fromNow(api, -1000) })
     .where("userId", "=", late.id)
     .execute();
 
@@ -189,7 +191,7 @@ async function keys(
     { stored: '["ci:deploy","deploy"]', projectIds: [otherProjectId] },
     { stored: ci, projectIds: null },
     { stored: ci, projectIds: [] },
-    { stored: ci, projectIds: [otherProjectId, randomUUID()] },
+    { stored: ci, projectIds: [otherProjectId, api.context.random.uuid()] },
   ].map(async ({ stored, projectIds }) =>
     always(
       `stored scopes ${stored} for ${projectIds?.length ?? "all"} projects`,
@@ -237,7 +239,7 @@ async function onceBannedUser(api: TestApi): Promise<TestUser> {
   const user = await newPerson(api);
   await api.db
     .updateTable("auth.user")
-    .set({ banned: true, banExpires: new Date(Date.now() - 1000) })
+    .set({ banned: true, banExpires: fromNow(api, -1000) })
     .where("id", "=", user.id)
     .execute();
   await sql`insert into auth."session" (token, "userId", "expiresAt", "updatedAt")

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { apiEndpoints } from "../../server.ts";
 import type { Endpoint } from "../endpoint.ts";
-import { apiEndpoints } from "../server.ts";
 import { type Answer, type TestApi, testApi } from "../testing.ts";
 import { inBatches } from "./batches.ts";
 import { type ContractRoute, endsItsCredential, knownRoutes, routeName } from "./contract.ts";

@@ -1,8 +1,8 @@
-import { randomUUID } from "node:crypto";
+import type { Random } from "@svc/runtime/random";
 import type { ContractRoute } from "./contract.ts";
 import { knownRoutes, routeName } from "./contract.ts";
 
-const unique = (prefix: string): string => `${prefix}${randomUUID().slice(0, 8)}`;
+const unique = (random: Random, prefix: string): string => `${prefix}${random.uuid().slice(0, 8)}`;
 
 const imageManifest = {
   version: 2,
@@ -12,8 +12,8 @@ const imageManifest = {
   image: { reference: "registry.test/shop:1" },
 };
 
-const aPlan = () => ({
-  slug: unique("plan-"),
+const aPlan = (random: Random) => ({
+  slug: unique(random, "plan-"),
   name: "Small",
   memoryMb: 256,
   cpuMillicores: 500,
@@ -44,12 +44,12 @@ const aPlan = () => ({
 });
 
 /** A body that each route with one accepts. Made anew each time, for what has to be unique. */
-const bodies: Readonly<Record<string, () => unknown>> = {
+const bodies: Readonly<Record<string, (random: Random) => unknown>> = {
   "POST /account/set-password": () => ({ newPassword: "correct horse battery" }),
   "POST /tokens": () => ({ name: "laptop", scopes: ["projects:read"], expiresIn: 86_400 }),
-  "POST /waitlist": () => ({ email: `${unique("ada-")}@svc.test` }),
+  "POST /waitlist": (random) => ({ email: `${unique(random, "ada-")}@svc.test` }),
   "POST /projects": () => ({ name: "Shop", type: "ssr", slug: "auto" }),
-  "PUT /projects/:id": () => ({ slug: unique("shop-") }),
+  "PUT /projects/:id": (random) => ({ slug: unique(random, "shop-") }),
   "PATCH /projects/:id": () => ({
     deployMode: "preview",
     productionBranch: "main",
@@ -67,7 +67,7 @@ const bodies: Readonly<Record<string, () => unknown>> = {
   "POST /admin/users/:id/plan": () => ({ plan: "standard" }),
   "POST /admin/plans": aPlan,
   "PUT /admin/plans/:id": aPlan,
-  "POST /admin/invites": () => ({ email: `${unique("ada-")}@svc.test` }),
+  "POST /admin/invites": (random) => ({ email: `${unique(random, "ada-")}@svc.test` }),
   "POST /admin/nodes/bootstrap-tokens": () => ({ role: "node", expiresIn: 600 }),
   "PATCH /admin/nodes/:id": () => ({ labels: { disk: "fast", room: null } }),
   "PUT /admin/nodes/:id/addresses": () => ({ addresses: ["10.0.0.7", "10.0.1.7"] }),
@@ -80,7 +80,8 @@ const bodies: Readonly<Record<string, () => unknown>> = {
 };
 
 /** A body that `route` accepts; undefined when it has none. */
-export const exampleBody = (route: Pick<ContractRoute, "method" | "path">): unknown => bodies[routeName(route)]?.();
+export const exampleBody = (random: Random, route: Pick<ContractRoute, "method" | "path">): unknown =>
+  bodies[routeName(route)]?.(random);
 
 /** Whether there is an example for `route`. */
 export const hasExample = (route: Pick<ContractRoute, "method" | "path">): boolean =>

@@ -1,10 +1,11 @@
 import { randomInt, randomUUID } from "node:crypto";
+import { systemRandom } from "@svc/runtime/system";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
+import { apiEndpoints } from "../../server.ts";
 import { isDeclared } from "../declared.ts";
 import type { Endpoint } from "../endpoint.ts";
-import { apiEndpoints } from "../server.ts";
 import { type Answer, type CallOptions, type TestApi, testApi } from "../testing.ts";
 import { encode, fits, mutated, nastyText, queryString, rawBody } from "./arbitrary.ts";
 import { type ContractRoute, knownRoutes, routeName } from "./contract.ts";
@@ -72,7 +73,7 @@ const oddHeaders: fc.Arbitrary<Record<string, string>> = fc.oneof(
 
 function requests(spec: Endpoint): fc.Arbitrary<Sent> {
   const schema = spec.body === null ? null : z.toJSONSchema(spec.body, { io: "input", unrepresentable: "any" });
-  const example = exampleBody(spec);
+  const example = exampleBody(systemRandom, spec);
   const json: fc.Arbitrary<unknown>[] =
     schema === null
       ? [fc.constantFrom(undefined, undefined, undefined, {}, null, [], "x", { a: 1 })]

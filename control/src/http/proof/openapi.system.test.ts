@@ -1,8 +1,9 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
+import { systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
+import { apiEndpoints } from "../../server.ts";
 import { declaredErrors } from "../declared.ts";
-import { apiEndpoints } from "../server.ts";
 import { type TestApi, testApi } from "../testing.ts";
 import { knownRoutes, routeName } from "./contract.ts";
 import { type Description, describeReplies, newAjv, type Operation } from "./description.ts";
@@ -137,7 +138,7 @@ test.each(described.filter(({ spec }) => spec.body !== null))(
   "$name has an example that its schema, its description and the server's own check accept",
   ({ spec, route }) => {
     expect(hasExample(route)).toBe(true);
-    const example = exampleBody(route);
+    const example = exampleBody(systemRandom, route);
     expect(spec.body?.safeParse(example).error?.issues ?? []).toEqual([]);
     const schema = description.operation(spec).requestBody?.content["application/json"]?.schema;
     const validate = ajv.compile(schema ?? false);

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Db } from "../../db/pool.ts";
+import type { Db } from "../../stores/db/pool.ts";
 
 /** What every authenticated call may touch. */
 const volatileColumns: Readonly<Record<string, readonly string[]>> = { "public.api_token": ["last_used_at"] };

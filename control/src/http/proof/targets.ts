@@ -1,6 +1,6 @@
-import { randomBytes, randomUUID } from "node:crypto";
-import { replaceInvite } from "../../invites/store.ts";
-import { createBootstrapToken } from "../../nodes/tokens.ts";
+import { randomBytes } from "node:crypto";
+import { createBootstrapToken } from "../../fleet/nodes/tokens.ts";
+import { replaceInvite } from "../../identity/invites/store.ts";
 import type { TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 
@@ -39,7 +39,7 @@ const aToken = async (api: TestApi, owner: TestUser): Promise<Target> => ({
 
 const aUser = async (api: TestApi): Promise<Target> => ({ ...none, params: { id: (await api.newUser()).id } });
 
-async function aPlan({ db }: TestApi): Promise<Target> {
+async function aPlan({ db, context }: TestApi): Promise<Target> {
   const { id: _, ...standard } = await db
     .selectFrom("plan")
     .selectAll()
@@ -47,16 +47,16 @@ async function aPlan({ db }: TestApi): Promise<Target> {
     .executeTakeFirstOrThrow();
   const { id } = await db
     .insertInto("plan")
-    .values({ ...standard, slug: `plan-${randomUUID().slice(0, 13)}`, is_default: false })
+    .values({ ...standard, slug: `plan-${context.random.uuid().slice(0, 13)}`, is_default: false })
     .returning("id")
     .executeTakeFirstOrThrow();
   return { ...none, params: { id } };
 }
 
-async function aNode({ db }: TestApi): Promise<Target> {
+async function aNode({ db, context }: TestApi): Promise<Target> {
   const { id } = await db
     .insertInto("node")
-    .values({ role: "node", name: `node-${randomUUID().slice(0, 8)}` })
+    .values({ role: "node", name: `node-${context.random.uuid().slice(0, 8)}` })
     .returning("id")
     .executeTakeFirstOrThrow();
   return { ...none, params: { id } };
@@ -70,14 +70,14 @@ async function aBootstrapToken({ db, context }: TestApi): Promise<Target> {
     createdBy: null,
     clusterId,
     caSha256,
-    now: context.now(),
+    now: context.clock.now(),
   });
   return { ...none, params: { id } };
 }
 
 async function anInvite({ db, context }: TestApi, creator: TestUser): Promise<Target> {
-  const id = context.newId();
-  const expiresAt = new Date(context.now().getTime() + 3_600_000);
+  const id = context.random.uuid();
+  const expiresAt = new Date(context.clock.now().getTime() + 3_600_000);
   await replaceInvite(db, { id, email: `${id}@svc.test`, hash: randomBytes(32), createdBy: creator.id, expiresAt });
   return { ...none, params: { id } };
 }

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { Scope } from "@svc/proto";
+import { systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { apiEndpoints } from "../server.ts";
+import { apiEndpoints } from "../../server.ts";
 import { type Answer, type CallOptions, type TestApi, testApi } from "../testing.ts";
 import { inBatches } from "./batches.ts";
 import { type ContractRoute, knownRoutes, routeName } from "./contract.ts";
@@ -161,7 +162,7 @@ const places: Readonly<Record<string, Place>> = {
       api.call("POST", inProject("/deployments"), {
         ...asOwner(),
         body: {
-          ...(exampleBody({ method: "POST", path: "/projects/:id/deployments" }) as object),
+          ...(exampleBody(systemRandom, { method: "POST", path: "/projects/:id/deployments" }) as object),
           preserveManifestFromDeploymentId: id,
         },
       }),

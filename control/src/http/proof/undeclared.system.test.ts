@@ -1,8 +1,10 @@
 import { okReply } from "@svc/proto";
 import { expect, test } from "vitest";
-import { type Endpoint, endpoint } from "../endpoint.ts";
+import { type Endpoint, endpointFor } from "../endpoint.ts";
 import { ApiError } from "../errors.ts";
 import { testApi } from "../testing.ts";
+
+const endpoint = endpointFor<unknown>();
 
 const refusing = (errors: Endpoint["errors"], details: ConstructorParameters<typeof ApiError>[1]): Endpoint =>
   endpoint({

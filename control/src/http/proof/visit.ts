@@ -16,7 +16,7 @@ const someAddress = () => `10.${randomInt(256)}.${randomInt(256)}.${1 + randomIn
 /** Calls a route with its example, from an address of its own: whoever counts bad guesses by address counts one. */
 export function visit(api: TestApi, { route, params, options, query }: Visit): Promise<Answer> {
   const path = fillPath(route.path, params) + (query === undefined ? "" : `?${query}`);
-  const body = route.method === "GET" ? undefined : exampleBody(route);
+  const body = route.method === "GET" ? undefined : exampleBody(api.context.random, route);
   return api.call(route.method, path, {
     ...(body !== undefined && { body }),
     ...options,

@@ -1,0 +1,35 @@
+import { describe, expect, test } from "vitest";
+import { graceMs, isStreamless, nodeLink, streamState } from "./node-links.ts";
+
+const session = { serverId: "s1", reconciled: true, suspect: false, detached: false };
+const now = new Date("2026-01-01T12:00:00Z");
+const ago = (ms: number) => new Date(now.getTime() - ms);
+
+describe("a node's link", () => {
+  test.each([
+    { when: "its stream is open", session, alive: true, link: "connected" },
+    { when: "it was not compared yet", session: { ...session, reconciled: false }, alive: true, link: "reconciling" },
+    { when: "it is silent", session: { ...session, suspect: true }, alive: true, link: "suspect" },
+    {
+      when: "its stream has ended and its lease has not",
+      session: { ...session, detached: true },
+      alive: true,
+      link: "suspect",
+    },
+    { when: "its lease is over", session: undefined, alive: false, link: "unreachable" },
+    { when: "the control replica with its stream is gone", session, alive: false, link: "unknown" },
+    { when: "both are gone", session: { ...session, detached: true }, alive: false, link: "unknown" },
+  ])("when $when", ({ session: value, alive, link }) => {
+    expect(nodeLink(streamState(value, alive), ago(1_000), now)).toEqual({ link, since: ago(1_000) });
+  });
+
+  test("is given a whole lease anew when nobody has counted, and no more", () => {
+    expect(nodeLink("orphaned", ago(graceMs - 1), now).link).toBe("unknown");
+    expect(nodeLink("orphaned", ago(graceMs + 5_000), now)).toEqual({ link: "unreachable", since: ago(5_000) });
+  });
+});
+
+test("nothing can be asked of a node without a stream", () => {
+  const states = ["open", "reconciling", "silent", "detached", "orphaned", "absent"] as const;
+  expect(states.filter(isStreamless)).toEqual(["detached", "orphaned", "absent"]);
+});

@@ -1,0 +1,13 @@
+/* Topics of Postgres notifications: they only speed things up, every loop also looks by itself. */
+
+/** Announced when a node's row was fenced or removed, so that its stream ends at once. */
+export const nodeTopic = "svc_node";
+
+/** Topic on which changes of what hosts serve are announced to the leader. */
+export const routeTopic = "svc_routes";
+
+/** Topic on which changes of `task` rows are announced to the leader. */
+export const taskTopic = "svc_tasks";
+
+/** Topic on which the end of projects is announced to whoever holds agents' streams. */
+export const goneTopic = "svc_projects_gone";

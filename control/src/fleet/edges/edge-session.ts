@@ -1,0 +1,192 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ServerDuplexStream } from "@grpc/grpc-js";
+import { clip, limits, stripControl } from "@svc/proto";
+import type { Applied, Gate, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
+import type { Clock } from "@svc/runtime/clock";
+import { createWake } from "@svc/runtime/wake";
+import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
+import { saveFacts } from "../nodes/store.ts";
+import { createClockNote } from "../sessions/clock-note.ts";
+import { LinkError } from "../sessions/errors.ts";
+import { helloProblem } from "../sessions/hello.ts";
+import {
+  holdSession,
+  persist,
+  receiveStream,
+  type SessionDeps,
+  untilAborted,
+  type Visitor,
+} from "../sessions/session.ts";
+import type { SessionKey } from "../sessions/session-key.ts";
+import type { Farewells } from "../sessions/stream.ts";
+import { createTrafficReceiver } from "../traffic/receiver.ts";
+import { createGateSender } from "./gate-sender.ts";
+import type { TableFeed } from "./table-feed.ts";
+import { createTableSender } from "./table-sender.ts";
+
+type Response = MessageInitShape<typeof SessionResponseSchema>;
+type EdgeVisitor = Visitor<SessionRequest, Response>;
+
+export interface EdgeSessionDeps extends SessionDeps {
+  tables: TableFeed;
+  /** What guards these projects now. */
+  loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
+}
+
+const farewells: Farewells<Response> = {
+  superseded: () => ({ message: { case: "superseded", value: {} } }),
+  fenced: (reason) => ({ message: { case: "fenced", value: { reason } } }),
+  goAway: (reconnectAfterMs) => ({ message: { case: "goAway", value: { reconnectAfterMs } } }),
+};
+
+/** One router's stream, from opening to end. */
+export const serveEdge = (call: ServerDuplexStream<SessionRequest, Response>, deps: EdgeSessionDeps): Promise<void> =>
+  receiveStream(call, { role: "edge", farewells, deps }, async (visitor) => {
+    const hello = await expectHello(visitor, deps);
+    const { instanceId, bootId, address, version } = hello;
+    const connectedAt = deps.clock.now().toISOString();
+    const { serverId } = deps;
+    const { id } = visitor.identity;
+    const session = { ...{ serverId, instanceId, bootId, address, version, connectedAt }, detached: false };
+    const value = JSON.stringify(session satisfies EdgeSessionValue);
+    const inForce = JSON.stringify(appliedValue({ ...hello, error: "" }, deps.clock.now()));
+    const claim = {
+      key: keys.edgeSession(id),
+      valueAfter: () => value,
+      isMine: (other: string) => other === value,
+      detached: () => JSON.stringify({ ...session, detached: true } satisfies EdgeSessionValue),
+      // What it serves while it catches up: whoever waits for a newer generation must wait for this router too.
+      also: [{ put: { key: keys.edgeApplied(id), value: inForce } }],
+      queryLog: null,
+      tidy: null,
+      askToRenew: () => visitor.stream.send({ message: { case: "renewNow", value: {} } }),
+    };
+    await holdSession(visitor, deps, claim, (key) => converse(visitor, hello, key, deps));
+  });
+
+async function expectHello({ stream }: EdgeVisitor, { timings, authority }: SessionDeps): Promise<Hello> {
+  const { message } = await stream.first(timings.helloTimeoutMs);
+  if (message.case !== "hello") throw new LinkError("FAILED_PRECONDITION", "the first message must be a hello");
+  const problem = helloProblem(message.value);
+  if (problem !== null) throw new LinkError("INVALID_ARGUMENT", `hello: ${problem} is not acceptable`);
+  if (message.value.clusterEpoch > BigInt(authority.epoch)) {
+    throw new LinkError("FAILED_PRECONDITION", "this control is of an older cluster epoch than the router");
+  }
+  return message.value;
+}
+
+const hostLengthMax = 253;
+
+function appliedValue(
+  { generation, digest, error, behindHosts }: Pick<Applied, "generation" | "digest" | "error" | "behindHosts">,
+  now: Date,
+): EdgeAppliedValue {
+  return {
+    generation: Number(generation),
+    digest: /^[0-9a-f]{0,64}$/.test(digest) ? digest : "",
+    error: error === "" ? null : clip(stripControl(error), limits.errorTextBytesMax),
+    behindHosts: behindHosts.filter((host) => host.length <= hostLengthMax).slice(0, behindHostsMax),
+    at: now.toISOString(),
+  };
+}
+
+async function converse(
+  { stream, identity: { id: edgeId } }: EdgeVisitor,
+  { version, address, knowsGates }: Hello,
+  key: SessionKey,
+  deps: EdgeSessionDeps,
+): Promise<void> {
+  const { clock, random, authority, timings, log } = deps;
+  const { signal } = stream;
+  const sender = createTableSender({
+    ...{ clock, edgeId, knowsGates, timings, log, signal },
+    clusterEpoch: authority.epoch,
+    feed: deps.tables,
+    send: stream.send,
+  });
+  const gates = createGateSender({
+    ...{ clock, random, edgeId, log, signal },
+    feed: deps.tables,
+    load: deps.loadGates,
+    send: stream.send,
+  });
+  const traffic = createTrafficReceiver({
+    ...{ clock, random, db: deps.db, edgeId, log, signal },
+    acknowledge: (value) => stream.send({ message: { case: "trafficAck", value } }),
+  });
+  const writer = createAppliedWriter(
+    clock,
+    async (value) => {
+      const write = () => key.write([{ put: { key: keys.edgeApplied(edgeId), value: JSON.stringify(value) } }]);
+      await persist(write, { clock, random, signal, log, what: "record what a router applied" });
+    },
+    signal,
+  );
+
+  const clockNote = createClockNote({
+    ...{ clock, daemonId: edgeId, write: key.write, log, signal },
+    everyMs: timings.clockWriteEveryMs,
+  });
+  const facts = { version, address, labels: {}, capacity: null, platform: null };
+  const changed = await deps.db.transaction().execute((tx) => saveFacts(tx, edgeId, facts, clock.now()));
+  if (changed !== null) log.info({ ...changed, address, edgeId }, "an edge says other things of itself");
+  stream.receive(({ message }) => {
+    switch (message.case) {
+      case "renew":
+        stream.renew();
+        deps.metrics?.renewals.inc({ role: "edge" });
+        clockNote.heard(message.value.wallMs);
+        return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
+      case "applied":
+        writer.record(appliedValue(message.value, clock.now()));
+        return sender.answered(message.value);
+      case "traffic":
+        return traffic.receive(message.value);
+      default:
+        // A second Hello, or something of a later version: nothing depends on it.
+        return;
+    }
+  });
+  stream.send({
+    message: {
+      case: "welcome",
+      value: {
+        edgeId,
+        clusterEpoch: BigInt(authority.epoch),
+        sessionEpoch: key.epoch,
+        renewEveryMs: timings.renewEveryMs,
+        leaseTtlMs: timings.leaseTtlMs,
+        registry: deps.registry,
+      },
+    },
+  });
+  using _tables = deps.tables.subscribe(() => {
+    gates.wake();
+    sender.wake();
+  });
+  // A router that has no use for secrets is told none.
+  const telling = knowsGates ? gates.run() : Promise.resolve();
+  await Promise.all([telling, sender.run(), writer.run(), traffic.run(), untilAborted(signal)]);
+}
+
+const idleMs = 60_000;
+
+/** Writes the newest of what a router reported; what was overtaken before it could be written is passed over. */
+function createAppliedWriter(clock: Clock, write: (value: EdgeAppliedValue) => Promise<void>, signal: AbortSignal) {
+  const wake = createWake(clock);
+  let newest: EdgeAppliedValue | null = null;
+  return {
+    record(value: EdgeAppliedValue): void {
+      newest = value;
+      wake.signal();
+    },
+    async run(): Promise<void> {
+      while (!signal.aborted) {
+        const value = newest;
+        newest = null;
+        if (value === null) await wake.wait(idleMs, signal);
+        else await write(value);
+      }
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { addressNodeInput, addressNodeReply, idParams } from "@svc/proto";
+import { recordAudit } from "../../../http/audit.ts";
+import { ApiError } from "../../../http/errors.ts";
+import { endpoint } from "../../endpoint.ts";
+import { insertNodeEvents } from "../events/store.ts";
+import { isMachineAddress } from "./own-address.ts";
+
+/** Throws VALIDATION for an address that edges cannot be sent to. */
+export function requireMachineAddresses(addresses: readonly string[]): void {
+  const wrong = addresses.find((address) => !isMachineAddress(address));
+  if (wrong === undefined) return;
+  throw new ApiError("VALIDATION", { message: `addresses: No machine is reached at ${wrong}.` });
+}
+
+/** What a machine is bound to otherwise is the address that it joined from, which may be another, or not the only one. */
+export const nodeAddressesEndpoint = endpoint({
+  method: "PUT",
+  path: "/admin/nodes/:id/addresses",
+  access: "admin",
+  summary: "Say at which addresses edges may reach a node. Its agent is held to them from its next session on.",
+  params: idParams,
+  body: addressNodeInput,
+  reply: addressNodeReply,
+  handle: ({ db, clock }, { caller, params, body: { addresses }, address }) =>
+    db.transaction().execute(async (tx) => {
+      requireMachineAddresses(addresses);
+      const node = await tx
+        .updateTable("node")
+        .set({ addresses: JSON.stringify(addresses) })
+        .where("id", "=", params.id)
+        .where("role", "=", "node")
+        .returning(["id", "name"])
+        .executeTakeFirst();
+      if (node === undefined) throw new ApiError("NOT_FOUND");
+      await insertNodeEvents(tx, [{ nodeId: node.id, kind: "readdressed", at: clock.now() }]);
+      const detail = { name: node.name, addresses };
+      await recordAudit(tx, { caller, address, action: "node.readdress", target: node.id, detail });
+      return { node };
+    }),
+});

@@ -1,0 +1,107 @@
+import { isOpen, limits, type NodeAxes, type NodeBlocker } from "@svc/proto";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Task } from "../../../stores/db/tables.ts";
+import type { FleetView, HeldPlacement } from "../../cluster/facts.ts";
+import { edgeProgress } from "../../routes/progress.ts";
+import { listHosts } from "../../tasks/deployment.ts";
+import { type HeldRow, readHeld, readHeldRuns } from "../held.ts";
+import { type EdgesSeen, type HeldTask, runBlocker, taskBlocker } from "./blockers.ts";
+
+type BlockerFleet = Pick<FleetView, "placements" | "runs" | "routesMeta" | "edgeApplied">;
+
+/** What keeps a node from being empty, as far as a reply has room. */
+export async function readBlockers(
+  db: Db,
+  fleet: BlockerFleet,
+  nodeId: string,
+  { link, now }: { link: NodeAxes["link"]; now: Date },
+): Promise<NodeBlocker[]> {
+  const all = fleet.placements();
+  const isHere = (each: { nodeId: string }) => each.nodeId === nodeId;
+  const runs = await readHeldRuns(db, fleet.runs().filter(isHere).slice(0, limits.nodeBlockersShown));
+  const rows = await readHeld(db, all.filter(isHere).slice(0, limits.nodeBlockersShown - runs.length));
+  const replacements = await listReplacements(db, rows);
+  const placed = new Map(all.map((placement) => [placement.placementId, placement]));
+  const edges = edgesOf(db, fleet);
+  const blockers = runs.map(
+    ({ run, project, channel, prNumber }): NodeBlocker => ({
+      ...{ kind: "release", project, channel, prNumber, replica: null },
+      ...runBlocker(run.claimed, link),
+    }),
+  );
+  for (const row of rows) {
+    const { kind } = row.placement;
+    const task = await heldTask(row, { replacements, placed, edges });
+    blockers.push({
+      ...{ kind, project: row.project, channel: row.channel, prNumber: row.prNumber },
+      replica: kind === "build" ? null : row.task.replica,
+      ...taskBlocker(task, { link, now }),
+    });
+  }
+  return blockers;
+}
+
+type Replacement = Pick<Task, "id" | "deployment_id" | "replica" | "epoch" | "refused">;
+
+/** Containers that may take the place of one of `rows`. */
+async function listReplacements(db: Db, rows: readonly HeldRow[]): Promise<Replacement[]> {
+  const deploymentIds = [...new Set(rows.map(({ task }) => task.deployment_id))];
+  if (deploymentIds.length === 0) return [];
+  return db
+    .selectFrom("task")
+    .select(["id", "deployment_id", "replica", "epoch", "refused"])
+    .where("deployment_id", "in", deploymentIds)
+    .where("kind", "=", "serve")
+    .where("desired", "=", "running")
+    .where("retiring_at", "is", null)
+    .execute();
+}
+
+/** Asks once per channel. */
+function edgesOf(db: Db, fleet: BlockerFleet) {
+  const known = new Map<string, Promise<EdgesSeen>>();
+  return ({ task, channel, prNumber }: HeldRow): Promise<EdgesSeen> => {
+    const key = JSON.stringify([task.project_id, channel, prNumber]);
+    const at = { project_id: task.project_id, channel, pr_number: prNumber };
+    const seen =
+      known.get(key) ??
+      listHosts(db, at).then((hosts) =>
+        edgeProgress(
+          db,
+          fleet,
+          hosts.map(({ host }) => host),
+        ),
+      );
+    known.set(key, seen);
+    return seen;
+  };
+}
+
+async function heldTask(
+  row: HeldRow,
+  facts: {
+    replacements: readonly Replacement[];
+    placed: ReadonlyMap<string, HeldPlacement>;
+    edges: (row: HeldRow) => Promise<EdgesSeen>;
+  },
+): Promise<HeldTask> {
+  const { task, deployment, placement, isServed } = row;
+  const isOnItsWay = isOpen(deployment.status);
+  const isLeaving = task.retiring_at !== null || (!isServed && !isOnItsWay);
+  const replacement = facts.replacements.find(
+    (other) => other.deployment_id === task.deployment_id && other.replica === task.replica && other.epoch > task.epoch,
+  );
+  return {
+    ...{ kind: placement.kind, desired: task.desired, isOnItsWay, isServed },
+    leavingSince: isLeaving ? (task.retiring_at ?? deployment.since) : null,
+    edges: isLeaving ? await facts.edges(row) : null,
+    replacement:
+      replacement === undefined
+        ? null
+        : {
+            isPlaced: facts.placed.has(replacement.id),
+            isServing: facts.placed.get(replacement.id)?.serving ?? false,
+            refused: replacement.refused,
+          },
+  };
+}

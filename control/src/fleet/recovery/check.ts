@@ -1,0 +1,21 @@
+import type { Db } from "../../stores/db/pool.ts";
+import type { Etcd } from "../../stores/etcd/index.ts";
+import { keys } from "../cluster/keys.ts";
+import { RecoveryRefused } from "./command.ts";
+
+/**
+ * Refuses to serve with an etcd that is certainly older than the one on which a leader has decided before: its word would
+ * count for nothing, and what it says of release commands is out of date. A backup from after the last change of leader
+ * is not recognised by this; daemons then refuse what is older than what they have.
+ *
+ * @throws RecoveryRefused, EtcdError
+ */
+export async function requireRecovered(db: Db, etcd: Pick<Etcd, "range">): Promise<void> {
+  // In this order: a leader that is elected in between raises both.
+  const { epoch } = await db.selectFrom("leader_fence").select("epoch").executeTakeFirstOrThrow();
+  const { revision } = await etcd.range(keys.leader);
+  if (BigInt(epoch) <= revision) return;
+  throw new RecoveryRefused(
+    "etcd is older than what this cluster has decided on: it was restored or is a new one. Stop every control server, run `svc-control after-restore`, and start them again",
+  );
+}

@@ -1,0 +1,112 @@
+import { isOciManifest, storedManifestSchema } from "@svc/proto";
+import { sql } from "kysely";
+import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
+import type { Log } from "../../log.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import { notify } from "../../stores/db/notify.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import { inFencedTransaction } from "../cluster/fenced.ts";
+import { routeTopic } from "../cluster/topics.ts";
+import { findChannelState } from "../routes/store.ts";
+import { lockTasks, removeTasks } from "../tasks/change.ts";
+import { findDeployment, insertEvent, lockDeployment } from "../tasks/deployment.ts";
+import { drainSecondsAfter, drainSecondsIn } from "../tasks/drain.ts";
+import { serveTask } from "../tasks/spec.ts";
+import { insertTask } from "../tasks/store.ts";
+import type { Cause, ReplicaStep, Site } from "./steps.ts";
+
+interface ApplyDeps {
+  db: Db;
+  log: Log;
+  metrics?: Pick<Metrics, "replicasReplaced"> | undefined;
+  /** Of the leadership under which the steps were decided. */
+  epoch: bigint;
+  /** How long what is removed has had since no edge sends anybody there. */
+  drainMs: number;
+}
+
+const because: Readonly<Record<Cause, string>> = {
+  missing: "it was not there",
+  ended: "its container has ended for good",
+  "node lost": "its node does not answer any more",
+  "node quarantined": "two machines use the identity of its node",
+  "node fenced": "its node is out of use",
+  "node draining": "its node is being emptied",
+};
+
+/**
+ * Carries out the steps of one site, all or none. They were decided on what was there a moment ago: when the site is
+ * not served any more, or its replicas are others by now, nothing is done, and the next round decides anew.
+ */
+export async function applySteps(
+  { db, log, epoch, drainMs, metrics }: ApplyDeps,
+  site: Site,
+  steps: readonly ReplicaStep[],
+) {
+  const { deploymentId } = site;
+  const done = await inFencedTransaction(db, epoch, async (tx) => {
+    // Whoever holds the site's owner or project for long holds up this site, and the others only for a moment.
+    await sql`set local lock_timeout = '1s'`.execute(tx);
+    const found = await findDeployment(tx, deploymentId);
+    if (found === null) return false;
+    const { deployment, project } = found;
+    const plan = await holdPlanOfUser(tx, project.owner_id);
+    // In this order: a stop, a suspension or a deletion of the project holds its row first.
+    if (!(await holdServed(tx, project.id)) || !(await lockDeployment(tx, deploymentId, "running"))) return false;
+    const state = await findChannelState(tx, deployment);
+    if (state?.deployment_id !== deploymentId || state.stopped) return false;
+    if (!(await isUnchanged(tx, site))) return false;
+    const retired = steps.flatMap((step) => (step.do === "retire" ? [step.taskId] : []));
+    const removed = steps.flatMap((step) => (step.do === "remove" ? [step.taskId] : []));
+    await lockTasks(tx, [...retired, ...removed]);
+    if (retired.length > 0) {
+      await tx
+        .updateTable("task")
+        .set({ retiring_at: sql<Date>`now()` })
+        .where("id", "in", retired)
+        .where("retiring_at", "is", null)
+        .execute();
+      await notify(tx, routeTopic);
+    }
+    const manifest = storedManifestSchema.parse(deployment.manifest);
+    await removeTasks(tx, removed, { drainSeconds: drainSecondsAfter(drainSecondsIn(manifest, plan), drainMs) });
+    const registryHost = isOciManifest(manifest) ? deployment.image_registry : null;
+    for (const step of steps) {
+      if (step.do !== "replace") continue;
+      const { slot: replica, cause } = step;
+      await insertTask(tx, deployment, serveTask(deployment, plan, manifest, registryHost), { replica, cause });
+      const detail = `Replica ${replica + 1} gets a new container: ${because[cause]}.`;
+      await insertEvent(tx, { deploymentId, phase: "replica-replaced", detail });
+    }
+    return true;
+  });
+  if (!done) return;
+  for (const step of steps) {
+    if (step.do === "replace") metrics?.replicasReplaced.inc({ cause: step.cause });
+    log.info({ ...step }, "replica");
+  }
+}
+
+/** Keeps the project as it is until the transaction ends; false when its sites are not to be up. */
+async function holdServed(tx: Db, projectId: string): Promise<boolean> {
+  const project = await tx
+    .selectFrom("project")
+    .select(["deleting_at", "suspended_at"])
+    .where("id", "=", projectId)
+    .forShare()
+    .executeTakeFirst();
+  return project !== undefined && project.deleting_at === null && project.suspended_at === null;
+}
+
+/** Whether the site's replicas are those that the decision rests on. */
+async function isUnchanged(tx: Db, { deploymentId, running }: Site): Promise<boolean> {
+  const rows = await tx
+    .selectFrom("task")
+    .select(["id", "retiring_at"])
+    .where("deployment_id", "=", deploymentId)
+    .where("kind", "=", "serve")
+    .where("desired", "=", "running")
+    .execute();
+  const known = new Map(running.map(({ taskId, retiring }) => [taskId, retiring]));
+  return rows.length === known.size && rows.every(({ id, retiring_at }) => known.get(id) === (retiring_at !== null));
+}

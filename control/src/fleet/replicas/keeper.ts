@@ -1,0 +1,108 @@
+import type { Clock, Timer } from "@svc/runtime/clock";
+import type { Limiter } from "@svc/runtime/limiter";
+import type { Log } from "../../log.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import { type Etcd, type Leadership, LeadershipLost } from "../../stores/etcd/index.ts";
+import { LeaderOutdated } from "../cluster/fenced.ts";
+import type { Fleet } from "../cluster/fleet.ts";
+import type { StormWatch } from "../cluster/storm/watch.ts";
+import { readRouting } from "../routes/routing.ts";
+import { applySteps } from "./apply.ts";
+import { createSiteReader, type ReadSite } from "./read.ts";
+import { noteServed } from "./served.ts";
+import { type KeeperState, keepReplicas, type ReplicaStep, type Site } from "./steps.ts";
+
+export interface KeeperDeps {
+  clock: Clock;
+  db: Db;
+  etcd: Etcd;
+  fleet: Fleet;
+  leadership: Leadership;
+  storms: StormWatch;
+  drainMs: number;
+  log: Log;
+  metrics?: Pick<Metrics, "replicasReplaced"> | undefined;
+  /** Held while a site's steps are carried out: no other table is published meanwhile. */
+  takeTurns: Limiter;
+  /** Asks for another round before anything happens. */
+  lookAgain: () => void;
+}
+
+/** Sites in a row that fail for whatever reason of their own; more of them mean that the stores do. */
+const failuresMax = 10;
+
+/** After a round that left something to time, which nobody announces. */
+const lookAgainMs = 2_000;
+
+/**
+ * Returns the round that keeps every site at its number of replicas. Safe to repeat and to lose at any point: what a
+ * round did not get to, the next one finds. A site that fails holds up no other one, and comes last in the next round.
+ */
+export function createKeeper(deps: KeeperDeps): () => Promise<void> {
+  const { clock, db, etcd, fleet, leadership, storms, drainMs, log } = deps;
+  const readSites = createSiteReader({ db, fleet, log });
+  const failed = new Set<string>();
+  let timer: Timer | null = null;
+  const decide = (sites: KeeperState["sites"], isStorm: boolean) =>
+    keepReplicas({ now: fleet.now(), storm: isStorm, drainMs, sites });
+
+  /** A round takes its time, so what it decided must still be what the fleet asks for. */
+  async function carryOut(read: ReadSite, decided: readonly ReplicaStep[]): Promise<void> {
+    const site = read.current();
+    const wanted = new Set(decide([site], storms.current() !== null).map(about));
+    if (!decided.every((step) => wanted.has(about(step)))) return;
+    const steps = await withoutRouted(read, site, decided);
+    if (steps.length > 0) await applySteps({ ...deps, epoch: leadership.epoch }, site, steps);
+  }
+
+  /** Without the removals of what an edge still uses by etcd itself: the view, which costs nothing, may be old. */
+  async function withoutRouted(read: ReadSite, { running }: Site, steps: readonly ReplicaStep[]) {
+    const leaving = new Set(
+      running.filter((each) => each.retiring && each.node !== "gone").map(({ taskId }) => taskId),
+    );
+    const isRemoval = (step: ReplicaStep) => step.do === "remove" && leaving.has(step.taskId);
+    if (!steps.some(isRemoval)) return steps;
+    const routing = await readRouting(etcd, read.hosts);
+    return steps.filter((step) => step.do !== "remove" || !isRemoval(step) || read.isLeft(step.taskId, routing));
+  }
+
+  return async () => {
+    const storm = await storms.look();
+    const reads = await readSites();
+    const sites = reads.map((read) => read.current());
+    await noteServed(db, leadership.epoch, sites);
+    const steps = Map.groupBy(decide(sites, storm !== null), ({ deploymentId }) => deploymentId);
+    const open = reads.filter(({ deploymentId }) => steps.has(deploymentId));
+    const last = open.filter(({ deploymentId }) => failed.has(deploymentId));
+    const inOrder = [...open.filter(({ deploymentId }) => !failed.has(deploymentId)), ...last];
+    failed.clear();
+    const isDraining = sites.some(({ running }) => running.some(({ unroutedAt }) => unroutedAt !== null));
+    using _again = {
+      [Symbol.dispose]() {
+        timer?.[Symbol.dispose]();
+        if (failed.size > 0 || isDraining || storm !== null) timer = clock.after(lookAgainMs, deps.lookAgain).unref();
+      },
+    };
+    let inARow = 0;
+    for (const read of inOrder) {
+      const { deploymentId } = read;
+      // The clock is asked, too: after a pause of the process no timer has run yet.
+      if (!leadership.isHeld()) throw new LeadershipLost("no longer the leader");
+      try {
+        await deps.takeTurns(() => carryOut(read, steps.get(deploymentId) ?? []));
+        inARow = 0;
+      } catch (error) {
+        if (error instanceof LeaderOutdated || error instanceof LeadershipLost) throw error;
+        failed.add(deploymentId);
+        inARow += 1;
+        if (inARow >= failuresMax) throw error;
+        log.warn({ err: error, deploymentId }, "a site's replicas were not kept this time");
+      }
+    }
+  };
+}
+
+/** What a step does, for comparing. */
+const about = (step: ReplicaStep): string =>
+  step.do === "replace" ? `replace ${step.slot} ${step.cause}` : `${step.do} ${step.taskId}`;

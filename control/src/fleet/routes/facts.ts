@@ -1,0 +1,149 @@
+import { sql } from "kysely";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Fleet } from "../cluster/fleet.ts";
+import { hasEnded } from "../cluster/keys.ts";
+import type { FleetNode } from "../cluster/nodes.ts";
+import { readNodes, replicaNode } from "../cluster/nodes.ts";
+import { isServing } from "../tasks/deployment-status.ts";
+import { type GateSecret, gateOf } from "./gate.ts";
+import { type ActiveDeployment, type Container, type HostFacts, isUnrecorded, upstreamsOf } from "./table.ts";
+
+/** A container that edges may be told of, and of which Postgres does not know where it is. */
+export interface Unrecorded {
+  taskId: string;
+  nodeId: string;
+}
+
+/** Whether there are projects, also such as are being deleted: a project stays until no edge has a host of it. */
+export const holdsProjects = async (db: Db): Promise<boolean> =>
+  (await db.selectFrom("project").select("id").limit(1).executeTakeFirst()) !== undefined;
+
+/** Every host with what decides what it serves, from Postgres and the nodes' reports. */
+export async function readHostFacts(
+  db: Db,
+  fleet: Fleet,
+  gateSecret: GateSecret,
+): Promise<{ facts: HostFacts[]; unrecorded: Unrecorded[] }> {
+  const rows = await db
+    .selectFrom("site_host")
+    .innerJoin("project", "project.id", "site_host.project_id")
+    .leftJoin("channel_state", (join) =>
+      join
+        .onRef("channel_state.project_id", "=", "site_host.project_id")
+        .onRef("channel_state.channel", "=", "site_host.channel")
+        .on((on) => on("channel_state.pr_number", "=", on.fn.coalesce("site_host.pr_number", on.lit(0)))),
+    )
+    .leftJoin("deployment", "deployment.id", "channel_state.deployment_id")
+    .select([
+      "site_host.host",
+      "site_host.project_id",
+      "site_host.channel",
+      "site_host.redirect_to",
+      "project.suspended_at",
+      "project.password_hash",
+      "channel_state.stopped",
+      "deployment.id as deployment_id",
+      "deployment.artifact_kind",
+      "deployment.artifact_repository",
+      "deployment.artifact_digest",
+      "deployment.artifact_size",
+    ])
+    // Of thousands of manifests nothing else is needed.
+    .select(sql<boolean>`coalesce(deployment.manifest #>> '{app,spa}' = 'true', false)`.as("spa"))
+    .where("project.deleting_at", "is", null)
+    .execute();
+  const { containers, unrecorded } = await readContainers(db, fleet);
+  const gates = new Map<string, string>();
+  const gateFor = (projectId: string, passwordHash: string): string => {
+    const gate = gates.get(projectId) ?? gateOf(gateSecret, projectId, passwordHash).revision;
+    gates.set(projectId, gate);
+    return gate;
+  };
+  const facts = rows.map((row) => ({
+    host: row.host,
+    projectId: row.project_id,
+    channel: row.channel,
+    redirectTo: row.redirect_to,
+    gate: row.password_hash === null ? null : gateFor(row.project_id, row.password_hash),
+    suspended: row.suspended_at !== null,
+    stopped: row.stopped ?? false,
+    active: row.deployment_id === null ? null : activeOf({ ...row, deployment_id: row.deployment_id }, containers),
+  }));
+  return { facts, unrecorded };
+}
+
+interface ActiveRow {
+  deployment_id: string;
+  artifact_kind: "image" | "bundle" | null;
+  artifact_repository: string | null;
+  artifact_digest: string | null;
+  artifact_size: number | null;
+  spa: boolean;
+}
+
+function activeOf(row: ActiveRow, containers: ReadonlyMap<string, Container[]>): ActiveDeployment | null {
+  const { deployment_id: deploymentId, artifact_repository: repository, artifact_digest: digest } = row;
+  if (row.artifact_kind === "image")
+    return { deploymentId, kind: "image", ...upstreamsOf(containers.get(deploymentId) ?? []) };
+  if (row.artifact_kind !== "bundle" || repository === null || digest === null) return null;
+  return { deploymentId, kind: "bundle", repository, digest, sizeBytes: row.artifact_size ?? 0, spa: row.spa };
+}
+
+/** Containers by deployment. */
+async function readContainers(
+  db: Db,
+  fleet: Fleet,
+): Promise<{ containers: Map<string, Container[]>; unrecorded: Unrecorded[] }> {
+  const [tasks, nodes] = await Promise.all([
+    db
+      .selectFrom("task")
+      .select(["id", "deployment_id", "node_id", "retiring_at"])
+      .where("kind", "=", "serve")
+      .where("desired", "=", "running")
+      .where("reaped_at", "is", null)
+      .execute(),
+    readNodes(db),
+  ]);
+  const isStorm = fleet.status()?.storm != null;
+  const known = new Map<string, NodeState>();
+  const containers = new Map<string, Container[]>();
+  const unrecorded: Unrecorded[] = [];
+  for (const { id, deployment_id: deploymentId, node_id, retiring_at } of tasks) {
+    const nodeId = fleet.findPlacement(id)?.nodeId ?? null;
+    const observation = nodeId === null ? null : fleet.observation(nodeId, id);
+    const node =
+      nodeId === null ? unplaced : (known.get(nodeId) ?? nodeState(fleet, nodes.get(nodeId), nodeId, isStorm));
+    if (nodeId !== null) known.set(nodeId, node);
+    const container: Container = {
+      upstream: observation?.upstream ?? null,
+      serving: isServing({ observation }),
+      isOver: (observation !== null && hasEnded(observation.observed)) || node.isGone,
+      retiring: retiring_at !== null,
+      isStale: node.isStale,
+    };
+    if (nodeId !== null && isUnrecorded(container, nodeId, node_id)) unrecorded.push({ taskId: id, nodeId });
+    const own = containers.get(deploymentId);
+    if (own === undefined) containers.set(deploymentId, [container]);
+    else own.push(container);
+  }
+  return { containers, unrecorded };
+}
+
+/** What becomes of visitors of the containers on a node. */
+interface NodeState {
+  isGone: boolean;
+  isStale: boolean;
+}
+
+const unplaced: NodeState = { isGone: false, isStale: false };
+
+/** One that has been silent for half a lease gets no more visitors than it must, unless many are. */
+function nodeState(fleet: Fleet, node: FleetNode | undefined, nodeId: string, isStorm: boolean): NodeState {
+  const { link } = fleet.nodeLink(nodeId);
+  const isSilent = link === "suspect" && fleet.nodeLostAt(nodeId) === null;
+  const state = replicaNode(node, !isStorm && link === "unreachable");
+  return {
+    isGone: state === "gone",
+    isStale: state === "lost" || state === "quarantined" || (isSilent && !isStorm),
+  };
+}

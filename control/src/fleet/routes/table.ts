@@ -1,0 +1,155 @@
+// @pure
+import { canonicalJson } from "@svc/runtime/canonical-json";
+import type { RouteEntry } from "../cluster/route-entry.ts";
+
+/** A host with everything that decides what it serves. */
+export interface HostFacts {
+  host: string;
+  projectId: string;
+  channel: string;
+  /** Another host, to which visitors are sent whatever the rest says; null: the host serves. */
+  redirectTo: string | null;
+  /** Revision of the project's site password; null: there is none. */
+  gate: string | null;
+  suspended: boolean;
+  stopped: boolean;
+  /** The deployment that the channel serves; null before the first. */
+  active: ActiveDeployment | null;
+}
+
+/** `upstreams` are those that are up now. `isOver`: every container has ended for good. */
+export interface ActiveImage {
+  kind: "image";
+  upstreams: readonly string[];
+  isOver: boolean;
+}
+
+export type ActiveDeployment = { deploymentId: string } & (
+  | { kind: "bundle"; repository: string; digest: string; sizeBytes: number; spa: boolean }
+  | ActiveImage
+);
+
+/** A container of the deployment that a host serves. */
+export interface Container {
+  /** Null until it runs. */
+  upstream: string | null;
+  /** It runs and answers, by what its node said last. */
+  serving: boolean;
+  /** It will never run again, or its node is out of use. */
+  isOver: boolean;
+  /** Another one has taken its place. */
+  retiring: boolean;
+  /** Its node's lease is over, or its identity is used twice: what its node said last may be long past. */
+  isStale: boolean;
+}
+
+/**
+ * Whether Postgres has to be told where a container is before edges are told of it. After a restore etcd knows by
+ * Postgres alone what runs where: what it does not know is placed anew, and the container that there was is stopped.
+ */
+export const isUnrecorded = (
+  { serving }: Pick<Container, "serving">,
+  placedOn: string,
+  recordedOn: string | null,
+): boolean => serving && placedOn !== recordedOn;
+
+/**
+ * Where visitors go. A container that is on its way out, or of which nothing was heard for long, gets them only when
+ * there is no better one: control may be what is cut off, and not the container.
+ */
+export function upstreamsOf(containers: readonly Container[]): Pick<ActiveImage, "upstreams" | "isOver"> {
+  const up = containers.filter(({ serving, isOver, upstream }) => serving && !isOver && upstream !== null);
+  const [best] = [
+    up.filter(({ retiring, isStale }) => !retiring && !isStale),
+    up.filter(({ retiring }) => !retiring),
+    up,
+  ].filter((group) => group.length > 0);
+  return {
+    upstreams: (best ?? []).flatMap(({ upstream }) => upstream ?? []),
+    isOver: containers.every(({ isOver }) => isOver),
+  };
+}
+
+/**
+ * The entry of one host. `previous` is what the table has for it, or for another host of its deployment. While none of
+ * a deployment's containers is up but one may come back (a crash, a node out of reach), its last upstreams stay: an edge
+ * then retries them, and nothing flaps. Once all have ended for good they go, because their ports may soon be somebody
+ * else's. What was resumed or started and does not answer yet is down, too: something is deployed, and will be there.
+ */
+export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): RouteEntry {
+  const { host, projectId, channel, active, redirectTo } = facts;
+  const site = { host, projectId, channel, ...(facts.gate !== null && { gate: facts.gate }) };
+  if (redirectTo !== null) return { ...site, redirect: { host: redirectTo } };
+  const base = { ...site, ...(active && { deploymentId: active.deploymentId }) };
+  if (facts.suspended) return { ...base, page: { page: "PAGE_SUSPENDED" } };
+  if (facts.stopped) return { ...base, page: { page: "PAGE_STOPPED" } };
+  if (active === null) return { ...base, page: { page: "PAGE_EMPTY" } };
+  if (active.kind === "bundle") {
+    const { repository, digest, sizeBytes, spa } = active;
+    return { ...base, static: { repository, digest, sizeBytes: String(sizeBytes), ...(spa && { spa }) } };
+  }
+  if (active.upstreams.length > 0) return { ...base, proxy: { upstreams: [...active.upstreams].sort() } };
+  const last = previous?.deploymentId === active.deploymentId ? previous.proxy : undefined;
+  if (last && !active.isOver) return { ...base, proxy: last };
+  return { ...base, page: { page: "PAGE_DOWN" } };
+}
+
+/**
+ * Whether the host has containers of which nothing was heard that would let edges send visitors to them. Nothing at all
+ * was heard right after etcd was restored, while they run all the same.
+ */
+export const isUnheard = ({ redirectTo, suspended, stopped, active }: HostFacts): boolean =>
+  redirectTo === null &&
+  !suspended &&
+  !stopped &&
+  active?.kind === "image" &&
+  active.upstreams.length === 0 &&
+  !active.isOver;
+
+/** What visitors of an entry's host get, as text that is equal when the hosts of two entries serve the same. */
+export const targetOf = ({ deploymentId, proxy, static: bundle, page, redirect }: RouteEntry): string =>
+  canonicalJson({ deploymentId, proxy, static: bundle, page, redirect });
+
+export interface TableChange {
+  upserts: RouteEntry[];
+  removedHosts: string[];
+}
+
+/** What changes from the published table to the one that the facts ask for; both empty when nothing does. */
+export function tableChange(published: ReadonlyMap<string, RouteEntry>, facts: readonly HostFacts[]): TableChange {
+  const wanted = new Set(facts.map(({ host }) => host));
+  const proxies = new Map(
+    [...published.values()].flatMap((entry) => (entry.proxy ? [[entry.deploymentId, entry]] : [])),
+  );
+  const previous = ({ host, active }: HostFacts) => {
+    const own = published.get(host);
+    // A host that is new to its deployment serves what the others do, also while that is not up.
+    return own?.proxy && own.deploymentId === active?.deploymentId ? own : proxies.get(active?.deploymentId);
+  };
+  const upserts = facts
+    .map((each) => routeOf(each, previous(each)))
+    .filter((entry) => {
+      const present = published.get(entry.host);
+      return present === undefined || canonicalJson(entry) !== lineOf(present);
+    })
+    .sort((a, b) => (a.host < b.host ? -1 : 1));
+  const removedHosts = [...published.keys()].filter((host) => !wanted.has(host)).sort();
+  return { upserts, removedHosts };
+}
+
+/** The table after a change, in host order. */
+export function applyChange(published: ReadonlyMap<string, RouteEntry>, change: TableChange): RouteEntry[] {
+  const next = new Map(published);
+  for (const host of change.removedHosts) next.delete(host);
+  for (const entry of change.upserts) next.set(entry.host, entry);
+  return [...next.values()].sort((a, b) => (a.host < b.host ? -1 : 1));
+}
+
+const lines = new WeakMap<RouteEntry, string>();
+
+/** An entry as one line: equal entries give equal lines. Each is asked for again with every change of the table. */
+export function lineOf(entry: RouteEntry): string {
+  const line = lines.get(entry) ?? canonicalJson(entry);
+  lines.set(entry, line);
+  return line;
+}

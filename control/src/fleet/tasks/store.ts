@@ -1,0 +1,112 @@
+import { sql } from "kysely";
+import { notify } from "../../stores/db/notify.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Deployment, Task } from "../../stores/db/tables.ts";
+import { beginPush } from "../artifacts/store.ts";
+import { taskTopic } from "../cluster/topics.ts";
+import type { NewTask } from "./spec.ts";
+
+/**
+ * Asks for a task; the leader finds a node for it. Returns its id, which is the placement's id, and the tag under
+ * which a build pushes what it makes.
+ */
+export async function insertTask(
+  db: Db,
+  deployment: Pick<Deployment, "id" | "project_id" | "channel" | "pr_number">,
+  task: NewTask,
+  // `cause`: why it is made in place of another; null: it is not.
+  { replica, cause = null }: { replica: number; cause?: string | null },
+): Promise<string> {
+  const { id } = await db
+    .insertInto("task")
+    .values({
+      project_id: deployment.project_id,
+      deployment_id: deployment.id,
+      kind: task.spec.kind,
+      channel: deployment.channel,
+      pr_number: deployment.pr_number ?? 0,
+      replica,
+      cause,
+      spec: JSON.stringify(task.spec),
+      spec_hash: task.specHash,
+      memory_mb: task.memoryMb,
+      cpu_millicores: task.cpuMillicores,
+      pids_limit: task.pidsLimit,
+      storage_mb: task.storageMb,
+      reserved_memory_mb: task.reservedMemoryMb,
+      reserved_cpu_millicores: task.reservedCpuMillicores,
+      node_selector: { ...task.nodeSelector },
+    })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  if (task.spec.kind === "build") {
+    const { targetRepository: repository, recipe } = task.spec;
+    const kind = "static" in recipe ? "bundle" : "image";
+    await beginPush(db, { id, projectId: deployment.project_id, repository, kind });
+  }
+  await notify(db, taskTopic);
+  return id;
+}
+
+const openColumns = [
+  "id",
+  "project_id",
+  "deployment_id",
+  "kind",
+  "channel",
+  "epoch",
+  "desired",
+  "drain_seconds",
+  "spec_hash",
+  "memory_mb",
+  "cpu_millicores",
+  "pids_limit",
+  "storage_mb",
+  "reserved_memory_mb",
+  "reserved_cpu_millicores",
+  "node_selector",
+  "node_id",
+  "refused",
+] as const satisfies readonly (keyof Task)[];
+
+/** What placing a task needs, with the platform that its image is for and the bytes that it is pulled as. */
+export interface OpenTask extends Pick<Task, (typeof openColumns)[number]> {
+  os: string | null;
+  architecture: string | null;
+  artifact_size: number | null;
+  /** A build of its user's own Dockerfile. */
+  has_dockerfile: boolean;
+  /** How long ago it was made, by the database's clock. */
+  waited_ms: number;
+}
+
+/** Tasks that are not over: what the leader keeps etcd in step with. Without their specs: it reads all of them often. */
+export const listOpenTasks = (db: Db): Promise<OpenTask[]> =>
+  db
+    .selectFrom("task")
+    .leftJoin("deployment", "deployment.id", "task.deployment_id")
+    .select(openColumns.map((column) => `task.${column}` as const))
+    .select([
+      "deployment.artifact_os as os",
+      "deployment.artifact_architecture as architecture",
+      "deployment.artifact_size",
+      sql<boolean>`task.kind = 'build' and coalesce(task.spec #>> '{recipe,image,dockerfile}', '') <> ''`.as(
+        "has_dockerfile",
+      ),
+      sql<number>`extract(epoch from now() - task.created_at)::float8 * 1000`.as("waited_ms"),
+    ])
+    .where("task.reaped_at", "is", null)
+    .orderBy("task.epoch", "asc")
+    .execute();
+/** Tasks of a kind that are to run. */
+export const listWantedTasks = (db: Db, deploymentId: string, kind: Task["kind"]): Promise<Task[]> =>
+  db
+    .selectFrom("task")
+    .selectAll()
+    .where("deployment_id", "=", deploymentId)
+    .where("kind", "=", kind)
+    .where("desired", "=", "running")
+    .execute();
+
+export const listTasks = (db: Db, deploymentId: string): Promise<Task[]> =>
+  db.selectFrom("task").selectAll().where("deployment_id", "=", deploymentId).orderBy("epoch", "asc").execute();

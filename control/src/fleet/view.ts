@@ -1,0 +1,38 @@
+import type { FleetView } from "./cluster/facts.ts";
+import type { Fleet } from "./cluster/fleet.ts";
+import { hasEnded, isRunOver } from "./cluster/keys.ts";
+import { takenBy } from "./scheduler/limits.ts";
+import type { SchedulerMemory } from "./scheduler/score.ts";
+
+/** The part of the fleet's facts that endpoints show. */
+export const fleetView = (fleet: Fleet, memory: SchedulerMemory): FleetView => ({
+  lateFailures: () => memory.hints?.failures ?? null,
+  replicas: () => fleet.replicas().map(({ serverId, startedAt }) => ({ serverId, startedAt })),
+  isConnected: (nodeId) => fleet.nodeLostAt(nodeId) === null,
+  nodeLink: (nodeId) => fleet.nodeLink(nodeId),
+  placements: () =>
+    fleet.placements().flatMap(({ nodeId, placement }) => {
+      const said = fleet.observation(nodeId, placement.placementId);
+      if (said !== null && hasEnded(said.observed)) return [];
+      const running = said?.observed === "running";
+      return [
+        {
+          ...{ nodeId, placementId: placement.placementId, kind: placement.kind },
+          ...takenBy(placement, said ?? undefined),
+          running,
+          serving: running && said.health === "healthy" && said.upstream !== null,
+          ...{ observed: said?.observed ?? null, health: said?.health ?? null, changedAt: said?.changedAt ?? null },
+        },
+      ];
+    }),
+  runs: () =>
+    fleet
+      .runs()
+      .filter(({ run }) => !isRunOver(run.state))
+      .map(({ nodeId, run: { attemptId, deploymentId, state } }) => ({
+        ...{ nodeId, attemptId, deploymentId },
+        claimed: state === "granted" || state === "started",
+      })),
+  routesMeta: () => fleet.routesMeta(),
+  edgeApplied: (edgeId) => fleet.edgeApplied(edgeId),
+});

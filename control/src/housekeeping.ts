@@ -1,0 +1,78 @@
+import { sql } from "kysely";
+import { expireNodeEvents } from "./fleet/nodes/events/store.ts";
+import { expireTraffic } from "./fleet/traffic/expire.ts";
+import { deleteExpired } from "./identity/auth/expire.ts";
+import { enqueueOutdated } from "./identity/plans/apply-limits.ts";
+import type { Log } from "./log.ts";
+import type { Db } from "./stores/db/pool.ts";
+import { resumeWork } from "./stores/work/resume.ts";
+import { expireAudit } from "./tenants/admin/audit/expire.ts";
+import { expireLogs } from "./tenants/deployments/logs/expire.ts";
+import { expireIdle } from "./tenants/deployments/remove/expire.ts";
+import { releaseRedirects } from "./tenants/hosts/hosts.ts";
+
+/** How long what is only of use for looking back is kept. */
+const keptDays = { work: 7, samples: 30, acceptedDeploys: 1, logs: 30, traffic: 400 } as const;
+
+export interface HouseRules {
+  /** After so many days without a deployment preview and dev channels are given up; 0: never. */
+  previewIdleDays: number;
+}
+
+const daysAgo = (days: number) => sql<Date>`now() - ${days} * interval '1 day'`;
+
+/**
+ * Deletes what has had its time, takes up what was given up, and bounds what is not. Safe to repeat and to run anywhere; the leader does
+ * it, so that it is done once. A part that fails keeps none of the others from its turn, and has its own next time.
+ */
+export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRules): Promise<void> {
+  const parts: Record<string, () => Promise<number>> = {
+    expired: () => deleteExpired(db),
+    // Before old work is deleted: what was promised does not become old.
+    resumed: () => resumeWork(db),
+    work: () => deleteOldWork(db),
+    outdated: () => enqueueOutdated(db),
+    samples: () => deleteOldSamples(db),
+    acceptedDeploys: () => deleteOldAccepted(db),
+    hosts: () => releaseRedirects(db),
+    channels: () => expireIdle(db, log, previewIdleDays),
+    logs: () => expireLogs(db, keptDays.logs),
+    traffic: () => expireTraffic(db, keptDays.traffic),
+    audit: () => expireAudit(db),
+    nodeEvents: () => expireNodeEvents(db),
+  };
+  const counts: Record<string, number> = {};
+  for (const [part, keep] of Object.entries(parts)) {
+    try {
+      counts[part] = await keep();
+    } catch (error) {
+      log.warn({ err: error, part }, "a part of housekeeping failed");
+    }
+  }
+  if (Object.values(counts).some((count) => count > 0)) log.info(counts, "housekeeping");
+}
+
+async function deleteOldWork(db: Db): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom("work_item")
+    .where("state", "in", ["done", "failed"])
+    .where("finished_at", "<", daysAgo(keptDays.work))
+    .executeTakeFirst();
+  return Number(numDeletedRows);
+}
+
+async function deleteOldSamples(db: Db): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom("resource_sample")
+    .where("at", "<", daysAgo(keptDays.samples))
+    .executeTakeFirst();
+  return Number(numDeletedRows);
+}
+
+async function deleteOldAccepted(db: Db): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom("accepted_deploy")
+    .where("at", "<", daysAgo(keptDays.acceptedDeploys))
+    .executeTakeFirst();
+  return Number(numDeletedRows);
+}

@@ -1,0 +1,105 @@
+import type { Clock } from "@svc/runtime/clock";
+import { symmetricDecrypt, symmetricEncrypt } from "better-auth/crypto";
+import type { GithostConfig } from "../../settings/settings.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import { type GithostClient, GithostError } from "./client.ts";
+import { githostProvider } from "./provider.ts";
+import { accountPrefix } from "./settings.ts";
+
+interface LinkedAccount {
+  id: string;
+  accessToken: string | null;
+  refreshToken: string | null;
+  accessTokenExpiresAt: Date | null;
+}
+
+/** The user's account at the Git host of `config`, the one that was connected last; null when there is none. */
+export async function findLinkedAccount(db: Db, config: GithostConfig, userId: string): Promise<LinkedAccount | null> {
+  const prefix = accountPrefix(config);
+  const row = await db
+    .selectFrom("auth.account")
+    .select(["id", "accessToken", "refreshToken", "accessTokenExpiresAt"])
+    .where("userId", "=", userId)
+    .where("providerId", "=", githostProvider)
+    .where((w) => w(w.fn("left", ["accountId", w.val(prefix.length)]), "=", prefix))
+    .orderBy("updatedAt", "desc")
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+/** The part of better-auth that seals what it stores. */
+export interface Sealing {
+  readonly $context: Promise<{ secretConfig: Parameters<typeof symmetricDecrypt>[0]["key"] }>;
+}
+
+/** A token about to expire could do so on its way. */
+const expiresSoonMs = 60_000;
+
+/**
+ * Runs `use` with a token that works, as far as we can tell: one that has run out is exchanged for a new one first.
+ * Null when the user has no account at the Git host. Throws `GithostError`.
+ */
+export async function withGithostToken<T>(
+  parts: { db: Db; auth: Sealing; config: GithostConfig; client: GithostClient; clock: Clock },
+  userId: string,
+  use: (token: string) => Promise<T>,
+): Promise<T | null> {
+  const account = await findLinkedAccount(parts.db, parts.config, userId);
+  if (account === null) return null;
+  const expiresAt = account.accessTokenExpiresAt?.getTime() ?? Number.POSITIVE_INFINITY;
+  if (expiresAt > parts.clock.now().getTime() + expiresSoonMs)
+    return use(await openToken(parts.auth, account.accessToken));
+  return use(await refreshed(parts, userId, account));
+}
+
+/** Opens what better-auth sealed, as it does itself. */
+async function openToken(auth: Sealing, sealed: string | null): Promise<string> {
+  try {
+    return await symmetricDecrypt({ key: (await auth.$context).secretConfig, data: sealed ?? "" });
+  } catch (error) {
+    throw new GithostError("refused", "there is no stored token, or another secret sealed it", error);
+  }
+}
+
+async function refreshed(
+  { clock, db, auth, config, client }: Parameters<typeof withGithostToken>[0],
+  userId: string,
+  account: LinkedAccount,
+): Promise<string> {
+  const { secretConfig: key } = await auth.$context;
+  try {
+    const tokens = await client.refresh(await openToken(auth, account.refreshToken));
+    await db
+      .updateTable("auth.account")
+      .set({
+        accessToken: await symmetricEncrypt({ key, data: tokens.accessToken }),
+        ...(tokens.refreshToken && { refreshToken: await symmetricEncrypt({ key, data: tokens.refreshToken }) }),
+        accessTokenExpiresAt: tokens.accessTokenExpiresAt ?? null,
+        updatedAt: clock.now(),
+      })
+      .where("id", "=", account.id)
+      .execute();
+    return tokens.accessToken;
+  } catch (error) {
+    // Another request may have exchanged the same refresh token, which works once.
+    const again = error instanceof GithostError ? await findLinkedAccount(db, config, userId) : null;
+    if (again === null || again.accessToken === account.accessToken) throw error;
+    return openToken(auth, again.accessToken);
+  }
+}
+
+/** What a user would lose by giving up the connection: another way in must remain. */
+export type Disconnected = "done" | "none" | "last-way-in";
+
+/** Gives up the user's connection to the Git host. Needs the user's row locked. */
+export async function disconnectGithost(tx: Db, userId: string): Promise<Disconnected> {
+  const accounts = await tx
+    .selectFrom("auth.account")
+    .select(["providerId", "password"])
+    .where("userId", "=", userId)
+    .execute();
+  if (!accounts.some(({ providerId }) => providerId === githostProvider)) return "none";
+  if (!accounts.some(({ password }) => password !== null)) return "last-way-in";
+  await tx.deleteFrom("auth.account").where("userId", "=", userId).where("providerId", "=", githostProvider).execute();
+  return "done";
+}

@@ -1,0 +1,32 @@
+import type { Db } from "../../stores/db/pool.ts";
+import type { Plan } from "../../stores/db/tables.ts";
+
+/** The plan of a user: the one that an administrator gave, else the default one. */
+export async function planOfUser(db: Db, userId: string): Promise<Plan> {
+  return db
+    .selectFrom("plan")
+    .selectAll("plan")
+    .leftJoin("account", (join) => join.onRef("account.plan_id", "=", "plan.id").on("account.user_id", "=", userId))
+    .where((where) => where.or([where("account.user_id", "is not", null), where("plan.is_default", "=", true)]))
+    .orderBy((order) => order("account.user_id", "is not", null), "desc")
+    .limit(1)
+    .executeTakeFirstOrThrow();
+}
+
+/** More changes of plan than this while one transaction waits for a lock are no accident. */
+const triesMax = 5;
+
+/**
+ * The same, for what is made by it in this transaction: whoever changes the plan, or gives the user another one, does
+ * so after it, and then finds what was made.
+ */
+export async function holdPlanOfUser(tx: Db, userId: string): Promise<Plan> {
+  await tx.selectFrom("auth.user").select("id").where("id", "=", userId).forShare().execute();
+  for (let tries = 0; tries < triesMax; tries += 1) {
+    const { id } = await planOfUser(tx, userId);
+    const plan = await tx.selectFrom("plan").selectAll().where("id", "=", id).forShare().executeTakeFirst();
+    // The lock may have been waited for while another one became the default.
+    if (plan !== undefined && (await planOfUser(tx, userId)).id === plan.id) return plan;
+  }
+  throw new Error("the user's plan keeps changing");
+}

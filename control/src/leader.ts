@@ -1,0 +1,191 @@
+import type { Clock } from "@svc/runtime/clock";
+import { createLimiter } from "@svc/runtime/limiter";
+import { runLoop } from "@svc/runtime/loop";
+import type { Random } from "@svc/runtime/random";
+import { backOffMs } from "@svc/runtime/retry";
+import { pause } from "@svc/runtime/sleep";
+import { createWake, type Wake } from "@svc/runtime/wake";
+import type { Collector } from "./fleet/artifacts/collect.ts";
+import { raiseFence } from "./fleet/cluster/fenced.ts";
+import type { Fleet } from "./fleet/cluster/fleet.ts";
+import { keys } from "./fleet/cluster/keys.ts";
+import { clearLeft } from "./fleet/cluster/left-sessions.ts";
+import { createStormWatch } from "./fleet/cluster/storm/watch.ts";
+import { nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
+import { drainOnce } from "./fleet/nodes/drain/drain.ts";
+import { createLinkHistory } from "./fleet/nodes/events/links.ts";
+import { clearGone } from "./fleet/nodes/fence/fence.ts";
+import { noteFenceRequired } from "./fleet/nodes/fence/required.ts";
+import { createKeeper } from "./fleet/replicas/keeper.ts";
+import type { GateSecret } from "./fleet/routes/gate.ts";
+import { publishOnce } from "./fleet/routes/publisher.ts";
+import { createScheduler } from "./fleet/scheduler/scheduler.ts";
+import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
+import { sweepRuns } from "./fleet/tasks/runs.ts";
+import { keepHouse } from "./housekeeping.ts";
+import type { Log } from "./log.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import type { Listener } from "./stores/db/listen.ts";
+import type { Db } from "./stores/db/pool.ts";
+import { campaign, type Etcd, type Leadership, LeadershipLost } from "./stores/etcd/index.ts";
+import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
+import { createCrashNotes } from "./tenants/crashes/notes.ts";
+import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
+
+export interface LeaderDeps {
+  clock: Clock;
+  random: Random;
+  db: Db;
+  etcd: Etcd;
+  fleet: Fleet;
+  listener: Listener;
+  log: Log;
+  serverId: string;
+  gateSecret: GateSecret;
+  /** 1 unless given. */
+  clusterEpoch?: number;
+  metrics?: Metrics;
+  /** Deletes artifacts that nothing needs any more; without it they stay. */
+  collector?: Collector;
+  /** Deletes copies of base images that no build uses any more. */
+  collectBaseImages?: (signal: AbortSignal) => Promise<unknown>;
+  /** Deletes what no tag names any more of the images that accounts pushed. */
+  sweepAccountRepositories?: (signal: AbortSignal) => Promise<unknown>;
+  /** How long requests that are under way may take once no edge sends new ones; 5 s unless given. */
+  drainMs?: number;
+  /** See `HouseRules`; 0 unless given. */
+  previewIdleDays?: number;
+  /** Filled while this replica leads. */
+  memory?: SchedulerMemory;
+  /** How long after its death another may lead; 6 s unless given. */
+  ttlMs?: number;
+}
+
+const leaderTtlMs = 6_000;
+/** What is asked for within this time is placed in one round. */
+const windowMs = 20;
+const drainMs = 5_000;
+/** Loops are woken by what changes; the period only catches what nobody announced. */
+const periodMs = 2_000;
+/** Loops that look at everything rest after each round, so that a burst of changes is not as many rounds. */
+const restMs = { scheduler: 0, routes: 20, replicas: 100, drains: 100, crashes: 500 } as const;
+const housekeepingMs = 3_600_000;
+const collectingMs = 60_000;
+const quotasMs = 60_000;
+const linkHistoryMs = 5_000;
+
+/**
+ * Stands for leader as long as it lives, and while it leads runs the loops of which the cluster must have
+ * only one: the scheduler, the keeper of replicas, the route publisher, the notes of crashes, quotas, the collector of artifacts, and housekeeping.
+ */
+export function startLeader(deps: LeaderDeps): AsyncDisposable {
+  const { clock, db, etcd, fleet, listener, log, serverId, gateSecret, metrics } = deps;
+  const stop = new AbortController();
+  const campaigning = campaign({
+    etcd,
+    key: keys.leader,
+    id: serverId,
+    ttlMs: deps.ttlMs ?? leaderTtlMs,
+    signal: stop.signal,
+    async lead(leadership) {
+      const aWake = () => createWake(clock);
+      const [tasks, routes, crashes, replicas] = [aWake(), aWake(), aWake(), aWake()];
+      const [drains, fences] = [aWake(), aWake()];
+      const wakeAll = (...wakes: Wake[]) => {
+        for (const wake of wakes) wake.signal();
+      };
+      using _tasks = listener.on(taskTopic, () => wakeAll(tasks, replicas, drains));
+      using _fences = listener.on(nodeTopic, fences.signal);
+      using _routes = listener.on(routeTopic, routes.signal);
+      using _nodes = fleet.onChange("nodes", () => wakeAll(tasks, routes, replicas));
+      using _placements = fleet.onChange("placements", () => wakeAll(tasks, routes, crashes, replicas));
+      using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));
+      using _edges = fleet.onChange("edges", replicas.signal);
+      const storms = createStormWatch({ db, fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log });
+      // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
+      const takeTurns = createLimiter({ total: 1 });
+      const { signal } = leadership;
+      if (!(await takeOver(deps, leadership))) return;
+      const loop = (name: string) => ({
+        clock,
+        periodMs,
+        signal,
+        ...(metrics && { onRound: countRounds(metrics, name) }),
+        onError: (error: unknown) => {
+          if (!(error instanceof LeadershipLost)) log.warn({ err: error, loop: name }, "a round failed");
+        },
+      });
+      using _leading = countLeadership(metrics);
+      using stack = new DisposableStack();
+      stack.defer(() => {
+        if (deps.memory !== undefined) deps.memory.hints = null;
+      });
+      await Promise.all([
+        runLoop(
+          { ...loop("scheduler"), wake: tasks, restMs: restMs.scheduler },
+          createScheduler({ clock, db, etcd, fleet, leadership, log, metrics, memory: deps.memory, windowMs }),
+        ),
+        runLoop({ ...loop("routes"), wake: routes, restMs: restMs.routes }, () =>
+          takeTurns(() =>
+            publishOnce({ db, fleet, leadership, gateSecret, clusterEpoch: deps.clusterEpoch ?? 1, log }),
+          ),
+        ),
+        runLoop(
+          { ...loop("replicas"), wake: replicas, restMs: restMs.replicas },
+          createKeeper({
+            ...{ clock, db, etcd, fleet, leadership, storms, drainMs: deps.drainMs ?? drainMs, log, metrics },
+            ...{ takeTurns, lookAgain: replicas.signal },
+          }),
+        ),
+        runLoop({ ...loop("drains"), wake: drains, restMs: restMs.drains }, () =>
+          drainOnce({ clock, db, etcd, fleet, log }),
+        ),
+        runLoop({ ...loop("lost nodes"), wake: fences }, async () => {
+          await clearGone({ clock, db, etcd, fleet, log });
+          await clearLeft({ fleet, leadership, log });
+          await noteFenceRequired({ db, fleet });
+        }),
+        runLoop({ ...loop("link history"), wake: aWake(), periodMs: linkHistoryMs }, createLinkHistory({ db, fleet })),
+        runLoop({ ...loop("crashes"), wake: crashes, restMs: restMs.crashes }, createCrashNotes({ db, fleet, log })),
+        runLoop({ ...loop("housekeeping"), wake: aWake(), periodMs: housekeepingMs }, () =>
+          keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
+        ),
+        runLoop({ ...loop("release attempts"), wake: aWake(), periodMs: housekeepingMs }, () =>
+          sweepRuns({ clock, db, etcd }),
+        ),
+        runLoop({ ...loop("quotas"), wake: aWake(), periodMs: quotasMs }, () => enforceQuotas({ db, log })),
+        runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
+          await deps.collector?.round(signal);
+        }),
+        runLoop({ ...loop("base images"), wake: aWake(), periodMs: collectingMs }, async () => {
+          await deps.collectBaseImages?.(signal);
+        }),
+        runLoop({ ...loop("account images"), wake: aWake(), periodMs: collectingMs }, async () => {
+          await deps.sweepAccountRepositories?.(signal);
+        }),
+      ]);
+    },
+  });
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await campaigning;
+    },
+  };
+}
+
+const takeOverBackOff = { firstMs: 100, maxMs: 5_000 };
+
+/** Ends what earlier leaders may still commit. False when the leadership ended before that was done. */
+async function takeOver({ clock, random, db, log }: LeaderDeps, { epoch, signal }: Leadership): Promise<boolean> {
+  for (let failures = 1; !signal.aborted; failures += 1) {
+    try {
+      await raiseFence(db, epoch);
+      return true;
+    } catch (error) {
+      log.warn({ err: error }, "the leader could not take over in Postgres yet");
+      await pause(clock, backOffMs(failures, takeOverBackOff, random.next()), signal);
+    }
+  }
+  return false;
+}

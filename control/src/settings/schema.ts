@@ -1,0 +1,83 @@
+import { isIP } from "node:net";
+import { defaultBaseImage } from "@svc/proto";
+import { isPrivateListen, privateListenHint } from "@svc/telemetry";
+import { z } from "zod";
+import { plaintextServices } from "./plaintext.ts";
+
+const listen = z.string().regex(/^[^\s/]+:\d{1,5}$/, "must be host:port");
+
+export const origin = z.url({ protocol: /^https?$/ });
+
+/** May have a path: hosts are served below one. */
+const githostUrl = z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, ""));
+
+const list = z.string().transform((text) =>
+  text
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== ""),
+);
+
+/** Addresses, networks in CIDR notation, or the name of those of this machine. */
+const areProxies = (items: readonly string[]): boolean =>
+  items.every((item) => {
+    const [address = "", bits, ...rest] = item.split("/");
+    const version = isIP(address);
+    const isNetwork = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
+    return item === "loopback" || (version !== 0 && isNetwork && rest.length === 0);
+  });
+
+/** Whatever else a URL may have is taken for nothing, and a password in it would be shown where the member is named. */
+const areMembers = (items: readonly string[]): boolean =>
+  items.length > 0 &&
+  items.every((item) => {
+    const url = /^https?:\/\//i.test(item) ? URL.parse(item) : null;
+    return url !== null && url.username === "" && url.password === "";
+  });
+
+/** Every setting of control. Defaults suit one machine; see deploy/env.example. */
+export const settings = z.strictObject({
+  SVC_API_LISTEN: listen.default("127.0.0.1:4000"),
+  SVC_API_URL: origin.default("http://127.0.0.1:4000"),
+  SVC_TRUST_PROXY: list.default(["loopback"]).refine(areProxies, "must be addresses or networks, such as 10.0.0.0/8"),
+  SVC_DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),
+  SVC_ETCD_ENDPOINTS: list
+    .default(["http://127.0.0.1:2379"])
+    .refine(areMembers, "each must be an http:// or https:// URL without a user or password"),
+  SVC_ETCD_CA_FILE: z.string().optional(),
+  SVC_ETCD_CERT_FILE: z.string().optional(),
+  SVC_ETCD_KEY_FILE: z.string().optional(),
+  SVC_LINK_LISTEN: listen.default("127.0.0.1:7443"),
+  SVC_ENROLL_LISTEN: listen.default("127.0.0.1:7444"),
+  SVC_METRICS_LISTEN: listen.refine(isPrivateListen, privateListenHint).optional(),
+  SVC_CONTENT_URL: origin.default("http://svc.localhost:8080"),
+  SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
+  SVC_REGISTRY_PUBLIC_URL: origin.optional(),
+  SVC_REGISTRY_TOKEN_KEY_FILE: z.string().optional(),
+  SVC_REGISTRY_TOKEN_CERT_FILE: z.string().optional(),
+  SVC_REGISTRY_EVENTS_SECRET_FILE: z.string().optional(),
+  SVC_REGISTRY_ALLOW: list.default([]),
+  SVC_PLAINTEXT_ALLOW: list.pipe(z.array(z.enum(plaintextServices))).default([]),
+  SVC_MASTER_KEY: z.string().optional(),
+  SVC_MASTER_KEY_FILE: z.string().optional(),
+  SVC_AUTH_SECRET: z.string().optional(),
+  SVC_AUTH_SECRET_FILE: z.string().optional(),
+  SVC_SIGNUP: z.enum(["open", "invite", "closed"]).default("closed"),
+  SVC_SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
+  SVC_OUTBOX_DIR: z.string().optional(),
+  SVC_MAIL_FROM: z.string().default("svc@svc.localhost"),
+  SVC_GITHOST_KIND: z.enum(["github", "gitea"]).default("github"),
+  SVC_GITHOST_URL: githostUrl.default("https://github.com"),
+  SVC_GITHOST_API_URL: githostUrl.optional(),
+  SVC_GITHOST_CLIENT_ID: z.string().optional(),
+  SVC_GITHOST_CLIENT_SECRET_FILE: z.string().optional(),
+  SVC_BASE_IMAGE_NODE: z.string().default(defaultBaseImage),
+  SVC_BUILDER_IMAGE_NODE: z.string().optional(),
+  SVC_BUILD_CA_FILE: z.string().optional(),
+  SVC_CLUSTER_SCHEDULER: z.enum(["on", "off"]).default("on"),
+  SVC_PREVIEW_IDLE_DAYS: z.coerce.number().int().min(0).max(3650).default(0),
+  SVC_DRAIN_SECONDS: z.coerce.number().min(0.25).max(600).default(5),
+  SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
+});
+
+export type Settings = z.infer<typeof settings>;

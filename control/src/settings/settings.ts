@@ -1,0 +1,59 @@
+export interface ListenAddress {
+  host: string;
+  /** 0 lets the system choose. */
+  port: number;
+}
+
+/** Where people have their repositories, and what svc is known as there. */
+export interface GithostConfig {
+  kind: "github" | "gitea";
+  /** No trailing slash. */
+  url: string;
+  apiUrl: string;
+  clientId: string;
+  clientSecret: string;
+}
+
+export interface Config {
+  apiListen: ListenAddress;
+  /** Origin under which browsers and clients reach the API; no trailing slash. */
+  apiUrl: string;
+  /** Proxies that are believed when they tell a client's address: addresses, networks, or `loopback`. */
+  trustProxy: string[];
+  databaseUrl: string;
+  etcd: { endpoints: string[]; tls: { ca: Buffer; cert?: Buffer; key?: Buffer } | null };
+  linkListen: ListenAddress;
+  enrollListen: ListenAddress;
+  /** Where operators' tools ask for metrics, on a private address; null: nowhere. */
+  metricsListen: ListenAddress | null;
+  /** Where tenants' sites answer: scheme, domain, and ":port" or "" for the scheme's own. */
+  content: { scheme: "http" | "https"; domain: string; port: string };
+  /** The cluster's own, and what control signs its tokens with (PEM). */
+  registry: {
+    url: string;
+    /** As tenants reach it to push images of their own; null: they do not. */
+    publicHost: string | null;
+    tokenKey: { key: string; certificate: string };
+    /** What the registry shows when it tells what was pushed; null: it does not. */
+    eventsSecret: string | null;
+  };
+  /** host or host:port of private registries that image references may name. */
+  registryAllow: string[];
+  /** 32 bytes each; the first seals, all open. */
+  masterKeys: [Buffer, ...Buffer[]];
+  authSecret: string;
+  signup: "open" | "invite" | "closed";
+  mail: { from: string; smtpUrl?: string; outboxDir?: string };
+  /** Absent: nobody signs in with a Git host. */
+  githost?: GithostConfig;
+  baseImageNode: string;
+  /** What apps without a Dockerfile are built in. */
+  builderImageNode: string;
+  /** PEM that builds trust besides the public authorities; empty for none. */
+  buildCaBundle: string;
+  schedulerEnabled: boolean;
+  drainMs: number;
+  /** After so many days without a deployment preview and dev channels are given up; 0: never. */
+  previewIdleDays: number;
+  logLevel: string;
+}

@@ -1,0 +1,49 @@
+import type { Channel, Crashing } from "@svc/proto";
+import type { ColumnType } from "kysely";
+
+/** May be left out when a row is written, as kysely's own `T | null` may, and may be given as undefined. */
+export type Nullable<T> = ColumnType<T | null, T | null | undefined, T | null>;
+
+type Labels = Record<string, string>;
+/** JSON text: the driver makes a Postgres array of a bare one. Labels are never one, and may be written as they are. */
+type Written<T> = T extends Labels ? T | string : string;
+
+/** jsonb: read as a value, written as JSON text. */
+export type Json<T> = ColumnType<T, Written<T>, Written<T>>;
+export type GeneratedJson<T> = ColumnType<T, Written<T> | undefined, Written<T>>;
+export type NullableJson<T> = ColumnType<T | null, Written<T> | null | undefined, Written<T> | null>;
+
+/**
+ * What is in columns of which the database itself only knows that they are jsonb, or text. The generated types name an
+ * entry for each column of jsonb, so one that is missing here does not compile.
+ */
+export interface ColumnValues {
+  /** Digests that it names; null: no blob there. */
+  "account_manifest.parts": Record<string, number | null>;
+  "api_token.scopes": unknown;
+  "audit.detail": unknown;
+  "bootstrap_token.addresses": string[];
+  "channel_state.channel": Channel;
+  "deployment.manifest": unknown;
+  "idempotency.body": unknown;
+  "log_reply.exit": { code: number | null; oomKilled: boolean; reason: string; at: string };
+  "node.addresses": string[];
+  "node.capacity": { memoryMb: number; cpuMillicores: number; pids: number; diskMb: number };
+  "node.labels": Labels;
+  "node.operator_labels": Labels;
+  "node.platform": { os: string; architecture: string };
+  "plan.node_selector": Labels;
+  "task.channel": Channel;
+  "task.crashing": Crashing;
+  "task.node_selector": Labels;
+  /** How many nodes each filter refused. */
+  "task.refused": Record<string, number>;
+  "task.spec": unknown;
+  "work_item.payload": unknown;
+}
+
+/** Columns of text that hold one of a few words although no constraint says so. */
+export const unconstrainedWords: readonly string[] = [
+  "channel_state.channel",
+  "task.channel",
+] satisfies (keyof ColumnValues)[];

@@ -1,0 +1,620 @@
+// Written by `npm run generate` from what the migrations make; never edited.
+import type { Generated, GeneratedAlways } from "kysely";
+import type { ColumnValues, GeneratedJson, Json, Nullable, NullableJson } from "../columns.ts";
+
+export interface AcceptedDeployTable {
+  deployment_id: string;
+  user_id: string;
+  at: Generated<Date>;
+}
+
+export interface AccountTable {
+  user_id: string;
+  plan_id: string;
+}
+
+export interface AccountManifestTable {
+  user_id: string;
+  name: string;
+  digest: string;
+  bytes: number;
+  is_index: boolean;
+  parts: NullableJson<ColumnValues["account_manifest.parts"]>;
+}
+
+export interface AccountPushTable {
+  user_id: string;
+  name: string;
+  digest: string;
+}
+
+export interface AccountRepositoryTable {
+  user_id: string;
+  name: string;
+  created_at: Generated<Date>;
+  push_until: Date;
+  cleaning_until: Nullable<Date>;
+  looked_at: Nullable<Date>;
+}
+
+export interface ApiTokenTable {
+  id: Generated<string>;
+  user_id: string;
+  name: string;
+  start: string;
+  hash: Buffer;
+  scopes: NullableJson<ColumnValues["api_token.scopes"]>;
+  project_ids: Nullable<string[]>;
+  expires_at: Nullable<Date>;
+  last_used_at: Nullable<Date>;
+  created_at: Generated<Date>;
+}
+
+export interface ArtifactTable {
+  id: string;
+  project_id: string;
+  repository: string;
+  kind: "source" | "image" | "bundle";
+  digest: Nullable<string>;
+  size_bytes: Nullable<number>;
+  created_at: Generated<Date>;
+  ended_at: Nullable<Date>;
+}
+
+export interface AttemptBucketTable {
+  key: string;
+  tokens: number;
+  at: Date;
+}
+
+export interface AuditTable {
+  id: GeneratedAlways<number>;
+  at: Generated<Date>;
+  user_id: Nullable<string>;
+  token_id: Nullable<string>;
+  action: string;
+  target: Nullable<string>;
+  address: Nullable<string>;
+  detail: GeneratedJson<ColumnValues["audit.detail"]>;
+  user_email: Nullable<string>;
+  credential: Nullable<"session" | "key">;
+  request_id: Nullable<string>;
+}
+
+export interface BaseImageTable {
+  repository: string;
+  digest: string;
+  size_bytes: number;
+  owner_id: Nullable<string>;
+  copied_at: Nullable<Date>;
+  used_at: Generated<Date>;
+}
+
+export interface BootstrapTokenTable {
+  id: string;
+  hash: Buffer;
+  role: "node" | "edge";
+  created_by: Nullable<string>;
+  created_at: Generated<Date>;
+  expires_at: Date;
+  revoked_at: Nullable<Date>;
+  used_at: Nullable<Date>;
+  used_key_hash: Nullable<Buffer>;
+  node_id: Nullable<string>;
+  reused_at: Nullable<Date>;
+  addresses: NullableJson<ColumnValues["bootstrap_token.addresses"]>;
+}
+
+export interface ChannelStateTable {
+  project_id: string;
+  channel: ColumnValues["channel_state.channel"];
+  pr_number: Generated<number>;
+  deployment_id: Nullable<string>;
+  stopped: Generated<boolean>;
+  changed_at: Generated<Date>;
+}
+
+export interface ClaimLinkTable {
+  only: Generated<boolean>;
+  hash: Buffer;
+  created_at: Generated<Date>;
+  expires_at: Date;
+}
+
+export interface ClusterTable {
+  only: Generated<boolean>;
+  id: string;
+  epoch: Generated<number>;
+  ca_certificate: string;
+  ca_key: Buffer;
+  created_at: Generated<Date>;
+  previous_ca_certificate: Nullable<string>;
+  cross_certificate: Nullable<string>;
+  rotation_started_at: Nullable<Date>;
+  rotation_finished_at: Nullable<Date>;
+}
+
+export interface DeploymentTable {
+  id: Generated<string>;
+  project_id: string;
+  status: Generated<"queued" | "building" | "deploying" | "running" | "failed" | "superseded" | "canceled" | "stopped">;
+  channel: "production" | "preview" | "dev";
+  pr_number: Nullable<number>;
+  url: string;
+  error: Nullable<string>;
+  error_code: Nullable<string>;
+  trigger: Nullable<string>;
+  git_sha: Nullable<string>;
+  git_ref: Nullable<string>;
+  git_repository: Nullable<string>;
+  git_pr_number: Nullable<number>;
+  manifest: Json<ColumnValues["deployment.manifest"]>;
+  root_directory: Nullable<string>;
+  manifest_path: Nullable<string>;
+  watch_paths: Nullable<string[]>;
+  source_size: Nullable<number>;
+  source_repository: Nullable<string>;
+  source_digest: Nullable<string>;
+  artifact_kind: Nullable<"image" | "bundle">;
+  artifact_repository: Nullable<string>;
+  artifact_digest: Nullable<string>;
+  artifact_size: Nullable<number>;
+  artifact_os: Nullable<string>;
+  artifact_architecture: Nullable<string>;
+  requested_reference: Nullable<string>;
+  image_registry: Nullable<string>;
+  env: Nullable<Buffer>;
+  release_status: Generated<"not_configured" | "pending" | "running" | "succeeded" | "failed" | "skipped">;
+  release_attempt: Generated<number>;
+  release_node_id: Nullable<string>;
+  release_started_at: Nullable<Date>;
+  release_finished_at: Nullable<Date>;
+  release_exit_code: Nullable<number>;
+  release_error: Nullable<string>;
+  release_skipped_reason: Nullable<string>;
+  number: GeneratedAlways<number>;
+  created_by_token: Nullable<string>;
+  phase_started_at: Nullable<Date>;
+  created_at: Generated<Date>;
+  started_at: Nullable<Date>;
+  finished_at: Nullable<Date>;
+  cancel_requested_at: Nullable<Date>;
+  origin: Nullable<"rollback" | "promote">;
+  origin_deployment_id: Nullable<string>;
+  file_env: Nullable<Buffer>;
+  removing_at: Nullable<Date>;
+  artifact_removed_at: Nullable<Date>;
+  held_at: Nullable<Date>;
+  build_key: Nullable<string>;
+  force_build: Generated<boolean>;
+}
+
+export interface DeploymentEventTable {
+  id: GeneratedAlways<number>;
+  deployment_id: string;
+  at: Generated<Date>;
+  phase: string;
+  from_status: Nullable<string>;
+  to_status: Nullable<string>;
+  detail: Nullable<string>;
+}
+
+export interface EnvOverlayTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  key: string;
+  value: Buffer;
+}
+
+export interface EnvVarTable {
+  project_id: string;
+  key: string;
+  value: Buffer;
+}
+
+export interface IdempotencyTable {
+  user_id: string;
+  key: string;
+  request_hash: Buffer;
+  status: number;
+  body: Json<ColumnValues["idempotency.body"]>;
+  created_at: Generated<Date>;
+}
+
+export interface ImageLayerTable {
+  project_id: string;
+  digest: string;
+  unpacked_bytes: number;
+  used_at: Generated<Date>;
+  origin: Nullable<string>;
+}
+
+export interface InviteTable {
+  id: string;
+  email: string;
+  hash: Buffer;
+  created_by: Nullable<string>;
+  created_at: Generated<Date>;
+  expires_at: Date;
+  claimed_at: Nullable<Date>;
+  used_at: Nullable<Date>;
+  user_id: Nullable<string>;
+}
+
+export interface LeaderFenceTable {
+  only: Generated<boolean>;
+  epoch: number;
+}
+
+export interface LogChunkTable {
+  stream_id: string;
+  offset: number;
+  data: Buffer;
+  created_at: Generated<Date>;
+}
+
+export interface LogQueryTable {
+  request_id: string;
+  node_id: string;
+  asked_at: Generated<Date>;
+}
+
+export interface LogReplyTable {
+  request_id: string;
+  text: string;
+  lines: number;
+  error: Nullable<string>;
+  created_at: Generated<Date>;
+  state: Nullable<"running" | "exited" | "absent">;
+  exit: NullableJson<ColumnValues["log_reply.exit"]>;
+}
+
+export interface NodeTable {
+  id: Generated<string>;
+  role: "node" | "edge";
+  name: string;
+  incarnation: Generated<number>;
+  lifecycle: Generated<"active" | "fenced" | "removed">;
+  schedulable: Generated<boolean>;
+  version: Nullable<string>;
+  address: Nullable<string>;
+  labels: GeneratedJson<ColumnValues["node.labels"]>;
+  capacity: NullableJson<ColumnValues["node.capacity"]>;
+  platform: NullableJson<ColumnValues["node.platform"]>;
+  last_seen_at: Nullable<Date>;
+  certificate_expires_at: Nullable<Date>;
+  created_at: Generated<Date>;
+  disk_full: Generated<boolean>;
+  drain: Generated<"none" | "draining" | "drained" | "deadline">;
+  drain_generation: Generated<number>;
+  drain_started_at: Nullable<Date>;
+  drain_deadline: Nullable<Date>;
+  reason: Nullable<string>;
+  quarantined_at: Nullable<Date>;
+  certificate_trust: Nullable<string>;
+  engine_stalled: Generated<boolean>;
+  operator_labels: GeneratedJson<ColumnValues["node.operator_labels"]>;
+  addresses: NullableJson<ColumnValues["node.addresses"]>;
+  refusal: Nullable<string>;
+  dockerfile_problem: Nullable<string>;
+  memory_short: Generated<boolean>;
+}
+
+export interface NodeEventTable {
+  id: GeneratedAlways<number>;
+  node_id: string;
+  at: Generated<Date>;
+  kind: string;
+  detail: Nullable<string>;
+}
+
+export interface PlanTable {
+  id: Generated<string>;
+  slug: string;
+  name: string;
+  is_default: Generated<boolean>;
+  memory_mb: number;
+  cpu_millicores: number;
+  pids_limit: number;
+  max_projects: number;
+  max_deploys_per_hour: number;
+  max_upload_mb: number;
+  max_image_mb: number;
+  max_env_vars: number;
+  rate_limit_per_minute: Nullable<number>;
+  monthly_requests: Nullable<number>;
+  monthly_bandwidth_mb: Nullable<number>;
+  storage_mb: number;
+  db_size_mb: number;
+  db_connection_limit: number;
+  max_databases: number;
+  max_backups: number;
+  max_sse_connections: number;
+  max_scheduled_jobs: number;
+  max_custom_domains: number;
+  dev_sync_enabled: boolean;
+  previews_enabled: boolean;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+  max_replicas: Generated<number>;
+  node_selector: GeneratedJson<ColumnValues["plan.node_selector"]>;
+  max_drain_seconds: Generated<number>;
+  reserved_memory_mb: Nullable<number>;
+  reserved_cpu_millicores: Nullable<number>;
+}
+
+export interface ProjectTable {
+  id: Generated<string>;
+  owner_id: string;
+  name: string;
+  slug: string;
+  type: "static" | "ssr" | "ociimage";
+  framework: Nullable<string>;
+  repo_url: Nullable<string>;
+  repo_id: Nullable<string>;
+  production_branch: Generated<string>;
+  deploy_mode: Generated<"auto" | "preview">;
+  suspended_at: Nullable<Date>;
+  suspend_reason: Nullable<"quota" | "admin">;
+  password_hash: Nullable<string>;
+  deleting_at: Nullable<Date>;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+  next_slug: Nullable<string>;
+  next_slug_at: Nullable<Date>;
+  suspension_number: Generated<number>;
+  resuming_at: Nullable<Date>;
+  unrouted_at: Nullable<Date>;
+  quota_waived_until: Nullable<Date>;
+}
+
+export interface RegistryCredentialTable {
+  project_id: string;
+  host: string;
+  sealed: Buffer;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+}
+
+export interface RequestWindowTable {
+  user_id: string;
+  minute: number;
+  requests: number;
+}
+
+export interface ResourceSampleTable {
+  task_id: string;
+  project_id: string;
+  at: Date;
+  cpu_percent: number;
+  memory_bytes: number;
+  pids: number;
+}
+
+export interface SchemaMigrationTable {
+  name: string;
+  hash: string;
+  at: Generated<Date>;
+}
+
+export interface SiteHostTable {
+  host: string;
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  pr_number: Nullable<number>;
+  slug: Nullable<string>;
+  redirect_to: Nullable<string>;
+  redirect_until: Nullable<Date>;
+  for_next_slug: Generated<boolean>;
+  redirected_until: Nullable<Date>;
+}
+
+export interface TaskTable {
+  id: Generated<string>;
+  project_id: string;
+  deployment_id: string;
+  kind: "build" | "serve";
+  channel: ColumnValues["task.channel"];
+  pr_number: Generated<number>;
+  replica: Generated<number>;
+  epoch: GeneratedAlways<number>;
+  desired: Generated<"running" | "stopped" | "removed">;
+  spec: Json<ColumnValues["task.spec"]>;
+  spec_hash: string;
+  memory_mb: number;
+  cpu_millicores: number;
+  pids_limit: number;
+  node_id: Nullable<string>;
+  refused: NullableJson<ColumnValues["task.refused"]>;
+  created_at: Generated<Date>;
+  reaped_at: Nullable<Date>;
+  trouble: Nullable<"crashed" | "ended">;
+  noted_restarts: Generated<number>;
+  notes: Generated<number>;
+  retiring_at: Nullable<Date>;
+  cause: Nullable<string>;
+  node_selector: GeneratedJson<ColumnValues["task.node_selector"]>;
+  served_at: Nullable<Date>;
+  storage_mb: Generated<number>;
+  drain_seconds: Generated<number>;
+  reserved_memory_mb: Nullable<number>;
+  reserved_cpu_millicores: Nullable<number>;
+  crashing: NullableJson<ColumnValues["task.crashing"]>;
+}
+
+export interface TrafficBatchTable {
+  edge_id: string;
+  series: string;
+  number: number;
+}
+
+export interface TrafficHourTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  hour: Date;
+  requests: Generated<number>;
+  bytes_in: Generated<number>;
+  bytes_out: Generated<number>;
+  s2xx: Generated<number>;
+  s3xx: Generated<number>;
+  s4xx: Generated<number>;
+  s5xx: Generated<number>;
+}
+
+export interface TrafficMonthTable {
+  user_id: string;
+  month: string;
+  requests: Generated<number>;
+  bytes_in: Generated<number>;
+  bytes_out: Generated<number>;
+  told: Nullable<"near" | "over">;
+}
+
+export interface UserDeletionTable {
+  user_id: string;
+  requested_by: Nullable<string>;
+  requested_at: Generated<Date>;
+}
+
+export interface WaitlistEntryTable {
+  email: string;
+  created_at: Generated<Date>;
+  invited_at: Nullable<Date>;
+}
+
+export interface WorkItemTable {
+  id: GeneratedAlways<number>;
+  kind: string;
+  key: string;
+  payload: Json<ColumnValues["work_item.payload"]>;
+  state: Generated<"queued" | "running" | "done" | "failed">;
+  run_at: Generated<Date>;
+  attempt: Generated<number>;
+  max_attempts: Generated<number>;
+  lease_owner: Nullable<string>;
+  lease_until: Nullable<Date>;
+  error: Nullable<string>;
+  created_at: Generated<Date>;
+  finished_at: Nullable<Date>;
+}
+
+export interface AuthAccountTable {
+  id: Generated<string>;
+  accountId: string;
+  providerId: string;
+  userId: string;
+  accessToken: Nullable<string>;
+  refreshToken: Nullable<string>;
+  idToken: Nullable<string>;
+  accessTokenExpiresAt: Nullable<Date>;
+  refreshTokenExpiresAt: Nullable<Date>;
+  scope: Nullable<string>;
+  password: Nullable<string>;
+  createdAt: Generated<Date>;
+  updatedAt: Date;
+}
+
+export interface AuthDeviceCodeTable {
+  id: Generated<string>;
+  deviceCode: string;
+  userCode: string;
+  userId: Nullable<string>;
+  expiresAt: Date;
+  status: string;
+  lastPolledAt: Nullable<Date>;
+  pollingInterval: Nullable<number>;
+  clientId: Nullable<string>;
+  scope: Nullable<string>;
+}
+
+export interface AuthRateLimitTable {
+  id: Generated<string>;
+  key: string;
+  count: number;
+  lastRequest: number;
+}
+
+export interface AuthSessionTable {
+  id: Generated<string>;
+  expiresAt: Date;
+  token: string;
+  createdAt: Generated<Date>;
+  updatedAt: Date;
+  ipAddress: Nullable<string>;
+  userAgent: Nullable<string>;
+  userId: string;
+  impersonatedBy: Nullable<string>;
+}
+
+export interface AuthUserTable {
+  id: Generated<string>;
+  name: string;
+  email: string;
+  emailVerified: boolean;
+  image: Nullable<string>;
+  createdAt: Generated<Date>;
+  updatedAt: Generated<Date>;
+  role: Nullable<string>;
+  banned: Nullable<boolean>;
+  banReason: Nullable<string>;
+  banExpires: Nullable<Date>;
+}
+
+export interface AuthVerificationTable {
+  id: Generated<string>;
+  identifier: string;
+  value: string;
+  expiresAt: Date;
+  createdAt: Generated<Date>;
+  updatedAt: Generated<Date>;
+}
+
+export interface Database {
+  accepted_deploy: AcceptedDeployTable;
+  account: AccountTable;
+  account_manifest: AccountManifestTable;
+  account_push: AccountPushTable;
+  account_repository: AccountRepositoryTable;
+  api_token: ApiTokenTable;
+  artifact: ArtifactTable;
+  attempt_bucket: AttemptBucketTable;
+  audit: AuditTable;
+  base_image: BaseImageTable;
+  bootstrap_token: BootstrapTokenTable;
+  channel_state: ChannelStateTable;
+  claim_link: ClaimLinkTable;
+  cluster: ClusterTable;
+  deployment: DeploymentTable;
+  deployment_event: DeploymentEventTable;
+  env_overlay: EnvOverlayTable;
+  env_var: EnvVarTable;
+  idempotency: IdempotencyTable;
+  image_layer: ImageLayerTable;
+  invite: InviteTable;
+  leader_fence: LeaderFenceTable;
+  log_chunk: LogChunkTable;
+  log_query: LogQueryTable;
+  log_reply: LogReplyTable;
+  node: NodeTable;
+  node_event: NodeEventTable;
+  plan: PlanTable;
+  project: ProjectTable;
+  registry_credential: RegistryCredentialTable;
+  request_window: RequestWindowTable;
+  resource_sample: ResourceSampleTable;
+  schema_migration: SchemaMigrationTable;
+  site_host: SiteHostTable;
+  task: TaskTable;
+  traffic_batch: TrafficBatchTable;
+  traffic_hour: TrafficHourTable;
+  traffic_month: TrafficMonthTable;
+  user_deletion: UserDeletionTable;
+  waitlist_entry: WaitlistEntryTable;
+  work_item: WorkItemTable;
+  "auth.account": AuthAccountTable;
+  "auth.deviceCode": AuthDeviceCodeTable;
+  "auth.rateLimit": AuthRateLimitTable;
+  "auth.session": AuthSessionTable;
+  "auth.user": AuthUserTable;
+  "auth.verification": AuthVerificationTable;
+}

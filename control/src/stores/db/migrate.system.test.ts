@@ -1,0 +1,120 @@
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { systemClock } from "@svc/runtime/system";
+import { sql } from "kysely";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { migrate, schemaState } from "./migrate.ts";
+import { MigrationMismatch, ownMigrations, UnknownSchema } from "./migrations.ts";
+import type { Db } from "./pool.ts";
+import { lockWaits, type TestDatabase, testDatabase } from "./testing.ts";
+
+/** Keeps the server up from test to test. */
+let first: TestDatabase;
+let database: TestDatabase;
+beforeAll(async () => {
+  first = await testDatabase();
+});
+afterAll(() => first?.[Symbol.asyncDispose]());
+beforeEach(async () => {
+  database = await testDatabase();
+});
+afterEach(() => database?.[Symbol.asyncDispose]());
+
+const wider = "0002-expand-width.sql";
+
+/** The steps of this version, and one of the next. */
+async function nextVersion(): Promise<AsyncDisposable & { dir: URL }> {
+  const dir = await mkdtemp(join(tmpdir(), "svc-migrations-"));
+  await cp(ownMigrations, dir, { recursive: true });
+  await writeFile(join(dir, wider), "alter table plan add column width integer;");
+  return {
+    dir: pathToFileURL(`${dir}/`),
+    [Symbol.asyncDispose]: () => rm(dir, { recursive: true }),
+  };
+}
+
+const names = async (db: Db) =>
+  (await db.selectFrom("schema_migration").select("name").orderBy("name").execute()).map(({ name }) => name);
+
+/** Somebody who has looked at plans, as in a long report, and looks at other things until `over`. */
+function longReader(db: Db) {
+  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+  const { promise: reading, resolve: began } = Promise.withResolvers<void>();
+  const ended = db.transaction().execute(async (tx) => {
+    await tx.selectFrom("plan").select("id").execute();
+    began();
+    await over;
+  });
+  return {
+    reading,
+    end() {
+      end();
+      return ended;
+    },
+  };
+}
+
+test("a step runs once", async () => {
+  await using next = await nextVersion();
+  expect(await migrate(systemClock, database.url)).toEqual([]);
+  expect(await migrate(systemClock, database.url, next)).toEqual([wider]);
+  expect(await migrate(systemClock, database.url, next)).toEqual([]);
+});
+
+test("control goes on with a schema that a newer version has expanded, and does not start on it", async () => {
+  await using next = await nextVersion();
+  await migrate(systemClock, database.url, next);
+  expect(await database.db.selectFrom("plan").select("slug").execute()).toEqual([]);
+  expect(await schemaState(database.db)).toEqual({ missing: [], unknown: [wider] });
+  await expect(migrate(systemClock, database.url)).rejects.toThrow(UnknownSchema);
+});
+
+test("a database of before the first release is refused as it is", async () => {
+  await sql`drop schema public cascade`.execute(database.db);
+  await sql`create schema public`.execute(database.db);
+  await sql`create table schema_migration (name text primary key, hash text not null)`.execute(database.db);
+  await sql`insert into schema_migration values ('0001-auth.sql', 'x'), ('0002-platform.sql', 'x')`.execute(
+    database.db,
+  );
+  await expect(migrate(systemClock, database.url)).rejects.toThrow(
+    /not know: 0001-auth\.sql, 0002-platform\.sql\. .*restore/,
+  );
+  expect(await names(database.db)).toEqual(["0001-auth.sql", "0002-platform.sql"]);
+});
+
+test("a step that was edited after it had run is refused before any other one runs", async () => {
+  await using next = await nextVersion();
+  await database.db.updateTable("schema_migration").set({ hash: "x" }).execute();
+  await expect(migrate(systemClock, database.url, next)).rejects.toThrow(MigrationMismatch);
+  expect(await names(database.db)).toEqual(["0001-baseline.sql"]);
+});
+
+test("a step that waits for a long query lets others read, and runs once the query is over", async () => {
+  await using next = await nextVersion();
+  const long = longReader(database.db);
+  await long.reading;
+  const migrated = migrate(systemClock, database.url, { ...next, retryWaitsMs: Array(1_000).fill(100) });
+  await expect.poll(() => lockWaits(database.db)).toBe(1);
+
+  // Behind the step that waits. The long query goes on until this one has its answer.
+  expect(await database.db.selectFrom("plan").select("id").execute()).toEqual([]);
+  expect(await names(database.db)).toEqual(["0001-baseline.sql"]);
+
+  await long.end();
+  expect(await migrated).toEqual([wider]);
+  expect(await names(database.db)).toEqual(["0001-baseline.sql", wider]);
+});
+
+test("a step does not wait for ever, and leaves nothing behind", async () => {
+  await using next = await nextVersion();
+  const long = longReader(database.db);
+  await long.reading;
+  await expect(migrate(systemClock, database.url, { ...next, retryWaitsMs: [10] })).rejects.toThrow(
+    `migration ${wider} failed`,
+  );
+  expect(await names(database.db)).toEqual(["0001-baseline.sql"]);
+  await long.end();
+  expect(await migrate(systemClock, database.url, next)).toEqual([wider]);
+});

@@ -1,0 +1,24 @@
+import type { Insertable, Selectable } from "kysely";
+import type {
+  DeploymentTable,
+  NodeEventTable,
+  NodeTable,
+  PlanTable,
+  ProjectTable,
+  RegistryCredentialTable,
+  TaskTable,
+  WorkItemTable,
+} from "./gen/tables.ts";
+
+export type { Channel, DeploymentStatus, ProjectType, ReleaseStatus } from "@svc/proto";
+export type { ArtifactTable, Database, DeploymentTable, ProjectTable } from "./gen/tables.ts";
+
+export type Plan = Selectable<PlanTable>;
+export type NewPlan = Insertable<PlanTable>;
+export type Project = Selectable<ProjectTable>;
+export type Deployment = Selectable<DeploymentTable>;
+export type Task = Selectable<TaskTable>;
+export type RegistryCredential = Selectable<RegistryCredentialTable>;
+export type Node = Selectable<NodeTable>;
+export type NodeEvent = Selectable<NodeEventTable>;
+export type WorkItem = Selectable<WorkItemTable>;

@@ -1,0 +1,407 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { gzipSync } from "node:zlib";
+import type { NodeAction } from "@svc/proto";
+import type { Registry } from "@svc/registry";
+import { sql } from "kysely";
+import { dropPrevious } from "../../../../fleet/ca/store.ts";
+import type { Answer, TestApi, TestUser } from "../../../../http/testing.ts";
+import type { Deployment, Node, Project } from "../../../../stores/db/tables.ts";
+import { aSource, formOf, manifestOf } from "../../../deployments/testing/source.ts";
+
+export interface World {
+  api: TestApi;
+  registry: Registry;
+  /** Who makes the call: an administrator with projects of their own. */
+  actor: TestUser;
+  /** A text that is in no audit line, ever. Another one each time. */
+  secret(): string;
+}
+
+export interface Call {
+  /** Below /api/v1. */
+  path: string;
+  body?: unknown;
+  /** Who calls instead of the actor; by a session, unless a key is named. */
+  by?: TestUser;
+  key?: { id: string; key: string };
+  /** Id of what the line is to be about; of the reply where that tells it. */
+  target: string | ((reply: Answer["body"]) => string);
+  /** What the reply shows once and nobody may find in the log. */
+  shown?: (reply: Answer["body"]) => string;
+}
+
+/** A call of the endpoint that succeeds, with a secret wherever it takes one. */
+export interface Change {
+  action: string;
+  arrange(world: World): Promise<Call>;
+}
+
+const aProject = ({ api, actor }: World, type: Project["type"] = "ssr") => api.newProject(actor, { type });
+
+/** Something of the project in the registry, as what a deployment ran. */
+async function artifact({ registry }: World, project: Project) {
+  const repository = `svc/${project.id}/app`;
+  const stream = Buffer.from(gzipSync(randomBytes(100)));
+  const { digest } = await registry.pushArtifact(repository, { kind: "bundle", stream });
+  return {
+    artifact_kind: "image" as const,
+    artifact_repository: repository,
+    artifact_digest: digest,
+    artifact_size: 100,
+  };
+}
+
+async function aDeployment(world: World, values: Partial<Deployment>): Promise<Deployment> {
+  const project = await aProject(world);
+  return world.api.newDeployment(project, { ...(await artifact(world, project)), ...values });
+}
+
+/** What production serves, or would if it were started. */
+async function serving({ api, actor }: World, status: "running" | "stopped"): Promise<Deployment> {
+  const project = await api.newProject(actor);
+  const deployment = await api.newDeployment(project, { status });
+  const state = { project_id: project.id, channel: "production" as const, deployment_id: deployment.id };
+  await api.db
+    .insertInto("channel_state")
+    .values({ ...state, stopped: status === "stopped" })
+    .execute();
+  return deployment;
+}
+
+async function invited({ api, actor }: World): Promise<string> {
+  const { body } = await api.call("POST", "/admin/invites", {
+    session: actor.session,
+    body: { email: `${randomUUID()}@svc.test` },
+  });
+  return body.id;
+}
+
+const userAction = (name: string, body: (world: World) => Promise<object | null>): Change => ({
+  action: `user.${name}`,
+  async arrange(world) {
+    const { id } = await world.api.newUser();
+    const sent = await body(world);
+    return { path: `/admin/users/${id}/${name}`, ...(sent !== null && { body: sent }), target: id };
+  },
+});
+
+/** What an operator says of a machine is with the machine. */
+const nodeAction = (name: NodeAction, from: Partial<Pick<Node, "schedulable" | "drain" | "lifecycle">>): Change => ({
+  action: `node.${name}`,
+  async arrange({ api }) {
+    const values = { role: "node", name: `machine-${randomUUID().slice(0, 8)}`, labels: "{}", ...from } as const;
+    const { id } = await api.db.insertInto("node").values(values).returning("id").executeTakeFirstOrThrow();
+    return { path: `/admin/nodes/${id}/${name}`, body: { reason: "its fan is loud", confirm: true }, target: id };
+  },
+});
+
+const suspend = async ({ api }: World, project: Project) => {
+  await api.db
+    .updateTable("project")
+    .set({ suspended_at: new Date(), suspend_reason: "admin" })
+    .where("id", "=", project.id)
+    .execute();
+};
+
+const aPlan = async ({ api }: World): Promise<string> => {
+  const slug = randomUUID();
+  const user = await api.newUser({ plan: { slug } });
+  await api.db.deleteFrom("account").where("user_id", "=", user.id).execute();
+  const { id } = await api.db.selectFrom("plan").select("id").where("slug", "=", slug).executeTakeFirstOrThrow();
+  return id;
+};
+
+const byId = (reply: Answer["body"], name: string): string => reply[name].id;
+
+/** By method and path: every endpoint that changes something has a call here. */
+export const changes: Readonly<Record<string, Change>> = {
+  "POST /account/set-password": {
+    action: "account.set-password",
+    async arrange({ api, secret }) {
+      // Not the actor, who could do it once only.
+      const user = await api.newUser({ admin: true });
+      const key = await api.newKey(user);
+      return { path: "/account/set-password", by: user, key, body: { newPassword: secret() }, target: user.id };
+    },
+  },
+  "POST /waitlist": {
+    action: "waitlist.join",
+    async arrange() {
+      const email = `${randomUUID()}@svc.test`;
+      return { path: "/waitlist", body: { email }, target: email };
+    },
+  },
+  "POST /tokens": {
+    action: "token.create",
+    arrange: async () => ({
+      path: "/tokens",
+      body: { name: "CI", scopes: ["deploy"] },
+      target: (reply) => byId(reply, "token"),
+      shown: (reply) => reply.token.key,
+    }),
+  },
+  "POST /registry/login": {
+    action: "registry.login",
+    arrange: async ({ actor }) => ({
+      path: "/registry/login",
+      target: actor.id,
+      shown: (reply) => reply.login.password,
+    }),
+  },
+  "DELETE /tokens/self": {
+    action: "token.revoke",
+    async arrange({ api, actor }) {
+      const key = await api.newKey(actor);
+      return { path: "/tokens/self", key, target: key.id };
+    },
+  },
+  "DELETE /tokens/:id": {
+    action: "token.revoke",
+    async arrange({ api, actor }) {
+      const { id } = await api.newKey(actor);
+      return { path: `/tokens/${id}`, target: id };
+    },
+  },
+  "POST /projects": {
+    action: "project.create",
+    arrange: async () => ({
+      path: "/projects",
+      body: { name: "Shop", type: "ssr" },
+      target: (reply) => byId(reply, "project"),
+    }),
+  },
+  "PUT /projects/:id": {
+    action: "project.rename",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/projects/${id}`, body: { slug: `new-${randomBytes(4).toString("hex")}` }, target: id };
+    },
+  },
+  "PATCH /projects/:id": {
+    action: "project.update",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/projects/${id}`, body: { password: world.secret(), deployMode: "preview" }, target: id };
+    },
+  },
+  "DELETE /projects/:id": {
+    action: "project.delete",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/projects/${id}`, target: id };
+    },
+  },
+  "POST /projects/:id/deployments": {
+    action: "deployment.create",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      const manifest = manifestOf("ssr", {
+        build: { command: `echo ${world.secret()}` },
+        start: { command: `node ${world.secret()}` },
+        env: { files: [".env"] },
+      });
+      const source = aSource(
+        { name: "server.js", content: world.secret() },
+        { name: ".env", content: `KEY=${world.secret()}` },
+      );
+      const body = formOf({ manifest, metadata: { trigger: "api" }, source });
+      return { path: `/projects/${id}/deployments`, body, target: (reply) => reply.deploymentId };
+    },
+  },
+  "POST /deployments/:id/cancel": {
+    action: "deployment.cancel",
+    async arrange(world) {
+      const { id } = await aDeployment(world, { status: "building" });
+      return { path: `/deployments/${id}/cancel`, target: id };
+    },
+  },
+  "POST /deployments/:id/rollback": {
+    action: "deployment.rollback",
+    async arrange(world) {
+      const { id } = await aDeployment(world, { status: "superseded" });
+      return { path: `/deployments/${id}/rollback`, target: (reply) => reply.deploymentId };
+    },
+  },
+  "POST /deployments/:id/promote": {
+    action: "deployment.promote",
+    async arrange(world) {
+      const { id } = await aDeployment(world, { status: "running", channel: "preview" });
+      return { path: `/deployments/${id}/promote`, target: (reply) => reply.deploymentId };
+    },
+  },
+  "DELETE /deployments/:id": {
+    action: "deployment.delete",
+    async arrange(world) {
+      const { id } = await aDeployment(world, { status: "failed" });
+      return { path: `/deployments/${id}`, target: id };
+    },
+  },
+  "POST /projects/:id/stop": {
+    action: "project.stop",
+    async arrange(world) {
+      const { project_id: id } = await serving(world, "running");
+      return { path: `/projects/${id}/stop`, target: id };
+    },
+  },
+  "POST /projects/:id/start": {
+    action: "project.start",
+    async arrange(world) {
+      const { project_id: id } = await serving(world, "stopped");
+      return { path: `/projects/${id}/start`, target: id };
+    },
+  },
+  "PUT /projects/:id/env": {
+    action: "env.replace",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      const vars = { DATABASE_PASSWORD: world.secret(), OTHER: world.secret() };
+      return { path: `/projects/${id}/env`, body: { vars }, target: id };
+    },
+  },
+  "PUT /projects/:id/registry-credentials": {
+    action: "registry-credential.create",
+    async arrange(world) {
+      const { id } = await aProject(world, "ociimage");
+      const body = { host: "registry.example.test", username: world.secret(), secret: world.secret() };
+      return { path: `/projects/${id}/registry-credentials`, body, target: id };
+    },
+  },
+  "DELETE /projects/:id/registry-credentials": {
+    action: "registry-credential.delete",
+    async arrange(world) {
+      const { api, actor } = world;
+      const { id } = await aProject(world, "ociimage");
+      const path = `/projects/${id}/registry-credentials`;
+      const host = "registry.example.test";
+      const body = { host, username: world.secret(), secret: world.secret() };
+      await api.call("PUT", path, { session: actor.session, body });
+      return { path, body: { host, confirm: true }, target: id };
+    },
+  },
+  "POST /admin/invites": {
+    action: "invite.create",
+    arrange: async () => ({
+      path: "/admin/invites",
+      body: { email: `${randomUUID()}@svc.test` },
+      target: (reply) => reply.id,
+      shown: (reply) => reply.inviteCode,
+    }),
+  },
+  "DELETE /admin/invites/:id": {
+    action: "invite.delete",
+    async arrange(world) {
+      const id = await invited(world);
+      return { path: `/admin/invites/${id}`, target: id };
+    },
+  },
+  "POST /admin/nodes/bootstrap-tokens": {
+    action: "bootstrap-token.create",
+    arrange: async () => ({
+      path: "/admin/nodes/bootstrap-tokens",
+      target: (reply) => byId(reply, "bootstrapToken"),
+      shown: (reply) => reply.bootstrapToken.token,
+    }),
+  },
+  "POST /admin/ca/rotate": {
+    action: "ca.rotate",
+    async arrange({ api }) {
+      // One at a time: whatever was begun before has come to its end.
+      await dropPrevious(api.db, new Date());
+      return { path: "/admin/ca/rotate", target: (reply) => reply.ca.sha256 };
+    },
+  },
+  "DELETE /admin/nodes/bootstrap-tokens/:id": {
+    action: "bootstrap-token.revoke",
+    async arrange({ api, actor }) {
+      const { body } = await api.call("POST", "/admin/nodes/bootstrap-tokens", { session: actor.session });
+      const { id } = body.bootstrapToken;
+      return { path: `/admin/nodes/bootstrap-tokens/${id}`, target: id };
+    },
+  },
+  "PATCH /admin/nodes/:id": {
+    action: "node.label",
+    async arrange({ api, secret }) {
+      const values = { role: "node", name: `machine-${randomUUID().slice(0, 8)}` } as const;
+      const { id } = await api.db.insertInto("node").values(values).returning("id").executeTakeFirstOrThrow();
+      return { path: `/admin/nodes/${id}`, body: { labels: { room: secret() } }, target: id };
+    },
+  },
+  "PUT /admin/nodes/:id/addresses": {
+    action: "node.readdress",
+    async arrange({ api }) {
+      const values = { role: "node", name: `machine-${randomUUID().slice(0, 8)}` } as const;
+      const { id } = await api.db.insertInto("node").values(values).returning("id").executeTakeFirstOrThrow();
+      return { path: `/admin/nodes/${id}/addresses`, body: { addresses: ["10.0.0.7"] }, target: id };
+    },
+  },
+  "POST /admin/nodes/:id/cordon": nodeAction("cordon", {}),
+  "POST /admin/nodes/:id/uncordon": nodeAction("uncordon", { schedulable: false }),
+  "POST /admin/nodes/:id/drain": nodeAction("drain", {}),
+  "POST /admin/nodes/:id/cancel-drain": nodeAction("cancel-drain", { schedulable: false, drain: "drained" }),
+  // Nobody has heard of it, so it is unreachable.
+  "POST /admin/nodes/:id/force-fence": nodeAction("force-fence", {}),
+  "POST /admin/nodes/:id/remove": nodeAction("remove", { lifecycle: "fenced" }),
+  "DELETE /admin/users/:id": {
+    action: "user.delete",
+    async arrange({ api }) {
+      const { id } = await api.newUser();
+      return { path: `/admin/users/${id}`, target: id };
+    },
+  },
+  "POST /admin/users/:id/ban": userAction("ban", async () => ({ reason: "spam", expiresInSeconds: 60 })),
+  "POST /admin/users/:id/unban": userAction("unban", async () => null),
+  "POST /admin/users/:id/role": userAction("role", async () => ({ role: "admin" })),
+  "POST /admin/users/:id/plan": userAction("plan", async () => ({ plan: "standard" })),
+  "DELETE /admin/projects/:id": {
+    action: "project.delete",
+    async arrange({ api }) {
+      const { id } = await api.newProject(await api.newUser());
+      return { path: `/admin/projects/${id}`, target: id };
+    },
+  },
+  "POST /admin/projects/:id/suspend": {
+    action: "project.suspend",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/admin/projects/${id}/suspend`, target: id };
+    },
+  },
+  "POST /admin/projects/:id/resume": {
+    action: "project.resume",
+    async arrange(world) {
+      const project = await aProject(world);
+      await suspend(world, project);
+      return { path: `/admin/projects/${project.id}/resume`, target: project.id };
+    },
+  },
+  "POST /admin/plans": {
+    action: "plan.create",
+    arrange: async () => ({
+      path: "/admin/plans",
+      body: { slug: `p-${randomBytes(4).toString("hex")}`, name: "New" },
+      target: (reply) => byId(reply, "plan"),
+    }),
+  },
+  "PUT /admin/plans/:id": {
+    action: "plan.update",
+    async arrange(world) {
+      const id = await aPlan(world);
+      return { path: `/admin/plans/${id}`, body: { name: "Renamed" }, target: id };
+    },
+  },
+  "DELETE /admin/plans/:id": {
+    action: "plan.delete",
+    async arrange(world) {
+      const id = await aPlan(world);
+      return { path: `/admin/plans/${id}`, target: id };
+    },
+  },
+};
+
+/** Every line, whole, as one text. */
+export async function wholeAudit({ db }: TestApi): Promise<string> {
+  const { rows } = await sql<{
+    text: string | null;
+  }>`select string_agg(to_jsonb(audit)::text, ' ') as text from audit`.execute(db);
+  return rows[0]?.text ?? "";
+}

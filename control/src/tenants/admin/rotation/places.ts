@@ -1,0 +1,33 @@
+import { caKeyAad } from "../../../fleet/ca/authority.ts";
+import { envAad, fileEnvAad } from "../../../fleet/tasks/assignment.ts";
+import type { Channel } from "../../../stores/db/tables.ts";
+import { envOverlayAad, envVarAad } from "../../env/store.ts";
+import { credentialAad } from "../../registries/store.ts";
+
+/** A column of sealed values; see `Secrets`. */
+export interface SealedPlace {
+  table: string;
+  column: string;
+  /** The primary key's columns, in order. */
+  key: readonly string[];
+  /** Where the value of the row with these values of `key` belongs. */
+  aad(...key: string[]): string;
+}
+
+/** Every column of the database that holds sealed values. A new one has to be named here, or rotation would miss it. */
+export const sealedPlaces: readonly SealedPlace[] = [
+  { table: "cluster", column: "ca_key", key: ["only"], aad: () => caKeyAad },
+  { table: "registry_credential", column: "sealed", key: ["project_id", "host"], aad: credentialAad },
+  { table: "env_var", column: "value", key: ["project_id", "key"], aad: envVarAad },
+  {
+    table: "env_overlay",
+    column: "value",
+    key: ["project_id", "channel", "key"],
+    aad: (project, channel, name) => envOverlayAad(project ?? "", channel as Channel, name ?? ""),
+  },
+  { table: "deployment", column: "env", key: ["id"], aad: envAad },
+  { table: "deployment", column: "file_env", key: ["id"], aad: fileEnvAad },
+];
+
+/** As reports name it. */
+export const placeName = ({ table, column }: SealedPlace): string => `${table}.${column}`;

@@ -1,0 +1,197 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { sql } from "kysely";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openAuthority } from "../../../fleet/ca/authority.ts";
+import { envAad, fileEnvAad } from "../../../fleet/tasks/assignment.ts";
+import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
+import { buildServer } from "../../../server.ts";
+import { until } from "../../../stores/etcd/testing.ts";
+import { CannotOpen, createSecrets, type Secrets } from "../../../stores/secrets.ts";
+import { readEnv, replaceEnv } from "../../env/store.ts";
+import { findCredential, putCredential } from "../../registries/store.ts";
+import { placeName, sealedPlaces } from "./places.ts";
+import { rotate } from "./rotate.ts";
+import { countByKey } from "./store.ts";
+
+let api: TestApi;
+let user: TestUser;
+beforeAll(async () => {
+  api = await testApi();
+  user = await api.newUser({ plan: { max_env_vars: 50 } });
+});
+afterAll(async () => {
+  await api[Symbol.asyncDispose]();
+});
+
+const newKey = () => randomBytes(32);
+const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
+
+/** One value in every place, through whoever keeps it; the result reads all of them back. */
+async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => Promise<unknown>> {
+  const { db } = api;
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment cascade`.execute(db);
+  const { id } = await api.newProject(user);
+  await openAuthority(db, secrets, { clock: systemClock, random: systemRandom });
+  await replaceEnv(db, secrets, id, null, { A: "base" });
+  await replaceEnv(db, secrets, id, "dev", { A: "over", B: "" });
+  const at = { projectId: id, host: "registry.test", now: new Date() };
+  await putCredential(db, secrets, at, { username: "ada", secret: "hush" });
+  const deploymentId = randomUUID();
+  const project = await db.selectFrom("project").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+  await api.newDeployment(project, {
+    id: deploymentId,
+    env: secrets.seal(bytes({ A: "accepted" }), envAad(deploymentId)),
+    file_env: secrets.seal(bytes({ A: "file" }), fileEnvAad(deploymentId)),
+  });
+  // Of before there was an environment.
+  await api.newDeployment(project, { env: null, file_env: null });
+  return async (with_) => {
+    const row = await db.selectFrom("deployment").selectAll().where("id", "=", deploymentId).executeTakeFirstOrThrow();
+    return {
+      authority: (await openAuthority(db, with_, { clock: systemClock, random: systemRandom })).caSha256,
+      base: await readEnv(db, with_, id, null),
+      over: await readEnv(db, with_, id, "dev"),
+      credential: await findCredential(db, with_, id, "registry.test"),
+      env: with_.open(row.env ?? Buffer.alloc(0), envAad(deploymentId)).toString(),
+      fileEnv: with_.open(row.file_env ?? Buffer.alloc(0), fileEnvAad(deploymentId)).toString(),
+    };
+  };
+}
+
+test("every value is sealed with the new key, and opens without the old one", async () => {
+  const [old, fresh] = [newKey(), newKey()];
+  const before = createSecrets([old]);
+  const readAll = await fillEveryPlace(before);
+  const values = await readAll(before);
+  const both = createSecrets([fresh, old]);
+
+  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 7, overtaken: 0, unreadable: [] });
+
+  expect(await readAll(createSecrets([fresh]))).toEqual(values);
+  await expect(readAll(before)).rejects.toThrow(CannotOpen);
+  const counts = await countByKey(api.db, sealedPlaces);
+  expect(counts.map(({ place }) => place)).toEqual(sealedPlaces.map(placeName));
+  expect(new Set(counts.map(({ keyId }) => keyId))).toEqual(new Set([both.keyIds[0]]));
+  // Again, there is nothing to do.
+  expect(await rotate({ db: api.db, secrets: both })).toEqual({ resealed: 0, overtaken: 0, unreadable: [] });
+});
+
+test("no column that could hold a sealed value is forgotten", async () => {
+  const { rows } = await sql<{ name: string }>`
+    select table_name || '.' || column_name as name from information_schema.columns
+    where table_schema in ('public', 'auth') and data_type = 'bytea' order by 1`.execute(api.db);
+  // Hashes, and what is no secret.
+  const open = /(?:^|[._])hash$|^log_chunk\.data$/;
+  const unknown = rows.map(({ name }) => name).filter((name) => !open.test(name));
+  expect(unknown).toEqual(sealedPlaces.map(placeName).sort());
+});
+
+test("a write that comes between reading and exchanging a value is kept", async () => {
+  const [old, fresh] = [newKey(), newKey()];
+  const before = createSecrets([old]);
+  const after = createSecrets([fresh, old]);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment cascade`.execute(api.db);
+  const { id } = await api.newProject(user);
+  await replaceEnv(api.db, before, id, null, { A: "first", B: "first" });
+
+  // The writer has changed the rows and not committed: rotation reads the old values and waits for the rows.
+  const written = Promise.withResolvers<void>();
+  const commit = Promise.withResolvers<void>();
+  const writing = api.db.transaction().execute(async (tx) => {
+    await replaceEnv(tx, before, id, null, { A: "second", C: "second" });
+    written.resolve();
+    await commit.promise;
+  });
+  await written.promise;
+  const rotating = rotate({ db: api.db, secrets: after });
+  await until("rotation waits for the row", async () => {
+    const { rows } = await sql`select 1 from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like '%update "env_var"%'`.execute(
+      api.db,
+    );
+    return rows.length > 0;
+  });
+  commit.resolve();
+  await writing;
+
+  const { resealed, overtaken } = await rotating;
+  expect({ resealed, overtaken }).toEqual({ resealed: 2, overtaken: 2 });
+  expect(await readEnv(api.db, createSecrets([fresh]), id, null)).toEqual({ A: "second", C: "second" });
+});
+
+test("rotation while users write loses nothing that was acknowledged", async () => {
+  const { db, context } = api;
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment cascade`.execute(db);
+  const [old, fresh] = [newKey(), newKey()];
+  const projects = await Promise.all(Array.from({ length: 4 }, () => api.newProject(user)));
+  const setOf = (n: number) => Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`K${at}`, `${n}-${at}`]));
+  for (const { id } of projects) await replaceEnv(db, createSecrets([old]), id, null, setOf(0));
+
+  // A control server that knows both keys already, as the way of a rotation demands.
+  const secrets = createSecrets([fresh, old]);
+  const server = buildServer({ ...context, secrets });
+  const origin = `${await server.listen({ host: "127.0.0.1", port: 0 })}/api/v1`;
+  const call = async (id: string, vars?: Record<string, string>) => {
+    const reply = await fetch(`${origin}/projects/${id}/env`, {
+      method: vars === undefined ? "GET" : "PUT",
+      headers: { authorization: `Bearer ${user.session}`, "content-type": "application/json" },
+      ...(vars !== undefined && { body: JSON.stringify({ vars }) }),
+    });
+    expect(reply.status).toBe(200);
+    return ((await reply.json()) as { vars?: Record<string, string> }).vars;
+  };
+  const acknowledged = new Map(projects.map(({ id }) => [id, setOf(0)]));
+  let stop = false;
+  let writes = 0;
+  const writers = projects.map(async ({ id }) => {
+    while (!stop) {
+      expect(await call(id)).toEqual(acknowledged.get(id));
+      writes += 1;
+      const vars = setOf(writes);
+      await call(id, vars);
+      acknowledged.set(id, vars);
+    }
+  });
+  try {
+    for (let round = 0; round < 10; round += 1) {
+      // Old values again, as if another server had not been restarted yet.
+      const { id } = await api.newProject(user);
+      await replaceEnv(db, createSecrets([old]), id, null, setOf(round));
+      acknowledged.set(id, setOf(round));
+      expect((await rotate({ db, secrets, batch: 2 })).unreadable).toEqual([]);
+    }
+  } finally {
+    stop = true;
+    await Promise.all(writers);
+    await server.close();
+  }
+  expect(writes).toBeGreaterThan(projects.length);
+  for (const [id, vars] of acknowledged) expect(await readEnv(db, createSecrets([fresh]), id, null)).toEqual(vars);
+});
+
+test("values that were exchanged for one another open nowhere, and rotation leaves them as they are", async () => {
+  const [old, fresh] = [newKey(), newKey()];
+  const before = createSecrets([old]);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment cascade`.execute(api.db);
+  const mine = await api.newProject(user);
+  const other = await api.newProject(user);
+  await replaceEnv(api.db, before, mine.id, null, { A: "mine", FINE: "1" });
+  await replaceEnv(api.db, before, other.id, null, { A: "other" });
+  await sql`update env_var set value = swapped.value from env_var swapped
+    where env_var.key = 'A' and swapped.key = 'A' and env_var.project_id <> swapped.project_id`.execute(api.db);
+  const sealed = () => api.db.selectFrom("env_var").selectAll().where("key", "=", "A").orderBy("project_id").execute();
+  const as = await sealed();
+
+  const secrets = createSecrets([fresh, old]);
+  const { resealed, unreadable } = await rotate({ db: api.db, secrets, batch: 1 });
+  expect(resealed).toBe(1);
+  expect(unreadable.map(({ place, key }) => `${place} ${key}`).sort()).toEqual(
+    [mine.id, other.id].map((id) => `env_var.value ${id}/A`).sort(),
+  );
+  expect(await sealed()).toEqual(as);
+  await expect(readEnv(api.db, secrets, mine.id, null)).rejects.toThrow(CannotOpen);
+  expect(await countByKey(api.db, sealedPlaces)).toContainEqual(
+    expect.objectContaining({ keyId: secrets.keyIds[1], count: 2 }),
+  );
+});

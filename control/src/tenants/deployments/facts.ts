@@ -1,0 +1,156 @@
+import { type Manifest, releaseOf, storedManifestSchema } from "@svc/proto";
+import type { Fleet } from "../../fleet/cluster/fleet.ts";
+import { edgesFollowing, edgesInRotation } from "../../fleet/routes/progress.ts";
+import { findChannelState } from "../../fleet/routes/store.ts";
+import { releaseAttemptId } from "../../fleet/tasks/attempt-id.ts";
+import { listDraining } from "../../fleet/tasks/change.ts";
+import { findDeployment, listHosts } from "../../fleet/tasks/deployment.ts";
+import type { TaskFacts } from "../../fleet/tasks/deployment-status.ts";
+import { findRun } from "../../fleet/tasks/runs.ts";
+import { replicasOf } from "../../fleet/tasks/spec.ts";
+import { listTasks } from "../../fleet/tasks/store.ts";
+import { databaseClock } from "../../stores/db/clock.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Deployment, Project, Task } from "../../stores/db/tables.ts";
+import type { Etcd } from "../../stores/etcd/index.ts";
+import { placeRelease } from "./place-release.ts";
+import type { DeployFacts } from "./steps.ts";
+import { isOvertaken, listServing } from "./store.ts";
+
+export interface DeploymentFacts {
+  facts: DeployFacts;
+  deployment: Deployment;
+  project: Project;
+  manifest: Manifest;
+  /** Where the present release attempt was offered; null before. */
+  releaseNodeId: string | null;
+  /** `facts.route` anew, from memory: what is in Postgres is as it was read. */
+  routeNow: () => DeployFacts["route"];
+}
+
+/**
+ * Everything that decides a deployment's next step, read afresh; null when it is gone. It is read often, by many at once: what
+ * decides in some situations only is read in those. `ownNow`: by the clock of the fleet's view.
+ */
+export async function readDeployFacts(
+  { db, etcd, fleet }: { db: Db; etcd: Etcd; fleet: Fleet },
+  id: string,
+  ownNow: Date,
+): Promise<DeploymentFacts | null> {
+  // Waits are counted from times that the database gave, and replicas' clocks may differ from its.
+  const [now, found] = await Promise.all([databaseClock(db), findDeployment(db, id)]);
+  const aheadMs = ownNow.getTime() - now.getTime();
+  const shared = (at: Date) => new Date(at.getTime() - aheadMs);
+  if (found === null) return null;
+  const { deployment, project } = found;
+  const manifest = storedManifestSchema.parse(deployment.manifest);
+  const [tasks, state, overtaken] = await Promise.all([
+    listTasks(db, id),
+    findChannelState(db, deployment),
+    deployment.status === "queued" && isOvertaken(db, deployment),
+  ]);
+  const active = state?.deployment_id === id;
+  const isRefused = tasks.some((task) => task.desired !== "removed" && task.refused !== null);
+  const [hosts, edges, serving] = await Promise.all([
+    active ? listHosts(db, deployment) : [],
+    active ? edgesInRotation(db) : [],
+    isRefused ? listServing(db, deployment) : [],
+  ]);
+  const names = hosts.map(({ host }) => host);
+  const wanted = tasks.filter((task) => task.desired !== "removed");
+  const ofKind = (kind: Task["kind"]) =>
+    wanted
+      .filter((task) => task.kind === kind)
+      .map((task) => taskFacts(task, fleet))
+      .map((facts) => ({ ...facts, nodeLostAt: facts.nodeLostAt && shared(facts.nodeLostAt) }));
+  const attempts = (kind: Task["kind"]) => tasks.filter((task) => task.kind === kind).length;
+  const serve = ofKind("serve");
+  const routeNow = () => {
+    const upstreams = new Set(
+      serve.map((task) => (task.nodeId && fleet.observation(task.nodeId, task.id)?.upstream) ?? ""),
+    );
+    const isPublished = (host: string) => {
+      const entry = fleet.route(host);
+      if (entry?.deploymentId !== id || entry.page) return false;
+      return entry.proxy ? entry.proxy.upstreams.some((each) => upstreams.has(each)) : entry.static !== undefined;
+    };
+    return {
+      published: names.length > 0 && names.every(isPublished),
+      edgesCurrent: edgesFollowing(fleet, edges, names),
+      edgesInRotation: edges.length,
+    };
+  };
+  const attempt = deployment.release_attempt;
+  const release =
+    attempt === 0 || deployment.release_node_id === null
+      ? null
+      : await findRun({ etcd, fleet }, deployment.release_node_id, releaseAttemptId(id, attempt));
+  const looksForNode =
+    deployment.status === "deploying" &&
+    deployment.release_status === "pending" &&
+    (attempt === 0 || release?.run.state === "refused" || release?.run.state === "not_started");
+  const decision = looksForNode ? await placeRelease({ db, fleet }, deployment, project) : null;
+  const refused = decision !== null && "refused" in decision ? decision.refused : null;
+  const draining = refused !== null ? await listDraining(db, { projectIds: [project.id] }) : [];
+  const releaseLostAt = release === null ? null : fleet.nodeLostAt(release.nodeId);
+  return {
+    deployment,
+    project,
+    manifest,
+    releaseNodeId: release?.nodeId ?? null,
+    routeNow,
+    facts: {
+      now,
+      id,
+      type: project.type,
+      status: deployment.status,
+      statusSince: deployment.phase_started_at ?? deployment.created_at,
+      lookingSince: shared(fleet.lookingSince),
+      cancelRequested: deployment.cancel_requested_at !== null,
+      held: deployment.held_at !== null,
+      projectGone: project.deleting_at !== null,
+      suspended: project.suspended_at !== null,
+      overtaken,
+      artifact:
+        deployment.artifact_kind && deployment.artifact_digest
+          ? { kind: deployment.artifact_kind, digest: deployment.artifact_digest }
+          : null,
+      buildAttempts: attempts("build"),
+      build: ofKind("build").at(-1) ?? null,
+      release: {
+        timeoutSeconds: releaseOf(manifest).timeoutSeconds,
+        status: deployment.release_status,
+        attempt,
+        run: release?.run ?? null,
+        nodeLostAt: releaseLostAt && shared(releaseLostAt),
+        refused,
+      },
+      healthTimeoutSeconds: manifest.health.timeoutSeconds,
+      replicas: project.type === "static" ? 0 : replicasOf(manifest),
+      serveAttempts: attempts("serve"),
+      replacesContainers: serving.some(
+        ({ status, artifact_kind }) => status === "running" && artifact_kind === "image",
+      ),
+      draining: draining.length > 0,
+      serve,
+      active,
+      activatedAt: active ? (state?.changed_at ?? null) : null,
+      route: routeNow(),
+    },
+  };
+}
+
+/** A row of `task` with what its node says of it. */
+export function taskFacts(task: Task, fleet: Fleet): TaskFacts {
+  const placed = fleet.findPlacement(task.id);
+  const nodeId = placed?.nodeId ?? task.node_id;
+  return {
+    id: task.id,
+    createdAt: task.created_at,
+    desired: task.desired,
+    nodeId,
+    refused: task.refused,
+    nodeLostAt: nodeId === null ? null : fleet.nodeLostAt(nodeId),
+    observation: nodeId === null ? null : fleet.observation(nodeId, task.id),
+  };
+}

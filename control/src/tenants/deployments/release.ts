@@ -1,0 +1,155 @@
+import { randomBytes } from "node:crypto";
+import { failureMessage } from "@svc/proto";
+import type { Clock } from "@svc/runtime/clock";
+import { pause, sleep } from "@svc/runtime/sleep";
+import { keys, type RunValue } from "../../fleet/cluster/keys.ts";
+import { releaseAttemptId } from "../../fleet/tasks/attempt-id.ts";
+import { insertEvent } from "../../fleet/tasks/deployment.ts";
+import { cancelRun } from "../../fleet/tasks/runs.ts";
+import type { Deployment, Project } from "../../stores/db/tables.ts";
+import { inTransaction } from "../../stores/db/transaction.ts";
+import type { DeployWorkerDeps, Effects, ReleaseOutcome } from "./effects.ts";
+import type { DeploymentFacts } from "./facts.ts";
+import { placeRelease } from "./place-release.ts";
+
+type ReleaseSteps =
+  | "offerRelease"
+  | "withdrawRelease"
+  | "cancelRelease"
+  | "grantRelease"
+  | "recordRelease"
+  | "failRelease";
+
+/**
+ * The steps of a release command: offer, accept, grant, start, so that it starts at most once. Everything before
+ * the grant may be taken back; nothing after it is ever offered again.
+ */
+export function releaseEffects(
+  { clock, db, etcd, fleet }: DeployWorkerDeps,
+  fail: (at: DeploymentFacts, code: string, message: string, release: ReleaseOutcome) => Promise<void>,
+): Effects<ReleaseSteps> {
+  const setRun = async (nodeId: string, run: RunValue, modRevision: bigint | null): Promise<boolean> => {
+    const key = keys.run(nodeId, run.attemptId);
+    const { succeeded } = await etcd.txn({
+      guards: [modRevision === null ? { key, compare: "absent" } : { key, compare: "modRevision", value: modRevision }],
+      ops: [{ put: { key, value: JSON.stringify(run) } }],
+    });
+    return succeeded;
+  };
+
+  /** Picks a node for attempt `attempt` and records it; null when none has room at this moment, or somebody else did. */
+  async function chooseReleaseNode(deployment: Deployment, project: Project, attempt: number): Promise<string | null> {
+    const decision = await placeRelease({ db, fleet }, deployment, project);
+    if ("refused" in decision) return null;
+    const { numUpdatedRows } = await db
+      .updateTable("deployment")
+      .set({ release_attempt: attempt, release_node_id: decision.nodeId })
+      .where("id", "=", deployment.id)
+      .where("release_status", "=", "pending")
+      .where("release_attempt", "=", attempt - 1)
+      .executeTakeFirst();
+    return numUpdatedRows === 1n ? decision.nodeId : null;
+  }
+
+  return {
+    async offerRelease({ attempt }, { deployment, project }) {
+      // An attempt belongs to one node for good: the node is in Postgres before the offer is in etcd, so an offer
+      // that is repeated after a crash meets its own key and cannot be made to a second node.
+      const nodeId =
+        deployment.release_attempt === attempt && deployment.release_node_id !== null
+          ? deployment.release_node_id
+          : await chooseReleaseNode(deployment, project, attempt);
+      if (nodeId === null) {
+        await sleep(clock, 1_000);
+        return;
+      }
+      const attemptId = releaseAttemptId(deployment.id, attempt);
+      const run: RunValue = {
+        attemptId,
+        deploymentId: deployment.id,
+        projectId: project.id,
+        state: "offered",
+        cancel: false,
+        acceptedBy: null,
+        token: null,
+        exitCode: null,
+        timedOut: false,
+        message: null,
+        startedAt: null,
+        finishedAt: null,
+        changedAt: clock.now().toISOString(),
+      };
+      if (await setRun(nodeId, run, null)) {
+        await insertEvent(db, { deploymentId: deployment.id, phase: "release-offered" });
+      }
+      await seen(clock, () => fleet.findRun(attemptId) !== null);
+    },
+
+    async withdrawRelease({ run, detail }, { releaseNodeId }) {
+      const found = fleet.findRun(run.attemptId);
+      if (found === null || releaseNodeId === null || found.run.state !== run.state) return;
+      // Only an attempt that was never granted can be here, and the guard keeps it so.
+      await setRun(
+        releaseNodeId,
+        { ...run, state: "not_started", message: detail, changedAt: clock.now().toISOString() },
+        found.modRevision,
+      );
+      await seen(clock, () => fleet.findRun(run.attemptId)?.run.state !== run.state);
+    },
+
+    async cancelRelease({ run }, { releaseNodeId }) {
+      if (releaseNodeId === null) return;
+      await cancelRun(etcd, releaseNodeId, run.attemptId, clock.now());
+      await seen(clock, () => fleet.findRun(run.attemptId)?.run.cancel !== false);
+    },
+
+    async grantRelease({ run }) {
+      const found = fleet.findRun(run.attemptId);
+      if (found === null || found.run.state !== "accepted") return;
+      const granted: RunValue = {
+        ...found.run,
+        state: "granted",
+        token: randomBytes(16).toString("hex"),
+        changedAt: clock.now().toISOString(),
+      };
+      await setRun(found.nodeId, granted, found.modRevision);
+      await seen(clock, () => fleet.findRun(run.attemptId)?.run.state !== "accepted");
+    },
+
+    async recordRelease({ status, run }, { deployment }) {
+      await inTransaction(db, async (tx) => {
+        const { numUpdatedRows } = await tx
+          .updateTable("deployment")
+          .set({
+            release_status: status,
+            release_started_at: run.startedAt === null ? clock.now() : new Date(run.startedAt),
+            ...(status === "succeeded" && {
+              release_finished_at: run.finishedAt === null ? clock.now() : new Date(run.finishedAt),
+              release_exit_code: run.exitCode,
+            }),
+          })
+          .where("id", "=", deployment.id)
+          // A worker that fell behind must not take a finished command back to running, nor tell it twice.
+          .where("release_status", "in", status === "running" ? ["pending"] : ["pending", "running"])
+          .executeTakeFirst();
+        if (numUpdatedRows === 1n) await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
+      });
+    },
+
+    async failRelease({ run, code, message }, at) {
+      await fail(at, code, message, {
+        release_status: "failed",
+        release_started_at: run?.startedAt ? new Date(run.startedAt) : null,
+        release_finished_at: clock.now(),
+        release_exit_code: run?.exitCode ?? null,
+        release_error: (message === "" ? failureMessage(code) : message).slice(0, 500),
+      });
+    },
+  };
+}
+
+/** Waits until this replica's own view shows its write, so that the next step does not rest on the past. */
+async function seen(clock: Clock, condition: () => boolean): Promise<void> {
+  const late = clock.abortAfter(2_000);
+  while (!condition() && !late.aborted) await pause(clock, 10, late);
+}

@@ -1,0 +1,200 @@
+import { failureMessage, storedManifestSchema } from "@svc/proto";
+import type { Clock } from "@svc/runtime/clock";
+import { createWake } from "@svc/runtime/wake";
+import { type RawBuilder, sql } from "kysely";
+import type { Fleet } from "../../fleet/cluster/fleet.ts";
+import { routeTopic } from "../../fleet/cluster/topics.ts";
+import { findChannelState } from "../../fleet/routes/store.ts";
+import { removeTasks, stopTasks } from "../../fleet/tasks/change.ts";
+import { findDeployment, insertEvent, lockDeployment } from "../../fleet/tasks/deployment.ts";
+import { emptySlots, replicasOf, serveTask } from "../../fleet/tasks/spec.ts";
+import { insertTask, listWantedTasks } from "../../fleet/tasks/store.ts";
+import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
+import type { Log } from "../../log.ts";
+import { databaseClock } from "../../stores/db/clock.ts";
+import { notify } from "../../stores/db/notify.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Project } from "../../stores/db/tables.ts";
+import type { Etcd } from "../../stores/etcd/index.ts";
+import { enqueue } from "../../stores/work/queue.ts";
+import { recheckAfterMs } from "../../stores/work/recheck.ts";
+import type { WorkHandler } from "../../stores/work/worker.ts";
+import { moveDeployment } from "../deployments/store.ts";
+import { readSuspensionFacts } from "./facts.ts";
+import { tellAll } from "./request.ts";
+import { edgesWaitMs, nextSuspensionStep, type SuspensionFacts, type SuspensionStep } from "./steps.ts";
+import { listOpen, lockProject } from "./store.ts";
+
+export interface SuspensionDeps {
+  /** Of waits; what is written and compared is the database's time. */
+  clock: Clock;
+  db: Db;
+  etcd: Etcd;
+  fleet: Fleet;
+  /** How long requests that are under way may still take once no edge sends new ones. */
+  drainMs: number;
+  /** See `edgesWaitMs`, which it is unless given. */
+  edgesWaitMs?: number;
+  log: Log;
+}
+
+/** What one step rests on: the suspension or the resumption as it was read, by its number. */
+interface At {
+  projectId: string;
+  number: number;
+}
+
+type Effects = {
+  [K in Exclude<SuspensionStep["do"], "wait" | "end">]: (
+    at: At,
+    step: Extract<SuspensionStep, { do: K }>,
+  ) => Promise<void>;
+};
+
+/**
+ * Work of kind `suspension`: brings a project to where the last suspension or resumption wants it. Each round reads
+ * everything and does one step, a transaction that checks under the project's lock that nobody has asked for anything
+ * else since; so a round that is repeated, or is done by two workers, does no harm. What takes long is looked at now and
+ * then, and leaves the room to others.
+ */
+export function suspensionWorker(deps: SuspensionDeps): WorkHandler {
+  const { clock, db, etcd, fleet } = deps;
+  const effects = suspensionEffects(deps);
+  const waits = { drainMs: deps.drainMs, edgesWaitMs: deps.edgesWaitMs ?? edgesWaitMs };
+  return async (item, signal) => {
+    const { projectId } = item.payload as { projectId: string };
+    const wake = createWake(clock);
+    using _placements = fleet.onChange("placements", wake.signal);
+    using _routes = fleet.onChange("routes", wake.signal);
+    using _edges = fleet.onChange("edges", wake.signal);
+    while (!signal.aborted) {
+      const found = await readSuspensionFacts({ db, fleet, etcd }, projectId, waits);
+      if (found === null) return { state: "done" };
+      const step = nextSuspensionStep(found.facts);
+      switch (step.do) {
+        case "end":
+          return { state: "done" };
+        case "wait":
+          if (step.isLong) return { retryAfterMs: recheckAfterMs(waitedMs(found.facts, item.ageMs)), free: true };
+          // Rows of Postgres change without a signal.
+          await wake.wait(500, signal);
+          break;
+        default: {
+          const effect = effects[step.do] as (at: At, step: SuspensionStep) => Promise<void>;
+          await effect({ projectId, number: found.number }, step);
+        }
+      }
+    }
+    return { retryAfterMs: 0, free: true };
+  };
+}
+
+/** Since it was asked for: the item may have waited for an edge that was away during an earlier suspension. */
+function waitedMs({ now, suspension }: SuspensionFacts, itemAgeMs: number): number {
+  if (suspension === null) return itemAgeMs;
+  return now.getTime() - (suspension.resumingSince ?? suspension.since).getTime();
+}
+
+async function setUnrouted(tx: Db, projectId: string, at: RawBuilder<Date> | null): Promise<void> {
+  await tx.updateTable("project").set({ unrouted_at: at }).where("id", "=", projectId).execute();
+}
+
+function suspensionEffects({ db, log }: SuspensionDeps): Effects {
+  /** Runs `act` with the project's row held, if nobody has suspended or resumed it since the facts were read. */
+  const locked = ({ projectId, number }: At, act: (tx: Db, project: Project) => Promise<void>): Promise<void> =>
+    db.transaction().execute(async (tx) => {
+      const project = await lockProject(tx, projectId);
+      if (project?.suspension_number === number) await act(tx, project);
+    });
+
+  return {
+    endQueued: (at) =>
+      locked(at, async (tx) => {
+        const message = failureMessage("PROJECT_SUSPENDED");
+        for (const { id, status } of await listOpen(tx, at.projectId)) {
+          if (status !== "queued") continue;
+          const move = {
+            from: status,
+            to: "failed" as const,
+            phase: "failed",
+            detail: `PROJECT_SUSPENDED: ${message}`,
+          };
+          const change = { error: message, error_code: "PROJECT_SUSPENDED", finished_at: await databaseClock(tx) };
+          if (!(await moveDeployment(tx, id, move, change))) continue;
+          await tx
+            .updateTable("deployment")
+            .set({ release_status: "skipped", release_skipped_reason: "the project was suspended before it" })
+            .where("id", "=", id)
+            .where("release_status", "=", "pending")
+            .execute();
+          log.info({ deploymentId: id, from: status, to: "failed", why: "PROJECT_SUSPENDED" }, "deployment");
+        }
+      }),
+
+    takeUp: (at, { deploymentIds }) =>
+      locked(at, async (tx) => {
+        const left = (await listOpen(tx, at.projectId)).filter(
+          ({ id, hasWork }) => !hasWork && deploymentIds.includes(id),
+        );
+        for (const { id } of left)
+          await enqueue(tx, { kind: "deploy", key: at.projectId, payload: { deploymentId: id } });
+      }),
+
+    noteUnrouted: (at) =>
+      locked(at, async (tx, project) => {
+        if (project.unrouted_at === null) await setUnrouted(tx, project.id, sql<Date>`now()`);
+      }),
+
+    forgetUnrouted: (at) => locked(at, (tx, project) => setUnrouted(tx, project.id, null)),
+
+    stop: (at, { taskIds, desired }) =>
+      locked(at, async (tx) => {
+        await (desired === "removed" ? removeTasks(tx, taskIds) : stopTasks(tx, taskIds));
+        log.info({ projectId: at.projectId, containers: taskIds.length, to: desired }, "project suspended");
+      }),
+
+    start: (at, { deploymentId, replaced }) =>
+      db.transaction().execute(async (tx) => {
+        const found = await findDeployment(tx, deploymentId);
+        if (found === null) return;
+        // The user comes before the project in the order of locks.
+        const plan = await holdPlanOfUser(tx, found.project.owner_id);
+        const project = await lockProject(tx, at.projectId);
+        if (project?.suspension_number !== at.number || !(await lockDeployment(tx, deploymentId, "running"))) return;
+        const { deployment } = found;
+        // Its owner may have stopped it since.
+        const state = await findChannelState(tx, deployment);
+        if (state?.deployment_id !== deploymentId || state.stopped) return;
+        await removeTasks(tx, replaced);
+        const manifest = storedManifestSchema.parse(deployment.manifest);
+        const wanted = await listWantedTasks(tx, deploymentId, "serve");
+        const task = serveTask(deployment, plan, manifest, deployment.image_registry);
+        for (const replica of emptySlots(wanted, replicasOf(manifest)))
+          await insertTask(tx, deployment, task, { replica });
+      }),
+
+    resume: (at, { failures }) =>
+      locked(at, async (tx, project) => {
+        await tx
+          .updateTable("project")
+          .set({
+            suspended_at: null,
+            suspend_reason: null,
+            resuming_at: null,
+            unrouted_at: null,
+            updated_at: sql<Date>`now()`,
+          })
+          .where("id", "=", project.id)
+          .execute();
+        await tellAll(tx, project.id, "resumed", null);
+        for (const { deploymentId, message, isOver } of failures) {
+          await insertEvent(tx, { deploymentId, phase: isOver ? "resume-failed" : "resume-late", detail: message });
+          // What is late comes up by itself, and nobody would take the error back then.
+          if (isOver)
+            await tx.updateTable("deployment").set({ error: message }).where("id", "=", deploymentId).execute();
+        }
+        await notify(tx, routeTopic);
+        log.info({ projectId: project.id, failures: failures.length }, "project resumed");
+      }),
+  };
+}
