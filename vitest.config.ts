@@ -1,4 +1,21 @@
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { defaultCacheDir } from "./deploy/src/paths.ts";
+import { LongestFirst } from "./test/support/longest-first.ts";
+
+// Each test file has a process of its own, which otherwise compiles every package that it imports anew.
+process.env["NODE_COMPILE_CACHE"] ??= join(defaultCacheDir(process.env), "compiled");
+
+const cores = availableParallelism();
+/** Whole platforms, and agents with builds, at once: each waits a part of the time, and takes its gigabyte of memory. */
+const lanes = Math.min(4, Math.max(2, cores));
+
+/**
+ * Judges how long something takes, or starts the platform at the one place that `npm start` has for it, or is more
+ * programs than the others: nothing else runs meanwhile.
+ */
+const alone = ["test/scenarios/ha.test.ts", "test/scenarios/npm-start.test.ts", "test/faults/*.short.test.ts"];
 
 const onOneEngine = ["agent/src/**/*.system.test.ts", "deploy/src/**/*.system.test.ts"];
 
@@ -7,6 +24,7 @@ const patient = { poll: { timeout: 60_000 } };
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         // Pure code and single modules: fast, many files in one process.
@@ -31,50 +49,66 @@ export default defineConfig({
           exclude: ["**/node_modules/**", ...onOneEngine],
           pool: "forks",
           // Each file has servers of its own, and waits most of the time.
-          maxWorkers: 3,
+          maxWorkers: Math.min(8, cores + 1),
           testTimeout: 180_000,
           hookTimeout: 300_000,
           sequence: { groupOrder: 2 },
         },
       },
       {
-        // Agents and what they build, on the one container engine of this machine.
+        // Agents and what they build, on the one container engine of this machine, as agents of one machine share it.
         test: {
           name: "engine",
           expect: patient,
           globalSetup: ["test/support/engine.ts"],
           include: onOneEngine,
           pool: "forks",
-          fileParallelism: false,
+          maxWorkers: lanes,
           testTimeout: 300_000,
           hookTimeout: 300_000,
           sequence: { groupOrder: 3 },
         },
       },
       {
-        // The whole platform.
+        // The whole platform, several beside one another.
         test: {
           name: "platform",
           expect: patient,
           globalSetup: ["test/support/engine.ts"],
-          // Of the real faults those that everybody should see hold; `npm run faults` has them all.
-          include: ["test/scenarios/**/*.test.ts", "test/faults/*.short.test.ts"],
+          include: ["test/scenarios/**/*.test.ts"],
+          exclude: ["**/node_modules/**", ...alone],
           pool: "forks",
-          fileParallelism: false,
+          maxWorkers: lanes,
           testTimeout: 300_000,
           hookTimeout: 600_000,
           sequence: { groupOrder: 4 },
         },
       },
       {
-        // The cluster's decisions in a virtual world, and its protocols in every order of events.
+        // The cluster's decisions in a virtual world, and its protocols in every order of events: beside the platforms.
         test: {
           name: "sim",
           expect: patient,
           include: ["test/sim/**/*.test.ts"],
           pool: "forks",
+          maxWorkers: lanes,
           testTimeout: 600_000,
-          sequence: { groupOrder: 6 },
+          sequence: { groupOrder: 4 },
+        },
+      },
+      {
+        // The whole platform and nothing beside it. Of the real faults those that everybody should see hold;
+        // `npm run faults` has them all.
+        test: {
+          name: "alone",
+          expect: patient,
+          globalSetup: ["test/support/engine.ts"],
+          include: alone,
+          pool: "forks",
+          fileParallelism: false,
+          testTimeout: 300_000,
+          hookTimeout: 600_000,
+          sequence: { groupOrder: 5 },
         },
       },
       {
@@ -88,7 +122,7 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 300_000,
           hookTimeout: 600_000,
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 6 },
         },
       },
       {
@@ -115,7 +149,7 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 300_000,
           hookTimeout: 600_000,
-          sequence: { groupOrder: 6 },
+          sequence: { groupOrder: 8 },
         },
       },
     ],

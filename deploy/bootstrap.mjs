@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { runChecks } from "./setup/checks.mjs";
+import { generate } from "./setup/generated.mjs";
 import { ensurePackages, nodeBinary } from "./setup/packages.mjs";
 import { ensurePrograms } from "./setup/programs.mjs";
 import { runForeground, SetupError } from "./setup/run.mjs";
@@ -91,6 +92,7 @@ const commands = {
   bench: { programs: true, run: (args) => runNode("test/bench/main.ts", args) },
   "bench:cluster": { programs: true, run: (args) => runNode("test/bench/cluster/main.ts", args) },
   check: { programs: false, run: () => runChecks(root, environment()) },
+  generate: { programs: false, run: () => generate(root, environment()) },
 };
 
 async function main([name, ...args]) {

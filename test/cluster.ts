@@ -5,10 +5,11 @@ import { environmentOf } from "@svc/deploy/environment";
 import { copyExample, type ExampleName } from "@svc/deploy/examples";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
 import { type Platform, startPlatform } from "@svc/deploy/platform";
-import { freePorts } from "@svc/deploy/ports";
 import { readSettings } from "@svc/deploy/settings";
 import { spawnProgram } from "@svc/runtime/programs";
+import { systemClock } from "@svc/runtime/system";
 import { z } from "zod";
+import { claimAddresses } from "./support/addresses.ts";
 import { discardCluster, makeClusterDir, platformDir, sweepAbandonedClusters } from "./support/sweep.ts";
 
 export interface CliResult {
@@ -68,6 +69,7 @@ export async function startCluster(
   // Before the platform, which would end its own: what it leaves is removed from the engine after it has stopped.
   stack.use(
     await provideEngine({
+      clock: systemClock,
       socketPath: settings.dockerSocket,
       logFile: join(dir, "docker.log"),
       log: (line) => console.error(`svc: ${line}`),
@@ -75,16 +77,16 @@ export async function startCluster(
   );
   await sweepAbandonedClusters(settings.dockerSocket);
   stack.defer(() => discardCluster(dir, settings.dockerSocket));
-  // Beside a platform that runs on this machine already.
-  const block = 20 + Math.floor(Math.random() * 200);
+  const { ports, networks } = stack.use(await claimAddresses());
   const platform = stack.use(
     await startPlatform({
+      clock: systemClock,
       ...settings,
       dir: platformDir(dir),
       agents: options.agents ?? 3,
       ha: options.ha ?? false,
-      ports: await freePorts(),
-      networks: { containers: `10.${block}`, nodes: `127.0.${block}` },
+      ports,
+      networks,
       fresh: false,
       durable: false,
       ...(options.control !== undefined && { control: options.control }),
@@ -94,10 +96,15 @@ export async function startCluster(
       },
     }),
   );
-  const { key } = await createKey(platform.apiUrl, await signIn(platform.apiUrl, platform.admin), {
-    name: "tests",
-    expiresInSeconds: null,
-  });
+  const { key } = await createKey(
+    systemClock,
+    platform.apiUrl,
+    await signIn(systemClock, platform.apiUrl, platform.admin),
+    {
+      name: "tests",
+      expiresInSeconds: null,
+    },
+  );
   const held = stack.move();
   let copies = 0;
   return {

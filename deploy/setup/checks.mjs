@@ -1,27 +1,7 @@
-import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { requireCurrent } from "./generated.mjs";
 import { findProgram, runQuietly, SetupError } from "./run.mjs";
-
-/** Regenerates the protobuf code aside and compares: generated files are never edited, nor forgotten. */
-function generatedIsCurrent(root, env) {
-  const dir = mkdtempSync(join(tmpdir(), "svc-generated-"));
-  try {
-    cpSync(join(root, "proto"), join(dir, "proto"), {
-      recursive: true,
-      filter: (path) => !path.includes("node_modules") && !path.includes(join("proto", "src")),
-    });
-    for (const name of ["buf.yaml", "buf.gen.yaml"]) cpSync(join(root, name), join(dir, name));
-    runQuietly([join(root, "node_modules/.bin/buf"), "generate"], { cwd: dir, env });
-    try {
-      runQuietly(["diff", "--recursive", "--brief", join(dir, "proto/src/gen"), join(root, "proto/src/gen")], { env });
-    } catch {
-      throw new SetupError("proto/src/gen differs from what the .proto files give; run: npm run generate");
-    }
-  } finally {
-    rmSync(dir, { recursive: true, force: true });
-  }
-}
 
 /** Whether the branch `main` already has protobuf files to stay compatible with. */
 function mainHasProto(root) {
@@ -50,7 +30,7 @@ export function runChecks(root, env) {
         name,
         run: () => runQuietly([join(root, "node_modules/.bin", tool), ...args], { cwd: root, env }),
       })),
-    { name: "generated code", run: () => generatedIsCurrent(root, env) },
+    { name: "generated code", run: () => requireCurrent(root, env) },
   ];
   let failed = 0;
   for (const { name, run } of all) {

@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { run } from "@svc/runtime/command";
+import { readIfThere, writeDurably } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import { agentTokenFile, controlCommand, type DaemonFacts, routerTokenFile } from "./daemons.ts";
+import { keptSecret, randomText } from "./kept-secret.ts";
 import type { Layout } from "./layout.ts";
-import { keptSecret, randomText, readIfThere, writePrivate } from "./private-files.ts";
 
 const state = z.object({
   clusterId: z.string(),
@@ -62,7 +63,7 @@ export async function prepareCluster(facts: DaemonFacts, adminEmail: string): Pr
   for (const { role, dir, tokenFile } of daemons) {
     if (clusterId !== null && (await hasJoined(dir))) continue;
     const token = await bootstrapToken(facts, role);
-    await writePrivate(tokenFile, `${token}\n`);
+    await writeDurably(tokenFile, `${token}\n`);
     clusterId = token.split(".")[1] ?? null;
   }
   if (clusterId === null) throw new Error("the cluster has no id");
@@ -76,9 +77,9 @@ export async function prepareCluster(facts: DaemonFacts, adminEmail: string): Pr
       layout.secrets.adminPassword,
     ]);
     await run(admin.argv, { env: admin.env });
-    await writePrivate(created, JSON.stringify({ email: adminEmail }));
+    await writeDurably(created, JSON.stringify({ email: adminEmail }));
   }
-  await writePrivate(
+  await writeDurably(
     join(layout.dir, "state.json"),
     JSON.stringify({ clusterId, registryHost: facts.registry.host, ha: facts.ha === true } satisfies State),
   );

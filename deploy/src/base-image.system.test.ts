@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { systemClock } from "@svc/runtime/system";
 import Docker from "dockerode";
 import { afterAll, expect, test } from "vitest";
 import { ensureBaseImage } from "./base-image.ts";
@@ -8,7 +9,8 @@ import { readSettings } from "./settings.ts";
 const docker = new Docker({ socketPath: readSettings(process.env, ".").dockerSocket });
 // A name that no registry has, so that the image is built here wherever this test runs.
 const image = `svc-test-base-${randomBytes(6).toString("hex")}:1`;
-const ensure = () => ensureBaseImage({ docker, image, for: "apps", nodeBinary: nodeBinary(), log: () => {} });
+const ensure = () =>
+  ensureBaseImage({ clock: systemClock, docker, image, for: "apps", nodeBinary: nodeBinary(), log: () => {} });
 
 afterAll(async () => {
   await docker.getImage(image).remove({ force: true });

@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { baseImagePrefix } from "@svc/proto/cluster-registry";
+import type { Clock } from "@svc/runtime/clock";
 import { spawnProgram } from "@svc/runtime/programs";
 import type Docker from "dockerode";
 import { holdExclusively } from "./exclusive.ts";
@@ -26,6 +27,7 @@ const packagesFor = {
 } as const;
 
 export interface BaseImageOptions {
+  clock: Clock;
   docker: Docker;
   /** Name and tag under which builds refer to it, for example `node:24-slim`. */
   image: string;
@@ -69,11 +71,11 @@ async function hasImage(docker: Docker, image: string): Promise<boolean> {
 }
 
 /** Null when pulled, otherwise why not. */
-async function pull(docker: Docker, image: string, signal: AbortSignal): Promise<string | null> {
+async function pull(clock: Clock, docker: Docker, image: string, signal: AbortSignal): Promise<string | null> {
   const silence = new AbortController();
   const fallSilent = () => silence.abort(new Error(`no answer within ${pullSilenceMs / 1000} s`));
-  let timer = setTimeout(fallSilent, pullSilenceMs);
-  const abortSignal = AbortSignal.any([signal, silence.signal, AbortSignal.timeout(pullMs)]);
+  let timer = clock.after(pullSilenceMs, fallSilent);
+  const abortSignal = AbortSignal.any([signal, silence.signal, clock.abortAfter(pullMs)]);
   try {
     const progress = await docker.pull(image, { abortSignal });
     await new Promise<void>((resolve, reject) => {
@@ -81,8 +83,8 @@ async function pull(docker: Docker, image: string, signal: AbortSignal): Promise
         progress,
         (error: Error | null) => (error === null ? resolve() : reject(error)),
         () => {
-          clearTimeout(timer);
-          timer = setTimeout(fallSilent, pullSilenceMs);
+          timer[Symbol.dispose]();
+          timer = clock.after(pullSilenceMs, fallSilent);
         },
       );
       abortSignal.addEventListener("abort", () => reject(abortSignal.reason), { once: true });
@@ -96,7 +98,7 @@ async function pull(docker: Docker, image: string, signal: AbortSignal): Promise
         ? error.message
         : String(error);
   } finally {
-    clearTimeout(timer);
+    timer[Symbol.dispose]();
   }
 }
 
@@ -134,7 +136,13 @@ async function build(options: BaseImageOptions, cacheDir: string, signal: AbortS
   await mkdir(cacheDir, { recursive: true });
   const root = await mkdtemp(join(cacheDir, "image-"));
   try {
-    await layDebian(root, { suite: "trixie", packages: packagesFor[options.for], cacheDir, signal });
+    await layDebian(root, {
+      clock: options.clock,
+      suite: "trixie",
+      packages: packagesFor[options.for],
+      cacheDir,
+      signal,
+    });
     await layNode(root, { nodeBinary: options.nodeBinary, cacheDir, signal });
     if (options.for === "builds") await layHeaders(root, options.nodeBinary);
     await importImage(options.docker, options.image, { root }, signal);
@@ -148,17 +156,17 @@ async function build(options: BaseImageOptions, cacheDir: string, signal: AbortS
  * from Debian and the platform's own Node under the same name. Safe to call from several processes at once.
  */
 export async function ensureBaseImage(options: BaseImageOptions): Promise<"present" | "pulled" | "built"> {
-  const { docker, image, log } = options;
+  const { clock, docker, image, log } = options;
   if (await hasImage(docker, image)) return "present";
   const cacheDir = options.cacheDir ?? defaultCacheDir(process.env);
   const signal = AbortSignal.any([
-    AbortSignal.timeout(buildMs),
+    clock.abortAfter(buildMs),
     ...(options.signal === undefined ? [] : [options.signal]),
   ]);
-  await using _turn = await holdExclusively(`base image ${image}`, buildMs);
+  await using _turn = await holdExclusively(clock, `base image ${image}`, buildMs);
   if (await hasImage(docker, image)) return "present";
   log(`pulling ${image}`);
-  const whyNot = await pull(docker, image, signal);
+  const whyNot = await pull(clock, docker, image, signal);
   if (whyNot === null) return "pulled";
   if (process.getuid?.() !== 0) {
     throw new Error(

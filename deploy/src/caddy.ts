@@ -1,8 +1,8 @@
 import { mkdir, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { writeDurably } from "@svc/runtime/durable-file";
 import { environmentOf } from "./environment.ts";
-import { writePrivate } from "./private-files.ts";
 import type { ProgramSpec } from "./program.ts";
 
 /**
@@ -18,7 +18,7 @@ export async function provideCaddy(options: {
 }): Promise<{ spec: ProgramSpec }> {
   await mkdir(options.dir, { recursive: true, mode: 0o700 });
   const config = join(options.dir, "start.json");
-  await writePrivate(config, options.bootConfig);
+  await writeDurably(config, options.bootConfig);
   // Kept from an earlier run, perhaps with other ports.
   await rm(join(options.dir, "config", "caddy", "autosave.json"), { force: true });
   return {

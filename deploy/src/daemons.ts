@@ -6,7 +6,7 @@ import type { Layout } from "./layout.ts";
 import { nodeBinary, repositoryRoot } from "./paths.ts";
 import { type Ports, type ReplicaPorts, replicaPorts } from "./ports.ts";
 import type { ProgramSpec } from "./program.ts";
-import type { LocalRegistry } from "./registry.ts";
+import type { LocalRegistry } from "./registry-address.ts";
 
 export const contentDomain = "svc.localhost";
 

@@ -1,4 +1,5 @@
 import { rm } from "node:fs/promises";
+import type { Clock } from "@svc/runtime/clock";
 import { readState } from "./administration.ts";
 import { removeClusterObjects, removeRegistryImages } from "./cluster-objects.ts";
 import { findEngine } from "./engine.ts";
@@ -13,12 +14,12 @@ export interface PlatformPlace {
 }
 
 /** Ends what a supervisor that was killed left behind in this directory: programs, containers, networks. */
-export async function cleanUp({ dir, dockerSocket, env }: PlatformPlace): Promise<void> {
+export async function cleanUp(clock: Clock, { dir, dockerSocket, env }: PlatformPlace): Promise<void> {
   const layout = layoutOf(dir, runtimeRoot(env));
-  await endLeftovers(layout.runRecords);
+  await endLeftovers(clock, layout.runRecords);
   await rm(layout.runtime, { recursive: true, force: true });
   const state = await readState(layout);
-  const docker = await findEngine(dockerSocket);
+  const docker = await findEngine(clock, dockerSocket);
   if (state !== null && docker !== null) await removeClusterObjects(docker, state.clusterId);
 }
 
@@ -29,11 +30,11 @@ const engineMs = 30_000;
  * Removes every trace of a platform that does not run: the directory, and what the engine has of it, images included.
  * Throws when the engine does not answer: only the directory tells what there is to remove, so it stays.
  */
-export async function discard(place: PlatformPlace): Promise<void> {
-  await cleanUp(place);
+export async function discard(clock: Clock, place: PlatformPlace): Promise<void> {
+  await cleanUp(clock, place);
   const state = await readState(layoutOf(place.dir, runtimeRoot(place.env)));
   if (state?.registryHost !== undefined) {
-    const docker = await findEngine(place.dockerSocket, engineMs);
+    const docker = await findEngine(clock, place.dockerSocket, engineMs);
     if (docker === null) throw new Error(`no engine answers on ${place.dockerSocket}: ${place.dir} is kept`);
     await removeClusterObjects(docker, state.clusterId);
     // Without its registry nobody can name these images any more.

@@ -1,8 +1,9 @@
 import { openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
 import { engineOutput } from "@svc/runtime/engine-output";
 import { spawnProgram } from "@svc/runtime/programs";
+import { sleep } from "@svc/runtime/sleep";
 import Docker from "dockerode";
 import { holdExclusively } from "./exclusive.ts";
 import { repositoryRoot } from "./paths.ts";
@@ -28,11 +29,11 @@ async function answersPing(socketPath: string): Promise<boolean> {
 }
 
 /** The engine behind the socket, or null when none answers. A busy one may take its time: `patienceMs`. */
-export async function findEngine(socketPath: string, patienceMs = 0): Promise<Docker | null> {
-  const until = performance.now() + patienceMs;
+export async function findEngine(clock: Clock, socketPath: string, patienceMs = 0): Promise<Docker | null> {
+  const untilMs = clock.steadyMs() + patienceMs;
   while (!(await answersPing(socketPath))) {
-    if (performance.now() > until) return null;
-    await delay(200);
+    if (clock.steadyMs() > untilMs) return null;
+    await sleep(clock, 200);
   }
   return new Docker({ socketPath });
 }
@@ -82,17 +83,19 @@ async function noteRemapping(docker: Docker, log: (line: string) => void): Promi
  * usual data directory; what it had before users were remapped lies beside what it has now, unseen. `logFile` receives what it says.
  */
 export async function provideEngine(options: {
+  clock: Clock;
   socketPath: string;
   logFile: string;
   log: (line: string) => void;
 }): Promise<Engine> {
+  const { clock } = options;
   const docker = new Docker({ socketPath: options.socketPath });
   const existing: Engine = { docker, started: false, [Symbol.asyncDispose]: async () => {} };
   if (await answersPing(options.socketPath)) {
     await noteRemapping(docker, options.log);
     return existing;
   }
-  await using _turn = await holdExclusively("docker engine", startMs);
+  await using _turn = await holdExclusively(clock, "docker engine", startMs);
   if (await answersPing(options.socketPath)) return existing;
   if (process.getuid?.() !== 0) {
     throw new Error(
@@ -110,19 +113,19 @@ export async function provideEngine(options: {
   child.on("error", () => {});
   child.unref();
   const id = identify(child.pid ?? 0);
-  const until = performance.now() + startMs;
+  const untilMs = clock.steadyMs() + startMs;
   while (!(await answersPing(options.socketPath))) {
-    if (!isAlive(id) || performance.now() > until) {
-      await endProcess(id, stopMs);
+    if (!isAlive(id) || clock.steadyMs() > untilMs) {
+      await endProcess(clock, id, stopMs);
       throw new Error(`the Docker engine did not start; see ${options.logFile}`);
     }
-    await delay(200);
+    await sleep(clock, 200);
   }
-  return { docker, started: true, [Symbol.asyncDispose]: () => stopEngine(docker, id, options.log) };
+  return { docker, started: true, [Symbol.asyncDispose]: () => stopEngine(clock, docker, id, options.log) };
 }
 
-async function stopEngine(docker: Docker, id: ProcessId, log: (line: string) => void): Promise<void> {
+async function stopEngine(clock: Clock, docker: Docker, id: ProcessId, log: (line: string) => void): Promise<void> {
   const running = await docker.listContainers().catch(() => []);
   if (running.length > 0) log(`leaving the Docker engine running: ${running.length} containers of others are in it`);
-  else await endProcess(id, stopMs);
+  else await endProcess(clock, id, stopMs);
 }

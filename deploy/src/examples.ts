@@ -1,5 +1,6 @@
 import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
 import type Docker from "dockerode";
 import { z } from "zod";
@@ -103,6 +104,7 @@ export interface DeployedExample {
  * What a user stopped or changed stays as it is. Returns all examples that have a site.
  */
 export async function deployExamples(options: {
+  clock: Clock;
   apiUrl: string;
   account: { email: string; password: string };
   image: ImageTarget;
@@ -110,31 +112,31 @@ export async function deployExamples(options: {
   env: NodeJS.ProcessEnv;
   log: (line: string) => void;
 }): Promise<DeployedExample[]> {
-  const { apiUrl, image, workDir, log } = options;
-  const session = await signIn(apiUrl, options.account);
-  const { key } = await createKey(apiUrl, session, { name: "local set-up", expiresInSeconds: daySeconds });
+  const { clock, apiUrl, image, workDir, log } = options;
+  const session = await signIn(clock, apiUrl, options.account);
+  const { key } = await createKey(clock, apiUrl, session, { name: "local set-up", expiresInSeconds: daySeconds });
   try {
-    const projects = await listProjects(apiUrl, key);
+    const projects = await listProjects(clock, apiUrl, key);
     const deployed: DeployedExample[] = [];
     for (const name of exampleNames) {
       const project = projects.find(({ slug }) => slug === slugs[name]);
       if (project !== undefined && project.status !== null && project.status !== "failed") {
         // After a start of the whole platform its container comes up just now; what a user stopped does not.
         const expected = project.status === "running" && project.suspendedAt === null;
-        if (expected && !(await becomesServed(project.url, servedMs))) log(`${project.url} does not answer yet`);
+        if (expected && !(await becomesServed(clock, project.url, servedMs))) log(`${project.url} does not answer yet`);
         deployed.push({ name, url: project.url });
         continue;
       }
-      const startedAt = performance.now();
+      const startedAtMs = clock.steadyMs();
       const cwd = join(workDir, name);
       await copyExample(name, cwd, image.registry.host);
       if (name === "ociimage") await publishExampleImage(image);
       const { url } = await deployByCli({ apiUrl, key, cwd, configDir: join(workDir, "config"), env: options.env });
-      log(`deployed the ${name} example (${((performance.now() - startedAt) / 1000).toFixed(1)} s)`);
+      log(`deployed the ${name} example (${((clock.steadyMs() - startedAtMs) / 1000).toFixed(1)} s)`);
       deployed.push({ name, url });
     }
     return deployed;
   } finally {
-    await revokeKey(apiUrl, key).catch((error) => log(`the set-up key was not revoked: ${error}`));
+    await revokeKey(clock, apiUrl, key).catch((error) => log(`the set-up key was not revoked: ${error}`));
   }
 }

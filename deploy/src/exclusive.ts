@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { createServer } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { sleep } from "@svc/runtime/sleep";
 
 const retryMs = 200;
 
@@ -26,17 +27,17 @@ function claim(address: string): Promise<AsyncDisposable> {
  * a lock file would have to be recognised as stale after a crash.
  * Waits up to `waitMs` for another holder, then throws `Held`.
  */
-export async function holdExclusively(name: string, waitMs: number): Promise<AsyncDisposable> {
+export async function holdExclusively(clock: Clock, name: string, waitMs: number): Promise<AsyncDisposable> {
   const address = `\0svc-${createHash("sha256").update(name).digest("hex").slice(0, 40)}`;
-  const until = performance.now() + waitMs;
+  const untilMs = clock.steadyMs() + waitMs;
   for (;;) {
     try {
       return await claim(address);
     } catch (error) {
       const busy = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
       if (!busy) throw error;
-      if (performance.now() >= until) throw new Held(`another process holds ${name}`, { cause: error });
+      if (clock.steadyMs() >= untilMs) throw new Held(`another process holds ${name}`, { cause: error });
     }
-    await delay(retryMs);
+    await sleep(clock, retryMs);
   }
 }

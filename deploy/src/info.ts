@@ -1,9 +1,9 @@
 import { join } from "node:path";
+import { readIfThere, writeDurably } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import type { DeployedExample } from "./examples.ts";
 import { repositoryRoot } from "./paths.ts";
 import type { Platform } from "./platform.ts";
-import { readIfThere, writePrivate } from "./private-files.ts";
 
 /** What info.json tells scripts about a running platform. */
 const schema = z.object({
@@ -35,7 +35,7 @@ export async function writeInfo(platform: Platform, examples: DeployedExample[])
     registry: registry.host,
     examples,
   };
-  await writePrivate(layout.info, `${JSON.stringify(info, null, 2)}\n`);
+  await writeDurably(layout.info, `${JSON.stringify(info, null, 2)}\n`);
   return info;
 }
 

@@ -1,7 +1,8 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { Clock } from "@svc/runtime/clock";
+import { readIfThere } from "@svc/runtime/durable-file";
 import { z } from "zod";
-import { readIfThere } from "./private-files.ts";
 import { endProcess, isAlive } from "./process-id.ts";
 
 const record = z.object({
@@ -16,14 +17,14 @@ const graceMs = 10_000;
  * Ends the programs that an earlier supervisor in this directory started and could not stop. Only a
  * process whose start time is the recorded one is touched. Returns the names of those that were ended.
  */
-export async function endLeftovers(runRecords: string): Promise<string[]> {
+export async function endLeftovers(clock: Clock, runRecords: string): Promise<string[]> {
   const files = (await readdir(runRecords).catch(() => [])).filter((name) => name.endsWith(".json"));
   const ended = await Promise.all(
     files.map(async (name) => {
       const path = join(runRecords, name);
       const result = record.safeParse(parse((await readIfThere(path)) ?? ""));
       const alive = result.success && isAlive(result.data);
-      if (alive) await endProcess(result.data, graceMs, result.data.stopSignal);
+      if (alive) await endProcess(clock, result.data, graceMs, result.data.stopSignal);
       await rm(path, { force: true });
       return alive ? name.slice(0, -".json".length) : null;
     }),

@@ -1,10 +1,12 @@
 import { openSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { CommandError } from "@svc/runtime/command";
+import { readIfThere } from "@svc/runtime/durable-file";
 import { spawnProgram } from "@svc/runtime/programs";
+import { sleep } from "@svc/runtime/sleep";
+import { systemClock } from "@svc/runtime/system";
 import { ApiRefused } from "./api.ts";
 import { cleanUp } from "./discard.ts";
 import { deployExamples } from "./examples.ts";
@@ -12,7 +14,6 @@ import { type Info, readInfo, renderInfo, writeInfo } from "./info.ts";
 import { layoutOf } from "./layout.ts";
 import { nodeBinary, repositoryRoot, runtimeRoot } from "./paths.ts";
 import { type Platform, PlatformError, startPlatform } from "./platform.ts";
-import { readIfThere } from "./private-files.ts";
 import { endProcess, identify, isAlive, signalProcess } from "./process-id.ts";
 import { ProgramError } from "./program.ts";
 import { type LocalSettings, readSettings, SettingsError } from "./settings.ts";
@@ -24,18 +25,19 @@ const pollMs = 100;
 /** One Ctrl-C can arrive twice, from the terminal and from npm; only a later one means impatience. */
 const repeatMs = 2_000;
 
+const clock = systemClock;
 const layoutIn = (dir: string) => layoutOf(dir, runtimeRoot(process.env));
 const say = (line: string) => console.error(`svc: ${line}`);
 
 /** Settles when the process is asked to end; a second, later request ends it without ceremony. */
 function stopRequest(): Promise<void> {
   return new Promise((resolve) => {
-    let firstAt: number | null = null;
+    let firstAtMs: number | null = null;
     const onSignal = () => {
-      if (firstAt === null) {
-        firstAt = performance.now();
+      if (firstAtMs === null) {
+        firstAtMs = clock.steadyMs();
         resolve();
-      } else if (performance.now() - firstAt > repeatMs) {
+      } else if (clock.steadyMs() - firstAtMs > repeatMs) {
         say("stopping at once; the next start ends what is left");
         process.exit(1);
       }
@@ -62,6 +64,7 @@ async function runPlatform(settings: LocalSettings, { fresh, ha }: Mode): Promis
   const { info: infoFile } = layoutIn(settings.dir);
   await rm(infoFile, { force: true });
   await using platform = await startPlatform({
+    clock,
     ...settings,
     networks: { containers: "10.213", nodes: "127.0.1" },
     fresh,
@@ -82,6 +85,7 @@ async function runPlatform(settings: LocalSettings, { fresh, ha }: Mode): Promis
 async function offerExamples(settings: LocalSettings, platform: Platform): Promise<Info> {
   const { apiUrl, admin: account, docker, baseImage, registry } = platform;
   const examples = await deployExamples({
+    clock,
     apiUrl,
     account,
     image: { docker, baseImage, registry },
@@ -111,7 +115,7 @@ async function detach(settings: LocalSettings, { fresh, ha }: Mode): Promise<Inf
     stopped = true;
     signalProcess(id, "SIGTERM");
   });
-  const until = performance.now() + startMs;
+  const untilMs = clock.steadyMs() + startMs;
   for (;;) {
     const info = (await findSupervisor(supervisor)) === null ? null : await readInfo(infoFile);
     if (info !== null) {
@@ -122,11 +126,11 @@ async function detach(settings: LocalSettings, { fresh, ha }: Mode): Promise<Inf
       const said = ((await readIfThere(logFile)) ?? "").trimEnd();
       throw new PlatformError(stopped ? "stopped" : `the platform did not start:\n${said.replaceAll(/^svc: /gm, "")}`);
     }
-    if (performance.now() > until) {
-      await endProcess(id, stopMs);
+    if (clock.steadyMs() > untilMs) {
+      await endProcess(clock, id, stopMs);
       throw new PlatformError(`the platform was not ready within ${startMs / 60_000} minutes; see ${logFile}`);
     }
-    await delay(pollMs);
+    await sleep(clock, pollMs);
   }
 }
 
@@ -149,8 +153,8 @@ async function start(args: string[]): Promise<void> {
 async function stop(): Promise<void> {
   const { dir, dockerSocket } = readSettings(process.env, repositoryRoot);
   const supervisor = await findSupervisor(layoutIn(dir).supervisor);
-  if (supervisor !== null) await endProcess(supervisor, stopMs);
-  await cleanUp({ dir, dockerSocket, env: process.env });
+  if (supervisor !== null) await endProcess(clock, supervisor, stopMs);
+  await cleanUp(clock, { dir, dockerSocket, env: process.env });
   say(supervisor === null ? "not running" : "stopped");
 }
 

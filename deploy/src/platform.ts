@@ -1,6 +1,8 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
+import { writeDurably } from "@svc/runtime/durable-file";
 import type Docker from "dockerode";
 import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./administration.ts";
 import { ensureNodeImages, publishBaseImage } from "./base-image.ts";
@@ -26,12 +28,12 @@ import { endLeftovers } from "./leftovers.ts";
 import { nodeBinary, runtimeRoot } from "./paths.ts";
 import { memberPorts, type Ports, replicaPorts, takenPorts } from "./ports.ts";
 import { providePostgres } from "./postgres.ts";
-import { writePrivate } from "./private-files.ts";
 import { identify } from "./process-id.ts";
 import { createProgram, type Program, type ProgramSpec } from "./program.ts";
 import { type OperatedRegistry, provideRegistry } from "./registry.ts";
 
 export interface PlatformOptions {
+  clock: Clock;
   /** Everything but images is kept here. */
   dir: string;
   ports: Ports;
@@ -87,16 +89,16 @@ export class PlatformError extends Error {
 }
 
 /** Starts programs and remembers them, so that whatever was started can be stopped in reverse order. */
-function createRoster(layout: Layout, log: (line: string) => void) {
+function createRoster(clock: Clock, layout: Layout, log: (line: string) => void) {
   const programs = new Map<string, Program>();
   return {
     programs,
     async start(spec: ProgramSpec): Promise<void> {
-      const program = createProgram(spec, layout, log);
+      const program = createProgram(clock, spec, layout, log);
       programs.set(spec.name, program);
-      const startedAt = performance.now();
+      const startedAtMs = clock.steadyMs();
       await program.start();
-      log(`${spec.name} is up (${((performance.now() - startedAt) / 1000).toFixed(1)} s)`);
+      log(`${spec.name} is up (${((clock.steadyMs() - startedAtMs) / 1000).toFixed(1)} s)`);
     },
     /** The program of that name, or all that are numbered: etcd, or etcd-1 to etcd-3. */
     namesOf: (kind: string) => [...programs.keys()].filter((name) => name === kind || name.startsWith(`${kind}-`)),
@@ -156,16 +158,16 @@ async function settleAll(work: Promise<unknown>[]): Promise<void> {
  * continues with the state of the first. Throws `PlatformError` or `ProgramError`; nothing keeps running then.
  */
 export async function startPlatform(options: PlatformOptions): Promise<Platform> {
-  const { log, ports, signal, ha = false } = options;
+  const { clock, log, ports, signal, ha = false } = options;
   const layout = layoutOf(options.dir, runtimeRoot(options.env));
   const stack = new AsyncDisposableStack();
   try {
     stack.use(
-      await holdExclusively(`platform in ${options.dir}`, 0).catch((error) => {
+      await holdExclusively(clock, `platform in ${options.dir}`, 0).catch((error) => {
         throw error instanceof Held ? new PlatformError(`the platform in ${options.dir} is already running`) : error;
       }),
     );
-    for (const name of await endLeftovers(layout.runRecords))
+    for (const name of await endLeftovers(clock, layout.runRecords))
       log(`ended ${name}, left over from a run that was cut short`);
     if (!options.fresh) await refuseOtherKind(layout, ha);
     const taken = await takenPorts(ports, ha);
@@ -174,10 +176,10 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await mkdir(layout.dir, { recursive: true, mode: 0o711 });
     await mkdir(layout.logs, { recursive: true, mode: 0o700 });
     const engine: Engine = stack.use(
-      await provideEngine({ socketPath: options.dockerSocket, logFile: join(layout.logs, "docker.log"), log }),
+      await provideEngine({ clock, socketPath: options.dockerSocket, logFile: join(layout.logs, "docker.log"), log }),
     );
     if (options.fresh) {
-      await discard(options);
+      await discard(clock, options);
       await mkdir(layout.dir, { recursive: true, mode: 0o711 });
     }
     for (const dir of [layout.runtime, layout.routeTable, layout.outbox, layout.control, layout.logs]) {
@@ -185,12 +187,12 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     }
     stack.defer(() => rm(layout.runtime, { recursive: true, force: true }));
     stack.defer(() => rm(layout.supervisor, { force: true }));
-    await writePrivate(layout.supervisor, JSON.stringify(identify(process.pid)));
+    await writeDurably(layout.supervisor, JSON.stringify(identify(process.pid)));
 
-    const roster = createRoster(layout, log);
+    const roster = createRoster(clock, layout, log);
     stack.defer(() => roster.stop(["registry", "postgres", ...roster.namesOf("etcd")]));
     const { adminPassword } = await ensureSecrets(layout);
-    const images = ensureNodeImages(options, { docker: engine.docker, nodeBinary: nodeBinary(), log });
+    const images = ensureNodeImages(options, { clock, docker: engine.docker, nodeBinary: nodeBinary(), log });
     const storage = startStorage(options, layout, roster.start);
     await settleAll([images, storage]);
     const facts: DaemonFacts = { ...options, ...(await storage), layout, control: options.control ?? {} };

@@ -1,16 +1,17 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
+import { systemRandom } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { freePorts, memberPorts, replicaPorts, takenPorts } from "./ports.ts";
 
 test("free ports are all different and free", async () => {
-  const ports = await freePorts();
+  const ports = await freePorts(systemRandom);
   expect(new Set(Object.values(ports)).size).toBe(Object.keys(ports).length);
   expect(await takenPorts(ports, true)).toEqual([]);
 });
 
 test("a platform has one replica and one member, and three of each with high availability", async () => {
-  const ports = await freePorts();
+  const ports = await freePorts(systemRandom);
   const { api, link, enroll, metrics } = ports;
   expect(replicaPorts(ports, false)).toEqual([{ api, link, enroll, metrics }]);
   expect(memberPorts(ports, false)).toEqual([{ client: ports.etcd, peer: ports.etcdPeer }]);
@@ -22,7 +23,7 @@ test("the ports of further replicas matter only where there are any", async () =
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  const ports = { ...(await freePorts()), link3: port };
+  const ports = { ...(await freePorts(systemRandom)), link3: port };
   const [alone, three] = [await takenPorts(ports, false), await takenPorts(ports, true)];
   server.close();
   expect(alone).toEqual([]);
@@ -33,7 +34,7 @@ test("a taken port is reported in one line with its number and the setting that 
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  const lines = await takenPorts({ ...(await freePorts()), registry: port });
+  const lines = await takenPorts({ ...(await freePorts(systemRandom)), registry: port });
   server.close();
   expect(lines).toHaveLength(1);
   expect(lines[0]).toContain(String(port));

@@ -1,4 +1,5 @@
 import { createServer } from "node:net";
+import type { Random } from "@svc/runtime/random";
 
 /** Ports of the local platform, all on loopback. The setting that overrides each, and what listens there. */
 export const portSettings = {
@@ -94,21 +95,23 @@ export async function takenPorts(ports: Ports, ha = false): Promise<string[]> {
 }
 
 /** Below the range from which systems and container engines take ports for themselves. */
-const lowest = 20_000;
-const highest = 29_999;
+export const spareRange = { first: 20_000, last: 29_999 } as const;
 const attemptsMax = 500;
 
-/** A free port for each name, at random, so that platforms started side by side rarely meet. */
-export async function freePorts(): Promise<Ports> {
+/** A free port for each name, at random, so that platforms started side by side rarely meet; in a range of their own never. */
+export async function freePorts(
+  random: Random,
+  { first, last }: { first: number; last: number } = spareRange,
+): Promise<Ports> {
   const taken = new Set<number>();
   const one = async (): Promise<number> => {
     for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-      const port = lowest + Math.floor(Math.random() * (highest - lowest + 1));
+      const port = first + Math.floor(random.next() * (last - first + 1));
       if (taken.has(port) || !(await isFree(port))) continue;
       taken.add(port);
       return port;
     }
-    throw new Error(`no free port between ${lowest} and ${highest}`);
+    throw new Error(`no free port between ${first} and ${last}`);
   };
   const ports: Partial<Ports> = {};
   for (const name of portNames) ports[name] = await one();

@@ -2,10 +2,11 @@ import { chown, mkdir, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { run } from "@svc/runtime/command";
+import { readIfThere } from "@svc/runtime/durable-file";
 import { ownProgram } from "@svc/runtime/programs";
 import pg from "pg";
 import { environmentOf } from "./environment.ts";
-import { keptSecret, randomText, readIfThere } from "./private-files.ts";
+import { keptSecret, randomText } from "./kept-secret.ts";
 import type { ProgramSpec } from "./program.ts";
 import { ensureSystemUser, privilegesOf, type SystemUser } from "./unprivileged.ts";
 

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { sleep } from "@svc/runtime/sleep";
 
 /** A process for certain: its number together with when it started, because numbers are used again. */
 export interface ProcessId {
@@ -39,11 +40,16 @@ export function signalProcess(id: ProcessId, signal: NodeJS.Signals): void {
 }
 
 /** Asks the process to end, and after `graceMs` makes it. Resolves when it is gone. */
-export async function endProcess(id: ProcessId, graceMs: number, signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+export async function endProcess(
+  clock: Clock,
+  id: ProcessId,
+  graceMs: number,
+  signal: NodeJS.Signals = "SIGTERM",
+): Promise<void> {
   signalProcess(id, signal);
-  const until = performance.now() + graceMs;
-  while (isAlive(id) && performance.now() < until) await delay(pollMs);
+  const untilMs = clock.steadyMs() + graceMs;
+  while (isAlive(id) && clock.steadyMs() < untilMs) await sleep(clock, pollMs);
   signalProcess(id, "SIGKILL");
-  const killedUntil = performance.now() + 5_000;
-  while (isAlive(id) && performance.now() < killedUntil) await delay(pollMs);
+  const killedUntilMs = clock.steadyMs() + 5_000;
+  while (isAlive(id) && clock.steadyMs() < killedUntilMs) await sleep(clock, pollMs);
 }

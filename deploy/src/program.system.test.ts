@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { thisNode } from "@svc/runtime/programs";
+import { systemClock } from "@svc/runtime/system";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { endLeftovers } from "./leftovers.ts";
 import { identify, isAlive } from "./process-id.ts";
@@ -27,7 +28,7 @@ const script = (code: string, changes: Partial<ProgramSpec> = {}): ProgramSpec =
   ...changes,
 });
 const serves = `console.log('{"msg":"ready"}'); setInterval(() => {}, 1000);`;
-const create = (spec: ProgramSpec) => createProgram(spec, dirs, () => {});
+const create = (spec: ProgramSpec) => createProgram(systemClock, spec, dirs, () => {});
 
 async function gone(pid: number): Promise<boolean> {
   const id = identify(pid);
@@ -81,8 +82,8 @@ test("what a killed supervisor left is ended by its record, and nothing else is"
   const program = create(script(serves));
   await program.start();
   const pid = program.pid ?? 0;
-  expect(await endLeftovers(dirs.runRecords)).toEqual(["example"]);
+  expect(await endLeftovers(systemClock, dirs.runRecords)).toEqual(["example"]);
   expect(await gone(pid)).toBe(true);
   await program.stop();
-  expect(await endLeftovers(dirs.runRecords)).toEqual([]);
+  expect(await endLeftovers(systemClock, dirs.runRecords)).toEqual([]);
 });

@@ -2,8 +2,9 @@ import type { ChildProcess } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
 import { type Argv, spawnProgram } from "@svc/runtime/programs";
+import { pause, sleep } from "@svc/runtime/sleep";
 import { type LogFile, openLogFile } from "./log-file.ts";
 import { endProcess, identify, type ProcessId, signalProcess } from "./process-id.ts";
 
@@ -65,6 +66,7 @@ interface Life {
 }
 
 export function createProgram(
+  clock: Clock,
   spec: ProgramSpec,
   dirs: { runRecords: string; logs: string },
   log: (line: string) => void,
@@ -105,10 +107,10 @@ export function createProgram(
   }
 
   async function becomesReady(child: ChildProcess, ended: Promise<string>): Promise<string | null> {
-    const limit = AbortSignal.timeout(spec.readyMs);
+    const limit = clock.abortAfter(spec.readyMs);
     const done = new AbortController();
     const signal = AbortSignal.any([limit, done.signal]);
-    const ready = spec.ready === "line" ? readyLine(child, signal) : probe(spec.ready, signal);
+    const ready = spec.ready === "line" ? readyLine(child, signal) : probe(clock, spec.ready, signal);
     const late = new Promise<string>((resolve) => {
       limit.addEventListener("abort", () => resolve(`did not serve within ${spec.readyMs / 1000} s`), { once: true });
     });
@@ -124,7 +126,7 @@ export function createProgram(
     let current = first;
     let pauseMs = firstPauseMs;
     for (;;) {
-      const startedAt = performance.now();
+      const startedAtMs = clock.steadyMs();
       life = current;
       void current.outcome.then((reason) => {
         if (life === current && reason === null) serving = true;
@@ -132,9 +134,9 @@ export function createProgram(
       const end = await current.ended;
       serving = false;
       if (!wanted) return;
-      if (performance.now() - startedAt > healthyMs) pauseMs = firstPauseMs;
+      if (clock.steadyMs() - startedAtMs > healthyMs) pauseMs = firstPauseMs;
       log(`${spec.name} ${end}; starting it again`);
-      await delay(pauseMs, undefined, { signal: wake.signal }).catch(() => {});
+      await pause(clock, pauseMs, wake.signal);
       if (!wanted) return;
       pauseMs = Math.min(pauseMs * 2, longestPauseMs);
       current = launch();
@@ -157,7 +159,7 @@ export function createProgram(
       const reason = await first.outcome;
       if (reason !== null) {
         wanted = false;
-        await endProcess(first.id, spec.graceMs, spec.stopSignal);
+        await endProcess(clock, first.id, spec.graceMs, spec.stopSignal);
         await first.ended;
         life = null;
         throw new ProgramError(why(reason));
@@ -165,10 +167,10 @@ export function createProgram(
       keeping = keep(first);
     },
     async waitReady(timeoutMs) {
-      const until = performance.now() + timeoutMs;
+      const untilMs = clock.steadyMs() + timeoutMs;
       while (!serving) {
-        if (performance.now() > until) throw new ProgramError(why(`did not serve again within ${timeoutMs / 1000} s`));
-        await delay(probeEveryMs);
+        if (clock.steadyMs() > untilMs) throw new ProgramError(why(`did not serve again within ${timeoutMs / 1000} s`));
+        await sleep(clock, probeEveryMs);
       }
     },
     kill(signal) {
@@ -178,7 +180,7 @@ export function createProgram(
     async stop(signal = spec.stopSignal) {
       wanted = false;
       wake.abort();
-      if (life !== null) await endProcess(life.id, spec.graceMs, signal);
+      if (life !== null) await endProcess(clock, life.id, spec.graceMs, signal);
       await keeping;
       serving = false;
       life = null;
@@ -216,11 +218,11 @@ function isReadyLine(line: string): boolean {
 }
 
 /** Null once the probe answered true; never settles otherwise. */
-async function probe(ask: (signal: AbortSignal) => Promise<boolean>, signal: AbortSignal): Promise<null> {
+async function probe(clock: Clock, ask: (signal: AbortSignal) => Promise<boolean>, signal: AbortSignal): Promise<null> {
   while (!signal.aborted) {
-    const answered = await ask(AbortSignal.any([signal, AbortSignal.timeout(probeMs)])).catch(() => false);
+    const answered = await ask(AbortSignal.any([signal, clock.abortAfter(probeMs)])).catch(() => false);
     if (answered) return null;
-    await delay(probeEveryMs, undefined, { signal }).catch(() => {});
+    await pause(clock, probeEveryMs, signal);
   }
   return new Promise(() => {});
 }

@@ -3,10 +3,12 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { freePorts } from "./ports.ts";
 import { createProgram, type Program } from "./program.ts";
-import { type LocalRegistry, provideRegistry } from "./registry.ts";
+import { provideRegistry } from "./registry.ts";
+import type { LocalRegistry } from "./registry-address.ts";
 
 const repository = "svc/p1/bundle";
 const manifestType = "application/vnd.oci.image.manifest.v1+json";
@@ -30,13 +32,18 @@ async function start(): Promise<void> {
     },
     ...{ apiUrl: "http://127.0.0.1:9", log: (line: string) => said.push(line) },
   });
-  program = createProgram(registry.spec, { runRecords: join(dir, "run"), logs: join(dir, "log") }, () => {});
+  program = createProgram(
+    systemClock,
+    registry.spec,
+    { runRecords: join(dir, "run"), logs: join(dir, "log") },
+    () => {},
+  );
   await program.start();
 }
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "svc-registry-"));
   for (const name of ["run", "log"]) mkdirSync(join(dir, name));
-  port = (await freePorts()).registry;
+  port = (await freePorts(systemRandom)).registry;
   await start();
 });
 afterEach(async () => {

@@ -2,18 +2,12 @@ import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/cluster-registry";
 import { CommandError, run } from "@svc/runtime/command";
+import { readIfThere, writeDurably } from "@svc/runtime/durable-file";
 import { registryKeyCommand } from "./daemons.ts";
 import { environmentOf } from "./environment.ts";
+import { keptSecret, randomText } from "./kept-secret.ts";
 import type { Layout } from "./layout.ts";
-import { keptSecret, randomText, readIfThere, writePrivate } from "./private-files.ts";
-import type { ProgramSpec } from "./program.ts";
-
-export interface LocalRegistry {
-  spec: ProgramSpec;
-  /** host:port, as it stands in image references. */
-  host: string;
-  url: string;
-}
+import type { LocalRegistry } from "./registry-address.ts";
 
 /** The artifact registry as the operator of a platform has it. */
 export interface OperatedRegistry {
@@ -47,7 +41,7 @@ export async function provideRegistry(options: {
   const config = join(options.dir, "config.yml");
   await mkdir(join(options.dir, "data"), { recursive: true, mode: 0o700 });
   // JSON is YAML; nothing needs quoting by hand.
-  await writePrivate(
+  await writeDurably(
     config,
     JSON.stringify({
       version: 0.1,

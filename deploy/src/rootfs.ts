@@ -14,6 +14,7 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
 import { mirrorIn } from "./mirror.ts";
 
@@ -21,6 +22,7 @@ import { mirrorIn } from "./mirror.ts";
 export type Suite = "bookworm" | "trixie";
 
 export interface DebianOptions {
+  clock: Clock;
   suite: Suite;
   /** What it has besides the packages without which nothing is a Debian. */
   packages: readonly string[];
@@ -42,9 +44,9 @@ const dropped = [
   "var/log",
 ];
 
-async function isFresh(path: string): Promise<boolean> {
+async function isFresh(clock: Clock, path: string): Promise<boolean> {
   const found = await stat(path).catch(() => null);
-  return found !== null && Date.now() - found.mtimeMs < cacheLifeMs;
+  return found !== null && clock.now().getTime() - found.mtimeMs < cacheLifeMs;
 }
 
 /** What the machine's own apt is told about where packages are. */
@@ -56,9 +58,9 @@ async function readSources(): Promise<string> {
 }
 
 /** A small Debian as a tar file in `cacheDir`. Needs root; about half a minute unless cached. */
-async function debianTarball({ suite, packages, cacheDir, signal }: DebianOptions): Promise<string> {
+async function debianTarball({ clock, suite, packages, cacheDir, signal }: DebianOptions): Promise<string> {
   const tarball = join(cacheDir, `${["debian", suite, process.arch, ...packages].join("-")}.tar`);
-  if (await isFresh(tarball)) return tarball;
+  if (await isFresh(clock, tarball)) return tarball;
   await mkdir(cacheDir, { recursive: true });
   const work = await mkdtemp(join(cacheDir, "debian-"));
   try {

@@ -1,5 +1,6 @@
 import { request } from "node:http";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "@svc/runtime/clock";
+import { sleep } from "@svc/runtime/sleep";
 
 const everyMs = 200;
 const requestMs = 5_000;
@@ -20,12 +21,12 @@ function siteStatus(url: string): Promise<number> {
 }
 
 /** Waits until the site answers without a server error; false when it does not within `timeoutMs`. */
-export async function becomesServed(url: string, timeoutMs: number): Promise<boolean> {
-  const until = performance.now() + timeoutMs;
-  while (performance.now() < until) {
+export async function becomesServed(clock: Clock, url: string, timeoutMs: number): Promise<boolean> {
+  const untilMs = clock.steadyMs() + timeoutMs;
+  while (clock.steadyMs() < untilMs) {
     const status = await siteStatus(url).catch(() => 0);
     if (status >= 200 && status < 500) return true;
-    await delay(everyMs);
+    await sleep(clock, everyMs);
   }
   return false;
 }

@@ -1,5 +1,5 @@
+import { readIfThere } from "@svc/runtime/durable-file";
 import { z } from "zod";
-import { readIfThere } from "./private-files.ts";
 import { isAlive, type ProcessId } from "./process-id.ts";
 
 const record = z.object({ pid: z.int().positive(), startTicks: z.string().nullable() });

@@ -15,7 +15,7 @@ const deployMs = 17 * 60_000;
 const toolMs = 10 * 60_000;
 
 /** What came of a template. Seconds are those of `svc deploy`, from its start to its end. */
-type Tried = {
+interface Tried {
   template: string;
   tool: string;
   result: string;
@@ -23,7 +23,7 @@ type Tried = {
   secondSeconds: number | null;
   /** What a path gets that no file has. */
   deepLink: number | null;
-};
+}
 
 let cluster: Cluster;
 let dir = "";
@@ -89,7 +89,7 @@ async function page(url: string): Promise<{ status: number; text: string }> {
   return { status: reply.status, text: await reply.text() };
 }
 
-const ASSET = /(?:src|href)="\.?(\/[^"?#]+\.(?:m?js|css))["?#]/;
+const assetLink = /(?:src|href)="\.?(\/[^"?#]+\.(?:m?js|css))["?#]/;
 
 describe.each(templates)("$name", (template: Template) => {
   const { name, outcome, create } = template;
@@ -120,7 +120,7 @@ describe.each(templates)("$name", (template: Template) => {
       const start = await page(url);
       expect(start.status).toBe(200);
       expect(start.text).toContain(outcome.has);
-      const [, asset] = ASSET.exec(start.text) ?? [];
+      const [, asset] = assetLink.exec(start.text) ?? [];
       if (asset !== undefined) expect([asset, (await page(`${url}${asset}`)).status]).toEqual([asset, 200]);
       row.deepLink = (await page(`${url}/no/such/page`)).status;
 

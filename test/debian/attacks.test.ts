@@ -5,6 +5,7 @@ import { createDockerEngine } from "@svc/agent/engine/docker";
 import { dockerfileProblem, leavesStubs } from "@svc/agent/engine/floors";
 import { ensureBaseImage } from "@svc/deploy/base-image";
 import { nodeBinary } from "@svc/deploy/paths";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { describe, expect, test } from "vitest";
 import { type DebianEngine, startEngineOf } from "../support/debian-engine.ts";
 
@@ -15,8 +16,15 @@ const baseImage = "node:24-slim";
 const owner = { clusterId: "debian", nodeId: "n1" };
 
 async function targetOf(own: DebianEngine) {
-  const engine = createDockerEngine({ socketPath: own.socketPath, owner });
-  await ensureBaseImage({ docker: own.docker, image: baseImage, for: "apps", nodeBinary: nodeBinary(), log: () => {} });
+  const engine = createDockerEngine({ socketPath: own.socketPath, owner, clock: systemClock, random: systemRandom });
+  await ensureBaseImage({
+    clock: systemClock,
+    docker: own.docker,
+    image: baseImage,
+    for: "apps",
+    nodeBinary: nodeBinary(),
+    log: () => {},
+  });
   const versions = await engine.describe();
   const rewrite: Rewrite = (text) =>
     rewriteDockerfile(text, {

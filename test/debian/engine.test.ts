@@ -2,6 +2,7 @@ import { packTar } from "@svc/agent/build/tar";
 import { createDockerEngine } from "@svc/agent/engine/docker";
 import { ensureBaseImage } from "@svc/deploy/base-image";
 import { nodeBinary } from "@svc/deploy/paths";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { expect, test } from "vitest";
 import { startEngineOf } from "../support/debian-engine.ts";
 
@@ -16,12 +17,13 @@ test.each([{ userns: true }, { userns: false }])(
   "the engine of Debian 13 builds and runs, with remapped users: $userns",
   async ({ userns }) => {
     await using own = await startEngineOf({ suite: "trixie", userns });
-    const engine = createDockerEngine({ socketPath: own.socketPath, owner });
+    const engine = createDockerEngine({ socketPath: own.socketPath, owner, clock: systemClock, random: systemRandom });
     const { version } = await engine.describe();
     expect(Number(version.split(".")[0])).toBeGreaterThanOrEqual(26);
     const { SecurityOptions: security } = await own.docker.info();
     expect(security.includes("name=userns")).toBe(userns);
     await ensureBaseImage({
+      clock: systemClock,
       docker: own.docker,
       image: "node:24-slim",
       for: "apps",

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { settings as agent } from "@svc/agent/config";
-import { settings as control } from "@svc/control/config";
+import { settings as control } from "@svc/control/settings/schema";
 import { repositoryRoot } from "@svc/deploy/paths";
 import { settings as router } from "@svc/router/config";
 import { expect, test } from "vitest";

@@ -5,26 +5,27 @@ import { connect as tlsConnect } from "node:tls";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { comeBack } from "@svc/agent/come-back";
-import { openAuthority } from "@svc/control/ca/authority";
-import { readRequest } from "@svc/control/ca/certificates";
-import { readRotation, startRotation } from "@svc/control/ca/rotation/rotate";
-import { aCertificateRequest } from "@svc/control/ca/testing";
-import { keys } from "@svc/control/cluster/keys";
-import type { Link } from "@svc/control/link/start";
-import { aWorld, type World } from "@svc/control/link/testing";
-import { createBootstrapToken } from "@svc/control/nodes/tokens";
-import { createSecrets } from "@svc/control/secrets";
+import { openAuthority } from "@svc/control/fleet/ca/authority";
+import { readRequest } from "@svc/control/fleet/ca/certificates";
+import { readRotation, startRotation } from "@svc/control/fleet/ca/rotation/rotate";
+import { aCertificateRequest } from "@svc/control/fleet/ca/testing";
+import { keys } from "@svc/control/fleet/cluster/keys";
+import type { Link } from "@svc/control/fleet/daemons/start";
+import { aWorld, type World } from "@svc/control/fleet/daemons/testing";
+import { createBootstrapToken } from "@svc/control/fleet/nodes/tokens";
+import { createSecrets } from "@svc/control/stores/secrets";
+import { NodeService, type SessionRequestSchema, type SessionResponse } from "@svc/proto/node";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { createWake } from "@svc/runtime/wake";
 import {
   createEndpoints,
   createTransport,
-  createWish,
   type Identity,
   joinCluster,
   loadIdentity,
   renewLoop,
   runSession,
-} from "@svc/link";
-import { NodeService, type SessionRequestSchema, type SessionResponse } from "@svc/proto/node";
+} from "@svc/uplink";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -56,7 +57,7 @@ const certificatesIn = (pem: string) => pem.split("BEGIN CERTIFICATE").length - 
 
 /** A replica with what another process would have of its own. */
 async function aReplica(): Promise<Link> {
-  const authority = await openAuthority(world.database.db, secrets, new Date());
+  const authority = await openAuthority(world.database.db, secrets, { clock: systemClock, random: systemRandom });
   return cleanup.use(await world.startLink({ authority, authorityEveryMs: 100 }));
 }
 const linkUrls = (links: readonly Link[]) => links.map(({ linkPort }) => `https://127.0.0.1:${linkPort}`);
@@ -70,6 +71,7 @@ async function aToken(): Promise<string> {
 
 const joinAs = (name: string, links: readonly Link[], token: string): Promise<Identity> =>
   joinCluster({
+    ...{ clock: systemClock, random: systemRandom },
     ...{ dir: join(dir, name), enrollUrls: enrollUrls(links), token, proposedName: name, log: quiet },
     signal: AbortSignal.timeout(inTimeMs),
   });
@@ -85,21 +87,21 @@ let daemons = 0;
 /** What an agent has of the link: its identity, renewals, a session, and no containers. */
 function runDaemon(identity: Identity, links: readonly Link[]): Daemon {
   const stop = new AbortController();
-  const endpoints = createEndpoints(linkUrls(links));
-  const renewal = createWish();
-  let transport = createTransport(identity, endpoints);
+  const endpoints = createEndpoints(linkUrls(links), systemRandom);
+  const renewal = createWake(systemClock);
+  let transport = createTransport(systemClock, identity, endpoints);
   let sessions = 0;
   let welcomes = 0;
   daemons += 1;
   const address = `127.0.1.${daemons}`;
-  const common = { signal: stop.signal, log: quiet };
+  const common = { clock: systemClock, random: systemRandom, signal: stop.signal, log: quiet };
   const renewing = renewLoop({
     ...common,
     ...{ dir: join(dir, identity.name), identity, wanted: renewal },
     renew: (csr, signal) => createClient(NodeService, transport.transport).renewCertificate({ csr }, { signal }),
     onRenewed(renewed) {
       const former = transport;
-      transport = createTransport(renewed, endpoints);
+      transport = createTransport(systemClock, renewed, endpoints);
       former.close();
     },
   });
@@ -128,7 +130,7 @@ function runDaemon(identity: Identity, links: readonly Link[]): Daemon {
       if (message.case === "assign") {
         send({ message: { case: "applied", value: { resultsIn: message.value.resultsIn } } });
       }
-      if (message.case === "renewNow") renewal.make();
+      if (message.case === "renewNow") renewal.signal();
     },
     onClose: () => {},
     renew: (n) => ({ message: { case: "renew", value: { n } } }),
@@ -246,11 +248,13 @@ test("a machine whose certificate is over comes back under another id, once the 
   let taken: Identity | null = null;
   let asked = 0;
   const coming = comeBack({
+    clock: systemClock,
+    random: systemRandom,
     config: { dir: home, enrollUrls: enrollUrls(links), bootstrapTokenFile: tokenFile, name: "sleeper" },
     former,
     async askGone(next, nodeIds) {
       asked += 1;
-      const link = createTransport(next, createEndpoints(linkUrls(links)));
+      const link = createTransport(systemClock, next, createEndpoints(linkUrls(links), systemRandom));
       try {
         return (await createClient(NodeService, link.transport).listGoneNodes({ nodeIds })).gone;
       } finally {

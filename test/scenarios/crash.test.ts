@@ -16,7 +16,8 @@ let cwd = "";
 let server: Deployed;
 let pages: Deployed;
 beforeAll(async () => {
-  cluster = await startCluster();
+  // What a deploy replaces is gone soon after it, and so the next kill need not wait.
+  cluster = await startCluster({ control: { SVC_DRAIN_SECONDS: "0.25" } });
   cwd = await cluster.exampleDir("ssr");
   server = await deploy(cluster, cwd);
   pages = await deploy(cluster, await cluster.exampleDir("static"));

@@ -11,6 +11,7 @@ import { identify, isAlive, type ProcessId, signalProcess } from "@svc/deploy/pr
 import { readSettings } from "@svc/deploy/settings";
 import { findSupervisor } from "@svc/deploy/supervisor";
 import { CommandError, run } from "@svc/runtime/command";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { edgeFetch } from "../support/edge.ts";
 import { discardCluster, makeClusterDir, platformDir } from "../support/sweep.ts";
@@ -24,7 +25,7 @@ let ports: Ports;
 let first: Info;
 beforeAll(async () => {
   dir = await makeClusterDir();
-  ports = await freePorts();
+  ports = await freePorts(systemRandom);
 });
 afterAll(async () => {
   await npm("stop");
@@ -46,28 +47,31 @@ const info = async (): Promise<Info> => {
   return found;
 };
 
-const programs = async (): Promise<ProcessId[]> => {
+const programs = async (): Promise<(ProcessId & { name: string })[]> => {
   const records = join(platformDir(dir), "run");
   const names = await readdir(records);
   return Promise.all(
     names.map(async (name) => {
       const { pid }: { pid: number } = JSON.parse(await readFile(join(records, name), "utf8"));
-      return identify(pid);
+      return { name, ...identify(pid) };
     }),
   );
 };
 
 async function containers(): Promise<string[]> {
   const { clusterId }: { clusterId: string } = JSON.parse(await readFile(join(platformDir(dir), "state.json"), "utf8"));
-  const docker = await findEngine(dockerSocket);
+  const docker = await findEngine(systemClock, dockerSocket);
   const found = await docker?.listContainers({ all: true, filters: { label: [`svc.cluster=${clusterId}`] } });
   return (found ?? []).map(({ Id }) => Id);
 }
 
 /** Ids of the administrator's projects, by slug. */
 async function projectIds({ apiUrl, admin }: Info): Promise<Record<string, string>> {
-  const { key } = await createKey(apiUrl, await signIn(apiUrl, admin), { name: "tests", expiresInSeconds: 86_400 });
-  return Object.fromEntries((await listProjects(apiUrl, key)).map(({ slug, id }) => [slug, id]));
+  const { key } = await createKey(systemClock, apiUrl, await signIn(systemClock, apiUrl, admin), {
+    name: "tests",
+    expiresInSeconds: 86_400,
+  });
+  return Object.fromEntries((await listProjects(systemClock, apiUrl, key)).map(({ slug, id }) => [slug, id]));
 }
 
 async function expectSitesServed({ examples }: Info): Promise<void> {
@@ -129,7 +133,11 @@ test("after the supervisor was killed its programs end, and the next start goes 
   const supervisor = await findSupervisor(join(platformDir(dir), "supervisor.json"));
   if (supervisor === null) throw new Error("nobody keeps the platform running");
   signalProcess(supervisor, "SIGKILL");
-  await waitFor("the programs to end with it", 30_000, () => !running.some(isAlive));
+  await waitFor("the programs to end with it", 120_000, () => {
+    const left = running.filter(isAlive).map(({ name }) => name);
+    if (left.length > 0) throw new Error(`still there: ${left.join(", ")}`);
+    return true;
+  });
   await npm("start", "--detach");
   await expectSitesServed(await info());
 });

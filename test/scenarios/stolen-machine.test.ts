@@ -1,7 +1,8 @@
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
-import { createEndpoints, createTransport, type Identity, loadIdentity } from "@svc/link";
 import { EdgeService } from "@svc/proto/edge";
 import { NodeService } from "@svc/proto/node";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { createEndpoints, createTransport, type Identity, loadIdentity } from "@svc/uplink";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { type Deployed, deploy } from "../support/deploy.ts";
@@ -30,7 +31,11 @@ async function ask<T>(
   identity: Identity,
   call: (link: ReturnType<typeof createTransport>["transport"]) => Promise<T>,
 ): Promise<T | Code> {
-  const link = createTransport(identity, createEndpoints([`https://127.0.0.1:${cluster.platform.ports.link}`]));
+  const link = createTransport(
+    systemClock,
+    identity,
+    createEndpoints([`https://127.0.0.1:${cluster.platform.ports.link}`], systemRandom),
+  );
   try {
     return await call(link.transport);
   } catch (error) {

@@ -1,18 +1,24 @@
 import { apply } from "@svc/agent/placements/apply";
 import { nextStep } from "@svc/agent/placements/steps";
 import { nextRun } from "@svc/agent/runs/transitions";
-import { stormOf } from "@svc/control/cluster/storm/rules";
-import { edgesFollowing } from "@svc/control/deployments/edges";
-import { nextDeployStep } from "@svc/control/deployments/steps";
-import { isWhole, nextTable, tableAnswered, vouchesForShrinking } from "@svc/control/edges/table-outbox";
-import { stepResume } from "@svc/control/etcd/resume";
-import { answered, asked, checkInMs, disconnected, granted, leaseAction } from "@svc/control/etcd/validity";
-import { nextObservation } from "@svc/control/link/apply-status";
-import { answered as assignAnswered, isMassStop, pendingChanges, tell, verdict } from "@svc/control/link/outbox";
-import { acceptRun, recordRun, runMessage } from "@svc/control/link/run-steps";
-import { keepReplicas } from "@svc/control/replicas/steps";
-import { applyChange, tableChange } from "@svc/control/routes/table";
-import { schedule } from "@svc/control/scheduler/steps";
+import { nextObservation } from "@svc/control/fleet/agents/apply-status";
+import { acceptRun, recordRun, runMessage } from "@svc/control/fleet/agents/run-steps";
+import { stormOf } from "@svc/control/fleet/cluster/storm/rules";
+import { isWhole, nextTable, tableAnswered, vouchesForShrinking } from "@svc/control/fleet/edges/table-outbox";
+import { keepReplicas } from "@svc/control/fleet/replicas/steps";
+import { edgesFollowing } from "@svc/control/fleet/routes/progress";
+import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
+import { schedule } from "@svc/control/fleet/scheduler/steps";
+import {
+  answered as assignAnswered,
+  isMassStop,
+  pendingChanges,
+  tell,
+  verdict,
+} from "@svc/control/fleet/sessions/outbox";
+import { stepResume } from "@svc/control/stores/etcd/resume";
+import { answered, asked, checkInMs, disconnected, granted, leaseAction } from "@svc/control/stores/etcd/validity";
+import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 import { decide } from "@svc/router/table";
 
 /** The product's own decisions, as the virtual shells call them. A test double replaces one of them or throws a switch. */

@@ -5,6 +5,7 @@ import { type Engine, findEngine } from "@svc/deploy/engine";
 import { identify, isAlive } from "@svc/deploy/process-id";
 import type { Suite } from "@svc/deploy/rootfs";
 import { argv, spawnProgram } from "@svc/runtime/programs";
+import { systemClock } from "@svc/runtime/system";
 import { openDebianRoot } from "./debian-root.ts";
 import { asRoot, childrenOf, interfaceNames, removeGroup } from "./host.ts";
 import { waitFor } from "./wait-for.ts";
@@ -88,7 +89,7 @@ export async function startEngineOf({
   });
   const docker = await waitFor(`the engine of ${suite}`, startMs, async () => {
     if (child.exitCode !== null) throw new Error(`it has ended: ${said}`);
-    return findEngine(socketPath);
+    return findEngine(systemClock, socketPath);
   });
   const kept = cleanup.move();
   return { socketPath, docker, bridge: name, dir: root.dir, [Symbol.asyncDispose]: () => kept.disposeAsync() };

@@ -6,6 +6,7 @@ import { identify, isAlive } from "@svc/deploy/process-id";
 import { layDebian, type Suite } from "@svc/deploy/rootfs";
 import { run } from "@svc/runtime/command";
 import { type Argv, argv } from "@svc/runtime/programs";
+import { systemClock } from "@svc/runtime/system";
 import { asRoot } from "./host.ts";
 import { holdNamespaces } from "./namespaces.ts";
 
@@ -52,7 +53,7 @@ export async function openDebianRoot({ suite, packages, prepare, sees = [] }: De
   try {
     await mkdir(dir);
     const signal = AbortSignal.timeout(debianMs);
-    await layDebian(dir, { suite, packages, cacheDir: defaultCacheDir(process.env), signal });
+    await layDebian(dir, { clock: systemClock, suite, packages, cacheDir: defaultCacheDir(process.env), signal });
     await prepare?.(dir);
     const namespaces = await holdNamespaces(["ipc", "uts"]);
     try {

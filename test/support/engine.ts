@@ -5,6 +5,7 @@ import { ensureNodeImages } from "@svc/deploy/base-image";
 import { provideEngine } from "@svc/deploy/engine";
 import { nodeBinary } from "@svc/deploy/paths";
 import { readSettings } from "@svc/deploy/settings";
+import { systemClock } from "@svc/runtime/system";
 
 /**
  * Once before all tests that need containers: an engine that answers and the images of builds.
@@ -14,8 +15,13 @@ export default async function setup(): Promise<() => Promise<void>> {
   const { dockerSocket, ...images } = readSettings(process.env, ".");
   const dir = await mkdtemp(join(tmpdir(), "svc-engine-"));
   const log = (line: string) => console.error(`svc: ${line}`);
-  const engine = await provideEngine({ socketPath: dockerSocket, logFile: join(dir, "docker.log"), log });
-  await ensureNodeImages(images, { docker: engine.docker, nodeBinary: nodeBinary(), log });
+  const engine = await provideEngine({
+    clock: systemClock,
+    socketPath: dockerSocket,
+    logFile: join(dir, "docker.log"),
+    log,
+  });
+  await ensureNodeImages(images, { clock: systemClock, docker: engine.docker, nodeBinary: nodeBinary(), log });
   return async () => {
     await engine[Symbol.asyncDispose]();
     await rm(dir, { recursive: true, force: true });

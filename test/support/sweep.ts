@@ -2,9 +2,10 @@ import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cleanUp, discard } from "@svc/deploy/discard";
-import { writePrivate } from "@svc/deploy/private-files";
 import { identify } from "@svc/deploy/process-id";
 import { findSupervisor } from "@svc/deploy/supervisor";
+import { writeDurably } from "@svc/runtime/durable-file";
+import { systemClock } from "@svc/runtime/system";
 
 const prefix = "svc-cluster-";
 /** A directory without its owner's name may just have been made. */
@@ -18,7 +19,7 @@ export const platformDir = (dir: string) => join(dir, "platform");
 /** A new directory for one cluster, marked as that of this process. */
 export async function makeClusterDir(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), prefix));
-  await writePrivate(ownerFile(dir), JSON.stringify(identify(process.pid)));
+  await writeDurably(ownerFile(dir), JSON.stringify(identify(process.pid)));
   return dir;
 }
 
@@ -42,10 +43,10 @@ export async function sweepAbandonedClusters(dockerSocket: string): Promise<void
 export async function discardCluster(dir: string, dockerSocket: string): Promise<void> {
   const place = { dir: platformDir(dir), dockerSocket, env: process.env };
   if (process.env["SVC_TEST_KEEP"] === "1") {
-    await cleanUp(place);
+    await cleanUp(systemClock, place);
     console.error(`  kept ${dir}`);
     return;
   }
-  await discard(place);
+  await discard(systemClock, place);
   await rm(dir, { recursive: true, force: true });
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { insertToken } from "@svc/control/tokens/store";
+import { insertToken } from "@svc/control/identity/tokens/store";
 import { manifestSchema } from "@svc/proto";
 import { createRegistry } from "@svc/registry";
+import { systemClock } from "@svc/runtime/system";
 import type { Stand } from "./stand.ts";
 
 /** Of an image that nobody pulls. */
@@ -128,7 +129,7 @@ export async function createDeployments(
 export async function pushImage({ platform }: Pick<Stand, "platform">): Promise<string> {
   const { host, pushToken } = platform.registry;
   const token = await pushToken(repository);
-  await using registry = createRegistry({
+  await using registry = createRegistry(systemClock, {
     url: `http://${host}`,
     tokens: async () => ({ token, expiresInSeconds: 60 }),
   });

@@ -1,11 +1,11 @@
 import { pathToFileURL } from "node:url";
-import { createRoom, type Room } from "@svc/control/scheduler/node-room";
+import { createRoom, type Room } from "@svc/control/fleet/scheduler/node-room";
 import {
   type PlacementRequest,
   placeIn,
   type Reservation,
   type SchedulableNode,
-} from "@svc/control/scheduler/placement";
+} from "@svc/control/fleet/scheduler/placement";
 import { median } from "../table.ts";
 
 /** What deciding costs and how tight it packs: all samples, without anything that stores a decision. */

@@ -1,6 +1,6 @@
-import { type NodeSessionValue, nodeSessionValue, prefix } from "@svc/control/cluster/keys";
-import { createView, type Etcd } from "@svc/control/etcd/index";
+import { type NodeSessionValue, nodeSessionValue, prefix } from "@svc/control/fleet/cluster/keys";
 import { createLog } from "@svc/control/log";
+import { createView, type Etcd } from "@svc/control/stores/etcd/index";
 import { monotonicMs } from "./monotonic.ts";
 
 /** The session keys of all nodes, as every replica of control sees them. */

@@ -1,15 +1,16 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { openAuthority } from "@svc/control/ca/authority";
-import { createPool, type Db, fromPool } from "@svc/control/db/pool";
-import { createEtcd, type Etcd } from "@svc/control/etcd/index";
+import { openAuthority } from "@svc/control/fleet/ca/authority";
 import { createLog } from "@svc/control/log";
-import { createSecrets } from "@svc/control/secrets";
+import { createPool, type Db, fromPool } from "@svc/control/stores/db/pool";
+import { createEtcd, type Etcd } from "@svc/control/stores/etcd/index";
+import { createSecrets } from "@svc/control/stores/secrets";
 import { repositoryRoot } from "@svc/deploy/paths";
 import { type Platform, startPlatform } from "@svc/deploy/platform";
-import { freePorts } from "@svc/deploy/ports";
 import { readSettings } from "@svc/deploy/settings";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import type pg from "pg";
+import { claimAddresses } from "../../support/addresses.ts";
 import { discardCluster, makeClusterDir, platformDir, sweepAbandonedClusters } from "../../support/sweep.ts";
 import { createProbe, type Probe } from "./probe.ts";
 
@@ -37,15 +38,16 @@ export async function startStand(): Promise<Stand> {
   const dir = await makeClusterDir();
   await using stack = new AsyncDisposableStack();
   stack.defer(() => discardCluster(dir, settings.dockerSocket));
-  const block = 20 + Math.floor(Math.random() * 200);
+  const { ports, networks } = stack.use(await claimAddresses());
   const probePath = join(dir, "probe.sock");
   const platform = stack.use(
     await startPlatform({
+      clock: systemClock,
       ...settings,
       dir: platformDir(dir),
       agents: 0,
-      ports: await freePorts(),
-      networks: { containers: `10.${block}`, nodes: `127.0.${block}` },
+      ports,
+      networks,
       fresh: false,
       durable: true,
       control: {
@@ -59,16 +61,16 @@ export async function startStand(): Promise<Stand> {
       },
     }),
   );
-  const { layout, ports } = platform;
+  const { layout } = platform;
   const password = (await readFile(layout.secrets.databasePassword, "utf8")).trim();
   const url = `postgres://svc:${password}@127.0.0.1:${ports.postgres}/svc`;
   const pool = createPool({ url, maxConnections: 4, onError: () => {} });
   stack.defer(() => pool.end());
   const db = fromPool(pool);
   const masterKey = Buffer.from((await readFile(layout.secrets.masterKey, "utf8")).trim(), "base64");
-  const authority = await openAuthority(db, createSecrets([masterKey]), new Date());
+  const authority = await openAuthority(db, createSecrets([masterKey]), { clock: systemClock, random: systemRandom });
   const etcdUrl = `http://127.0.0.1:${ports.etcd}`;
-  const etcd = stack.use(createEtcd({ endpoints: [etcdUrl], log: quiet }));
+  const etcd = stack.use(createEtcd({ clock: systemClock, random: systemRandom, endpoints: [etcdUrl], log: quiet }));
   const held = stack.move();
   return {
     dir,

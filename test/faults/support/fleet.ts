@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { graceMs } from "@svc/control/cluster/storm/rules";
+import { graceMs } from "@svc/control/fleet/cluster/node-links";
 import { ensureSecrets, prepareCluster } from "@svc/deploy/administration";
 import { createKey, signIn } from "@svc/deploy/api";
 import { provideCaddy } from "@svc/deploy/caddy";
@@ -15,6 +15,7 @@ import { createProgram, type Program, type ProgramSpec } from "@svc/deploy/progr
 import { provideRegistry } from "@svc/deploy/registry";
 import { readSettings } from "@svc/deploy/settings";
 import { run } from "@svc/runtime/command";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { type ApiResult, type CliOptions, type CliResult, clientOf } from "../../cluster.ts";
 import { sweepGroups } from "../../support/host.ts";
 import { discardCluster, makeClusterDir, platformDir, sweepAbandonedClusters } from "../../support/sweep.ts";
@@ -74,10 +75,10 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   for (const each of [layout.runtime, layout.routeTable, layout.outbox, layout.control, layout.logs]) {
     await mkdir(each, { recursive: true, mode: each === layout.dir ? 0o711 : 0o700 });
   }
-  const ports = await freePorts();
+  const ports = await freePorts(systemRandom);
   const programs = new Map<string, Program>();
   const start = async (spec: ProgramSpec) => {
-    const program = createProgram(spec, layout, log);
+    const program = createProgram(systemClock, spec, layout, log);
     programs.set(spec.name, program);
     stack.defer(() => program.stop());
     await program.start();
@@ -122,6 +123,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   await start(withSettings(routerSpec(facts), reach));
 
   const engine = await provideEngine({
+    clock: systemClock,
     socketPath: settings.dockerSocket,
     logFile: join(layout.logs, "docker.log"),
     log,
@@ -148,8 +150,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   for (const node of nodes.slice(0, options.on)) await node.powerOn();
 
   const apiUrl = apiUrlOf(ports);
-  const session = await signIn(apiUrl, { email: adminEmail, password: adminPassword });
-  const { key } = await createKey(apiUrl, session, { name: "tests", expiresInSeconds: null });
+  const session = await signIn(systemClock, apiUrl, { email: adminEmail, password: adminPassword });
+  const { key } = await createKey(systemClock, apiUrl, session, { name: "tests", expiresInSeconds: null });
   const held = stack.move();
   let copies = 0;
   return {

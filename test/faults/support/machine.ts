@@ -6,6 +6,7 @@ import { engineEnvironment, findEngine } from "@svc/deploy/engine";
 import { environmentOf } from "@svc/deploy/environment";
 import type { Platform } from "@svc/deploy/platform";
 import { type Argv, argv } from "@svc/runtime/programs";
+import { systemClock } from "@svc/runtime/system";
 import { z } from "zod";
 import { asRoot, freezeGroup, gather, groupName, makeGroup, networkOf, removeGroup } from "../../support/host.ts";
 import { holdNamespaces, type Namespaces } from "../../support/namespaces.ts";
@@ -154,7 +155,7 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
       engine = started;
       docker = await waitFor(`the engine of ${name}`, engineMs, async () => {
         if (!started.running) throw new Error(`it has ended; see ${log}/dockerd.log`);
-        return findEngine(dockerSocket);
+        return findEngine(systemClock, dockerSocket);
       });
     },
     start,

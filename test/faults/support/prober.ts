@@ -17,6 +17,7 @@ export interface Visit {
   by: string | null;
 }
 
+// biome-ignore lint/style/useConsistentTypeDefinitions: it is JSON, and an interface has no index signature
 export type VisitReport = {
   sent: number;
   failed: number;

@@ -9,9 +9,9 @@ import {
   prefix,
   type RoutesMetaValue,
   type RunValue,
-} from "@svc/control/cluster/keys";
-import { isStreamless, nodeLink, type StreamState, streamState } from "@svc/control/cluster/node-links";
-import type { RouteEntry } from "@svc/control/routes/table";
+} from "@svc/control/fleet/cluster/keys";
+import { isStreamless, nodeLink, type StreamState, streamState } from "@svc/control/fleet/cluster/node-links";
+import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import type { Scope } from "../kernel/kernel.ts";
 import type { Values } from "../stores/etcd.ts";
 import { type EtcdClient, View } from "../stores/etcd-client.ts";
@@ -44,7 +44,7 @@ export interface Versioned<T> {
 
 export type RoutesKey = { entry: RouteEntry } | { meta: RoutesMetaValue };
 
-/** What a replica of control knows of the cluster: mirrors `control/src/cluster/fleet.ts` and `control/src/link/views.ts`. */
+/** What a replica of control knows of the cluster: mirrors `control/src/fleet/cluster/fleet.ts` and `control/src/fleet/sessions/views.ts`. */
 export class Fleet {
   readonly servers: View<Versioned<unknown>>;
   readonly nodes: View<Versioned<SessionValue>>;

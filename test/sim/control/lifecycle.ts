@@ -1,6 +1,7 @@
-import { hasEnded, type ObservationValue } from "@svc/control/cluster/keys";
-import { deployDeadlines, isServing } from "@svc/control/deployments/steps";
-import { emptySlots } from "@svc/control/tasks/spec";
+import { hasEnded, type ObservationValue } from "@svc/control/fleet/cluster/keys";
+import { isServing } from "@svc/control/fleet/tasks/deployment-status";
+import { emptySlots } from "@svc/control/fleet/tasks/spec";
+import { deployDeadlines } from "@svc/control/tenants/deployments/steps";
 import { openStatuses } from "@svc/proto";
 import { pause, type Work, wait } from "../kernel/kernel.ts";
 import type { DeploymentRow, SiteRow, Tables, TaskRow, WorkRow } from "../stores/postgres.ts";
@@ -14,7 +15,7 @@ const open = new Set<string>(openStatuses);
 
 // ------------------------------------------------------------------ requests
 
-/** Somebody stops what a site serves: mirrors `control/src/deployments/{lifecycle-request,hold}.ts`. */
+/** Somebody stops what a site serves: mirrors `control/src/tenants/deployments/{lifecycle-request,hold}.ts`. */
 export function requestStop(world: World, tables: Tables, site: SiteRow): void {
   const row = servedBy(tables, site);
   if (row === undefined) return;
@@ -53,7 +54,7 @@ function enqueueOnce(world: World, tables: Tables, kind: "stop" | "start", { id,
 
 // ---------------------------------------------------------------------- stop
 
-/** Mirrors `stop` of `control/src/deployments/lifecycle.ts`. */
+/** Mirrors `stop` of `control/src/tenants/deployments/lifecycle/worker.ts`. */
 export function* stopSite(replica: Replica, { deploymentId: asked }: WorkRow): Work<Outcome> {
   const { world } = replica;
   const row = yield* replica.transact((tables) => {
@@ -85,7 +86,7 @@ function wasCovered(tables: Tables, { id, heldAt, createdAt }: DeploymentRow, as
 
 // --------------------------------------------------------------------- start
 
-/** Mirrors `start` of `control/src/deployments/lifecycle.ts`. */
+/** Mirrors `start` of `control/src/tenants/deployments/lifecycle/worker.ts`. */
 export function* startSite(replica: Replica, { deploymentId }: WorkRow): Work<Outcome> {
   const read = yield* replica.transact((tables) => {
     const row = tables.deployments.get(deploymentId);

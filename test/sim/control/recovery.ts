@@ -1,12 +1,12 @@
-import { keyParts, keys, type PlacementValue, prefix, type RunValue } from "@svc/control/cluster/keys";
-import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
+import { keyParts, keys, type PlacementValue, prefix, type RunValue } from "@svc/control/fleet/cluster/keys";
 import {
   type KnownTask,
   type OpenAttempt,
   type Recovery,
   type Restored,
   recoverySteps,
-} from "@svc/control/recovery/steps";
+} from "@svc/control/fleet/recovery/steps";
+import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { openStatuses } from "@svc/proto";
 import { type Process, pause, type Work, wait } from "../kernel/kernel.ts";
 import type { Op } from "../stores/etcd.ts";
@@ -30,7 +30,7 @@ const isPassing = (error: unknown): boolean =>
   error instanceof DatabaseError ||
   error instanceof RecoveryRefused;
 
-/** `svc-control after-restore`, which its operator repeats until it works: mirrors `control/src/recovery/command.ts`. */
+/** `svc-control after-restore`, which its operator repeats until it works: mirrors `control/src/fleet/recovery/command.ts`. */
 export function* recoverCluster(world: World, process: Process): Work {
   const client = new EtcdClient(world.kernel, world.etcd, process, world.trouble.etcd, world.cores);
   for (;;) {

@@ -1,6 +1,6 @@
-import { keys } from "@svc/control/cluster/keys";
-import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
-import { defaultTimings } from "@svc/control/link/timings";
+import { keys } from "@svc/control/fleet/cluster/keys";
+import { defaultTimings } from "@svc/control/fleet/sessions/timings";
+import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { createBell, type Process, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
 import { campaign, grantLease } from "../stores/etcd-lease.ts";
@@ -93,7 +93,7 @@ export class Replica {
     });
   }
 
-  /** Mirrors `control/src/recovery/check.ts`. The operator has done the step, so nothing is to be refused. */
+  /** Mirrors `control/src/fleet/recovery/check.ts`. The operator has done the step, so nothing is to be refused. */
   private *requireRecovered(): Work {
     for (;;) {
       try {

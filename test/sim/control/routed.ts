@@ -5,15 +5,15 @@ import {
   noRoutes,
   prefix,
   type RoutesMetaValue,
-} from "@svc/control/cluster/keys";
-import type { Routing } from "@svc/control/deployments/routing";
-import type { RouteEntry } from "@svc/control/routes/table";
+} from "@svc/control/fleet/cluster/keys";
+import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
+import type { Routing } from "@svc/control/fleet/routes/routing";
 import type { Cores } from "../cores.ts";
 import type { Work } from "../kernel/kernel.ts";
 import type { Tables } from "../stores/postgres.ts";
 import type { Replica } from "./replica.ts";
 
-/** What edges were told and what they serve, by etcd itself at this moment: mirrors `control/src/deployments/routing.ts`. */
+/** What edges were told and what they serve, by etcd itself at this moment: mirrors `control/src/fleet/routes/routing.ts`. */
 export function* readRouting({ client, world: { values } }: Replica, host: string): Work<Routing> {
   const metaEntry = yield* client.get(keys.routesMeta);
   const meta = metaEntry === null ? null : values.of<{ meta: RoutesMetaValue }>(metaEntry.value).meta;

@@ -1,8 +1,8 @@
-import { isRunOver, keys, type RunValue } from "@svc/control/cluster/keys";
+import { isRunOver, keys, type RunValue } from "@svc/control/fleet/cluster/keys";
 import { type Work, wait } from "../kernel/kernel.ts";
 import type { Replica } from "./replica.ts";
 
-/** Asks the node of an attempt to end it, or never to start it: mirrors `control/src/deployments/runs.ts`. */
+/** Asks the node of an attempt to end it, or never to start it: mirrors `control/src/fleet/tasks/runs.ts`. */
 export function* cancelRun(replica: Replica, nodeId: string, attemptId: string): Work {
   const { client, world, process } = replica;
   const key = keys.run(nodeId, attemptId);

@@ -1,12 +1,12 @@
-import { isRunOver, keys, type ObservationValue, prefix, type RunValue } from "@svc/control/cluster/keys";
-import { drainSecondsLeft } from "@svc/control/deployments/drain";
-import type { Routing } from "@svc/control/deployments/routing";
-import type { nextDeployStep as _real, DeployFacts } from "@svc/control/deployments/steps";
-import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
-import { type Decision, place } from "@svc/control/scheduler/placement";
-import { reservationsOf } from "@svc/control/scheduler/steps";
-import { releaseAttemptId } from "@svc/control/tasks/assignment";
-import { recheckAfterMs } from "@svc/control/work/recheck";
+import { isRunOver, keys, type ObservationValue, prefix, type RunValue } from "@svc/control/fleet/cluster/keys";
+import type { Routing } from "@svc/control/fleet/routes/routing";
+import { type Decision, place } from "@svc/control/fleet/scheduler/placement";
+import { reservationsOf } from "@svc/control/fleet/scheduler/steps";
+import { releaseAttemptId } from "@svc/control/fleet/tasks/attempt-id";
+import { drainSecondsLeft } from "@svc/control/fleet/tasks/drain";
+import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import { recheckAfterMs } from "@svc/control/stores/work/recheck";
+import type { nextDeployStep as _real, DeployFacts } from "@svc/control/tenants/deployments/steps";
 import { createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
 import { DatabaseError, type DeploymentRow, type Tables, type TaskRow, type WorkRow } from "../stores/postgres.ts";
 import { schedulable } from "./leader/snapshot.ts";
@@ -25,7 +25,7 @@ const releaseTimeoutSeconds = 30;
 const isTrouble = (error: unknown): boolean =>
   error instanceof EtcdError || error instanceof UnknownOutcome || error instanceof DatabaseError;
 
-/** Claims and does queued work: mirrors `control/src/work/worker.ts`, `deployments/{worker,release,retire}.ts`. */
+/** Claims and does queued work: mirrors `control/src/stores/work/worker.ts`, `deployments/{worker,release,retire}.ts`. */
 export function startWorkers(replica: Replica): void {
   const { scope, bells, world } = replica;
   let running = 0;

@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
-import { isCurrent } from "@svc/control/deployments/edges";
-import { applyChange, type RouteEntry, tableChange } from "@svc/control/routes/table";
+import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
+import { isCurrent } from "@svc/control/fleet/routes/progress";
+import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
 import { RouteSchema, RouteTable_Kind, RouteTableSchema } from "@svc/proto/edge";
 import { decide, type Table } from "@svc/router/table";
 import type { Model } from "./explore.ts";

@@ -1,8 +1,8 @@
 import { create } from "@bufbuild/protobuf";
 import type { RunRecord, RunState } from "@svc/agent/journal/records";
 import { nextRun, type RunEvent } from "@svc/agent/runs/transitions";
-import { isRunOver, type RunValue } from "@svc/control/cluster/keys";
-import { acceptRun, recordRun, runMessage } from "@svc/control/link/run-steps";
+import { acceptRun, recordRun, runMessage } from "@svc/control/fleet/agents/run-steps";
+import { isRunOver, type RunValue } from "@svc/control/fleet/cluster/keys";
 import { RunOfferSchema, RunPhase, RunStatusSchema } from "@svc/proto/node";
 import type { Model } from "./explore.ts";
 

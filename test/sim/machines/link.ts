@@ -1,4 +1,5 @@
-import { backoffMs } from "@svc/link";
+import { backOffMs } from "@svc/runtime/retry";
+import { linkBackOff } from "@svc/uplink";
 import { pause, type Scope, type Wait, type Work, wait } from "../kernel/kernel.ts";
 
 /** What both kinds of session are made of: a case and its value. */
@@ -33,18 +34,18 @@ interface Ending {
   isFenced?: boolean;
 }
 
-/** Keeps one session to control open: mirrors `link/src/session.ts`. */
+/** Keeps one session to control open: mirrors `uplink/src/session.ts`. */
 export function* runSession(options: SessionOptions): Work {
   const { process } = options.scope;
   let turn = process.random.int(0, 7);
-  for (let attempt = 0; ; attempt += 1) {
+  for (let failures = 1; ; failures += 1) {
     const startedAtMs = process.monoMs();
     const ending = yield* wait(oneSession(options, turn));
     if (ending.isFenced) return yield* options.onFenced();
-    if (process.monoMs() - startedAtMs >= settledAfterMs) attempt = 0;
+    if (process.monoMs() - startedAtMs >= settledAfterMs) failures = 1;
     turn += 1;
     process.kernel.note(() => `${process.id}: session ended: ${ending.reason}`);
-    yield* wait(pause((ending.afterMs ?? 0) + backoffMs(attempt, process.random.next())));
+    yield* wait(pause((ending.afterMs ?? 0) + Math.floor(backOffMs(failures, linkBackOff, process.random.next()))));
   }
 }
 

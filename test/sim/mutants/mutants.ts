@@ -1,4 +1,4 @@
-import type { Validity } from "@svc/control/etcd/validity";
+import type { Validity } from "@svc/control/stores/etcd/validity";
 import { type Cores, realCores } from "../cores.ts";
 
 /** A bug that somebody could make, as a test double of the core or of the shell that would have it. */

@@ -1,11 +1,11 @@
 import { create } from "@bufbuild/protobuf";
-import { backOffMs } from "@svc/control/etcd/back-off";
-import { snapshotChanges } from "@svc/control/etcd/diff";
-import type { Entry, WatchEvent } from "@svc/control/etcd/entry";
-import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
-import { onNewStream, type Resume, resumeAfter } from "@svc/control/etcd/resume";
+import { snapshotChanges } from "@svc/control/stores/etcd/diff";
+import type { Entry, WatchEvent } from "@svc/control/stores/etcd/entry";
+import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import { onNewStream, type Resume, resumeAfter } from "@svc/control/stores/etcd/resume";
 import type { WatchResponse } from "@svc/proto/etcd";
 import { WatchResponseSchema } from "@svc/proto/etcd";
+import { backOffMs } from "@svc/runtime/retry";
 import type { Cores } from "../cores.ts";
 import { type Kernel, type Process, pause, type Scope, type Wait, type Work, wait } from "../kernel/kernel.ts";
 import type { EtcdStore, Snapshot, Txn, TxnResult, WatchStream } from "./etcd.ts";
@@ -244,7 +244,7 @@ export interface ViewChange<T> {
   value: T;
 }
 
-/** The decoded values under a prefix, kept up to date by one watch: mirrors `control/src/etcd/{watch,view}.ts`. */
+/** The decoded values under a prefix, kept up to date by one watch: mirrors `control/src/stores/etcd/{watch,view}.ts`. */
 export class View<T> {
   revision = 0n;
   readonly values = new Map<string, T>();

@@ -1,12 +1,12 @@
-import { backOffMs } from "@svc/control/etcd/back-off";
-import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/etcd/errors";
-import type { Guard } from "@svc/control/etcd/txn";
-import type { Validity } from "@svc/control/etcd/validity";
+import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import type { Guard } from "@svc/control/stores/etcd/txn";
+import type { Validity } from "@svc/control/stores/etcd/validity";
+import { backOffMs } from "@svc/runtime/retry";
 import { type Bell, createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
 import type { Op, TxnResult } from "./etcd.ts";
 import { type EtcdClient, View } from "./etcd-client.ts";
 
-/** A lease that is kept alive until it is revoked or lost: mirrors `control/src/etcd/lease.ts`. */
+/** A lease that is kept alive until it is revoked or lost: mirrors `control/src/stores/etcd/lease.ts`. */
 export class HeldLease {
   isOver = false;
   private validity: Validity;
@@ -121,7 +121,7 @@ export function* grantLease(
   return new HeldLease(client, id, start, scope, held);
 }
 
-/** The right to decide: mirrors `control/src/etcd/campaign.ts`. */
+/** The right to decide: mirrors `control/src/stores/etcd/campaign.ts`. */
 export class Leadership {
   isOver = false;
   private readonly client: EtcdClient;

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
-import { bytesOf, type Entry } from "@svc/control/etcd/entry";
-import type { Guard } from "@svc/control/etcd/txn";
+import { bytesOf, type Entry } from "@svc/control/stores/etcd/entry";
+import type { Guard } from "@svc/control/stores/etcd/txn";
 import {
   type Event,
   Event_EventType,

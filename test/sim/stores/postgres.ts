@@ -1,5 +1,5 @@
-import type { ReleaseStatus } from "@svc/control/db/tables";
-import type { LinkKind } from "@svc/control/nodes/events/links";
+import type { LinkKind } from "@svc/control/fleet/nodes/events/links";
+import type { ReleaseStatus } from "@svc/control/stores/db/tables";
 import type { DeploymentStatus } from "@svc/proto";
 import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-client.ts";
@@ -169,7 +169,7 @@ export class Tables {
     return this.tasksOf(deploymentId).filter(({ desired }) => desired !== "removed");
   }
 
-  /** Mirrors `removeTasks` and `endDrains` of `control/src/deployments/store.ts`. `trueMs`: see `removedAtMs`. */
+  /** Mirrors `removeTasks` and `endDrains` of `control/src/tenants/deployments/store.ts`. `trueMs`: see `removedAtMs`. */
   removeTasks(ids: readonly string[], trueMs: number, drainSeconds = 0): void {
     for (const id of ids) {
       const task = this.open.get(id);

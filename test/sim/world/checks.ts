@@ -9,9 +9,9 @@ import {
   prefix,
   type RoutesMetaValue,
   type RunValue,
-} from "@svc/control/cluster/keys";
-import type { RouteEntry } from "@svc/control/routes/table";
-import { releaseAttemptId } from "@svc/control/tasks/assignment";
+} from "@svc/control/fleet/cluster/keys";
+import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
+import { releaseAttemptId } from "@svc/control/fleet/tasks/attempt-id";
 import { isOpen } from "@svc/proto";
 import { type Assign, Desired, Observed } from "@svc/proto/node";
 import type { Table } from "@svc/router/table";

@@ -1,4 +1,4 @@
-import { redeem } from "@svc/control/nodes/rules";
+import { redeem } from "@svc/control/fleet/nodes/rules";
 import { requestStart, requestStop } from "../control/lifecycle.ts";
 import type { Replica } from "../control/replica.ts";
 import type { AgentMachine } from "../machines/agent.ts";

@@ -6,8 +6,8 @@ import {
   prefix,
   type RoutesMetaValue,
   type RunValue,
-} from "@svc/control/cluster/keys";
-import type { RouteEntry } from "@svc/control/routes/table";
+} from "@svc/control/fleet/cluster/keys";
+import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import { Observed } from "@svc/proto/node";
 import type { EtcdStore } from "../stores/etcd.ts";
 import type { SiteRow, TaskRow } from "../stores/postgres.ts";

@@ -263,7 +263,7 @@ export class World {
             other.schedulable &&
             other.seenAt !== null,
         );
-        // As `control/src/nodes/circumstances.ts` has it.
+        // As `control/src/fleet/nodes/circumstances.ts` has it.
         const applied = fleet.edgeApplied(id)?.generation ?? -1;
         const isBehind = row.role === "edge" && (axes.link !== "connected" || applied < fleet.routesMeta().generation);
         const problem = nodeActionProblem(action, { role: row.role, axes, heldCount, isBehind, hasOtherEdge });

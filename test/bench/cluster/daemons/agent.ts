@@ -4,7 +4,6 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { apply, type Held } from "@svc/agent/placements/apply";
 import { createStatusReporter } from "@svc/agent/status-reporter";
-import { createEndpoints, createTransport, type Identity, runSession, type Send } from "@svc/link";
 import {
   type Assign,
   Desired,
@@ -23,6 +22,8 @@ import {
   type SessionResponse,
   Verdict_Decision,
 } from "@svc/proto/node";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { createEndpoints, createTransport, type Identity, runSession, type Send } from "@svc/uplink";
 import { monotonicMs } from "../monotonic.ts";
 import type { Journal } from "./journal.ts";
 import type { DaemonsEvents, DaemonsState } from "./messages.ts";
@@ -69,10 +70,10 @@ interface Run {
  */
 export async function runAgent(options: AgentOptions): Promise<void> {
   const { identity, address, journal, counts, events, signal } = options;
-  const endpoints = createEndpoints(options.linkUrls);
-  const link = createTransport(identity, endpoints);
+  const endpoints = createEndpoints(options.linkUrls, systemRandom);
+  const link = createTransport(systemClock, identity, endpoints);
   const client = createClient(NodeService, link.transport);
-  const reporter = createStatusReporter();
+  const reporter = createStatusReporter(systemClock);
   const instanceId = randomUUID();
   const all = new Map<string, Kept>();
   const runs = new Map<string, Run>();
@@ -248,6 +249,8 @@ export async function runAgent(options: AgentOptions): Promise<void> {
 
   try {
     await runSession<Request, SessionResponse>({
+      clock: systemClock,
+      random: systemRandom,
       endpoints,
       connect: (requests, within) => client.session(requests, { signal: within }),
       onOpen: (send) => {

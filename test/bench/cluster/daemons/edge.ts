@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
-import { createEndpoints, createTransport, type Identity, runSession, type Send } from "@svc/link";
 import { EdgeService, type RouteTable, type SessionRequestSchema, type SessionResponse } from "@svc/proto/edge";
 import { createLog } from "@svc/router/log";
 import { decide, emptyTable } from "@svc/router/table";
 import { createTableStore } from "@svc/router/table-store";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { createEndpoints, createTransport, type Identity, runSession, type Send } from "@svc/uplink";
 import { monotonicMs } from "../monotonic.ts";
 import type { DaemonsEvents, DaemonsState } from "./messages.ts";
 
@@ -31,8 +32,8 @@ const quiet = { info: () => {}, warn: () => {} };
  */
 export async function runEdge(options: EdgeOptions): Promise<void> {
   const { identity, address, counts, events, signal } = options;
-  const endpoints = createEndpoints(options.linkUrls);
-  const link = createTransport(identity, endpoints);
+  const endpoints = createEndpoints(options.linkUrls, systemRandom);
+  const link = createTransport(systemClock, identity, endpoints);
   const client = createClient(EdgeService, link.transport);
   await using store = createTableStore(options.dir, createLog("silent"));
   const instanceId = randomUUID();
@@ -62,6 +63,8 @@ export async function runEdge(options: EdgeOptions): Promise<void> {
 
   try {
     await runSession<Request, SessionResponse>({
+      clock: systemClock,
+      random: systemRandom,
       endpoints,
       connect: (requests, within) => client.session(requests, { signal: within }),
       onOpen: (send) => {

@@ -1,4 +1,4 @@
-import type { Identity } from "@svc/link";
+import type { Identity } from "@svc/uplink";
 
 /** What a process of simulated daemons is told when it starts; kept in a file because it holds private keys. */
 export interface DaemonsConfig {

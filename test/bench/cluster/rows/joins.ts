@@ -1,6 +1,7 @@
 import { join } from "node:path";
-import { createBootstrapToken } from "@svc/control/nodes/tokens";
-import { joinCluster } from "@svc/link";
+import { createBootstrapToken } from "@svc/control/fleet/nodes/tokens";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { joinCluster } from "@svc/uplink";
 import type { Bench } from "../bench.ts";
 import { cpuSeconds } from "../figures.ts";
 
@@ -22,6 +23,7 @@ export async function measureJoins({ stand, quick, report }: Bench): Promise<voi
     const { token } = await createBootstrapToken(db, facts);
     const startedAt = performance.now();
     const { id } = await joinCluster({
+      ...{ clock: systemClock, random: systemRandom },
       ...{ dir: join(dir, "joins", String(index)), enrollUrls: [enrollUrl], token, proposedName: "joins" },
       ...{ signal: AbortSignal.timeout(20_000), log: quiet },
     });

@@ -1,11 +1,11 @@
-import { isDraining as drains, hasEnded, isRunOver, keys } from "@svc/control/cluster/keys";
-import { type DrainingNode, drainSteps } from "@svc/control/nodes/drain/steps";
+import { isDraining as drains, hasEnded, isRunOver, keys } from "@svc/control/fleet/cluster/keys";
+import { type DrainingNode, drainSteps } from "@svc/control/fleet/nodes/drain/steps";
 import type { Work } from "../../kernel/kernel.ts";
 import type { NodeRow } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
 import { cancelRun } from "../runs.ts";
 
-/** One look at every node that is to be empty: mirrors `control/src/nodes/drain/drain.ts`. */
+/** One look at every node that is to be empty: mirrors `control/src/fleet/nodes/drain/drain.ts`. */
 export function* drainOnce(replica: Replica): Work {
   const { process, world } = replica;
   const rows = yield* replica.transact((tables) =>

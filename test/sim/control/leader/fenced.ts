@@ -1,4 +1,4 @@
-import { backOffMs } from "@svc/control/etcd/back-off";
+import { backOffMs } from "@svc/runtime/retry";
 import { pause, type Work, wait } from "../../kernel/kernel.ts";
 import type { Leadership } from "../../stores/etcd-lease.ts";
 import { DatabaseError, type Notify, type Tables } from "../../stores/postgres.ts";
@@ -37,7 +37,7 @@ export function* takeOver({ replica, leadership: { epoch } }: Leader): Work {
 }
 
 /**
- * A transaction that a later leader's makes impossible: mirrors `control/src/cluster/fenced.ts`.
+ * A transaction that a later leader's makes impossible: mirrors `control/src/fleet/cluster/fenced.ts`.
  * @throws LeaderOutdated
  */
 export function* inFencedTransaction<T>(

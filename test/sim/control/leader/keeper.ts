@@ -1,6 +1,6 @@
-import type { Storm } from "@svc/control/cluster/storm/rules";
-import { drainSecondsAfter } from "@svc/control/deployments/drain";
-import type { ReplicaStep, Site } from "@svc/control/replicas/steps";
+import type { Storm } from "@svc/control/fleet/cluster/storm/rules";
+import type { ReplicaStep, Site } from "@svc/control/fleet/replicas/steps";
+import { drainSecondsAfter } from "@svc/control/fleet/tasks/drain";
 import { type createQueue, type Work, wait } from "../../kernel/kernel.ts";
 import { readRouting } from "../routed.ts";
 import { inFencedTransaction, type Leader } from "./fenced.ts";
@@ -10,7 +10,7 @@ import type { StormWatch } from "./storm-watch.ts";
 const drainMs = 5_000;
 
 /**
- * Returns the round that keeps every site at its number of replicas: mirrors `control/src/replicas/keeper.ts`. A site's
+ * Returns the round that keeps every site at its number of replicas: mirrors `control/src/fleet/replicas/keeper.ts`. A site's
  * steps take turns with what publishes routes.
  */
 export function createKeeper(
@@ -65,7 +65,7 @@ export function createKeeper(
 const about = (step: ReplicaStep): string =>
   step.do === "replace" ? `replace ${step.slot} ${step.cause}` : `${step.do} ${step.taskId}`;
 
-/** Writes down which replicas have come to serve: mirrors `control/src/replicas/served.ts`. */
+/** Writes down which replicas have come to serve: mirrors `control/src/fleet/replicas/served.ts`. */
 function* noteServed(leader: Leader, sites: readonly Site[]): Work {
   const { world } = leader.replica;
   const fresh = sites.flatMap(({ running }) => running.filter(({ serving, served }) => serving && !served));
@@ -78,7 +78,7 @@ function* noteServed(leader: Leader, sites: readonly Site[]): Work {
   });
 }
 
-/** Unless the site is another one than was decided on: mirrors `control/src/replicas/apply.ts`. */
+/** Unless the site is another one than was decided on: mirrors `control/src/fleet/replicas/apply.ts`. */
 function* applySteps(leader: Leader, { deploymentId, running }: Site, steps: readonly ReplicaStep[]): Work {
   const { world } = leader.replica;
   yield* inFencedTransaction(leader, (tables, notify) => {

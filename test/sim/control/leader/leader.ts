@@ -1,5 +1,5 @@
-import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/etcd/errors";
-import { releaseAttemptId } from "@svc/control/tasks/assignment";
+import { releaseAttemptId } from "@svc/control/fleet/tasks/attempt-id";
+import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { type Bell, createBell, createQueue, type Work, wait } from "../../kernel/kernel.ts";
 import type { Leadership } from "../../stores/etcd-lease.ts";
 import { DatabaseError } from "../../stores/postgres.ts";
@@ -24,7 +24,7 @@ const isPassing = (error: unknown): boolean =>
   error instanceof LeaderOutdated ||
   error instanceof LeadershipLost;
 
-/** The loops of which the cluster has one: mirrors `control/src/cluster/leader.ts`. Each has a file of its own here. */
+/** The loops of which the cluster has one: mirrors `control/src/leader.ts`. Each has a file of its own here. */
 export function lead(replica: Replica, leadership: Leadership): void {
   const { scope } = leadership;
   const { fleet, bells } = replica;

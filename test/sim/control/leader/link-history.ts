@@ -1,8 +1,8 @@
-import { linkEvent } from "@svc/control/nodes/events/links";
+import { linkEvent } from "@svc/control/fleet/nodes/events/links";
 import type { Work } from "../../kernel/kernel.ts";
 import type { Replica } from "../replica.ts";
 
-/** Keeps the last line of the history of every link: mirrors `control/src/nodes/events/links.ts`. */
+/** Keeps the last line of the history of every link: mirrors `control/src/fleet/nodes/events/links.ts`. */
 export function* noteLinks(replica: Replica): Work {
   const { fleet } = replica;
   yield* replica.transact((tables) => {

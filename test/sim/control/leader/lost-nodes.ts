@@ -1,10 +1,10 @@
-import { keys, type RunValue } from "@svc/control/cluster/keys";
-import { runAfterFence } from "@svc/control/nodes/fence/steps";
+import { keys, type RunValue } from "@svc/control/fleet/cluster/keys";
+import { runAfterFence } from "@svc/control/fleet/nodes/fence/steps";
 import { type Work, wait } from "../../kernel/kernel.ts";
 import type { Replica } from "../replica.ts";
 import type { Leader } from "./fenced.ts";
 
-/** Clears what nodes that are no longer ours have left in etcd: mirrors `control/src/nodes/fence/fence.ts`. */
+/** Clears what nodes that are no longer ours have left in etcd: mirrors `control/src/fleet/nodes/fence/fence.ts`. */
 export function* clearGone(replica: Replica): Work {
   const { fleet, client, world, process } = replica;
   const writer = { by: "worker", serverId: replica.id } as const;
@@ -28,7 +28,7 @@ export function* clearGone(replica: Replica): Work {
 
 /**
  * Deletes session keys that nobody has given back: every later replica would count their lease anew. Mirrors
- * `control/src/cluster/left-sessions.ts`.
+ * `control/src/fleet/cluster/left-sessions.ts`.
  */
 export function* clearLeft({ replica, leadership }: Leader): Work {
   for (const { key, serverId, modRevision } of replica.fleet.leftSessions()) {

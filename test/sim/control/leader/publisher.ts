@@ -1,8 +1,8 @@
-import { hasEnded, keys, type RoutesMetaValue } from "@svc/control/cluster/keys";
-import { isServing } from "@svc/control/deployments/steps";
-import { replicaNode } from "@svc/control/replicas/nodes";
-import type { Unrecorded } from "@svc/control/routes/facts";
-import { type Container, type HostFacts, isUnheard, isUnrecorded, upstreamsOf } from "@svc/control/routes/table";
+import { hasEnded, keys, type RoutesMetaValue } from "@svc/control/fleet/cluster/keys";
+import { replicaNode } from "@svc/control/fleet/cluster/nodes";
+import type { Unrecorded } from "@svc/control/fleet/routes/facts";
+import { type Container, type HostFacts, isUnheard, isUnrecorded, upstreamsOf } from "@svc/control/fleet/routes/table";
+import { isServing } from "@svc/control/fleet/tasks/deployment-status";
 import type { Work } from "../../kernel/kernel.ts";
 import type { Op } from "../../stores/etcd.ts";
 import type { Replica } from "../replica.ts";
@@ -10,11 +10,11 @@ import { inFencedTransaction, type Leader } from "./fenced.ts";
 import { readNodes } from "./nodes.ts";
 import { mirror } from "./scheduler.ts";
 
-/** As `control/src/routes/publisher.ts` has them. */
+/** As `control/src/fleet/routes/publisher.ts` has them. */
 const firstTableMs = 60_000;
 const generationsPerEpoch = 2 ** 30;
 
-/** Publishes the table of routes if it is another one than edges have: mirrors `control/src/routes/publisher.ts`. */
+/** Publishes the table of routes if it is another one than edges have: mirrors `control/src/fleet/routes/publisher.ts`. */
 export function* publishOnce(leader: Leader): Work {
   const { replica, leadership } = leader;
   const { fleet, world } = replica;
@@ -49,7 +49,7 @@ export function* publishOnce(leader: Leader): Work {
   ]);
 }
 
-/** What each host has to show, and where: mirrors `control/src/routes/facts.ts`. */
+/** What each host has to show, and where: mirrors `control/src/fleet/routes/facts.ts`. */
 function* readHosts(replica: Replica): Work<{ facts: HostFacts[]; unrecorded: Unrecorded[] }> {
   const { fleet } = replica;
   const read = yield* replica.transact((tables) => ({

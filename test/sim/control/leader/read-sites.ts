@@ -1,9 +1,10 @@
-import type { ObservationValue } from "@svc/control/cluster/keys";
-import type { Routing } from "@svc/control/deployments/routing";
-import { isServing } from "@svc/control/deployments/steps";
-import { type FleetNode, replicaNode } from "@svc/control/replicas/nodes";
-import { Sightings } from "@svc/control/replicas/sightings";
-import type { Site, Replica as SiteReplica } from "@svc/control/replicas/steps";
+import type { ObservationValue } from "@svc/control/fleet/cluster/keys";
+import type { FleetNode } from "@svc/control/fleet/cluster/nodes";
+import { replicaNode } from "@svc/control/fleet/cluster/nodes";
+import { Sightings } from "@svc/control/fleet/replicas/sightings";
+import type { Site, Replica as SiteReplica } from "@svc/control/fleet/replicas/steps";
+import type { Routing } from "@svc/control/fleet/routes/routing";
+import { isServing } from "@svc/control/fleet/tasks/deployment-status";
 import type { Work } from "../../kernel/kernel.ts";
 import type { DeploymentRow, TaskRow } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
@@ -35,7 +36,7 @@ interface Reading {
   aheadMs: number;
 }
 
-/** Reads every site that runs: mirrors `control/src/replicas/read.ts`. */
+/** Reads every site that runs: mirrors `control/src/fleet/replicas/read.ts`. */
 export function createSiteReader(replica: Replica): () => Work<ReadSite[]> {
   const { fleet, world } = replica;
   const sightings = new Sightings();

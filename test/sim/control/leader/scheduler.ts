@@ -1,8 +1,8 @@
-import { keyParts, keys, type PlacementValue, prefix } from "@svc/control/cluster/keys";
-import type { Guard } from "@svc/control/etcd/txn";
-import { isWrite } from "@svc/control/scheduler/commit";
-import { createRecent } from "@svc/control/scheduler/recent";
-import type { DesiredTask, Placed, SchedulerStep } from "@svc/control/scheduler/steps";
+import { keyParts, keys, type PlacementValue, prefix } from "@svc/control/fleet/cluster/keys";
+import { isWrite } from "@svc/control/fleet/scheduler/commit";
+import { createRecent } from "@svc/control/fleet/scheduler/recent";
+import type { DesiredTask, Placed, SchedulerStep } from "@svc/control/fleet/scheduler/steps";
+import type { Guard } from "@svc/control/stores/etcd/txn";
 import type { Work } from "../../kernel/kernel.ts";
 import type { Op, Values } from "../../stores/etcd.ts";
 import type { Tables } from "../../stores/postgres.ts";
@@ -13,7 +13,7 @@ import { readClusterState } from "./snapshot.ts";
 const triesMax = 3;
 const stepsPerBatch = 50;
 
-/** Returns the round of one leadership: mirrors `control/src/scheduler/scheduler.ts`. */
+/** Returns the round of one leadership: mirrors `control/src/fleet/scheduler/scheduler.ts`. */
 export function createScheduler(leader: Leader): () => Work {
   const { replica } = leader;
   const { fleet, world } = replica;
@@ -64,7 +64,7 @@ interface Change {
   entry: { put: Placed } | { deleted: string } | null;
 }
 
-/** The placements as etcd has them, exactly: mirrors `control/src/scheduler/ledger.ts`. */
+/** The placements as etcd has them, exactly: mirrors `control/src/fleet/scheduler/ledger.ts`. */
 interface Ledger {
   read(): Work<ReadonlyMap<string, Placed>>;
   /** Writes in one transaction; false when a guard did not hold. */
@@ -116,7 +116,7 @@ function createLedger({ replica, leadership }: Leader): Ledger {
 
 // -------------------------------------------------------------------- commit
 
-/** Mirrors `control/src/scheduler/commit.ts`. */
+/** Mirrors `control/src/fleet/scheduler/commit.ts`. */
 function changeOf(step: SchedulerStep, values: Values): Change {
   const put = (placed: Placed, guard: Guard): Change => {
     const { nodeId, modRevision: _, ...value } = placed;

@@ -1,11 +1,11 @@
-import type { ObservationValue } from "@svc/control/cluster/keys";
-import type { SchedulableNode } from "@svc/control/scheduler/placement";
-import type { ClusterState, DesiredTask, Placed } from "@svc/control/scheduler/steps";
+import type { ObservationValue } from "@svc/control/fleet/cluster/keys";
+import type { SchedulableNode } from "@svc/control/fleet/scheduler/placement";
+import type { ClusterState, DesiredTask, Placed } from "@svc/control/fleet/scheduler/steps";
 import type { Work } from "../../kernel/kernel.ts";
 import type { NodeRow } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
 
-/** Everything that the scheduler decides from: mirrors `control/src/scheduler/snapshot.ts`. */
+/** Everything that the scheduler decides from: mirrors `control/src/fleet/scheduler/snapshot.ts`. */
 export function* readClusterState(
   replica: Replica,
   placed: ReadonlyMap<string, Placed>,

@@ -1,9 +1,9 @@
-import { type ClusterStatusValue, keys } from "@svc/control/cluster/keys";
-import { type Storm, stormNode } from "@svc/control/cluster/storm/rules";
+import { type ClusterStatusValue, keys } from "@svc/control/fleet/cluster/keys";
+import { type Storm, stormNode } from "@svc/control/fleet/cluster/storm/rules";
 import type { Work } from "../../kernel/kernel.ts";
 import type { Leader } from "./fenced.ts";
 
-/** Tells whether replicas of lost nodes may be replaced: mirrors `control/src/cluster/storm/watch.ts`. */
+/** Tells whether replicas of lost nodes may be replaced: mirrors `control/src/fleet/cluster/storm/watch.ts`. */
 export interface StormWatch {
   /** Looks at every node, and keeps everybody informed about what it found. */
   look(): Work<Storm | null>;

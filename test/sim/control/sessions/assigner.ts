@@ -1,8 +1,13 @@
 import { create } from "@bufbuild/protobuf";
-import { backOffMs } from "@svc/control/etcd/back-off";
-import { type Change, type DesiredPlacement, emptyOutbox, type ReportedByAgent } from "@svc/control/link/outbox";
-import { defaultTimings } from "@svc/control/link/timings";
+import {
+  type Change,
+  type DesiredPlacement,
+  emptyOutbox,
+  type ReportedByAgent,
+} from "@svc/control/fleet/sessions/outbox";
+import { defaultTimings } from "@svc/control/fleet/sessions/timings";
 import { type Applied, Assign_Kind, AssignSchema, Desired, type Placement, PlacementSchema } from "@svc/proto/node";
+import { backOffMs } from "@svc/runtime/retry";
 import { createBell, pause, type Timer, type Work, wait } from "../../kernel/kernel.ts";
 import { DatabaseError } from "../../stores/postgres.ts";
 import type { DesiredSource } from "./desired-source.ts";
@@ -14,7 +19,7 @@ const timings = defaultTimings;
 const upsertsPerMessage = 4;
 const desiredOf = { running: Desired.RUNNING, stopped: Desired.STOPPED, removed: Desired.REMOVED } as const;
 
-/** Tells the agent what it is to run, one assignment after the other: mirrors `control/src/link/assigner.ts`. */
+/** Tells the agent what it is to run, one assignment after the other: mirrors `control/src/fleet/agents/assigner.ts`. */
 export class Assigner {
   private readonly bell = createBell();
   private outbox = emptyOutbox;

@@ -1,6 +1,6 @@
-import { keys, type PlacementValue } from "@svc/control/cluster/keys";
-import { EtcdError } from "@svc/control/etcd/errors";
-import type { DesiredPlacement } from "@svc/control/link/outbox";
+import { keys, type PlacementValue } from "@svc/control/fleet/cluster/keys";
+import type { DesiredPlacement } from "@svc/control/fleet/sessions/outbox";
+import { EtcdError } from "@svc/control/stores/etcd/errors";
 import { pause, type Work, wait } from "../../kernel/kernel.ts";
 import type { Replica } from "../replica.ts";
 
@@ -21,7 +21,7 @@ export interface DesiredSource {
 
 /**
  * A session begins with a read of its own, which counts until the replica's watch has seen something newer: mirrors
- * `control/src/link/desired-source.ts`.
+ * `control/src/fleet/agents/desired-source.ts`.
  */
 export function createDesiredSource({ client, fleet, world }: Replica, nodeId: string): DesiredSource {
   let snapshot: DesiredState | null = null;

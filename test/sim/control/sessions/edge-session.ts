@@ -1,8 +1,8 @@
 import { create } from "@bufbuild/protobuf";
-import { type EdgeAppliedValue, keys } from "@svc/control/cluster/keys";
-import { emptyTableOutbox, type PublishedTable } from "@svc/control/edges/table-outbox";
-import { defaultTimings } from "@svc/control/link/timings";
-import type { RouteEntry } from "@svc/control/routes/table";
+import { type EdgeAppliedValue, keys } from "@svc/control/fleet/cluster/keys";
+import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
+import { emptyTableOutbox, type PublishedTable } from "@svc/control/fleet/edges/table-outbox";
+import { defaultTimings } from "@svc/control/fleet/sessions/timings";
 import { PageTarget_Page, type Route, RouteSchema, RouteTable_Kind, RouteTableSchema } from "@svc/proto/edge";
 import { createBell, pause, type Work, wait } from "../../kernel/kernel.ts";
 import type { EdgeSessionValue } from "../fleet.ts";
@@ -26,7 +26,7 @@ export interface EdgeApplied {
   resync: boolean;
 }
 
-/** One router's stream: mirrors `control/src/edges/{edge-session,table-sender,table-feed}.ts`. */
+/** One router's stream: mirrors `control/src/fleet/edges/{edge-session,table-sender,table-feed}.ts`. */
 export const serveEdge = (stream: ServerStream): void => expectHello(stream, open);
 
 const applied = (replica: Replica, generation: bigint, error: string): EdgeAppliedValue => ({

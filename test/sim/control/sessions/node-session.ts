@@ -1,5 +1,5 @@
-import { keys } from "@svc/control/cluster/keys";
-import { defaultTimings } from "@svc/control/link/timings";
+import { keys } from "@svc/control/fleet/cluster/keys";
+import { defaultTimings } from "@svc/control/fleet/sessions/timings";
 import type { Applied, PlacementStatus, RunStatus } from "@svc/proto/node";
 import { createBell, createQueue, pause, type Work, wait } from "../../kernel/kernel.ts";
 import type { SessionValue } from "../fleet.ts";
@@ -27,7 +27,7 @@ interface Hello {
   memoryMb: number;
 }
 
-/** One agent's stream, from opening to end: mirrors `control/src/link/node-session.ts`. */
+/** One agent's stream, from opening to end: mirrors `control/src/fleet/agents/node-session.ts`. */
 export const serveNode = (stream: ServerStream): void => expectHello(stream, open);
 
 function* open(stream: ServerStream, hello: Hello, flush: () => void): Work {
@@ -192,7 +192,7 @@ function createInventory({ process }: Replica) {
   };
 }
 
-/** Writes whether the node's disk is full, when that changes: mirrors `control/src/link/conditions.ts`. */
+/** Writes whether the node's disk is full, when that changes: mirrors `control/src/fleet/agents/conditions.ts`. */
 function createDiskFullWriter({ replica, scope }: ServerStream, nodeId: string): (diskFull: boolean) => void {
   const takeTurns = createQueue(scope);
   let last: boolean | null = null;

@@ -21,7 +21,7 @@ export function* judge(stream: ServerStream, nodeId: string, orphans: readonly s
   return adopted;
 }
 
-/** Mirrors `control/src/link/orphans.ts`. */
+/** Mirrors `control/src/fleet/agents/orphans.ts`. */
 function recordOf(task: TaskRow | undefined, nodeId: string): "unknown" | "gone" | "wanted" {
   if (task === undefined) return "unknown";
   const isElsewhere = task.nodeId !== null && task.nodeId !== nodeId;

@@ -1,22 +1,22 @@
 import { create } from "@bufbuild/protobuf";
-import { keys, type RunValue } from "@svc/control/cluster/keys";
-import { backOffMs } from "@svc/control/etcd/back-off";
-import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
-import type { RunAnswer } from "@svc/control/link/run-steps";
+import type { RunAnswer } from "@svc/control/fleet/agents/run-steps";
+import { keys, type RunValue } from "@svc/control/fleet/cluster/keys";
+import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { RunOfferSchema, type RunStatus } from "@svc/proto/node";
+import { backOffMs } from "@svc/runtime/retry";
 import { createQueue, pause, type Work, wait } from "../../kernel/kernel.ts";
 import { DatabaseError } from "../../stores/postgres.ts";
 import type { ServerStream } from "./session.ts";
 import { retryBackOff } from "./session.ts";
 import { type SessionKey, SessionLost } from "./session-key.ts";
 
-/** From an agent's acceptance of a run to its start: as `control/src/link/node-session.ts` has it. */
+/** From an agent's acceptance of a run to its start: as `control/src/fleet/agents/node-session.ts` has it. */
 export const startWithinMs = 30_000;
 const conflictAttempts = 10;
 const announceAttempts = 5;
 const announceAgainMs = 5_000;
 
-/** Carries runs to the agent, and what it says of them back: mirrors `control/src/link/run-courier.ts`. */
+/** Carries runs to the agent, and what it says of them back: mirrors `control/src/fleet/agents/run-courier.ts`. */
 export class RunCourier {
   private readonly queue: ReturnType<typeof createQueue>;
   private readonly said = new Map<string, string>();

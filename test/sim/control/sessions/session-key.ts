@@ -1,7 +1,7 @@
-import { backOffMs } from "@svc/control/etcd/back-off";
-import type { Entry } from "@svc/control/etcd/entry";
-import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
-import type { Guard } from "@svc/control/etcd/txn";
+import type { Entry } from "@svc/control/stores/etcd/entry";
+import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import type { Guard } from "@svc/control/stores/etcd/txn";
+import { backOffMs } from "@svc/runtime/retry";
 import { createQueue, pause, type Scope, type Work, wait } from "../../kernel/kernel.ts";
 import type { Op, TxnResult, Writer } from "../../stores/etcd.ts";
 import type { EtcdClient } from "../../stores/etcd-client.ts";
@@ -14,7 +14,7 @@ export class SessionLost extends Error {
 const claimAttempts = 5;
 const releaseBackOff = { firstMs: 200, maxMs: 5_000 };
 
-/** The right to write for one daemon: mirrors `control/src/link/session-key.ts`. */
+/** The right to write for one daemon: mirrors `control/src/fleet/sessions/session-key.ts`. */
 export class SessionKey {
   private revision: bigint;
   private readonly queue: ReturnType<typeof createQueue>;

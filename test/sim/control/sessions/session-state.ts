@@ -1,5 +1,5 @@
-import { isCloned, takeoversAfter } from "@svc/control/link/clones/rules";
-import { defaultTimings } from "@svc/control/link/timings";
+import { isCloned, takeoversAfter } from "@svc/control/fleet/sessions/clones/rules";
+import { defaultTimings } from "@svc/control/fleet/sessions/timings";
 import type { Work } from "../../kernel/kernel.ts";
 import type { SessionValue } from "../fleet.ts";
 import type { Replica } from "../replica.ts";
@@ -13,7 +13,7 @@ export class IdentityCloned extends Error {
   override readonly name = "IdentityCloned";
 }
 
-/** What the session key of a node says of its stream: mirrors `control/src/link/session-state.ts`. */
+/** What the session key of a node says of its stream: mirrors `control/src/fleet/sessions/session-state.ts`. */
 interface SessionState {
   /** The value with which the key is taken from whoever has it. @throws IdentityCloned */
   opened(before: string | null): string;

@@ -1,7 +1,7 @@
-import { prefix } from "@svc/control/cluster/keys";
-import { backOffMs } from "@svc/control/etcd/back-off";
-import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
-import { defaultTimings, grantedForMs } from "@svc/control/link/timings";
+import { prefix } from "@svc/control/fleet/cluster/keys";
+import { defaultTimings, grantedForMs } from "@svc/control/fleet/sessions/timings";
+import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import { backOffMs } from "@svc/runtime/retry";
 import { pause, type Scope, type Timer, type Work, wait } from "../../kernel/kernel.ts";
 import type { Connection } from "../../machines/connection.ts";
 import type { Message } from "../../machines/link.ts";
@@ -17,7 +17,7 @@ export type Ending =
 
 const timings = defaultTimings;
 
-/** One daemon's stream as control has it: mirrors `control/src/link/{stream,session}.ts`. */
+/** One daemon's stream as control has it: mirrors `control/src/fleet/daemons/{stream,session}.ts`. */
 export class ServerStream {
   /** What runs for the stream ends with it. */
   readonly scope: Scope;

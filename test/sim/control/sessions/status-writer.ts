@@ -1,11 +1,11 @@
-import { keys, type ObservationValue } from "@svc/control/cluster/keys";
-import { backOffMs } from "@svc/control/etcd/back-off";
-import { EtcdError, UnknownOutcome } from "@svc/control/etcd/errors";
-import type { Guard } from "@svc/control/etcd/txn";
-import { isActive } from "@svc/control/link/apply-status";
-import type { DesiredPlacement, ReportedByAgent } from "@svc/control/link/outbox";
-import { defaultTimings } from "@svc/control/link/timings";
+import { isActive } from "@svc/control/fleet/agents/apply-status";
+import { keys, type ObservationValue } from "@svc/control/fleet/cluster/keys";
+import type { DesiredPlacement, ReportedByAgent } from "@svc/control/fleet/sessions/outbox";
+import { defaultTimings } from "@svc/control/fleet/sessions/timings";
+import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import type { Guard } from "@svc/control/stores/etcd/txn";
 import type { PlacementStatus } from "@svc/proto/node";
+import { backOffMs } from "@svc/runtime/retry";
 import { createBell, pause, type Work, wait } from "../../kernel/kernel.ts";
 import type { Op } from "../../stores/etcd.ts";
 import type { ServerStream } from "./session.ts";
@@ -15,7 +15,7 @@ import { type SessionKey, SessionLost } from "./session-key.ts";
 const timings = defaultTimings;
 const conflictsPerFlush = 20;
 
-/** Writes what the agent reports to etcd, and tells it when that is done: mirrors `control/src/link/status-writer.ts`. */
+/** Writes what the agent reports to etcd, and tells it when that is done: mirrors `control/src/fleet/agents/status-writer.ts`. */
 export class StatusWriter {
   private readonly bell = createBell();
   private readonly stored = new Map<string, { value: ObservationValue; modRevision: bigint }>();

@@ -1,0 +1,13 @@
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** Files that take minutes. Begun last, they would go on by themselves when everything beside them is done. */
+const minutes = ["test/sim/simulator.test.ts", "test/scenarios/crash.test.ts", "test/scenarios/redeploy.test.ts"];
+
+/** Of what runs beside one another the longest files come first, also where no earlier run has measured them. */
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isLong = ({ moduleId }: TestSpecification) => minutes.some((name) => moduleId.endsWith(`/${name}`));
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
