@@ -57,7 +57,8 @@ function prepareEngine() {
   unlessThere(() => copyFileSync(runc, "/usr/local/sbin/runc", constants.COPYFILE_EXCL));
   const dropIns = "/etc/systemd/system/docker.service.d";
   mkdirSync(dropIns, { recursive: true });
-  unlessThere(() => writeFileSync(`${dropIns}/svc-output.conf`, serviceEnvironment(engineOutput), { flag: "wx" }));
+  const output = serviceEnvironment(engineOutput(runQuietly(["dockerd", "--version"])));
+  unlessThere(() => writeFileSync(`${dropIns}/svc-output.conf`, output, { flag: "wx" }));
   runQuietly(["systemctl", "daemon-reload"]);
 }
 

@@ -9,7 +9,7 @@ import { engineEnvironment } from "./engine.ts";
 let dir: string;
 let env: NodeJS.ProcessEnv;
 const first = (paths: string | undefined): string => paths?.split(delimiter)[0] ?? "";
-const runc = ownProgram(join(first(engineEnvironment({}).PATH), "runc"));
+const runc = ownProgram(join(first(engineEnvironment({}, "").PATH), "runc"));
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), "svc-runc-"));
@@ -17,7 +17,7 @@ beforeAll(async () => {
   const real = join(dir, "runc");
   await writeFile(real, '#!/bin/sh\nfor each in "$@"; do echo "<$each>"; done\n');
   await chmod(real, 0o755);
-  env = engineEnvironment({ PATH: [dir, process.env["PATH"]].join(delimiter) });
+  env = engineEnvironment({ PATH: [dir, process.env["PATH"]].join(delimiter) }, "");
 });
 afterAll(async () => {
   await rm(dir, { recursive: true });
@@ -92,8 +92,8 @@ test("a step whose rights cannot be taken is not started", async () => {
 
 test("a copy of it that comes first or last in the path does not start it again", async () => {
   const copies = await mkdtemp(join(tmpdir(), "svc-runc-copy-"));
-  await copyFile(join(first(engineEnvironment({}).PATH), "runc"), join(copies, "runc"));
-  const own = first(engineEnvironment({}).PATH);
+  await copyFile(join(first(engineEnvironment({}, "").PATH), "runc"), join(copies, "runc"));
+  const own = first(engineEnvironment({}, "").PATH);
   for (const path of [
     [copies, own, dir],
     [own, copies, dir],

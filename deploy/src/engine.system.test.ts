@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { startOwnEngine } from "@svc/runtime/testing/own-engine";
 import Docker from "dockerode";
 import { expect, test } from "vitest";
-import { engineEnvironment } from "./engine.ts";
+import { engineEnvironment, engineVersion } from "./engine.ts";
 import { readSettings } from "./settings.ts";
 
 const settings = readSettings(process.env, ".");
@@ -12,7 +12,7 @@ const settings = readSettings(process.env, ".");
 test("steps of an engine that is started here have the rights of a build and no raw sockets", {
   timeout: 600_000,
 }, async () => {
-  await using engine = await startOwnEngine({ env: engineEnvironment(process.env) });
+  await using engine = await startOwnEngine({ env: engineEnvironment(process.env, await engineVersion()) });
   const own = new Docker({ socketPath: engine.socketPath });
   const machine = new Docker({ socketPath: settings.dockerSocket });
   const image = await machine.getImage(settings.baseImage).get();

@@ -1,8 +1,9 @@
 import { openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "@svc/runtime/clock";
+import { run } from "@svc/runtime/command";
 import { engineOutput } from "@svc/runtime/engine-output";
-import { spawnProgram } from "@svc/runtime/programs";
+import { argv, spawnProgram } from "@svc/runtime/programs";
 import { sleep } from "@svc/runtime/sleep";
 import Docker from "dockerode";
 import { holdExclusively } from "./exclusive.ts";
@@ -44,12 +45,17 @@ const ownPrograms = join(repositoryRoot, "deploy", "engine");
 /**
  * The environment of an engine whose build steps have no more rights than they need (the first `runc` it finds is ours),
  * and which passes on what they write.
+ *
+ * @param version what `engineVersion` says of the engine that is started with it
  */
-export const engineEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({
+export const engineEnvironment = (env: NodeJS.ProcessEnv, version: string): NodeJS.ProcessEnv => ({
   ...env,
-  ...engineOutput,
+  ...engineOutput(version),
   PATH: [ownPrograms, env["PATH"] ?? ""].join(":"),
 });
+
+/** What the engine that is installed here says of its version. */
+export const engineVersion = async (): Promise<string> => (await run(argv("dockerd", "--version"))).stdout;
 
 /** Where an operator, or the set-up, tells every engine of the machine what to do. */
 const settingsFile = "/etc/docker/daemon.json";
@@ -104,10 +110,10 @@ export async function provideEngine(options: {
   }
   options.log("starting a Docker engine");
   const output = openSync(options.logFile, "a", 0o600);
-  const argv = ["--host", `unix://${options.socketPath}`, "--log-level", "warn", ...userRemapping()];
-  const child = spawnProgram(["dockerd", ...argv], {
+  const flags = ["--host", `unix://${options.socketPath}`, "--log-level", "warn", ...userRemapping()];
+  const child = spawnProgram(argv("dockerd", ...flags), {
     detached: true,
-    env: engineEnvironment(process.env),
+    env: engineEnvironment(process.env, await engineVersion()),
     stdio: ["ignore", output, output],
   });
   child.on("error", () => {});

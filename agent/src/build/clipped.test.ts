@@ -23,6 +23,11 @@ test.each([1, 2, 3])("a character that was cut behind byte %i is gone on both si
   expect(lines).toEqual(["one ", expect.stringMatching(faster), " two", ""]);
 });
 
+test.each([1, 2, 3])("the same when the gap begins where a piece ends, behind byte %i", (at) => {
+  const lines = read(bytes("one ", bike.subarray(0, at)), clipped("200KiB/s"), bytes(bike.subarray(at), " two\n"));
+  expect(lines).toEqual(["one ", expect.stringMatching(faster), " two", ""]);
+});
+
 test("a whole character before the gap stays", () => {
   for (const text of ["a", "é", "…", "🚲"]) expect(read(bytes(text, clipped("200KiB/s")))[0]).toBe(text);
 });

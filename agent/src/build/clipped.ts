@@ -15,16 +15,17 @@ const markBytesMax = 100;
  */
 export function createClipReader(): ClipReader {
   let isBehindGap = false;
+  // The beginning of a character: whether its rest comes, or a gap, is in the next piece.
+  let begun: Buffer = Buffer.alloc(0);
   return {
     take(chunk) {
-      const text = isBehindGap ? withoutTail(chunk) : chunk;
-      isBehindGap = false;
+      const text = isBehindGap ? withoutTail(chunk) : Buffer.concat([begun, chunk]);
       const end = text.subarray(Math.max(0, text.length - markBytesMax)).toString("latin1");
       const mark = clipMark.exec(end);
-      if (mark === null) return text;
-      isBehindGap = true;
-      const passed = withoutHead(text.subarray(0, text.length - mark[0].length));
-      return Buffer.concat([passed, Buffer.from(`\n${note(mark[1] ?? "")}\n`)]);
+      isBehindGap = mark !== null;
+      const passed = withoutHead(mark === null ? text : text.subarray(0, text.length - mark[0].length));
+      begun = mark === null ? text.subarray(passed.length) : Buffer.alloc(0);
+      return mark === null ? passed : Buffer.concat([passed, Buffer.from(`\n${note(mark[1] ?? "")}\n`)]);
     },
   };
 }

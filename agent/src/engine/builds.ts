@@ -8,11 +8,14 @@ import { ended } from "./containers.ts";
 import { contextOwner } from "./context-owner.ts";
 import { quickMs, slowMs, withDeadline } from "./deadline.ts";
 import { type BuildOptions, type Engine, labels, type Owner } from "./engine.ts";
-import { asEngineError } from "./errors.ts";
+import { asEngineError, EngineError } from "./errors.ts";
 import { followMessages } from "./images.ts";
-import { decodeTrace } from "./trace.ts";
+import { createSilenceWatch, decodeTrace } from "./trace.ts";
 
 const trace = '"moby.buildkit.trace"';
+const lostMessage =
+  "the node's container engine stopped telling about it, as engines before 23.0 do when steps write more than 1 MiB at once: " +
+  "let the steps say less, or ask the administrator for a newer engine";
 /** Removing many gigabytes of layers takes its time. */
 const pruneMs = 10 * 60_000;
 
@@ -29,16 +32,22 @@ export function buildCalls(options: {
   return {
     async buildImage(pack, build, onTrace, signal) {
       const context = pack(contextOwner(await describe()));
+      const lost = new AbortController();
+      const until = AbortSignal.any([signal, lost.signal]);
+      const isSilent = createSilenceWatch();
       try {
         const session = await openBuildSession(random, socketPath, build.secrets ?? new Map(), signal);
         try {
           const stream = await startBuild(docker, session, context, build, signal);
-          await followMessages("build image", stream, signal, (_message, line) => {
+          await followMessages("build image", stream, until, (_message, line) => {
             if (!line.includes(trace)) return;
             const { aux }: { aux?: unknown } = JSON.parse(line);
-            if (typeof aux === "string") onTrace(decodeTrace(Buffer.from(aux, "base64")));
+            if (typeof aux !== "string") return;
+            onTrace(decodeTrace(Buffer.from(aux, "base64")));
+            if (isSilent(aux)) lost.abort();
           });
           signal.throwIfAborted();
+          if (lost.signal.aborted) throw new EngineError("failed", lostMessage);
         } finally {
           session.close();
         }

@@ -1,6 +1,6 @@
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { expect, test } from "vitest";
-import { decodeTrace } from "./trace.ts";
+import { createSilenceWatch, decodeTrace } from "./trace.ts";
 
 test("steps and their output are read, the rest is skipped", () => {
   const vertex = new BinaryWriter()
@@ -46,4 +46,13 @@ test("steps and their output are read, the rest is skipped", () => {
     ],
     logs: [{ vertex: "sha256:ab", text: Buffer.from("hello\n") }],
   });
+});
+
+test("an engine is silent that says nothing a thousand times in a row, and not before", () => {
+  const isSilent = createSilenceWatch();
+  const say = (message: string, times: number) => Array.from({ length: times }, () => isSilent(message));
+  expect(say("", 999)).not.toContain(true);
+  expect(isSilent("CgA=")).toBe(false);
+  expect(say("", 999)).not.toContain(true);
+  expect(isSilent("")).toBe(true);
 });

@@ -15,6 +15,21 @@ export function decodeTrace(bytes: Uint8Array): BuildTrace {
   return { vertexes, logs };
 }
 
+/** So many in a row are no coincidence: one now and then is nothing that anybody asked for. */
+const silentMax = 1_000;
+
+/**
+ * Takes message after message and says when there is nothing in them any more. Engines before 23.0 have a loop that splits
+ * what steps wrote at 1 MiB and does not end once it did: it sends nothing, as fast as it can, until the call is given up.
+ */
+export function createSilenceWatch(): (message: string) => boolean {
+  let silent = 0;
+  return (message) => {
+    silent = message === "" ? silent + 1 : 0;
+    return silent >= silentMax;
+  };
+}
+
 function decodeVertex(bytes: Uint8Array): BuildVertex {
   const vertex = { digest: "", name: "", cached: false, started: false, completed: false, error: "" };
   readFields(bytes, {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, open, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { engineEnvironment, findEngine } from "@svc/deploy/engine";
+import { engineEnvironment, engineVersion, findEngine } from "@svc/deploy/engine";
 import { environmentOf } from "@svc/deploy/environment";
 import type { Platform } from "@svc/deploy/platform";
 import { type Argv, argv } from "@svc/runtime/programs";
@@ -151,7 +151,8 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
         ...["--exec-root", "/run/docker", "--pidfile", "/run/docker.pid", "--cgroup-parent", `/${group}/containers`],
         ...["--insecure-registry", `${bridge.address}/32`, "--log-level", "warn"],
       );
-      const started = await start("dockerd", dockerd, engineEnvironment(environmentOf(process.env, {})));
+      const env = engineEnvironment(environmentOf(process.env, {}), await engineVersion());
+      const started = await start("dockerd", dockerd, env);
       engine = started;
       docker = await waitFor(`the engine of ${name}`, engineMs, async () => {
         if (!started.running) throw new Error(`it has ended; see ${log}/dockerd.log`);
