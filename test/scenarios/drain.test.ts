@@ -69,7 +69,7 @@ async function isRemovalAsked(deploymentId: string): Promise<boolean> {
   const client = new pg.Client({ host: "127.0.0.1", port: ports.postgres, user: "svc", database: "svc", password });
   await client.connect();
   try {
-    const { rows } = await client.query("select desired from task where deployment_id = $1 and kind = 'serve'", [
+    const { rows } = await client.query("select desired from task where owner_id = $1 and kind = 'serve'", [
       deploymentId,
     ]);
     return rows.every(({ desired }) => desired === "removed");

@@ -21,7 +21,7 @@ import { buildServer, type ServerContext } from "../server.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Db } from "../stores/db/pool.ts";
 import { seedPlans } from "../stores/db/seed.ts";
-import type { Deployment, Plan, Project, ProjectType, Task } from "../stores/db/tables.ts";
+import type { Deployment, Plan, Project, ProjectType, Run, Task } from "../stores/db/tables.ts";
 import { testDatabase } from "../stores/db/testing.ts";
 import { createSecrets } from "../stores/secrets.ts";
 import { createUploads, type UploadRules } from "../tenants/deployments/upload/slots.ts";
@@ -79,6 +79,8 @@ export interface CallOptions {
 }
 
 /** What a test may say of a task. */
+export type RunValues = Pick<Run, "node_id"> &
+  Partial<Pick<Run, "number" | "started_at" | "finished_at" | "exit_code">>;
 export type TaskValues = Partial<
   Pick<Task, "id" | "kind" | "desired" | "replica" | "memory_mb" | "reaped_at"> & { spec: string }
 >;
@@ -100,6 +102,7 @@ export interface TestApi extends AsyncDisposable {
   newDeployment(project: Project, values?: Partial<Deployment>): Promise<Deployment>;
   /** A container that the deployment is to have; a running one for its site unless `values` say otherwise. */
   newTask(deployment: Deployment, values?: TaskValues): Promise<Task>;
+  newRun(deployment: Deployment, values: RunValues): Promise<Run>;
   /** Mails sent so far, oldest first. */
   mails(): Promise<{ to: string; subject: string; text: string }[]>;
 }
@@ -184,6 +187,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     newProject: (user, values) => newProject(db, user, values),
     newDeployment: (project, values) => newDeployment(db, project, values),
     newTask: (deployment, values) => newTask(db, deployment, values),
+    newRun: (deployment, values) => newRun(db, deployment, values),
     mails: () => readMails(outboxDir),
     async [Symbol.asyncDispose]() {
       await server.close();
@@ -283,10 +287,18 @@ const newTask = (db: Db, { id, project_id, channel }: Deployment, values: TaskVa
   db
     .insertInto("task")
     .values({
-      ...{ project_id, deployment_id: id, channel, kind: "serve", spec: "{}", spec_hash: "h1" },
+      ...{ project_id, owner_kind: "deployment", owner_id: id, channel, kind: "serve", spec: "{}", spec_hash: "h1" },
       ...{ memory_mb: 256, cpu_millicores: 500, pids_limit: 100 },
       ...values,
     })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+
+/** An attempt at the release command of a deployment. */
+const newRun = (db: Db, { id, project_id }: Deployment, values: RunValues): Promise<Run> =>
+  db
+    .insertInto("run")
+    .values({ project_id, owner_kind: "deployment", owner_id: id, kind: "release", number: 1, ...values })
     .returningAll()
     .executeTakeFirstOrThrow();
 

@@ -143,9 +143,9 @@ export async function createTasks({ pool }: Pick<Stand, "pool">, apps: readonly 
   try {
     await client.query("begin");
     const { rows } = await client.query<{ id: string }>(
-      `insert into task (project_id, deployment_id, kind, channel, replica, spec, spec_hash, memory_mb, cpu_millicores,
+      `insert into task (project_id, owner_kind, owner_id, kind, channel, replica, spec, spec_hash, memory_mb, cpu_millicores,
          pids_limit)
-       select project_id, id, 'serve', 'production', 0, $3::jsonb, 'bench', $4, $5, $6
+       select project_id, 'deployment', id, 'serve', 'production', 0, $3::jsonb, 'bench', $4, $5, $6
        from unnest($1::uuid[], $2::uuid[]) as deployment (project_id, id) returning id`,
       [
         apps.map(({ projectId }) => projectId),

@@ -92,7 +92,7 @@ function* requestsFor(random: () => number, name: string): Generator<PlacementRe
     const shape = {
       ...{
         projectId: `${name}-${deployment}`,
-        deploymentId: `${name}-${deployment}`,
+        ownerId: `${name}-${deployment}`,
         specHash: `${name}-${deployment}`,
       },
       ...pick(random, plans),

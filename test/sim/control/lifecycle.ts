@@ -1,6 +1,6 @@
 import { hasEnded, type ObservationValue } from "@svc/control/fleet/cluster/keys";
 import { isServing } from "@svc/control/fleet/tasks/deployment-status";
-import { emptySlots } from "@svc/control/fleet/tasks/spec";
+import { emptySlots } from "@svc/control/fleet/tasks/kinds/serve";
 import { deployDeadlines } from "@svc/control/tenants/deployments/steps";
 import { openStatuses } from "@svc/proto";
 import { pause, type Work, wait } from "../kernel/kernel.ts";

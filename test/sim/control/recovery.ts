@@ -11,7 +11,7 @@ import { openStatuses } from "@svc/proto";
 import { type Process, pause, type Work, wait } from "../kernel/kernel.ts";
 import type { Op } from "../stores/etcd.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
-import { DatabaseError, type Tables } from "../stores/postgres.ts";
+import { DatabaseError, releaseAttemptId, type Tables } from "../stores/postgres.ts";
 import type { World } from "../world/world.ts";
 import { limitsOf } from "./leader/snapshot.ts";
 
@@ -119,7 +119,7 @@ function tasksOf(tables: Tables, { placements }: Restored): Map<string, KnownTas
       {
         ...{ id: task.id, nodeId: task.nodeId, reaped: task.reaped, epoch: task.epoch, desired: task.desired },
         ...{ kind: "serve", specHash: `spec of ${task.deploymentId}`, channel: "production" },
-        ...{ projectId: task.projectId, deploymentId: task.deploymentId },
+        ...{ projectId: task.projectId, ownerKind: "deployment", ownerId: task.deploymentId },
         ...limitsOf(task.memoryMb),
         drainSeconds: task.drainSeconds,
       },
@@ -135,7 +135,12 @@ const attemptsOf = (tables: Tables): OpenAttempt[] =>
     (releaseStatus === "pending" || releaseStatus === "running") &&
     releaseAttempt > 0 &&
     releaseNodeId !== null
-      ? [{ deploymentId: id, projectId, nodeId: releaseNodeId, attempt: releaseAttempt }]
+      ? [
+          {
+            ...{ attemptId: releaseAttemptId(id, releaseAttempt), kind: "release", nodeId: releaseNodeId },
+            ...{ ownerKind: "deployment", ownerId: id, projectId },
+          },
+        ]
       : [],
   );
 

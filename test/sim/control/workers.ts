@@ -2,13 +2,19 @@ import { isRunOver, keys, type ObservationValue, prefix, type RunValue } from "@
 import type { Routing } from "@svc/control/fleet/routes/routing";
 import { type Decision, place } from "@svc/control/fleet/scheduler/placement";
 import { reservationsOf } from "@svc/control/fleet/scheduler/steps";
-import { releaseAttemptId } from "@svc/control/fleet/tasks/attempt-id";
 import { drainSecondsLeft } from "@svc/control/fleet/tasks/drain";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { recheckAfterMs } from "@svc/control/stores/work/recheck";
 import type { nextDeployStep as _real, DeployFacts } from "@svc/control/tenants/deployments/steps";
 import { createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
-import { DatabaseError, type DeploymentRow, type Tables, type TaskRow, type WorkRow } from "../stores/postgres.ts";
+import {
+  DatabaseError,
+  type DeploymentRow,
+  releaseAttemptId,
+  type Tables,
+  type TaskRow,
+  type WorkRow,
+} from "../stores/postgres.ts";
 import { schedulable } from "./leader/snapshot.ts";
 import { startSite, stopSite } from "./lifecycle.ts";
 import { move, type Outcome } from "./outcome.ts";
@@ -451,7 +457,9 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
       const run: RunValue = {
         ...{
           attemptId,
-          deploymentId: id,
+          kind: "release",
+          ownerKind: "deployment",
+          ownerId: id,
           projectId: at.projectId,
           state: "offered",
           cancel: false,
@@ -529,7 +537,7 @@ function* placeRelease(replica: Replica, at: DeploymentRow): Work<Decision> {
     }),
   );
   const request = {
-    ...{ id: at.id, projectId: at.projectId, deploymentId: at.id, kind: "serve" as const, specHash: "" },
+    ...{ id: at.id, projectId: at.projectId, ownerId: at.id, kind: "serve" as const, specHash: "" },
     ...{
       memoryMb: 64,
       cpuMillicores: 100,
@@ -655,7 +663,7 @@ function* endRuns(replica: Replica, deploymentId: string): Work<boolean> {
   let left = 0;
   for (const { key, value, modRevision } of entries) {
     const run = world.values.of<RunValue>(value);
-    if (run.deploymentId !== deploymentId) continue;
+    if (run.ownerId !== deploymentId) continue;
     left += 1;
     const nodeId = key.slice(prefix.runs.length).split("/")[0] ?? "";
     if (!isRunOver(run.state)) yield* cancelRun(replica, nodeId, run.attemptId);

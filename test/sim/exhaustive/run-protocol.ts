@@ -52,7 +52,9 @@ const runOf = ({ run }: State): RunValue | null =>
     : {
         ...{
           attemptId: "a",
-          deploymentId: "d",
+          kind: "release",
+          ownerKind: "deployment",
+          ownerId: "d",
           projectId: "p",
           state: run,
           cancel: false,

@@ -1,8 +1,8 @@
 import { create } from "@bufbuild/protobuf";
 import type { PlacementRecord } from "@svc/agent/journal/records";
 import { restlessPauseMs, retryDelayMs } from "@svc/agent/placements/crash";
-import { isTerminal, type Step, type View } from "@svc/agent/placements/steps";
 import { newRecord, removedAtOnce, withSpec } from "@svc/agent/placements/task";
+import { isTerminal, type Step, type View } from "@svc/agent/placements/view";
 import {
   type Applied,
   AppliedSchema,

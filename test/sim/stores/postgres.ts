@@ -17,6 +17,9 @@ export interface SiteRow {
   changedAt: Date;
 }
 
+/** The id of an attempt: there is no table of runs here. */
+export const releaseAttemptId = (deploymentId: string, attempt: number) => `${deploymentId}.${attempt}`;
+
 export interface DeploymentRow {
   id: string;
   projectId: string;

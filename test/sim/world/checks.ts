@@ -11,7 +11,6 @@ import {
   type RunValue,
 } from "@svc/control/fleet/cluster/keys";
 import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
-import { releaseAttemptId } from "@svc/control/fleet/tasks/attempt-id";
 import { isOpen } from "@svc/proto";
 import { type Assign, Desired, Observed } from "@svc/proto/node";
 import type { Table } from "@svc/router/table";
@@ -21,6 +20,7 @@ import type { Cores } from "../cores.ts";
 import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";
 import type { DeploymentRow, SiteRow, TaskRow } from "../stores/postgres.ts";
+import { releaseAttemptId } from "../stores/postgres.ts";
 import type { World } from "./world.ts";
 
 /** An invariant that did not hold. */
@@ -252,11 +252,11 @@ export class Checks implements ContainerWitness {
         this.fail(8, `${key}: ${old.observed} to ${value.observed}`);
     }
     if (value.observed === "running" && value.health === "healthy" && value.upstream !== null && placed !== null) {
-      const { deploymentId } = values.of<PlacementValue>(placed.value);
+      const { ownerId: deploymentId } = values.of<PlacementValue>(placed.value);
       this.healthyAtMs.set(`${deploymentId} ${value.upstream}`, Number.POSITIVE_INFINITY);
     } else if (before !== null && placed !== null) {
       const old = values.of<ObservationValue>(before.value);
-      const { deploymentId } = values.of<PlacementValue>(placed.value);
+      const { ownerId: deploymentId } = values.of<PlacementValue>(placed.value);
       const at = `${deploymentId} ${old.upstream ?? ""}`;
       if (this.healthyAtMs.get(at) === Number.POSITIVE_INFINITY) this.healthyAtMs.set(at, this.nowMs);
     }

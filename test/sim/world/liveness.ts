@@ -173,7 +173,7 @@ export function checkRest(
     const run = values.of<RunValue>(entry.value);
     // An offer that nobody answers is waited for as long as the largest image may take to fetch.
     // One whose deployment is over, left by a write that came late, is swept up within the hour; nobody grants it.
-    const status = postgres.tables.deployments.get(run.deploymentId)?.status;
+    const status = postgres.tables.deployments.get(run.ownerId)?.status;
     if (run.state === "accepted" && status !== "deploying") continue;
     if (seen.well.has(nodeId) && run.state !== "offered" && !isRunOver(run.state))
       checks.fail(25, `${run.attemptId} is still ${run.state} on ${nodeId}`);

@@ -8,7 +8,9 @@ import * as steps from "./run-steps.ts";
 const now = new Date("2030-01-01T12:00:00.000Z");
 const aRun = (overrides: Partial<RunValue> = {}): RunValue => ({
   attemptId: "a1",
-  deploymentId: "d1",
+  kind: "release",
+  ownerKind: "deployment",
+  ownerId: "d1",
   projectId: "p1",
   state: "offered",
   cancel: false,

@@ -27,7 +27,9 @@ const reaches = (state: RunValue["state"]) =>
 const putRun = (overrides: Partial<RunValue> = {}) =>
   world.put(at(), {
     attemptId,
-    deploymentId: "5a1d0c37-0000-4000-8000-000000000002",
+    kind: "release",
+    ownerKind: "deployment",
+    ownerId: "5a1d0c37-0000-4000-8000-000000000002",
     projectId: "5a1d0c37-0000-4000-8000-000000000001",
     state: "offered",
     cancel: false,

@@ -92,13 +92,13 @@ async function listReferrers(
   const { rows } = await sql<ReferrerRow>`
     with
       open_task as (
-        select distinct deployment_id from task where project_id = any(${ids}) and reaped_at is null),
+        select distinct owner_id from task where project_id = any(${ids}) and reaped_at is null),
       serving as (
         select deployment_id from channel_state where project_id = any(${ids}) and deployment_id is not null),
       candidate as (
         select id from deployment where project_id = any(${ids})
           and status in ('queued', 'building', 'deploying', 'running', 'stopped')
-        union select deployment_id from open_task
+        union select owner_id from open_task
         union select deployment_id from serving
         union select target.id
           from unnest(${ids}) as project (id)
@@ -111,7 +111,7 @@ async function listReferrers(
     select id, project_id, status, channel, number, source_repository, source_digest,
       artifact_repository, artifact_digest, artifact_removed_at,
       id in (select deployment_id from serving) as served,
-      id in (select deployment_id from open_task) as has_open_task
+      id in (select owner_id from open_task) as has_open_task
     from deployment where id in (select id from candidate)`.execute(db);
   return grouped(rows.map((row) => ({ projectId: row.project_id, value: referrerOf(row) })));
 }

@@ -1,3 +1,4 @@
+// @pure
 export const repositories = {
   source: (projectId: string) => `${projectPrefix}${projectId}/source`,
   image: (projectId: string) => `${projectPrefix}${projectId}/app`,

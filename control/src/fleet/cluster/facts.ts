@@ -24,7 +24,7 @@ export interface HeldPlacement {
 export interface HeldRun {
   nodeId: string;
   attemptId: string;
-  deploymentId: string;
+  ownerId: string;
   /** It may have started: nobody else may do it. */
   claimed: boolean;
 }

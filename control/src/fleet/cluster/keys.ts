@@ -1,7 +1,7 @@
 // @pure
 
 import { z } from "zod";
-import { taskKinds } from "./task-kind.ts";
+import { ownerKinds, runKinds, taskKinds } from "./task-kind.ts";
 
 /**
  * Everything svc keeps in etcd: key builders and the shape of each value (JSON).
@@ -125,7 +125,8 @@ export const placementValue = z.object({
   kind: z.enum(taskKinds),
   specHash: z.string(),
   projectId: z.string(),
-  deploymentId: z.string(),
+  ownerKind: z.enum(ownerKinds),
+  ownerId: z.string(),
   channel: z.string(),
   memoryMb: z.number().int(),
   cpuMillicores: z.number().int(),
@@ -247,8 +248,11 @@ export const isRunOver = (state: (typeof runStates)[number]): boolean => overRun
 
 /** One attempt at work that must not run twice. States only move forward. */
 export const runValue = z.object({
+  /** The id of its row in table `run`. */
   attemptId: z.string(),
-  deploymentId: z.string(),
+  kind: z.enum(runKinds),
+  ownerKind: z.enum(ownerKinds),
+  ownerId: z.string(),
   projectId: z.string(),
   state: z.enum(runStates),
   /** True asks the agent to end it. */

@@ -204,7 +204,13 @@ describe("samples", () => {
       await world.database.db
         .insertInto("task")
         .values({
-          ...{ project_id: project, deployment_id: deployment, kind: "serve", channel: "production" },
+          ...{
+            project_id: project,
+            owner_kind: "deployment",
+            owner_id: deployment,
+            kind: "serve",
+            channel: "production",
+          },
           ...{ spec: "{}", spec_hash: "h", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: nodeId },
         })
         .returning("id")

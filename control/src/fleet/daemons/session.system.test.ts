@@ -665,7 +665,8 @@ describe("an orphan", () => {
       .insertInto("task")
       .values({
         project_id: "5a1d0c37-0000-4000-8000-000000000001",
-        deployment_id: "5a1d0c37-0000-4000-8000-000000000002",
+        owner_kind: "deployment",
+        owner_id: "5a1d0c37-0000-4000-8000-000000000002",
         kind: "serve",
         channel: "production",
         desired,

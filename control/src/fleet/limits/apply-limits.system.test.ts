@@ -23,7 +23,7 @@ import {
   until,
   type World,
 } from "../daemons/testing.ts";
-import type { NewTask } from "../tasks/spec.ts";
+import type { TaskSpec } from "../tasks/kinds/index.ts";
 import { insertTask } from "../tasks/store.ts";
 import { applyLimitsWorker, wantPlanLimits } from "./worker.ts";
 
@@ -126,8 +126,7 @@ async function aTask(limits: Limits = small, kind: "serve" | "build" = "serve") 
     .returningAll()
     .executeTakeFirstOrThrow();
   const task = {
-    spec: { kind, targetRepository: "svc/x/app", recipe: {} } as unknown as NewTask["spec"],
-    specHash: "h1",
+    spec: { kind, targetRepository: "svc/x/app", recipe: {} } as unknown as TaskSpec,
     nodeSelector: {},
     ...{ memoryMb: limits.memory_mb, cpuMillicores: limits.cpu_millicores, pidsLimit: limits.pids_limit },
     storageMb: limits.storage_mb,

@@ -74,20 +74,29 @@ export async function startTestFleet(): Promise<TestFleet> {
         .execute();
       const value: PlacementValue = {
         ...{ placementId: id, epoch: 1, desired, kind, specHash: "h", projectId: project_id, channel },
-        ...{ deploymentId: deployment.id, memoryMb: 1, cpuMillicores: 1, pidsLimit: 1, storageMb: 1 },
+        ...{
+          ownerKind: "deployment",
+          ownerId: deployment.id,
+          memoryMb: 1,
+          cpuMillicores: 1,
+          pidsLimit: 1,
+          storageMb: 1,
+        },
         ...{ limitsGeneration: 0, drainSeconds },
       };
       await put(keys.placement(nodeId, id), value);
       await observe(nodeId, id, "running");
       return id;
     },
-    async run(nodeId, { id: deploymentId, project_id: projectId }, state) {
-      const attemptId = `${deploymentId}.1`;
+    async run(nodeId, deployment, state) {
+      const { id: attemptId } = await api.newRun(deployment, { node_id: nodeId });
       const value: RunValue = {
         ...{
           attemptId,
-          deploymentId,
-          projectId,
+          kind: "release",
+          ownerKind: "deployment",
+          ownerId: deployment.id,
+          projectId: deployment.project_id,
           state,
           cancel: false,
           acceptedBy: null,

@@ -53,7 +53,7 @@ test("an etcd that lost everything knows again what runs where, under a new epoc
   expect(await placed(running)).toMatchObject({
     placementId: running,
     desired: "running",
-    deploymentId: deployment.id,
+    ownerId: deployment.id,
   });
   expect(await placed(doomed)).toMatchObject({ desired: "removed" });
   expect(await placed(reaped)).toBeNull();

@@ -122,7 +122,8 @@ async function readTasks(db: Db, placementIds: readonly string[]): Promise<Map<s
         kind: task.kind,
         specHash: task.spec_hash,
         projectId: task.project_id,
-        deploymentId: task.deployment_id,
+        ownerKind: task.owner_kind,
+        ownerId: task.owner_id,
         channel: task.channel,
         memoryMb: task.memory_mb,
         cpuMillicores: task.cpu_millicores,
@@ -137,16 +138,17 @@ async function readTasks(db: Db, placementIds: readonly string[]): Promise<Map<s
 }
 
 async function readAttempts(db: Db): Promise<OpenAttempt[]> {
-  const rows = await db
-    .selectFrom("deployment")
-    .select(["id", "project_id", "release_attempt", "release_node_id"])
-    .where("status", "in", [...openStatuses])
-    .where("release_status", "in", ["pending", "running"])
-    .where("release_attempt", ">", 0)
+  return db
+    .selectFrom("run")
+    .innerJoin("deployment", "deployment.id", "run.owner_id")
+    .distinctOn("run.owner_id")
+    .select(["run.id as attemptId", "run.kind", "run.owner_kind as ownerKind", "run.owner_id as ownerId"])
+    .select(["run.project_id as projectId", "run.node_id as nodeId"])
+    .where("deployment.status", "in", [...openStatuses])
+    .where("deployment.release_status", "in", ["pending", "running"])
+    .orderBy("run.owner_id")
+    .orderBy("run.number", "desc")
     .execute();
-  return rows.flatMap(({ id, project_id: projectId, release_attempt: attempt, release_node_id: nodeId }) =>
-    nodeId === null ? [] : [{ deploymentId: id, projectId, nodeId, attempt }],
-  );
 }
 
 async function readEpoch(db: Db): Promise<number> {

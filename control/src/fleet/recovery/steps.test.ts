@@ -8,7 +8,8 @@ const about = {
   kind: "serve",
   specHash: "h",
   projectId: "p",
-  deploymentId: "d",
+  ownerKind: "deployment",
+  ownerId: "d",
   channel: "production",
 } as const;
 const limits = { memoryMb: 512, cpuMillicores: 500, pidsLimit: 128, storageMb: 1_024, drainSeconds: 0 };
@@ -28,7 +29,9 @@ const aRun = (state: RunValue["state"]): Restored["runs"][number] => ({
   run: {
     ...{
       attemptId: "d.1",
-      deploymentId: "d",
+      kind: "release",
+      ownerKind: "deployment",
+      ownerId: "d",
       projectId: "p",
       state,
       cancel: false,
@@ -39,7 +42,9 @@ const aRun = (state: RunValue["state"]): Restored["runs"][number] => ({
     ...{ timedOut: false, message: null, startedAt: null, finishedAt: null, changedAt: "2029-01-01T00:00:00.000Z" },
   },
 });
-const anAttempt: OpenAttempt = { deploymentId: "d", projectId: "p", nodeId: "n1", attempt: 1 };
+const anAttempt: OpenAttempt = {
+  ...{ attemptId: "d.1", kind: "release", ownerKind: "deployment", ownerId: "d", projectId: "p", nodeId: "n1" },
+};
 
 const recover = (
   tasks: readonly KnownTask[],

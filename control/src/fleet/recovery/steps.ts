@@ -1,6 +1,5 @@
 // @pure
 import { isRunOver, keys, type PlacementValue, type RunValue } from "../cluster/keys.ts";
-import { releaseAttemptId } from "../tasks/attempt-id.ts";
 
 /** A row of `task`. */
 export interface KnownTask extends Omit<PlacementValue, "placementId" | "limitsGeneration"> {
@@ -12,11 +11,8 @@ export interface KnownTask extends Omit<PlacementValue, "placementId" | "limitsG
 }
 
 /** The newest attempt at a release command of a deployment that is under way and does not know how it ended. */
-export interface OpenAttempt {
-  deploymentId: string;
-  projectId: string;
+export interface OpenAttempt extends Pick<RunValue, "attemptId" | "kind" | "ownerKind" | "ownerId" | "projectId"> {
   nodeId: string;
-  attempt: number;
 }
 
 /** What etcd has after a restore. */
@@ -99,11 +95,12 @@ function lostRuns(attempts: readonly OpenAttempt[], runs: Restored["runs"], now:
   const stale = runs
     .filter(({ run }) => !isRunOver(run.state))
     .map(({ nodeId, run }) => ({ key: keys.run(nodeId, run.attemptId), value: { ...run, ...ending } }));
-  const missing = attempts.flatMap(({ deploymentId, projectId, nodeId, attempt }) => {
-    const attemptId = releaseAttemptId(deploymentId, attempt);
+  const missing = attempts.flatMap(({ nodeId, ...attempt }) => {
+    const { attemptId } = attempt;
     if (known.has(attemptId)) return [];
     const value: RunValue = {
-      ...{ attemptId, deploymentId, projectId, cancel: false, acceptedBy: null, token: null },
+      ...attempt,
+      ...{ cancel: false, acceptedBy: null, token: null },
       ...{ exitCode: null, timedOut: false, startedAt: null, finishedAt: null },
       ...ending,
     };

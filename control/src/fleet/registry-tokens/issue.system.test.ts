@@ -194,9 +194,16 @@ describe("whoever has the identity of a node", () => {
 
   test("gets the image of a release command as long as the attempt is its own and not over", async () => {
     const app = await anApp();
-    const attempt = `${app.deploymentId}.1`;
+    const attempt = randomUUID();
     const run = {
-      ...{ attemptId: attempt, deploymentId: app.deploymentId, projectId: app.projectId, state: "offered" },
+      ...{
+        attemptId: attempt,
+        kind: "release",
+        ownerKind: "deployment",
+        ownerId: app.deploymentId,
+        projectId: app.projectId,
+        state: "offered",
+      },
       ...{ cancel: false, token: null, exitCode: null, timedOut: false, message: null, startedAt: null },
       ...{ finishedAt: null, changedAt: new Date().toISOString() },
     };

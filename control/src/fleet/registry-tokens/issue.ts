@@ -23,9 +23,8 @@ export interface RegistryTokenDeps {
   log: Log;
 }
 
-const uuid = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
-const placementId = new RegExp(`^${uuid}$`);
-const attemptId = new RegExp(`^(${uuid})\\.\\d{1,9}$`);
+/** Of a task or of a run. */
+const workIdPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** Of a name that is written to the log. */
 const loggedLengthMax = 255;
 
@@ -37,14 +36,11 @@ export function createRegistryTokens({ clock, db, etcd, sign, log }: RegistryTok
   }
 
   async function needsOf(nodeId: string, workId: string) {
-    const deploymentId = attemptId.exec(workId)?.[1];
-    if (deploymentId !== undefined) {
-      const run = await read(keys.run(nodeId, workId), runValue.parse);
-      return needsOfRun(run, run && (await findImageRepository(db, deploymentId)));
-    }
-    if (!placementId.test(workId)) return null;
+    if (!workIdPattern.test(workId)) return null;
     const placement = await read(keys.placement(nodeId, workId), placementValue.parse);
-    return needsOfPlacement(placement, placement && (await findSpec(db, workId)));
+    if (placement !== null) return needsOfPlacement(placement, await findSpec(db, workId));
+    const run = await read(keys.run(nodeId, workId), runValue.parse);
+    return needsOfRun(run, run && (await findImageRepository(db, run.ownerId)));
   }
 
   function issue(subject: string, repository: string, access: Access[] | null): IssuedToken | null {

@@ -1,6 +1,8 @@
 import { limits } from "@svc/proto";
 import { describe, expect, test } from "vitest";
-import type { BuildTaskSpec, ServeTaskSpec, TaskSpec } from "../tasks/spec.ts";
+import type { BuildTaskSpec } from "../tasks/kinds/build.ts";
+import type { TaskSpec } from "../tasks/kinds/index.ts";
+import type { ServeTaskSpec } from "../tasks/kinds/serve.ts";
 import { grant, grantToEdge, needsOfPlacement, needsOfRun } from "./rules.ts";
 
 const build = {

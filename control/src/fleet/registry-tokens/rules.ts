@@ -3,16 +3,8 @@ import { baseImagePrefix } from "@svc/proto/cluster-registry";
 import type { Route } from "@svc/proto/edge";
 import type { Access } from "@svc/registry";
 import { isRunOver, type PlacementValue, type RunValue } from "../cluster/keys.ts";
-import type { TaskSpec } from "../tasks/spec.ts";
-
-/** What some work needs of the cluster's registry. */
-export interface RegistryNeeds {
-  pull: readonly string[];
-  /** The one repository that it writes to; null: to none. */
-  push: string | null;
-  /** Whether it may start from any base image. */
-  baseImages: boolean;
-}
+import { needsOf, type TaskSpec } from "../tasks/kinds/index.ts";
+import type { RegistryNeeds } from "../tasks/kinds/kind.ts";
 
 /** What a node asks to be allowed. */
 export interface TokenWish {
@@ -23,17 +15,10 @@ export interface TokenWish {
 }
 
 /** What a placement needs now: nothing once it is to end, or is not on the node that asks. */
-export function needsOfPlacement(
+export const needsOfPlacement = (
   placement: Pick<PlacementValue, "desired"> | null,
   spec: TaskSpec | null,
-): RegistryNeeds | null {
-  if (placement?.desired !== "running" || spec === null) return null;
-  if (spec.kind === "build") {
-    const { sourceRepository, targetRepository } = spec;
-    return { pull: [sourceRepository, targetRepository], push: targetRepository, baseImages: true };
-  }
-  return spec.registryHost === null ? { pull: [spec.repository], push: null, baseImages: false } : null;
-}
+): RegistryNeeds | null => (placement?.desired !== "running" || spec === null ? null : needsOf(spec));
 
 /** What a run attempt needs now: its image, until it is over or called off. */
 export const needsOfRun = (

@@ -1,5 +1,5 @@
 import type { Db } from "../../stores/db/pool.ts";
-import { type TaskSpec, taskSpec } from "../tasks/spec.ts";
+import { type TaskSpec, taskSpec } from "../tasks/kinds/index.ts";
 
 /** What a task is to do; null when it is gone. */
 export async function findSpec(db: Db, taskId: string): Promise<TaskSpec | null> {

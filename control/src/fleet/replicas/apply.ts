@@ -11,7 +11,7 @@ import { findChannelState } from "../routes/store.ts";
 import { lockTasks, removeTasks } from "../tasks/change.ts";
 import { findDeployment, insertEvent, lockDeployment } from "../tasks/deployment.ts";
 import { drainSecondsAfter, drainSecondsIn } from "../tasks/drain.ts";
-import { serveTask } from "../tasks/spec.ts";
+import { serveTask } from "../tasks/kinds/serve.ts";
 import { insertTask } from "../tasks/store.ts";
 import type { Cause, ReplicaStep, Site } from "./steps.ts";
 
@@ -103,7 +103,7 @@ async function isUnchanged(tx: Db, { deploymentId, running }: Site): Promise<boo
   const rows = await tx
     .selectFrom("task")
     .select(["id", "retiring_at"])
-    .where("deployment_id", "=", deploymentId)
+    .where("owner_id", "=", deploymentId)
     .where("kind", "=", "serve")
     .where("desired", "=", "running")
     .execute();

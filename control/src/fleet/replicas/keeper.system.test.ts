@@ -85,26 +85,21 @@ const nodesOf = (id: string) =>
   virtual.fleet
     .placements()
     .filter(
-      ({ placement }) => placement.deploymentId === id && placement.kind === "serve" && placement.desired === "running",
+      ({ placement }) => placement.ownerId === id && placement.kind === "serve" && placement.desired === "running",
     )
     .map(({ nodeId }) => nodeId);
 /** Whatever has not ended on any node. */
 const containersOf = (id: string) =>
   virtual.fleet.placements().filter(({ nodeId, placement }) => {
     const observed = virtual.fleet.observation(nodeId, placement.placementId)?.observed;
-    return placement.deploymentId === id && placement.kind === "serve" && !(observed && hasEnded(observed));
+    return placement.ownerId === id && placement.kind === "serve" && !(observed && hasEnded(observed));
   });
 const upstreams = (host: string) => virtual.fleet.route(host)?.proxy?.upstreams ?? [];
 const setNode = (id: string, change: { drain?: "draining" | "none"; schedulable?: boolean; lifecycle?: "fenced" }) =>
   api.db.updateTable("node").set(change).where("id", "=", id).execute();
 const causes = async (id: string) =>
   (
-    await api.db
-      .selectFrom("task")
-      .select("cause")
-      .where("deployment_id", "=", id)
-      .where("cause", "is not", null)
-      .execute()
+    await api.db.selectFrom("task").select("cause").where("owner_id", "=", id).where("cause", "is not", null).execute()
   ).map(({ cause }) => cause);
 
 describe("a replica whose node is lost", () => {

@@ -10,7 +10,7 @@ import { readNodes, replicaNode } from "../cluster/nodes.ts";
 import { edgesFollowing, edgesInRotation } from "../routes/progress.ts";
 import type { Routing } from "../routes/routing.ts";
 import { isServing } from "../tasks/deployment-status.ts";
-import { replicasOf } from "../tasks/spec.ts";
+import { replicasOf } from "../tasks/kinds/serve.ts";
 import { Sightings } from "./sightings.ts";
 import type { Replica, Site } from "./steps.ts";
 
@@ -31,7 +31,7 @@ export interface SiteReaderDeps {
   log: Log;
 }
 
-interface SiteTask extends Pick<Task, "id" | "deployment_id" | "replica" | "epoch" | "node_id"> {
+interface SiteTask extends Pick<Task, "id" | "owner_id" | "replica" | "epoch" | "node_id"> {
   served: boolean;
   refused: boolean;
   /** Null: it does not leave. */
@@ -86,7 +86,7 @@ export function createSiteReader({ db, fleet, log }: SiteReaderDeps): () => Prom
     ]);
     const readAt = fleet.now();
     sightings.keepOnly(new Set(tasks.map(({ id }) => id)));
-    const byDeployment = Map.groupBy(tasks, (task) => task.deployment_id);
+    const byDeployment = Map.groupBy(tasks, (task) => task.owner_id);
     const leaving = rows.filter(({ id }) => byDeployment.get(id)?.some((task) => task.retiring_ms_ago !== null));
     const hosts = await listHostsOf(db, leaving);
     return rows.flatMap((row): ReadSite[] => {
@@ -143,13 +143,13 @@ async function listReplicas(db: Db, deploymentIds: readonly string[]): Promise<S
   if (deploymentIds.length === 0) return [];
   return await db
     .selectFrom("task")
-    .select(["id", "deployment_id", "replica", "epoch", "node_id"])
+    .select(["id", "owner_id", "replica", "epoch", "node_id"])
     .select([
       sql<boolean>`served_at is not null`.as("served"),
       sql<boolean>`refused is not null`.as("refused"),
       msAgo("retiring_at").as("retiring_ms_ago"),
     ])
-    .where("deployment_id", "=", sql<string>`any(${deploymentIds}::uuid[])`)
+    .where("owner_id", "=", sql<string>`any(${deploymentIds}::uuid[])`)
     .where("kind", "=", "serve")
     .where("desired", "=", "running")
     .execute();
@@ -166,22 +166,22 @@ async function countReplaced(
   const rows = await db
     .selectFrom("task")
     .select(({ fn }) => [
-      "deployment_id",
+      "owner_id",
       "replica",
       fn.countAll<number>().as("count"),
       fn.min(msAgo("created_at")).as("last_ms_ago"),
     ])
-    .where("deployment_id", "=", sql<string>`any(${deploymentIds}::uuid[])`)
+    .where("owner_id", "=", sql<string>`any(${deploymentIds}::uuid[])`)
     .where("cause", "is not", null)
     .where((where) => where.or([where("served_at", "is", null), where("retiring_at", "is", null)]))
     .where("created_at", ">", sql<Date>`now() - interval '1 hour'`)
-    .groupBy(["deployment_id", "replica"])
+    .groupBy(["owner_id", "replica"])
     .execute();
   const readAt = now();
-  for (const { deployment_id, replica, count, last_ms_ago } of rows) {
-    const slots = found.get(deployment_id) ?? new Map<number, { count: number; lastAt: Date }>();
+  for (const { owner_id, replica, count, last_ms_ago } of rows) {
+    const slots = found.get(owner_id) ?? new Map<number, { count: number; lastAt: Date }>();
     const lastAt = before(readAt, last_ms_ago ?? 0);
-    found.set(deployment_id, slots.set(replica, { count: Number(count), lastAt }));
+    found.set(owner_id, slots.set(replica, { count: Number(count), lastAt }));
   }
   return found;
 }

@@ -97,7 +97,7 @@ async function readContainers(
   const [tasks, nodes] = await Promise.all([
     db
       .selectFrom("task")
-      .select(["id", "deployment_id", "node_id", "retiring_at"])
+      .select(["id", "owner_id", "node_id", "retiring_at"])
       .where("kind", "=", "serve")
       .where("desired", "=", "running")
       .where("reaped_at", "is", null)
@@ -108,7 +108,7 @@ async function readContainers(
   const known = new Map<string, NodeState>();
   const containers = new Map<string, Container[]>();
   const unrecorded: Unrecorded[] = [];
-  for (const { id, deployment_id: deploymentId, node_id, retiring_at } of tasks) {
+  for (const { id, owner_id: deploymentId, node_id, retiring_at } of tasks) {
     const nodeId = fleet.findPlacement(id)?.nodeId ?? null;
     const observation = nodeId === null ? null : fleet.observation(nodeId, id);
     const node =

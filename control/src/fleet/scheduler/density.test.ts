@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { reservationOf } from "../../identity/plans/rules.ts";
 import { standardPlan } from "../../stores/db/seed.ts";
 import type { Plan } from "../../stores/db/tables.ts";
-import { buildResources, limitsOfPlan } from "../tasks/spec.ts";
+import { buildResources } from "../tasks/kinds/build.ts";
+import { limitsOfPlan } from "../tasks/kinds/serve.ts";
 import { schedule } from "./steps.ts";
 import { aNode, aTask } from "./testing.ts";
 
@@ -11,7 +12,7 @@ const plan = { ...standardPlan, reserved_memory_mb: null, reserved_cpu_millicore
 const machine = { memoryMb: 3_414, cpuMillicores: 2_000, pids: 32_768 };
 const sites = (count: number, change: object = {}) =>
   Array.from({ length: count }, (_, at) =>
-    aTask(`t${at}`, { ...limitsOfPlan(plan), projectId: `p${at}`, deploymentId: `d${at}`, epoch: at, ...change }),
+    aTask(`t${at}`, { ...limitsOfPlan(plan), projectId: `p${at}`, ownerId: `d${at}`, epoch: at, ...change }),
   );
 
 /** How many of so many find a place, and why the others do not. */
@@ -23,7 +24,7 @@ function placed(tasks: ReturnType<typeof sites>, nodes = [aNode("n1", machine)])
 
 describe("a machine of two processors and 4 GB", () => {
   test("takes forty sites of the plan that everybody begins with, and a build beside them", () => {
-    const build = aTask("build", { ...buildResources, kind: "build", projectId: "p", deploymentId: "d" });
+    const build = aTask("build", { ...buildResources, kind: "build", projectId: "p", ownerId: "d" });
     expect(placed([...sites(40), build])).toEqual({ placed: 41, refused: [] });
   });
 

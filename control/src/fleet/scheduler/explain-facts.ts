@@ -11,7 +11,9 @@ import type { Deployment, Plan, Task } from "../../stores/db/tables.ts";
 import type { FleetView, HeldPlacement } from "../cluster/facts.ts";
 import type { CrashingValue } from "../cluster/keys.ts";
 import { findDeployment } from "../tasks/deployment.ts";
-import { buildResources, limitsOfPlan } from "../tasks/spec.ts";
+import { buildResources } from "../tasks/kinds/build.ts";
+import { rulesOf } from "../tasks/kinds/index.ts";
+import { limitsOfPlan } from "../tasks/kinds/serve.ts";
 import { listTasks } from "../tasks/store.ts";
 import { explainNodes } from "./explain.ts";
 import type { PlacementRequest } from "./filters.ts";
@@ -43,7 +45,7 @@ export async function explainPlacement(
   const taken = [...held.values()].map((each) => ({
     ...each,
     // Whose the others are makes no difference here.
-    ...(own.has(each.placementId) ? ids(deployment) : { projectId: "", deploymentId: "" }),
+    ...(own.has(each.placementId) ? ids(deployment) : { projectId: "", ownerId: "" }),
   }));
   const names = new Map(nodes.map(({ id, name }) => [id, name]));
   const images = new Map([[request.specHash, new Set([...own].flatMap((id) => nodeWithImage(held.get(id))))]]);
@@ -59,7 +61,7 @@ export async function explainPlacement(
   };
 }
 
-const ids = ({ id, project_id }: Deployment) => ({ projectId: project_id, deploymentId: id });
+const ids = ({ id, project_id }: Deployment) => ({ projectId: project_id, ownerId: id });
 
 const wantedReplicas = (manifest: Manifest): number =>
   isOciManifest(manifest) ? 1 : manifest.app.type === "static" ? 0 : manifest.app.replicas;
@@ -82,7 +84,9 @@ function requestFor(deployment: Deployment, manifest: Manifest, plan: Plan): Pla
 }
 
 const nodeWithImage = (held: HeldPlacement | undefined): string[] =>
-  held?.kind === "serve" && ["created", "starting", "running"].includes(held.observed ?? "") ? [held.nodeId] : [];
+  held !== undefined && rulesOf(held.kind).hasImage && ["created", "starting", "running"].includes(held.observed ?? "")
+    ? [held.nodeId]
+    : [];
 
 function explainedTask(task: Task, held: HeldPlacement | undefined, names: ReadonlyMap<string, string>): ExplainedTask {
   const nodeId = held?.nodeId ?? task.node_id;

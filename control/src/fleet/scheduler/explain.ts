@@ -13,7 +13,7 @@ export function explainNodes(
   hints: Hints,
 ): ExplainedNode[] {
   const room = createRoom(nodes, taken);
-  const replicas = room.replicasOf(request.deploymentId);
+  const replicas = room.replicasOf(request.ownerId);
   const zones = replicas.map((index) => room.nodes[index]?.zone);
   const explained = nodes.map((node, index): ExplainedNode => {
     const free = room.nodes[index];

@@ -1,12 +1,13 @@
 // @pure
-import type { TaskKind } from "../cluster/task-kind.ts";
+import { type TaskKind, taskKinds } from "../cluster/task-kind.ts";
+import { rulesOf } from "../tasks/kinds/index.ts";
 import type { NodeRoom, SchedulableNode } from "./node-room.ts";
 
 /** What is placed, with the room that is to be set aside for it: it stays on its node until it is gone. */
 export interface PlacementRequest {
   id: string;
   projectId: string;
-  deploymentId: string;
+  ownerId: string;
   kind: TaskKind;
   /** The same for tasks that run the same thing. */
   specHash: string;
@@ -22,9 +23,6 @@ export interface PlacementRequest {
   /** A build of its user's own Dockerfile. */
   hasDockerfile: boolean;
 }
-
-/** Builds share the processor with sites; more than this many at once on one node starve both. */
-export const maxBuildsPerNode = 2;
 
 interface Filter {
   reason: string;
@@ -131,13 +129,23 @@ const filters: readonly Filter[] = [
     wanted: ({ diskMb }) => diskMb,
     found: ({ node }) => node.diskMb,
   },
-  {
-    reason: "busy building",
-    passes: (room, request) => request.kind !== "build" || room.builds < maxBuildsPerNode,
-    wanted: () => 1,
-    found: ({ builds }) => Math.max(maxBuildsPerNode - builds, 0),
-  },
+  ...taskKinds.flatMap(crowdFilter),
 ];
+
+/** Of some kinds a node takes so many at once. */
+function crowdFilter(kind: TaskKind): Filter[] {
+  const { crowd } = rulesOf(kind);
+  if (crowd === null) return [];
+  const left = ({ counts }: NodeRoom): number => Math.max(crowd.max - (counts[kind] ?? 0), 0);
+  return [
+    {
+      reason: crowd.reason,
+      passes: (room, request) => request.kind !== kind || left(room) > 0,
+      wanted: () => 1,
+      found: left,
+    },
+  ];
+}
 
 /** The first reason why the node does not take it; null: it does. */
 export function firstProblem(room: NodeRoom, request: PlacementRequest): string | null {

@@ -199,7 +199,15 @@ describe("in a round", () => {
     pids: 4_096,
   };
   const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTask => ({
-    ...{ id, projectId: "p1", deploymentId: `d-${id}`, kind: "serve", channel: "production", epoch: 1 },
+    ...{
+      id,
+      projectId: "p1",
+      ownerKind: "deployment",
+      ownerId: `d-${id}`,
+      kind: "serve",
+      channel: "production",
+      epoch: 1,
+    },
     ...{
       desired: "running",
       specHash: "h",
@@ -217,8 +225,8 @@ describe("in a round", () => {
     },
   });
   const placed = (task: DesiredTask, limits = small): Placed => {
-    const { id: placementId, projectId, deploymentId, kind, channel, epoch, desired, specHash } = task;
-    const own = { placementId, projectId, deploymentId, kind, channel, epoch, desired, specHash };
+    const { id: placementId, projectId, ownerKind, ownerId, kind, channel, epoch, desired, specHash } = task;
+    const own = { placementId, projectId, ownerKind, ownerId, kind, channel, epoch, desired, specHash };
     return { ...own, ...limits, nodeId: "n1", limitsGeneration: 0, drainSeconds: 0, modRevision: 7n };
   };
   /** All of them run with `small` limits. */
@@ -237,7 +245,7 @@ describe("in a round", () => {
     expect(schedule(aState(tasks))).toMatchObject([
       { do: "resize", nodeId: "n1", placement: { placementId: "a", modRevision: 7n }, limits: { memoryMb: 384 } },
       { do: "resize", placement: { placementId: "b" }, generation: 1 },
-      { do: "keep", taskId: "c", deploymentId: "d-c", reason: "its node has too little memory" },
+      { do: "keep", taskId: "c", ownerId: "d-c", reason: "its node has too little memory" },
     ]);
   });
 

@@ -2,6 +2,7 @@
 
 import type { NodeAxes } from "@svc/proto";
 import type { TaskKind } from "../cluster/task-kind.ts";
+import { rulesOf } from "../tasks/kinds/index.ts";
 
 /** A node as the scheduler sees it. */
 export interface SchedulableNode {
@@ -41,7 +42,7 @@ export interface SchedulableNode {
 export interface Reservation {
   nodeId: string;
   projectId: string;
-  deploymentId: string;
+  ownerId: string;
   kind: TaskKind;
   memoryMb: number;
   cpuMillicores: number;
@@ -58,7 +59,8 @@ export interface NodeRoom {
   memoryMb: number;
   cpuMillicores: number;
   pids: number;
-  builds: number;
+  /** Tasks there of the kinds that seek an idle node. */
+  counts: Partial<Record<TaskKind, number>>;
 }
 
 /** What is free on every node, made once per round and kept up with what the round gives away. */
@@ -67,36 +69,36 @@ export interface Room {
   /** Null for a node that is not among them. */
   of(nodeId: string): NodeRoom | null;
   /** The place of the node of each container of a deployment; twice where two share one. */
-  replicasOf(deploymentId: string): readonly number[];
+  replicasOf(ownerId: string): readonly number[];
   take(reservation: Reservation): void;
 }
 
 export function createRoom(nodes: readonly SchedulableNode[], taken: readonly Reservation[]): Room {
   const rooms = nodes.map((node, index): NodeRoom => {
     const { zone, memoryMb, cpuMillicores, pids } = node;
-    return { node, index, zone, memoryMb, cpuMillicores, pids, builds: 0 };
+    return { node, index, zone, memoryMb, cpuMillicores, pids, counts: {} };
   });
   const byId = new Map(rooms.map((room) => [room.node.id, room]));
   const replicas = new Map<string, number[]>();
-  const take = ({ nodeId, deploymentId, kind, memoryMb, cpuMillicores, pidsLimit }: Reservation): void => {
+  const take = ({ nodeId, ownerId, kind, memoryMb, cpuMillicores, pidsLimit }: Reservation): void => {
     const room = byId.get(nodeId);
     if (room === undefined) return;
     room.memoryMb -= memoryMb;
     room.cpuMillicores -= cpuMillicores;
     room.pids -= pidsLimit;
-    if (kind === "build") {
-      room.builds += 1;
+    if (rulesOf(kind).placement === "idle") {
+      room.counts[kind] = (room.counts[kind] ?? 0) + 1;
       return;
     }
-    const others = replicas.get(deploymentId);
-    if (others === undefined) replicas.set(deploymentId, [room.index]);
+    const others = replicas.get(ownerId);
+    if (others === undefined) replicas.set(ownerId, [room.index]);
     else others.push(room.index);
   };
   for (const each of taken) take(each);
   return {
     nodes: rooms,
     of: (nodeId) => byId.get(nodeId) ?? null,
-    replicasOf: (deploymentId) => replicas.get(deploymentId) ?? [],
+    replicasOf: (ownerId) => replicas.get(ownerId) ?? [],
     take,
   };
 }

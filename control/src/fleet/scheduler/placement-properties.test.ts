@@ -21,7 +21,7 @@ const anyNode = fc.record({
 
 const anyRequest = fc.record({
   kind: fc.constantFrom("serve", "serve", "serve", "build"),
-  deploymentId: fc.constantFrom("d1", "d2", "d3"),
+  ownerId: fc.constantFrom("d1", "d2", "d3"),
   memoryMb: fc.constantFrom(64, 256, 1_024),
   cpuMillicores: fc.constantFrom(100, 500, 2_000),
   pidsLimit: fc.constantFrom(10, 100),
@@ -128,9 +128,7 @@ describe("whatever the cluster looks like", () => {
       for (const { request, decision, before } of replayed(cluster)) {
         if (request.kind === "build" || decision === undefined || "refused" in decision) continue;
         const has = (nodeId: string) =>
-          before.some(
-            (each) => each.kind === "serve" && each.nodeId === nodeId && each.deploymentId === request.deploymentId,
-          );
+          before.some((each) => each.kind === "serve" && each.nodeId === nodeId && each.ownerId === request.ownerId);
         if (!has(decision.nodeId)) continue;
         const others = cluster.nodes.filter(({ id }) => !has(id) && takes({ ...cluster, taken: before }, id, request));
         expect(others).toEqual([]);

@@ -119,9 +119,9 @@ describe("of the nodes that take it", () => {
   test("containers of one deployment get zones of their own before they fill nodes up", () => {
     const nodes = [aNode("n1", { zone: "a" }), aNode("n2", { zone: "a" }), aNode("n3", { zone: "b" })];
     // n2 is the tightest.
-    const others = [site("n1", { deploymentId: "d1" }), site("n2", { deploymentId: "d2", memoryMb: 512 })];
+    const others = [site("n1", { ownerId: "d1" }), site("n2", { ownerId: "d2", memoryMb: 512 })];
     expect(nodeOf(place(nodes, others, [aTask("t1")]).get("t1"))).toBe("n3");
-    expect(nodeOf(place(nodes, others, [aTask("t1", { deploymentId: "d3" })]).get("t1"))).toBe("n2");
+    expect(nodeOf(place(nodes, others, [aTask("t1", { ownerId: "d3" })]).get("t1"))).toBe("n2");
   });
 
   test("the fuller one is filled first, so that large requests still fit", () => {

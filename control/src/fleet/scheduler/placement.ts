@@ -1,4 +1,6 @@
 // @pure
+
+import { rulesOf } from "../tasks/kinds/index.ts";
 import { firstProblem, isAboutSize, type PlacementRequest, sizeProblem } from "./filters.ts";
 import { createRoom, type NodeRoom, type Reservation, type Room, type SchedulableNode } from "./node-room.ts";
 import { type Hints, noHints, scoreOf } from "./score.ts";
@@ -112,7 +114,7 @@ function choose(
   hints: Hints,
   seed: number,
 ): NodeRoom | null {
-  const replicas = counts(request.kind === "serve" ? room.replicasOf(request.deploymentId) : []);
+  const replicas = counts(rulesOf(request.kind).placement === "fit" ? room.replicasOf(request.ownerId) : []);
   const size = room.nodes.length;
   const wanted = Math.max(candidatesMin, Math.ceil(Math.log2(size)));
   const start = size === 0 ? 0 : hash(request.id, seed) % size;
@@ -163,22 +165,21 @@ function counts<T>(values: Iterable<T>): Map<T, number> {
   return counted;
 }
 
-/** Keeps the best of what it is shown. Ties by id: builds and sites begin at opposite ends. */
+/** Keeps the best of what it is shown. Ties by id: what seeks an idle node begins at the other end. */
 function bestOf(room: Room, request: PlacementRequest, hints: Hints, replicas: ReadonlyMap<number, number>) {
   const zones = new Map<string, number>();
   for (const [index, count] of replicas) {
     const zone = room.nodes[index]?.zone ?? "";
     zones.set(zone, (zones.get(zone) ?? 0) + count);
   }
+  const isIdle = rulesOf(request.kind).placement === "idle";
   let best: NodeRoom | null = null;
   let bestTotal = 0;
   return {
     compare(candidate: NodeRoom): void {
       const { total } = scoreOf(candidate, request, hints, zones.get(candidate.zone) ?? 0);
       const isBetter =
-        best === null ||
-        total > bestTotal ||
-        (total === bestTotal && (request.kind === "build") === candidate.node.id > best.node.id);
+        best === null || total > bestTotal || (total === bestTotal && isIdle === candidate.node.id > best.node.id);
       if (!isBetter) return;
       best = candidate;
       bestTotal = total;

@@ -40,7 +40,7 @@ export async function recordReasons(
 }
 
 /** Says so on the timeline as well. */
-const recordKept = (db: Db, { taskId, deploymentId, reason }: Extract<SchedulerStep, { do: "keep" }>) =>
+const recordKept = (db: Db, { taskId, ownerId: deploymentId, reason }: Extract<SchedulerStep, { do: "keep" }>) =>
   db.transaction().execute(async (tx) => {
     const isThere = await holdDeployment(tx, deploymentId);
     if ((await record(tx, [taskId], { [reason]: 1 })) === 0 || !isThere) return;

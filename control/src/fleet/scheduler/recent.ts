@@ -1,4 +1,5 @@
 import type { ObservationValue } from "../cluster/keys.ts";
+import { rulesOf } from "../tasks/kinds/index.ts";
 import { failureKey, type Hints } from "./score.ts";
 import type { Placed } from "./steps.ts";
 
@@ -30,7 +31,7 @@ export function createRecent(): Recent {
       for (const { placementId, nodeId, projectId, specHash, kind } of placed.values()) {
         const seen = observed.get(placementId);
         if (seen === undefined) continue;
-        if (kind === "serve" && hasPulled.has(seen.observed)) {
+        if (rulesOf(kind).hasImage && hasPulled.has(seen.observed)) {
           renew(images, `${specHash}/${nodeId}`, { specHash, nodeId, at: time });
         }
         if (seen.observed !== "failed" || failures.has(placementId)) continue;

@@ -129,7 +129,7 @@ async function aPlacementOf(id: string) {
   const task = await rowOf(id);
   return {
     ...{ placementId: id, epoch: task.epoch, desired: "running", kind: "serve", specHash: task.spec_hash },
-    ...{ projectId: task.project_id, deploymentId: task.deployment_id, channel: task.channel },
+    ...{ projectId: task.project_id, ownerKind: task.owner_kind, ownerId: task.owner_id, channel: task.channel },
     ...{ memoryMb: task.memory_mb, cpuMillicores: task.cpu_millicores, pidsLimit: task.pids_limit },
   };
 }

@@ -82,7 +82,7 @@ function summary(step: Write): Record<string, unknown> {
   const about = { taskId: taskOf(step), nodeId };
   switch (step.do) {
     case "place":
-      return { ...about, to: "placed", deploymentId: step.task.deploymentId };
+      return { ...about, to: "placed", ownerId: step.task.ownerId };
     case "move":
       return { ...about, from: step.placement.desired, to: step.desired };
     case "resize":

@@ -1,4 +1,6 @@
 // @pure
+
+import { rulesOf } from "../tasks/kinds/index.ts";
 import type { PlacementRequest } from "./filters.ts";
 import type { NodeRoom } from "./node-room.ts";
 
@@ -40,7 +42,7 @@ const imageBonus = 4;
 const zonePenalty = 25;
 /** More than all else together. */
 const failuresPenalty = 1_000;
-const buildPenalty = 100;
+const crowdPenalty = 100;
 
 /** The share of `whole` that is free after `wanted` of `free` is taken. */
 const share = (free: number, wanted: number, whole: number): number =>
@@ -56,10 +58,10 @@ export function scoreOf(room: NodeRoom, request: PlacementRequest, hints: Hints,
   const freeMemory = share(room.memoryMb, request.memoryMb, node.memoryMb);
   const freeCpu = share(room.cpuMillicores, request.cpuMillicores, node.cpuMillicores);
   const fullness = Math.min(Math.max(20 - 10 ** freeMemory - 10 ** freeCpu, 0), fitMax);
-  const isBuild = request.kind === "build";
-  const fit = isBuild ? fitMax - fullness - buildPenalty * room.builds : fullness;
+  const isIdle = rulesOf(request.kind).placement === "idle";
+  const fit = isIdle ? fitMax - fullness - crowdPenalty * (room.counts[request.kind] ?? 0) : fullness;
   const image = hints.images.get(request.specHash)?.has(node.id) === true ? imageBonus : 0;
-  const zone = isBuild || inZone === 0 ? 0 : -zonePenalty * inZone;
+  const zone = isIdle || inZone === 0 ? 0 : -zonePenalty * inZone;
   const failed = hints.failures.size > 0 && (hints.failures.get(failureKey(node.id, request.projectId)) ?? 0);
   const failures = failed !== false && failed >= failuresMax ? -failuresPenalty : 0;
   return { total: fit + image + zone + failures, fit, image, zone, failures };

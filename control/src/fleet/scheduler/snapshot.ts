@@ -4,6 +4,7 @@ import type { Entry } from "../../stores/etcd/index.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keyParts, type ObservationValue, placementValue, prefix } from "../cluster/keys.ts";
 import { zoneOf } from "../cluster/labels.ts";
+import { rulesOf } from "../tasks/kinds/index.ts";
 import { listOpenTasks, type OpenTask } from "../tasks/store.ts";
 import type { Reservation, SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf } from "./steps.ts";
@@ -120,7 +121,8 @@ const bytesPerMb = 1024 * 1024;
 const desiredTask = (task: OpenTask): DesiredTask => ({
   id: task.id,
   projectId: task.project_id,
-  deploymentId: task.deployment_id,
+  ownerKind: task.owner_kind,
+  ownerId: task.owner_id,
   kind: task.kind,
   channel: task.channel,
   epoch: task.epoch,
@@ -138,8 +140,9 @@ const desiredTask = (task: OpenTask): DesiredTask => ({
   reservedCpuMillicores: task.reserved_cpu_millicores ?? task.cpu_millicores,
   nodeSelector: task.node_selector,
   hasDockerfile: task.has_dockerfile,
-  // Of a build, the artifact is yet to be made.
-  diskMb: task.kind === "serve" ? Math.ceil((task.artifact_size ?? 0) / bytesPerMb) : 0,
+  diskMb: rulesOf(task.kind).hasImage ? Math.ceil((task.artifact_size ?? 0) / bytesPerMb) : 0,
   platform:
-    task.kind === "serve" && task.os && task.architecture ? { os: task.os, architecture: task.architecture } : null,
+    rulesOf(task.kind).hasImage && task.os && task.architecture
+      ? { os: task.os, architecture: task.architecture }
+      : null,
 });

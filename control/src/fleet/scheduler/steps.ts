@@ -1,7 +1,8 @@
 // @pure
 
 import { hasEnded, isDraining, type ObservationValue, type PlacementValue } from "../cluster/keys.ts";
-import type { TaskKind } from "../cluster/task-kind.ts";
+import type { OwnerKind, TaskKind } from "../cluster/task-kind.ts";
+import { rulesOf } from "../tasks/kinds/index.ts";
 import { decideLimits, type Limits, larger, type Share, setAside, takenBy } from "./limits.ts";
 import { createRoom, type NodeRoom, type Room } from "./node-room.ts";
 import {
@@ -18,7 +19,8 @@ import { isForRoom } from "./room.ts";
 export interface DesiredTask extends Limits {
   id: string;
   projectId: string;
-  deploymentId: string;
+  ownerKind: OwnerKind;
+  ownerId: string;
   kind: TaskKind;
   channel: string;
   epoch: number;
@@ -74,7 +76,7 @@ export type SchedulerStep =
   /** Nothing fits; remember why. */
   | { do: "refuse"; taskId: string; refused: Record<string, number> }
   /** A container keeps other limits than it is to have; remember why, and tell. */
-  | { do: "keep"; taskId: string; deploymentId: string; reason: string }
+  | { do: "keep"; taskId: string; ownerId: string; reason: string }
   /** Have a replaced container end now, whatever is open there: what waits needs its room. */
   | { do: "endDrain"; taskId: string };
 
@@ -95,7 +97,7 @@ export function schedule(state: ClusterState): SchedulerStep[] {
       else steps.push({ do: "reap", nodeId: null, taskId: task.id });
       continue;
     }
-    const isToRun = task.kind === "serve" && task.desired === "running" && !hasEndedIn(state, task.id);
+    const isToRun = rulesOf(task.kind).isLasting && task.desired === "running" && !hasEndedIn(state, task.id);
     if (isToRun) running.push({ task, placement });
     else if (task.nodeId !== placement.nodeId) steps.push(mirror(task, placement));
     const removed = state.observed.get(task.id)?.observed === "removed" || state.goneNodes.has(placement.nodeId);
@@ -152,7 +154,7 @@ function limitSteps(
     ...(isStale ? [mirror(task, placement)] : []),
     ...(decision === null
       ? []
-      : [{ do: "keep" as const, taskId: task.id, deploymentId: task.deploymentId, reason: decision.keep }]),
+      : [{ do: "keep" as const, taskId: task.id, ownerId: task.ownerId, reason: decision.keep }]),
   ];
 }
 

@@ -27,7 +27,8 @@ export const aNode = (id: string, change: Partial<SchedulableNode> = {}): Schedu
 export const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTask => ({
   id,
   projectId: "p1",
-  deploymentId: "d1",
+  ownerKind: "deployment",
+  ownerId: "d1",
   kind: "serve",
   channel: "production",
   epoch: 1,

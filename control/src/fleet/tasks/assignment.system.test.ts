@@ -3,7 +3,8 @@ import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestApi, testApi } from "../../http/testing.ts";
 import { CannotOpen } from "../../stores/secrets.ts";
-import { createPlacementLoader, envAad, ownsLogStream, PlacementUnreadable } from "./assignment.ts";
+import { createPlacementLoader, ownsLogStream, PlacementUnreadable } from "./assignment.ts";
+import { envAad } from "./environment.ts";
 
 let api: TestApi;
 beforeAll(async () => {
@@ -71,16 +72,14 @@ test("a node writes the logs of its own work, each under one name", async () => 
   const [nodeId, other] = [randomUUID(), randomUUID()];
   const task = await aTask("one");
   await db.updateTable("task").set({ node_id: nodeId }).where("id", "=", task).execute();
-  const deployment = await api.newDeployment(await api.newProject(await api.newUser()), {
-    release_attempt: 2,
-    release_node_id: nodeId,
-  });
-  const mine = [task, `${deployment.id}.2`];
+  const deployment = await api.newDeployment(await api.newProject(await api.newUser()));
+  await api.newRun(deployment, { number: 1, node_id: randomUUID() });
+  const { id: run } = await api.newRun(deployment, { number: 2, node_id: nodeId });
+  const mine = [task, run];
   const strays = [
     ...["", "no id", "-".repeat(36), randomUUID(), task.toUpperCase(), `${task}.1`, `${task}.`, ` ${task}`],
-    ...[".1", ".3", ".02", ".2.1", ".2e0", ".0x2", ".+2", ". 2", ".2.", ".two", `.${"9".repeat(30)}`].map(
-      (end) => `${deployment.id}${end}`,
-    ),
+    ...["", ".1", ".2"].map((end) => `${deployment.id}${end}`),
+    ...[run.toUpperCase(), `${run} `, `${run}.1`],
   ];
   const owned = async (id: string) => {
     const found: string[] = [];

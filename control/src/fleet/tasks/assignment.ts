@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { isOciManifest, storedManifestSchema } from "@svc/proto";
+import { isOciManifest } from "@svc/proto";
 import { type Placement, PlacementSchema, type RunOffer, RunOfferSchema } from "@svc/proto/node";
 import { createBatch } from "@svc/runtime/batch";
 import { canonicalJson } from "@svc/runtime/canonical-json";
@@ -11,116 +11,45 @@ import type { Task } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import type { DeploymentAndProject } from "./deployment.ts";
 import { findDeployment } from "./deployment.ts";
+import { openOwner } from "./environment.ts";
+import { forNode, taskSpec } from "./kinds/index.ts";
+import type { Installation } from "./kinds/kind.ts";
+import { limitsOfPlan } from "./kinds/serve.ts";
 import { listPriorBuilds, type PriorBuild } from "./prior-builds.ts";
-import { limitsOfPlan, platformEnv, taskSpec } from "./spec.ts";
 
-export interface AssignmentDeps {
+export interface AssignmentDeps extends Installation {
   db: Db;
   secrets: Secrets;
-  /** host:port of the cluster's registry as image references name it. */
-  registryHost: string;
-  baseImage: string;
-  builderImage: string;
-  buildCaBundle: string;
 }
-
-const stopGraceSeconds = 30;
 
 /** What is stored of one placement cannot be read: its `cause` says why. Others, and another try, are no concern of it. */
 export class PlacementUnreadable extends Error {
   override readonly name = "PlacementUnreadable";
 }
 
-/** The sealed environment of a deployment lives at this place; see `Secrets`. */
-export const envAad = (deploymentId: string) => `deployment/${deploymentId}/env`;
-
-/** The sealed variables of its packed env files live here. */
-export const fileEnvAad = (deploymentId: string) => `deployment/${deploymentId}/file_env`;
-
 /** What stands for variables of builds is made for this place, so that equal ones of two projects do not show. */
 const buildEnvAad = (projectId: string) => `project/${projectId}/build_env`;
 
-const asMessage = ({ deploymentId, key, digest, sizeBytes, os, architecture }: PriorBuild) => ({
-  ...{ deploymentId, key, digest, sizeBytes: BigInt(sizeBytes) },
-  ...(os !== null && architecture !== null && { platform: { os, architecture } }),
-});
-
-/** Opens the environment that a deployment was accepted with. Throws `CannotOpen`. */
-function openEnv(secrets: Secrets, deployment: { id: string; env: Buffer | null }): Record<string, string> {
-  if (deployment.env === null) return {};
-  return JSON.parse(secrets.open(deployment.env, envAad(deployment.id)).toString("utf8")) as Record<string, string>;
-}
-
-/** Everything that a container of the deployment is told; its own variables, and the platform's over them. */
-function environment(deps: AssignmentDeps, found: DeploymentAndProject) {
-  const manifest = storedManifestSchema.parse(found.deployment.manifest);
-  const env = {
-    ...openEnv(deps.secrets, found.deployment),
-    ...platformEnv(found.deployment, found.project, manifest),
-  };
-  return { ...found, manifest, env };
-}
-
-/**
- * The whole placement as its node must know it, secrets included, apart from its limits. Of a build the environment is
- * without the platform's facts: it is not repeated for an id that is new each time.
- */
+/** The whole placement as its node must know it, secrets included, apart from its limits; null when there is nothing to do. */
 function placementOf(
   deps: AssignmentDeps,
   task: Task,
   found: DeploymentAndProject | null,
   priorBuilds: readonly PriorBuild[],
 ): Placement | null {
-  const base = {
+  const owner = found && openOwner(deps.secrets, found);
+  const ownEnv = Buffer.from(canonicalJson(owner?.ownEnv ?? {}));
+  const envDigest = deps.secrets.digest(ownEnv, buildEnvAad(task.project_id));
+  const spec = forNode(taskSpec.parse(task.spec), { ...deps, owner, envDigest, priorBuilds });
+  if (spec === null) return null;
+  return create(PlacementSchema, {
     placementId: task.id,
     epoch: BigInt(task.epoch),
     specHash: task.spec_hash,
     projectId: task.project_id,
-    deploymentId: task.deployment_id,
+    deploymentId: task.owner_id,
     channel: task.channel,
-  };
-  const spec = taskSpec.parse(task.spec);
-  if (spec.kind === "build") {
-    const { kind: _, recipe, ...rest } = spec;
-    const env = found === null ? {} : openEnv(deps.secrets, found.deployment);
-    return create(PlacementSchema, {
-      ...base,
-      spec: {
-        case: "build",
-        value: {
-          ...rest,
-          recipe:
-            "static" in recipe ? { case: "static", value: recipe.static } : { case: "image", value: recipe.image },
-          baseImage: deps.baseImage,
-          builderImage: deps.builderImage,
-          caBundle: deps.buildCaBundle,
-          env,
-          envDigest: deps.secrets.digest(Buffer.from(canonicalJson(env)), buildEnvAad(task.project_id)),
-          redact: Object.values(env),
-          priorBuilds: priorBuilds.filter(({ repository }) => repository === spec.targetRepository).map(asMessage),
-          noCache: found?.deployment.force_build === true,
-        },
-      },
-    });
-  }
-  if (found === null) return null;
-  return create(PlacementSchema, {
-    ...base,
-    spec: {
-      case: "serve",
-      value: {
-        image: {
-          reference: `${spec.registryHost ?? deps.registryHost}/${spec.repository}@${spec.digest}`,
-          maxSizeMb: spec.maxImageMb,
-        },
-        command: spec.command,
-        env: environment(deps, found).env,
-        redact: Object.values(openEnv(deps.secrets, found.deployment)),
-        port: spec.port,
-        health: spec.health,
-        stopGraceSeconds,
-      },
-    },
+    spec,
   });
 }
 
@@ -139,7 +68,7 @@ async function loadPlacements(deps: AssignmentDeps, placementIds: readonly strin
     db
       .selectFrom("deployment")
       .selectAll()
-      .where("id", "in", (of) => of.selectFrom("task").select("deployment_id").where("id", "=", among))
+      .where("id", "in", (of) => of.selectFrom("task").select("owner_id").where("id", "=", among))
       .execute(),
     db
       .selectFrom("project")
@@ -152,12 +81,12 @@ async function loadPlacements(deps: AssignmentDeps, placementIds: readonly strin
   const [taskOf, deploymentOf, projectOf] = [byId(tasks), byId(deployments), byId(projects)];
   return placementIds.map((placementId) => {
     const task = taskOf.get(placementId);
-    const deployment = task && deploymentOf.get(task.deployment_id);
+    const deployment = task && deploymentOf.get(task.owner_id);
     const project = deployment && projectOf.get(deployment.project_id);
     if (task === undefined) return { placement: null };
     try {
       const found = deployment && project ? { deployment, project } : null;
-      return { placement: placementOf(deps, task, found, priorBuilds.get(task.deployment_id) ?? []) };
+      return { placement: placementOf(deps, task, found, priorBuilds.get(task.owner_id) ?? []) };
     } catch (cause) {
       return { error: new PlacementUnreadable(`what is stored of placement ${placementId} cannot be read`, { cause }) };
     }
@@ -188,14 +117,13 @@ export function createPlacementLoader(
   };
 }
 
-/** The deployment that an attempt belongs to. */
-const deploymentOfAttempt = (attemptId: string): string => attemptId.split(".")[0] ?? "";
-
 /** The release command as the node is offered it; null when there is none. */
 export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<RunOffer | null> {
-  const found = await findDeployment(deps.db, deploymentOfAttempt(attemptId));
+  if (!uuid.test(attemptId)) return null;
+  const run = await deps.db.selectFrom("run").select("owner_id").where("id", "=", attemptId).executeTakeFirst();
+  const found = run === undefined ? null : await findDeployment(deps.db, run.owner_id);
   if (found === null) return null;
-  const { deployment, project, manifest, env } = environment(deps, found);
+  const { deployment, project, manifest, env, ownEnv } = openOwner(deps.secrets, found);
   if (isOciManifest(manifest) || manifest.release === undefined) return null;
   if (deployment.artifact_repository === null || deployment.artifact_digest === null) return null;
   const plan = await planOfUser(deps.db, project.owner_id);
@@ -210,35 +138,24 @@ export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<
     },
     command: manifest.release?.command ?? "",
     env,
-    redact: Object.values(openEnv(deps.secrets, deployment)),
+    redact: Object.values(ownEnv),
     resources: limitsOfPlan(plan),
     timeoutSeconds: manifest.release?.timeoutSeconds ?? 0,
   });
 }
 
-/** A placement's id, or the deployment's and the number of an attempt at its release command: one spelling for each. */
-const streamPattern = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.([1-9]\d{0,8}))?$/;
-
-/** Whether a log stream is of work that was given to this node. */
+/** Whether a log stream is of work that was given to this node: of a task, or of a run. Holds its row. */
 export async function ownsLogStream(db: Db, nodeId: string, streamId: string): Promise<boolean> {
-  const [, id, attempt] = streamPattern.exec(streamId) ?? [];
-  if (id === undefined) return false;
-  const row =
-    attempt === undefined
-      ? await db
-          .selectFrom("task")
-          .select("id")
-          .where("id", "=", id)
-          .where("node_id", "=", nodeId)
-          .forKeyShare()
-          .executeTakeFirst()
-      : await db
-          .selectFrom("deployment")
-          .select("id")
-          .where("id", "=", id)
-          .where("release_node_id", "=", nodeId)
-          .where("release_attempt", "=", Number(attempt))
-          .forKeyShare()
-          .executeTakeFirst();
-  return row !== undefined;
+  if (!uuid.test(streamId)) return false;
+  for (const table of ["task", "run"] as const) {
+    const row = await db
+      .selectFrom(table)
+      .select("id")
+      .where("id", "=", streamId)
+      .where("node_id", "=", nodeId)
+      .forKeyShare()
+      .executeTakeFirst();
+    if (row !== undefined) return true;
+  }
+  return false;
 }

@@ -2,7 +2,8 @@ import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import type { Deployment, Project } from "../../stores/db/tables.ts";
-import { createPlacementLoader, envAad } from "./assignment.ts";
+import { createPlacementLoader } from "./assignment.ts";
+import { envAad } from "./environment.ts";
 
 const digestOf = (letter: string) => `sha256:${letter.repeat(64)}`;
 

@@ -34,7 +34,7 @@ export async function listPriorBuilds(db: Db, taskIds: readonly string[]): Promi
         and artifact_digest is not null and artifact_removed_at is null and image_registry is null
       order by number desc limit ${listed}) as prior
     where not mine.force_build and mine.id in (
-      select deployment_id from task where kind = 'build' and id = any(${[...taskIds]}::uuid[]))`.execute(db);
+      select owner_id from task where kind = 'build' and id = any(${[...taskIds]}::uuid[]))`.execute(db);
   const found = new Map<string, PriorBuild[]>();
   for (const { of, ...prior } of rows) found.set(of, [...(found.get(of) ?? []), prior]);
   return found;

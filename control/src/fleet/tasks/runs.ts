@@ -94,7 +94,7 @@ export async function settleRuns(
 export async function sweepRuns(deps: { clock: Clock; db: Db; etcd: Etcd }): Promise<void> {
   // Runs first: a deployment that is open after that was open before, and its run is left alone.
   const { entries } = await deps.etcd.range(prefix.runs);
-  const ids = entries.map(({ value }) => runValue.parse(JSON.parse(value)).deploymentId);
+  const ids = entries.map(({ value }) => runValue.parse(JSON.parse(value)).ownerId);
   if (ids.length === 0) return;
   const open = await deps.db
     .selectFrom("deployment")
@@ -104,5 +104,5 @@ export async function sweepRuns(deps: { clock: Clock; db: Db; etcd: Etcd }): Pro
     .execute();
   const unwanted = new Set(ids);
   for (const { id } of open) unwanted.delete(id);
-  await endRuns(deps, ({ deploymentId }) => unwanted.has(deploymentId));
+  await endRuns(deps, ({ ownerId }) => unwanted.has(ownerId));
 }

@@ -1,10 +1,13 @@
+import { createHash } from "node:crypto";
+import { canonicalJson } from "@svc/runtime/canonical-json";
 import { sql } from "kysely";
 import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Deployment, Task } from "../../stores/db/tables.ts";
 import { beginPush } from "../artifacts/store.ts";
 import { taskTopic } from "../cluster/topics.ts";
-import type { NewTask } from "./spec.ts";
+import type { TaskSpec } from "./kinds/index.ts";
+import type { NewTask } from "./kinds/kind.ts";
 
 /**
  * Asks for a task; the leader finds a node for it. Returns its id, which is the placement's id, and the tag under
@@ -13,7 +16,7 @@ import type { NewTask } from "./spec.ts";
 export async function insertTask(
   db: Db,
   deployment: Pick<Deployment, "id" | "project_id" | "channel" | "pr_number">,
-  task: NewTask,
+  task: NewTask<TaskSpec>,
   // `cause`: why it is made in place of another; null: it is not.
   { replica, cause = null }: { replica: number; cause?: string | null },
 ): Promise<string> {
@@ -21,14 +24,15 @@ export async function insertTask(
     .insertInto("task")
     .values({
       project_id: deployment.project_id,
-      deployment_id: deployment.id,
+      owner_kind: "deployment",
+      owner_id: deployment.id,
       kind: task.spec.kind,
       channel: deployment.channel,
       pr_number: deployment.pr_number ?? 0,
       replica,
       cause,
       spec: JSON.stringify(task.spec),
-      spec_hash: task.specHash,
+      spec_hash: specHash(task.spec),
       memory_mb: task.memoryMb,
       cpu_millicores: task.cpuMillicores,
       pids_limit: task.pidsLimit,
@@ -48,10 +52,14 @@ export async function insertTask(
   return id;
 }
 
+/** Two specs with the same hash are the same work. */
+const specHash = (spec: TaskSpec): string => createHash("sha256").update(canonicalJson(spec)).digest("hex");
+
 const openColumns = [
   "id",
   "project_id",
-  "deployment_id",
+  "owner_kind",
+  "owner_id",
   "kind",
   "channel",
   "epoch",
@@ -84,7 +92,7 @@ export interface OpenTask extends Pick<Task, (typeof openColumns)[number]> {
 export const listOpenTasks = (db: Db): Promise<OpenTask[]> =>
   db
     .selectFrom("task")
-    .leftJoin("deployment", "deployment.id", "task.deployment_id")
+    .leftJoin("deployment", "deployment.id", "task.owner_id")
     .select(openColumns.map((column) => `task.${column}` as const))
     .select([
       "deployment.artifact_os as os",
@@ -98,15 +106,16 @@ export const listOpenTasks = (db: Db): Promise<OpenTask[]> =>
     .where("task.reaped_at", "is", null)
     .orderBy("task.epoch", "asc")
     .execute();
+
 /** Tasks of a kind that are to run. */
-export const listWantedTasks = (db: Db, deploymentId: string, kind: Task["kind"]): Promise<Task[]> =>
+export const listWantedTasks = (db: Db, ownerId: string, kind: Task["kind"]): Promise<Task[]> =>
   db
     .selectFrom("task")
     .selectAll()
-    .where("deployment_id", "=", deploymentId)
+    .where("owner_id", "=", ownerId)
     .where("kind", "=", kind)
     .where("desired", "=", "running")
     .execute();
 
-export const listTasks = (db: Db, deploymentId: string): Promise<Task[]> =>
-  db.selectFrom("task").selectAll().where("deployment_id", "=", deploymentId).orderBy("epoch", "asc").execute();
+export const listTasks = (db: Db, ownerId: string): Promise<Task[]> =>
+  db.selectFrom("task").selectAll().where("owner_id", "=", ownerId).orderBy("epoch", "asc").execute();

@@ -89,13 +89,17 @@ const deploySource = async (manifest: object): Promise<Answer> =>
 async function lostContainer(projectId: string): Promise<void> {
   const owned = await api.db.selectFrom("project").selectAll().where("id", "=", projectId).executeTakeFirstOrThrow();
   const { id } = await api.newDeployment(owned, { status: "running" });
-  const place = { project_id: projectId, deployment_id: id, channel: "production" } as const;
+  const place = { project_id: projectId, channel: "production" } as const;
+  const owner = { owner_kind: "deployment", owner_id: id } as const;
   const sizes = { memory_mb: 1, cpu_millicores: 1, pids_limit: 1 };
   await api.db
     .insertInto("task")
-    .values({ ...place, ...sizes, kind: "serve", spec: "{}", spec_hash: "x", node_id: randomUUID() })
+    .values({ ...place, ...owner, ...sizes, kind: "serve", spec: "{}", spec_hash: "x", node_id: randomUUID() })
     .execute();
-  await api.db.insertInto("channel_state").values(place).execute();
+  await api.db
+    .insertInto("channel_state")
+    .values({ ...place, deployment_id: id })
+    .execute();
 }
 
 async function machine(): Promise<string> {

@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RegistryProcess, startDockerRegistry } from "../../../../registry/src/testing/docker-registry.ts";
 import { createReferencePolicy, referenceRules } from "../../fleet/images/reference.ts";
 import { loadRun } from "../../fleet/tasks/assignment.ts";
-import { buildTask, serveTask } from "../../fleet/tasks/spec.ts";
+import { buildTask } from "../../fleet/tasks/kinds/build.ts";
+import { serveTask } from "../../fleet/tasks/kinds/serve.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import { buildServer } from "../../server.ts";
@@ -385,7 +386,7 @@ test("containers and release commands get what the plan gives, and builds what b
     manifestOf("ssr", { start: { command: "node x.js" }, release: { command: "node migrate.js" } }),
   );
   const deployment = await api.newDeployment(project, {
-    ...{ manifest, status: "deploying", release_status: "pending", release_attempt: 1 },
+    ...{ manifest, status: "deploying", release_status: "pending" },
     ...{ source_repository: "svc/x/source", source_digest: `sha256:${"b".repeat(64)}` },
     ...{ artifact_kind: "image", artifact_repository: "svc/x/app", artifact_digest: `sha256:${"a".repeat(64)}` },
   });
@@ -394,7 +395,7 @@ test("containers and release commands get what the plan gives, and builds what b
   expect(buildTask(deployment, project, plan, manifest)).toMatchObject({ nodeSelector });
   await insertTask(api.db, deployment, serveTask(deployment, plan, manifest, null), { replica: 0 });
   await api.db.updateTable("plan").set({ node_selector: {} }).where("id", "=", plan.id).execute();
-  const task = api.db.selectFrom("task").select("node_selector").where("deployment_id", "=", deployment.id);
+  const task = api.db.selectFrom("task").select("node_selector").where("owner_id", "=", deployment.id);
   // Those that are there stay where they are.
   expect(await task.executeTakeFirst()).toEqual({ node_selector: nodeSelector });
   expect(buildTask(deployment, project, plan, manifest)).not.toMatchObject(limits);
@@ -406,7 +407,9 @@ test("containers and release commands get what the plan gives, and builds what b
     builderImage: "node",
     buildCaBundle: "",
   };
-  expect((await loadRun(deps, `${deployment.id}.1`))?.resources).toMatchObject(limits);
+  const run = await api.newRun(deployment, { node_id: randomUUID() });
+  expect((await loadRun(deps, run.id))?.resources).toMatchObject(limits);
+  for (const stray of [randomUUID(), `${run.id}.1`, "no id"]) expect(await loadRun(deps, stray)).toBeNull();
 });
 
 test("every field of a plan is in one of the tables here", async () => {

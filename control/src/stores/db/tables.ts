@@ -6,6 +6,7 @@ import type {
   PlanTable,
   ProjectTable,
   RegistryCredentialTable,
+  RunTable,
   TaskTable,
   WorkItemTable,
 } from "./gen/tables.ts";
@@ -18,6 +19,7 @@ export type NewPlan = Insertable<PlanTable>;
 export type Project = Selectable<ProjectTable>;
 export type Deployment = Selectable<DeploymentTable>;
 export type Task = Selectable<TaskTable>;
+export type Run = Selectable<RunTable>;
 export type RegistryCredential = Selectable<RegistryCredentialTable>;
 export type Node = Selectable<NodeTable>;
 export type NodeEvent = Selectable<NodeEventTable>;

@@ -27,7 +27,13 @@ async function aContainer(status: DeploymentStatus = "running") {
   const { id } = await api.db
     .insertInto("task")
     .values({
-      ...{ project_id: project.id, deployment_id: deployment.id, kind: "serve", channel: "production" },
+      ...{
+        project_id: project.id,
+        owner_kind: "deployment",
+        owner_id: deployment.id,
+        kind: "serve",
+        channel: "production",
+      },
       ...{ spec: "{}", spec_hash: "x", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: randomUUID() },
     })
     .returning("id")

@@ -71,14 +71,14 @@ export function createCrashNotes({
 async function findServing(db: Db, ids: readonly string[]): Promise<Map<string, ServingTask>> {
   const rows = await db
     .selectFrom("task")
-    .innerJoin("deployment", "deployment.id", "task.deployment_id")
-    .select(["task.id", "task.deployment_id", "task.trouble", "task.noted_restarts", "task.notes", "task.crashing"])
+    .innerJoin("deployment", "deployment.id", "task.owner_id")
+    .select(["task.id", "task.owner_id", "task.trouble", "task.noted_restarts", "task.notes", "task.crashing"])
     .where("task.id", "in", [...ids])
     .where("task.desired", "=", "running")
     .where("deployment.status", "=", "running")
     .execute();
   return new Map(
-    rows.map(({ id, deployment_id: deploymentId, trouble, noted_restarts: restarts, notes, crashing }) => [
+    rows.map(({ id, owner_id: deploymentId, trouble, noted_restarts: restarts, notes, crashing }) => [
       id,
       { id, deploymentId, trouble, restarts, notes, crashing },
     ]),

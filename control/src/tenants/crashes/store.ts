@@ -7,7 +7,7 @@ import type { CrashingValue } from "../../fleet/cluster/keys.ts";
  */
 export const worstCrashing = (isConcerned: RawBuilder<unknown>): RawBuilder<CrashingValue | null> =>
   sql<CrashingValue | null>`(
-    select task.crashing from task join deployment as its on its.id = task.deployment_id
+    select task.crashing from task join deployment as its on its.id = task.owner_id
     where ${isConcerned} and its.status = 'running' and task.kind = 'serve' and task.desired = 'running'
       and task.retiring_at is null and task.reaped_at is null and task.crashing is not null
       and (task.trouble is not null or (task.crashing->>'count')::int > 1)

@@ -28,11 +28,6 @@ export type Effects<K extends DeployStep["do"] = DeployStep["do"]> = {
 };
 
 /** What is recorded of a release command when its deployment fails. */
-export type ReleaseOutcome = Partial<
-  Pick<
-    Deployment,
-    "release_status" | `release_${"started_at" | "finished_at" | "exit_code" | "error" | "skipped_reason"}`
-  >
-> & {
+export type ReleaseOutcome = Partial<Pick<Deployment, "release_error" | "release_skipped_reason">> & {
   release_status: ReleaseStatus;
 };

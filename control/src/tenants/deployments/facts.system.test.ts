@@ -1,7 +1,7 @@
 import { manifestSchema } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
-import { serveTask } from "../../fleet/tasks/spec.ts";
+import { serveTask } from "../../fleet/tasks/kinds/serve.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import type { TestApi } from "../../http/testing.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";

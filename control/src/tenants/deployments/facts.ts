@@ -2,16 +2,16 @@ import { type Manifest, releaseOf, storedManifestSchema } from "@svc/proto";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { edgesFollowing, edgesInRotation } from "../../fleet/routes/progress.ts";
 import { findChannelState } from "../../fleet/routes/store.ts";
-import { releaseAttemptId } from "../../fleet/tasks/attempt-id.ts";
 import { listDraining } from "../../fleet/tasks/change.ts";
 import { findDeployment, listHosts } from "../../fleet/tasks/deployment.ts";
 import type { TaskFacts } from "../../fleet/tasks/deployment-status.ts";
+import { replicasOf } from "../../fleet/tasks/kinds/serve.ts";
+import { findLastRun } from "../../fleet/tasks/run-rows.ts";
 import { findRun } from "../../fleet/tasks/runs.ts";
-import { replicasOf } from "../../fleet/tasks/spec.ts";
 import { listTasks } from "../../fleet/tasks/store.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import type { Deployment, Project, Task } from "../../stores/db/tables.ts";
+import type { Deployment, Project, Run, Task } from "../../stores/db/tables.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import { placeRelease } from "./place-release.ts";
 import type { DeployFacts } from "./steps.ts";
@@ -22,7 +22,9 @@ export interface DeploymentFacts {
   deployment: Deployment;
   project: Project;
   manifest: Manifest;
-  /** Where the present release attempt was offered; null before. */
+  /** The newest attempt at its release command; null before the first. */
+  attempt: Run | null;
+  /** Where that is known to be offered; null before. */
   releaseNodeId: string | null;
   /** `facts.route` anew, from memory: what is in Postgres is as it was read. */
   routeNow: () => DeployFacts["route"];
@@ -44,8 +46,9 @@ export async function readDeployFacts(
   if (found === null) return null;
   const { deployment, project } = found;
   const manifest = storedManifestSchema.parse(deployment.manifest);
-  const [tasks, state, overtaken] = await Promise.all([
+  const [tasks, attempt, state, overtaken] = await Promise.all([
     listTasks(db, id),
+    findLastRun(db, id, "release"),
     findChannelState(db, deployment),
     deployment.status === "queued" && isOvertaken(db, deployment),
   ]);
@@ -80,15 +83,11 @@ export async function readDeployFacts(
       edgesInRotation: edges.length,
     };
   };
-  const attempt = deployment.release_attempt;
-  const release =
-    attempt === 0 || deployment.release_node_id === null
-      ? null
-      : await findRun({ etcd, fleet }, deployment.release_node_id, releaseAttemptId(id, attempt));
+  const release = attempt === null ? null : await findRun({ etcd, fleet }, attempt.node_id, attempt.id);
   const looksForNode =
     deployment.status === "deploying" &&
     deployment.release_status === "pending" &&
-    (attempt === 0 || release?.run.state === "refused" || release?.run.state === "not_started");
+    (attempt === null || release?.run.state === "refused" || release?.run.state === "not_started");
   const decision = looksForNode ? await placeRelease({ db, fleet }, deployment, project) : null;
   const refused = decision !== null && "refused" in decision ? decision.refused : null;
   const draining = refused !== null ? await listDraining(db, { projectIds: [project.id] }) : [];
@@ -97,6 +96,7 @@ export async function readDeployFacts(
     deployment,
     project,
     manifest,
+    attempt,
     releaseNodeId: release?.nodeId ?? null,
     routeNow,
     facts: {
@@ -120,7 +120,7 @@ export async function readDeployFacts(
       release: {
         timeoutSeconds: releaseOf(manifest).timeoutSeconds,
         status: deployment.release_status,
-        attempt,
+        attempt: attempt?.number ?? 0,
         run: release?.run ?? null,
         nodeLostAt: releaseLostAt && shared(releaseLostAt),
         refused,

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { keys, type ObservationValue, type RunValue, runValue } from "../../fleet/cluster/keys.ts";
 import { findChannelState, setChannelState } from "../../fleet/routes/store.ts";
-import { serveTask } from "../../fleet/tasks/spec.ts";
+import { serveTask } from "../../fleet/tasks/kinds/serve.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import type { TestApi, TestUser } from "../../http/testing.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
@@ -64,7 +64,7 @@ async function releasing(project: Project, more: Partial<Deployment> = {}) {
   const nodeId = randomUUID();
   const deployment = await api.newDeployment(project, {
     ...{ status: "deploying", ...artifact, phase_started_at: new Date() },
-    ...{ release_status: "running", release_attempt: 1, release_node_id: nodeId },
+    release_status: "running",
     manifest: manifestSchema.parse({
       version: 2,
       app: { name: "Shop", type: "ssr" },
@@ -73,10 +73,11 @@ async function releasing(project: Project, more: Partial<Deployment> = {}) {
     }),
     ...more,
   });
-  const attemptId = `${deployment.id}.1`;
+  const { id: attemptId } = await api.newRun(deployment, { node_id: nodeId });
   const at = new Date().toISOString();
   const run: RunValue = {
-    ...{ attemptId, deploymentId: deployment.id, projectId: project.id, state: "started", cancel: false },
+    ...{ attemptId, kind: "release", ownerKind: "deployment", ownerId: deployment.id, projectId: project.id },
+    ...{ state: "started", cancel: false },
     ...{
       acceptedBy: null,
       token: "t",

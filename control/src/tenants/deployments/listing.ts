@@ -20,6 +20,8 @@ export interface ListedDeployment extends Deployment {
   lastTransitionAt: Date | null;
   /** A container of it waits for a node. */
   awaitsNode: boolean;
+  /** The newest attempt at its release command, times as ISO 8601; null before the first. */
+  release: { nodeId: string; startedAt: string | null; finishedAt: string | null; exitCode: number | null } | null;
   /** No node takes its build. */
   buildRefused: boolean;
   /** Its containers that are to run and that no other is to take the place of. */
@@ -45,21 +47,26 @@ const withFacts = (query: Joined) =>
       sql<string[]>`(
         select coalesce(jsonb_agg(detail order by id), '[]')
         from deployment_event where deployment_id = deployment.id and phase = ${warningPhase})`.as("warnings"),
-      sql<boolean>`exists (select from task where task.deployment_id = deployment.id and task.kind = 'serve'
+      sql<boolean>`exists (select from task where task.owner_id = deployment.id and task.kind = 'serve'
         and task.desired = 'running' and task.node_id is null)`.as("awaitsNode"),
-      sql<boolean>`exists (select from task where task.deployment_id = deployment.id and task.kind = 'build'
+      sql<boolean>`exists (select from task where task.owner_id = deployment.id and task.kind = 'build'
         and task.desired = 'running' and task.node_id is null and task.refused is not null)`.as("buildRefused"),
       sql<ListedDeployment["containers"]>`(
         select coalesce(jsonb_agg(jsonb_build_object('nodeId', node_id, 'refused', refused)), '[]')
-        from task where task.deployment_id = deployment.id and task.kind = 'serve' and task.desired = 'running'
+        from task where task.owner_id = deployment.id and task.kind = 'serve' and task.desired = 'running'
           and task.retiring_at is null)`.as("containers"),
+      sql<ListedDeployment["release"]>`(
+        select jsonb_build_object('nodeId', node_id, 'startedAt', started_at, 'finishedAt', finished_at, 'exitCode', exit_code)
+        from run where run.owner_id = deployment.id and run.kind = 'release' order by number desc limit 1)`.as(
+        "release",
+      ),
       sql<boolean>`project.suspended_at is not null`.as("suspended"),
       sql<ListedDeployment["trouble"]>`(
         select case when bool_and(trouble is not distinct from 'ended') then 'ended'
           when bool_or(trouble is not null) then 'crashed' end
-        from task where task.deployment_id = deployment.id and task.kind = 'serve' and task.desired = 'running'
+        from task where task.owner_id = deployment.id and task.kind = 'serve' and task.desired = 'running'
           and task.retiring_at is null)`.as("trouble"),
-      worstCrashing(sql`task.deployment_id = deployment.id`).as("crashing"),
+      worstCrashing(sql`task.owner_id = deployment.id`).as("crashing"),
     ]);
 
 export interface ListFilter {

@@ -3,7 +3,7 @@ import { setAside } from "../../fleet/scheduler/limits.ts";
 import type { Decision } from "../../fleet/scheduler/placement.ts";
 import { place } from "../../fleet/scheduler/placement.ts";
 import { listReservations, listSchedulableNodes } from "../../fleet/scheduler/snapshot.ts";
-import { limitsOfPlan } from "../../fleet/tasks/spec.ts";
+import { limitsOfPlan } from "../../fleet/tasks/kinds/serve.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Deployment, Project } from "../../stores/db/tables.ts";
@@ -18,7 +18,7 @@ export async function placeRelease(
   const request = {
     id: deployment.id,
     projectId: project.id,
-    deploymentId: deployment.id,
+    ownerId: deployment.id,
     kind: "serve" as const,
     ...setAside(limitsOfPlan(plan)),
     // The command runs in the image that the site's containers will have; where it is matters little.

@@ -34,7 +34,8 @@ const addTask = (project: Project, deploymentId: string, kind: TaskKind, nodeId:
     .insertInto("task")
     .values({
       project_id: project.id,
-      deployment_id: deploymentId,
+      owner_kind: "deployment",
+      owner_id: deploymentId,
       kind,
       channel: "production",
       spec: "{}",
@@ -152,9 +153,11 @@ describe("one deployment", () => {
       await problemOf({ status: "building" }, { kind: "build", refused: JSON.stringify({ "busy with builds": 1 }) }),
     ).toBe("NODE_CAPACITY_UNAVAILABLE");
     expect(await problemOf({ status: "building" }, { kind: "build" })).toBeNull();
-    expect(
-      await problemOf({ status: "deploying", release_status: "running", release_attempt: 1, release_node_id: away }),
-    ).toBe("NODE_FENCE_REQUIRED");
+    const releasing = await api.newDeployment(project, { status: "deploying", release_status: "running" });
+    await api.newRun(releasing, { number: 1, node_id: randomUUID() });
+    await api.newRun(releasing, { number: 2, node_id: away });
+    const { placement } = (await get(`/deployments/${releasing.id}`)).body.deployment;
+    expect(placement.problem.code).toBe("NODE_FENCE_REQUIRED");
   });
 
   test("of a static project", async () => {
@@ -238,7 +241,11 @@ describe("the log", () => {
 
   test("joins the builds and the release command, and is tailed by offset", async () => {
     const project = await api.newProject(user);
-    const deployment = await api.newDeployment(project, { release_attempt: 2 });
+    const deployment = await api.newDeployment(project);
+    const [attempt, again] = [
+      await api.newRun(deployment, { number: 1, node_id: randomUUID() }),
+      await api.newRun(deployment, { number: 2, node_id: randomUUID() }),
+    ];
     const first = await addTask(project, deployment.id, "build");
     const second = await addTask(project, deployment.id, "build");
     await write(first.id, 0, "one ");
@@ -247,8 +254,8 @@ describe("the log", () => {
     expect((await get(path)).body).toEqual({ ok: true, log: "one two ", offset: 8 });
     expect((await get(`${path}?after=8`)).body).toEqual({ ok: true, log: "", offset: 8 });
     await write(second.id, 0, "three é ");
-    await write(`${deployment.id}.1`, 0, "four ");
-    await write(`${deployment.id}.2`, 0, "five");
+    await write(attempt.id, 0, "four ");
+    await write(again.id, 0, "five");
     expect((await get(`${path}?after=8`)).body).toEqual({ ok: true, log: "three é four five", offset: 26 });
     expect((await get(`${path}?after=6`)).body.log).toBe("o three é four five");
     expect((await get(`${path}?after=999`)).body).toEqual({ ok: true, log: "", offset: 26 });

@@ -3,10 +3,10 @@ import { failureMessage } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { pause, sleep } from "@svc/runtime/sleep";
 import { keys, type RunValue } from "../../fleet/cluster/keys.ts";
-import { releaseAttemptId } from "../../fleet/tasks/attempt-id.ts";
 import { insertEvent } from "../../fleet/tasks/deployment.ts";
+import { insertRun, type RunTimes, recordRun } from "../../fleet/tasks/run-rows.ts";
 import { cancelRun } from "../../fleet/tasks/runs.ts";
-import type { Deployment, Project } from "../../stores/db/tables.ts";
+import type { Deployment, Project, Run } from "../../stores/db/tables.ts";
 import { inTransaction } from "../../stores/db/transaction.ts";
 import type { DeployWorkerDeps, Effects, ReleaseOutcome } from "./effects.ts";
 import type { DeploymentFacts } from "./facts.ts";
@@ -26,7 +26,7 @@ type ReleaseSteps =
  */
 export function releaseEffects(
   { clock, db, etcd, fleet }: DeployWorkerDeps,
-  fail: (at: DeploymentFacts, code: string, message: string, release: ReleaseOutcome) => Promise<void>,
+  fail: (at: DeploymentFacts, code: string, message: string, release: ReleaseOutcome, times: RunTimes) => Promise<void>,
 ): Effects<ReleaseSteps> {
   const setRun = async (nodeId: string, run: RunValue, modRevision: bigint | null): Promise<boolean> => {
     const key = keys.run(nodeId, run.attemptId);
@@ -37,37 +37,40 @@ export function releaseEffects(
     return succeeded;
   };
 
-  /** Picks a node for attempt `attempt` and records it; null when none has room at this moment, or somebody else did. */
-  async function chooseReleaseNode(deployment: Deployment, project: Project, attempt: number): Promise<string | null> {
+  /** Picks a node for an attempt and records it; null when none has room at this moment, or somebody else did. */
+  async function placeAttempt(deployment: Deployment, project: Project, number: number): Promise<Run | null> {
     const decision = await placeRelease({ db, fleet }, deployment, project);
     if ("refused" in decision) return null;
-    const { numUpdatedRows } = await db
-      .updateTable("deployment")
-      .set({ release_attempt: attempt, release_node_id: decision.nodeId })
-      .where("id", "=", deployment.id)
-      .where("release_status", "=", "pending")
-      .where("release_attempt", "=", attempt - 1)
-      .executeTakeFirst();
-    return numUpdatedRows === 1n ? decision.nodeId : null;
+    return inTransaction(db, async (tx) => {
+      const isPending = await tx
+        .selectFrom("deployment")
+        .select("id")
+        .where("id", "=", deployment.id)
+        .where("release_status", "=", "pending")
+        .forNoKeyUpdate()
+        .executeTakeFirst();
+      if (isPending === undefined) return null;
+      const of = { project_id: project.id, owner_kind: "deployment", owner_id: deployment.id } as const;
+      return insertRun(tx, { ...of, kind: "release", number, node_id: decision.nodeId });
+    });
   }
 
   return {
-    async offerRelease({ attempt }, { deployment, project }) {
+    async offerRelease({ attempt }, { deployment, project, attempt: last }) {
       // An attempt belongs to one node for good: the node is in Postgres before the offer is in etcd, so an offer
       // that is repeated after a crash meets its own key and cannot be made to a second node.
-      const nodeId =
-        deployment.release_attempt === attempt && deployment.release_node_id !== null
-          ? deployment.release_node_id
-          : await chooseReleaseNode(deployment, project, attempt);
-      if (nodeId === null) {
+      const row = last?.number === attempt ? last : await placeAttempt(deployment, project, attempt);
+      if (row === null) {
         await sleep(clock, 1_000);
         return;
       }
-      const attemptId = releaseAttemptId(deployment.id, attempt);
+      const { id: attemptId, node_id: nodeId } = row;
       const run: RunValue = {
         attemptId,
-        deploymentId: deployment.id,
-        projectId: project.id,
+        kind: row.kind,
+        ownerKind: row.owner_kind,
+        ownerId: row.owner_id,
+        projectId: row.project_id,
         state: "offered",
         cancel: false,
         acceptedBy: null,
@@ -120,30 +123,28 @@ export function releaseEffects(
       await inTransaction(db, async (tx) => {
         const { numUpdatedRows } = await tx
           .updateTable("deployment")
-          .set({
-            release_status: status,
-            release_started_at: run.startedAt === null ? clock.now() : new Date(run.startedAt),
-            ...(status === "succeeded" && {
-              release_finished_at: run.finishedAt === null ? clock.now() : new Date(run.finishedAt),
-              release_exit_code: run.exitCode,
-            }),
-          })
+          .set({ release_status: status })
           .where("id", "=", deployment.id)
           // A worker that fell behind must not take a finished command back to running, nor tell it twice.
           .where("release_status", "in", status === "running" ? ["pending"] : ["pending", "running"])
           .executeTakeFirst();
-        if (numUpdatedRows === 1n) await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
+        if (numUpdatedRows !== 1n) return;
+        await recordRun(tx, run.attemptId, {
+          started_at: run.startedAt === null ? clock.now() : new Date(run.startedAt),
+          ...(status === "succeeded" && {
+            finished_at: run.finishedAt === null ? clock.now() : new Date(run.finishedAt),
+            exit_code: run.exitCode,
+          }),
+        });
+        await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
       });
     },
 
     async failRelease({ run, code, message }, at) {
-      await fail(at, code, message, {
-        release_status: "failed",
-        release_started_at: run?.startedAt ? new Date(run.startedAt) : null,
-        release_finished_at: clock.now(),
-        release_exit_code: run?.exitCode ?? null,
-        release_error: (message === "" ? failureMessage(code) : message).slice(0, 500),
-      });
+      const error = (message === "" ? failureMessage(code) : message).slice(0, 500);
+      const started_at = run?.startedAt ? new Date(run.startedAt) : null;
+      const times = { started_at, finished_at: clock.now(), exit_code: run?.exitCode ?? null };
+      await fail(at, code, message, { release_status: "failed", release_error: error }, times);
     },
   };
 }

@@ -5,7 +5,7 @@ import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import type { ObservationValue } from "../../fleet/cluster/keys.ts";
-import { buildTask } from "../../fleet/tasks/spec.ts";
+import { buildTask } from "../../fleet/tasks/kinds/build.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import type { TestApi } from "../../http/testing.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
@@ -124,7 +124,7 @@ test("where the registry does not have it any more it is built, and used for not
   const made = await reusing();
   const gone = () => Promise.reject(new RegistryError("ARTIFACT_NOT_FOUND", "not there"));
   const tasks = () =>
-    api.db.selectFrom("task").select(["id", "desired"]).where("deployment_id", "=", made.deployment.id).execute();
+    api.db.selectFrom("task").select(["id", "desired"]).where("owner_id", "=", made.deployment.id).execute();
   await workUntil(made, gone, async () => (await tasks()).length === 2);
   expect(await tasks()).toEqual(
     expect.arrayContaining([

@@ -65,7 +65,9 @@ const deploying = (change: Partial<DeployFacts> = {}) => someFacts({ status: "de
 
 const aRun = (state: RunValue["state"], change: Partial<RunValue> = {}): RunValue => ({
   attemptId: "d1.1",
-  deploymentId: "d1",
+  kind: "release",
+  ownerKind: "deployment",
+  ownerId: "d1",
   projectId: "p1",
   state,
   cancel: false,

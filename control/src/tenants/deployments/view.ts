@@ -20,19 +20,23 @@ import type { Deployment } from "../../stores/db/tables.ts";
 import type { ListedDeployment } from "./listing.ts";
 
 const iso = (at: Date | null) => at?.toISOString() ?? null;
+/** Of a time as Postgres writes it into JSON. */
+const isoOf = (at: string | null | undefined) => iso(at ? new Date(at) : null);
 
 /** A rollback skips the release command, also one that there is none of: only the manifest tells. */
 const hasRelease = (manifest: unknown): boolean =>
   typeof manifest === "object" && manifest !== null && "release" in manifest;
 
-const releaseView = (
-  deployment: Pick<Deployment, "manifest" | (`release_${string}` & keyof Deployment)>,
-): ReleaseSummary => ({
+const releaseView = (deployment: ListedDeployment): ReleaseSummary => ({
   configured: deployment.release_status !== "not_configured" && hasRelease(deployment.manifest),
   status: deployment.release_status,
-  startedAt: iso(deployment.release_started_at),
-  finishedAt: iso(deployment.release_finished_at),
-  exitCode: deployment.release_exit_code,
+  startedAt: isoOf(deployment.release?.startedAt),
+  // One that no node took was over with its deployment.
+  finishedAt:
+    deployment.release_status === "failed" && deployment.release === null
+      ? iso(deployment.finished_at)
+      : isoOf(deployment.release?.finishedAt),
+  exitCode: deployment.release?.exitCode ?? null,
   error: deployment.release_error,
   skippedReason: deployment.release_skipped_reason,
 });
@@ -90,12 +94,12 @@ function placementState({ status, awaitsNode, trouble, suspended }: ListedDeploy
 
 /** What is known of a node that does not answer may be long past; what it was granted may have run. */
 function placementProblem(
-  { status, release_status, release_node_id, suspended, containers, buildRefused }: ListedDeployment,
+  { status, release_status, release, suspended, containers, buildRefused }: ListedDeployment,
   { isLost }: View,
 ): PlacementSummary["problem"] {
   const problem = (code: NonNullable<PlacementSummary["problem"]>["code"]) => ({ code, message: failureMessage(code) });
   const releases = release_status === "pending" || release_status === "running";
-  if (status === "deploying" && releases && release_node_id !== null && isLost(release_node_id))
+  if (status === "deploying" && releases && release !== null && isLost(release.nodeId))
     return problem("NODE_FENCE_REQUIRED");
   if (status === "building" && buildRefused) return problem("NODE_CAPACITY_UNAVAILABLE");
   if ((status !== "deploying" && status !== "running") || suspended) return null;

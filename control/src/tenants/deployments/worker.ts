@@ -8,7 +8,9 @@ import { endPush } from "../../fleet/artifacts/store.ts";
 import { findChannelState, setChannelState } from "../../fleet/routes/store.ts";
 import { endDrains, removeTasks } from "../../fleet/tasks/change.ts";
 import { insertEvent, lockDeployment } from "../../fleet/tasks/deployment.ts";
-import { buildTask, emptySlots, serveTask } from "../../fleet/tasks/spec.ts";
+import { buildTask } from "../../fleet/tasks/kinds/build.ts";
+import { emptySlots, serveTask } from "../../fleet/tasks/kinds/serve.ts";
+import { type RunTimes, recordRun } from "../../fleet/tasks/run-rows.ts";
 import { insertTask, listWantedTasks } from "../../fleet/tasks/store.ts";
 import { holdPlanOfUser, planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
@@ -52,7 +54,7 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
     const { deploymentId } = item.payload as { deploymentId: string };
     const wake = createWake(clock);
     // Many deployments are under way at once, and each look is several queries: a change wakes those whom it concerns.
-    let own: Own = { taskIds: new Set(), isRouteNew: () => false };
+    let own: Own = { taskIds: new Set(), attemptId: null, isRouteNew: () => false };
     const wakeFor = (isOwn: (id: string) => boolean) => (changes?: readonly { key: string }[]) => {
       if (changes === undefined || changes.some(({ key }) => isOwn(key.slice(key.lastIndexOf("/") + 1)))) wake.signal();
     };
@@ -65,7 +67,7 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
     );
     using _runs = fleet.onChange(
       "runs",
-      wakeFor((attemptId) => attemptId.startsWith(`${deploymentId}.`)),
+      wakeFor((attemptId) => attemptId === own.attemptId),
     );
     using _routes = fleet.onChange("routes", wakeIfRouted);
     using _edges = fleet.onChange("edges", wakeIfRouted);
@@ -104,12 +106,15 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
 /** What of the cluster a deployment on its way waits for. */
 interface Own {
   taskIds: ReadonlySet<string>;
+  /** The newest attempt at its release command. */
+  attemptId: string | null;
   /** Edges have come further with its route since its facts were read. */
   isRouteNew: () => boolean;
 }
 
-const ownOf = ({ facts: { build, serve, active, route }, routeNow }: DeploymentFacts): Own => ({
+const ownOf = ({ facts: { build, serve, active, route }, attempt, routeNow }: DeploymentFacts): Own => ({
   taskIds: new Set([...(build ? [build.id] : []), ...serve.map(({ id }) => id)]),
+  attemptId: attempt?.id ?? null,
   isRouteNew: () => {
     if (!active) return false;
     const { published, edgesCurrent } = routeNow();
@@ -144,10 +149,11 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
 
   /** The one place where a deployment ends badly: status, reason, and everything it started goes. */
   async function fail(
-    { deployment, project, facts }: DeploymentFacts,
+    { deployment, project, facts, attempt }: DeploymentFacts,
     code: string,
     message: string,
     release: ReleaseOutcome = releaseCutShort(facts.release, "the deployment failed"),
+    times?: RunTimes,
   ): Promise<void> {
     const ours = project.type === "ociimage" ? ociFailure(code) : code;
     const text = (message === "" ? failureMessage(ours) : message).slice(0, errorLengthMax);
@@ -160,6 +166,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       );
       if (!moved) return;
       await tx.updateTable("deployment").set(release).where("id", "=", deployment.id).execute();
+      if (attempt !== null && times !== undefined) await recordRun(tx, attempt.id, times);
       await giveChannelBack(tx, deployment);
       await retire(tx, deployment.id);
     });
@@ -361,7 +368,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       await fail(at, "ROUTE_DIVERGED", message);
     },
 
-    async finish({ detail }, { deployment }) {
+    async finish({ detail }, { deployment, attempt }) {
       await inTransaction(db, async (tx) => {
         // Whoever asked for the end before this moment gets it; whoever asks later is told that it runs.
         if (!(await lockDeployment(tx, deployment.id, "deploying"))) return;
@@ -369,7 +376,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         const move = { from: "deploying" as const, to: "running" as const, phase: "running", detail };
         if (!(await moveDeployment(tx, deployment.id, move, { finished_at: clock.now() }))) return;
         await supersedeOthers(tx, deployment);
-        if (deployment.release_attempt > 0) await retire(tx, deployment.id);
+        if (attempt !== null) await retire(tx, deployment.id);
       });
       log.info({ deploymentId: deployment.id, from: "deploying", to: "running" }, "deployment");
     },

@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RegistryProcess, startDockerRegistry } from "../../../../registry/src/testing/docker-registry.ts";
 import { createPlacementLoader } from "../../fleet/tasks/assignment.ts";
-import { serveTask } from "../../fleet/tasks/spec.ts";
+import { serveTask } from "../../fleet/tasks/kinds/serve.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";

@@ -2,7 +2,7 @@ import { manifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { listDraining } from "../../fleet/tasks/change.ts";
-import { serveTask } from "../../fleet/tasks/spec.ts";
+import { serveTask } from "../../fleet/tasks/kinds/serve.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import { type TestApi, testApi } from "../../http/testing.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";

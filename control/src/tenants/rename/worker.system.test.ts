@@ -13,7 +13,7 @@ import { routeTopic } from "../../fleet/cluster/topics.ts";
 import { publishOnce } from "../../fleet/routes/publisher.ts";
 import { setChannelState } from "../../fleet/routes/store.ts";
 import { lockDeployment } from "../../fleet/tasks/deployment.ts";
-import { buildTask } from "../../fleet/tasks/spec.ts";
+import { buildTask } from "../../fleet/tasks/kinds/build.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import { createLog } from "../../log.ts";

@@ -45,7 +45,13 @@ async function newContainer(
   const { id: taskId } = await api.db
     .insertInto("task")
     .values({
-      ...{ project_id: project.id, deployment_id: deployment.id, kind: "serve", channel: deployment.channel },
+      ...{
+        project_id: project.id,
+        owner_kind: "deployment",
+        owner_id: deployment.id,
+        kind: "serve",
+        channel: deployment.channel,
+      },
       ...{ spec: "{}", spec_hash: "x", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: nodeId, desired },
     })
     .returning("id")
@@ -177,7 +183,14 @@ test("of several replicas come from one that runs", async () => {
   const { id } = await api.db
     .insertInto("task")
     .values({
-      ...{ project_id: project.id, deployment_id: deploymentId, kind: "serve", channel: "production", replica: 1 },
+      ...{
+        project_id: project.id,
+        owner_kind: "deployment",
+        owner_id: deploymentId,
+        kind: "serve",
+        channel: "production",
+        replica: 1,
+      },
       ...{ spec: "{}", spec_hash: "x", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: randomUUID() },
     })
     .returning("id")

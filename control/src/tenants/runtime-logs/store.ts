@@ -13,7 +13,7 @@ export interface PlacedContainer {
 export async function listWanted(db: Db, projectId: string, scope: Scope): Promise<PlacedContainer[]> {
   const query = db
     .selectFrom("task")
-    .select(["task.id as taskId", "task.node_id as nodeId", "task.deployment_id as deploymentId"])
+    .select(["task.id as taskId", "task.node_id as nodeId", "task.owner_id as deploymentId"])
     .where("task.project_id", "=", projectId)
     .where("task.kind", "=", "serve")
     .where("task.desired", "=", "running")
@@ -21,9 +21,9 @@ export async function listWanted(db: Db, projectId: string, scope: Scope): Promi
     .orderBy("task.epoch", "desc");
   const rows =
     "deploymentId" in scope
-      ? await query.where("task.deployment_id", "=", scope.deploymentId).execute()
+      ? await query.where("task.owner_id", "=", scope.deploymentId).execute()
       : await query
-          .innerJoin("channel_state", "channel_state.deployment_id", "task.deployment_id")
+          .innerJoin("channel_state", "channel_state.deployment_id", "task.owner_id")
           .where("channel_state.project_id", "=", projectId)
           .where("channel_state.channel", "=", scope.channel)
           .where("channel_state.stopped", "=", false)
@@ -46,7 +46,7 @@ export interface LastContainer extends PlacedContainer {
 export async function findLast(db: Db, projectId: string, scope: Scope): Promise<LastContainer | null> {
   const query = db
     .selectFrom("deployment")
-    .innerJoin("task", "task.deployment_id", "deployment.id")
+    .innerJoin("task", "task.owner_id", "deployment.id")
     .select(["task.id as taskId", "task.node_id as nodeId", "deployment.status", "deployment.error"])
     .where("deployment.project_id", "=", projectId)
     .where("task.kind", "=", "serve")

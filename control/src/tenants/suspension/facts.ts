@@ -5,7 +5,7 @@ import type { RouteEntry } from "../../fleet/cluster/route-entry.ts";
 import { edgeProgress } from "../../fleet/routes/progress.ts";
 import type { Routing } from "../../fleet/routes/routing.ts";
 import { readRouting } from "../../fleet/routes/routing.ts";
-import { replicasOf } from "../../fleet/tasks/spec.ts";
+import { replicasOf } from "../../fleet/tasks/kinds/serve.ts";
 import type { DatabaseClock } from "../../stores/db/clock.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
 import type { Db } from "../../stores/db/pool.ts";
@@ -94,7 +94,7 @@ async function listContainers(
     .execute();
   return tasks.map((task) => {
     const { nodeLostAt, ...facts } = taskFacts(task, fleet);
-    return { ...facts, nodeLostAt: nodeLostAt && shared(nodeLostAt), deploymentId: task.deployment_id };
+    return { ...facts, nodeLostAt: nodeLostAt && shared(nodeLostAt), deploymentId: task.owner_id };
   });
 }
 
@@ -103,12 +103,12 @@ async function countAttempts(db: Db, projectId: string): Promise<Map<string, num
   const rows = await db
     .selectFrom("task")
     .innerJoin("project", "project.id", "task.project_id")
-    .select("task.deployment_id as deploymentId")
+    .select("task.owner_id as deploymentId")
     .select(sql<number>`count(*)`.as("count"))
     .where("task.project_id", "=", projectId)
     .where("task.kind", "=", "serve")
     .whereRef("task.created_at", ">=", "project.resuming_at")
-    .groupBy("task.deployment_id")
+    .groupBy("task.owner_id")
     .execute();
   return new Map(rows.map(({ deploymentId, count }) => [deploymentId, count]));
 }

@@ -138,7 +138,7 @@ describe("while edges and nodes answer", () => {
     expect(await find(project)).toMatchObject({ suspendedAt: null, suspendReason: null });
     await isShown(project, "site");
     const after = containers(project);
-    expect(after.map(({ placement }) => placement.deploymentId).sort()).toEqual([...ids].sort());
+    expect(after.map(({ placement }) => placement.ownerId).sort()).toEqual([...ids].sort());
     for (const { placement } of after) expect(before).not.toContain(placement.placementId);
     for (const id of ids) expect((await phases(id)).slice(-2)).toEqual(["suspended", "resumed"]);
   });
@@ -182,7 +182,7 @@ describe("while edges and nodes answer", () => {
       await until("the page of a stopped site", () => shown(project).includes("PAGE_STOPPED"));
       expect((await rowOf(ids[0] ?? "")).status).toBe("stopped");
     }
-    expect(containers(before.project).map(({ placement }) => placement.deploymentId)).toEqual([before.ids[1]]);
+    expect(containers(before.project).map(({ placement }) => placement.ownerId)).toEqual([before.ids[1]]);
     expect(containers(meanwhile.project)).toEqual([]);
   });
 
@@ -357,7 +357,7 @@ test("an edge that does not answer keeps nothing running, and no port is given a
   virtual.setEdgeAway(false);
   await until("the old container to be removed", () => containers(project).length === 1);
   await isIdle(project);
-  expect(containers(project)[0]?.placement).toMatchObject({ deploymentId: ids[0], desired: "running" });
+  expect(containers(project)[0]?.placement).toMatchObject({ ownerId: ids[0], desired: "running" });
   // The edge may have left the old container at the table that shows the page still.
   await isShown(project, "site");
 });
@@ -449,7 +449,7 @@ test("two replicas, each killed again and again, lose nothing and leave nothing 
   await isIdle(project);
   expect(
     containers(project)
-      .map(({ placement }) => placement.deploymentId)
+      .map(({ placement }) => placement.ownerId)
       .sort(),
   ).toEqual([...ids].sort());
 }, 200_000);

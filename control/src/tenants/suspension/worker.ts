@@ -7,7 +7,7 @@ import { routeTopic } from "../../fleet/cluster/topics.ts";
 import { findChannelState } from "../../fleet/routes/store.ts";
 import { removeTasks, stopTasks } from "../../fleet/tasks/change.ts";
 import { findDeployment, insertEvent, lockDeployment } from "../../fleet/tasks/deployment.ts";
-import { emptySlots, replicasOf, serveTask } from "../../fleet/tasks/spec.ts";
+import { emptySlots, replicasOf, serveTask } from "../../fleet/tasks/kinds/serve.ts";
 import { insertTask, listWantedTasks } from "../../fleet/tasks/store.ts";
 import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
 import type { Log } from "../../log.ts";

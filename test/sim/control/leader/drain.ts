@@ -43,11 +43,11 @@ function drainingNode({ fleet }: Replica, row: DrainingRow): DrainingNode {
   return {
     ...{ id: row.id, state: row.drain, generation: row.drainGeneration, deadline: row.drainDeadline },
     held: held.map(({ value }) => ({
-      ...{ taskId: value.placementId, deploymentId: value.deploymentId, kind: value.kind },
+      ...{ taskId: value.placementId, ownerId: value.ownerId, kind: value.kind },
       drains: drains(value),
     })),
     runs: runs.map(([, { value }]) => ({
-      ...{ attemptId: value.attemptId, deploymentId: value.deploymentId, isAskedToEnd: value.cancel },
+      ...{ attemptId: value.attemptId, ownerId: value.ownerId, isAskedToEnd: value.cancel },
       claimed: value.state === "granted" || value.state === "started",
     })),
   };

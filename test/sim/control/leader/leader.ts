@@ -1,8 +1,7 @@
-import { releaseAttemptId } from "@svc/control/fleet/tasks/attempt-id";
 import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { type Bell, createBell, createQueue, type Work, wait } from "../../kernel/kernel.ts";
 import type { Leadership } from "../../stores/etcd-lease.ts";
-import { DatabaseError } from "../../stores/postgres.ts";
+import { DatabaseError, releaseAttemptId } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
 import { drainOnce } from "./drain.ts";
 import { type Leader, LeaderOutdated, takeOver } from "./fenced.ts";

@@ -29,7 +29,8 @@ export function* readClusterState(
     observed,
     tasks: read.tasks.map(
       (task): DesiredTask => ({
-        ...{ id: task.id, projectId: task.projectId, deploymentId: task.deploymentId, epoch: task.epoch },
+        ...{ id: task.id, projectId: task.projectId, epoch: task.epoch },
+        ...{ ownerKind: "deployment", ownerId: task.deploymentId },
         ...{ desired: task.desired, ...limitsOf(task.memoryMb), nodeId: task.nodeId, refused: task.refused !== null },
         ...{ kind: "serve", channel: "production", specHash: `spec of ${task.deploymentId}` },
         ...{ diskMb: 0, drainSeconds: task.drainSeconds, waitedMs: read.nowMs - task.createdAt.getTime() },

@@ -57,7 +57,7 @@ export class Assigner {
   };
 
   private placementOf({ value }: DesiredPlacement): Placement {
-    const { placementId, epoch, desired, drainSeconds, specHash, projectId, deploymentId, channel } = value;
+    const { placementId, epoch, desired, drainSeconds, specHash, projectId, ownerId: deploymentId, channel } = value;
     return create(PlacementSchema, {
       ...{ placementId, specHash, projectId, deploymentId, channel },
       epoch: BigInt(epoch),

@@ -50,7 +50,7 @@ export class RunCourier {
     else if (message === "grant") {
       this.stream.send("runGrant", { attemptId, token: found.run.token ?? "", startWithinMs });
     } else {
-      const { deploymentId, projectId } = found.run;
+      const { ownerId: deploymentId, projectId } = found.run;
       // What is to run is loaded from Postgres.
       yield* this.stream.replica.transact(() => null);
       this.stream.send("runOffer", create(RunOfferSchema, { attemptId, deploymentId, projectId, timeoutSeconds: 30 }));

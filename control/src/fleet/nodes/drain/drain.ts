@@ -59,11 +59,11 @@ async function readDraining(db: Db, fleet: Fleet): Promise<DrainingNode[]> {
           {
             ...{ id: row.id, state: row.drain, generation: row.drain_generation, deadline: row.drain_deadline },
             held: (held.get(row.id) ?? []).map(({ placement }) => ({
-              ...{ taskId: placement.placementId, deploymentId: placement.deploymentId, kind: placement.kind },
+              ...{ taskId: placement.placementId, ownerId: placement.ownerId, kind: placement.kind },
               drains: isDraining(placement),
             })),
-            runs: (runs.get(row.id) ?? []).map(({ run: { attemptId, deploymentId, state, cancel } }) => ({
-              ...{ attemptId, deploymentId, isAskedToEnd: cancel },
+            runs: (runs.get(row.id) ?? []).map(({ run: { attemptId, ownerId, state, cancel } }) => ({
+              ...{ attemptId, ownerId, isAskedToEnd: cancel },
               claimed: state === "granted" || state === "started",
             })),
           },
@@ -80,8 +80,8 @@ function carryOut(deps: DrainDeps, step: DrainStep): Promise<boolean> {
       return moveDrain(deps.db, step, { from: ["drained"], to: "draining", event: null });
     case "expire":
       return moveDrain(deps.db, step, { from: ["draining"], to: "deadline", event: "drain-deadline" });
-    case "abandonBuild":
-      return abandonBuild(deps.db, step);
+    case "redo":
+      return redoTask(deps.db, step);
     case "endDrain":
       return endDrain(deps.db, step);
     case "endRun":
@@ -128,8 +128,8 @@ async function holdDrain(tx: Db, { nodeId, generation }: Pick<DrainStep, "nodeId
   return row !== undefined;
 }
 
-function abandonBuild(db: Db, step: Of<"abandonBuild">): Promise<boolean> {
-  const { taskId, deploymentId } = step;
+function redoTask(db: Db, step: Of<"redo">): Promise<boolean> {
+  const { taskId, ownerId: deploymentId } = step;
   return inTransaction(db, async (tx) => {
     // What is not building any more has what it needs of its build, or needs none.
     if (!(await lockDeployment(tx, deploymentId, "building")) || !(await holdDrain(tx, step))) return false;
@@ -154,7 +154,7 @@ function endDrain(db: Db, step: Of<"endDrain">): Promise<boolean> {
 }
 
 async function endRun({ db, etcd, clock }: DrainDeps, step: Of<"endRun">): Promise<boolean> {
-  const { nodeId, attemptId, deploymentId, claimed } = step;
+  const { nodeId, attemptId, ownerId: deploymentId, claimed } = step;
   const isWanted = await inTransaction(db, async (tx) => {
     const line = { deploymentId, phase: "release-ended", detail: timeIsUp };
     const isNew = claimed && (await isNewLine(tx, line));

@@ -4,6 +4,7 @@ import type { Task } from "../../../stores/db/tables.ts";
 import type { FleetView, HeldPlacement } from "../../cluster/facts.ts";
 import { edgeProgress } from "../../routes/progress.ts";
 import { listHosts } from "../../tasks/deployment.ts";
+import { rulesOf } from "../../tasks/kinds/index.ts";
 import { type HeldRow, readHeld, readHeldRuns } from "../held.ts";
 import { type EdgesSeen, type HeldTask, runBlocker, taskBlocker } from "./blockers.ts";
 
@@ -34,23 +35,23 @@ export async function readBlockers(
     const task = await heldTask(row, { replacements, placed, edges });
     blockers.push({
       ...{ kind, project: row.project, channel: row.channel, prNumber: row.prNumber },
-      replica: kind === "build" ? null : row.task.replica,
+      replica: rulesOf(kind).leaves === "redone" ? null : row.task.replica,
       ...taskBlocker(task, { link, now }),
     });
   }
   return blockers;
 }
 
-type Replacement = Pick<Task, "id" | "deployment_id" | "replica" | "epoch" | "refused">;
+type Replacement = Pick<Task, "id" | "owner_id" | "replica" | "epoch" | "refused">;
 
 /** Containers that may take the place of one of `rows`. */
 async function listReplacements(db: Db, rows: readonly HeldRow[]): Promise<Replacement[]> {
-  const deploymentIds = [...new Set(rows.map(({ task }) => task.deployment_id))];
+  const deploymentIds = [...new Set(rows.map(({ task }) => task.owner_id))];
   if (deploymentIds.length === 0) return [];
   return db
     .selectFrom("task")
-    .select(["id", "deployment_id", "replica", "epoch", "refused"])
-    .where("deployment_id", "in", deploymentIds)
+    .select(["id", "owner_id", "replica", "epoch", "refused"])
+    .where("owner_id", "in", deploymentIds)
     .where("kind", "=", "serve")
     .where("desired", "=", "running")
     .where("retiring_at", "is", null)
@@ -89,7 +90,7 @@ async function heldTask(
   const isOnItsWay = isOpen(deployment.status);
   const isLeaving = task.retiring_at !== null || (!isServed && !isOnItsWay);
   const replacement = facts.replacements.find(
-    (other) => other.deployment_id === task.deployment_id && other.replica === task.replica && other.epoch > task.epoch,
+    (other) => other.owner_id === task.owner_id && other.replica === task.replica && other.epoch > task.epoch,
   );
   return {
     ...{ kind: placement.kind, desired: task.desired, isOnItsWay, isServed },

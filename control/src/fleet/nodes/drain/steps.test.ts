@@ -5,10 +5,10 @@ const now = new Date("2030-01-01T12:00:00Z");
 const before = new Date("2030-01-01T11:59:59Z");
 const later = new Date("2030-01-01T12:00:01Z");
 const empty: DrainingNode = { id: "n1", state: "draining", generation: 4, deadline: later, held: [], runs: [] };
-const site = { taskId: "t1", deploymentId: "d1", kind: "serve", drains: false } as const;
+const site = { taskId: "t1", ownerId: "d1", kind: "serve", drains: false } as const;
 const replaced = { ...site, drains: true } as const;
-const build = { taskId: "t2", deploymentId: "d2", kind: "build", drains: false } as const;
-const offered = { attemptId: "d3.1", deploymentId: "d3", claimed: false, isAskedToEnd: false } as const;
+const build = { taskId: "t2", ownerId: "d2", kind: "build", drains: false } as const;
+const offered = { attemptId: "d3.1", ownerId: "d3", claimed: false, isAskedToEnd: false } as const;
 const granted = { ...offered, claimed: true };
 
 test.each<{ when: string; node: Partial<DrainingNode>; does: string[] }>([
@@ -34,12 +34,12 @@ test.each<{ when: string; node: Partial<DrainingNode>; does: string[] }>([
   {
     when: "time is up for all kinds of things",
     node: { held: [site, build], runs: [granted], deadline: before },
-    does: ["expire", "abandonBuild", "endRun"],
+    does: ["expire", "redo", "endRun"],
   },
   {
     when: "time was up, and a leader died before it was done",
     node: { state: "deadline", held: [site, build], runs: [granted], deadline: before },
-    does: ["abandonBuild", "endRun"],
+    does: ["redo", "endRun"],
   },
 ])("when $when", ({ node, does }) => {
   const steps = drainSteps([{ ...empty, ...node }], now);

@@ -1,5 +1,6 @@
 // @pure
 import type { TaskKind } from "../../cluster/task-kind.ts";
+import { rulesOf } from "../../tasks/kinds/index.ts";
 /** A machine that is being emptied, or was, with what it still has. */
 export interface DrainingNode {
   id: string;
@@ -8,9 +9,9 @@ export interface DrainingNode {
   generation: number;
   deadline: Date | null;
   /** What is placed there and not over. `drains`: it was replaced, and is to end once nothing is open there any more. */
-  held: readonly { taskId: string; deploymentId: string; kind: TaskKind; drains: boolean }[];
+  held: readonly { taskId: string; ownerId: string; kind: TaskKind; drains: boolean }[];
   /** Attempts at work that must not run twice which are not over. `claimed`: it may have started. */
-  runs: readonly { attemptId: string; deploymentId: string; claimed: boolean; isAskedToEnd: boolean }[];
+  runs: readonly { attemptId: string; ownerId: string; claimed: boolean; isAskedToEnd: boolean }[];
 }
 
 export type DrainStep = { nodeId: string; generation: number } & (
@@ -19,11 +20,11 @@ export type DrainStep = { nodeId: string; generation: number } & (
   | { do: "reopen" }
   | { do: "expire" }
   /** So that it begins anew on another node. */
-  | { do: "abandonBuild"; taskId: string; deploymentId: string }
+  | { do: "redo"; taskId: string; ownerId: string }
   /** Has a replaced container end, whatever is open there. */
   | { do: "endDrain"; taskId: string }
   /** Asks the node to end it, or never to start it. */
-  | { do: "endRun"; attemptId: string; deploymentId: string; claimed: boolean }
+  | { do: "endRun"; attemptId: string; ownerId: string; claimed: boolean }
 );
 
 /**
@@ -41,12 +42,12 @@ function stepsOf(node: DrainingNode, now: Date): DrainStep[] {
   if (isEmpty) return [{ ...of, do: "finish" }];
   const isOver = node.deadline !== null && now >= node.deadline;
   const steps: DrainStep[] = isOver && node.state === "draining" ? [{ ...of, do: "expire" }] : [];
-  for (const { kind, taskId, deploymentId, drains } of node.held) {
-    if (isOver && kind === "build") steps.push({ ...of, do: "abandonBuild", taskId, deploymentId });
+  for (const { kind, taskId, ownerId, drains } of node.held) {
+    if (isOver && rulesOf(kind).leaves === "redone") steps.push({ ...of, do: "redo", taskId, ownerId });
     if (isOver && drains) steps.push({ ...of, do: "endDrain", taskId });
   }
-  for (const { attemptId, deploymentId, claimed, isAskedToEnd } of node.runs) {
-    if (!isAskedToEnd && (isOver || !claimed)) steps.push({ ...of, do: "endRun", attemptId, deploymentId, claimed });
+  for (const { attemptId, ownerId, claimed, isAskedToEnd } of node.runs) {
+    if (!isAskedToEnd && (isOver || !claimed)) steps.push({ ...of, do: "endRun", attemptId, ownerId, claimed });
   }
   return steps;
 }

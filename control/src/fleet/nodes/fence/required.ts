@@ -21,7 +21,7 @@ export async function noteFenceRequired({ db, fleet }: { db: Db; fleet: Fleet })
     .filter(({ run }) => run.state === "granted" || run.state === "started")
     .filter(({ nodeId }) => isLost(fleet.nodeLink(nodeId).link));
   for (const { run } of waiting) {
-    const line = { deploymentId: run.deploymentId, phase, detail: `${code}: ${failureMessage(code)}` };
+    const line = { deploymentId: run.ownerId, phase, detail: `${code}: ${failureMessage(code)}` };
     // Asked first and without a lock, as the same ones wait in every round.
     if (await hasLine(db, line)) continue;
     await inTransaction(db, async (tx) => {

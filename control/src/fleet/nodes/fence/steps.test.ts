@@ -6,7 +6,9 @@ const now = new Date("2030-01-01T12:00:00Z");
 const run: RunValue = {
   ...{
     attemptId: "d1.1",
-    deploymentId: "d1",
+    kind: "release",
+    ownerKind: "deployment",
+    ownerId: "d1",
     projectId: "p1",
     state: "offered",
     cancel: false,

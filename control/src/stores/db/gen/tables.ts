@@ -165,11 +165,6 @@ export interface DeploymentTable {
   image_registry: Nullable<string>;
   env: Nullable<Buffer>;
   release_status: Generated<"not_configured" | "pending" | "running" | "succeeded" | "failed" | "skipped">;
-  release_attempt: Generated<number>;
-  release_node_id: Nullable<string>;
-  release_started_at: Nullable<Date>;
-  release_finished_at: Nullable<Date>;
-  release_exit_code: Nullable<number>;
   release_error: Nullable<string>;
   release_skipped_reason: Nullable<string>;
   number: GeneratedAlways<number>;
@@ -391,6 +386,19 @@ export interface ResourceSampleTable {
   pids: number;
 }
 
+export interface RunTable {
+  id: Generated<string>;
+  project_id: string;
+  owner_kind: "deployment";
+  owner_id: string;
+  kind: "release";
+  number: number;
+  node_id: string;
+  started_at: Nullable<Date>;
+  finished_at: Nullable<Date>;
+  exit_code: Nullable<number>;
+}
+
 export interface SchemaMigrationTable {
   name: string;
   hash: string;
@@ -412,7 +420,8 @@ export interface SiteHostTable {
 export interface TaskTable {
   id: Generated<string>;
   project_id: string;
-  deployment_id: string;
+  owner_kind: "deployment";
+  owner_id: string;
   kind: "build" | "serve";
   channel: ColumnValues["task.channel"];
   pr_number: Generated<number>;
@@ -602,6 +611,7 @@ export interface Database {
   registry_credential: RegistryCredentialTable;
   request_window: RequestWindowTable;
   resource_sample: ResourceSampleTable;
+  run: RunTable;
   schema_migration: SchemaMigrationTable;
   site_host: SiteHostTable;
   task: TaskTable;

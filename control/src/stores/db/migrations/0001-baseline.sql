@@ -362,12 +362,7 @@ create table deployment (
   env bytea,
   release_status text not null default 'not_configured'
     check (release_status in ('not_configured', 'pending', 'running', 'succeeded', 'failed', 'skipped')),
-  release_attempt integer not null default 0,
-  -- Where the present attempt was offered.
-  release_node_id uuid,
-  release_started_at timestamptz,
-  release_finished_at timestamptz,
-  release_exit_code integer,
+  -- Why its release command failed or was not run; the attempts at it are runs.
   release_error text,
   release_skipped_reason text,
   -- Higher wins within a channel; rises with each deployment of the project.
@@ -447,7 +442,9 @@ create index accepted_deploy_user on accepted_deploy (user_id, at desc);
 create table task (
   id uuid primary key default gen_random_uuid(),
   project_id uuid not null,
-  deployment_id uuid not null,
+  -- What it is made for, and goes with.
+  owner_kind text not null check (owner_kind in ('deployment')),
+  owner_id uuid not null,
   kind text not null check (kind in ('build', 'serve')),
   channel text not null,
   pr_number integer not null default 0,
@@ -492,10 +489,29 @@ create table task (
   -- Null: none.
   crashing jsonb
 );
-create index task_deployment on task (deployment_id, kind);
+create index task_owner on task (owner_id, kind);
 create index task_open on task (id) where reaped_at is null;
 -- What a project runs is asked for with each list of projects: only its own tasks are looked at.
 create index task_project on task (project_id) where reaped_at is null;
+
+-- Commands that must not run twice: one row for each attempt. It is at one node for good: that is here before the node is
+-- offered the command, so an offer that is repeated after a crash cannot be made to a second one. How far it is stands in
+-- etcd while it is under way.
+create table run (
+  id uuid primary key default gen_random_uuid(),
+  project_id uuid not null,
+  owner_kind text not null check (owner_kind in ('deployment')),
+  owner_id uuid not null,
+  kind text not null check (kind in ('release')),
+  -- Attempts of one owner at one kind of command, counted from 1.
+  number integer not null check (number > 0),
+  node_id uuid not null,
+  started_at timestamptz,
+  finished_at timestamptz,
+  exit_code integer,
+  unique (owner_id, kind, number)
+);
+create index run_project on run (project_id);
 
 create table resource_sample (
   task_id uuid not null,
@@ -509,7 +525,7 @@ create table resource_sample (
 -- Old samples are found without reading all of them: they were written in the order of their time.
 create index resource_sample_at on resource_sample using brin (at) with (autosummarize = on);
 
--- A stream is a placement (its build log) or a run attempt (its output).
+-- A stream is a task (its build log) or a run (its output).
 create table log_chunk (
   stream_id text not null,
   "offset" bigint not null,

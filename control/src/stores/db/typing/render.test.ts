@@ -17,6 +17,7 @@ test.each<{ when: string; column: Partial<Column>; type: string }>([
   { when: "is numbered", column: { type: "int8", isAlwaysGenerated: true }, type: "GeneratedAlways<number>" },
   { when: "is an array", column: { type: "_uuid", isNullable: true }, type: "Nullable<string[]>" },
   { when: "is one of some words", column: { checks: [kinds] }, type: `"image" | "bun'dle"` },
+  { when: "is one word", column: { checks: ["CHECK ((kind = 'image'::text))"] }, type: `"image"` },
   {
     when: "is one of some words, and bounded",
     column: { checks: ["CHECK ((length(kind) <= 128))", kinds], hasDefault: true },

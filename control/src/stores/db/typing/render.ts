@@ -78,6 +78,6 @@ function valueType({ table, name, type, checks }: Column, unconstrainedWords: re
 
 /** The words of `column in ('one', 'two')` as Postgres tells the constraint again; none of any other one. */
 function wordsOf(check: string): string[] {
-  const [, list = ""] = /^CHECK \(\(\w+ = ANY \(ARRAY\[(.+)\]\)\)\)$/.exec(check) ?? [];
+  const [, list = ""] = /^CHECK \(\(\w+ = (?:ANY \(ARRAY\[)?('.+'::text)(?:\]\))?\)\)$/.exec(check) ?? [];
   return [...list.matchAll(/'((?:[^']|'')*)'::text/g)].map(([, word = ""]) => word.replaceAll("''", "'"));
 }

@@ -42,7 +42,7 @@ const waitingShown = 20;
 /** Tasks without a node, those that wait longest first; all of them counted. */
 export async function readWaiting(db: Db): Promise<{ waiting: WaitingTask[]; total: number }> {
   const { rows } = await sql<WaitingTask & { total: number }>`
-    select id as "taskId", deployment_id as "deploymentId", kind, coalesce(refused, '{}') as refused,
+    select id as "taskId", owner_id as "deploymentId", kind, coalesce(refused, '{}') as refused,
       (extract(epoch from now() - created_at) * 1000)::int8 as "waitsMs", count(*) over ()::int as total
     from task where desired = 'running' and node_id is null and reaped_at is null
     order by created_at limit ${waitingShown}`.execute(db);

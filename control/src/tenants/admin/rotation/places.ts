@@ -1,5 +1,5 @@
 import { caKeyAad } from "../../../fleet/ca/authority.ts";
-import { envAad, fileEnvAad } from "../../../fleet/tasks/assignment.ts";
+import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Channel } from "../../../stores/db/tables.ts";
 import { envOverlayAad, envVarAad } from "../../env/store.ts";
 import { credentialAad } from "../../registries/store.ts";

@@ -3,7 +3,7 @@ import { systemClock, systemRandom } from "@svc/runtime/system";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openAuthority } from "../../../fleet/ca/authority.ts";
-import { envAad, fileEnvAad } from "../../../fleet/tasks/assignment.ts";
+import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { buildServer } from "../../../server.ts";
 import { until } from "../../../stores/etcd/testing.ts";

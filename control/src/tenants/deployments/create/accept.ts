@@ -2,8 +2,8 @@ import { type DeploymentMetadata, isOciManifest, type Manifest, plural, releaseO
 import type { Clock } from "@svc/runtime/clock";
 import { type Insertable, sql } from "kysely";
 import { storageProblem } from "../../../fleet/artifacts/room.ts";
-import { envAad, fileEnvAad } from "../../../fleet/tasks/assignment.ts";
 import { insertEvent } from "../../../fleet/tasks/deployment.ts";
+import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Caller } from "../../../http/caller.ts";
 import { ApiError } from "../../../http/errors.ts";
 import { lockUser } from "../../../identity/accounts/store.ts";

@@ -2,7 +2,7 @@ import { createRegistry, type Registry } from "@svc/registry";
 import { systemClock } from "@svc/runtime/system";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type RegistryProcess, startDockerRegistry } from "../../../../../registry/src/testing/docker-registry.ts";
-import { envAad } from "../../../fleet/tasks/assignment.ts";
+import { envAad } from "../../../fleet/tasks/environment.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import type { Project } from "../../../stores/db/tables.ts";
 import { aSource, codeOf, formOf, manifestOf } from "../testing/source.ts";

@@ -17,7 +17,7 @@ import {
 import { announcedPushes } from "../../../fleet/artifacts/push.ts";
 import { repositories } from "../../../fleet/artifacts/repositories.ts";
 import { preserveManifest } from "../../../fleet/images/preserve.ts";
-import { maxUnpackedMb } from "../../../fleet/tasks/spec.ts";
+import { maxUnpackedMb } from "../../../fleet/tasks/kinds/build.ts";
 import { recordAudit } from "../../../http/audit.ts";
 import type { Caller } from "../../../http/caller.ts";
 import type { Call } from "../../../http/endpoint.ts";

@@ -85,7 +85,7 @@ const servedOn = (channel: Channel) => {
   return entry?.page?.page ?? entry?.proxy?.upstreams;
 };
 const containersOf = (id: string) =>
-  virtual.fleet.placements().filter(({ placement }) => placement.deploymentId === id && placement.kind === "serve");
+  virtual.fleet.placements().filter(({ placement }) => placement.ownerId === id && placement.kind === "serve");
 
 test("only production is stopped and started, also by another control than the one that was asked", async () => {
   const first = await newReplica();
@@ -378,7 +378,7 @@ test("a start that another deployment has overtaken keeps no stop waiting", asyn
     api.db
       .selectFrom("task")
       .select("id")
-      .where("deployment_id", "=", newer)
+      .where("owner_id", "=", newer)
       .where("desired", "=", "running")
       .executeTakeFirst(),
   );
@@ -386,7 +386,7 @@ test("a start that another deployment has overtaken keeps no stop waiting", asyn
   await api.db.transaction().execute(async (tx) => {
     await tx.updateTable("deployment").set({ status: "superseded" }).where("id", "=", newer).execute();
     await tx.updateTable("deployment").set({ status: "running" }).where("id", "=", older).execute();
-    await tx.updateTable("task").set({ desired: "removed" }).where("deployment_id", "=", newer).execute();
+    await tx.updateTable("task").set({ desired: "removed" }).where("owner_id", "=", newer).execute();
     const channel = { project_id: project.id, channel: "production" as const, pr_number: null };
     await setChannelState(tx, channel, { deploymentId: older, stopped: false });
   });

@@ -8,7 +8,7 @@ import { findChannelState, setChannelState } from "../../../fleet/routes/store.t
 import { endDrains, removeTasks } from "../../../fleet/tasks/change.ts";
 import { findDeployment, insertEvent, listHosts, lockDeployment } from "../../../fleet/tasks/deployment.ts";
 import { isServing } from "../../../fleet/tasks/deployment-status.ts";
-import { emptySlots, replicasOf, serveTask } from "../../../fleet/tasks/spec.ts";
+import { emptySlots, replicasOf, serveTask } from "../../../fleet/tasks/kinds/serve.ts";
 import { insertTask, listWantedTasks } from "../../../fleet/tasks/store.ts";
 import { holdPlanOfUser } from "../../../identity/plans/of-user.ts";
 import type { Log } from "../../../log.ts";

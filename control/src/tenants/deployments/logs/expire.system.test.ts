@@ -15,16 +15,10 @@ const dayMs = 86_400_000;
 /** A deployment with a build log and the output of a release command, `days` old. Returns the two streams. */
 async function logged(status: Deployment["status"], days: number): Promise<string[]> {
   const project = await api.newProject(await api.newUser());
-  const { id } = await api.newDeployment(project, { status, release_attempt: 1 });
-  const build = randomUUID();
-  await api.db
-    .insertInto("task")
-    .values({
-      ...{ id: build, project_id: project.id, deployment_id: id, kind: "build", channel: "production" },
-      ...{ spec: "{}", spec_hash: "h", memory_mb: 1, cpu_millicores: 1, pids_limit: 1 },
-    })
-    .execute();
-  const streams = [build, `${id}.1`];
+  const deployment = await api.newDeployment(project, { status });
+  const build = await api.newTask(deployment, { kind: "build" });
+  const release = await api.newRun(deployment, { node_id: randomUUID() });
+  const streams = [build.id, release.id];
   const created_at = new Date(Date.now() - days * dayMs);
   for (const stream_id of streams) {
     await api.db

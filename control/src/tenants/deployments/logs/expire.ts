@@ -15,12 +15,12 @@ export async function expireLogs(db: Db, days: number): Promise<number> {
     const { numAffectedRows = 0n } = await sql`
       with kept as (
         select task.id::text as stream_id
-        from deployment join task on task.deployment_id = deployment.id
+        from deployment join task on task.owner_id = deployment.id
         where deployment.status in ('running', 'stopped') and task.kind = 'build'
         union all
-        select deployment.id || '.' || attempt
-        from deployment, generate_series(1, release_attempt) as attempt
-        where status in ('running', 'stopped'))
+        select run.id::text
+        from deployment join run on run.owner_id = deployment.id
+        where deployment.status in ('running', 'stopped'))
       delete from log_chunk where (stream_id, "offset") in (
         select stream_id, "offset" from log_chunk
         where created_at < now() - ${days} * interval '1 day'

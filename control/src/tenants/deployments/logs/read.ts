@@ -41,10 +41,9 @@ export async function readLog(db: Db, deploymentId: string, after: number, maxBy
 async function listStreams(db: Db, deploymentId: string): Promise<{ id: string; size: number }[]> {
   const { rows } = await sql<{ id: string; size: number }>`
     with stream (id, part, position) as (
-      select id::text, 1, epoch from task where deployment_id = ${deploymentId} and kind = 'build'
+      select id::text, 1, epoch from task where owner_id = ${deploymentId} and kind = 'build'
       union all
-      select ${deploymentId} || '.' || attempt, 2, attempt
-      from deployment, generate_series(1, deployment.release_attempt) as attempt where deployment.id = ${deploymentId})
+      select id::text, 2, number from run where owner_id = ${deploymentId} and kind = 'release')
     select stream.id, last."offset" + length(last.data) as size
     from stream, lateral (
       select "offset", data from log_chunk where stream_id = stream.id order by "offset" desc limit 1) as last

@@ -1,11 +1,12 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { createServer } from "node:net";
 import { gzipSync } from "node:zlib";
 import { createRegistry, type Registry } from "@svc/registry";
 import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type RegistryProcess, startDockerRegistry } from "../../../../../registry/src/testing/docker-registry.ts";
-import { envAad, fileEnvAad } from "../../../fleet/tasks/assignment.ts";
+import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
+import { findLastRun } from "../../../fleet/tasks/run-rows.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import type { Deployment, Plan, Project, ProjectType } from "../../../stores/db/tables.ts";
 import { lockWaits } from "../../../stores/db/testing.ts";
@@ -311,9 +312,8 @@ describe("a promotion", () => {
       git_sha: "0123abc",
       manifest: manifestOf("ssr", { channel: "preview", release: { command: "npm run migrate", timeoutSeconds: 20 } }),
       release_status: "succeeded",
-      release_attempt: 1,
-      release_exit_code: 0,
     });
+    await api.newRun(source, { node_id: randomUUID(), exit_code: 0 });
     const answer = await promote(source.id);
     expect(answer.status).toBe(202);
     const { deploymentId } = answer.body;
@@ -334,10 +334,9 @@ describe("a promotion", () => {
       git_sha: "0123abc",
       git_pr_number: 7,
       release_status: "pending",
-      release_attempt: 0,
-      release_exit_code: null,
       manifest: expect.objectContaining({ channel: "production" }),
     });
+    expect(await findLastRun(api.db, deploymentId, "release")).toBeNull();
     expect(await rowOf(source.id)).toEqual(source);
     const audit = await api.db.selectFrom("audit").select("action").where("target", "=", deploymentId).execute();
     expect(audit).toEqual([{ action: "deployment.promote" }]);

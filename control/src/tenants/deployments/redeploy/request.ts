@@ -2,7 +2,7 @@ import { storedManifestSchema } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
 import { within } from "@svc/runtime/deadline";
-import { fileEnvAad } from "../../../fleet/tasks/assignment.ts";
+import { fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Caller } from "../../../http/caller.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Deployment } from "../../../stores/db/tables.ts";

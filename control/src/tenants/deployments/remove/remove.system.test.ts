@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { keys } from "../../../fleet/cluster/keys.ts";
 import { setChannelState } from "../../../fleet/routes/store.ts";
 import { findDeployment } from "../../../fleet/tasks/deployment.ts";
-import { serveTask } from "../../../fleet/tasks/spec.ts";
+import { serveTask } from "../../../fleet/tasks/kinds/serve.ts";
 import { insertTask } from "../../../fleet/tasks/store.ts";
 import { keepHouse } from "../../../housekeeping.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
@@ -245,7 +245,7 @@ describe("DELETE /deployments/:id", () => {
 
 describe("the work of a removal", () => {
   /** Everything anywhere that names the deployment. */
-  async function traces(deployment: Deployment, taskIds: string[]): Promise<Record<string, number>> {
+  async function traces(deployment: Deployment, workIds: string[]): Promise<Record<string, number>> {
     const count = async (query: ReturnType<typeof sql<{ count: number }>>) =>
       (await query.execute(api.db)).rows[0]?.count ?? -1;
     const under = async (prefix: string) =>
@@ -255,20 +255,19 @@ describe("the work of a removal", () => {
       events: await count(
         sql`select count(*)::int as count from deployment_event where deployment_id = ${deployment.id}`,
       ),
-      tasks: await count(sql`select count(*)::int as count from task where deployment_id = ${deployment.id}`),
+      tasks: await count(sql`select count(*)::int as count from task where owner_id = ${deployment.id}`),
+      attempts: await count(sql`select count(*)::int as count from run where owner_id = ${deployment.id}`),
       samples: await count(
-        sql`select count(*)::int as count from resource_sample where task_id = any(${taskIds}::uuid[])`,
+        sql`select count(*)::int as count from resource_sample where task_id = any(${workIds}::uuid[])`,
       ),
-      logs: await count(
-        sql`select count(*)::int as count from log_chunk where stream_id = any(${taskIds}) or stream_id like ${`${deployment.id}%`}`,
-      ),
+      logs: await count(sql`select count(*)::int as count from log_chunk where stream_id = any(${workIds})`),
       channels: await count(
         sql`select count(*)::int as count from channel_state where deployment_id = ${deployment.id}`,
       ),
       placements: await under("/svc/placements/"),
       observations: (
         await Promise.all(
-          taskIds.map(
+          workIds.map(
             async (id) => (await etcd.range("/svc/observations/")).entries.filter(({ key }) => key.endsWith(id)).length,
           ),
         )
@@ -278,25 +277,29 @@ describe("the work of a removal", () => {
     };
   }
 
-  async function leaveTraces(deployment: Deployment, taskId: string): Promise<void> {
+  /** Returns the ids of its work: its container and the attempt at its release command. */
+  async function leaveTraces(deployment: Deployment, taskId: string): Promise<string[]> {
     const data = Buffer.from("output\n");
-    for (const stream_id of [taskId, `${deployment.id}.1`])
+    const { id: attemptId } = await api.newRun(deployment, { node_id: randomUUID() });
+    for (const stream_id of [taskId, attemptId])
       await api.db.insertInto("log_chunk").values({ stream_id, offset: 0, data }).execute();
     const sample = { task_id: taskId, project_id: deployment.project_id, at: new Date() };
     await api.db
       .insertInto("resource_sample")
       .values({ ...sample, cpu_percent: 1, memory_bytes: 1, pids: 1 })
       .execute();
-    await putRun(deployment.id, deployment.project_id);
+    await putRun(deployment, attemptId);
+    return [taskId, attemptId];
   }
 
   /** A release command that has run. Returns its key. */
-  async function putRun(deploymentId: string, projectId: string): Promise<string> {
-    const attemptId = `${deploymentId}.1`;
+  async function putRun({ id, project_id }: Deployment, attemptId: string): Promise<string> {
     const run = {
       attemptId,
-      deploymentId,
-      projectId,
+      kind: "release",
+      ownerKind: "deployment",
+      ownerId: id,
+      projectId: project_id,
       state: "exited",
       cancel: false,
       token: "t",
@@ -314,10 +317,10 @@ describe("the work of a removal", () => {
 
   async function upAndRunning() {
     const project = await api.newProject(user);
-    const { deployment, host } = await serving(project, { pr_number: 7, release_attempt: 1 });
+    const { deployment, host } = await serving(project, { pr_number: 7 });
     const taskId = await withContainer(deployment);
-    await leaveTraces(deployment, taskId);
-    return { project, deployment, host, taskId };
+    const workIds = await leaveTraces(deployment, taskId);
+    return { project, deployment, host, taskId, workIds };
   }
   const serves = (host: string, { id }: Deployment) =>
     until(
@@ -329,24 +332,24 @@ describe("the work of a removal", () => {
 
   test("leaves nothing, and the host answers no more", async () => {
     await using _replica = await replica();
-    const { deployment, host, taskId } = await upAndRunning();
+    const { deployment, host, workIds } = await upAndRunning();
     await serves(host, deployment);
     const isThere = async () => {
       // A new leader takes away what attempts have left, and a busy machine may have got one just now.
-      await putRun(deployment.id, deployment.project_id);
-      const none = Object.entries(await traces(deployment, [taskId])).filter(([, count]) => count === 0);
+      await putRun(deployment, workIds[1] ?? "");
+      const none = Object.entries(await traces(deployment, workIds)).filter(([, count]) => count === 0);
       return none.map(([what]) => what).join() === "events";
     };
     await until("everything but a line of its timeline is there", isThere);
     expect((await remove(deployment.id)).status).toBe(202);
     await until("the row is gone", isGone(deployment.id));
     expect(virtual.fleet.route(host)).toBeNull();
-    expect(Object.entries(await traces(deployment, [taskId])).filter(([, count]) => count !== 0)).toEqual([]);
+    expect(Object.entries(await traces(deployment, workIds)).filter(([, count]) => count !== 0)).toEqual([]);
     expect(codeOf(await api.call("GET", `/deployments/${deployment.id}`, session()))).toEqual([404, "NOT_FOUND"]);
   }, 60_000);
 
   test("is done although control is killed between any two of its steps", async () => {
-    const { deployment, host, taskId } = await upAndRunning();
+    const { deployment, host, workIds } = await upAndRunning();
     {
       await using _replica = await replica();
       await serves(host, deployment);
@@ -366,7 +369,7 @@ describe("the work of a removal", () => {
       },
       20_000,
     );
-    expect(Object.entries(await traces(deployment, [taskId])).filter(([, count]) => count !== 0)).toEqual([]);
+    expect(Object.entries(await traces(deployment, workIds)).filter(([, count]) => count !== 0)).toEqual([]);
   }, 120_000);
 
   test("of a superseded deployment keeps what its channel serves", async () => {

@@ -3,7 +3,6 @@ import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { edgeProgress } from "../../../fleet/routes/progress.ts";
 import { type Routing, readRouting } from "../../../fleet/routes/routing.ts";
-import { releaseAttemptId } from "../../../fleet/tasks/attempt-id.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { findDeployment } from "../../../fleet/tasks/deployment.ts";
 import { endRuns } from "../../../fleet/tasks/runs.ts";
@@ -65,7 +64,7 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
       tasks.filter((task) => task.reaped_at === null).map(({ id }) => id),
     );
     if (tasks.some((task) => task.reaped_at === null)) return again;
-    const runsEnded = await endRuns(deps, (run) => run.deploymentId === deploymentId);
+    const runsEnded = await endRuns(deps, (run) => run.ownerId === deploymentId);
     if (!runsEnded && item.ageMs < runEndMs) return again;
     await deleteRows(db, deployment, tasks);
     log.info({ deploymentId, to: "removed" }, "deployment");
@@ -73,19 +72,24 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
   };
 }
 
-const attemptsOf = ({ id, release_attempt }: Deployment): string[] =>
-  Array.from({ length: release_attempt }, (_, at) => releaseAttemptId(id, at + 1));
-
 async function deleteRows(db: Db, deployment: Deployment, tasks: readonly Task[]): Promise<void> {
   const taskIds = tasks.map(({ id }) => id);
-  const streams = [...taskIds, ...attemptsOf(deployment)];
   await db.transaction().execute(async (tx) => {
     // What is written for one of them holds its row: from here on nothing is added to what is deleted below.
     await sql`select from deployment where id = ${deployment.id} for update`.execute(tx);
-    await sql`select from task where deployment_id = ${deployment.id} order by epoch for update`.execute(tx);
+    await sql`select from task where owner_id = ${deployment.id} order by epoch for update`.execute(tx);
+    const runs = await tx
+      .selectFrom("run")
+      .select("id")
+      .where("owner_id", "=", deployment.id)
+      .orderBy("id")
+      .forUpdate()
+      .execute();
+    const streams = [...taskIds, ...runs.map(({ id }) => id)];
     await tx.deleteFrom("log_chunk").where("stream_id", "=", sql<string>`any(${streams})`).execute();
     await tx.deleteFrom("resource_sample").where("task_id", "=", sql<string>`any(${taskIds}::uuid[])`).execute();
-    await tx.deleteFrom("task").where("deployment_id", "=", deployment.id).execute();
+    await tx.deleteFrom("task").where("owner_id", "=", deployment.id).execute();
+    await tx.deleteFrom("run").where("owner_id", "=", deployment.id).execute();
     await tx.deleteFrom("deployment").where("id", "=", deployment.id).execute();
   });
 }

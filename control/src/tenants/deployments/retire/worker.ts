@@ -40,7 +40,7 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
   return async (item) => {
     const { deploymentId } = item.payload as { deploymentId: string };
     const found = await findDeployment(db, deploymentId);
-    const runsEnded = await endRuns(deps, (run) => run.deploymentId === deploymentId);
+    const runsEnded = await endRuns(deps, (run) => run.ownerId === deploymentId);
     // An edge or a node may be away for long, and thousands of these must not look all the time.
     const recheckMs = recheckAfterMs(item.ageMs);
     const ended: WorkOutcome = runsEnded ? { state: "done" } : { retryAfterMs: recheckMs, free: true };

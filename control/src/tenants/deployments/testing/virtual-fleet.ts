@@ -112,7 +112,7 @@ export async function startVirtualFleet(options: {
       build: null,
       changedAt: now().toISOString(),
     };
-    if (placement.drainSeconds > 0 && busy.has(placement.deploymentId)) return null;
+    if (placement.drainSeconds > 0 && busy.has(placement.ownerId)) return null;
     if (placement.desired === "removed") return last?.observed === "removed" ? null : { ...base, observed: "removed" };
     if (placement.desired === "stopped")
       return last && hasEnded(last.observed) ? null : { ...base, observed: "stopped" };
@@ -127,7 +127,7 @@ export async function startVirtualFleet(options: {
       case "accepted":
         return chance(0.05) ? failed : { ...base, observed: "starting" };
       case "starting": {
-        if (broken.has(placement.deploymentId)) {
+        if (broken.has(placement.ownerId)) {
           const failure = { code: "HEALTH_CHECK_FAILED", message: "by intent", exitCode: null, oomKilled: false };
           return { ...failed, failure };
         }
@@ -150,7 +150,7 @@ export async function startVirtualFleet(options: {
   function nextRun(run: RunValue): RunValue | null {
     if (isRunOver(run.state)) return null;
     const changedAt = now().toISOString();
-    const { attemptId, deploymentId } = run;
+    const { attemptId, ownerId: deploymentId } = run;
     switch (run.state) {
       case "offered":
       case "accepted":

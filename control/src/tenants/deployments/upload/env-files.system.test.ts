@@ -3,7 +3,7 @@ import { limits } from "@svc/proto";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { RawEntry } from "../../../../../proto/src/testing/tar.ts";
 import { type RegistryProcess, startDockerRegistry } from "../../../../../registry/src/testing/docker-registry.ts";
-import { envAad, fileEnvAad } from "../../../fleet/tasks/assignment.ts";
+import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { createLog } from "../../../log.ts";
 import type { Project } from "../../../stores/db/tables.ts";

@@ -127,11 +127,11 @@ export async function deleteRows(tx: Db, projectId: string): Promise<void> {
   await sql`select from project where id = ${projectId} for update`.execute(tx);
   await sql`select from deployment where project_id = ${projectId} order by number desc for update`.execute(tx);
   await sql`select from task where project_id = ${projectId} order by epoch for update`.execute(tx);
+  await sql`select from run where project_id = ${projectId} order by id for update`.execute(tx);
   await sql`delete from log_chunk where stream_id in (
     select id::text from task where project_id = ${projectId}
     union all
-    select deployment.id || '.' || attempt from deployment, generate_series(1, release_attempt) as attempt
-    where project_id = ${projectId})`.execute(tx);
+    select id::text from run where project_id = ${projectId})`.execute(tx);
   await sql`delete from work_item where state in ('done', 'failed') and (
     key = ${projectId} or payload ->> 'projectId' = ${projectId}
     or payload ->> 'deploymentId' in (select id::text from deployment where project_id = ${projectId}))`.execute(tx);
@@ -139,6 +139,7 @@ export async function deleteRows(tx: Db, projectId: string): Promise<void> {
   await sql`delete from resource_sample
     where task_id = any(array(select id from task where project_id = ${projectId}))`.execute(tx);
   await tx.deleteFrom("task").where("project_id", "=", projectId).execute();
+  await tx.deleteFrom("run").where("project_id", "=", projectId).execute();
   await tx.deleteFrom("channel_state").where("project_id", "=", projectId).execute();
   await tx.deleteFrom("project").where("id", "=", projectId).execute();
 }

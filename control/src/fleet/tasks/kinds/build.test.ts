@@ -1,7 +1,7 @@
 import { type Manifest, manifestSchema } from "@svc/proto";
 import { expect, test } from "vitest";
-import type { Deployment, Plan, Project } from "../../stores/db/tables.ts";
-import { buildTask } from "./spec.ts";
+import type { Deployment, Plan, Project } from "../../../stores/db/tables.ts";
+import { buildTask } from "./build.ts";
 
 const deployment = { source_digest: "sha256:1", source_repository: "svc/p/source" } as Deployment;
 const project = { id: "p" } as Project;

@@ -1,0 +1,39 @@
+import { type Manifest, manifestPort, storedManifestSchema } from "@svc/proto";
+import type { Deployment, Project } from "../../stores/db/tables.ts";
+import type { Secrets } from "../../stores/secrets.ts";
+import type { DeploymentAndProject } from "./deployment.ts";
+import type { OwnerFacts } from "./kinds/kind.ts";
+
+/** The sealed environment of a deployment lives at this place; see `Secrets`. */
+export const envAad = (deploymentId: string) => `deployment/${deploymentId}/env`;
+
+/** The sealed variables of its packed env files live here. */
+export const fileEnvAad = (deploymentId: string) => `deployment/${deploymentId}/file_env`;
+
+/** A deployment with the environment that it was accepted with. Throws `CannotOpen`. */
+export function openOwner(
+  secrets: Secrets,
+  { deployment, project }: DeploymentAndProject,
+): OwnerFacts & { manifest: Manifest } {
+  const manifest = storedManifestSchema.parse(deployment.manifest);
+  const ownEnv = openEnv(secrets, deployment);
+  return { deployment, project, manifest, ownEnv, env: { ...ownEnv, ...platformEnv(deployment, project, manifest) } };
+}
+
+function openEnv(secrets: Secrets, deployment: { id: string; env: Buffer | null }): Record<string, string> {
+  if (deployment.env === null) return {};
+  return JSON.parse(secrets.open(deployment.env, envAad(deployment.id)).toString("utf8")) as Record<string, string>;
+}
+
+/** What every container of a deployment is told about itself; wins over the project's own variables. */
+function platformEnv(deployment: Deployment, project: Project, manifest: Manifest): Record<string, string> {
+  return {
+    PORT: String(manifestPort(manifest)),
+    SVC_PROJECT_ID: project.id,
+    SVC_PROJECT_SLUG: project.slug,
+    SVC_CHANNEL: deployment.channel,
+    SVC_DEPLOYMENT_ID: deployment.id,
+    SVC_PUBLIC_URL: deployment.url,
+    ...(deployment.git_sha !== null && { SVC_GIT_SHA: deployment.git_sha }),
+  };
+}
