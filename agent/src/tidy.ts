@@ -3,7 +3,6 @@ import { Observed } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import { pause } from "@svc/runtime/sleep";
 import { createWake } from "@svc/runtime/wake";
-import { buildTag } from "./build/tag.ts";
 import { type Engine, labels, type Owner } from "./engine/engine.ts";
 import { spareImages, uselessImages } from "./images/keep.ts";
 import type { Journal } from "./journal/journal.ts";
@@ -11,6 +10,7 @@ import type { PlacementRecord, RunRecord } from "./journal/records.ts";
 import type { Log } from "./log.ts";
 import type { Tails } from "./logs/tails.ts";
 import type { Networks } from "./network/networks.ts";
+import { kindOf } from "./placements/kinds/index.ts";
 
 const tidyEveryMs = 60 * 60 * 1000;
 /** Whoever wakes it may do so many times in a row. */
@@ -140,11 +140,10 @@ export function createTidy(options: {
 
 /** What a placement needs on this node: its image, or the tag that its build makes. */
 function imageOf({ placement, status }: PlacementRecord, registryHost: string | null): string[] {
-  const { spec } = placement;
-  if (status.observed === Observed.REMOVED) return [];
-  if (spec.case === "serve") return spec.value.image === undefined ? [] : [spec.value.image.reference];
-  if (spec.case !== "build" || status.observed >= Observed.COMPLETED) return [];
-  return [buildTag(`${registryHost ?? ""}/${spec.value.targetRepository}`, placement.placementId)];
+  const { placementId } = placement;
+  const { observed } = status;
+  if (observed === Observed.REMOVED) return [];
+  return kindOf(placement)?.images({ placementId, observed, registryHost: registryHost ?? "" }) ?? [];
 }
 
 const imageOfRun = ({ offer }: RunRecord): string[] => (offer.image === undefined ? [] : [offer.image.reference]);

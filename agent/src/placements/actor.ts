@@ -6,12 +6,14 @@ import type { Container, Engine } from "../engine/engine.ts";
 import { isEngineTrouble } from "../engine/errors.ts";
 import type { Log } from "../log.ts";
 import { restlessPauseMs, retryDelayMs } from "./crash.ts";
+import type { Runner, Turn } from "./executors/executor.ts";
 import { TaskFailure, toFailure } from "./failure.ts";
+import { kindOf } from "./kinds/index.ts";
 import { isLimitsDue, pauseOf } from "./limits.ts";
 import { containerName } from "./names.ts";
-import type { Runner, Turn } from "./runner.ts";
-import { isTerminal, nextStep, type Step, type View } from "./steps.ts";
+import { nextStep } from "./steps.ts";
 import type { Task } from "./task.ts";
+import { isTerminal, type Step, type View } from "./view.ts";
 
 /** Why an actor should look again. */
 export type Wake =
@@ -66,21 +68,21 @@ export function createActor(options: {
 
   const look = async (): Promise<{ view: View; container: Container | null }> => {
     const { placement, status, memory } = task.record();
-    const kind = placement.spec.case ?? "unknown";
-    const container = kind === "build" ? null : await engine.findContainer(containerName(task.id));
+    const kind = kindOf(placement);
+    // Where the journal was lost only its container says what there is.
+    const hasContainer = kind?.hasContainer ?? true;
+    const container = hasContainer ? await engine.findContainer(containerName(task.id)) : null;
     // After the look, which may take long: what ended meanwhile ended before this.
     const nowMs = clock.now().getTime();
-    const healthTimeoutMs =
-      placement.spec.case === "serve" ? (placement.spec.value.health?.timeoutSeconds ?? 60) * 1000 : 0;
     return {
       container,
       view: {
-        kind,
+        kind: kind?.name ?? "unknown",
         desired: placement.desired,
         observed: status.observed,
         memory,
         memoryMb: container?.limits.memoryMb ?? 0,
-        healthTimeoutMs,
+        healthTimeoutMs: kind?.healthTimeoutMs ?? 0,
         drainMs: placement.drainSeconds * 1000,
         container,
         limitsDue:

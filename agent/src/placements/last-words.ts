@@ -5,6 +5,7 @@ import { createSafeLines } from "../logs/lines.ts";
 import { redact } from "../logs/redactor.ts";
 import { type Exit, type Tails, tailLinesMax } from "../logs/tails.ts";
 import { withLastError } from "./failure.ts";
+import { kindOf } from "./kinds/index.ts";
 import { containerName } from "./names.ts";
 import type { Task } from "./task.ts";
 
@@ -35,7 +36,7 @@ export function createLastWords(options: { engine: Engine; tails: Tails; log: Lo
   return {
     async take(task, end) {
       const { placement, memory } = task.record();
-      const secrets = placement.spec.case === "serve" ? withLines(placement.spec.value.redact) : [];
+      const secrets = withLines(kindOf(placement)?.redact ?? []);
       const text = await readLog(task.id);
       // What it said before it ended the last time is no reason of this end.
       const said = lastRunOf(text, memory.countedExit, end.at);

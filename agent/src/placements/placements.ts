@@ -18,10 +18,11 @@ import type { Log } from "../log.ts";
 import type { Writer } from "../storage/watch.ts";
 import { type Actor, createActor } from "./actor.ts";
 import { apply, type Held } from "./apply.ts";
+import type { Runner, Siblings } from "./executors/executor.ts";
+import { kindOf } from "./kinds/index.ts";
 import { containerName } from "./names.ts";
-import type { Runner, Siblings } from "./runner.ts";
-import { isTerminal } from "./steps.ts";
 import { createTask, heldPort, newRecord, removedAtOnce, type Task, withSpec } from "./task.ts";
+import { isTerminal } from "./view.ts";
 
 /** Everything that control placed on this node. */
 export type Placements = AsyncDisposable & {
@@ -68,7 +69,7 @@ export function createPlacements(options: {
     [...all.values()].some(({ task }) => {
       const { placement, status } = task.record();
       const isSame = placement.projectId === projectId && placement.channel === channel && task.id !== except;
-      return isSame && placement.spec.case === "serve" && status.observed < Observed.COMPLETED;
+      return isSame && kindOf(placement)?.hasContainer === true && status.observed < Observed.COMPLETED;
     });
   const isPortHeld: Siblings["isPortHeld"] = (port) =>
     [...all.values()].some(({ task }) => heldPort(task.record()) === port);
@@ -106,7 +107,7 @@ export function createPlacements(options: {
       [...all.values()].map(({ task }) => {
         const { placement, status } = task.record();
         const { epoch, desired, specHash, resources } = placement;
-        const isServe = placement.spec.case !== "build";
+        const isServe = kindOf(placement)?.hasContainer !== false;
         return [task.id, { epoch, desired, specHash, isServe, resources, observed: status.observed }];
       }),
     );
@@ -185,7 +186,7 @@ export function createPlacements(options: {
       [...all.values()].flatMap(({ task }) => {
         const { placement, status } = task.record();
         const storageMb = placement.resources?.storageMb ?? 0;
-        if (placement.spec.case !== "serve" || storageMb === 0 || isTerminal(status.observed)) return [];
+        if (kindOf(placement)?.hasContainer !== true || storageMb === 0 || isTerminal(status.observed)) return [];
         const name = containerName(task.id);
         return [
           {

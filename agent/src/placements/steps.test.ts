@@ -2,7 +2,8 @@ import { Desired, Observed } from "@svc/proto/node";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { freshMemory, type Memory } from "../journal/records.ts";
-import { nextStep, type View } from "./steps.ts";
+import { nextStep } from "./steps.ts";
+import type { View } from "./view.ts";
 
 const nowMs = Date.parse("2030-01-01T12:00:00Z");
 

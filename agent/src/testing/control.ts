@@ -18,7 +18,7 @@ import {
   type SessionResponseSchema,
 } from "@svc/proto/node";
 import type { IssuedToken } from "@svc/registry";
-import type { Link } from "../start.ts";
+import type { Link } from "../link.ts";
 import { waitFor } from "./wait.ts";
 
 type Response = MessageInitShape<typeof SessionResponseSchema>;

@@ -1,0 +1,204 @@
+import { createClient } from "@connectrpc/connect";
+import { NodeService } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { pause } from "@svc/runtime/sleep";
+import { createWake } from "@svc/runtime/wake";
+import type { Pulse } from "@svc/telemetry";
+import { type Endpoints, type Identity, renewLoop, takeNextIdentity } from "@svc/uplink";
+import { clearNode } from "../clear.ts";
+import { comeBack, IdentityReplacedError } from "../come-back.ts";
+import type { Config } from "../config.ts";
+import { watchEngine } from "../housekeeping.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Link } from "../link.ts";
+import type { Log } from "../log.ts";
+import { createLogAnswers } from "../logs/query.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { type Readiness, watchGauges } from "../metrics/serve.ts";
+import type { IsolationGuard } from "../network/iptables.ts";
+import { converse } from "../session.ts";
+import { measureCapacity } from "../stats/capacity.ts";
+import { sampleLoop } from "../stats/sampler.ts";
+import { watchStorage } from "../storage/watch.ts";
+import type { Tidy } from "../tidy.ts";
+import { removeLeftovers } from "./leftovers.ts";
+import { createTools } from "./tools.ts";
+import { createWork } from "./work.ts";
+
+/** Longer than any call on a connection that another one has replaced. */
+const callsEndMs = 60_000;
+/** A survey every half minute, each of whose calls to the engine has its deadline. */
+const turnWithinMs = 300_000;
+
+/**
+ * Everything that runs once the node knows who it is. Ends with `signal`, or throws when the node is fenced or has
+ * another identity.
+ */
+export async function runNode(options: {
+  clock: Clock;
+  random: Random;
+  config: Config;
+  identity: Identity;
+  journal: Journal;
+  endpoints: Endpoints;
+  isolation: IsolationGuard;
+  openLink(identity: Identity): Link;
+  lookEveryMs: number;
+  onReady(): void;
+  metrics: Metrics;
+  readiness: Readiness;
+  pulse: Pulse;
+  signal: AbortSignal;
+  log: Log;
+}): Promise<void> {
+  const { clock, random, config, identity, journal, isolation, metrics, readiness, pulse, log } = options;
+  const over = new AbortController();
+  const signal = AbortSignal.any([options.signal, over.signal]);
+  journal.claim(`${identity.clusterId}/${identity.id}/${identity.incarnation}`);
+  let link = options.openLink(identity);
+  // Making room needs to know what is in use, and whatever takes room asks whether there is any.
+  let madeTidy: Tidy | null = null;
+  const common = { clock, random, config, journal, isolation, metrics, signal, log };
+  const tools = await createTools({
+    ...common,
+    identity,
+    link: () => link,
+    reclaim: async (isEnough) => madeTidy?.reclaim(isEnough),
+  });
+  const { engine, limiter, tails, client, disk, memory, engineWatch, reporter } = tools;
+  readiness.engine = engine;
+  await removeLeftovers(config.dir, engine, limiter, log);
+  const { placements, runs, tidy } = createWork({ ...common, tools, lookEveryMs: options.lookEveryMs });
+  madeTidy = tidy;
+  const { noteContainer, survey, writers } = runs;
+
+  watchGauges(clock, metrics, { dir: config.dir, engine, journal, placements, disk, memory, reporter });
+  const renewal = createWake(clock);
+  const background: Promise<unknown>[] = [
+    watchEngine({
+      clock,
+      engine,
+      onContainer(name) {
+        placements.noteContainer(name);
+        noteContainer(name);
+      },
+      onTurn: pulse.expect("survey", turnWithinMs),
+      async survey(containers) {
+        await placements.survey(containers);
+        await survey(containers);
+      },
+      isolation,
+      signal,
+      log,
+    }),
+    tidy.run(signal),
+    disk.watch(signal),
+    memory.watch(signal),
+    engineWatch.watch(signal),
+    watchStorage({
+      clock,
+      engine,
+      writers: () => [...placements.writers(), ...writers()],
+      everyMs: options.lookEveryMs,
+      signal,
+      log,
+    }),
+    sampleLoop({
+      clock,
+      engine,
+      list: placements.list,
+      report: async (samples) => void (await client().reportSamples({ samples }, { signal, timeoutMs: 10_000 })),
+      signal,
+      log,
+    }),
+    renewLoop({
+      clock,
+      random,
+      dir: config.dir,
+      identity,
+      renew: (csr, within) => client().renewCertificate({ csr }, { signal: within }),
+      wanted: renewal,
+      onRenewed(renewed) {
+        const former = link;
+        link = options.openLink(renewed);
+        // Control goes by the certificate that a session was opened with, so another one is opened; calls end by themselves.
+        former.endSession();
+        background.push(pause(clock, callsEndMs, signal).then(former.close));
+      },
+      signal,
+      log,
+    }),
+  ];
+  let replaced = false;
+  const returning = comeBack({
+    clock,
+    random,
+    config,
+    former: identity,
+    async askGone(next, nodeIds) {
+      const asking = options.openLink(next);
+      try {
+        const { gone } = await createClient(NodeService, asking.bulk).listGoneNodes(
+          { nodeIds },
+          { signal, timeoutMs: 10_000 },
+        );
+        return gone;
+      } finally {
+        asking.close();
+      }
+    },
+    signal,
+    log,
+  }).then(async (next) => {
+    if (next === null) return;
+    log.warn({ next: next.id }, "the node that this was is gone: removing everything that it ran here");
+    await clearNode({ placements, engine }, signal);
+    if (signal.aborted) return;
+    await takeNextIdentity(config.dir);
+    replaced = true;
+    over.abort();
+  });
+  background.push(
+    returning.catch((cause: unknown) =>
+      log.warn({ reason: String(cause) }, "this node cannot come back yet: restart its agent"),
+    ),
+  );
+  try {
+    await converse({
+      clock,
+      random,
+      identity,
+      endpoints: options.endpoints,
+      transports: () => link,
+      journal,
+      engine,
+      answerLogQuery: createLogAnswers({ clock, engine, tails, find: placements.find }),
+      placements,
+      runs,
+      reporter,
+      tidy,
+      disk,
+      memory,
+      engineWatch,
+      metrics,
+      readiness,
+      describe: async () => ({
+        address: config.address,
+        labels: config.labels,
+        capacity: await measureCapacity(config.dir, config),
+      }),
+      renewal,
+      onReady: options.onReady,
+      onRegistry: () =>
+        void isolation.assert().catch((cause: unknown) => log.warn({ reason: String(cause) }, "rules are not whole")),
+      signal,
+      log,
+    });
+  } finally {
+    over.abort();
+    link.close();
+    await Promise.all([...background, placements[Symbol.asyncDispose](), runs[Symbol.asyncDispose]()]);
+  }
+  if (replaced) throw new IdentityReplacedError("this node has another identity from now on");
+}

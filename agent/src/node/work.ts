@@ -1,0 +1,84 @@
+import { limits } from "@svc/proto/limits";
+import type { Clock } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { buildLogMaxBytes, createBuilder } from "../build/builder.ts";
+import type { Config } from "../config.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Log } from "../log.ts";
+import { countStatuses } from "../metrics/count.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import type { IsolationGuard } from "../network/iptables.ts";
+import { createPorts } from "../network/ports.ts";
+import { createPlacements } from "../placements/placements.ts";
+import { createRunner } from "../placements/runner.ts";
+import { createRuns, type Runs } from "../runs/runs.ts";
+import { createTidy } from "../tidy.ts";
+import { spoolDir } from "./leftovers.ts";
+import type { Tools } from "./tools.ts";
+
+/** Control answers in a few seconds, if only that it is at work. */
+const askTimeoutMs = 30_000;
+
+/** What this node does: its placements, its runs, and the tidying up behind both. */
+export function createWork(options: {
+  clock: Clock;
+  random: Random;
+  config: Config;
+  journal: Journal;
+  isolation: IsolationGuard;
+  metrics: Metrics;
+  tools: Tools;
+  lookEveryMs: number;
+  signal: AbortSignal;
+  log: Log;
+}) {
+  const { clock, random, config, journal, isolation, metrics, tools, signal, log } = options;
+  const { engine, images, networks, registry, client, openLog, disk, tails, owner, limiter, reporter } = tools;
+  const builder = createBuilder({
+    ...{ clock, engine, journal, images, registry, limiter, owner, log },
+    askForBaseImage: (request, within) => client().fetchBaseImage(request, { signal: within, timeoutMs: askTimeoutMs }),
+    openLog: (placementId) => openLog(placementId, false, buildLogMaxBytes),
+    spoolDir: spoolDir(config.dir),
+    lookEveryMs: options.lookEveryMs,
+    isolated: isolation.ready,
+    checkDisk: disk.check,
+  });
+  // Placements and runs share networks, so each asks the other before one is removed.
+  let runs: Runs | null = null;
+  const countStatus = countStatuses(metrics, (id) => placements.find(id)?.placement.spec.case === "build");
+  const placements = createPlacements({
+    ...{ clock, journal, engine, log },
+    onStatus(status) {
+      countStatus(status);
+      reporter.report(status);
+    },
+    createRunner: ({ isNetworkNeeded, isPortHeld }) =>
+      createRunner({
+        ...{ clock, engine, images, networks, tails, builder, log },
+        ports: createPorts(clock, random, config.address, config.ports),
+        address: config.address,
+        isNetworkNeeded: (projectId, channel, except) =>
+          isNetworkNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel) ?? false),
+        isPortHeld,
+      }),
+  });
+  const isPlacementsNetwork = (projectId: string, channel: string) =>
+    placements.isNetworkNeeded(projectId, channel, "");
+  runs = createRuns({
+    ...{ clock, journal, engine, images, networks, log },
+    openLog: (attemptId) => openLog(attemptId, true, limits.jobLogBytesMax),
+    isNetworkNeeded: isPlacementsNetwork,
+  });
+  const { isNetworkNeeded } = runs;
+  const tidy = createTidy({
+    ...{ clock, engine, owner, journal, networks, tails, log },
+    placements: placements.list,
+    isNetworkNeeded: (projectId, channel) =>
+      isPlacementsNetwork(projectId, channel) || isNetworkNeeded(projectId, channel),
+    askGone: async (projectIds) =>
+      (await client().listGoneProjects({ projectIds: [...projectIds] }, { signal, timeoutMs: 10_000 })).gone,
+    registryHost: () => registry.find()?.host ?? null,
+    buildCacheMb: config.buildCacheMb,
+  });
+  return { placements, runs, tidy };
+}

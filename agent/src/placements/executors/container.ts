@@ -1,0 +1,369 @@
+import { splitLastLines } from "@svc/proto";
+import { HealthState, Observed, type Placement, type ServeSpec } from "@svc/proto/node";
+import { pause } from "@svc/runtime/sleep";
+import { type Container, type Limits, labels } from "../../engine/engine.ts";
+import { EngineError } from "../../engine/errors.ts";
+import { countOpen } from "../../health/open.ts";
+import { probe, probePauseMs } from "../../health/probe.ts";
+import { proveHealthy } from "../../health/prove.ts";
+import { tcpTablesOf } from "../../health/sockets.ts";
+import { isMissingImage } from "../../images/images.ts";
+import { freshMemory } from "../../journal/records.ts";
+import type { Exit } from "../../logs/tails.ts";
+import { steadyMs } from "../crash.ts";
+import { TaskFailure, toFailure } from "../failure.ts";
+import { giveLimits } from "../give-limits.ts";
+import { createLastWords } from "../last-words.ts";
+import { afterMiss, differs, limitsKey, pauseOf, reservedOf, reservesOther, withSaid } from "../limits.ts";
+import { containerName } from "../names.ts";
+import { heldPort, type Task } from "../task.ts";
+import { isTerminal, type Step } from "../view.ts";
+import type { Executor, RunnerDeps } from "./executor.ts";
+
+const watchEveryMs = 10_000;
+/** How soon after its last connection a container that is to go is asked to end. */
+const drainLookMs = 250;
+const probeTimeoutMs = 5_000;
+/** So many misses in a row before a healthy container counts as unhealthy. */
+const missesMax = 3;
+/** So often a port that edges know is tried again before another takes its place. */
+const portMissesMax = 3;
+
+type ContainerSteps = Exclude<Step["do"], "rest" | "wait" | "build" | "settle">;
+
+/** What runs in a container: from its image to its end, and what is said of that. */
+export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
+  const { clock, engine, images, networks, ports, tails, log } = deps;
+  const lastWords = createLastWords(deps);
+  /** Of whom the last words are still read while they start again. */
+  const tellings = new Map<string, Promise<void>>();
+
+  /** Another one than what `task` had turned out to be somebody's. */
+  const missPort = (task: Task, cause?: unknown): TaskFailure => {
+    task.update({ memory: { portMisses: task.record().memory.portMisses + 1 } });
+    const message = "The container's port or network was not available.";
+    return new TaskFailure("NODE_TASK_FAILED", message, { isTransient: true, cause });
+  };
+
+  /** The port that the placement holds, or one that it holds from now on: on disk before anything listens there. */
+  const holdPort = async (task: Task): Promise<number> => {
+    const { memory } = task.record();
+    const own = heldPort(task.record());
+    if (own !== 0 && memory.portMisses < (memory.wasHealthy ? portMissesMax : 1)) {
+      if (!(await ports.isFree(own))) throw missPort(task);
+      task.update({ memory: { hostPort: own } });
+      return own;
+    }
+    const hold = (hostPort: number): void => task.update({ memory: { hostPort, portMisses: 0 } });
+    const taken = await ports.take(deps.isPortHeld, hold);
+    if (taken === null) {
+      const message = "The node has no port left for another container. Try again later.";
+      throw new TaskFailure("NODE_CAPACITY_UNAVAILABLE", message, { isTransient: true });
+    }
+    if (own !== 0) ports.rest(own);
+    return taken;
+  };
+
+  return {
+    async pull(_, { task, signal }) {
+      const { placement } = task.record();
+      const { image, command } = serveSpec(placement);
+      if (image === undefined) throw new TaskFailure("NODE_TASK_FAILED", "The assignment names no image.");
+      const needs = {
+        command: command.length === 0,
+        projectId: placement.projectId,
+        workId: task.id,
+        onPull: () => task.update({ observed: Observed.PULLING }),
+      };
+      await images.ensure(image, needs, signal);
+      task.imageReady = true;
+    },
+
+    async create(_, { task }) {
+      const { placement, memory, status } = task.record();
+      const network = await networks.ensure(placement.projectId, placement.channel);
+      const at = { network, hostPort: await holdPort(task), address: deps.address };
+      let { resources } = placement;
+      try {
+        await engine.createContainer(toContainerSpec(placement, resources, at));
+      } catch (cause) {
+        if (isMissingImage(cause)) {
+          task.imageReady = false;
+          return;
+        }
+        const { resources: before } = status;
+        const isRefusal = cause instanceof EngineError && cause.kind === "failed";
+        if (!isRefusal || !resources || !before || !differs(before, resources)) throw cause;
+        // Limits that this machine does not give must not keep down what ran on it with others.
+        resources = { ...before, ...withSaid(resources, before) };
+        await engine.createContainer(toContainerSpec(placement, resources, at));
+      }
+      task.update({
+        observed: Observed.CREATED,
+        upstream: "",
+        ...(resources !== undefined && { limits: { inForce: resources, problem: "" } }),
+        ...(memory.wasHealthy && { restarted: true, health: HealthState.STARTING }),
+      });
+    },
+
+    async start(_, { task, container }) {
+      const { memory } = task.record();
+      try {
+        await engine.startContainer(containerName(task.id));
+      } catch (cause) {
+        if (!(cause instanceof EngineError) || cause.kind === "stalled" || cause.kind === "unreachable") throw cause;
+        // A port that somebody took, or a network that went: a new container is attached anew.
+        if (/port is already allocated|address already in use|network .*not found/i.test(cause.message)) {
+          await engine.removeContainer(containerName(task.id));
+          throw missPort(task, cause);
+        }
+        throw new TaskFailure("START_FAILED", `The container could not be started: ${plainEngineText(cause.message)}`, {
+          cause,
+        });
+      }
+      task.update({
+        observed: Observed.STARTING,
+        health: HealthState.STARTING,
+        ...(memory.wasHealthy && container?.state === "exited" && { restarted: true }),
+        memory: { portMisses: 0 },
+      });
+    },
+
+    async limit(_, { task, container }) {
+      const { placement, status } = task.record();
+      const { resources: wanted } = placement;
+      if (container === null || wanted === undefined) return;
+      // Done by a former life of this agent, or never different: only control does not know.
+      const reserved = reservedOf(wanted);
+      const isGiven = !differs(wanted, container.limits) && !reservesOther(reserved, container.reserved);
+      const given = isGiven
+        ? { inForce: container.limits, reserved: container.reserved, problem: "" }
+        : await giveLimits(engine, container, wanted, reserved);
+      if (given === null) return;
+      const { inForce, problem } = given;
+      // What it may write to the disk is this agent's to watch, and holds from now on.
+      const { storageMb, generation } = wanted;
+      // Who keeps its limits keeps what is set aside for them.
+      const { reservedMemoryMb = 0, reservedCpuMillicores = 0 } = problem === "" ? wanted : (status.resources ?? {});
+      const limits = {
+        inForce: { ...inForce, storageMb, reservedMemoryMb, reservedCpuMillicores, generation },
+        problem,
+      };
+      const change = { placementId: task.id, from: container.limits, to: limitsKey(wanted) };
+      const isAsWanted = problem === "" && !reservesOther(reserved, given.reserved);
+      if (isAsWanted) {
+        if (!isGiven) log.info(change, "limits changed");
+        const { limitsTried, limitsMisses, limitsRetryAtMs, limitsPause } = freshMemory;
+        return task.update({ limits, memory: { limitsTried, limitsMisses, limitsRetryAtMs, limitsPause } });
+      }
+      const miss = { wanted, pause: pauseOf(container), nowMs: clock.now().getTime() };
+      const memory = afterMiss(task.record().memory, miss);
+      const reason = problem === "" ? "the container engine set nothing aside for them" : problem;
+      log.warn({ ...change, inForce, misses: memory.limitsMisses, reason }, "limits not changed");
+      task.update({ limits, memory });
+    },
+
+    async prove({ startedMs, untilMs }, { task, container, signal }) {
+      const spec = serveSpec(task.record().placement);
+      const upstream = container?.upstream ?? "";
+      const subject = { upstream, path: healthPath(spec), port: spec.port, pid: container?.pid ?? null };
+      const problem = await proveHealthy(clock, { ...subject, startedMs, untilMs }, signal);
+      if (signal.aborted) return;
+      if (problem === null) {
+        task.update({
+          observed: Observed.RUNNING,
+          health: HealthState.HEALTHY,
+          upstream,
+          failure: null,
+          memory: { wasHealthy: true },
+        });
+        return;
+      }
+      const exit = { code: null, oomKilled: false, reason: problem, at: clock.now().toISOString() };
+      const message = await lastWords.take(task, exit);
+      task.update({
+        observed: Observed.FAILED,
+        health: HealthState.UNHEALTHY,
+        upstream: "",
+        failure: toFailure({ code: "HEALTH_CHECK_FAILED", message }),
+      });
+    },
+
+    async watch(_, { task, container, signal }) {
+      const path = healthPath(serveSpec(task.record().placement));
+      const upstream = container?.upstream ?? "";
+      const startedMs = clock.now().getTime();
+      let misses = 0;
+      while (!signal.aborted) {
+        const { healthy } = await probe(clock, upstream, path, probeTimeoutMs, signal);
+        if (signal.aborted) return;
+        misses = healthy ? 0 : misses + 1;
+        const { status } = task.record();
+        const isKnownHealthy = status.health === HealthState.HEALTHY;
+        if (healthy && !(isKnownHealthy && status.upstream === upstream)) {
+          task.update({ observed: Observed.RUNNING, health: HealthState.HEALTHY, upstream, failure: null });
+          // What is being kept of the end before it comes first.
+          await tellings.get(task.id);
+          await tails.drop(task.id);
+        }
+        if (status.crashing !== undefined && isSteady(container, clock.now())) task.update({ crashing: null });
+        if (misses >= missesMax && isKnownHealthy) task.update({ health: HealthState.UNHEALTHY });
+        // After a restart visitors are waiting, so the first good answer should be noticed at once.
+        const isStarting = !healthy && !isKnownHealthy;
+        await pause(clock, isStarting ? probePauseMs(clock.now().getTime() - startedMs) : watchEveryMs, signal);
+      }
+    },
+
+    async "count-crash"({ crash, code, ...end }, { task, container }) {
+      const { crashes, countedExit, delayMs } = crash;
+      const { exitCode, oomKilled } = end;
+      const retrySinceMs = clock.now().getTime();
+      const retryAtMs = retrySinceMs + delayMs;
+      const lastAt = container?.finishedAt ?? clock.now().toISOString();
+      const { since = lastAt } = (crashes > 1 && task.record().status.crashing) || {};
+      const tell = (message: string) => ({
+        failure: toFailure({ code, message, exitCode, oomKilled }),
+        crashing: {
+          ...{ since, lastAt, count: crashes, reason: splitLastLines(message).reason },
+          nextStartAt: new Date(retryAtMs).toISOString(),
+        },
+      });
+      const counted = {
+        health: HealthState.BACKOFF,
+        memory: { crashes, countedExit, countedCode: exitCode, countedOom: oomKilled, retrySinceMs, retryAtMs },
+      };
+      const words = lastWords.take(task, exitOf(end, container, clock.now()));
+      const goes = task.record().memory.overflowOf === container?.id;
+      if (delayMs > 0 || goes) return task.update({ ...counted, ...tell(await words) });
+      // Visitors wait for the start: what it wrote last is read meanwhile.
+      task.update({ ...counted, ...tell(end.message) });
+      const telling = words
+        .then((message) => {
+          const { status, memory } = task.record();
+          const isKnown = memory.countedExit === countedExit && memory.countedOom === oomKilled;
+          if (!isKnown || isTerminal(status.observed)) return;
+          const { failure, crashing } = tell(message);
+          task.update({ crashing, ...(status.failure !== undefined && { failure }) });
+        })
+        .catch((cause: unknown) => log.warn({ placementId: task.id, reason: String(cause) }, "last words are lost"))
+        .finally(() => {
+          if (tellings.get(task.id) === telling) tellings.delete(task.id);
+        });
+      tellings.set(task.id, telling);
+    },
+
+    async "explain-crash"({ code, message, exitCode, oomKilled }, { task }) {
+      const { crashing, failure } = task.record().status;
+      task.update({
+        ...(crashing !== undefined && { crashing: { ...crashing, reason: message } }),
+        ...(failure !== undefined && { failure: toFailure({ code, message, exitCode, oomKilled }) }),
+        memory: { countedOom: true },
+      });
+    },
+
+    discard: (_, { task }) => engine.removeContainer(containerName(task.id)),
+
+    async drain({ untilMs }, { task, container, signal }) {
+      const { port } = serveSpec(task.record().placement);
+      // On disk before the first wait, and when it became shorter: whoever looks again goes on counting.
+      if (task.record().memory.drainUntilMs !== untilMs) task.update({ memory: { drainUntilMs: untilMs } });
+      while (!signal.aborted && clock.now().getTime() < untilMs) {
+        const tables = container?.pid ? await tcpTablesOf(container.pid) : null;
+        // What the kernel does not tell is not taken for silence.
+        if (tables?.every((table) => countOpen(table, port) === 0)) break;
+        await pause(clock, Math.min(drainLookMs, Math.max(0, untilMs - clock.now().getTime())), signal);
+      }
+      if (!signal.aborted) task.update({ memory: { drainUntilMs: clock.now().getTime() } });
+    },
+
+    async stop(_, { task }) {
+      const { placement } = task.record();
+      const graceSeconds = placement.spec.case === "serve" ? placement.spec.value.stopGraceSeconds : 10;
+      await engine.stopContainer(containerName(task.id), graceSeconds);
+    },
+
+    async remove(_, { task, container }) {
+      const { placement } = task.record();
+      const graceSeconds = placement.spec.case === "serve" ? placement.spec.value.stopGraceSeconds : 10;
+      if (container?.state === "running") await engine.stopContainer(containerName(task.id), graceSeconds);
+      await engine.removeContainer(containerName(task.id));
+      // Of what was told to go nobody asks how it ended. The tail of what failed stays for a while.
+      if (task.record().status.observed !== Observed.FAILED) await tails.drop(task.id);
+      await networks.release(placement.projectId, placement.channel, () =>
+        deps.isNetworkNeeded(placement.projectId, placement.channel, task.id),
+      );
+    },
+
+    async fail({ code, ...end }, { task, container }) {
+      const message = await lastWords.take(task, exitOf(end, container, clock.now()));
+      const { exitCode, oomKilled } = end;
+      const { crashing } = task.record().status;
+      task.update({
+        observed: Observed.FAILED,
+        health: HealthState.UNSPECIFIED,
+        upstream: "",
+        failure: toFailure({ code, message, exitCode, oomKilled }),
+        ...(crashing !== undefined && { crashing: { ...crashing, nextStartAt: "" } }),
+      });
+    },
+  };
+}
+
+function toContainerSpec(
+  placement: Placement,
+  resources: Limits | undefined,
+  at: { network: string; hostPort: number; address: string },
+) {
+  const spec = serveSpec(placement);
+  return {
+    name: containerName(placement.placementId),
+    kind: "serve" as const,
+    image: spec.image?.reference ?? "",
+    command: spec.command,
+    env: spec.env,
+    labels: {
+      [labels.placement]: placement.placementId,
+      [labels.epoch]: placement.epoch.toString(),
+      [labels.specHash]: placement.specHash,
+      [labels.project]: placement.projectId,
+      [labels.channel]: placement.channel,
+    },
+    memoryMb: resources?.memoryMb ?? 0,
+    cpuMillicores: resources?.cpuMillicores ?? 0,
+    pidsLimit: resources?.pidsLimit ?? 0,
+    storageMb: placement.resources?.storageMb ?? 0,
+    reserved: reservedOf(placement.resources),
+    network: at.network,
+    publish: { address: at.address, hostPort: at.hostPort, containerPort: spec.port },
+  };
+}
+
+function serveSpec(placement: Placement): ServeSpec {
+  if (placement.spec.case === "serve") return placement.spec.value;
+  throw new TaskFailure("NODE_TASK_FAILED", "The assignment says nothing that can be served.");
+}
+
+/** A path of the manifest, with a slash in front whatever control sent. */
+const healthPath = ({ health }: ServeSpec): string =>
+  health?.path.startsWith("/") ? health.path : `/${health?.path ?? ""}`;
+
+const exitOf = (
+  { exitCode, oomKilled, message }: { exitCode: number; oomKilled: boolean; message: string },
+  container: Container | null,
+  now: Date,
+): Exit => ({
+  code: exitCode,
+  oomKilled,
+  reason: message,
+  at: container?.finishedAt ?? now.toISOString(),
+});
+
+/** Whether it has run long enough that what was before is over. */
+const isSteady = (container: Container | null, now: Date): boolean =>
+  now.getTime() - Date.parse(container?.startedAt ?? "") >= steadyMs;
+
+/** The runtime's reason without the path of calls it came through. */
+function plainEngineText(text: string): string {
+  const reason = /(?:exec: |starting container process caused: )(.+)$/s.exec(text)?.[1] ?? text;
+  return reason.trim().slice(0, 500);
+}

@@ -1,0 +1,28 @@
+// @pure
+import type { Placement } from "@svc/proto/node";
+import { build } from "./build.ts";
+import type { PlacementKind } from "./kind.ts";
+import { serve } from "./serve.ts";
+
+type Spec = Extract<Placement["spec"], { case: string }>;
+export type KindName = Spec["case"];
+
+/** Every kind of placement that this agent knows. */
+const kinds: { readonly [K in KindName]: PlacementKind<Extract<Spec, { case: K }>["value"]> } = { build, serve };
+
+/** The kind by its name; null for one that is not known: the journal was lost and only a container's labels are left. */
+export const kindNamed = (name: KindName | "unknown"): PlacementKind<never> | null =>
+  name === "unknown" ? null : kinds[name];
+
+/** The kind of a placement with its facts; null when the placement does not say. */
+export function kindOf({ spec }: Pick<Placement, "spec">) {
+  if (spec.case === undefined) return null;
+  const kind = kinds[spec.case] as PlacementKind<Spec["value"]>;
+  return {
+    name: spec.case,
+    hasContainer: kind.hasContainer,
+    healthTimeoutMs: kind.healthTimeoutMs(spec.value),
+    redact: kind.redact(spec.value),
+    images: (at: Parameters<typeof kind.images>[1]) => kind.images(spec.value, at),
+  };
+}

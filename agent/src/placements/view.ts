@@ -1,0 +1,67 @@
+// @pure
+import type { FailureCode } from "@svc/proto";
+import { type Desired, Observed } from "@svc/proto/node";
+import type { Container } from "../engine/engine.ts";
+import type { Memory } from "../journal/records.ts";
+import type { Crash } from "./crash.ts";
+
+/** One move that brings a placement nearer to what is desired. Each may be repeated safely. */
+export type Step =
+  /** Nothing to do until something changes. */
+  | { do: "rest" }
+  | { do: "wait"; untilMs: number }
+  | { do: "pull" }
+  | { do: "create" }
+  | { do: "start" }
+  /** Gives the container the limits that it is to have, and tells control which it has. */
+  | { do: "limit" }
+  /** Waits until the first start answers its health path, or has failed to. */
+  | { do: "prove"; startedMs: number; untilMs: number }
+  /** Looks at a healthy container from time to time. */
+  | { do: "watch" }
+  | ({ do: "count-crash"; crash: Crash } & End)
+  /** Tells why a counted crash really was, which the engine said only afterwards. */
+  | ({ do: "explain-crash" } & End)
+  /** Throws away a container that cannot be used any more, to make another. */
+  | { do: "discard" }
+  /** Lets a container that is to go serve what is open, until nothing is or the time is up. */
+  | { do: "drain"; untilMs: number }
+  | { do: "stop" }
+  | { do: "remove" }
+  | { do: "build" }
+  | { do: "settle"; observed: typeof Observed.STOPPED | typeof Observed.REMOVED }
+  | ({ do: "fail" } & End);
+
+/** How a process ended by itself, with the words for it. */
+export interface End {
+  code: FailureCode;
+  message: string;
+  exitCode: number;
+  oomKilled: boolean;
+}
+
+/** What the decision looks at. */
+export interface View {
+  /** `unknown` when the journal was lost and only the container's labels are left. */
+  kind: "serve" | "build" | "unknown";
+  desired: Desired;
+  observed: Observed;
+  memory: Memory;
+  memoryMb: number;
+  healthTimeoutMs: number;
+  /** How long it may serve what is open once it is to go. */
+  drainMs: number;
+  /** Null when there is none, and always for a build. */
+  container: Pick<
+    Container,
+    "id" | "state" | "exitCode" | "oomKilled" | "oomScope" | "startedAt" | "finishedAt"
+  > | null;
+  /** The container's limits are to be changed, or to be told of; see `isLimitsDue`. */
+  limitsDue: boolean;
+  /** Whether this agent has made sure of the image since it started. */
+  imageReady: boolean;
+  nowMs: number;
+}
+
+/** States after which a placement never runs again. */
+export const isTerminal = (observed: Observed): boolean => observed >= Observed.COMPLETED;
