@@ -15,7 +15,7 @@ export interface LastWords {
    * Keeps the end of its log, and returns what to tell the person who deployed: the reason and the lines
    * from the last error on, without the app's secrets. Both are as good as can be had: a log that cannot be read is no reason to fail.
    */
-  take(task: Task, end: Exit): Promise<string>;
+  take(task: Task, end: Exit, startedAt: string | null): Promise<string>;
 }
 
 /** Where a value spans lines, each of them is one that must not show. */
@@ -34,12 +34,12 @@ export function createLastWords(options: { engine: Engine; tails: Tails; log: Lo
   };
 
   return {
-    async take(task, end) {
+    async take(task, end, startedAt) {
       const { placement, memory } = task.record();
       const secrets = withLines(kindOf(placement)?.redact ?? []);
       const text = await readLog(task.id);
       // What it said before it ended the last time is no reason of this end.
-      const said = lastRunOf(text, memory.countedExit, end.at);
+      const said = lastRunOf(text, { endedBefore: memory.countedExit, startedAt: startedAt ?? "", endedAt: end.at });
       const reason = redact(end.reason, secrets) + heapHint(said, end);
       try {
         await tails.keep({ placementId: task.id, projectId: placement.projectId }, { exit: { ...end, reason }, text });

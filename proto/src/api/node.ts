@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { runKinds, taskKinds } from "../kinds.ts";
 import { nodeActions, nodeDrains, nodeLinks, nodeStatuses } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
@@ -40,7 +41,7 @@ export type BlockerCode = (typeof blockerCodes)[number];
 
 /** One thing that keeps a node from being empty. */
 export const nodeBlocker = replyObject({
-  kind: z.enum(["build", "release", "serve"]),
+  kind: z.enum([...taskKinds, ...runKinds]),
   project: z.string(),
   channel,
   prNumber: count.nullable(),
@@ -90,7 +91,7 @@ export type NodeListItem = z.output<typeof nodeListItem>;
 
 /** Something that runs on a node, or ran and is still there. */
 export const nodePlacement = replyObject({
-  kind: z.enum(["build", "serve"]),
+  kind: z.enum(taskKinds),
   project: z.string(),
   channel,
   prNumber: count.nullable(),

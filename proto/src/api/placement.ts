@@ -1,8 +1,7 @@
 import { z } from "zod";
+import { taskKinds } from "../kinds.ts";
 import { deploymentStatuses, nodeStatuses } from "../lifecycle.ts";
 import { channel, count, id, replyObject, success, timestamp } from "./envelope.ts";
-
-const taskKinds = ["build", "serve"] as const;
 
 export const explainPlacementQuery = z.strictObject({ deployment: id });
 export type ExplainPlacementQuery = z.output<typeof explainPlacementQuery>;

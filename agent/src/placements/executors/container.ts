@@ -180,7 +180,7 @@ export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
         return;
       }
       const exit = { code: null, oomKilled: false, reason: problem, at: clock.now().toISOString() };
-      const message = await lastWords.take(task, exit);
+      const message = await lastWords.take(task, exit, container?.startedAt ?? null);
       task.update({
         observed: Observed.FAILED,
         health: HealthState.UNHEALTHY,
@@ -232,7 +232,7 @@ export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
         health: HealthState.BACKOFF,
         memory: { crashes, countedExit, countedCode: exitCode, countedOom: oomKilled, retrySinceMs, retryAtMs },
       };
-      const words = lastWords.take(task, exitOf(end, container, clock.now()));
+      const words = lastWords.take(task, exitOf(end, container, clock.now()), container?.startedAt ?? null);
       const goes = task.record().memory.overflowOf === container?.id;
       if (delayMs > 0 || goes) return task.update({ ...counted, ...tell(await words) });
       // Visitors wait for the start: what it wrote last is read meanwhile.
@@ -295,7 +295,7 @@ export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
     },
 
     async fail({ code, ...end }, { task, container }) {
-      const message = await lastWords.take(task, exitOf(end, container, clock.now()));
+      const message = await lastWords.take(task, exitOf(end, container, clock.now()), container?.startedAt ?? null);
       const { exitCode, oomKilled } = end;
       const { crashing } = task.record().status;
       task.update({

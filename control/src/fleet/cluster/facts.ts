@@ -1,5 +1,5 @@
 import type { NodeAxes } from "@svc/proto";
-import type { TaskKind } from "./task-kind.ts";
+import type { TaskKind } from "@svc/proto/kinds";
 
 /** Something that the leader gave to a node and that is not over, as far as its node said. */
 export interface HeldPlacement {

@@ -1,7 +1,7 @@
 // @pure
 
+import { ownerKinds, runKinds, taskKinds } from "@svc/proto/kinds";
 import { z } from "zod";
-import { ownerKinds, runKinds, taskKinds } from "./task-kind.ts";
 
 /**
  * Everything svc keeps in etcd: key builders and the shape of each value (JSON).

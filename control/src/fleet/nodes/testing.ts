@@ -1,3 +1,4 @@
+import type { TaskKind } from "@svc/proto/kinds";
 import type { Clock } from "@svc/runtime/clock";
 import { systemClock } from "@svc/runtime/system";
 import { type TestApi, testApi } from "../../http/testing.ts";
@@ -7,7 +8,6 @@ import type { Etcd } from "../../stores/etcd/index.ts";
 import { startEtcd, testClient } from "../../stores/etcd/testing.ts";
 import { createFleet, type Fleet } from "../cluster/fleet.ts";
 import { keys, type ObservationValue, type PlacementValue, type RunValue } from "../cluster/keys.ts";
-import type { TaskKind } from "../cluster/task-kind.ts";
 
 /** A database, an etcd, and machines of which a test says in etcd what they hold. */
 export interface TestFleet extends AsyncDisposable {

@@ -1,5 +1,5 @@
 // @pure
-import { type TaskKind, taskKinds } from "../cluster/task-kind.ts";
+import { type TaskKind, taskKinds } from "@svc/proto/kinds";
 import { rulesOf } from "../tasks/kinds/index.ts";
 import type { NodeRoom, SchedulableNode } from "./node-room.ts";
 

@@ -1,7 +1,7 @@
 // @pure
 
 import type { NodeAxes } from "@svc/proto";
-import type { TaskKind } from "../cluster/task-kind.ts";
+import type { TaskKind } from "@svc/proto/kinds";
 import { rulesOf } from "../tasks/kinds/index.ts";
 
 /** A node as the scheduler sees it. */

@@ -1,7 +1,7 @@
 // @pure
 
+import type { OwnerKind, TaskKind } from "@svc/proto/kinds";
 import { hasEnded, isDraining, type ObservationValue, type PlacementValue } from "../cluster/keys.ts";
-import type { OwnerKind, TaskKind } from "../cluster/task-kind.ts";
 import { rulesOf } from "../tasks/kinds/index.ts";
 import { decideLimits, type Limits, larger, type Share, setAside, takenBy } from "./limits.ts";
 import { createRoom, type NodeRoom, type Room } from "./node-room.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Scope } from "@svc/proto";
+import type { TaskKind } from "@svc/proto/kinds";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { TaskKind } from "../../fleet/cluster/task-kind.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import type { Project } from "../../stores/db/tables.ts";
 import { readLog } from "./logs/read.ts";

@@ -1,7 +1,7 @@
 // @pure
 
 import { type BlockerCode, type BlockerWait, limits, type NodeAxes, plural } from "@svc/proto";
-import type { TaskKind } from "../../cluster/task-kind.ts";
+import type { TaskKind } from "@svc/proto/kinds";
 import { explainRefusal } from "../../scheduler/placement.ts";
 
 /** Why something is still on a node that is to be empty, in a word and in a sentence. */

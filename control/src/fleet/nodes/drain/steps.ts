@@ -1,5 +1,5 @@
 // @pure
-import type { TaskKind } from "../../cluster/task-kind.ts";
+import type { TaskKind } from "@svc/proto/kinds";
 import { rulesOf } from "../../tasks/kinds/index.ts";
 /** A machine that is being emptied, or was, with what it still has. */
 export interface DrainingNode {

@@ -1,7 +1,8 @@
 // @pure
+
+import type { TaskKind } from "@svc/proto/kinds";
 import type { Placement } from "@svc/proto/node";
 import { z } from "zod";
-import type { TaskKind } from "../../cluster/task-kind.ts";
 import { type BuildTaskSpec, build } from "./build.ts";
 import type { Kind, KindRules, NodeFacts, RegistryNeeds } from "./kind.ts";
 import { type ServeTaskSpec, serve } from "./serve.ts";

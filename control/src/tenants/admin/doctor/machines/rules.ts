@@ -1,8 +1,8 @@
 // @pure
 
 import type { NodeStatus } from "@svc/proto";
+import type { TaskKind } from "@svc/proto/kinds";
 import { newLeader } from "../../../../fleet/cluster/storm/rules.ts";
-import type { TaskKind } from "../../../../fleet/cluster/task-kind.ts";
 import { counted, countedDo, type Finding, fail, listed, ok, warn } from "../finding.ts";
 
 /** One replica of control, as it is announced in etcd. What an older version does not tell is null. */

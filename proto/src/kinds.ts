@@ -1,4 +1,3 @@
-// @pure
 /** What tasks and runs are made for, and go with. */
 export const ownerKinds = ["deployment"] as const;
 export type OwnerKind = (typeof ownerKinds)[number];
