@@ -150,9 +150,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("housekeeping"), wake: aWake(), periodMs: housekeepingMs }, () =>
           keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
         ),
-        runLoop({ ...loop("release attempts"), wake: aWake(), periodMs: housekeepingMs }, () =>
-          sweepRuns({ clock, db, etcd }),
-        ),
+        runLoop({ ...loop("runs"), wake: aWake(), periodMs: housekeepingMs }, () => sweepRuns({ clock, db, etcd })),
         runLoop({ ...loop("quotas"), wake: aWake(), periodMs: quotasMs }, () => enforceQuotas({ db, log })),
         runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);

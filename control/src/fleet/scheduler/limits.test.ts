@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { ObservationValue } from "../cluster/keys.ts";
 import { decideLimits, takenBy } from "./limits.ts";
-import type { SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf, schedule } from "./steps.ts";
+import { aNode } from "./testing.ts";
 
 /** What is set aside. */
 function reserving(reservedMemoryMb: number, reservedCpuMillicores: number) {
@@ -179,25 +179,7 @@ test("a placement takes what its container still has, until its agent has said o
 });
 
 describe("in a round", () => {
-  const node: SchedulableNode = {
-    id: "n1",
-    link: "connected",
-    schedulable: true,
-    draining: false,
-    quarantined: false,
-    diskFull: false,
-    memoryShort: false,
-    engineStalled: false,
-    refusesDockerfiles: false,
-    os: "linux",
-    architecture: "amd64",
-    labels: {},
-    zone: "",
-    diskMb: 0,
-    memoryMb: 1_024,
-    cpuMillicores: 4_000,
-    pids: 4_096,
-  };
+  const node = aNode("n1", { cpuMillicores: 4_000 });
   const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTask => ({
     ...{
       id,

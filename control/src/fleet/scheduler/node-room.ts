@@ -59,7 +59,7 @@ export interface NodeRoom {
   memoryMb: number;
   cpuMillicores: number;
   pids: number;
-  /** Tasks there of the kinds that seek an idle node. */
+  /** Tasks there, by kind. */
   counts: Partial<Record<TaskKind, number>>;
 }
 
@@ -86,10 +86,8 @@ export function createRoom(nodes: readonly SchedulableNode[], taken: readonly Re
     room.memoryMb -= memoryMb;
     room.cpuMillicores -= cpuMillicores;
     room.pids -= pidsLimit;
-    if (rulesOf(kind).placement === "idle") {
-      room.counts[kind] = (room.counts[kind] ?? 0) + 1;
-      return;
-    }
+    room.counts[kind] = (room.counts[kind] ?? 0) + 1;
+    if (rulesOf(kind).placement !== "fit") return;
     const others = replicas.get(ownerId);
     if (others === undefined) replicas.set(ownerId, [room.index]);
     else others.push(room.index);

@@ -12,7 +12,7 @@ import type { Secrets } from "../../stores/secrets.ts";
 import type { DeploymentAndProject } from "./deployment.ts";
 import { findDeployment } from "./deployment.ts";
 import { openOwner } from "./environment.ts";
-import { forNode, taskSpec } from "./kinds/index.ts";
+import { forNode, specOf } from "./kinds/index.ts";
 import type { Installation } from "./kinds/kind.ts";
 import { limitsOfPlan } from "./kinds/serve.ts";
 import { listPriorBuilds, type PriorBuild } from "./prior-builds.ts";
@@ -38,9 +38,9 @@ function placementOf(
   priorBuilds: readonly PriorBuild[],
 ): Placement | null {
   const owner = found && openOwner(deps.secrets, found);
-  const ownEnv = Buffer.from(canonicalJson(owner?.ownEnv ?? {}));
-  const envDigest = deps.secrets.digest(ownEnv, buildEnvAad(task.project_id));
-  const spec = forNode(taskSpec.parse(task.spec), { ...deps, owner, envDigest, priorBuilds });
+  const envDigest = () =>
+    deps.secrets.digest(Buffer.from(canonicalJson(owner?.ownEnv ?? {})), buildEnvAad(task.project_id));
+  const spec = forNode(specOf(task), { ...deps, owner, envDigest, priorBuilds });
   if (spec === null) return null;
   return create(PlacementSchema, {
     placementId: task.id,

@@ -28,9 +28,9 @@ export async function insertRun(
   return row ?? null;
 }
 
-/** How an attempt went. */
-export type RunTimes = Pick<Run, "started_at"> & Partial<Pick<Run, "finished_at" | "exit_code">>;
+/** How an attempt went, as far as it has. */
+export type RunOutcome = Pick<Run, "started_at"> & Partial<Pick<Run, "finished_at" | "exit_code">>;
 
-export async function recordRun(tx: Db, id: string, times: RunTimes): Promise<void> {
-  await tx.updateTable("run").set(times).where("id", "=", id).execute();
+export async function setRunOutcome(tx: Db, id: string, outcome: RunOutcome): Promise<void> {
+  await tx.updateTable("run").set(outcome).where("id", "=", id).execute();
 }

@@ -4,7 +4,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { pause, sleep } from "@svc/runtime/sleep";
 import { keys, type RunValue } from "../../fleet/cluster/keys.ts";
 import { insertEvent } from "../../fleet/tasks/deployment.ts";
-import { insertRun, type RunTimes, recordRun } from "../../fleet/tasks/run-rows.ts";
+import { insertRun, type RunOutcome, setRunOutcome } from "../../fleet/tasks/run-rows.ts";
 import { cancelRun } from "../../fleet/tasks/runs.ts";
 import type { Deployment, Project, Run } from "../../stores/db/tables.ts";
 import { inTransaction } from "../../stores/db/transaction.ts";
@@ -26,7 +26,13 @@ type ReleaseSteps =
  */
 export function releaseEffects(
   { clock, db, etcd, fleet }: DeployWorkerDeps,
-  fail: (at: DeploymentFacts, code: string, message: string, release: ReleaseOutcome, times: RunTimes) => Promise<void>,
+  fail: (
+    at: DeploymentFacts,
+    code: string,
+    message: string,
+    release: ReleaseOutcome,
+    outcome: RunOutcome,
+  ) => Promise<void>,
 ): Effects<ReleaseSteps> {
   const setRun = async (nodeId: string, run: RunValue, modRevision: bigint | null): Promise<boolean> => {
     const key = keys.run(nodeId, run.attemptId);
@@ -129,7 +135,7 @@ export function releaseEffects(
           .where("release_status", "in", status === "running" ? ["pending"] : ["pending", "running"])
           .executeTakeFirst();
         if (numUpdatedRows !== 1n) return;
-        await recordRun(tx, run.attemptId, {
+        await setRunOutcome(tx, run.attemptId, {
           started_at: run.startedAt === null ? clock.now() : new Date(run.startedAt),
           ...(status === "succeeded" && {
             finished_at: run.finishedAt === null ? clock.now() : new Date(run.finishedAt),
@@ -143,8 +149,8 @@ export function releaseEffects(
     async failRelease({ run, code, message }, at) {
       const error = (message === "" ? failureMessage(code) : message).slice(0, 500);
       const started_at = run?.startedAt ? new Date(run.startedAt) : null;
-      const times = { started_at, finished_at: clock.now(), exit_code: run?.exitCode ?? null };
-      await fail(at, code, message, { release_status: "failed", release_error: error }, times);
+      const outcome = { started_at, finished_at: clock.now(), exit_code: run?.exitCode ?? null };
+      await fail(at, code, message, { release_status: "failed", release_error: error }, outcome);
     },
   };
 }

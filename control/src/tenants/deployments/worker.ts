@@ -10,7 +10,7 @@ import { endDrains, removeTasks } from "../../fleet/tasks/change.ts";
 import { insertEvent, lockDeployment } from "../../fleet/tasks/deployment.ts";
 import { buildTask } from "../../fleet/tasks/kinds/build.ts";
 import { emptySlots, serveTask } from "../../fleet/tasks/kinds/serve.ts";
-import { type RunTimes, recordRun } from "../../fleet/tasks/run-rows.ts";
+import { type RunOutcome, setRunOutcome } from "../../fleet/tasks/run-rows.ts";
 import { insertTask, listWantedTasks } from "../../fleet/tasks/store.ts";
 import { holdPlanOfUser, planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
@@ -153,7 +153,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     code: string,
     message: string,
     release: ReleaseOutcome = releaseCutShort(facts.release, "the deployment failed"),
-    times?: RunTimes,
+    outcome?: RunOutcome,
   ): Promise<void> {
     const ours = project.type === "ociimage" ? ociFailure(code) : code;
     const text = (message === "" ? failureMessage(ours) : message).slice(0, errorLengthMax);
@@ -166,7 +166,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       );
       if (!moved) return;
       await tx.updateTable("deployment").set(release).where("id", "=", deployment.id).execute();
-      if (attempt !== null && times !== undefined) await recordRun(tx, attempt.id, times);
+      if (attempt !== null && outcome !== undefined) await setRunOutcome(tx, attempt.id, outcome);
       await giveChannelBack(tx, deployment);
       await retire(tx, deployment.id);
     });

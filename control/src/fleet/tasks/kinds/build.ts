@@ -62,7 +62,7 @@ export const build: Kind<BuildTaskSpec> = {
       value: create(BuildSpecSchema, {
         ...rest,
         recipe: "static" in recipe ? { case: "static", value: recipe.static } : { case: "image", value: recipe.image },
-        ...{ baseImage, builderImage, caBundle, env, envDigest },
+        ...{ baseImage, builderImage, caBundle, env, envDigest: envDigest() },
         redact: Object.values(env),
         priorBuilds: priorBuilds.filter(({ repository }) => repository === rest.targetRepository).map(asMessage),
         noCache: owner?.deployment.force_build === true,

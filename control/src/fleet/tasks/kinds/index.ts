@@ -2,22 +2,23 @@
 
 import type { TaskKind } from "@svc/proto/kinds";
 import type { Placement } from "@svc/proto/node";
-import { z } from "zod";
-import { type BuildTaskSpec, build } from "./build.ts";
+import type { z } from "zod";
+import { build } from "./build.ts";
 import type { Kind, KindRules, NodeFacts, RegistryNeeds } from "./kind.ts";
-import { type ServeTaskSpec, serve } from "./serve.ts";
-
-/** What is stored with a task, by its kind. */
-export type TaskSpec = BuildTaskSpec | ServeTaskSpec;
+import { serve } from "./serve.ts";
 
 /** Every kind of task there is. */
-const kinds: { readonly [K in TaskKind]: Kind<Extract<TaskSpec, { kind: K }>> } = { build, serve };
+const kinds = { build, serve } as const satisfies Record<TaskKind, unknown>;
+
+/** What is stored with a task, by its kind. */
+export type TaskSpec = z.output<(typeof kinds)[TaskKind]["spec"]>;
 
 /** The kind of a spec: the table's types and the spec's own `kind` agree. */
 const kindOf = (spec: TaskSpec) => kinds[spec.kind] as Kind<TaskSpec>;
 
 export const rulesOf = (kind: TaskKind): KindRules => kinds[kind].rules;
-export const taskSpec: z.ZodType<TaskSpec> = z.union([build.spec, serve.spec]);
+/** Throws when what is stored is not of the task's kind. */
+export const specOf = ({ kind, spec }: { kind: TaskKind; spec: unknown }): TaskSpec => kinds[kind].spec.parse(spec);
 export const needsOf = (spec: TaskSpec): RegistryNeeds => kindOf(spec).needs(spec);
 export const forNode = (spec: TaskSpec, facts: NodeFacts): Placement["spec"] | null =>
   kindOf(spec).forNode(spec, facts);

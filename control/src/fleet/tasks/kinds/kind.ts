@@ -75,7 +75,7 @@ export interface NodeFacts extends Installation {
   /** Null: the owner is gone. */
   owner: OwnerFacts | null;
   /** Stands for the variables of a build, without showing them. */
-  envDigest: string;
+  envDigest(): string;
   priorBuilds: readonly PriorBuild[];
 }
 
