@@ -1,6 +1,7 @@
 /** What programs agree on besides protobuf messages: names, limits, states, errors, and the HTTP API's shapes. */
 export * from "./api/admin.ts";
 export * from "./api/authority.ts";
+export * from "./api/database.ts";
 export * from "./api/deployment.ts";
 export * from "./api/doctor.ts";
 export * from "./api/env.ts";
@@ -34,6 +35,8 @@ export * from "./api/token.ts";
 export * from "./archive.ts";
 export * from "./archive-entries.ts";
 export { RefusedArchiveError } from "./archive-refusal.ts";
+export * from "./database.ts";
+export * from "./database-proxy.ts";
 export * from "./dotenv.ts";
 export * from "./email.ts";
 export * from "./errors.ts";

@@ -130,6 +130,9 @@ export const limits = {
   studioRowsDefault: 50,
   studioRowsMax: 200,
   studioStatementMs: 10_000,
+  // Of a table, a column or another thing in a database: what MariaDB allows in characters, Postgres in bytes.
+  databaseNameLengthMax: 64,
+  databaseSamplesShown: 30,
   backupStuckSeconds: 7200,
   domainVerificationSeconds: 48 * 3600,
   screenshotCooldownSeconds: 600,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { databaseEngines, databaseStatuses } from "../database.ts";
 import { channels, deploymentStatuses, suspendReasons } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
@@ -86,8 +87,8 @@ export const adminDatabase = replyObject({
   projectId: id,
   projectSlug: z.string(),
   channel: z.enum(channels),
-  engine: z.enum(["postgres", "mariadb"]),
-  status: z.enum(["provisioning", "ready", "dropping", "error"]),
+  engine: z.enum(databaseEngines),
+  status: z.enum(databaseStatuses),
   ownerId: z.string(),
   ownerEmail: z.string(),
   sizeBytes: count.nullable(),

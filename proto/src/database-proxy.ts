@@ -1,0 +1,53 @@
+import { z } from "zod";
+import { databaseEngines } from "./database.ts";
+
+/** A number that only rises; written as text, since JSON numbers end at 2^53. */
+const epoch = z.string().regex(/^[0-9]{1,19}$/);
+
+const entry = z.strictObject({
+  databaseId: z.guid(),
+  /** Whose word counts: a connection under another epoch is refused. */
+  epoch,
+  engine: z.enum(databaseEngines),
+  /** Who may log in, and where to. */
+  role: z.string().min(1),
+  database: z.string().min(1),
+  /** Addresses of bridges on this machine whose containers may reach it. Empty: none here does. */
+  bridges: z.array(z.ipv4()),
+  /** Where its server is: a Unix socket of this machine, or the proxy of another one. Null: nowhere at present. */
+  at: z
+    .union([
+      z.strictObject({ socket: z.string().startsWith("/") }),
+      z.strictObject({ nodeId: z.guid(), host: z.string().min(1), port: z.int().min(1).max(65_535) }),
+    ])
+    .nullable(),
+  /** At once, counted where the server is. */
+  connectionLimit: z.int().min(0),
+  /**
+   * open: connections pass. held: new ones wait, for as long as a move freezes writes. closed: new ones are refused and
+   * those that are there are ended.
+   */
+  state: z.enum(["open", "held", "closed"]),
+});
+export type DatabaseProxyEntry = z.output<typeof entry>;
+
+/**
+ * All that a machine's database proxy knows: which containers may reach which database, and where it is. The agent writes
+ * it, and the proxy serves the last one it read, whoever is away.
+ */
+export const databaseProxyTable = z.strictObject({
+  /** Rises with each table; a proxy refuses an older one. */
+  generation: epoch,
+  entries: z.array(entry).max(10_000),
+});
+export type DatabaseProxyTable = z.output<typeof databaseProxyTable>;
+
+/** What the proxy says of itself after each table: which one is in force, and what passes. */
+export const databaseProxyState = z.strictObject({
+  generation: epoch,
+  pid: z.int(),
+  connections: z.array(
+    z.strictObject({ databaseId: z.guid(), epoch, open: z.int().min(0), failedLogins: z.int().min(0) }),
+  ),
+});
+export type DatabaseProxyState = z.output<typeof databaseProxyState>;
