@@ -164,7 +164,7 @@ export const databaseUsageReply = success({
 
 // --------------------------------------------------------- saved queries
 
-export const savedQuery = replyObject({
+const savedQuery = replyObject({
   id,
   name: z.string(),
   sql: z.string(),
