@@ -1,12 +1,16 @@
 import type { Transport } from "@connectrpc/connect";
 import type { Clock } from "@svc/runtime/clock";
-import { createTransport, type Endpoints, type Identity } from "@svc/uplink";
+import { createTransport, type Endpoints, type Identity, type LinkTransport, onlyEndpoint } from "@svc/uplink";
 
 /** How the agent reaches control. */
 export interface Link {
   session: Transport;
   /** For logs, samples and the like. */
   bulk: Transport;
+  /** Every replica of control, the one in use first. */
+  replicas(): string[];
+  /** A connection of its own to one replica: what goes over it holds up nothing else, and outlives this link. */
+  connectTo(replica: string): LinkTransport;
   /** Ends the session; calls on `bulk` go on. */
   endSession(): void;
   close(): void;
@@ -21,6 +25,8 @@ export const mutualTls =
     return {
       session: session.transport,
       bulk: bulk.transport,
+      replicas: endpoints.all,
+      connectTo: (replica) => createTransport(clock, identity, onlyEndpoint(replica)),
       endSession: session.close,
       close() {
         session.close();

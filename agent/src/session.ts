@@ -31,6 +31,7 @@ import type { EngineWatch } from "./stats/engine.ts";
 import type { MemoryWatch } from "./stats/memory.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { Tidy } from "./tidy.ts";
+import type { Tunnels } from "./tunnels/tunnels.ts";
 
 type Request = MessageInitShape<typeof SessionRequestSchema>;
 type Send = (request: Request) => boolean;
@@ -54,6 +55,7 @@ export interface SessionDeps {
   runs: Runs;
   reporter: StatusReporter;
   tidy: Pick<Tidy, "wake">;
+  tunnels: Pick<Tunnels, "open">;
   disk: Pick<DiskWatch, "isFull">;
   memory: Pick<MemoryWatch, "isShort">;
   engineWatch: Pick<EngineWatch, "isStalled" | "dockerfileProblem">;
@@ -115,6 +117,8 @@ export async function converse(deps: SessionDeps): Promise<void> {
         return deps.tidy.wake();
       case "renewNow":
         return deps.renewal.signal();
+      case "openTunnel":
+        return deps.tunnels.open(message.value);
       case "statusAck":
         return reporter.acknowledge(message.value.batchSeq);
       case "verdict":

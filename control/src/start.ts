@@ -21,6 +21,7 @@ import { gateSecretOf, loadGates } from "./fleet/routes/gate.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
 import { listSchedulableNodes } from "./fleet/scheduler/snapshot.ts";
 import { createPlacementLoader, loadRun, ownsLogStream } from "./fleet/tasks/assignment.ts";
+import { createTunnels } from "./fleet/tunnels/tunnels.ts";
 import { fleetView } from "./fleet/view.ts";
 import { createMailer, type Mailer } from "./identity/mail/mailer.ts";
 import { applyLimitsKind } from "./identity/plans/apply-limits.ts";
@@ -154,6 +155,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
       ownsLog: (nodeId, streamId, tx) => ownsLogStream(tx, nodeId, streamId),
       baseImages,
+      tunnels: createTunnels({ clock, random, db }),
     }),
   );
 

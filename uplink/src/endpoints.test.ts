@@ -33,6 +33,12 @@ test("of two who found the same endpoint dead only one moves on", () => {
   expect(endpoints.current()).toBe(b);
 });
 
+test("all of them are told, and the one in use comes first", () => {
+  const endpoints = createEndpoints([a, b, c], fixedRandom(0));
+  endpoints.moveOn(a);
+  expect(endpoints.all()).toEqual([b, a, c]);
+});
+
 test("the order is the random numbers' and nothing is lost", () => {
   expect(shuffled([a, b, c], [0.9, 0.1, 0.5])).toEqual([b, c, a]);
   expect(shuffled([a, b, c], [0.2, 0.2, 0.2])).toEqual([a, b, c]);

@@ -9,6 +9,8 @@ export interface Endpoints {
   readonly count: number;
   /** The one that is in use: sessions and calls that begin now go there. */
   current(): string;
+  /** Every one of them, the one in use first. */
+  all(): string[];
   /** Says that `failed` did not serve. The next one is in use from now on, unless somebody has moved on from it before. */
   moveOn(failed: string): void;
 }
@@ -31,11 +33,20 @@ export function createEndpoints(urls: readonly string[], random: Random): Endpoi
   return {
     count: order.length,
     current: () => used,
+    all: () => [used, ...order.filter((url) => url !== used)],
     moveOn(failed) {
       used = nextEndpoint(order, used, failed);
     },
   };
 }
+
+/** A single replica of control, which no other one will do for. */
+export const onlyEndpoint = (url: string): Endpoints => ({
+  count: 1,
+  current: () => url,
+  all: () => [url],
+  moveOn() {},
+});
 
 /** Which endpoint comes into use when `failed` failed: the one after it; when another was in use already, that one stays. */
 export function nextEndpoint(order: readonly string[], used: string, failed: string): string {

@@ -1,5 +1,12 @@
 /** How a daemon reaches control: identity on disk, enrolment, mTLS transport, reconnecting session. */
-export { createEndpoints, type Endpoints, endpointListProblem, linkBackOff, splitEndpoints } from "./endpoints.ts";
+export {
+  createEndpoints,
+  type Endpoints,
+  endpointListProblem,
+  linkBackOff,
+  onlyEndpoint,
+  splitEndpoints,
+} from "./endpoints.ts";
 export { type DaemonRole, forgetIdentity, type Identity, loadIdentity } from "./identity.ts";
 export { JoinRefusedError, joinCluster } from "./join.ts";
 export type { LinkLog } from "./log.ts";

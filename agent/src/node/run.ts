@@ -22,6 +22,7 @@ import { measureCapacity } from "../stats/capacity.ts";
 import { sampleLoop } from "../stats/sampler.ts";
 import { watchStorage } from "../storage/watch.ts";
 import type { Tidy } from "../tidy.ts";
+import { createTunnels } from "../tunnels/tunnels.ts";
 import { removeLeftovers } from "./leftovers.ts";
 import { createTools } from "./tools.ts";
 import { createWork } from "./work.ts";
@@ -130,6 +131,16 @@ export async function runNode(options: {
       log,
     }),
   ];
+  const tunnels = createTunnels({
+    clock,
+    link: () => link,
+    // No kind of placement on this node is a database yet.
+    connect: async () => {
+      throw new Error("The database does not run on this node.");
+    },
+    signal,
+    log,
+  });
   let replaced = false;
   const returning = comeBack({
     clock,
@@ -178,6 +189,7 @@ export async function runNode(options: {
       runs,
       reporter,
       tidy,
+      tunnels,
       disk,
       memory,
       engineWatch,
@@ -198,7 +210,12 @@ export async function runNode(options: {
   } finally {
     over.abort();
     link.close();
-    await Promise.all([...background, placements[Symbol.asyncDispose](), runs[Symbol.asyncDispose]()]);
+    await Promise.all([
+      ...background,
+      tunnels[Symbol.asyncDispose](),
+      placements[Symbol.asyncDispose](),
+      runs[Symbol.asyncDispose](),
+    ]);
   }
   if (replaced) throw new IdentityReplacedError("this node has another identity from now on");
 }

@@ -19,6 +19,7 @@ import {
 } from "@svc/proto/node";
 import type { IssuedToken } from "@svc/registry";
 import type { Link } from "../link.ts";
+import { linkOver } from "./link.ts";
 import { waitFor } from "./wait.ts";
 
 type Response = MessageInitShape<typeof SessionResponseSchema>;
@@ -216,8 +217,7 @@ export function createTestControl(options: {
     send,
     routes,
     openLink() {
-      const transport = createRouterTransport(routes);
-      return { session: transport, bulk: transport, endSession: () => {}, close: () => {} };
+      return linkOver(createRouterTransport(routes));
     },
     async assign({ upserts = [], removes = [] }) {
       const appliesTo = String(revision);

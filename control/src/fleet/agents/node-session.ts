@@ -92,6 +92,8 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
         state.noteSilence(key, silentMs >= deps.timings.renewEveryMs * suspectAfterRenewals),
       queryLog: (value: { requestId: string; placementId: string; lines: number }) =>
         visitor.stream.send({ message: { case: "logQuery", value } }),
+      openTunnel: (value: { tunnelId: string; databaseId: string; epoch: bigint }) =>
+        visitor.stream.send({ message: { case: "openTunnel", value } }),
       tidy: () => visitor.stream.send({ message: { case: "tidy", value: {} } }),
       askToRenew: () => visitor.stream.send({ message: { case: "renewNow", value: {} } }),
     };

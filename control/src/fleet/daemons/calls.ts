@@ -1,6 +1,6 @@
 import type { ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
 import { limits } from "@svc/proto";
-import type { NodeService } from "@svc/proto/node";
+import type { NodeService, TunnelRequest } from "@svc/proto/node";
 import type { IssuedToken } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
 import type { TokenBuckets } from "@svc/runtime/token-bucket";
@@ -23,7 +23,15 @@ import { setCertificateExpiry } from "../nodes/store.ts";
 import type { RegistryTokens } from "../registry-tokens/issue.ts";
 import { grpcError, LinkError } from "../sessions/errors.ts";
 import type { LeafCheck } from "../sessions/leaf-check.ts";
-import { admit, IdentityFenced, nameOfPeer, type Peer, peerIdentity } from "../sessions/peer.ts";
+import {
+  type AuthenticatedCall,
+  admit,
+  IdentityFenced,
+  nameOfPeer,
+  type Peer,
+  peerIdentity,
+} from "../sessions/peer.ts";
+import type { TunnelCall, Tunnels } from "../tunnels/tunnels.ts";
 
 export interface CallDeps extends BaseImageDeps {
   db: Db;
@@ -41,33 +49,44 @@ export interface CallDeps extends BaseImageDeps {
   registryTokens: RegistryTokens;
 }
 
+/** Who calls, if it may. Throws `LinkError`, or `IdentityFenced` and its like. */
+async function admitCaller(
+  role: DaemonRole,
+  { db, authority, leaves, own, clock }: CallDeps,
+  call: AuthenticatedCall,
+): Promise<Peer> {
+  const identity = peerIdentity(call, { clusterId: authority.clusterId, role, now: clock.now() });
+  if (!own.take(nameOfPeer(identity), clock.bootMs())) {
+    throw new LinkError("RESOURCE_EXHAUSTED", "too many calls at once");
+  }
+  await leaves.require(identity.certificate.leaf);
+  await admit(db, identity);
+  return identity;
+}
+
+/** How a daemon is told that its call failed; what nobody expected is logged. */
+function refusalOf(error: unknown, method: string, log: Log) {
+  if (error instanceof IdentityFenced) return grpcError(new LinkError("PERMISSION_DENIED", "fenced"));
+  if (!(error instanceof LinkError)) log.warn({ err: error, method }, "a daemon's call failed");
+  return grpcError(error);
+}
+
 /**
  * A unary call as a function of who calls and what is asked. The caller is looked up anew each time:
  * a daemon that was fenced a moment ago gets nothing more done.
  */
 export function asDaemon<Req, Res>(
   role: DaemonRole,
-  { db, authority, leaves, own, log, clock }: CallDeps,
+  deps: CallDeps,
   handle: (identity: Peer, request: Req) => Promise<Res>,
 ): (call: ServerUnaryCall<Req, Res>, reply: sendUnaryData<Res>) => void {
   return (call, reply) => {
-    const answer = async () => {
-      const identity = peerIdentity(call, { clusterId: authority.clusterId, role, now: clock.now() });
-      if (!own.take(nameOfPeer(identity), clock.bootMs())) {
-        throw new LinkError("RESOURCE_EXHAUSTED", "too many calls at once");
-      }
-      await leaves.require(identity.certificate.leaf);
-      await admit(db, identity);
-      return handle(identity, call.request);
-    };
-    answer().then(
-      (response) => reply(null, response),
-      (error: unknown) => {
-        if (error instanceof IdentityFenced) return reply(grpcError(new LinkError("PERMISSION_DENIED", "fenced")));
-        if (!(error instanceof LinkError)) log.warn({ err: error, method: call.getPath() }, "a daemon's call failed");
-        reply(grpcError(error));
-      },
-    );
+    admitCaller(role, deps, call)
+      .then((identity) => handle(identity, call.request))
+      .then(
+        (response) => reply(null, response),
+        (error: unknown) => reply(refusalOf(error, call.getPath(), deps.log)),
+      );
   };
 }
 
@@ -76,7 +95,7 @@ const maxProjectsAsked = 1_000;
 const maxNodesAsked = 100;
 
 /** The unary calls of NodeService. */
-export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeService>, "session"> => ({
+export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeService>, "session" | "tunnel"> => ({
   appendLog: asDaemon("node", deps, async ({ id }, { streamId, offset, data }) => {
     if (data.length > limits.logChunkBytesMax || offset > BigInt(Number.MAX_SAFE_INTEGER)) {
       throw new LinkError("INVALID_ARGUMENT", `a piece of a log has at most ${limits.logChunkBytesMax} bytes`);
@@ -115,6 +134,35 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
   ),
   fetchBaseImage: asDaemon("node", deps, ({ id }, request) => answerBaseImage(deps, id, request)),
 });
+
+const firstMessageMs = 5_000;
+
+/** A node's end of a tunnel that this or another replica asked for. */
+export const takeTunnel =
+  (deps: CallDeps, tunnels: Pick<Tunnels, "accept">) =>
+  (call: TunnelCall): void => {
+    // What goes wrong later is seen by the tunnel's user.
+    call.on("error", () => {});
+    const first = Promise.withResolvers<TunnelRequest>();
+    const late = deps.clock.after(firstMessageMs, () =>
+      first.reject(new LinkError("FAILED_PRECONDITION", "no first message in time")),
+    );
+    call.once("data", (message: TunnelRequest) => {
+      call.pause();
+      first.resolve(message);
+    });
+    call.once("close", () => first.reject(new LinkError("UNAVAILABLE", "the call ended")));
+    Promise.all([admitCaller("node", deps, call), first.promise])
+      .then(([{ id }, { message }]) => {
+        if (message.case !== "answer") throw new LinkError("INVALID_ARGUMENT", "the first message must be an answer");
+        tunnels.accept(id, message.value, call);
+      })
+      .catch((error: unknown) => {
+        call.emit("error", refusalOf(error, call.getPath(), deps.log));
+        call.resume();
+      })
+      .finally(() => late[Symbol.dispose]());
+  };
 
 /** A token with which an edge fetches bundles of the table in force. */
 export const issueEdgeToken = (deps: CallDeps, tables: Pick<TableFeed, "current">) =>

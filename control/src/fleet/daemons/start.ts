@@ -39,7 +39,8 @@ import {
   ownHelloRate,
 } from "../sessions/timings.ts";
 import { createLinkViews, indexByNode } from "../sessions/views.ts";
-import { type CallDeps, issueEdgeToken, nodeCalls, renewCertificate } from "./calls.ts";
+import { forwardTunnels, type Tunnels } from "../tunnels/tunnels.ts";
+import { type CallDeps, issueEdgeToken, nodeCalls, renewCertificate, takeTunnel } from "./calls.ts";
 import { joinHandlers } from "./join.ts";
 import { endOverdue, keepAuthority } from "./keep-authority.ts";
 import { callRoll, keepRoll } from "./roll-call.ts";
@@ -76,6 +77,8 @@ export interface LinkDeps {
   ownsLog: CallDeps["ownsLog"];
   /** Base images of builds, as copies in the cluster's registry. */
   baseImages: CallDeps["baseImages"];
+  /** Where nodes' ends of tunnels go. */
+  tunnels: Pick<Tunnels, "accept">;
   metrics?: LinkMetrics;
   /** How often the authority is looked after; 10 s unless given. Also looked after when it changes. */
   authorityEveryMs?: number;
@@ -118,6 +121,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   const tables = cleanup.use(createTableFeed(views.routes, log));
   const roster = createRoster();
   cleanup.use(forwardLogQueries(listener, roster));
+  cleanup.use(forwardTunnels(listener, roster));
   cleanup.use(forwardGoneProjects(listener, roster));
   cleanup.use(views.nodes.subscribe((changes, revision) => endLostSessions(roster, prefix.nodes, changes, revision)));
   cleanup.use(views.edges.subscribe((changes, revision) => endLostSessions(roster, prefix.edges, changes, revision)));
@@ -151,7 +155,11 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   };
 
   const link = createServer(timings);
-  serve(link, NodeService, { ...nodeCalls(calls), session: (call) => track(serveNode(call, nodeDeps)) });
+  serve(link, NodeService, {
+    ...nodeCalls(calls),
+    session: (call) => track(serveNode(call, nodeDeps)),
+    tunnel: takeTunnel(calls, deps.tunnels),
+  });
   serve(link, EdgeService, {
     renewCertificate: renewCertificate("edge", calls),
     issueRegistryToken: issueEdgeToken(calls, tables),

@@ -30,6 +30,7 @@ import { aCertificateRequest } from "../ca/testing.ts";
 import { keys, type PlacementValue } from "../cluster/keys.ts";
 import { createBootstrapToken } from "../nodes/tokens.ts";
 import type { LinkTimings } from "../sessions/timings.ts";
+import { createTunnels } from "../tunnels/tunnels.ts";
 import { type Link, type LinkDeps, startLink } from "./start.ts";
 
 export { until };
@@ -97,6 +98,7 @@ export async function aWorld(): Promise<World> {
         loadGates: async () => [],
         ownsLog: async () => true,
         baseImages: { fetch: async () => null },
+        tunnels: createTunnels({ clock: systemClock, random: systemRandom, db: database.db }),
         // One daemon of a file may play many parts in a moment.
         ownRates: { hellos: { ratePerSecond: 1_000, burst: 1_000 } },
         ...overrides,

@@ -58,6 +58,7 @@ export const serveEdge = (call: ServerDuplexStream<SessionRequest, Response>, de
       // What it serves while it catches up: whoever waits for a newer generation must wait for this router too.
       also: [{ put: { key: keys.edgeApplied(id), value: inForce } }],
       queryLog: null,
+      openTunnel: null,
       tidy: null,
       askToRenew: () => visitor.stream.send({ message: { case: "renewNow", value: {} } }),
     };

@@ -17,6 +17,8 @@ export interface LiveSession {
   check(nowMs: number): void;
   /** Asks for a container's last lines; null for routers, which have none. */
   queryLog: ((query: { requestId: string; placementId: string; lines: number }) => void) | null;
+  /** Asks for a tunnel to a database of the node; null for routers, which have none. */
+  openTunnel: ((wish: { tunnelId: string; databaseId: string; epoch: bigint }) => void) | null;
   /** Tells that projects are gone; null for routers, which see that in the table. */
   tidy: (() => void) | null;
   /** Asks for a renewal of the certificate before its time. */

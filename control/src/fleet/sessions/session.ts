@@ -142,6 +142,7 @@ export interface SessionClaimOptions {
   noteSilence?: (key: SessionKey, silentMs: number) => void;
   also?: readonly Op[];
   queryLog: LiveSession["queryLog"];
+  openTunnel: LiveSession["openTunnel"];
   tidy: LiveSession["tidy"];
   askToRenew: LiveSession["askToRenew"];
 }
@@ -153,7 +154,18 @@ export interface SessionClaimOptions {
 export async function holdSession<Req, Res>(
   { stream, identity }: Visitor<Req, Res>,
   deps: SessionDeps,
-  { key: at, valueAfter, isMine, detached, noteSilence, also, queryLog, tidy, askToRenew }: SessionClaimOptions,
+  {
+    key: at,
+    valueAfter,
+    isMine,
+    detached,
+    noteSilence,
+    also,
+    queryLog,
+    openTunnel,
+    tidy,
+    askToRenew,
+  }: SessionClaimOptions,
   body: (key: SessionKey) => Promise<void>,
 ): Promise<void> {
   const { signal } = stream;
@@ -183,6 +195,7 @@ export async function holdSession<Req, Res>(
       return stream.renewedAtMs;
     },
     queryLog,
+    openTunnel,
     tidy,
     askToRenew,
   };

@@ -1,0 +1,167 @@
+import { once } from "node:events";
+import { createServer, connect as dial, type Socket } from "node:net";
+import { Code, ConnectError, createRouterTransport } from "@connectrpc/connect";
+import { NodeService, type TunnelRequest } from "@svc/proto/node";
+import { systemClock } from "@svc/runtime/system";
+import pino from "pino";
+import { afterEach, expect, test } from "vitest";
+import { waitFor } from "../testing/wait.ts";
+import { createTunnels, type TunnelDeps } from "./tunnels.ts";
+
+const log = pino({ level: "silent" });
+const wish = (overrides: object = {}) =>
+  ({ tunnelId: "t1", databaseId: "d1", epoch: 3n, ...overrides }) as Parameters<
+    ReturnType<typeof createTunnels>["open"]
+  >[0];
+
+/** A replica of control that has asked for some tunnels, and what came through them. */
+function aReplica(asked: readonly string[], toServer: readonly string[] = []) {
+  const heard: TunnelRequest["message"][] = [];
+  const closed = Promise.withResolvers<void>();
+  let connections = 0;
+  const transport = createRouterTransport((router) => {
+    router.service(NodeService, {
+      async *tunnel(requests) {
+        const reading = requests[Symbol.asyncIterator]();
+        const { value: first } = await reading.next();
+        if (first === undefined || first.message.case !== "answer" || !asked.includes(first.message.value.tunnelId)) {
+          throw new ConnectError("not mine", Code.NotFound);
+        }
+        heard.push(first.message);
+        yield {};
+        for (const text of toServer) yield { data: Uint8Array.from(Buffer.from(text)) };
+        for (let next = await reading.next(); next.done !== true; next = await reading.next()) {
+          heard.push(next.value.message);
+        }
+        closed.resolve();
+      },
+    });
+  });
+  return {
+    heard,
+    closed: closed.promise,
+    text: () => Buffer.concat(heard.flatMap((message) => (message.case === "data" ? [message.value] : []))).toString(),
+    open: () => {
+      connections += 1;
+      return {
+        transport,
+        close: () => {
+          connections -= 1;
+        },
+      };
+    },
+    connections: () => connections,
+  };
+}
+
+const cleanup: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const each of cleanup.splice(0)) await each();
+});
+
+/** A server that greets, and answers what it hears in capitals until it is told "bye". */
+async function aServer(): Promise<{ connect(): Promise<Socket>; open(): number }> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on("close", () => sockets.delete(socket)));
+    socket.write("hello;");
+    socket.on("error", () => {});
+    socket.on("data", (chunk) => {
+      if (chunk.toString() === "bye") socket.end("BYE");
+      else socket.write(chunk.toString().toUpperCase());
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  cleanup.push(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  const { port } = server.address() as { port: number };
+  return {
+    open: () => sockets.size,
+    async connect() {
+      const socket = dial(port, "127.0.0.1");
+      await once(socket, "connect");
+      return socket;
+    },
+  };
+}
+
+function tunnelsTo(replicas: ReturnType<typeof aReplica>[], connect: TunnelDeps["connect"]) {
+  const stop = new AbortController();
+  const tunnels = createTunnels({
+    clock: systemClock,
+    link: () => ({
+      replicas: () => replicas.map((_, index) => String(index)),
+      connectTo: (index) => (replicas[Number(index)] as ReturnType<typeof aReplica>).open(),
+    }),
+    connect,
+    signal: stop.signal,
+    log,
+  });
+  cleanup.unshift(async () => {
+    stop.abort();
+    await tunnels[Symbol.asyncDispose]();
+  });
+  return { tunnels, stop };
+}
+
+test("bytes go both ways, to the replica that asked, until the server ends", async () => {
+  const server = await aServer();
+  const [other, asking] = [aReplica([]), aReplica(["t1"], ["bye"])];
+  const { tunnels } = tunnelsTo([other, asking], server.connect);
+  tunnels.open(wish());
+  await asking.closed;
+  expect(asking.heard[0]).toMatchObject({ case: "answer", value: { tunnelId: "t1", refusedBecause: "" } });
+  expect(asking.text()).toBe("hello;BYE");
+  expect(other.heard).toEqual([]);
+  await waitFor(
+    "every connection to be closed",
+    () => asking.connections() + other.connections() + server.open() === 0,
+  );
+});
+
+test("a wish that is said again opens nothing twice", async () => {
+  const server = await aServer();
+  const asking = aReplica(["t1"], ["a"]);
+  const { tunnels } = tunnelsTo([asking], server.connect);
+  tunnels.open(wish());
+  tunnels.open(wish());
+  await waitFor("an answer of the server", () => asking.text() === "hello;A");
+  tunnels.open(wish());
+  expect(server.open()).toBe(1);
+  expect(asking.connections()).toBe(1);
+});
+
+test("a database that does not run here is refused with the reason", async () => {
+  const asking = aReplica(["t1"]);
+  const { tunnels } = tunnelsTo([asking], async () => {
+    throw new Error("It does not run here.");
+  });
+  tunnels.open(wish());
+  await asking.closed;
+  expect(asking.heard).toMatchObject([{ case: "answer", value: { refusedBecause: "It does not run here." } }]);
+});
+
+test("when no replica wants it the server is left", async () => {
+  const server = await aServer();
+  const replicas = [aReplica([]), aReplica([])];
+  const { tunnels } = tunnelsTo(replicas, server.connect);
+  tunnels.open(wish());
+  await waitFor(
+    "both to be asked, and all to be closed",
+    () => server.open() === 0 && replicas[1]?.connections() === 0,
+  );
+});
+
+test("the end of the agent ends its tunnels", async () => {
+  const server = await aServer();
+  const asking = aReplica(["t1"]);
+  const { tunnels, stop } = tunnelsTo([asking], server.connect);
+  tunnels.open(wish());
+  await waitFor("the greeting", () => asking.text() === "hello;");
+  stop.abort();
+  await tunnels[Symbol.asyncDispose]();
+  await waitFor("the server to be left", () => server.open() === 0);
+});

@@ -1,0 +1,146 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { buffer, text } from "node:stream/consumers";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { Code } from "@connectrpc/connect";
+import type { TunnelRequestSchema } from "@svc/proto/node";
+import { systemClock, systemRandom } from "@svc/runtime/system";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Link } from "../daemons/start.ts";
+import { aDaemon, anAgent, asNode, aWorld, type DaemonFiles, type World } from "../daemons/testing.ts";
+import { createTunnels, type Tunnels, type TunnelTarget } from "./tunnels.ts";
+
+type Request = MessageInitShape<typeof TunnelRequestSchema>;
+
+let world: World;
+/** The node's stream is on one replica, and who wants the tunnel on the other. */
+let holding: Link;
+let asking: Link;
+let tunnels: Tunnels;
+let node: DaemonFiles;
+beforeAll(async () => {
+  world = await aWorld();
+  tunnels = createTunnels({ clock: systemClock, random: systemRandom, db: world.database.db });
+  holding = await world.startLink();
+  asking = await world.startLink({ tunnels });
+  node = await aDaemon(world, holding, "node");
+});
+afterAll(async () => {
+  await holding[Symbol.asyncDispose]();
+  await asking[Symbol.asyncDispose]();
+  await world[Symbol.asyncDispose]();
+});
+
+const target = (): TunnelTarget => ({ nodeId: node.id, databaseId: randomUUID(), epoch: "7" });
+const never = new AbortController().signal;
+
+/** The node's end of a tunnel at a replica: says what it is told to, and tells what it hears. */
+function theNode(link: Link, tunnelId: string, says: AsyncIterable<Uint8Array>, daemon = node, refusedBecause = "") {
+  const connection = asNode(link, daemon);
+  async function* requests(): AsyncGenerator<Request> {
+    yield { message: { case: "answer", value: { tunnelId, refusedBecause } } };
+    for await (const value of says) yield { message: { case: "data", value } };
+  }
+  const heard: Uint8Array[] = [];
+  const ended = (async () => {
+    try {
+      for await (const { data } of connection.node.tunnel(requests())) heard.push(data);
+      return null;
+    } catch (error) {
+      return error;
+    } finally {
+      connection[Symbol.dispose]();
+    }
+  })();
+  return { ended, text: () => Buffer.concat(heard).toString() };
+}
+
+async function* saying(...texts: string[]) {
+  for (const each of texts) yield Uint8Array.from(Buffer.from(each));
+}
+/** Says something, and then nothing until the call ends. */
+async function* holdingOn(what: string) {
+  yield Uint8Array.from(Buffer.from(what));
+  await new Promise(() => {});
+}
+
+test("bytes go both ways, and each end is told of the other's", async () => {
+  await using agent = await anAgent(holding, node);
+  const database = target();
+  const opening = tunnels.open(database, never);
+  const { tunnelId, ...wish } = await agent.next("openTunnel");
+  expect(wish).toMatchObject({ databaseId: database.databaseId, epoch: 7n });
+  // The replica that holds the stream is not the one that asked.
+  expect(await theNode(holding, tunnelId, saying()).ended).toMatchObject({ code: Code.NotFound });
+  const end = theNode(asking, tunnelId, saying("hello ", "world"));
+  const stream = await opening;
+  stream.write("select 1");
+  expect(await text(stream)).toBe("hello world");
+  expect(await end.ended).toBe(null);
+  expect(end.text()).toBe("select 1");
+});
+
+test("large bytes arrive whole and in order, to a reader that takes its time", async () => {
+  await using agent = await anAgent(holding, node);
+  const opening = tunnels.open(target(), never);
+  const { tunnelId } = await agent.next("openTunnel");
+  const sent = randomBytes(12 * 1024 * 1024);
+  const pieces = async function* () {
+    for (let at = 0; at < sent.length; at += 60_000) yield Uint8Array.from(sent.subarray(at, at + 60_000));
+  };
+  theNode(asking, tunnelId, pieces());
+  const stream = await opening;
+  expect((await buffer(stream)).equals(sent)).toBe(true);
+});
+
+test("a node that has no such server says so", async () => {
+  await using agent = await anAgent(holding, node);
+  const opening = tunnels.open(target(), never).catch((error: unknown) => error);
+  const { tunnelId } = await agent.next("openTunnel");
+  theNode(asking, tunnelId, saying(), node, "The database does not run\u0007 on this node.");
+  expect(await opening).toMatchObject({ why: "refused", message: "The database does not run on this node." });
+});
+
+test("another node's answer is not heard, and a tunnel is taken once", async () => {
+  await using agent = await anAgent(holding, node);
+  const other = await aDaemon(world, holding, "node");
+  const opening = tunnels.open(target(), never);
+  const { tunnelId } = await agent.next("openTunnel");
+  expect(await theNode(asking, tunnelId, saying("evil"), other).ended).toMatchObject({ code: Code.NotFound });
+  theNode(asking, tunnelId, saying("good"));
+  expect(await text(await opening)).toBe("good");
+  expect(await theNode(asking, tunnelId, saying("late")).ended).toMatchObject({ code: Code.NotFound });
+});
+
+test("the signal ends a tunnel, for both ends", async () => {
+  await using agent = await anAgent(holding, node);
+  const stop = new AbortController();
+  const opening = tunnels.open(target(), stop.signal);
+  const { tunnelId } = await agent.next("openTunnel");
+  const end = theNode(asking, tunnelId, holdingOn("hello"));
+  const stream = await opening;
+  stop.abort(new Error("enough"));
+  await expect(text(stream)).rejects.toThrow("enough");
+  expect(await end.ended).toMatchObject({ code: Code.Unavailable });
+});
+
+test("a call that begins with something else is refused", async () => {
+  using connection = asNode(asking, node);
+  async function* requests(): AsyncGenerator<Request> {
+    yield { message: { case: "data", value: Uint8Array.of(1) } };
+  }
+  const call = (async () => {
+    for await (const _ of connection.node.tunnel(requests()));
+  })();
+  await expect(call).rejects.toMatchObject({ code: Code.InvalidArgument });
+});
+
+test("no answer is told as silence, and a node's places are given back", async () => {
+  const opened = Array.from({ length: 32 }, () => tunnels.open(target(), never).catch((error: unknown) => error));
+  await expect(tunnels.open(target(), never)).rejects.toMatchObject({ why: "busy" });
+  for (const each of await Promise.all(opened)) expect(each).toMatchObject({ why: "silent" });
+  await using agent = await anAgent(holding, node);
+  const opening = tunnels.open(target(), never);
+  const { tunnelId } = await agent.next("openTunnel");
+  theNode(asking, tunnelId, saying("x"));
+  expect(await text(await opening)).toBe("x");
+});

@@ -1,0 +1,168 @@
+import type { Duplex } from "node:stream";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ServerDuplexStream } from "@grpc/grpc-js";
+import { clip, limits, stripControl } from "@svc/proto";
+import type { TunnelRequest, TunnelResponseSchema } from "@svc/proto/node";
+import { type Clock, every } from "@svc/runtime/clock";
+import type { Random } from "@svc/runtime/random";
+import { sql } from "kysely";
+import { z } from "zod";
+import type { Listener } from "../../stores/db/listen.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import { LinkError } from "../sessions/errors.ts";
+import type { Roster } from "../sessions/roster.ts";
+import { bytesOf } from "./bytes.ts";
+
+/** The server that a tunnel leads to. */
+export interface TunnelTarget {
+  nodeId: string;
+  databaseId: string;
+  /** Of the instance: a tunnel never leads to another one. */
+  epoch: string;
+}
+
+/** There is no tunnel. */
+export class TunnelUnavailable extends Error {
+  override readonly name = "TunnelUnavailable";
+  /** `silent`: the node did not answer in time. `refused`: it said why not, in the message. `busy`: too many are open. */
+  readonly why: "silent" | "refused" | "busy";
+  constructor(why: TunnelUnavailable["why"], message: string) {
+    super(message);
+    this.why = why;
+  }
+}
+
+/** A node's call, after it has proven who it is. */
+export type TunnelCall = ServerDuplexStream<TunnelRequest, MessageInitShape<typeof TunnelResponseSchema>>;
+
+/** The tunnels of this replica. */
+export interface Tunnels {
+  /**
+   * Bytes to and from the server. Rejects with `TunnelUnavailable`, or with the reason of the signal, which also ends a
+   * tunnel that is open.
+   */
+  open(target: TunnelTarget, signal: AbortSignal): Promise<Duplex>;
+  /** Takes a node's call for what it is the answer to. Throws `LinkError` NOT_FOUND when this replica did not ask. */
+  accept(nodeId: string, answer: TunnelAnswer, call: TunnelCall): void;
+}
+type TunnelAnswer = Extract<TunnelRequest["message"], { case: "answer" }>["value"];
+
+const topic = "svc_node_tunnel";
+const openTimeoutMs = 5_000;
+/** A notification may be lost while the listening connection reconnects. */
+const askEveryMs = 1_000;
+const perNodeMax = 32;
+const inAllMax = 256;
+
+const wish = z.strictObject({
+  tunnelId: z.uuid(),
+  nodeId: z.string(),
+  databaseId: z.string(),
+  epoch: z.string().regex(/^[0-9]{1,19}$/),
+});
+
+interface Waiting {
+  nodeId: string;
+  settle(answer: { call: TunnelCall } | { refused: string }): void;
+}
+
+/**
+ * Tunnels from this replica into nodes. The wish goes to all replicas; that which holds the node's stream passes it on, and
+ * the node calls each replica until it finds the one that asked.
+ */
+export function createTunnels({ clock, random, db }: { clock: Clock; random: Random; db: Db }): Tunnels {
+  const waiting = new Map<string, Waiting>();
+  const taken = new Map<string, number>();
+  let inAll = 0;
+
+  const take = (nodeId: string): Disposable => {
+    const ofNode = taken.get(nodeId) ?? 0;
+    if (ofNode >= perNodeMax || inAll >= inAllMax) {
+      throw new TunnelUnavailable("busy", "Too many tools use databases of this node now. Try again in a moment.");
+    }
+    taken.set(nodeId, ofNode + 1);
+    inAll += 1;
+    let given = false;
+    return {
+      [Symbol.dispose]: () => {
+        if (given) return;
+        given = true;
+        inAll -= 1;
+        const left = (taken.get(nodeId) ?? 1) - 1;
+        if (left === 0) taken.delete(nodeId);
+        else taken.set(nodeId, left);
+      },
+    };
+  };
+
+  return {
+    async open({ nodeId, databaseId, epoch }, signal) {
+      signal.throwIfAborted();
+      const place = take(nodeId);
+      const tunnelId = random.uuid();
+      const { promise, resolve, reject } = Promise.withResolvers<TunnelCall>();
+      const onAbort = () => reject(signal.reason);
+      waiting.set(tunnelId, {
+        nodeId,
+        settle: (answer) =>
+          "call" in answer ? resolve(answer.call) : reject(new TunnelUnavailable("refused", answer.refused)),
+      });
+      signal.addEventListener("abort", onAbort, { once: true });
+      const payload = JSON.stringify({ tunnelId, nodeId, databaseId, epoch });
+      const ask = () =>
+        // Asked again soon, and given up in time.
+        void sql`select pg_notify(${topic}, ${payload})`.execute(db).catch(() => {});
+      ask();
+      using _again = every(clock, askEveryMs, ask);
+      using _late = clock.after(openTimeoutMs, () =>
+        reject(new TunnelUnavailable("silent", "The database's node did not answer in time.")),
+      );
+      try {
+        const stream = bytesOf(await promise);
+        stream.once("close", () => place[Symbol.dispose]());
+        const onEnd = () => void stream.destroy(signal.reason);
+        signal.addEventListener("abort", onEnd, { once: true });
+        stream.once("close", () => signal.removeEventListener("abort", onEnd));
+        return stream;
+      } catch (error) {
+        place[Symbol.dispose]();
+        throw error;
+      } finally {
+        waiting.delete(tunnelId);
+        signal.removeEventListener("abort", onAbort);
+      }
+    },
+
+    accept(nodeId, { tunnelId, refusedBecause }, call) {
+      const asked = waiting.get(tunnelId);
+      // What another node says about a tunnel of this one is not heard.
+      if (asked === undefined || asked.nodeId !== nodeId) {
+        throw new LinkError("NOT_FOUND", "this replica did not ask for that tunnel");
+      }
+      waiting.delete(tunnelId);
+      call.write({});
+      if (refusedBecause === "") return asked.settle({ call });
+      asked.settle({ refused: clip(stripControl(refusedBecause), limits.errorTextBytesMax) });
+      call.end();
+    },
+  };
+}
+
+/** Passes wishes on to the agents whose streams this replica holds. */
+export function forwardTunnels(listen: Listener, roster: Roster): Disposable {
+  return listen.on(topic, (payload) => {
+    const asked = parseWish(payload);
+    if (asked === null) return;
+    const { nodeId, tunnelId, databaseId, epoch } = asked;
+    roster.find(nodeId)?.openTunnel?.({ tunnelId, databaseId, epoch: BigInt(epoch) });
+  });
+}
+
+/** Null for anything else, also for the empty notification after a reconnection. */
+function parseWish(payload: string): z.output<typeof wish> | null {
+  try {
+    return wish.parse(JSON.parse(payload));
+  } catch {
+    return null;
+  }
+}
