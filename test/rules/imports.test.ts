@@ -181,7 +181,7 @@ describe("inside control", () => {
   });
 
   test("no two rooms of a wing import from one another, but for their endpoints", () => {
-    const isEndpoint = (path: string) => /\/(endpoints?|context)(\.ts|\/)/.test(path);
+    const isEndpoint = (path: string) => /\/(endpoints|context)(\.ts|\/)/.test(path);
     const roomOf = (path: string) => path.slice(base.length).split("/").slice(0, 2).join("/");
     const rooms = new Map<string, string[]>();
     for (const [path, targets] of graphOf(files.filter(({ path }) => !isEndpoint(path)))) {
@@ -199,6 +199,8 @@ describe("inside control", () => {
         .map(({ specifier }) => posix.join(posix.dirname(path), specifier))
         .filter((target) => /\/(endpoints|worker)\.ts$/.test(target) && !target.startsWith(`${base}stores/work/`))
         .filter((target) => !assemblers.has(path) && posix.dirname(target) !== posix.dirname(path))
+        // A noun's list holds those of the nouns within it.
+        .filter((target) => !(path.endsWith("/endpoints.ts") && target.startsWith(`${posix.dirname(path)}/`)))
         .map((target) => `${path} imports ${target}`),
     );
     expect(wrong).toEqual([]);

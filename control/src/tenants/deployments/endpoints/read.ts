@@ -16,7 +16,7 @@ import { getOwnDeployment, listDeployments } from "../listing.ts";
 import { readLog } from "../logs/read.ts";
 import { deploymentListView, deploymentView, viewFor } from "../view.ts";
 
-const list = endpoint({
+export const deploymentList = endpoint({
   method: "GET",
   path: "/projects/:id/deployments",
   access: { scope: "projects:read" },
@@ -42,7 +42,7 @@ const list = endpoint({
   },
 });
 
-const detail = endpoint({
+export const deploymentDetail = endpoint({
   method: "GET",
   path: "/deployments/:id",
   access: { scope: "projects:read", orCiKey: true },
@@ -56,7 +56,7 @@ const detail = endpoint({
   },
 });
 
-const logs = endpoint({
+export const deploymentLogs = endpoint({
   method: "GET",
   path: "/deployments/:id/logs",
   access: { scope: "logs:read", orCiKey: true },
@@ -71,7 +71,7 @@ const logs = endpoint({
   },
 });
 
-const timeline = endpoint({
+export const deploymentTimeline = endpoint({
   method: "GET",
   path: "/deployments/:id/timeline",
   access: { scope: "logs:read" },
@@ -98,5 +98,3 @@ const timeline = endpoint({
     };
   },
 });
-
-export const deploymentReads = [list, detail, logs, timeline];

@@ -5,7 +5,7 @@ import { type AuditLine, readAudit } from "./store.ts";
 
 const view = ({ micros: _, at, ...line }: AuditLine): AuditEntryView => ({ ...line, at: at.toISOString() });
 
-export const listAudit = endpoint({
+const list = endpoint({
   method: "GET",
   path: "/admin/audit",
   access: "admin",
@@ -17,3 +17,5 @@ export const listAudit = endpoint({
     return { entries: page.map(view), nextCursor };
   },
 });
+
+export const auditEndpoints = [list];
