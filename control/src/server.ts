@@ -135,9 +135,9 @@ export function buildServer(context: ServerContext, parts: ServerParts = {}): Fa
   auditRequests(app, context);
   registerHealth(app, clock, db);
   const guesses = createGuesses(parts.wrongPerMinuteMax);
-  const gate = { context, callers, guesses, rateLimit };
-  registerEndpoints(app, api, gate, endpoints);
-  mountRegistryTokens(app, context, gate);
+  const authentication = { context, callers, guesses, rateLimit };
+  registerEndpoints(app, api, authentication, endpoints);
+  mountRegistryTokens(app, context, authentication);
   mountRegistryEvents(app, context);
   const description = JSON.stringify(describeApi(endpoints, config.apiUrl));
   app.get(`${apiPrefix}/openapi.json`, async (_request, reply) =>

@@ -3,7 +3,7 @@ import { endpoint } from "../../endpoint.ts";
 import { pageOf } from "../place.ts";
 import { type AuditLine, readAudit } from "./store.ts";
 
-const view = ({ micros: _, at, ...line }: AuditLine): AuditEntryView => ({ ...line, at: at.toISOString() });
+const entryView = ({ micros: _, at, ...line }: AuditLine): AuditEntryView => ({ ...line, at: at.toISOString() });
 
 const list = endpoint({
   method: "GET",
@@ -14,7 +14,7 @@ const list = endpoint({
   reply: auditReply,
   async handle({ db }, { query }) {
     const { page, nextCursor } = pageOf(await readAudit(db, query), query.limit);
-    return { entries: page.map(view), nextCursor };
+    return { entries: page.map(entryView), nextCursor };
   },
 });
 

@@ -23,7 +23,7 @@ import { roleOf, withRole } from "./rules.ts";
 import {
   type AdministeredUser,
   banUser,
-  deleteSessions,
+  deleteSignInSessions,
   lockAdministered,
   setPlan,
   setRole,
@@ -74,7 +74,7 @@ const ban = endpoint({
     const { reason = null, expiresInSeconds = null } = body;
     return onUser(db, caller, params.id, async (tx, { id, email }) => {
       await banUser(tx, id, { reason, seconds: expiresInSeconds });
-      const sessions = await deleteSessions(tx, id);
+      const sessions = await deleteSignInSessions(tx, id);
       const detail = { email, reason, expiresInSeconds, sessions };
       await recordAudit(tx, { caller, address, action: "user.ban", target: id, detail });
       return { id, banned: true };

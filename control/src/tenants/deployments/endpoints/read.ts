@@ -14,7 +14,7 @@ import { getProject } from "../../projects/store.ts";
 import { readCursor, writeCursor } from "../cursor.ts";
 import { getOwnDeployment, listDeployments } from "../listing.ts";
 import { readLog } from "../logs/read.ts";
-import { deploymentListView, deploymentView, viewFor } from "../view.ts";
+import { deploymentListView, deploymentView, viewerFor } from "../view.ts";
 
 export const deploymentList = endpoint({
   method: "GET",
@@ -36,7 +36,7 @@ export const deploymentList = endpoint({
     const page = rows.slice(0, limit);
     const last = page.at(-1);
     return {
-      deployments: page.map((each) => deploymentListView(each, viewFor(caller, { config, fleet }))),
+      deployments: page.map((each) => deploymentListView(each, viewerFor(caller, { config, fleet }))),
       nextCursor: rows.length > limit && last !== undefined ? writeCursor(last.number) : null,
     };
   },
@@ -51,7 +51,7 @@ export const deploymentDetail = endpoint({
   reply: deploymentReply,
   async handle({ db, config, fleet }, { caller, params }) {
     return {
-      deployment: deploymentView(await getOwnDeployment(db, caller, params.id), viewFor(caller, { config, fleet })),
+      deployment: deploymentView(await getOwnDeployment(db, caller, params.id), viewerFor(caller, { config, fleet })),
     };
   },
 });
