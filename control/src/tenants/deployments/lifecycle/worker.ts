@@ -3,6 +3,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { hasEnded } from "../../../fleet/cluster/keys.ts";
+import { holdActive } from "../../../fleet/replicas/hold.ts";
 import { edgeProgress } from "../../../fleet/routes/progress.ts";
 import { findChannelState, setChannelState } from "../../../fleet/routes/store.ts";
 import { endDrains, removeTasks } from "../../../fleet/tasks/change.ts";
@@ -202,17 +203,6 @@ function changeChannel(
     if (state.stopped !== stopped) await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped });
     return "changed";
   });
-}
-
-/** Keeps the project from being deleted or suspended until the transaction ends; false when it is already. */
-async function holdActive(tx: Db, projectId: string): Promise<boolean> {
-  const project = await tx
-    .selectFrom("project")
-    .select(["deleting_at", "suspended_at"])
-    .where("id", "=", projectId)
-    .forShare()
-    .executeTakeFirst();
-  return project !== undefined && project.deleting_at === null && project.suspended_at === null;
 }
 
 /**
