@@ -71,7 +71,7 @@ function registerEndpoint<C>(
     method: spec.method,
     url: spec.path,
     config: { endpoint: spec },
-    // Nothing of the body is read for somebody who may not send it.
+    // Nothing of the body is read for a caller who may not send it.
     onRequest: async (request) => {
       await authenticate(authentication, spec.access, request);
     },
@@ -102,7 +102,7 @@ async function answer<C>(
   });
   // A reply that does not fit is our bug: it ends as INTERNAL before anything is sent.
   const body = spec.reply.parse({ ok: true, ...payload });
-  // For whoever is let in: the command line tells its user when the platform is newer.
+  // For callers who are let in: the command line tells its user when the platform is newer.
   if (request.caller !== null) reply.header(versionHeader, version);
   return reply.status(spec.status).type("application/json; charset=utf-8").send(JSON.stringify(body));
 }

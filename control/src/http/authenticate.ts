@@ -70,7 +70,7 @@ export async function findCaller(callers: Callers, lookup: Parameters<Callers["f
   }
 }
 
-/** For a credential that is none. Whoever sends many of them is told to wait; a valid one passes all the same. */
+/** For a credential that is none. A client that sends many of them is told to wait; a valid one passes all the same. */
 export function refusal({ guesses, context }: Authentication, request: FastifyRequest): ApiError {
   const wait = guesses.wrong(request.ip, context.clock.now());
   if (wait === null) return new ApiError("UNAUTHORIZED");

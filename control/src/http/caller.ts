@@ -4,7 +4,7 @@ import type { Db } from "../stores/db/pool.ts";
 import type { CredentialKind, Principal } from "./access.ts";
 import { type Credential, hashKey, isIssuedKey, openSignedToken } from "./credentials.ts";
 
-/** Whoever makes a request, proven and not banned. */
+/** The account that makes a request, proven and not banned. */
 export interface Caller extends Principal {
   userId: string;
   email: string;

@@ -53,7 +53,7 @@ const announce = (db: Db, kind: string) => sql`select pg_notify(${workTopic}, ${
 
 /**
  * Leases the oldest due item whose key is idle; null when there is none. Safe to call from
- * many workers: a unique index lets one item of a key run at a time, whoever wins.
+ * many workers: a unique index lets one item of a key run at a time, whichever worker wins.
  */
 export async function claimWork(
   db: Db,
