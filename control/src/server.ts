@@ -1,7 +1,6 @@
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from "fastify";
 import { authorityEndpoints } from "./fleet/ca/rotation/endpoints.ts";
 import { createReferencePolicy, type ReferencePolicy, referenceRules } from "./fleet/images/reference.ts";
-import { nodeActionEndpoints } from "./fleet/nodes/actions/endpoints.ts";
 import { nodeEndpoints } from "./fleet/nodes/endpoints.ts";
 import { placementEndpoints } from "./fleet/scheduler/endpoints.ts";
 import { registerEndpoints } from "./http/api.ts";
@@ -41,7 +40,7 @@ import { createUploads, type Uploads } from "./tenants/deployments/upload/slots.
 import { envEndpoints } from "./tenants/env/endpoints.ts";
 import { projectEndpoints } from "./tenants/projects/endpoints.ts";
 import { registryCredentialEndpoints } from "./tenants/registries/endpoints.ts";
-import { rename } from "./tenants/rename/endpoint.ts";
+import { renameEndpoints } from "./tenants/rename/endpoints.ts";
 import { runtimeLogEndpoints } from "./tenants/runtime-logs/endpoints.ts";
 import { suspensionEndpoints } from "./tenants/suspension/endpoints.ts";
 
@@ -56,14 +55,13 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
   ...inviteEndpoints,
   ...tokenEndpoints,
   ...projectEndpoints,
-  rename,
+  ...renameEndpoints,
   ...deploymentEndpoints,
   ...envEndpoints,
   ...registryCredentialEndpoints,
   ...accountRegistryEndpoints,
   ...runtimeLogEndpoints,
   ...nodeEndpoints,
-  ...nodeActionEndpoints,
   ...placementEndpoints,
   ...authorityEndpoints,
   ...adminEndpoints,
@@ -137,9 +135,9 @@ export function buildServer(context: ServerContext, parts: ServerParts = {}): Fa
   auditRequests(app, context);
   registerHealth(app, clock, db);
   const guesses = createGuesses(parts.wrongPerMinuteMax);
-  const gate = { context, callers, guesses, rateLimit };
-  registerEndpoints(app, api, gate, endpoints);
-  mountRegistryTokens(app, context, gate);
+  const authentication = { context, callers, guesses, rateLimit };
+  registerEndpoints(app, api, authentication, endpoints);
+  mountRegistryTokens(app, context, authentication);
   mountRegistryEvents(app, context);
   const description = JSON.stringify(describeApi(endpoints, config.apiUrl));
   app.get(`${apiPrefix}/openapi.json`, async (_request, reply) =>

@@ -16,7 +16,7 @@ import { keys, type RunValue } from "../cluster/keys.ts";
 import { nodeTopic, taskTopic } from "../cluster/topics.ts";
 import { admitFacts } from "../nodes/addresses/admit.ts";
 import { setDockerfileProblem, setQuarantined } from "../nodes/store.ts";
-import { createClockNote } from "../sessions/clock-note.ts";
+import { createClockSkewWriter } from "../sessions/clock-skew.ts";
 import { LinkError } from "../sessions/errors.ts";
 import { type HelloFacts, helloFacts } from "../sessions/hello.ts";
 import { type DesiredPlacement, verdict } from "../sessions/outbox.ts";
@@ -121,7 +121,7 @@ async function admitAddress(nodeId: string, facts: HelloFacts, peer: string, { d
 async function quarantine({ db, log, clock }: SessionDeps, nodeId: string): Promise<void> {
   if (!(await setQuarantined(db, nodeId, clock.now()))) return;
   log.error({ nodeId }, "two machines use the identity of this node: neither is listened to until it is fenced");
-  for (const channel of [nodeTopic, taskTopic]) await notify(db, channel);
+  for (const topic of [nodeTopic, taskTopic]) await notify(db, topic);
 }
 
 async function expectHello({ stream }: NodeVisitor, { timings, authority }: SessionDeps): Promise<Hello> {
@@ -179,7 +179,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     onSilence: () => end("an assignment was not answered"),
   });
 
-  const clockNote = createClockNote({
+  const clockSkew = createClockSkewWriter({
     ...{ clock, daemonId: nodeId, write: key.write, log, signal },
     everyMs: timings.clockWriteEveryMs,
   });
@@ -192,7 +192,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
       case "renew":
         stream.renew();
         deps.metrics?.renewals.inc({ role: "node" });
-        clockNote.heard(message.value.wallMs);
+        clockSkew.heard(message.value.wallMs);
         conditions.report(conditionsOf(message.value));
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "inventory":

@@ -336,17 +336,17 @@ describe("an edge that does not answer", () => {
     await healthy.follow();
     const looks = async () => {
       const { done } = work(project, { now: () => now, looks: 1 });
-      return (await done) as { retryAfterMs: number; free: boolean };
+      return (await done) as { retryAfterMs: number; refund: boolean };
     };
     await running[Symbol.asyncDispose]();
     now = new Date(now.getTime() + edgesWaitMs - 1_000);
-    expect(await looks()).toEqual({ retryAfterMs: (edgesWaitMs - 1_000) / 4, free: true });
+    expect(await looks()).toEqual({ retryAfterMs: (edgesWaitMs - 1_000) / 4, refund: true });
     expect(await slugOf(project)).toBe(project.slug);
     now = new Date(now.getTime() + 1_000);
     // It flips, and does not wait for the redirects.
-    expect(await looks()).toEqual({ retryAfterMs: 500, free: true });
+    expect(await looks()).toEqual({ retryAfterMs: 500, refund: true });
     expect(await slugOf(project)).toBe(slug);
-    expect(await looks()).toEqual({ retryAfterMs: 500, free: true });
+    expect(await looks()).toEqual({ retryAfterMs: 500, refund: true });
   });
 
   test("keeps everything as it is when there is no other", async () => {
@@ -361,7 +361,7 @@ describe("an edge that does not answer", () => {
     const entry = await published("the new host is there", next, () => true);
     expect(entry.redirect).toBeUndefined();
     await running[Symbol.asyncDispose]();
-    expect(await work(project, { now, looks: 1 }).done).toEqual({ retryAfterMs: 15_000, free: true });
+    expect(await work(project, { now, looks: 1 }).done).toEqual({ retryAfterMs: 15_000, refund: true });
     expect(await slugOf(project)).toBe(project.slug);
   });
 });

@@ -28,9 +28,9 @@ export function* clearGone(replica: Replica): Work {
 
 /**
  * Deletes session keys that nobody has given back: every later replica would count their lease anew. Mirrors
- * `control/src/fleet/cluster/left-sessions.ts`.
+ * `control/src/fleet/cluster/stale-sessions.ts`.
  */
-export function* clearLeft({ replica, leadership }: Leader): Work {
+export function* clearStaleSessions({ replica, leadership }: Leader): Work {
   for (const { key, serverId, modRevision } of replica.fleet.leftSessions()) {
     yield* leadership.txn(
       [{ delete: { key } }],

@@ -293,7 +293,7 @@ test("a deletion and a removal that wait for an edge that is away look less and 
     const waits = [];
     for (const ageMs of [0, 20_000, 3_600_000]) {
       const outcome = await work(await claimed(kind, ageMs), never);
-      waits.push("retryAfterMs" in outcome && outcome.free === true ? outcome.retryAfterMs : outcome);
+      waits.push("retryAfterMs" in outcome && outcome.refund === true ? outcome.retryAfterMs : outcome);
     }
     expect(waits).toEqual([500, 5_000, 15_000]);
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { keyReport, rotationReport, serversProblem } from "./report.ts";
+import { keyReport, keyRotationReport, serversProblem } from "./report.ts";
 
 const server = (serverId: string, masterKeyIds: string[] | null) => ({ serverId, startedAt: "then", masterKeyIds });
 
@@ -47,7 +47,11 @@ describe("which keys are needed", () => {
 });
 
 test("what a rotation could not open is named by its place", () => {
-  const lines = rotationReport({ resealed: 1, overtaken: 2, unreadable: [{ place: "env_var.value", key: "p1/KEY" }] });
+  const lines = keyRotationReport({
+    resealed: 1,
+    overtaken: 2,
+    unreadable: [{ place: "env_var.value", key: "p1/KEY" }],
+  });
   expect(lines[0]).toBe("sealed 1 value anew; 2 changed meanwhile and kept what they have");
   expect(lines[1]).toContain("env_var.value of p1/KEY");
 });

@@ -1,8 +1,8 @@
 import { systemClock } from "@svc/runtime/system";
 import pino from "pino";
 import { expect, test } from "vitest";
-import { offsetToTell } from "../cluster/clock-offset.ts";
-import { createClockNote, estimateOffsetMs } from "./clock-note.ts";
+import { offsetToTell } from "../cluster/clock-skew.ts";
+import { createClockSkewWriter, estimateOffsetMs } from "./clock-skew.ts";
 
 test.each([
   { when: "a clock that is right", offsets: [-3, -40, -2], estimate: -2 },
@@ -26,7 +26,7 @@ test.each([
 test("a clock that runs away is told of twice a minute, each time as it is then", async () => {
   const written: unknown[] = [];
   let atMs = 1_000_000;
-  const note = createClockNote({
+  const note = createClockSkewWriter({
     daemonId: "n1",
     write: async (ops) => void written.push(...ops),
     everyMs: 30_000,

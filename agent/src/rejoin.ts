@@ -17,7 +17,7 @@ const askEveryMs = 10_000;
  * bootstrap token, and control says that the node it was is fenced or removed. Until then what it runs belongs to
  * that node, whose replicas control has not given up, so nothing of it is touched. Null when `signal` aborts.
  */
-export async function comeBack(options: {
+export async function rejoin(options: {
   clock: Clock;
   random: Random;
   config: Pick<Config, "dir" | "enrollUrls" | "bootstrapTokenFile" | "name">;

@@ -13,10 +13,10 @@ import { findPasswordHash, findUserWithPassword } from "./password-store.ts";
 import { dropDeviceCode, endIfPutOut, endIfUnlinked } from "./put-out.ts";
 import { entryError, isBusy, tooManyAttempts } from "./refusals.ts";
 import type { SignInLinks } from "./sign-in-link.ts";
-import { giveBackSignIn, type SignInAttempt, takeSignIn } from "./throttle.ts";
+import { refundSignIn, type SignInAttempt, takeSignIn } from "./throttle.ts";
 import { type AuthCall, addressOf, type Trail } from "./trail.ts";
 
-export interface GateParts {
+export interface GuardParts {
   clock: Clock;
   db: Db;
   config: Pick<Config, "authSecret" | "signup">;
@@ -73,7 +73,7 @@ function refuseBadName(name: unknown): void {
 }
 
 /** Our rules for what better-auth's own calls may do, before and after each. */
-export function gate({ clock, db, config, trail, findSession, cookie, links }: GateParts): BetterAuthPlugin {
+export function guard({ clock, db, config, trail, findSession, cookie, links }: GuardParts): BetterAuthPlugin {
   const deviceOf = async (email: string, mark: string | null, link: string): Promise<string | null> => {
     if (mark === null && link === "") return null;
     const password = (await findUserWithPassword(db, email))?.password ?? null;
@@ -91,7 +91,7 @@ export function gate({ clock, db, config, trail, findSession, cookie, links }: G
   };
 
   return {
-    id: "svc-gate",
+    id: "svc-guard",
     hooks: {
       before: [
         {
@@ -160,12 +160,12 @@ export function gate({ clock, db, config, trail, findSession, cookie, links }: G
             if (attempt === null) return;
             const { newSession, returned } = ctx.context;
             if (newSession) {
-              await giveBackSignIn(db, attempt);
+              await refundSignIn(db, attempt);
               const { id, email } = newSession.user;
               const password = await findPasswordHash(db, id);
               if (password !== null) rememberDevice(ctx, cookie, config.authSecret, { email, password });
             } else if (isBusy(returned)) {
-              await giveBackSignIn(db, attempt);
+              await refundSignIn(db, attempt);
             } else if (isAPIError(returned) && returned.statusCode !== 429) {
               const found = await ctx.context.internalAdapter.findUserByEmail(attempt.email.toLowerCase());
               await trail.noteFailure(ctx, {

@@ -1,10 +1,34 @@
-import { deleteProjectReply, idParams } from "@svc/proto";
+import { adminListQuery, adminProjectsReply, deleteProjectReply, idParams } from "@svc/proto";
 import { recordAudit } from "../../../http/audit.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
 import { requestTeardown } from "../../projects/teardown/request.ts";
+import { projectListView } from "../../projects/view.ts";
+import { pageOf } from "../place.ts";
+import { readProjects } from "./store.ts";
 
-export const removeAnyProject = endpoint({
+const list = endpoint({
+  method: "GET",
+  path: "/admin/projects",
+  access: "admin",
+  summary: "Everybody's projects, newest first, with what their visitors asked for in the last 30 days.",
+  query: adminListQuery,
+  reply: adminProjectsReply,
+  async handle({ db, config }, { query }) {
+    const { page, nextCursor } = pageOf(await readProjects(db, query), query.limit);
+    return {
+      projects: page.map((project) => ({
+        ...projectListView(project, config.content),
+        ownerId: project.owner_id,
+        ownerEmail: project.ownerEmail,
+        requests30d: project.requests,
+      })),
+      nextCursor,
+    };
+  },
+});
+
+const remove = endpoint({
   method: "DELETE",
   path: "/admin/projects/:id",
   access: "admin",
@@ -27,3 +51,5 @@ export const removeAnyProject = endpoint({
       return { id };
     }),
 });
+
+export const adminProjectEndpoints = [list, remove];

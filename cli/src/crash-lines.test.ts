@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { crashLines, shownStatus } from "./crash-view.ts";
+import { crashLines, shownStatus } from "./crash-lines.ts";
 import { displayWidth } from "./format.ts";
 import { plain } from "./paint.ts";
 
 const now = new Date("2030-01-01T12:00:00Z");
-const view = { paint: plain, now, columns: null };
+const screen = { paint: plain, now, columns: null };
 const reason = "The app was killed because it used more than its 512 MB of memory and is started again.";
 const crashing = {
   ...{ since: "2030-01-01T11:58:47Z", lastAt: "2030-01-01T11:59:56Z", count: 4, reason },
@@ -41,11 +41,11 @@ test.each([
   },
 ])("when $when", ({ row, shown, lines }) => {
   expect(shownStatus(row)).toBe(shown);
-  expect(crashLines(row, view)).toEqual(lines);
+  expect(crashLines(row, screen)).toEqual(lines);
 });
 
 test("on a narrow terminal no line is wider than it, and nothing is lost", () => {
-  const lines = crashLines({ crashing }, { ...view, columns: 40 });
+  const lines = crashLines({ crashing }, { ...screen, columns: 40 });
   expect(Math.max(...lines.map(displayWidth))).toBeLessThanOrEqual(40);
   expect(lines.map((line) => line.trim()).join(" ")).toContain(reason);
 });

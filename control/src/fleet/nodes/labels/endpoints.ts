@@ -14,7 +14,7 @@ import { changedLabels, labelChangeText } from "./rules.ts";
  * Labels that operators give a machine. Plans choose machines by these and not by what a machine says of itself, or one
  * that was broken into could call itself whatever brings it other people's sites.
  */
-export const nodeLabelsEndpoint = endpoint({
+const label = endpoint({
   method: "PATCH",
   path: "/admin/nodes/:id",
   access: "admin",
@@ -55,3 +55,5 @@ async function setLabels(
   await notify(tx, taskTopic);
   return { ...before, operator_labels: labels };
 }
+
+export const nodeLabelEndpoints = [label];

@@ -1,40 +1,17 @@
-import { type AdminListQuery, adminListQuery, adminProjectsReply } from "@svc/proto";
+import type { AdminListQuery } from "@svc/proto";
 import { sql } from "kysely";
 import { bounded } from "../../../stores/db/bounded.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import { endpoint } from "../../endpoint.ts";
 import type { ListedProject } from "../../projects/store.ts";
-import { projectListView } from "../../projects/view.ts";
-import { microsOf, type Place, pageOf, placeOf, timeOf, uuid } from "../place.ts";
+import { microsOf, type Place, placeOf, timeOf, uuid } from "../place.ts";
 
 interface AdministeredProject extends ListedProject, Place {
   ownerEmail: string;
   requests: number;
 }
 
-export const listAllProjects = endpoint({
-  method: "GET",
-  path: "/admin/projects",
-  access: "admin",
-  summary: "Everybody's projects, newest first, with what their visitors asked for in the last 30 days.",
-  query: adminListQuery,
-  reply: adminProjectsReply,
-  async handle({ db, config }, { query }) {
-    const { page, nextCursor } = pageOf(await readProjects(db, query), query.limit);
-    return {
-      projects: page.map((project) => ({
-        ...projectListView(project, config.content),
-        ownerId: project.owner_id,
-        ownerEmail: project.ownerEmail,
-        requests30d: project.requests,
-      })),
-      nextCursor,
-    };
-  },
-});
-
 /** One more than the limit, newest first. */
-async function readProjects(db: Db, { limit, cursor, q }: AdminListQuery): Promise<AdministeredProject[]> {
+export async function readProjects(db: Db, { limit, cursor, q }: AdminListQuery): Promise<AdministeredProject[]> {
   const after = placeOf(cursor, uuid);
   const contains = (text: string) =>
     sql`and (strpos(project.slug, lower(${text})) > 0 or strpos(lower(project.name), lower(${text})) > 0

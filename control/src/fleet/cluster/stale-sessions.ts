@@ -13,7 +13,7 @@ interface ClearDeps {
  * Deletes session keys that nobody has given back: their replica of control is gone, and for a whole lease no machine has
  * taken them over. Otherwise every later replica would count that lease anew. Guarded by both facts.
  */
-export async function clearLeft({ fleet, leadership, log }: ClearDeps): Promise<void> {
+export async function clearStaleSessions({ fleet, leadership, log }: ClearDeps): Promise<void> {
   for (const { key, serverId, modRevision } of fleet.leftSessions()) {
     const { succeeded } = await leadership.txn(
       [{ delete: { key } }],

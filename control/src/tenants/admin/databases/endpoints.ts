@@ -2,7 +2,7 @@ import { adminDatabasesReply } from "@svc/proto";
 import { endpoint } from "../../endpoint.ts";
 
 /** No project can have a managed database in this version, so there is none to tell of. */
-export const listDatabases = endpoint({
+const list = endpoint({
   method: "GET",
   path: "/admin/databases",
   access: "admin",
@@ -10,3 +10,5 @@ export const listDatabases = endpoint({
   reply: adminDatabasesReply,
   handle: async () => ({ databases: [] }),
 });
+
+export const adminDatabaseEndpoints = [list];

@@ -4,7 +4,7 @@ import { endpoint } from "../endpoint.ts";
 import { getProject } from "../projects/store.ts";
 import { requestRename } from "./request.ts";
 
-export const rename = endpoint({
+const rename = endpoint({
   method: "PUT",
   path: "/projects/:id",
   access: { scope: "projects:write" },
@@ -28,3 +28,5 @@ export const rename = endpoint({
       return { queued: true as const, newSlug: body.slug };
     }),
 });
+
+export const renameEndpoints = [rename];

@@ -1,4 +1,6 @@
 import {
+  adminListQuery,
+  adminUsersReply,
   banUserInput,
   banUserReply,
   deleteUserReply,
@@ -14,17 +16,32 @@ import { enqueueApplyLimits } from "../../../identity/plans/apply-limits.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
+import { pageOf } from "../place.ts";
 import { requestUserDeletion } from "./deletion/request.ts";
+import { readUsers, userView } from "./listing.ts";
 import { roleOf, withRole } from "./rules.ts";
 import {
   type AdministeredUser,
   banUser,
-  deleteSessions,
+  deleteSignInSessions,
   lockAdministered,
   setPlan,
   setRole,
   unbanUser,
 } from "./store.ts";
+
+const list = endpoint({
+  method: "GET",
+  path: "/admin/users",
+  access: "admin",
+  summary: "Everybody with an account, newest first, with what they use.",
+  query: adminListQuery,
+  reply: adminUsersReply,
+  async handle({ db }, { query }) {
+    const { page, nextCursor } = pageOf(await readUsers(db, query), query.limit);
+    return { users: page.map(userView), nextCursor };
+  },
+});
 
 /** Runs `act` on a user whose row, like the caller's, stays as it is meanwhile. */
 const onUser = <T>(
@@ -41,7 +58,7 @@ function refuseSelf(caller: Caller, id: string): void {
   if (canonical(id) === caller.userId) throw new Refused("SELF_ACTION");
 }
 
-export const ban = endpoint({
+const ban = endpoint({
   method: "POST",
   path: "/admin/users/:id/ban",
   access: "admin",
@@ -57,7 +74,7 @@ export const ban = endpoint({
     const { reason = null, expiresInSeconds = null } = body;
     return onUser(db, caller, params.id, async (tx, { id, email }) => {
       await banUser(tx, id, { reason, seconds: expiresInSeconds });
-      const sessions = await deleteSessions(tx, id);
+      const sessions = await deleteSignInSessions(tx, id);
       const detail = { email, reason, expiresInSeconds, sessions };
       await recordAudit(tx, { caller, address, action: "user.ban", target: id, detail });
       return { id, banned: true };
@@ -65,7 +82,7 @@ export const ban = endpoint({
   },
 });
 
-export const unban = endpoint({
+const unban = endpoint({
   method: "POST",
   path: "/admin/users/:id/unban",
   access: "admin",
@@ -80,7 +97,7 @@ export const unban = endpoint({
     }),
 });
 
-export const role = endpoint({
+const role = endpoint({
   method: "POST",
   path: "/admin/users/:id/role",
   access: "admin",
@@ -101,7 +118,7 @@ export const role = endpoint({
   },
 });
 
-export const plan = endpoint({
+const plan = endpoint({
   method: "POST",
   path: "/admin/users/:id/plan",
   access: "admin",
@@ -120,7 +137,7 @@ export const plan = endpoint({
     }),
 });
 
-export const remove = endpoint({
+const remove = endpoint({
   method: "DELETE",
   path: "/admin/users/:id",
   access: "admin",
@@ -139,3 +156,5 @@ export const remove = endpoint({
     });
   },
 });
+
+export const adminUserEndpoints = [list, remove, ban, unban, role, plan];

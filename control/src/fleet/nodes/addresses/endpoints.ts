@@ -3,17 +3,10 @@ import { recordAudit } from "../../../http/audit.ts";
 import { ApiError } from "../../../http/errors.ts";
 import { endpoint } from "../../endpoint.ts";
 import { insertNodeEvents } from "../events/store.ts";
-import { isMachineAddress } from "./own-address.ts";
-
-/** Throws VALIDATION for an address that edges cannot be sent to. */
-export function requireMachineAddresses(addresses: readonly string[]): void {
-  const wrong = addresses.find((address) => !isMachineAddress(address));
-  if (wrong === undefined) return;
-  throw new ApiError("VALIDATION", { message: `addresses: No machine is reached at ${wrong}.` });
-}
+import { requireMachineAddresses } from "./require.ts";
 
 /** What a machine is bound to otherwise is the address that it joined from, which may be another, or not the only one. */
-export const nodeAddressesEndpoint = endpoint({
+const readdress = endpoint({
   method: "PUT",
   path: "/admin/nodes/:id/addresses",
   access: "admin",
@@ -38,3 +31,5 @@ export const nodeAddressesEndpoint = endpoint({
       return { node };
     }),
 });
+
+export const nodeAddressEndpoints = [readdress];

@@ -1,7 +1,7 @@
 import type { Clock } from "@svc/runtime/clock";
 import type { Log } from "../../log.ts";
 import type { Op } from "../../stores/etcd/index.ts";
-import { offsetToTell } from "../cluster/clock-offset.ts";
+import { offsetToTell } from "../cluster/clock-skew.ts";
 import { keys } from "../cluster/keys.ts";
 
 /** Renewals that are looked at: a minute's. */
@@ -17,12 +17,12 @@ export const estimateOffsetMs = (offsetsMs: readonly number[]): number => Math.m
  * Tells etcd how far a daemon's clock is off, when it is and when that changes, and not more often than every `everyMs`;
  * the key goes with the next session.
  */
-export interface ClockNote {
+export interface ClockSkewWriter {
   /** A renewal came that said so much; 0 of a daemon that does not tell. */
   heard(wallMs: bigint): void;
 }
 
-export function createClockNote({
+export function createClockSkewWriter({
   daemonId,
   write,
   everyMs,
@@ -37,7 +37,7 @@ export function createClockNote({
   clock: Clock;
   log: Log;
   signal: AbortSignal;
-}): ClockNote {
+}): ClockSkewWriter {
   const key = keys.clock(daemonId);
   let offsetsMs: number[] = [];
   let toldMs: number | null = null;

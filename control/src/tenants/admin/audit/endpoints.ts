@@ -3,9 +3,9 @@ import { endpoint } from "../../endpoint.ts";
 import { pageOf } from "../place.ts";
 import { type AuditLine, readAudit } from "./store.ts";
 
-const view = ({ micros: _, at, ...line }: AuditLine): AuditEntryView => ({ ...line, at: at.toISOString() });
+const entryView = ({ micros: _, at, ...line }: AuditLine): AuditEntryView => ({ ...line, at: at.toISOString() });
 
-export const listAudit = endpoint({
+const list = endpoint({
   method: "GET",
   path: "/admin/audit",
   access: "admin",
@@ -14,6 +14,8 @@ export const listAudit = endpoint({
   reply: auditReply,
   async handle({ db }, { query }) {
     const { page, nextCursor } = pageOf(await readAudit(db, query), query.limit);
-    return { entries: page.map(view), nextCursor };
+    return { entries: page.map(entryView), nextCursor };
   },
 });
+
+export const auditEndpoints = [list];

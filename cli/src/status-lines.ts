@@ -1,6 +1,6 @@
 import { splitLastLines } from "@svc/proto";
-import type { View } from "./command.ts";
-import { crashLines, type MayCrash, shownStatus } from "./crash-view.ts";
+import type { Screen } from "./command.ts";
+import { crashLines, type MayCrash, shownStatus } from "./crash-lines.ts";
 import { displayWidth, formatAge, shortCommit, table } from "./format.ts";
 import { paintStatus } from "./paint.ts";
 
@@ -49,7 +49,7 @@ export function liveAddresses(deployments: readonly Running[]): Address[] {
 }
 
 /** The project's address, and those of its other channels where something runs, each with its channel then. */
-export function addressLines({ url, live }: { url: string; live: readonly Address[] }, { paint }: View): string[] {
+export function addressLines({ url, live }: { url: string; live: readonly Address[] }, { paint }: Screen): string[] {
   const others = live.filter(({ channel }) => channel !== "production");
   if (others.length === 0) return [`  ${url}`];
   const rows = [["production", url], ...others.map((each) => [channelName(each), each.url])];
@@ -62,7 +62,7 @@ const channelName = ({ channel, gitPrNumber }: { channel: string; gitPrNumber?: 
   gitPrNumber === undefined ? channel : `${channel} #${gitPrNumber}`;
 
 /** One line on production: what visitors see now. */
-export function headline(isSuspended: boolean, deployments: readonly Row[], { paint, now }: View): string {
+export function headline(isSuspended: boolean, deployments: readonly Row[], { paint, now }: Screen): string {
   if (isSuspended) return paint("red", "Production is suspended");
   const production = deployments.filter(({ channel }) => channel === "production");
   const live = production.find(({ status }) => status === "running" || status === "stopped");
@@ -76,15 +76,15 @@ export function headline(isSuspended: boolean, deployments: readonly Row[], { pa
 }
 
 /** The deployments as a table, or where the terminal is too narrow for one, each in two lines. What failed says why below. */
-export function deploymentList(deployments: readonly Row[], view: View): string {
-  const { paint, columns } = view;
-  const columnsShown = optional.filter(({ text }) => deployments.some((row) => text(row, view) !== null));
+export function deploymentList(deployments: readonly Row[], screen: Screen): string {
+  const { paint, columns } = screen;
+  const columnsShown = optional.filter(({ text }) => deployments.some((row) => text(row, screen) !== null));
   const header = ["STATUS", "CHANNEL", ...columnsShown.map(({ title }) => title), "CREATED", "DEPLOYMENT"];
   const rows = deployments.map((row) => [
     paintStatus(paint, shownStatus(row)),
     channelName(row),
-    ...columnsShown.map(({ text }) => text(row, view) ?? "-"),
-    formatAge(row.createdAt, view.now),
+    ...columnsShown.map(({ text }) => text(row, screen) ?? "-"),
+    formatAge(row.createdAt, screen.now),
     row.id,
   ]);
   const lines = table([header.map((cell) => paint("dim", cell)), ...rows]).split("\n");
@@ -97,14 +97,14 @@ export function deploymentList(deployments: readonly Row[], view: View): string 
           (rows[at] ?? []).filter((cell) => cell !== "-"),
           columns ?? 0,
         )),
-    ...crashLines(row, view),
-    ...errorLines(row, view),
+    ...crashLines(row, screen),
+    ...errorLines(row, screen),
   ]);
   return [...head, ...body].join("\n");
 }
 
 /** Columns that are shown where any deployment has something to say in them. */
-const optional: readonly { title: string; text(row: Row, view: View): string | null }[] = [
+const optional: readonly { title: string; text(row: Row, screen: Screen): string | null }[] = [
   { title: "RELEASE", text: ({ release }, { paint }) => (release ? paintStatus(paint, release.status) : null) },
   { title: "COMMIT", text: ({ gitSha }) => (gitSha === null ? null : shortCommit(gitSha)) },
   { title: "ORIGIN", text: originOf },
@@ -129,7 +129,7 @@ function stacked(row: readonly string[], columns: number): string[] {
   return [...lines, `  ${row.at(-1) ?? ""}`];
 }
 
-function errorLines({ error, placement }: Row, { paint, columns }: View): string[] {
+function errorLines({ error, placement }: Row, { paint, columns }: Screen): string[] {
   const reason = error === null ? placement?.problem?.message : splitLastLines(error).reason;
   const first = reason?.split("\n")[0] ?? "";
   if (first === "") return [];

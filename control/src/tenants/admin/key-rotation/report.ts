@@ -47,7 +47,7 @@ export function keyReport(
 }
 
 /** What a rotation did, for the operator. */
-export function rotationReport({ resealed, overtaken, unreadable }: Rotation): string[] {
+export function keyRotationReport({ resealed, overtaken, unreadable }: Rotation): string[] {
   return [
     `sealed ${resealed} ${resealed === 1 ? "value" : "values"} anew${overtaken === 0 ? "" : `; ${overtaken} changed meanwhile and kept what they have`}`,
     ...unreadable.map(

@@ -3,13 +3,13 @@ import type { Db } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import type { Secrets } from "../../../stores/secrets.ts";
 import { sealedPlaces } from "./places.ts";
-import { keyReport, type LiveServer, rotationReport, serversProblem } from "./report.ts";
+import { keyReport, keyRotationReport, type LiveServer, serversProblem } from "./report.ts";
 import { rotate } from "./rotate.ts";
 import { countByKey } from "./store.ts";
 
 /** A control server that runs could not live with a rotation now. The message says what to do. */
-export class RotationRefused extends Error {
-  override readonly name = "RotationRefused";
+export class KeyRotationRefused extends Error {
+  override readonly name = "KeyRotationRefused";
 }
 
 /** Values between two lines about how far it is. */
@@ -31,12 +31,12 @@ export async function checkKeys({ db, secrets, print }: Omit<RotateCommandOption
 
 /**
  * Seals everything with the first key and says what became of it; whether nothing is left of the others.
- * Throws `RotationRefused` while a control server runs that does not seal with that key.
+ * Throws `KeyRotationRefused` while a control server runs that does not seal with that key.
  */
 export async function rotateKeys({ db, secrets, etcd, print }: RotateCommandOptions): Promise<boolean> {
   const refuse = async () => {
     const problem = serversProblem(await listServers(etcd), secrets.keyIds);
-    if (problem !== null) throw new RotationRefused(problem);
+    if (problem !== null) throw new KeyRotationRefused(problem);
   };
   await refuse();
   let told = 0;
@@ -46,7 +46,7 @@ export async function rotateKeys({ db, secrets, etcd, print }: RotateCommandOpti
     print(`${resealed} values so far, now in ${place}`);
   };
   const rotation = await rotate({ db, secrets, onProgress });
-  for (const line of rotationReport(rotation)) print(line);
+  for (const line of keyRotationReport(rotation)) print(line);
   const isDone = await checkKeys({ db, secrets, print });
   // One that was started meanwhile with an older file would go on sealing with that.
   await refuse();

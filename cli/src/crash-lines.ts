@@ -1,5 +1,5 @@
 import type { Crashing } from "@svc/proto";
-import type { View } from "./command.ts";
+import type { Screen } from "./command.ts";
 import { formatAge, formatDuration, wrapText } from "./format.ts";
 
 /** What may fall over; the field is absent from a platform that does not tell. */
@@ -15,7 +15,7 @@ export const shownStatus = <Status extends string | null>({
 }: MayCrash<Status>): Status | "crashing" => (status === "running" && crashing ? "crashing" : status);
 
 /** How often since when, when it is started again, and why: lines that fit the terminal; none when all is well. */
-export function crashLines({ crashing }: Pick<MayCrash, "crashing">, { paint, now, columns }: View): string[] {
+export function crashLines({ crashing }: Pick<MayCrash, "crashing">, { paint, now, columns }: Screen): string[] {
   if (!crashing) return [];
   const { since, count, lastAt, reason, nextStartAt } = crashing;
   const waitMs = nextStartAt === null ? 0 : Date.parse(nextStartAt) - now.getTime();
