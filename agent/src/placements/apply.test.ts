@@ -11,7 +11,7 @@ const aHeld = (changes: Partial<Held> = {}): Held => ({
   desired: Desired.RUNNING,
   observed: Observed.RUNNING,
   specHash: "h",
-  isServe: true,
+  isVisited: true,
   resources: undefined,
   ...changes,
 });
