@@ -6,9 +6,6 @@ import { hasOverflowed, nameOfExit, parseTime } from "../end.ts";
 import { type EndedWhen, explainEnd } from "../exit.ts";
 import type { Step, View } from "../view.ts";
 
-/** What comes after other limits: a start has them, and what ended tells of those that it ended with. */
-const comesAfterLimits: ReadonlySet<Step["do"]> = new Set(["rest", "start", "prove", "watch"]);
-
 /** What is done with a container that runs, which began at `startedMs`. */
 type WhileRunning = (view: View, startedMs: number) => Step;
 
@@ -20,7 +17,9 @@ export function nextContainerStep(view: View, whileRunning: WhileRunning): Step 
   const { container } = view;
   if (container === null) return view.imageReady ? { do: "create" } : { do: "pull" };
   const step = onwardStep(view, container, whileRunning);
-  return view.limitsDue && container.state !== "other" && comesAfterLimits.has(step.do) ? { do: "limit" } : step;
+  // A start has other limits, and what ended tells of those that it ended with.
+  const comesAfterLimits = container.state === "running" || step.do === "rest" || step.do === "start";
+  return view.limitsDue && container.state !== "other" && comesAfterLimits ? { do: "limit" } : step;
 }
 
 function onwardStep(view: View, container: NonNullable<View["container"]>, whileRunning: WhileRunning): Step {

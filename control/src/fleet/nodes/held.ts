@@ -8,7 +8,7 @@ import type { Whose } from "../tasks/owners/owner.ts";
 export interface HeldRow extends Whose {
   placement: HeldPlacement;
   task: Pick<Task, "owner_id" | "desired" | "epoch" | "replica" | "retiring_at" | "project_id" | "pr_number">;
-  /** The deployment that it is of; null when its owner is something else. `isServed`: visitors of its channel are to be served by it. */
+  /** Null when its owner is something else. `isServed`: visitors of its channel are to be served by it. */
   deployment: { status: DeploymentStatus; since: Date; isServed: boolean } | null;
 }
 
@@ -48,13 +48,23 @@ export async function readHeld(db: Db, placements: readonly HeldPlacement[]): Pr
         placement,
         task: row,
         ...{ project: row.slug, channel: row.channel, prNumber: row.pr_number === 0 ? null : row.pr_number },
-        deployment: row.status && {
-          ...{ status: row.status, since: row.phase_started_at ?? row.created_at ?? new Date(0) },
-          isServed: row.served_id === row.owner_id && row.stopped === false,
-        },
+        deployment: deploymentOf(row),
       },
     ];
   });
+}
+
+function deploymentOf(row: {
+  status: DeploymentStatus | null;
+  phase_started_at: Date | null;
+  created_at: Date | null;
+  owner_id: string;
+  served_id: string | null;
+  stopped: boolean | null;
+}): HeldRow["deployment"] {
+  const since = row.phase_started_at ?? row.created_at;
+  if (row.status === null || since === null) return null;
+  return { status: row.status, since, isServed: row.served_id === row.owner_id && row.stopped === false };
 }
 
 /** Whose these commands are; those of owners that are gone are left out. */
