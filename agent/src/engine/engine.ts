@@ -13,11 +13,13 @@ export interface Owner {
 export const labels = {
   cluster: "svc.cluster",
   node: "svc.node",
-  /** "serve" or "run". */
+  /** A kind of placement that runs in a container, or "run". */
   kind: "svc.kind",
   placement: "svc.placement",
   epoch: "svc.epoch",
   specHash: "svc.spec-hash",
+  ownerKind: "svc.owner-kind",
+  owner: "svc.owner",
   project: "svc.project",
   channel: "svc.channel",
 } as const;
@@ -68,7 +70,8 @@ export type EngineDescription = EngineVersions & { id: string; rootDir: string }
 /** Everything a container gets. There is no way to ask for a mount, a host namespace, a device or a capability. */
 export type ContainerSpec = Limits & {
   name: string;
-  kind: "serve" | "run";
+  /** See `labels`. */
+  kind: string;
   image: string;
   /** Replaces the image's entrypoint and command when it is not empty. */
   command: readonly string[];
