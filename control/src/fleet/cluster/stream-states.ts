@@ -1,3 +1,5 @@
+import type { Change } from "../../stores/etcd/index.ts";
+import type { EdgeEntry, NodeEntry } from "./entries.ts";
 import { keyParts, keys, prefix } from "./keys.ts";
 import { type SeenStream, type StreamState, seenStream, streamState } from "./node-links.ts";
 import type { ClusterViews } from "./views.ts";
@@ -11,6 +13,10 @@ export interface StreamStates extends Disposable {
 
 /** The most that a timer takes. */
 const longestWaitMs = 2 ** 31 - 1;
+
+/** What cannot be read tells nothing of a stream: it is as if the key were not there. */
+const isRead = (entry: NodeEntry | EdgeEntry): boolean =>
+  entry.session !== null || ("applied" in entry && entry.applied !== null);
 
 /** Notes each change of a stream with the time by `now`; what the first snapshots say was so when it began to watch. */
 export function followStreams(
@@ -39,18 +45,21 @@ export function followStreams(
     const [id = ""] = keyParts(key, under);
     streams.set(id, seenStream(streams.get(id), stateOf(id), hasLooked ? now() : lookingSince));
   };
+  const noteChanges = (changes: readonly Change<NodeEntry | EdgeEntry>[], under: string): void => {
+    for (const change of changes) {
+      const { previous } = change;
+      const isNews = (change.type === "put" && isRead(change.value)) || (previous !== undefined && isRead(previous));
+      if (isNews) note(change.key, under);
+    }
+  };
   const noteAll = (): void => {
-    for (const [key] of nodes.entries()) note(key, prefix.nodes);
-    for (const [key] of edges.entries()) note(key, prefix.edges);
+    for (const [key, entry] of nodes.entries()) if (isRead(entry)) note(key, prefix.nodes);
+    for (const [key, entry] of edges.entries()) if (isRead(entry)) note(key, prefix.edges);
   };
   noteAll();
   const following = [
-    nodes.subscribe((changes) => {
-      for (const { key } of changes) note(key, prefix.nodes);
-    }),
-    edges.subscribe((changes) => {
-      for (const { key } of changes) note(key, prefix.edges);
-    }),
+    nodes.subscribe((changes) => noteChanges(changes, prefix.nodes)),
+    edges.subscribe((changes) => noteChanges(changes, prefix.edges)),
     servers.subscribe(noteAll),
   ];
   return {
