@@ -4,7 +4,7 @@ import type { Fleet } from "./fleet.ts";
 import { keys } from "./keys.ts";
 
 interface ClearDeps {
-  fleet: Pick<Fleet, "leftSessions">;
+  fleet: Pick<Fleet, "staleSessions">;
   leadership: Pick<Leadership, "txn">;
   log: Log;
 }
@@ -14,7 +14,7 @@ interface ClearDeps {
  * taken them over. Otherwise every later replica would count that lease anew. Guarded by both facts.
  */
 export async function clearStaleSessions({ fleet, leadership, log }: ClearDeps): Promise<void> {
-  for (const { key, serverId, modRevision } of fleet.leftSessions()) {
+  for (const { key, serverId, modRevision } of fleet.staleSessions()) {
     const { succeeded } = await leadership.txn(
       [{ delete: { key } }],
       [

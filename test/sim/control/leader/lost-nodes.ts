@@ -33,7 +33,7 @@ export function* clearGone(replica: Replica): Work {
  * `control/src/fleet/cluster/stale-sessions.ts`.
  */
 export function* clearStaleSessions({ replica, leadership }: Leader): Work {
-  for (const { key, serverId, modRevision } of replica.fleet.leftSessions()) {
+  for (const { key, serverId, modRevision } of replica.fleet.staleSessions()) {
     yield* leadership.txn(
       [{ delete: { key } }],
       [
