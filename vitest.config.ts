@@ -44,7 +44,7 @@ export default defineConfig({
         test: {
           name: "system",
           expect: patient,
-          globalSetup: ["test/support/postgres.ts"],
+          globalSetup: ["test/support/postgres.ts", "cli/src/testing/bundle.ts"],
           include: ["*/src/**/*.system.test.ts"],
           exclude: ["**/node_modules/**", ...onOneEngine],
           pool: "forks",
