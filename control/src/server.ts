@@ -1,3 +1,4 @@
+import type { Clock } from "@svc/runtime/clock";
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from "fastify";
 import { authorityEndpoints } from "./fleet/ca/rotation/endpoints.ts";
 import { createReferencePolicy, type ReferencePolicy, referenceRules } from "./fleet/images/reference.ts";
@@ -145,17 +146,27 @@ export function buildServer(context: ServerContext, parts: ServerParts = {}): Fa
   );
   mountAuth(app, { auth, config, db });
   registerPages(app, api, endpoints);
-  app.addHook("preClose", async () => {
-    // Whoever is still being answered gets a moment; an upload could take a quarter of an hour.
-    const timer = clock.after(closeTimeoutMs, () => app.server.closeAllConnections()).unref();
-    app.server.once("close", () => timer[Symbol.dispose]());
-  });
+  boundClose(app, clock);
   app.addHook("onClose", async () => {
     await rateLimit[Symbol.asyncDispose]();
     await callers[Symbol.asyncDispose]();
     await auth[Symbol.asyncDispose]();
   });
   return app;
+}
+
+/** Whoever is still being answered when the server closes gets a moment; an upload could take a quarter of an hour. */
+function boundClose(app: FastifyInstance, clock: Clock): void {
+  let isClosing = false;
+  app.addHook("preClose", async () => {
+    isClosing = true;
+    const timer = clock.after(closeTimeoutMs, () => app.server.closeAllConnections()).unref();
+    app.server.once("close", () => timer[Symbol.dispose]());
+  });
+  // Nobody may keep a connection for a next request: the whole moment would pass with nothing to wait for.
+  app.addHook("onSend", async (_request, reply) => {
+    if (isClosing) reply.header("connection", "close");
+  });
 }
 
 /** By the pattern of the route, so that no address, and nothing that a client made up, becomes a label. */
