@@ -28,10 +28,20 @@ export interface Api {
   put<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
   patch<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
   delete<T>(path: string, reply: Schema<T>, options?: CallOptions): Promise<T>;
+  /** What is at `path` as bytes, which `take` reads. `sizeBytes` is how many the answer says that they are; null when it does not. */
+  download<T>(
+    path: string,
+    take: (bytes: { chunks: AsyncIterable<Buffer>; sizeBytes: number | null }) => Promise<T>,
+    options?: Pick<CallOptions, "failure">,
+  ): Promise<T>;
+  /** Where a WebSocket of the API is, and what says there who calls. */
+  socketAt(path: string): { url: string; headers: Readonly<Record<string, string>> };
 }
 
 const callMs = 30_000;
 const replyBytesMax = 32 * 1024 * 1024;
+const downloadMs = 6 * 3600_000;
+const downloadBytesMax = 2 ** 40;
 
 export interface ApiOptions {
   clock: Clock;
@@ -89,14 +99,47 @@ export function createApi(options: ApiOptions): Api {
     if (result.success) return result.data;
     throw notUnderstood(options.apiUrl, value);
   };
+  const headers = { "user-agent": options.userAgent, ...options.headers };
+  const download: Api["download"] = (path, take, { failure = fromServerError } = {}) =>
+    options.http.download(
+      {
+        method: "GET",
+        url: `${options.apiUrl}/api/v1${path}`,
+        headers,
+        timeoutMs: downloadMs,
+        maxBytes: downloadBytesMax,
+        signal: options.signal,
+      },
+      async ({ status, header, chunks }) => {
+        options.trace(`GET ${path} ${status}`);
+        const length = header("content-length");
+        if (status === 200) return take({ chunks, sizeBytes: length === null ? null : Number(length) });
+        const body = await readText(chunks);
+        throw failure(serverError(options.apiUrl, { status, header, body }, parseJson(body)));
+      },
+    );
   return {
     apiUrl: options.apiUrl,
+    download,
+    socketAt: (path) => ({ url: `${options.apiUrl.replace(/^http/, "ws")}/api/v1${path}`, headers }),
     get: (path, reply, rest) => call("GET", path, reply, rest),
     post: (path, reply, rest) => call("POST", path, reply, rest),
     put: (path, reply, rest) => call("PUT", path, reply, rest),
     patch: (path, reply, rest) => call("PATCH", path, reply, rest),
     delete: (path, reply, rest) => call("DELETE", path, reply, rest),
   };
+}
+
+/** The beginning of an answer that is no success, as text. */
+async function readText(chunks: AsyncIterable<Buffer>): Promise<string> {
+  const kept: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of chunks) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > replyBytesMax) break;
+    kept.push(chunk);
+  }
+  return Buffer.concat(kept).toString("utf8");
 }
 
 function bodyOf(body: CallOptions["body"]): { headers: Record<string, string>; body?: string | StreamBody } {
@@ -109,7 +152,7 @@ const isPrepared = (body: object): body is { type: string; content: StreamBody }
   "content" in body && typeof body.content === "object" && body.content !== null && "stream" in body.content;
 
 /** What an answer that is no success says. A body that is not svc's (a proxy's page, say) gives no code. */
-function serverError(apiUrl: string, response: HttpResponse, value: unknown): ServerError {
+export function serverError(apiUrl: string, response: HttpResponse, value: unknown): ServerError {
   const { status } = response;
   const seconds = Number(response.header("retry-after") ?? Number.NaN);
   const retryAfterSeconds = Number.isInteger(seconds) && seconds >= 0 ? seconds : null;

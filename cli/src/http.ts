@@ -31,9 +31,19 @@ export interface HttpResponse {
   body: string;
 }
 
+/** An answer whose body is still to come; whoever reads it reads all of it. */
+export interface HttpDownload {
+  status: number;
+  header(name: string): string | null;
+  /** Fails with CLOUD_UNAVAILABLE when the connection is cut. */
+  chunks: AsyncIterable<Buffer>;
+}
+
 export interface Http {
   /** One request, no redirects followed. CLOUD_UNAVAILABLE when no answer came. */
   send(options: HttpRequest): Promise<HttpResponse>;
+  /** The same for an answer that is not held in memory: `take` reads it, `maxBytes` at most. */
+  download<T>(options: HttpRequest, take: (answer: HttpDownload) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -54,28 +64,31 @@ export function createHttp(clock: Clock, env: Env): Http {
   const proxies = proxySettings(env);
   const proxied = proxies === null ? direct : new EnvHttpProxyAgent({ ...timeouts, ...proxies });
 
+  const download: Http["download"] = async ({ method, url, headers, body, timeoutMs, maxBytes, signal }, take) => {
+    const deadline = clock.abortAfter(timeoutMs);
+    const dispatcher: Dispatcher = isLoopback(new URL(url).hostname) ? direct : proxied;
+    try {
+      const response = await request(url, {
+        method,
+        dispatcher,
+        signal: AbortSignal.any([signal, deadline]),
+        headers: { ...headers, ...(typeof body === "object" ? { "content-length": String(body.sizeBytes) } : {}) },
+        body: typeof body === "object" ? Readable.from(body.stream(), { objectMode: false }) : (body ?? null),
+      });
+      return await take({
+        status: response.statusCode,
+        header: (name) => [response.headers[name.toLowerCase()]].flat()[0] ?? null,
+        chunks: boundedChunks(response.body, maxBytes),
+      });
+    } catch (thrown) {
+      if (signal.aborted || thrown instanceof CliError) throw thrown;
+      throw networkError(url, deadline.aborted ? deadline.reason : thrown);
+    }
+  };
   return {
-    async send({ method, url, headers, body, timeoutMs, maxBytes, signal }) {
-      const deadline = clock.abortAfter(timeoutMs);
-      const dispatcher: Dispatcher = isLoopback(new URL(url).hostname) ? direct : proxied;
-      try {
-        const response = await request(url, {
-          method,
-          dispatcher,
-          signal: AbortSignal.any([signal, deadline]),
-          headers: { ...headers, ...(typeof body === "object" ? { "content-length": String(body.sizeBytes) } : {}) },
-          body: typeof body === "object" ? Readable.from(body.stream(), { objectMode: false }) : (body ?? null),
-        });
-        return {
-          status: response.statusCode,
-          header: (name) => [response.headers[name.toLowerCase()]].flat()[0] ?? null,
-          body: await readBody(response.body, maxBytes),
-        };
-      } catch (thrown) {
-        if (signal.aborted || thrown instanceof CliError) throw thrown;
-        throw networkError(url, deadline.aborted ? deadline.reason : thrown);
-      }
-    },
+    download,
+    send: (options) =>
+      download(options, async ({ status, header, chunks }) => ({ status, header, body: await textOf(chunks) })),
     async close() {
       await Promise.all([direct.destroy(), proxied === direct ? undefined : proxied.destroy()]);
     },
@@ -89,13 +102,13 @@ function proxySettings(env: Env): { httpProxy: string; httpsProxy: string; noPro
   return settings.httpProxy === "" && settings.httpsProxy === "" ? null : settings;
 }
 
-async function readBody(body: Dispatcher.ResponseData["body"], maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
+/** What comes, up to `maxBytes`; none of it is read where that is 0. */
+async function* boundedChunks(body: Dispatcher.ResponseData["body"], maxBytes: number): AsyncIterable<Buffer> {
   let sizeBytes = 0;
   if (maxBytes === 0) {
     body.on("error", () => {});
     body.destroy();
-    return "";
+    return;
   }
   for await (const chunk of body as AsyncIterable<Buffer>) {
     sizeBytes += chunk.length;
@@ -103,9 +116,14 @@ async function readBody(body: Dispatcher.ResponseData["body"], maxBytes: number)
       throw new CliError("CLOUD_UNAVAILABLE", `The answer is larger than ${maxBytes} bytes`, {
         hint: "What answers there is hardly svc; go to another address with `svc login --api-url <url>`",
       });
-    chunks.push(chunk);
+    yield chunk;
   }
-  return Buffer.concat(chunks).toString("utf8");
+}
+
+async function textOf(chunks: AsyncIterable<Buffer>): Promise<string> {
+  const all: Buffer[] = [];
+  for await (const chunk of chunks) all.push(chunk);
+  return Buffer.concat(all).toString("utf8");
 }
 
 const reasons: Readonly<Record<string, string>> = {

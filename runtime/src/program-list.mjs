@@ -52,6 +52,9 @@ export const programs = list({
   systemctl: { need: "optional", debian: "systemd" },
   // Whatever a person pushes images with; others will do.
   docker: { need: "optional", debian: "docker.io" },
+  // Whoever migrates or restores a managed database.
+  psql: { need: "optional", debian: "postgresql-client" },
+  mariadb: { need: "optional", debian: "mariadb-client" },
   // A person's browser.
   "xdg-open": { need: "optional", debian: "xdg-utils" },
   open: { need: "optional", debian: null },
