@@ -130,6 +130,16 @@ const hints: Readonly<Record<string, string>> = {
   FORBIDDEN: "Log in as an administrator with `svc login`",
   PREVIEW_UNAVAILABLE: "Deploy to production with `svc deploy --prod`",
   CA_ROTATION_UNDER_WAY: "See how far it is, and what it waits for, with `svc admin ca show`",
+  DATABASE_NOT_READY: "See it with `svc db status`, create it with `svc db branch <channel>`",
+  DATABASE_PROVISIONING: "See how far it is with `svc db status`, then run the command again",
+  DATABASE_ENGINE_CONFLICT:
+    "A project keeps the engine of its first database: leave --engine out, and write that engine into the manifest",
+  DATABASE_ENGINE_UNAVAILABLE: "Use Postgres, or ask the administrator of this installation for the other one",
+  BACKUP_IN_PROGRESS: "See it with `svc db backup list --all-channels`, and try again when it is done",
+  BACKUP_NOT_READY: "See how far it is with `svc db backup list --all-channels`",
+  DRY_RUN_UNAVAILABLE: "Only Postgres takes back what a statement did; run it without --dry-run, or on another channel",
+  QUERY_ERROR: "See what there is with `svc db schema`",
+  TABLE_NOT_FOUND: "See the tables with `svc db tables`",
   CLUSTER_SCHEDULER_DISABLED: "Start control with SVC_CLUSTER_SCHEDULER=on",
 };
 

@@ -53,20 +53,25 @@ export const habits: readonly Habit[] = [
     advice: "Get the command line again where you got this one; `svc --version` says which this is",
   },
   {
-    words: [
-      "db",
-      "database",
-      "databases",
-      "postgres",
-      "pg",
-      "mysql",
-      "redis",
-      "addons",
-      "volumes",
-      "volume",
-      "storage",
-    ],
-    advice: "There are none yet: give the app the address of one in a variable, with `svc env push`",
+    words: ["postgres", "pg", "mysql", "mariadb", "psql", "sql", "addons", "db create", "db new", "db add", "db up"],
+    advice:
+      "`svc db enable` makes a database, `svc db query` asks it, and `svc db proxy` lets a client of yours reach it",
+  },
+  {
+    words: ["db url", "db credentials", "db env", "db console", "db shell", "db connect", "db psql", "db port-forward"],
+    advice:
+      "Apps get DATABASE_URL by themselves. `svc db query` runs SQL, and `svc db proxy` makes the database reachable from here",
+  },
+  { words: ["migrate", "migration", "migrations"], advice: "`svc db migrate` applies what is in .svc/migrations" },
+  {
+    words: ["db delete", "db remove", "db rm", "db drop", "db destroy", "db reset"],
+    destroys: true,
+    advice:
+      "`svc db disable --channel <channel>` deletes a database with all its data; `svc db branch <channel>` makes it anew, empty",
+  },
+  {
+    words: ["redis", "volumes", "volume", "storage"],
+    advice: "There is none: give the app the address of one in a variable, with `svc env push`",
   },
   {
     words: ["jobs", "cron", "schedule", "dev", "mcp", "functions"],

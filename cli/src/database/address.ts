@@ -34,7 +34,9 @@ export function parseAddress(text: string): Address | null {
   const url = URL.parse(text.trim());
   const engine = url === null ? undefined : schemes[url.protocol];
   if (url === null || engine === undefined) return null;
-  const [user, password, database, host] = [url.username, url.password, url.pathname.slice(1), url.hostname].map(decoded);
+  const [user, password, database, host] = [url.username, url.password, url.pathname.slice(1), url.hostname].map(
+    decoded,
+  );
   if (user === null || password === null || database === null || host === null) return null;
   const parameters = Object.fromEntries([...url.searchParams].filter(([name]) => known.has(name)));
   return {

@@ -55,7 +55,8 @@ export async function awaitBackup(context: Context, branch: Branch, backupId: st
       const { backups } = await branch.api.get(databasePath(branch, "/backups"), backupsReply);
       const found = backups.find(({ id }) => id === backupId);
       if (found === undefined) throw failed(`The backup ${backupId} is gone`);
-      if (found.status === "failed") throw failed(`The backup failed: ${found.error ?? "the platform does not say why"}`);
+      if (found.status === "failed")
+        throw failed(`The backup failed: ${found.error ?? "the platform does not say why"}`);
       if (found.status === "complete") return { done: found };
       if (context.clock.steadyMs() - startedAtMs > completeMsMax) throw failed("The backup takes too long");
       return { delayMs: pollMs };
@@ -72,15 +73,23 @@ const failed = (message: string): CliError =>
  * Puts a backup in place, whole or not at all, readable by its owner only. Returns its size in bytes, which is what the
  * platform said that it is.
  */
-export function saveBackup(api: Api, { projectId, backupId }: { projectId: string; backupId: string }, path: string): Promise<number> {
+export function saveBackup(
+  api: Api,
+  { projectId, backupId }: { projectId: string; backupId: string },
+  path: string,
+): Promise<number> {
   return api.download(backupPath(projectId, backupId, undefined, "/download"), async ({ chunks, sizeBytes }) => {
     const temporary = `${path}.${randomBytes(6).toString("hex")}.tmp`;
     try {
       const written = await writeAll(temporary, chunks);
       if (sizeBytes === null || written !== sizeBytes)
-        throw new CliError("CLOUD_UNAVAILABLE", `The download ended after ${written} of ${sizeBytes ?? "an unknown number of"} bytes`, {
-          hint: "Run the command again",
-        });
+        throw new CliError(
+          "CLOUD_UNAVAILABLE",
+          `The download ended after ${written} of ${sizeBytes ?? "an unknown number of"} bytes`,
+          {
+            hint: "Run the command again",
+          },
+        );
       await rename(temporary, path);
       return written;
     } catch (thrown) {

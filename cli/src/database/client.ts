@@ -95,7 +95,10 @@ async function runProgram(
     await fed;
     context.signal.throwIfAborted();
     if (inputError !== undefined && !isCut(inputError)) throw inputError;
-    const lines = scrub(stderr?.() ?? "", secrets).trimEnd().split("\n").slice(-linesShown);
+    const lines = scrub(stderr?.() ?? "", secrets)
+      .trimEnd()
+      .split("\n")
+      .slice(-linesShown);
     return { exitCode, stdout: stdout?.() ?? "", errorTail: lines.join("\n") };
   } finally {
     stop.removeEventListener("abort", end);
@@ -103,7 +106,9 @@ async function runProgram(
 }
 
 const isCut = (thrown: unknown): boolean =>
-  thrown instanceof Error && "code" in thrown && (thrown.code === "EPIPE" || thrown.code === "ERR_STREAM_PREMATURE_CLOSE");
+  thrown instanceof Error &&
+  "code" in thrown &&
+  (thrown.code === "EPIPE" || thrown.code === "ERR_STREAM_PREMATURE_CLOSE");
 
 function tailOf(stream: Readable): () => string {
   let text = "";
@@ -115,8 +120,12 @@ function tailOf(stream: Readable): () => string {
 
 function cannotStart(program: string, cause: Error): CliError {
   const isMissing = "code" in cause && cause.code === "ENOENT";
-  return new CliError("DATABASE_NOT_READY", isMissing ? missingMessage(program) : `${program} cannot be started: ${cause.message}`, {
-    cause,
-    hint: `Install ${program} on this machine, then run the command again`,
-  });
+  return new CliError(
+    "DATABASE_NOT_READY",
+    isMissing ? missingMessage(program) : `${program} cannot be started: ${cause.message}`,
+    {
+      cause,
+      hint: `Install ${program} on this machine, then run the command again`,
+    },
+  );
 }

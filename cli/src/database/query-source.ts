@@ -7,7 +7,7 @@ import { readTextFile } from "../files.ts";
 
 /** How long whatever feeds us may take. */
 const stdinMsMax = 5 * 60_000;
-const hint = "Write `svc db query \"select 1\"`, or `svc db query --file <path>`, or feed it: `svc db query < <path>`";
+const hint = 'Write `svc db query "select 1"`, or `svc db query --file <path>`, or feed it: `svc db query < <path>`';
 
 const wrong = (why: string): CliError => new CliError("CLI_INVALID_USAGE", why, { hint });
 

@@ -1,4 +1,4 @@
-import { type databaseTable, type databaseView, databaseSchemaReply } from "@svc/proto";
+import { databaseSchemaReply, type databaseTable, type databaseView } from "@svc/proto";
 import type { z } from "zod";
 import type { Screen } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -11,7 +11,11 @@ type Column = Table["columns"][number];
 
 /** What there is in a database; warns when that is not all. */
 export async function getSchema(context: Context, branch: Branch) {
-  const { ok: _ok, truncated, ...schema } = await branch.api.get(databasePath(branch, "/schema"), databaseSchemaReply, {
+  const {
+    ok: _ok,
+    truncated,
+    ...schema
+  } = await branch.api.get(databasePath(branch, "/schema"), databaseSchemaReply, {
     failure: failureOf(branch),
   });
   if (truncated) context.warn("There are more tables than the platform lists");
@@ -52,5 +56,7 @@ function columnLines(columns: readonly Column[], paint: Screen["paint"]): string
 }
 
 function section(title: string, rows: readonly (readonly string[])[], paint: Screen["paint"]): string[] {
-  return rows.length === 0 ? [] : [`  ${paint("dim", title)}`, table(rows.map(([first = "", ...rest]) => [`    ${first}`, ...rest]))];
+  return rows.length === 0
+    ? []
+    : [`  ${paint("dim", title)}`, table(rows.map(([first = "", ...rest]) => [`    ${first}`, ...rest]))];
 }

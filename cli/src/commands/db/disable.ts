@@ -6,7 +6,8 @@ import { branchFlags, databasePath, failureOf, findBranch, nameOf } from "../../
 export const dbDisable = command({
   name: "db disable",
   summary: "Delete the database of a channel with all its data",
-  details: "Backups that are complete stay. The project keeps its engine, and what runs on the channel loses its database.",
+  details:
+    "Backups that are complete stay. The project keeps its engine, and what runs on the channel loses its database.",
   flags: branchFlags,
   examples: ["svc db disable --channel preview", "svc db disable --channel dev --yes"],
   async run(context, { project: named, channel = "production" }) {

@@ -17,7 +17,8 @@ export const dbMigrations = command({
     return { project: branch.project, ...found };
   },
   render: ({ channel, migrations }, screen) => {
-    if (migrations.length === 0) return `No migrations yet. Apply those of this directory with \`svc db migrate --channel ${channel}\``;
+    if (migrations.length === 0)
+      return `No migrations yet. Apply those of this directory with \`svc db migrate --channel ${channel}\``;
     const rows = migrations.map(({ name, appliedAt }) => [name, formatAge(appliedAt, screen.now)]);
     return listing(["MIGRATION", "APPLIED"], rows, screen);
   },

@@ -38,7 +38,8 @@ export const dbQuery = command({
   render: ({ columns, rows, rowCount, durationMs, rolledBack }, screen) => {
     const { paint } = screen;
     const took = paint("dim", `in ${formatDuration(durationMs)}${rolledBack ? ", rolled back" : ""}`);
-    if (columns.length === 0) return `${paint("green", "✓")} ${rowCount === null ? "Done" : plural(rowCount, "row")} ${took}`;
+    if (columns.length === 0)
+      return `${paint("green", "✓")} ${rowCount === null ? "Done" : plural(rowCount, "row")} ${took}`;
     const cells = rows.slice(0, rowsShown).map((row) => row.map((value) => cellOf(value, paint)));
     const rest = rows.length - cells.length;
     return [

@@ -12,7 +12,10 @@ export const dbSchema = command({
     return { project: branch.project, ...(await getSchema(context, branch)) };
   },
   render: ({ tables, views }, { paint }) => {
-    if (tables.length + views.length === 0) return "It has no tables yet. Make some with `svc db migrate` or `svc db query`";
-    return [...tables.map((each) => renderTable(each, paint)), ...views.map((each) => renderView(each, paint))].join("\n\n");
+    if (tables.length + views.length === 0)
+      return "It has no tables yet. Make some with `svc db migrate` or `svc db query`";
+    return [...tables.map((each) => renderTable(each, paint)), ...views.map((each) => renderView(each, paint))].join(
+      "\n\n",
+    );
   },
 });

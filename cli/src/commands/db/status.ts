@@ -21,11 +21,15 @@ export const dbStatus = command({
   render: ({ channel, engine, enabled, status, reason, ...facts }, { paint }) => {
     if (!enabled)
       return `There is no ${channel} database${engine === null ? "" : ` (the project's engine is ${engine})`}\n  Create it with \`svc db branch ${channel}\``;
-    const state = status === "ready" ? paint("green", status) : paint(status === "error" ? "red" : "yellow", `${status}`);
+    const state =
+      status === "ready" ? paint("green", status) : paint(status === "error" ? "red" : "yellow", `${status}`);
     const rows = [
       ["Database", `${channel}, ${engine ?? "no engine"}`],
       ["Status", reason === null ? state : `${state}: ${reason}`],
-      ["Size", `${formatBytes(facts.sizeBytes)} of ${formatBytes(facts.sizeLimitMb * 1024 * 1024)}${facts.readOnly ? paint("red", ", full: it can only be read") : ""}`],
+      [
+        "Size",
+        `${formatBytes(facts.sizeBytes)} of ${formatBytes(facts.sizeLimitMb * 1024 * 1024)}${facts.readOnly ? paint("red", ", full: it can only be read") : ""}`,
+      ],
       ["Connections", `at most ${facts.connectionLimit}`],
       ...(facts.protection === null ? [] : [["Data is", protections[facts.protection]]]),
     ];

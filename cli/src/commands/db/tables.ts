@@ -43,7 +43,11 @@ export const dbTables = command({
       return `${renderTable(payload.table, paint)}${counted}`;
     }
     if (payload.tables.length === 0) return "It has no tables yet. Make some with `svc db migrate` or `svc db query`";
-    const rows = payload.tables.map(({ name, approxRowCount, sizeBytes }) => [name, `${approxRowCount}`, formatBytes(sizeBytes)]);
+    const rows = payload.tables.map(({ name, approxRowCount, sizeBytes }) => [
+      name,
+      `${approxRowCount}`,
+      formatBytes(sizeBytes),
+    ]);
     return listing(["TABLE", "ROWS", "SIZE"], rows, screen, { alignRight: [1, 2] });
   },
 });

@@ -11,7 +11,9 @@ export const dbUsage = command({
   examples: ["svc db usage", "svc db usage --channel preview --json"],
   async run(context, { project: named, channel = "production" }) {
     const branch = await findBranch(context, named, channel);
-    const reply = await branch.api.get(databasePath(branch, "/usage"), databaseUsageReply, { failure: failureOf(branch) });
+    const reply = await branch.api.get(databasePath(branch, "/usage"), databaseUsageReply, {
+      failure: failureOf(branch),
+    });
     const { ok: _ok, ...usage } = reply;
     return { project: branch.project, ...usage };
   },
@@ -25,7 +27,9 @@ export const dbUsage = command({
       ...(readOnly ? [paint("red", "It is full and can only be read: a larger plan lifts that")] : []),
     ];
     if (history.length === 0) return lines.join("\n");
-    const rows = history.toReversed().map((sample) => [formatAge(sample.sampledAt, now), formatBytes(sample.sizeBytes)]);
+    const rows = history
+      .toReversed()
+      .map((sample) => [formatAge(sample.sampledAt, now), formatBytes(sample.sizeBytes)]);
     return [...lines, "", listing(["MEASURED", "SIZE"], rows, screen, { alignRight: [1] })].join("\n");
   },
 });

@@ -13,9 +13,15 @@ export const dbBackupCreate = command({
   examples: ["svc db backup create", "svc db backup create --channel preview --no-wait --json"],
   async run(context, { project: named, channel = "production", wait }) {
     const branch = await findBranch(context, named, channel);
-    const { ok: _ok, ...made } = await postOnce(context, branch.api, databasePath(branch, "/backups"), createBackupReply, {
-      failure: failureOf(branch),
-    });
+    const { ok: _ok, ...made } = await postOnce(
+      context,
+      branch.api,
+      databasePath(branch, "/backups"),
+      createBackupReply,
+      {
+        failure: failureOf(branch),
+      },
+    );
     if (!wait) return { project: branch.project, ...made };
     const { status, sizeBytes } = await awaitBackup(context, branch, made.backupId);
     return { project: branch.project, ...made, status, sizeBytes };

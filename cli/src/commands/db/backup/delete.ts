@@ -17,7 +17,10 @@ export const dbBackupDelete = command({
     const { api, project, target } = await findBranch(context, named, channel ?? "production");
     const found = await getBackup(api, { projectId: target.id, backupId, channel });
     const made = `made ${formatAge(found.createdAt, context.clock.now())}, ${formatBytes(found.sizeBytes)}`;
-    await confirmLoss(context, { loss: `This deletes the backup of ${found.channel} ${made}.`, name: backupId.slice(0, 8) });
+    await confirmLoss(context, {
+      loss: `This deletes the backup of ${found.channel} ${made}.`,
+      name: backupId.slice(0, 8),
+    });
     await api.delete(backupPath(target.id, backupId, channel), deletedReply);
     return { project, channel: found.channel, engine: found.engine, backupId, deleted: true };
   },

@@ -14,7 +14,10 @@ export const dbBackupDownload = command({
   flags: {
     project: flag.project,
     channel: assertedChannel,
-    output: flag.text("--output <path>", "The file to write, or a directory that is there (default: the backup's own name, here)"),
+    output: flag.text(
+      "--output <path>",
+      "The file to write, or a directory that is there (default: the backup's own name, here)",
+    ),
   },
   arguments: { backupId: argument.required("backupId", "The backup; see `svc db backup list`") },
   examples: [
@@ -46,7 +49,9 @@ const fileName = (given: string, backupId: string): string =>
 async function placeOf(output: string, name: string): Promise<string> {
   const path = (await isDirectory(output)) ? join(output, name) : output;
   if (!(await isDirectory(dirname(path))))
-    throw new CliError("CLI_INVALID_USAGE", `There is no directory ${dirname(path)}`, { hint: `Make it with \`mkdir -p ${dirname(path)}\`` });
+    throw new CliError("CLI_INVALID_USAGE", `There is no directory ${dirname(path)}`, {
+      hint: `Make it with \`mkdir -p ${dirname(path)}\``,
+    });
   const there = await lstat(path).catch((thrown: unknown) => {
     if (isFileError(thrown, "ENOENT", "ENOTDIR")) return null;
     throw thrown;

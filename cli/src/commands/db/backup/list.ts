@@ -8,11 +8,16 @@ import { listing } from "../../../listing.ts";
 export const dbBackupList = command({
   name: "db backup list",
   summary: "List the backups of a database, newest first",
-  flags: { ...branchFlags, allChannels: flag.toggle("--all-channels", "Those of every channel, also of databases that are gone") },
+  flags: {
+    ...branchFlags,
+    allChannels: flag.toggle("--all-channels", "Those of every channel, also of databases that are gone"),
+  },
   examples: ["svc db backup list", "svc db backup list --all-channels --json"],
   async run(context, { project: named, channel, allChannels }) {
     if (allChannels && channel !== undefined)
-      throw new CliError("CLI_INVALID_USAGE", "--channel and --all-channels exclude each other", { hint: "Give one of them" });
+      throw new CliError("CLI_INVALID_USAGE", "--channel and --all-channels exclude each other", {
+        hint: "Give one of them",
+      });
     const branch = await findBranch(context, named, channel ?? "production");
     const { api, project, target } = branch;
     if (allChannels) {

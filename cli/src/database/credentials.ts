@@ -1,0 +1,43 @@
+import { databaseCredentialsReply, databaseHost } from "@svc/proto";
+import type { Context } from "../context.ts";
+import { CliError } from "../errors.ts";
+import { type Address, parseAddress } from "./address.ts";
+import { type Branch, databasePath, failureOf } from "./branch.ts";
+import { openTunnel, type Tunnel } from "./tunnel.ts";
+
+/** Where a branch is and how to log in. Neither the address nor its password is ever shown. */
+export async function getAddress(context: Context, branch: Branch): Promise<Address> {
+  const { databaseUrl } = await branch.api.post(databasePath(branch, "/dev-credentials"), databaseCredentialsReply, {
+    failure: failureOf(branch),
+  });
+  context.terminal.hide(databaseUrl);
+  const address = parseAddress(databaseUrl);
+  if (address === null)
+    throw new CliError("UNEXPECTED", "The platform gave an address that this version of svc cannot read", {
+      hint: "Update the command line: get it again where you got this one",
+    });
+  if (address.password !== null) context.terminal.hide(address.password);
+  return address;
+}
+
+/**
+ * Does `work` with an address that can be reached from here: where that of the branch is inside of the platform only,
+ * by a tunnel that lasts as long. What the tunnel failed with counts more than what the client made of it.
+ */
+export async function withReachable<T>(
+  context: Context,
+  branch: Branch,
+  work: (address: Address) => Promise<T>,
+): Promise<T> {
+  const address = await getAddress(context, branch);
+  if (address.host !== databaseHost) return work(address);
+  await using tunnel = await openTunnel(context, branch);
+  try {
+    return await work({ ...address, host: "127.0.0.1", port: tunnel.port });
+  } catch (thrown) {
+    throw troubleOf(tunnel, thrown);
+  }
+}
+
+const troubleOf = (tunnel: Tunnel, thrown: unknown): unknown =>
+  thrown instanceof CliError && thrown.code === "DATABASE_NOT_READY" ? (tunnel.trouble() ?? thrown) : thrown;

@@ -1,0 +1,103 @@
+import { createReadStream } from "node:fs";
+import { open } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { createGunzip } from "node:zlib";
+import type { DatabaseEngine } from "@svc/proto";
+import { CliError } from "../errors.ts";
+import { createDumpGuard, DumpRefusal } from "./dump-guard.ts";
+import { engineOfDump, isGzip } from "./restore-script.ts";
+
+/** A row of a table is a line, and no value is larger than a gigabyte. */
+const lineCharactersMax = 400 * 1024 * 1024;
+const beginningBytes = 4096;
+
+/** Bytes of the SQL in a file, which may be compressed with gzip. A damaged one fails with CLI_INVALID_USAGE. */
+export async function* dumpBytes(path: string): AsyncGenerator<Buffer> {
+  const file = createReadStream(path, { highWaterMark: 256 * 1024 });
+  if (!(await beginsAsGzip(path))) {
+    yield* file as AsyncIterable<Buffer>;
+    return;
+  }
+  const gunzip = createGunzip();
+  file.on("error", (error) => gunzip.destroy(error));
+  try {
+    yield* file.pipe(gunzip) as AsyncIterable<Buffer>;
+  } catch (cause) {
+    throw new CliError("CLI_INVALID_USAGE", `${path} is damaged: ${cause instanceof Error ? cause.message : cause}`, {
+      cause,
+      hint: "Get it again with `svc db backup download <backupId>`",
+    });
+  } finally {
+    file.destroy();
+  }
+}
+
+async function beginsAsGzip(path: string): Promise<boolean> {
+  await using file = await open(path, "r");
+  const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
+  return isGzip(buffer);
+}
+
+/** Which engine a dump was written for; null when its beginning does not say. */
+export async function dumpEngine(path: string): Promise<DatabaseEngine | null> {
+  let beginning = "";
+  for await (const chunk of dumpBytes(path)) {
+    beginning += chunk.toString("latin1");
+    if (beginning.length >= beginningBytes) break;
+  }
+  return engineOfDump(beginning.slice(0, beginningBytes));
+}
+
+/** The lines of a dump of Postgres that psql is given, with their line feeds. What is no SQL is refused: DATABASE_NOT_READY. */
+export async function* guardedLines(path: string): AsyncGenerator<string> {
+  const guard = createDumpGuard();
+  try {
+    for await (const lines of lineBatches(path))
+      yield lines
+        .filter((line) => guard.pass(line))
+        .map((line) => `${line}\n`)
+        .join("");
+    guard.end();
+  } catch (thrown) {
+    if (!(thrown instanceof DumpRefusal)) throw thrown;
+    throw new CliError("DATABASE_NOT_READY", `The dump was not run: it ${thrown.message}`, {
+      cause: thrown,
+      hint: "Nothing was changed. Only plain SQL dumps in UTF-8 are run: `pg_dump --no-owner --no-privileges`",
+    });
+  }
+}
+
+async function* lineBatches(path: string): AsyncGenerator<string[]> {
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let rest = "";
+  for await (const chunk of dumpBytes(path)) {
+    const lines = (rest + decode(decoder, chunk)).split("\n");
+    rest = lines.pop() ?? "";
+    if (rest.length > lineCharactersMax) throw new DumpRefusal("has a line that is too long");
+    yield lines;
+  }
+  rest += decode(decoder, null);
+  if (rest !== "") yield [rest];
+}
+
+function decode(decoder: InstanceType<typeof TextDecoder>, chunk: Buffer | null): string {
+  try {
+    return chunk === null ? decoder.decode() : decoder.decode(chunk, { stream: true });
+  } catch {
+    throw new DumpRefusal("is not in UTF-8");
+  }
+}
+
+/** Reads a dump to its end, to find what is wrong with it before anything is run. */
+export async function checkDump(path: string, engine: DatabaseEngine): Promise<void> {
+  for await (const _part of engine === "postgres" ? guardedLines(path) : dumpBytes(path));
+}
+
+/** What a client is fed: `before`, and then the dump. */
+export function dumpStream(path: string, engine: DatabaseEngine, before: string): Readable {
+  async function* all(): AsyncGenerator<string | Buffer> {
+    yield before;
+    yield* engine === "postgres" ? guardedLines(path) : dumpBytes(path);
+  }
+  return Readable.from(all(), { objectMode: false });
+}
