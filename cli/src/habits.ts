@@ -66,8 +66,7 @@ export const habits: readonly Habit[] = [
   {
     words: ["db delete", "db remove", "db rm", "db drop", "db destroy", "db reset"],
     destroys: true,
-    advice:
-      "`svc db disable --channel <channel>` deletes a database with all its data; `svc db branch <channel>` makes it anew, empty",
+    advice: "`svc db disable --channel <channel>` deletes a database with all its data",
   },
   {
     words: ["redis", "volumes", "volume", "storage"],

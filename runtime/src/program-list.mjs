@@ -45,6 +45,11 @@ export const programs = list({
   openssl: { need: "tests", debian: "openssl", asks: ["version"] },
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
   git: { need: "tests", debian: "git" },
+  // Also of whoever migrates or restores a managed database.
+  psql: { need: "tests", debian: "postgresql-client" },
+  mariadb: { need: "tests", debian: "mariadb-client" },
+  mariadbd: { need: "tests", debian: "mariadb-server" },
+  "mariadb-install-db": { need: "tests", debian: "mariadb-server", asks: ["--help"] },
   chromium: { need: "tests", debian: "chromium", orElse: ["chromium-browser", "google-chrome"] },
   node: { need: "setup", debian: null },
   npm: { need: "setup", debian: null },
@@ -52,9 +57,6 @@ export const programs = list({
   systemctl: { need: "optional", debian: "systemd" },
   // Whatever a person pushes images with; others will do.
   docker: { need: "optional", debian: "docker.io" },
-  // Whoever migrates or restores a managed database.
-  psql: { need: "optional", debian: "postgresql-client" },
-  mariadb: { need: "optional", debian: "mariadb-client" },
   // A person's browser.
   "xdg-open": { need: "optional", debian: "xdg-utils" },
   open: { need: "optional", debian: null },

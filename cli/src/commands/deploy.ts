@@ -10,6 +10,7 @@ import type { Api } from "../api.ts";
 import { argument, command, flag } from "../command.ts";
 import type { Context } from "../context.ts";
 import { deployFacts } from "../deploy/ci.ts";
+import { ensureDatabase } from "../deploy/database.ts";
 import { offerSlugLine } from "../deploy/keep-slug.ts";
 import { awaitOutcome, reattachAdvice, reportQueued, unknownAdvice } from "../deploy/outcome.ts";
 import { createDeployTarget, findDeployTarget, linkOnce } from "../deploy/project.ts";
@@ -62,6 +63,7 @@ export const deploy = command({
     const target =
       (await findDeployTarget(context, api, manifest, named, (trouble) => offerCure(context, api, trouble))) ??
       (await createDeployTarget(context, api, manifest, place));
+    await ensureDatabase(context, api, { manifest, target, mayCreate: named === undefined });
     const { reply, ...packed } = await trigger(context, api, target.id, {
       manifest,
       entries,

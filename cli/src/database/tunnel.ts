@@ -97,6 +97,10 @@ async function dial(context: Context, branch: Branch, signal: AbortSignal): Prom
     handshakeTimeout: openMsMax,
     followRedirects: false,
   });
+  // From the start: the first bytes may come together with the answer.
+  const stream = createWebSocketStream(socket, { allowHalfOpen: true });
+  // Who waits for the opening is told of what fails until then.
+  stream.on("error", () => {});
   const give = () => socket.terminate();
   signal.addEventListener("abort", give, { once: true });
   try {
@@ -113,7 +117,6 @@ async function dial(context: Context, branch: Branch, signal: AbortSignal): Prom
     signal.removeEventListener("abort", give);
   }
   signal.throwIfAborted();
-  const stream = createWebSocketStream(socket, { allowHalfOpen: true });
   // 1000 is how it ends; anything else is a failure, with its reason.
   socket.once("close", (code, reason) => {
     if (code !== 1000 && code !== 1005) stream.destroy(new Error(reason.toString("utf8") || `closed with ${code}`));

@@ -4,6 +4,7 @@ import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { formatBytes, table } from "../format.ts";
 import type { ManifestPlace } from "../manifest-file.ts";
+import { predictChannel } from "./channel.ts";
 import { deployFacts } from "./ci.ts";
 import { largestFiles, type Share } from "./largest.ts";
 import { findDeployTarget } from "./project.ts";
@@ -61,9 +62,7 @@ interface Prediction {
 async function predict(context: Context, manifest: Manifest, named: string | undefined): Promise<Prediction> {
   try {
     const target = await findDeployTarget(context, await context.api(), manifest, named);
-    const mode = target === null ? "auto" : target.deployMode;
-    const byMode = mode === null ? null : mode === "preview" ? "preview" : "production";
-    const channel = manifest.channel ?? byMode;
+    const channel = predictChannel(manifest, target);
     if (target === null) return { channel, url: null, project: null };
     const { id, slug, url } = target;
     const prNumber = deployFacts(context.env).gitPrNumber ?? null;

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { serveTunnels, type TunnelEnd } from "./tunnel.ts";
 
 /** One request as the server saw it. */
 export interface Seen {
@@ -13,7 +14,7 @@ export interface Seen {
 export interface Answer {
   status?: number;
   headers?: Record<string, string>;
-  body: object | string;
+  body: object | string | Buffer;
 }
 
 /** No answer: the request was read, and then the connection is cut. */
@@ -25,7 +26,7 @@ export type Routes = Readonly<Record<string, Answer | readonly Answer[] | ((seen
 export type TestApi = AsyncDisposable & { url: string; seen: Seen[] };
 
 /** A stand-in for a platform that the command line talks to: real HTTP on a free port, with fixed answers. */
-export async function startApi(routes: Routes): Promise<TestApi> {
+export async function startApi(routes: Routes, tunnel?: TunnelEnd): Promise<TestApi> {
   const seen: Seen[] = [];
   const turns = new Map<string, number>();
   const server = createServer(async (request, response) => {
@@ -39,9 +40,13 @@ export async function startApi(routes: Routes): Promise<TestApi> {
       request.socket.destroy();
       return;
     }
-    const text = typeof body === "string" ? body : JSON.stringify(body);
+    const text = typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
     response.writeHead(status, { "content-type": "application/json", ...extra }).end(text);
   });
+  if (tunnel !== undefined)
+    serveTunnels(server, tunnel, (path, key) => {
+      seen.push({ method: "UPGRADE", path, headers: { "x-api-key": key }, body: Buffer.alloc(0) });
+    });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {

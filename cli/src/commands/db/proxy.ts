@@ -25,6 +25,7 @@ export const dbProxy = command({
     });
     context.terminal.tell(`127.0.0.1:${tunnel.port} leads to ${nameOf(branch)} (${found.engine}), until Ctrl-C`);
     await new Promise((resolve) => context.signal.addEventListener("abort", resolve, { once: true }));
+    context.signal.throwIfAborted();
     return { project: branch.project, channel, engine: found.engine, port: tunnel.port };
   },
   render: () => "",

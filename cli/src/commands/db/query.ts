@@ -13,18 +13,14 @@ export const dbQuery = command({
   name: "db query",
   summary: "Run SQL in a database and show what it gives",
   details:
-    "The SQL comes from the argument, from --file, or from stdin. Of several statements the last one's result is shown. It ends after 10 seconds.",
+    "The SQL comes from the argument (`svc db query \"select 1\"`), from --file, or from stdin. Of several statements the last one's result is shown. It ends after 10 seconds.",
   flags: {
     ...branchFlags,
     file: flag.text("--file <path>", "Read the SQL from this file"),
     dryRun: flag.toggle("--dry-run", "Take back what it changed; Postgres only"),
   },
   arguments: { sql: argument.optional("sql", "The SQL") },
-  examples: [
-    'svc db query "select count(*) from orders"',
-    'svc db query --dry-run "delete from orders"',
-    "svc db query --file report.sql --channel preview --json",
-  ],
+  examples: ["svc db query --file report.sql", "svc db query --file fix.sql --dry-run --channel preview --json"],
   async run(context, { project: named, channel = "production", file, dryRun, sql: given }) {
     const sql = await readSql(context, given, file);
     const branch = await findBranch(context, named, channel);

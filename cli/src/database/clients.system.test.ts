@@ -1,0 +1,199 @@
+import { once } from "node:events";
+import { readdir, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { run as runProgram } from "@svc/runtime/command";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ok, projectId, type Routes, refusal, startApi } from "../testing/api.ts";
+import { mariadbDatabase, type OwnedDatabase, postgresDatabase } from "../testing/database-servers.ts";
+import { aDirectory, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
+
+const backupId = "33333333-3333-4333-8333-333333333333";
+const state = JSON.stringify({ project: { id: projectId, slug: "shop" } });
+const project = { id: projectId, slug: "shop" };
+const at = "2030-01-01T00:00:00.000Z";
+const base = `/api/v1/projects/${projectId}/database`;
+
+type Engine = "postgres" | "mariadb";
+
+const answersOf = (engine: Engine, url: string): Routes => ({
+  [`GET ${base}`]: ok({
+    ...{ channel: "preview", engine, enabled: true, status: "ready", sizeBytes: 0, sizeLimitMb: 1024 },
+    ...{ connectionLimit: 20, reason: null, readOnly: false, protection: "local" },
+  }),
+  [`POST ${base}/dev-credentials`]: ok({ channel: "preview", engine, databaseUrl: url, expiresAt: null, note: "Keep it." }),
+});
+
+/** Runs svc in a linked directory with `files`, by a platform that leads to `database`. */
+async function run(
+  database: OwnedDatabase,
+  args: string[],
+  { files = {}, answers = {}, ...more }: { files?: Record<string, string | Buffer>; answers?: Routes } & Partial<SvcOptions> = {},
+) {
+  const engine = database.url.startsWith("postgres") ? "postgres" : "mariadb";
+  await using api = await startApi({ ...answersOf(engine, database.url), ...answers }, database);
+  await using directory = await aDirectory({ ".svc/state.json": state, ".svc/migrations/.keep": "" });
+  for (const [name, content] of Object.entries(files)) await writeFile(join(directory.path, name), content);
+  const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url, TMPDIR: directory.path, ...more.env };
+  const ended = await svc(args, { cwd: directory.path, ...more, env });
+  return { ...ended, calls: api.seen.map(({ method, path }) => `${method} ${path}`), left: await readdir(directory.path) };
+}
+
+const migrations = {
+  ".svc/migrations/010_more.sql": "insert into notes values (2, 'it''s')",
+  ".svc/migrations/001_notes.sql": "create table notes (id int primary key, body text);\ninsert into notes values (1, 'first');\n",
+  ".svc/migrations/README.md": "not SQL",
+};
+
+describe("on Postgres", () => {
+  let database: OwnedDatabase;
+  beforeAll(async () => {
+    database = await postgresDatabase();
+  });
+  afterAll(() => database[Symbol.asyncDispose]());
+
+  test("migrations are applied once, in the order of their names, by a tunnel", async () => {
+    const first = await run(database, ["db", "migrate", "--channel", "preview", "--json"], { files: migrations });
+    expect(envelopeOf(first)).toEqual({
+      ...{ ok: true, operation: "db.migrate", warnings: [], project },
+      ...{ target: "managed", channel: "preview", engine: "postgres", applied: 2, skipped: 0 },
+      ...{ files: ["001_notes.sql", "010_more.sql"], skippedFiles: [] },
+    });
+    expect(first.calls).toContain(`UPGRADE ${base}/tunnel?channel=preview`);
+    const again = await run(database, ["db", "migrate", "--json"], { files: migrations });
+    expect(envelopeOf(again)).toMatchObject({ applied: 0, skipped: 2, skippedFiles: ["001_notes.sql", "010_more.sql"] });
+    expect(await database.ask("select string_agg(body, ',' order by id) from notes")).toBe("first,it's");
+    expect(await database.ask(`select string_agg(name, ',' order by "appliedAt") from _svc_migrations`)).toBe(
+      "001_notes.sql,010_more.sql",
+    );
+  });
+
+  test("a migration that fails leaves nothing, and says why without the password", async () => {
+    const ended = await run(database, ["db", "migrate", "--channel", "preview"], {
+      files: { ".svc/migrations/020_bad.sql": "create table half (a int);\nselect nothing from nowhere;\n" },
+    });
+    expect(ended).toMatchObject({ status: 1, stdout: "" });
+    expect(ended.stderr).toContain("DATABASE_NOT_READY");
+    expect(ended.stderr).toContain('relation "nowhere" does not exist');
+    expect(ended.stderr).not.toContain("clear-password");
+    expect(await database.ask("select to_regclass('half') is null")).toBe("t");
+  });
+
+  test("a dump replaces everything, and one that fails nothing", async () => {
+    await using source = await postgresDatabase();
+    await source.ask("create schema other; create table other.t (a text); create table kept (a text default 'x\\y')");
+    await source.ask("insert into other.t values (E'tab\\t back\\\\slash'); insert into kept values ('1')");
+    const { stdout: dump } = await runProgram([
+      ...["pg_dump", "-x", "-O", "-h", process.env["SVC_TEST_POSTGRES"] ?? "", "-U", "postgres"],
+      new URL(source.url).pathname.slice(1),
+    ] as never);
+    const restored = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
+      files: { "dump.sql": dump },
+    });
+    expect(envelopeOf(restored)).toEqual({
+      ...{ ok: true, operation: "db.restore", warnings: [], project },
+      ...{ channel: "preview", engine: "postgres", source: "file", psqlExitCode: 0 },
+    });
+    expect(await database.ask("select a from other.t")).toBe("tab\t back\\slash");
+    expect(await database.ask("select to_regclass('notes') is null")).toBe("t");
+    const broken = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes"], {
+      files: { "dump.sql": `${dump}\nselect nothing from nowhere;\n` },
+    });
+    expect(broken.stderr).toMatch(/nowhere.*does not exist[\s\S]*as it was/);
+    expect(await database.ask("select count(*) from kept")).toBe("1");
+  });
+
+  test("a backup is downloaded, restored, and gone from this machine", async () => {
+    const dump = "--\n-- PostgreSQL database dump\n--\ncreate table from_backup (a int);\n";
+    const backup = {
+      ...{ id: backupId, channel: "production", engine: "postgres", status: "complete", sizeBytes: 9, error: null },
+      ...{ filename: "shop.sql.gz", createdAt: at, completedAt: at },
+    };
+    const ended = await run(database, ["db", "restore", backupId, "--channel", "preview", "--yes", "--json"], {
+      answers: {
+        [`GET ${base}/backups/${backupId}`]: ok({ backup }),
+        [`GET ${base}/backups/${backupId}/download`]: { headers: { "content-type": "application/gzip" }, body: gzipSync(dump) },
+      },
+    });
+    expect(envelopeOf(ended)).toMatchObject({ ok: true, source: "backup", sourceChannel: "production", channel: "preview" });
+    expect(await database.ask("select to_regclass('from_backup') is null")).toBe("f");
+    expect(ended.left.filter((name) => name.startsWith("svc-restore"))).toEqual([]);
+  });
+
+  test("a dump that would run a program is refused before anything is changed", async () => {
+    const dump = "--\n-- PostgreSQL database dump\n--\ndrop table if exists from_backup; \\! touch ran\n";
+    const ended = await run(database, ["db", "restore", "dump.sql", "--yes"], { files: { "dump.sql": dump } });
+    expect(ended.status).toBe(1);
+    expect(ended.stderr).toMatch(/has the command \\! \(line 4\).*DATABASE_NOT_READY/);
+    expect(ended.left).not.toContain("ran");
+    expect(await database.ask("select to_regclass('from_backup') is null")).toBe("f");
+  });
+
+  test("a refusal of the tunnel is what a person is told", async () => {
+    const answers = { [`POST ${base}/dev-credentials`]: refusal(409, "DATABASE_PROVISIONING", "Still being created.") };
+    const ended = await run(database, ["db", "migrate", "--json"], { answers });
+    expect(envelopeOf(ended)).toMatchObject({ error: { code: "DATABASE_NOT_READY", message: "Still being created." } });
+  });
+
+  test("a client of one's own reaches it by `svc db proxy`, until Ctrl-C", async () => {
+    let answer: Promise<Buffer> | undefined;
+    const ended = await run(database, ["db", "proxy", "--channel", "preview"], {
+      onStderr: (text, kill) => {
+        const port = /127\.0\.0\.1:(\d+)/.exec(text)?.[1];
+        if (port === undefined || answer !== undefined) return;
+        const socket = connect(Number(port), "127.0.0.1");
+        // Asks for TLS, which the server answers with one letter.
+        socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]));
+        answer = once(socket, "data").then(([bytes]) => bytes as Buffer);
+        void answer.then(() => kill("SIGINT"));
+      },
+    });
+    expect(String(await answer)).toBe("N");
+    expect(ended.status).toBe(130);
+  });
+});
+
+describe("on MariaDB", () => {
+  let database: OwnedDatabase;
+  beforeAll(async () => {
+    database = await mariadbDatabase();
+  });
+  afterAll(() => database[Symbol.asyncDispose]());
+
+  test("migrations are applied once, and one that fails is not recorded", async () => {
+    const files = { ...migrations, ".svc/migrations/020_bad.sql": "select nothing from nowhere;\n" };
+    const first = await run(database, ["db", "migrate", "--channel", "preview", "--json"], { files });
+    expect(envelopeOf(first)).toMatchObject({ error: { code: "DATABASE_NOT_READY", message: expect.stringContaining("nowhere") } });
+    const again = await run(database, ["db", "migrate", "--channel", "preview", "--json"], { files: migrations });
+    expect(envelopeOf(again)).toMatchObject({ engine: "mariadb", applied: 0, skipped: 2 });
+    expect(await database.ask("select group_concat(name order by name) from _svc_migrations")).toBe("001_notes.sql,010_more.sql");
+  });
+
+  test("a dump replaces everything, its sandbox line included", async () => {
+    const dump = [
+      "/*M!999999\\- enable the sandbox mode */ ",
+      "-- MariaDB dump 10.19-11.8.6-MariaDB, for debian-linux-gnu (x86_64)",
+      "CREATE TABLE `kept` (`a` int);",
+      "INSERT INTO `kept` VALUES (1);",
+      "-- Dump completed on 2030-01-01",
+    ].join("\n");
+    const ended = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
+      files: { "dump.sql": dump },
+    });
+    expect(envelopeOf(ended)).toMatchObject({ ok: true, engine: "mariadb", psqlExitCode: 0 });
+    expect(await database.ask("show tables")).toBe("kept");
+  });
+
+  test("a dump of another engine, and one that runs a program, are refused", async () => {
+    const other = await run(database, ["db", "restore", "dump.sql", "--yes", "--json"], {
+      files: { "dump.sql": "--\n-- PostgreSQL database dump\n--\n" },
+    });
+    expect(envelopeOf(other)).toMatchObject({ error: { code: "CLI_INVALID_USAGE" } });
+    const evil = await run(database, ["db", "restore", "dump.sql", "--yes"], {
+      files: { "dump.sql": "-- MariaDB dump 10.19\n\\! touch ran\n" },
+    });
+    expect(evil.status).toBe(1);
+    expect(evil.left).not.toContain("ran");
+  });
+});
