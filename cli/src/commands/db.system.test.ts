@@ -38,7 +38,11 @@ const result = (fields: object = {}) =>
     ...fields,
   });
 
-async function run(args: string[], answers: Routes, { files = {}, ...more }: Partial<SvcOptions> & { files?: Record<string, string> } = {}) {
+async function run(
+  args: string[],
+  answers: Routes,
+  { files = {}, ...more }: Partial<SvcOptions> & { files?: Record<string, string> } = {},
+) {
   await using api = await startApi(answers);
   await using directory = await aDirectory({ ".svc/state.json": state, ...files });
   const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url, ...more.env };
@@ -46,7 +50,8 @@ async function run(args: string[], answers: Routes, { files = {}, ...more }: Par
   const written = await readFile(join(directory.path, "shop.sql.gz"), "utf8").catch(() => null);
   return { ...ended, written, seen: api.seen, calls: api.seen.map(({ method, path }) => `${method} ${path}`) };
 }
-const bodyOf = (seen: readonly Seen[], method: string) => JSON.parse(String(seen.find((each) => each.method === method)?.body));
+const bodyOf = (seen: readonly Seen[], method: string) =>
+  JSON.parse(String(seen.find((each) => each.method === method)?.body));
 
 describe.concurrent("svc db enable and branch", () => {
   test("create a database and wait until it is ready", async () => {
@@ -78,7 +83,10 @@ describe.concurrent("svc db enable and branch", () => {
     { answer: ok(branch({ status: "error", reason: "no room" })), code: "DATABASE_NOT_READY", says: "no room" },
     { answer: refusal(403, "SUSPENDED"), code: "CLOUD_REQUEST_FAILED", says: "SUSPENDED" },
   ])("end with $code", async ({ answer, code, says }) => {
-    const ended = await run(["db", "enable", "--json"], { [`POST ${base}`]: made("provisioning"), [`GET ${base}`]: answer });
+    const ended = await run(["db", "enable", "--json"], {
+      [`POST ${base}`]: made("provisioning"),
+      [`GET ${base}`]: answer,
+    });
     expect(envelopeOf(ended)).toMatchObject({ ok: false, error: { code, message: expect.stringContaining(says) } });
     expect(ended.status).toBe(1);
   });
@@ -149,14 +157,35 @@ describe.concurrent("what only shows something", () => {
   test("svc db status of one that is absent", async () => {
     const absent = { enabled: false, status: null, engine: null, sizeBytes: 0, protection: null, channel: "dev" };
     const ended = await run(["db", "status", "--channel", "dev", "--json"], { [`GET ${base}`]: ok(branch(absent)) });
-    expect(envelopeOf(ended)).toMatchObject({ operation: "db.status", project, channel: "dev", enabled: false, status: null });
+    expect(envelopeOf(ended)).toMatchObject({
+      operation: "db.status",
+      project,
+      channel: "dev",
+      enabled: false,
+      status: null,
+    });
     expect(ended.calls).toEqual([`GET ${base}?channel=dev`]);
   });
 
   test.each<[args: string[], answers: Routes, payload: object, shown: RegExp]>([
-    [["status"], { [`GET ${base}`]: ok(branch()) }, { status: "ready", sizeLimitMb: 1024 }, /production, postgres[\s\S]*on another node/],
-    [["schema"], { [`GET ${base}/schema`]: schema }, { tables: [table], views: [] }, /orders[\s\S]*integer +primary key, not null/],
-    [["tables"], { [`GET ${base}/schema`]: schema }, { tables: [{ name: "orders", approxRowCount: 12, sizeBytes: 8192 }] }, /orders +12/],
+    [
+      ["status"],
+      { [`GET ${base}`]: ok(branch()) },
+      { status: "ready", sizeLimitMb: 1024 },
+      /production, postgres[\s\S]*on another node/,
+    ],
+    [
+      ["schema"],
+      { [`GET ${base}/schema`]: schema },
+      { tables: [table], views: [] },
+      /orders[\s\S]*integer +primary key, not null/,
+    ],
+    [
+      ["tables"],
+      { [`GET ${base}/schema`]: schema },
+      { tables: [{ name: "orders", approxRowCount: 12, sizeBytes: 8192 }] },
+      /orders +12/,
+    ],
     [
       ["tables", "orders", "--count"],
       { [`GET ${base}/schema`]: schema, [`GET ${base}/tables/orders/count`]: ok({ count: 13, durationMs: 1 }) },
@@ -176,7 +205,14 @@ describe.concurrent("what only shows something", () => {
     ],
     [
       ["migrations"],
-      { [`GET ${base}/migrations`]: ok({ channel: "production", engine: "postgres", tableExists: true, migrations: [{ name: "001.sql", appliedAt: at }] }) },
+      {
+        [`GET ${base}/migrations`]: ok({
+          channel: "production",
+          engine: "postgres",
+          tableExists: true,
+          migrations: [{ name: "001.sql", appliedAt: at }],
+        }),
+      },
       { tableExists: true, migrations: [{ name: "001.sql", appliedAt: at }] },
       /001\.sql/,
     ],
@@ -197,7 +233,9 @@ describe.concurrent("what only shows something", () => {
   });
 
   test("svc db backup list of every channel names none", async () => {
-    const ended = await run(["db", "backup", "list", "--all-channels", "--json"], { [`GET ${base}/backups`]: ok({ backups: [] }) });
+    const ended = await run(["db", "backup", "list", "--all-channels", "--json"], {
+      [`GET ${base}/backups`]: ok({ backups: [] }),
+    });
     expect(envelopeOf(ended)).toEqual({
       ...{ ok: true, operation: "db.backup.list", warnings: [], project, allChannels: true, backups: [] },
     });
@@ -206,23 +244,24 @@ describe.concurrent("what only shows something", () => {
 });
 
 describe.concurrent("what destroys", () => {
-  test.each([
-    [["disable"]],
-    [["rotate-credentials"]],
-    [["backup", "delete", backupId]],
-    [["restore", backupId]],
-  ])("svc db %j asks first, and where it cannot nothing is called", async (args) => {
-    const ended = await run(["db", ...args, "--json"], {});
-    expect(envelopeOf(ended)).toMatchObject({ error: { code: "DESTRUCTIVE_CONFIRMATION_REQUIRED" } });
-    expect(ended).toMatchObject({ status: 6, calls: [] });
-  });
+  test.each([[["disable"]], [["rotate-credentials"]], [["backup", "delete", backupId]], [["restore", backupId]]])(
+    "svc db %j asks first, and where it cannot nothing is called",
+    async (args) => {
+      const ended = await run(["db", ...args, "--json"], {});
+      expect(envelopeOf(ended)).toMatchObject({ error: { code: "DESTRUCTIVE_CONFIRMATION_REQUIRED" } });
+      expect(ended).toMatchObject({ status: 6, calls: [] });
+    },
+  );
 
   test("svc db disable, confirmed by a person", async () => {
-    const answers = { [`DELETE ${base}`]: ok({ channel: "preview", engine: "postgres", databaseId, status: "dropping" }, 202) };
+    const answers = {
+      [`DELETE ${base}`]: ok({ channel: "preview", engine: "postgres", databaseId, status: "dropping" }, 202),
+    };
     await using api = await startApi(answers);
     await using directory = await aDirectory({ ".svc/state.json": state });
     const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
-    const typed = (text: string) => runAtTerminal(["db", "disable", "--channel", "preview"], { cwd: directory.path, env, typed: text });
+    const typed = (text: string) =>
+      runAtTerminal(["db", "disable", "--channel", "preview"], { cwd: directory.path, env, typed: text });
     expect((await typed("production\r")).status).toBe(6);
     expect(api.seen).toEqual([]);
     expect((await typed("preview\r")).status).toBe(0);
@@ -231,7 +270,10 @@ describe.concurrent("what destroys", () => {
 
   test("svc db rotate-credentials --yes shows no secret", async () => {
     const ended = await run(["db", "rotate-credentials", "--yes", "--json"], {
-      [`POST ${base}/rotate-credentials`]: ok({ channel: "production", engine: "postgres", status: "rotating", note: "Deploy again." }, 202),
+      [`POST ${base}/rotate-credentials`]: ok(
+        { channel: "production", engine: "postgres", status: "rotating", note: "Deploy again." },
+        202,
+      ),
     });
     expect(envelopeOf(ended)).toMatchObject({ project, status: "rotating", note: "Deploy again." });
   });
@@ -241,7 +283,13 @@ describe.concurrent("what destroys", () => {
       [`GET ${base}/backups/${backupId}`]: ok({ backup: aBackup() }),
       [`DELETE ${base}/backups/${backupId}`]: ok({ deleted: true }),
     });
-    expect(envelopeOf(ended)).toMatchObject({ project, channel: "production", engine: "postgres", backupId, deleted: true });
+    expect(envelopeOf(ended)).toMatchObject({
+      project,
+      channel: "production",
+      engine: "postgres",
+      backupId,
+      deleted: true,
+    });
   });
 });
 
@@ -249,9 +297,18 @@ describe.concurrent("svc db backup", () => {
   test("create waits until it is complete", async () => {
     const ended = await run(["db", "backup", "create", "--json"], {
       [`POST ${base}/backups`]: ok({ channel: "production", engine: "postgres", backupId, status: "pending" }, 202),
-      [`GET ${base}/backups`]: [ok({ backups: [aBackup({ status: "running", sizeBytes: 0, completedAt: null })] }), ok({ backups: [aBackup()] })],
+      [`GET ${base}/backups`]: [
+        ok({ backups: [aBackup({ status: "running", sizeBytes: 0, completedAt: null })] }),
+        ok({ backups: [aBackup()] }),
+      ],
     });
-    expect(envelopeOf(ended)).toMatchObject({ operation: "db.backup.create", project, backupId, status: "complete", sizeBytes: 9 });
+    expect(envelopeOf(ended)).toMatchObject({
+      operation: "db.backup.create",
+      project,
+      backupId,
+      status: "complete",
+      sizeBytes: 9,
+    });
   });
 
   test("create tells why one failed, and that another is under way", async () => {
@@ -260,9 +317,15 @@ describe.concurrent("svc db backup", () => {
       [`POST ${base}/backups`]: pending,
       [`GET ${base}/backups`]: ok({ backups: [aBackup({ status: "failed", error: "disk full" })] }),
     });
-    expect(envelopeOf(failed)).toMatchObject({ error: { code: "CLOUD_REQUEST_FAILED", message: "The backup failed: disk full" } });
-    const busy = await run(["db", "backup", "create", "--json"], { [`POST ${base}/backups`]: refusal(409, "BACKUP_IN_PROGRESS") });
-    expect(envelopeOf(busy)).toMatchObject({ error: { code: "CLOUD_REQUEST_FAILED", message: expect.stringContaining("BACKUP_IN_PROGRESS") } });
+    expect(envelopeOf(failed)).toMatchObject({
+      error: { code: "CLOUD_REQUEST_FAILED", message: "The backup failed: disk full" },
+    });
+    const busy = await run(["db", "backup", "create", "--json"], {
+      [`POST ${base}/backups`]: refusal(409, "BACKUP_IN_PROGRESS"),
+    });
+    expect(envelopeOf(busy)).toMatchObject({
+      error: { code: "CLOUD_REQUEST_FAILED", message: expect.stringContaining("BACKUP_IN_PROGRESS") },
+    });
   });
 
   test("download writes the file whole", async () => {
@@ -270,7 +333,11 @@ describe.concurrent("svc db backup", () => {
       [`GET ${base}/backups/${backupId}`]: ok({ backup: aBackup() }),
       [`GET ${base}/backups/${backupId}/download`]: { body: "some data", headers: { "content-length": "9" } },
     });
-    expect(envelopeOf(ended)).toMatchObject({ backupId, path: expect.stringMatching(/\/shop\.sql\.gz$/), sizeBytes: 9 });
+    expect(envelopeOf(ended)).toMatchObject({
+      backupId,
+      path: expect.stringMatching(/\/shop\.sql\.gz$/),
+      sizeBytes: 9,
+    });
     expect(ended.written).toBe("some data");
     expect(createHash("sha256").update(ended.stdout).digest("hex")).not.toContain("some data");
   });
@@ -296,18 +363,28 @@ describe.concurrent("what svc db migrate refuses", () => {
   });
 
   test("a machine without the client, with what to install", async () => {
-    const ended = await run(["db", "migrate", "--json"], {}, {
-      files: { ".svc/migrations/1.sql": "select 1" },
-      env: { PATH: "/nowhere", DATABASE_URL: "postgres://u:secret-word@127.0.0.1:1/x" },
+    const ended = await run(
+      ["db", "migrate", "--json"],
+      {},
+      {
+        files: { ".svc/migrations/1.sql": "select 1" },
+        env: { PATH: "/nowhere", DATABASE_URL: "postgres://u:secret-word@127.0.0.1:1/x" },
+      },
+    );
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "DATABASE_NOT_READY", message: expect.stringContaining("postgresql-client") },
     });
-    expect(envelopeOf(ended)).toMatchObject({ error: { code: "DATABASE_NOT_READY", message: expect.stringContaining("postgresql-client") } });
   });
 
   test("a DATABASE_URL that leads nowhere, without its password", async () => {
-    const ended = await run(["db", "migrate", "--json"], {}, {
-      files: { ".svc/migrations/1.sql": "select 1" },
-      env: { DATABASE_URL: "postgres://u:secret-word@127.0.0.1:1/x" },
-    });
+    const ended = await run(
+      ["db", "migrate", "--json"],
+      {},
+      {
+        files: { ".svc/migrations/1.sql": "select 1" },
+        env: { DATABASE_URL: "postgres://u:secret-word@127.0.0.1:1/x" },
+      },
+    );
     expect(envelopeOf(ended)).toMatchObject({ error: { code: "DATABASE_NOT_READY" } });
     expect(ended.stdout + ended.stderr).not.toContain("secret-word");
     expect(ended.calls).toEqual([]);
@@ -328,7 +405,11 @@ describe.concurrent("svc deploy with a database", () => {
       {
         ...answers,
         [`POST ${base}`]: made("provisioning"),
-        [`GET ${base}`]: [ok(branch({ enabled: false, status: null })), ok(branch({ status: "provisioning" })), ok(branch())],
+        [`GET ${base}`]: [
+          ok(branch({ enabled: false, status: null })),
+          ok(branch({ status: "provisioning" })),
+          ok(branch()),
+        ],
       },
       { files },
     );
@@ -346,7 +427,9 @@ describe.concurrent("svc deploy with a database", () => {
       { ...answers, [`POST ${base}`]: post as never, [`GET ${base}`]: ok(branch({ enabled: false, status: null })) },
       { files },
     );
-    expect(envelopeOf(ended)).toMatchObject({ error: { code: "DATABASE_NOT_READY", hint: expect.stringContaining("svc db branch production") } });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "DATABASE_NOT_READY", hint: expect.stringContaining("svc db branch production") },
+    });
     expect(ended.calls.some((call) => call.includes("/deployments"))).toBe(false);
   });
 });

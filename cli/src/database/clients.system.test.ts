@@ -3,7 +3,6 @@ import { readdir, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { run as runProgram } from "@svc/runtime/command";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ok, projectId, type Routes, refusal, startApi } from "../testing/api.ts";
 import { mariadbDatabase, type OwnedDatabase, postgresDatabase } from "../testing/database-servers.ts";
@@ -22,14 +21,24 @@ const answersOf = (engine: Engine, url: string): Routes => ({
     ...{ channel: "preview", engine, enabled: true, status: "ready", sizeBytes: 0, sizeLimitMb: 1024 },
     ...{ connectionLimit: 20, reason: null, readOnly: false, protection: "local" },
   }),
-  [`POST ${base}/dev-credentials`]: ok({ channel: "preview", engine, databaseUrl: url, expiresAt: null, note: "Keep it." }),
+  [`POST ${base}/dev-credentials`]: ok({
+    channel: "preview",
+    engine,
+    databaseUrl: url,
+    expiresAt: null,
+    note: "Keep it.",
+  }),
 });
 
 /** Runs svc in a linked directory with `files`, by a platform that leads to `database`. */
 async function run(
   database: OwnedDatabase,
   args: string[],
-  { files = {}, answers = {}, ...more }: { files?: Record<string, string | Buffer>; answers?: Routes } & Partial<SvcOptions> = {},
+  {
+    files = {},
+    answers = {},
+    ...more
+  }: { files?: Record<string, string | Buffer>; answers?: Routes } & Partial<SvcOptions> = {},
 ) {
   const engine = database.url.startsWith("postgres") ? "postgres" : "mariadb";
   await using api = await startApi({ ...answersOf(engine, database.url), ...answers }, database);
@@ -37,12 +46,17 @@ async function run(
   for (const [name, content] of Object.entries(files)) await writeFile(join(directory.path, name), content);
   const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url, TMPDIR: directory.path, ...more.env };
   const ended = await svc(args, { cwd: directory.path, ...more, env });
-  return { ...ended, calls: api.seen.map(({ method, path }) => `${method} ${path}`), left: await readdir(directory.path) };
+  return {
+    ...ended,
+    calls: api.seen.map(({ method, path }) => `${method} ${path}`),
+    left: await readdir(directory.path),
+  };
 }
 
 const migrations = {
   ".svc/migrations/010_more.sql": "insert into notes values (2, 'it''s')",
-  ".svc/migrations/001_notes.sql": "create table notes (id int primary key, body text);\ninsert into notes values (1, 'first');\n",
+  ".svc/migrations/001_notes.sql":
+    "create table notes (id int primary key, body text);\ninsert into notes values (1, 'first');\n",
   ".svc/migrations/README.md": "not SQL",
 };
 
@@ -62,7 +76,11 @@ describe("on Postgres", () => {
     });
     expect(first.calls).toContain(`UPGRADE ${base}/tunnel?channel=preview`);
     const again = await run(database, ["db", "migrate", "--json"], { files: migrations });
-    expect(envelopeOf(again)).toMatchObject({ applied: 0, skipped: 2, skippedFiles: ["001_notes.sql", "010_more.sql"] });
+    expect(envelopeOf(again)).toMatchObject({
+      applied: 0,
+      skipped: 2,
+      skippedFiles: ["001_notes.sql", "010_more.sql"],
+    });
     expect(await database.ask("select string_agg(body, ',' order by id) from notes")).toBe("first,it's");
     expect(await database.ask(`select string_agg(name, ',' order by "appliedAt") from _svc_migrations`)).toBe(
       "001_notes.sql,010_more.sql",
@@ -81,13 +99,13 @@ describe("on Postgres", () => {
   });
 
   test("a dump replaces everything, and one that fails nothing", async () => {
-    await using source = await postgresDatabase();
-    await source.ask("create schema other; create table other.t (a text); create table kept (a text default 'x\\y')");
-    await source.ask("insert into other.t values (E'tab\\t back\\\\slash'); insert into kept values ('1')");
-    const { stdout: dump } = await runProgram([
-      ...["pg_dump", "-x", "-O", "-h", process.env["SVC_TEST_POSTGRES"] ?? "", "-U", "postgres"],
-      new URL(source.url).pathname.slice(1),
-    ] as never);
+    const dump = [
+      "--\n-- PostgreSQL database dump\n--\n\\restrict aB3\n",
+      "CREATE SCHEMA other;\nCREATE TABLE other.t (a text);\n",
+      "CREATE TABLE public.kept (a text DEFAULT 'x\\y'::text);\n",
+      "COPY other.t (a) FROM stdin;\ntab\\t back\\\\slash\n\\.\n\n",
+      "INSERT INTO public.kept VALUES ('1');\n\\unrestrict aB3\n",
+    ].join("");
     const restored = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
       files: { "dump.sql": dump },
     });
@@ -113,10 +131,18 @@ describe("on Postgres", () => {
     const ended = await run(database, ["db", "restore", backupId, "--channel", "preview", "--yes", "--json"], {
       answers: {
         [`GET ${base}/backups/${backupId}`]: ok({ backup }),
-        [`GET ${base}/backups/${backupId}/download`]: { headers: { "content-type": "application/gzip" }, body: gzipSync(dump) },
+        [`GET ${base}/backups/${backupId}/download`]: {
+          headers: { "content-type": "application/gzip", "content-length": `${gzipSync(dump).length}` },
+          body: gzipSync(dump),
+        },
       },
     });
-    expect(envelopeOf(ended)).toMatchObject({ ok: true, source: "backup", sourceChannel: "production", channel: "preview" });
+    expect(envelopeOf(ended)).toMatchObject({
+      ok: true,
+      source: "backup",
+      sourceChannel: "production",
+      channel: "preview",
+    });
     expect(await database.ask("select to_regclass('from_backup') is null")).toBe("f");
     expect(ended.left.filter((name) => name.startsWith("svc-restore"))).toEqual([]);
   });
@@ -164,10 +190,14 @@ describe("on MariaDB", () => {
   test("migrations are applied once, and one that fails is not recorded", async () => {
     const files = { ...migrations, ".svc/migrations/020_bad.sql": "select nothing from nowhere;\n" };
     const first = await run(database, ["db", "migrate", "--channel", "preview", "--json"], { files });
-    expect(envelopeOf(first)).toMatchObject({ error: { code: "DATABASE_NOT_READY", message: expect.stringContaining("nowhere") } });
+    expect(envelopeOf(first)).toMatchObject({
+      error: { code: "DATABASE_NOT_READY", message: expect.stringContaining("nowhere") },
+    });
     const again = await run(database, ["db", "migrate", "--channel", "preview", "--json"], { files: migrations });
     expect(envelopeOf(again)).toMatchObject({ engine: "mariadb", applied: 0, skipped: 2 });
-    expect(await database.ask("select group_concat(name order by name) from _svc_migrations")).toBe("001_notes.sql,010_more.sql");
+    expect(await database.ask("select group_concat(name order by name) from _svc_migrations")).toBe(
+      "001_notes.sql,010_more.sql",
+    );
   });
 
   test("a dump replaces everything, its sandbox line included", async () => {

@@ -46,20 +46,42 @@ export async function mariadbDatabase(): Promise<OwnedDatabase> {
   const socketPath = join(directory, "mysqld.sock");
   const asRoot = process.getuid?.() === 0 ? ["--user=root"] : [];
   await run(
-    ["mariadb-install-db", "--no-defaults", `--datadir=${data}`, "--auth-root-authentication-method=normal", "--skip-test-db", ...asRoot],
+    [
+      "mariadb-install-db",
+      "--no-defaults",
+      `--datadir=${data}`,
+      "--auth-root-authentication-method=normal",
+      "--skip-test-db",
+      ...asRoot,
+    ],
     { timeoutMs: 120_000 },
   );
   const server = spawnProgram(
     [
       getProgram("mariadbd"),
       ...["--no-defaults", `--datadir=${data}`, `--socket=${socketPath}`, "--skip-networking", ...asRoot],
-      ...["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M", `--pid-file=${join(directory, "pid")}`],
+      ...[
+        "--innodb-flush-log-at-trx-commit=0",
+        "--innodb-buffer-pool-size=32M",
+        `--pid-file=${join(directory, "pid")}`,
+      ],
     ],
     { cwd: directory, stdio: "ignore" },
   );
   const sql = async (text: string, ...args: string[]) =>
-    (await run(["mariadb", "--no-defaults", `--socket=${socketPath}`, "--user=root", "--batch", "--skip-column-names", ...args, "-e", text]))
-      .stdout.trim();
+    (
+      await run([
+        "mariadb",
+        "--no-defaults",
+        `--socket=${socketPath}`,
+        "--user=root",
+        "--batch",
+        "--skip-column-names",
+        ...args,
+        "-e",
+        text,
+      ])
+    ).stdout.trim();
   const stop = async () => {
     const ended = new Promise((resolve) => server.once("exit", resolve));
     if (server.exitCode === null && server.signalCode === null && server.kill("SIGTERM")) await ended;
@@ -67,7 +89,9 @@ export async function mariadbDatabase(): Promise<OwnedDatabase> {
   };
   try {
     await untilAnswers(() => sql("select 1"));
-    await sql("create database d_1; create user 'r_1'@'localhost' identified by 'clear-password'; grant all on `d\\_1`.* to 'r_1'@'localhost'");
+    await sql(
+      "create database d_1; create user 'r_1'@'localhost' identified by 'clear-password'; grant all on `d\\_1`.* to 'r_1'@'localhost'",
+    );
   } catch (thrown) {
     await stop();
     throw thrown;

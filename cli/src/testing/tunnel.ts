@@ -9,7 +9,11 @@ export interface TunnelEnd {
 }
 
 /** Answers upgrades as the platform does: binary messages both ways, 1000 at the end, 1011 with a reason on failure. */
-export function serveTunnels(server: Server, { socketPath }: TunnelEnd, onSeen: (path: string, key: string) => void): void {
+export function serveTunnels(
+  server: Server,
+  { socketPath }: TunnelEnd,
+  onSeen: (path: string, key: string) => void,
+): void {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024, handleProtocols: () => "svc-database" });
   server.on("upgrade", (request, raw, head) => {
     onSeen(request.url ?? "", String(request.headers["x-api-key"]));

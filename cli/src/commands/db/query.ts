@@ -13,7 +13,7 @@ export const dbQuery = command({
   name: "db query",
   summary: "Run SQL in a database and show what it gives",
   details:
-    "The SQL comes from the argument (`svc db query \"select 1\"`), from --file, or from stdin. Of several statements the last one's result is shown. It ends after 10 seconds.",
+    'The SQL comes from the argument (`svc db query "select 1"`), from --file, or from stdin. Of several statements the last one\'s result is shown. It ends after 10 seconds.',
   flags: {
     ...branchFlags,
     file: flag.text("--file <path>", "Read the SQL from this file"),
