@@ -14,11 +14,13 @@ export interface Owner {
 export const labels = {
   cluster: "svc.cluster",
   node: "svc.node",
-  /** "serve", "run" or "database". */
+  /** A kind of placement that runs in a container, or "run". */
   kind: "svc.kind",
   placement: "svc.placement",
   epoch: "svc.epoch",
   specHash: "svc.spec-hash",
+  ownerKind: "svc.owner-kind",
+  owner: "svc.owner",
   project: "svc.project",
   channel: "svc.channel",
   /** On a database's container, and on the volume of its data. */
@@ -73,7 +75,8 @@ export type EngineDescription = EngineVersions & { id: string; rootDir: string }
  */
 export type ContainerSpec = Limits & {
   name: string;
-  kind: "serve" | "run";
+  /** See `labels`. */
+  kind: string;
   image: string;
   /** Replaces the image's entrypoint and command when it is not empty. */
   command: readonly string[];

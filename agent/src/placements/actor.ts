@@ -70,7 +70,7 @@ export function createActor(options: {
     const { placement, status, memory } = task.record();
     const kind = kindOf(placement);
     // Where the journal was lost only its container says what there is.
-    const hasContainer = kind?.hasContainer ?? true;
+    const hasContainer = kind === null || kind.container !== null;
     const container = hasContainer ? await engine.findContainer(containerName(task.id)) : null;
     // After the look, which may take long: what ended meanwhile ended before this.
     const nowMs = clock.now().getTime();

@@ -11,7 +11,7 @@ const aHeld = (changes: Partial<Held> = {}): Held => ({
   desired: Desired.RUNNING,
   observed: Observed.RUNNING,
   specHash: "h",
-  isServe: true,
+  isVisited: true,
   resources: undefined,
   ...changes,
 });
@@ -78,6 +78,15 @@ test.each([
   expect(apply(chain, running(count), anAssign({ upserts, bulkToken })).outcome).toBe(outcome);
   const removes = upserts.map(({ placementId, epoch }) => ({ placementId, epoch }));
   expect(apply(chain, running(count), anAssign({ removes, bulkToken })).outcome).toBe(outcome);
+});
+
+test("what nobody visits does not count as a stop, nor of what runs", () => {
+  const unvisited = new Map([...running(20).keys()].map((id) => [id, aHeld({ isVisited: false })]));
+  const removes = [...unvisited.keys()].map((placementId) => ({ placementId, epoch: 1n }));
+  expect(apply(chain, unvisited, anAssign({ removes })).outcome).toBe("accept");
+  const visited = new Map([...running(4)].map(([id, held]) => [`v${id}`, held]));
+  const stops = [...visited.keys()].map((placementId) => ({ placementId, epoch: 1n }));
+  expect(apply(chain, new Map([...unvisited, ...visited]), anAssign({ removes: stops })).outcome).toBe("hold");
 });
 
 test("what has stopped already does not count as a stop", () => {

@@ -15,7 +15,7 @@ export interface Held {
   desired: Desired;
   observed: Observed;
   specHash: string;
-  isServe: boolean;
+  isVisited: boolean;
   /** Undefined for what was found without a journal. */
   resources: Resources | undefined;
 }
@@ -135,9 +135,9 @@ function countStops(
   }).length;
 }
 
-/** A site that visitors may be using. Builds are not counted: cancelling one harms nobody else. */
+/** Something that visitors may be using. */
 const isRunning = (held: Held): boolean =>
-  held.isServe && held.observed === Observed.RUNNING && held.desired < Desired.STOPPED;
+  held.isVisited && held.observed === Observed.RUNNING && held.desired < Desired.STOPPED;
 
 /** Revisions are decimal numbers that grow. Of anything else the order is unknown, so nothing is before it. */
 function isBefore(revision: string, other: string): boolean {

@@ -16,6 +16,10 @@ export interface LastWords {
    * from the last error on, without the app's secrets. Both are as good as can be had: a log that cannot be read is no reason to fail.
    */
   take(task: Task, end: Exit, startedAt: string | null): Promise<string>;
+  /** Remembers what is still being told of a placement that starts again meanwhile. `telling` does not fail. */
+  follow(placementId: string, telling: Promise<void>): void;
+  /** Settles once that is told, or at once. */
+  followed(placementId: string): Promise<void>;
 }
 
 /** Where a value spans lines, each of them is one that must not show. */
@@ -33,7 +37,16 @@ export function createLastWords(options: { engine: Engine; tails: Tails; log: Lo
     }
   };
 
+  const tellings = new Map<string, Promise<void>>();
+
   return {
+    follow(placementId, telling) {
+      const settled = telling.finally(() => {
+        if (tellings.get(placementId) === settled) tellings.delete(placementId);
+      });
+      tellings.set(placementId, settled);
+    },
+    followed: async (placementId) => tellings.get(placementId),
     async take(task, end, startedAt) {
       const { placement, memory } = task.record();
       const secrets = withLines(kindOf(placement)?.redact ?? []);

@@ -19,7 +19,7 @@ import type { Writer } from "../storage/watch.ts";
 import { type Actor, createActor } from "./actor.ts";
 import { apply, type Held } from "./apply.ts";
 import type { Runner, Siblings } from "./executors/executor.ts";
-import { kindOf } from "./kinds/index.ts";
+import { hasContainer, isContainerKind, kindOf } from "./kinds/index.ts";
 import { containerName } from "./names.ts";
 import { createTask, heldPort, newRecord, removedAtOnce, type Task, withSpec } from "./task.ts";
 import { isTerminal } from "./view.ts";
@@ -69,7 +69,7 @@ export function createPlacements(options: {
     [...all.values()].some(({ task }) => {
       const { placement, status } = task.record();
       const isSame = placement.projectId === projectId && placement.channel === channel && task.id !== except;
-      return isSame && kindOf(placement)?.hasContainer === true && status.observed < Observed.COMPLETED;
+      return isSame && hasContainer(placement) && status.observed < Observed.COMPLETED;
     });
   const isPortHeld: Siblings["isPortHeld"] = (port) =>
     [...all.values()].some(({ task }) => heldPort(task.record()) === port);
@@ -107,8 +107,9 @@ export function createPlacements(options: {
       [...all.values()].map(({ task }) => {
         const { placement, status } = task.record();
         const { epoch, desired, specHash, resources } = placement;
-        const isServe = kindOf(placement)?.hasContainer !== false;
-        return [task.id, { epoch, desired, specHash, isServe, resources, observed: status.observed }];
+        // What nobody knows any more may be anything.
+        const isVisited = kindOf(placement)?.isVisited ?? true;
+        return [task.id, { epoch, desired, specHash, isVisited, resources, observed: status.observed }];
       }),
     );
 
@@ -186,7 +187,7 @@ export function createPlacements(options: {
       [...all.values()].flatMap(({ task }) => {
         const { placement, status } = task.record();
         const storageMb = placement.resources?.storageMb ?? 0;
-        if (kindOf(placement)?.hasContainer !== true || storageMb === 0 || isTerminal(status.observed)) return [];
+        if (!hasContainer(placement) || storageMb === 0 || isTerminal(status.observed)) return [];
         const name = containerName(task.id);
         return [
           {
@@ -208,7 +209,7 @@ export function createPlacements(options: {
     async survey(containers) {
       for (const container of containers) {
         const id = container.labels[labels.placement];
-        if (container.labels[labels.kind] !== "serve" || id === undefined || all.has(id)) continue;
+        if (!isContainerKind(container.labels[labels.kind]) || id === undefined || all.has(id)) continue;
         if (container.name !== containerName(id)) continue;
         if (container.state === "created") {
           // Half made by an agent that died before it wrote anything down; it never ran.
@@ -266,6 +267,8 @@ function orphanRecord(container: Container, placementId: string, now: Date): Pla
     epoch: BigInt(/^\d{1,18}$/.exec(container.labels[labels.epoch] ?? "")?.[0] ?? 0),
     specHash: container.labels[labels.specHash] ?? "",
     projectId: container.labels[labels.project] ?? "",
+    ownerKind: container.labels[labels.ownerKind] ?? "",
+    ownerId: container.labels[labels.owner] ?? "",
     channel: container.labels[labels.channel] ?? "",
   });
   const record = newRecord(placement, now);

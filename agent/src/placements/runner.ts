@@ -3,16 +3,22 @@ import { pause } from "@svc/runtime/sleep";
 import { buildExecutor, discardBuild } from "./executors/build.ts";
 import { containerExecutor } from "./executors/container.ts";
 import type { Executor, Runner, RunnerDeps } from "./executors/executor.ts";
+import { serveExecutor } from "./executors/serve.ts";
+import { createLastWords } from "./last-words.ts";
 import { heldPort } from "./task.ts";
 
 const waitMostMs = 60 * 60 * 1000;
 
 /** What is done for each step, whatever the kind of the placement. */
-export const createRunner = (deps: RunnerDeps): Runner => ({
-  ...commonExecutor(deps),
-  ...containerExecutor(deps),
-  ...buildExecutor(deps),
-});
+export function createRunner(deps: RunnerDeps): Runner {
+  const all = { ...deps, lastWords: createLastWords(deps) };
+  return {
+    ...commonExecutor(deps),
+    ...containerExecutor(all),
+    ...serveExecutor(all),
+    ...buildExecutor(deps),
+  };
+}
 
 /** Waiting, and coming to rest. */
 function commonExecutor(deps: RunnerDeps): Executor<"rest" | "wait" | "settle"> {

@@ -2,6 +2,7 @@ import { Desired, Observed } from "@svc/proto/node";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { freshMemory, type Memory } from "../journal/records.ts";
+import { nextContainerStep } from "./kinds/container.ts";
 import { nextStep } from "./steps.ts";
 import type { View } from "./view.ts";
 
@@ -396,4 +397,38 @@ test("without an explicit stop a running container is left alone", () => {
       return !["stop", "remove", "discard", "create"].includes(nextStep(view).do);
     }),
   );
+});
+
+/** A kind that was made for this test: whatever it holds, it rests while its container runs, and is never proved. */
+const keeper = { next: (view: View) => nextContainerStep(view, () => ({ do: "rest" })) };
+
+test.each<{ when: string; view: View; does: string }>([
+  { when: "the image was not seen yet", view: aView({ imageReady: false }), does: "pull" },
+  { when: "there is no container", view: aView(), does: "create" },
+  { when: "the container is new", view: aView({ container: aContainer("created") }), does: "start" },
+  { when: "it runs", view: aView({ container: aContainer("running") }), does: "rest" },
+  {
+    when: "it is to have other limits",
+    view: aView({ container: aContainer("running"), limitsDue: true }),
+    does: "limit",
+  },
+  {
+    when: "it ended and had run well",
+    view: aView({ container: aContainer("exited"), memory: healthy }),
+    does: "count-crash",
+  },
+  { when: "its end was counted", view: aView({ container: aContainer("exited"), memory: counted }), does: "start" },
+  { when: "it cannot be used any more", view: aView({ container: aContainer("other") }), does: "discard" },
+  {
+    when: "it is to stop",
+    view: aView({ desired: Desired.STOPPED, container: aContainer("running") }),
+    does: "stop",
+  },
+  {
+    when: "it is to go",
+    view: aView({ desired: Desired.REMOVED, container: aContainer("running") }),
+    does: "remove",
+  },
+])("another kind that runs in a container has the same life, when $when", ({ view, does }) => {
+  expect(nextStep(view, keeper).do).toBe(does);
 });

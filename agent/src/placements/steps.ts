@@ -4,13 +4,14 @@ import { isReasonNews } from "../engine/kill-reason.ts";
 import { hasOverflowed, nameOfExit } from "./end.ts";
 import { explainEnd } from "./exit.ts";
 import { kindNamed } from "./kinds/index.ts";
+import type { PlacementKind } from "./kinds/kind.ts";
 import { isTerminal, type Step, type View } from "./view.ts";
 
 /**
  * The next step of one placement. A stop is decided before anything that starts, and a placement that has
- * come to an end never starts again: a replacement has an id of its own.
+ * come to an end never starts again: a replacement has an id of its own. `kind`: null for one that nobody knows.
  */
-export function nextStep(view: View): Step {
+export function nextStep(view: View, kind: Pick<PlacementKind<never>, "next"> | null = kindNamed(view.kind)): Step {
   if (view.observed === Observed.REMOVED) return { do: "rest" };
   const drainUntilMs = drainEnd(view);
   if (drainUntilMs > view.nowMs) return { do: "drain", untilMs: drainUntilMs };
@@ -25,7 +26,6 @@ export function nextStep(view: View): Step {
   if (view.desired === Desired.STOPPED) {
     return isRunning ? { do: "stop" } : { do: "settle", observed: Observed.STOPPED };
   }
-  const kind = kindNamed(view.kind);
   if (kind === null || view.desired === Desired.UNSPECIFIED) return { do: "rest" };
   // Room on the disk is given back before the wait for the next start, not after it.
   if (hasOverflowed(view) && view.container !== null && view.memory.countedExit === nameOfExit(view.container)) {

@@ -1,6 +1,6 @@
 // @pure
 import type { FailureCode } from "@svc/proto";
-import { type Desired, Observed } from "@svc/proto/node";
+import { type Desired, Observed, type Placement } from "@svc/proto/node";
 import type { Container } from "../engine/engine.ts";
 import type { Memory } from "../journal/records.ts";
 import type { Crash } from "./crash.ts";
@@ -43,7 +43,7 @@ export interface End {
 /** What the decision looks at. */
 export interface View {
   /** `unknown` when the journal was lost and only the container's labels are left. */
-  kind: "serve" | "build" | "unknown";
+  kind: NonNullable<Placement["spec"]["case"]> | "unknown";
   desired: Desired;
   observed: Observed;
   memory: Memory;
@@ -51,7 +51,7 @@ export interface View {
   healthTimeoutMs: number;
   /** How long it may serve what is open once it is to go. */
   drainMs: number;
-  /** Null when there is none, and always for a build. */
+  /** Null when there is none, and always for a kind without one. */
   container: Pick<
     Container,
     "id" | "state" | "exitCode" | "oomKilled" | "oomScope" | "startedAt" | "finishedAt"

@@ -314,14 +314,17 @@ function exitOf(
 }
 
 function toContainerSpec(offer: RunOffer, network: string): ContainerSpec {
-  const { attemptId, projectId, channel, resources } = offer;
+  const { attemptId, ownerKind, ownerId, projectId, channel, resources } = offer;
   return {
     name: runContainerName(attemptId),
     kind: "run",
     image: offer.image?.reference ?? "",
     command: ["/bin/sh", "-c", offer.command],
     env: offer.env,
-    labels: { [labels.placement]: attemptId, [labels.project]: projectId, [labels.channel]: channel },
+    labels: {
+      ...{ [labels.placement]: attemptId, [labels.ownerKind]: ownerKind, [labels.owner]: ownerId },
+      ...{ [labels.project]: projectId, [labels.channel]: channel },
+    },
     memoryMb: resources?.memoryMb ?? 0,
     cpuMillicores: resources?.cpuMillicores ?? 0,
     pidsLimit: resources?.pidsLimit ?? 0,

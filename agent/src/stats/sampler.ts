@@ -5,7 +5,7 @@ import { sleep } from "@svc/runtime/sleep";
 import type { Engine } from "../engine/engine.ts";
 import type { PlacementRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
-import { kindOf } from "../placements/kinds/index.ts";
+import { hasContainer } from "../placements/kinds/index.ts";
 import { containerName } from "../placements/names.ts";
 
 const sampleEveryMs = 15_000;
@@ -34,7 +34,7 @@ export async function sampleLoop(options: {
 
 async function sampleAll(clock: Clock, engine: Engine, records: readonly PlacementRecord[]): Promise<Sample[]> {
   const running = records.filter(
-    ({ placement, status }) => kindOf(placement)?.hasContainer === true && status.observed === Observed.RUNNING,
+    ({ placement, status }) => hasContainer(placement) && status.observed === Observed.RUNNING,
   );
   const samples: Sample[] = [];
   for (let start = 0; start < running.length; start += atOnce) {

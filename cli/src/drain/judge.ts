@@ -51,6 +51,7 @@ const words: Readonly<Record<NodeBlocker["waitsFor"], string>> = {
   release: "running a command",
   deploy: "being deployed",
   stop: "stopping",
+  move: "waiting to be moved by somebody",
   fence: "on a machine that does not answer",
 };
 

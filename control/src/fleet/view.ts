@@ -29,8 +29,8 @@ export const fleetView = (fleet: Fleet, memory: SchedulerMemory): FleetView => (
     fleet
       .runs()
       .filter(({ run }) => !isRunOver(run.state))
-      .map(({ nodeId, run: { attemptId, ownerId, state } }) => ({
-        ...{ nodeId, attemptId, ownerId },
+      .map(({ nodeId, run: { attemptId, kind, ownerKind, ownerId, state } }) => ({
+        ...{ nodeId, attemptId, kind, ownerKind, ownerId },
         claimed: state === "granted" || state === "started",
       })),
   routesMeta: () => fleet.routesMeta(),

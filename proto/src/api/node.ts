@@ -33,6 +33,7 @@ export const blockerWaits = [
   "release",
   "deploy",
   "stop",
+  "move",
   "fence",
 ] as const;
 export type BlockerWait = (typeof blockerWaits)[number];

@@ -99,6 +99,7 @@ function* requestsFor(random: () => number, name: string): Generator<PlacementRe
       ...{ kind: "serve" as const, pidsLimit: 128, diskMb: 200, hasDockerfile: false },
       platform: random() < 0.1 ? { os: "linux", architecture: "arm64" } : { os: "linux", architecture: "amd64" },
       nodeSelector: (random() < 1 / 3 ? { disk: "fast" } : {}) as Record<string, string>,
+      pinnedTo: null,
     };
     const replicas = 1 + Math.floor(random() * 3);
     for (let replica = 0; replica < replicas; replica += 1) yield { ...shape, id: `${name}-${deployment}-${replica}` };

@@ -1,11 +1,6 @@
 import { keyParts, keys, type PlacementValue, prefix, type RunValue } from "@svc/control/fleet/cluster/keys";
-import {
-  type KnownTask,
-  type OpenAttempt,
-  type Recovery,
-  type Restored,
-  recoverySteps,
-} from "@svc/control/fleet/recovery/steps";
+import { type KnownTask, type Recovery, type Restored, recoverySteps } from "@svc/control/fleet/recovery/steps";
+import type { OpenAttempt } from "@svc/control/fleet/tasks/owners/owner";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { openStatuses } from "@svc/proto";
 import { type Process, pause, type Work, wait } from "../kernel/kernel.ts";
@@ -77,7 +72,7 @@ function* recoverOnce(world: World, process: Process, client: EtcdClient): Work 
   const { replaced, advanced, forgotten, unsettled, unknown } = recovery;
   world.kernel.note(
     () =>
-      `operator: recovered under epoch ${next}: ${replaced} again, ${advanced} on, ${forgotten} forgotten, ${unsettled} runs, ${unknown.length} unknown`,
+      `operator: recovered under epoch ${next}: ${replaced} again, ${advanced} on, ${forgotten} forgotten, ${unsettled.get("release") ?? 0} runs, ${unknown.length} unknown`,
   );
 }
 

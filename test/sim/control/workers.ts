@@ -545,6 +545,7 @@ function* placeRelease(replica: Replica, at: DeploymentRow): Work<Decision> {
       diskMb: 0,
       platform: null,
       nodeSelector: {},
+      pinnedTo: null,
       hasDockerfile: false,
     },
   };

@@ -82,7 +82,7 @@ export class AgentPlacements {
     const held = new Map(
       [...placements].map(([id, { placement, status }]) => {
         const { epoch, desired, specHash, resources } = placement;
-        return [id, { epoch, desired, specHash, isServe: true, resources, observed: status.observed }];
+        return [id, { epoch, desired, specHash, isVisited: true, resources, observed: status.observed }];
       }),
     );
     const decision = cores.apply(chain, held, assign);

@@ -1,42 +1,45 @@
 import { splitLastLines } from "@svc/proto";
-import { HealthState, Observed, type Placement, type ServeSpec } from "@svc/proto/node";
+import { HealthState, Observed, type Placement } from "@svc/proto/node";
 import { pause } from "@svc/runtime/sleep";
 import { type Container, type Limits, labels } from "../../engine/engine.ts";
 import { EngineError } from "../../engine/errors.ts";
 import { countOpen } from "../../health/open.ts";
-import { probe, probePauseMs } from "../../health/probe.ts";
-import { proveHealthy } from "../../health/prove.ts";
 import { tcpTablesOf } from "../../health/sockets.ts";
 import { isMissingImage } from "../../images/images.ts";
 import { freshMemory } from "../../journal/records.ts";
 import type { Exit } from "../../logs/tails.ts";
-import { steadyMs } from "../crash.ts";
 import { TaskFailure, toFailure } from "../failure.ts";
 import { giveLimits } from "../give-limits.ts";
-import { createLastWords } from "../last-words.ts";
+import { kindOf } from "../kinds/index.ts";
+import type { ContainerShape } from "../kinds/kind.ts";
+import type { LastWords } from "../last-words.ts";
 import { afterMiss, differs, limitsKey, pauseOf, reservedOf, reservesOther, withSaid } from "../limits.ts";
 import { containerName } from "../names.ts";
 import { heldPort, type Task } from "../task.ts";
-import { isTerminal, type Step } from "../view.ts";
+import { isTerminal } from "../view.ts";
 import type { Executor, RunnerDeps } from "./executor.ts";
 
-const watchEveryMs = 10_000;
 /** How soon after its last connection a container that is to go is asked to end. */
 const drainLookMs = 250;
-const probeTimeoutMs = 5_000;
-/** So many misses in a row before a healthy container counts as unhealthy. */
-const missesMax = 3;
 /** So often a port that edges know is tried again before another takes its place. */
 const portMissesMax = 3;
 
-type ContainerSteps = Exclude<Step["do"], "rest" | "wait" | "build" | "settle">;
+type ContainerSteps =
+  | "pull"
+  | "create"
+  | "start"
+  | "limit"
+  | "count-crash"
+  | "explain-crash"
+  | "discard"
+  | "drain"
+  | "stop"
+  | "remove"
+  | "fail";
 
-/** What runs in a container: from its image to its end, and what is said of that. */
-export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
-  const { clock, engine, images, networks, ports, tails, log } = deps;
-  const lastWords = createLastWords(deps);
-  /** Of whom the last words are still read while they start again. */
-  const tellings = new Map<string, Promise<void>>();
+/** The life of a container, whatever its kind: from its image to its end, again and again, and what is said of that. */
+export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): Executor<ContainerSteps> {
+  const { clock, engine, images, networks, ports, tails, lastWords, log } = deps;
 
   /** Another one than what `task` had turned out to be somebody's. */
   const missPort = (task: Task, cause?: unknown): TaskFailure => {
@@ -67,7 +70,7 @@ export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
   return {
     async pull(_, { task, signal }) {
       const { placement } = task.record();
-      const { image, command } = serveSpec(placement);
+      const { image, command } = shapeOf(placement);
       if (image === undefined) throw new TaskFailure("NODE_TASK_FAILED", "The assignment names no image.");
       const needs = {
         command: command.length === 0,
@@ -163,57 +166,6 @@ export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
       task.update({ limits, memory });
     },
 
-    async prove({ startedMs, untilMs }, { task, container, signal }) {
-      const spec = serveSpec(task.record().placement);
-      const upstream = container?.upstream ?? "";
-      const subject = { upstream, path: healthPath(spec), port: spec.port, pid: container?.pid ?? null };
-      const problem = await proveHealthy(clock, { ...subject, startedMs, untilMs }, signal);
-      if (signal.aborted) return;
-      if (problem === null) {
-        task.update({
-          observed: Observed.RUNNING,
-          health: HealthState.HEALTHY,
-          upstream,
-          failure: null,
-          memory: { wasHealthy: true },
-        });
-        return;
-      }
-      const exit = { code: null, oomKilled: false, reason: problem, at: clock.now().toISOString() };
-      const message = await lastWords.take(task, exit, container?.startedAt ?? null);
-      task.update({
-        observed: Observed.FAILED,
-        health: HealthState.UNHEALTHY,
-        upstream: "",
-        failure: toFailure({ code: "HEALTH_CHECK_FAILED", message }),
-      });
-    },
-
-    async watch(_, { task, container, signal }) {
-      const path = healthPath(serveSpec(task.record().placement));
-      const upstream = container?.upstream ?? "";
-      const startedMs = clock.now().getTime();
-      let misses = 0;
-      while (!signal.aborted) {
-        const { healthy } = await probe(clock, upstream, path, probeTimeoutMs, signal);
-        if (signal.aborted) return;
-        misses = healthy ? 0 : misses + 1;
-        const { status } = task.record();
-        const isKnownHealthy = status.health === HealthState.HEALTHY;
-        if (healthy && !(isKnownHealthy && status.upstream === upstream)) {
-          task.update({ observed: Observed.RUNNING, health: HealthState.HEALTHY, upstream, failure: null });
-          // What is being kept of the end before it comes first.
-          await tellings.get(task.id);
-          await tails.drop(task.id);
-        }
-        if (status.crashing !== undefined && isSteady(container, clock.now())) task.update({ crashing: null });
-        if (misses >= missesMax && isKnownHealthy) task.update({ health: HealthState.UNHEALTHY });
-        // After a restart visitors are waiting, so the first good answer should be noticed at once.
-        const isStarting = !healthy && !isKnownHealthy;
-        await pause(clock, isStarting ? probePauseMs(clock.now().getTime() - startedMs) : watchEveryMs, signal);
-      }
-    },
-
     async "count-crash"({ crash, code, ...end }, { task, container }) {
       const { crashes, countedExit, delayMs } = crash;
       const { exitCode, oomKilled } = end;
@@ -245,11 +197,8 @@ export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
           const { failure, crashing } = tell(message);
           task.update({ crashing, ...(status.failure !== undefined && { failure }) });
         })
-        .catch((cause: unknown) => log.warn({ placementId: task.id, reason: String(cause) }, "last words are lost"))
-        .finally(() => {
-          if (tellings.get(task.id) === telling) tellings.delete(task.id);
-        });
-      tellings.set(task.id, telling);
+        .catch((cause: unknown) => log.warn({ placementId: task.id, reason: String(cause) }, "last words are lost"));
+      lastWords.follow(task.id, telling);
     },
 
     async "explain-crash"({ code, message, exitCode, oomKilled }, { task }) {
@@ -264,7 +213,7 @@ export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
     discard: (_, { task }) => engine.removeContainer(containerName(task.id)),
 
     async drain({ untilMs }, { task, container, signal }) {
-      const { port } = serveSpec(task.record().placement);
+      const { port } = shapeOf(task.record().placement);
       // On disk before the first wait, and when it became shorter: whoever looks again goes on counting.
       if (task.record().memory.drainUntilMs !== untilMs) task.update({ memory: { drainUntilMs: untilMs } });
       while (!signal.aborted && clock.now().getTime() < untilMs) {
@@ -277,15 +226,12 @@ export function containerExecutor(deps: RunnerDeps): Executor<ContainerSteps> {
     },
 
     async stop(_, { task }) {
-      const { placement } = task.record();
-      const graceSeconds = placement.spec.case === "serve" ? placement.spec.value.stopGraceSeconds : 10;
-      await engine.stopContainer(containerName(task.id), graceSeconds);
+      await engine.stopContainer(containerName(task.id), graceSecondsOf(task.record().placement));
     },
 
     async remove(_, { task, container }) {
       const { placement } = task.record();
-      const graceSeconds = placement.spec.case === "serve" ? placement.spec.value.stopGraceSeconds : 10;
-      if (container?.state === "running") await engine.stopContainer(containerName(task.id), graceSeconds);
+      if (container?.state === "running") await engine.stopContainer(containerName(task.id), graceSecondsOf(placement));
       await engine.removeContainer(containerName(task.id));
       // Of what was told to go nobody asks how it ended. The tail of what failed stays for a while.
       if (task.record().status.observed !== Observed.FAILED) await tails.drop(task.id);
@@ -314,17 +260,19 @@ function toContainerSpec(
   resources: Limits | undefined,
   at: { network: string; hostPort: number; address: string },
 ) {
-  const spec = serveSpec(placement);
+  const { image, command, env, port } = shapeOf(placement);
   return {
     name: containerName(placement.placementId),
-    kind: "serve" as const,
-    image: spec.image?.reference ?? "",
-    command: spec.command,
-    env: spec.env,
+    kind: kindOf(placement)?.name ?? "",
+    image: image?.reference ?? "",
+    command,
+    env,
     labels: {
       [labels.placement]: placement.placementId,
       [labels.epoch]: placement.epoch.toString(),
       [labels.specHash]: placement.specHash,
+      [labels.ownerKind]: placement.ownerKind,
+      [labels.owner]: placement.ownerId,
       [labels.project]: placement.projectId,
       [labels.channel]: placement.channel,
     },
@@ -334,19 +282,21 @@ function toContainerSpec(
     storageMb: placement.resources?.storageMb ?? 0,
     reserved: reservedOf(placement.resources),
     network: at.network,
-    publish: { address: at.address, hostPort: at.hostPort, containerPort: spec.port },
+    publish: { address: at.address, hostPort: at.hostPort, containerPort: port },
   };
 }
 
-function serveSpec(placement: Placement): ServeSpec {
-  if (placement.spec.case === "serve") return placement.spec.value;
-  throw new TaskFailure("NODE_TASK_FAILED", "The assignment says nothing that can be served.");
+function shapeOf(placement: Placement): ContainerShape {
+  const shape = kindOf(placement)?.container ?? null;
+  if (shape === null)
+    throw new TaskFailure("NODE_TASK_FAILED", "The assignment says nothing that runs in a container.");
+  return shape;
 }
 
-/** A path of the manifest, with a slash in front whatever control sent. */
-const healthPath = ({ health }: ServeSpec): string =>
-  health?.path.startsWith("/") ? health.path : `/${health?.path ?? ""}`;
+/** Of what was found without a journal nobody knows how long it may take. */
+const graceSecondsOf = (placement: Placement): number => kindOf(placement)?.container?.stopGraceSeconds ?? 10;
 
+/** How a container ended, as it is kept with its last lines. */
 const exitOf = (
   { exitCode, oomKilled, message }: { exitCode: number; oomKilled: boolean; message: string },
   container: Container | null,
@@ -357,10 +307,6 @@ const exitOf = (
   reason: message,
   at: container?.finishedAt ?? now.toISOString(),
 });
-
-/** Whether it has run long enough that what was before is over. */
-const isSteady = (container: Container | null, now: Date): boolean =>
-  now.getTime() - Date.parse(container?.startedAt ?? "") >= steadyMs;
 
 /** The runtime's reason without the path of calls it came through. */
 function plainEngineText(text: string): string {

@@ -5,7 +5,9 @@ import type { PlacementKind } from "./kind.ts";
 
 /** A build, which ends by itself. The engine runs its steps; there is no container of ours. */
 export const build: PlacementKind<BuildSpec> = {
-  hasContainer: false,
+  container: null,
+  // Who cancels some harms nobody else.
+  isVisited: false,
   next: ({ desired }) => (desired === Desired.RUNNING ? { do: "build" } : { do: "rest" }),
   healthTimeoutMs: () => 0,
   images: ({ targetRepository }, { placementId, observed, registryHost }) =>

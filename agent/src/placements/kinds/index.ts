@@ -14,15 +14,24 @@ const kinds: { readonly [K in KindName]: PlacementKind<Extract<Spec, { case: K }
 export const kindNamed = (name: KindName | "unknown"): PlacementKind<never> | null =>
   name === "unknown" ? null : kinds[name];
 
+/** Whether containers are labelled with this as their kind because a placement runs in them. */
+export const isContainerKind = (label: string | undefined): boolean =>
+  label !== undefined && Object.hasOwn(kinds, label) && kinds[label as KindName].container !== null;
+
 /** The kind of a placement with its facts; null when the placement does not say. */
 export function kindOf({ spec }: Pick<Placement, "spec">) {
   if (spec.case === undefined) return null;
   const kind = kinds[spec.case] as PlacementKind<Spec["value"]>;
   return {
     name: spec.case,
-    hasContainer: kind.hasContainer,
+    container: kind.container?.(spec.value) ?? null,
+    isVisited: kind.isVisited,
     healthTimeoutMs: kind.healthTimeoutMs(spec.value),
     redact: kind.redact(spec.value),
     images: (at: Parameters<typeof kind.images>[1]) => kind.images(spec.value, at),
   };
 }
+
+/** Whether it is known to run in a container. */
+export const hasContainer = (placement: Pick<Placement, "spec">): boolean =>
+  (kindOf(placement)?.container ?? null) !== null;

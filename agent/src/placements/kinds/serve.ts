@@ -1,70 +1,19 @@
 // @pure
-import { Desired, type ServeSpec } from "@svc/proto/node";
-import { reasonDueMs } from "../../engine/kill-reason.ts";
-import { nextCrash } from "../crash.ts";
-import { hasOverflowed, nameOfExit, parseTime } from "../end.ts";
-import { type EndedWhen, explainEnd } from "../exit.ts";
-import type { Step, View } from "../view.ts";
+import type { ServeSpec } from "@svc/proto/node";
+import { nextContainerStep } from "./container.ts";
 import type { PlacementKind } from "./kind.ts";
 
 const healthSeconds = 60;
 
 /** A container that answers visitors until it is told to go. */
 export const serve: PlacementKind<ServeSpec> = {
-  hasContainer: true,
-  next: nextServeStep,
+  container: ({ image, command, env, port, stopGraceSeconds }) => ({ image, command, env, port, stopGraceSeconds }),
+  isVisited: true,
+  next: (view) =>
+    nextContainerStep(view, ({ memory, healthTimeoutMs }, startedMs) =>
+      memory.wasHealthy ? { do: "watch" } : { do: "prove", startedMs, untilMs: startedMs + healthTimeoutMs },
+    ),
   healthTimeoutMs: ({ health }) => (health?.timeoutSeconds ?? healthSeconds) * 1000,
   images: ({ image }) => (image === undefined ? [] : [image.reference]),
   redact: ({ redact }) => redact,
 };
-
-/** What comes after other limits: a start has them, and what ended tells of those that it ended with. */
-const comesAfterLimits: ReadonlySet<Step["do"]> = new Set(["rest", "start", "prove", "watch"]);
-
-function nextServeStep(view: View): Step {
-  const { container } = view;
-  if (container === null) return view.imageReady ? { do: "create" } : { do: "pull" };
-  const step = onwardStep(view, container);
-  return view.limitsDue && container.state !== "other" && comesAfterLimits.has(step.do) ? { do: "limit" } : step;
-}
-
-function onwardStep(view: View, container: NonNullable<View["container"]>): Step {
-  const { memory } = view;
-  if (view.desired === Desired.READY) return { do: "rest" };
-  switch (container.state) {
-    case "created":
-      return { do: "start" };
-    case "running": {
-      if (memory.wasHealthy) return { do: "watch" };
-      const startedMs = parseTime(container.startedAt, view.nowMs);
-      return { do: "prove", startedMs, untilMs: startedMs + view.healthTimeoutMs };
-    }
-    case "exited":
-      return afterExit(view, container);
-    case "other":
-      return { do: "discard" };
-  }
-}
-
-function afterExit(view: View, container: NonNullable<View["container"]>): Step {
-  const { exitCode, oomKilled, oomScope } = container;
-  const overflowMb = hasOverflowed(view) ? view.memory.overflowMb : 0;
-  const ended = { exitCode, oomKilled };
-  const explain = (when: EndedWhen) => explainEnd({ ...ended, oomScope, overflowMb }, view.memoryMb, when);
-  // Whoever is not started again can wait for the whole reason.
-  const fail = (when: EndedWhen): Step => {
-    const dueMs = reasonDueMs(container, view.nowMs);
-    return dueMs > 0 ? { do: "wait", untilMs: view.nowMs + dueMs } : { do: "fail", ...explain(when), ...ended };
-  };
-  if (!view.memory.wasHealthy) return fail("before-answering");
-  const exit = nameOfExit(container);
-  // Counted before, and the wait is over.
-  if (view.memory.countedExit === exit) return { do: "start" };
-  const endedMs = parseTime(container.finishedAt, view.nowMs);
-  const ranForMs = endedMs - parseTime(container.startedAt, view.nowMs);
-  const crash = nextCrash(view.memory.crashes, ranForMs, exit);
-  if (crash === null) return fail("given-up");
-  // What has passed since counts, unless the clock was set back.
-  const delayMs = Math.max(0, crash.delayMs - Math.max(0, view.nowMs - endedMs));
-  return { do: "count-crash", crash: { ...crash, delayMs }, ...explain("restarting"), ...ended };
-}

@@ -28,7 +28,7 @@ import {
   tell,
 } from "../sessions/outbox.ts";
 import type { LinkTimings } from "../sessions/timings.ts";
-import { PlacementUnreadable } from "../tasks/assignment.ts";
+import { ownerOnWire, PlacementUnreadable } from "../tasks/assignment.ts";
 
 export interface AssignerOptions {
   clock: Clock;
@@ -95,14 +95,14 @@ export function createAssigner(options: AssignerOptions): Assigner {
 
   /** The message of one change; null when there is nothing to say of it: the agent goes on with what it has. */
   async function placementOf({ value }: DesiredPlacement): Promise<Placement | null> {
-    const { placementId, epoch, desired, drainSeconds, specHash, projectId, ownerId, channel } = value;
+    const { placementId, epoch, desired, drainSeconds, specHash, projectId, channel } = value;
     const loaded = await loadSpec(placementId);
     if (loaded === null && desired === "running") {
       log.error({ nodeId, placementId }, "a placement has no spec: it is not assigned");
       return null;
     }
     // To stop or remove something the agent needs no spec.
-    const base = loaded ?? create(PlacementSchema, { specHash, projectId, deploymentId: ownerId, channel });
+    const base = loaded ?? create(PlacementSchema, { specHash, projectId, ...ownerOnWire(value), channel });
     // Limits are those that the leader has found room for on the node, not those that are wanted.
     const { memoryMb, cpuMillicores, pidsLimit, storageMb, reservedMemoryMb = 0, reservedCpuMillicores = 0 } = value;
     const resources = create(ResourcesSchema, {

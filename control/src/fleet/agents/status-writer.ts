@@ -10,6 +10,7 @@ import type { Etcd, Guard, Op } from "../../stores/etcd/index.ts";
 import { keyParts, keys, type ObservationValue, observationValue } from "../cluster/keys.ts";
 import type { DesiredPlacement, ReportedByAgent } from "../sessions/outbox.ts";
 import { type SessionKey, SessionLost } from "../sessions/session-key.ts";
+import { rulesOf } from "../tasks/kinds/index.ts";
 import { isActive, nextObservation } from "./apply-status.ts";
 
 export interface StatusWriterOptions {
@@ -204,8 +205,11 @@ export function createStatusWriter(options: StatusWriterOptions): StatusWriter {
         new Set(entries.filter(([id, { value }]) => test(id, value)).map(([id]) => id));
       return {
         active: idsWhere((_, { observed }) => isActive(observed)),
-        running: idsWhere((id, { observed }) => observed === "running" && placements().get(id)?.value.kind === "serve"),
+        running: idsWhere((id, { observed }) => observed === "running" && isVisited(placements().get(id))),
       };
     },
   };
 }
+
+const isVisited = (placement: DesiredPlacement | undefined): boolean =>
+  placement !== undefined && rulesOf(placement.value.kind).isVisited;

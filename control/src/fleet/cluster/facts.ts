@@ -1,5 +1,5 @@
 import type { NodeAxes } from "@svc/proto";
-import type { TaskKind } from "@svc/proto/kinds";
+import type { OwnerKind, RunKind, TaskKind } from "@svc/proto/kinds";
 
 /** Something that the leader gave to a node and that is not over, as far as its node said. */
 export interface HeldPlacement {
@@ -24,6 +24,8 @@ export interface HeldPlacement {
 export interface HeldRun {
   nodeId: string;
   attemptId: string;
+  kind: RunKind;
+  ownerKind: OwnerKind;
   ownerId: string;
   /** It may have started: nobody else may do it. */
   claimed: boolean;

@@ -184,7 +184,8 @@ describe("nodes", () => {
       .execute();
     await api.db.updateTable("task").set({ retiring_at: since }).where("id", "=", tasks.leaving.id).execute();
     placements = Object.values(tasks).map(({ id }) => held(id));
-    runs = [{ nodeId: node.id, attemptId: `${releasing.id}.1`, ownerId: releasing.id, claimed: true }];
+    const of = { ownerKind: "deployment", ownerId: releasing.id } as const;
+    runs = [{ nodeId: node.id, attemptId: `${releasing.id}.1`, kind: "release", ...of, claimed: true }];
 
     const { drain: shown } = (await call("GET", `/${node.id}`)).body.node;
     expect(shown).toMatchObject({ state: "deadline", remaining: 5 });

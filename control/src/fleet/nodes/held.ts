@@ -1,21 +1,15 @@
 import type { Db } from "../../stores/db/pool.ts";
-import type { Channel, DeploymentStatus, Task } from "../../stores/db/tables.ts";
+import type { DeploymentStatus, Task } from "../../stores/db/tables.ts";
 import type { HeldPlacement, HeldRun } from "../cluster/facts.ts";
-
-/** Whose something on a node is, in words that show no address. */
-export interface Whose {
-  project: string;
-  channel: Channel;
-  prNumber: number | null;
-}
+import { listWhose } from "../tasks/owners/index.ts";
+import type { Whose } from "../tasks/owners/owner.ts";
 
 /** A placement with the row that it came from. */
 export interface HeldRow extends Whose {
   placement: HeldPlacement;
   task: Pick<Task, "owner_id" | "desired" | "epoch" | "replica" | "retiring_at" | "project_id" | "pr_number">;
-  deployment: { status: DeploymentStatus; since: Date };
-  /** Visitors of its channel are to be served by its deployment. */
-  isServed: boolean;
+  /** Null when its owner is something else. `isServed`: visitors of its channel are to be served by it. */
+  deployment: { status: DeploymentStatus; since: Date; isServed: boolean } | null;
 }
 
 /** Whose these placements are. One whose task is gone is left out: the leader is about to forget it. */
@@ -24,7 +18,7 @@ export async function readHeld(db: Db, placements: readonly HeldPlacement[]): Pr
   const rows = await db
     .selectFrom("task")
     .innerJoin("project", "project.id", "task.project_id")
-    .innerJoin("deployment", "deployment.id", "task.owner_id")
+    .leftJoin("deployment", "deployment.id", "task.owner_id")
     .leftJoin("channel_state", (join) =>
       join
         .onRef("channel_state.project_id", "=", "task.project_id")
@@ -54,26 +48,30 @@ export async function readHeld(db: Db, placements: readonly HeldPlacement[]): Pr
         placement,
         task: row,
         ...{ project: row.slug, channel: row.channel, prNumber: row.pr_number === 0 ? null : row.pr_number },
-        deployment: { status: row.status, since: row.phase_started_at ?? row.created_at },
-        isServed: row.served_id === row.owner_id && row.stopped === false,
+        deployment: deploymentOf(row),
       },
     ];
   });
 }
 
-/** Whose these commands are; those of deployments that are gone are left out. */
+function deploymentOf(row: {
+  status: DeploymentStatus | null;
+  phase_started_at: Date | null;
+  created_at: Date | null;
+  owner_id: string;
+  served_id: string | null;
+  stopped: boolean | null;
+}): HeldRow["deployment"] {
+  const since = row.phase_started_at ?? row.created_at;
+  if (row.status === null || since === null) return null;
+  return { status: row.status, since, isServed: row.served_id === row.owner_id && row.stopped === false };
+}
+
+/** Whose these commands are; those of owners that are gone are left out. */
 export async function readHeldRuns(db: Db, runs: readonly HeldRun[]): Promise<(Whose & { run: HeldRun })[]> {
-  if (runs.length === 0) return [];
-  const ids = runs.map(({ ownerId }) => ownerId);
-  const rows = await db
-    .selectFrom("deployment")
-    .innerJoin("project", "project.id", "deployment.project_id")
-    .select(["deployment.id", "deployment.channel", "deployment.pr_number", "project.slug"])
-    .where("deployment.id", "in", ids)
-    .execute();
-  const byId = new Map(rows.map((row) => [row.id, row]));
+  const owners = await listWhose(db, runs);
   return runs.flatMap((run) => {
-    const row = byId.get(run.ownerId);
-    return row === undefined ? [] : [{ run, project: row.slug, channel: row.channel, prNumber: row.pr_number }];
+    const whose = owners.get(run.ownerId);
+    return whose === undefined ? [] : [{ run, ...whose }];
   });
 }

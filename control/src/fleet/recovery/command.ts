@@ -1,4 +1,4 @@
-import { openStatuses, plural } from "@svc/proto";
+import { plural } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { sleep } from "@svc/runtime/sleep";
 import { sql } from "kysely";
@@ -7,7 +7,9 @@ import type { Db } from "../../stores/db/pool.ts";
 import { type Etcd, type Op, txnLimits } from "../../stores/etcd/index.ts";
 import { keyParts, keys, placementValue, prefix, runValue } from "../cluster/keys.ts";
 import { revokeOpenTokens } from "../nodes/tokens.ts";
-import { type KnownTask, type OpenAttempt, type Recovery, type Restored, recoverySteps } from "./steps.ts";
+import { listOpenAttempts } from "../tasks/owners/index.ts";
+import { kindOfRun } from "../tasks/run-kinds/index.ts";
+import { type KnownTask, type Recovery, type Restored, recoverySteps } from "./steps.ts";
 
 /** The cluster cannot be recovered now. The message says what to do. */
 export class RecoveryRefused extends Error {
@@ -48,7 +50,7 @@ export async function recoverCluster(options: RecoverOptions): Promise<number> {
     db,
     restored.placements.map(({ placement }) => placement.placementId),
   );
-  const recovery = recoverySteps(tasks, await readAttempts(db), restored, clock.now());
+  const recovery = recoverySteps(tasks, await listOpenAttempts(db), restored, clock.now());
   const known = Number((await etcd.get(keys.clusterEpoch))?.value ?? 0);
   const next = Math.max(await readEpoch(db), known, (options.epoch ?? 0) - 1) + 1;
   // Daemons take nothing of this before the epoch is a new one, so being cut short in between changes nothing for them.
@@ -137,20 +139,6 @@ async function readTasks(db: Db, placementIds: readonly string[]): Promise<Map<s
   );
 }
 
-async function readAttempts(db: Db): Promise<OpenAttempt[]> {
-  return db
-    .selectFrom("run")
-    .innerJoin("deployment", "deployment.id", "run.owner_id")
-    .distinctOn("run.owner_id")
-    .select(["run.id as attemptId", "run.kind", "run.owner_kind as ownerKind", "run.owner_id as ownerId"])
-    .select(["run.project_id as projectId", "run.node_id as nodeId"])
-    .where("deployment.status", "in", [...openStatuses])
-    .where("deployment.release_status", "in", ["pending", "running"])
-    .orderBy("run.owner_id")
-    .orderBy("run.number", "desc")
-    .execute();
-}
-
 async function readEpoch(db: Db): Promise<number> {
   const row = await db.selectFrom("cluster").select("epoch").executeTakeFirst();
   if (row === undefined) throw new RecoveryRefused("this database has no cluster yet: there is nothing to recover");
@@ -200,7 +188,9 @@ function reportOf(
   const rest = unknown.length - shown.length;
   return [
     `${replaced} placements are in etcd again, ${advanced} go on to what was wanted of them, ${forgotten} are forgotten`,
-    ...(unsettled === 0 ? [] : [`${unsettled} release commands end as failed: nobody knows whether they ran`]),
+    ...[...unsettled].map(
+      ([kind, count]) => `${count} ${kindOfRun(kind).called.many} end as failed: nobody knows whether they ran`,
+    ),
     ...(unknown.length === 0 ? [] : [`${unknown.length} placements are unknown to the database and run on:`, ...shown]),
     ...(rest > 0 ? [`  and ${rest} more`] : []),
     `${plural(tokensRevoked, "bootstrap token")} that looked unused ${tokensRevoked === 1 ? "is" : "are"} revoked: make new ones`,

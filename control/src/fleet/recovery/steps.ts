@@ -1,5 +1,8 @@
 // @pure
+import type { RunKind } from "@svc/proto/kinds";
 import { isRunOver, keys, type PlacementValue, type RunValue } from "../cluster/keys.ts";
+import type { OpenAttempt } from "../tasks/owners/owner.ts";
+import { kindOfRun } from "../tasks/run-kinds/index.ts";
 
 /** A row of `task`. */
 export interface KnownTask extends Omit<PlacementValue, "placementId" | "limitsGeneration"> {
@@ -8,11 +11,6 @@ export interface KnownTask extends Omit<PlacementValue, "placementId" | "limitsG
   nodeId: string | null;
   /** Its container is certainly gone. */
   reaped: boolean;
-}
-
-/** The newest attempt at a release command of a deployment that is under way and does not know how it ended. */
-export interface OpenAttempt extends Pick<RunValue, "attemptId" | "kind" | "ownerKind" | "ownerId" | "projectId"> {
-  nodeId: string;
 }
 
 /** What etcd has after a restore. */
@@ -33,20 +31,18 @@ export interface Recovery {
   advanced: number;
   /** Placements whose container is gone. */
   forgotten: number;
-  /** Release commands of which nobody can say any more whether they ran. */
-  unsettled: number;
+  /** Runs of which nobody can say any more whether they ran, by kind. */
+  unsettled: ReadonlyMap<RunKind, number>;
   /** Placements of which Postgres knows nothing: they run on, and are a person's to judge. */
   unknown: { nodeId: string; placementId: string }[];
 }
 
 const order = { running: 0, stopped: 1, removed: 2 } as const;
 
-const lostRun = "etcd was restored from a backup while the release command was under way.";
-
 /**
  * What makes a restored etcd (an older one, or an empty one) say again what Postgres knows:
  * - Placements are what the tasks say, where they were: nothing that runs is stopped, and nothing runs twice.
- * - A release command that may have been started since the backup is never offered again: its outcome is not known.
+ * - A run that may have been started since the backup is never offered again: its outcome is not known.
  * - The route table goes, and what edges have of it. Edges serve what they have until the first new one.
  * - What nodes said of containers goes: an address may be another container's by now. They say everything again.
  */
@@ -59,7 +55,7 @@ export function recoverySteps(
   const recovery: Recovery = {
     puts: [],
     deletes: [...restored.outdated],
-    ...{ replaced: 0, advanced: 0, forgotten: 0, unsettled: 0, unknown: [] },
+    ...{ replaced: 0, advanced: 0, forgotten: 0, unsettled: new Map(), unknown: [] },
   };
   const placed = new Set<string>();
   for (const { nodeId, placement } of restored.placements) {
@@ -84,17 +80,25 @@ export function recoverySteps(
   }
   const runs = lostRuns(attempts, restored.runs, now);
   recovery.puts.push(...runs);
-  recovery.unsettled = runs.length;
+  const kindsOfRuns = Map.groupBy(runs, ({ value }) => value.kind);
+  recovery.unsettled = new Map([...kindsOfRuns].map(([kind, each]) => [kind, each.length]));
   return recovery;
 }
 
-function lostRuns(attempts: readonly OpenAttempt[], runs: Restored["runs"], now: Date): Recovery["puts"] {
+function lostRuns(
+  attempts: readonly OpenAttempt[],
+  runs: Restored["runs"],
+  now: Date,
+): { key: string; value: RunValue }[] {
   const changedAt = now.toISOString();
-  const ending = { state: "indeterminate", message: lostRun, changedAt } as const;
+  const ending = (kind: RunKind) => {
+    const message = `etcd was restored from a backup while the ${kindOfRun(kind).called.one} was under way.`;
+    return { state: "indeterminate", message, changedAt } as const;
+  };
   const known = new Set(runs.map(({ run }) => run.attemptId));
   const stale = runs
     .filter(({ run }) => !isRunOver(run.state))
-    .map(({ nodeId, run }) => ({ key: keys.run(nodeId, run.attemptId), value: { ...run, ...ending } }));
+    .map(({ nodeId, run }) => ({ key: keys.run(nodeId, run.attemptId), value: { ...run, ...ending(run.kind) } }));
   const missing = attempts.flatMap(({ nodeId, ...attempt }) => {
     const { attemptId } = attempt;
     if (known.has(attemptId)) return [];
@@ -102,7 +106,7 @@ function lostRuns(attempts: readonly OpenAttempt[], runs: Restored["runs"], now:
       ...attempt,
       ...{ cancel: false, acceptedBy: null, token: null },
       ...{ exitCode: null, timedOut: false, startedAt: null, finishedAt: null },
-      ...ending,
+      ...ending(attempt.kind),
     };
     return [{ key: keys.run(nodeId, attemptId), value }];
   });

@@ -5,8 +5,9 @@ import type { Log } from "../../log.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import { keys, placementValue, runValue } from "../cluster/keys.ts";
+import { ownerOf } from "../tasks/owners/index.ts";
 import { grant, grantToEdge, needsOfPlacement, needsOfRun, type TokenWish } from "./rules.ts";
-import { findImageRepository, findSpec } from "./store.ts";
+import { findSpec } from "./store.ts";
 
 /** Gives daemons tokens of the cluster's registry, for what they do now. Null: refused. */
 export interface RegistryTokens {
@@ -40,7 +41,7 @@ export function createRegistryTokens({ clock, db, etcd, sign, log }: RegistryTok
     const placement = await read(keys.placement(nodeId, workId), placementValue.parse);
     if (placement !== null) return needsOfPlacement(placement, await findSpec(db, workId));
     const run = await read(keys.run(nodeId, workId), runValue.parse);
-    return needsOfRun(run, run && (await findImageRepository(db, run.ownerId)));
+    return needsOfRun(run, run && (await ownerOf(run.ownerKind).findImageRepository(db, run.ownerId)));
   }
 
   function issue(subject: string, repository: string, access: Access[] | null): IssuedToken | null {

@@ -9,6 +9,7 @@ const build = {
   kind: "build",
   sourceRepository: "svc/p1/source",
   targetRepository: "svc/p1/app",
+  recipe: { static: { command: "", output: "dist" } },
 } as BuildTaskSpec;
 const serve = { kind: "serve", repository: "svc/p1/app", registryHost: null } as ServeTaskSpec;
 

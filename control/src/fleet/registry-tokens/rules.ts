@@ -34,7 +34,7 @@ export function grant(needs: RegistryNeeds | null, { repository, push, mountFrom
   if (needs === null) return null;
   const mayRead = (name: string) => needs.pull.includes(name) || (needs.baseImages && name.startsWith(baseImagePrefix));
   if (!push) return mountFrom === "" && mayRead(repository) ? [pull(repository)] : null;
-  if (repository !== needs.push) return null;
+  if (repository !== needs.push?.repository) return null;
   const both: Access = { type: "repository", name: repository, actions: ["pull", "push"] };
   if (mountFrom === "") return [both];
   return mayRead(mountFrom) ? [both, pull(mountFrom)] : null;

@@ -6,14 +6,3 @@ export async function findSpec(db: Db, taskId: string): Promise<TaskSpec | null>
   const task = await db.selectFrom("task").select(["kind", "spec"]).where("id", "=", taskId).executeTakeFirst();
   return task === undefined ? null : specOf(task);
 }
-
-/** Where in the cluster's registry the image of a deployment is; null when it has none. */
-export async function findImageRepository(db: Db, deploymentId: string): Promise<string | null> {
-  const deployment = await db
-    .selectFrom("deployment")
-    .select("artifact_repository")
-    .where("id", "=", deploymentId)
-    .where("artifact_digest", "is not", null)
-    .executeTakeFirst();
-  return deployment?.artifact_repository ?? null;
-}

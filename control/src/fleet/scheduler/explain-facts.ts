@@ -79,6 +79,7 @@ function requestFor(deployment: Deployment, manifest: Manifest, plan: Plan): Pla
     diskMb: isBuild ? 0 : Math.ceil((artifact_size ?? 0) / bytesPerMb),
     platform: !isBuild && os !== null && architecture !== null ? { os, architecture } : null,
     nodeSelector: plan.node_selector,
+    pinnedTo: null,
     hasDockerfile: isBuild && (manifest.build.dockerfile ?? "") !== "",
   };
 }

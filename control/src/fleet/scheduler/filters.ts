@@ -20,6 +20,8 @@ export interface PlacementRequest {
   platform: { os: string; architecture: string } | null;
   /** Labels that its node must have, by its operators. */
   nodeSelector: Readonly<Record<string, string>>;
+  /** The one node that it can run on, since what it works on is there; null: any that suits its kind. */
+  pinnedTo: string | null;
   /** A build of its user's own Dockerfile. */
   hasDockerfile: boolean;
 }
@@ -101,6 +103,10 @@ const filters: readonly Filter[] = [
     passes: ({ node }, { nodeSelector }) => hasLabels(node.labels, nodeSelector),
     wanted: ({ nodeSelector }, { node }) => labelText(nodeSelector, (name) => node.labels[name] !== nodeSelector[name]),
     found: ({ node }, { nodeSelector }) => labelText(node.labels, (name) => Object.hasOwn(nodeSelector, name)),
+  },
+  {
+    reason: "another node than the one that it is bound to",
+    passes: ({ node }, { pinnedTo }) => pinnedTo === null || pinnedTo === node.id,
   },
   {
     reason: "too little memory",

@@ -197,6 +197,7 @@ describe("in a round", () => {
       diskMb: 0,
       hasDockerfile: false,
       nodeSelector: {},
+      pinnedTo: null,
       nodeId: "n1",
       refused: false,
       waitedMs: 0,

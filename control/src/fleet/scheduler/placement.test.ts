@@ -100,6 +100,36 @@ describe("a node refuses", () => {
   });
 });
 
+describe("what can run on one node alone", () => {
+  const nodes = [aNode("n1", { memoryMb: 300 }), aNode("n2"), aNode("n3")];
+
+  test.each([
+    { when: "that node has room", change: { pinnedTo: "n1" }, is: { nodeId: "n1" } },
+    { when: "others suit its kind better", change: { pinnedTo: "n3", kind: "build" as const }, is: { nodeId: "n3" } },
+    {
+      when: "that node has no room, whatever others have",
+      change: { pinnedTo: "n1", memoryMb: 301 },
+      is: { refused: { "too little memory": 1 } },
+    },
+    {
+      when: "that node is no more",
+      change: { pinnedTo: "n9" },
+      is: { refused: { "gone, the only one that it can run on": 1 } },
+    },
+  ])("waits for that node, when $when", ({ change, is }) => {
+    expect(place(nodes, [], [aTask("t1", change)]).get("t1")).toEqual(is);
+  });
+
+  test("takes the room that it has there from what comes after it, and no more than there is", () => {
+    const tasks = ["t1", "t2"].map((id) => aTask(id, { pinnedTo: "n1" }));
+    const decisions = place(nodes.slice(0, 1), [], [...tasks, aTask("t3")]);
+    expect(nodeOf(decisions.get("t1"))).toBe("n1");
+    expect([decisions.get("t2"), decisions.get("t3")]).toEqual(
+      ["t2", "t3"].map(() => ({ refused: { "too little memory": 1 } })),
+    );
+  });
+});
+
 describe("of the nodes that take it", () => {
   test("containers of one deployment get one each", () => {
     const decisions = place([aNode("n1"), aNode("n2")], [], [aTask("t1"), aTask("t2")]);

@@ -45,6 +45,10 @@ export function placeIn(
   const classes = new Map<string, RequestClass>();
   const decisions = new Map<string, Decision>();
   for (const request of requests) {
+    if (request.pinnedTo !== null) {
+      decisions.set(request.id, placePinned(room, request, request.pinnedTo));
+      continue;
+    }
     const key = classKey(request);
     const known = classes.get(key) ?? newClass(room.nodes.length);
     classes.set(key, known);
@@ -59,6 +63,15 @@ export function placeIn(
     room.take({ ...request, nodeId: chosen.node.id });
   }
   return decisions;
+}
+
+/** On the node that it names or nowhere. The reason is that node's alone: what the others would say helps nobody. */
+function placePinned(room: Room, request: PlacementRequest, nodeId: string): Decision {
+  const named = room.of(nodeId);
+  const problem = named === null ? "gone, the only one that it can run on" : firstProblem(named, request);
+  if (problem !== null) return { refused: { [problem]: 1 } };
+  room.take({ ...request, nodeId });
+  return { nodeId };
 }
 
 /**

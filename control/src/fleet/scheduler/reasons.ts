@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
-import { holdDeployment, insertEvent } from "../tasks/deployment.ts";
+import { ownerOf } from "../tasks/owners/index.ts";
 import type { SchedulerStep } from "./steps.ts";
 
 type Reasons = Readonly<Record<string, number>>;
@@ -40,12 +40,13 @@ export async function recordReasons(
 }
 
 /** Says so on the timeline as well. */
-const recordKept = (db: Db, { taskId, ownerId: deploymentId, reason }: Extract<SchedulerStep, { do: "keep" }>) =>
+const recordKept = (db: Db, { taskId, ownerKind, ownerId, reason }: Extract<SchedulerStep, { do: "keep" }>) =>
   db.transaction().execute(async (tx) => {
-    const isThere = await holdDeployment(tx, deploymentId);
+    const owner = ownerOf(ownerKind);
+    const isThere = await owner.hold(tx, ownerId);
     if ((await record(tx, [taskId], { [reason]: 1 })) === 0 || !isThere) return;
     const detail = `The plan's limits do not reach a running container: ${reason}. It keeps those that it has, until that changes or the next deployment.`;
-    await insertEvent(tx, { deploymentId, phase: "limits-kept", detail });
+    await owner.addLine(tx, ownerId, { phase: "limits-kept", detail });
   });
 
 /** How many rows had another reason, or none. Rows are locked in the order in which everybody locks tasks. */

@@ -139,6 +139,7 @@ const desiredTask = (task: OpenTask): DesiredTask => ({
   reservedMemoryMb: task.reserved_memory_mb ?? task.memory_mb,
   reservedCpuMillicores: task.reserved_cpu_millicores ?? task.cpu_millicores,
   nodeSelector: task.node_selector,
+  pinnedTo: task.pinned_to,
   hasDockerfile: task.has_dockerfile,
   diskMb: rulesOf(task.kind).hasImage ? Math.ceil((task.artifact_size ?? 0) / bytesPerMb) : 0,
   platform:

@@ -33,6 +33,8 @@ export interface DesiredTask extends Limits {
   platform: { os: string; architecture: string } | null;
   /** Labels that its node must have. */
   nodeSelector: Readonly<Record<string, string>>;
+  /** See `PlacementRequest`. */
+  pinnedTo: string | null;
   /** A build of its user's own Dockerfile. */
   hasDockerfile: boolean;
   /** As Postgres knows it; null until it learned of the placement. */
@@ -76,7 +78,7 @@ export type SchedulerStep =
   /** Nothing fits; remember why. */
   | { do: "refuse"; taskId: string; refused: Record<string, number> }
   /** A container keeps other limits than it is to have; remember why, and tell. */
-  | { do: "keep"; taskId: string; ownerId: string; reason: string }
+  | { do: "keep"; taskId: string; ownerKind: OwnerKind; ownerId: string; reason: string }
   /** Have a replaced container end now, whatever is open there: what waits needs its room. */
   | { do: "endDrain"; taskId: string };
 
@@ -154,7 +156,12 @@ function limitSteps(
     ...(isStale ? [mirror(task, placement)] : []),
     ...(decision === null
       ? []
-      : [{ do: "keep" as const, taskId: task.id, ownerId: task.ownerId, reason: decision.keep }]),
+      : [
+          {
+            ...{ do: "keep" as const, taskId: task.id, ownerKind: task.ownerKind, ownerId: task.ownerId },
+            reason: decision.keep,
+          },
+        ]),
   ];
 }
 

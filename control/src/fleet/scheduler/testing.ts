@@ -44,6 +44,7 @@ export const aTask = (id: string, change: Partial<DesiredTask> = {}): DesiredTas
   platform: null,
   diskMb: 0,
   nodeSelector: {},
+  pinnedTo: null,
   hasDockerfile: false,
   nodeId: null,
   refused: false,

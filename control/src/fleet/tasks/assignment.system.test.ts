@@ -56,7 +56,12 @@ test("each of many that are asked for at once gets its own; what is wrong with o
   ]);
   expect(found).toMatchObject(
     names.map((name, index) => ({
-      value: { placementId: ids[index], spec: { case: "serve", value: { env: { NAME: name }, redact: [name] } } },
+      value: {
+        placementId: ids[index],
+        ownerKind: "deployment",
+        ownerId: expect.any(String),
+        spec: { case: "serve", value: { env: { NAME: name }, redact: [name] } },
+      },
     })),
   );
   expect(broken).toMatchObject({ status: "rejected", reason: { cause: expect.any(CannotOpen) } });

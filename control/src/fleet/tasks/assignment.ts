@@ -1,21 +1,18 @@
 import { create } from "@bufbuild/protobuf";
-import { isOciManifest } from "@svc/proto";
+import type { OwnerKind } from "@svc/proto/kinds";
 import { type Placement, PlacementSchema, type RunOffer, RunOfferSchema } from "@svc/proto/node";
 import { createBatch } from "@svc/runtime/batch";
-import { canonicalJson } from "@svc/runtime/canonical-json";
 import type { Clock } from "@svc/runtime/clock";
 import { sql } from "kysely";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Task } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
-import type { DeploymentAndProject } from "./deployment.ts";
-import { findDeployment } from "./deployment.ts";
-import { openOwner } from "./environment.ts";
 import { forNode, specOf } from "./kinds/index.ts";
 import type { Installation } from "./kinds/kind.ts";
-import { limitsOfPlan } from "./kinds/serve.ts";
-import { listPriorBuilds, type PriorBuild } from "./prior-builds.ts";
+import { loadOwners } from "./owners/index.ts";
+import type { OwnerFacts, Work } from "./owners/owner.ts";
+import { kindOfRun } from "./run-kinds/index.ts";
 
 export interface AssignmentDeps extends Installation {
   db: Db;
@@ -27,71 +24,50 @@ export class PlacementUnreadable extends Error {
   override readonly name = "PlacementUnreadable";
 }
 
-/** What stands for variables of builds is made for this place, so that equal ones of two projects do not show. */
-const buildEnvAad = (projectId: string) => `project/${projectId}/build_env`;
-
-/** The whole placement as its node must know it, secrets included, apart from its limits; null when there is nothing to do. */
-function placementOf(
-  deps: AssignmentDeps,
-  task: Task,
-  found: DeploymentAndProject | null,
-  priorBuilds: readonly PriorBuild[],
-): Placement | null {
-  const owner = found && openOwner(deps.secrets, found);
-  const envDigest = () =>
-    deps.secrets.digest(Buffer.from(canonicalJson(owner?.ownEnv ?? {})), buildEnvAad(task.project_id));
-  const spec = forNode(specOf(task), { ...deps, owner, envDigest, priorBuilds });
-  if (spec === null) return null;
-  return create(PlacementSchema, {
-    placementId: task.id,
-    epoch: BigInt(task.epoch),
-    specHash: task.spec_hash,
-    projectId: task.project_id,
-    deploymentId: task.owner_id,
-    channel: task.channel,
-    spec,
-  });
-}
-
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 type Loaded = { placement: Placement | null } | { error: PlacementUnreadable };
 
-/** All of them by four queries at once. What is wrong with one is its own. */
+/** All of them by few queries at once. What is wrong with one is its own. */
 async function loadPlacements(deps: AssignmentDeps, placementIds: readonly string[]): Promise<Loaded[]> {
-  const { db } = deps;
   // One that is no id of a task must not cost the others theirs.
   const ids = placementIds.filter((id) => uuid.test(id));
   const among = sql<string>`any(${ids}::uuid[])`;
-  const [tasks, deployments, projects, priorBuilds] = await Promise.all([
-    db.selectFrom("task").selectAll().where("id", "=", among).execute(),
-    db
-      .selectFrom("deployment")
-      .selectAll()
-      .where("id", "in", (of) => of.selectFrom("task").select("owner_id").where("id", "=", among))
-      .execute(),
-    db
-      .selectFrom("project")
-      .selectAll()
-      .where("id", "in", (of) => of.selectFrom("task").select("project_id").where("id", "=", among))
-      .execute(),
-    listPriorBuilds(db, ids),
-  ]);
-  const byId = <T extends { id: string }>(rows: readonly T[]) => new Map(rows.map((row) => [row.id, row]));
-  const [taskOf, deploymentOf, projectOf] = [byId(tasks), byId(deployments), byId(projects)];
+  const tasks = await deps.db.selectFrom("task").selectAll().where("id", "=", among).execute();
+  const owners = await loadOwners(deps, tasks.map(workOf));
+  const taskOf = new Map(tasks.map((task) => [task.id, task]));
   return placementIds.map((placementId) => {
     const task = taskOf.get(placementId);
-    const deployment = task && deploymentOf.get(task.owner_id);
-    const project = deployment && projectOf.get(deployment.project_id);
-    if (task === undefined) return { placement: null };
+    const openFacts = task && owners.get(task.owner_id);
+    if (task === undefined || openFacts === undefined) return { placement: null };
     try {
-      const found = deployment && project ? { deployment, project } : null;
-      return { placement: placementOf(deps, task, found, priorBuilds.get(task.owner_id) ?? []) };
+      return { placement: placementOf(deps, task, openFacts()) };
     } catch (cause) {
       return { error: new PlacementUnreadable(`what is stored of placement ${placementId} cannot be read`, { cause }) };
     }
   });
 }
+
+const workOf = ({ id, owner_kind, owner_id }: Pick<Task, "id" | "owner_kind" | "owner_id">): Work => ({
+  ...{ id, ownerKind: owner_kind, ownerId: owner_id },
+});
+
+/** The whole placement as its node must know it, secrets included, apart from its limits. */
+const placementOf = (deps: AssignmentDeps, task: Task, owner: OwnerFacts[OwnerKind]): Placement =>
+  create(PlacementSchema, {
+    placementId: task.id,
+    epoch: BigInt(task.epoch),
+    specHash: task.spec_hash,
+    projectId: task.project_id,
+    ...ownerOnWire({ ownerKind: task.owner_kind, ownerId: task.owner_id }),
+    channel: task.channel,
+    spec: forNode(specOf(task), { ...deps, owner }),
+  });
+
+/** Whose work something is. An agent of before knows no owner but deployments, and keeps this id as one's. */
+export const ownerOnWire = ({ ownerKind, ownerId }: Pick<Work, "ownerKind" | "ownerId">) => ({
+  ...{ ownerKind, ownerId, deploymentId: ownerId },
+});
 
 const loadedAtOnce = 200;
 const waitingMax = 100_000;
@@ -117,30 +93,26 @@ export function createPlacementLoader(
   };
 }
 
-/** The release command as the node is offered it; null when there is none. */
+/** A run as its node is offered it; null when there is nothing to run. */
 export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<RunOffer | null> {
   if (!uuid.test(attemptId)) return null;
-  const run = await deps.db.selectFrom("run").select("owner_id").where("id", "=", attemptId).executeTakeFirst();
-  const found = run === undefined ? null : await findDeployment(deps.db, run.owner_id);
-  if (found === null) return null;
-  const { deployment, project, manifest, env, ownEnv } = openOwner(deps.secrets, found);
-  if (isOciManifest(manifest) || manifest.release === undefined) return null;
-  if (deployment.artifact_repository === null || deployment.artifact_digest === null) return null;
-  const plan = await planOfUser(deps.db, project.owner_id);
+  const { db } = deps;
+  const run = await db.selectFrom("run").selectAll().where("id", "=", attemptId).executeTakeFirst();
+  if (run === undefined) return null;
+  const [owner, project] = await Promise.all([
+    loadOwners(deps, [workOf(run)]).then((owners) => owners.get(run.owner_id)),
+    db.selectFrom("project").select("owner_id").where("id", "=", run.project_id).executeTakeFirst(),
+  ]);
+  if (owner === undefined || project === undefined) return null;
+  const plan = await planOfUser(db, project.owner_id);
+  const work = kindOfRun(run.kind).forNode({ ...deps, owner: owner(), plan });
+  if (work === null) return null;
   return create(RunOfferSchema, {
     attemptId,
-    projectId: project.id,
-    deploymentId: deployment.id,
-    channel: deployment.channel,
-    image: {
-      reference: `${deps.registryHost}/${deployment.artifact_repository}@${deployment.artifact_digest}`,
-      maxSizeMb: plan.storage_mb,
-    },
-    command: manifest.release?.command ?? "",
-    env,
-    redact: Object.values(ownEnv),
-    resources: limitsOfPlan(plan),
-    timeoutSeconds: manifest.release?.timeoutSeconds ?? 0,
+    kind: run.kind,
+    projectId: run.project_id,
+    ...ownerOnWire({ ownerKind: run.owner_kind, ownerId: run.owner_id }),
+    ...work,
   });
 }
 

@@ -2,7 +2,6 @@ import { type Manifest, manifestPort, storedManifestSchema } from "@svc/proto";
 import type { Deployment, Project } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import type { DeploymentAndProject } from "./deployment.ts";
-import type { OwnerFacts } from "./kinds/kind.ts";
 
 /** The sealed environment of a deployment lives at this place; see `Secrets`. */
 export const envAad = (deploymentId: string) => `deployment/${deploymentId}/env`;
@@ -11,10 +10,7 @@ export const envAad = (deploymentId: string) => `deployment/${deploymentId}/env`
 export const fileEnvAad = (deploymentId: string) => `deployment/${deploymentId}/file_env`;
 
 /** A deployment with the environment that it was accepted with. Throws `CannotOpen`. */
-export function openOwner(
-  secrets: Secrets,
-  { deployment, project }: DeploymentAndProject,
-): OwnerFacts & { manifest: Manifest } {
+export function openDeployment(secrets: Secrets, { deployment, project }: DeploymentAndProject) {
   const manifest = storedManifestSchema.parse(deployment.manifest);
   const ownEnv = openEnv(secrets, deployment);
   return { deployment, project, manifest, ownEnv, env: { ...ownEnv, ...platformEnv(deployment, project, manifest) } };

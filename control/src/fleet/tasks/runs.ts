@@ -1,9 +1,9 @@
-import { openStatuses } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { isRunOver, keyParts, keys, prefix, type RunValue, runValue } from "../cluster/keys.ts";
+import { listWaiting } from "./owners/index.ts";
 
 /**
  * An attempt that was offered to a node; null when there is no record of it. The view may be behind, and what is not
@@ -88,21 +88,15 @@ export async function settleRuns(
 }
 
 /**
- * Ends what is left of attempts whose deployment is over or gone: a worker that stalled may have written an offer after
+ * Ends what is left of attempts whose owner is over or gone: a worker that stalled may have written an offer after
  * everybody else had cleared up.
  */
 export async function sweepRuns(deps: { clock: Clock; db: Db; etcd: Etcd }): Promise<void> {
-  // Runs first: a deployment that is open after that was open before, and its run is left alone.
+  // Runs first: an owner that waits after that waited before, and its run is left alone.
   const { entries } = await deps.etcd.range(prefix.runs);
-  const ids = entries.map(({ value }) => runValue.parse(JSON.parse(value)).ownerId);
-  if (ids.length === 0) return;
-  const open = await deps.db
-    .selectFrom("deployment")
-    .select("id")
-    .where("id", "in", ids)
-    .where("status", "in", [...openStatuses])
-    .execute();
-  const unwanted = new Set(ids);
-  for (const { id } of open) unwanted.delete(id);
+  const runs = entries.map(({ value }) => runValue.parse(JSON.parse(value)));
+  if (runs.length === 0) return;
+  const waiting = await listWaiting(deps.db, runs);
+  const unwanted = new Set(runs.map(({ ownerId }) => ownerId).filter((ownerId) => !waiting.has(ownerId)));
   await endRuns(deps, ({ ownerId }) => unwanted.has(ownerId));
 }

@@ -8,6 +8,7 @@ import { lockWaits } from "../../stores/db/testing.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import { wantPlanLimits } from "../limits/worker.ts";
 import { removeTasks, stopTasks } from "./change.ts";
+import { insertTask, listOpenTasks } from "./store.ts";
 
 let api: TestApi;
 beforeAll(async () => {
@@ -58,4 +59,23 @@ test.each<{ what: string; change: (tx: Db, tasks: Task[]) => Promise<unknown> }>
     .orderBy("epoch")
     .execute();
   expect(rows.map(({ desired, memory_mb }) => desired !== "running" || memory_mb !== 256)).toEqual([true, true, true]);
+});
+
+test("what can run on one node alone is known to whoever finds nodes", async () => {
+  const project = await api.newProject(await api.newUser());
+  const deployment = await api.newDeployment(project, { status: "running" });
+  const spec = {
+    ...{ kind: "serve" as const, repository: "svc/shop/app", digest: "sha256:1", registryHost: null, command: [] },
+    ...{ port: 8080, health: { path: "/", timeoutSeconds: 60 }, maxImageMb: 100 },
+  };
+  const limits = {
+    ...{ memoryMb: 256, cpuMillicores: 100, pidsLimit: 64, storageMb: 0, nodeSelector: {} },
+    ...{ reservedMemoryMb: 64, reservedCpuMillicores: 10 },
+  };
+  const pinnedTo = randomUUID();
+  const pinned = await insertTask(api.db, deployment, { spec, ...limits, pinnedTo }, { replica: 0 });
+  const free = await insertTask(api.db, deployment, { spec, ...limits }, { replica: 1 });
+  const open = new Map((await listOpenTasks(api.db)).map((task) => [task.id, task]));
+  expect([open.get(pinned)?.pinned_to, open.get(free)?.pinned_to]).toEqual([pinnedTo, null]);
+  expect(open.get(free)).toMatchObject({ owner_kind: "deployment", owner_id: deployment.id });
 });

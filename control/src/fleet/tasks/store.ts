@@ -3,10 +3,10 @@ import { canonicalJson } from "@svc/runtime/canonical-json";
 import { sql } from "kysely";
 import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import type { Deployment, Task } from "../../stores/db/tables.ts";
+import type { Task } from "../../stores/db/tables.ts";
 import { beginPush } from "../artifacts/store.ts";
 import { taskTopic } from "../cluster/topics.ts";
-import type { TaskSpec } from "./kinds/index.ts";
+import { needsOf, ownerKindOf, type TaskSpec } from "./kinds/index.ts";
 import type { NewTask } from "./kinds/kind.ts";
 
 /**
@@ -15,7 +15,7 @@ import type { NewTask } from "./kinds/kind.ts";
  */
 export async function insertTask(
   db: Db,
-  deployment: Pick<Deployment, "id" | "project_id" | "channel" | "pr_number">,
+  owner: Pick<Task, "project_id" | "channel"> & { id: string; pr_number: number | null },
   task: NewTask<TaskSpec>,
   // `cause`: why it is made in place of another; null: it is not.
   { replica, cause = null }: { replica: number; cause?: string | null },
@@ -23,12 +23,12 @@ export async function insertTask(
   const { id } = await db
     .insertInto("task")
     .values({
-      project_id: deployment.project_id,
-      owner_kind: "deployment",
-      owner_id: deployment.id,
+      project_id: owner.project_id,
+      owner_kind: ownerKindOf(task.spec),
+      owner_id: owner.id,
       kind: task.spec.kind,
-      channel: deployment.channel,
-      pr_number: deployment.pr_number ?? 0,
+      channel: owner.channel,
+      pr_number: owner.pr_number ?? 0,
       replica,
       cause,
       spec: JSON.stringify(task.spec),
@@ -40,14 +40,12 @@ export async function insertTask(
       reserved_memory_mb: task.reservedMemoryMb,
       reserved_cpu_millicores: task.reservedCpuMillicores,
       node_selector: { ...task.nodeSelector },
+      pinned_to: task.pinnedTo ?? null,
     })
     .returning("id")
     .executeTakeFirstOrThrow();
-  if (task.spec.kind === "build") {
-    const { targetRepository: repository, recipe } = task.spec;
-    const kind = "static" in recipe ? "bundle" : "image";
-    await beginPush(db, { id, projectId: deployment.project_id, repository, kind });
-  }
+  const { push } = needsOf(task.spec);
+  if (push !== null) await beginPush(db, { id, projectId: owner.project_id, ...push });
   await notify(db, taskTopic);
   return id;
 }
@@ -73,6 +71,7 @@ const openColumns = [
   "reserved_memory_mb",
   "reserved_cpu_millicores",
   "node_selector",
+  "pinned_to",
   "node_id",
   "refused",
 ] as const satisfies readonly (keyof Task)[];

@@ -26,6 +26,7 @@ export async function placeRelease(
     diskMb: Math.ceil((deployment.artifact_size ?? 0) / bytesPerMb),
     platform: platformOf(deployment),
     nodeSelector: plan.node_selector,
+    pinnedTo: null,
     hasDockerfile: false,
   };
   const nodes = await listSchedulableNodes(db, fleet);

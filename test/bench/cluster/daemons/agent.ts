@@ -131,7 +131,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     if (known !== undefined) return Object.assign(known, { epoch, desired, resources, orphan: false });
     const fresh: Kept = {
       ...{ placementId, epoch, desired, specHash, resources, orphan: false, statusSeq: 0n },
-      isServe: placement.spec.case !== "build",
+      isVisited: placement.spec.case !== "build",
       observed: Observed.ASSIGNED,
       health: HealthState.UNSPECIFIED,
       upstream: "",

@@ -1,5 +1,6 @@
 import { isDraining as drains, hasEnded, isRunOver, keys } from "@svc/control/fleet/cluster/keys";
 import { type DrainingNode, drainSteps } from "@svc/control/fleet/nodes/drain/steps";
+import { rulesOf } from "@svc/control/fleet/tasks/kinds/index";
 import type { Work } from "../../kernel/kernel.ts";
 import type { NodeRow } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
@@ -43,11 +44,13 @@ function drainingNode({ fleet }: Replica, row: DrainingRow): DrainingNode {
   return {
     ...{ id: row.id, state: row.drain, generation: row.drainGeneration, deadline: row.drainDeadline },
     held: held.map(({ value }) => ({
-      ...{ taskId: value.placementId, ownerId: value.ownerId, kind: value.kind },
+      ...{ taskId: value.placementId, ownerKind: value.ownerKind, ownerId: value.ownerId },
+      leaves: rulesOf(value.kind).leaves,
       drains: drains(value),
     })),
     runs: runs.map(([, { value }]) => ({
-      ...{ attemptId: value.attemptId, ownerId: value.ownerId, isAskedToEnd: value.cancel },
+      ...{ attemptId: value.attemptId, kind: value.kind, ownerKind: value.ownerKind, ownerId: value.ownerId },
+      isAskedToEnd: value.cancel,
       claimed: value.state === "granted" || value.state === "started",
     })),
   };

@@ -1,5 +1,6 @@
 import { keys, type RunValue } from "@svc/control/fleet/cluster/keys";
 import { runAfterFence } from "@svc/control/fleet/nodes/fence/steps";
+import { kindOfRun } from "@svc/control/fleet/tasks/run-kinds/index";
 import { type Work, wait } from "../../kernel/kernel.ts";
 import type { Replica } from "../replica.ts";
 import type { Leader } from "./fenced.ts";
@@ -18,7 +19,8 @@ export function* clearGone(replica: Replica): Work {
     }
     const { entries } = yield* client.range(keys.runs(id));
     for (const { key, value, modRevision } of entries) {
-      const next = runAfterFence(world.values.of<RunValue>(value), process.now());
+      const run = world.values.of<RunValue>(value);
+      const next = runAfterFence(run, kindOfRun(run.kind), process.now());
       if (next === null) continue;
       const put = { put: { key, value: world.values.textOf(next) } };
       yield* wait(client.txn({ guards: [{ key, compare: "modRevision", value: modRevision }], ops: [put], writer }));

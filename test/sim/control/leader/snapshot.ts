@@ -34,7 +34,7 @@ export function* readClusterState(
         ...{ desired: task.desired, ...limitsOf(task.memoryMb), nodeId: task.nodeId, refused: task.refused !== null },
         ...{ kind: "serve", channel: "production", specHash: `spec of ${task.deploymentId}` },
         ...{ diskMb: 0, drainSeconds: task.drainSeconds, waitedMs: read.nowMs - task.createdAt.getTime() },
-        ...{ nodeSelector: {}, platform: null, hasDockerfile: false },
+        ...{ nodeSelector: {}, pinnedTo: null, platform: null, hasDockerfile: false },
       }),
     ),
   };

@@ -1,11 +1,12 @@
 import type { NodeAxes } from "@svc/proto";
 import { expect, test } from "vitest";
+import { kindOfRun } from "../../tasks/run-kinds/index.ts";
 import { type HeldTask, runBlocker, taskBlocker } from "./blockers.ts";
 
 const now = new Date("2030-01-01T12:00:00Z");
 const ago = (seconds: number) => new Date(now.getTime() - seconds * 1000);
 const site: HeldTask = {
-  kind: "serve",
+  leaves: "replaced",
   desired: "running",
   isOnItsWay: false,
   isServed: true,
@@ -13,6 +14,7 @@ const site: HeldTask = {
   edges: null,
   replacement: null,
 };
+const bound: Partial<HeldTask> = { leaves: { stays: "Its data is here." } };
 const replacement = { isPlaced: false, isServing: false, refused: null };
 const leaving = (seconds: number, current: number): Partial<HeldTask> => ({
   leavingSince: ago(seconds),
@@ -53,8 +55,17 @@ test.each<{
     is: ["fence", "NODE_FENCE_REQUIRED"],
   },
   { when: "its node is only silent for a moment", task: { desired: "removed" }, link: "suspect", is: ["stop", null] },
-  { when: "it is a build", task: { kind: "build" }, is: ["build", null] },
-  { when: "it is a build on a lost node", task: { kind: "build" }, link: "unreachable", is: ["build", null] },
+  { when: "it is a build", task: { leaves: "redone" }, is: ["build", null] },
+  { when: "it is a build on a lost node", task: { leaves: "redone" }, link: "unreachable", is: ["build", null] },
+  { when: "it stays until somebody moves it", task: bound, is: ["move", null], says: /^Its data is here\.$/ },
+  {
+    when: "it stays, and its node is lost",
+    task: bound,
+    link: "unreachable",
+    is: ["move", null],
+    says: /^Its data is here\.$/,
+  },
+  { when: "it stays no longer", task: { ...bound, desired: "removed" }, is: ["stop", null] },
 ])("when $when", ({ task, link = "connected", is, says = /./ }) => {
   const blocker = taskBlocker({ ...site, ...task }, { link, now });
   expect([blocker.waitsFor, blocker.code]).toEqual(is);
@@ -69,6 +80,19 @@ test.each<{ claimed: boolean; link: NodeAxes["link"]; is: [string, string | null
   { claimed: true, link: "quarantined", is: ["fence", "NODE_FENCE_REQUIRED"] },
   { claimed: false, link: "unreachable", is: ["release", null] },
 ])("a release command, claimed $claimed, on a node that is $link", ({ claimed, link, is }) => {
-  const blocker = runBlocker(claimed, link);
+  const blocker = runBlocker(kindOfRun("release"), claimed, link);
   expect([blocker.waitsFor, blocker.code]).toEqual(is);
+  expect(blocker.why).toContain("release command");
+});
+
+test.each([
+  { claimed: false, link: "connected" as const, is: "build" },
+  { claimed: true, link: "connected" as const, is: "build" },
+  { claimed: true, link: "unreachable" as const, is: "fence" },
+])("another kind of run, claimed $claimed, has its own name and what it waits for", ({ claimed, link, is }) => {
+  const survey = { called: { one: "survey", many: "surveys" }, waitsFor: "build" } as const;
+  expect(runBlocker(survey, claimed, link)).toMatchObject({
+    waitsFor: is,
+    why: expect.stringContaining("Its survey "),
+  });
 });

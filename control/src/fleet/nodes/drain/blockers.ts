@@ -1,8 +1,9 @@
 // @pure
 
 import { type BlockerCode, type BlockerWait, limits, type NodeAxes, plural } from "@svc/proto";
-import type { TaskKind } from "@svc/proto/kinds";
 import { explainRefusal } from "../../scheduler/placement.ts";
+import type { KindRules } from "../../tasks/kinds/kind.ts";
+import type { KindOfRun } from "../../tasks/run-kinds/run-kind.ts";
 
 /** Why something is still on a node that is to be empty, in a word and in a sentence. */
 export interface Blocker {
@@ -18,9 +19,9 @@ export interface EdgesSeen {
   current: number;
 }
 
-/** A container or build that a node still has. */
+/** A task that a node still has. What is said of its deployment counts for what is `replaced` alone. */
 export interface HeldTask {
-  kind: TaskKind;
+  leaves: KindRules["leaves"];
   desired: "running" | "stopped" | "removed";
   /** Its deployment has neither succeeded nor failed yet. */
   isOnItsWay: boolean;
@@ -46,11 +47,12 @@ const isAway = (link: NodeAxes["link"]): boolean => link === "unreachable" || li
 const fence = (what: string): Blocker =>
   waits("fence", `${what}, and the node does not answer. If it is off, fence it.`, "NODE_FENCE_REQUIRED");
 
-/** Why a container or a build is still there. */
+/** Why a task is still there. */
 export function taskBlocker(task: HeldTask, { link, now }: { link: NodeAxes["link"]; now: Date }): Blocker {
   if (task.desired !== "running")
     return isAway(link) ? fence("It is to stop") : waits("stop", "It has been told to stop.");
-  if (task.kind === "build")
+  if (typeof task.leaves === "object") return waits("move", task.leaves.stays);
+  if (task.leaves === "redone")
     return isAway(link)
       ? waits("build", "Its build is about to begin anew on another node.")
       : waits("build", "Its build still runs. At the deadline it begins anew on another node.");
@@ -80,10 +82,14 @@ function replacementBlocker(replacement: HeldTask["replacement"]): Blocker {
     : waits("node", `No node takes its replacement (${explainRefusal(refused)}).`, "NODE_CAPACITY_UNAVAILABLE");
 }
 
-/** Why a release command is still there. `isClaimed`: it may have started, so nobody else may run it. */
-export function runBlocker(isClaimed: boolean, link: NodeAxes["link"]): Blocker {
-  if (!isClaimed) return waits("release", "Its release command was not started yet, and is taken back.");
+/** Why a run is still there. `isClaimed`: it may have started, so nobody else may run it. */
+export function runBlocker(
+  { called, waitsFor }: Pick<KindOfRun, "called" | "waitsFor">,
+  isClaimed: boolean,
+  link: NodeAxes["link"],
+): Blocker {
+  if (!isClaimed) return waits(waitsFor, `Its ${called.one} was not started yet, and is taken back.`);
   return isAway(link)
-    ? fence("Its release command may still run there")
-    : waits("release", "Its release command still runs. At the deadline it is ended.");
+    ? fence(`Its ${called.one} may still run there`)
+    : waits(waitsFor, `Its ${called.one} still runs. At the deadline it is ended.`);
 }

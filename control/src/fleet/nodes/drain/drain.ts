@@ -6,10 +6,10 @@ import type { Etcd } from "../../../stores/etcd/index.ts";
 import type { Fleet } from "../../cluster/fleet.ts";
 import { hasEnded, isDraining, isRunOver } from "../../cluster/keys.ts";
 import { removeTasks } from "../../tasks/change.ts";
-import { insertEvent, lockDeployment } from "../../tasks/deployment.ts";
+import { rulesOf } from "../../tasks/kinds/index.ts";
+import { ownerOf } from "../../tasks/owners/index.ts";
 import { cancelRun } from "../../tasks/runs.ts";
 import { insertNodeEvents } from "../events/store.ts";
-import { isNewLine } from "../timeline.ts";
 import { type DrainingNode, type DrainStep, drainSteps } from "./steps.ts";
 
 const timeIsUp = "its node is being emptied, and the time for that is up";
@@ -59,11 +59,12 @@ async function readDraining(db: Db, fleet: Fleet): Promise<DrainingNode[]> {
           {
             ...{ id: row.id, state: row.drain, generation: row.drain_generation, deadline: row.drain_deadline },
             held: (held.get(row.id) ?? []).map(({ placement }) => ({
-              ...{ taskId: placement.placementId, ownerId: placement.ownerId, kind: placement.kind },
+              ...{ taskId: placement.placementId, ownerKind: placement.ownerKind, ownerId: placement.ownerId },
+              leaves: rulesOf(placement.kind).leaves,
               drains: isDraining(placement),
             })),
-            runs: (runs.get(row.id) ?? []).map(({ run: { attemptId, ownerId, state, cancel } }) => ({
-              ...{ attemptId, ownerId, isAskedToEnd: cancel },
+            runs: (runs.get(row.id) ?? []).map(({ run: { attemptId, kind, ownerKind, ownerId, state, cancel } }) => ({
+              ...{ attemptId, kind, ownerKind, ownerId, isAskedToEnd: cancel },
               claimed: state === "granted" || state === "started",
             })),
           },
@@ -129,14 +130,14 @@ async function holdDrain(tx: Db, { nodeId, generation }: Pick<DrainStep, "nodeId
 }
 
 function redoTask(db: Db, step: Of<"redo">): Promise<boolean> {
-  const { taskId, ownerId: deploymentId } = step;
+  const { taskId, ownerId } = step;
+  const owner = ownerOf(step.ownerKind);
   return inTransaction(db, async (tx) => {
-    // What is not building any more has what it needs of its build, or needs none.
-    if (!(await lockDeployment(tx, deploymentId, "building")) || !(await holdDrain(tx, step))) return false;
+    if (!(await owner.lockForRedo(tx, ownerId)) || !(await holdDrain(tx, step))) return false;
     const task = await tx.selectFrom("task").select("desired").where("id", "=", taskId).executeTakeFirst();
     if (task?.desired !== "running") return false;
     await removeTasks(tx, [taskId]);
-    await insertEvent(tx, { deploymentId, phase: "task-abandoned", detail: `${timeIsUp}; another node begins anew` });
+    await owner.addLine(tx, ownerId, { phase: "task-abandoned", detail: `${timeIsUp}; another node begins anew` });
     return true;
   });
 }
@@ -154,12 +155,13 @@ function endDrain(db: Db, step: Of<"endDrain">): Promise<boolean> {
 }
 
 async function endRun({ db, etcd, clock }: DrainDeps, step: Of<"endRun">): Promise<boolean> {
-  const { nodeId, attemptId, ownerId: deploymentId, claimed } = step;
+  const { nodeId, attemptId, ownerId, claimed } = step;
+  const owner = ownerOf(step.ownerKind);
+  const line = { phase: `${step.kind}-ended`, detail: timeIsUp };
   const isWanted = await inTransaction(db, async (tx) => {
-    const line = { deploymentId, phase: "release-ended", detail: timeIsUp };
-    const isNew = claimed && (await isNewLine(tx, line));
+    const isNew = claimed && (await owner.isNewLine(tx, ownerId, line.phase));
     if (!(await holdDrain(tx, step))) return false;
-    if (isNew) await insertEvent(tx, line);
+    if (isNew) await owner.addLine(tx, ownerId, line);
     return true;
   });
   if (isWanted) await cancelRun(etcd, nodeId, attemptId, clock.now());

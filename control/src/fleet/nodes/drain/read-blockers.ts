@@ -5,6 +5,7 @@ import type { FleetView, HeldPlacement } from "../../cluster/facts.ts";
 import { edgeProgress } from "../../routes/progress.ts";
 import { listHosts } from "../../tasks/deployment.ts";
 import { rulesOf } from "../../tasks/kinds/index.ts";
+import { kindOfRun } from "../../tasks/run-kinds/index.ts";
 import { type HeldRow, readHeld, readHeldRuns } from "../held.ts";
 import { type EdgesSeen, type HeldTask, runBlocker, taskBlocker } from "./blockers.ts";
 
@@ -26,8 +27,8 @@ export async function readBlockers(
   const edges = edgesOf(db, fleet);
   const blockers = runs.map(
     ({ run, project, channel, prNumber }): NodeBlocker => ({
-      ...{ kind: "release", project, channel, prNumber, replica: null },
-      ...runBlocker(run.claimed, link),
+      ...{ kind: run.kind, project, channel, prNumber, replica: null },
+      ...runBlocker(kindOfRun(run.kind), run.claimed, link),
     }),
   );
   for (const row of rows) {
@@ -35,7 +36,7 @@ export async function readBlockers(
     const task = await heldTask(row, { replacements, placed, edges });
     blockers.push({
       ...{ kind, project: row.project, channel: row.channel, prNumber: row.prNumber },
-      replica: rulesOf(kind).leaves === "redone" ? null : row.task.replica,
+      replica: rulesOf(kind).leaves === "replaced" ? row.task.replica : null,
       ...taskBlocker(task, { link, now }),
     });
   }
@@ -86,15 +87,17 @@ async function heldTask(
     edges: (row: HeldRow) => Promise<EdgesSeen>;
   },
 ): Promise<HeldTask> {
-  const { task, deployment, placement, isServed } = row;
-  const isOnItsWay = isOpen(deployment.status);
-  const isLeaving = task.retiring_at !== null || (!isServed && !isOnItsWay);
+  const { task, deployment, placement } = row;
+  const { leaves } = rulesOf(placement.kind);
+  const isOnItsWay = deployment !== null && isOpen(deployment.status);
+  const isServed = deployment?.isServed === true;
+  const isLeaving = leaves === "replaced" && (task.retiring_at !== null || (!isServed && !isOnItsWay));
   const replacement = facts.replacements.find(
     (other) => other.owner_id === task.owner_id && other.replica === task.replica && other.epoch > task.epoch,
   );
   return {
-    ...{ kind: placement.kind, desired: task.desired, isOnItsWay, isServed },
-    leavingSince: isLeaving ? (task.retiring_at ?? deployment.since) : null,
+    ...{ leaves, desired: task.desired, isOnItsWay, isServed },
+    leavingSince: isLeaving ? (task.retiring_at ?? deployment?.since ?? null) : null,
     edges: isLeaving ? await facts.edges(row) : null,
     replacement:
       replacement === undefined

@@ -5,10 +5,18 @@ const now = new Date("2030-01-01T12:00:00Z");
 const before = new Date("2030-01-01T11:59:59Z");
 const later = new Date("2030-01-01T12:00:01Z");
 const empty: DrainingNode = { id: "n1", state: "draining", generation: 4, deadline: later, held: [], runs: [] };
-const site = { taskId: "t1", ownerId: "d1", kind: "serve", drains: false } as const;
+const ofDeployment = (ownerId: string) => ({ ownerKind: "deployment", ownerId }) as const;
+const site = { taskId: "t1", ...ofDeployment("d1"), leaves: "replaced", drains: false } as const;
 const replaced = { ...site, drains: true } as const;
-const build = { taskId: "t2", ownerId: "d2", kind: "build", drains: false } as const;
-const offered = { attemptId: "d3.1", ownerId: "d3", claimed: false, isAskedToEnd: false } as const;
+const build = { taskId: "t2", ...ofDeployment("d2"), leaves: "redone", drains: false } as const;
+const offered = {
+  attemptId: "d3.1",
+  kind: "release",
+  ...ofDeployment("d3"),
+  claimed: false,
+  isAskedToEnd: false,
+} as const;
+const bound = { ...site, taskId: "t4", leaves: { stays: "Its data is here." } };
 const granted = { ...offered, claimed: true };
 
 test.each<{ when: string; node: Partial<DrainingNode>; does: string[] }>([
@@ -25,6 +33,10 @@ test.each<{ when: string; node: Partial<DrainingNode>; does: string[] }>([
     node: { state: "deadline", held: [replaced, site], deadline: before },
     does: ["endDrain"],
   },
+  { when: "something stays until somebody moves it", node: { held: [bound] }, does: [] },
+  { when: "time is up for it", node: { held: [bound], deadline: before }, does: ["expire"] },
+  { when: "time was up for it", node: { state: "deadline", held: [bound], deadline: before }, does: [] },
+  { when: "it came after all", node: { state: "drained", held: [bound] }, does: ["reopen"] },
   { when: "a build is still there", node: { held: [build] }, does: [] },
   { when: "a command was offered", node: { runs: [offered] }, does: ["endRun"] },
   { when: "it was taken back already", node: { runs: [{ ...offered, isAskedToEnd: true }] }, does: [] },

@@ -1,6 +1,7 @@
 // @pure
-import type { TaskKind } from "@svc/proto/kinds";
-import { rulesOf } from "../../tasks/kinds/index.ts";
+import type { OwnerKind, RunKind } from "@svc/proto/kinds";
+import type { KindRules } from "../../tasks/kinds/kind.ts";
+
 /** A machine that is being emptied, or was, with what it still has. */
 export interface DrainingNode {
   id: string;
@@ -9,9 +10,14 @@ export interface DrainingNode {
   generation: number;
   deadline: Date | null;
   /** What is placed there and not over. `drains`: it was replaced, and is to end once nothing is open there any more. */
-  held: readonly { taskId: string; ownerId: string; kind: TaskKind; drains: boolean }[];
+  held: readonly (Owned & { taskId: string; leaves: KindRules["leaves"]; drains: boolean })[];
   /** Attempts at work that must not run twice which are not over. `claimed`: it may have started. */
-  runs: readonly { attemptId: string; ownerId: string; claimed: boolean; isAskedToEnd: boolean }[];
+  runs: readonly (Owned & { attemptId: string; kind: RunKind; claimed: boolean; isAskedToEnd: boolean })[];
+}
+
+interface Owned {
+  ownerKind: OwnerKind;
+  ownerId: string;
 }
 
 export type DrainStep = { nodeId: string; generation: number } & (
@@ -20,16 +26,16 @@ export type DrainStep = { nodeId: string; generation: number } & (
   | { do: "reopen" }
   | { do: "expire" }
   /** So that it begins anew on another node. */
-  | { do: "redo"; taskId: string; ownerId: string }
+  | ({ do: "redo"; taskId: string } & Owned)
   /** Has a replaced container end, whatever is open there. */
   | { do: "endDrain"; taskId: string }
   /** Asks the node to end it, or never to start it. */
-  | { do: "endRun"; attemptId: string; ownerId: string; claimed: boolean }
+  | ({ do: "endRun"; attemptId: string; kind: RunKind; claimed: boolean } & Owned)
 );
 
 /**
- * What comes next for machines that are to be empty. Containers of sites are moved by whoever keeps replicas; here is
- * what remains: commands that were not started are taken back at once; those that run, builds, and what is open on
+ * What comes next for machines that are to be empty. Containers of sites are moved by whoever keeps replicas, and what
+ * stays until somebody moves it keeps the machine from being drained, also past the deadline. Here is what remains: commands that were not started are taken back at once; those that run, builds, and what is open on
  * replaced containers may go on until the deadline; and a machine that holds nothing is drained, before it or after it.
  */
 export const drainSteps = (nodes: readonly DrainingNode[], now: Date): DrainStep[] =>
@@ -42,12 +48,12 @@ function stepsOf(node: DrainingNode, now: Date): DrainStep[] {
   if (isEmpty) return [{ ...of, do: "finish" }];
   const isOver = node.deadline !== null && now >= node.deadline;
   const steps: DrainStep[] = isOver && node.state === "draining" ? [{ ...of, do: "expire" }] : [];
-  for (const { kind, taskId, ownerId, drains } of node.held) {
-    if (isOver && rulesOf(kind).leaves === "redone") steps.push({ ...of, do: "redo", taskId, ownerId });
+  for (const { taskId, ownerKind, ownerId, leaves, drains } of node.held) {
+    if (isOver && leaves === "redone") steps.push({ ...of, do: "redo", taskId, ownerKind, ownerId });
     if (isOver && drains) steps.push({ ...of, do: "endDrain", taskId });
   }
-  for (const { attemptId, ownerId, claimed, isAskedToEnd } of node.runs) {
-    if (!isAskedToEnd && (isOver || !claimed)) steps.push({ ...of, do: "endRun", attemptId, ownerId, claimed });
+  for (const { isAskedToEnd, ...run } of node.runs) {
+    if (!isAskedToEnd && (isOver || !run.claimed)) steps.push({ ...of, do: "endRun", ...run });
   }
   return steps;
 }

@@ -3,8 +3,9 @@ import type { Log } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import type { Fleet } from "../../cluster/fleet.ts";
-import { keys } from "../../cluster/keys.ts";
+import { keys, type RunValue } from "../../cluster/keys.ts";
 import { removeTasks } from "../../tasks/change.ts";
+import { kindOfRun } from "../../tasks/run-kinds/index.ts";
 import { settleRuns } from "../../tasks/runs.ts";
 import { runAfterFence } from "./steps.ts";
 
@@ -34,9 +35,10 @@ export async function clearGone(deps: FenceDeps): Promise<void> {
     for (const key of left) await etcd.txn({ guards: [], ops: [{ delete: { key } }] });
     if (left.length > 0) log.info({ nodeId: id, keys: left.length }, "what a lost machine left is cleared");
   }
+  const settle = (run: RunValue) => runAfterFence(run, kindOfRun(run.kind), clock.now());
   // A look at the view, which costs nothing; etcd itself is asked only when there is something.
-  if (fleet.runs().some(({ nodeId, run }) => gone.has(nodeId) && runAfterFence(run, clock.now()) !== null)) {
-    const settled = await settleRuns(etcd, gone, (run) => runAfterFence(run, clock.now()));
+  if (fleet.runs().some(({ nodeId, run }) => gone.has(nodeId) && settle(run) !== null)) {
+    const settled = await settleRuns(etcd, gone, settle);
     for (const { attemptId, state } of settled) log.info({ attemptId, to: state }, "run settled after a fence");
   }
   await forgetStopped(db, fleet, gone);

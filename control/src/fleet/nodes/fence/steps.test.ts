@@ -19,6 +19,8 @@ const run: RunValue = {
   changedAt: "2030-01-01T11:00:00.000Z",
 };
 
+const survey = { called: { one: "survey", many: "surveys" } };
+
 /** What the fence makes of each state; null: it stays. */
 const after: Record<RunValue["state"], RunValue["state"] | null> = {
   offered: "not_started",
@@ -32,10 +34,14 @@ const after: Record<RunValue["state"], RunValue["state"] | null> = {
 };
 
 test.each(runStates)("a run that is %s", (state) => {
-  const next = runAfterFence({ ...run, state, token: "t" }, now);
+  const next = runAfterFence({ ...run, state, token: "t" }, survey, now);
   expect(next?.state ?? null).toBe(after[state]);
   if (next === null) return;
-  expect(next).toMatchObject({ token: "t", changedAt: now.toISOString(), message: expect.stringContaining("lost") });
+  expect(next).toMatchObject({
+    token: "t",
+    changedAt: now.toISOString(),
+    message: expect.stringMatching(/the survey was declared lost/),
+  });
   // Once more, as after a crash, changes nothing.
-  expect(runAfterFence(next, now)).toBeNull();
+  expect(runAfterFence(next, survey, now)).toBeNull();
 });

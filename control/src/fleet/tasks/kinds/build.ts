@@ -40,7 +40,8 @@ export type BuildTaskSpec = z.infer<typeof spec>;
 const perNodeMax = 2;
 
 /** Turns a deployment's source into its artifact, and ends by itself. */
-export const build: Kind<BuildTaskSpec> = {
+export const build: Kind<BuildTaskSpec, "deployment"> = {
+  owner: "deployment",
   rules: {
     placement: "idle",
     crowd: { max: perNodeMax, reason: "busy building" },
@@ -48,14 +49,18 @@ export const build: Kind<BuildTaskSpec> = {
     hasImage: false,
     isLasting: false,
     leaves: "redone",
+    // Who cancels some harms nobody else.
+    isVisited: false,
   },
   spec,
-  needs: ({ sourceRepository, targetRepository }) => ({
-    ...{ pull: [sourceRepository, targetRepository], push: targetRepository, baseImages: true },
+  needs: ({ sourceRepository, targetRepository: repository, recipe }) => ({
+    pull: [sourceRepository, repository],
+    push: { repository, kind: "static" in recipe ? "bundle" : "image" },
+    baseImages: true,
   }),
   // The environment is without the platform's facts: it is not repeated for an id that is new each time.
-  forNode({ kind: _, recipe, ...rest }, { owner, envDigest, priorBuilds, ...installation }) {
-    const env = owner?.ownEnv ?? {};
+  forNode({ kind: _, recipe, ...rest }, { owner, ...installation }) {
+    const { ownEnv: env, envDigest, priorBuilds } = owner;
     const { baseImage, builderImage, buildCaBundle: caBundle } = installation;
     return {
       case: "build",
@@ -65,7 +70,7 @@ export const build: Kind<BuildTaskSpec> = {
         ...{ baseImage, builderImage, caBundle, env, envDigest: envDigest() },
         redact: Object.values(env),
         priorBuilds: priorBuilds.filter(({ repository }) => repository === rest.targetRepository).map(asMessage),
-        noCache: owner?.deployment.force_build === true,
+        noCache: owner.deployment.force_build,
       }),
     };
   },

@@ -1,6 +1,6 @@
 // @pure
 
-import type { TaskKind } from "@svc/proto/kinds";
+import type { OwnerKind, TaskKind } from "@svc/proto/kinds";
 import type { Placement } from "@svc/proto/node";
 import type { z } from "zod";
 import { build } from "./build.ts";
@@ -20,5 +20,6 @@ export const rulesOf = (kind: TaskKind): KindRules => kinds[kind].rules;
 /** Throws when what is stored is not of the task's kind. */
 export const specOf = ({ kind, spec }: { kind: TaskKind; spec: unknown }): TaskSpec => kinds[kind].spec.parse(spec);
 export const needsOf = (spec: TaskSpec): RegistryNeeds => kindOf(spec).needs(spec);
-export const forNode = (spec: TaskSpec, facts: NodeFacts): Placement["spec"] | null =>
+export const ownerKindOf = (spec: TaskSpec): OwnerKind => kindOf(spec).owner;
+export const forNode = (spec: TaskSpec, facts: NodeFacts<OwnerKind>): Placement["spec"] =>
   kindOf(spec).forNode(spec, facts);

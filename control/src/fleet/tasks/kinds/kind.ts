@@ -1,14 +1,15 @@
 // @pure
+import type { OwnerKind } from "@svc/proto/kinds";
 import type { Placement } from "@svc/proto/node";
 import type { z } from "zod";
-import type { Deployment, Project } from "../../../stores/db/tables.ts";
-import type { PriorBuild } from "../prior-builds.ts";
+import type { OwnerFacts } from "../owners/owner.ts";
 
 /** How the fleet treats tasks of a kind. */
 export interface KindRules {
   /**
    * Which node suits it: `fit`, one where processor and memory are used up together, so that large ones find room elsewhere,
    * and away from the others of its owner; `idle`, one where least runs, so that it slows nothing down.
+   * A task that is pinned has no choice.
    */
   placement: "fit" | "idle";
   /** So many at once on a node, and how a node that has them is called; null: as many as have room. */
@@ -19,9 +20,14 @@ export interface KindRules {
   isLasting: boolean;
   /**
    * How it leaves a node that is to be empty: `replaced`, by whoever keeps its owner's replicas; `redone`, at the deadline, since
-   * it ends by itself: its owner asks for another.
+   * it ends by itself: its owner asks for another. With `stays` it does not, until somebody moves it: what is told then.
    */
-  leaves: "replaced" | "redone";
+  leaves: "replaced" | "redone" | { stays: string };
+  /**
+   * Visitors may be using it: one message to a node stops many of these only on purpose. The node's own table of kinds says
+   * the same of it.
+   */
+  isVisited: boolean;
 }
 
 /** What a task takes of a node, in MiB and thousandths of a processor, and what is set aside for it. */
@@ -41,13 +47,15 @@ export interface NewTask<Spec> extends TaskResources {
   spec: Spec;
   /** Labels that its node must have. */
   nodeSelector: Readonly<Record<string, string>>;
+  /** The one node that it can run on, since what it works on is there; absent: any that suits its kind. */
+  pinnedTo?: string;
 }
 
 /** What some work needs of the cluster's registry. */
 export interface RegistryNeeds {
   pull: readonly string[];
-  /** The one repository that it writes to; null: to none. */
-  push: string | null;
+  /** The one repository that it writes to, and what; null: to none. */
+  push: { repository: string; kind: "image" | "bundle" } | null;
   /** Whether it may start from any base image. */
   baseImages: boolean;
 }
@@ -61,30 +69,17 @@ export interface Installation {
   buildCaBundle: string;
 }
 
-/** What is known of a task's owner when its node is told of it. */
-export interface OwnerFacts {
-  deployment: Deployment;
-  project: Project;
-  /** The variables that it was accepted with, opened. */
-  ownEnv: Readonly<Record<string, string>>;
-  /** All that its containers are told: the platform's variables over its own. */
-  env: Readonly<Record<string, string>>;
-}
-
-export interface NodeFacts extends Installation {
-  /** Null: the owner is gone. */
-  owner: OwnerFacts | null;
-  /** Stands for the variables of a build, without showing them. */
-  envDigest(): string;
-  priorBuilds: readonly PriorBuild[];
-}
+/** What its node is told of a task rests on. */
+export type NodeFacts<O extends OwnerKind> = Installation & { owner: OwnerFacts[O] };
 
 /** All that is particular to a kind of task: one module for each, and one line in `kinds`. */
-export interface Kind<Spec extends { kind: string }> {
+export interface Kind<Spec extends { kind: string }, O extends OwnerKind = OwnerKind> {
+  /** What such a task is made for. */
+  owner: O;
   rules: KindRules;
   /** What is stored with the task: everything but secrets. */
   spec: z.ZodType<Spec>;
   needs(spec: Spec): RegistryNeeds;
-  /** The work as its node is told of it, secrets included; null when there is none without its owner. */
-  forNode(spec: Spec, facts: NodeFacts): Placement["spec"] | null;
+  /** The work as its node is told of it, secrets included. */
+  forNode(spec: Spec, facts: NodeFacts<O>): Placement["spec"];
 }

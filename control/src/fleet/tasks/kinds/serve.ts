@@ -24,14 +24,14 @@ export type ServeTaskSpec = z.infer<typeof spec>;
 const stopGraceSeconds = 30;
 
 /** One container of a deployment, which answers its visitors until it is told to go. */
-export const serve: Kind<ServeTaskSpec> = {
-  rules: { placement: "fit", crowd: null, hasImage: true, isLasting: true, leaves: "replaced" },
+export const serve: Kind<ServeTaskSpec, "deployment"> = {
+  owner: "deployment",
+  rules: { placement: "fit", crowd: null, hasImage: true, isLasting: true, leaves: "replaced", isVisited: true },
   spec,
   needs: ({ registryHost, repository }) => ({
     ...{ pull: registryHost === null ? [repository] : [], push: null, baseImages: false },
   }),
   forNode({ registryHost, repository, digest, maxImageMb, command, port, health }, facts) {
-    if (facts.owner === null) return null;
     return {
       case: "serve",
       value: create(ServeSpecSchema, {

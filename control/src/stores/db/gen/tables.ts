@@ -449,6 +449,7 @@ export interface TaskTable {
   reserved_memory_mb: Nullable<number>;
   reserved_cpu_millicores: Nullable<number>;
   crashing: NullableJson<ColumnValues["task.crashing"]>;
+  pinned_to: Nullable<string>;
 }
 
 export interface TrafficBatchTable {

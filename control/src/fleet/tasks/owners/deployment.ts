@@ -1,0 +1,110 @@
+import { openStatuses } from "@svc/proto";
+import { canonicalJson } from "@svc/runtime/canonical-json";
+import { sql } from "kysely";
+import { holdDeployment, insertEvent, lockDeployment } from "../deployment.ts";
+import { openDeployment } from "../environment.ts";
+import { listPriorBuilds } from "../prior-builds.ts";
+import type { Owner, OwnerFacts } from "./owner.ts";
+
+/** What stands for variables of builds is made for this place, so that equal ones of two projects do not show. */
+const buildEnvAad = (projectId: string) => `project/${projectId}/build_env`;
+
+/**
+ * A deployment has builds, containers that serve, and release commands. It begins a build that it lost anew; a command
+ * that it lost fails it, once somebody has declared the machine lost that may have run it.
+ */
+export const deployment: Owner<OwnerFacts["deployment"]> = {
+  async loadFacts({ db, secrets }, work) {
+    const among = sql<string>`any(${[...new Set(work.map(({ ownerId }) => ownerId))]}::uuid[])`;
+    const [deployments, projects, priorBuilds] = await Promise.all([
+      db.selectFrom("deployment").selectAll().where("id", "=", among).execute(),
+      db
+        .selectFrom("project")
+        .selectAll()
+        .where("id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
+        .execute(),
+      listPriorBuilds(
+        db,
+        work.map(({ id }) => id),
+      ),
+    ]);
+    const projectOf = new Map(projects.map((project) => [project.id, project]));
+    return new Map(
+      deployments.flatMap((row) => {
+        const project = projectOf.get(row.project_id);
+        if (project === undefined) return [];
+        const open = (): OwnerFacts["deployment"] => {
+          const opened = openDeployment(secrets, { deployment: row, project });
+          const envDigest = () =>
+            secrets.digest(Buffer.from(canonicalJson(opened.ownEnv)), buildEnvAad(row.project_id));
+          return { ...opened, envDigest, priorBuilds: priorBuilds.get(row.id) ?? [] };
+        };
+        return [[row.id, open]];
+      }),
+    );
+  },
+
+  async listWhose(db, ids) {
+    const rows = await db
+      .selectFrom("deployment")
+      .innerJoin("project", "project.id", "deployment.project_id")
+      .select(["deployment.id", "deployment.channel", "deployment.pr_number", "project.slug"])
+      .where("deployment.id", "in", ids)
+      .execute();
+    return new Map(
+      rows.map(({ id, slug, channel, pr_number }) => [id, { project: slug, channel, prNumber: pr_number }]),
+    );
+  },
+
+  async findImageRepository(db, id) {
+    const row = await db
+      .selectFrom("deployment")
+      .select("artifact_repository")
+      .where("id", "=", id)
+      .where("artifact_digest", "is not", null)
+      .executeTakeFirst();
+    return row?.artifact_repository ?? null;
+  },
+
+  async listWaiting(db, ids) {
+    const rows = await db
+      .selectFrom("deployment")
+      .select("id")
+      .where("id", "in", ids)
+      .where("status", "in", [...openStatuses])
+      .execute();
+    return rows.map(({ id }) => id);
+  },
+
+  listOpenAttempts: (db) =>
+    db
+      .selectFrom("run")
+      .innerJoin("deployment", "deployment.id", "run.owner_id")
+      .distinctOn("run.owner_id")
+      .select(["run.id as attemptId", "run.kind", "run.owner_kind as ownerKind", "run.owner_id as ownerId"])
+      .select(["run.project_id as projectId", "run.node_id as nodeId"])
+      .where("run.kind", "=", "release")
+      .where("deployment.status", "in", [...openStatuses])
+      .where("deployment.release_status", "in", ["pending", "running"])
+      .orderBy("run.owner_id")
+      .orderBy("run.number", "desc")
+      .execute(),
+
+  hold: holdDeployment,
+  // What is not building any more has what it needs of its build, or needs none.
+  lockForRedo: (tx, id) => lockDeployment(tx, id, "building"),
+
+  async hasLine(db, id, phase) {
+    const known = await db
+      .selectFrom("deployment_event")
+      .select("id")
+      .where("deployment_id", "=", id)
+      .where("phase", "=", phase)
+      .limit(1)
+      .executeTakeFirst();
+    return known !== undefined;
+  },
+  isNewLine: async (tx, id, phase) =>
+    (await lockDeployment(tx, id, "deploying")) && !(await deployment.hasLine(tx, id, phase)),
+  addLine: (tx, id, line) => insertEvent(tx, { deploymentId: id, ...line }),
+};
