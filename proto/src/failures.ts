@@ -64,7 +64,6 @@ export const databaseFailures = {
   DATABASE_VERSION_MISMATCH: "The data is of another version of the engine, or of another engine, than the server.",
   DATABASE_DATA_MISSING: "The data of this database is not on its machine.",
   DATABASE_SPEC_INVALID: "The server was told too little, or something that it does not understand.",
-  DATABASE_CRASH_LOOP: "The database server kept exiting.",
   DATABASE_NOT_ANSWERING: "The database server took no sessions in time.",
 } as const;
 
