@@ -45,6 +45,10 @@ export const programs = list({
   openssl: { need: "tests", debian: "openssl", asks: ["version"] },
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
   git: { need: "tests", debian: "git" },
+  // Of MariaDB the bare programs: its package "mariadb-server" would start a server of the machine's.
+  mariadbd: { need: "tests", debian: "mariadb-server-core" },
+  mariadb: { need: "tests", debian: "mariadb-client-core" },
+  psql: { need: "tests", debian: "postgresql-client" },
   chromium: { need: "tests", debian: "chromium", orElse: ["chromium-browser", "google-chrome"] },
   node: { need: "setup", debian: null },
   npm: { need: "setup", debian: null },
