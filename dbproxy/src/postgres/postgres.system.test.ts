@@ -2,12 +2,11 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { run } from "@svc/runtime/command";
 import { spawnProgram } from "@svc/runtime/programs";
-import pg from "pg";
 import postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { DatabaseProxy } from "../start.ts";
 import { aBranch, anEntry, type Branch } from "../testing/branch.ts";
-import { pgClient, pgOptions, pgOutcome } from "../testing/pg-client.ts";
+import { cancelAt, endOf, pgClient, pgOutcome } from "../testing/pg-client.ts";
 import { startPostgres, type TestPostgres } from "../testing/postgres.ts";
 import { aPlace, bridge, type Place, ports, startProxy } from "../testing/proxy.ts";
 import { waitFor } from "../testing/wait-for.ts";
@@ -25,6 +24,8 @@ const putUsual = (rest: Parameters<typeof entryOf>[2] = {}) =>
   place.put([entryOf(branch, home, rest), entryOf(neighbour, elsewhere)]);
 const countsOf = async ({ id }: Branch) =>
   (await place.state()).connections.find(({ databaseId }) => databaseId === id) ?? null;
+const isAsleep = async () =>
+  (await server.admin("select 1 from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'")).rowCount === 1;
 const untilOpen = (of: Branch, open: number) => waitFor(async () => (await countsOf(of))?.open === open);
 
 beforeAll(async () => {
@@ -61,10 +62,9 @@ describe("who is let in", () => {
   });
 
   test("failed logins are counted, and those that the server never saw are not", async () => {
-    const before = (await countsOf(branch))?.failedLogins ?? 0;
-    await pgOutcome(home, branch, { password: "Wrong" });
-    await pgOutcome(home, branch, { user: "svc_nobody" });
-    await waitFor(async () => (await countsOf(branch))?.failedLogins === before + 1);
+    await pgOutcome(elsewhere, neighbour, { user: "svc_nobody" });
+    await pgOutcome(elsewhere, neighbour, { password: "Wrong" });
+    await waitFor(async () => (await countsOf(neighbour))?.failedLogins === 1);
   });
 
   test("who insists on TLS is told that there is none", async () => {
@@ -102,8 +102,8 @@ describe("what passes", () => {
   });
 
   test("pipelined queries and notifications of postgres.js", async () => {
-    const { host, port, user, database } = pgOptions(home, branch);
-    const sql = postgres({ host, port, username: user, password: branch.password, database, max: 2 });
+    const { role: username, password, database } = branch;
+    const sql = postgres({ ...{ host: home, port: ports.postgres, username, password, database }, max: 2 });
     const heard: string[] = [];
     await sql.listen("postgres_js", (payload) => heard.push(payload));
     const sums = await Promise.all([1, 2, 3, 4, 5].map((number) => sql`select ${number}::int * 2 as twice`));
@@ -140,22 +140,12 @@ describe("what passes", () => {
 
   test("a query is cancelled by whoever got its key, at its own bridge", async () => {
     const client = await pgClient(home, branch);
-    const { processID: pid, secretKey } = client as unknown as { processID: number; secretKey: number };
-    const request = Buffer.alloc(16);
-    for (const [at, value] of [16, 80877102, pid, secretKey].entries()) request.writeInt32BE(value, at * 4);
-    const cancelAt = async (host: string) => {
-      const socket = connect(ports.postgres, host);
-      socket.end(request);
-      await once(socket.resume(), "close");
-    };
     const sleeping = client.query("select pg_sleep(600)");
     sleeping.catch(() => {});
-    const runs = async () =>
-      (await server.admin(`select 1 from pg_stat_activity where pid = ${pid} and state = 'active'`)).rowCount === 1;
-    await waitFor(runs);
-    await cancelAt(elsewhere);
-    expect(await runs()).toBe(true);
-    await cancelAt(home);
+    await waitFor(isAsleep);
+    await cancelAt(elsewhere, client);
+    expect(await isAsleep()).toBe(true);
+    await cancelAt(home, client);
     await expect(sleeping).rejects.toMatchObject({ code: "57014" });
     await client.end();
   });
@@ -167,14 +157,8 @@ describe("what passes", () => {
     expect(await pgOutcome(home, branch)).toBe("53300");
     const sleeping = client.query("select pg_sleep(600)");
     sleeping.catch(() => {});
-    const { processID: pid, secretKey } = client as unknown as { processID: number; secretKey: number };
-    await waitFor(
-      async () =>
-        (await server.admin(`select 1 from pg_stat_activity where pid = ${pid} and state = 'active'`)).rowCount === 1,
-    );
-    const request = Buffer.alloc(16);
-    for (const [at, value] of [16, 80877102, pid, secretKey].entries()) request.writeInt32BE(value, at * 4);
-    connect(ports.postgres, home).end(request);
+    await waitFor(isAsleep);
+    await cancelAt(home, client);
     await expect(sleeping).rejects.toMatchObject({ code: "57014" });
     await client.end();
     await putUsual();
@@ -205,7 +189,7 @@ describe("what the table says", () => {
     const client = await pgClient(home, branch);
     await putUsual({ state: "held" });
     expect((await client.query("select 1")).rowCount).toBe(1);
-    const ended = once(client, "end");
+    const ended = endOf(client);
     await putUsual({ state: "closed" });
     await ended;
     expect(await pgOutcome(home, branch)).toBe("57P03");
@@ -215,11 +199,11 @@ describe("what the table says", () => {
 
   test("a session ends with its epoch, and with its bridge", async () => {
     const byEpoch = await pgClient(home, branch);
-    const byEpochEnds = once(byEpoch, "end");
+    const byEpochEnds = endOf(byEpoch);
     await putUsual({ epoch: "2" });
     await byEpochEnds;
     const byBridge = await pgClient(home, branch);
-    const byBridgeEnds = once(byBridge, "end");
+    const byBridgeEnds = endOf(byBridge);
     await putUsual({ epoch: "2", bridges: [] });
     await byBridgeEnds;
     await putUsual();
@@ -255,7 +239,7 @@ describe("what the table says", () => {
 describe("what the server does", () => {
   test("one that is gone is refused in words, and served again when it is back", async () => {
     const client = await pgClient(home, branch);
-    const ended = once(client, "end");
+    const ended = endOf(client);
     await server.stop();
     await ended;
     expect(await pgOutcome(home, branch)).toBe("57P03");

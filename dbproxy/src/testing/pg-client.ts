@@ -1,9 +1,11 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import pg from "pg";
 import type { Branch } from "./branch.ts";
 import { ports } from "./proxy.ts";
 
 /** How an app reaches a branch through its bridge. */
-export const pgOptions = (host: string, { role, password, database }: Branch, rest: pg.ClientConfig = {}) => ({
+const pgOptions = (host: string, { role, password, database }: Branch, rest: pg.ClientConfig = {}) => ({
   ...{ host, port: ports.postgres, user: role, password, database },
   ...rest,
 });
@@ -24,4 +26,18 @@ export async function pgOutcome(host: string, branch: Branch, rest: pg.ClientCon
   } catch (error) {
     return error instanceof pg.DatabaseError ? (error.code ?? "no state") : String(error);
   }
+}
+
+/** Resolves once the client has lost its connection, or ended it. */
+export const endOf = (client: pg.Client): Promise<void> => new Promise((resolve) => client.once("end", () => resolve()));
+
+/** Asks at `host` for the end of what a client does there; resolves when that is done, or not. */
+export async function cancelAt(host: string, client: pg.Client): Promise<void> {
+  // Public words of pg's, which its types do not have.
+  const { processID, secretKey } = client as unknown as { processID: number; secretKey: number };
+  const request = Buffer.alloc(16);
+  for (const [at, value] of [16, 80877102, processID, secretKey].entries()) request.writeInt32BE(value, at * 4);
+  const socket = connect(ports.postgres, host);
+  socket.end(request);
+  await once(socket.resume(), "close");
 }
