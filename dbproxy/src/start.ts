@@ -49,7 +49,7 @@ const lookEveryMs = 5_000;
 /** The file's replacement is told at once; an address that is missing is not. */
 const lookAgainMs = 1_000;
 const stateEveryMs = 10_000;
-const stateRestMs = 1_000;
+const stateRestMs = 250;
 /** One round, of which a disk may make something long. */
 const turnWithinMs = 60_000;
 

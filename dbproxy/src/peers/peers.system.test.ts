@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { connect } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -134,7 +133,7 @@ test("who has no certificate, or an edge's, is told nothing", async () => {
     });
     const body = JSON.stringify({ databaseId: branch.id, epoch: "3", purpose: "session" });
     socket.write(Buffer.concat([Buffer.from([0, body.length]), Buffer.from(body)]));
-    await once(socket, "close");
+    await new Promise((resolve) => socket.once("close", resolve));
     return answer;
   };
   expect(await answerTo({})).toBe("");
