@@ -4,7 +4,7 @@ import { type DatabaseEngine, databaseEngines } from "@svc/proto/database";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { TableIndex } from "./table/lookup.ts";
-import { isNeighbour } from "./table/neighbours.ts";
+import { neighboursOf } from "./table/neighbours.ts";
 import { keepAliveMs } from "./wire/splice.ts";
 
 /** The listeners at the bridges' addresses. */
@@ -29,12 +29,12 @@ export function createListeners(options: {
   const complained = new Set<string>();
 
   async function listen(engine: DatabaseEngine, bridge: string): Promise<boolean> {
+    let neighbours = neighboursOf([], bridge);
     const server = createServer(
       { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs },
       (client) => {
         client.on("error", () => {});
-        const networks = networksOfMachine();
-        if (isNeighbour(networks, bridge, client.remoteAddress ?? "")) onClient(engine, bridge, client);
+        if (neighbours.check(client.remoteAddress ?? "")) onClient(engine, bridge, client);
         else client.destroy();
       },
     );
@@ -51,6 +51,7 @@ export function createListeners(options: {
       complained.add(bridge);
       return false;
     }
+    neighbours = neighboursOf(networksOfMachine(), bridge);
     complained.delete(bridge);
     server.on("error", (err) => log.error({ err, engine, bridge }, "a listener failed"));
     open[engine].set(bridge, server);
@@ -83,7 +84,7 @@ export function createListeners(options: {
   return { follow, close: closeAll, [Symbol.asyncDispose]: closeAll };
 }
 
-/** Of version 4, as bridges are. Asked for each connection, since networks come and go. */
+/** Of version 4, as bridges are. */
 const networksOfMachine = (): string[] =>
   Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])

@@ -67,7 +67,11 @@ test("one that drains is over when its time is, and a table that is half written
   await place.write([entry()]);
   const generation = await place.write([entry()]);
   await using proxy = await spawnProxy(place);
-  for (const text of ['{"generation":"9","entr', JSON.stringify({ generation: "1", entries: [] }), '{"generation":"10"}']) {
+  for (const text of [
+    '{"generation":"9","entr',
+    JSON.stringify({ generation: "1", entries: [] }),
+    '{"generation":"10"}',
+  ]) {
     await writeFile(tableFile(place.dir), text);
     expect(await pgOutcome(app, branch)).toBe("in");
   }

@@ -120,7 +120,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
     const { peerListen } = config;
     const own = credentials.current();
     if (peerListen !== null && peers === null && own !== null) {
-      const to = { clock, listen: peerListen, table, sessions, openServer, serverMs, heldMs, log };
+      const to = { clock, listen: peerListen, table, sessions, openServer, serverMs, heldMs, metrics, log };
       peers = await listenForPeers(to, own);
     }
     areListening = (await listeners.follow(table.current())) && (peerListen === null || peers !== null);

@@ -6,10 +6,12 @@ import { pgClient } from "@svc/dbproxy/testing/pg-client";
 import { startPostgres } from "@svc/dbproxy/testing/postgres";
 import { aPlace, bridge } from "@svc/dbproxy/testing/proxy";
 import { waitFor } from "@svc/dbproxy/testing/wait-for";
-import type { Row } from "./table.ts";
+import type pg from "pg";
+import { median, type Row } from "./table.ts";
 
-const queries = 1_000;
-const connects = 20;
+const queries = 2_000;
+const batches = 40;
+const connects = 10;
 const peerPort = 27_434;
 const statement = { name: "one", text: "select $1::int as one", values: [1] };
 
@@ -19,15 +21,26 @@ interface Way {
   port?: number;
 }
 
-/** Microseconds of one prepared query, of so many one after another on one connection. */
-async function queryMicros({ host, ...rest }: Way, branch: Branch): Promise<number> {
-  const client = await pgClient(host, branch, rest);
-  for (let done = 0; done < queries / 5; done += 1) await client.query(statement);
-  const from = performance.now();
-  for (let done = 0; done < queries; done += 1) await client.query(statement);
-  const tookMs = performance.now() - from;
-  await client.end();
-  return (tookMs * 1_000) / queries;
+const names = ["direct", "same", "other"] as const;
+type PerWay<T> = Record<(typeof names)[number], T>;
+const perWay = <T>(make: () => T): PerWay<T> => ({ direct: make(), same: make(), other: make() });
+
+/**
+ * Microseconds of one prepared query, the middle of many: what else the machine does makes some of them long. The ways take
+ * turns after every few.
+ */
+async function queryMicros(clients: PerWay<pg.Client>): Promise<PerWay<number>> {
+  const micros = perWay<number[]>(() => []);
+  for (let batch = 0; batch < batches; batch += 1) {
+    for (const name of names) {
+      for (let done = 0; done < queries / batches; done += 1) {
+        const from = performance.now();
+        await clients[name].query(statement);
+        micros[name].push((performance.now() - from) * 1_000);
+      }
+    }
+  }
+  return { direct: median(micros.direct), same: median(micros.same), other: median(micros.other) };
 }
 
 /** Milliseconds of a connection with its login and one query. */
@@ -67,15 +80,19 @@ export async function databasesProxy(times: number): Promise<Row[]> {
     same: { host: same },
     other: { host: other },
   } as const satisfies Record<string, Way>;
-  await waitFor(async () => (await queryMicros(ways.other, branch)) > 0);
-  const micros = { direct: [] as number[], same: [] as number[], other: [] as number[] };
-  const ms = { direct: [] as number[], same: [] as number[], other: [] as number[] };
+  const connectTo = ({ host, ...rest }: Way) => pgClient(host, branch, rest);
+  const clients = {
+    ...{ direct: await connectTo(ways.direct), same: await connectTo(ways.same), other: await connectTo(ways.other) },
+  };
+  const micros = perWay<number[]>(() => []);
+  const ms = perWay<number[]>(() => []);
+  await queryMicros(clients);
   for (let round = 0; round < times; round += 1) {
-    for (const way of ["direct", "same", "other"] as const) {
-      micros[way].push(await queryMicros(ways[way], branch));
-      ms[way].push(await patiently(() => connectMs(ways[way], branch)));
-    }
+    const measured = await queryMicros(clients);
+    for (const name of names) micros[name].push(measured[name]);
+    for (const name of names) ms[name].push(await patiently(() => connectMs(ways[name], branch)));
   }
+  await Promise.all(names.map((name) => clients[name].end()));
   const row = (name: string, unit: Row["unit"], samples: number[], floor: number[], aim: Row["aim"]): Row => ({
     ...{ name, unit, samples, aim },
     floor: { name: "over the server's socket", samples: floor },

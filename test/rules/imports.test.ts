@@ -79,7 +79,18 @@ describe.each(Object.entries(arrows))("%s", (workspace, allowed) => {
 
 /** The first line of a file that only decides: no clock, no chance, no surroundings, no I/O, and nothing that has any of these. */
 const mark = "// @pure\n";
-const packages = ["runtime", "proto", "registry", "telemetry", "uplink", "control", "agent", "router", "dbproxy", "cli"];
+const packages = [
+  "runtime",
+  "proto",
+  "registry",
+  "telemetry",
+  "uplink",
+  "control",
+  "agent",
+  "router",
+  "dbproxy",
+  "cli",
+];
 const impureWords = [
   /\bDate\.now\(/,
   /\bnew Date\(\)/,

@@ -89,7 +89,9 @@ describe("who is let in", () => {
   test("who is in does not become somebody else", async () => {
     const connection = await client(home, branch);
     for (const user of ["root", neighbour.role]) {
-      await expect(connection.changeUser({ user, password: "", database: "mysql" })).rejects.toMatchObject({ errno: 1045 });
+      await expect(connection.changeUser({ user, password: "", database: "mysql" })).rejects.toMatchObject({
+        errno: 1045,
+      });
     }
     await connection.end().catch(() => {});
   });
@@ -117,13 +119,28 @@ describe("what passes", () => {
   });
 
   // Clients of MySQL 8 begin with the other plugin, whatever they are greeted with.
-  test.each(["mysql_native_password", "caching_sha2_password"])("queries of a client that begins with %s", async (plugin) => {
-    const env = { PATH: process.env["PATH"], MYSQL_PWD: branch.password };
-    const about = ["-h", home, "-P", String(ports.mariadb), "-u", branch.role, `--default-auth=${plugin}`, branch.database];
-    const mariadb = (text: string) => run(["mariadb", "--no-defaults", "-N", ...about, "-e", text], { env });
-    expect((await mariadb("select 6 * 7; select database()")).stdout.split("\n").slice(0, 2)).toEqual(["42", branch.database]);
-    await expect(mariadb("select * from nothing_there")).rejects.toThrow("1146");
-  });
+  test.each(["mysql_native_password", "caching_sha2_password"])(
+    "queries of a client that begins with %s",
+    async (plugin) => {
+      const env = { PATH: process.env["PATH"], MYSQL_PWD: branch.password };
+      const about = [
+        "-h",
+        home,
+        "-P",
+        String(ports.mariadb),
+        "-u",
+        branch.role,
+        `--default-auth=${plugin}`,
+        branch.database,
+      ];
+      const mariadb = (text: string) => run(["mariadb", "--no-defaults", "-N", ...about, "-e", text], { env });
+      expect((await mariadb("select 6 * 7; select database()")).stdout.split("\n").slice(0, 2)).toEqual([
+        "42",
+        branch.database,
+      ]);
+      await expect(mariadb("select * from nothing_there")).rejects.toThrow("1146");
+    },
+  );
 
   test("50 MB in and out again", async () => {
     const connection = await client(home, branch);

@@ -22,8 +22,16 @@ describe("a client's answer", () => {
     { what: "all there is", response: aResponse() },
     { what: "no database", response: aResponse({ capabilities: usual, database: null }) },
     { what: "no password", response: aResponse({ auth: Buffer.alloc(0) }) },
-    { what: "no attributes", response: aResponse({ capabilities: usual & ~capability.connectAttributes, database: null, attributes: null }) },
-    { what: "a client of MySQL", response: aResponse({ capabilities: ((usual & ofMysql) | capability.connectWithDb | capability.mysql) & ~capability.lengthEncodedAuth }) },
+    {
+      what: "no attributes",
+      response: aResponse({ capabilities: usual & ~capability.connectAttributes, database: null, attributes: null }),
+    },
+    {
+      what: "a client of MySQL",
+      response: aResponse({
+        capabilities: ((usual & ofMysql) | capability.connectWithDb | capability.mysql) & ~capability.lengthEncodedAuth,
+      }),
+    },
   ])("with $what is read as it was written", ({ response }) => {
     expect(readResponse(writeResponse(response))).toEqual(response);
   });
@@ -36,20 +44,31 @@ describe("a client's answer", () => {
     { what: "is empty", payload: Buffer.alloc(0) },
     { what: "is too long", payload: Buffer.alloc(10_241, 1) },
     { what: "names no user", payload: writeResponse(aResponse({ user: "" })) },
-    { what: "is of a time before salts", payload: writeResponse(aResponse({ capabilities: usual & ~capability.secureConnection & ~capability.lengthEncodedAuth })) },
+    {
+      what: "is of a time before salts",
+      payload: writeResponse(
+        aResponse({ capabilities: usual & ~capability.secureConnection & ~capability.lengthEncodedAuth }),
+      ),
+    },
   ])("that $what is none", ({ payload }) => {
     expect(readResponse(payload)).toBeNull();
   });
 
   test("whatever comes is read or refused, and what is read is written as it was", () => {
     const garbled = fc
-      .tuple(fc.constantFrom(whole, writeResponse(aResponse({ capabilities: usual, database: null }))), fc.array(fc.tuple(fc.nat(200), fc.nat(255)), { maxLength: 4 }))
+      .tuple(
+        fc.constantFrom(whole, writeResponse(aResponse({ capabilities: usual, database: null }))),
+        fc.array(fc.tuple(fc.nat(200), fc.nat(255)), { maxLength: 4 }),
+      )
       .map(([bytes, changes]) => {
         const changed = Buffer.from(bytes);
         for (const [at, value] of changes) changed[at % changed.length] = value;
         return changed;
       });
-    const some = fc.oneof(garbled, fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)));
+    const some = fc.oneof(
+      garbled,
+      fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+    );
     fc.assert(
       fc.property(some, (payload) => {
         const read = readResponse(payload);

@@ -36,6 +36,7 @@ export function createMetrics(options: { process?: boolean } = {}) {
       "engine",
       "direction",
     ]),
+    peersRefused: counter("peers_refused_total", "Connections of somebody who is no node of this cluster"),
     counted: gauge("connections", "Connections to servers of this machine, from everywhere"),
     beforeReading: meter.beforeReading,
     read: meter.read,

@@ -1,6 +1,7 @@
 import { type ConnectionOptions, connect } from "node:tls";
 import { type DatabaseProxyDial, databaseProxyAnswer, databaseProxyProtocol } from "@svc/proto/database-proxy";
 import type { Clock } from "@svc/runtime/clock";
+import { createTokenBucket } from "@svc/runtime/token-bucket";
 import { connected } from "../doors/connected.ts";
 import type { Opened } from "../doors/servers.ts";
 import type { Log } from "../log.ts";
@@ -29,6 +30,7 @@ export function createDialPeer(options: {
   log: Log;
 }): DialPeer {
   const { clock, credentials, serverMs, heldMs, log } = options;
+  const complaints = createTokenBucket({ ratePerSecond: 0.2, burst: 5 });
   return async ({ nodeId, host, port }, dial, signal) => {
     const own = credentials.current();
     if (own === null) return { refused: "away" };
@@ -41,7 +43,9 @@ export function createDialPeer(options: {
       allowHalfOpen: true,
     };
     const stream = connect(options);
-    stream.once("error", (err: unknown) => log.warn({ err, nodeId }, "another machine's proxy cannot be reached"));
+    stream.once("error", (err: unknown) => {
+      if (complaints.take(clock.steadyMs())) log.warn({ err, nodeId }, "another machine's proxy cannot be reached");
+    });
     const away = (): Opened => {
       stream.destroy();
       return { refused: "away" };

@@ -3,6 +3,7 @@ import { type DatabaseProxyAnswer, databaseProxyDial, databaseProxyProtocol } fr
 import type { Clock } from "@svc/runtime/clock";
 import type { OpenServer } from "../doors/servers.ts";
 import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import type { Sessions } from "../sessions/sessions.ts";
 import { admitDial } from "../table/admission.ts";
 import { settle, type Table } from "../table/table.ts";
@@ -20,6 +21,7 @@ export interface PeerListenerOptions {
   openServer: OpenServer;
   serverMs: number;
   heldMs: number;
+  metrics: Metrics;
   log: Log;
 }
 
@@ -35,7 +37,7 @@ const connectionsMax = 10_000;
 
 /** Listens for the proxies of other machines, whose apps want to reach servers here. Only nodes of this cluster get an answer. */
 export async function listenForPeers(options: PeerListenerOptions, first: Credentials): Promise<PeerListener> {
-  const { listen, log } = options;
+  const { listen, metrics, log } = options;
   let credentials = first;
   const sockets = new Set<TLSSocket>();
   const server = createServer({
@@ -49,13 +51,16 @@ export async function listenForPeers(options: PeerListenerOptions, first: Creden
     socket.on("error", () => {});
     socket.once("close", () => sockets.delete(socket));
     const nodeId = nodeOf(socket.getPeerCertificate().subjectaltname, credentials.clusterId);
-    if (nodeId === null || socket.alpnProtocol !== databaseProxyProtocol) return void socket.destroy();
+    if (nodeId === null || socket.alpnProtocol !== databaseProxyProtocol) {
+      metrics.peersRefused.inc();
+      return void socket.destroy();
+    }
     void answer(options, socket).catch((err: unknown) => {
       log.error({ err, nodeId }, "a connection of another machine failed");
       socket.destroy();
     });
   });
-  server.on("tlsClientError", (err) => log.warn({ err }, "somebody without a certificate of this cluster was refused"));
+  server.on("tlsClientError", () => metrics.peersRefused.inc());
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen({ ...listen, reusePort: true }, resolve);

@@ -59,7 +59,9 @@ test("a wrong password is refused by the server, and counted where the app is", 
 
 test("much passes both ways", async () => {
   const client = await pgClient(app, branch);
-  const { rows } = await client.query("select length($1::text) as sent, repeat('y', 20000000) as back", ["x".repeat(20_000_000)]);
+  const { rows } = await client.query("select length($1::text) as sent, repeat('y', 20000000) as back", [
+    "x".repeat(20_000_000),
+  ]);
   expect([rows[0].sent, rows[0].back.length]).toEqual([20_000_000, 20_000_000]);
   await client.end();
 });
@@ -77,7 +79,8 @@ test("a query on another machine is cancelled", async () => {
   const sleeping = client.query("select pg_sleep(600)");
   sleeping.catch(() => {});
   await waitFor(
-    async () => (await server.admin("select 1 from pg_stat_activity where query like 'select pg_sleep%'")).rowCount === 1,
+    async () =>
+      (await server.admin("select 1 from pg_stat_activity where query like 'select pg_sleep%'")).rowCount === 1,
   );
   await cancelAt(app, client);
   await expect(sleeping).rejects.toMatchObject({ code: "57014" });
@@ -110,7 +113,10 @@ test("a proxy of another node than the table says is told nothing", async () => 
 });
 
 test.each([
-  { who: "without the cluster's authority", certify: async (dir: string) => (await anAuthority()).certify(dir, { id: here }) },
+  {
+    who: "without the cluster's authority",
+    certify: async (dir: string) => (await anAuthority()).certify(dir, { id: here }),
+  },
   { who: "of another cluster", certify: (dir: string) => authority.certify(dir, { id: here, clusterId: there }) },
 ])("a proxy $who gets nowhere", async ({ certify }) => {
   await certify(near.dir);

@@ -25,7 +25,8 @@ const putUsual = (rest: Parameters<typeof entryOf>[2] = {}) =>
 const countsOf = async ({ id }: Branch) =>
   (await place.state()).connections.find(({ databaseId }) => databaseId === id) ?? null;
 const isAsleep = async () =>
-  (await server.admin("select 1 from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'")).rowCount === 1;
+  (await server.admin("select 1 from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'"))
+    .rowCount === 1;
 const untilOpen = (of: Branch, open: number) => waitFor(async () => (await countsOf(of))?.open === open);
 
 beforeAll(async () => {
@@ -116,7 +117,8 @@ describe("what passes", () => {
   test("50 MB in and out again by psql, which asks for TLS and goes on without", async () => {
     const env = { PATH: process.env["PATH"], PGPASSWORD: branch.password };
     const target = `host=${home} port=${ports.postgres} user=${branch.role} dbname=${branch.database} sslmode=prefer`;
-    const psql = (command: string) => run(["psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", target, "-c", command], { env });
+    const psql = (command: string) =>
+      run(["psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", target, "-c", command], { env });
     await psql("create table big (line text)");
     const line = `${"x".repeat(99)}\n`;
     const copying = spawnProgram(["psql", "-X", "-q", "-d", target, "-c", "copy big from stdin"], {

@@ -18,10 +18,22 @@ describe("the first packet", () => {
   const login = ["user", "r_1", "database", "d_1"];
   test.each([
     { what: "a login", packet: aStartup(login), is: { kind: "startup", user: "r_1", database: "d_1" } },
-    { what: "one of a later minor version", packet: aStartup(login, 196_610), is: { kind: "startup", user: "r_1", database: "d_1" } },
-    { what: "more parameters", packet: aStartup([...login, "options", "-c x=1"]), is: { kind: "startup", user: "r_1", database: "d_1" } },
+    {
+      what: "one of a later minor version",
+      packet: aStartup(login, 196_610),
+      is: { kind: "startup", user: "r_1", database: "d_1" },
+    },
+    {
+      what: "more parameters",
+      packet: aStartup([...login, "options", "-c x=1"]),
+      is: { kind: "startup", user: "r_1", database: "d_1" },
+    },
     { what: "no database", packet: aStartup(["user", "r_1"]), is: { kind: "startup", user: "r_1", database: null } },
-    { what: "an empty database", packet: aStartup(["user", "r_1", "database", ""]), is: { kind: "startup", user: "r_1", database: null } },
+    {
+      what: "an empty database",
+      packet: aStartup(["user", "r_1", "database", ""]),
+      is: { kind: "startup", user: "r_1", database: null },
+    },
     { what: "no user", packet: aStartup(["database", "d_1"]), is: malformed },
     { what: "an empty user", packet: aStartup(["user", ""]), is: malformed },
     { what: "two users", packet: aStartup([...login, "user", "svc_admin"]), is: malformed },
@@ -34,8 +46,16 @@ describe("the first packet", () => {
     { what: "TLS", packet: words(8, 80877103), is: { kind: "encryption" } },
     { what: "GSSAPI", packet: words(8, 80877104), is: { kind: "encryption" } },
     { what: "TLS with something behind it", packet: words(12, 80877103, 0), is: malformed },
-    { what: "a cancel", packet: words(16, 80877102, 7, 0xcafe), is: { kind: "cancel", key: { pid: 7, secret: "0000cafe" } } },
-    { what: "a cancel with a longer secret", packet: words(20, 80877102, 7, 1, 2), is: { kind: "cancel", key: { pid: 7, secret: "0000000100000002" } } },
+    {
+      what: "a cancel",
+      packet: words(16, 80877102, 7, 0xcafe),
+      is: { kind: "cancel", key: { pid: 7, secret: "0000cafe" } },
+    },
+    {
+      what: "a cancel with a longer secret",
+      packet: words(20, 80877102, 7, 1, 2),
+      is: { kind: "cancel", key: { pid: 7, secret: "0000000100000002" } },
+    },
     { what: "a cancel without a secret", packet: words(12, 80877102, 7), is: malformed },
   ])("$what", ({ packet, is }) => {
     expect(packetBytes(packet)).toBe(packet.length);
@@ -70,10 +90,18 @@ describe("a server's replies", () => {
   const refused = aMessage("E", Buffer.from("SFATAL\0VFATAL\0C28P01\0Mno\0\0"));
 
   test.each([
-    { what: "a login", bytes: [authentication, parameter, key, ready], replies: [{ kind: "key", key: { pid: 4711, secret: "0000cafe" } }, { kind: "ready" }] },
+    {
+      what: "a login",
+      bytes: [authentication, parameter, key, ready],
+      replies: [{ kind: "key", key: { pid: 4711, secret: "0000cafe" } }, { kind: "ready" }],
+    },
     { what: "a refusal", bytes: [aMessage("R", words(10)), refused], replies: [{ kind: "refused", state: "28P01" }] },
     { what: "what comes after the login", bytes: [ready, key, refused], replies: [{ kind: "ready" }] },
-    { what: "a long message before it", bytes: [aMessage("N", Buffer.alloc(100_000)), ready], replies: [{ kind: "ready" }] },
+    {
+      what: "a long message before it",
+      bytes: [aMessage("N", Buffer.alloc(100_000)), ready],
+      replies: [{ kind: "ready" }],
+    },
   ])("$what is read however its bytes arrive", ({ bytes, replies }) => {
     const all = Buffer.concat(bytes);
     fc.assert(

@@ -1,18 +1,21 @@
 // @pure
 import { BlockList } from "node:net";
 
-/** A network that this machine is in, as `10.1.0.1/16`. */
-export type Network = string;
-
 /**
- * Whether `remote` sits in a network of this machine that `bridge`, an address of it, is in. A container reaches the
- * addresses of other bridges, too, since they are all this machine's: that must not make it one of theirs.
+ * Addresses that sit behind `bridge`, an address of this machine: all of the network that it has there. A container reaches
+ * the addresses of other bridges, too, since they are all this machine's: that must not make it one of theirs.
+ *
+ * @param networks that this machine is in, each with its address there, as `172.20.0.1/16`
  */
-export function isNeighbour(networks: readonly Network[], bridge: string, remote: string): boolean {
-  return networks.some((network) => {
+export function neighboursOf(networks: readonly string[], bridge: string): BlockList {
+  const neighbours = new BlockList();
+  const own = networks.filter((network) => network.startsWith(`${bridge}/`));
+  // Of loopback every address is this machine's, and one is told.
+  for (const network of own.length > 0 ? own : networks) {
     const [address = "", prefix = ""] = network.split("/");
     const list = new BlockList();
     list.addSubnet(address, Number(prefix), "ipv4");
-    return list.check(bridge, "ipv4") && list.check(remote, "ipv4");
-  });
+    if (list.check(bridge, "ipv4")) neighbours.addSubnet(address, Number(prefix), "ipv4");
+  }
+  return neighbours;
 }

@@ -5,7 +5,7 @@ import { createCounts } from "../sessions/counts.ts";
 import { aBranch, anEntry } from "../testing/branch.ts";
 import { admitDial, admitLogin, mayStay } from "./admission.ts";
 import { findEntry, indexTable } from "./lookup.ts";
-import { isNeighbour } from "./neighbours.ts";
+import { neighboursOf } from "./neighbours.ts";
 import { stateOf } from "./state.ts";
 import { createTable, settle } from "./table.ts";
 
@@ -86,7 +86,11 @@ test.each([
   { remote: "10.0.0.9", isIn: false },
   { remote: "", isIn: false },
 ])("$remote sits behind a bridge: $isIn", ({ remote, isIn }) => {
-  expect(isNeighbour(["127.0.0.1/8", "172.20.0.1/16", "172.21.0.1/16"], left, remote)).toBe(isIn);
+  expect(neighboursOf(["127.0.0.1/8", "172.20.0.1/16", "172.21.0.1/16"], left).check(remote)).toBe(isIn);
+});
+
+test("of loopback every address is a neighbour of every other", () => {
+  expect(neighboursOf(["127.0.0.1/8", "172.20.0.1/16"], "127.3.2.1").check("127.0.0.1")).toBe(true);
 });
 
 test("the state tells of what is here, and of failed logins", () => {

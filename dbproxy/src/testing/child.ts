@@ -1,4 +1,4 @@
-import { type ChildProcess } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import type { Place } from "./proxy.ts";
@@ -15,7 +15,10 @@ export interface ProxyProcess extends AsyncDisposable {
 /** Resolves once it serves. */
 export async function spawnProxy(place: Place): Promise<ProxyProcess> {
   const main = fileURLToPath(new URL("../main.ts", import.meta.url));
-  const child: ChildProcess = spawnProgram([thisNode, main], { env: { ...place.env }, stdio: ["ignore", "ignore", "inherit"] });
+  const child: ChildProcess = spawnProgram([thisNode, main], {
+    env: { ...place.env },
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   const exit = new Promise<number | string>((resolve) =>
     child.once("exit", (code, signal) => resolve(code ?? signal ?? "unknown")),
   );

@@ -12,7 +12,11 @@ import { aMessage, aStartup } from "./messages.ts";
 const number = Number(process.argv[2] ?? 1_000_000);
 const whole = {
   startup: aStartup(["user", "r_0123456789abcdef", "database", "d_0123456789abcdef", "application_name", "app"]),
-  replies: Buffer.concat([aMessage("R", Buffer.alloc(4)), aMessage("K", Buffer.alloc(8, 7)), aMessage("Z", Buffer.from("I"))]),
+  replies: Buffer.concat([
+    aMessage("R", Buffer.alloc(4)),
+    aMessage("K", Buffer.alloc(8, 7)),
+    aMessage("Z", Buffer.from("I")),
+  ]),
   response: writeResponse({
     ...{ capabilities: greeted, packetMaxBytes: 1 << 24, charset: 45, user: "r_0123456789abcdef" },
     ...{ auth: Buffer.alloc(20, 7), database: "d_0123456789abcdef", plugin: "caching_sha2_password" },
@@ -23,7 +27,11 @@ const whole = {
 
 const damaged = (bytes: Buffer) =>
   fc
-    .tuple(fc.array(fc.tuple(fc.nat(bytes.length - 1), fc.nat(255)), { maxLength: 4 }), fc.nat(bytes.length), fc.boolean())
+    .tuple(
+      fc.array(fc.tuple(fc.nat(bytes.length - 1), fc.nat(255)), { maxLength: 4 }),
+      fc.nat(bytes.length),
+      fc.boolean(),
+    )
     .map(([changes, end, isCut]) => {
       const copy = Buffer.from(isCut ? bytes.subarray(0, end) : bytes);
       for (const [at, value] of changes) if (at < copy.length) copy[at] = value;
@@ -34,7 +42,8 @@ const readers = {
   startup(bytes: Buffer): boolean {
     if (bytes.length < 8 || packetBytes(bytes) !== bytes.length) return false;
     const read = readFirstPacket(bytes);
-    if (read.kind === "startup" && !bytes.toString("latin1").includes(`user\0${read.user}\0`)) throw new Error("invented");
+    if (read.kind === "startup" && !bytes.toString("latin1").includes(`user\0${read.user}\0`))
+      throw new Error("invented");
     return read.kind !== "refused";
   },
   replies: (bytes: Buffer): boolean => createReplyReader().push(bytes).length > 0,
@@ -42,7 +51,8 @@ const readers = {
     const read = readResponse(bytes);
     const capabilities = read === null ? null : agreed(read.capabilities);
     if (read === null || capabilities === null || read.auth.length > 0xfa) return false;
-    if (readResponse(writeResponse({ ...read, capabilities }))?.user !== read.user) throw new Error("written otherwise");
+    if (readResponse(writeResponse({ ...read, capabilities }))?.user !== read.user)
+      throw new Error("written otherwise");
     return true;
   },
   greeting: (bytes: Buffer): boolean => readGreeting(bytes) !== null,
@@ -60,5 +70,7 @@ for (const kind of kinds) {
     { numRuns: runs },
   );
   const seconds = (performance.now() - from) / 1_000;
-  console.log(`${kind}: ${runs} in ${seconds.toFixed(1)} s (${Math.round(runs / seconds)}/s), ${accepted} read, none broke it`);
+  console.log(
+    `${kind}: ${runs} in ${seconds.toFixed(1)} s (${Math.round(runs / seconds)}/s), ${accepted} read, none broke it`,
+  );
 }

@@ -4,7 +4,7 @@ import { run } from "@svc/runtime/command";
 import { argv } from "@svc/runtime/programs";
 import { createConnection } from "mysql2/promise";
 import type { Branch } from "./branch.ts";
-import { runServer, makeServerDirectory, type ServerProcess, serverDirectory, unprivileged } from "./server-process.ts";
+import { makeServerDirectory, runServer, type ServerProcess, serverDirectory, unprivileged } from "./server-process.ts";
 
 export interface TestMariadb extends ServerProcess {
   socketPath: string;

@@ -29,7 +29,8 @@ export async function pgOutcome(host: string, branch: Branch, rest: pg.ClientCon
 }
 
 /** Resolves once the client has lost its connection, or ended it. */
-export const endOf = (client: pg.Client): Promise<void> => new Promise((resolve) => client.once("end", () => resolve()));
+export const endOf = (client: pg.Client): Promise<void> =>
+  new Promise((resolve) => client.once("end", () => resolve()));
 
 /** Asks at `host` for the end of what a client does there; resolves when that is done, or not. */
 export async function cancelAt(host: string, client: pg.Client): Promise<void> {

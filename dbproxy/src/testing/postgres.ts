@@ -1,7 +1,7 @@
+import { writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { arch } from "node:os";
 import { dirname, join } from "node:path";
-import { writeFile } from "node:fs/promises";
 import { run } from "@svc/runtime/command";
 import { ownProgram } from "@svc/runtime/programs";
 import pg from "pg";

@@ -16,7 +16,7 @@ export const ports = { postgres: 25_432, mariadb: 23_306 };
  * nothing would say that two are at one address.
  */
 export const bridge = (number: number): string =>
-  `127.${10 + number}.${(process.pid >> 8) & 255}.${(process.pid & 255) || 255}`;
+  `127.${10 + number}.${(process.pid >> 8) & 255}.${process.pid & 255 || 255}`;
 
 /** What the agent does for the proxy of its machine. */
 export interface Place extends AsyncDisposable {
