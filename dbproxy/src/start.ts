@@ -1,32 +1,31 @@
 import { watch } from "node:fs";
 import { mkdir } from "node:fs/promises";
-import type { Socket } from "node:net";
-import { join } from "node:path";
 import { every } from "@svc/runtime/clock";
-import { writeDurably } from "@svc/runtime/durable-file";
 import { runLoop } from "@svc/runtime/loop";
 import { pause } from "@svc/runtime/sleep";
 import { systemClock as clock } from "@svc/runtime/system";
 import { createWake } from "@svc/runtime/wake";
-import { createPulse, startOperatorsListener } from "@svc/telemetry";
+import { createPulse } from "@svc/telemetry";
 import type { Config } from "./config.ts";
+import { listenAtBridges } from "./doors/bridges.ts";
 import { createDoor } from "./doors/door.ts";
+import { createDoorways } from "./doors/doorways.ts";
 import { createOpenServer } from "./doors/servers.ts";
-import type { House, Visit } from "./doors/visit.ts";
-import { createListeners } from "./listeners.ts";
+import type { House } from "./doors/visit.ts";
 import { createLog, type Log } from "./log.ts";
-import { visitMariadb } from "./mariadb/visit.ts";
 import { createMetrics } from "./metrics/metrics.ts";
+import { serveMetrics } from "./metrics/serve.ts";
 import { createCredentialStore } from "./peers/credentials.ts";
 import { createDialPeer } from "./peers/dial.ts";
-import { listenForPeers, type PeerListener } from "./peers/listener.ts";
-import { visitPostgres } from "./postgres/visit.ts";
+import { listenForPeers } from "./peers/listener.ts";
 import { createCancelKeys } from "./sessions/cancel-keys.ts";
 import { createCounts } from "./sessions/counts.ts";
 import { createSessions } from "./sessions/sessions.ts";
 import { createTableReader } from "./table/load.ts";
 import { stateOf } from "./table/state.ts";
+import { stateName, writeState } from "./table/state-file.ts";
 import { createTable } from "./table/table.ts";
+import { createVisitors } from "./visitors.ts";
 
 export interface DatabaseProxy extends AsyncDisposable {
   /** Null without a listener for metrics. */
@@ -37,8 +36,6 @@ export interface DatabaseProxy extends AsyncDisposable {
    */
   drain(signal: AbortSignal): Promise<void>;
 }
-
-const visits = { postgres: visitPostgres, mariadb: visitMariadb };
 
 /** As long as a move freezes writes. */
 const heldMs = 10_000;
@@ -58,145 +55,78 @@ const turnWithinMs = 60_000;
  * beside one that runs: both listen until the other is told to drain.
  */
 export async function start(config: Config, deps: { log?: Log } = {}): Promise<DatabaseProxy> {
-  const { dir, serverMs } = config;
+  const { dir, serverMs, peerListen, metricsListen } = config;
   const log = deps.log ?? createLog(config.logLevel);
   await mkdir(dir, { recursive: true });
   await using opened = new AsyncDisposableStack();
-  const metrics = createMetrics({ process: config.metricsListen !== null });
-  const pulse = createPulse(clock.steadyMs);
+  const metrics = createMetrics({ process: metricsListen !== null });
   const [table, counts, sessions, cancelKeys] = [createTable(), createCounts(), createSessions(), createCancelKeys()];
   const [look, tell] = [createWake(clock), createWake(clock)];
   const onChange = tell.signal;
-  const openServer = createOpenServer({ clock, counts, rate, serverMs, onChange });
-
-  const clients = new Set<Socket>();
-  let peers: PeerListener | null = null;
-  const credentials = createCredentialStore(dir, log, (next) => peers?.use(next));
-  const dialPeer = createDialPeer({ clock, credentials, serverMs, heldMs, log });
-  const door = createDoor({ clock, table, openServer, dialPeer, heldMs });
-  const house: House = {
-    ...{ clock, table, door, sessions, counts, cancelKeys, metrics, clientMs, serverMs, onChange },
-  };
-  const listeners = opened.use(
-    createListeners({
-      ports: config.ports,
-      onClient(engine, bridge, client) {
-        const over = new AbortController();
-        clients.add(client);
-        client.once("close", () => {
-          clients.delete(client);
-          over.abort();
-        });
-        const visit: Visit = { house, engine, bridge, client, gone: over.signal };
-        visits[engine](visit).catch((err: unknown) => {
-          log.error({ err, engine, bridge }, "a connection failed");
-          client.destroy();
-        });
-      },
-      metrics,
-      log,
-    }),
-  );
-  opened.defer(() => {
-    for (const client of clients) client.destroy();
-    sessions.endAll();
-  });
   table.onChange((index) => {
     metrics.ended.inc(sessions.review(index));
     counts.keepOnly((databaseId) => index.byId.has(databaseId));
-    tell.signal();
   });
 
-  let isDraining = false;
-  let areListening = false;
-  const readTable = createTableReader({ dir, table, metrics, log });
+  const credentials = createCredentialStore(dir, log);
+  const openServer = createOpenServer({ clock, counts, rate, serverMs, onChange });
+  const dialPeer = createDialPeer({ clock, credentials, serverMs, heldMs, log });
+  const door = createDoor({ clock, table, openServer, dialPeer, heldMs });
+  const house: House = { clock, table, door, sessions, counts, cancelKeys, metrics, clientMs, serverMs, onChange };
+  const visitors = opened.use(createVisitors(house, log));
+  opened.defer(() => sessions.endAll());
+  const peers = { clock, table, sessions, openServer, serverMs, heldMs, metrics, log };
+  const doorways = opened.use(
+    createDoorways({
+      bridges: listenAtBridges({ ports: config.ports, onClient: visitors.welcome, metrics, log }),
+      credentials,
+      listenForPeers: peerListen === null ? null : (own) => listenForPeers({ ...peers, listen: peerListen }, own),
+      log,
+    }),
+  );
+
+  const pulse = createPulse(clock.steadyMs);
   const turned = pulse.expect("table", turnWithinMs + lookEveryMs);
-  const followTable = async (): Promise<void> => {
+  const readTable = createTableReader({ dir, table, metrics, log });
+  let served = table.current();
+  let isListening = false;
+  const follow = async (): Promise<void> => {
     await Promise.all([readTable(), credentials.refresh()]);
-    if (!isDraining) await listen();
+    const index = table.current();
+    isListening = await doorways.follow(index);
+    served = index;
+    tell.signal();
     turned();
   };
-  const listen = async (): Promise<void> => {
-    const { peerListen } = config;
-    const own = credentials.current();
-    if (peerListen !== null && peers === null && own !== null) {
-      const to = { clock, listen: peerListen, table, sessions, openServer, serverMs, heldMs, metrics, log };
-      peers = await listenForPeers(to, own);
-    }
-    areListening = (await listeners.follow(table.current())) && (peerListen === null || peers !== null);
-    if (isDraining) await closeListeners();
-  };
-  const closeListeners = async (): Promise<void> => {
-    await listeners.close();
-    peers?.close();
-  };
-  opened.defer(async () => await peers?.[Symbol.asyncDispose]());
-
+  const state = () => stateOf(process.pid, served, counts);
+  metrics.beforeReading(() => metrics.counted.set(state().connections.reduce((sum, { open }) => sum + open, 0)));
+  const readiness = () => ({ hasTable: served.generation > 0n, isListening });
   const operators =
-    config.metricsListen === null
+    metricsListen === null
       ? null
-      : await startOperatorsListener(
-          clock,
-          { ...config.metricsListen, reusePort: true },
-          {
-            metrics: metrics.read,
-            stuck: pulse.stuck,
-            async unready() {
-              if (table.current().generation === 0n) return "there is no table yet";
-              return areListening ? null : "it cannot listen at every address yet";
-            },
-          },
-          log,
-        );
-  if (operators !== null) opened.use(operators);
-  metrics.beforeReading(() => {
-    const here = stateOf(process.pid, table.current(), counts).connections;
-    metrics.counted.set(here.reduce((sum, { open }) => sum + open, 0));
-  });
+      : opened.use(await serveMetrics(clock, metricsListen, { metrics, pulse, readiness, log }));
 
+  await follow();
   const stop = new AbortController();
-  const { signal } = stop;
-  await followTable();
-  let written = "";
-  const writeState = async (): Promise<void> => {
-    // What one that has taken over says is what counts.
-    if (isDraining) return;
-    const text = `${JSON.stringify(stateOf(process.pid, table.current(), counts))}\n`;
-    if (text === written) return;
-    await writeDurably(join(dir, "state.json"), text, { mode: 0o644 });
-    written = text;
-  };
-  const onError = (what: string) => (err: unknown) => log.error({ err }, what);
+  let isDraining = false;
+  const loop = { clock, signal: stop.signal, onError: (err: unknown) => log.error({ err }, "a round failed") };
   const loops = [
-    runLoop(
-      { clock, wake: look, periodMs: lookEveryMs, signal, onError: onError("the table cannot be followed") },
-      followTable,
-    ),
-    runLoop(
-      {
-        clock,
-        wake: tell,
-        periodMs: stateEveryMs,
-        restMs: stateRestMs,
-        signal,
-        onError: onError("the state cannot be written"),
-      },
-      writeState,
-    ),
+    runLoop({ ...loop, wake: look, periodMs: lookEveryMs }, follow),
+    runLoop({ ...loop, wake: tell, periodMs: stateEveryMs, restMs: stateRestMs }, async () => {
+      // What the process says that takes over is what counts.
+      if (!isDraining) await writeState(dir, state());
+    }),
   ];
   opened.defer(async () => {
     stop.abort();
     await Promise.all(loops);
   });
-  const watcher = watch(dir, (_event, name) => {
-    // What this process writes there itself is nothing new.
-    if (name === null || !name.startsWith("state.json")) look.signal();
-  });
+  const watcher = watch(dir, (_event, name) => (name?.startsWith(stateName) ? tell : look).signal());
   watcher.on("error", (err) => log.warn({ err }, "the directory is not watched: it is looked at by a period"));
   opened.defer(() => watcher.close());
   opened.use(
     every(clock, lookAgainMs, () => {
-      if (!areListening && !isDraining) look.signal();
+      if (!isListening) look.signal();
     }),
   );
 
@@ -206,7 +136,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
     async drain(until) {
       isDraining = true;
       log.info({ sessions: sessions.size }, "draining");
-      await Promise.all([closeListeners(), operators?.[Symbol.asyncDispose]()]);
+      await Promise.all([doorways.close(), operators?.[Symbol.asyncDispose]()]);
       const over = new AbortController();
       await Promise.race([sessions.none(), pause(clock, config.drainMs, AbortSignal.any([until, over.signal]))]);
       over.abort();

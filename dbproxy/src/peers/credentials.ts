@@ -19,19 +19,19 @@ export const credentialFiles = { cert: "certificate.pem", key: "key.pem", ca: "c
 export interface CredentialStore {
   /** Null as long as there are none. */
   current(): Credentials | null;
+  /** Hears of each one from now on. */
+  onChange(hear: (credentials: Credentials) => void): void;
   /** Looks at the files. Those that do not fit together, as while they are being replaced, change nothing. */
   refresh(): Promise<void>;
 }
 
-export function createCredentialStore(
-  dir: string,
-  log: Log,
-  onChange: (credentials: Credentials) => void,
-): CredentialStore {
+export function createCredentialStore(dir: string, log: Log): CredentialStore {
   let current: Credentials | null = null;
   let seen = "";
+  const listeners: ((credentials: Credentials) => void)[] = [];
   return {
     current: () => current,
+    onChange: (hear) => void listeners.push(hear),
     async refresh() {
       const pem = await readPems(dir);
       const mark = JSON.stringify(pem);
@@ -42,7 +42,7 @@ export function createCredentialStore(
       } catch (err) {
         return log.error({ err }, "the certificate for other proxies cannot be used: what was read before stays");
       }
-      onChange(current);
+      for (const hear of listeners) hear(current);
       log.info("there is a certificate for other proxies");
     },
   };

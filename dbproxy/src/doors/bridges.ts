@@ -1,14 +1,14 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { type DatabaseEngine, databaseEngines } from "@svc/proto/database";
-import type { Log } from "./log.ts";
-import type { Metrics } from "./metrics/metrics.ts";
-import type { TableIndex } from "./table/lookup.ts";
-import { neighboursOf } from "./table/neighbours.ts";
-import { keepAliveMs } from "./wire/splice.ts";
+import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import type { TableIndex } from "../table/lookup.ts";
+import { neighboursOf } from "../table/neighbours.ts";
+import { keepAliveMs } from "../wire/splice.ts";
 
 /** The listeners at the bridges' addresses. */
-export interface Listeners extends AsyncDisposable {
+export interface BridgeListeners {
   /** Opens what the table names and closes what it does not. False: an address is not there yet, so it has to be called again. */
   follow(index: TableIndex): Promise<boolean>;
   /** Closes all of them; connections that are there go on. */
@@ -18,12 +18,12 @@ export interface Listeners extends AsyncDisposable {
 /** Of one bridge and engine at once. Beyond that they are closed without a word: its own containers have taken all the places. */
 const connectionsMax = 1_000;
 
-export function createListeners(options: {
+export function listenAtBridges(options: {
   ports: Record<DatabaseEngine, number>;
   onClient(engine: DatabaseEngine, bridge: string, client: Socket): void;
   metrics: Metrics;
   log: Log;
-}): Listeners {
+}): BridgeListeners {
   const { ports, onClient, metrics, log } = options;
   const open = { postgres: new Map<string, Server>(), mariadb: new Map<string, Server>() };
   const complained = new Set<string>();
@@ -81,7 +81,7 @@ export function createListeners(options: {
   async function closeAll(): Promise<void> {
     for (const engine of databaseEngines) for (const bridge of open[engine].keys()) close(engine, bridge);
   }
-  return { follow, close: closeAll, [Symbol.asyncDispose]: closeAll };
+  return { follow, close: closeAll };
 }
 
 /** Of version 4, as bridges are. */
