@@ -86,14 +86,18 @@ describe("who is let in", () => {
     await waitFor(async () => (await countsOf(neighbour))?.failedLogins === 1);
   });
 
-  test("who is in does not become somebody else", async () => {
-    const connection = await client(home, branch);
-    for (const user of ["root", neighbour.role]) {
-      await expect(connection.changeUser({ user, password: "", database: "mysql" })).rejects.toMatchObject({
-        errno: 1045,
-      });
+  test("who is in may log in again, and does not become somebody else", async () => {
+    const { role: user, password, database } = branch;
+    const again = await client(home, branch);
+    await again.changeUser({ user, password, database });
+    expect(await rowsOf(again, "select current_user() as who")).toEqual([{ who: `${user}@%` }]);
+    await again.end();
+    for (const other of ["root", neighbour.role]) {
+      const connection = await client(home, branch);
+      const changed = connection.changeUser({ user: other, password: "", database: "mysql" });
+      await expect(changed).rejects.toMatchObject({ errno: 1045 });
+      connection.destroy();
     }
-    await connection.end().catch(() => {});
   });
 
   test("what is no answer to the greeting is refused in words that a client understands", async () => {
