@@ -8,6 +8,9 @@ import { aBranch, anEntry, type Branch } from "../testing/branch.ts";
 import { startMariadb, type TestMariadb } from "../testing/mariadb.ts";
 import { aPlace, bridge, type Place, ports, startProxy } from "../testing/proxy.ts";
 import { waitFor } from "../testing/wait-for.ts";
+import { greeted } from "./capabilities.ts";
+import { readGreeting } from "./greeting.ts";
+import { headBytes } from "./packet.ts";
 
 const [home, elsewhere] = [bridge(1), bridge(2)];
 const branch = aBranch();
@@ -109,6 +112,14 @@ describe("who is let in", () => {
     await once(socket.resume(), "end");
     socket.destroy();
   });
+});
+
+test("the server keeps all that a client may be promised before it is known", async () => {
+  const socket = connect(server.socketPath);
+  const [bytes] = (await once(socket, "data")) as [Buffer];
+  socket.destroy();
+  const greeting = readGreeting(bytes.subarray(headBytes));
+  expect((greeting?.capabilities ?? 0n) & greeted).toBe(greeted);
 });
 
 describe("what passes", () => {
