@@ -4,7 +4,7 @@ import { defineConfig } from "vitest/config";
 import { defaultCacheDir } from "./deploy/src/paths.ts";
 import { LongestFirst } from "./test/support/longest-first.ts";
 
-// Each test file has a process of its own, which otherwise compiles every package that it imports anew.
+// Most test files have a process of their own, which otherwise compiles every package that it imports anew.
 process.env["NODE_COMPILE_CACHE"] ??= join(defaultCacheDir(process.env), "compiled");
 
 const cores = availableParallelism();
@@ -44,11 +44,13 @@ export default defineConfig({
         test: {
           name: "system",
           expect: patient,
-          globalSetup: ["test/support/postgres.ts"],
+          globalSetup: ["test/support/postgres.ts", "cli/src/testing/bundle.ts"],
           include: ["*/src/**/*.system.test.ts"],
           exclude: ["**/node_modules/**", ...onOneEngine],
           pool: "forks",
-          // Each file has servers of its own, and waits most of the time.
+          // What control imports takes a process a second to load: files follow one another in one, and wait most of the
+          // time. They share a Postgres, and have databases and other servers of their own.
+          isolate: false,
           maxWorkers: Math.min(8, cores + 1),
           testTimeout: 180_000,
           hookTimeout: 300_000,

@@ -1,6 +1,6 @@
-import { IdentityReplacedError } from "./come-back.ts";
 import { ConfigError, readConfig } from "./config.ts";
 import { createLog } from "./log.ts";
+import { IdentityReplacedError } from "./rejoin.ts";
 import { start } from "./start.ts";
 
 async function main(): Promise<void> {

@@ -1,16 +1,12 @@
-import { copyFile, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { build } from "../build.ts";
 import { aDeployment, anAccepted, aProject, deploymentId, ok, projectId, startApi } from "./testing/api.ts";
-import { aDirectory, binary, svc } from "./testing/svc.ts";
+import { layBundle } from "./testing/bundle.ts";
+import { aDirectory, svc } from "./testing/svc.ts";
 
 test("the bundle is the whole program: it runs where nothing else is installed", { timeout: 120_000 }, async () => {
   await using place = await aDirectory({ "work/svc.yml": "version: 2\napp: { nam: Shop, type: static }\n" });
-  await build(join(place.path, "dist"));
-  await mkdir(join(place.path, "bin"));
-  const program = join(place.path, "bin", "svc.mjs");
-  await copyFile(binary, program);
+  const program = await layBundle(place.path);
   const cwd = join(place.path, "work");
 
   expect(await svc(["--version"], { cwd, program })).toMatchObject({ status: 0, stdout: expect.stringMatching(/^\d/) });

@@ -102,7 +102,7 @@ type Arguments = Readonly<Record<string, Argument<unknown>>>;
 type Values<F> = { [K in keyof F]: F[K] extends { read(raw: Raw): infer T } ? T : never };
 
 /** How a payload is shown to a person. `columns` is how wide the terminal is; null where none shows it. */
-export interface View {
+export interface Screen {
   paint: Paint;
   now: Date;
   columns: number | null;
@@ -121,7 +121,7 @@ export interface CommandDefinition<F extends Flags, A extends Arguments, P exten
   readonly examples: readonly string[];
   run(context: Context, values: Values<F> & Values<A>): Promise<P>;
   /** The payload for a person, without a final line feed; empty: nothing is printed. Every text in it is free of control characters. */
-  render(payload: P, view: View): string;
+  render(payload: P, screen: Screen): string;
   /** Exit status of a run that did what it was asked for; default: 0. For commands whose finding may be a bad one. */
   exitCode?(payload: P): 0 | 1;
 }
@@ -129,7 +129,7 @@ export interface CommandDefinition<F extends Flags, A extends Arguments, P exten
 /** What a command produced: the fields of its envelope, the same for a person, and the exit status. */
 export interface Outcome {
   payload: Payload;
-  render(view: View): string;
+  render(screen: Screen): string;
   exitCode: 0 | 1;
 }
 
@@ -168,7 +168,7 @@ export function command<
       const payload = await definition.run(context, values);
       return {
         payload,
-        render: (view) => definition.render(cleanDeep(payload), view),
+        render: (screen) => definition.render(cleanDeep(payload), screen),
         exitCode: definition.exitCode?.(payload) ?? 0,
       };
     },

@@ -1,4 +1,4 @@
-import type { View } from "./command.ts";
+import type { Screen } from "./command.ts";
 import { displayWidth, table, wrapText } from "./format.ts";
 
 /**
@@ -9,7 +9,7 @@ import { displayWidth, table, wrapText } from "./format.ts";
 export function listing(
   titles: readonly string[],
   rows: readonly (readonly string[])[],
-  { paint, columns }: Pick<View, "paint" | "columns">,
+  { paint, columns }: Pick<Screen, "paint" | "columns">,
   { alignRight = [], below = [] }: { alignRight?: readonly number[]; below?: readonly (readonly string[])[] } = {},
 ): string {
   const [head = "", ...lines] = table([titles.map((title) => paint("dim", title)), ...rows], alignRight).split("\n");

@@ -1,5 +1,5 @@
 import { stripControl } from "@svc/proto";
-import type { Outcome, View } from "./command.ts";
+import type { Outcome, Screen } from "./command.ts";
 import { createRun, type Globals } from "./context.ts";
 import { errorEnvelope, successEnvelope } from "./envelope.ts";
 import { isGitHubActions } from "./environment.ts";
@@ -95,8 +95,8 @@ function printOutcome(
     operation,
     globals,
     warnings,
-    ...view
-  }: Omit<Printing, "terminal"> & { warnings: string[] } & Omit<View, "paint">,
+    ...screen
+  }: Omit<Printing, "terminal"> & { warnings: string[] } & Omit<Screen, "paint">,
 ): void {
   const { stdout, env } = host;
   if (globals.json) {
@@ -105,7 +105,7 @@ function printOutcome(
   }
   if (globals.quiet) return;
   const colour = wantsColour(env, { isTerminal: stdout.isTTY === true, noColor: globals.noColor });
-  printText(host, outcome.render({ paint: colour ? coloured : plain, ...view }));
+  printText(host, outcome.render({ paint: colour ? coloured : plain, ...screen }));
 }
 
 /** How wide the terminal is; null where none shows the result. */

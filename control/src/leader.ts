@@ -9,7 +9,7 @@ import type { Collector } from "./fleet/artifacts/collect.ts";
 import { raiseFence } from "./fleet/cluster/fenced.ts";
 import type { Fleet } from "./fleet/cluster/fleet.ts";
 import { keys } from "./fleet/cluster/keys.ts";
-import { clearLeft } from "./fleet/cluster/left-sessions.ts";
+import { clearStaleSessions } from "./fleet/cluster/stale-sessions.ts";
 import { createStormWatch } from "./fleet/cluster/storm/watch.ts";
 import { nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
 import { drainOnce } from "./fleet/nodes/drain/drain.ts";
@@ -142,7 +142,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         ),
         runLoop({ ...loop("lost nodes"), wake: fences }, async () => {
           await clearGone({ clock, db, etcd, fleet, log });
-          await clearLeft({ fleet, leadership, log });
+          await clearStaleSessions({ fleet, leadership, log });
           await noteFenceRequired({ db, fleet });
         }),
         runLoop({ ...loop("link history"), wake: aWake(), periodMs: linkHistoryMs }, createLinkHistory({ db, fleet })),

@@ -24,7 +24,7 @@ import { createDb } from "./stores/db/pool.ts";
 import { seedPlans } from "./stores/db/seed.ts";
 import type { Etcd } from "./stores/etcd/index.ts";
 import { createSecrets } from "./stores/secrets.ts";
-import { checkKeys, RotationRefused, rotateKeys } from "./tenants/admin/rotation/command.ts";
+import { checkKeys, KeyRotationRefused, rotateKeys } from "./tenants/admin/key-rotation/command.ts";
 
 const usage = `usage:
   svc-control serve                                            run the control server (the default)
@@ -254,7 +254,7 @@ if (command === undefined && firstCommand === undefined) {
       error instanceof InvalidAccount ||
       error instanceof MigrationMismatch ||
       error instanceof RecoveryRefused ||
-      error instanceof RotationRefused ||
+      error instanceof KeyRotationRefused ||
       error instanceof RotationUnderWay ||
       error instanceof UnknownSchema;
     console.error(isForPeople ? `svc-control: ${error.message}` : error);

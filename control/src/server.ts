@@ -1,7 +1,7 @@
+import type { Clock } from "@svc/runtime/clock";
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from "fastify";
 import { authorityEndpoints } from "./fleet/ca/rotation/endpoints.ts";
 import { createReferencePolicy, type ReferencePolicy, referenceRules } from "./fleet/images/reference.ts";
-import { nodeActionEndpoints } from "./fleet/nodes/actions/endpoints.ts";
 import { nodeEndpoints } from "./fleet/nodes/endpoints.ts";
 import { placementEndpoints } from "./fleet/scheduler/endpoints.ts";
 import { registerEndpoints } from "./http/api.ts";
@@ -41,7 +41,7 @@ import { createUploads, type Uploads } from "./tenants/deployments/upload/slots.
 import { envEndpoints } from "./tenants/env/endpoints.ts";
 import { projectEndpoints } from "./tenants/projects/endpoints.ts";
 import { registryCredentialEndpoints } from "./tenants/registries/endpoints.ts";
-import { rename } from "./tenants/rename/endpoint.ts";
+import { renameEndpoints } from "./tenants/rename/endpoints.ts";
 import { runtimeLogEndpoints } from "./tenants/runtime-logs/endpoints.ts";
 import { suspensionEndpoints } from "./tenants/suspension/endpoints.ts";
 
@@ -56,14 +56,13 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
   ...inviteEndpoints,
   ...tokenEndpoints,
   ...projectEndpoints,
-  rename,
+  ...renameEndpoints,
   ...deploymentEndpoints,
   ...envEndpoints,
   ...registryCredentialEndpoints,
   ...accountRegistryEndpoints,
   ...runtimeLogEndpoints,
   ...nodeEndpoints,
-  ...nodeActionEndpoints,
   ...placementEndpoints,
   ...authorityEndpoints,
   ...adminEndpoints,
@@ -137,9 +136,9 @@ export function buildServer(context: ServerContext, parts: ServerParts = {}): Fa
   auditRequests(app, context);
   registerHealth(app, clock, db);
   const guesses = createGuesses(parts.wrongPerMinuteMax);
-  const gate = { context, callers, guesses, rateLimit };
-  registerEndpoints(app, api, gate, endpoints);
-  mountRegistryTokens(app, context, gate);
+  const authentication = { context, callers, guesses, rateLimit };
+  registerEndpoints(app, api, authentication, endpoints);
+  mountRegistryTokens(app, context, authentication);
   mountRegistryEvents(app, context);
   const description = JSON.stringify(describeApi(endpoints, config.apiUrl));
   app.get(`${apiPrefix}/openapi.json`, async (_request, reply) =>
@@ -147,17 +146,27 @@ export function buildServer(context: ServerContext, parts: ServerParts = {}): Fa
   );
   mountAuth(app, { auth, config, db });
   registerPages(app, api, endpoints);
-  app.addHook("preClose", async () => {
-    // Whoever is still being answered gets a moment; an upload could take a quarter of an hour.
-    const timer = clock.after(closeTimeoutMs, () => app.server.closeAllConnections()).unref();
-    app.server.once("close", () => timer[Symbol.dispose]());
-  });
+  boundClose(app, clock);
   app.addHook("onClose", async () => {
     await rateLimit[Symbol.asyncDispose]();
     await callers[Symbol.asyncDispose]();
     await auth[Symbol.asyncDispose]();
   });
   return app;
+}
+
+/** Whoever is still being answered when the server closes gets a moment; an upload could take a quarter of an hour. */
+function boundClose(app: FastifyInstance, clock: Clock): void {
+  let isClosing = false;
+  app.addHook("preClose", async () => {
+    isClosing = true;
+    const timer = clock.after(closeTimeoutMs, () => app.server.closeAllConnections()).unref();
+    app.server.once("close", () => timer[Symbol.dispose]());
+  });
+  // Nobody may keep a connection for a next request: the whole moment would pass with nothing to wait for.
+  app.addHook("onSend", async (_request, reply) => {
+    if (isClosing) reply.header("connection", "close");
+  });
 }
 
 /** By the pattern of the route, so that no address, and nothing that a client made up, becomes a label. */

@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readConfig } from "./config.ts";
 import { createCollector } from "./fleet/artifacts/collect.ts";
-import { createFleet } from "./fleet/cluster/fleet.ts";
+import { openFleet } from "./fleet/cluster/testing.ts";
 import { tokenKeySettings } from "./fleet/registry-tokens/testing.ts";
 import { createLog } from "./log.ts";
 import type { Config } from "./settings/settings.ts";
@@ -101,7 +101,7 @@ test("every kind of work is taken up again after it was given up, or has a reaso
   const connection = stack.use(
     createEtcd({ clock: systemClock, random: systemRandom, endpoints: [etcd.endpoint], log }),
   );
-  const fleet = stack.use(createFleet(connection, { clock: systemClock, log }));
+  const fleet = stack.use(await openFleet(connection, { clock: systemClock, log }));
   const registry = stack.use(createRegistry(systemClock, settings.registry));
   const groups = workGroups({
     ...{ clock: systemClock, random: systemRandom, mailer: null },

@@ -11,6 +11,7 @@ import { openAuthority } from "./fleet/ca/authority.ts";
 import { createFleet, type Fleet } from "./fleet/cluster/fleet.ts";
 import { operatorFacts } from "./fleet/cluster/operators.ts";
 import { announceServer } from "./fleet/cluster/presence.ts";
+import { watchCluster } from "./fleet/cluster/views.ts";
 import { startLink } from "./fleet/daemons/start.ts";
 import { referenceRules } from "./fleet/images/reference.ts";
 import { applyLimitsWorker } from "./fleet/limits/worker.ts";
@@ -103,8 +104,9 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
   const metrics = createMetrics({ process: config.metricsListen !== null });
   const pulse = createPulse(clock.bootMs);
   const etcd = stack.use(createEtcd({ clock, random, ...etcdOptions(config), log, observer: countEtcd(metrics) }));
-  const fleet = stack.use(createFleet(etcd, { clock, log }));
-  await fleet.ready(etcdReadyMs);
+  const views = stack.use(watchCluster(etcd, log));
+  const fleet = stack.use(createFleet(views, clock));
+  await views.ready(etcdReadyMs);
   await requireRecovered(db, etcd);
   stack.use(
     announceServer({
@@ -143,6 +145,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       registryTokens: createRegistryTokens({ clock, db, etcd, sign, log }),
       db,
       etcd,
+      views,
       listener,
       authority,
       serverId,

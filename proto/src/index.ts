@@ -56,4 +56,5 @@ export * from "./paths.ts";
 export * from "./schedule.ts";
 export * from "./scopes.ts";
 export * from "./served-site.ts";
+export { createTarReader, type TarHeader, type TarType } from "./tar.ts";
 export * from "./text.ts";

@@ -60,7 +60,6 @@ export const programs = list({
   rundll32: { need: "optional", debian: null },
   bash: { need: "debian", debian: "bash" },
   chroot: { need: "debian", debian: "coreutils" },
-  cp: { need: "debian", debian: "coreutils" },
   dd: { need: "debian", debian: "coreutils" },
   diff: { need: "debian", debian: "diffutils" },
   env: { need: "debian", debian: "coreutils" },

@@ -13,7 +13,7 @@ async function aListener(host = "127.0.0.1") {
   };
   const reads = { metrics: 0, unready: 0 };
   const state = { fails: false, nowMs: 0 };
-  const view = {
+  const source = {
     async metrics() {
       reads.metrics += 1;
       if (state.fails) throw new Error("not now");
@@ -28,7 +28,7 @@ async function aListener(host = "127.0.0.1") {
   const listener = await startOperatorsListener(
     { ...systemClock, steadyMs: () => state.nowMs },
     { host, port: 0 },
-    view,
+    source,
     log,
   );
   const ask = (path: string) => fetch(`http://127.0.0.1:${listener.port}${path}`);

@@ -7,7 +7,7 @@ export interface OperatorsLog {
 }
 
 /** What operators' tools ask a program. */
-export interface OperatorsView {
+export interface OperatorsSource {
   /** Metrics in the text format of Prometheus. */
   metrics(): Promise<string>;
   /** Null when the program's loops turn; else which does not. */
@@ -37,13 +37,13 @@ const everyAddress: readonly string[] = ["0.0.0.0", "::"];
 export async function startOperatorsListener(
   clock: Clock,
   { host, port }: { host: string; port: number },
-  view: OperatorsView,
+  source: OperatorsSource,
   log: OperatorsLog,
 ): Promise<OperatorsListener> {
   const kept = {
-    ...view,
-    metrics: keepFor(keepMs, () => view.metrics(), clock.steadyMs),
-    unready: keepFor(keepMs, () => view.unready(), clock.steadyMs),
+    ...source,
+    metrics: keepFor(keepMs, () => source.metrics(), clock.steadyMs),
+    unready: keepFor(keepMs, () => source.unready(), clock.steadyMs),
   };
   const server = createServer(
     {
@@ -123,19 +123,19 @@ type Respond = (status: number, text: string, type?: string) => void;
 
 async function answer(
   clock: Clock,
-  view: OperatorsView,
+  source: OperatorsSource,
   path: string,
   respond: Respond,
   response: ServerResponse,
 ): Promise<void> {
   if (path === "/healthz") {
-    const stuck = view.stuck();
+    const stuck = source.stuck();
     return stuck === null ? respond(200, "ok\n") : respond(503, `${stuck}\n`);
   }
   if (path !== "/metrics" && path !== "/readyz") return respond(404, "not found\n");
   const late = clock.after(answerMs, () => respond(503, "no answer in time\n"));
   response.once("close", () => late[Symbol.dispose]());
-  if (path === "/metrics") return respond(200, await view.metrics(), "text/plain; version=0.0.4; charset=utf-8");
-  const missing = await view.unready();
+  if (path === "/metrics") return respond(200, await source.metrics(), "text/plain; version=0.0.4; charset=utf-8");
+  const missing = await source.unready();
   return missing === null ? respond(200, "ok\n") : respond(503, `${missing}\n`);
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { connect as tlsConnect } from "node:tls";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
-import { comeBack } from "@svc/agent/come-back";
+import { rejoin } from "@svc/agent/rejoin";
 import { openAuthority } from "@svc/control/fleet/ca/authority";
 import { readRequest } from "@svc/control/fleet/ca/certificates";
 import { readRotation, startRotation } from "@svc/control/fleet/ca/rotation/rotate";
@@ -247,7 +247,7 @@ test("a machine whose certificate is over comes back under another id, once the 
   const log = { ...quiet, warn: (_: object, message: string) => void warned.push(message) };
   let taken: Identity | null = null;
   let asked = 0;
-  const coming = comeBack({
+  const coming = rejoin({
     clock: systemClock,
     random: systemRandom,
     config: { dir: home, enrollUrls: enrollUrls(links), bootstrapTokenFile: tokenFile, name: "sleeper" },
@@ -262,7 +262,7 @@ test("a machine whose certificate is over comes back under another id, once the 
       }
     },
     signal: stop.signal,
-    log: log as unknown as Parameters<typeof comeBack>[0]["log"],
+    log: log as unknown as Parameters<typeof rejoin>[0]["log"],
     waits: { lookEveryMs: 20, tokenEveryMs: 20, askEveryMs: 20 },
   }).then((next) => {
     taken = next;

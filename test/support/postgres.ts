@@ -1,7 +1,7 @@
-import { prepareTestServer } from "@svc/control/stores/db/testing";
+import { shareTestServer } from "@svc/control/stores/db/testing";
 
-/** Once before all tests that need a database: the files that each test file's own Postgres starts from. */
+/** Once before all tests that need a database: the Postgres in which each test file has databases of its own. */
 export default async function setup(): Promise<() => Promise<void>> {
-  const prepared = await prepareTestServer();
-  return async () => await prepared[Symbol.asyncDispose]();
+  const server = await shareTestServer();
+  return async () => await server[Symbol.asyncDispose]();
 }

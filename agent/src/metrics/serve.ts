@@ -57,7 +57,7 @@ export function serveMetrics(
   listen: { host: string; port: number },
   { metrics, pulse, state, log }: { metrics: Metrics; pulse: Pulse; state: Readiness; log: Log },
 ): Promise<OperatorsListener> {
-  const view = {
+  const source = {
     metrics: metrics.read,
     stuck: pulse.stuck,
     async unready() {
@@ -66,7 +66,7 @@ export function serveMetrics(
       return missing.length === 0 ? null : `no answer of ${missing.join(" and ")}`;
     },
   };
-  return startOperatorsListener(clock, listen, view, log);
+  return startOperatorsListener(clock, listen, source, log);
 }
 
 /** What decides whether the agent can take work. */

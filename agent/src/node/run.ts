@@ -7,7 +7,6 @@ import { createWake } from "@svc/runtime/wake";
 import type { Pulse } from "@svc/telemetry";
 import { type Endpoints, type Identity, renewLoop, takeNextIdentity } from "@svc/uplink";
 import { clearNode } from "../clear.ts";
-import { comeBack, IdentityReplacedError } from "../come-back.ts";
 import type { Config } from "../config.ts";
 import { servingInstance } from "../databases/instances.ts";
 import { connectServer } from "../databases/socket.ts";
@@ -20,6 +19,7 @@ import { createLogAnswers } from "../logs/query.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { type Readiness, watchGauges } from "../metrics/serve.ts";
 import type { IsolationGuard } from "../network/iptables.ts";
+import { IdentityReplacedError, rejoin } from "../rejoin.ts";
 import { converse } from "../session.ts";
 import { measureCapacity } from "../stats/capacity.ts";
 import { sampleLoop } from "../stats/sampler.ts";
@@ -152,7 +152,7 @@ export async function runNode(options: {
     log,
   });
   let replaced = false;
-  const returning = comeBack({
+  const returning = rejoin({
     clock,
     random,
     config,

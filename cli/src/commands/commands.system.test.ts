@@ -14,7 +14,7 @@ import {
   type Seen,
   startApi,
 } from "../testing/api.ts";
-import { aDirectory, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
+import { aDirectory, binary, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
 import { runAtTerminal } from "../testing/terminal.ts";
 
 const state = JSON.stringify({ project: { id: projectId, slug: "shop" } });
@@ -664,6 +664,8 @@ describe.concurrent("svc init", () => {
 });
 
 describe.concurrent("under an older Node", () => {
+  /** A bundle has no packages beside it, and so no Node. */
+  const program = binary;
   /** Makes the Node that runs the program say that it is an old one, where `condition` holds. */
   const pretend = (condition: string) => {
     const code = `if(${condition})Object.defineProperty(process.versions,"node",{value:"20.1.0"})`;
@@ -673,14 +675,14 @@ describe.concurrent("under an older Node", () => {
   test("the newer one beside the program takes over", async () => {
     await using directory = await aDirectory();
     const env = pretend("!process.env.SVC_NODE_RESTARTED");
-    const ended = await svc(["--version"], { cwd: directory.path, env });
+    const ended = await svc(["--version"], { cwd: directory.path, env, program });
     expect(ended).toMatchObject({ status: 0, stderr: "", stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
-    expect((await svc(["nonsense"], { cwd: directory.path, env })).status).toBe(2);
+    expect((await svc(["nonsense"], { cwd: directory.path, env, program })).status).toBe(2);
   });
 
   test("and when there is none, it says in one line what it needs", async () => {
     await using directory = await aDirectory();
-    const ended = await svc(["--version"], { cwd: directory.path, env: pretend("true") });
+    const ended = await svc(["--version"], { cwd: directory.path, env: pretend("true"), program });
     expect(ended).toMatchObject({ status: 1, stdout: "" });
     expect(ended.stderr).toMatch(/^svc needs Node\.js 24 or newer; this is .*\n$/);
   });
@@ -706,7 +708,7 @@ describe.concurrent("under an older Node", () => {
       ...pretend("!process.env.SVC_NODE_RESTARTED"),
     };
     const ended = await svc(["deploy"], {
-      ...{ cwd: directory.path, env, toAll },
+      ...{ cwd: directory.path, env, program, toAll },
       onStderr: (text, kill) => text.includes("Building") && kill(signal),
     });
     expect(ended.status).toBe(status);

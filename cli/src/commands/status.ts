@@ -3,7 +3,7 @@ import type { Api } from "../api.ts";
 import { command, flag } from "../command.ts";
 import { listDeployments } from "../deploy/redeploy.ts";
 import { CliError } from "../errors.ts";
-import { addressLines, deploymentList, headline, liveAddresses } from "../status-view.ts";
+import { addressLines, deploymentList, headline, liveAddresses } from "../status-lines.ts";
 import { projectFacts, resolveTarget } from "../target.ts";
 
 const previewsListed = 10;
@@ -32,17 +32,17 @@ export const status = command({
       deployments: [...shown, ...hidden].sort(newestFirst).map(row),
     };
   },
-  render: (payload, view) => {
-    const { paint } = view;
+  render: (payload, screen) => {
+    const { paint } = screen;
     const { name, slug, type } = payload.project;
     return [
       `${paint("bold", name)} ${paint("dim", `${slug}, ${type}`)}`,
-      `  ${headline("suspendedAt" in payload, payload.deployments, view)}`,
-      ...addressLines(payload, view),
+      `  ${headline("suspendedAt" in payload, payload.deployments, screen)}`,
+      ...addressLines(payload, screen),
       "",
       payload.deployments.length === 0
         ? "No deployments yet. Make one with `svc deploy`"
-        : deploymentList(payload.deployments, view),
+        : deploymentList(payload.deployments, screen),
     ].join("\n");
   },
 });

@@ -1,5 +1,5 @@
 import { type Channel, isOciManifest, type Manifest, plural, siteLabel } from "@svc/proto";
-import type { View } from "../command.ts";
+import type { Screen } from "../command.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { formatBytes, table } from "../format.ts";
@@ -93,7 +93,7 @@ export function predictUrl(
 }
 
 /** The same for a person. */
-export function renderRehearsal(payload: Rehearsal, { paint }: Pick<View, "paint">): string {
+export function renderRehearsal(payload: Rehearsal, { paint }: Pick<Screen, "paint">): string {
   const where = payload.channel === null ? "the channel that the project's deploy mode says" : payload.channel;
   const whom = payload.project === null ? "" : ` of ${payload.project.slug ?? payload.project.id}`;
   const head = `A deploy would go to ${paint("bold", where)}${whom}`;
@@ -113,11 +113,11 @@ export function renderRehearsal(payload: Rehearsal, { paint }: Pick<View, "paint
   ].join("\n");
 }
 
-const title = (paint: View["paint"], text: string): string => `\n${paint("dim", text)}`;
+const title = (paint: Screen["paint"], text: string): string => `\n${paint("dim", text)}`;
 const indented = (lines: readonly string[]): string[] => lines.map((line) => `  ${line}`);
 const shareLine = ({ path, bytes }: Share): string => `  ${formatBytes(bytes).padStart(9)}  ${path}`;
 
-function ignoredLines(ignored: readonly LeftOut[], paint: View["paint"]): string[] {
+function ignoredLines(ignored: readonly LeftOut[], paint: Screen["paint"]): string[] {
   const rows = ignored.slice(0, ignoredShown).map(({ path, why }) => [path, paint("dim", why)]);
   const shown = table(rows).split("\n");
   const rest = ignored.length - rows.length;

@@ -4,7 +4,11 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
 
+/** The program of this source tree. */
 export const binary = fileURLToPath(new URL("../../bin/svc.mjs", import.meta.url));
+
+/** Names the directory of the bundle that all tests of a run share. */
+export const bundleVariable = "SVC_TEST_BUNDLE";
 
 /** How a run of the program ended. */
 export interface Ended {
@@ -27,7 +31,7 @@ export async function aDirectory(
 
 export interface SvcOptions {
   cwd: string;
-  /** The program; default: the one of this source tree. */
+  /** The program; default: the bundle of the test run, or the one of this source tree where there is none. */
   program?: string;
   /** Where the login is stored; default: below `cwd`. */
   home?: string;
@@ -43,12 +47,20 @@ export interface SvcOptions {
 /** Runs the real program in an environment of its own: nothing of the tester's login, no colours, no terminal. */
 export function svc(
   args: readonly string[],
-  { cwd, home, program = binary, env = {}, stdin = "", onStderr, toAll = false }: SvcOptions,
+  { cwd, home, program, env = {}, stdin = "", onStderr, toAll = false }: SvcOptions,
 ): Promise<Ended> {
   const own = home ?? join(cwd, ".home");
-  const child = spawnProgram([thisNode, program, ...args], {
+  const bundle = process.env[bundleVariable];
+  const started = program ?? (bundle === undefined ? binary : join(bundle, "bin", "svc.mjs"));
+  const child = spawnProgram([thisNode, started, ...args], {
     cwd,
-    env: { PATH: process.env["PATH"], HOME: own, XDG_CACHE_HOME: join(tmpdir(), "svc-cli-test-cache"), ...env },
+    // What Node compiled is kept with the bundle: it is of no use to any other.
+    env: {
+      PATH: process.env["PATH"],
+      HOME: own,
+      XDG_CACHE_HOME: join(bundle ?? tmpdir(), "svc-cli-test-cache"),
+      ...env,
+    },
     stdio: ["pipe", "pipe", "pipe"],
     timeout: 45_000,
     // A process group of its own.

@@ -3,7 +3,7 @@ import { limits, validationCode, validationMessage, versionHeader } from "@svc/p
 import { version } from "@svc/runtime/version";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { authenticate, type Gate } from "./authenticate.ts";
+import { type Authentication, authenticate } from "./authenticate.ts";
 import type { Caller } from "./caller.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ApiError } from "./errors.ts";
@@ -21,7 +21,7 @@ declare module "fastify" {
 export function registerEndpoints<C>(
   app: FastifyInstance,
   context: C,
-  gate: Gate,
+  authentication: Authentication,
   endpoints: readonly Endpoint<C>[],
 ): void {
   app.decorateRequest("caller", null);
@@ -30,14 +30,14 @@ export function registerEndpoints<C>(
   void app.register(
     async (scope) => {
       acceptJson(scope);
-      for (const each of ordinary) registerEndpoint(scope, context, gate, each);
+      for (const each of ordinary) registerEndpoint(scope, context, authentication, each);
       void scope.register(async (uploadScope) => {
         // The handler sets the limits of each request; these only bound what it forgot.
         await uploadScope.register(fastifyMultipart, {
           limits: { parts: 8, files: 1, fields: 8, fieldNameSize: 100 },
           throwFileSizeLimit: false,
         });
-        for (const each of uploads) registerEndpoint(uploadScope, context, gate, each);
+        for (const each of uploads) registerEndpoint(uploadScope, context, authentication, each);
       });
     },
     { prefix: apiPrefix },
@@ -61,14 +61,19 @@ function acceptJson(scope: FastifyInstance): void {
 const badBodyOf = (request: FastifyRequest) =>
   (request.routeOptions.config as { endpoint?: Endpoint }).endpoint?.badBody ?? "VALIDATION";
 
-function registerEndpoint<C>(scope: FastifyInstance, context: C, gate: Gate, spec: Endpoint<C>): void {
+function registerEndpoint<C>(
+  scope: FastifyInstance,
+  context: C,
+  authentication: Authentication,
+  spec: Endpoint<C>,
+): void {
   scope.route({
     method: spec.method,
     url: spec.path,
     config: { endpoint: spec },
-    // Nothing of the body is read for somebody who may not send it.
+    // Nothing of the body is read for a caller who may not send it.
     onRequest: async (request) => {
-      await authenticate(gate, spec.access, request);
+      await authenticate(authentication, spec.access, request);
     },
     handler: (request, reply) => answer(context, spec, request, reply),
   });
@@ -97,7 +102,7 @@ async function answer<C>(
   });
   // A reply that does not fit is our bug: it ends as INTERNAL before anything is sent.
   const body = spec.reply.parse({ ok: true, ...payload });
-  // For whoever is let in: the command line tells its user when the platform is newer.
+  // For callers who are let in: the command line tells its user when the platform is newer.
   if (request.caller !== null) reply.header(versionHeader, version);
   return reply.status(spec.status).type("application/json; charset=utf-8").send(JSON.stringify(body));
 }

@@ -12,9 +12,10 @@ import type { Guesses } from "./guesses.ts";
 import { comesFromOwnPage, originHeaders } from "./origin.ts";
 import { isOwnHost } from "./own-host.ts";
 import type { RateLimit } from "./rate-limit.ts";
-import { sessionCookieName } from "./session-cookie.ts";
+import { signInCookieName } from "./sign-in-cookie.ts";
 
-export interface Gate {
+/** What it takes to know a caller, and to hold back one that asks or guesses too often. */
+export interface Authentication {
   context: Pick<Context, "clock" | "config">;
   callers: Callers;
   guesses: Guesses;
@@ -25,13 +26,17 @@ export interface Gate {
  * The one choke point: who is asking, may they, and not too often. Runs before the body is read.
  * Returns null for endpoints that are open to everybody. Throws `ApiError`.
  */
-export async function authenticate(gate: Gate, access: Access, request: FastifyRequest): Promise<Caller | null> {
+export async function authenticate(
+  authentication: Authentication,
+  access: Access,
+  request: FastifyRequest,
+): Promise<Caller | null> {
   if (access === "none") return null;
-  const { callers, rateLimit, context } = gate;
+  const { callers, rateLimit, context } = authentication;
   const { apiUrl, authSecret } = context.config;
-  const credential = presentedCredential(request.headers, sessionCookieName(apiUrl));
+  const credential = presentedCredential(request.headers, signInCookieName(apiUrl));
   if (credential === "none") throw new ApiError("UNAUTHORIZED");
-  if (credential === "ambiguous") throw refusal(gate, request);
+  if (credential === "ambiguous") throw refusal(authentication, request);
   const isCookie = credential.via === "cookie";
   // Under a name that is not ours a browser sends no cookie of ours, unless that name was made to lead here.
   if (isCookie && !isOwnHost(request.headers.host, apiUrl)) {
@@ -40,7 +45,7 @@ export async function authenticate(gate: Gate, access: Access, request: FastifyR
   const lookup = lookupOf(credential, authSecret);
   const caller = lookup === null ? null : await findCaller(callers, lookup);
   // What we signed is no guess: a session that has ended since.
-  if (caller === null) throw lookup?.isSigned ? new ApiError("UNAUTHORIZED") : refusal(gate, request);
+  if (caller === null) throw lookup?.isSigned ? new ApiError("UNAUTHORIZED") : refusal(authentication, request);
   // Known also when refused, for the log.
   request.caller = caller;
   if (isCookie && !comesFromOwnPage(request.method, originHeaders(request), apiUrl)) {
@@ -65,8 +70,8 @@ export async function findCaller(callers: Callers, lookup: Parameters<Callers["f
   }
 }
 
-/** For a credential that is none. Whoever sends many of them is told to wait; a valid one passes all the same. */
-export function refusal({ guesses, context }: Gate, request: FastifyRequest): ApiError {
+/** For a credential that is none. A client that sends many of them is told to wait; a valid one passes all the same. */
+export function refusal({ guesses, context }: Authentication, request: FastifyRequest): ApiError {
   const wait = guesses.wrong(request.ip, context.clock.now());
   if (wait === null) return new ApiError("UNAUTHORIZED");
   return new ApiError("RATE_LIMITED", {

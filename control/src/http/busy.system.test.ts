@@ -62,3 +62,23 @@ test("nobody waits for a lock as long as a statement may take", async () => {
   );
   expect(rows).toEqual([{ wait: true }]);
 });
+
+test("who still waits while the server closes is answered, and keeps no connection for a next request", async () => {
+  await using closing = await testApi();
+  const user = await closing.newUser();
+  const project = await closing.newProject(user);
+  const apart = createDb({ url: closing.context.config.databaseUrl });
+  const { asking, closed } = await apart.transaction().execute(async (tx) => {
+    await tx.selectFrom("project").select("id").where("id", "=", project.id).forUpdate().execute();
+    const body = { productionBranch: "next" };
+    const asking = closing.call("PATCH", `/projects/${project.id}`, { session: user.session, body });
+    await until("it to wait", async () => (await lockWaits(apart)) > 0);
+    const closed = closing.server.close();
+    await until("the port to be closed", () => !closing.server.server.listening);
+    return { asking, closed };
+  });
+  const answer = await asking;
+  expect([answer.status, answer.headers.get("connection")]).toEqual([200, "close"]);
+  await closed;
+  await apart.destroy();
+});

@@ -4,7 +4,7 @@ import type { Db } from "../stores/db/pool.ts";
 import type { CredentialKind, Principal } from "./access.ts";
 import { type Credential, hashKey, isIssuedKey, openSignedToken } from "./credentials.ts";
 
-/** Whoever makes a request, proven and not banned. */
+/** The account that makes a request, proven and not banned. */
 export interface Caller extends Principal {
   userId: string;
   email: string;
@@ -111,7 +111,7 @@ export function keyCaller(row: KeyRow): Caller {
   };
 }
 
-export const sessionCaller = (row: UserRow): Caller => ({
+export const signedInCaller = (row: UserRow): Caller => ({
   ...userOf(row),
   kind: "session",
   tokenId: null,
@@ -142,5 +142,5 @@ export async function findCaller(db: Db, credential: Credential, secret: string)
     return row === undefined ? null : keyCaller(row);
   }
   const [row] = (await db.executeQuery<UserRow>(CompiledQuery.raw(sessionsQuery, [[lookup.secret]]))).rows;
-  return row === undefined ? null : sessionCaller(row);
+  return row === undefined ? null : signedInCaller(row);
 }

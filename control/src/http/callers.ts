@@ -9,8 +9,8 @@ import {
   keyCaller,
   keysQuery,
   type Lookup,
-  sessionCaller,
   sessionsQuery,
+  signedInCaller,
   type UserRow,
 } from "./caller.ts";
 import { hashKey } from "./credentials.ts";
@@ -84,7 +84,7 @@ export function createCallers({ clock, databaseUrl, db, log }: CallersOptions): 
       sizeMax,
       waitingMax,
       ask: async (tokens) =>
-        inOrder(tokens.length, await rows<UserRow>("callers-by-session", sessionsQuery, tokens), sessionCaller),
+        inOrder(tokens.length, await rows<UserRow>("callers-by-session", sessionsQuery, tokens), signedInCaller),
     }),
   };
   return {

@@ -8,7 +8,7 @@ import { ApiError, errorEnvelope, refusalOf } from "./errors.ts";
 /** How long the rest of a request may still arrive after it was refused; a client that only writes would not see the answer else. */
 const lingerMs = 5_000;
 
-/** Whoever is told that the database is away, or busy, may ask again after so long. */
+/** A client that is told that the database is away, or busy, may ask again after so long. */
 export const retryAfterSeconds = 5;
 /** Of the system and of Postgres: no connection; shutting down or starting; out of connections; a lock or a statement took too long. */
 const unavailableCodes: ReadonlySet<string> = new Set([
@@ -87,7 +87,7 @@ export type SendError = (error: unknown, request: FastifyRequest, reply: Fastify
 export const errorSender =
   (clock: Clock): SendError =>
   (error, request, reply) => {
-    // Whoever leaves in the middle of a request is told nothing, and nothing of ours failed.
+    // A client that leaves in the middle of a request is told nothing, and nothing of ours failed.
     const isGone = request.raw.destroyed && !request.raw.complete;
     const refusal = isGone ? new ApiError("BAD_REQUEST", { cause: error }) : toApiError(error);
     if (refusal.status >= 500)

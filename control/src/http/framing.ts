@@ -29,7 +29,7 @@ const bad = (message: string): FramingProblem => ({ status: 400, message });
 export function framingProblem({ target, httpVersion, rawHeaders }: RequestHead): FramingProblem | null {
   if (rawHeaders.length > 2 * headersMax)
     return { status: 431, message: `The request has more than ${headersMax} headers.` };
-  // Whoever sends a whole address takes us for a proxy.
+  // A client that sends a whole address takes us for a proxy.
   if (!target.startsWith("/")) return bad("The request's target must be a path.");
   const seen = new Set<string>();
   let host: string | null = null;

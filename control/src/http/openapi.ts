@@ -14,7 +14,7 @@ import type { Access } from "./access.ts";
 import { type DeclaredError, declaredErrors } from "./declared.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { apiPrefix } from "./paths.ts";
-import { sessionCookieName } from "./session-cookie.ts";
+import { signInCookieName } from "./sign-in-cookie.ts";
 
 type Json = Record<string, unknown>;
 
@@ -215,7 +215,7 @@ export function describeApi(endpoints: readonly Endpoint[], apiUrl: string): Jso
         cookie: {
           type: "apiKey",
           in: "cookie",
-          name: sessionCookieName(apiUrl),
+          name: signInCookieName(apiUrl),
           description: "A session. Changes are accepted from pages of this origin only.",
         },
       },

@@ -27,7 +27,7 @@ import { createSecrets } from "../stores/secrets.ts";
 import { createUploads, type UploadRules } from "../tenants/deployments/upload/slots.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { watchUndeclared } from "./proof/undeclared.ts";
-import { sessionCookieName } from "./session-cookie.ts";
+import { signInCookieName } from "./sign-in-cookie.ts";
 import type { Timing } from "./timing.ts";
 
 /** What a test may set about the API that it starts. */
@@ -110,7 +110,7 @@ export interface TestApi extends AsyncDisposable {
 /** The Cookie header of a browser that is signed in with the session, as better-auth would have set it. */
 export function cookieOf({ apiUrl, authSecret }: Pick<Config, "apiUrl" | "authSecret">, session: string): string {
   const signature = createHmac("sha256", authSecret).update(session).digest("base64");
-  return `${sessionCookieName(apiUrl)}=${encodeURIComponent(`${session}.${signature}`)}`;
+  return `${signInCookieName(apiUrl)}=${encodeURIComponent(`${session}.${signature}`)}`;
 }
 
 const noFleet: FleetView = {

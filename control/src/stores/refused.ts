@@ -1,7 +1,7 @@
 import { type ErrorCode, errorMessage } from "@svc/proto";
 
 /**
- * An outcome that whoever asked is told: a code of the catalogue and a sentence for people, which holds nothing that only we
+ * An outcome that the caller is told: a code of the catalogue and a sentence for people, which holds nothing that only we
  * may know. What becomes of it over HTTP is not said here; see `ApiError`.
  */
 export class Refused extends Error {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { hash } from "@node-rs/bcrypt";
 import { registryTokenAudience, registryTokenIssuer } from "@svc/proto/cluster-registry";
-import { spawnProgram } from "@svc/runtime/programs";
+import { argv, spawnProgram } from "@svc/runtime/programs";
 
 export type RegistryProcess = AsyncDisposable & {
   url: string;
@@ -30,7 +30,9 @@ export async function startDockerRegistry(auth?: TestAuth, settings: object = {}
   // JSON is YAML.
   await writeFile(join(directory, "config.yml"), JSON.stringify(config));
 
-  const child = spawnProgram(["docker-registry", "serve", join(directory, "config.yml")], {
+  // The death signal ends it also when the test process is killed.
+  const serve = argv("docker-registry", "serve", join(directory, "config.yml"));
+  const child = spawnProgram(["setpriv", "--pdeathsig", "KILL", "--", ...serve], {
     stdio: ["ignore", "ignore", "pipe"],
   });
   const stop = async (): Promise<void> => {

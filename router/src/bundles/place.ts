@@ -1,3 +1,5 @@
+import type { TarType } from "@svc/proto";
+
 /** Bounds of a bundle; an archive beyond any of them is refused whole. */
 export const bundleLimits = {
   entriesMax: 200_000,
@@ -23,10 +25,9 @@ const unsafe = /[\u0000-\u001f\u007f\\\ufffd]/;
  * Where an entry of the archive goes. Only files and directories with plain relative names have a place;
  * links, devices and anything that climbs have none.
  *
- * @param type as tar-stream calls it
  */
-export function placeOf(name: string, type: string | null | undefined): Place {
-  if (type !== "file" && type !== "directory") return { problem: `an entry of type ${type ?? "unknown"}` };
+export function placeOf(name: string, type: TarType): Place {
+  if (type !== "file" && type !== "directory") return { problem: `an entry of type ${type}` };
   if (unsafe.test(name) || name.startsWith("/")) return { problem: "an unsafe file name" };
   if (byteLength(name) > bundleLimits.pathBytesMax) return { problem: "a path that is too long" };
   const segments = name.split("/").filter((segment) => segment !== "" && segment !== ".");

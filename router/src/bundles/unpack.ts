@@ -1,12 +1,12 @@
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import { constants } from "node:fs";
-import { mkdir, open } from "node:fs/promises";
+import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
 import { type Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
+import { createTarReader, type TarHeader } from "@svc/proto";
 import { isFileError, syncDirectory } from "@svc/runtime/durable-file";
-import { type Extract, extract } from "tar-stream";
 import { bundleLimits, contentTime, placeOf } from "./place.ts";
 
 /** The archive is not one that may be published; trying again gives the same. */
@@ -24,17 +24,17 @@ const syncsAtOnce = 16;
  * @throws BundleRefusedError for an archive with a name, type or size that is not allowed
  */
 export async function unpack(archive: Readable, dir: string, signal: AbortSignal): Promise<void> {
-  const tar = extract();
-  const writing = writeEntries(tar, dir);
-  const reading = pipeline(archive, createGunzip(), bounded(), tar, { signal });
-  const [written, read] = await Promise.allSettled([writing, reading]);
-  if (written.status === "rejected" && written.reason instanceof BundleRefusedError) throw written.reason;
-  // Either end breaks the other off; what the source said is the reason.
-  if (read.status === "rejected") throw read.reason;
-  if (written.status === "rejected") throw written.reason;
+  const tar = createTarReader();
+  const writeAll = async (chunks: AsyncIterable<Uint8Array>): Promise<void> => {
+    await using writer = createWriter(dir);
+    for await (const chunk of chunks)
+      for (const part of tar.read(chunk))
+        await ("header" in part ? writer.begin(part.header) : writer.write(part.content));
+    tar.end();
+    await writer.end();
+  };
+  await pipeline(archive, createGunzip(), bounded(), writeAll, { signal });
 }
-
-type Entry = Extract extends AsyncIterable<infer E> ? E : never;
 
 /** Content, headers and padding together. */
 const archiveTextBytesMax = bundleLimits.unpackedBytesMax + 512 * 1024 ** 2;
@@ -51,36 +51,59 @@ function bounded(): Transform {
   });
 }
 
-async function writeEntries(tar: AsyncIterable<Entry>, dir: string): Promise<void> {
+/** Writes the entries of one bundle, each as it comes. Disposing closes whatever is open, also after a failure. */
+function createWriter(dir: string) {
   const directories = new Set<string>([dir]);
   const syncs: Promise<void>[] = [];
   let entries = 0;
   let contentBytes = 0;
-  try {
-    for await (const entry of tar) {
-      entries += 1;
-      contentBytes += entry.header.size ?? 0;
-      if (entries > bundleLimits.entriesMax) throw new BundleRefusedError("the bundle has too many files");
-      if (contentBytes > bundleLimits.unpackedBytesMax) {
-        throw new BundleRefusedError("the bundle is too large unpacked");
-      }
-      const place = placeOf(entry.header.name, entry.header.type);
-      if ("problem" in place) throw new BundleRefusedError(`the bundle holds ${place.problem}`);
-      if (place.kind === "hidden") {
-        entry.resume();
-        continue;
-      }
-      const folders = place.kind === "directory" ? place.segments : place.segments.slice(0, -1);
-      await makeDirectories(dir, folders, directories);
-      if (place.kind === "directory") entry.resume();
-      else await writeFile(entry, join(dir, ...place.segments), syncs);
-      if (syncs.length >= syncsAtOnce) await Promise.all(syncs.splice(0));
-    }
-  } finally {
-    await Promise.allSettled(syncs);
+  let current: { file: FileHandle; hash: Hash } | null = null;
+
+  /** Ends the file under way. Its way to the disk goes on when this returns. */
+  async function endFile(): Promise<void> {
+    if (current === null) return;
+    const { file, hash } = current;
+    const seconds = contentTime(hash.digest());
+    await file.utimes(seconds, seconds);
+    current = null;
+    const sync = file.sync().finally(() => file.close());
+    // Who awaits the list hears of a failure; until then it is not unhandled.
+    sync.catch(() => {});
+    syncs.push(sync);
+    if (syncs.length >= syncsAtOnce) await Promise.all(syncs.splice(0));
   }
-  await Promise.all(syncs);
-  for (const directory of directories) await syncDirectory(directory);
+
+  return {
+    async begin({ name, type, sizeBytes }: TarHeader): Promise<void> {
+      await endFile();
+      entries += 1;
+      contentBytes += sizeBytes;
+      if (entries > bundleLimits.entriesMax) throw new BundleRefusedError("the bundle has too many files");
+      if (contentBytes > bundleLimits.unpackedBytesMax)
+        throw new BundleRefusedError("the bundle is too large unpacked");
+      const place = placeOf(name, type);
+      if ("problem" in place) throw new BundleRefusedError(`the bundle holds ${place.problem}`);
+      if (place.kind === "hidden") return;
+      const { kind, segments } = place;
+      await makeDirectories(dir, kind === "directory" ? segments : segments.slice(0, -1), directories);
+      if (kind === "file") current = { file: await create(join(dir, ...segments)), hash: createHash("sha256") };
+    },
+    /** Content of what was begun last; of what is hidden it goes nowhere. */
+    async write(content: Uint8Array): Promise<void> {
+      if (current === null) return;
+      current.hash.update(content);
+      await current.file.writeFile(content);
+    },
+    async end(): Promise<void> {
+      await endFile();
+      await Promise.all(syncs);
+      for (const directory of directories) await syncDirectory(directory);
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      await current?.file.close();
+      await Promise.allSettled(syncs);
+    },
+  };
 }
 
 async function makeDirectories(root: string, folders: readonly string[], known: Set<string>): Promise<void> {
@@ -97,27 +120,6 @@ async function makeDirectories(root: string, folders: readonly string[], known: 
     }
     known.add(path);
   }
-}
-
-/** Writes one file. Its way to the disk goes on when this returns, and is added to `syncs`. */
-async function writeFile(entry: Entry, path: string, syncs: Promise<void>[]): Promise<void> {
-  const file = await create(path);
-  try {
-    const hash = createHash("sha256");
-    for await (const chunk of entry as AsyncIterable<Buffer>) {
-      hash.update(chunk);
-      await file.writeFile(chunk);
-    }
-    const seconds = contentTime(hash.digest());
-    await file.utimes(seconds, seconds);
-  } catch (cause) {
-    await file.close();
-    throw cause;
-  }
-  const sync = file.sync().finally(() => file.close());
-  // Whoever awaits the list hears of a failure; until then it is not unhandled.
-  sync.catch(() => {});
-  syncs.push(sync);
 }
 
 async function create(path: string) {

@@ -55,7 +55,7 @@ export function serveMetrics(
     log,
   }: { metrics: Metrics; pulse: Pulse; state: Readiness; log: Log } & Pick<GaugeSources, "applier">,
 ): Promise<OperatorsListener> {
-  const view = {
+  const source = {
     metrics: metrics.read,
     stuck: pulse.stuck,
     async unready() {
@@ -63,5 +63,5 @@ export function serveMetrics(
       return applier.state().digest === "" ? "there is no route table yet" : null;
     },
   };
-  return startOperatorsListener(clock, listen, view, log);
+  return startOperatorsListener(clock, listen, source, log);
 }

@@ -10,7 +10,7 @@ export interface Attempts {
    */
   take(site: string, address: string, nowMs: number): number;
   /** The attempt was not made: it does not count. */
-  giveBack(site: string, address: string): void;
+  refund(site: string, address: string): void;
   /** The attempt was right: it does not count, and further ones from there wait for nobody else's. */
   welcome(site: string, address: string): void;
 }
@@ -105,7 +105,7 @@ export function createAttempts(rates: AttemptRates = usual): Attempts {
     return fullAt.size + more <= bucketsMax;
   }
 
-  function giveBack(name: string, address: string): void {
+  function refund(name: string, address: string): void {
     // Of the reserve nothing comes back: the site has one more instead.
     const [way = []] = waysOf(name, address);
     for (const { key, rate } of way) {
@@ -125,9 +125,9 @@ export function createAttempts(rates: AttemptRates = usual): Attempts {
       for (const { key, rate } of open) fullAt.set(key, afterOne(key, rate, nowMs));
       return 0;
     },
-    giveBack,
+    refund,
     welcome(name, address) {
-      giveBack(name, address);
+      refund(name, address);
       const own = waysOf(name, address)[0]?.[0];
       if (own === undefined) return;
       known.delete(own.key);

@@ -65,7 +65,7 @@ async function logIn(request: IncomingMessage, response: ServerResponse, deps: L
   const verdict = await checker.check(gate.projectId, form.get("password") ?? "", gate.passwordHash);
   if (verdict === "wrong") return goTo(withError(next));
   if (verdict === "busy") {
-    attempts.giveBack(...visitor);
+    attempts.refund(...visitor);
     return sendPage(request, response, "passwordUnchecked");
   }
   attempts.welcome(...visitor);

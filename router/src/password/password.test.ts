@@ -81,7 +81,7 @@ describe("attempts", () => {
     expect(attempts.take("s", "192.0.2.1", 400)).toBe(600);
     expect(attempts.take("s", "192.0.2.1", 1000)).toBe(0);
     expect(attempts.take("s", "192.0.2.1", 1000)).toBe(1000);
-    attempts.giveBack("s", "192.0.2.1");
+    attempts.refund("s", "192.0.2.1");
     expect(attempts.take("s", "192.0.2.1", 1000)).toBe(0);
   });
 

@@ -10,7 +10,14 @@ import {
   type RoutesMetaValue,
   type RunValue,
 } from "@svc/control/fleet/cluster/keys";
-import { isStreamless, nodeLink, type StreamState, streamState } from "@svc/control/fleet/cluster/node-links";
+import {
+  isStreamless,
+  nodeLink,
+  type SeenStream,
+  type StreamState,
+  seenStream,
+  streamState,
+} from "@svc/control/fleet/cluster/node-links";
 import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import type { Scope } from "../kernel/kernel.ts";
 import type { Values } from "../stores/etcd.ts";
@@ -44,7 +51,7 @@ export interface Versioned<T> {
 
 export type RoutesKey = { entry: RouteEntry } | { meta: RoutesMetaValue };
 
-/** What a replica of control knows of the cluster: mirrors `control/src/fleet/cluster/fleet.ts` and `control/src/fleet/sessions/views.ts`. */
+/** What a replica of control knows of the cluster: mirrors `views.ts`, `stream-states.ts` and `fleet.ts` of `control/src/fleet/cluster`. */
 export class Fleet {
   readonly servers: View<Versioned<unknown>>;
   readonly nodes: View<Versioned<SessionValue>>;
@@ -59,7 +66,7 @@ export class Fleet {
   /** The first snapshots are there: what changes from now on changes now. */
   hasLooked = false;
   private readonly clockOffsetMs: number;
-  private readonly streams = new Map<string, { state: StreamState; since: Date }>();
+  private readonly streams = new Map<string, SeenStream>();
   private readonly nodeOf = new Map<string, string>();
   /** Placements of each node, as the node's sessions want them. */
   readonly byNode = new Map<string, Map<string, Versioned<PlacementValue>>>();
@@ -87,13 +94,8 @@ export class Fleet {
     this.clockOffsetMs = scope.process.wallMs() - scope.process.bootMs();
     this.lookingSince = this.now();
     const note = (id: string) => {
-      const state = this.stateOf(id);
-      const before = this.streams.get(id);
-      if (before?.state === state) return;
-      // Who clears a key that was left behind does not lose the node anew.
-      const isCleared = before?.state === "orphaned" && state === "absent";
-      const since = isCleared ? before.since : this.hasLooked ? this.now() : this.lookingSince;
-      this.streams.set(id, { state, since });
+      const at = this.hasLooked ? this.now() : this.lookingSince;
+      this.streams.set(id, seenStream(this.streams.get(id), this.stateOf(id), at));
     };
     this.nodes.subscribe((changes) => {
       for (const { key } of changes) note(keyParts(key, prefix.nodes)[0] ?? "");
@@ -148,7 +150,7 @@ export class Fleet {
   }
 
   /** Session keys whose replica of control is gone, and that nobody has taken over for a whole lease. */
-  leftSessions(): { key: string; serverId: string; modRevision: bigint }[] {
+  staleSessions(): { key: string; serverId: string; modRevision: bigint }[] {
     const sessions = [
       ...[...this.nodes.values].map(([key, { value, modRevision }]) => ({
         ...{ id: keyParts(key, prefix.nodes)[0] ?? "", key, serverId: value.serverId, modRevision },

@@ -73,7 +73,7 @@ export function* stopSite(replica: Replica, { deploymentId: asked }: WorkRow): W
     world.checks.onStopped(current);
     tables.enqueue("retire", row.id, `retire/${row.id}`, world.postgres.nowMs());
     tables.endDrains(row.projectId, world.kernel.nowMs);
-    for (const channel of ["work", "task", "route"] as const) notify(channel);
+    for (const topic of ["work", "task", "route"] as const) notify(topic);
   });
   return "done";
 }
@@ -181,7 +181,7 @@ function* startFailed(replica: Replica, { id, projectId }: DeploymentRow): Work 
       Object.assign(site, { stopped: true, changedAt: world.postgres.now() });
     const wanted = tables.wantedTasksOf(id).map((task) => task.id);
     tables.removeTasks(wanted, world.kernel.nowMs);
-    for (const channel of ["task", "route"] as const) notify(channel);
+    for (const topic of ["task", "route"] as const) notify(topic);
   });
 }
 

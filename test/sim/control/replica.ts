@@ -59,11 +59,11 @@ export class Replica {
     this.leads = false;
     const { world, scope, process } = this;
     this.fleet = new Fleet(this.client, world.values, scope);
-    const heard: Notify = (channel) => {
-      if (channel === "task") this.bells.tasks.ring();
-      if (channel === "route") this.bells.routes.ring();
-      if (channel === "work") this.bells.work.ring();
-      if (channel === "node") this.rollCall();
+    const heard: Notify = (topic) => {
+      if (topic === "task") this.bells.tasks.ring();
+      if (topic === "route") this.bells.routes.ring();
+      if (topic === "work") this.bells.work.ring();
+      if (topic === "node") this.rollCall();
     };
     world.postgres.listeners.add({ process, life: process.life, heard });
     scope.spawn(this.begin());

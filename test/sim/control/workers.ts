@@ -421,7 +421,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         supersedeOthers(replica, tables, row);
         tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
         tables.endDrains(at.projectId, world.kernel.nowMs);
-        for (const channel of ["work", "task", "route"] as const) notify(channel);
+        for (const topic of ["work", "task", "route"] as const) notify(topic);
       });
       return;
     case "activate":

@@ -212,7 +212,7 @@ export class DatabaseError extends Error {
 }
 
 /** Called in a transaction: told to everybody who listens once it is committed. */
-export type Notify = (channel: "task" | "route" | "work" | "node") => void;
+export type Notify = (topic: "task" | "route" | "work" | "node") => void;
 
 const statementTimeoutMs = 5_000;
 
@@ -273,10 +273,10 @@ export class Postgres {
     };
   }
 
-  private tell(channel: Parameters<Notify>[0]): void {
+  private tell(topic: Parameters<Notify>[0]): void {
     for (const { process, life, heard } of this.listeners) {
       if (process.life !== life || !process.alive) continue;
-      this.kernel.at(process.random.between(0.3, 4), "notify", () => heard(channel), process);
+      this.kernel.at(process.random.between(0.3, 4), "notify", () => heard(topic), process);
     }
   }
 }

@@ -24,8 +24,8 @@ export const adminAudit = command({
     const { entries, nextCursor } = await (await context.api()).get(`/admin/audit?${query}`, auditReply);
     return { entries, nextCursor };
   },
-  render: ({ entries }, view) => {
-    const { paint, now } = view;
+  render: ({ entries }, screen) => {
+    const { paint, now } = screen;
     if (entries.length === 0) return "Nothing was done";
     const header = ["WHEN", "WHO", "ACTION", "TARGET", "FROM"];
     const rows = entries.map(({ at, userEmail, userId, credential, action, target, address }) => [
@@ -35,7 +35,7 @@ export const adminAudit = command({
       target ?? "-",
       address || "-",
     ]);
-    return listing(header, rows, view);
+    return listing(header, rows, screen);
   },
 });
 

@@ -1,6 +1,6 @@
 import { plural, projectListReply } from "@svc/proto";
 import { command } from "../../command.ts";
-import { crashLines, shownStatus } from "../../crash-view.ts";
+import { crashLines, shownStatus } from "../../crash-lines.ts";
 import { listing } from "../../listing.ts";
 import { paintStatus } from "../../paint.ts";
 
@@ -26,8 +26,8 @@ export const projectsList = command({
       ),
     };
   },
-  render: ({ projects }, view) => {
-    const { paint } = view;
+  render: ({ projects }, screen) => {
+    const { paint } = screen;
     if (projects.length === 0) return "No projects yet. Make one with `svc deploy`";
     const header = ["SLUG", "NAME", "TYPE", "STATUS", "URL"];
     const rows = projects.map((project) => [
@@ -39,7 +39,7 @@ export const projectsList = command({
         : paintStatus(paint, shownStatus(project) ?? "never deployed"),
       project.passwordProtected ? `${project.url} ${paint("dim", "(password)")}` : project.url,
     ]);
-    const below = projects.map((project) => crashLines(project, view));
-    return `${listing(header, rows, view, { below })}\n\n${paint("dim", plural(projects.length, "project"))}`;
+    const below = projects.map((project) => crashLines(project, screen));
+    return `${listing(header, rows, screen, { below })}\n\n${paint("dim", plural(projects.length, "project"))}`;
   },
 });

@@ -22,15 +22,15 @@ export const registryList = command({
     }));
     return { project: projectFacts(project), credentials };
   },
-  render: ({ credentials }, view) => {
+  render: ({ credentials }, screen) => {
     if (credentials.length === 0)
       return "No credentials yet. Store one with `svc registry set <host> --username <name>`";
     const header = ["REGISTRY", "STORED", "CHANGED"];
     const rows = credentials.map(({ host, createdAt, updatedAt }) => [
       host,
-      formatAge(createdAt, view.now),
-      formatAge(updatedAt, view.now),
+      formatAge(createdAt, screen.now),
+      formatAge(updatedAt, screen.now),
     ]);
-    return listing(header, rows, view);
+    return listing(header, rows, screen);
   },
 });

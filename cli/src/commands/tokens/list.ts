@@ -13,8 +13,8 @@ export const tokensList = command({
     const { tokens } = await (await context.api()).get("/tokens", tokenListReply);
     return { tokens: tokens.map((each) => ({ ...each, inUse: token.startsWith(each.start) })) };
   },
-  render: ({ tokens }, view) => {
-    const { paint, now } = view;
+  render: ({ tokens }, screen) => {
+    const { paint, now } = screen;
     const header = ["NAME", "BEGINS", "ACCESS", "PROJECTS", "CREATED", "USED", "EXPIRES", "ID"];
     const rows = tokens.map(({ name, inUse, start, scopes, projectIds, createdAt, lastUsedAt, expiresAt, id }) => [
       inUse ? `${name} ${paint("dim", "(this one)")}` : name,
@@ -26,7 +26,7 @@ export const tokensList = command({
       expiryOf(expiresAt, now),
       id,
     ]);
-    return listing(header, rows, view);
+    return listing(header, rows, screen);
   },
 });
 

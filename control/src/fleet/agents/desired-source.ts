@@ -1,7 +1,8 @@
-import type { Etcd } from "../../stores/etcd/index.ts";
+import type { Etcd, View } from "../../stores/etcd/index.ts";
+import { decodeVersioned } from "../cluster/entries.ts";
 import { keyParts, keys, placementValue } from "../cluster/keys.ts";
+import type { NodeIndex } from "../cluster/node-index.ts";
 import type { DesiredPlacement } from "../sessions/outbox.ts";
-import type { LinkViews, NodeIndex } from "../sessions/views.ts";
 
 /** What is placed on a node, and the etcd revision at which that was so. */
 export interface DesiredState {
@@ -19,6 +20,7 @@ export interface DesiredSource {
 }
 
 const leaderTimeoutMs = 30_000;
+const decode = decodeVersioned(placementValue);
 
 /**
  * A replica's watch may be a moment behind the one that held the node before, so a session begins with
@@ -28,12 +30,12 @@ const leaderTimeoutMs = 30_000;
 export function createDesiredSource({
   etcd,
   nodeId,
-  views,
+  leader,
   placements,
 }: {
   etcd: Etcd;
   nodeId: string;
-  views: Pick<LinkViews, "placements" | "leader">;
+  leader: View<bigint>;
   placements: NodeIndex<DesiredPlacement>;
 }): DesiredSource {
   const under = keys.placements(nodeId);
@@ -43,27 +45,24 @@ export function createDesiredSource({
     if (epoch > newestLeader) newestLeader = epoch;
     return newestLeader;
   };
-  const leaderEpoch = () => heardOf(views.leader.get(keys.leader) ?? 0n);
+  const leaderEpoch = () => heardOf(leader.get(keys.leader) ?? 0n);
   return {
     leaderEpoch,
     async read(signal) {
       // The leader first: told too low an epoch, the agent takes less than it could; too high, more than it should.
-      const leader = await etcd.get(keys.leader);
-      heardOf(leader?.createRevision ?? 0n);
-      if (leaderEpoch() === 0n) await views.leader.waitFor(() => leaderEpoch() > 0n, leaderTimeoutMs, signal);
+      const present = await etcd.get(keys.leader);
+      heardOf(present?.createRevision ?? 0n);
+      if (leaderEpoch() === 0n) await leader.waitFor(() => leaderEpoch() > 0n, leaderTimeoutMs, signal);
       const { entries, revision } = await etcd.range(under);
       snapshot = {
         revision,
         entries: new Map(
-          entries.map(({ key, value, modRevision, createRevision }) => [
-            keyParts(key, under)[0] ?? "",
-            { value: placementValue.parse(JSON.parse(value)), modRevision, createRevision },
-          ]),
+          entries.map((entry) => [keyParts(entry.key, under)[0] ?? "", decode(entry.key, entry.value, entry)]),
         ),
       };
     },
     current() {
-      const { revision } = views.placements;
+      const { revision } = placements;
       return snapshot !== null && revision <= snapshot.revision
         ? snapshot
         : { entries: placements.of(nodeId), revision };

@@ -12,14 +12,15 @@ import {
 import type { Limiter } from "@svc/runtime/limiter";
 import { pause } from "@svc/runtime/sleep";
 import { notify } from "../../stores/db/notify.ts";
-import { keys, type RunValue } from "../cluster/keys.ts";
+import { keys } from "../cluster/keys.ts";
 import { nodeTopic, taskTopic } from "../cluster/topics.ts";
+import type { ClusterViews } from "../cluster/views.ts";
 import { admitFacts } from "../nodes/addresses/admit.ts";
 import { setDockerfileProblem, setQuarantined } from "../nodes/store.ts";
-import { createClockNote } from "../sessions/clock-note.ts";
+import { createClockSkewWriter } from "../sessions/clock-skew.ts";
 import { LinkError } from "../sessions/errors.ts";
 import { type HelloFacts, helloFacts } from "../sessions/hello.ts";
-import { type DesiredPlacement, verdict } from "../sessions/outbox.ts";
+import { verdict } from "../sessions/outbox.ts";
 import { peerAddress } from "../sessions/peer.ts";
 import {
   holdSession,
@@ -33,7 +34,6 @@ import {
 import type { SessionKey } from "../sessions/session-key.ts";
 import { createSessionState, IdentityCloned, type SessionState } from "../sessions/session-state.ts";
 import type { Farewells } from "../sessions/stream.ts";
-import type { LinkViews, NodeIndex } from "../sessions/views.ts";
 import { createAssigner } from "./assigner.ts";
 import { conditionsOf, createConditionWriter, problemOf } from "./conditions.ts";
 import { createDesiredSource } from "./desired-source.ts";
@@ -46,9 +46,7 @@ type Response = MessageInitShape<typeof SessionResponseSchema>;
 type NodeVisitor = Visitor<SessionRequest, Response>;
 
 export interface NodeSessionDeps extends SessionDeps {
-  views: Pick<LinkViews, "placements" | "leader">;
-  placements: NodeIndex<DesiredPlacement>;
-  runs: NodeIndex<RunValue>;
+  views: Pick<ClusterViews, "placementsByNode" | "runsByNode" | "leader">;
   loadPlacement: (placementId: string) => Promise<Placement | null>;
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   /** Shared by all streams: how many load specs at once. */
@@ -121,7 +119,7 @@ async function admitAddress(nodeId: string, facts: HelloFacts, peer: string, { d
 async function quarantine({ db, log, clock }: SessionDeps, nodeId: string): Promise<void> {
   if (!(await setQuarantined(db, nodeId, clock.now()))) return;
   log.error({ nodeId }, "two machines use the identity of this node: neither is listened to until it is fenced");
-  for (const channel of [nodeTopic, taskTopic]) await notify(db, channel);
+  for (const topic of [nodeTopic, taskTopic]) await notify(db, topic);
 }
 
 async function expectHello({ stream }: NodeVisitor, { timings, authority }: SessionDeps): Promise<Hello> {
@@ -146,10 +144,11 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
   const { id: nodeId } = identity;
   const { clock, random, etcd, authority, timings, log } = deps;
   const { key, facts } = opened;
+  const { placementsByNode: placements, runsByNode, leader } = deps.views;
   const { signal } = stream;
   const end = (reason: string) => stream.close({ why: "go away", reconnectAfterMs: soonMs(random), reason });
 
-  const source = createDesiredSource({ etcd, nodeId, views: deps.views, placements: deps.placements });
+  const source = createDesiredSource({ etcd, nodeId, leader, placements });
   const inventory = createInventory(clock);
   const statuses = createStatusWriter({
     ...{ clock, random, etcd, key, nodeId, log, signal },
@@ -179,7 +178,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     onSilence: () => end("an assignment was not answered"),
   });
 
-  const clockNote = createClockNote({
+  const clockSkew = createClockSkewWriter({
     ...{ clock, daemonId: nodeId, write: key.write, log, signal },
     everyMs: timings.clockWriteEveryMs,
   });
@@ -192,7 +191,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
       case "renew":
         stream.renew();
         deps.metrics?.renewals.inc({ role: "node" });
-        clockNote.heard(message.value.wallMs);
+        clockSkew.heard(message.value.wallMs);
         conditions.report(conditionsOf(message.value));
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "inventory":
@@ -235,9 +234,9 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
   statuses.report(held.items, null);
   for (const run of held.runs) runs.reported(run);
 
-  using _placements = deps.placements.subscribe(nodeId, assigner.wake);
-  const announceRuns = () => runs.announce(deps.runs.of(nodeId));
-  using _runs = deps.runs.subscribe(nodeId, announceRuns);
+  using _placements = placements.subscribe(nodeId, assigner.wake);
+  const announceRuns = () => runs.announce(runsByNode.of(nodeId));
+  using _runs = runsByNode.subscribe(nodeId, announceRuns);
   announceRuns();
 
   const orphans = held.items.filter(({ placementId }) => !source.current().entries.has(placementId));

@@ -13,6 +13,7 @@ import { backOffMs } from "@svc/runtime/retry";
 import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../../log.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
+import type { Versioned } from "../cluster/entries.ts";
 import { keys, type RunValue, runValue } from "../cluster/keys.ts";
 import { type SessionKey, SessionLost } from "../sessions/session-key.ts";
 import { acceptRun, type RunAnswer, recordRun, runMessage } from "./run-steps.ts";
@@ -40,7 +41,7 @@ export interface RunCourierOptions {
 /** Carries offers and grants to one agent, and its answers and evidence to etcd. */
 export interface RunCourier {
   /** Says what is to be said of the node's runs, given their present values. */
-  announce(runs: ReadonlyMap<string, RunValue>): void;
+  announce(runs: ReadonlyMap<string, Versioned<RunValue>>): void;
   accepted(message: RunAccept): void;
   reported(message: RunStatus): void;
 }
@@ -144,7 +145,7 @@ export function createRunCourier(options: RunCourierOptions): RunCourier {
   return {
     announce(runs) {
       for (const attemptId of said.keys()) if (!runs.has(attemptId)) said.delete(attemptId);
-      for (const [attemptId, run] of runs) {
+      for (const [attemptId, { value: run }] of runs) {
         const message = runMessage(run, options.bootId);
         if (message !== null && said.get(attemptId) !== message) enqueue("announce", attemptId, () => say(attemptId));
       }

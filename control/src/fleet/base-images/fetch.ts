@@ -8,9 +8,9 @@ import type { Content } from "../artifacts/rules.ts";
 import type { ReferenceRules } from "../images/reference.ts";
 import { type ResolveAddresses, systemAddresses } from "../images/resolve.ts";
 import type { Platform } from "../images/rules.ts";
+import { createAdmission } from "./admission.ts";
 import { BaseImageRefused, type CopyDeps, copyBaseImage, isCopied } from "./copy.ts";
 import { createJobs } from "./jobs.ts";
-import { createRoom } from "./room.ts";
 import type { BaseImageRefusal } from "./rules.ts";
 import { noteUse } from "./store.ts";
 
@@ -84,7 +84,7 @@ export function createBaseImages(deps: BaseImagesDeps): BaseImages {
     rules: { ...rules, allow: [...rules.allow, host] },
     limiter: (work) => work(),
   });
-  const room = createRoom(inside);
+  const admission = createAdmission(inside);
   const jobs = createJobs<Outcome>({ clock, patienceMs, forgottenMs }, (outcome) => {
     if (outcome === null) return 0;
     if ("digest" in outcome) return tagKeptMs;
@@ -102,7 +102,7 @@ export function createBaseImages(deps: BaseImagesDeps): BaseImages {
       const answer = await jobs.ask(key, async (signal) => {
         // Only what is to come from somebody's registry waits for others that do.
         const needsPlace = !isOperators && !(await isCopied(copying, reference, signal));
-        using place = needsPlace ? room.enter(ownerId, key, clock.steadyMs()) : null;
+        using place = needsPlace ? admission.admit(ownerId, key, clock.steadyMs()) : null;
         if (needsPlace && place === null) return null;
         try {
           return isOperators

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { graceMs, isStreamless, nodeLink, streamState } from "./node-links.ts";
+import { graceMs, isStreamless, nodeLink, seenStream, streamState } from "./node-links.ts";
 
 const session = { serverId: "s1", reconciled: true, suspect: false, detached: false };
 const now = new Date("2026-01-01T12:00:00Z");
@@ -26,6 +26,19 @@ describe("a node's link", () => {
   test("is given a whole lease anew when nobody has counted, and no more", () => {
     expect(nodeLink("orphaned", ago(graceMs - 1), now).link).toBe("unknown");
     expect(nodeLink("orphaned", ago(graceMs + 5_000), now)).toEqual({ link: "unreachable", since: ago(5_000) });
+  });
+});
+
+describe("since when a stream is as it is", () => {
+  test.each([
+    { when: "it is seen for the first time", before: undefined, state: "open", since: now },
+    { when: "it is as before", before: "open", state: "open", since: ago(5_000) },
+    { when: "it has changed", before: "open", state: "absent", since: now },
+    { when: "a key that was left behind is cleared", before: "orphaned", state: "absent", since: ago(5_000) },
+    { when: "another replica of control has taken it over", before: "orphaned", state: "open", since: now },
+  ] as const)("when $when", ({ before, state, since }) => {
+    const known = before && { state: before, since: ago(5_000) };
+    expect(seenStream(known, state, now)).toEqual({ state, since });
   });
 });
 

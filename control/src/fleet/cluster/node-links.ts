@@ -22,6 +22,19 @@ export function streamState(session: Session | undefined, serverAlive: boolean):
   return session.reconciled ? "open" : "reconciling";
 }
 
+/** A stream in the state in which it was last seen, and since when it is. */
+export interface SeenStream {
+  state: StreamState;
+  since: Date;
+}
+
+/** What is known of a stream once it is seen in `state` at `at`. Who clears a key that was left behind does not lose the node anew. */
+export function seenStream(before: SeenStream | undefined, state: StreamState, at: Date): SeenStream {
+  if (before?.state === state) return before;
+  const isCleared = before?.state === "orphaned" && state === "absent";
+  return { state, since: isCleared ? before.since : at };
+}
+
 /**
  * The link of a node whose stream has been in `state` since `since`. The owner of a stream deletes the key when the
  * lease is over; when the owner itself is gone, nobody has counted, so a whole lease on both sides is given anew.

@@ -9,9 +9,9 @@ import { testDatabase } from "../../stores/db/testing.ts";
 import { createEtcd } from "../../stores/etcd/index.ts";
 import { startEtcd } from "../../stores/etcd/testing.ts";
 import { tokenKeySettings } from "../registry-tokens/testing.ts";
-import { createFleet } from "./fleet.ts";
 import { keys } from "./keys.ts";
 import { operatorFacts } from "./operators.ts";
+import { openFleet } from "./testing.ts";
 
 test("what a running replica announces, who leads, and whose clock is off can be told by any other", async () => {
   await using stack = new AsyncDisposableStack();
@@ -30,8 +30,7 @@ test("what a running replica announces, who leads, and whose clock is off can be
   });
   stack.use(await start(config, { log }));
   const etcd = stack.use(createEtcd({ clock: systemClock, random: systemRandom, endpoints: [server.endpoint], log }));
-  const fleet = stack.use(createFleet(etcd, { clock: systemClock, log }));
-  await fleet.ready();
+  const fleet = stack.use(await openFleet(etcd, { clock: systemClock, log }));
   const facts = operatorFacts({ clock: systemClock, serverId: "onlooker", etcd, fleet, ...config.etcd });
 
   await expect.poll(() => facts.replicas()).toHaveLength(1);

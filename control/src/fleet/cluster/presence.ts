@@ -3,7 +3,7 @@ import { pause } from "@svc/runtime/sleep";
 import { version } from "@svc/runtime/version";
 import type { Log } from "../../log.ts";
 import { type Etcd, grantLease, type Lease } from "../../stores/etcd/index.ts";
-import { offsetToTell } from "./clock-offset.ts";
+import { offsetToTell } from "./clock-skew.ts";
 import { keys, type ServerValue } from "./keys.ts";
 
 const serverTtlMs = 6_000;

@@ -31,7 +31,8 @@ import {
   type Peer,
   peerIdentity,
 } from "../sessions/peer.ts";
-import type { TunnelCall, Tunnels } from "../tunnels/tunnels.ts";
+import type { TunnelCall } from "../tunnels/bytes.ts";
+import type { Tunnels } from "../tunnels/tunnels.ts";
 
 export interface CallDeps extends BaseImageDeps {
   db: Db;

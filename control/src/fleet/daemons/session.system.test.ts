@@ -242,6 +242,15 @@ describe("a session", () => {
     expect(await sessionOf(node.id)).toMatchObject({ instanceId: "instance-2" });
   });
 
+  test("ends when a newer one has its key, also where this version cannot read what that wrote", async () => {
+    await using agent = await anAgent(link, node);
+    await world.put(keys.nodeSession(node.id), { of: "a later version" });
+    await agent.next("superseded");
+    expect(await agent.ended).toBeNull();
+    expect(await sessionOf(node.id)).toEqual({ of: "a later version" });
+    await world.remove(keys.nodeSession(node.id));
+  });
+
   test("ends on silence, and its key goes", async () => {
     // The grantor adds a second to the time to live.
     await using impatient = await world.startLink({ timings: { leaseTtlMs: 2_000, renewEveryMs: 600 } });

@@ -23,6 +23,7 @@ import { serveNode } from "../agents/node-session.ts";
 import type { Authority } from "../ca/authority.ts";
 import { prefix } from "../cluster/keys.ts";
 import { nodeTopic } from "../cluster/topics.ts";
+import type { ClusterViews } from "../cluster/views.ts";
 import { serveEdge } from "../edges/edge-session.ts";
 import { createTableFeed } from "../edges/table-feed.ts";
 import type { RegistryTokens } from "../registry-tokens/issue.ts";
@@ -38,7 +39,6 @@ import {
   ownCallRate,
   ownHelloRate,
 } from "../sessions/timings.ts";
-import { createLinkViews, indexByNode } from "../sessions/views.ts";
 import { forwardTunnels, type Tunnels } from "../tunnels/tunnels.ts";
 import { type CallDeps, issueEdgeToken, nodeCalls, renewCertificate, takeTunnel } from "./calls.ts";
 import { joinHandlers } from "./join.ts";
@@ -58,6 +58,8 @@ export interface LinkDeps {
   /** Postgres notifications: log queries, and nodes that were fenced. */
   listener: Listener;
   etcd: Etcd;
+  /** Of the same etcd, ready, and there for longer than the link. */
+  views: Pick<ClusterViews, "nodes" | "edges" | "routes" | "leader" | "placementsByNode" | "runsByNode">;
   authority: Authority;
   /** This replica, as under `servers/` in etcd. */
   serverId: string;
@@ -108,16 +110,12 @@ const reconnectsPerSecond = 200;
 
 /** Serves daemons on both ports until disposed: enrolment (server TLS) and the link (both sides prove who they are). */
 export async function startLink(deps: LinkDeps): Promise<Link> {
-  const { config, db, listener, etcd, authority, serverId, registry, log, clock, random } = deps;
+  const { config, db, listener, etcd, views, authority, serverId, registry, log, clock, random } = deps;
   const timings = { ...defaultTimings, ...deps.timings };
   const stop = new AbortController();
   const stopping = stop.signal;
   await using cleanup = new AsyncDisposableStack();
 
-  const views = cleanup.use(createLinkViews(etcd, log));
-  await views.ready();
-  const placements = cleanup.use(indexByNode(views.placements, prefix.placements));
-  const runs = cleanup.use(indexByNode(views.runs, prefix.runs));
   const tables = cleanup.use(createTableFeed(views.routes, log));
   const roster = createRoster();
   cleanup.use(forwardLogQueries(listener, roster));
@@ -141,7 +139,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     ...(deps.metrics && { metrics: deps.metrics }),
   };
   const nodeDeps = {
-    ...{ ...sessionDeps, views, placements, runs },
+    ...{ ...sessionDeps, views },
     loadPlacement: deps.loadPlacement,
     loadRun: deps.loadRun,
     loading: createLimiter({ total: loadsAtOnce }),

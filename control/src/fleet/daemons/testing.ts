@@ -28,6 +28,7 @@ import { aPlacementValue } from "../agents/builders.ts";
 import { type Authority, openAuthority } from "../ca/authority.ts";
 import { aCertificateRequest } from "../ca/testing.ts";
 import { keys, type PlacementValue } from "../cluster/keys.ts";
+import { watchCluster } from "../cluster/views.ts";
 import { createBootstrapToken } from "../nodes/tokens.ts";
 import type { LinkTimings } from "../sessions/timings.ts";
 import { createTunnels } from "../tunnels/tunnels.ts";
@@ -83,11 +84,14 @@ export async function aWorld(): Promise<World> {
     },
     place: (nodeId, placementId, overrides = {}) =>
       put(keys.placement(nodeId, placementId), aPlacementValue(placementId, overrides)),
-    startLink: (overrides = {}) => {
+    startLink: async (overrides = {}) => {
       replicas += 1;
-      return startLink({
+      await using stack = new AsyncDisposableStack();
+      const views = stack.use(watchCluster(etcd, log));
+      await views.ready();
+      const started = await startLink({
         config: { linkListen: { host: "127.0.0.1", port: 0 }, enrollListen: { host: "127.0.0.1", port: 0 } },
-        ...{ db: database.db, listener, etcd, authority, log },
+        ...{ db: database.db, listener, etcd, views, authority, log },
         serverId: `replica-${replicas}`,
         registry: { host: "registry.test:5000", insecure: false },
         registryTokens: { forNode: async () => null, forEdge: () => null },
@@ -104,6 +108,15 @@ export async function aWorld(): Promise<World> {
         ...overrides,
         timings: { ...fast, ...overrides.timings },
       });
+      stack.use(started);
+      const owned = stack.move();
+      return {
+        ...{ linkPort: started.linkPort, enrollPort: started.enrollPort },
+        get sessions() {
+          return started.sessions;
+        },
+        [Symbol.asyncDispose]: () => owned.disposeAsync(),
+      };
     },
     async [Symbol.asyncDispose]() {
       await listener[Symbol.asyncDispose]();

@@ -131,6 +131,25 @@ describe("a router", () => {
     expect(revision).toBeGreaterThan(0n);
   });
 
+  test("gets all other hosts where the route of one cannot be read", async () => {
+    await using router = await aRouter(link, edge);
+    const { generation: had } = await router.next("table");
+    router.send({ case: "applied", value: { generation: had } });
+    generation += 1;
+    published = [...published, "bad.test"];
+    const meta = JSON.stringify({ generation, digest: "d", count: published.length });
+    await world.etcd.txn({
+      ops: [
+        putRoute("a.test", "10.0.0.8:30000"),
+        { put: { key: keys.route("bad.test"), value: "{" } },
+        { put: { key: keys.routesMeta, value: meta } },
+      ],
+    });
+    const table = await router.next("table");
+    expect(table.generation).toBe(BigInt(generation));
+    expect(hostsOf(table.upserts)).toEqual(["a.test"]);
+  });
+
   test("gets the whole table again when it asks, or could not apply the last", async () => {
     await using router = await aRouter(link, edge);
     const first = await router.next("table");

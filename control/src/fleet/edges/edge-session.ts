@@ -6,7 +6,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
 import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
 import { saveFacts } from "../nodes/store.ts";
-import { createClockNote } from "../sessions/clock-note.ts";
+import { createClockSkewWriter } from "../sessions/clock-skew.ts";
 import { LinkError } from "../sessions/errors.ts";
 import { helloProblem } from "../sessions/hello.ts";
 import {
@@ -124,7 +124,7 @@ async function converse(
     signal,
   );
 
-  const clockNote = createClockNote({
+  const clockSkew = createClockSkewWriter({
     ...{ clock, daemonId: edgeId, write: key.write, log, signal },
     everyMs: timings.clockWriteEveryMs,
   });
@@ -136,7 +136,7 @@ async function converse(
       case "renew":
         stream.renew();
         deps.metrics?.renewals.inc({ role: "edge" });
-        clockNote.heard(message.value.wallMs);
+        clockSkew.heard(message.value.wallMs);
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "applied":
         writer.record(appliedValue(message.value, clock.now()));

@@ -2,8 +2,8 @@ import { fromJsonString } from "@bufbuild/protobuf";
 import { type Route, RouteSchema } from "@svc/proto/edge";
 import type { Log } from "../../log.ts";
 import type { View } from "../../stores/etcd/index.ts";
+import type { RouteKey } from "../cluster/entries.ts";
 import { keys } from "../cluster/keys.ts";
-import type { RouteKey } from "../sessions/views.ts";
 import { isWhole, type PublishedTable } from "./table-outbox.ts";
 
 /** The newest whole table, for all routers of this replica. */
@@ -31,11 +31,12 @@ export function createTableFeed(view: View<RouteKey>, log: Log): TableFeed {
   }
 
   function refresh(): boolean {
-    const meta = view.get(keys.routesMeta);
-    if (meta?.kind !== "meta" || meta.generation === current?.generation) return false;
+    const found = view.get(keys.routesMeta);
+    if (found?.kind !== "meta" || found.meta.generation === current?.generation) return false;
+    const { generation, count, emptied = false } = found.meta;
     const entries = [...view.entries()].flatMap(([, value]) => (value.kind === "route" ? [value] : []));
     const revisions = new Map(entries.map(({ host, modRevision }) => [host, modRevision]));
-    if (!isWhole(revisions, meta)) return false;
+    if (!isWhole(revisions, { count, modRevision: found.modRevision })) return false;
     const nextRoutes = new Map<string, Route>();
     const nextHosts = new Map<string, bigint>();
     for (const { host, json, modRevision } of entries) {
@@ -48,7 +49,7 @@ export function createTableFeed(view: View<RouteKey>, log: Log): TableFeed {
     }
     routes = nextRoutes;
     hosts = nextHosts;
-    current = { generation: meta.generation, hosts, emptied: meta.emptied, routes };
+    current = { generation, hosts, emptied, routes };
     return true;
   }
 

@@ -11,8 +11,8 @@ import { startLeader } from "../../leader.ts";
 import { createLog } from "../../log.ts";
 import { seedPlans } from "../../stores/db/seed.ts";
 import { startWorkers } from "../../stores/work/worker.ts";
-import { createFleet, type Fleet } from "../cluster/fleet.ts";
 import { keys, type PlacementValue } from "../cluster/keys.ts";
+import { type OpenFleet, openFleet } from "../cluster/testing.ts";
 import type { Link } from "../daemons/start.ts";
 import {
   type AgentTalk,
@@ -32,7 +32,7 @@ import { applyLimitsWorker, wantPlanLimits } from "./worker.ts";
 const log = createLog(process.env["SVC_TEST_LOG_LEVEL"] ?? "silent");
 let world: World;
 let link: Link;
-let fleet: Fleet;
+let fleet: OpenFleet;
 let node: DaemonFiles;
 let planId = "";
 beforeEach(async () => {
@@ -46,8 +46,7 @@ beforeEach(async () => {
     .set({ ...small, ...allSetAside })
     .returning("id")
     .executeTakeFirstOrThrow());
-  fleet = createFleet(world.etcd, { clock: systemClock, log });
-  await fleet.ready();
+  fleet = await openFleet(world.etcd, { clock: systemClock, log });
   link = await world.startLink({ serverId, loadPlacement });
   await world.put(keys.server(serverId), { serverId, startedAt: new Date().toISOString() });
   node = await aDaemon(world, link, "node");

@@ -11,8 +11,10 @@ import {
 import { recordAudit } from "../../http/audit.ts";
 import { ApiError } from "../../http/errors.ts";
 import { endpoint } from "../endpoint.ts";
-import { nodeAddressesEndpoint, requireMachineAddresses } from "./addresses/endpoint.ts";
-import { nodeLabelsEndpoint } from "./labels/endpoint.ts";
+import { nodeActionEndpoints } from "./actions/endpoints.ts";
+import { nodeAddressEndpoints } from "./addresses/endpoints.ts";
+import { requireMachineAddresses } from "./addresses/require.ts";
+import { nodeLabelEndpoints } from "./labels/endpoints.ts";
 import { listBootstrapTokens } from "./token-listing.ts";
 import { createBootstrapToken, revokeBootstrapToken } from "./tokens.ts";
 import { findNode, listNodes } from "./view.ts";
@@ -113,4 +115,10 @@ const revokeToken = endpoint({
     }),
 });
 
-export const nodeEndpoints = [nodes, node, nodeLabelsEndpoint, nodeAddressesEndpoint, tokens, createToken, revokeToken];
+export const nodeEndpoints = [
+  ...[nodes, node],
+  ...nodeLabelEndpoints,
+  ...nodeAddressEndpoints,
+  ...[tokens, createToken, revokeToken],
+  ...nodeActionEndpoints,
+];

@@ -6,8 +6,9 @@ import { createLog } from "../../log.ts";
 import type { Deployment, Node } from "../../stores/db/tables.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import { startEtcd, testClient } from "../../stores/etcd/testing.ts";
-import { createFleet, type Fleet } from "../cluster/fleet.ts";
+import type { Fleet } from "../cluster/fleet.ts";
 import { keys, type ObservationValue, type PlacementValue, type RunValue } from "../cluster/keys.ts";
+import { openFleet } from "../cluster/testing.ts";
 
 /** A database, an etcd, and machines of which a test says in etcd what they hold. */
 export interface TestFleet extends AsyncDisposable {
@@ -41,8 +42,7 @@ export async function startTestFleet(): Promise<TestFleet> {
   const api = stack.use(await testApi());
   const etcd = stack.use(testClient(server.endpoint));
   const log = createLog("silent");
-  const fleet = stack.use(createFleet(etcd, { clock: systemClock, log }));
-  await fleet.ready(10_000);
+  const fleet = stack.use(await openFleet(etcd, { clock: systemClock, log }));
   const put = async (key: string, value: unknown) => {
     await etcd.txn({ guards: [], ops: [{ put: { key, value: JSON.stringify(value) } }] });
   };

@@ -13,6 +13,7 @@ import { findDeployment, insertEvent, lockDeployment } from "../tasks/deployment
 import { drainSecondsAfter, drainSecondsIn } from "../tasks/drain.ts";
 import { serveTask } from "../tasks/kinds/serve.ts";
 import { insertTask } from "../tasks/store.ts";
+import { holdActive } from "./hold.ts";
 import type { Cause, ReplicaStep, Site } from "./steps.ts";
 
 interface ApplyDeps {
@@ -52,7 +53,7 @@ export async function applySteps(
     const { deployment, project } = found;
     const plan = await holdPlanOfUser(tx, project.owner_id);
     // In this order: a stop, a suspension or a deletion of the project holds its row first.
-    if (!(await holdServed(tx, project.id)) || !(await lockDeployment(tx, deploymentId, "running"))) return false;
+    if (!(await holdActive(tx, project.id)) || !(await lockDeployment(tx, deploymentId, "running"))) return false;
     const state = await findChannelState(tx, deployment);
     if (state?.deployment_id !== deploymentId || state.stopped) return false;
     if (!(await isUnchanged(tx, site))) return false;
@@ -85,17 +86,6 @@ export async function applySteps(
     if (step.do === "replace") metrics?.replicasReplaced.inc({ cause: step.cause });
     log.info({ ...step }, "replica");
   }
-}
-
-/** Keeps the project as it is until the transaction ends; false when its sites are not to be up. */
-async function holdServed(tx: Db, projectId: string): Promise<boolean> {
-  const project = await tx
-    .selectFrom("project")
-    .select(["deleting_at", "suspended_at"])
-    .where("id", "=", projectId)
-    .forShare()
-    .executeTakeFirst();
-  return project !== undefined && project.deleting_at === null && project.suspended_at === null;
 }
 
 /** Whether the site's replicas are those that the decision rests on. */

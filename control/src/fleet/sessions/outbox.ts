@@ -1,12 +1,8 @@
+import type { Versioned } from "../cluster/entries.ts";
 import type { PlacementValue } from "../cluster/keys.ts";
 
 /** A placement as etcd holds it for the node. */
-export interface DesiredPlacement {
-  value: PlacementValue;
-  modRevision: bigint;
-  /** Guards observations: a placement that was deleted and written again has another one. */
-  createRevision: bigint;
-}
+export type DesiredPlacement = Versioned<PlacementValue>;
 
 interface Told {
   modRevision: bigint;

@@ -1,9 +1,9 @@
 import type { Change } from "../../stores/etcd/index.ts";
+import type { SessionClaim } from "../cluster/entries.ts";
 import { keyParts } from "../cluster/keys.ts";
 import type { Peer } from "./peer.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Ending } from "./stream.ts";
-import type { SessionClaim } from "./views.ts";
 
 /** A daemon whose stream this replica holds. */
 export interface LiveSession {

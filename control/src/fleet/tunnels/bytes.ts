@@ -1,6 +1,11 @@
 import { Duplex } from "node:stream";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ServerDuplexStream } from "@grpc/grpc-js";
+import type { TunnelRequest, TunnelResponseSchema } from "@svc/proto/node";
 import { grpcError, LinkError } from "../sessions/errors.ts";
-import type { TunnelCall } from "./tunnels.ts";
+
+/** A node's call, after it has proven who it is. */
+export type TunnelCall = ServerDuplexStream<TunnelRequest, MessageInitShape<typeof TunnelResponseSchema>>;
 
 const pieceBytes = 64 * 1024;
 

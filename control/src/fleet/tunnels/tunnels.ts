@@ -1,8 +1,6 @@
 import type { Duplex } from "node:stream";
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { ServerDuplexStream } from "@grpc/grpc-js";
 import { clip, limits, stripControl } from "@svc/proto";
-import type { TunnelRequest, TunnelResponseSchema } from "@svc/proto/node";
+import type { TunnelRequest } from "@svc/proto/node";
 import { type Clock, every } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { sql } from "kysely";
@@ -11,7 +9,7 @@ import type { Listener } from "../../stores/db/listen.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import { LinkError } from "../sessions/errors.ts";
 import type { Roster } from "../sessions/roster.ts";
-import { bytesOf } from "./bytes.ts";
+import { bytesOf, type TunnelCall } from "./bytes.ts";
 
 /** The server that a tunnel leads to. */
 export interface TunnelTarget {
@@ -31,9 +29,6 @@ export class TunnelUnavailable extends Error {
     this.why = why;
   }
 }
-
-/** A node's call, after it has proven who it is. */
-export type TunnelCall = ServerDuplexStream<TunnelRequest, MessageInitShape<typeof TunnelResponseSchema>>;
 
 /** The tunnels of this replica. */
 export interface Tunnels {

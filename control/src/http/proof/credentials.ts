@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { combinableScopes, type Scope } from "@svc/proto";
 import { sql } from "kysely";
-import { sessionCookieName } from "../session-cookie.ts";
+import { signInCookieName } from "../sign-in-cookie.ts";
 import type { CallOptions, TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 import { allOtherScopes, type Proof, smallestGrant } from "./expected.ts";
@@ -52,13 +52,13 @@ export async function newPeople(api: TestApi): Promise<People> {
 }
 
 /** The value of the session's cookie as sign-in sets it. */
-export function sessionCookie(api: TestApi, token: string, secret = api.context.config.authSecret): string {
+export function signInCookie(api: TestApi, token: string, secret = api.context.config.authSecret): string {
   const signature = createHmac("sha256", secret).update(token).digest("base64");
-  return `${sessionCookieName(api.url)}=${encodeURIComponent(`${token}.${signature}`)}`;
+  return `${signInCookieName(api.url)}=${encodeURIComponent(`${token}.${signature}`)}`;
 }
 
 const signedToken = (api: TestApi, token: string): string =>
-  decodeURIComponent(sessionCookie(api, token).slice(sessionCookieName(api.url).length + 1));
+  decodeURIComponent(signInCookie(api, token).slice(signInCookieName(api.url).length + 1));
 
 const full = { kind: "key", scopes: null, reach: "every project", owner: true } as const satisfies Proof;
 const aSession = { ...full, kind: "session" } as const satisfies Proof;
@@ -71,7 +71,7 @@ const always =
 async function worthless(api: TestApi, { owner }: People): Promise<Kind[]> {
   const { db, url } = api;
   const { key } = await api.newKey(owner);
-  const cookieName = sessionCookieName(url);
+  const cookieName = signInCookieName(url);
   const ownPage = { origin: url };
 
   const banned = await api.newUser();
@@ -118,32 +118,32 @@ async function worthless(api: TestApi, { owner }: People): Promise<Kind[]> {
     nobody("a session without Bearer", { headers: { authorization: owner.session } }),
     nobody("a session that nobody has", { session: randomBytes(24).toString("hex") }),
     nobody("a cookie without signature", { cookie: `${cookieName}=${owner.session}`, headers: ownPage }),
-    nobody("a cookie that another signed", { cookie: sessionCookie(api, owner.session, "another"), headers: ownPage }),
+    nobody("a cookie that another signed", { cookie: signInCookie(api, owner.session, "another"), headers: ownPage }),
     nobody("two cookies", {
-      cookie: `${sessionCookie(api, owner.session)}; ${cookieName}=other`,
+      cookie: `${signInCookie(api, owner.session)}; ${cookieName}=other`,
       headers: ownPage,
     }),
     nobody("a cookie of another name", {
-      cookie: sessionCookie(api, owner.session).replace(cookieName, "session"),
+      cookie: signInCookie(api, owner.session).replace(cookieName, "session"),
       headers: ownPage,
     }),
     nobody("a session in the address", {}, `token=${owner.session}`),
     nobody("a key in the address", {}, `x-api-key=${key}`),
     nobody("a banned user's key", { key: bannedKey.key }),
     nobody("a banned user's session", { session: banned.session }),
-    nobody("a banned user's cookie", { cookie: sessionCookie(api, banned.session), headers: ownPage }),
+    nobody("a banned user's cookie", { cookie: signInCookie(api, banned.session), headers: ownPage }),
     nobody("a key of a user who is banned for an hour", { key: bannedForNowKey.key }),
     nobody("a session of a user who is banned for an hour", { session: bannedForNow.session }),
     nobody("an expired key", { key: expired.key }),
     nobody("a revoked key", { key: revoked.key }),
     nobody("an expired session", { session: late.session }),
-    nobody("an expired session's cookie", { cookie: sessionCookie(api, late.session), headers: ownPage }),
+    nobody("an expired session's cookie", { cookie: signInCookie(api, late.session), headers: ownPage }),
   ];
 }
 
 /** Sessions in every form that carries one. */
 function sessions(api: TestApi, { owner, stranger, admin }: People): Kind[] {
-  const cookie = sessionCookie(api, owner.session);
+  const cookie = signInCookie(api, owner.session);
   const own = { ...aSession, cookie: "own page" as const };
   const other = { ...aSession, cookie: "other page" as const };
   const adminAbroad = { ...aSession, admin: true, owner: false };
@@ -161,12 +161,12 @@ function sessions(api: TestApi, { owner, stranger, admin }: People): Kind[] {
     always(
       "an administrator's cookie from our page",
       { ...adminAbroad, cookie: "own page" },
-      { cookie: sessionCookie(api, admin.session), headers: { origin: api.url } },
+      { cookie: signInCookie(api, admin.session), headers: { origin: api.url } },
     ),
     always(
       "an administrator's cookie from elsewhere",
       { ...adminAbroad, cookie: "other page" },
-      { cookie: sessionCookie(api, admin.session), headers: { origin: "https://evil.test" } },
+      { cookie: signInCookie(api, admin.session), headers: { origin: "https://evil.test" } },
     ),
   ];
 }

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { rawTar } from "../../../../proto/src/testing/tar.ts";
 import { apiEndpoints } from "../../server.ts";
 import { isDeclared } from "../declared.ts";
-import { sessionCookieName } from "../session-cookie.ts";
+import { signInCookieName } from "../sign-in-cookie.ts";
 import { type Answer, type CallOptions, type TestApi, testApi } from "../testing.ts";
 import { rawRequest, sendRaw, statusesOf } from "../testing-raw.ts";
 import { encode, mutated, nastyJson, nastyText } from "./arbitrary.ts";
@@ -40,7 +40,7 @@ const isEnvelope = ({ status, body }: Pick<Answer, "status" | "body">): boolean 
 test(
   "nothing that somebody made up is a credential",
   async () => {
-    const cookieName = sessionCookieName(api.url);
+    const cookieName = signInCookieName(api.url);
     const credential: fc.Arbitrary<Record<string, string>> = fc.oneof(
       headerText.map((text) => ({ "x-api-key": text })),
       headerText.map((text) => ({ "x-api-key": `svc_${text}` })),

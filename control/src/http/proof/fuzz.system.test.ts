@@ -9,7 +9,7 @@ import type { Endpoint } from "../endpoint.ts";
 import { type Answer, type CallOptions, type TestApi, testApi } from "../testing.ts";
 import { encode, fits, mutated, nastyText, queryString, rawBody } from "./arbitrary.ts";
 import { type ContractRoute, knownRoutes, routeName } from "./contract.ts";
-import { newPeople, type People, sessionCookie } from "./credentials.ts";
+import { newPeople, type People, signInCookie } from "./credentials.ts";
 import { type Description, describeReplies } from "./description.ts";
 import { exampleBody } from "./examples.ts";
 import { newTarget, parametersOf, type Target } from "./targets.ts";
@@ -110,7 +110,7 @@ async function credential(who: Who, { creatorKey }: Target): Promise<CallOptions
     case "owner's key":
       return { key: (await api.newKey(owner)).key };
     case "owner's page":
-      return { cookie: sessionCookie(api, owner.session), headers: { origin: api.url } };
+      return { cookie: signInCookie(api, owner.session), headers: { origin: api.url } };
     case "CI":
       return creatorKey === null ? {} : { key: creatorKey };
     case "stranger":

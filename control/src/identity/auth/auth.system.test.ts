@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { findCaller } from "../../http/caller.ts";
 import { presentedCredential } from "../../http/credentials.ts";
-import { sessionCookieName } from "../../http/session-cookie.ts";
+import { signInCookieName } from "../../http/sign-in-cookie.ts";
 import { type TestApi, testApi } from "../../http/testing.ts";
 import { linkIn, mailTo } from "../pages/testing.ts";
 import { createAdmin, InvalidAccount } from "./admin.ts";
@@ -121,7 +121,7 @@ describe("signing up and in", () => {
     expect(cookie).toMatch(/; Secure/i);
     expect(cookie).not.toMatch(/Domain=/i);
     const carried = { apiUrl: config.apiUrl, cookie: cookie?.split(";", 1)[0] ?? "" };
-    const credential = presentedCredential({ cookie: carried.cookie }, sessionCookieName(carried.apiUrl));
+    const credential = presentedCredential({ cookie: carried.cookie }, signInCookieName(carried.apiUrl));
     expect(typeof credential === "object" && (await findCaller(api.db, credential, config.authSecret))).toMatchObject({
       kind: "session",
     });

@@ -5,7 +5,7 @@ import { isAPIError } from "better-auth/api";
 import { admin, bearer, deviceAuthorization } from "better-auth/plugins";
 import pg from "pg";
 import { authBasePath } from "../../http/paths.ts";
-import { cookiePrefix, isSecure, sessionCookieName } from "../../http/session-cookie.ts";
+import { cookiePrefix, isSecure, signInCookieName } from "../../http/sign-in-cookie.ts";
 import type { Log } from "../../log.ts";
 import { instanceName } from "../../settings/instance-name.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -24,7 +24,7 @@ import {
 import { createPostbox, type Postbox } from "../mail/postbox.ts";
 import { createFindCallSession } from "./call-session.ts";
 import { events } from "./events.ts";
-import { gate } from "./gate.ts";
+import { guard } from "./guard.ts";
 import { createHashing } from "./hashing.ts";
 import { newPassword } from "./new-password.ts";
 import { createSignInLinks } from "./sign-in-link.ts";
@@ -86,7 +86,7 @@ function options({ clock, config, db, log, mailer }: AuthParts, pool: pg.Pool, p
   const trail = createTrail(db, log);
   const secure = isSecure(config.apiUrl);
   const cookie = { name: deviceCookieName(config.apiUrl), secure };
-  const findSession = createFindCallSession(db, config.authSecret, sessionCookieName(config.apiUrl));
+  const findSession = createFindCallSession(db, config.authSecret, signInCookieName(config.apiUrl));
   /** Later: neither the answer nor its time tells whether there is such an account. */
   const deliver = async (to: string, message: Message) => {
     if (mailer !== null && (await mayMail(db, to))) postbox.post(to, message);
@@ -191,7 +191,7 @@ function options({ clock, config, db, log, mailer }: AuthParts, pool: pg.Pool, p
         validateClient: (clientId) => clientId === cliClientId,
       }),
       ...(config.githost ? [githostPlugin(clock, config.githost, log)] : []),
-      gate({ clock, db, config, trail, findSession, cookie, links }),
+      guard({ clock, db, config, trail, findSession, cookie, links }),
       newPassword({ clock, db, findSession, secret: config.authSecret, cookie }),
     ],
   } satisfies BetterAuthOptions;

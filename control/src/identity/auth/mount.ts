@@ -4,7 +4,7 @@ import { ApiError, errorEnvelope } from "../../http/errors.ts";
 import { addressProblem, readJson } from "../../http/json.ts";
 import { comesFromOwnPage, originHeaders } from "../../http/origin.ts";
 import { authBasePath } from "../../http/paths.ts";
-import { sessionCookieName } from "../../http/session-cookie.ts";
+import { signInCookieName } from "../../http/sign-in-cookie.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Auth } from "./auth.ts";
@@ -98,7 +98,7 @@ export function mountAuth(
 /** A page elsewhere may neither act with a visitor's cookie nor sign the visitor in as somebody else. Programs send no Origin. */
 function refuseForeignPages(request: FastifyRequest, apiUrl: string): void {
   const headers = originHeaders(request);
-  const hasCookie = (request.headers.cookie ?? "").includes(`${sessionCookieName(apiUrl)}=`);
+  const hasCookie = (request.headers.cookie ?? "").includes(`${signInCookieName(apiUrl)}=`);
   if (!hasCookie && headers.origin === undefined && headers["sec-fetch-site"] === undefined) return;
   if (!comesFromOwnPage(request.method, headers, apiUrl)) {
     throw new ApiError("FORBIDDEN", { message: "The request comes from another site." });

@@ -13,7 +13,7 @@ import { type PasswordProblem, passwordAdvice, passwordProblem } from "./passwor
 import { findPasswordHash, storePasswordHash } from "./password-store.ts";
 import { hasSession, lockAccess, signOutEverywhere, takeOver } from "./put-out.ts";
 import { tooManyAttempts } from "./refusals.ts";
-import { forgetGuesses, giveBackPasswordCheck, takePasswordCheck } from "./throttle.ts";
+import { forgetGuesses, refundPasswordCheck, takePasswordCheck } from "./throttle.ts";
 import { addressOf } from "./trail.ts";
 
 export interface NewPasswordParts {
@@ -92,7 +92,7 @@ export function newPassword({ clock, db, findSession, secret, cookie }: NewPassw
             if (wait !== null) throw tooManyAttempts(wait);
             if (!(await passwords.verify({ hash: before, password: given })))
               throw refusal("INVALID_PASSWORD", "The current password is not right.");
-            await giveBackPasswordCheck(db, userId);
+            await refundPasswordCheck(db, userId);
             const hash = await passwords.hash(chosen);
             const change = { userId, token: session.token, before, hash, address: addressOf(ctx) };
             const token = await changePassword(db, change);

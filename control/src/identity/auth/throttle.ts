@@ -1,6 +1,6 @@
 import { addressGroup, addressNetwork } from "../../http/address.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import { type Allowance, type Counted, forgetAttempts, giveBack, takeAttempt } from "../limits/attempts.ts";
+import { type Allowance, type Counted, forgetAttempts, refund, takeAttempt } from "../limits/attempts.ts";
 
 /**
  * Guesses at one account from browsers that never signed in to it, out of one network: ten, then four an hour. It takes
@@ -73,18 +73,18 @@ export async function takeSignIn(db: Db, attempt: SignInAttempt): Promise<HeldBa
       taken.push(bound);
       continue;
     }
-    await giveBackAll(db, taken);
+    await refundAll(db, taken);
     return { by: "account", waitSeconds };
   }
   return null;
 }
 
 /** It was no guess: the password was right. */
-export const giveBackSignIn = (db: Db, attempt: SignInAttempt): Promise<void> =>
-  giveBackAll(db, [boundOfClient(attempt), ...boundsAtAccount(attempt)]);
+export const refundSignIn = (db: Db, attempt: SignInAttempt): Promise<void> =>
+  refundAll(db, [boundOfClient(attempt), ...boundsAtAccount(attempt)]);
 
-async function giveBackAll(db: Db, bounds: readonly Bound[]): Promise<void> {
-  for (const { counted, allowance } of bounds) await giveBack(db, counted, allowance);
+async function refundAll(db: Db, bounds: readonly Bound[]): Promise<void> {
+  for (const { counted, allowance } of bounds) await refund(db, counted, allowance);
 }
 
 const checksOf = (userId: string): Counted => ({ what: "password-check", whose: userId });
@@ -93,8 +93,8 @@ const checksOf = (userId: string): Counted => ({ what: "password-check", whose: 
 export const takePasswordCheck = (db: Db, userId: string): Promise<number | null> =>
   takeAttempt(db, checksOf(userId), ofPasswordCheck);
 
-export const giveBackPasswordCheck = (db: Db, userId: string): Promise<void> =>
-  giveBack(db, checksOf(userId), ofPasswordCheck);
+export const refundPasswordCheck = (db: Db, userId: string): Promise<void> =>
+  refund(db, checksOf(userId), ofPasswordCheck);
 
 /** After a reset by mail the old guesses are worth nothing, and the owner must be able to sign in, wherever they are. */
 export async function forgetGuesses(db: Db, email: string): Promise<void> {

@@ -42,7 +42,7 @@ export async function takeAttempt(db: Db, counted: Counted, allowance: Allowance
 }
 
 /** Gives back an attempt that turned out to be none. */
-export async function giveBack(db: Db, counted: Counted, { capacity }: Allowance): Promise<void> {
+export async function refund(db: Db, counted: Counted, { capacity }: Allowance): Promise<void> {
   await sql`update attempt_bucket set tokens = least(${capacity}::float8, tokens + 1) where key = ${keyOf(counted)}`.execute(
     db,
   );

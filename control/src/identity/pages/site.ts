@@ -6,7 +6,7 @@ import { presentedCredential } from "../../http/credentials.ts";
 import { ApiError } from "../../http/errors.ts";
 import { comesFromOwnPage, originHeaders } from "../../http/origin.ts";
 import { authBasePath } from "../../http/paths.ts";
-import { sessionCookieName } from "../../http/session-cookie.ts";
+import { signInCookieName } from "../../http/sign-in-cookie.ts";
 import { instanceName } from "../../settings/instance-name.ts";
 import { forwardedHeaders } from "../auth/mount.ts";
 import type { IdentityContext } from "../context.ts";
@@ -56,7 +56,7 @@ export const redirect = (reply: FastifyReply, path: string): FastifyReply =>
 
 /** Who is signed in by cookie; null when nobody is. */
 export async function visitor({ db, config }: IdentityContext, request: FastifyRequest): Promise<Caller | null> {
-  const credential = presentedCredential({ cookie: request.headers.cookie }, sessionCookieName(config.apiUrl));
+  const credential = presentedCredential({ cookie: request.headers.cookie }, signInCookieName(config.apiUrl));
   return typeof credential === "string" ? null : findCaller(db, credential, config.authSecret);
 }
 

@@ -49,7 +49,7 @@ export async function changePlan(tx: Db, id: string, input: UpdatePlanInput): Pr
   const before = becomesDefault ? await defaultPlan(tx) : plan;
   if (becomesDefault) await unsetDefault(tx);
   const changed = await updatePlan(tx, id, planColumns(input));
-  // Whoever was never given a plan has another one with the default.
+  // An account that was never given a plan has another one with the default.
   const concernsAny = !givesSameRoom(plan, changed) || !givesSameRoom(before, changed);
   if (concernsAny) await enqueueApplyLimits(tx, { planId: id });
   return changed;

@@ -31,7 +31,7 @@ export interface DbOptions {
   url: string;
   /** Upper bound of connections; defaults to 10. */
   maxConnections?: number;
-  /** How long a statement waits for a row that somebody else holds; 10 s by default. */
+  /** How long a statement waits for a row that another transaction holds; 10 s by default. */
   lockTimeoutMs?: number;
   /** Told about errors of idle connections, which would otherwise end the process. */
   onError?: (error: Error) => void;

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { testDatabase } from "./testing.ts";
 
 test("each database is migrated, empty and apart from the others", async () => {
@@ -14,7 +14,17 @@ test("each database is migrated, empty and apart from the others", async () => {
   expect(await second.db.selectFrom("project").selectAll().execute()).toEqual([]);
 });
 
-test("a server starts again after the last database was disposed", async () => {
-  await using database = await testDatabase();
-  expect((await sql<{ one: number }>`select 1 as one`.execute(database.db)).rows).toEqual([{ one: 1 }]);
+test("outside of a test run a process has a server of its own, which starts again after it was stopped", async () => {
+  vi.stubEnv("SVC_TEST_POSTGRES", undefined);
+  try {
+    const servers: string[] = [];
+    for (let count = 1; count <= 2; count += 1) {
+      await using database = await testDatabase();
+      expect(await database.db.selectFrom("project").selectAll().execute()).toEqual([]);
+      servers.push(new URL(database.url).searchParams.get("host") ?? "");
+    }
+    expect(new Set(servers).size).toBe(2);
+  } finally {
+    vi.unstubAllEnvs();
+  }
 });

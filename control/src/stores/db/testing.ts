@@ -40,6 +40,8 @@ export interface TestDatabase extends AsyncDisposable {
 }
 
 interface Server {
+  /** Of its files and its socket. */
+  readonly dir: string;
   /** Address of the named database. */
   url(database: string): string;
   stop(): Promise<void>;
@@ -49,18 +51,22 @@ let running: Promise<Server> | null = null;
 let users = 0;
 let created = 0;
 
+/** Names the directory of the server that `shareTestServer` started. */
+const sharedVariable = "SVC_TEST_POSTGRES";
+
 /**
- * A fresh migrated database, cloned from a template in some 50 ms. The first call of a process
- * starts a Postgres of its own, without durability; disposing the last database stops it and
- * removes its files. Keep one database open for the length of a test file.
+ * A fresh migrated database, cloned from a template in some 50 ms, on the server of the test run. Where there is none
+ * the first call of a process starts one, without durability; disposing the last database stops it and removes its
+ * files.
  */
 export async function testDatabase(): Promise<TestDatabase> {
   users += 1;
-  running ??= startServer();
+  running ??= findServer();
   try {
     const server = await running;
     created += 1;
-    const name = `test_${created}`;
+    // Processes share the server.
+    const name = `test_${process.pid}_${created}`;
     await query(server.url("postgres"), `create database ${name} template ${templateName}`);
     const url = server.url(name);
     const db = createDb({ url, maxConnections: 8 });
@@ -102,29 +108,21 @@ function binaries(): string {
   return join(dirname(dirname(main)), "native", "bin");
 }
 
-/** Names a directory that `prepareTestServer` made. */
-const preparedVariable = "SVC_TEST_POSTGRES";
-
-/**
- * Makes the files of a Postgres with the migrated template once, for the servers of all test processes that this one
- * starts from now on: they copy it instead of making their own.
- */
-export async function prepareTestServer(): Promise<AsyncDisposable> {
-  const dir = await newDirectory();
-  const remove = () => rm(dir, { recursive: true, force: true });
-  try {
-    await fillDirectory(dir);
-  } catch (error) {
-    await remove();
-    throw error;
-  }
-  process.env[preparedVariable] = dir;
+/** Starts the server of a test run: that of all processes which this one starts from now on. */
+export async function shareTestServer(): Promise<AsyncDisposable> {
+  const { dir, stop } = await startServer();
+  process.env[sharedVariable] = dir;
   return {
     async [Symbol.asyncDispose]() {
-      delete process.env[preparedVariable];
-      await remove();
+      delete process.env[sharedVariable];
+      await stop();
     },
   };
+}
+
+async function findServer(): Promise<Server> {
+  const dir = process.env[sharedVariable];
+  return dir === undefined ? startServer() : { dir, url: addressesIn(dir), stop: async () => {} };
 }
 
 /** How many statements in this database wait for a lock. A transaction sees the same number until its end: ask outside of it. */
@@ -135,57 +133,44 @@ export async function lockWaits(db: Db): Promise<number> {
 }
 
 async function startServer(): Promise<Server> {
-  const dir = await newDirectory();
+  const dir = await mkdtemp(join(tmpdir(), "svc-postgres-"));
   const remove = () => rm(dir, { recursive: true, force: true });
   try {
-    const prepared = process.env[preparedVariable];
-    // Keeps the owner, as Node's own copying does not.
-    if (prepared !== undefined) await run(["cp", "-a", dataIn(prepared), dataIn(dir)]);
-    else await fillDirectory(dir);
+    if (asRoot) await chown(dir, nobody, nobody);
+    const options = ["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"];
+    const initdb = [ownProgram(join(binaries(), "initdb")), "-D", join(dir, "data"), ...options];
+    await run(["setpriv", ...rights, "--", ...initdb], { cwd: dir, env: {} });
     const server = await serve(dir);
-    return {
-      url: server.url,
-      async stop() {
-        await server.stop();
-        await remove();
-      },
+    const stop = async () => {
+      await server.stop();
+      await remove();
     };
+    try {
+      await query(server.url("postgres"), `create database ${templateName}`);
+      await migrate(systemClock, server.url(templateName));
+    } catch (error) {
+      await stop();
+      throw error;
+    }
+    return { ...server, stop };
   } catch (error) {
     await remove();
     throw error;
   }
 }
 
-async function newDirectory(): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), "svc-postgres-"));
-  if (asRoot) await chown(dir, nobody, nobody);
-  return dir;
-}
+const addressesIn = (dir: string) => (database: string) =>
+  `postgres://postgres@localhost/${database}?host=${encodeURIComponent(dir)}`;
 
-const dataIn = (dir: string) => join(dir, "data");
-
-async function fillDirectory(dir: string): Promise<void> {
-  const options = ["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"];
-  const initdb = [ownProgram(join(binaries(), "initdb")), "-D", dataIn(dir), ...options];
-  await run(["setpriv", ...rights, "--", ...initdb], { cwd: dir, env: {} });
-  const server = await serve(dir);
-  try {
-    await query(server.url("postgres"), `create database ${templateName}`);
-    await migrate(systemClock, server.url(templateName));
-  } finally {
-    await server.stop();
-  }
-}
-
-/** Starts Postgres on what is in `dir`; to stop it leaves the files. */
+/** Starts Postgres in `dir`; to stop it leaves the files. */
 async function serve(dir: string): Promise<Server> {
-  const url = (database: string) => `postgres://postgres@localhost/${database}?host=${encodeURIComponent(dir)}`;
+  const url = addressesIn(dir);
   const settings = [
-    ...["listen_addresses=", "max_connections=100", "timezone=UTC", "shared_buffers=32MB"],
+    ...["listen_addresses=", "max_connections=500", "timezone=UTC", "shared_buffers=128MB"],
     ...["fsync=off", "synchronous_commit=off", "full_page_writes=off"],
     ...["logging_collector=on", "log_filename=log", `log_directory=${dir}`],
   ].flatMap((setting) => ["-c", setting]);
-  const postgres = [ownProgram(join(binaries(), "postgres")), "-D", dataIn(dir), "-k", dir, ...settings];
+  const postgres = [ownProgram(join(binaries(), "postgres")), "-D", join(dir, "data"), "-k", dir, ...settings];
   // The death signal stops the server also when the test process is killed.
   const child = spawnProgram(["setpriv", "--pdeathsig", "QUIT", ...rights, "--", ...postgres], {
     ...{ cwd: dir, env: {}, stdio: "ignore" },
@@ -197,7 +182,7 @@ async function serve(dir: string): Promise<Server> {
     await stop();
     throw error;
   }
-  return { url, stop };
+  return { dir, url, stop };
 }
 
 async function untilReady(child: ChildProcess, url: string, logFile: string): Promise<void> {

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { spawnProgram } from "@svc/runtime/programs";
+import { argv, spawnProgram } from "@svc/runtime/programs";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import pino from "pino";
 import { freePorts } from "../../../../registry/src/testing/ports.ts";
@@ -91,17 +91,21 @@ async function prepareMember(
 ): Promise<EtcdServer> {
   const { name, endpoint, peer, cluster } = plan;
   const directory = await mkdtemp(join(tmpdir(), "svc-etcd-"));
-  const args = [
+  const etcd = [
     ["--name", name, "--data-dir", directory, "--logger", "zap", "--log-level", "error"],
     ["--listen-client-urls", endpoint, "--advertise-client-urls", endpoint],
     ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster],
     ["--grpc-keepalive-min-time", "100ms"],
+    // What a killed process has written is there all the same: only a machine without power would lose it.
+    "--unsafe-no-fsync",
     flags,
   ].flat();
+  // The death signal ends it also when the test process is killed.
+  const command = argv("setpriv", "--pdeathsig", "KILL", "--", ...argv("etcd", ...etcd));
   let child: ChildProcess | null = null;
 
   const start = async () => {
-    const started = spawnProgram(["etcd", ...args], { stdio: "ignore" });
+    const started = spawnProgram(command, { stdio: "ignore" });
     child = started;
     await using probe = client(endpoint);
     await until(

@@ -60,7 +60,7 @@ test("an item that is put off keeps its place and is not counted as failed", asy
   const id = await add("p1");
   const item = await claim();
   if (!item) throw new Error("nothing was claimed");
-  await finishWork(database.db, item, "a", { retryAfterMs: 0, free: true });
+  await finishWork(database.db, item, "a", { retryAfterMs: 0, refund: true });
   const again = await claim();
   expect(again).toMatchObject({ id, attempt: 1 });
 });

@@ -53,7 +53,7 @@ const announce = (db: Db, kind: string) => sql`select pg_notify(${workTopic}, ${
 
 /**
  * Leases the oldest due item whose key is idle; null when there is none. Safe to call from
- * many workers: a unique index lets one item of a key run at a time, whoever wins.
+ * many workers: a unique index lets one item of a key run at a time, whichever worker wins.
  */
 export async function claimWork(
   db: Db,
@@ -95,11 +95,11 @@ export async function renewWork(db: Db, item: ClaimedWork, owner: string, leaseM
   return numUpdatedRows === 1n;
 }
 
-/** How a finished attempt ended: done for ever, to be tried again, or given up. */
+/** How a finished attempt ended: done for ever, given up, or to be tried again; with `refund` it does not count. */
 export type WorkOutcome =
   | { state: "done" }
   | { state: "failed"; error: string }
-  | { retryAfterMs: number; error?: string; free?: boolean };
+  | { retryAfterMs: number; error?: string; refund?: boolean };
 
 /** Records the outcome; false when the lease was lost meanwhile and another worker has the item. */
 export async function finishWork(db: Db, item: ClaimedWork, owner: string, outcome: WorkOutcome): Promise<boolean> {
@@ -115,7 +115,7 @@ export async function finishWork(db: Db, item: ClaimedWork, owner: string, outco
           error: outcome.error ?? null,
           run_at: sql<Date>`now() + ${outcome.retryAfterMs} * interval '1 millisecond'`,
           // A planned wait is not a failed attempt.
-          ...(outcome.free && { attempt: sql<number>`attempt - 1` }),
+          ...(outcome.refund && { attempt: sql<number>`attempt - 1` }),
         };
   const { numUpdatedRows } = await db
     .updateTable("work_item")

@@ -39,7 +39,7 @@ export interface WorkersOptions {
 /** A planned wait is no more than that. */
 function outcomeWord(outcome: WorkOutcome): "done" | "failed" | "waits" | "again" {
   if ("state" in outcome) return outcome.state;
-  return outcome.free ? "waits" : "again";
+  return outcome.refund ? "waits" : "again";
 }
 
 const retryDelayMs = (attempt: number) => Math.min(500 * 2 ** (attempt - 1), 60_000);
@@ -58,7 +58,7 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     try {
       return await handler(item, signal);
     } catch (error) {
-      if (stop.signal.aborted) return { retryAfterMs: 0, free: true };
+      if (stop.signal.aborted) return { retryAfterMs: 0, refund: true };
       const message = error instanceof Error ? error.message : String(error);
       log.error(
         { err: error, workItem: item.id, kind: item.kind, workKey: item.key, attempt: item.attempt },

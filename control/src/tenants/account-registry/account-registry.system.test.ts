@@ -483,7 +483,7 @@ describe("what an account may keep", () => {
     const work = deleteUserWorker({ db: api.db, registry: own, log: createLog("silent"), graceMs: 0 });
     const item = { id: 1, kind: "delete-user", key: "k", payload: { userId: leaver.id }, attempt: 1, maxAttempts: 1 };
     const waits = await work({ ...item, ageMs: 0 }, never);
-    expect(waits).toMatchObject({ free: true, retryAfterMs: expect.any(Number) });
+    expect(waits).toMatchObject({ refund: true, retryAfterMs: expect.any(Number) });
     expect(await own.listTags(`${prefix}shop`, 10)).toHaveLength(2);
     await sql`update account_repository set push_until = now() where user_id = ${leaver.id}`.execute(api.db);
     expect(await work({ ...item, ageMs: 0 }, never)).toEqual({ state: "done" });

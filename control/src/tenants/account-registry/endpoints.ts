@@ -4,7 +4,7 @@ import { recordAudit } from "../../http/audit.ts";
 import { lookupOf } from "../../http/caller.ts";
 import { presentedCredential } from "../../http/credentials.ts";
 import { ApiError } from "../../http/errors.ts";
-import { sessionCookieName } from "../../http/session-cookie.ts";
+import { signInCookieName } from "../../http/sign-in-cookie.ts";
 import { endpoint } from "../endpoint.ts";
 import { requireMayPush } from "./access.ts";
 import { makePassword } from "./password.ts";
@@ -20,7 +20,7 @@ const login = endpoint({
     const host = config.registry.publicHost;
     if (host === null) throw new ApiError("NOT_FOUND", { message: "Images cannot be pushed to this installation." });
     await requireMayPush(db, caller);
-    const credential = presentedCredential(request.headers, sessionCookieName(config.apiUrl));
+    const credential = presentedCredential(request.headers, signInCookieName(config.apiUrl));
     const lookup = typeof credential === "string" ? null : lookupOf(credential, config.authSecret);
     if (lookup === null) throw new ApiError("UNAUTHORIZED");
     const expiresAt = new Date(clock.now().getTime() + limits.registryLoginSeconds * 1000);

@@ -4,7 +4,7 @@ import { createLimiter, type Limiter, LimiterFull } from "@svc/runtime/limiter";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { denial } from "../../http/access.ts";
 import { recordAudit } from "../../http/audit.ts";
-import { findCaller, type Gate, refusal } from "../../http/authenticate.ts";
+import { type Authentication, findCaller, refusal } from "../../http/authenticate.ts";
 import { type Caller, lookupOf } from "../../http/caller.ts";
 import { toApiError } from "../../http/error-handler.ts";
 import { ApiError, errorEnvelope } from "../../http/errors.ts";
@@ -30,7 +30,7 @@ const waiters = { total: 100, perKey: 10 };
  * Where clients of the registry get tokens, by the protocol that they speak: a name and a password by HTTP Basic, the
  * rights as `scope`, and an answer of their shape. A token is for the account's own repositories and nothing else.
  */
-export function mountRegistryTokens(app: FastifyInstance, context: TokenContext, gate: Gate): void {
+export function mountRegistryTokens(app: FastifyInstance, context: TokenContext, authentication: Authentication): void {
   const { config, clock, random } = context;
   if (config.registry.publicHost === null) return;
   const limiter = createLimiter(looks, waiters);
@@ -51,7 +51,7 @@ export function mountRegistryTokens(app: FastifyInstance, context: TokenContext,
       const { service, scopes } = asked(request);
       if (service !== registryTokenAudience)
         throw new ApiError("BAD_REQUEST", { message: "service: is not this registry" });
-      const caller = await authenticated(context, gate, request);
+      const caller = await authenticated(context, authentication, request);
       const refused = denial(caller, { scope: "deploy" });
       if (refused !== null)
         throw new ApiError(refused.code, refused.message === undefined ? {} : { message: refused.message });
@@ -78,7 +78,7 @@ function asked(request: FastifyRequest): { service: unknown; scopes: string[] } 
 /** By an API key, or by a password that was made of a credential; wrong ones are counted as everywhere. */
 async function authenticated(
   { secrets, clock, config }: TokenContext,
-  gate: Gate,
+  authentication: Authentication,
   request: FastifyRequest,
 ): Promise<Caller> {
   const [username, password] = basicOf(request.headers.authorization) ?? [];
@@ -86,12 +86,12 @@ async function authenticated(
     throw new ApiError("UNAUTHORIZED", { message: "Log in with `svc registry login`." });
   const lookup =
     readPassword(secrets, password, clock.now()) ?? lookupOf({ via: "key", key: password }, config.authSecret);
-  const caller = lookup === null ? null : await findCaller(gate.callers, lookup);
+  const caller = lookup === null ? null : await findCaller(authentication.callers, lookup);
   if (caller === null || ![caller.userId, caller.email.toLowerCase()].includes(username.toLowerCase()))
-    throw refusal(gate, request);
+    throw refusal(authentication, request);
   request.caller = caller;
   const { rateLimitPerMinute: limit } = caller;
-  const wait = limit === null ? null : gate.rateLimit.take(caller.userId, limit);
+  const wait = limit === null ? null : authentication.rateLimit.take(caller.userId, limit);
   if (wait !== null) throw new ApiError("RATE_LIMITED", { retryAfterSeconds: wait });
   return caller;
 }

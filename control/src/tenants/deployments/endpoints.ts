@@ -1,17 +1,13 @@
 import { cancelDeployment } from "./endpoints/cancel.ts";
 import { createDeployment } from "./endpoints/create.ts";
-import { lifecycleEndpoints } from "./endpoints/lifecycle.ts";
+import { startProject, stopProject } from "./endpoints/lifecycle.ts";
 import { projectDetail } from "./endpoints/of-project.ts";
-import { deploymentReads } from "./endpoints/read.ts";
-import { redeployEndpoints } from "./endpoints/redeploy.ts";
+import { deploymentDetail, deploymentList, deploymentLogs, deploymentTimeline } from "./endpoints/read.ts";
+import { promoteDeployment, rollbackDeployment } from "./endpoints/redeploy.ts";
 import { removeDeployment } from "./endpoints/remove.ts";
 
 export const deploymentEndpoints = [
-  projectDetail,
-  createDeployment,
-  cancelDeployment,
-  ...redeployEndpoints,
-  removeDeployment,
-  ...deploymentReads,
-  ...lifecycleEndpoints,
+  ...[projectDetail, createDeployment, cancelDeployment, rollbackDeployment, promoteDeployment, removeDeployment],
+  ...[deploymentList, deploymentDetail, deploymentLogs, deploymentTimeline],
+  ...[stopProject, startProject],
 ];

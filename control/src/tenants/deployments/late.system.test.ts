@@ -109,7 +109,7 @@ test("a release command that the view does not show is neither given up nor forg
   const stop = new AbortController();
   const work = deployWorker(deps(behind()))(item("deploy", deployment), stop.signal);
   expect(await retireWorker({ ...deps(behind()), drainMs: 0 })(item("retire", deployment), stop.signal)).toMatchObject({
-    free: true,
+    refund: true,
   });
   expect(await read()).toMatchObject({ state: "started", cancel: true });
   stop.abort();
@@ -203,7 +203,7 @@ test("a replica whose clock is ahead holds up nobody: what drains is timed by on
     const worker = retireWorker({ ...deps(placed), clock, drainMs: 200 });
     return worker({ ...item("retire", deployment), id }, AbortSignal.timeout(5_000));
   };
-  expect(await retire(3_600_000)).toMatchObject({ free: true });
+  expect(await retire(3_600_000)).toMatchObject({ refund: true });
   await until("it to have drained", async () => "state" in (await retire(0)));
   expect(await api.db.selectFrom("task").select("desired").where("id", "=", task.id).execute()).toEqual([
     { desired: "removed" },

@@ -95,7 +95,7 @@ function placementState({ status, awaitsNode, trouble, suspended }: ListedDeploy
 /** What is known of a node that does not answer may be long past; what it was granted may have run. */
 function placementProblem(
   { status, release_status, release, suspended, containers, buildRefused }: ListedDeployment,
-  { isLost }: View,
+  { isLost }: Viewer,
 ): PlacementSummary["problem"] {
   const problem = (code: NonNullable<PlacementSummary["problem"]>["code"]) => ({ code, message: failureMessage(code) });
   const releases = release_status === "pending" || release_status === "running";
@@ -108,15 +108,15 @@ function placementProblem(
   return waits ? problem("NODE_CAPACITY_UNAVAILABLE") : null;
 }
 
-const placementView = (deployment: ListedDeployment, view: View): PlacementSummary => ({
+const placementView = (deployment: ListedDeployment, viewer: Viewer): PlacementSummary => ({
   state: placementState(deployment),
-  problem: placementProblem(deployment, view),
+  problem: placementProblem(deployment, viewer),
   routeConverged: deployment.status === "running" || deployment.status === "stopped",
   lastTransitionAt: iso(deployment.lastTransitionAt),
 });
 
 /** Who looks, and what the installation shows. */
-export interface View {
+export interface Viewer {
   /** Shows what is known of a deployment on the fleet. */
   schedulerEnabled: boolean;
   /** Whether the caller may read output: an error may end with the last lines that a program wrote. */
@@ -125,26 +125,26 @@ export interface View {
   isLost(nodeId: string): boolean;
 }
 
-export const viewFor = (
+export const viewerFor = (
   { scopes }: Pick<Caller, "scopes">,
   {
     config: { schedulerEnabled },
     fleet,
   }: { config: Pick<Config, "schedulerEnabled">; fleet: Pick<FleetView, "nodeLink"> },
-): View => ({
+): Viewer => ({
   schedulerEnabled,
   isLost: (nodeId) => fleet.nodeLink(nodeId).link === "unreachable",
   showsOutput: scopes === null || scopes.includes("logs:read") || scopes.includes("ci:deploy"),
 });
 
-const errorOf = (error: string | null, { showsOutput }: View): string | null =>
+const errorOf = (error: string | null, { showsOutput }: Viewer): string | null =>
   showsOutput || error === null ? error : splitLastLines(error).reason;
 
 const isHeld = ({ status, held_at }: Deployment): boolean =>
   held_at !== null && (isOpen(status) || status === "stopped");
 
 /** A deployment as lists show it. */
-export const deploymentListView = (deployment: ListedDeployment, view: View): DeploymentListItem => ({
+export const deploymentListView = (deployment: ListedDeployment, viewer: Viewer): DeploymentListItem => ({
   id: deployment.id,
   status: deployment.status,
   channel: deployment.channel,
@@ -161,7 +161,7 @@ export const deploymentListView = (deployment: ListedDeployment, view: View): De
           watchPaths: deployment.watch_paths ?? [],
         },
       }),
-  error: errorOf(deployment.error, view),
+  error: errorOf(deployment.error, viewer),
   warnings: deployment.warnings,
   ...(isHeld(deployment) && { held: true as const }),
   crashing: deployment.suspended ? null : deployment.crashing,
@@ -173,9 +173,9 @@ export const deploymentListView = (deployment: ListedDeployment, view: View): De
   gitRepository: deployment.git_repository,
   gitPrNumber: deployment.git_pr_number,
   release: releaseView(deployment),
-  ...(view.schedulerEnabled && {
+  ...(viewer.schedulerEnabled && {
     portableArtifact: portableArtifactView(deployment),
-    placement: placementView(deployment, view),
+    placement: placementView(deployment, viewer),
   }),
   createdAt: deployment.created_at.toISOString(),
   startedAt: iso(deployment.started_at),
@@ -183,8 +183,8 @@ export const deploymentListView = (deployment: ListedDeployment, view: View): De
 });
 
 /** One deployment in full. Commands and env-file names of its manifest are left out. */
-export const deploymentView = (deployment: ListedDeployment, view: View): DeploymentView => ({
-  ...deploymentListView(deployment, view),
+export const deploymentView = (deployment: ListedDeployment, viewer: Viewer): DeploymentView => ({
+  ...deploymentListView(deployment, viewer),
   projectId: deployment.project_id,
   // Image projects always have it; others once there is something to say.
   ...((deployment.type === "ociimage" || deployment.error_code !== null) && { errorCode: deployment.error_code }),

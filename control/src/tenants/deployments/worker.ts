@@ -3,7 +3,7 @@ import { RegistryError } from "@svc/registry";
 import { type Clock, every } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
 import { repositories } from "../../fleet/artifacts/repositories.ts";
-import { storageProblem } from "../../fleet/artifacts/room.ts";
+import { storageProblem } from "../../fleet/artifacts/storage-limit.ts";
 import { endPush } from "../../fleet/artifacts/store.ts";
 import { findChannelState, setChannelState } from "../../fleet/routes/store.ts";
 import { endDrains, removeTasks } from "../../fleet/tasks/change.ts";
@@ -86,13 +86,13 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
       const effect = effects[step.do] as (step: DeployStep, at: DeploymentFacts, signal: AbortSignal) => Promise<void>;
       await whileWanted({ clock, db }, deploymentId, signal, (wanted) => effect(step, at, wanted));
     }
-    return { retryAfterMs: 0, free: true };
+    return { retryAfterMs: 0, refund: true };
   };
   return async (item, signal) => {
     try {
       return await carryOn(item, signal);
     } catch (error) {
-      if (error instanceof NotYet) return { retryAfterMs: notYetMs, free: true };
+      if (error instanceof NotYet) return { retryAfterMs: notYetMs, refund: true };
       if (signal.aborted || item.attempt < item.maxAttempts) throw error;
       // Nobody will try again, so whoever waits for the deployment has to hear of it.
       const { deploymentId } = item.payload as { deploymentId: string };

@@ -17,7 +17,7 @@ import { deleteCredential, listCredentials, putCredential, type StoredCredential
 
 const path = "/projects/:id/registry-credentials";
 
-const view = ({ host, created_at, updated_at }: StoredCredential) => ({
+const credentialView = ({ host, created_at, updated_at }: StoredCredential) => ({
   host,
   configured: true as const,
   createdAt: created_at.toISOString(),
@@ -46,7 +46,7 @@ const list = endpoint({
   errors: ["VALIDATION"],
   async handle({ db }, { caller, params }) {
     const { id } = await imageProject(db, caller, params.id);
-    return { credentials: (await listCredentials(db, id)).map(view) };
+    return { credentials: (await listCredentials(db, id)).map(credentialView) };
   },
 });
 
@@ -76,7 +76,7 @@ const put = endpoint({
       const stored = await putCredential(tx, secrets, { projectId: id, host, now: clock.now() }, { username, secret });
       const action = rotates ? "registry-credential.rotate" : "registry-credential.create";
       await recordAudit(tx, { caller, address, action, target: id, detail: { host } });
-      return { credential: view(stored), rotated: rotates };
+      return { credential: credentialView(stored), rotated: rotates };
     });
   },
 });

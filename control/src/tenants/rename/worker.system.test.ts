@@ -6,9 +6,9 @@ import { systemClock } from "@svc/runtime/system";
 import { createWake } from "@svc/runtime/wake";
 import type { KyselyPlugin } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createFleet, type Fleet } from "../../fleet/cluster/fleet.ts";
 import { keys } from "../../fleet/cluster/keys.ts";
 import type { RouteEntry } from "../../fleet/cluster/route-entry.ts";
+import { type OpenFleet, openFleet } from "../../fleet/cluster/testing.ts";
 import { routeTopic } from "../../fleet/cluster/topics.ts";
 import { publishOnce } from "../../fleet/routes/publisher.ts";
 import { setChannelState } from "../../fleet/routes/store.ts";
@@ -38,7 +38,7 @@ const content = { scheme: "https", domain: "svc.test", port: "" } as const;
 let database: TestDatabase;
 let server: EtcdServer;
 let etcd: Etcd;
-let fleet: Fleet;
+let fleet: OpenFleet;
 let listener: Listener;
 let publisher: AsyncDisposable;
 let db: Db;
@@ -49,8 +49,7 @@ beforeAll(async () => {
   await seedPlans(db);
   server = await startEtcd();
   etcd = testClient(server.endpoint);
-  fleet = createFleet(etcd, { clock: systemClock, log });
-  await fleet.ready(10_000);
+  fleet = await openFleet(etcd, { clock: systemClock, log });
   listener = createListener(systemClock, database.url, log);
   publisher = startPublisher();
   ownerId = randomUUID();
@@ -336,17 +335,17 @@ describe("an edge that does not answer", () => {
     await healthy.follow();
     const looks = async () => {
       const { done } = work(project, { now: () => now, looks: 1 });
-      return (await done) as { retryAfterMs: number; free: boolean };
+      return (await done) as { retryAfterMs: number; refund: boolean };
     };
     await running[Symbol.asyncDispose]();
     now = new Date(now.getTime() + edgesWaitMs - 1_000);
-    expect(await looks()).toEqual({ retryAfterMs: (edgesWaitMs - 1_000) / 4, free: true });
+    expect(await looks()).toEqual({ retryAfterMs: (edgesWaitMs - 1_000) / 4, refund: true });
     expect(await slugOf(project)).toBe(project.slug);
     now = new Date(now.getTime() + 1_000);
     // It flips, and does not wait for the redirects.
-    expect(await looks()).toEqual({ retryAfterMs: 500, free: true });
+    expect(await looks()).toEqual({ retryAfterMs: 500, refund: true });
     expect(await slugOf(project)).toBe(slug);
-    expect(await looks()).toEqual({ retryAfterMs: 500, free: true });
+    expect(await looks()).toEqual({ retryAfterMs: 500, refund: true });
   });
 
   test("keeps everything as it is when there is no other", async () => {
@@ -361,7 +360,7 @@ describe("an edge that does not answer", () => {
     const entry = await published("the new host is there", next, () => true);
     expect(entry.redirect).toBeUndefined();
     await running[Symbol.asyncDispose]();
-    expect(await work(project, { now, looks: 1 }).done).toEqual({ retryAfterMs: 15_000, free: true });
+    expect(await work(project, { now, looks: 1 }).done).toEqual({ retryAfterMs: 15_000, refund: true });
     expect(await slugOf(project)).toBe(project.slug);
   });
 });

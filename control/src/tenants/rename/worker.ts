@@ -57,7 +57,7 @@ export function renameWorker(deps: RenameDeps): WorkHandler {
         case "end":
           return { state: "done" };
         case "wait":
-          if (step.isLong) return { retryAfterMs: recheckAfterMs(waitedMs(facts, item.ageMs)), free: true };
+          if (step.isLong) return { retryAfterMs: recheckAfterMs(waitedMs(facts, item.ageMs)), refund: true };
           await wake.wait(1_000, signal);
           break;
         default: {
@@ -66,7 +66,7 @@ export function renameWorker(deps: RenameDeps): WorkHandler {
         }
       }
     }
-    return { retryAfterMs: 0, free: true };
+    return { retryAfterMs: 0, refund: true };
   };
 }
 

@@ -362,32 +362,39 @@ test("an edge that does not answer keeps nothing running, and no port is given a
   await isShown(project, "site");
 });
 
-test.each([-1, 1])("a replica whose clock is %d hours off waits as long as any other", async (hours) => {
-  const { project } = await (async () => {
+describe.each([-1, 1])("a replica whose clock is %d hours off", (hours) => {
+  const now = () => new Date(Date.now() + hours * 3_600_000);
+  const served = async () => {
     await using _replica = await newReplica();
     return await serving("ssr", "production");
-  })();
-  await using _skewed = await newReplica({
-    edgesWaitMs: 300,
-    now: () => new Date(Date.now() + hours * 3_600_000),
+  };
+
+  test("waits for edges as long as any other", async () => {
+    const { project } = await served();
+    await using _skewed = await newReplica({ edgesWaitMs: 300, now });
+    const [first] = containers(project);
+    virtual.setEdgeAway(true);
+    await act(project, "suspend");
+    const observedOf = () => first && virtual.fleet.observation(first.nodeId, first.placement.placementId)?.observed;
+    await until("the app to be stopped", () => observedOf() === "stopped");
+    virtual.setEdgeAway(false);
+    await isGone(project);
+    await act(project, "resume");
+    await isActive(project);
+    await isShown(project, "site");
   });
-  const [first] = containers(project);
-  virtual.setEdgeAway(true);
-  await act(project, "suspend");
-  const observedOf = () => first && virtual.fleet.observation(first.nodeId, first.placement.placementId)?.observed;
-  await until("the app to be stopped", () => observedOf() === "stopped");
-  virtual.setEdgeAway(false);
-  await isGone(project);
-  await act(project, "resume");
-  await isActive(project);
-  await isShown(project, "site");
-  await act(project, "suspend");
-  await isGone(project);
-  const { rows } = await sql<{ isNow: boolean }>`
-    select unrouted_at between suspended_at and clock_timestamp() as "isNow" from project where id = ${project.id}`.execute(
-    api.db,
-  );
-  expect(rows).toEqual([{ isNow: true }]);
+
+  test("notes that no visitor reaches it any more by the database's clock", async () => {
+    const { project } = await served();
+    await using _skewed = await newReplica({ now });
+    await act(project, "suspend");
+    await isGone(project);
+    const { rows } = await sql<{ isNow: boolean }>`
+      select unrouted_at between suspended_at and clock_timestamp() as "isNow" from project where id = ${project.id}`.execute(
+      api.db,
+    );
+    expect(rows).toEqual([{ isNow: true }]);
+  });
 });
 
 test("that no visitor reaches it any more is taken back when one does", async () => {

@@ -75,7 +75,7 @@ export function suspensionWorker(deps: SuspensionDeps): WorkHandler {
         case "end":
           return { state: "done" };
         case "wait":
-          if (step.isLong) return { retryAfterMs: recheckAfterMs(waitedMs(found.facts, item.ageMs)), free: true };
+          if (step.isLong) return { retryAfterMs: recheckAfterMs(waitedMs(found.facts, item.ageMs)), refund: true };
           // Rows of Postgres change without a signal.
           await wake.wait(500, signal);
           break;
@@ -85,7 +85,7 @@ export function suspensionWorker(deps: SuspensionDeps): WorkHandler {
         }
       }
     }
-    return { retryAfterMs: 0, free: true };
+    return { retryAfterMs: 0, refund: true };
   };
 }
 

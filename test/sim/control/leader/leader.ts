@@ -7,7 +7,7 @@ import { drainOnce } from "./drain.ts";
 import { type Leader, LeaderOutdated, takeOver } from "./fenced.ts";
 import { createKeeper } from "./keeper.ts";
 import { noteLinks } from "./link-history.ts";
-import { clearGone, clearLeft } from "./lost-nodes.ts";
+import { clearGone, clearStaleSessions } from "./lost-nodes.ts";
 import { publishOnce } from "./publisher.ts";
 import { createScheduler } from "./scheduler.ts";
 import { createStormWatch } from "./storm-watch.ts";
@@ -77,7 +77,7 @@ export function lead(replica: Replica, leadership: Leadership): void {
       loop(drains, () => drainOnce(replica));
       loop(fences, function* () {
         yield* clearGone(replica);
-        yield* clearLeft(leader);
+        yield* clearStaleSessions(leader);
       });
       loop(createBell(), () => noteLinks(replica), linkHistoryMs);
     })(),

@@ -30,10 +30,10 @@ export function* clearGone(replica: Replica): Work {
 
 /**
  * Deletes session keys that nobody has given back: every later replica would count their lease anew. Mirrors
- * `control/src/fleet/cluster/left-sessions.ts`.
+ * `control/src/fleet/cluster/stale-sessions.ts`.
  */
-export function* clearLeft({ replica, leadership }: Leader): Work {
-  for (const { key, serverId, modRevision } of replica.fleet.leftSessions()) {
+export function* clearStaleSessions({ replica, leadership }: Leader): Work {
+  for (const { key, serverId, modRevision } of replica.fleet.staleSessions()) {
     yield* leadership.txn(
       [{ delete: { key } }],
       [

@@ -17,6 +17,6 @@ export const adminCaRotate = command({
     const { ca } = await (await context.api()).post("/admin/ca/rotate", certificateAuthorityReply);
     return { ca };
   },
-  render: ({ ca }, view) =>
-    `${view.paint("green", "✓")} Replacing the authority; follow it with \`svc admin ca show\`\n${renderAuthority(ca, view)}`,
+  render: ({ ca }, screen) =>
+    `${screen.paint("green", "✓")} Replacing the authority; follow it with \`svc admin ca show\`\n${renderAuthority(ca, screen)}`,
 });

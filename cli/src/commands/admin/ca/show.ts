@@ -1,5 +1,5 @@
 import { type CertificateAuthority, certificateAuthorityReply, plural } from "@svc/proto";
-import { command, type View } from "../../../command.ts";
+import { command, type Screen } from "../../../command.ts";
 import { formatAge, formatExpiry } from "../../../format.ts";
 import { listing } from "../../../listing.ts";
 
@@ -11,12 +11,12 @@ export const adminCaShow = command({
     const { ca } = await (await context.api()).get("/admin/ca", certificateAuthorityReply);
     return { ca };
   },
-  render: ({ ca }, view) => renderAuthority(ca, view),
+  render: ({ ca }, screen) => renderAuthority(ca, screen),
 });
 
 /** The authority for people, and which machines a replacement of it waits for. */
-export function renderAuthority({ sha256, expiresAt, rotation, rotatedAt }: CertificateAuthority, view: View) {
-  const { paint, now } = view;
+export function renderAuthority({ sha256, expiresAt, rotation, rotatedAt }: CertificateAuthority, screen: Screen) {
+  const { paint, now } = screen;
   const facts = [`sha256  ${sha256}`, `valid   ${formatExpiry(expiresAt, now)}`];
   if (rotation === null) {
     const since = rotatedAt === null ? "It was never replaced" : `It replaced another one ${formatAge(rotatedAt, now)}`;
@@ -35,7 +35,7 @@ export function renderAuthority({ sha256, expiresAt, rotation, rotatedAt }: Cert
   ]);
   return [
     ...lines,
-    listing(header, rows, view),
+    listing(header, rows, screen),
     "One that will not come back is waited for no more once it is fenced or removed, its certificate is over, or it was not seen for 30 days",
   ].join("\n");
 }

@@ -11,8 +11,8 @@ export const adminInvitesList = command({
     const { invites } = await (await context.api()).get("/admin/invites", invitesReply);
     return { invites };
   },
-  render: ({ invites }, view) => {
-    const { paint, now } = view;
+  render: ({ invites }, screen) => {
+    const { paint, now } = screen;
     if (invites.length === 0) return "Nobody is invited. Invite somebody with `svc admin invites create <email>`";
     const header = ["EMAIL", "STATUS", "CREATED", "VALID", "ID"];
     const rows = invites.map((invite) => [
@@ -22,6 +22,6 @@ export const adminInvitesList = command({
       formatExpiry(invite.expiresAt, now),
       invite.id,
     ]);
-    return listing(header, rows, view);
+    return listing(header, rows, screen);
   },
 });

@@ -1,5 +1,5 @@
 import { type ExplainedNode, type ExplainedTask, explainPlacementReply } from "@svc/proto";
-import { argument, command, type View } from "../../../command.ts";
+import { argument, command, type Screen } from "../../../command.ts";
 import { CliError } from "../../../errors.ts";
 import { displayWidth, formatAge, table, wrapText } from "../../../format.ts";
 import { deploymentIdOf } from "../../../ids.ts";
@@ -21,8 +21,8 @@ export const adminNodesExplain = command({
     });
     return explained;
   },
-  render: ({ deployment, request, tasks, nodes, failuresKnown }, view) => {
-    const { paint } = view;
+  render: ({ deployment, request, tasks, nodes, failuresKnown }, screen) => {
+    const { paint } = screen;
     const asks = [
       `${request.memoryMb} MiB`,
       `${request.cpuMillicores} millicores`,
@@ -34,10 +34,10 @@ export const adminNodesExplain = command({
     const fitting = nodes.filter(({ fits }) => fits).length;
     return [
       `${paint("bold", deployment.id)} is ${paintStatus(paint, deployment.status)} on ${deployment.channel}`,
-      ...(tasks.length === 0 ? ["It has nothing on any machine."] : [taskTable(tasks, view)]),
+      ...(tasks.length === 0 ? ["It has nothing on any machine."] : [taskTable(tasks, screen)]),
       "",
       `One more ${what} asks for ${asks.join(", ")}. ${fitting} of ${nodes.length} machines would take it:`,
-      nodeTable(nodes, view),
+      nodeTable(nodes, screen),
       ...(failuresKnown
         ? []
         : ["", "What failed of late is not counted: only the replica that leads knows, and this is another."]),
@@ -45,8 +45,8 @@ export const adminNodesExplain = command({
   },
 });
 
-function taskTable(tasks: readonly ExplainedTask[], view: View): string {
-  const { paint, now } = view;
+function taskTable(tasks: readonly ExplainedTask[], screen: Screen): string {
+  const { paint, now } = screen;
   const header = ["WHAT", "MACHINE", "STATE", "MADE", "WHY"].map((cell) => paint("dim", cell));
   const rows = tasks.map(({ kind, replica, node, observed, health, retiring, createdAt, problem }) => [
     kind === "build" ? "build" : `replica ${replica}`,
@@ -57,11 +57,11 @@ function taskTable(tasks: readonly ExplainedTask[], view: View): string {
     formatAge(createdAt, now),
     problem ?? "-",
   ]);
-  return lastBelow([header, ...rows], view);
+  return lastBelow([header, ...rows], screen);
 }
 
-function nodeTable(nodes: readonly ExplainedNode[], view: View): string {
-  const { paint } = view;
+function nodeTable(nodes: readonly ExplainedNode[], screen: Screen): string {
+  const { paint } = screen;
   if (nodes.length === 0) return "No machine has joined yet.";
   const header = ["MACHINE", "STATUS", "TAKES IT", "SCORE", "WHY"].map((cell) => paint("dim", cell));
   const rows = nodes.map((node) => [
@@ -71,13 +71,13 @@ function nodeTable(nodes: readonly ExplainedNode[], view: View): string {
     node.score === null ? "-" : String(node.score.total),
     node.fits ? goodText(node) : node.problems.map(problemText).join("; "),
   ]);
-  return lastBelow([header, ...rows], view, [3]);
+  return lastBelow([header, ...rows], screen, [3]);
 }
 
 /** A table whose last column is long: where the terminal is too narrow for it, that one is told below each row. */
 function lastBelow(
   rows: readonly (readonly string[])[],
-  { columns }: View,
+  { columns }: Screen,
   alignRight: readonly number[] = [],
 ): string {
   const whole = table(rows, alignRight);

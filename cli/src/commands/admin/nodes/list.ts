@@ -16,8 +16,8 @@ export const adminNodesList = command({
     const { nodes } = await (await context.api()).get("/admin/nodes", nodeListReply);
     return { nodes: all ? nodes : nodes.filter(({ status }) => status !== "removed") };
   },
-  render: ({ nodes }, view) => {
-    const { paint, now, columns } = view;
+  render: ({ nodes }, screen) => {
+    const { paint, now, columns } = screen;
     if (nodes.length === 0)
       return "No machine has joined yet. Make a token with `svc admin nodes bootstrap-token create --file <path>`";
     const withIds = columns === null || columns >= columnsForIds;
@@ -33,7 +33,7 @@ export const adminNodesList = command({
       node.version ?? "-",
       ...(withIds ? [node.id] : []),
     ]);
-    return listing(header, rows, view, { alignRight: [4, 5, 6] });
+    return listing(header, rows, screen, { alignRight: [4, 5, 6] });
   },
 });
 

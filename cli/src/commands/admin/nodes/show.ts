@@ -1,5 +1,5 @@
 import { type NodeDetail, nodeReply } from "@svc/proto";
-import { command, type View } from "../../../command.ts";
+import { command, type Screen } from "../../../command.ts";
 import { blockerText } from "../../../drain/judge.ts";
 import { formatAge, formatBytes, formatDuration, formatExpiry, table } from "../../../format.ts";
 import { listing } from "../../../listing.ts";
@@ -18,24 +18,24 @@ export const adminNodesShow = command({
     const { node } = await api.get(`/admin/nodes/${id}`, nodeReply);
     return { node };
   },
-  render: ({ node }, view) => {
-    const { paint } = view;
+  render: ({ node }, screen) => {
+    const { paint } = screen;
     const reason = node.reason === null ? "" : ` ${paint("dim", `(${node.reason})`)}`;
     return [
       `${paint("bold", node.name)} is ${paintStatus(paint, node.status)}${reason}`,
-      ...factsOf(node, view).map(([name, value]) => `  ${name.padEnd(13)}${value}`),
-      ...section(view, "Left to move", node.drain.blockers.map(blockerText)),
-      ...section(view, "Runs", node.placements.length === 0 ? [] : placementLines(node, view)),
-      ...section(view, "Lately", eventLines(node, view)),
+      ...factsOf(node, screen).map(([name, value]) => `  ${name.padEnd(13)}${value}`),
+      ...section(screen, "Left to move", node.drain.blockers.map(blockerText)),
+      ...section(screen, "Runs", node.placements.length === 0 ? [] : placementLines(node, screen)),
+      ...section(screen, "Lately", eventLines(node, screen)),
     ].join("\n");
   },
 });
 
-function section({ paint }: View, title: string, lines: readonly string[]): string[] {
+function section({ paint }: Screen, title: string, lines: readonly string[]): string[] {
   return lines.length === 0 ? [] : ["", paint("bold", title), ...lines.map((line) => `  ${line}`)];
 }
 
-function factsOf(node: NodeDetail, { now }: View): [string, string][] {
+function factsOf(node: NodeDetail, { now }: Screen): [string, string][] {
   const { capacity, allocated, used, drain } = node;
   const labelText = (labels: Readonly<Record<string, string>>) =>
     Object.entries(labels)
@@ -88,7 +88,7 @@ function drainText({ state, remaining, startedAt, deadline }: NodeDetail["drain"
   return `${remaining} left, ${begun}, ${time}`;
 }
 
-function placementLines({ placements, link }: NodeDetail, view: View): string[] {
+function placementLines({ placements, link }: NodeDetail, screen: Screen): string[] {
   const header = ["PROJECT", "CHANNEL", "REPLICA", "STATE", "SINCE"];
   const stateText = (state: string, health: string | null) => {
     // Of what runs, more is known than that.
@@ -100,12 +100,12 @@ function placementLines({ placements, link }: NodeDetail, view: View): string[] 
     prNumber === null ? channel : `${channel} ${prNumber}`,
     kind === "build" ? "build" : String(replica),
     stateText(state, health),
-    formatAge(since, view.now),
+    formatAge(since, screen.now),
   ]);
-  return listing(header, rows, { ...view, columns: view.columns === null ? null : view.columns - 2 }).split("\n");
+  return listing(header, rows, { ...screen, columns: screen.columns === null ? null : screen.columns - 2 }).split("\n");
 }
 
-function eventLines({ events }: NodeDetail, { now }: View): string[] {
+function eventLines({ events }: NodeDetail, { now }: Screen): string[] {
   if (events.length === 0) return [];
   return table(events.map(({ at, kind, detail }) => [formatAge(at, now), kind, detail ?? ""])).split("\n");
 }

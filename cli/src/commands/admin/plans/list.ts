@@ -11,8 +11,8 @@ export const adminPlansList = command({
     const { plans } = await (await context.api()).get("/admin/plans", adminPlansReply);
     return { plans };
   },
-  render: ({ plans }, view) => {
-    const { paint } = view;
+  render: ({ plans }, screen) => {
+    const { paint } = screen;
     const header = ["SLUG", "NAME", "ACCOUNTS", "MEMORY", "CPU", "REPLICAS", "PROJECTS", "DEPLOYS/H", "REQUESTS/MONTH"];
     const rows = plans.map((plan) => [
       plan.isDefault ? `${plan.slug} ${paint("dim", "(default)")}` : plan.slug,
@@ -25,6 +25,6 @@ export const adminPlansList = command({
       String(plan.maxDeploysPerHour),
       plan.monthlyRequests === null ? "no limit" : String(plan.monthlyRequests),
     ]);
-    return listing(header, rows, view, { alignRight: [2, 3, 4, 5, 6, 7, 8] });
+    return listing(header, rows, screen, { alignRight: [2, 3, 4, 5, 6, 7, 8] });
   },
 });

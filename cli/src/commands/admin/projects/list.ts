@@ -13,8 +13,8 @@ export const adminProjectsList = command({
     if (!complete) context.warn(`There are more; these are the newest ${projects.length}`);
     return { projects };
   },
-  render: ({ projects }, view) => {
-    const { paint } = view;
+  render: ({ projects }, screen) => {
+    const { paint } = screen;
     const header = ["SLUG", "OWNER", "TYPE", "STATUS", "REQUESTS 30 D", "ID"];
     const rows = projects.map((project) => [
       project.slug,
@@ -26,6 +26,6 @@ export const adminProjectsList = command({
       String(project.requests30d),
       project.id,
     ]);
-    return `${listing(header, rows, view, { alignRight: [4] })}\n\n${paint("dim", plural(projects.length, "project"))}`;
+    return `${listing(header, rows, screen, { alignRight: [4] })}\n\n${paint("dim", plural(projects.length, "project"))}`;
   },
 });

@@ -13,8 +13,8 @@ export const adminUsersList = command({
     if (!complete) context.warn(`There are more; these are the newest ${users.length}`);
     return { users };
   },
-  render: ({ users }, view) => {
-    const { paint, now } = view;
+  render: ({ users }, screen) => {
+    const { paint, now } = screen;
     const header = ["EMAIL", "ROLE", "PLAN", "PROJECTS", "REQUESTS 30 D", "DISK", "JOINED", "STATE", "ID"];
     const rows = users.map((user) => [
       user.email,
@@ -27,7 +27,7 @@ export const adminUsersList = command({
       user.banned ? paint("red", "banned") : user.emailVerified ? "active" : paint("yellow", "unverified"),
       user.id,
     ]);
-    const list = listing(header, rows, view, { alignRight: [3, 4, 5] });
+    const list = listing(header, rows, screen, { alignRight: [3, 4, 5] });
     return `${list}\n\n${paint("dim", plural(users.length, "account"))}`;
   },
 });

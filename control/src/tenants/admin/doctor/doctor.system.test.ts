@@ -10,7 +10,8 @@ import { type TestApi, testApi } from "../../../http/testing.ts";
 import { createLog } from "../../../log.ts";
 import { askMembers } from "../../../stores/etcd/index.ts";
 import { type EtcdServer, startCluster } from "../../../stores/etcd/testing.ts";
-import { doctor, runChecks } from "./doctor.ts";
+import { runChecks } from "./doctor.ts";
+import { doctor } from "./endpoints.ts";
 import { createLooks } from "./looks.ts";
 
 let etcd: EtcdServer[];

@@ -1,29 +1,13 @@
-import {
-  type DoctorReply,
-  doctorReply,
-  type OperatorCheck,
-  type OperatorCheckName,
-  operatorCheckNames,
-} from "@svc/proto";
+import { type DoctorReply, type OperatorCheck, type OperatorCheckName, operatorCheckNames } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { within } from "@svc/runtime/deadline";
 import type { Log } from "../../../log.ts";
 import type { TenantContext } from "../../context.ts";
-import { endpoint } from "../../endpoint.ts";
 import { checkOf, type Finding, fail, shortReason } from "./finding.ts";
 import { createLooks, type Looks, memberMs } from "./looks.ts";
 import { clockText } from "./machines/rules.ts";
 
 const checkMs = 5_000;
-
-export const doctor = endpoint({
-  method: "GET",
-  path: "/admin/doctor",
-  access: "admin",
-  summary: "Everything that an operator should know of: what is well, what is not, and what to do about it.",
-  reply: doctorReply,
-  handle: (context) => lookOnce(context),
-});
 
 type Answer = Omit<DoctorReply, "ok">;
 
@@ -31,7 +15,7 @@ type Answer = Omit<DoctorReply, "ok">;
 const looking = new WeakMap<TenantContext["operators"], Promise<Answer>>();
 
 /** Looks, or waits for those who look already: each look asks every store, and there may be many who are curious. */
-function lookOnce(context: TenantContext): Promise<Answer> {
+export function lookOnce(context: TenantContext): Promise<Answer> {
   const { operators } = context;
   const running = looking.get(operators);
   if (running !== undefined) return running;

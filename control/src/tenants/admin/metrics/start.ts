@@ -39,7 +39,7 @@ export function serveMetrics(
 ): Promise<OperatorsListener> {
   watchGauges(metrics, sources);
   const { clock, db, etcd } = sources;
-  const view = {
+  const source = {
     metrics: metrics.read,
     stuck: pulse.stuck,
     async unready() {
@@ -51,7 +51,7 @@ export function serveMetrics(
       return missing.length === 0 ? null : `no answer of ${missing.join(" and ")}`;
     },
   };
-  return startOperatorsListener(clock, listen, view, log);
+  return startOperatorsListener(clock, listen, source, log);
 }
 
 function answers(clock: Clock, ask: () => Promise<unknown>): Promise<boolean> {

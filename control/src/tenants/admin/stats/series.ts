@@ -1,18 +1,7 @@
-import { type Series, seriesQuery, seriesReply } from "@svc/proto";
+import type { Series } from "@svc/proto";
 import { type RawBuilder, sql } from "kysely";
 import { bounded } from "../../../stores/db/bounded.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import { endpoint } from "../../endpoint.ts";
-
-export const series = endpoint({
-  method: "GET",
-  path: "/admin/series",
-  access: "admin",
-  summary: "Sign-ups, visitors' requests and deployments, day by day.",
-  query: seriesQuery,
-  reply: seriesReply,
-  handle: async ({ db }, { query: { days } }) => ({ series: await readSeries(db, days) }),
-});
 
 /** The first moment of the first of so many days, of which today is the last. */
 const since = (days: number): RawBuilder<Date> =>
@@ -20,7 +9,7 @@ const since = (days: number): RawBuilder<Date> =>
 
 const dayOf = (time: RawBuilder<unknown>): RawBuilder<string> => sql`(${time} at time zone 'utc')::date`;
 
-async function readSeries(db: Db, days: number): Promise<Series> {
+export async function readSeries(db: Db, days: number): Promise<Series> {
   const countPerDay = async (rows: RawBuilder<unknown>) =>
     (
       await sql<{ day: string; count: number }>`

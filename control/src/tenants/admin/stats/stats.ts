@@ -1,10 +1,9 @@
-import { type Stats, statsReply } from "@svc/proto";
+import type { Stats } from "@svc/proto";
 import { version } from "@svc/runtime/version";
 import type { FleetView } from "../../../fleet/cluster/facts.ts";
 import { listNodeRows } from "../../../fleet/nodes/store.ts";
 import type { Node } from "../../../stores/db/tables.ts";
 import type { TenantContext } from "../../context.ts";
-import { endpoint } from "../../endpoint.ts";
 import {
   countDeployments,
   countUsersByPlan,
@@ -16,17 +15,8 @@ import {
 
 const bytesPerMb = 1024 * 1024;
 
-export const stats = endpoint({
-  method: "GET",
-  path: "/admin/stats",
-  access: "admin",
-  summary: "What the installation holds, does and runs on.",
-  reply: statsReply,
-  handle: async (context) => ({ stats: await readStats(context) }),
-});
-
 /** One statement after another: nobody waits for it, and the connections are for those who do. */
-async function readStats({ db, fleet }: Pick<TenantContext, "db" | "fleet">): Promise<Stats> {
+export async function readStats({ db, fleet }: Pick<TenantContext, "db" | "fleet">): Promise<Stats> {
   const counts = await readCounts(db);
   const byStatus = await countDeployments(db);
   const usersByPlan = await countUsersByPlan(db);

@@ -2,7 +2,7 @@ import { createRegistry } from "@svc/registry";
 import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createCollector } from "../../../fleet/artifacts/collect.ts";
-import { createFleet } from "../../../fleet/cluster/fleet.ts";
+import { openFleet } from "../../../fleet/cluster/testing.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { createLog } from "../../../log.ts";
 import { createListener } from "../../../stores/db/listen.ts";
@@ -34,8 +34,7 @@ async function server(owner: string) {
   const { databaseUrl } = api.context.config;
   const db = createDb({ url: databaseUrl, maxConnections: 6 });
   const etcd = parts.use(testClient(etcdEndpoint));
-  const fleet = parts.use(createFleet(etcd, { clock: systemClock, log }));
-  await fleet.ready(10_000);
+  const fleet = parts.use(await openFleet(etcd, { clock: systemClock, log }));
   const registry = parts.use(createRegistry(systemClock, { url: "http://127.0.0.1:9" }));
   const collector = createCollector({ clock: systemClock, db, registry, log });
   const listener = parts.use(createListener(systemClock, databaseUrl, log));

@@ -257,7 +257,7 @@ describe("the work of a deletion", () => {
     await remove(user.id);
     const patient = deleteUserWorker({ db, registry: api.context.registry, log });
     const item = await claimed();
-    expect(await patient({ ...item, ageMs: 0 }, never)).toMatchObject({ retryAfterMs: 60_000, free: true });
+    expect(await patient({ ...item, ageMs: 0 }, never)).toMatchObject({ retryAfterMs: 60_000, refund: true });
     expect(await rowOf(user.id)).toBeDefined();
     expect(await patient({ ...item, ageMs: 60_000 }, never)).toEqual({ state: "done" });
     expect(await rowOf(user.id)).toBeUndefined();

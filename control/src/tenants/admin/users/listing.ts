@@ -1,9 +1,8 @@
-import { type AdminListQuery, type AdminUser, adminListQuery, adminUsersReply } from "@svc/proto";
+import type { AdminListQuery, AdminUser } from "@svc/proto";
 import { sql } from "kysely";
 import { bounded } from "../../../stores/db/bounded.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import { endpoint } from "../../endpoint.ts";
-import { microsOf, type Place, pageOf, placeOf, timeOf, uuid } from "../place.ts";
+import { microsOf, type Place, placeOf, timeOf, uuid } from "../place.ts";
 import { roleOf } from "./rules.ts";
 
 interface ListedUser extends Place {
@@ -22,7 +21,7 @@ interface ListedUser extends Place {
   createdAt: Date;
 }
 
-const view = (user: ListedUser): AdminUser => ({
+export const userView = (user: ListedUser): AdminUser => ({
   id: user.id,
   email: user.email,
   name: user.name,
@@ -39,25 +38,12 @@ const view = (user: ListedUser): AdminUser => ({
   createdAt: user.createdAt.toISOString(),
 });
 
-export const listUsers = endpoint({
-  method: "GET",
-  path: "/admin/users",
-  access: "admin",
-  summary: "Everybody with an account, newest first, with what they use.",
-  query: adminListQuery,
-  reply: adminUsersReply,
-  async handle({ db }, { query }) {
-    const { page, nextCursor } = pageOf(await readUsers(db, query), query.limit);
-    return { users: page.map(view), nextCursor };
-  },
-});
-
 /**
  * One more than the limit, newest first. Everything is counted for all of them at once, and for nobody else: traffic
  * project by project, because a page must not read what everybody's visitors asked for. Whoever is being deleted is
  * gone for administrators, too.
  */
-async function readUsers(db: Db, { limit, cursor, q }: AdminListQuery): Promise<ListedUser[]> {
+export async function readUsers(db: Db, { limit, cursor, q }: AdminListQuery): Promise<ListedUser[]> {
   const after = placeOf(cursor, uuid);
   const { rows } = await sql<ListedUser>`
     with listed as materialized (

@@ -63,7 +63,7 @@ export async function setRole(tx: Db, id: string, role: string): Promise<void> {
 }
 
 /** Ends every session. Returns how many there were. */
-export async function deleteSessions(tx: Db, userId: string): Promise<number> {
+export async function deleteSignInSessions(tx: Db, userId: string): Promise<number> {
   const { numDeletedRows } = await tx.deleteFrom("auth.session").where("userId", "=", userId).executeTakeFirst();
   return Number(numDeletedRows);
 }

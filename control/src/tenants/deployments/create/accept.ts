@@ -1,7 +1,7 @@
 import { type DeploymentMetadata, isOciManifest, type Manifest, plural, releaseOf, sourceOf } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { type Insertable, sql } from "kysely";
-import { storageProblem } from "../../../fleet/artifacts/room.ts";
+import { storageProblem } from "../../../fleet/artifacts/storage-limit.ts";
 import { insertEvent } from "../../../fleet/tasks/deployment.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Caller } from "../../../http/caller.ts";

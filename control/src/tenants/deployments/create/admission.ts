@@ -38,7 +38,7 @@ export interface DeployerFacts {
   emailVerified: boolean;
 }
 
-type Gates = Pick<
+type PlanFeatures = Pick<
   Plan,
   | "max_image_mb"
   | "max_databases"
@@ -50,7 +50,7 @@ type Gates = Pick<
 >;
 
 /** What stands against any deployment of the project, whatever it holds: known before the upload is read. */
-export function projectRefusal(project: ProjectFacts, deployer: DeployerFacts, plan: Gates): Refusal | null {
+export function projectRefusal(project: ProjectFacts, deployer: DeployerFacts, plan: PlanFeatures): Refusal | null {
   if (project.suspended !== null) return suspendedRefusal(project.suspended);
   if (!deployer.emailVerified) return { code: "EMAIL_NOT_VERIFIED" };
   if (project.type === "ociimage" && plan.max_image_mb === 0) {
@@ -72,7 +72,7 @@ export interface Admission {
 export function admit(
   manifest: Manifest,
   metadata: DeploymentMetadata,
-  { project, plan, databaseReady }: { project: ProjectFacts; plan: Gates; databaseReady: boolean },
+  { project, plan, databaseReady }: { project: ProjectFacts; plan: PlanFeatures; databaseReady: boolean },
 ): Admission | { refusal: Refusal } {
   const type = manifestType(manifest);
   if (type !== project.type) {
@@ -95,13 +95,13 @@ export function admit(
 export function readmit(
   manifest: Manifest,
   channel: Channel,
-  { plan, databaseReady }: { plan: Gates; databaseReady: boolean },
+  { plan, databaseReady }: { plan: PlanFeatures; databaseReady: boolean },
 ): Refusal | null {
   if (!isOciManifest(manifest) && manifest.database.enabled && !databaseReady) return { code: "DATABASE_NOT_READY" };
   return channelRefusal(channel, manifestType(manifest), plan) ?? needsRefusal(manifest, plan, databaseReady);
 }
 
-function channelRefusal(channel: Channel, type: ProjectType, plan: Gates): Refusal | null {
+function channelRefusal(channel: Channel, type: ProjectType, plan: PlanFeatures): Refusal | null {
   if (channel === "preview" && !plan.previews_enabled) return { code: "PREVIEW_UNAVAILABLE" };
   if (channel !== "dev") return null;
   if (type !== "ssr") return { code: "VALIDATION", message: `Projects of type ${type} have no dev channel.` };
@@ -111,7 +111,7 @@ function channelRefusal(channel: Channel, type: ProjectType, plan: Gates): Refus
 }
 
 /** What the manifest asks for besides a place to run. */
-function needsRefusal(manifest: Manifest, plan: Gates, databaseReady: boolean): Refusal | null {
+function needsRefusal(manifest: Manifest, plan: PlanFeatures, databaseReady: boolean): Refusal | null {
   // Without one it has what the plan allows, if that is less than usual.
   const drain = manifest.drain?.seconds ?? 0;
   if (drain > plan.max_drain_seconds) {

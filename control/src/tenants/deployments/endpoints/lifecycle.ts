@@ -31,4 +31,5 @@ const lifecycle = (action: "stop" | "start") =>
       }),
   });
 
-export const lifecycleEndpoints = [lifecycle("stop"), lifecycle("start")];
+export const stopProject = lifecycle("stop");
+export const startProject = lifecycle("start");

@@ -3,7 +3,7 @@ import { endpoint } from "../../endpoint.ts";
 import { getProject } from "../../projects/store.ts";
 import { projectView } from "../../projects/view.ts";
 import { listDeployments } from "../listing.ts";
-import { deploymentListView, viewFor } from "../view.ts";
+import { deploymentListView, viewerFor } from "../view.ts";
 
 export const projectDetail = endpoint({
   method: "GET",
@@ -23,7 +23,7 @@ export const projectDetail = endpoint({
     const deployments = [...production, ...dev].sort((a, b) => b.number - a.number);
     return {
       project: projectView(project, config.content),
-      deployments: deployments.map((each) => deploymentListView(each, viewFor(caller, { config, fleet }))),
+      deployments: deployments.map((each) => deploymentListView(each, viewerFor(caller, { config, fleet }))),
     };
   },
 });

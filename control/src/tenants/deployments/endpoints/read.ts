@@ -14,9 +14,9 @@ import { getProject } from "../../projects/store.ts";
 import { readCursor, writeCursor } from "../cursor.ts";
 import { getOwnDeployment, listDeployments } from "../listing.ts";
 import { readLog } from "../logs/read.ts";
-import { deploymentListView, deploymentView, viewFor } from "../view.ts";
+import { deploymentListView, deploymentView, viewerFor } from "../view.ts";
 
-const list = endpoint({
+export const deploymentList = endpoint({
   method: "GET",
   path: "/projects/:id/deployments",
   access: { scope: "projects:read" },
@@ -36,13 +36,13 @@ const list = endpoint({
     const page = rows.slice(0, limit);
     const last = page.at(-1);
     return {
-      deployments: page.map((each) => deploymentListView(each, viewFor(caller, { config, fleet }))),
+      deployments: page.map((each) => deploymentListView(each, viewerFor(caller, { config, fleet }))),
       nextCursor: rows.length > limit && last !== undefined ? writeCursor(last.number) : null,
     };
   },
 });
 
-const detail = endpoint({
+export const deploymentDetail = endpoint({
   method: "GET",
   path: "/deployments/:id",
   access: { scope: "projects:read", orCiKey: true },
@@ -51,12 +51,12 @@ const detail = endpoint({
   reply: deploymentReply,
   async handle({ db, config, fleet }, { caller, params }) {
     return {
-      deployment: deploymentView(await getOwnDeployment(db, caller, params.id), viewFor(caller, { config, fleet })),
+      deployment: deploymentView(await getOwnDeployment(db, caller, params.id), viewerFor(caller, { config, fleet })),
     };
   },
 });
 
-const logs = endpoint({
+export const deploymentLogs = endpoint({
   method: "GET",
   path: "/deployments/:id/logs",
   access: { scope: "logs:read", orCiKey: true },
@@ -71,7 +71,7 @@ const logs = endpoint({
   },
 });
 
-const timeline = endpoint({
+export const deploymentTimeline = endpoint({
   method: "GET",
   path: "/deployments/:id/timeline",
   access: { scope: "logs:read" },
@@ -98,5 +98,3 @@ const timeline = endpoint({
     };
   },
 });
-
-export const deploymentReads = [list, detail, logs, timeline];

@@ -60,4 +60,5 @@ const redeploy = (action: RedeployAction) =>
     },
   });
 
-export const redeployEndpoints = [redeploy("rollback"), redeploy("promote")];
+export const rollbackDeployment = redeploy("rollback");
+export const promoteDeployment = redeploy("promote");

@@ -3,6 +3,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { hasEnded } from "../../../fleet/cluster/keys.ts";
+import { holdActive } from "../../../fleet/replicas/hold.ts";
 import { edgeProgress } from "../../../fleet/routes/progress.ts";
 import { findChannelState, setChannelState } from "../../../fleet/routes/store.ts";
 import { endDrains, removeTasks } from "../../../fleet/tasks/change.ts";
@@ -60,13 +61,14 @@ async function stop(
   const serving = state?.deployment_id ? await findDeployment(db, state.deployment_id) : null;
   if (serving === null || serving.project.deleting_at !== null) return { state: "done" };
   const { deployment } = serving;
-  const again = { retryAfterMs: 500, free: true } as const;
+  const again = { retryAfterMs: 500, refund: true } as const;
   // It takes the traffic over at this moment; there is nothing to stop before it has, or has given up.
   if (deployment.status === "deploying") return again;
   if (deployment.status !== "running") return { state: "done" };
   if (!(await wasCovered(db, deployment, deploymentId))) return { state: "done" };
   if ((await changeChannel(db, deployment, "running", { stopped: true })) !== "changed") return again;
-  if ((await routed(deps, deployment, "stopped", signal)) === "unpublished") return { retryAfterMs: 1_000, free: true };
+  if ((await routed(deps, deployment, "stopped", signal)) === "unpublished")
+    return { retryAfterMs: 1_000, refund: true };
   await inTransaction(db, async (tx) => {
     const moved = await moveDeployment(tx, deployment.id, { from: "running", to: "stopped", phase: "stopped" });
     // It keeps the containers until every edge shows the page, however long one of them takes.
@@ -102,16 +104,17 @@ async function start(
   const state = await findChannelState(db, deployment);
   if (state?.deployment_id !== deployment.id) return { state: "done" };
   // Containers of before the stop may still be draining; using them again would race with their removal.
-  if (await isRetiring(db, deployment.id)) return { retryAfterMs: 250, free: true };
+  if (await isRetiring(db, deployment.id)) return { retryAfterMs: 250, refund: true };
   if (deployment.artifact_kind === "image") {
     const problem = await bringUp(deps, deployment, project, signal);
-    if (signal.aborted) return { retryAfterMs: 0, free: true };
+    if (signal.aborted) return { retryAfterMs: 0, refund: true };
     if (problem !== null) return startFailed(db, deployment, problem);
   }
   const changed = await changeChannel(db, deployment, "stopped", { stopped: false });
   if (changed === "suspended") return startFailed(db, deployment, suspended);
   if (changed === "not ours") return { state: "done" };
-  if ((await routed(deps, deployment, "serving", signal)) === "unpublished") return { retryAfterMs: 1_000, free: true };
+  if ((await routed(deps, deployment, "serving", signal)) === "unpublished")
+    return { retryAfterMs: 1_000, refund: true };
   await moveDeployment(db, deployment.id, { from: "stopped", to: "running", phase: "started" }, { error: null });
   log.info({ deploymentId: deployment.id, from: "stopped", to: "running" }, "deployment");
   return { state: "done" };
@@ -200,17 +203,6 @@ function changeChannel(
     if (state.stopped !== stopped) await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped });
     return "changed";
   });
-}
-
-/** Keeps the project from being deleted or suspended until the transaction ends; false when it is already. */
-async function holdActive(tx: Db, projectId: string): Promise<boolean> {
-  const project = await tx
-    .selectFrom("project")
-    .select(["deleting_at", "suspended_at"])
-    .where("id", "=", projectId)
-    .forShare()
-    .executeTakeFirst();
-  return project !== undefined && project.deleting_at === null && project.suspended_at === null;
 }
 
 /**

@@ -4,7 +4,7 @@ import { manifestSchema } from "@svc/proto";
 import { createRegistry } from "@svc/registry";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createFleet } from "../../../fleet/cluster/fleet.ts";
+import { openFleet } from "../../../fleet/cluster/testing.ts";
 import { ownRegistry } from "../../../fleet/images/own.ts";
 import { type TestApi, testApi } from "../../../http/testing.ts";
 import { createListener } from "../../../stores/db/listen.ts";
@@ -47,8 +47,7 @@ test("images of one account from a registry that does not answer leave room for 
   await using silent = await silentRegistry();
   await using registry = createRegistry(systemClock, { url: "http://127.0.0.1:9" });
   await using etcd = testClient(etcdServer.endpoint);
-  await using fleet = createFleet(etcd, { clock: systemClock, log });
-  await fleet.ready(10_000);
+  await using fleet = await openFleet(etcd, { clock: systemClock, log });
   await using listener = createListener(systemClock, config.databaseUrl, log);
 
   const user = await api.newUser({ plan: { max_image_mb: 64, max_projects: 100 } });

@@ -42,7 +42,7 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     // What is deleted with its project leaves nothing to do here.
     if (found === null || found.project.deleting_at !== null) return { state: "done" };
     const { deployment } = found;
-    const again = { retryAfterMs: recheckAfterMs(item.ageMs), free: true } as const;
+    const again = { retryAfterMs: recheckAfterMs(item.ageMs), refund: true } as const;
 
     if (hosts.length > 0) {
       const isUnrouted = async (routing: Routing) => {
@@ -57,7 +57,7 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     const wanted = tasks.filter((task) => task.desired !== "removed");
     if (wanted.some((task) => task.kind === "serve" && task.node_id !== null)) {
       const leftMs = drainMs - (await drainedForMs(db, item.id));
-      if (leftMs > 0) return { retryAfterMs: leftMs, free: true };
+      if (leftMs > 0) return { retryAfterMs: leftMs, refund: true };
     }
     await removeTasks(
       db,

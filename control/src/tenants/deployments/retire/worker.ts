@@ -43,7 +43,7 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
     const runsEnded = await endRuns(deps, (run) => run.ownerId === deploymentId);
     // An edge or a node may be away for long, and thousands of these must not look all the time.
     const recheckMs = recheckAfterMs(item.ageMs);
-    const ended: WorkOutcome = runsEnded ? { state: "done" } : { retryAfterMs: recheckMs, free: true };
+    const ended: WorkOutcome = runsEnded ? { state: "done" } : { retryAfterMs: recheckMs, refund: true };
     if (found === null) return ended;
     const state = await findChannelState(db, found.deployment);
     const serves = state?.deployment_id === deploymentId && !state.stopped;
@@ -69,9 +69,9 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
     };
     // The view costs nothing, and may be old: etcd has the last word.
     if (!(await isUnrouted(fleet)) || !(await isUnrouted(await readRouting(etcd, hosts))))
-      return { retryAfterMs: recheckMs, free: true };
+      return { retryAfterMs: recheckMs, refund: true };
     const leftMs = upstreams.size === 0 ? 0 : drainMs - (await drainedForMs(db, item.id));
-    if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), free: true };
+    if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), refund: true };
     await db.transaction().execute(async (tx) => {
       const drainSeconds = await holdDrain(tx, found, upstreams.size === 0 ? 0 : drainMs);
       await removeTasks(

@@ -1,5 +1,6 @@
 import { systemClock } from "@svc/runtime/system";
-import { createFleet, type Fleet } from "../../../fleet/cluster/fleet.ts";
+import type { Fleet } from "../../../fleet/cluster/fleet.ts";
+import { openFleet } from "../../../fleet/cluster/testing.ts";
 import { type TestApi, testApi } from "../../../http/testing.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import { startEtcd, testClient } from "../../../stores/etcd/testing.ts";
@@ -18,8 +19,7 @@ export async function testCluster(): Promise<TestCluster> {
   stack.use(api);
   const etcd = testClient(server.endpoint);
   stack.defer(() => etcd.close());
-  const fleet = stack.use(createFleet(etcd, { clock: systemClock, log: api.context.log }));
-  await fleet.ready(10_000);
+  const fleet = stack.use(await openFleet(etcd, { clock: systemClock, log: api.context.log }));
   const owned = stack.move();
   return { api, etcd, fleet, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import type { Registry } from "@svc/registry";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import type { KyselyPlugin } from "kysely";
-import { createFleet, type Fleet } from "../../../fleet/cluster/fleet.ts";
+import type { Fleet } from "../../../fleet/cluster/fleet.ts";
+import { openFleet } from "../../../fleet/cluster/testing.ts";
 import { applyLimitsWorker } from "../../../fleet/limits/worker.ts";
 import { applyLimitsKind } from "../../../identity/plans/apply-limits.ts";
 import { startLeader } from "../../../leader.ts";
@@ -82,8 +83,7 @@ export async function startReplica(options: {
       return result;
     },
   };
-  const fleet = stack.use(createFleet(client, { clock, log }));
-  await fleet.ready(10_000);
+  const fleet = stack.use(await openFleet(client, { clock, log }));
   const registry = options.registry as Registry;
   const work = { clock, db, etcd, fleet, registry, log };
   stack.use(

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { systemClock } from "@svc/runtime/system";
-import { createFleet, type Fleet } from "../../../fleet/cluster/fleet.ts";
+import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import {
   hasEnded,
   isRunOver,
@@ -10,6 +10,7 @@ import {
   type PlacementValue,
   type RunValue,
 } from "../../../fleet/cluster/keys.ts";
+import { openFleet } from "../../../fleet/cluster/testing.ts";
 import { createLog } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
@@ -71,8 +72,7 @@ export async function startVirtualFleet(options: {
   const { db, etcd, random } = options;
   const now = () => new Date();
   const stop = new AbortController();
-  const fleet = createFleet(etcd, { clock: systemClock, log: createLog("silent") });
-  await fleet.ready(10_000);
+  const fleet = await openFleet(etcd, { clock: systemClock, log: createLog("silent") });
   let isCalm = false;
   const chance = (share: number) => !isCalm && random() < share;
   const put = (key: string, value: unknown) => etcd.txn({ guards: [], ops: [{ put: { key, value: json(value) } }] });

@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { appendLog } from "../../../fleet/agents/logs.ts";
 import { insertSamples } from "../../../fleet/agents/samples.ts";
 import { createCollector } from "../../../fleet/artifacts/collect.ts";
-import { createFleet, type Fleet } from "../../../fleet/cluster/fleet.ts";
 import { keys } from "../../../fleet/cluster/keys.ts";
+import { type OpenFleet, openFleet } from "../../../fleet/cluster/testing.ts";
 import { ownsLogStream } from "../../../fleet/tasks/assignment.ts";
 import { insertTask } from "../../../fleet/tasks/store.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
@@ -32,14 +32,13 @@ let db: Db;
 let user: TestUser;
 let etcdServer: EtcdServer;
 let etcd: Etcd & AsyncDisposable;
-let fleet: Fleet;
+let fleet: OpenFleet;
 beforeAll(async () => {
   [etcdServer, api] = await Promise.all([startEtcd(), testApi()]);
   db = api.db;
   user = await api.newUser();
   etcd = testClient(etcdServer.endpoint);
-  fleet = createFleet(etcd, { clock: systemClock, log });
-  await fleet.ready(10_000);
+  fleet = await openFleet(etcd, { clock: systemClock, log });
 });
 afterAll(async () => {
   await fleet?.[Symbol.asyncDispose]();
@@ -293,7 +292,7 @@ test("a deletion and a removal that wait for an edge that is away look less and 
     const waits = [];
     for (const ageMs of [0, 20_000, 3_600_000]) {
       const outcome = await work(await claimed(kind, ageMs), never);
-      waits.push("retryAfterMs" in outcome && outcome.free === true ? outcome.retryAfterMs : outcome);
+      waits.push("retryAfterMs" in outcome && outcome.refund === true ? outcome.retryAfterMs : outcome);
     }
     expect(waits).toEqual([500, 5_000, 15_000]);
   }

@@ -46,7 +46,7 @@ export function teardownWorker(deps: TeardownDeps): WorkHandler {
       if (project === undefined) return { state: "done" };
       const isOff = (await isOffEdges(deps, projectId, hosts)) && (await isOffNodes(deps, projectId));
       if (!isOff || !(await isOutOfRegistry(deps, projectId)))
-        return { retryAfterMs: recheckAfterMs(item.ageMs), free: true };
+        return { retryAfterMs: recheckAfterMs(item.ageMs), refund: true };
       await db.transaction().execute((tx) => deleteRows(tx, projectId));
       // Agents also ask by themselves.
       await announceGone(db, projectId);
@@ -56,7 +56,7 @@ export function teardownWorker(deps: TeardownDeps): WorkHandler {
       if (signal.aborted) throw error;
       log.warn({ err: error, projectId }, "the teardown of a project did not get on");
       const message = error instanceof Error ? error.message : String(error);
-      return { retryAfterMs: retryMs, free: true, error: message };
+      return { retryAfterMs: retryMs, refund: true, error: message };
     }
   };
 }

@@ -12,8 +12,8 @@ export const adminNodesBootstrapTokenList = command({
     const { bootstrapTokens } = await (await context.api()).get("/admin/nodes/bootstrap-tokens", bootstrapTokensReply);
     return { bootstrapTokens };
   },
-  render: ({ bootstrapTokens }, view) => {
-    const { paint, now } = view;
+  render: ({ bootstrapTokens }, screen) => {
+    const { paint, now } = screen;
     if (bootstrapTokens.length === 0)
       return "There is no token. Make one with `svc admin nodes bootstrap-token create --file <path>`";
     const header = ["ID", "ROLE", "STATUS", "CREATED", "EXPIRES", "MACHINE"];
@@ -29,6 +29,6 @@ export const adminNodesBootstrapTokenList = command({
           : "-",
       node?.name ?? "-",
     ]);
-    return listing(header, rows, view);
+    return listing(header, rows, screen);
   },
 });

@@ -4,7 +4,7 @@ import type { Db } from "../../../../stores/db/pool.ts";
 import { enqueue } from "../../../../stores/work/queue.ts";
 import { requestTeardown } from "../../../projects/teardown/request.ts";
 import { formerEmail } from "../rules.ts";
-import { deleteSessions } from "../store.ts";
+import { deleteSignInSessions } from "../store.ts";
 
 /** Work of this kind waits for the end of what a deleted user owns, and then deletes the user. */
 export const deleteUserKind = "delete-user";
@@ -33,7 +33,7 @@ export async function requestUserDeletion(tx: Db, userId: string, requestedBy: s
       "emailVerified" = false, "updatedAt" = now()
     where id = ${userId}`.execute(tx);
   const { numDeletedRows: keys } = await tx.deleteFrom("api_token").where("user_id", "=", userId).executeTakeFirst();
-  const sessions = await deleteSessions(tx, userId);
+  const sessions = await deleteSignInSessions(tx, userId);
   await deleteWaysIn(tx, userId);
   // Their plan is nobody's for as long as the rest takes.
   await tx.deleteFrom("account").where("user_id", "=", userId).execute();

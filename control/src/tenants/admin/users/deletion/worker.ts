@@ -33,13 +33,13 @@ export function deleteUserWorker({ db, registry, log, graceMs = graceMsUsed }: U
     const { userId } = item.payload as { userId: string };
     await db.transaction().execute((tx) => tearDownLate(tx, userId));
     const waits = await db.selectFrom("project").select("id").where("owner_id", "=", userId).limit(1).execute();
-    if (waits.length > 0) return { retryAfterMs: recheckAfterMs(item.ageMs), free: true };
-    if (item.ageMs < graceMs) return { retryAfterMs: graceMs - item.ageMs, free: true };
+    if (waits.length > 0) return { retryAfterMs: recheckAfterMs(item.ageMs), refund: true };
+    if (item.ageMs < graceMs) return { retryAfterMs: graceMs - item.ageMs, refund: true };
     const pushesMs = await pushesLeftMs(db, userId);
-    if (pushesMs > 0) return { retryAfterMs: pushesMs, free: true };
+    if (pushesMs > 0) return { retryAfterMs: pushesMs, refund: true };
     for (const name of await listNames(db, userId)) await empty({ db, registry }, userId, name, signal);
     const gone = await db.transaction().execute((tx) => deleteUser(tx, userId));
-    if (!gone) return { retryAfterMs: recheckAfterMs(0), free: true };
+    if (!gone) return { retryAfterMs: recheckAfterMs(0), refund: true };
     log.info({ userId, to: "deleted" }, "user");
     return { state: "done" };
   };
