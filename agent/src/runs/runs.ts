@@ -89,7 +89,7 @@ export function createRuns(options: {
     preparing.set(attemptId, { offer, abort });
     try {
       if (image === undefined) throw new TaskFailure("NODE_TASK_FAILED", "The offer names no image.");
-      const needs = { command: false, projectId, workId: attemptId, onPull: () => {} };
+      const needs = { command: false, mayBeLocal: false, projectId, workId: attemptId, onPull: () => {} };
       await images.ensure(image, needs, within);
       if (databaseId !== "") {
         // The way to the database begins at the network, so that has to be there.

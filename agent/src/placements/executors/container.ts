@@ -71,10 +71,11 @@ export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): 
   return {
     async pull(_, { task, signal }) {
       const { placement } = task.record();
-      const { image, command } = shapeOf(placement);
+      const { image, mayBeLocal, command } = shapeOf(placement);
       if (image === undefined) throw new TaskFailure("NODE_TASK_FAILED", "The assignment names no image.");
       const needs = {
         command: command.length === 0,
+        mayBeLocal,
         projectId: placement.projectId,
         workId: task.id,
         onPull: () => task.update({ observed: Observed.PULLING }),

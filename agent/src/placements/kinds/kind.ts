@@ -6,6 +6,8 @@ import type { Step, View } from "../view.ts";
 export interface ContainerShape {
   /** Absent from an assignment that is not whole. */
   image: Image | undefined;
+  /** Whether the image may be one that an operator put on the node under a name. */
+  mayBeLocal: boolean;
   /** Empty: the image's own. */
   command: readonly string[];
   env: Readonly<Record<string, string>>;
