@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { createClient, type Transport } from "@connectrpc/connect";
 import {
@@ -15,6 +14,7 @@ import { version } from "@svc/runtime/version";
 import type { Wake } from "@svc/runtime/wake";
 import { type Endpoints, FencedError, type Identity, runSession } from "@svc/uplink";
 import { clearNode } from "./clear.ts";
+import type { DatabaseTables } from "./databases/table-writer.ts";
 import type { Engine } from "./engine/engine.ts";
 import { dockerfileProblem } from "./engine/floors.ts";
 import type { Journal } from "./journal/journal.ts";
@@ -23,6 +23,7 @@ import type { LogAnswers } from "./logs/query.ts";
 import { countRuns } from "./metrics/count.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Readiness } from "./metrics/serve.ts";
+import { readBootId } from "./node/boot-id.ts";
 import type { Placements } from "./placements/placements.ts";
 import type { Runs } from "./runs/runs.ts";
 import type { NodeCapacity } from "./stats/capacity.ts";
@@ -56,6 +57,7 @@ export interface SessionDeps {
   reporter: StatusReporter;
   tidy: Pick<Tidy, "wake">;
   tunnels: Pick<Tunnels, "open">;
+  databases: Pick<DatabaseTables, "take">;
   disk: Pick<DiskWatch, "isFull">;
   memory: Pick<MemoryWatch, "isShort">;
   engineWatch: Pick<EngineWatch, "isStalled" | "dockerfileProblem">;
@@ -117,6 +119,8 @@ export async function converse(deps: SessionDeps): Promise<void> {
         return deps.tidy.wake();
       case "renewNow":
         return deps.renewal.signal();
+      case "databaseTable":
+        return deps.databases.take(message.value);
       case "openTunnel":
         return deps.tunnels.open(message.value);
       case "statusAck":
@@ -197,7 +201,7 @@ async function hello({ journal, engine, engineWatch, describe }: SessionDeps, in
   const facts = await describe();
   return {
     clusterEpoch: chain.clusterEpoch,
-    bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(),
+    bootId: readBootId(),
     instanceId,
     version,
     ...facts,

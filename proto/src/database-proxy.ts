@@ -4,7 +4,22 @@ import { databaseEngines } from "./database.ts";
 /** A number that only rises; written as text, since JSON numbers end at 2^53. */
 const epoch = z.string().regex(/^[0-9]{1,19}$/);
 
-const entry = z.strictObject({
+/**
+ * What is in the directory that a machine's agent and its database proxy share, which belongs to the proxy's user. The agent
+ * writes all but the state.
+ */
+export const databaseProxyFiles = {
+  table: "table.json",
+  state: "state.json",
+  certificate: "certificate.pem",
+  key: "key.pem",
+  ca: "ca.pem",
+} as const;
+
+/** Where proxies of other machines listen, unless an operator says otherwise. */
+export const databaseProxyPort = 7445;
+
+export const databaseProxyEntry = z.strictObject({
   databaseId: z.guid(),
   /** Whose word counts: a connection under another epoch is refused. */
   epoch,
@@ -29,7 +44,9 @@ const entry = z.strictObject({
    */
   state: z.enum(["open", "held", "closed"]),
 });
-export type DatabaseProxyEntry = z.output<typeof entry>;
+export type DatabaseProxyEntry = z.output<typeof databaseProxyEntry>;
+
+export const databaseProxyEntriesMax = 10_000;
 
 /**
  * All that a machine's database proxy knows: which containers may reach which database, and where it is. The agent writes
@@ -38,16 +55,50 @@ export type DatabaseProxyEntry = z.output<typeof entry>;
 export const databaseProxyTable = z.strictObject({
   /** Rises with each table; a proxy refuses an older one. */
   generation: epoch,
-  entries: z.array(entry).max(10_000),
+  entries: z.array(databaseProxyEntry).max(databaseProxyEntriesMax),
 });
 export type DatabaseProxyTable = z.output<typeof databaseProxyTable>;
 
 /** What the proxy says of itself after each table: which one is in force, and what passes. */
 export const databaseProxyState = z.strictObject({
+  /** "0" while there is no table. */
   generation: epoch,
   pid: z.int(),
   connections: z.array(
-    z.strictObject({ databaseId: z.guid(), epoch, open: z.int().min(0), failedLogins: z.int().min(0) }),
+    z.strictObject({
+      databaseId: z.guid(),
+      epoch,
+      /** Connections to its server that pass here now; 0 where that is on another machine, which counts them. */
+      open: z.int().min(0),
+      /** Logins through bridges of this machine that its server refused, since this process began. */
+      failedLogins: z.int().min(0),
+    }),
   ),
 });
 export type DatabaseProxyState = z.output<typeof databaseProxyState>;
+
+/** The protocol between database proxies, as TLS names it (ALPN). */
+export const databaseProxyProtocol = "svc-database-proxy/1";
+
+/**
+ * What a proxy says first to the one beside a database's server. It and the answers to it are frames: two bytes of length,
+ * most significant first, and so many bytes of JSON. After `ok` come the server's bytes.
+ */
+export const databaseProxyDial = z.strictObject({
+  databaseId: z.guid(),
+  epoch,
+  /** session: counts as a connection. cancel: one CancelRequest of Postgres, which passes also where the limit is reached. */
+  purpose: z.enum(["session", "cancel"]),
+});
+export type DatabaseProxyDial = z.output<typeof databaseProxyDial>;
+
+/** Why a proxy lets a connection go no further. */
+export const databaseProxyRefusals = ["away", "closed", "held", "limit", "rate"] as const;
+export type DatabaseProxyRefusal = (typeof databaseProxyRefusals)[number];
+
+/** wait: a further answer follows within the time for which connections are held. */
+export const databaseProxyAnswer = z.union([
+  z.strictObject({ answer: z.enum(["ok", "wait"]) }),
+  z.strictObject({ answer: z.literal("refused"), why: z.enum(databaseProxyRefusals) }),
+]);
+export type DatabaseProxyAnswer = z.output<typeof databaseProxyAnswer>;

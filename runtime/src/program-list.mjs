@@ -39,17 +39,20 @@ export const programs = list({
   ss: { need: "start", debian: "iproute2" },
   // For a base image where none can be pulled.
   debootstrap: { need: "root", debian: "debootstrap" },
+  // For the images of database servers, likewise.
+  "dpkg-deb": { need: "debian", debian: "dpkg" },
   ip: { need: "tests", debian: "iproute2", asks: ["-Version"] },
   tc: { need: "tests", debian: "iproute2", asks: ["-Version"] },
   etcdctl: { need: "tests", debian: "etcd-client", asks: ["version"] },
   openssl: { need: "tests", debian: "openssl", asks: ["version"] },
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
   git: { need: "tests", debian: "git" },
-  // Also of whoever migrates or restores a managed database.
+  // Of MariaDB the bare programs: its package "mariadb-server" would start a server of the machine's.
+  mariadbd: { need: "tests", debian: "mariadb-server-core" },
+  "mariadb-install-db": { need: "tests", debian: "mariadb-server-core", asks: ["--help"] },
+  // Also of those who migrate or restore a managed database.
+  mariadb: { need: "tests", debian: "mariadb-client-core" },
   psql: { need: "tests", debian: "postgresql-client" },
-  mariadb: { need: "tests", debian: "mariadb-client" },
-  mariadbd: { need: "tests", debian: "mariadb-server" },
-  "mariadb-install-db": { need: "tests", debian: "mariadb-server", asks: ["--help"] },
   chromium: { need: "tests", debian: "chromium", orElse: ["chromium-browser", "google-chrome"] },
   node: { need: "setup", debian: null },
   npm: { need: "setup", debian: null },

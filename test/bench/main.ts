@@ -8,6 +8,7 @@ import { startCluster } from "../cluster.ts";
 import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
 import { bareCrashes, crashes } from "./crashes.ts";
+import { databasesProxy } from "./databases-proxy.ts";
 import {
   bareContainers,
   imageDeploys,
@@ -37,12 +38,15 @@ if (process.argv[2] === "drain") process.exit((await longRequestsAreKept()) ? 0 
 const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
-// `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once.
+// `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
+// `-- databases-proxy` what the database proxy adds to a query.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
   await using cluster = await startCluster({ agents: 3 });
   rows.push(...(await firstDeploysTogether(cluster, times)));
+} else if (only === "databases-proxy") {
+  rows.push(...(await databasesProxy(times)));
 } else {
   rows.push(...(await authenticatedReads(times)), ...(await readsOfOne(times)));
 }
@@ -91,6 +95,7 @@ if (only === null) {
       aim: null,
     },
     ...(await firstDeploysTogether(cluster, times)),
+    ...(await databasesProxy(times)),
     {
       name: "a container that was killed answers again",
       unit: "ms",

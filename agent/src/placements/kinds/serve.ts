@@ -7,8 +7,11 @@ const healthSeconds = 60;
 
 /** A container that answers visitors until it is told to go. */
 export const serve: PlacementKind<ServeSpec> = {
-  container: ({ image, command, env, port, stopGraceSeconds }) => ({ image, command, env, port, stopGraceSeconds }),
+  container: ({ image, command, env, databaseId, port, stopGraceSeconds }) => ({
+    ...{ image, mayBeLocal: false, command, env, databaseId, port, stopGraceSeconds },
+  }),
   isVisited: true,
+  rebootsWith: "journal",
   next: (view) =>
     nextContainerStep(view, ({ memory, healthTimeoutMs }, startedMs) =>
       memory.wasHealthy ? { do: "watch" } : { do: "prove", startedMs, untilMs: startedMs + healthTimeoutMs },
