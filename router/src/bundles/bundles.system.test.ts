@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { rawTar, tarHeader } from "../../../proto/src/testing/tar.ts";
 import { aBundle, type BundleEntry, filesBundle } from "../testing/bundle.ts";
 import { quiet } from "../testing/edge.ts";
 import { type BundleStore, openBundleStore } from "./store.ts";
@@ -90,20 +91,14 @@ describe("unpack", () => {
     );
   });
 
-  test("refuses a header without end", async () => {
+  test.each([
     // An extended header says how long it is, and is kept until its entry comes.
-    const header = Buffer.alloc(512);
-    header.write("PaxHeader", 0);
-    header.write("0000644\0", 100);
-    header.write(`${(1024 ** 3).toString(8).padStart(11, "0")}\0`, 124);
-    header.write("00000000000\0", 136);
-    header.write("        ", 148);
-    header.write("x", 156);
-    header.write("ustar\x0000", 257);
-    const sum = header.reduce((total, byte) => total + byte, 0);
-    header.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148);
-    const zeros = gzipSync(Buffer.concat([header, Buffer.alloc(64 * 1024 ** 2)]));
-    await expect(put(zeros)).rejects.toThrow("an extended header is too long");
+    { what: "a header without end", tar: tarHeader({ name: "p", type: "x", sizeBytes: 1024 ** 3 }) },
+    { what: "a name that is not UTF-8", tar: rawTar({ name: Buffer.of(0x61, 0xe9), content: "x" }) },
+    { what: "another archive behind it", tar: Buffer.concat([rawTar({ name: "a" }), rawTar({ name: "b" })]) },
+    { what: "nothing that is a tar", tar: Buffer.from("hello".repeat(1000)) },
+  ])("refuses $what, as trying again gives the same", async ({ tar }) => {
+    await expect(put(gzipSync(Buffer.concat([tar, Buffer.alloc(64 * 1024)])))).rejects.toThrow(BundleRefusedError);
   });
 
   test.each([
@@ -112,7 +107,6 @@ describe("unpack", () => {
       archive: async () => (await filesBundle({ "a.txt": "x".repeat(100_000) })).subarray(0, -60),
     },
     { what: "is not compressed", archive: async () => Buffer.from("hello") },
-    { what: "is no archive", archive: async () => gzipSync("hello".repeat(1000)) },
     {
       what: "fails at its end, as one with another digest does",
       archive: async () => {

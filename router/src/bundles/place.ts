@@ -24,7 +24,6 @@ const unsafe = /[\u0000-\u001f\u007f\\\ufffd]/;
 /**
  * Where an entry of the archive goes. Only files and directories with plain relative names have a place;
  * links, devices and anything that climbs have none.
- *
  */
 export function placeOf(name: string, type: TarType): Place {
   if (type !== "file" && type !== "directory") return { problem: `an entry of type ${type}` };

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
-import { createTarReader, type TarHeader } from "@svc/proto";
+import { createTarReader, RefusedArchiveError, type TarHeader } from "@svc/proto";
 import { isFileError, syncDirectory } from "@svc/runtime/durable-file";
 import { bundleLimits, contentTime, placeOf } from "./place.ts";
 
@@ -21,7 +21,7 @@ const syncsAtOnce = 16;
  * Unpacks a gzipped tar into `dir`, which is empty. Everything is on disk when it returns, and the whole
  * archive was read, so a digest that its stream checks at the end was checked.
  *
- * @throws BundleRefusedError for an archive with a name, type or size that is not allowed
+ * @throws BundleRefusedError for an archive that is no whole tar, or has a name, type or size that is not allowed
  */
 export async function unpack(archive: Readable, dir: string, signal: AbortSignal): Promise<void> {
   const tar = createTarReader();
@@ -33,7 +33,12 @@ export async function unpack(archive: Readable, dir: string, signal: AbortSignal
     tar.end();
     await writer.end();
   };
-  await pipeline(archive, createGunzip(), bounded(), writeAll, { signal });
+  try {
+    await pipeline(archive, createGunzip(), bounded(), writeAll, { signal });
+  } catch (cause) {
+    if (!(cause instanceof RefusedArchiveError)) throw cause;
+    throw new BundleRefusedError(`the bundle cannot be read: ${cause.message}`, { cause });
+  }
 }
 
 /** Content, headers and padding together. */
