@@ -148,10 +148,11 @@ export const takeTunnel =
     const late = deps.clock.after(firstMessageMs, () =>
       first.reject(new LinkError("FAILED_PRECONDITION", "no first message in time")),
     );
-    call.once("data", (message: TunnelRequest) => {
+    const onFirst = (message: TunnelRequest) => {
       call.pause();
       first.resolve(message);
-    });
+    };
+    call.once("data", onFirst);
     call.once("close", () => first.reject(new LinkError("UNAVAILABLE", "the call ended")));
     Promise.all([admitCaller("node", deps, call), first.promise])
       .then(([{ id }, { message }]) => {
@@ -159,6 +160,7 @@ export const takeTunnel =
         tunnels.accept(id, message.value, call);
       })
       .catch((error: unknown) => {
+        call.off("data", onFirst);
         call.emit("error", refusalOf(error, call.getPath(), deps.log));
         call.resume();
       })

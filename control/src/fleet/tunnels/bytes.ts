@@ -39,9 +39,10 @@ export function bytesOf(call: TunnelCall): Duplex {
       done(error);
     },
   });
-  const cut = () => {
-    if (!stream.readableEnded) stream.destroy(new Error("the tunnel broke"));
-  };
+  // Its user sees what it means when reading or writing; without a listener it would end this process.
+  stream.on("error", () => {});
+  // Also after the node's own end: of what is still being written grpc-js says nothing any more.
+  const cut = () => void stream.destroy(stream.readableEnded ? undefined : new Error("the tunnel broke"));
   call.on("data", ({ message }) => {
     if (message.case === "data" && !stream.destroyed && !stream.push(message.value)) call.pause();
   });

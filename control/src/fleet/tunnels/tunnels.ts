@@ -37,7 +37,10 @@ export interface Tunnels {
    * tunnel that is open.
    */
   open(target: TunnelTarget, signal: AbortSignal): Promise<Duplex>;
-  /** Takes a node's call for what it is the answer to. Throws `LinkError` NOT_FOUND when this replica did not ask. */
+  /**
+   * Takes a node's call for what it is the answer to. Throws `LinkError` NOT_FOUND when this replica did not ask, UNAVAILABLE
+   * when the call is over.
+   */
   accept(nodeId: string, answer: TunnelAnswer, call: TunnelCall): void;
 }
 type TunnelAnswer = Extract<TunnelRequest["message"], { case: "answer" }>["value"];
@@ -96,7 +99,12 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
       const place = take(nodeId);
       const tunnelId = random.uuid();
       const { promise, resolve, reject } = Promise.withResolvers<TunnelCall>();
-      const onAbort = () => reject(signal.reason);
+      // An answer that comes after this is told that nobody asked.
+      const giveUp = (reason: unknown) => {
+        waiting.delete(tunnelId);
+        reject(reason);
+      };
+      const onAbort = () => giveUp(signal.reason);
       waiting.set(tunnelId, {
         nodeId,
         settle: (answer) =>
@@ -110,7 +118,7 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
       ask();
       using _again = every(clock, askEveryMs, ask);
       using _late = clock.after(openTimeoutMs, () =>
-        reject(new TunnelUnavailable("silent", "The database's node did not answer in time.")),
+        giveUp(new TunnelUnavailable("silent", "The database's node did not answer in time.")),
       );
       try {
         const stream = bytesOf(await promise);
@@ -118,6 +126,8 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
         const onEnd = () => void stream.destroy(signal.reason);
         signal.addEventListener("abort", onEnd, { once: true });
         stream.once("close", () => signal.removeEventListener("abort", onEnd));
+        if (signal.aborted) onEnd();
+        signal.throwIfAborted();
         return stream;
       } catch (error) {
         place[Symbol.dispose]();
@@ -134,11 +144,15 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
       if (asked === undefined || asked.nodeId !== nodeId) {
         throw new LinkError("NOT_FOUND", "this replica did not ask for that tunnel");
       }
+      // It says so only once; whoever took it would wait for it for ever.
+      if (call.destroyed) throw new LinkError("UNAVAILABLE", "the call ended");
       waiting.delete(tunnelId);
       call.write({});
       if (refusedBecause === "") return asked.settle({ call });
       asked.settle({ refused: clip(stripControl(refusedBecause), limits.errorTextBytesMax) });
       call.end();
+      // What still comes must be read for the call to end.
+      call.resume();
     },
   };
 }
