@@ -1,8 +1,11 @@
 import { once } from "node:events";
 import { createServer, connect as dial, type Socket } from "node:net";
+import { Duplex } from "node:stream";
 import { Code, ConnectError, createRouterTransport } from "@connectrpc/connect";
 import { NodeService, type TunnelRequest } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
 import { systemClock } from "@svc/runtime/system";
+import { createManualClock } from "@svc/runtime/testing/manual-clock";
 import pino from "pino";
 import { afterEach, expect, test } from "vitest";
 import { waitFor } from "../testing/wait.ts";
@@ -15,7 +18,7 @@ const wish = (overrides: object = {}) =>
   >[0];
 
 /** A replica of control that has asked for some tunnels, and what came through them. */
-function aReplica(asked: readonly string[], toServer: readonly string[] = []) {
+function aReplica(asked: readonly string[], toServer: readonly string[] = [], otherwise = Code.NotFound) {
   const heard: TunnelRequest["message"][] = [];
   const closed = Promise.withResolvers<void>();
   let connections = 0;
@@ -25,7 +28,7 @@ function aReplica(asked: readonly string[], toServer: readonly string[] = []) {
         const reading = requests[Symbol.asyncIterator]();
         const { value: first } = await reading.next();
         if (first === undefined || first.message.case !== "answer" || !asked.includes(first.message.value.tunnelId)) {
-          throw new ConnectError("not mine", Code.NotFound);
+          throw new ConnectError("not mine", otherwise);
         }
         heard.push(first.message);
         yield {};
@@ -88,10 +91,14 @@ async function aServer(): Promise<{ connect(): Promise<Socket>; open(): number }
   };
 }
 
-function tunnelsTo(replicas: ReturnType<typeof aReplica>[], connect: TunnelDeps["connect"]) {
+function tunnelsTo(
+  replicas: ReturnType<typeof aReplica>[],
+  connect: TunnelDeps["connect"],
+  clock: Clock = systemClock,
+) {
   const stop = new AbortController();
   const tunnels = createTunnels({
-    clock: systemClock,
+    clock,
     link: () => ({
       replicas: () => replicas.map((_, index) => String(index)),
       connectTo: (index) => (replicas[Number(index)] as ReturnType<typeof aReplica>).open(),
@@ -164,4 +171,36 @@ test("the end of the agent ends its tunnels", async () => {
   stop.abort();
   await tunnels[Symbol.asyncDispose]();
   await waitFor("the server to be left", () => server.open() === 0);
+});
+
+test("a replica that refuses to answer does not keep the wish from the one that asked", async () => {
+  const server = await aServer();
+  const [busy, asking] = [aReplica([], [], Code.ResourceExhausted), aReplica(["t1"], ["bye"])];
+  tunnelsTo([busy, asking], server.connect).tunnels.open(wish());
+  await asking.closed;
+  expect(asking.text()).toBe("hello;BYE");
+});
+
+test("the end of the agent ends tunnels to a server that takes nothing more", async () => {
+  const server = new Duplex({ read() {}, write() {} });
+  const { tunnels, stop } = tunnelsTo([aReplica(["t1"], ["a"])], async () => server);
+  tunnels.open(wish());
+  await waitFor("something to be written", () => server.writableLength > 0);
+  stop.abort();
+  await tunnels[Symbol.asyncDispose]();
+  expect(server.destroyed).toBe(true);
+});
+
+test("a server that is reached too late is left", async () => {
+  const clock = createManualClock();
+  const server = new Duplex({ read() {}, write() {} });
+  const reached = Promise.withResolvers<Duplex>();
+  const asking = aReplica(["t1"]);
+  tunnelsTo([asking], () => reached.promise, clock).tunnels.open(wish());
+  await clock.advance(3_000);
+  await asking.closed;
+  expect(asking.heard).toMatchObject([{ value: { refusedBecause: "The database server does not answer." } }]);
+  reached.resolve(server);
+  await waitFor("it to be left", () => server.destroyed);
+  server.emit("error", new Error("a late reset"));
 });

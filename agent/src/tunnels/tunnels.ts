@@ -1,4 +1,4 @@
-import type { Duplex } from "node:stream";
+import { addAbortSignal, type Duplex } from "node:stream";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { NodeService, type OpenTunnel, type TunnelRequestSchema, type TunnelResponse } from "@svc/proto/node";
@@ -40,18 +40,22 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
   const open = new Map<string, Promise<void>>();
 
   const carry = async ({ tunnelId, databaseId, epoch }: OpenTunnel): Promise<void> => {
-    const server = await within(clock, connectTimeoutMs, deps.connect({ databaseId, epoch }, signal), () => {
+    const connecting = deps.connect({ databaseId, epoch }, signal);
+    const server = await within(clock, connectTimeoutMs, connecting, () => {
+      connecting.then(
+        (late) => hear(late).destroy(),
+        () => {},
+      );
       throw new Error("The database server does not answer.");
-    }).catch(toReason);
-    // What it means is seen by whoever reads or writes; without a listener it would end this process.
-    if (typeof server !== "string") server.on("error", () => {});
+    }).then(hear, toReason);
+    // A server that takes nothing more would keep the agent from ending.
+    if (typeof server !== "string") addAbortSignal(signal, server);
     try {
       for (const replica of link().replicas()) {
         if (signal.aborted) return;
         const connection = link().connectTo(replica);
         try {
-          if (await joinTo(createClient(NodeService, connection.transport), { tunnelId, server, clock, signal }))
-            return;
+          if (await joinTo(createClient(NodeService, connection.transport), { ...deps, tunnelId, server })) return;
         } finally {
           connection.close();
         }
@@ -77,12 +81,21 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
   };
 }
 
+/** What an error of it means is seen by its reader or writer; without a listener it would end this process. */
+const hear = (server: Duplex): Duplex => server.on("error", () => {});
+
 const toReason = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
-/** Carries bytes until either end is over. False: the replica does not know the tunnel, or cannot be reached. */
+/** Carries bytes until either end is over. False: the replica does not know the tunnel, or does not say. */
 async function joinTo(
   client: { tunnel(requests: AsyncIterable<Request>, options: { signal: AbortSignal }): AsyncIterable<TunnelResponse> },
-  { tunnelId, server, clock, signal }: { tunnelId: string; server: Duplex | string; clock: Clock; signal: AbortSignal },
+  {
+    tunnelId,
+    server,
+    clock,
+    signal,
+    log,
+  }: { tunnelId: string; server: Duplex | string } & Pick<TunnelDeps, "clock" | "signal" | "log">,
 ): Promise<boolean> {
   const over = new AbortController();
   const verdict = Promise.withResolvers<boolean>();
@@ -102,8 +115,8 @@ async function joinTo(
     [Symbol.asyncIterator]();
   try {
     const first = await within(clock, answerTimeoutMs, responses.next(), () => null).catch((cause: unknown) => {
-      if (isElsewhere(cause)) return null;
-      throw cause;
+      if (!isElsewhere(cause)) log.warn({ reason: String(cause) }, "a replica of control does not take a tunnel");
+      return null;
     });
     if (first === null || first.done === true) return false;
     verdict.resolve(true);
@@ -123,6 +136,14 @@ async function joinTo(
 const isElsewhere = (cause: unknown): boolean =>
   [Code.NotFound, Code.Unavailable, Code.Canceled].includes(ConnectError.from(cause).code);
 
-/** Resolves when there is room for more. */
+/** Resolves when there is room for more. Rejects when the server is gone, of which a write under way may hear nothing. */
 const write = (server: Duplex, data: Uint8Array): Promise<void> =>
-  new Promise((resolve, reject) => server.write(data, (error) => (error ? reject(error) : resolve())));
+  new Promise((resolve, reject) => {
+    const onClose = () => reject(new Error("the server is gone"));
+    server.once("close", onClose);
+    server.write(data, (error) => {
+      server.off("close", onClose);
+      if (error) reject(error);
+      else resolve();
+    });
+  });

@@ -10,7 +10,7 @@ const aStuckCall = () =>
       this.push(null);
     },
     write() {},
-  }) as TunnelCall;
+  }) as unknown as TunnelCall;
 
 const closing = (stream: Duplex) => new Promise<void>((resolve) => void stream.once("close", resolve));
 

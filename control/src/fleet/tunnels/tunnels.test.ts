@@ -11,7 +11,8 @@ import { createTunnels } from "./tunnels.ts";
 const away = {} as Db;
 const tunnelId = "00000000-0000-4000-8000-000000000001";
 const answer = { $typeName: "svc.node.v1.TunnelAnswer", tunnelId, refusedBecause: "" } as const;
-const aCall = () => new Duplex({ objectMode: true, read() {}, write: (_, __, done) => done() }) as TunnelCall;
+const aCall = () =>
+  new Duplex({ objectMode: true, read() {}, write: (_, __, done) => done() }) as unknown as TunnelCall;
 
 test("a call that ended before it is taken is no answer: the node's next one is", async () => {
   const tunnels = createTunnels({ clock: createManualClock(), random: fixedRandom(), db: away });
