@@ -54,6 +54,22 @@ const keyFilesMade: Readonly<Record<Made, string>> = {
 /** Most of the program is what serves: the other commands are done before that would be loaded. */
 const whatServes = () => import("./start.ts");
 
+/** Several times what an orderly end takes where stores answer. */
+const endWithinMs = 30_000;
+
+/**
+ * Ends the process when what it began does not end in time: a store whose machine hangs, or is cut off, answers nothing and
+ * closes nothing, and calls of it are waited for. Dying anywhere does no harm; a replica that neither serves nor ends does.
+ */
+function endInTime(): void {
+  systemClock
+    .after(endWithinMs, () => {
+      console.error(`svc-control: not at its end ${endWithinMs / 1_000} s after it was asked to end; it ends now`);
+      process.exit(1);
+    })
+    .unref();
+}
+
 /** A client for a command, whose output is what it prints. */
 async function openEtcd(config: Config): Promise<Etcd> {
   const [{ createEtcd }, { etcdOptions }] = await Promise.all([import("./stores/etcd/index.ts"), whatServes()]);
@@ -85,6 +101,7 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     const stop = new Promise<void>((resolve) => {
       for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
     });
+    void stop.then(endInTime);
     await using _server = await start(config);
     await stop;
   },

@@ -1,9 +1,10 @@
 import { failureMessage } from "@svc/proto";
-import { Observed } from "@svc/proto/node";
+import { Desired, Observed } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import { pause } from "@svc/runtime/sleep";
 import type { Container, Engine } from "../engine/engine.ts";
 import { isEngineTrouble } from "../engine/errors.ts";
+import { hasOpen } from "../health/open.ts";
 import type { Log } from "../log.ts";
 import { restlessPauseMs, retryDelayMs } from "./crash.ts";
 import type { Runner, Turn } from "./executors/executor.ts";
@@ -74,6 +75,9 @@ export function createActor(options: {
     // Where the journal was lost only its container says what there is.
     const hasContainer = kind === null || kind.container !== null;
     const container = hasContainer ? await engine.findContainer(containerName(task.id)) : null;
+    const port = kind?.container?.port;
+    const mayDrain = placement.desired === Desired.REMOVED && placement.drainSeconds > 0;
+    const isOpen = mayDrain && container !== null && port !== undefined && (await hasOpen(container.pid, port));
     // After the look, which may take long: what ended meanwhile ended before this.
     const nowMs = clock.now().getTime();
     return {
@@ -86,6 +90,7 @@ export function createActor(options: {
         memoryMb: container?.limits.memoryMb ?? 0,
         healthTimeoutMs: kind?.healthTimeoutMs ?? 0,
         drainMs: placement.drainSeconds * 1000,
+        isOpen,
         container,
         limitsDue:
           container !== null &&

@@ -6,7 +6,9 @@ import { type Agent, start } from "../start.ts";
 import { createTestNode, type TestNode } from "../testing/agent.ts";
 import { pushApp } from "../testing/apps.ts";
 import { createTestControl, type TestControl } from "../testing/control.ts";
+import { type EngineProxy, type Play, startEngineProxy } from "../testing/engine-proxy.ts";
 import { startRegistry } from "../testing/registry.ts";
+import { containerName } from "./names.ts";
 
 /*
  * What is still open when a container is to go. All drains but those of the last two tests are longer than any test may
@@ -28,19 +30,22 @@ process.on("SIGTERM", () => { server.close(() => process.exit(0)); endAll("asked
 let registry: Awaited<ReturnType<typeof startRegistry>>;
 let node: TestNode;
 let control: TestControl;
+let proxy: EngineProxy;
 let agent: Agent;
 let image = "";
-const newAgent = () => start(node.config, { openLink: control.openLink });
+const newAgent = () => start({ ...node.config, dockerSocket: proxy.socketPath }, { openLink: control.openLink });
 beforeAll(async () => {
   registry = await startRegistry();
   node = await createTestNode({ SVC_AGENT_ADDRESS: "127.0.9.7" });
   control = createTestControl({ registryHost: registry.host });
+  proxy = await startEngineProxy(node.config.dockerSocket);
   agent = await newAgent();
   await agent.ready;
   image = await pushApp(node.engine, registry.host, app);
 }, 120_000);
 afterAll(async () => {
   await agent?.[Symbol.asyncDispose]();
+  await proxy?.[Symbol.asyncDispose]();
   await node?.[Symbol.asyncDispose]();
   await registry?.[Symbol.asyncDispose]();
 });
@@ -98,6 +103,34 @@ test("without an open connection it goes at once", async () => {
   await serve("open-2");
   await assignRemoved("open-2", longSeconds);
   await isRemoved("open-2");
+});
+
+test("who comes after nothing was open, while the engine is slow to answer, is served as well", async () => {
+  const upstream = await serve("open-6");
+  const slow = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>();
+  let looks = 0;
+  proxy.play(async ({ method, path }): Promise<Play> => {
+    if (method !== "GET" || path !== `/containers/${containerName("open-6")}/json`) return "pass";
+    looks += 1;
+    // The first is the look that finds it running, with nothing open.
+    if (looks > 1) {
+      asked.resolve();
+      await slow.promise;
+    }
+    return "pass";
+  });
+  await assignRemoved("open-6", longSeconds);
+  await asked.promise;
+  const held = await get(upstream, "/hold");
+  slow.resolve();
+  // Whatever was decided before somebody came is done by the time that an agent has stopped.
+  await agent[Symbol.asyncDispose]();
+  agent = await newAgent();
+  await agent.ready;
+  await text(await get(upstream, "/let-go"));
+  expect(await text(held)).toBe("held let go");
+  await isRemoved("open-6");
 });
 
 test("what is to go at once after all is asked to end, and may finish what is open", async () => {

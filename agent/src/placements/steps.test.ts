@@ -27,6 +27,7 @@ const aView = (changes: Partial<Omit<View, "memory">> & { memory?: Partial<Memor
   memoryMb: 256,
   healthTimeoutMs: 60_000,
   drainMs: 0,
+  isOpen: false,
   container: null,
   limitsDue: false,
   isGranted: true,
@@ -37,7 +38,7 @@ const aView = (changes: Partial<Omit<View, "memory">> & { memory?: Partial<Memor
 });
 
 const healthy = { wasHealthy: true };
-const draining = { desired: Desired.REMOVED, container: aContainer("running"), drainMs: 30_000 };
+const draining = { desired: Desired.REMOVED, container: aContainer("running"), drainMs: 30_000, isOpen: true };
 const runsAgain = aContainer("running", { oomKilled: true, finishedAt: "2030-01-01T11:59:59Z" });
 const counted = { wasHealthy: true, crashes: 1, countedExit: "2030-01-01T11:59:59Z", countedCode: 137 };
 
@@ -252,9 +253,24 @@ test.each<{ when: string; view: View; does: string }>([
     does: "drain",
   },
   {
-    when: "it is to go and the time for what was open is up, or nothing is",
+    when: "it is to go and the time for what is open is up",
     view: aView({ ...draining, memory: { ...healthy, drainUntilMs: nowMs } }),
     does: "remove",
+  },
+  {
+    when: "it is to go, and nothing is open although there were time for it",
+    view: aView({ ...draining, isOpen: false, memory: { ...healthy, drainUntilMs: nowMs + 1 } }),
+    does: "remove",
+  },
+  {
+    when: "it is to go and nothing is open, and until when something might be is not noted yet",
+    view: aView({ ...draining, isOpen: false, memory: healthy }),
+    does: "drain",
+  },
+  {
+    when: "it is to go and nothing is open, and the time that was noted has become shorter",
+    view: aView({ ...draining, isOpen: false, drainMs: 500, memory: { ...healthy, drainUntilMs: nowMs + 1_000 } }),
+    does: "drain",
   },
   {
     when: "it is to go at once although it was to serve what is open",
@@ -369,6 +385,7 @@ const anyView: fc.Arbitrary<View> = fc
     crashes: fc.nat(12),
     imageReady: fc.boolean(),
     limitsDue: fc.boolean(),
+    isOpen: fc.boolean(),
     retryInMs: fc.integer({ min: -1000, max: 1000 }),
     drainMs: fc.constantFrom(0, 500),
     drainInMs: fc.constantFrom(-nowMs, -1, 1, 1000),

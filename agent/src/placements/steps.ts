@@ -17,7 +17,10 @@ export function nextStep(
 ): Step {
   if (view.observed === Observed.REMOVED) return { do: "rest" };
   const drainUntilMs = drainEnd(view);
-  if (drainUntilMs > view.nowMs) return { do: "drain", untilMs: drainUntilMs };
+  // That nothing is open holds only for the moment of the look: an edge that is behind may send somebody any time. So only
+  // until when is noted, before all else.
+  const isNoted = view.memory.drainUntilMs === drainUntilMs;
+  if (drainUntilMs > view.nowMs && (view.isOpen || !isNoted)) return { do: "drain", untilMs: drainUntilMs };
   if (view.desired === Desired.REMOVED) {
     return view.container === null ? { do: "settle", observed: Observed.REMOVED } : { do: "remove" };
   }

@@ -58,6 +58,8 @@ export interface View {
   healthTimeoutMs: number;
   /** How long it may serve what is open once it is to go. */
   drainMs: number;
+  /** Whether somebody has a connection to it. Looked at only of what may drain; what the kernel does not tell is open. */
+  isOpen: boolean;
   /** Null when there is none, and always for a kind without one. */
   container: Pick<
     Container,

@@ -352,6 +352,7 @@ class Actor {
       memoryMb: 0,
       healthTimeoutMs,
       drainMs: placement.drainSeconds * 1000,
+      isOpen: docker.isOpen(containerName(this.id)),
       container: container === null ? null : { ...container },
       limitsDue: false,
       // Nothing that waits to be named after a reboot is in this world.
@@ -413,7 +414,6 @@ class Actor {
           const lookMs = Math.min(drainLookMs, step.untilMs - process.wallMs());
           if (yield* wait(this.sleep(lookMs, ["desired", "engine"]))) return;
         }
-        this.update({ memory: { drainUntilMs: process.wallMs() } });
         return;
       }
       case "pull": {

@@ -3,8 +3,7 @@ import { HealthState, Observed, type Placement } from "@svc/proto/node";
 import { pause } from "@svc/runtime/sleep";
 import { type Container, type Limits, labels } from "../../engine/engine.ts";
 import { EngineError } from "../../engine/errors.ts";
-import { countOpen } from "../../health/open.ts";
-import { tcpTablesOf } from "../../health/sockets.ts";
+import { hasOpen } from "../../health/open.ts";
 import { isMissingImage } from "../../images/images.ts";
 import { freshMemory } from "../../journal/records.ts";
 import type { Exit } from "../../logs/tails.ts";
@@ -222,13 +221,9 @@ export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): 
       const { port } = shapeOf(task.record().placement);
       // On disk before the first wait, and when it became shorter: whoever looks again goes on counting.
       if (task.record().memory.drainUntilMs !== untilMs) task.update({ memory: { drainUntilMs: untilMs } });
-      while (!signal.aborted && clock.now().getTime() < untilMs) {
-        const tables = container?.pid ? await tcpTablesOf(container.pid) : null;
-        // What the kernel does not tell is not taken for silence.
-        if (tables?.every((table) => countOpen(table, port) === 0)) break;
+      while (!signal.aborted && clock.now().getTime() < untilMs && (await hasOpen(container?.pid ?? null, port))) {
         await pause(clock, Math.min(drainLookMs, Math.max(0, untilMs - clock.now().getTime())), signal);
       }
-      if (!signal.aborted) task.update({ memory: { drainUntilMs: clock.now().getTime() } });
     },
 
     async stop(_, { task }) {

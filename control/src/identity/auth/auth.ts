@@ -9,7 +9,7 @@ import { cookiePrefix, isSecure, signInCookieName } from "../../http/sign-in-coo
 import type { Log } from "../../log.ts";
 import { instanceName } from "../../settings/instance-name.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Db } from "../../stores/db/pool.ts";
+import { type Db, withHeldErrorsHeard } from "../../stores/db/pool.ts";
 import { githostPlugin, githostProvider } from "../githost/provider.ts";
 import { githostName } from "../githost/settings.ts";
 import type { Mailer } from "../mail/mailer.ts";
@@ -60,7 +60,7 @@ const createAuthPool = (databaseUrl: string, log: Log): pg.Pool => {
     application_name: "svc-auth",
   });
   pool.on("error", (error) => log.warn({ err: error }, "idle connection of the identity store failed"));
-  return pool;
+  return withHeldErrorsHeard(pool);
 };
 
 const rule = (max: number, window: number) => ({ max, window });

@@ -50,7 +50,15 @@ export function createPool({ url, maxConnections = 10, lockTimeoutMs = 10_000, o
     application_name: "svc-control",
   });
   pool.on("error", (error) => onError?.(error));
-  return pool;
+  return withHeldErrorsHeard(pool);
+}
+
+/**
+ * A connection that ends between two statements of a transaction fails the next one, and no more. The pool hears what goes
+ * wrong with those that are idle, a statement what goes wrong under it; an error that nobody hears would end the process.
+ */
+export function withHeldErrorsHeard(pool: pg.Pool): pg.Pool {
+  return pool.on("connect", (client) => void client.on("error", () => {}));
 }
 
 export function createDb(options: DbOptions): Db {

@@ -71,8 +71,8 @@ function cutCounter(point: CutPoint): (chunk: Buffer) => number | null {
   };
 }
 
-/** Starts a proxy to `port` on the loopback address. */
-export async function startProxy(port: number): Promise<TcpProxy> {
+/** Starts a proxy to `target`: a port on the loopback address, or the path of a socket. */
+export async function startProxy(target: number | string): Promise<TcpProxy> {
   const pairs = new Set<{ client: Socket; server: Socket }>();
   let mode: "pass" | "hole" | "refuse" = "pass";
   let counter: ((chunk: Buffer) => number | null) | null = null;
@@ -88,7 +88,7 @@ export async function startProxy(port: number): Promise<TcpProxy> {
   const listener = createServer((client) => {
     client.on("error", () => {});
     if (mode === "refuse") return void client.resetAndDestroy();
-    const server = connect(port, "127.0.0.1");
+    const server = typeof target === "number" ? connect(target, "127.0.0.1") : connect(target);
     server.on("error", () => {});
     const pair = { client, server };
     pairs.add(pair);
