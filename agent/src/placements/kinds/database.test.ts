@@ -24,6 +24,7 @@ const aView = (changes: Partial<Omit<View, "memory">> & { memory?: Partial<Memor
   memoryMb: 256,
   healthTimeoutMs: 120_000,
   drainMs: 0,
+  isOpen: false,
   container: null,
   limitsDue: false,
   isGranted: true,
