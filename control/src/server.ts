@@ -36,6 +36,7 @@ import { mountRegistryEvents } from "./tenants/account-registry/events.ts";
 import { mountRegistryTokens } from "./tenants/account-registry/token.ts";
 import { adminEndpoints } from "./tenants/admin/endpoints.ts";
 import type { TenantContext } from "./tenants/context.ts";
+import { databaseEndpoints } from "./tenants/databases/endpoints.ts";
 import { deploymentEndpoints } from "./tenants/deployments/endpoints.ts";
 import { createUploads, type Uploads } from "./tenants/deployments/upload/slots.ts";
 import { envEndpoints } from "./tenants/env/endpoints.ts";
@@ -59,6 +60,7 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
   ...renameEndpoints,
   ...deploymentEndpoints,
   ...envEndpoints,
+  ...databaseEndpoints,
   ...registryCredentialEndpoints,
   ...accountRegistryEndpoints,
   ...runtimeLogEndpoints,

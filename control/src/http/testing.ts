@@ -224,6 +224,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   baseImageNode: "node:24-slim",
   builderImageNode: "node:24",
   buildCaBundle: "",
+  databases: { mariadb: true, public: { postgres: null, mariadb: null } },
   schedulerEnabled: true,
   drainMs: 0,
   previewIdleDays: 0,

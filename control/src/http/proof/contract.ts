@@ -105,6 +105,8 @@ export const contract = {
   ),
   databases: rows(
     ["POST /projects/:id/database", write],
+    // The contract gates every route of this section on the plan but those that it names, and this is not among these; its
+    // own row has no gate. Somebody whose plan has shrunk must still see what there is to drop: it is not gated.
     ["GET /projects/:id/database", read],
     ["GET /projects/:id/database/branches", read],
     ["DELETE /projects/:id/database", write],

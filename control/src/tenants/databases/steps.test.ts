@@ -7,7 +7,7 @@ const server: ServerFacts = {
 };
 const facts: BranchFacts = {
   ...{ status: "provisioning", sinceMs: 1_000, projectGone: false, suspended: false, nodeId: "n1", nodeGone: false },
-  ...{ servers: [server], tenantMade: true, rotating: false, limitOutdated: false },
+  ...{ lastNodeId: "n1", servers: [server], tenantMade: true, rotating: false, limitOutdated: false },
 };
 const leaving: ServerFacts = { ...server, wanted: false };
 const unplaced: ServerFacts = { ...server, nodeId: null, state: "starting", refused: { cordoned: 2 } };
@@ -21,8 +21,12 @@ const check = ({ change, does }: Situation) => expect(nextBranchStep({ ...facts,
 
 describe("a branch that is asked for", () => {
   test.each<Situation>([
-    { when: "nothing was begun", change: { nodeId: null, servers: [] }, does: "startServer" },
-    { when: "its server waits for a node", change: { nodeId: null, servers: [unplaced] }, does: "wait" },
+    { when: "nothing was begun", change: { nodeId: null, lastNodeId: null, servers: [] }, does: "startServer" },
+    {
+      when: "its server waits for a node",
+      change: { nodeId: null, lastNodeId: null, servers: [unplaced] },
+      does: "wait",
+    },
     { when: "its server was placed", change: { nodeId: null }, does: "pin" },
     { when: "its server starts", change: { servers: [{ ...server, state: "starting" }] }, does: "wait" },
     { when: "its server answers", change: { tenantMade: false }, does: "createTenant" },
@@ -30,7 +34,7 @@ describe("a branch that is asked for", () => {
     { when: "it takes too long", change: { sinceMs: provisioningMs }, does: "fail" },
     {
       when: "no node takes it for too long",
-      change: { nodeId: null, servers: [unplaced], sinceMs: provisioningMs },
+      change: { nodeId: null, lastNodeId: null, servers: [unplaced], sinceMs: provisioningMs },
       does: "fail",
     },
     { when: "its server failed", change: { servers: [{ ...server, state: "failed" }] }, does: "fail" },
@@ -111,12 +115,15 @@ describe("a branch that is dropped", () => {
     { when: "its node is lost", change: dropping({ servers: [leaving], nodeGone: true }), does: "bury" },
     { when: "its project is deleted", change: dropping({ servers: [], projectGone: true }), does: "bury" },
     { when: "it is suspended", change: dropping({ suspended: true }), does: "removeServers" },
-    { when: "there never was a server", change: dropping({ servers: [], nodeId: null }), does: "bury" },
+    {
+      when: "there never was a server",
+      change: dropping({ servers: [], nodeId: null, lastNodeId: null }),
+      does: "bury",
+    },
   ])("when $when: $does", check);
 
   test("keeps in mind where its volume is, also when nobody had noted that", () => {
-    const servers = [leaving];
-    expect(nextBranchStep({ ...facts, status: "dropping", nodeId: null, servers, sinceMs: dropWaitMs })).toEqual({
+    expect(nextBranchStep({ ...facts, status: "dropping", nodeId: null, servers: [] })).toEqual({
       do: "bury",
       nodeId: "n1",
     });

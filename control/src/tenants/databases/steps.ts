@@ -31,6 +31,8 @@ export interface BranchFacts {
   suspended: boolean;
   /** Whose disk holds its data, as the branch itself knows it; null: none as far as it knows. */
   nodeId: string | null;
+  /** Where its last server was placed, also one that is over; null: none was. */
+  lastNodeId: string | null;
   /** That machine was declared lost, or removed. */
   nodeGone: boolean;
   /** Servers that are not over, the oldest first. More than one only while one is on its way out. */
@@ -99,8 +101,7 @@ export function nextBranchStep(facts: BranchFacts): BranchStep {
 }
 
 /** Where its data is, or is about to be. */
-const placeOf = ({ nodeId, servers }: BranchFacts): string | null =>
-  nodeId ?? servers.find((server) => server.nodeId !== null)?.nodeId ?? null;
+const placeOf = ({ nodeId, lastNodeId }: BranchFacts): string | null => nodeId ?? lastNodeId;
 
 function provision({ sinceMs, tenantMade }: BranchFacts, server: ServerFacts): BranchStep {
   if (server.state === "failed") return { do: "fail", reason: failedReason(server) };
