@@ -36,17 +36,11 @@ export interface NewTenant {
 export interface DatabaseAdmin {
   /**
    * Makes the role and the database that it owns, where they are not there yet, and gives the role this verifier and this
-   * limit in any case. What is in a database that is there stays.
+   * limit in any case. What is in a database that is there stays, and so do sessions beyond a lower limit.
    */
   createTenant(target: AdminTarget, tenant: NewTenant, signal: AbortSignal): Promise<void>;
   /** Gives the role another verifier and then ends all its sessions: who came in by the one before is out. */
   rotate(target: AdminTarget, tenant: Pick<NewTenant, "role" | "verifier">, signal: AbortSignal): Promise<void>;
-  /** Sessions beyond a lower limit go on; new ones are refused. */
-  limitConnections(
-    target: AdminTarget,
-    tenant: Pick<NewTenant, "role" | "connectionLimit">,
-    signal: AbortSignal,
-  ): Promise<void>;
   /** Logs in as the tenant's role and asks something of its database; false: the server refuses that password. */
   proveLogin(
     target: Pick<AdminTarget, "engine" | "connect">,

@@ -120,12 +120,52 @@ export async function beginRotation(tx: Db, secrets: Secrets, id: string): Promi
   await wakeBranch(tx, id);
 }
 
-/** What provisioning takes counts from when the project is on the air again. */
-export async function restartProvisioning(tx: Db, projectId: string): Promise<void> {
+/** Has the servers of a project that is resumed brought up; what is not ready yet gets its whole time anew. */
+export async function resumeBranches(tx: Db, projectId: string): Promise<void> {
   await tx
     .updateTable("database")
     .set({ status_at: sinceNow })
     .where("project_id", "=", projectId)
     .where("status", "=", "provisioning")
     .execute();
+  await wakeBranchesOf(tx, [projectId]);
+}
+
+/** Whether a server of the branch is not over. Exact while the branch is locked. */
+export async function hasOpenServer(tx: Db, id: string): Promise<boolean> {
+  const open = await tx
+    .selectFrom("task")
+    .select("id")
+    .where("owner_id", "=", id)
+    .where("reaped_at", "is", null)
+    .limit(1)
+    .executeTakeFirst();
+  return open !== undefined;
+}
+
+/** The branch, which the caller has locked, is no more. What is known of its volume, if it has one, is kept apart. */
+export async function buryBranch(
+  tx: Db,
+  { id, project_id, channel, engine }: Branch,
+  { nodeId, keptHours }: { nodeId: string | null; keptHours: number },
+): Promise<void> {
+  if (nodeId !== null) {
+    await tx
+      .insertInto("dropped_database")
+      .columns(["id", "project_id", "owner_id", "channel", "engine", "node_id", "purge_at"])
+      .expression((from) =>
+        from
+          .selectFrom("project")
+          .select([
+            ...[sql<string>`${id}::uuid`.as("id"), "project.id as project_id" as const, "owner_id" as const],
+            ...[sql<Channel>`${channel}`.as("channel"), sql<DatabaseEngine>`${engine}`.as("engine")],
+            sql<string>`${nodeId}::uuid`.as("node_id"),
+            sql<Date>`now() + ${keptHours} * interval '1 hour'`.as("purge_at"),
+          ])
+          .where("project.id", "=", project_id),
+      )
+      .execute();
+  }
+  await tx.deleteFrom("task").where("owner_id", "=", id).where("reaped_at", "is not", null).execute();
+  await tx.deleteFrom("database").where("id", "=", id).execute();
 }
