@@ -52,9 +52,8 @@ export async function readBranchFacts(
       lastNodeId,
       nodeGone: await isNodeGone(db, branch.node_id ?? lastNodeId),
       servers: open.map((task) => serverFacts(task, fleet, serverResources(branch.engine, plan))),
-      tenantMade: branch.tenant_at !== null,
+      tenantCurrent: branch.tenant_at !== null && branch.role_connection_limit === roleConnectionLimit(plan),
       rotating: branch.pending_secret !== null,
-      limitOutdated: branch.role_connection_limit !== roleConnectionLimit(plan),
     },
   };
 }

@@ -7,7 +7,7 @@ const server: ServerFacts = {
 };
 const facts: BranchFacts = {
   ...{ status: "provisioning", sinceMs: 1_000, projectGone: false, suspended: false, nodeId: "n1", nodeGone: false },
-  ...{ lastNodeId: "n1", servers: [server], tenantMade: true, rotating: false, limitOutdated: false },
+  ...{ lastNodeId: "n1", servers: [server], tenantCurrent: true, rotating: false },
 };
 const leaving: ServerFacts = { ...server, wanted: false };
 const unplaced: ServerFacts = { ...server, nodeId: null, state: "starting", refused: { cordoned: 2 } };
@@ -29,7 +29,7 @@ describe("a branch that is asked for", () => {
     },
     { when: "its server was placed", change: { nodeId: null }, does: "pin" },
     { when: "its server starts", change: { servers: [{ ...server, state: "starting" }] }, does: "wait" },
-    { when: "its server answers", change: { tenantMade: false }, does: "createTenant" },
+    { when: "its server answers", change: { tenantCurrent: false }, does: "bringTenant" },
     { when: "its tenant was made", change: {}, does: "proveLogin" },
     { when: "it takes too long", change: { sinceMs: provisioningMs }, does: "fail" },
     {
@@ -81,10 +81,10 @@ describe("a branch that is ready", () => {
       change: ready({ rotating: true, servers: [{ ...server, state: "starting" }] }),
       does: "wait",
     },
-    { when: "the plan has other limits", change: ready({ limitOutdated: true }), does: "limitConnections" },
+    { when: "the plan has other limits", change: ready({ tenantCurrent: false }), does: "bringTenant" },
     {
       when: "the plan gives the server more",
-      change: ready({ limitOutdated: true, servers: [{ ...server, outgrown: true }] }),
+      change: ready({ tenantCurrent: false, servers: [{ ...server, outgrown: true }] }),
       does: "resizeServer",
     },
     { when: "its node is lost", change: ready({ nodeGone: true }), does: "fail" },
@@ -136,6 +136,6 @@ test.each([
   { when: "the login fails", of: server, says: /nobody could log in/ },
   { when: "the server failed", of: { ...server, state: "failed" as const, problem: "no room" }, says: /: no room$/ },
 ])("the reason when $when", ({ of, says }) => {
-  const step = nextBranchStep({ ...facts, nodeId: of.nodeId, servers: [of], sinceMs: provisioningMs });
+  const step = nextBranchStep({ ...facts, nodeId: of.nodeId, lastNodeId: of.nodeId, servers: [of], sinceMs: provisioningMs });
   expect(step).toMatchObject({ do: "fail", reason: expect.stringMatching(says) });
 });

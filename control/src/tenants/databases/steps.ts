@@ -37,12 +37,10 @@ export interface BranchFacts {
   nodeGone: boolean;
   /** Servers that are not over, the oldest first. More than one only while one is on its way out. */
   servers: readonly ServerFacts[];
-  /** Role and database were made since the branch was asked for last. */
-  tenantMade: boolean;
+  /** Role and database are as they should be, as far as anybody knows: made, with the password and the limit of now. */
+  tenantCurrent: boolean;
   /** Another password is to take the place of the one in force. */
   rotating: boolean;
-  /** The server allows the role another number of connections than the plan gives by now. */
-  limitOutdated: boolean;
 }
 
 export type BranchStep =
@@ -50,11 +48,11 @@ export type BranchStep =
   | { do: "pin"; nodeId: string }
   | { do: "startServer" }
   | { do: "removeServers"; taskIds: readonly string[] }
-  | { do: "createTenant" }
+  /** Role and database are made, or brought to what they should be. */
+  | { do: "bringTenant" }
   /** Log in as the tenant; once that works, it is `ready`. */
   | { do: "proveLogin" }
   | { do: "rotate" }
-  | { do: "limitConnections" }
   | { do: "resizeServer"; taskId: string }
   | { do: "fail"; reason: string }
   | { do: "beginDrop" }
@@ -103,23 +101,23 @@ export function nextBranchStep(facts: BranchFacts): BranchStep {
 /** Where its data is, or is about to be. */
 const placeOf = ({ nodeId, lastNodeId }: BranchFacts): string | null => nodeId ?? lastNodeId;
 
-function provision({ sinceMs, tenantMade }: BranchFacts, server: ServerFacts): BranchStep {
+function provision({ sinceMs, tenantCurrent }: BranchFacts, server: ServerFacts): BranchStep {
   if (server.state === "failed") return { do: "fail", reason: failedReason(server) };
   if (sinceMs >= provisioningMs) return { do: "fail", reason: lateReason(server) };
   if (server.state !== "serving") return { do: "wait", for: "the server to answer" };
-  return { do: tenantMade ? "proveLogin" : "createTenant" };
+  return { do: tenantCurrent ? "proveLogin" : "bringTenant" };
 }
 
-function maintain({ rotating, limitOutdated }: BranchFacts, server: ServerFacts): BranchStep {
+function maintain({ rotating, tenantCurrent }: BranchFacts, server: ServerFacts): BranchStep {
   if (server.state === "failed") {
     return server.ageMs < restartMs
       ? { do: "wait", for: "a moment before the next try" }
       : { do: "removeServers", taskIds: [server.taskId] };
   }
   if (server.outgrown) return { do: "resizeServer", taskId: server.taskId };
-  if (!rotating && !limitOutdated) return { do: "end" };
+  if (!rotating && tenantCurrent) return { do: "end" };
   if (server.state !== "serving") return { do: "wait", for: "the server to answer" };
-  return { do: rotating ? "rotate" : "limitConnections" };
+  return { do: rotating ? "rotate" : "bringTenant" };
 }
 
 const failedReason = ({ problem }: ServerFacts): string =>

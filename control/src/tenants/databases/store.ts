@@ -86,11 +86,14 @@ export async function moveBranch(
   return numUpdatedRows === 1n;
 }
 
+/** Role and database in the server may not be what they should, whatever somebody who is about to write may know. */
+export const doubted = { tenant_at: null, tenant_doubts: sql<number>`tenant_doubts + 1` } as const;
+
 /** A branch in `error` is tried again, from making its tenant on: nobody knows how far it was. */
 export async function retryBranch(tx: Db, id: string): Promise<void> {
   await tx
     .updateTable("database")
-    .set({ status: "provisioning", reason: null, status_at: sinceNow, tenant_at: null, role_connection_limit: null })
+    .set({ status: "provisioning", reason: null, status_at: sinceNow, ...doubted })
     .where("id", "=", id)
     .where("status", "=", "error")
     .execute();
@@ -131,16 +134,23 @@ export async function resumeBranches(tx: Db, projectId: string): Promise<void> {
   await wakeBranchesOf(tx, [projectId]);
 }
 
-/** Whether a server of the branch is not over. Exact while the branch is locked. */
-export async function hasOpenServer(tx: Db, id: string): Promise<boolean> {
-  const open = await tx
+/**
+ * Whether the branch, which the caller has locked, may have another server: none that is not over, and none that left data
+ * somewhere that the branch does not know of yet.
+ */
+export async function mayStartServer(tx: Db, { id, node_id }: Branch): Promise<boolean> {
+  const before = await tx
     .selectFrom("task")
     .select("id")
     .where("owner_id", "=", id)
-    .where("reaped_at", "is", null)
+    .where((task) =>
+      node_id === null
+        ? task.or([task("reaped_at", "is", null), task("node_id", "is not", null)])
+        : task("reaped_at", "is", null),
+    )
     .limit(1)
     .executeTakeFirst();
-  return open !== undefined;
+  return before === undefined;
 }
 
 /** The branch, which the caller has locked, is no more. What is known of its volume, if it has one, is kept apart. */

@@ -24,7 +24,7 @@ import { type AdminTarget, type DatabaseAdmin, type OpenLine, ServerRefused, Ser
 import { type FoundBranch, readBranchFacts } from "./facts.ts";
 import { roleConnectionLimit, serverResources } from "./limits.ts";
 import { type BranchStep, nextBranchStep } from "./steps.ts";
-import { buryBranch, dropBranches, hasOpenServer, lockBranch, moveBranch } from "./store.ts";
+import { buryBranch, doubted, dropBranches, mayStartServer, lockBranch, moveBranch } from "./store.ts";
 import { verifierOf } from "./verifier.ts";
 
 export interface DatabaseWorkerDeps {
@@ -100,12 +100,36 @@ export function databaseWorker(deps: DatabaseWorkerDeps): WorkHandler {
   };
 }
 
+type Passwords = Pick<Branch, "secret" | "pending_secret">;
+
+/** Whether nobody has asked for another password since, or brought one to the server. */
+const hasSamePassword = (a: Passwords, b: Passwords): boolean =>
+  a.secret.equals(b.secret) &&
+  (a.pending_secret === null ? b.pending_secret === null : b.pending_secret?.equals(a.pending_secret) === true);
+
 function branchEffects({ clock, db, secrets, openLine, admin, log, startServer }: DatabaseWorkerDeps): Effects {
   /** Runs `act` with the branch held, if it has the status that the facts had. */
   const locked = ({ branch: { id, status } }: FoundBranch, act: (tx: Db, branch: Branch) => Promise<void>) =>
     db.transaction().execute(async (tx) => {
       const branch = await lockBranch(tx, id);
       if (branch?.status === status) await act(tx, branch);
+    });
+
+  const columns = (tx: Db, id: string, change: UpdateObject<Database, "database">) =>
+    tx.updateTable("database").set(change).where("id", "=", id).execute();
+
+  /**
+   * Writes down what came of a password that was brought to the server. Not the same any more is a branch that somebody else
+   * moved, or whose password was replaced, by its owner or by another master key: the server may then have one of before, also
+   * from a worker that had stalled, and is to be given the right one in any case.
+   */
+  const lookAgain = (
+    { branch }: FoundBranch,
+    change: (isSame: boolean, now: Branch) => UpdateObject<Database, "database">,
+  ) =>
+    db.transaction().execute(async (tx) => {
+      const now = await lockBranch(tx, branch.id);
+      if (now !== null) await columns(tx, now.id, change(now.status === branch.status && hasSamePassword(branch, now), now));
     });
 
   /** Runs `act` on the server with some time for it. Throws `ServerUnreachable` when there is none by now. */
@@ -120,23 +144,8 @@ function branchEffects({ clock, db, secrets, openLine, admin, log, startServer }
     return act({ engine: branch.engine, connect, password: openAdminPassword(secrets, branch) }, bounded);
   }
 
-  /** Brings the role and its database to what they should be. Returns how many connections the role is allowed now. */
-  async function bringTenant(found: FoundBranch, signal: AbortSignal): Promise<number> {
-    const { branch, plan } = found;
-    const connectionLimit = roleConnectionLimit(plan);
-    const verifier = verifierOf(branch.engine, branch.id, openTenantPassword(secrets, branch));
-    const { database, role } = databaseNames(branch.id);
-    await onServer(found, signal, (target, bounded) =>
-      admin.createTenant(target, { database, role, verifier, connectionLimit }, bounded),
-    );
-    return connectionLimit;
-  }
-
   const say = ({ branch }: FoundBranch, to: string, why?: string) =>
     log.info({ databaseId: branch.id, projectId: branch.project_id, from: branch.status, to, why }, "database");
-
-  const columns = (tx: Db, id: string, change: UpdateObject<Database, "database">) =>
-    tx.updateTable("database").set(change).where("id", "=", id).execute();
 
   return {
     pin: (found, { nodeId }) => locked(found, async (tx, { id }) => void (await columns(tx, id, { node_id: nodeId }))),
@@ -151,17 +160,24 @@ function branchEffects({ clock, db, secrets, openLine, admin, log, startServer }
         // The user comes before the branch in the order of locks.
         const plan = await holdPlanOfUser(tx, owner_id);
         const branch = await lockBranch(tx, id);
-        if (branch?.status !== status || (await hasOpenServer(tx, id))) return;
-        await startServer(tx, branch, plan);
+        if (branch?.status === status && (await mayStartServer(tx, branch))) await startServer(tx, branch, plan);
       }),
 
     removeServers: (found, { taskIds }) => locked(found, (tx) => removeTasks(tx, taskIds)),
 
-    async createTenant(found, _step, signal) {
-      const connectionLimit = await bringTenant(found, signal);
-      await locked(found, async (tx, { id }) => {
-        await columns(tx, id, { tenant_at: sql<Date>`clock_timestamp()`, role_connection_limit: connectionLimit });
-      });
+    async bringTenant(found, _step, signal) {
+      const { branch, plan } = found;
+      const connectionLimit = roleConnectionLimit(plan);
+      const verifier = verifierOf(branch.engine, branch.id, openTenantPassword(secrets, branch));
+      const { database, role } = databaseNames(branch.id);
+      await onServer(found, signal, (target, bounded) =>
+        admin.createTenant(target, { database, role, verifier, connectionLimit }, bounded),
+      );
+      await lookAgain(found, (isSame, now) =>
+        isSame && now.tenant_doubts === branch.tenant_doubts
+          ? { tenant_at: sql<Date>`clock_timestamp()`, role_connection_limit: connectionLimit }
+          : doubted,
+      );
     },
 
     async proveLogin(found, _step, signal) {
@@ -171,7 +187,7 @@ function branchEffects({ clock, db, secrets, openLine, admin, log, startServer }
       const isLetIn = await onServer(found, signal, (target, bounded) => admin.proveLogin(target, login, bounded));
       await locked(found, async (tx, { id, status }) => {
         // Whatever was made there is made again.
-        if (!isLetIn) await columns(tx, id, { tenant_at: null });
+        if (!isLetIn) await columns(tx, id, doubted);
         else if (await moveBranch(tx, id, { from: status, to: "ready" })) say(found, "ready");
       });
       if (!isLetIn) throw new ServerRefused("the tenant's own password is refused");
@@ -185,21 +201,9 @@ function branchEffects({ clock, db, secrets, openLine, admin, log, startServer }
       const verifier = verifierOf(branch.engine, branch.id, password.toString("utf8"));
       const { role } = databaseNames(branch.id);
       await onServer(found, signal, (target, bounded) => admin.rotate(target, { role, verifier }, bounded));
-      // Not where the master key was replaced meanwhile: then it is done once more, with the same password.
-      await db
-        .updateTable("database")
-        .set({ secret: secrets.seal(password, tenantSecretAad(branch.id)), pending_secret: null })
-        .where("id", "=", branch.id)
-        .where("pending_secret", "=", pending)
-        .execute();
+      const secret = secrets.seal(password, tenantSecretAad(branch.id));
+      await lookAgain(found, (isSame) => (isSame ? { secret, pending_secret: null } : doubted));
       say(found, branch.status, "its password was replaced");
-    },
-
-    async limitConnections(found, _step, signal) {
-      const connectionLimit = await bringTenant(found, signal);
-      await locked(found, async (tx, { id }) => {
-        await columns(tx, id, { role_connection_limit: connectionLimit });
-      });
     },
 
     resizeServer: ({ branch, plan }, { taskId }) =>

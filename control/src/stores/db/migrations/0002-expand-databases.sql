@@ -20,8 +20,10 @@ create table database (
   pending_secret bytea,
   -- Whose disk holds its data; null: no server was ever placed.
   node_id uuid,
-  -- When role and database were made in the server; null: not since the branch was asked for last.
+  -- When role and database were brought to what they should be in the server; null: they may not be.
   tenant_at timestamptz,
+  -- Rises whenever that is doubted: what somebody brought there before the last doubt says nothing.
+  tenant_doubts integer not null default 0,
   -- Connections of its role that the server allows, as it was told last; null: it was not.
   role_connection_limit integer,
   read_only boolean not null default false,
