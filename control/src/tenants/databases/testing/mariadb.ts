@@ -1,25 +1,28 @@
 import { once } from "node:events";
-import { readFile, rm } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "@svc/runtime/command";
-import { spawnProgram } from "@svc/runtime/programs";
+import { getProgram, spawnProgram } from "@svc/runtime/programs";
 import { serverDirectory, serverRights, stopServer } from "../../../stores/db/testing.ts";
 import { nativeHash } from "../sql/native-hash.ts";
 import { newPassword } from "../sql/password.ts";
 import { untilListening } from "./listening.ts";
 import { adminUser, type TestServer } from "./server.ts";
 
-/** Debian's, of which the server makes its own tables. */
+/** Debian's, of which the server makes its own tables; named by the one or the other name, as the version goes. */
 const share = "/usr/share/mysql";
-const systemTables = ["mariadb_system_tables.sql", "mariadb_performance_tables.sql"];
+const systemTables = /^(mysql|mariadb)_(system|performance)_tables\.sql$/;
 
 /** A MariaDB with nobody but the platform's user, as in an instance, without durability. */
 export async function startMariadb(): Promise<TestServer> {
   const dir = await serverDirectory("branch");
   const data = join(dir, "data");
-  await run(["setpriv", ...serverRights, "--", "mkdir", data]);
+  const files = join(dir, "files");
+  await run(["setpriv", ...serverRights, "--", "mkdir", data, files]);
   const password = newPassword();
-  const texts = await Promise.all(systemTables.map((file) => readFile(join(share, file), "utf8")));
+  // Those of the system come first.
+  const scripts = (await readdir(share)).filter((name) => systemTables.test(name)).toSorted().toReversed();
+  const texts = await Promise.all(scripts.map((file) => readFile(join(share, file), "utf8")));
   const admin = `'${adminUser}'@'%' identified via mysql_native_password using '${nativeHash(password)}'`;
   const input = [
     "create database mysql;\nuse mysql;",
@@ -30,11 +33,11 @@ export async function startMariadb(): Promise<TestServer> {
   ].join("\n");
   const common = ["--no-defaults", `--datadir=${data}`, `--lc-messages-dir=${share}`, "--innodb-flush-log-at-trx-commit=0"];
   const small = ["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M", "--performance-schema=off", "--skip-log-bin"];
-  const server = ["setpriv", "--pdeathsig", "KILL", ...serverRights, "--", "mariadbd", ...common, ...small] as const;
-  await run([...server, "--bootstrap", "--skip-grant-tables=0"], { input, cwd: dir, env: {} });
+  const server = ["setpriv", "--pdeathsig", "KILL", ...serverRights, "--", getProgram("mariadbd"), ...common, ...small] as const;
+  await run([...server, "--bootstrap"], { input, cwd: dir, env: {} });
   const socket = join(dir, "mysqld.sock");
-  const open = [`--socket=${socket}`, "--skip-networking", "--local-infile=0", "--secure-file-priv=/nonexistent"];
-  const child = spawnProgram([...server, ...open], { cwd: dir, env: {}, stdio: "ignore" });
+  const open = [`--socket=${socket}`, "--skip-networking", "--local-infile=0", `--secure-file-priv=${files}`];
+  const child = spawnProgram([...server, ...open], { cwd: dir, env: {}, stdio: ["ignore", "ignore", "ignore"] });
   await untilListening(child, socket);
   return {
     engine: "mariadb",

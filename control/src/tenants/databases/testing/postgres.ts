@@ -2,6 +2,9 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "@svc/runtime/command";
 import { ownProgram, spawnProgram } from "@svc/runtime/programs";
+import { sleep } from "@svc/runtime/sleep";
+import { systemClock } from "@svc/runtime/system";
+import pg from "pg";
 import { postgresBinaries, serverDirectory, serverRights, stopServer } from "../../../stores/db/testing.ts";
 import { newPassword } from "../sql/password.ts";
 import { untilListening } from "./listening.ts";
@@ -27,6 +30,8 @@ export async function startPostgres(): Promise<TestServer> {
   });
   const socket = join(dir, ".s.PGSQL.5432");
   await untilListening(child, socket);
+  // It listens before it lets anybody in.
+  await untilAdmits({ host: dir, user: adminUser, password, database: "postgres" });
   return {
     engine: "postgres",
     socket,
@@ -41,4 +46,19 @@ export async function startPostgres(): Promise<TestServer> {
       await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+async function untilAdmits(config: pg.ClientConfig): Promise<void> {
+  for (;;) {
+    const client = new pg.Client(config);
+    try {
+      await client.connect();
+      return;
+    } catch (error) {
+      if (!(error instanceof pg.DatabaseError) || error.code !== "57P03") throw error;
+      await sleep(systemClock, 25);
+    } finally {
+      await client.end();
+    }
+  }
 }

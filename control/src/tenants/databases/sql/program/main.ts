@@ -1,5 +1,6 @@
 import { Socket } from "node:net";
 import { systemClock } from "@svc/runtime/system";
+import { loadModule } from "libpg-query";
 import { pipeFd } from "../child-process.ts";
 import { type ChildMessage, taskMessage } from "../requests.ts";
 import { createLines } from "./lines.ts";
@@ -23,4 +24,6 @@ process.on("message", async (message) => {
   await lines.close();
   say({ says: "idle" });
 });
+// Before there is work, so that nobody waits for it.
+await loadModule();
 say({ says: "idle" });
