@@ -32,6 +32,8 @@ export interface Child {
   use(use: ChildUse): Promise<ChildAnswer>;
   /** Resolves once it may be used; false when it never will be. */
   idle(): Promise<boolean>;
+  /** Whether it may be used at once. */
+  readonly isIdle: boolean;
   /** How often it was used. */
   readonly uses: number;
   readonly isAlive: boolean;
@@ -54,11 +56,13 @@ export function startChild(): Child {
   let running: Running | null = null;
   let idle = Promise.withResolvers<boolean>();
   let isAlive = true;
+  let isIdle = false;
   let uses = 0;
 
   /** In any doubt about it: nothing that it says counts any more. */
   function lose(error: Error): void {
     isAlive = false;
+    isIdle = false;
     child.kill("SIGKILL");
     pipe.destroy();
     idle.resolve(false);
@@ -105,7 +109,8 @@ export function startChild(): Child {
         // Also before its first use.
         if (running !== null && !running.isChildDone) return lose(new ChildLost("a child was done too early"));
         running = null;
-        return idle.resolve(true);
+        isIdle = isAlive;
+        return idle.resolve(isAlive);
       case "connected":
         return running?.onConnected(message.sessionId);
       case "given":
@@ -135,6 +140,7 @@ export function startChild(): Child {
   return {
     async use(asked) {
       uses += 1;
+      isIdle = false;
       idle = Promise.withResolvers();
       const use: Running = {
         ...asked,
@@ -154,6 +160,9 @@ export function startChild(): Child {
       return await use.answered.promise;
     },
     idle: () => idle.promise,
+    get isIdle() {
+      return isIdle;
+    },
     get uses() {
       return uses;
     },

@@ -39,7 +39,9 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
   });
 
   test("gives what the last of several statements gave", async () => {
-    await ask("create table steps (id int primary key); insert into steps values (1), (2); insert into steps values (3)");
+    await ask(
+      "create table steps (id int primary key); insert into steps values (1), (2); insert into steps values (3)",
+    );
     const { given } = await ask("insert into steps values (4); update steps set id = id + 10 where id > 2");
     expect(given).toMatchObject({ columns: [], rows: [], rowCount: 2 });
     expect((await ask("delete from steps; select count(*) from steps")).given.rows).toEqual([["0"]]);
@@ -56,7 +58,8 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
       ? [many, "select * from generate_series(1, 500)"]
       : [many, "select seq from seq_1_to_500"];
     if (!isPostgres) {
-      const digits = "select 0 as d union select 1 union select 2 union select 3 union select 4 union select 5 union select 6 union select 7";
+      const digits =
+        "select 0 as d union select 1 union select 2 union select 3 union select 4 union select 5 union select 6 union select 7";
       await ask(`create table digit as ${digits}; create view seq_1_to_1000000 as select a.d + 8 * b.d as seq
         from digit a, digit b, digit c, digit e; create table seq_1_to_500 (seq int auto_increment primary key)`);
       await ask(`insert into seq_1_to_500 (seq) select null from seq_1_to_1000000 limit 500`);
@@ -73,7 +76,10 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
       code: "QUERY_ERROR",
       message: expect.stringContaining(where),
     });
-    await expect(ask("selec 1")).rejects.toMatchObject({ code: "QUERY_ERROR", message: expect.stringContaining("syntax") });
+    await expect(ask("selec 1")).rejects.toMatchObject({
+      code: "QUERY_ERROR",
+      message: expect.stringContaining("syntax"),
+    });
   });
 
   test("ends what never ends, and leaves no session behind", { timeout: 120_000 }, async () => {
@@ -112,9 +118,21 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
           ...["load 'dblink'", "set session_replication_role = replica", "alter role current_user superuser"],
         ]
       : [
-          ...["select 1 into outfile '/tmp/x'", "create user other", "set global read_only = on", "select * from mysql.global_priv"],
-          ...["load data local infile '/etc/passwd' into table steps", "load data infile '/etc/passwd' into table steps"],
-          ...["install soname 'ha_connect'", "create event e on schedule every 1 day do select 1", "create database other"],
+          ...[
+            "select 1 into outfile '/tmp/x'",
+            "create user other",
+            "set global read_only = on",
+            "select * from mysql.global_priv",
+          ],
+          ...[
+            "load data local infile '/etc/passwd' into table steps",
+            "load data infile '/etc/passwd' into table steps",
+          ],
+          ...[
+            "install soname 'ha_connect'",
+            "create event e on schedule every 1 day do select 1",
+            "create database other",
+          ],
         ];
     for (const sql of refused) await expect(ask(sql), sql).rejects.toMatchObject({ code: "QUERY_ERROR" });
     if (!isPostgres) expect((await ask("select load_file('/etc/passwd')")).given.rows).toEqual([[null]]);
@@ -124,7 +142,11 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
     await ask("create table quiet (id int primary key)");
     expect((await ask("select count(*) from quiet", true)).given.rows).toEqual([["0"]]);
     const attempts = [
-      ...["insert into quiet values (1)", "commit; insert into quiet values (1)", "/* select */ insert into quiet values (1)"],
+      ...[
+        "insert into quiet values (1)",
+        "commit; insert into quiet values (1)",
+        "/* select */ insert into quiet values (1)",
+      ],
       ...["/*! insert into quiet values (1) */", "begin not atomic commit; insert into quiet values (1); end"],
       ...["select 1; insert into quiet values (1)", "set session transaction read write"],
     ];
@@ -136,8 +158,12 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
   });
 
   test("a session keeps nothing of the one before", async () => {
-    await ask(isPostgres ? "set time zone 'Asia/Tokyo'; create temp table t (i int)" : "set @a = 1; set time_zone = '+09:00'");
-    const sql = isPostgres ? "select current_setting('timezone'), to_regclass('t')::text" : "select @@session.time_zone, @a";
+    await ask(
+      isPostgres ? "set time zone 'Asia/Tokyo'; create temp table t (i int)" : "set @a = 1; set time_zone = '+09:00'",
+    );
+    const sql = isPostgres
+      ? "select current_setting('timezone'), to_regclass('t')::text"
+      : "select @@session.time_zone, @a";
     expect((await ask(sql)).given.rows).toEqual([[isPostgres ? "UTC" : "+00:00", null]]);
   });
 

@@ -36,9 +36,11 @@ export function createPool(clock: Clock, spareMax: number): Pool {
   const keepOneAhead = (): void => {
     if (!isClosed && spare.length === 0) spare.push(start());
   };
+  /** One that may be used at once, if there is any: others are being started still. */
   const take = (): Child => {
-    const [child = start(), ...rest] = spare.filter(({ isAlive }) => isAlive);
-    spare = rest;
+    spare = spare.filter(({ isAlive }) => isAlive);
+    const child = spare.find(({ isIdle }) => isIdle) ?? spare[0] ?? start();
+    spare = spare.filter((each) => each !== child);
     keepOneAhead();
     return child;
   };

@@ -80,19 +80,36 @@ describe.each(["postgres", "mariadb"] as const)("a hostile server of %s", (engin
     { says: "goodbye after the login", bytes: hello, ends: true },
     { says: "a length below nothing", bytes: message("R", Buffer.from("abcd"), -5) },
     { says: "a length without end", bytes: Buffer.concat([hello, message("D", noise, 0x7fffffff)]), repeats: true },
-    { says: "columns without number", bytes: Buffer.concat([hello, message("T", Buffer.from([0xff, 0xff, 1])), message("D", Buffer.from([0xff, 0xff]))]) },
-    { says: "a packet with more columns than bytes", bytes: Buffer.concat([hello, packet(1, Buffer.from([0xfd, 0xff, 0xff, 0xff])), noise]) },
-    { says: "that it wants a file", bytes: Buffer.concat([hello, packet(1, Buffer.from("\xfb/etc/passwd", "latin1"))]) },
-  ])("that says $says ends in a refusal, and the next statement is well", { timeout: 60_000 }, async ({ bytes, ...how }) => {
-    const server = await hostile(bytes, how);
-    try {
-      await expect(runner.ask(targetAt(server, engine), "query", asked)).rejects.toMatchObject({
-        code: expect.stringMatching(/^(QUERY_ERROR|DATABASE_NOT_READY)$/),
-      });
-    } finally {
-      server.close();
-    }
-  });
+    {
+      says: "columns without number",
+      bytes: Buffer.concat([
+        hello,
+        message("T", Buffer.from([0xff, 0xff, 1])),
+        message("D", Buffer.from([0xff, 0xff])),
+      ]),
+    },
+    {
+      says: "a packet with more columns than bytes",
+      bytes: Buffer.concat([hello, packet(1, Buffer.from([0xfd, 0xff, 0xff, 0xff])), noise]),
+    },
+    {
+      says: "that it wants a file",
+      bytes: Buffer.concat([hello, packet(1, Buffer.from("\xfb/etc/passwd", "latin1"))]),
+    },
+  ])(
+    "that says $says ends in a refusal, and the next statement is well",
+    { timeout: 60_000 },
+    async ({ bytes, ...how }) => {
+      const server = await hostile(bytes, how);
+      try {
+        await expect(runner.ask(targetAt(server, engine), "query", asked)).rejects.toMatchObject({
+          code: expect.stringMatching(/^(QUERY_ERROR|DATABASE_NOT_READY)$/),
+        });
+      } finally {
+        server.close();
+      }
+    },
+  );
 });
 
 /** Processes that this one started to speak SQL. */

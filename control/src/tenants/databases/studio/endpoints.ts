@@ -1,12 +1,15 @@
-import { databaseNames, databaseQuery, idParams, limits } from "@svc/proto";
 import {
   changedRowsReply,
   databaseMigrationsReply,
+  databaseNames,
+  databaseQuery,
   databaseSchemaReply,
   databaseUsageReply,
   deleteRowInput,
+  idParams,
   insertRowInput,
   insertRowReply,
+  limits,
   queryInput,
   queryReply,
   tableCountReply,
