@@ -114,7 +114,7 @@ describe("a request about rows is refused", () => {
     },
     { when: "a part of it is null", table: shape, pk: [["id", null]], code: "INVALID_BODY" },
   ] as const)("when $when", ({ table, pk, code }) => {
-    expect(keyProblem(table, pk as [string, unknown][])).toMatchObject({ code });
+    expect(keyProblem(table, pk as readonly (readonly [string, unknown])[])).toMatchObject({ code });
   });
 
   test("but not when the key is exact, in any order", () => {
