@@ -79,10 +79,7 @@ export function startChild(): Child {
   const read = createFrameReader({
     bytes(chunk) {
       const { line } = running ?? {};
-      if (line === undefined || line.destroyed || line.write(chunk)) return;
-      pipe.pause();
-      line.once("drain", () => pipe.resume());
-      line.once("close", () => pipe.resume());
+      if (line !== undefined && !line.destroyed && !line.write(chunk)) pipe.pause();
     },
     end() {
       if (running === null) return;
@@ -134,6 +131,7 @@ export function startChild(): Child {
       line.pause();
       pipe.once("drain", () => line.resume());
     });
+    for (const event of ["drain", "close"]) line.on(event, () => pipe.resume());
     for (const event of ["end", "error", "close"]) line.on(event, () => sendEnd(use));
   }
 

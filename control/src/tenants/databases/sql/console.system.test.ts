@@ -48,22 +48,14 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
   });
 
   test("gives nothing for nothing", async () => {
-    if (!isPostgres) return expect(ask(" -- nothing")).rejects.toMatchObject({ code: "QUERY_ERROR" });
-    expect((await ask(" -- nothing\n ;")).given).toMatchObject({ columns: [], rows: [], rowCount: null });
+    const { given } = await ask(" -- nothing\n ;");
+    expect(given).toMatchObject({ columns: [], rows: [], rowCount: isPostgres ? null : 0 });
   });
 
   test("cuts a long answer off", async () => {
-    const many = isPostgres ? "select * from generate_series(1, 1000000)" : "select seq from seq_1_to_1000000";
     const [has, hasNoMore] = isPostgres
-      ? [many, "select * from generate_series(1, 500)"]
-      : [many, "select seq from seq_1_to_500"];
-    if (!isPostgres) {
-      const digits =
-        "select 0 as d union select 1 union select 2 union select 3 union select 4 union select 5 union select 6 union select 7";
-      await ask(`create table digit as ${digits}; create view seq_1_to_1000000 as select a.d + 8 * b.d as seq
-        from digit a, digit b, digit c, digit e; create table seq_1_to_500 (seq int auto_increment primary key)`);
-      await ask(`insert into seq_1_to_500 (seq) select null from seq_1_to_1000000 limit 500`);
-    }
+      ? ["select * from generate_series(1, 1000000)", "select * from generate_series(1, 500)"]
+      : ["select seq from seq_1_to_1000000", "select seq from seq_1_to_500"];
     const { given } = await ask(has);
     expect(given).toMatchObject({ truncated: true, rowCount: 500 });
     expect(given.rows).toHaveLength(500);

@@ -1,6 +1,6 @@
 import type { Clock } from "@svc/runtime/clock";
 import { within } from "@svc/runtime/deadline";
-import { type Child, startChild } from "./child.ts";
+import { type Child, ChildLost, startChild } from "./child.ts";
 
 /** After so many requests another child takes over: whatever one has kept by mistake is gone with it. */
 const usesMax = 64;
@@ -57,7 +57,7 @@ export function createPool(clock: Clock, spareMax: number): Pool {
       const child = take();
       try {
         const isIdle = await within(clock, startMs, child.idle(), () => false);
-        if (!isIdle) throw new Error("a child did not start");
+        if (!isIdle) throw new ChildLost("a child did not start");
         const result = await work(child);
         void giveBack(child);
         return result;

@@ -1,8 +1,8 @@
 import pg from "pg";
 import type { EngineRefusal } from "../session.ts";
 
-/** Names and passwords that it does not know; that it starts, ends or recovers. */
-const notReady = /^(28...|57P0[123])$/;
+/** Names, passwords and databases that it does not know; that it starts, ends or recovers. */
+const notReady = /^(28...|3D000|57P0[123])$/;
 
 /** What the server said, for whoever sent the statement; null when it said nothing. */
 export function postgresRefusal(error: unknown, charactersBefore = 0): EngineRefusal | null {
