@@ -44,6 +44,7 @@ export const programs = list({
   etcdctl: { need: "tests", debian: "etcd-client", asks: ["version"] },
   openssl: { need: "tests", debian: "openssl", asks: ["version"] },
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
+  mariadbd: { need: "tests", debian: "mariadb-server-core" },
   git: { need: "tests", debian: "git" },
   chromium: { need: "tests", debian: "chromium", orElse: ["chromium-browser", "google-chrome"] },
   node: { need: "setup", debian: null },

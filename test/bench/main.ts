@@ -7,6 +7,7 @@ import { spawnProgram } from "@svc/runtime/programs";
 import { startCluster } from "../cluster.ts";
 import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
+import { consoleStatements } from "./console.ts";
 import { bareCrashes, crashes } from "./crashes.ts";
 import {
   bareContainers,
@@ -37,16 +38,19 @@ if (process.argv[2] === "drain") process.exit((await longRequestsAreKept()) ? 0 
 const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
-// `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once.
+// `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once, `-- console` SQL.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
   await using cluster = await startCluster({ agents: 3 });
   rows.push(...(await firstDeploysTogether(cluster, times)));
+} else if (only === "console") {
+  rows.push(...(await consoleStatements()));
 } else {
   rows.push(...(await authenticatedReads(times)), ...(await readsOfOne(times)));
 }
 if (only === null) {
+  rows.push(...(await consoleStatements()));
   const versions = await startUps(20);
   rows.unshift({
     name: "svc --version",
