@@ -30,7 +30,18 @@ test.each([
   {
     when: "tests are to run",
     facts: { dockerAnswers: true, isRoot: false, forTests: true },
-    needs: ["docker.io", ...platform, "etcd-client", "openssl", "e2fsprogs", "git", "chromium"],
+    needs: [
+      "docker.io",
+      ...platform,
+      "etcd-client",
+      "openssl",
+      "e2fsprogs",
+      "git",
+      "mariadb-server-core",
+      "mariadb-client-core",
+      "postgresql-client",
+      "chromium",
+    ],
   },
 ])("when $when, all that is missing is named at once", ({ facts, needs }) => {
   expect(packages(facts)).toEqual(needs);

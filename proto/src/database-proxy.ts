@@ -44,10 +44,44 @@ export type DatabaseProxyTable = z.output<typeof databaseProxyTable>;
 
 /** What the proxy says of itself after each table: which one is in force, and what passes. */
 export const databaseProxyState = z.strictObject({
+  /** "0" while there is no table. */
   generation: epoch,
   pid: z.int(),
   connections: z.array(
-    z.strictObject({ databaseId: z.guid(), epoch, open: z.int().min(0), failedLogins: z.int().min(0) }),
+    z.strictObject({
+      databaseId: z.guid(),
+      epoch,
+      /** Connections to its server that pass here now; 0 where that is on another machine, which counts them. */
+      open: z.int().min(0),
+      /** Logins through bridges of this machine that its server refused, since this process began. */
+      failedLogins: z.int().min(0),
+    }),
   ),
 });
 export type DatabaseProxyState = z.output<typeof databaseProxyState>;
+
+/** The protocol between database proxies, as TLS names it (ALPN). */
+export const databaseProxyProtocol = "svc-database-proxy/1";
+
+/**
+ * What a proxy says first to the one beside a database's server. It and the answers to it are frames: two bytes of length,
+ * most significant first, and so many bytes of JSON. After `ok` come the server's bytes.
+ */
+export const databaseProxyDial = z.strictObject({
+  databaseId: z.guid(),
+  epoch,
+  /** session: counts as a connection. cancel: one CancelRequest of Postgres, which passes also where the limit is reached. */
+  purpose: z.enum(["session", "cancel"]),
+});
+export type DatabaseProxyDial = z.output<typeof databaseProxyDial>;
+
+/** Why a proxy lets a connection go no further. */
+export const databaseProxyRefusals = ["away", "closed", "held", "limit", "rate"] as const;
+export type DatabaseProxyRefusal = (typeof databaseProxyRefusals)[number];
+
+/** wait: a further answer follows within the time for which connections are held. */
+export const databaseProxyAnswer = z.union([
+  z.strictObject({ answer: z.enum(["ok", "wait"]) }),
+  z.strictObject({ answer: z.literal("refused"), why: z.enum(databaseProxyRefusals) }),
+]);
+export type DatabaseProxyAnswer = z.output<typeof databaseProxyAnswer>;

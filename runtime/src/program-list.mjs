@@ -39,6 +39,8 @@ export const programs = list({
   ss: { need: "start", debian: "iproute2" },
   // For a base image where none can be pulled.
   debootstrap: { need: "root", debian: "debootstrap" },
+  // For the images of database servers, likewise.
+  "dpkg-deb": { need: "debian", debian: "dpkg" },
   ip: { need: "tests", debian: "iproute2", asks: ["-Version"] },
   tc: { need: "tests", debian: "iproute2", asks: ["-Version"] },
   etcdctl: { need: "tests", debian: "etcd-client", asks: ["version"] },
@@ -46,6 +48,10 @@ export const programs = list({
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
   mariadbd: { need: "tests", debian: "mariadb-server-core" },
   git: { need: "tests", debian: "git" },
+  // Of MariaDB the bare programs: its package "mariadb-server" would start a server of the machine's.
+  mariadbd: { need: "tests", debian: "mariadb-server-core" },
+  mariadb: { need: "tests", debian: "mariadb-client-core" },
+  psql: { need: "tests", debian: "postgresql-client" },
   chromium: { need: "tests", debian: "chromium", orElse: ["chromium-browser", "google-chrome"] },
   node: { need: "setup", debian: null },
   npm: { need: "setup", debian: null },

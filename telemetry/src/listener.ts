@@ -16,6 +16,13 @@ export interface OperatorsSource {
   unready(): Promise<string | null>;
 }
 
+export interface OperatorsAddress {
+  host: string;
+  port: number;
+  /** Whether another process of the program may listen there at the same time, to take over. */
+  reusePort?: boolean;
+}
+
 export interface OperatorsListener extends AsyncDisposable {
   /** In use, where the setting left it to the system. */
   readonly port: number;
@@ -36,7 +43,7 @@ const everyAddress: readonly string[] = ["0.0.0.0", "::"];
  */
 export async function startOperatorsListener(
   clock: Clock,
-  { host, port }: { host: string; port: number },
+  { host, port, reusePort = false }: OperatorsAddress,
   source: OperatorsSource,
   log: OperatorsLog,
 ): Promise<OperatorsListener> {
@@ -77,7 +84,7 @@ export async function startOperatorsListener(
   server.setTimeout(2 * answerMs, (socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen({ host, port }, resolve);
+    server.listen({ host, port, reusePort }, resolve);
   });
   server.on("error", (error) => log.warn({ err: error }, "the operators' listener failed"));
   const address = server.address();

@@ -9,6 +9,7 @@ import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
 import { consoleStatements } from "./console.ts";
 import { bareCrashes, crashes } from "./crashes.ts";
+import { databasesProxy } from "./databases-proxy.ts";
 import {
   bareContainers,
   imageDeploys,
@@ -38,7 +39,8 @@ if (process.argv[2] === "drain") process.exit((await longRequestsAreKept()) ? 0 
 const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
-// `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once, `-- console` SQL.
+// `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
+// `-- console` SQL, `-- databases-proxy` what the database proxy adds to a query.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
@@ -46,6 +48,8 @@ if (only === "together") {
   rows.push(...(await firstDeploysTogether(cluster, times)));
 } else if (only === "console") {
   rows.push(...(await consoleStatements()));
+} else if (only === "databases-proxy") {
+  rows.push(...(await databasesProxy(times)));
 } else {
   rows.push(...(await authenticatedReads(times)), ...(await readsOfOne(times)));
 }
@@ -95,6 +99,7 @@ if (only === null) {
       aim: null,
     },
     ...(await firstDeploysTogether(cluster, times)),
+    ...(await databasesProxy(times)),
     {
       name: "a container that was killed answers again",
       unit: "ms",

@@ -15,6 +15,7 @@ const arrows: Record<string, readonly string[]> = {
   control: ["@svc/runtime", "@svc/proto", "@svc/registry", "@svc/telemetry"],
   agent: ["@svc/runtime", "@svc/proto", "@svc/registry", "@svc/uplink", "@svc/telemetry"],
   router: ["@svc/runtime", "@svc/proto", "@svc/registry", "@svc/uplink", "@svc/telemetry"],
+  dbproxy: ["@svc/runtime", "@svc/proto", "@svc/telemetry"],
   cli: ["@svc/runtime", "@svc/proto"],
   deploy: ["@svc/runtime", "@svc/proto"],
   test: [
@@ -25,6 +26,7 @@ const arrows: Record<string, readonly string[]> = {
     "@svc/control",
     "@svc/agent",
     "@svc/router",
+    "@svc/dbproxy",
     "@svc/deploy",
   ],
 };
@@ -77,7 +79,18 @@ describe.each(Object.entries(arrows))("%s", (workspace, allowed) => {
 
 /** The first line of a file that only decides: no clock, no chance, no surroundings, no I/O, and nothing that has any of these. */
 const mark = "// @pure\n";
-const packages = ["runtime", "proto", "registry", "telemetry", "uplink", "control", "agent", "router", "cli"];
+const packages = [
+  "runtime",
+  "proto",
+  "registry",
+  "telemetry",
+  "uplink",
+  "control",
+  "agent",
+  "router",
+  "dbproxy",
+  "cli",
+];
 const impureWords = [
   /\bDate\.now\(/,
   /\bnew Date\(\)/,
@@ -220,7 +233,7 @@ describe("inside control", () => {
 
 describe("environment variables", () => {
   test("are read by the programs' main files only", () => {
-    const wrong = ["control", "agent", "router", "uplink", "registry", "proto"]
+    const wrong = ["control", "agent", "router", "dbproxy", "uplink", "registry", "proto"]
       .flatMap(sourcesOf)
       .filter((file) => !isTest(file) && !file.path.endsWith("/src/main.ts") && /\bprocess\.env\b/.test(file.text))
       .map(({ path }) => path);

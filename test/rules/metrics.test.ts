@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createMetrics as createAgentMetrics } from "@svc/agent/metrics/metrics";
 import { createMetrics as createControlMetrics } from "@svc/control/metrics/metrics";
+import { createMetrics as createDatabaseProxyMetrics } from "@svc/dbproxy/metrics/metrics";
 import { createMetrics as createRouterMetrics } from "@svc/router/metrics/metrics";
 import { describe, expect, test } from "vitest";
 
@@ -9,6 +10,7 @@ const programs = {
   control: createControlMetrics().registry,
   agent: createAgentMetrics().registry,
   router: createRouterMetrics().registry,
+  dbproxy: createDatabaseProxyMetrics().registry,
 };
 
 /** Lines of the table under a program's heading, without its head. */

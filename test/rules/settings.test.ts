@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { settings as agent } from "@svc/agent/config";
 import { settings as control } from "@svc/control/settings/schema";
+import { settings as dbproxy } from "@svc/dbproxy/config";
 import { repositoryRoot } from "@svc/deploy/paths";
 import { settings as router } from "@svc/router/config";
 import { expect, test } from "vitest";
@@ -26,6 +27,7 @@ test.each([
   { program: "control", keys: Object.keys(control.shape) },
   { program: "agent", keys: Object.keys(agent.shape) },
   { program: "router", keys: Object.keys(router.shape) },
+  { program: "dbproxy", keys: Object.keys(dbproxy.shape) },
 ])("env.example lists every setting of $program and no other", ({ program, keys }) => {
   expect((documented()[program] ?? []).toSorted()).toEqual(keys.toSorted());
 });

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { type DaemonIdentity, identityUri } from "@svc/proto/daemon-identity";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import type { Db } from "../../stores/db/pool.ts";
@@ -11,7 +12,6 @@ import {
   type KeyAndCertificate,
   type RequestedKey,
 } from "./certificates.ts";
-import { type DaemonIdentity, identityUri } from "./identity.ts";
 import { type ClusterRow, findCluster, insertCluster } from "./store.ts";
 import { trustOf, trustUnit } from "./trust.ts";
 import { daemonValidityMs, validity } from "./validity.ts";
@@ -170,6 +170,7 @@ function createIssuer(row: ClusterRow, secrets: Secrets): Issuer {
         ...times,
         serial: newSerial(),
         uri: identityUri({ ...identity, clusterId: row.id }),
+        alsoServes: identity.role === "node",
         subject: `CN=${identity.role} ${identity.id},${trustUnit(told)}`,
       });
       // With it, a replica that has not read the new authority yet lets the daemon in.

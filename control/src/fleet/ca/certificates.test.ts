@@ -1,4 +1,5 @@
 import { createHash, randomBytes, webcrypto, X509Certificate } from "node:crypto";
+import { identityOfAltName, identityUri } from "@svc/proto/daemon-identity";
 import { beforeAll, expect, test } from "vitest";
 import {
   BadCertificateRequest,
@@ -9,7 +10,6 @@ import {
   type KeyAndCertificate,
   readRequest,
 } from "./certificates.ts";
-import { identityOfAltName, identityUri } from "./identity.ts";
 import { aCertificateRequest } from "./testing.ts";
 
 const notBefore = new Date("2030-01-01T00:00:00Z");
@@ -21,6 +21,8 @@ const identity = {
   id: "7d1f2a3b-4c5d-4e6f-8a9b-0c1d2e3f4a5b",
   incarnation: 1,
 } as const;
+
+const [serverAuth, clientAuth] = ["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"];
 
 let ca: KeyAndCertificate;
 beforeAll(async () => {
@@ -72,7 +74,22 @@ test("a daemon's certificate carries the identity that control decided, not what
   expect(certificate.publicKey.export({ format: "der", type: "spki" })).toEqual(key.spki);
   expect(new Date(certificate.validTo)).toEqual(notAfter);
   // keyUsage of node:crypto is the extended one: client authentication only.
-  expect(certificate.keyUsage).toEqual(["1.3.6.1.5.5.7.3.2"]);
+  expect(certificate.keyUsage).toEqual([clientAuth]);
+});
+
+test("a daemon that others dial may answer with its certificate, which is good for no host", async () => {
+  const key = await readRequest((await aCertificateRequest()).der);
+  const pem = await createClientCertificate(ca, key, {
+    notBefore,
+    notAfter,
+    serial: randomBytes(16),
+    uri: identityUri(identity),
+    subject: `CN=node ${identity.id}`,
+    alsoServes: true,
+  });
+  const certificate = new X509Certificate(pem);
+  expect(certificate.keyUsage).toEqual([clientAuth, serverAuth]);
+  expect(certificate.checkHost("control.svc.internal")).toBeUndefined();
 });
 
 test("the same key has the same hash in two requests", async () => {

@@ -97,14 +97,13 @@ function importSigningKey(privateKey: string): Promise<webcrypto.CryptoKey> {
 interface Leaf extends Validity {
   serial: Uint8Array;
   subject: string;
-  usage: "server" | "client";
+  usages: readonly ("serverAuth" | "clientAuth")[];
   altNames: x509.JsonGeneralName[];
 }
 
 async function sign(issuer: KeyAndCertificate, publicKey: x509.PublicKeyType, leaf: Leaf): Promise<string> {
   const authority = new x509.X509Certificate(issuer.certificate);
   const signingKey = await importSigningKey(issuer.privateKey);
-  const usage = leaf.usage === "server" ? x509.ExtendedKeyUsage.serverAuth : x509.ExtendedKeyUsage.clientAuth;
   const certificate = await x509.X509CertificateGenerator.create({
     serialNumber: serialNumber(leaf.serial),
     subject: leaf.subject,
@@ -117,7 +116,7 @@ async function sign(issuer: KeyAndCertificate, publicKey: x509.PublicKeyType, le
     extensions: [
       new x509.BasicConstraintsExtension(false, undefined, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-      new x509.ExtendedKeyUsageExtension([usage]),
+      new x509.ExtendedKeyUsageExtension(leaf.usages.map((usage) => x509.ExtendedKeyUsage[usage])),
       new x509.SubjectAlternativeNameExtension(leaf.altNames),
       await x509.AuthorityKeyIdentifierExtension.create(authority),
     ],
@@ -135,18 +134,23 @@ export async function createServerCertificate(
   const subject = `CN=${hosts[0] ?? "control"}`;
   return {
     privateKey: pem,
-    certificate: await sign(issuer, keys.publicKey, { ...leaf, usage: "server", subject, altNames }),
+    certificate: await sign(issuer, keys.publicKey, { ...leaf, usages: ["serverAuth"], subject, altNames }),
   };
 }
 
-/** A client certificate whose holder is `uri`, for a key that `readRequest` accepted. */
+/**
+ * A client certificate whose holder is `uri`, for a key that `readRequest` accepted. One that `alsoServes` is good for a server,
+ * too: database proxies dial one another. It names no host, so nobody who dials control takes it for control's.
+ */
 export async function createClientCertificate(
   issuer: KeyAndCertificate,
   key: RequestedKey,
-  { uri, subject, ...leaf }: Validity & { serial: Uint8Array; uri: string; subject: string },
+  about: Validity & { serial: Uint8Array; uri: string; subject: string; alsoServes?: boolean },
 ): Promise<string> {
+  const { uri, alsoServes = false, ...leaf } = about;
   const publicKey = new x509.PublicKey(key.spki);
-  return sign(issuer, publicKey, { ...leaf, usage: "client", subject, altNames: [{ type: "url", value: uri }] });
+  const usages = alsoServes ? (["clientAuth", "serverAuth"] as const) : (["clientAuth"] as const);
+  return sign(issuer, publicKey, { ...leaf, usages, altNames: [{ type: "url", value: uri }] });
 }
 
 /** The public key that a request asks to certify. Nothing else of the request is used. */

@@ -1,5 +1,6 @@
 import type { ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
 import { limits } from "@svc/proto";
+import type { DaemonRole } from "@svc/proto/daemon-identity";
 import type { NodeService, TunnelRequest } from "@svc/proto/node";
 import type { IssuedToken } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
@@ -14,7 +15,6 @@ import { appendLog } from "../agents/logs.ts";
 import { insertSamples, plausibleSamples } from "../agents/samples.ts";
 import type { Authority } from "../ca/authority.ts";
 import { BadCertificateRequest, readRequest } from "../ca/certificates.ts";
-import type { DaemonRole } from "../ca/identity.ts";
 import { noteTrust } from "../ca/store.ts";
 import type { TableFeed } from "../edges/table-feed.ts";
 import { insertNodeEvents } from "../nodes/events/store.ts";

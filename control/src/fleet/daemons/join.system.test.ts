@@ -1,10 +1,10 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { connect as tlsConnect } from "node:tls";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { identityOfAltName } from "@svc/proto/daemon-identity";
 import { DaemonRole } from "@svc/proto/node";
 import pino from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { identityOfAltName } from "../ca/identity.ts";
 import { aCertificateRequest } from "../ca/testing.ts";
 import { createBootstrapToken, revokeBootstrapToken } from "../nodes/tokens.ts";
 import type { Link } from "./start.ts";

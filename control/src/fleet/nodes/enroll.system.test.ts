@@ -1,11 +1,11 @@
 import { X509Certificate } from "node:crypto";
+import { identityOfAltName } from "@svc/proto/daemon-identity";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type TestDatabase, testDatabase } from "../../stores/db/testing.ts";
 import { createSecrets } from "../../stores/secrets.ts";
 import { type Authority, openAuthority } from "../ca/authority.ts";
 import { readRequest } from "../ca/certificates.ts";
-import { identityOfAltName } from "../ca/identity.ts";
 import { aCertificateRequest } from "../ca/testing.ts";
 import { findIdentity } from "../sessions/identity.ts";
 import { type Enrolled, enroll } from "./enroll.ts";

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
+import { type DaemonIdentity, type DaemonRole, identityOfAltName } from "@svc/proto/daemon-identity";
 import type { Db } from "../../stores/db/pool.ts";
-import { type DaemonIdentity, type DaemonRole, identityOfAltName } from "../ca/identity.ts";
 import { trustOfSubject } from "../ca/trust.ts";
 import { LinkError } from "./errors.ts";
 import { findIdentity, identityProblem, type NodeIdentityRow } from "./identity.ts";

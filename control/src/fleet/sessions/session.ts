@@ -1,5 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServerDuplexStream } from "@grpc/grpc-js";
+import type { DaemonRole } from "@svc/proto/daemon-identity";
 import type { RegistryAccessSchema } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
@@ -11,7 +12,6 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Etcd, Op } from "../../stores/etcd/index.ts";
 import type { Authority } from "../ca/authority.ts";
-import type { DaemonRole } from "../ca/identity.ts";
 import { keys } from "../cluster/keys.ts";
 import { LinkError } from "./errors.ts";
 import type { LeafCheck } from "./leaf-check.ts";

@@ -1,3 +1,4 @@
+// @pure
 /** What a daemon is in the cluster. A node runs tasks, an edge serves visitors. */
 export type DaemonRole = "node" | "edge";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { identityOfAltName, identityUri, parseIdentityUri } from "./identity.ts";
+import { identityOfAltName, identityUri, parseIdentityUri } from "./daemon-identity.ts";
 
 const clusterId = "0b8f6c1e-6f0c-4d8e-9a3b-2f1d5c7e9a01";
 const id = "7d1f2a3b-4c5d-4e6f-8a9b-0c1d2e3f4a5b";

@@ -1,0 +1,64 @@
+import { X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createSecureContext, type SecureContext } from "node:tls";
+import { identityOfAltName } from "@svc/proto/daemon-identity";
+import type { Log } from "../log.ts";
+
+/** What this machine's proxy shows to others, and by what it knows them. */
+export interface Credentials {
+  clusterId: string;
+  /** PEM: the chain with the leaf first, its key, and every authority to trust. */
+  pem: { cert: string; key: string; ca: string };
+  context: SecureContext;
+}
+
+export const credentialFiles = { cert: "certificate.pem", key: "key.pem", ca: "ca.pem" } as const;
+
+/** Credentials that are read again when their files have changed. */
+export interface CredentialStore {
+  /** Null as long as there are none. */
+  current(): Credentials | null;
+  /** Hears of each one from now on. */
+  onChange(hear: (credentials: Credentials) => void): void;
+  /** Looks at the files. Those that do not fit together, as while they are being replaced, change nothing. */
+  refresh(): Promise<void>;
+}
+
+export function createCredentialStore(dir: string, log: Log): CredentialStore {
+  let current: Credentials | null = null;
+  let seen = "";
+  const listeners: ((credentials: Credentials) => void)[] = [];
+  return {
+    current: () => current,
+    onChange: (hear) => void listeners.push(hear),
+    async refresh() {
+      const pem = await readPems(dir);
+      const mark = JSON.stringify(pem);
+      if (pem === null || mark === seen) return;
+      seen = mark;
+      try {
+        current = open(pem);
+      } catch (err) {
+        return log.error({ err }, "the certificate for other proxies cannot be used: what was read before stays");
+      }
+      for (const hear of listeners) hear(current);
+      log.info("there is a certificate for other proxies");
+    },
+  };
+}
+
+async function readPems(dir: string): Promise<Credentials["pem"] | null> {
+  const read = (name: keyof typeof credentialFiles) => readFile(join(dir, credentialFiles[name]), "utf8");
+  const [cert, key, ca] = await Promise.all(
+    [read("cert"), read("key"), read("ca")].map((each) => each.catch(() => null)),
+  );
+  return cert == null || key == null || ca == null ? null : { cert, key, ca };
+}
+
+function open(pem: Credentials["pem"]): Credentials {
+  const identity = identityOfAltName(new X509Certificate(pem.cert).subjectAltName);
+  if (identity?.role !== "node") throw new Error("the certificate is not a node's");
+  // Throws also when key and certificate do not belong together.
+  return { clusterId: identity.clusterId, pem, context: createSecureContext({ ...pem, minVersion: "TLSv1.3" }) };
+}
