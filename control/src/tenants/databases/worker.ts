@@ -78,7 +78,7 @@ export function databaseWorker(deps: DatabaseWorkerDeps): WorkHandler {
         case "end":
           return { state: "done" };
         case "wait":
-          if (waitedMs >= holdMs) return { retryAfterMs: recheckAfterMs(waitedMs), free: true };
+          if (waitedMs >= holdMs) return { retryAfterMs: recheckAfterMs(waitedMs), refund: true };
           await wake.wait(lookMs, signal);
           break;
         default:
@@ -92,11 +92,11 @@ export function databaseWorker(deps: DatabaseWorkerDeps): WorkHandler {
           } catch (error) {
             if (!(error instanceof ServerUnreachable || error instanceof ServerRefused)) throw error;
             log.warn({ err: error, databaseId, step: step.do }, "a database server did not do what it was asked");
-            return { retryAfterMs: recheckAfterMs(waitedMs), free: true, error: error.message };
+            return { retryAfterMs: recheckAfterMs(waitedMs), refund: true, error: error.message };
           }
       }
     }
-    return { retryAfterMs: 0, free: true };
+    return { retryAfterMs: 0, refund: true };
   };
 }
 
