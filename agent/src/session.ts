@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { createClient, type Transport } from "@connectrpc/connect";
 import {
@@ -23,6 +22,7 @@ import type { LogAnswers } from "./logs/query.ts";
 import { countRuns } from "./metrics/count.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Readiness } from "./metrics/serve.ts";
+import { readBootId } from "./node/boot-id.ts";
 import type { Placements } from "./placements/placements.ts";
 import type { Runs } from "./runs/runs.ts";
 import type { NodeCapacity } from "./stats/capacity.ts";
@@ -197,7 +197,7 @@ async function hello({ journal, engine, engineWatch, describe }: SessionDeps, in
   const facts = await describe();
   return {
     clusterEpoch: chain.clusterEpoch,
-    bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(),
+    bootId: readBootId(),
     instanceId,
     version,
     ...facts,

@@ -2,9 +2,9 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { baseImagePrefix } from "@svc/proto/cluster-registry";
 import type { Clock } from "@svc/runtime/clock";
-import { spawnProgram } from "@svc/runtime/programs";
 import type Docker from "dockerode";
 import { holdExclusively } from "./exclusive.ts";
+import { hasImage, importImage, pull } from "./local-image.ts";
 import { defaultCacheDir } from "./paths.ts";
 import { pushImage } from "./push-image.ts";
 import type { OperatedRegistry } from "./registry.ts";
@@ -13,9 +13,6 @@ import { layDebian, layHeaders, layNode } from "./rootfs.ts";
 /** Where the platform's own base image is in its registry. */
 export const baseRepository = `${baseImagePrefix}local`;
 
-/** A pull that reports nothing for this long has no registry behind it. */
-const pullSilenceMs = 15_000;
-const pullMs = 600_000;
 const buildMs = 900_000;
 
 /** Debian packages of an image that is made here, by what it is for. */
@@ -60,78 +57,6 @@ export async function publishBaseImage(options: {
   }
 }
 
-async function hasImage(docker: Docker, image: string): Promise<boolean> {
-  try {
-    await docker.getImage(image).inspect();
-    return true;
-  } catch (error) {
-    if (error instanceof Error && "statusCode" in error && error.statusCode === 404) return false;
-    throw error;
-  }
-}
-
-/** Null when pulled, otherwise why not. */
-async function pull(clock: Clock, docker: Docker, image: string, signal: AbortSignal): Promise<string | null> {
-  const silence = new AbortController();
-  const fallSilent = () => silence.abort(new Error(`no answer within ${pullSilenceMs / 1000} s`));
-  let timer = clock.after(pullSilenceMs, fallSilent);
-  const abortSignal = AbortSignal.any([signal, silence.signal, clock.abortAfter(pullMs)]);
-  try {
-    const progress = await docker.pull(image, { abortSignal });
-    await new Promise<void>((resolve, reject) => {
-      docker.modem.followProgress(
-        progress,
-        (error: Error | null) => (error === null ? resolve() : reject(error)),
-        () => {
-          timer[Symbol.dispose]();
-          timer = clock.after(pullSilenceMs, fallSilent);
-        },
-      );
-      abortSignal.addEventListener("abort", () => reject(abortSignal.reason), { once: true });
-    });
-    return null;
-  } catch (error) {
-    signal.throwIfAborted();
-    return silence.signal.aborted
-      ? String(silence.signal.reason)
-      : error instanceof Error
-        ? error.message
-        : String(error);
-  } finally {
-    timer[Symbol.dispose]();
-  }
-}
-
-/** Streams both directories as one tar into the engine; the name appears only when everything has arrived. */
-async function importImage(docker: Docker, image: string, dirs: { root: string }, signal: AbortSignal): Promise<void> {
-  const at = image.lastIndexOf(":");
-  const tar = spawnProgram(["tar", "--create", "--numeric-owner", "--directory", dirs.root, "."], {
-    stdio: ["ignore", "pipe", "ignore"],
-    signal,
-  });
-  const ended = new Promise<void>((resolve, reject) => {
-    tar.once("error", reject);
-    tar.once("close", (code) => (code === 0 ? resolve() : reject(new Error(`tar exited with code ${code}`))));
-  });
-  const progress = await docker.importImage(tar.stdout, {
-    repo: image.slice(0, at),
-    tag: image.slice(at + 1),
-    changes: [
-      "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-      `ENV NODE_VERSION=${process.versions.node}`,
-      "LABEL svc.base-image=local",
-      'CMD ["node"]',
-    ],
-    abortSignal: signal,
-  });
-  await Promise.all([
-    ended,
-    new Promise<void>((resolve, reject) => {
-      docker.modem.followProgress(progress, (error: Error | null) => (error === null ? resolve() : reject(error)));
-    }),
-  ]);
-}
-
 async function build(options: BaseImageOptions, cacheDir: string, signal: AbortSignal): Promise<void> {
   await mkdir(cacheDir, { recursive: true });
   const root = await mkdtemp(join(cacheDir, "image-"));
@@ -145,7 +70,8 @@ async function build(options: BaseImageOptions, cacheDir: string, signal: AbortS
     });
     await layNode(root, { nodeBinary: options.nodeBinary, cacheDir, signal });
     if (options.for === "builds") await layHeaders(root, options.nodeBinary);
-    await importImage(options.docker, options.image, { root }, signal);
+    const changes = [`ENV NODE_VERSION=${process.versions.node}`, "LABEL svc.base-image=local", 'CMD ["node"]'];
+    await importImage(options.docker, options.image, { root, changes }, signal);
   } finally {
     await rm(root, { recursive: true, force: true });
   }

@@ -1,21 +1,36 @@
 import type Docker from "dockerode";
 
 const stopSeconds = 5;
+/** A database server writes what is only in memory; whoever kills it makes the next start repeat that from its log. */
+const databaseStopSeconds = 60;
 
-/** Removes every container and network of the cluster from the engine. Images stay. Returns how many containers went. */
+/**
+ * Removes every container and network of the cluster from the engine. Images stay, and so does what databases keep.
+ * Returns how many containers went.
+ */
 export async function removeClusterObjects(docker: Docker, clusterId: string): Promise<number> {
   const filters = { label: [`svc.cluster=${clusterId}`] };
   const containers = await docker.listContainers({ all: true, filters });
   await Promise.all(
-    containers.map(async ({ Id, State }) => {
+    containers.map(async ({ Id, State, Labels }) => {
       const container = docker.getContainer(Id);
-      if (State === "running") await container.stop({ t: stopSeconds }).catch(ignoring(304, 404));
+      if (State === "running") await container.stop({ t: stopSecondsOf(Labels) }).catch(ignoring(304, 404));
       await container.remove({ force: true, v: true }).catch(ignoring(404, 409));
     }),
   );
   const networks = await docker.listNetworks({ filters });
   await Promise.all(networks.map(({ Id }) => docker.getNetwork(Id).remove().catch(ignoring(404))));
   return containers.length;
+}
+
+const stopSecondsOf = (marks: Readonly<Record<string, string>>): number =>
+  marks["svc.kind"] === "database" ? databaseStopSeconds : stopSeconds;
+
+/** Destroys what databases of the cluster keep in the engine. Their containers are gone. */
+export async function removeDatabaseVolumes(docker: Docker, clusterId: string): Promise<void> {
+  const filters = JSON.stringify({ label: [`svc.cluster=${clusterId}`, "svc.database"] });
+  const { Volumes } = await docker.listVolumes({ filters });
+  await Promise.all((Volumes ?? []).map(({ Name }) => docker.getVolume(Name).remove().catch(ignoring(404))));
 }
 
 /** Removes the images that came from the registry or were meant for it, unless a container still uses them. */

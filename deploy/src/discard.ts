@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import type { Clock } from "@svc/runtime/clock";
 import { readState } from "./administration.ts";
-import { removeClusterObjects, removeRegistryImages } from "./cluster-objects.ts";
+import { removeClusterObjects, removeDatabaseVolumes, removeRegistryImages } from "./cluster-objects.ts";
 import { findEngine } from "./engine.ts";
 import { layoutOf } from "./layout.ts";
 import { endLeftovers } from "./leftovers.ts";
@@ -37,6 +37,7 @@ export async function discard(clock: Clock, place: PlatformPlace): Promise<void>
     const docker = await findEngine(clock, place.dockerSocket, engineMs);
     if (docker === null) throw new Error(`no engine answers on ${place.dockerSocket}: ${place.dir} is kept`);
     await removeClusterObjects(docker, state.clusterId);
+    await removeDatabaseVolumes(docker, state.clusterId);
     // Without its registry nobody can name these images any more.
     await removeRegistryImages(docker, state.registryHost);
   }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { mirrorIn } from "./mirror.ts";
+import { mirrorIn, securityMirrorIn } from "./mirror.ts";
 
 test.each([
   { when: "a line names it", sources: "deb http://mirror.test/debian trixie main\n", is: "http://mirror.test/debian" },
@@ -18,4 +18,12 @@ test.each([
   { when: "nothing is named", sources: "", is: null },
 ])("the mirror is known when $when", ({ sources, is }) => {
   expect(mirrorIn(sources)).toBe(is);
+});
+
+test("updates for security are known where a place of their own is named", () => {
+  const security = "URIs: http://mirror.test/debian-security\n";
+  expect(securityMirrorIn(`deb http://mirror.test/debian trixie main\n${security}`)).toBe(
+    "http://mirror.test/debian-security",
+  );
+  expect(securityMirrorIn("deb http://mirror.test/debian trixie main\n")).toBeNull();
 });

@@ -44,13 +44,13 @@ const dropped = [
   "var/log",
 ];
 
-async function isFresh(clock: Clock, path: string): Promise<boolean> {
+export async function isFresh(clock: Clock, path: string): Promise<boolean> {
   const found = await stat(path).catch(() => null);
   return found !== null && clock.now().getTime() - found.mtimeMs < cacheLifeMs;
 }
 
 /** What the machine's own apt is told about where packages are. */
-async function readSources(): Promise<string> {
+export async function readSources(): Promise<string> {
   const dir = "/etc/apt/sources.list.d";
   const names = await readdir(dir).catch(() => []);
   const files = ["/etc/apt/sources.list", ...names.toSorted().map((name) => join(dir, name))];

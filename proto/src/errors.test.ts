@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { errorCatalogue, errorCodes, errorMessage, errorStatus, isErrorCode } from "./errors.ts";
 import {
+  databaseFailures,
   deployFailures,
   failureMessage,
   isFailureCode,
@@ -61,7 +62,7 @@ describe("the error catalogue", () => {
 });
 
 describe("failure codes", () => {
-  const tables = [ociFailures, portableFailures, deployFailures];
+  const tables = [ociFailures, portableFailures, deployFailures, databaseFailures];
 
   test("belong to one table each and end in a full stop", () => {
     const codes = tables.flatMap((table) => Object.keys(table));

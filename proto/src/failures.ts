@@ -58,11 +58,21 @@ export const deployFailures = {
   DEPLOY_FAILED: "The deployment failed.",
 } as const;
 
-const allFailures = { ...ociFailures, ...portableFailures, ...deployFailures };
+/** Why a database's server does not run, said by its node. None of them is ever answered by making the data anew. */
+export const databaseFailures = {
+  DATABASE_HELD: "Another server still has the data of this database.",
+  DATABASE_VERSION_MISMATCH: "The data is of another version of the engine, or of another engine, than the server.",
+  DATABASE_DATA_MISSING: "The data of this database is not on its machine.",
+  DATABASE_SPEC_INVALID: "The server was told too little, or something that it does not understand.",
+  DATABASE_NOT_ANSWERING: "The database server took no sessions in time.",
+} as const;
+
+const allFailures = { ...ociFailures, ...portableFailures, ...deployFailures, ...databaseFailures };
 
 export type OciFailureCode = keyof typeof ociFailures;
 export type PortableFailureCode = keyof typeof portableFailures;
 export type DeployFailureCode = keyof typeof deployFailures;
+export type DatabaseFailureCode = keyof typeof databaseFailures;
 export type FailureCode = keyof typeof allFailures;
 
 export const isFailureCode = (value: unknown): value is FailureCode =>

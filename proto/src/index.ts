@@ -36,6 +36,7 @@ export * from "./archive.ts";
 export * from "./archive-entries.ts";
 export { RefusedArchiveError } from "./archive-refusal.ts";
 export * from "./database.ts";
+export * from "./database-images.ts";
 export * from "./database-proxy.ts";
 export * from "./dotenv.ts";
 export * from "./email.ts";

@@ -39,6 +39,8 @@ export const programs = list({
   ss: { need: "start", debian: "iproute2" },
   // For a base image where none can be pulled.
   debootstrap: { need: "root", debian: "debootstrap" },
+  // For the images of database servers, likewise.
+  "dpkg-deb": { need: "debian", debian: "dpkg" },
   ip: { need: "tests", debian: "iproute2", asks: ["-Version"] },
   tc: { need: "tests", debian: "iproute2", asks: ["-Version"] },
   etcdctl: { need: "tests", debian: "etcd-client", asks: ["version"] },

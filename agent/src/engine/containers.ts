@@ -2,6 +2,7 @@ import { totalmem } from "node:os";
 import { PassThrough, type Readable } from "node:stream";
 import type { Clock } from "@svc/runtime/clock";
 import type Docker from "dockerode";
+import { isDatabaseVolume } from "./database-volume.ts";
 import { quickMs, slowMs, withDeadline } from "./deadline.ts";
 import {
   type Container,
@@ -19,9 +20,9 @@ import { isSizeRefusal, mayLimitLayers } from "./layer-size.ts";
 import { type OomScope, oomScopeOf } from "./oom-scope.ts";
 import { cpuShares, oomScore, type Reserved, reservedCpu } from "./pressure.ts";
 
-const logOptions = { type: "json-file", options: { "max-size": "10m", "max-file": "3" } };
+export const logOptions = { type: "json-file", options: { "max-size": "10m", "max-file": "3" } };
 const readLogMaxBytes = 4 * 1024 * 1024;
-const mebibyte = 1024 * 1024;
+export const mebibyte = 1024 * 1024;
 /** Less the engine does not take. */
 const reservationMinMb = 6;
 /** The engine counts processors in billionths, we in thousandths. */
@@ -237,7 +238,7 @@ function toCreateOptions(spec: ContainerSpec, owner: Owner, layerMb: number): Do
 }
 
 /** Swap counts: the limit of both together is that of memory alone. What was not said stays as it is. */
-function toResources({ memoryMb, cpuMillicores, pidsLimit }: Limits, reserved: Reserved) {
+export function toResources({ memoryMb, cpuMillicores, pidsLimit }: Limits, reserved: Reserved) {
   const memoryBytes = memoryMb * mebibyte;
   return {
     Memory: memoryBytes,
@@ -276,7 +277,9 @@ function toContainer(info: Docker.ContainerInspectInfo, oomScope: OomScope): Con
       memoryMb: Math.floor((info.HostConfig.MemoryReservation ?? 0) / mebibyte),
       cpuMillicores: reservedCpu(info.HostConfig.CpuShares ?? 0),
     },
-    volumes: info.Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source),
+    volumes: info.Mounts.filter(({ Type, Name }) => Type === "volume" && !isDatabaseVolume(Name)).map(
+      ({ Source }) => Source,
+    ),
   };
 }
 
@@ -288,16 +291,16 @@ function toState(status: string): ContainerState {
 /** The engine writes the year 1 for "never". */
 const toTime = (text: string): string | null => (text.startsWith("0001-") ? null : text);
 
-function isOwn(found: Readonly<Record<string, string>> | null, owner: Owner): boolean {
+export function isOwn(found: Readonly<Record<string, string>> | null, owner: Owner): boolean {
   return found?.[labels.cluster] === owner.clusterId && found[labels.node] === owner.nodeId;
 }
 
 /** Whether a container found under the name is the very one that `spec` describes. */
-function isSame(found: Container | null, spec: ContainerSpec): boolean {
+export function isSame(found: Container | null, spec: Pick<ContainerSpec, "labels">): boolean {
   return found !== null && Object.entries(spec.labels).every(([key, value]) => found.labels[key] === value);
 }
 
-async function tolerating(statuses: number[], call: () => Promise<unknown>): Promise<void> {
+export async function tolerating(statuses: number[], call: () => Promise<unknown>): Promise<void> {
   try {
     await call();
   } catch (cause) {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { contextOwner } from "./context-owner.ts";
+import { contextOwner, rootOfContainers } from "./context-owner.ts";
 
 const rootDir = "/var/lib/docker/100000.100001";
 
@@ -22,4 +22,9 @@ test.each([
   { when: "it runs without root", engine: { version: "25.0.5", isRemapped: true, rootDir: "/home/a/docker" }, uid: 0 },
 ])("$when: what $uid owns is root's", ({ engine, uid }) => {
   expect(contextOwner(engine)).toEqual({ uid, gid: uid === 0 ? 0 : 100_001 });
+});
+
+test("the root of containers is known by the directory of an engine that remaps users, whatever its version", () => {
+  expect(rootOfContainers({ isRemapped: true, rootDir })).toEqual({ uid: 100_000, gid: 100_001 });
+  expect(rootOfContainers({ isRemapped: false, rootDir: "/var/lib/docker" })).toEqual({ uid: 0, gid: 0 });
 });

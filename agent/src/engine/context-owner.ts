@@ -13,8 +13,13 @@ const mapsSince = 26;
  * unpacks a context without mapping the owners, and what it takes for root's is nobody's there.
  */
 export function contextOwner(engine: { version: string; isRemapped: boolean; rootDir: string }): Ids {
-  if (!engine.isRemapped || Number.parseInt(engine.version, 10) >= mapsSince) return root;
+  return Number.parseInt(engine.version, 10) >= mapsSince ? root : rootOfContainers(engine);
+}
+
+/** Who the root of every container is outside of it. */
+export function rootOfContainers({ isRemapped, rootDir }: { isRemapped: boolean; rootDir: string }): Ids {
+  if (!isRemapped) return root;
   // Its data lies in a directory that is named for the user that its containers' root is.
-  const [, uid, gid] = /\/(\d+)\.(\d+)$/.exec(engine.rootDir) ?? [];
+  const [, uid, gid] = /\/(\d+)\.(\d+)$/.exec(rootDir) ?? [];
   return uid === undefined || gid === undefined ? root : { uid: Number(uid), gid: Number(gid) };
 }

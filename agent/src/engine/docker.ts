@@ -4,6 +4,7 @@ import type { Random } from "@svc/runtime/random";
 import Docker from "dockerode";
 import { buildCalls } from "./builds.ts";
 import { containerCalls, ended } from "./containers.ts";
+import { databaseCalls } from "./databases.ts";
 import { quickMs, withDeadline } from "./deadline.ts";
 import { type Engine, type EngineDescription, type EngineEvent, labels, type Owner } from "./engine.ts";
 import { imageCalls } from "./images.ts";
@@ -38,6 +39,7 @@ export function createDockerEngine(options: {
       isRemapped: security.some((option) => /^name=(?:userns|rootless)(?:,|$)/.test(option)),
     };
   };
+  const containers = containerCalls(clock, docker, owner);
   return {
     describe,
 
@@ -57,7 +59,8 @@ export function createDockerEngine(options: {
       await ended("follow events", stream as Readable, signal);
     },
 
-    ...containerCalls(clock, docker, owner),
+    ...containers,
+    ...databaseCalls(clock, docker, owner, containers.findContainer),
     ...imageCalls(clock, docker),
     ...buildCalls({ ...options, docker, describe }),
     ...networkCalls(clock, docker, owner),

@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import type { DatabaseEngine } from "@svc/proto";
 import type { Ids } from "./context-owner.ts";
 import type { EngineVersions } from "./floors.ts";
 import type { OomScope } from "./oom-scope.ts";
@@ -22,6 +23,8 @@ export const labels = {
   owner: "svc.owner",
   project: "svc.project",
   channel: "svc.channel",
+  /** On a database's container, and on the volume of its data. */
+  database: "svc.database",
 } as const;
 
 /** What an operator labels an image with that builds may start from as it is. */
@@ -67,7 +70,9 @@ export interface Container {
 /** Which engine it is, where it keeps its data, and what it is made of. */
 export type EngineDescription = EngineVersions & { id: string; rootDir: string };
 
-/** Everything a container gets. There is no way to ask for a mount, a host namespace, a device or a capability. */
+/**
+ * Everything a container of a tenant gets. There is no way to ask for a mount, a host namespace, a device or a capability.
+ */
 export type ContainerSpec = Limits & {
   name: string;
   /** See `labels`. */
@@ -83,6 +88,32 @@ export type ContainerSpec = Limits & {
   storageMb?: number;
   publish: { address: string; hostPort: number; containerPort: number } | null;
 };
+
+/**
+ * Everything the container of a database server gets. Which volume and which directory of the machine are in it follows
+ * from the database's id: there is no way to name another, and it has no network at all.
+ */
+export type DatabaseContainerSpec = Limits & {
+  name: string;
+  /** A UUID. */
+  databaseId: string;
+  engine: DatabaseEngine;
+  image: string;
+  /** Arguments of the image's entry point. */
+  settings: readonly string[];
+  /** What an empty volume is made a database with; null: there has to be one already. */
+  init: { verifier: string } | null;
+  labels: Readonly<Record<string, string>>;
+  reserved: Reserved;
+};
+
+/** Where the data of a database is. It outlives every container, and goes by a word of its own only. */
+export interface DatabaseVolume {
+  databaseId: string;
+  name: string;
+  /** Directory on this machine. */
+  path: string;
+}
 
 export interface Image {
   id: string;
@@ -177,6 +208,11 @@ export interface Engine {
   findContainer(name: string): Promise<Container | null>;
   /** Creates it, or finds the one an earlier attempt created under the same name. */
   createContainer(spec: ContainerSpec): Promise<void>;
+  /**
+   * The same for a database's server, and for the volume that it needs. The directory of its socket has to be there
+   * before it starts.
+   */
+  createDatabaseContainer(spec: DatabaseContainerSpec): Promise<void>;
   /** Fine when it runs already. */
   startContainer(name: string): Promise<void>;
   /**
@@ -184,7 +220,7 @@ export interface Engine {
    * kernel refuses, as it does for less memory than is in use.
    */
   limitContainer(name: string, limits: Limits, reserved: Reserved): Promise<void>;
-  /** TERM, then KILL after the grace. Fine when it already stopped or is gone. */
+  /** TERM, or what it was made to be stopped by, then KILL after the grace. Fine when it already stopped or is gone. */
   stopContainer(name: string, graceSeconds: number): Promise<void>;
   killContainer(name: string, signal: "SIGTERM" | "SIGKILL"): Promise<void>;
   /** Stops and removes it with its anonymous volumes. Fine when it is gone. */
@@ -197,6 +233,11 @@ export interface Engine {
   sample(name: string): Promise<ContainerSample | null>;
   /** Calls back until the connection ends. `onOpen` says that nothing will be missed from now on. */
   followEvents(onEvent: (event: EngineEvent) => void, onOpen: () => void, signal: AbortSignal): Promise<void>;
+
+  /** Data of databases that this agent keeps, whether anything uses it or not. */
+  listDatabaseVolumes(): Promise<DatabaseVolume[]>;
+  /** Destroys the data of a database. Nothing else does. False while a container has it; fine when it is gone. */
+  removeDatabaseVolume(databaseId: string): Promise<boolean>;
 
   findImage(reference: string): Promise<Image | null>;
   /** Names by digest (`repository@digest`) that begin with `prefix`. */

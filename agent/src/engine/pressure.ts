@@ -26,5 +26,9 @@ export const reservedCpu = (shares: number): number => Math.floor(shares / share
 export const oomScore = ({ memoryMb }: Pick<Reserved, "memoryMb">, machineMb: number): number =>
   Math.min(Math.max(Math.round(1000 - (1000 * memoryMb) / machineMb), scoreMin), scoreMax);
 
+/** A database server goes after everybody who can simply be started again: half as likely as one of them of its size. */
+export const databaseOomScore = (reserved: Pick<Reserved, "memoryMb">, machineMb: number): number =>
+  Math.max(Math.round(oomScore(reserved, machineMb) / 2), scoreMin);
+
 /** Whatever builds hold they go before everybody who serves. */
 export const buildOomScore = 1000;

@@ -42,6 +42,8 @@ export interface Memory {
   overflowMb: number;
   /** Milliseconds since 1970 until which it serves what is still open, once it is to go; 0 before that. */
   drainUntilMs: number;
+  /** The boot of this machine in which an assignment named it last; empty for none that is remembered. */
+  grantedIn: string;
 }
 
 export const freshMemory: Memory = {
@@ -61,6 +63,7 @@ export const freshMemory: Memory = {
   overflowOf: "",
   overflowMb: 0,
   drainUntilMs: 0,
+  grantedIn: "",
 };
 
 /** One placement as this node knows it. */

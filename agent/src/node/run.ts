@@ -8,6 +8,9 @@ import type { Pulse } from "@svc/telemetry";
 import { type Endpoints, type Identity, renewLoop, takeNextIdentity } from "@svc/uplink";
 import { clearNode } from "../clear.ts";
 import type { Config } from "../config.ts";
+import { servingInstance } from "../databases/instances.ts";
+import { connectServer } from "../databases/socket.ts";
+import { socketPathOf } from "../databases/socket-dir.ts";
 import { watchEngine } from "../housekeeping.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Link } from "../link.ts";
@@ -23,6 +26,7 @@ import { sampleLoop } from "../stats/sampler.ts";
 import { watchStorage } from "../storage/watch.ts";
 import type { Tidy } from "../tidy.ts";
 import { createTunnels } from "../tunnels/tunnels.ts";
+import { readBootId } from "./boot-id.ts";
 import { removeLeftovers } from "./leftovers.ts";
 import { createTools } from "./tools.ts";
 import { createWork } from "./work.ts";
@@ -70,7 +74,12 @@ export async function runNode(options: {
   const { engine, limiter, tails, client, disk, memory, engineWatch, reporter } = tools;
   readiness.engine = engine;
   await removeLeftovers(config.dir, engine, limiter, log);
-  const { placements, runs, tidy } = createWork({ ...common, tools, lookEveryMs: options.lookEveryMs });
+  const { placements, runs, tidy } = createWork({
+    ...common,
+    tools,
+    bootId: readBootId(),
+    lookEveryMs: options.lookEveryMs,
+  });
   madeTidy = tidy;
   const { noteContainer, survey, writers } = runs;
 
@@ -134,9 +143,10 @@ export async function runNode(options: {
   const tunnels = createTunnels({
     clock,
     link: () => link,
-    // No kind of placement on this node is a database yet.
-    connect: async () => {
-      throw new Error("The database does not run on this node.");
+    async connect(database, within) {
+      const kind = servingInstance(placements.list(), database);
+      if (kind === null) throw new Error("The database does not run on this node.");
+      return connectServer(socketPathOf(tools.owner, database.databaseId, kind), within);
     },
     signal,
     log,

@@ -29,6 +29,8 @@ export function createWork(options: {
   metrics: Metrics;
   tools: Tools;
   lookEveryMs: number;
+  /** Names this boot of the machine. */
+  bootId: string;
   signal: AbortSignal;
   log: Log;
 }) {
@@ -47,14 +49,16 @@ export function createWork(options: {
   let runs: Runs | null = null;
   const countStatus = countStatuses(metrics, (id) => placements.find(id)?.placement.spec.case === "build");
   const placements = createPlacements({
-    ...{ clock, journal, engine, log },
+    ...{ clock, journal, engine, bootId: options.bootId, log },
     onStatus(status) {
       countStatus(status);
       reporter.report(status);
     },
     createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
-        ...{ clock, engine, images, networks, tails, builder, log },
+        ...{ clock, engine, owner, images, networks, tails, builder, log },
+        // The proxy of databases is started by whoever starts the agent, and is of its group.
+        proxyGroupId: process.getgid?.() ?? 0,
         ports: createPorts(clock, random, config.address, config.ports),
         address: config.address,
         isNetworkNeeded: (projectId, channel, except) =>

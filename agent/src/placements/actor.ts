@@ -30,7 +30,7 @@ export interface Actor {
 }
 
 /** Steps that only wait, and end with any wake. */
-const idle = new Set<Step["do"]>(["rest", "wait", "prove", "watch", "drain"]);
+const idle = new Set<Step["do"]>(["rest", "wait", "prove", "prove-database", "watch", "watch-database", "drain"]);
 /** Steps that take long and end when something else is wanted. The others are short and run to their end. */
 const long = new Set<Step["do"]>(["pull", "build"]);
 
@@ -49,6 +49,8 @@ export function createActor(options: {
   task: Task;
   engine: Engine;
   runner: Runner;
+  /** Names this boot of the machine. */
+  bootId: string;
   signal: AbortSignal;
   log: Log;
 }): Actor {
@@ -97,6 +99,7 @@ export function createActor(options: {
             memory,
             nowMs,
           }),
+        isGranted: memory.grantedIn === options.bootId,
         imageReady: task.imageReady,
         nowMs,
       },

@@ -57,11 +57,13 @@ export function createPlacements(options: {
   clock: Clock;
   journal: Journal;
   engine: Engine;
+  /** Names this boot of the machine. */
+  bootId: string;
   createRunner(siblings: Siblings): Runner;
   onStatus(status: PlacementStatus): void;
   log: Log;
 }): Placements {
-  const { clock, journal, engine, log } = options;
+  const { clock, journal, engine, bootId, log } = options;
   const all = new Map<string, Member>();
   const closing = new AbortController();
 
@@ -80,7 +82,7 @@ export function createPlacements(options: {
     const signal = AbortSignal.any([closing.signal, stop.signal]);
     const onChange = (changed: PlacementRecord): void => options.onStatus(changed.status);
     const task = createTask({ clock, record, journal, onChange });
-    all.set(task.id, { task, stop, actor: createActor({ clock, task, engine, runner, signal, log }) });
+    all.set(task.id, { task, stop, actor: createActor({ clock, task, engine, runner, bootId, signal, log }) });
   };
 
   const forget = (placementId: string): void => {
@@ -118,7 +120,13 @@ export function createPlacements(options: {
     take([doomed], () => journal.savePlacement(doomed));
   };
 
-  for (const record of journal.listPlacements()) enter(record);
+  const known = journal.listPlacements();
+  for (const record of known) enter(record);
+  // What waits to be named would wait for ever for changes of something that has not changed.
+  const waits = known.some(
+    (record) => kindOf(record.placement)?.rebootsWith === "grant" && record.memory.grantedIn !== bootId,
+  );
+  if (waits) journal.commitAssignment({ chain: { ...journal.chain(), resultsIn: "" }, placements: [], forgotten: [] });
 
   return {
     isNetworkNeeded,
@@ -138,7 +146,7 @@ export function createPlacements(options: {
         const rejects = [{ placementId: "", reason: decision.reason }];
         return create(AppliedSchema, { resultsIn: chain.resultsIn, rejects, resync: true });
       }
-      const records = changedRecords(all, decision, clock.now());
+      const records = changedRecords(all, decision, { now: clock.now(), bootId });
       const gone = decision.removes.filter((id) => all.get(id)?.task.record().status.observed === Observed.REMOVED);
       take(
         records.filter((record) => !gone.includes(record.placement.placementId)),
@@ -234,14 +242,18 @@ export function createPlacements(options: {
 type Accepted = Extract<ReturnType<typeof apply>, { outcome: "accept" }>;
 
 /** The records that an accepted assignment changes, as they will be. */
-function changedRecords(all: ReadonlyMap<string, Member>, decision: Accepted, now: Date): PlacementRecord[] {
+function changedRecords(
+  all: ReadonlyMap<string, Member>,
+  decision: Accepted,
+  { now, bootId }: { now: Date; bootId: string },
+): PlacementRecord[] {
   const changed = new Map<string, PlacementRecord>();
   const current = (id: string): PlacementRecord | undefined => changed.get(id) ?? all.get(id)?.task.record();
   for (const placement of decision.upserts) {
     const known = current(placement.placementId);
     const record =
       known === undefined ? newRecord(placement, now) : { ...known, placement: withSpec(placement, known) };
-    changed.set(placement.placementId, record);
+    changed.set(placement.placementId, { ...record, memory: { ...record.memory, grantedIn: bootId } });
   }
   for (const id of decision.removes) {
     const known = current(id);

@@ -2,6 +2,7 @@ import { HealthState, Observed } from "@svc/proto/node";
 import { pause } from "@svc/runtime/sleep";
 import { buildExecutor, discardBuild } from "./executors/build.ts";
 import { containerExecutor } from "./executors/container.ts";
+import { databaseExecutor } from "./executors/database.ts";
 import type { Executor, Runner, RunnerDeps } from "./executors/executor.ts";
 import { serveExecutor } from "./executors/serve.ts";
 import { createLastWords } from "./last-words.ts";
@@ -12,9 +13,11 @@ const waitMostMs = 60 * 60 * 1000;
 /** What is done for each step, whatever the kind of the placement. */
 export function createRunner(deps: RunnerDeps): Runner {
   const all = { ...deps, lastWords: createLastWords(deps) };
+  const container = containerExecutor(all);
   return {
     ...commonExecutor(deps),
-    ...containerExecutor(all),
+    ...container,
+    ...databaseExecutor({ ...all, start: container.start }),
     ...serveExecutor(all),
     ...buildExecutor(deps),
   };

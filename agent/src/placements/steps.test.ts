@@ -29,6 +29,7 @@ const aView = (changes: Partial<Omit<View, "memory">> & { memory?: Partial<Memor
   drainMs: 0,
   container: null,
   limitsDue: false,
+  isGranted: true,
   imageReady: true,
   nowMs,
   ...changes,
@@ -400,7 +401,10 @@ test("without an explicit stop a running container is left alone", () => {
 });
 
 /** A kind that was made for this test: whatever it holds, it rests while its container runs, and is never proved. */
-const keeper = { next: (view: View) => nextContainerStep(view, () => ({ do: "rest" })) };
+const keeper = {
+  rebootsWith: "journal" as const,
+  next: (view: View) => nextContainerStep(view, () => ({ do: "rest" })),
+};
 
 test.each<{ when: string; view: View; does: string }>([
   { when: "the image was not seen yet", view: aView({ imageReady: false }), does: "pull" },

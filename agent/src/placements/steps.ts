@@ -11,7 +11,10 @@ import { isTerminal, type Step, type View } from "./view.ts";
  * The next step of one placement. A stop is decided before anything that starts, and a placement that has
  * come to an end never starts again: a replacement has an id of its own. `kind`: null for one that nobody knows.
  */
-export function nextStep(view: View, kind: Pick<PlacementKind<never>, "next"> | null = kindNamed(view.kind)): Step {
+export function nextStep(
+  view: View,
+  kind: Pick<PlacementKind<never>, "next" | "rebootsWith"> | null = kindNamed(view.kind),
+): Step {
   if (view.observed === Observed.REMOVED) return { do: "rest" };
   const drainUntilMs = drainEnd(view);
   if (drainUntilMs > view.nowMs) return { do: "drain", untilMs: drainUntilMs };
@@ -36,6 +39,7 @@ export function nextStep(view: View, kind: Pick<PlacementKind<never>, "next"> | 
   const { retrySinceMs, retryAtMs } = view.memory;
   // A wait that begins later than now is one by a clock that has been set back: by this one nobody knows when it ends.
   if (retrySinceMs <= view.nowMs && view.nowMs < retryAtMs) return { do: "wait", untilMs: retryAtMs };
+  if (kind.rebootsWith === "grant" && !view.isGranted && !isRunning) return { do: "rest" };
   return kind.next(view);
 }
 

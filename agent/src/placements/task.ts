@@ -53,7 +53,8 @@ export function createTask(options: {
     imageReady: false,
     record: () => record,
     replace(next) {
-      record = { ...next, status: record.status, memory: record.memory };
+      const { grantedIn } = next.memory;
+      record = { ...next, status: record.status, memory: { ...record.memory, grantedIn } };
     },
     update({ memory, ...change }) {
       const next: PlacementRecord = { ...record, memory: { ...record.memory, ...memory } };

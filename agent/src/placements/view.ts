@@ -12,11 +12,18 @@ export type Step =
   | { do: "wait"; untilMs: number }
   | { do: "pull" }
   | { do: "create" }
+  /** Makes the container of a database's server, over the volume of its data. */
+  | { do: "create-database" }
   | { do: "start" }
+  /** Starts it, with the directory of its socket in place. */
+  | { do: "start-database" }
   /** Gives the container the limits that it is to have, and tells control which it has. */
   | { do: "limit" }
   /** Waits until the first start answers its health path, or has failed to. */
   | { do: "prove"; startedMs: number; untilMs: number }
+  /** The same for a database's server, which answers at its socket. */
+  | { do: "prove-database"; startedMs: number; untilMs: number }
+  | { do: "watch-database" }
   /** Looks at a healthy container from time to time. */
   | { do: "watch" }
   | ({ do: "count-crash"; crash: Crash } & End)
@@ -58,6 +65,8 @@ export interface View {
   > | null;
   /** The container's limits are to be changed, or to be told of; see `isLimitsDue`. */
   limitsDue: boolean;
+  /** Whether an assignment has named it since the machine booted. */
+  isGranted: boolean;
   /** Whether this agent has made sure of the image since it started. */
   imageReady: boolean;
   nowMs: number;

@@ -354,6 +354,8 @@ class Actor {
       drainMs: placement.drainSeconds * 1000,
       container: container === null ? null : { ...container },
       limitsDue: false,
+      // Nothing that waits to be named after a reboot is in this world.
+      isGranted: true,
       imageReady: this.imageReady,
       nowMs: process.wallMs(),
     };

@@ -255,6 +255,17 @@ export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): 
   };
 }
 
+/** What says on a container whose it is. */
+export const placementLabels = (placement: Placement): Record<string, string> => ({
+  [labels.placement]: placement.placementId,
+  [labels.epoch]: placement.epoch.toString(),
+  [labels.specHash]: placement.specHash,
+  [labels.ownerKind]: placement.ownerKind,
+  [labels.owner]: placement.ownerId,
+  [labels.project]: placement.projectId,
+  [labels.channel]: placement.channel,
+});
+
 function toContainerSpec(
   placement: Placement,
   resources: Limits | undefined,
@@ -267,15 +278,7 @@ function toContainerSpec(
     image: image?.reference ?? "",
     command,
     env,
-    labels: {
-      [labels.placement]: placement.placementId,
-      [labels.epoch]: placement.epoch.toString(),
-      [labels.specHash]: placement.specHash,
-      [labels.ownerKind]: placement.ownerKind,
-      [labels.owner]: placement.ownerId,
-      [labels.project]: placement.projectId,
-      [labels.channel]: placement.channel,
-    },
+    labels: placementLabels(placement),
     memoryMb: resources?.memoryMb ?? 0,
     cpuMillicores: resources?.cpuMillicores ?? 0,
     pidsLimit: resources?.pidsLimit ?? 0,

@@ -1,6 +1,6 @@
 import type { Clock } from "@svc/runtime/clock";
 import type { Builder } from "../../build/builder.ts";
-import type { Container, Engine } from "../../engine/engine.ts";
+import type { Container, Engine, Owner } from "../../engine/engine.ts";
 import type { Images } from "../../images/images.ts";
 import type { Log } from "../../log.ts";
 import type { Tails } from "../../logs/tails.ts";
@@ -35,6 +35,9 @@ export interface Siblings {
 export type RunnerDeps = {
   clock: Clock;
   engine: Engine;
+  owner: Owner;
+  /** Whose members may pass the directory of a database's socket. */
+  proxyGroupId: number;
   images: Images;
   networks: Networks;
   ports: Ports;

@@ -8,6 +8,7 @@ export const build: PlacementKind<BuildSpec> = {
   container: null,
   // Who cancels some harms nobody else.
   isVisited: false,
+  rebootsWith: "journal",
   next: ({ desired }) => (desired === Desired.RUNNING ? { do: "build" } : { do: "rest" }),
   healthTimeoutMs: () => 0,
   images: ({ targetRepository }, { placementId, observed, registryHost }) =>

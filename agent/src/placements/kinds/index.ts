@@ -1,6 +1,7 @@
 // @pure
 import type { Placement } from "@svc/proto/node";
 import { build } from "./build.ts";
+import { database } from "./database.ts";
 import type { PlacementKind } from "./kind.ts";
 import { serve } from "./serve.ts";
 
@@ -8,7 +9,11 @@ type Spec = Extract<Placement["spec"], { case: string }>;
 export type KindName = Spec["case"];
 
 /** Every kind of placement that this agent knows. */
-const kinds: { readonly [K in KindName]: PlacementKind<Extract<Spec, { case: K }>["value"]> } = { build, serve };
+const kinds: { readonly [K in KindName]: PlacementKind<Extract<Spec, { case: K }>["value"]> } = {
+  build,
+  database,
+  serve,
+};
 
 /** The kind by its name; null for one that is not known: the journal was lost and only a container's labels are left. */
 export const kindNamed = (name: KindName | "unknown"): PlacementKind<never> | null =>
@@ -26,6 +31,7 @@ export function kindOf({ spec }: Pick<Placement, "spec">) {
     name: spec.case,
     container: kind.container?.(spec.value) ?? null,
     isVisited: kind.isVisited,
+    rebootsWith: kind.rebootsWith,
     healthTimeoutMs: kind.healthTimeoutMs(spec.value),
     redact: kind.redact(spec.value),
     images: (at: Parameters<typeof kind.images>[1]) => kind.images(spec.value, at),

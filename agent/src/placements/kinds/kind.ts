@@ -24,6 +24,10 @@ export interface PlacementKind<Spec> {
   container: ((spec: Spec) => ContainerShape) | null;
   /** Visitors may be using it: a message stops many of these only on purpose, see `apply`. Control's table says the same. */
   isVisited: boolean;
+  /**
+   * What starts it again after a reboot of the machine: the journal alone, or an assignment that names it, heard since.
+   */
+  rebootsWith: "journal" | "grant";
   /** The next step of one that is to run and has not ended. */
   next(view: View): Step;
   /** How long a first start may take to answer. */

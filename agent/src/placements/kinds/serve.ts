@@ -9,6 +9,7 @@ const healthSeconds = 60;
 export const serve: PlacementKind<ServeSpec> = {
   container: ({ image, command, env, port, stopGraceSeconds }) => ({ image, command, env, port, stopGraceSeconds }),
   isVisited: true,
+  rebootsWith: "journal",
   next: (view) =>
     nextContainerStep(view, ({ memory, healthTimeoutMs }, startedMs) =>
       memory.wasHealthy ? { do: "watch" } : { do: "prove", startedMs, untilMs: startedMs + healthTimeoutMs },

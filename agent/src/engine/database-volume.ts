@@ -1,0 +1,4 @@
+// @pure
+
+/** Whether a volume is one of a database: the engine's own, made for an image's, have 64 hexadecimal digits for a name. */
+export const isDatabaseVolume = (name: string | undefined): boolean => /^svc-db-[0-9a-f]{16}$/.test(name ?? "");
