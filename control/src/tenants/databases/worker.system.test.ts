@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { PassThrough } from "node:stream";
+import type { DatabaseEngine } from "@svc/proto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { keys, type ObservationValue } from "../../fleet/cluster/keys.ts";
 import { openTenantPassword } from "../../fleet/databases/secrets.ts";
 import { verifierOf } from "../../fleet/databases/verifier.ts";
-import { keys, type ObservationValue } from "../../fleet/cluster/keys.ts";
 import { startTestFleet, type TestFleet } from "../../fleet/nodes/testing.ts";
-import type { DatabaseEngine } from "@svc/proto";
 import type { Branch, Node, Project } from "../../stores/db/tables.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import type { WorkOutcome } from "../../stores/work/queue.ts";

@@ -10,6 +10,7 @@ import {
   pendingSecretAad,
   tenantSecretAad,
 } from "../../fleet/databases/secrets.ts";
+import { verifierOf } from "../../fleet/databases/verifier.ts";
 import { lockTasks, removeTasks } from "../../fleet/tasks/change.ts";
 import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
 import type { Log } from "../../log.ts";
@@ -25,8 +26,7 @@ import { type FoundBranch, readBranchFacts } from "./facts.ts";
 import { roleConnectionLimit, serverResources } from "./limits.ts";
 import { startServer } from "./servers.ts";
 import { type BranchStep, nextBranchStep } from "./steps.ts";
-import { buryBranch, doubted, dropBranches, mayStartServer, lockBranch, moveBranch } from "./store.ts";
-import { verifierOf } from "../../fleet/databases/verifier.ts";
+import { buryBranch, doubted, dropBranches, lockBranch, mayStartServer, moveBranch } from "./store.ts";
 
 export interface DatabaseWorkerDeps {
   clock: Clock;
@@ -128,7 +128,8 @@ function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWor
   ) =>
     db.transaction().execute(async (tx) => {
       const now = await lockBranch(tx, branch.id);
-      if (now !== null) await columns(tx, now.id, change(now.status === branch.status && hasSamePassword(branch, now), now));
+      if (now !== null)
+        await columns(tx, now.id, change(now.status === branch.status && hasSamePassword(branch, now), now));
     });
 
   /** Runs `act` on the server with some time for it. Throws `ServerUnreachable` when there is none by now. */
