@@ -42,7 +42,7 @@ export async function laySocketDir(
   const directory = socketDirOf(owner, databaseId);
   await mkdir(directory, { recursive: true, mode: 0o711 });
   const { uid } = serverIds(engine);
-  // Before the mode: a new owner's name must not open what was open to the old one.
+  // First the owner: one that is new must not find open what was open to the one before.
   await chown(directory, uid, groupId);
   await chmod(directory, 0o710);
 }

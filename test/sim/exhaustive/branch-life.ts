@@ -107,7 +107,8 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
       case "startServer": {
         const isOpen = servers.some(({ state: each }) => each !== "gone");
         const isLost = row.nodeId === null && servers.some(({ nodeId }) => nodeId !== null);
-        if (((isOpen || isLost) && mutant !== "starts without looking again") || servers.length >= limits.servers) return state;
+        if (((isOpen || isLost) && mutant !== "starts without looking again") || servers.length >= limits.servers)
+          return state;
         const server: Server = { id: servers.length, wanted: true, nodeId: null, state: "starting" };
         return { ...state, servers: [...servers, server] };
       }
@@ -122,9 +123,7 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
         if (!said) return with_(doubt(row));
         return { ...state, row: move(row, "ready"), wasProven: true };
       case "rotate":
-        return isSame && read.pending !== null
-          ? with_({ secret: read.pending, pending: null })
-          : with_(doubt(row));
+        return isSame && read.pending !== null ? with_({ secret: read.pending, pending: null }) : with_(doubt(row));
       case "fail":
         return { ...state, row: move(row, "error") };
       case "bury":
@@ -137,7 +136,15 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
   return {
     initial: {
       row: {
-        ...{ status: "provisioning", nodeId: null, secret: 0, pending: null, tenantNoted: false, doubts: 0, isLate: false },
+        ...{
+          status: "provisioning",
+          nodeId: null,
+          secret: 0,
+          pending: null,
+          tenantNoted: false,
+          doubts: 0,
+          isLate: false,
+        },
       },
       ...{ buriedAt: null, servers: [], role: null, wasProven: false, suspended: false, nodeGone: false },
       ...{ workers: [], done: "", crashes: 0, stalls: 0 },
@@ -158,7 +165,8 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
           yield once("retry", { row: { ...move(row, "provisioning"), ...doubt(row) } });
         if (row.status === "ready" && row.pending === null)
           if (may("rotate")) yield once("rotate", { row: { ...row, pending: 1 } });
-        if (!row.isLate && row.status !== "ready" && row.status !== "error") yield ["time passes", { ...state, row: { ...row, isLate: true } }];
+        if (!row.isLate && row.status !== "ready" && row.status !== "error")
+          yield ["time passes", { ...state, row: { ...row, isLate: true } }];
       }
       if (may("suspend")) yield once("suspend", { suspended: true });
       else if (state.suspended) yield ["resume", { ...state, suspended: false }];

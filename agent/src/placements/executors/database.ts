@@ -6,7 +6,6 @@ import { serverSettings } from "../../databases/settings.ts";
 import { laySocketDir, socketPathOf } from "../../databases/socket-dir.ts";
 import { probePauseMs } from "../../health/probe.ts";
 import { isMissingImage } from "../../images/images.ts";
-import { steadyMs } from "../crash.ts";
 import { TaskFailure, toFailure } from "../failure.ts";
 import type { LastWords } from "../last-words.ts";
 import { reservedOf } from "../limits.ts";
@@ -14,11 +13,9 @@ import { containerName } from "../names.ts";
 import type { Task } from "../task.ts";
 import { placementLabels } from "./container.ts";
 import type { Executor, RunnerDeps } from "./executor.ts";
+import { watchHealth } from "./watch.ts";
 
-const watchEveryMs = 10_000;
 const probeTimeoutMs = 5_000;
-/** So many misses in a row before a server that served counts as unhealthy. */
-const missesMax = 3;
 
 type DatabaseSteps = "create-database" | "start-database" | "prove-database" | "watch-database";
 
@@ -30,7 +27,7 @@ export function databaseExecutor(
     start: Executor<"start">["start"];
   },
 ): Executor<DatabaseSteps> {
-  const { clock, engine, owner, tails, lastWords } = deps;
+  const { clock, engine, owner, lastWords } = deps;
 
   const probe = (task: Task, signal: AbortSignal): Promise<boolean> => {
     const { databaseId, engine: kind } = databaseSpec(task);
@@ -90,29 +87,7 @@ export function databaseExecutor(
       task.update({ observed: Observed.FAILED, health: HealthState.UNHEALTHY, failure: toFailure({ code, message }) });
     },
 
-    async "watch-database"(_, { task, container, signal }) {
-      const startedMs = clock.now().getTime();
-      const ranSinceMs = Date.parse(container?.startedAt ?? "");
-      let misses = 0;
-      while (!signal.aborted) {
-        const serves = await probe(task, signal);
-        if (signal.aborted) return;
-        misses = serves ? 0 : misses + 1;
-        const { status } = task.record();
-        const isKnownHealthy = status.health === HealthState.HEALTHY;
-        if (serves && !isKnownHealthy) {
-          task.update({ observed: Observed.RUNNING, health: HealthState.HEALTHY, failure: null });
-          // What is being kept of the end before it comes first.
-          await lastWords.followed(task.id);
-          await tails.drop(task.id);
-        }
-        const isSteady = clock.now().getTime() - ranSinceMs >= steadyMs;
-        if (status.crashing !== undefined && isSteady) task.update({ crashing: null });
-        if (misses >= missesMax && isKnownHealthy) task.update({ health: HealthState.UNHEALTHY });
-        const isStarting = !serves && !isKnownHealthy;
-        await pause(clock, isStarting ? probePauseMs(clock.now().getTime() - startedMs) : watchEveryMs, signal);
-      }
-    },
+    "watch-database": (_, turn) => watchHealth(deps, turn, () => probe(turn.task, turn.signal)),
   };
 }
 

@@ -10,22 +10,23 @@ import {
   pendingSecretAad,
   tenantSecretAad,
 } from "../../fleet/databases/secrets.ts";
+import { verifierOf } from "../../fleet/databases/verifier.ts";
 import { lockTasks, removeTasks } from "../../fleet/tasks/change.ts";
 import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
 import type { Log } from "../../log.ts";
 import type { Database } from "../../stores/db/gen/tables.ts";
 import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import type { Branch, Plan } from "../../stores/db/tables.ts";
+import type { Branch } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import { recheckAfterMs } from "../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
 import { type AdminTarget, type DatabaseAdmin, type OpenLine, ServerRefused, ServerUnreachable } from "./admin-sql.ts";
 import { type FoundBranch, readBranchFacts } from "./facts.ts";
 import { roleConnectionLimit, serverResources } from "./limits.ts";
+import { startServer } from "./servers.ts";
 import { type BranchStep, nextBranchStep } from "./steps.ts";
-import { buryBranch, doubted, dropBranches, mayStartServer, lockBranch, moveBranch } from "./store.ts";
-import { verifierOf } from "./verifier.ts";
+import { buryBranch, doubted, dropBranches, lockBranch, mayStartServer, moveBranch } from "./store.ts";
 
 export interface DatabaseWorkerDeps {
   clock: Clock;
@@ -34,8 +35,6 @@ export interface DatabaseWorkerDeps {
   secrets: Secrets;
   openLine: OpenLine;
   admin: DatabaseAdmin;
-  /** Asks for a server of the branch, in the caller's transaction: where its data is, if that is known. */
-  startServer(tx: Db, branch: Branch, plan: Plan): Promise<unknown>;
   log: Log;
 }
 
@@ -78,7 +77,7 @@ export function databaseWorker(deps: DatabaseWorkerDeps): WorkHandler {
         case "end":
           return { state: "done" };
         case "wait":
-          if (waitedMs >= holdMs) return { retryAfterMs: recheckAfterMs(waitedMs), free: true };
+          if (waitedMs >= holdMs) return { retryAfterMs: recheckAfterMs(waitedMs), refund: true };
           await wake.wait(lookMs, signal);
           break;
         default:
@@ -92,11 +91,11 @@ export function databaseWorker(deps: DatabaseWorkerDeps): WorkHandler {
           } catch (error) {
             if (!(error instanceof ServerUnreachable || error instanceof ServerRefused)) throw error;
             log.warn({ err: error, databaseId, step: step.do }, "a database server did not do what it was asked");
-            return { retryAfterMs: recheckAfterMs(waitedMs), free: true, error: error.message };
+            return { retryAfterMs: recheckAfterMs(waitedMs), refund: true, error: error.message };
           }
       }
     }
-    return { retryAfterMs: 0, free: true };
+    return { retryAfterMs: 0, refund: true };
   };
 }
 
@@ -107,7 +106,7 @@ const hasSamePassword = (a: Passwords, b: Passwords): boolean =>
   a.secret.equals(b.secret) &&
   (a.pending_secret === null ? b.pending_secret === null : b.pending_secret?.equals(a.pending_secret) === true);
 
-function branchEffects({ clock, db, secrets, openLine, admin, log, startServer }: DatabaseWorkerDeps): Effects {
+function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWorkerDeps): Effects {
   /** Runs `act` with the branch held, if it has the status that the facts had. */
   const locked = ({ branch: { id, status } }: FoundBranch, act: (tx: Db, branch: Branch) => Promise<void>) =>
     db.transaction().execute(async (tx) => {
@@ -129,7 +128,8 @@ function branchEffects({ clock, db, secrets, openLine, admin, log, startServer }
   ) =>
     db.transaction().execute(async (tx) => {
       const now = await lockBranch(tx, branch.id);
-      if (now !== null) await columns(tx, now.id, change(now.status === branch.status && hasSamePassword(branch, now), now));
+      if (now !== null)
+        await columns(tx, now.id, change(now.status === branch.status && hasSamePassword(branch, now), now));
     });
 
   /** Runs `act` on the server with some time for it. Throws `ServerUnreachable` when there is none by now. */

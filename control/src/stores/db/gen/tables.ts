@@ -147,12 +147,14 @@ export interface DatabaseTable {
   pending_secret: Nullable<Buffer>;
   node_id: Nullable<string>;
   tenant_at: Nullable<Date>;
+  tenant_doubts: Generated<number>;
   role_connection_limit: Nullable<number>;
   read_only: Generated<boolean>;
   size_bytes: Nullable<number>;
   connections: Nullable<number>;
   measured_at: Nullable<Date>;
   created_at: Generated<Date>;
+  failed_logins: Nullable<number>;
 }
 
 export interface DatabaseSampleTable {
@@ -468,9 +470,9 @@ export interface SiteHostTable {
 export interface TaskTable {
   id: Generated<string>;
   project_id: string;
-  owner_kind: "deployment";
+  owner_kind: "deployment" | "database";
   owner_id: string;
-  kind: "build" | "serve";
+  kind: "build" | "serve" | "database";
   channel: ColumnValues["task.channel"];
   pr_number: Generated<number>;
   replica: Generated<number>;

@@ -70,3 +70,10 @@ create table saved_query (
   updated_at timestamptz not null default now(),
   unique (project_id, name)
 );
+
+-- Their servers are tasks.
+alter table task
+  drop constraint task_owner_kind_check,
+  add constraint task_owner_kind_check check (owner_kind in ('deployment', 'database')),
+  drop constraint task_kind_check,
+  add constraint task_kind_check check (kind in ('build', 'serve', 'database'));
