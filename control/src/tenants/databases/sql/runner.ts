@@ -56,11 +56,11 @@ export interface Timed<T> {
   durationMs: number;
 }
 
-/** Throws. */
-function late(): never {
-  const longest = `${limits.studioStatementMs / 1_000} s`;
-  throw new Refused("QUERY_ERROR", `The statement took longer than ${longest} and was ended.`);
-}
+const tooSlow = (longestMs: number) =>
+  new Refused(
+    "QUERY_ERROR",
+    `It took longer than ${longestMs / 1_000} s and was ended. What it had committed by then stands.`,
+  );
 const tooLarge = (name: RequestName) =>
   new Refused(
     "QUERY_ERROR",
@@ -120,15 +120,22 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
       throw new Refused("DATABASE_NOT_READY", "The database did not let us in in time. Try again shortly.");
     });
     const { name, login } = use.task;
-    if (sessionId === null || isAdminRequest(name)) return await within(clock, adminMs, answer, late);
+    if (sessionId === null || isAdminRequest(name)) {
+      return await within(clock, adminMs, answer, () => {
+        throw tooSlow(adminMs);
+      });
+    }
     const ending = new AbortController();
     using _ = clock.after(limits.studioStatementMs, () => {
       ending.abort();
       void endSession(target, login.user, sessionId);
     });
-    const said = await within(clock, limits.studioStatementMs + graceMs + giveUpMs, answer, late);
-    // However it ended: it was ended.
-    return ending.signal.aborted ? late() : said;
+    const said = await within(clock, limits.studioStatementMs + graceMs + giveUpMs, answer, () => {
+      throw tooSlow(limits.studioStatementMs);
+    });
+    // However it ended then: some statements answer as if nothing had been when they are called off.
+    if (ending.signal.aborted) throw tooSlow(limits.studioStatementMs);
+    return said;
   }
 
   return {
