@@ -102,14 +102,17 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
   async function converse<N extends RequestName>(target: SqlTarget, name: N, asked: Asked<N>): Promise<ChildAnswer> {
     const login = isAdminRequest(name) ? target.admin : target.tenant;
     if (login === null) throw new Error(`${name} needs the tenant's login`);
-    const line = await openLine(target);
-    line.on("error", () => {});
-    try {
-      const task = { engine: target.engine, login, name, asked };
-      return await pool.withChild((child) => answerOf(child, target, { task, line, bytesMax: bytesMaxOf(name) }));
-    } finally {
-      line.destroy();
-    }
+    return await pool.withChild(async (child) => {
+      // Only now: a server does not wait long for a login.
+      const line = await openLine(target);
+      line.on("error", () => {});
+      try {
+        const task = { engine: target.engine, login, name, asked };
+        return await answerOf(child, target, { task, line, bytesMax: bytesMaxOf(name) });
+      } finally {
+        line.destroy();
+      }
+    });
   }
 
   async function answerOf(child: Child, target: SqlTarget, use: Omit<ChildUse, "onConnected">): Promise<ChildAnswer> {
