@@ -9,7 +9,7 @@ const tidyMs = 2_000;
 const startMs = 30_000;
 
 export interface Pool extends AsyncDisposable {
-  /** Does `work` with a child that is idle. It is used again only if `work` succeeds. */
+  /** Does `work` with a child that is idle. Once asked it is used again only if `work` succeeds. */
   withChild<T>(work: (child: Child) => Promise<T>): Promise<T>;
 }
 
@@ -62,7 +62,8 @@ export function createPool(clock: Clock, spareMax: number): Pool {
         void giveBack(child);
         return result;
       } catch (error) {
-        void drop(child);
+        // One that was never asked is as good as before.
+        void (child.isIdle ? giveBack(child) : drop(child));
         throw error;
       }
     },

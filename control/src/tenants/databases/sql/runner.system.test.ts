@@ -5,7 +5,7 @@ import { connect, createServer } from "node:net";
 import { Duplex } from "node:stream";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startPostgres } from "../testing/postgres.ts";
-import { newBranch, type TestServer, testRunner } from "../testing/server.ts";
+import { newBranch, type TestBranch, type TestServer, testRunner, whileSleeping } from "../testing/server.ts";
 import type { SqlRunner, SqlTarget } from "./runner.ts";
 
 const login = { user: "r_0123456789abcdef", password: "secret-of-the-branch", database: "d_0123456789abcdef" };
@@ -127,22 +127,18 @@ async function children(): Promise<number[]> {
 
 describe("children", () => {
   let server: TestServer;
+  let branch: TestBranch;
   let target: SqlTarget;
   beforeAll(async () => {
     server = await startPostgres();
-    ({ target } = await newBranch(runner, server));
+    branch = await newBranch(runner, server);
+    ({ target } = branch);
   });
   afterAll(() => server?.[Symbol.asyncDispose]());
 
-  const usage = async () => {
-    const { user: role = "", database = "" } = target.tenant ?? {};
-    return (await runner.ask(target, "usage", { database, role })).given;
-  };
-
   test("that are killed are replaced", async () => {
-    const sleeping = runner.ask(target, "query", { ...asked, sql: "select pg_sleep(9)" });
+    const { sleeping } = await whileSleeping(runner, branch);
     const refused = expect(sleeping).rejects.toMatchObject({ code: "QUERY_ERROR" });
-    await expect.poll(async () => (await usage()).activeConnections).toBe(1);
     for (const pid of await children()) process.kill(pid, "SIGKILL");
     await refused;
     expect((await runner.ask(target, "query", asked)).given.rows).toEqual([[1]]);

@@ -56,11 +56,11 @@ export interface Timed<T> {
   durationMs: number;
 }
 
-/** Throws. */
-function late(): never {
-  const longest = `${limits.studioStatementMs / 1_000} s`;
-  throw new Refused("QUERY_ERROR", `The statement took longer than ${longest} and was ended.`);
-}
+const tooSlow = (longestMs: number) =>
+  new Refused(
+    "QUERY_ERROR",
+    `It took longer than ${longestMs / 1_000} s and was ended. What it had committed by then stands.`,
+  );
 const tooLarge = (name: RequestName) =>
   new Refused(
     "QUERY_ERROR",
@@ -102,14 +102,17 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
   async function converse<N extends RequestName>(target: SqlTarget, name: N, asked: Asked<N>): Promise<ChildAnswer> {
     const login = isAdminRequest(name) ? target.admin : target.tenant;
     if (login === null) throw new Error(`${name} needs the tenant's login`);
-    const line = await openLine(target);
-    line.on("error", () => {});
-    try {
-      const task = { engine: target.engine, login, name, asked };
-      return await pool.withChild((child) => answerOf(child, target, { task, line, bytesMax: bytesMaxOf(name) }));
-    } finally {
-      line.destroy();
-    }
+    return await pool.withChild(async (child) => {
+      // Only now: a server does not wait long for a login.
+      const line = await openLine(target);
+      line.on("error", () => {});
+      try {
+        const task = { engine: target.engine, login, name, asked };
+        return await answerOf(child, target, { task, line, bytesMax: bytesMaxOf(name) });
+      } finally {
+        line.destroy();
+      }
+    });
   }
 
   async function answerOf(child: Child, target: SqlTarget, use: Omit<ChildUse, "onConnected">): Promise<ChildAnswer> {
@@ -120,15 +123,22 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
       throw new Refused("DATABASE_NOT_READY", "The database did not let us in in time. Try again shortly.");
     });
     const { name, login } = use.task;
-    if (sessionId === null || isAdminRequest(name)) return await within(clock, adminMs, answer, late);
+    if (sessionId === null || isAdminRequest(name)) {
+      return await within(clock, adminMs, answer, () => {
+        throw tooSlow(adminMs);
+      });
+    }
     const ending = new AbortController();
     using _ = clock.after(limits.studioStatementMs, () => {
       ending.abort();
       void endSession(target, login.user, sessionId);
     });
-    const said = await within(clock, limits.studioStatementMs + graceMs + giveUpMs, answer, late);
-    // However it ended: it was ended.
-    return ending.signal.aborted ? late() : said;
+    const said = await within(clock, limits.studioStatementMs + graceMs + giveUpMs, answer, () => {
+      throw tooSlow(limits.studioStatementMs);
+    });
+    // However it ended then: some statements answer as if nothing had been when they are called off.
+    if (ending.signal.aborted) throw tooSlow(limits.studioStatementMs);
+    return said;
   }
 
   return {

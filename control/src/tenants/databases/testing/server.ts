@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { type DatabaseEngine, databaseNames } from "@svc/proto";
 import { systemClock, systemRandom } from "@svc/runtime/system";
+import { expect } from "vitest";
 import { createLog } from "../../../log.ts";
 import { nativeHash } from "../sql/native-hash.ts";
 import { newPassword } from "../sql/password.ts";
@@ -59,3 +60,15 @@ export async function newBranch(runner: SqlRunner, server: TestServer, connectio
 }
 
 export const testRunner = (): SqlRunner => createSqlRunner({ clock: systemClock, log: createLog("silent") });
+
+/** Starts a statement that lasts nine seconds, and resolves once the server has it. */
+export async function whileSleeping(runner: SqlRunner, { target, database, role }: TestBranch) {
+  const sql = target.engine === "postgres" ? "select pg_sleep(9)" : "select sleep(9)";
+  const active = async () => (await runner.ask(target, "usage", { database, role })).given.activeConnections;
+  // So that none of them has to wait for a child to start.
+  await Promise.all([active(), active(), active()]);
+  const sleeping = runner.ask(target, "query", { sql, rollback: false, readOnly: false });
+  sleeping.catch(() => {});
+  await expect.poll(active).toBe(1);
+  return { sleeping };
+}

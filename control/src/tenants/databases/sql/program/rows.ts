@@ -30,7 +30,6 @@ export async function readRows(session: Session, asked: Asked<"rows">): Promise<
   if (orderBy !== null && !table.columns.some(({ name }) => name === orderBy)) {
     throw refused(columnProblem(table, orderBy));
   }
-  // A table may have no columns at all.
   const page = { orderBy: orderBy === null ? table.primaryKey : [orderBy], dir, limit, offset };
   const { rows } = await session.run(selectRows(session.dialect, table, page));
   return {

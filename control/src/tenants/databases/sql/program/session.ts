@@ -33,7 +33,7 @@ export interface AdminSession {
   usage(asked: Asked<"usage">): Promise<Given<"usage">>;
   /** Calls off what the session does. */
   cancel(asked: Asked<"endSession">): Promise<void>;
-  /** Ends it; whether there was any left. */
+  /** Ends it. */
   terminate(asked: Asked<"endSession">): Promise<void>;
 }
 
