@@ -1,4 +1,5 @@
 import { writeFile } from "node:fs/promises";
+import type { Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { tableFile } from "./table/load.ts";
 import { aBranch, anEntry } from "./testing/branch.ts";
@@ -33,6 +34,28 @@ test("a proxy that is killed drops its sessions, and the next one serves from th
   await first.exit;
   await using _second = await spawnProxy(place);
   expect(await pgOutcome(app, branch)).toBe("in");
+});
+
+test("a client that does not read holds up its server, and takes no memory", async () => {
+  await using place = await aPlace();
+  await place.write([entry()]);
+  await using proxy = await spawnProxy(place);
+  const client = await pgClient(app, branch);
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+  const before = await proxy.memoryMb();
+  const much = client.query("select repeat('x', 1000000) from generate_series(1, 400)");
+  much.catch(() => {});
+  stream.pause();
+  await waitFor(async () => {
+    const { rowCount } = await server.admin("select 1 from pg_stat_activity where wait_event = 'ClientWrite'");
+    return rowCount === 1;
+  });
+  expect((await proxy.memoryMb()) - before).toBeLessThan(64);
+  stream.destroy();
+  await waitFor(async () => {
+    const { rowCount } = await server.admin(`select 1 from pg_stat_activity where usename = '${branch.role}'`);
+    return rowCount === 0;
+  });
 });
 
 test("another process takes over, and the sessions of the one before end by themselves", async () => {

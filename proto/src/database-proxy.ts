@@ -4,7 +4,22 @@ import { databaseEngines } from "./database.ts";
 /** A number that only rises; written as text, since JSON numbers end at 2^53. */
 const epoch = z.string().regex(/^[0-9]{1,19}$/);
 
-const entry = z.strictObject({
+/**
+ * What is in the directory that a machine's agent and its database proxy share, which belongs to the proxy's user. The agent
+ * writes all but the state.
+ */
+export const databaseProxyFiles = {
+  table: "table.json",
+  state: "state.json",
+  certificate: "certificate.pem",
+  key: "key.pem",
+  ca: "ca.pem",
+} as const;
+
+/** Where proxies of other machines listen, unless an operator says otherwise. */
+export const databaseProxyPort = 7445;
+
+export const databaseProxyEntry = z.strictObject({
   databaseId: z.guid(),
   /** Whose word counts: a connection under another epoch is refused. */
   epoch,
@@ -29,7 +44,9 @@ const entry = z.strictObject({
    */
   state: z.enum(["open", "held", "closed"]),
 });
-export type DatabaseProxyEntry = z.output<typeof entry>;
+export type DatabaseProxyEntry = z.output<typeof databaseProxyEntry>;
+
+export const databaseProxyEntriesMax = 10_000;
 
 /**
  * All that a machine's database proxy knows: which containers may reach which database, and where it is. The agent writes
@@ -38,7 +55,7 @@ export type DatabaseProxyEntry = z.output<typeof entry>;
 export const databaseProxyTable = z.strictObject({
   /** Rises with each table; a proxy refuses an older one. */
   generation: epoch,
-  entries: z.array(entry).max(10_000),
+  entries: z.array(databaseProxyEntry).max(databaseProxyEntriesMax),
 });
 export type DatabaseProxyTable = z.output<typeof databaseProxyTable>;
 

@@ -8,6 +8,9 @@ import { aBranch, anEntry, type Branch } from "../testing/branch.ts";
 import { startMariadb, type TestMariadb } from "../testing/mariadb.ts";
 import { aPlace, bridge, type Place, ports, startProxy } from "../testing/proxy.ts";
 import { waitFor } from "../testing/wait-for.ts";
+import { greeted } from "./capabilities.ts";
+import { readGreeting } from "./greeting.ts";
+import { headBytes } from "./packet.ts";
 
 const [home, elsewhere] = [bridge(1), bridge(2)];
 const branch = aBranch();
@@ -86,14 +89,18 @@ describe("who is let in", () => {
     await waitFor(async () => (await countsOf(neighbour))?.failedLogins === 1);
   });
 
-  test("who is in does not become somebody else", async () => {
-    const connection = await client(home, branch);
-    for (const user of ["root", neighbour.role]) {
-      await expect(connection.changeUser({ user, password: "", database: "mysql" })).rejects.toMatchObject({
-        errno: 1045,
-      });
+  test("who is in may log in again, and does not become somebody else", async () => {
+    const { role: user, password, database } = branch;
+    const again = await client(home, branch);
+    await again.changeUser({ user, password, database });
+    expect(await rowsOf(again, "select current_user() as who")).toEqual([{ who: `${user}@%` }]);
+    await again.end();
+    for (const other of ["root", neighbour.role]) {
+      const connection = await client(home, branch);
+      const changed = connection.changeUser({ user: other, password: "", database: "mysql" });
+      await expect(changed).rejects.toMatchObject({ errno: 1045 });
+      connection.destroy();
     }
-    await connection.end().catch(() => {});
   });
 
   test("what is no answer to the greeting is refused in words that a client understands", async () => {
@@ -105,6 +112,14 @@ describe("who is let in", () => {
     await once(socket.resume(), "end");
     socket.destroy();
   });
+});
+
+test("the server keeps all that a client may be promised before it is known", async () => {
+  const socket = connect(server.socketPath);
+  const [bytes] = (await once(socket, "data")) as [Buffer];
+  socket.destroy();
+  const greeting = readGreeting(bytes.subarray(headBytes));
+  expect((greeting?.capabilities ?? 0n) & greeted).toBe(greeted);
 });
 
 describe("what passes", () => {

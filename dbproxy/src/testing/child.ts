@@ -1,4 +1,5 @@
 import type { ChildProcess } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import type { Place } from "./proxy.ts";
@@ -7,6 +8,8 @@ import { waitFor } from "./wait-for.ts";
 /** A proxy that is a process of its own, as on a node. */
 export interface ProxyProcess extends AsyncDisposable {
   pid: number;
+  /** Memory that it takes now, in MiB. */
+  memoryMb(): Promise<number>;
   kill(signal: NodeJS.Signals): void;
   /** Resolves with its exit code, or the signal that ended it. */
   exit: Promise<number | string>;
@@ -33,5 +36,10 @@ export async function spawnProxy(place: Place): Promise<ProxyProcess> {
     await dispose();
     throw cause;
   }
-  return { pid: child.pid, kill: (signal) => void child.kill(signal), exit, [Symbol.asyncDispose]: dispose };
+  const { pid } = child;
+  const memoryMb = async (): Promise<number> => {
+    const [, kb] = /VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, "utf8")) ?? [];
+    return Number(kb) / 1024;
+  };
+  return { pid, memoryMb, kill: (signal) => void child.kill(signal), exit, [Symbol.asyncDispose]: dispose };
 }

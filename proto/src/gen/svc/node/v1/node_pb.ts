@@ -2587,7 +2587,7 @@ export const DatabaseEntry_StateSchema: GenEnum<DatabaseEntry_State> = /*@__PURE
  */
 export type ReportDatabasesRequest = Message<"svc.node.v1.ReportDatabasesRequest"> & {
   /**
-   * At most one of a database.
+   * At most one of a database and epoch.
    *
    * @generated from field: repeated svc.node.v1.DatabaseSample samples = 1;
    */
@@ -2625,22 +2625,23 @@ export type DatabaseSample = Message<"svc.node.v1.DatabaseSample"> & {
   at: string;
 
   /**
-   * What its volume takes on the disk, logs of the server included; absent when it could not be measured.
+   * What its volume takes on the disk, logs of the server included; absent where its server is not, and when it could not be
+   * measured.
    *
    * @generated from field: optional uint64 volume_bytes = 4;
    */
   volumeBytes?: bigint | undefined;
 
   /**
-   * Open now, of the platform's own none; absent when the node's database proxy does not tell.
+   * Open now, of the platform's own none; absent where its server is not, and when the node's database proxy does not tell.
    *
    * @generated from field: optional uint32 connections = 5;
    */
   connections?: number | undefined;
 
   /**
-   * Refused for a wrong password since the database proxy began, so a smaller number than before is of a new beginning; absent
-   * when it does not tell.
+   * Logins of this node's containers that the server refused since the node's database proxy began, so a smaller number than
+   * before is of a new beginning; absent when it does not tell. Those of all nodes together are all there are.
    *
    * @generated from field: optional uint64 failed_logins = 6;
    */
@@ -3165,7 +3166,8 @@ export const NodeService: GenService<{
     output: typeof ReportSamplesResponseSchema;
   },
   /**
-   * What every database whose server is on this node stores, and who uses it. Every minute.
+   * What the databases of this node store and who uses them, every minute: those whose server is here, and those that
+   * logins of its containers failed at.
    *
    * @generated from rpc svc.node.v1.NodeService.ReportDatabases
    */
