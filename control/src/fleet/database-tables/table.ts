@@ -48,7 +48,16 @@ export const tableOf = (branches: readonly ReachableBranch[]): DatabaseEntry[] =
       const { role, database } = databaseNames(id);
       return [
         create(DatabaseEntrySchema, {
-          ...{ databaseId: id, epoch: BigInt(server.epoch), engine, role, database, projectId, channel, connectionLimit },
+          ...{
+            databaseId: id,
+            epoch: BigInt(server.epoch),
+            engine,
+            role,
+            database,
+            projectId,
+            channel,
+            connectionLimit,
+          },
           ...{ nodeId: server.at?.nodeId ?? "", address: server.at?.address ?? "" },
           state: isOpen(branch) ? DatabaseEntry_State.OPEN : DatabaseEntry_State.CLOSED,
         }),

@@ -18,6 +18,8 @@ export interface AdminTarget {
   connect(signal: AbortSignal): Promise<Duplex>;
   /** Of the administrator. */
   password: string;
+  /** Whose turn it is when many ask: the id of the project. */
+  turn: string;
 }
 
 export interface NewTenant {
@@ -43,7 +45,7 @@ export interface DatabaseAdmin {
   rotate(target: AdminTarget, tenant: Pick<NewTenant, "role" | "verifier">, signal: AbortSignal): Promise<void>;
   /** Logs in as the tenant's role and asks something of its database; false: the server refuses that password. */
   proveLogin(
-    target: Pick<AdminTarget, "engine" | "connect">,
+    target: Pick<AdminTarget, "engine" | "connect" | "turn">,
     login: { database: string; role: string; password: string },
     signal: AbortSignal,
   ): Promise<boolean>;

@@ -141,7 +141,10 @@ function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWor
     if (address === null) throw new ServerUnreachable("it is on no node");
     const bounded = AbortSignal.any([signal, clock.abortAfter(adminMs)]);
     const connect = (each: AbortSignal) => openLine(address, AbortSignal.any([bounded, each]));
-    return act({ engine: branch.engine, connect, password: openAdminPassword(secrets, branch) }, bounded);
+    return act(
+      { engine: branch.engine, connect, password: openAdminPassword(secrets, branch), turn: branch.project_id },
+      bounded,
+    );
   }
 
   const say = ({ branch }: FoundBranch, to: string, why?: string) =>

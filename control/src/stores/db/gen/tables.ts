@@ -154,7 +154,14 @@ export interface DatabaseTable {
   connections: Nullable<number>;
   measured_at: Nullable<Date>;
   created_at: Generated<Date>;
-  failed_logins: Nullable<number>;
+  volume_bytes: Nullable<number>;
+  sized_volume_bytes: Nullable<number>;
+}
+
+export interface DatabaseLoginFailuresTable {
+  database_id: string;
+  node_id: string;
+  failed: number;
 }
 
 export interface DatabaseSampleTable {
@@ -645,6 +652,7 @@ export interface Database {
   claim_link: ClaimLinkTable;
   cluster: ClusterTable;
   database: DatabaseTable;
+  database_login_failures: DatabaseLoginFailuresTable;
   database_sample: DatabaseSampleTable;
   deployment: DeploymentTable;
   deployment_event: DeploymentEventTable;

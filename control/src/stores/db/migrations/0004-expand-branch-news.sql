@@ -21,6 +21,3 @@ create trigger database_news
 create trigger task_database_news
   after insert or update of desired, node_id, epoch, reaped_at on task
   for each row when (new.kind = 'database') execute function announce_branch_server();
-
--- Logins that a branch's database proxy has refused for a wrong password, as its node counted last; null before that.
-alter table database add column failed_logins bigint;

@@ -1,9 +1,10 @@
 import type { Channel } from "@svc/proto";
 import type { Caller } from "../../../http/caller.ts";
+import type { Db } from "../../../stores/db/pool.ts";
 import type { ReadyBranch } from "../ready-branch.ts";
 import type { Asked, Given, RequestName } from "../sql/requests.ts";
 import type { Timed } from "../sql/runner.ts";
-import type { StudioContext } from "./context.ts";
+import type { Studio } from "./studio.ts";
 
 /** A branch that may be asked, on somebody's behalf. */
 export interface AskableBranch extends ReadyBranch {
@@ -13,7 +14,7 @@ export interface AskableBranch extends ReadyBranch {
 
 /** Throws as `FindReadyBranch` does. */
 export async function getBranch(
-  { db, studio }: Pick<StudioContext, "db" | "studio">,
+  { db, studio }: { db: Db; studio: Studio },
   caller: Pick<Caller, "userId" | "projectIds">,
   projectId: string,
   channel: Channel,

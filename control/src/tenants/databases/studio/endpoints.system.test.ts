@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Endpoint } from "../../../http/endpoint.ts";
 import { ApiError } from "../../../http/errors.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { getProject } from "../../projects/store.ts";
 import type { SqlRunner } from "../sql/runner.ts";
 import { startPostgres } from "../testing/postgres.ts";
 import { lineTo, newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
-import type { StudioContext } from "./context.ts";
-import { studioEndpoints } from "./endpoints.ts";
+import type { Studio } from "./studio.ts";
 
 let server: TestServer;
 let runner: SqlRunner;
@@ -18,7 +16,7 @@ let base: string;
 const sizes = new Map<string, number>();
 
 /** Branches in the place of the store's: production's is ready, preview's is not yet, and dev has none. */
-const studio: StudioContext["studio"] = {
+const studio: Studio = {
   async findReadyBranch(db, caller, projectId, channel) {
     await getProject(db, caller, projectId);
     if (channel === "preview") throw new ApiError("DATABASE_PROVISIONING");
@@ -37,17 +35,10 @@ const studio: StudioContext["studio"] = {
   listSizeSamples: async () => [{ sampledAt: new Date("2030-01-01T00:00:00Z"), sizeBytes: 5 }],
 };
 
-const served = studioEndpoints.map(
-  (each): Endpoint => ({
-    ...each,
-    handle: (context: object, call) => each.handle({ ...context, studio } as StudioContext, call),
-  }),
-);
-
 beforeAll(async () => {
   server = await startPostgres();
   runner = testRunner();
-  api = await testApi({ endpoints: served });
+  api = await testApi({ studio });
   user = await api.newUser();
   const project = await api.newProject(user);
   base = `/projects/${project.id}/database`;

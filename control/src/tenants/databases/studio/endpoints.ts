@@ -19,8 +19,8 @@ import {
   updateRowInput,
 } from "@svc/proto";
 import { recordAudit } from "../../../http/audit.ts";
+import { endpoint } from "../../endpoint.ts";
 import { getBranch, serverErrors } from "./ask.ts";
-import { studioEndpoint } from "./context.ts";
 
 const rowErrors = [...serverErrors, "TABLE_NOT_FOUND", "COLUMN_NOT_FOUND"] as const;
 const keyErrors = [...rowErrors, "INVALID_BODY", "NO_PRIMARY_KEY"] as const;
@@ -28,7 +28,7 @@ const tableRows = "/projects/:id/database/tables/:table/rows";
 const read = { scope: "projects:read" } as const;
 const write = { scope: "projects:write" } as const;
 
-const query = studioEndpoint({
+const query = endpoint({
   method: "POST",
   path: "/projects/:id/database/query",
   access: { scope: "database:query" },
@@ -50,7 +50,7 @@ const query = studioEndpoint({
   },
 });
 
-const schema = studioEndpoint({
+const schema = endpoint({
   method: "GET",
   path: "/projects/:id/database/schema",
   access: read,
@@ -66,7 +66,7 @@ const schema = studioEndpoint({
   },
 });
 
-const readRows = studioEndpoint({
+const readRows = endpoint({
   method: "GET",
   path: tableRows,
   access: read,
@@ -82,7 +82,7 @@ const readRows = studioEndpoint({
   },
 });
 
-const insertRow = studioEndpoint({
+const insertRow = endpoint({
   method: "POST",
   path: tableRows,
   access: write,
@@ -103,7 +103,7 @@ const insertRow = studioEndpoint({
   },
 });
 
-const updateRow = studioEndpoint({
+const updateRow = endpoint({
   method: "PATCH",
   path: tableRows,
   access: write,
@@ -124,7 +124,7 @@ const updateRow = studioEndpoint({
   },
 });
 
-const deleteRow = studioEndpoint({
+const deleteRow = endpoint({
   method: "DELETE",
   path: tableRows,
   access: write,
@@ -144,7 +144,7 @@ const deleteRow = studioEndpoint({
   },
 });
 
-const countRows = studioEndpoint({
+const countRows = endpoint({
   method: "GET",
   path: "/projects/:id/database/tables/:table/count",
   access: read,
@@ -160,7 +160,7 @@ const countRows = studioEndpoint({
   },
 });
 
-const migrations = studioEndpoint({
+const migrations = endpoint({
   method: "GET",
   path: "/projects/:id/database/migrations",
   access: read,
@@ -176,7 +176,7 @@ const migrations = studioEndpoint({
   },
 });
 
-const usage = studioEndpoint({
+const usage = endpoint({
   method: "GET",
   path: "/projects/:id/database/usage",
   access: read,
