@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { type BranchMutant, branchLife } from "./branch-life.ts";
 import { explore } from "./explore.ts";
 import { type RouteMutant, routeSwitch } from "./route-switch.ts";
 import { type RunMutant, runProtocol } from "./run-protocol.ts";
@@ -47,24 +46,5 @@ describe("a change of route, in every order of events", () => {
   const bugs: RouteMutant[] = ["does not wait for edges", "tells before it serves", "decides on an old view"];
   test.each(bugs)("would be caught with the bug: %s", (bug) => {
     expect(explore(routeSwitch(bug)).violation).not.toBeNull();
-  });
-});
-
-describe("the database of a channel, in every order of events", () => {
-  test("is said to be ready after a login alone, has one server at one volume, and its password is the server's", () => {
-    const { violation, states } = explore(branchLife(null));
-    expect(violation).toBeNull();
-    expect(states).toBeGreaterThan(1_000);
-  });
-
-  const bugs: BranchMutant[] = [
-    "ready without a login",
-    "starts without looking again",
-    "forgets where the data is",
-    "commits a rotation first",
-    "does not look at the password again",
-  ];
-  test.each(bugs)("would be caught with the bug: %s", (bug) => {
-    expect(explore(branchLife(bug)).violation).not.toBeNull();
   });
 });
