@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { databaseProxyPort } from "@svc/proto/database-proxy";
 import { isPrivateListen, privateListenHint } from "@svc/telemetry";
 import { endpointListProblem, splitEndpoints } from "@svc/uplink";
 import { z } from "zod";
@@ -55,6 +56,10 @@ export const settings = z.object({
     .optional(),
   /** Read while the node has no identity, and again when its certificate is over. */
   SVC_BOOTSTRAP_TOKEN_FILE: z.string().optional(),
+  /** What this agent shares with the machine's database proxy. Whose it is the proxy runs as. */
+  SVC_DBPROXY_DIR: z.string().startsWith("/", "must be an absolute path").default("/var/lib/svc/dbproxy"),
+  /** Where the database proxies of other nodes listen, each at its node's address. */
+  SVC_DBPROXY_PEER_PORT: z.coerce.number().int().min(1024).max(65_535).default(databaseProxyPort),
   SVC_DOCKER_SOCKET: z.string().default("/var/run/docker.sock"),
   /** What the scheduler may count on; measured when absent. */
   SVC_NODE_MEMORY_MB: wholeNumber.optional(),
@@ -90,6 +95,7 @@ export interface Config {
   linkUrls: string[];
   metricsListen: { host: string; port: number } | null;
   bootstrapTokenFile: string | null;
+  databaseProxy: { dir: string; peerPort: number };
   dockerSocket: string;
   memoryMb: number | null;
   cpuMillicores: number | null;
@@ -131,6 +137,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     linkUrls: s.SVC_LINK_URL,
     metricsListen: s.SVC_METRICS_LISTEN === undefined ? null : listenAddress(s.SVC_METRICS_LISTEN),
     bootstrapTokenFile: s.SVC_BOOTSTRAP_TOKEN_FILE ?? null,
+    databaseProxy: { dir: s.SVC_DBPROXY_DIR, peerPort: s.SVC_DBPROXY_PEER_PORT },
     dockerSocket: s.SVC_DOCKER_SOCKET,
     memoryMb: s.SVC_NODE_MEMORY_MB ?? null,
     cpuMillicores: s.SVC_NODE_CPU_MILLICORES ?? null,

@@ -14,6 +14,7 @@ import { version } from "@svc/runtime/version";
 import type { Wake } from "@svc/runtime/wake";
 import { type Endpoints, FencedError, type Identity, runSession } from "@svc/uplink";
 import { clearNode } from "./clear.ts";
+import type { DatabaseTables } from "./databases/table-writer.ts";
 import type { Engine } from "./engine/engine.ts";
 import { dockerfileProblem } from "./engine/floors.ts";
 import type { Journal } from "./journal/journal.ts";
@@ -56,6 +57,7 @@ export interface SessionDeps {
   reporter: StatusReporter;
   tidy: Pick<Tidy, "wake">;
   tunnels: Pick<Tunnels, "open">;
+  databases: Pick<DatabaseTables, "take">;
   disk: Pick<DiskWatch, "isFull">;
   memory: Pick<MemoryWatch, "isShort">;
   engineWatch: Pick<EngineWatch, "isStalled" | "dockerfileProblem">;
@@ -117,6 +119,8 @@ export async function converse(deps: SessionDeps): Promise<void> {
         return deps.tidy.wake();
       case "renewNow":
         return deps.renewal.signal();
+      case "databaseTable":
+        return deps.databases.take(message.value);
       case "openTunnel":
         return deps.tunnels.open(message.value);
       case "statusAck":

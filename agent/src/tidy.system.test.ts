@@ -87,7 +87,7 @@ const hereOf = (references: readonly string[]) => Promise.all(references.map(isH
 async function fetched(projectId: string, daysAgo: number, sizeMb = 1): Promise<string> {
   const reference = await pushImageOf(registry.host, `svc/${projectId}/app`, sizeMb);
   const spec = create(ImageSchema, { reference, maxSizeMb: 500 });
-  await images.ensure(spec, { command: false, projectId, workId: "p", onPull: () => {} }, never);
+  await images.ensure(spec, { command: false, mayBeLocal: false, projectId, workId: "p", onPull: () => {} }, never);
   journal.noteImage(reference, projectId, Date.now() - daysAgo * dayMs);
   return reference;
 }

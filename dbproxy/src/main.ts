@@ -1,4 +1,5 @@
 import { ConfigError, readConfig } from "./config.ts";
+import { createLog } from "./log.ts";
 import { start } from "./start.ts";
 
 /** The first SIGTERM lets connections that are there go on for a while; SIGINT, or another signal, ends them. */
@@ -14,7 +15,10 @@ async function serve(): Promise<void> {
       process.on("SIGTERM", () => ended.abort());
     });
   });
-  await using proxy = await start(readConfig(process.env));
+  const config = readConfig(process.env);
+  const log = createLog(config.logLevel);
+  await using proxy = await start(config, { log });
+  log.info("ready");
   await asked;
   await proxy.drain(ended.signal);
 }

@@ -1,5 +1,6 @@
 import { watch } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { databaseProxyFiles } from "@svc/proto/database-proxy";
 import { every } from "@svc/runtime/clock";
 import { runLoop } from "@svc/runtime/loop";
 import { pause } from "@svc/runtime/sleep";
@@ -23,7 +24,7 @@ import { createCounts } from "./sessions/counts.ts";
 import { createSessions } from "./sessions/sessions.ts";
 import { createTableReader } from "./table/load.ts";
 import { stateOf } from "./table/state.ts";
-import { stateName, writeState } from "./table/state-file.ts";
+import { writeState } from "./table/state-file.ts";
 import { createTable } from "./table/table.ts";
 import { createVisitors } from "./visitors.ts";
 
@@ -121,7 +122,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
     stop.abort();
     await Promise.all(loops);
   });
-  const watcher = watch(dir, (_event, name) => (name?.startsWith(stateName) ? tell : look).signal());
+  const watcher = watch(dir, (_event, name) => (name?.startsWith(databaseProxyFiles.state) ? tell : look).signal());
   watcher.on("error", (err) => log.warn({ err }, "the directory is not watched: it is looked at by a period"));
   opened.defer(() => watcher.close());
   opened.use(

@@ -1,5 +1,6 @@
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
+import type { DatabaseEngine } from "@svc/proto";
 import type { Argv } from "@svc/runtime/programs";
 import { environmentOf } from "./environment.ts";
 import type { Layout } from "./layout.ts";
@@ -25,6 +26,7 @@ export interface DaemonFacts {
   agents: number;
   baseImage: string;
   builderImage: string;
+  databaseImages: Readonly<Record<DatabaseEngine, string>>;
   buildCaFile: string | null;
   dockerSocket: string;
   databaseUrl: string;
@@ -43,7 +45,7 @@ export interface DaemonFacts {
  * MB of the young generation. A small one more than halves what an idle program holds in memory (measured: control 186 to
  * 130 MB after start) and costs short, frequent collections, which are not felt on one machine.
  */
-const youngMb = { control: 4, agent: 1, router: 1 } as const;
+const youngMb = { control: 4, agent: 1, router: 1, dbproxy: 1 } as const;
 const youngGeneration = (of: keyof typeof youngMb) => `--max-semi-space-size=${youngMb[of]}`;
 
 /** How one of our programs is run. */
@@ -82,6 +84,8 @@ export const controlEnvironment = (facts: DaemonFacts, own: ReplicaPorts = facts
     SVC_OUTBOX_DIR: facts.layout.outbox,
     SVC_BASE_IMAGE_NODE: facts.baseImage,
     SVC_BUILDER_IMAGE_NODE: facts.builderImage,
+    SVC_DB_IMAGE_POSTGRES: facts.databaseImages.postgres,
+    SVC_DB_IMAGE_MARIADB: facts.databaseImages.mariadb,
     ...(facts.buildCaFile !== null && { SVC_BUILD_CA_FILE: facts.buildCaFile }),
     NODE_OPTIONS: youngGeneration("control"),
     ...facts.control,
@@ -135,6 +139,8 @@ export function agentSpec(facts: DaemonFacts, number: number): ProgramSpec {
       ...linkSettings(facts),
       SVC_METRICS_LISTEN: `${facts.networks.nodes}.${number}:${facts.ports.metricsNode}`,
       SVC_AGENT_DIR: facts.layout.agent(number),
+      SVC_DBPROXY_DIR: facts.layout.databaseProxy(number),
+      SVC_DBPROXY_PEER_PORT: String(facts.ports.databases),
       SVC_AGENT_NAME: agentName(number),
       // The machine is somebody's own, who has other things to do on its network.
       SVC_AGENT_EGRESS: "metadata",
@@ -151,6 +157,25 @@ export function agentSpec(facts: DaemonFacts, number: number): ProgramSpec {
     graceMs: 15_000,
   };
 }
+
+/** The database proxy of node `number`, which runs with these rights: see `layProxyDirs`. */
+export const databaseProxySpec = (facts: DaemonFacts, number: number, privileges: readonly string[]): ProgramSpec => ({
+  name: `dbproxy-${number}`,
+  argv: argvOf("dbproxy"),
+  privileges,
+  env: environmentOf(facts.env, {
+    SVC_DBPROXY_DIR: facts.layout.databaseProxy(number),
+    SVC_DBPROXY_PEER_LISTEN: `${facts.networks.nodes}.${number}:${facts.ports.databases}`,
+    SVC_METRICS_LISTEN: `${facts.networks.nodes}.${number}:${facts.ports.metricsDatabases}`,
+  }),
+  // It may not enter every directory that leads to where it was started from.
+  cwd: "/",
+  ready: "line",
+  readyMs: 60_000,
+  // Sessions of apps would keep it for minutes after SIGTERM, and the apps go, too.
+  stopSignal: "SIGINT",
+  graceMs: 10_000,
+});
 
 export const routerSpec = (facts: DaemonFacts): ProgramSpec => ({
   name: "router",

@@ -28,6 +28,8 @@ export interface Layout {
   control: string;
   outbox: string;
   agent(number: number): string;
+  /** Belongs to the user of the database proxy of that node. */
+  databaseProxy(number: number): string;
   router: string;
   caddy: string;
   /** In memory, with a short name: holds a Unix socket (whose path may have 107 characters) and the route table. */
@@ -64,6 +66,7 @@ export function layoutOf(dir: string, runtimeRoot: string): Layout {
     control: join(dir, "control"),
     outbox: join(dir, "outbox"),
     agent: (number) => join(dir, "agents", String(number)),
+    databaseProxy: (number) => join(dir, "dbproxies", String(number)),
     router: join(dir, "router"),
     caddy: join(dir, "caddy"),
     runtime,

@@ -1,5 +1,6 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { DatabaseEngine } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
 import { writeDurably } from "@svc/runtime/durable-file";
@@ -16,9 +17,12 @@ import {
   controlCommand,
   controlSpecs,
   type DaemonFacts,
+  databaseProxySpec,
   type Networks,
   routerSpec,
 } from "./daemons.ts";
+import { ensureDatabaseImages } from "./database-image.ts";
+import { layProxyDirs } from "./database-proxy.ts";
 import { discard } from "./discard.ts";
 import { type Engine, provideEngine } from "./engine.ts";
 import { provideEtcd, provideEtcdMembers } from "./etcd.ts";
@@ -44,6 +48,7 @@ export interface PlatformOptions {
   adminEmail: string;
   baseImage: string;
   builderImage: string;
+  databaseImages: Readonly<Record<DatabaseEngine, string>>;
   buildCaFile: string | null;
   dockerSocket: string;
   networks: Networks;
@@ -75,7 +80,7 @@ export interface Platform extends AsyncDisposable {
   docker: Docker;
   baseImage: string;
   /**
-   * postgres, etcd, registry, control, agent-1…, caddy, router; with `ha` etcd-1 to etcd-3 and control-1 to control-3.
+   * postgres, etcd, registry, control, agent-1…, dbproxy-1…, caddy, router; with `ha` etcd-1 to etcd-3 and control-1 to control-3.
    * Throws for another name.
    */
   program(name: string): Program;
@@ -193,8 +198,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     stack.defer(() => roster.stop(["registry", "postgres", ...roster.namesOf("etcd")]));
     const { adminPassword } = await ensureSecrets(layout);
     const images = ensureNodeImages(options, { clock, docker: engine.docker, nodeBinary: nodeBinary(), log });
+    const databaseImages = ensureDatabaseImages({ clock, docker: engine.docker, images: options.databaseImages, log });
     const storage = startStorage(options, layout, roster.start);
-    await settleAll([images, storage]);
+    await settleAll([images, databaseImages, storage]);
     const facts: DaemonFacts = { ...options, ...(await storage), layout, control: options.control ?? {} };
 
     const control = async (...args: string[]): Promise<string> => {
@@ -217,8 +223,11 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     signal?.throwIfAborted();
 
     const agents = Array.from({ length: options.agents }, (_, index) => agentSpec(facts, index + 1));
+    const rights = await layProxyDirs(layout, options.agents);
+    const proxies = agents.map((_, index) => databaseProxySpec(facts, index + 1, rights));
     stack.defer(async () => {
       await roster.stop(agents.map(({ name }) => name));
+      await roster.stop(proxies.map(({ name }) => name));
       await removeClusterObjects(engine.docker, clusterId);
     });
     stack.defer(() => roster.stop(["router", "caddy"]));
@@ -230,7 +239,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       env: options.env,
     });
     const edge = roster.start(caddy.spec).then(() => roster.start(routerSpec(facts)));
-    await settleAll([edge, published, ...agents.map(roster.start)]);
+    await settleAll([edge, published, ...[...agents, ...proxies].map(roster.start)]);
 
     const apiUrls = replicaPorts(ports, ha).map(apiUrlOf);
     const held = stack.move();

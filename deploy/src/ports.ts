@@ -16,6 +16,16 @@ export const portSettings = {
   metrics: { setting: "SVC_PORT_METRICS", port: 4600, use: "metrics of control" },
   metricsEdge: { setting: "SVC_PORT_METRICS_EDGE", port: 4610, use: "metrics of the router" },
   metricsNode: { setting: "SVC_PORT_METRICS_NODE", port: 4620, use: "metrics of the agents, each at its own address" },
+  metricsDatabases: {
+    setting: "SVC_PORT_METRICS_DATABASES",
+    port: 4630,
+    use: "metrics of the database proxies, each at its node's address",
+  },
+  databases: {
+    setting: "SVC_PORT_DATABASES",
+    port: 4640,
+    use: "database proxies for one another, each at its node's address",
+  },
   api2: { setting: "SVC_PORT_API_2", port: 4010, use: "API of the second replica" },
   api3: { setting: "SVC_PORT_API_3", port: 4020, use: "API of the third replica" },
   link2: { setting: "SVC_PORT_LINK_2", port: 7453, use: "link of the second replica" },

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { builderImageOf, defaultBaseImage } from "@svc/proto";
+import { builderImageOf, type DatabaseEngine, defaultBaseImage, defaultDatabaseImages } from "@svc/proto";
 import { z } from "zod";
 import { type PortName, type Ports, portNames, portSettings } from "./ports.ts";
 
@@ -14,6 +14,8 @@ const shape = z.object({
   SVC_ADMIN_EMAIL: z.email().default("admin@svc.localhost"),
   SVC_BASE_IMAGE_NODE: image.default(defaultBaseImage),
   SVC_BUILDER_IMAGE_NODE: image.optional(),
+  SVC_DB_IMAGE_POSTGRES: image.default(defaultDatabaseImages.postgres),
+  SVC_DB_IMAGE_MARIADB: image.default(defaultDatabaseImages.mariadb),
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_DOCKER_SOCKET: z.string().default("/var/run/docker.sock"),
   NODE_EXTRA_CA_CERTS: z.string().optional(),
@@ -26,6 +28,7 @@ export interface LocalSettings {
   adminEmail: string;
   baseImage: string;
   builderImage: string;
+  databaseImages: Readonly<Record<DatabaseEngine, string>>;
   /** PEM file that builds trust besides the public authorities; null for none. */
   buildCaFile: string | null;
   dockerSocket: string;
@@ -52,6 +55,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>, 
     adminEmail: s.SVC_ADMIN_EMAIL,
     baseImage: s.SVC_BASE_IMAGE_NODE,
     builderImage: builderImageOf(s.SVC_BASE_IMAGE_NODE, s.SVC_BUILDER_IMAGE_NODE),
+    databaseImages: { postgres: s.SVC_DB_IMAGE_POSTGRES, mariadb: s.SVC_DB_IMAGE_MARIADB },
     // A machine whose Node needs more authorities stands behind a proxy that its builds meet, too.
     buildCaFile: s.SVC_BUILD_CA_FILE ?? s.NODE_EXTRA_CA_CERTS ?? null,
     dockerSocket: s.SVC_DOCKER_SOCKET,

@@ -5,6 +5,8 @@ import { dirname } from "node:path";
 export interface FileMode {
   /** 0o600 for what holds a secret: then its directory, when it is made, is its owner's only, too. */
   mode?: 0o600 | 0o644;
+  /** Whose it is from the moment it is there; needs root. Its writer's when absent. */
+  owner?: { uid: number; gid: number };
 }
 
 /**
@@ -14,13 +16,13 @@ export interface FileMode {
 export async function writeDurably(
   path: string,
   content: string | Uint8Array,
-  { mode = 0o600 }: FileMode = {},
+  { mode = 0o600, owner }: FileMode = {},
 ): Promise<void> {
   const dir = dirname(path);
   await mkdir(dir, { recursive: true, mode: mode === 0o600 ? 0o700 : 0o755 });
   const temporary = `${path}.${randomBytes(6).toString("hex")}.tmp`;
   try {
-    await createDurably(temporary, content, { mode });
+    await createDurably(temporary, content, { mode, ...(owner !== undefined && { owner }) });
     await rename(temporary, path);
   } catch (cause) {
     await rm(temporary, { force: true });
@@ -33,10 +35,11 @@ export async function writeDurably(
 export async function createDurably(
   path: string,
   content: string | Uint8Array,
-  { mode = 0o600 }: FileMode = {},
+  { mode = 0o600, owner }: FileMode = {},
 ): Promise<void> {
   const file = await open(path, "wx", mode);
   try {
+    if (owner !== undefined) await file.chown(owner.uid, owner.gid);
     await file.writeFile(content);
     await file.sync();
   } finally {

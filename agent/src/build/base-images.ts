@@ -35,7 +35,7 @@ export async function provideBaseImage(job: ProvidingJob, text: string): Promise
   narrate(job, `Fetching the base image ${canonical}`);
   const copy = await askUntilAnswered(job, canonical);
   // Its size was control's to judge.
-  const needs = { command: false, projectId: owner, workId: request.placementId, onPull: () => {} };
+  const needs = { command: false, mayBeLocal: false, projectId: owner, workId: request.placementId, onPull: () => {} };
   await images.ensure(create(ImageSchema, { reference: copy }), needs, signal);
   requireBuildable(await engine.findImage(copy), text);
   return copy;

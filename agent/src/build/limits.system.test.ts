@@ -28,6 +28,7 @@ beforeAll(async () => {
     pidsLimit: 32,
     reserved: { memoryMb: 0, cpuMillicores: 0 },
     network: "none",
+    databaseAt: null,
     publish: null,
   });
   await engine.startContainer(`${neighbour}-${owner.nodeId}`);

@@ -1,5 +1,6 @@
 import { totalmem } from "node:os";
 import { PassThrough, type Readable } from "node:stream";
+import { databaseHost } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import type Docker from "dockerode";
 import { isDatabaseVolume } from "./database-volume.ts";
@@ -228,6 +229,7 @@ function toCreateOptions(spec: ContainerSpec, owner: Owner, layerMb: number): Do
       SecurityOpt: ["no-new-privileges"],
       Init: true,
       NetworkMode: spec.network,
+      ...(spec.databaseAt !== null && { ExtraHosts: [`${databaseHost}:${spec.databaseAt}`] }),
       RestartPolicy: { Name: "no" },
       AutoRemove: false,
       ...(layerMb > 0 && { StorageOpt: { size: `${layerMb}M` } }),

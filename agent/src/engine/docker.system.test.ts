@@ -41,6 +41,7 @@ const aSpec = (changes: Partial<ContainerSpec> = {}): ContainerSpec => ({
   pidsLimit: 32,
   reserved: { memoryMb: 16, cpuMillicores: 50 },
   network,
+  databaseAt: null,
   publish: null,
   ...changes,
 });
@@ -354,7 +355,17 @@ describe("images", () => {
 test("root in a container is root on the host only where the engine says so", async () => {
   const name = `svc-test-${mark}-root`;
   await engine.createContainer({
-    ...{ name, kind: "serve", image, command: ["sleep", "60"], env: {}, labels: {}, network, publish: null },
+    ...{
+      name,
+      kind: "serve",
+      image,
+      command: ["sleep", "60"],
+      env: {},
+      labels: {},
+      network,
+      databaseAt: null,
+      publish: null,
+    },
     ...{ memoryMb: 64, cpuMillicores: 500, pidsLimit: 20, reserved: { memoryMb: 0, cpuMillicores: 0 } },
   });
   await engine.startContainer(name);

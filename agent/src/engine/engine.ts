@@ -83,6 +83,8 @@ export type ContainerSpec = Limits & {
   env: Readonly<Record<string, string>>;
   labels: Readonly<Record<string, string>>;
   network: string;
+  /** What `db.svc.internal` means in it: this machine's own address in its network. Null: it is told of no database. */
+  databaseAt: string | null;
   reserved: Reserved;
   /** What its own layer may hold, where the engine's storage can keep it to that; 0 or absent for no bound. */
   storageMb?: number;
@@ -140,6 +142,8 @@ export interface Network {
   id: string;
   name: string;
   subnets: readonly string[];
+  /** This machine's own in it. */
+  addresses: readonly string[];
   labels: Readonly<Record<string, string>>;
 }
 

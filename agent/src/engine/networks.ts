@@ -17,6 +17,8 @@ export function networkCalls(
         id: network.Id,
         name: network.Name,
         subnets: (network.IPAM?.Config ?? []).flatMap((config) => config.Subnet ?? []),
+        // Networks of others may have it with the length of their prefix.
+        addresses: (network.IPAM?.Config ?? []).flatMap(({ Gateway }) => Gateway?.split("/")[0] ?? []),
         labels: network.Labels ?? {},
       }));
     },

@@ -19,6 +19,8 @@ const architectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "
 export interface ImageNeeds {
   /** Whether the image has to bring a command of its own. */
   command: boolean;
+  /** Whether a name without a digest is good, too: of an image that an operator put on the node, and sees to. */
+  mayBeLocal: boolean;
   projectId: string;
   /** The placement or run attempt that needs it. */
   workId: string;
@@ -80,6 +82,7 @@ export function createImages(options: {
 
   return {
     async ensure(spec, needs, signal) {
+      if (needs.mayBeLocal && !spec.reference.includes("@")) return requireLocal(engine, spec.reference);
       const { repository } = requireOwn(spec.reference, registry.find());
       const present = await engine.findImage(spec.reference);
       if (present === null) {
@@ -91,6 +94,11 @@ export function createImages(options: {
       journal.noteImage(spec.reference, needs.projectId, clock.now().getTime());
     },
   };
+}
+
+async function requireLocal(engine: Engine, reference: string): Promise<void> {
+  if ((await engine.findImage(reference)) !== null) return;
+  throw new TaskFailure("NODE_TASK_FAILED", `The image ${reference} is not on this node.`, { isTransient: true });
 }
 
 /** The engine would dial wherever a reference says, with its own idea of who may be dialled. */

@@ -16,12 +16,13 @@ test.each(["169.254.0.0/16", "192.168.0.0/16", "172.16.0.0/12", "100.64.0.0/10",
   },
 );
 
-test("nothing new reaches the host itself", () => {
+test("nothing new reaches the host itself but the ports of databases, at the address of its own bridge", () => {
   const input = renderFirewall([], null)
     .chains.split("\n")
     .filter((line) => line.startsWith("-A SVC-INPUT"));
   expect(input).toEqual([
     "-A SVC-INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j RETURN",
+    "-A SVC-INPUT -i svc+ -p tcp -m multiport --dports 5432,3306 -m addrtype --dst-type LOCAL --limit-iface-in -j ACCEPT",
     "-A SVC-INPUT -j REJECT --reject-with icmp-port-unreachable",
   ]);
 });

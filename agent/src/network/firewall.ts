@@ -1,4 +1,4 @@
-import { parseAddress } from "@svc/proto";
+import { databasePorts, parseAddress } from "@svc/proto";
 
 /** Interface names of project bridges begin with this, so one rule set covers them all. */
 export const bridgePrefix = "svc";
@@ -28,8 +28,14 @@ export interface Firewall {
 }
 
 /**
- * Rules that keep containers to themselves: no new connection to the host, to private ranges or to another
- * network, while answers to published ports, traffic inside one project's bridge, name resolution and the
+ * The one way from containers to this machine: its database proxy, at the address of their own bridge and at no other. Taken
+ * here and not left to whatever rules the machine has besides, which may know nothing of bridges.
+ */
+const databases = `-i ${bridgePrefix}+ -p tcp -m multiport --dports ${Object.values(databasePorts).join(",")} -m addrtype --dst-type LOCAL --limit-iface-in -j ACCEPT`;
+
+/**
+ * Rules that keep containers to themselves: no new connection to the host but to its database proxy, to private ranges or
+ * to another network, while answers to published ports, traffic inside one project's bridge, name resolution and the
  * internet stay open. The same for every agent of a machine, so several of them may write it.
  *
  * @param nameservers IPv4 addresses of the host's resolvers: lookups are sent from the container's own network
@@ -53,6 +59,7 @@ export function renderFirewall(nameservers: readonly string[], buildBridge: stri
     ...resolving.map((rule) => `-A SVC-FORWARD ${rule}`),
     ...closedRanges.map((range) => `-A SVC-FORWARD -d ${range} ${reject}`),
     `-A SVC-INPUT ${established}`,
+    `-A SVC-INPUT ${databases}`,
     `-A SVC-INPUT ${reject}`,
     "COMMIT",
   ];

@@ -5,12 +5,15 @@ import type { Random } from "@svc/runtime/random";
 import { pause } from "@svc/runtime/sleep";
 import { createWake } from "@svc/runtime/wake";
 import type { Pulse } from "@svc/telemetry";
-import { type Endpoints, type Identity, renewLoop, takeNextIdentity } from "@svc/uplink";
+import { type Endpoints, FencedError, type Identity, renewLoop, takeNextIdentity } from "@svc/uplink";
 import { clearNode } from "../clear.ts";
 import type { Config } from "../config.ts";
 import { servingInstance } from "../databases/instances.ts";
+import { createProxyCredentials } from "../databases/proxy-credentials.ts";
+import { databaseSampleLoop } from "../databases/sample-loop.ts";
 import { connectServer } from "../databases/socket.ts";
 import { socketPathOf } from "../databases/socket-dir.ts";
+import type { DatabaseTables } from "../databases/table-writer.ts";
 import { watchEngine } from "../housekeeping.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Link } from "../link.ts";
@@ -64,27 +67,31 @@ export async function runNode(options: {
   let link = options.openLink(identity);
   // Making room needs to know what is in use, and whatever takes room asks whether there is any.
   let madeTidy: Tidy | null = null;
+  let madeDatabases: DatabaseTables | null = null;
   const common = { clock, random, config, journal, isolation, metrics, signal, log };
   const tools = await createTools({
     ...common,
     identity,
     link: () => link,
     reclaim: async (isEnough) => madeTidy?.reclaim(isEnough),
+    onNetworks: () => madeDatabases?.wake(),
   });
-  const { engine, limiter, tails, client, disk, memory, engineWatch, reporter } = tools;
+  const { engine, limiter, tails, client, disk, memory, engineWatch, reporter, proxyDir } = tools;
   readiness.engine = engine;
   await removeLeftovers(config.dir, engine, limiter, log);
-  const { placements, runs, tidy } = createWork({
+  const { placements, runs, tidy, databases } = createWork({
     ...common,
     tools,
     bootId: readBootId(),
     lookEveryMs: options.lookEveryMs,
   });
   madeTidy = tidy;
+  madeDatabases = databases;
   const { noteContainer, survey, writers } = runs;
 
   watchGauges(clock, metrics, { dir: config.dir, engine, journal, placements, disk, memory, reporter });
   const renewal = createWake(clock);
+  const credentials = createProxyCredentials({ clock, dir: proxyDir, first: identity, log });
   const background: Promise<unknown>[] = [
     watchEngine({
       clock,
@@ -103,6 +110,12 @@ export async function runNode(options: {
       log,
     }),
     tidy.run(signal),
+    databases.run(signal),
+    credentials.run(signal),
+    databaseSampleLoop({
+      ...{ clock, engine, list: placements.list, dir: proxyDir, signal, log },
+      report: async (samples) => void (await client().reportDatabases({ samples }, { signal, timeoutMs: 10_000 })),
+    }),
     disk.watch(signal),
     memory.watch(signal),
     engineWatch.watch(signal),
@@ -130,6 +143,7 @@ export async function runNode(options: {
       renew: (csr, within) => client().renewCertificate({ csr }, { signal: within }),
       wanted: renewal,
       onRenewed(renewed) {
+        credentials.give(renewed);
         const former = link;
         link = options.openLink(renewed);
         // Control goes by the certificate that a session was opened with, so another one is opened; calls end by themselves.
@@ -152,6 +166,7 @@ export async function runNode(options: {
     log,
   });
   let replaced = false;
+  let fenced = false;
   const returning = rejoin({
     clock,
     random,
@@ -174,7 +189,7 @@ export async function runNode(options: {
   }).then(async (next) => {
     if (next === null) return;
     log.warn({ next: next.id }, "the node that this was is gone: removing everything that it ran here");
-    await clearNode({ placements, engine }, signal);
+    await clearNode({ placements, databases, engine }, signal);
     if (signal.aborted) return;
     await takeNextIdentity(config.dir);
     replaced = true;
@@ -200,6 +215,7 @@ export async function runNode(options: {
       reporter,
       tidy,
       tunnels,
+      databases,
       disk,
       memory,
       engineWatch,
@@ -217,6 +233,9 @@ export async function runNode(options: {
       signal,
       log,
     });
+  } catch (cause) {
+    fenced = cause instanceof FencedError;
+    throw cause;
   } finally {
     over.abort();
     link.close();
@@ -226,6 +245,7 @@ export async function runNode(options: {
       placements[Symbol.asyncDispose](),
       runs[Symbol.asyncDispose](),
     ]);
+    if (fenced) await proxyDir.forgetCredentials();
   }
   if (replaced) throw new IdentityReplacedError("this node has another identity from now on");
 }

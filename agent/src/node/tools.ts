@@ -6,6 +6,7 @@ import type { Random } from "@svc/runtime/random";
 import type { Identity } from "@svc/uplink";
 import { createStepLimiter } from "../build/step-limits.ts";
 import type { Config } from "../config.ts";
+import { openProxyDir } from "../databases/proxy-dir.ts";
 import { createDockerEngine } from "../engine/docker.ts";
 import { createImages } from "../images/images.ts";
 import type { Journal } from "../journal/journal.ts";
@@ -37,6 +38,8 @@ export interface ToolOptions {
   link(): Link;
   /** Makes room on the disk, as far as there is something to throw away. */
   reclaim(isEnough: () => Promise<boolean>): Promise<void>;
+  /** A network of containers came or went. */
+  onNetworks(): void;
   signal: AbortSignal;
   log: Log;
 }
@@ -89,7 +92,11 @@ export async function createTools(options: ToolOptions) {
     memory: createMemoryWatch({ clock, set: config.memoryFloorMb, log }),
     engineWatch: createEngineWatch({ clock, engine, log }),
     images: createImages({ clock, engine, journal, registry, checkDisk: disk.check }),
-    networks: createNetworks({ engine, owner, pool: config.subnets, isolated: isolation.ready }),
+    networks: createNetworks({
+      ...{ engine, owner, pool: config.subnets, isolated: isolation.ready },
+      onChange: options.onNetworks,
+    }),
+    proxyDir: openProxyDir(config.databaseProxy.dir),
     reporter: createStatusReporter(clock),
   };
 }

@@ -3,6 +3,9 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { buildLogMaxBytes, createBuilder } from "../build/builder.ts";
 import type { Config } from "../config.ts";
+import { servingInstance } from "../databases/instances.ts";
+import { socketPathOf } from "../databases/socket-dir.ts";
+import { createDatabaseTables } from "../databases/table-writer.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
 import { countStatuses } from "../metrics/count.ts";
@@ -19,7 +22,7 @@ import type { Tools } from "./tools.ts";
 /** Control answers in a few seconds, if only that it is at work. */
 const askTimeoutMs = 30_000;
 
-/** What this node does: its placements, its runs, and the tidying up behind both. */
+/** What this node does: its placements, its runs, the way from these to databases, and the tidying up behind them. */
 export function createWork(options: {
   clock: Clock;
   random: Random;
@@ -35,7 +38,8 @@ export function createWork(options: {
   log: Log;
 }) {
   const { clock, random, config, journal, isolation, metrics, tools, signal, log } = options;
-  const { engine, images, networks, registry, client, openLog, disk, tails, owner, limiter, reporter } = tools;
+  const { engine, images, networks, registry, client, openLog, disk, tails, owner, limiter, reporter, proxyDir } =
+    tools;
   const builder = createBuilder({
     ...{ clock, engine, journal, images, registry, limiter, owner, log },
     askForBaseImage: (request, within) => client().fetchBaseImage(request, { signal: within, timeoutMs: askTimeoutMs }),
@@ -45,20 +49,32 @@ export function createWork(options: {
     isolated: isolation.ready,
     checkDisk: disk.check,
   });
+  const databases = createDatabaseTables({
+    ...{ clock, journal, dir: proxyDir, bridges: networks.list, log },
+    here: {
+      nodeId: owner.nodeId,
+      peerPort: config.databaseProxy.peerPort,
+      socketOf(database) {
+        const kind = servingInstance(placements.list(), database);
+        return kind === null ? null : socketPathOf(owner, database.databaseId, kind);
+      },
+    },
+  });
+  const kindOf = (id: string) => placements.find(id)?.placement.spec.case;
   // Placements and runs share networks, so each asks the other before one is removed.
   let runs: Runs | null = null;
-  const countStatus = countStatuses(metrics, (id) => placements.find(id)?.placement.spec.case === "build");
+  const countStatus = countStatuses(metrics, (id) => kindOf(id) === "build");
   const placements = createPlacements({
     ...{ clock, journal, engine, bootId: options.bootId, log },
     onStatus(status) {
       countStatus(status);
+      if (kindOf(status.placementId) === "database") databases.wake();
       reporter.report(status);
     },
     createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
-        ...{ clock, engine, owner, images, networks, tails, builder, log },
-        // The proxy of databases is started by whoever starts the agent, and is of its group.
-        proxyGroupId: process.getgid?.() ?? 0,
+        ...{ clock, databases, engine, owner, images, networks, tails, builder, log },
+        proxyGroupId: proxyDir.groupId,
         ports: createPorts(clock, random, config.address, config.ports),
         address: config.address,
         isNetworkNeeded: (projectId, channel, except) =>
@@ -69,7 +85,7 @@ export function createWork(options: {
   const isPlacementsNetwork = (projectId: string, channel: string) =>
     placements.isNetworkNeeded(projectId, channel, "");
   runs = createRuns({
-    ...{ clock, journal, engine, images, networks, log },
+    ...{ clock, journal, engine, images, networks, databases, log },
     openLog: (attemptId) => openLog(attemptId, true, limits.jobLogBytesMax),
     isNetworkNeeded: isPlacementsNetwork,
   });
@@ -84,5 +100,5 @@ export function createWork(options: {
     registryHost: () => registry.find()?.host ?? null,
     buildCacheMb: config.buildCacheMb,
   });
-  return { placements, runs, tidy };
+  return { placements, runs, tidy, databases };
 }

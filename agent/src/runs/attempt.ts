@@ -12,7 +12,7 @@ import type { RunRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
 import { createSafeLines } from "../logs/lines.ts";
 import type { LogStream } from "../logs/log-stream.ts";
-import type { Networks } from "../network/networks.ts";
+import type { Networks, ProjectNetwork } from "../network/networks.ts";
 import { reservedOf } from "../placements/limits.ts";
 import type { Writer } from "../storage/watch.ts";
 import { nextRun, type RunEvent } from "./transitions.ts";
@@ -313,7 +313,7 @@ function exitOf(
   return { kind: "ended", exitCode, at: finishedAt ?? now.toISOString(), message };
 }
 
-function toContainerSpec(offer: RunOffer, network: string): ContainerSpec {
+function toContainerSpec(offer: RunOffer, network: ProjectNetwork): ContainerSpec {
   const { attemptId, ownerKind, ownerId, projectId, channel, resources } = offer;
   return {
     name: runContainerName(attemptId),
@@ -330,7 +330,8 @@ function toContainerSpec(offer: RunOffer, network: string): ContainerSpec {
     pidsLimit: resources?.pidsLimit ?? 0,
     storageMb: resources?.storageMb ?? 0,
     reserved: reservedOf(resources),
-    network,
+    network: network.name,
+    databaseAt: offer.databaseId === "" ? null : network.address,
     publish: null,
   };
 }

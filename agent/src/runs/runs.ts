@@ -8,6 +8,7 @@ import {
   type RunStatus,
 } from "@svc/proto/node";
 import { type Clock, every } from "@svc/runtime/clock";
+import type { DatabaseTables } from "../databases/table-writer.ts";
 import { type Container, type Engine, labels } from "../engine/engine.ts";
 import type { Images } from "../images/images.ts";
 import type { Journal } from "../journal/journal.ts";
@@ -52,15 +53,16 @@ export function createRuns(options: {
   engine: Engine;
   images: Images;
   networks: Networks;
+  databases: Pick<DatabaseTables, "reachable">;
   openLog(attemptId: string): LogStream;
   /** Whether a placement needs the network too. */
   isNetworkNeeded(projectId: string, channel: string): boolean;
   log: Log;
 }): Runs {
-  const { clock, journal, engine, images, networks, log } = options;
+  const { clock, journal, engine, images, networks, databases, log } = options;
   const attempts = new Map<string, Attempt>();
-  /** Offers whose image is being fetched. */
-  const preparing = new Map<string, AbortController>();
+  /** Offers that are not accepted yet. */
+  const preparing = new Map<string, { offer: RunOffer; abort: AbortController }>();
   const closing = new AbortController();
   const { signal } = closing;
   let send: ((message: Outgoing) => void) | null = null;
@@ -79,15 +81,22 @@ export function createRuns(options: {
   const find = (attemptId: string): Attempt =>
     attempts.get(attemptId) ?? enter(offered(create(RunOfferSchema, { attemptId })));
 
-  /** Fetches the image first, so that the window between grant and start is not spent on it. */
+  /** Whatever takes long comes first, so that the window between grant and start is not spent on it. */
   const prepare = async (offer: RunOffer): Promise<void> => {
-    const { attemptId, projectId, image } = offer;
+    const { attemptId, projectId, channel, image, databaseId } = offer;
     const abort = new AbortController();
-    preparing.set(attemptId, abort);
+    const within = AbortSignal.any([signal, abort.signal]);
+    preparing.set(attemptId, { offer, abort });
     try {
       if (image === undefined) throw new TaskFailure("NODE_TASK_FAILED", "The offer names no image.");
-      const needs = { command: false, projectId, workId: attemptId, onPull: () => {} };
-      await images.ensure(image, needs, AbortSignal.any([signal, abort.signal]));
+      const needs = { command: false, mayBeLocal: false, projectId, workId: attemptId, onPull: () => {} };
+      await images.ensure(image, needs, within);
+      if (databaseId !== "") {
+        // The way to the database begins at the network, so that has to be there.
+        await networks.ensure(projectId, channel);
+        await databases.reachable(databaseId, offer, within);
+        within.throwIfAborted();
+      }
       const record = offered(offer);
       journal.saveRun(record);
       enter(record).accepted();
@@ -102,10 +111,13 @@ export function createRuns(options: {
   };
 
   const isNetworkNeeded = (projectId: string, channel: string): boolean =>
-    [...attempts.values()].some((attempt) => {
-      const { offer, state } = attempt.record();
-      return offer.projectId === projectId && offer.channel === channel && !isFinal(state);
-    });
+    [
+      ...[...preparing.values()].map(({ offer }) => offer),
+      ...[...attempts.values()]
+        .map((attempt) => attempt.record())
+        .filter(({ state }) => !isFinal(state))
+        .map(({ offer }) => offer),
+    ].some((offer) => offer.projectId === projectId && offer.channel === channel);
 
   const tidy = async ({ attemptId, projectId, channel }: RunOffer): Promise<void> => {
     await engine.removeContainer(runContainerName(attemptId));
@@ -150,7 +162,7 @@ export function createRuns(options: {
       if (idPattern.test(attemptId)) find(attemptId).grant(token, startWithinMs);
     },
     cancel(attemptId) {
-      preparing.get(attemptId)?.abort();
+      preparing.get(attemptId)?.abort.abort();
       if (idPattern.test(attemptId)) find(attemptId).cancel();
     },
     acknowledge(attemptId) {

@@ -17,6 +17,7 @@ export async function createTestNode(env: Record<string, string> = {}): Promise<
   await writeFile(join(dir, "identity.json"), JSON.stringify(await createIdentity(dir, owner)));
   const config = readConfig({
     SVC_AGENT_DIR: dir,
+    SVC_DBPROXY_DIR: join(dir, "dbproxy"),
     SVC_AGENT_ADDRESS: "127.0.9.1",
     SVC_AGENT_SUBNETS: "10.214.0.0/20",
     // This is somebody's machine.

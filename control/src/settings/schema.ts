@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { databasePorts, defaultBaseImage } from "@svc/proto";
+import { databasePorts, defaultBaseImage, defaultDatabaseImages } from "@svc/proto";
 import { isPrivateListen, privateListenHint } from "@svc/telemetry";
 import { z } from "zod";
 import { plaintextServices } from "./plaintext.ts";
@@ -82,6 +82,8 @@ export const settings = z.strictObject({
   SVC_GITHOST_CLIENT_SECRET_FILE: z.string().optional(),
   SVC_BASE_IMAGE_NODE: z.string().default(defaultBaseImage),
   SVC_BUILDER_IMAGE_NODE: z.string().optional(),
+  SVC_DB_IMAGE_POSTGRES: z.string().default(defaultDatabaseImages.postgres),
+  SVC_DB_IMAGE_MARIADB: z.string().default(defaultDatabaseImages.mariadb),
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_MARIADB: z.enum(["on", "off"]).default("on"),
   SVC_DB_PUBLIC_HOST: host.optional(),

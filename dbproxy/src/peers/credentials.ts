@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { identityOfAltName } from "@svc/proto/daemon-identity";
+import { databaseProxyFiles } from "@svc/proto/database-proxy";
 import type { Log } from "../log.ts";
 
 /** What this machine's proxy shows to others, and by what it knows them. */
@@ -13,7 +14,8 @@ export interface Credentials {
   context: SecureContext;
 }
 
-export const credentialFiles = { cert: "certificate.pem", key: "key.pem", ca: "ca.pem" } as const;
+const { certificate, key, ca } = databaseProxyFiles;
+export const credentialFiles = { cert: certificate, key, ca } as const;
 
 /** Credentials that are read again when their files have changed. */
 export interface CredentialStore {

@@ -1,12 +1,12 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { databaseProxyTable } from "@svc/proto/database-proxy";
+import { databaseProxyFiles, databaseProxyTable } from "@svc/proto/database-proxy";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { indexTable } from "./lookup.ts";
 import type { Table } from "./table.ts";
 
-export const tableFile = (dir: string): string => join(dir, "table.json");
+export const tableFile = (dir: string): string => join(dir, databaseProxyFiles.table);
 /** Ten thousand entries have some six. */
 const tableMaxBytes = 32 * 1024 * 1024;
 

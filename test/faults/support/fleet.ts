@@ -92,6 +92,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     agents: options.machines,
     // The engines of the machines are given nothing else.
     ...{ baseImage: settings.baseImage, builderImage: settings.baseImage },
+    databaseImages: settings.databaseImages,
     buildCaFile: null,
     dockerSocket: "",
     networks: { containers: "10.213", nodes: "127.0.0" },

@@ -8,6 +8,7 @@ import { tcpTablesOf } from "../../health/sockets.ts";
 import { isMissingImage } from "../../images/images.ts";
 import { freshMemory } from "../../journal/records.ts";
 import type { Exit } from "../../logs/tails.ts";
+import type { ProjectNetwork } from "../../network/networks.ts";
 import { TaskFailure, toFailure } from "../failure.ts";
 import { giveLimits } from "../give-limits.ts";
 import { kindOf } from "../kinds/index.ts";
@@ -39,7 +40,7 @@ type ContainerSteps =
 
 /** The life of a container, whatever its kind: from its image to its end, again and again, and what is said of that. */
 export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): Executor<ContainerSteps> {
-  const { clock, engine, images, networks, ports, tails, lastWords, log } = deps;
+  const { clock, databases, engine, images, networks, ports, tails, lastWords, log } = deps;
 
   /** Another one than what `task` had turned out to be somebody's. */
   const missPort = (task: Task, cause?: unknown): TaskFailure => {
@@ -70,10 +71,11 @@ export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): 
   return {
     async pull(_, { task, signal }) {
       const { placement } = task.record();
-      const { image, command } = shapeOf(placement);
+      const { image, mayBeLocal, command } = shapeOf(placement);
       if (image === undefined) throw new TaskFailure("NODE_TASK_FAILED", "The assignment names no image.");
       const needs = {
         command: command.length === 0,
+        mayBeLocal,
         projectId: placement.projectId,
         workId: task.id,
         onPull: () => task.update({ observed: Observed.PULLING }),
@@ -109,8 +111,12 @@ export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): 
       });
     },
 
-    async start(_, { task, container }) {
-      const { memory } = task.record();
+    async start(_, { task, container, signal }) {
+      const { memory, placement } = task.record();
+      const { databaseId } = shapeOf(placement);
+      if (databaseId !== "") await databases.reachable(databaseId, placement, signal);
+      // Something else may be wanted by now.
+      if (signal.aborted) return;
       try {
         await engine.startContainer(containerName(task.id));
       } catch (cause) {
@@ -269,9 +275,9 @@ export const placementLabels = (placement: Placement): Record<string, string> =>
 function toContainerSpec(
   placement: Placement,
   resources: Limits | undefined,
-  at: { network: string; hostPort: number; address: string },
+  at: { network: ProjectNetwork; hostPort: number; address: string },
 ) {
-  const { image, command, env, port } = shapeOf(placement);
+  const { image, command, env, databaseId, port } = shapeOf(placement);
   return {
     name: containerName(placement.placementId),
     kind: kindOf(placement)?.name ?? "",
@@ -284,7 +290,8 @@ function toContainerSpec(
     pidsLimit: resources?.pidsLimit ?? 0,
     storageMb: placement.resources?.storageMb ?? 0,
     reserved: reservedOf(placement.resources),
-    network: at.network,
+    network: at.network.name,
+    databaseAt: databaseId === "" ? null : at.network.address,
     publish: { address: at.address, hostPort: at.hostPort, containerPort: port },
   };
 }

@@ -40,7 +40,7 @@ export function databaseExecutor(
       const { placement, memory } = task.record();
       const { databaseId, engine: kind, image, adminVerifier, init, sizeMb, connections } = databaseSpec(task);
       const { memoryMb = 0, cpuMillicores = 0, pidsLimit = 0 } = placement.resources ?? {};
-      await laySocketDir(owner, databaseId, await engine.describe(), deps.proxyGroupId);
+      await laySocketDir(owner, databaseId, await engine.describe(), await deps.proxyGroupId());
       try {
         await engine.createDatabaseContainer({
           name: containerName(task.id),
@@ -68,7 +68,7 @@ export function databaseExecutor(
 
     async "start-database"(_, turn) {
       // It is in memory, and went with the last boot.
-      await laySocketDir(owner, databaseSpec(turn.task).databaseId, await engine.describe(), deps.proxyGroupId);
+      await laySocketDir(owner, databaseSpec(turn.task).databaseId, await engine.describe(), await deps.proxyGroupId());
       await deps.start({ do: "start" }, turn);
     },
 

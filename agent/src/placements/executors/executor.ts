@@ -1,5 +1,6 @@
 import type { Clock } from "@svc/runtime/clock";
 import type { Builder } from "../../build/builder.ts";
+import type { DatabaseTables } from "../../databases/table-writer.ts";
 import type { Container, Engine, Owner } from "../../engine/engine.ts";
 import type { Images } from "../../images/images.ts";
 import type { Log } from "../../log.ts";
@@ -37,7 +38,8 @@ export type RunnerDeps = {
   engine: Engine;
   owner: Owner;
   /** Whose members may pass the directory of a database's socket. */
-  proxyGroupId: number;
+  proxyGroupId(): Promise<number>;
+  databases: Pick<DatabaseTables, "reachable">;
   images: Images;
   networks: Networks;
   ports: Ports;

@@ -15,7 +15,15 @@ const stopGraceSeconds = 60;
 
 /** The server of a managed database. What it keeps stays on the node, whatever becomes of the placement. */
 export const database: PlacementKind<DatabaseSpec> = {
-  container: ({ image }) => ({ image, command: [], env: {}, port: 0, stopGraceSeconds }),
+  container: ({ image }) => ({
+    image,
+    mayBeLocal: true,
+    command: [],
+    env: {},
+    databaseId: "",
+    port: 0,
+    stopGraceSeconds,
+  }),
   isVisited: true,
   // While the machine was off, its data may have been given to another server.
   rebootsWith: "grant",

@@ -6,9 +6,13 @@ import type { Step, View } from "../view.ts";
 export interface ContainerShape {
   /** Absent from an assignment that is not whole. */
   image: Image | undefined;
+  /** Whether the image may be one that an operator put on the node under a name. */
+  mayBeLocal: boolean;
   /** Empty: the image's own. */
   command: readonly string[];
   env: Readonly<Record<string, string>>;
+  /** The database that it is told of, which it can reach where its node's proxy knows the way; empty for none. */
+  databaseId: string;
   /** Where it listens, which is published on a port of the node. */
   port: number;
   /** What it has for its end once it is asked to, before it is killed. */

@@ -7,7 +7,9 @@ const healthSeconds = 60;
 
 /** A container that answers visitors until it is told to go. */
 export const serve: PlacementKind<ServeSpec> = {
-  container: ({ image, command, env, port, stopGraceSeconds }) => ({ image, command, env, port, stopGraceSeconds }),
+  container: ({ image, command, env, databaseId, port, stopGraceSeconds }) => ({
+    ...{ image, mayBeLocal: false, command, env, databaseId, port, stopGraceSeconds },
+  }),
   isVisited: true,
   rebootsWith: "journal",
   next: (view) =>

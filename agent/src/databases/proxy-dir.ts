@@ -1,0 +1,94 @@
+import { constants } from "node:fs";
+import { chmod, mkdir, open, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  type DatabaseProxyState,
+  type DatabaseProxyTable,
+  databaseProxyFiles,
+  databaseProxyState,
+  databaseProxyTable,
+} from "@svc/proto/database-proxy";
+import { isFileError, writeDurably } from "@svc/runtime/durable-file";
+
+/** What a node shows of itself, in PEM. */
+export interface ProxyCredentials {
+  certificatePem: string;
+  privateKeyPem: string;
+  caPem: string;
+}
+
+/** The directory that the agent shares with the database proxy of its node. Whoever owns it is the proxy. */
+export interface ProxyDir {
+  /** The group that the proxy is of. */
+  groupId(): Promise<number>;
+  /** Null when there is none, or nothing that is one. */
+  readTable(): Promise<DatabaseProxyTable | null>;
+  writeTable(table: DatabaseProxyTable): Promise<void>;
+  /** What the proxy said of itself last, which may have ended since; null when it never said anything. */
+  readState(): Promise<DatabaseProxyState | null>;
+  /** Gives it what other nodes know it by. Nobody else of this machine may read the key. */
+  writeCredentials(credentials: ProxyCredentials): Promise<void>;
+  forgetCredentials(): Promise<void>;
+}
+
+/** Ten thousand databases have some six in a table. */
+const fileMaxBytes = 32 * 1024 * 1024;
+
+export function openProxyDir(dir: string): ProxyDir {
+  const pathOf = (name: keyof typeof databaseProxyFiles) => join(dir, databaseProxyFiles[name]);
+
+  /** Made when it is missing, for a proxy that comes later and as somebody else. */
+  const ownerOf = async (): Promise<{ uid: number; gid: number }> => {
+    const made = await mkdir(dir, { recursive: true });
+    // Whatever this process masks: the proxy has to get in, and what is secret says so itself.
+    if (made !== undefined) await chmod(dir, 0o755);
+    const { uid, gid } = await stat(dir);
+    return { uid, gid };
+  };
+
+  const read = async <T>(name: keyof typeof databaseProxyFiles, parse: (value: unknown) => T | null) => {
+    const text = await readPlainFile(pathOf(name));
+    return text === null ? null : parse(toJson(text));
+  };
+
+  return {
+    groupId: async () => (await ownerOf()).gid,
+    readTable: () => read("table", (value) => databaseProxyTable.safeParse(value).data ?? null),
+    async writeTable(table) {
+      await ownerOf();
+      await writeDurably(pathOf("table"), `${JSON.stringify(table)}\n`, { mode: 0o644 });
+    },
+    readState: () => read("state", (value) => databaseProxyState.safeParse(value).data ?? null),
+    async writeCredentials({ certificatePem, privateKeyPem, caPem }) {
+      const found = await ownerOf();
+      const owner = found.uid === process.getuid?.() ? {} : { owner: found };
+      // The proxy takes them once they fit together.
+      await writeDurably(pathOf("ca"), caPem, owner);
+      await writeDurably(pathOf("key"), privateKeyPem, owner);
+      await writeDurably(pathOf("certificate"), certificatePem, owner);
+    },
+    async forgetCredentials() {
+      for (const name of ["certificate", "key", "ca"] as const) await rm(pathOf(name), { force: true });
+    },
+  };
+}
+
+/** The text of a file, and of nothing else that somebody may have put into its place; null when there is none. */
+async function readPlainFile(path: string): Promise<string | null> {
+  try {
+    await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const { size } = await file.stat();
+    return (await file.stat()).isFile() && size <= fileMaxBytes ? await file.readFile("utf8") : null;
+  } catch (cause) {
+    if (isFileError(cause, "ENOENT", "ELOOP")) return null;
+    throw cause;
+  }
+}
+
+function toJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

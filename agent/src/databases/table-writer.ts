@@ -1,0 +1,116 @@
+import type { DatabaseProxyEntry, DatabaseProxyTable } from "@svc/proto/database-proxy";
+import type { DatabaseTable } from "@svc/proto/node";
+import type { Clock } from "@svc/runtime/clock";
+import { runLoop } from "@svc/runtime/loop";
+import { pause } from "@svc/runtime/sleep";
+import { createWake } from "@svc/runtime/wake";
+import type { Journal } from "../journal/journal.ts";
+import type { Log } from "../log.ts";
+import type { ProxyDir } from "./proxy-dir.ts";
+import { type Bridge, type Here, proxyEntries, type Told, takeTable } from "./table.ts";
+import { knownDatabases, saveDatabases } from "./told.ts";
+
+/** What this node's database proxy goes by. It is kept and used without control, also by a later life of this agent. */
+export interface DatabaseTables {
+  /** Takes control's whole word on databases: it is journaled when this returns. */
+  take(table: DatabaseTable): void;
+  /** A network or an instance came or went. */
+  wake(): void;
+  /**
+   * Waits until the proxy lets containers of a network in to a database, ten seconds at most, or until the signal aborts.
+   * False: it does not; the log has it.
+   */
+  reachable(databaseId: string, network: Pick<Bridge, "projectId" | "channel">, signal: AbortSignal): Promise<boolean>;
+  /** Writes the table whenever it becomes another, until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Events can be lost, and networks be removed by others. */
+const lookEveryMs = 30_000;
+const reachableMs = 10_000;
+const stateLookMs = 100;
+
+export function createDatabaseTables(options: {
+  clock: Clock;
+  journal: Pick<Journal, "findSetting" | "saveSetting">;
+  dir: ProxyDir;
+  here: Pick<Here, "nodeId" | "peerPort" | "socketOf">;
+  bridges(): Promise<Bridge[]>;
+  log: Log;
+}): DatabaseTables {
+  const { clock, journal, dir, here, log } = options;
+  const changed = createWake(clock);
+  let told: Told | null = knownDatabases(journal);
+  /** What is on the disk, with the bridges that it was made of. */
+  let written: { table: DatabaseProxyTable; bridges: readonly Bridge[] } | null = null;
+
+  const write = async (): Promise<void> => {
+    const bridges = await options.bridges();
+    const before = written?.table ?? (await dir.readTable());
+    // Without a word of control, and without the journal of a former life, what is there is the best there is.
+    const entries =
+      told === null && before !== null ? before.entries : proxyEntries(told?.entries ?? [], { ...here, bridges });
+    if (before !== null && isSame(before.entries, entries)) {
+      written = { table: before, bridges };
+      return;
+    }
+    // What the proxy has in force counts, too: it refuses what is older than that.
+    const inForce = (await dir.readState())?.generation ?? "0";
+    const table = { generation: after(before?.generation ?? "0", inForce), entries };
+    await dir.writeTable(table);
+    written = { table, bridges };
+    log.info({ generation: table.generation, databases: entries.length }, "the table of the database proxy is another");
+  };
+
+  /** The generation that is on the disk, once that lets the network in. */
+  const generationFor = (databaseId: string, { projectId, channel }: Pick<Bridge, "projectId" | "channel">) => {
+    if (written === null) return null;
+    const own = written.bridges.find((bridge) => bridge.projectId === projectId && bridge.channel === channel);
+    const entry = written.table.entries.find((each) => each.databaseId === databaseId);
+    const isIn = own !== undefined && entry?.bridges.includes(own.address) === true;
+    return isIn ? BigInt(written.table.generation) : null;
+  };
+  const isInForce = async (databaseId: string, network: Pick<Bridge, "projectId" | "channel">): Promise<boolean> => {
+    const generation = generationFor(databaseId, network);
+    if (generation === null) return false;
+    const state = await dir.readState();
+    return state !== null && BigInt(state.generation) >= generation;
+  };
+
+  return {
+    take(table) {
+      const { told: next, refused } = takeTable(told ?? { entries: [], epochs: new Map() }, table.entries);
+      for (const databaseId of refused) log.warn({ databaseId }, "what control says of a database is not taken");
+      saveDatabases(journal, next);
+      told = next;
+      changed.signal();
+    },
+    wake: changed.signal,
+    async reachable(databaseId, network, signal) {
+      const untilMs = clock.steadyMs() + reachableMs;
+      changed.signal();
+      while (!signal.aborted) {
+        if (await isInForce(databaseId, network)) return true;
+        if (clock.steadyMs() >= untilMs) break;
+        await pause(clock, stateLookMs, signal);
+      }
+      if (!signal.aborted)
+        log.warn({ databaseId, ...network }, "the database proxy does not know the way yet: not waiting for it");
+      return false;
+    },
+    run: (signal) =>
+      runLoop(
+        {
+          ...{ clock, wake: changed, periodMs: lookEveryMs, signal },
+          onError: (cause) => log.error({ err: cause }, "the table of the database proxy cannot be written"),
+        },
+        write,
+      ),
+  };
+}
+
+const isSame = (a: readonly DatabaseProxyEntry[], b: readonly DatabaseProxyEntry[]): boolean =>
+  JSON.stringify(a) === JSON.stringify(b);
+
+const after = (...generations: string[]): string =>
+  (generations.map(BigInt).reduce((most, each) => (each > most ? each : most)) + 1n).toString();
