@@ -169,10 +169,10 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
     ...(gitHost && { githost: gitHost }),
     baseImageNode: s.SVC_BASE_IMAGE_NODE,
     builderImageNode: builderImageOf(s.SVC_BASE_IMAGE_NODE, s.SVC_BUILDER_IMAGE_NODE),
-    databaseImages: { postgres: s.SVC_DB_IMAGE_POSTGRES, mariadb: s.SVC_DB_IMAGE_MARIADB },
     buildCaBundle:
       s.SVC_BUILD_CA_FILE === undefined ? "" : readFile(s.SVC_BUILD_CA_FILE, "SVC_BUILD_CA_FILE").toString("utf8"),
     databases: {
+      images: { postgres: s.SVC_DB_IMAGE_POSTGRES, mariadb: s.SVC_DB_IMAGE_MARIADB },
       mariadb: s.SVC_MARIADB === "on",
       public: {
         postgres: publicAddress(s.SVC_DB_PUBLIC_HOST, s.SVC_DB_PUBLIC_PORT),

@@ -333,7 +333,7 @@ export function workGroups({ config, secrets, collector, mailer, openLine, sql, 
     {
       concurrency: databasesAtOnce,
       handlers: {
-        [databaseKind]: databaseWorker({ ...work, secrets, openLine, admin: createDatabaseAdmin(sql) }),
+        [databaseKind]: databaseWorker({ ...work, secrets, openLine, admin: createDatabaseAdmin(sql), images: config.databases.images }),
       },
     },
     { concurrency: checksAtOnce, handlers: { [checkKind]: checkWorker({ ...work, secrets, openLine, sql }) } },

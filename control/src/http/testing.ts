@@ -2,7 +2,7 @@ import { createHmac, randomBytes, randomUUID } from "node:crypto";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Scope } from "@svc/proto";
+import { defaultDatabaseImages, type Scope } from "@svc/proto";
 import { createRegistry } from "@svc/registry";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import type { FastifyInstance } from "fastify";
@@ -235,7 +235,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   baseImageNode: "node:24-slim",
   builderImageNode: "node:24",
   buildCaBundle: "",
-  databases: { mariadb: true, public: { postgres: null, mariadb: null } },
+  databases: { images: defaultDatabaseImages, mariadb: true, public: { postgres: null, mariadb: null } },
   schedulerEnabled: true,
   drainMs: 0,
   previewIdleDays: 0,

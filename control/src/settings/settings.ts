@@ -54,6 +54,8 @@ export interface Config {
   /** PEM that builds trust besides the public authorities; empty for none. */
   buildCaBundle: string;
   databases: {
+    /** What servers of new branches run in. */
+    images: Record<DatabaseEngine, string>;
     /** Whether MariaDB is offered for new branches. */
     mariadb: boolean;
     /** Where people reach databases of an engine from elsewhere; null: nowhere. */

@@ -9,6 +9,7 @@ import { tableOf } from "./table.ts";
 /** Which databases nodes may reach, read afresh. What many sessions ask for at once is read together. */
 export type LoadDatabaseTable = (nodeId: string) => Promise<DatabaseEntry[]>;
 
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const nodesAtOnce = 200;
 const waitingMax = 100_000;
 
@@ -21,8 +22,13 @@ export function createDatabaseTables(
     const runs = [...views.runsByNode.of(nodeId).values()];
     return {
       nodeId,
-      channels: placements.map(({ value: { projectId, channel } }) => ({ projectId, channel })),
-      deploymentIds: runs.flatMap(({ value }) => (value.ownerKind === "deployment" ? [value.ownerId] : [])),
+      // One that is no id of a project must not cost the other nodes theirs.
+      channels: placements.flatMap(({ value: { projectId, channel } }) =>
+        uuid.test(projectId) ? [{ projectId, channel }] : [],
+      ),
+      deploymentIds: runs.flatMap(({ value: { ownerKind, ownerId } }) =>
+        ownerKind === "deployment" && uuid.test(ownerId) ? [ownerId] : [],
+      ),
     };
   };
   const load = createBatch<DatabaseEntry[]>({

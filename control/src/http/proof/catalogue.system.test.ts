@@ -306,11 +306,6 @@ const notYet: Readonly<Partial<Record<ErrorCode, string>>> = {
   INVALID_INPUT: "jobs",
   SCOPE_UNAVAILABLE: "jobs",
   ARTIFACT_UNAVAILABLE: "jobs",
-  DRY_RUN_UNAVAILABLE: "databases",
-  QUERY_ERROR: "databases",
-  TABLE_NOT_FOUND: "databases",
-  COLUMN_NOT_FOUND: "databases",
-  NO_PRIMARY_KEY: "databases",
   BACKUP_IN_PROGRESS: "databases",
   BACKUP_NOT_READY: "databases",
 };

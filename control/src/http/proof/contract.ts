@@ -233,6 +233,10 @@ export const additions: readonly Addition[] = [
     "GET /admin/placements/explain",
     "admin",
   ]),
+  ...added("Tools on somebody's own machine reach a database that has no address outside.", [
+    "GET /projects/:id/database/tunnel",
+    scope("database:credentials", "projects:write"),
+  ]),
   ...added("Whoever administers has to see who did what.", ["GET /admin/audit", "admin"]),
   ...added("Whoever runs the installation has to see what is about to break.", ["GET /admin/doctor", "admin"]),
 ];

@@ -1,4 +1,4 @@
-import { defaultDatabaseImages } from "@svc/proto";
+import type { DatabaseEngine } from "@svc/proto";
 import { databaseTask } from "../../fleet/tasks/kinds/database.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import type { Db } from "../../stores/db/pool.ts";
@@ -9,13 +9,18 @@ import { roleConnectionLimit, serverResources } from "./limits.ts";
 const platformSessions = 10;
 
 /** Asks for a server of the branch, in the caller's transaction: where its data is, or anywhere while there is none. */
-export const startServer = (tx: Db, branch: Branch, plan: Plan): Promise<string> =>
+export const startServer = (
+  tx: Db,
+  branch: Branch,
+  plan: Plan,
+  images: Readonly<Record<DatabaseEngine, string>>,
+): Promise<string> =>
   insertTask(
     tx,
     { ...branch, pr_number: null },
     databaseTask(branch, {
       ...serverResources(branch.engine, plan),
-      image: defaultDatabaseImages[branch.engine],
+      image: images[branch.engine],
       sizeMb: plan.db_size_mb,
       connections: roleConnectionLimit(plan) + platformSessions,
       nodeSelector: plan.node_selector,

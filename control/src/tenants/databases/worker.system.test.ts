@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { PassThrough } from "node:stream";
-import type { DatabaseEngine } from "@svc/proto";
+import { type DatabaseEngine, defaultDatabaseImages } from "@svc/proto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { keys, type ObservationValue } from "../../fleet/cluster/keys.ts";
 import { openTenantPassword } from "../../fleet/databases/secrets.ts";
@@ -83,7 +83,7 @@ async function work(): Promise<WorkOutcome | "waits"> {
     payload: { databaseId: id },
   };
   const openLine = async () => new PassThrough();
-  const handler = databaseWorker({ ...deps, fleet, secrets: api.context.secrets, openLine, admin });
+  const handler = databaseWorker({ ...deps, fleet, secrets: api.context.secrets, openLine, admin, images: defaultDatabaseImages });
   const outcome = await handler(item as never, stop.signal);
   return "retryAfterMs" in outcome && outcome.error === undefined ? "waits" : outcome;
 }

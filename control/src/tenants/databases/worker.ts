@@ -1,4 +1,4 @@
-import { databaseNames } from "@svc/proto";
+import { type DatabaseEngine, databaseNames } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
 import { sql, type UpdateObject } from "kysely";
@@ -35,6 +35,8 @@ export interface DatabaseWorkerDeps {
   secrets: Secrets;
   openLine: OpenLine;
   admin: DatabaseAdmin;
+  /** What new servers run in. */
+  images: Readonly<Record<DatabaseEngine, string>>;
   log: Log;
 }
 
@@ -106,7 +108,7 @@ const hasSamePassword = (a: Passwords, b: Passwords): boolean =>
   a.secret.equals(b.secret) &&
   (a.pending_secret === null ? b.pending_secret === null : b.pending_secret?.equals(a.pending_secret) === true);
 
-function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWorkerDeps): Effects {
+function branchEffects({ clock, db, secrets, openLine, admin, images, log }: DatabaseWorkerDeps): Effects {
   /** Runs `act` with the branch held, if it has the status that the facts had. */
   const locked = ({ branch: { id, status } }: FoundBranch, act: (tx: Db, branch: Branch) => Promise<void>) =>
     db.transaction().execute(async (tx) => {
@@ -163,7 +165,7 @@ function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWor
         // The user comes before the branch in the order of locks.
         const plan = await holdPlanOfUser(tx, owner_id);
         const branch = await lockBranch(tx, id);
-        if (branch?.status === status && (await mayStartServer(tx, branch))) await startServer(tx, branch, plan);
+        if (branch?.status === status && (await mayStartServer(tx, branch))) await startServer(tx, branch, plan, images);
       }),
 
     removeServers: (found, { taskIds }) => locked(found, (tx) => removeTasks(tx, taskIds)),
