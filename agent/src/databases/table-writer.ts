@@ -86,7 +86,8 @@ export function createDatabaseTables(options: {
       changed.signal();
     },
     wake: changed.signal,
-    async reachable(databaseId, network, signal) {
+    async reachable(databaseId, { projectId, channel }, signal) {
+      const network = { projectId, channel };
       const untilMs = clock.steadyMs() + reachableMs;
       changed.signal();
       while (!signal.aborted) {

@@ -2,7 +2,7 @@ import { createHmac, randomBytes, randomUUID } from "node:crypto";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Scope } from "@svc/proto";
+import { defaultDatabaseImages, type Scope } from "@svc/proto";
 import { createRegistry } from "@svc/registry";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import type { FastifyInstance } from "fastify";
@@ -223,6 +223,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   mail: { from: "svc@svc.test", outboxDir },
   baseImageNode: "node:24-slim",
   builderImageNode: "node:24",
+  databaseImages: defaultDatabaseImages,
   buildCaBundle: "",
   schedulerEnabled: true,
   drainMs: 0,
