@@ -107,6 +107,8 @@ function registryTokenKey(now: Date, s: Settings): { key: string; certificate: s
   return pair;
 }
 
+const publicAddress = (host: string | undefined, port: number) => (host === undefined ? null : { host, port });
+
 /** Reads and checks every setting; throws `ConfigError` naming the first that is wrong. Unknown SVC_ settings of other programs are ignored. */
 export function readConfig(now: Date, env: Readonly<Record<string, string | undefined>>): Config {
   const known = Object.keys(settings.shape);
@@ -167,9 +169,16 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
     ...(gitHost && { githost: gitHost }),
     baseImageNode: s.SVC_BASE_IMAGE_NODE,
     builderImageNode: builderImageOf(s.SVC_BASE_IMAGE_NODE, s.SVC_BUILDER_IMAGE_NODE),
-    databaseImages: { postgres: s.SVC_DB_IMAGE_POSTGRES, mariadb: s.SVC_DB_IMAGE_MARIADB },
     buildCaBundle:
       s.SVC_BUILD_CA_FILE === undefined ? "" : readFile(s.SVC_BUILD_CA_FILE, "SVC_BUILD_CA_FILE").toString("utf8"),
+    databases: {
+      images: { postgres: s.SVC_DB_IMAGE_POSTGRES, mariadb: s.SVC_DB_IMAGE_MARIADB },
+      mariadb: s.SVC_MARIADB === "on",
+      public: {
+        postgres: publicAddress(s.SVC_DB_PUBLIC_HOST, s.SVC_DB_PUBLIC_PORT),
+        mariadb: publicAddress(s.SVC_MARIADB_PUBLIC_HOST, s.SVC_MARIADB_PUBLIC_PORT),
+      },
+    },
     schedulerEnabled: s.SVC_CLUSTER_SCHEDULER === "on",
     drainMs: Math.round(s.SVC_DRAIN_SECONDS * 1000),
     previewIdleDays: s.SVC_PREVIEW_IDLE_DAYS,

@@ -30,6 +30,7 @@ import type { Db } from "./stores/db/pool.ts";
 import { campaign, type Etcd, type Leadership, LeadershipLost } from "./stores/etcd/index.ts";
 import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
 import { createCrashNotes } from "./tenants/crashes/notes.ts";
+import { enqueueNightly } from "./tenants/databases/check/nights.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
 export interface LeaderDeps {
@@ -72,6 +73,8 @@ const restMs = { scheduler: 0, routes: 20, replicas: 100, drains: 100, crashes: 
 const housekeepingMs = 3_600_000;
 const collectingMs = 60_000;
 const quotasMs = 60_000;
+/** How soon a database that did not answer is looked at again in its night. */
+const databasesMs = 600_000;
 const linkHistoryMs = 5_000;
 
 /**
@@ -152,6 +155,10 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         ),
         runLoop({ ...loop("runs"), wake: aWake(), periodMs: housekeepingMs }, () => sweepRuns({ clock, db, etcd })),
         runLoop({ ...loop("quotas"), wake: aWake(), periodMs: quotasMs }, () => enforceQuotas({ db, log })),
+        runLoop({ ...loop("databases"), wake: aWake(), periodMs: databasesMs }, async () => {
+          const count = await enqueueNightly(db);
+          if (count > 0) log.info({ count }, "databases are looked at tonight");
+        }),
         runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);
         }),

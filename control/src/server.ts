@@ -21,6 +21,7 @@ import { requireOwnHost } from "./http/own-host.ts";
 import { apiPrefix } from "./http/paths.ts";
 import { createRateLimit } from "./http/rate-limit.ts";
 import { type Timing, usualTiming } from "./http/timing.ts";
+import { createUpgrades } from "./http/upgrades.ts";
 import { accountEndpoints } from "./identity/accounts/endpoints.ts";
 import { createAuth } from "./identity/auth/auth.ts";
 import { mountAuth } from "./identity/auth/mount.ts";
@@ -36,6 +37,8 @@ import { mountRegistryEvents } from "./tenants/account-registry/events.ts";
 import { mountRegistryTokens } from "./tenants/account-registry/token.ts";
 import { adminEndpoints } from "./tenants/admin/endpoints.ts";
 import type { TenantContext } from "./tenants/context.ts";
+import { databaseEndpoints } from "./tenants/databases/endpoints.ts";
+import { createPlaces } from "./tenants/databases/tunnel/places.ts";
 import { deploymentEndpoints } from "./tenants/deployments/endpoints.ts";
 import { createUploads, type Uploads } from "./tenants/deployments/upload/slots.ts";
 import { envEndpoints } from "./tenants/env/endpoints.ts";
@@ -48,6 +51,8 @@ import { suspensionEndpoints } from "./tenants/suspension/endpoints.ts";
 /** How long closing waits for requests that are being answered. */
 const closeTimeoutMs = 10_000;
 const maxUrlParamLength = 100;
+/** Connections of tools to databases through this replica. */
+const tunnelPlaces = { total: 64, perKey: 16 };
 
 /** Every endpoint of the API, in the order of its description. */
 export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
@@ -59,6 +64,7 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
   ...renameEndpoints,
   ...deploymentEndpoints,
   ...envEndpoints,
+  ...databaseEndpoints,
   ...registryCredentialEndpoints,
   ...accountRegistryEndpoints,
   ...runtimeLogEndpoints,
@@ -71,7 +77,10 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
 ];
 
 /** What the server is given: all that handlers are, but for what it makes itself. */
-export type ServerContext = Omit<TenantContext, "auth" | "references" | "uploads" | "createOnce">;
+export type ServerContext = Omit<
+  TenantContext,
+  "auth" | "references" | "uploads" | "upgrades" | "takeTunnelPlace" | "createOnce"
+>;
 
 export interface ServerParts {
   /** How image references are judged; by the installation's own policy unless a test says otherwise. */
@@ -97,11 +106,14 @@ export function buildServer(context: ServerContext, parts: ServerParts = {}): Fa
   const rateLimit = createRateLimit({ clock, db, log });
   const security = securityHeaders({ secure: config.apiUrl.startsWith("https:") });
   const timing = { ...usualTiming, ...parts.timing };
+  const upgrades = createUpgrades({ clock, apiUrl: () => config.apiUrl }, endpoints);
   const api: TenantContext = {
     ...context,
     auth,
     references: parts.references ?? createReferencePolicy(clock, referenceRules(config)),
     uploads: parts.uploads ?? createUploads(clock),
+    upgrades,
+    takeTunnelPlace: createPlaces(tunnelPlaces),
     createOnce: createOnceIn(clock, db),
   };
 
@@ -118,9 +130,11 @@ export function buildServer(context: ServerContext, parts: ServerParts = {}): Fa
     // Who still comes while the server closes is answered as ever, and the connection is closed.
     return503OnClosing: false,
     routerOptions: { maxParamLength: maxUrlParamLength, caseSensitive: true, ignoreTrailingSlash: false },
-    ...createConnections({ timing, security, log: log.child({ part: "http" }) }),
+    ...createConnections({ timing, security, isUpgrade: upgrades.isWanted, log: log.child({ part: "http" }) }),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply.headers(security)),
   });
+  upgrades.serve(app.server);
+  app.addHook("preClose", async () => upgrades.end());
   // Each part of the server reads the types that it knows. What is for nobody is answered unread.
   app.removeAllContentTypeParsers();
   app.setErrorHandler(sendError);

@@ -16,6 +16,7 @@ import { type EtcdServer, startEtcd } from "./stores/etcd/testing.ts";
 import { createSecrets } from "./stores/secrets.ts";
 import { enqueue } from "./stores/work/queue.ts";
 import { notResumed, resumedKinds } from "./stores/work/resume.ts";
+import { createSqlRunner } from "./tenants/databases/sql/runner.ts";
 
 let database: TestDatabase;
 let etcd: EtcdServer;
@@ -105,6 +106,8 @@ test("every kind of work is taken up again after it was given up, or has a reaso
   const registry = stack.use(createRegistry(systemClock, settings.registry));
   const groups = workGroups({
     ...{ clock: systemClock, random: systemRandom, mailer: null },
+    openLine: () => Promise.reject(new Error("no node")),
+    sql: stack.use(createSqlRunner({ clock: systemClock, log })),
     ...{ config: settings, db, etcd: connection, fleet, registry, log },
     collector: createCollector({ clock: systemClock, db, registry, log }),
     secrets: createSecrets(settings.masterKeys),

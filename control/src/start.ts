@@ -13,6 +13,7 @@ import { operatorFacts } from "./fleet/cluster/operators.ts";
 import { announceServer } from "./fleet/cluster/presence.ts";
 import { watchCluster } from "./fleet/cluster/views.ts";
 import { startLink } from "./fleet/daemons/start.ts";
+import { checkKind } from "./fleet/databases/checks.ts";
 import { referenceRules } from "./fleet/images/reference.ts";
 import { applyLimitsWorker } from "./fleet/limits/worker.ts";
 import { listNodes } from "./fleet/nodes/view.ts";
@@ -22,10 +23,12 @@ import { gateSecretOf, loadGates } from "./fleet/routes/gate.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
 import { listSchedulableNodes } from "./fleet/scheduler/snapshot.ts";
 import { createPlacementLoader, loadRun, ownsLogStream } from "./fleet/tasks/assignment.ts";
+import { lineOpener } from "./fleet/tunnels/line.ts";
 import { createTunnels } from "./fleet/tunnels/tunnels.ts";
 import { fleetView } from "./fleet/view.ts";
 import { createMailer, type Mailer } from "./identity/mail/mailer.ts";
 import { applyLimitsKind } from "./identity/plans/apply-limits.ts";
+import { databaseKind } from "./identity/plans/reconcile-databases.ts";
 import { startLeader } from "./leader.ts";
 import { createLog, type Log } from "./log.ts";
 import { createMetrics } from "./metrics/metrics.ts";
@@ -43,6 +46,13 @@ import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
 import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
 import { deleteUserWorker } from "./tenants/admin/users/deletion/worker.ts";
+import { checkWorker } from "./tenants/databases/check/worker.ts";
+import { createFindReadyBranch } from "./tenants/databases/find-ready.ts";
+import { sizeRecord } from "./tenants/databases/sizes.ts";
+import type { OpenLine } from "./tenants/databases/sql/line.ts";
+import { createSqlRunner, type SqlRunner } from "./tenants/databases/sql/runner.ts";
+import { createDatabaseAdmin } from "./tenants/databases/sql-admin.ts";
+import { databaseWorker } from "./tenants/databases/worker.ts";
 import { lifecycleWorker } from "./tenants/deployments/lifecycle/worker.ts";
 import { createImageResolver } from "./tenants/deployments/oci/oci.ts";
 import { removeWorker } from "./tenants/deployments/remove/worker.ts";
@@ -64,6 +74,10 @@ export interface ControlServer extends AsyncDisposable {
 /** Deployments take minutes and wait a lot; everything else is short, and must not wait for them. */
 const deploysAtOnce = 96;
 const otherWorkAtOnce = 16;
+/** Whoever asks for a database waits for it. */
+const databasesAtOnce = 16;
+/** Nobody waits for these, and each wants a child process. */
+const checksAtOnce = 2;
 /** One changed plan may concern thousands of projects, of which none is in a hurry. */
 const limitsAtOnce = 2;
 /** How long after its death a worker's item is taken over. */
@@ -135,6 +149,8 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       operators: [config.baseImageNode, config.builderImageNode],
     }),
   );
+  const tunnels = createTunnels({ clock, random, db });
+  const openLine = lineOpener(tunnels);
   const link = stack.use(
     await startLink({
       config,
@@ -158,13 +174,14 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
       ownsLog: (nodeId, streamId, tx) => ownsLogStream(tx, nodeId, streamId),
       baseImages,
-      tunnels: createTunnels({ clock, random, db }),
+      tunnels,
     }),
   );
 
   // A project is locked while artifacts of it are deleted, so a registry that does not answer is given up soon.
   const janitor = stack.use(createRegistry(clock, { ...registryOptions, timeoutMs: janitorTimeoutMs }));
   const collector = createCollector({ clock, db, registry: janitor, log });
+  const sql = stack.use(createSqlRunner({ clock, log }));
   const mailer = createMailer({ clock, random }, config.mail);
   stack.defer(() => mailer?.close());
   stack.use(
@@ -177,7 +194,10 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       leaseMs: workLeaseMs,
       metrics,
       onTurn: pulse.expect("work queue", turnWithinMs),
-      groups: workGroups({ clock, random, config, db, etcd, fleet, registry, secrets, collector, mailer, log }),
+      groups: workGroups({
+        ...{ clock, random, config, db, etcd, fleet, registry, secrets, collector, mailer, log },
+        ...{ openLine, sql },
+      }),
     }),
   );
   const memory: SchedulerMemory = { hints: null };
@@ -218,6 +238,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       queryLog: (nodeId, placementId, lines) =>
         queryLog({ clock, random, db, listen: listener }, nodeId, placementId, lines, logQueryMs),
       fleet: view,
+      studio: { ...sizeRecord, findReadyBranch: createFindReadyBranch(secrets), openLine, sql },
       mailer,
       operators: operatorFacts({ clock, serverId, etcd, fleet, ...config.etcd }),
     },
@@ -269,11 +290,13 @@ export interface WorkParts {
   secrets: Secrets;
   collector: Collector;
   mailer: Mailer | null;
+  openLine: OpenLine;
+  sql: SqlRunner;
   log: Log;
 }
 
 /** Everything that a replica works on, and what shares room. What each kind does after too many failures: `work/resume.ts`. */
-export function workGroups({ config, secrets, collector, mailer, ...work }: WorkParts): WorkGroup[] {
+export function workGroups({ config, secrets, collector, mailer, openLine, sql, ...work }: WorkParts): WorkGroup[] {
   const { clock, random, db, fleet, registry, log } = work;
   return [
     {
@@ -307,6 +330,13 @@ export function workGroups({ config, secrets, collector, mailer, ...work }: Work
         "quota-notice": quotaNoticeWorker({ db, mailer, apiUrl: config.apiUrl }),
       },
     },
+    {
+      concurrency: databasesAtOnce,
+      handlers: {
+        [databaseKind]: databaseWorker({ ...work, secrets, openLine, admin: createDatabaseAdmin(sql), images: config.databases.images }),
+      },
+    },
+    { concurrency: checksAtOnce, handlers: { [checkKind]: checkWorker({ ...work, secrets, openLine, sql }) } },
     { concurrency: limitsAtOnce, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
   ];
 }

@@ -7,6 +7,7 @@ import { spawnProgram } from "@svc/runtime/programs";
 import { startCluster } from "../cluster.ts";
 import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
+import { consoleStatements } from "./console.ts";
 import { bareCrashes, crashes } from "./crashes.ts";
 import { databasesProxy } from "./databases-proxy.ts";
 import {
@@ -39,18 +40,21 @@ const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
-// `-- databases-proxy` what the database proxy adds to a query.
+// `-- console` SQL, `-- databases-proxy` what the database proxy adds to a query.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
   await using cluster = await startCluster({ agents: 3 });
   rows.push(...(await firstDeploysTogether(cluster, times)));
+} else if (only === "console") {
+  rows.push(...(await consoleStatements()));
 } else if (only === "databases-proxy") {
   rows.push(...(await databasesProxy(times)));
 } else {
   rows.push(...(await authenticatedReads(times)), ...(await readsOfOne(times)));
 }
 if (only === null) {
+  rows.push(...(await consoleStatements()));
   const versions = await startUps(20);
   rows.unshift({
     name: "svc --version",

@@ -28,8 +28,8 @@ const machines: readonly { pattern: RegExp; instead: string }[] = [
   { pattern: /\brandomUUID\b/, instead: "random.uuid()" },
 ];
 
-/** The machine's own clock and chance are taken where a program begins, and handed on from there. */
-const begins = /^[a-z]+\/src\/(?:main|start)\.ts$/;
+/** The machine's own clock and chance are taken where a program begins, or a child process, and handed on from there. */
+const begins = /^[a-z]+\/src\/(?:start|(?:.+\/)?main)\.ts$/;
 
 /** As long as the text, so that lines keep their numbers. */
 const withoutComments = (text: string): string =>

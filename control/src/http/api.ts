@@ -100,6 +100,8 @@ async function answer<C>(
     request,
     reply,
   });
+  // The connection is none of ours any more.
+  if (reply.sent) return reply;
   // A reply that does not fit is our bug: it ends as INTERNAL before anything is sent.
   const body = spec.reply.parse({ ok: true, ...payload });
   // For callers who are let in: the command line tells its user when the platform is newer.

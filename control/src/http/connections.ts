@@ -13,11 +13,13 @@ const maxHeaderBytes = 16 * 1024;
 export interface ConnectionOptions {
   timing: Timing;
   security: SecurityHeaders;
+  /** Whether a request may go on by another protocol. */
+  isUpgrade(request: IncomingMessage): boolean;
   log: Log;
 }
 
 /** The server that the framework is put on: what is no request that we read is answered here and never reaches it. */
-export function createConnections({ timing, security, log }: ConnectionOptions) {
+export function createConnections({ timing, security, isUpgrade, log }: ConnectionOptions) {
   /** The answer that is being written on a connection. */
   const answering = new WeakMap<Socket, ServerResponse>();
 
@@ -41,6 +43,7 @@ export function createConnections({ timing, security, log }: ConnectionOptions) 
         connectionsCheckingInterval: timing.checkMs,
         // Judged below, in our own words.
         requireHostHeader: false,
+        shouldUpgradeCallback: isUpgrade,
       },
       (request, response) => {
         answering.set(request.socket, response);

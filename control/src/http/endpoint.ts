@@ -54,6 +54,8 @@ export interface EndpointSpec<C, A extends Access, P, Q, B, R extends z.ZodType>
   errors?: readonly HandlerError[];
   /** The handler reads the body itself, as a stream: multipart or JSON. */
   upload?: boolean;
+  /** The handler goes on with the connection as a WebSocket: see `Upgrades`. */
+  upgrades?: boolean;
   /** Returns the payload; `ok: true` is added to it. Throws `ApiError` for every outcome that is not a success. */
   handle(context: C, call: Call<A, P, Q, B>): Promise<Payload<R>>;
 }
@@ -85,6 +87,7 @@ export interface Endpoint<C = never> {
   badBody: ErrorCode;
   errors: readonly HandlerError[];
   upload: boolean;
+  upgrades: boolean;
   handle(context: C, call: CheckedCall): Promise<object>;
 }
 
@@ -113,6 +116,7 @@ export const endpointFor =
       badBody: spec.badBody ?? "VALIDATION",
       errors: spec.errors ?? [],
       upload: spec.upload ?? false,
+      upgrades: spec.upgrades ?? false,
       // The schemas above produce exactly the types that the handler was written against.
       handle: spec.handle as Endpoint<C>["handle"],
     };

@@ -24,8 +24,12 @@ import { seedPlans } from "../stores/db/seed.ts";
 import type { Deployment, Plan, Project, ProjectType, Run, Task } from "../stores/db/tables.ts";
 import { testDatabase } from "../stores/db/testing.ts";
 import { createSecrets } from "../stores/secrets.ts";
+import { createFindReadyBranch } from "../tenants/databases/find-ready.ts";
+import { sizeRecord } from "../tenants/databases/sizes.ts";
+import type { Studio } from "../tenants/databases/studio/studio.ts";
 import { createUploads, type UploadRules } from "../tenants/deployments/upload/slots.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { ApiError } from "./errors.ts";
 import { watchUndeclared } from "./proof/undeclared.ts";
 import { signInCookieName } from "./sign-in-cookie.ts";
 import type { Timing } from "./timing.ts";
@@ -42,6 +46,8 @@ export interface TestApiOptions {
   resolve?: ResolveAddresses;
   /** Bounds of uploads that a test can reach. */
   uploads?: Partial<UploadRules>;
+  /** Asks servers of branches; nobody answers by default. */
+  studio?: Studio;
   /** Where lines go; nowhere by default. */
   log?: Log;
   /** Served besides those of the API. */
@@ -135,6 +141,7 @@ const noOperators: OperatorFacts = {
   routesGeneration: () => 0,
   servedBy: () => null,
 };
+const noServer = () => Promise.reject(new ApiError("DATABASE_NOT_READY"));
 const noNode = () => Promise.reject(new Error("no node"));
 
 export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
@@ -157,6 +164,10 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     random: systemRandom,
     mailer,
     queryLog: options.queryLog ?? noNode,
+    studio: options.studio ?? {
+      ...{ ...sizeRecord, findReadyBranch: createFindReadyBranch(secrets) },
+      ...{ openLine: noNode, sql: { ask: noServer } },
+    },
     fleet: { ...noFleet, ...options.fleet },
     operators: { ...noOperators, ...options.operators },
   };
@@ -225,6 +236,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   builderImageNode: "node:24",
   databaseImages: defaultDatabaseImages,
   buildCaBundle: "",
+  databases: { images: defaultDatabaseImages, mariadb: true, public: { postgres: null, mariadb: null } },
   schedulerEnabled: true,
   drainMs: 0,
   previewIdleDays: 0,

@@ -1,10 +1,19 @@
 import { isIP } from "node:net";
-import { defaultBaseImage, defaultDatabaseImages } from "@svc/proto";
+import { databasePorts, defaultBaseImage, defaultDatabaseImages } from "@svc/proto";
 import { isPrivateListen, privateListenHint } from "@svc/telemetry";
 import { z } from "zod";
 import { plaintextServices } from "./plaintext.ts";
 
 const listen = z.string().regex(/^[^\s/]+:\d{1,5}$/, "must be host:port");
+
+/** Without a port, a scheme, or anything that an address would have to escape. */
+const host = z
+  .string()
+  .refine(
+    (text) => isIP(text) !== 0 || /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(text),
+    "must be the name or the address of a host",
+  );
+const port = z.coerce.number().int().min(1).max(65_535);
 
 export const origin = z.url({ protocol: /^https?$/ });
 
@@ -76,6 +85,11 @@ export const settings = z.strictObject({
   SVC_DB_IMAGE_POSTGRES: z.string().default(defaultDatabaseImages.postgres),
   SVC_DB_IMAGE_MARIADB: z.string().default(defaultDatabaseImages.mariadb),
   SVC_BUILD_CA_FILE: z.string().optional(),
+  SVC_MARIADB: z.enum(["on", "off"]).default("on"),
+  SVC_DB_PUBLIC_HOST: host.optional(),
+  SVC_DB_PUBLIC_PORT: port.default(databasePorts.postgres),
+  SVC_MARIADB_PUBLIC_HOST: host.optional(),
+  SVC_MARIADB_PUBLIC_PORT: port.default(databasePorts.mariadb),
   SVC_CLUSTER_SCHEDULER: z.enum(["on", "off"]).default("on"),
   SVC_PREVIEW_IDLE_DAYS: z.coerce.number().int().min(0).max(3650).default(0),
   SVC_DRAIN_SECONDS: z.coerce.number().min(0.25).max(600).default(5),

@@ -55,6 +55,14 @@ export interface Config {
   databaseImages: Readonly<Record<DatabaseEngine, string>>;
   /** PEM that builds trust besides the public authorities; empty for none. */
   buildCaBundle: string;
+  databases: {
+    /** What servers of new branches run in. */
+    images: Record<DatabaseEngine, string>;
+    /** Whether MariaDB is offered for new branches. */
+    mariadb: boolean;
+    /** Where people reach databases of an engine from elsewhere; null: nowhere. */
+    public: Record<DatabaseEngine, { host: string; port: number } | null>;
+  };
   schedulerEnabled: boolean;
   drainMs: number;
   /** After so many days without a deployment preview and dev channels are given up; 0: never. */

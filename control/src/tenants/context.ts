@@ -1,6 +1,9 @@
 import type { Registry } from "@svc/registry";
 import type { FleetContext } from "../fleet/context.ts";
 import type { ReferencePolicy } from "../fleet/images/reference.ts";
+import type { Upgrades } from "../http/upgrades.ts";
+import type { Studio } from "./databases/studio/studio.ts";
+import type { TakePlace } from "./databases/tunnel/places.ts";
 import type { Uploads } from "./deployments/upload/slots.ts";
 
 /** What endpoints about projects are given. */
@@ -8,4 +11,9 @@ export interface TenantContext extends FleetContext {
   registry: Registry;
   references: ReferencePolicy;
   uploads: Uploads;
+  /** Asks servers of branches. */
+  studio: Studio;
+  upgrades: Upgrades;
+  /** By project: how many tools may use its databases from outside at once. */
+  takeTunnelPlace: TakePlace;
 }

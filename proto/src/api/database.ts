@@ -55,6 +55,8 @@ export const databaseCredentialsReply = success({
   expiresAt: z.null(),
   note: z.string(),
 });
+/** Never sent: what follows is no reply. */
+export const databaseTunnelReply = success({});
 export const rotateCredentialsReply = success({ ...branch, status: z.literal("rotating"), note: z.string() });
 
 // ---------------------------------------------------------------- studio

@@ -11,10 +11,14 @@ import {
 } from "@svc/proto/node";
 import type { Limiter } from "@svc/runtime/limiter";
 import { pause } from "@svc/runtime/sleep";
+import type { Listener } from "../../stores/db/listen.ts";
 import { notify } from "../../stores/db/notify.ts";
 import { keys } from "../cluster/keys.ts";
 import { nodeTopic, taskTopic } from "../cluster/topics.ts";
 import type { ClusterViews } from "../cluster/views.ts";
+import { branchTopic, readBranchNews } from "../database-tables/news.ts";
+import { createDatabaseTableSender } from "../database-tables/sender.ts";
+import type { LoadDatabaseTable } from "../database-tables/tables.ts";
 import { admitFacts } from "../nodes/addresses/admit.ts";
 import { setDockerfileProblem, setQuarantined } from "../nodes/store.ts";
 import { createClockSkewWriter } from "../sessions/clock-skew.ts";
@@ -49,6 +53,9 @@ export interface NodeSessionDeps extends SessionDeps {
   views: Pick<ClusterViews, "placementsByNode" | "runsByNode" | "leader">;
   loadPlacement: (placementId: string) => Promise<Placement | null>;
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
+  loadDatabaseTable: LoadDatabaseTable;
+  /** Tells of branches whose way changed. */
+  listener: Pick<Listener, "on">;
   /** Shared by all streams: how many load specs at once. */
   loading: Limiter;
 }
@@ -234,8 +241,21 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
   statuses.report(held.items, null);
   for (const run of held.runs) runs.reported(run);
 
-  using _placements = placements.subscribe(nodeId, assigner.wake);
-  const announceRuns = () => runs.announce(runsByNode.of(nodeId));
+  const databases = createDatabaseTableSender({
+    ...{ clock, random, nodeId, log, signal },
+    load: deps.loadDatabaseTable,
+    uses: (projectId) => [...source.current().entries.values()].some(({ value }) => value.projectId === projectId),
+    send: stream.send,
+  });
+  using _placements = placements.subscribe(nodeId, () => {
+    databases.wake();
+    assigner.wake();
+  });
+  using _branches = deps.listener.on(branchTopic, (payload) => databases.hear(readBranchNews(payload)));
+  const announceRuns = () => {
+    databases.wake();
+    runs.announce(runsByNode.of(nodeId));
+  };
   using _runs = runsByNode.subscribe(nodeId, announceRuns);
   announceRuns();
 
@@ -263,7 +283,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
       );
     }
   };
-  await Promise.all([statuses.run(), assigner.run(), reconcile(), untilAborted(signal)]);
+  await Promise.all([statuses.run(), databases.run(), assigner.run(), reconcile(), untilAborted(signal)]);
 }
 
 /** Tells the agent what becomes of things that it holds and that nobody has placed there. Returns what goes on for now. */

@@ -16,6 +16,7 @@ import { insertSamples, plausibleSamples } from "../agents/samples.ts";
 import type { Authority } from "../ca/authority.ts";
 import { BadCertificateRequest, readRequest } from "../ca/certificates.ts";
 import { noteTrust } from "../ca/store.ts";
+import { plausibleReports, storeReports } from "../databases/reports.ts";
 import type { TableFeed } from "../edges/table-feed.ts";
 import { insertNodeEvents } from "../nodes/events/store.ts";
 import { listGoneNodes } from "../nodes/gone.ts";
@@ -92,6 +93,7 @@ export function asDaemon<Req, Res>(
 }
 
 const maxSamples = 2_000;
+const maxDatabaseSamples = 20_000;
 const maxProjectsAsked = 1_000;
 const maxNodesAsked = 100;
 
@@ -116,6 +118,13 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
   reportSamples: asDaemon("node", deps, async ({ id }, { samples }) => {
     if (samples.length > maxSamples) throw new LinkError("INVALID_ARGUMENT", `at most ${maxSamples} samples at once`);
     await insertSamples(deps.db, id, plausibleSamples(samples, deps.clock.now()));
+    return {};
+  }),
+  reportDatabases: asDaemon("node", deps, async ({ id }, { samples }) => {
+    if (samples.length > maxDatabaseSamples) {
+      throw new LinkError("INVALID_ARGUMENT", `at most ${maxDatabaseSamples} samples at once`);
+    }
+    await storeReports(deps.db, id, plausibleReports(samples, deps.clock.now()));
     return {};
   }),
   listGoneProjects: asDaemon("node", deps, async (_, { projectIds }) => {

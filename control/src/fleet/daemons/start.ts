@@ -24,6 +24,7 @@ import type { Authority } from "../ca/authority.ts";
 import { prefix } from "../cluster/keys.ts";
 import { nodeTopic } from "../cluster/topics.ts";
 import type { ClusterViews } from "../cluster/views.ts";
+import { createDatabaseTables } from "../database-tables/tables.ts";
 import { serveEdge } from "../edges/edge-session.ts";
 import { createTableFeed } from "../edges/table-feed.ts";
 import type { RegistryTokens } from "../registry-tokens/issue.ts";
@@ -142,6 +143,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     ...{ ...sessionDeps, views },
     loadPlacement: deps.loadPlacement,
     loadRun: deps.loadRun,
+    ...{ loadDatabaseTable: createDatabaseTables(clock, { db, views }), listener },
     loading: createLimiter({ total: loadsAtOnce }),
   };
   const streams = new Set<Promise<void>>();

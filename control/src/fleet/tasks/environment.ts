@@ -1,6 +1,7 @@
 import { type Manifest, manifestPort, storedManifestSchema } from "@svc/proto";
-import type { Deployment, Project } from "../../stores/db/tables.ts";
+import type { Branch, Deployment, Project } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
+import { databaseVariable, openDatabaseUrl } from "../databases/ready.ts";
 import type { DeploymentAndProject } from "./deployment.ts";
 
 /** The sealed environment of a deployment lives at this place; see `Secrets`. */
@@ -10,10 +11,22 @@ export const envAad = (deploymentId: string) => `deployment/${deploymentId}/env`
 export const fileEnvAad = (deploymentId: string) => `deployment/${deploymentId}/file_env`;
 
 /** A deployment with the environment that it was accepted with. Throws `CannotOpen`. */
-export function openDeployment(secrets: Secrets, { deployment, project }: DeploymentAndProject) {
+export function openDeployment(
+  secrets: Secrets,
+  { deployment, project }: DeploymentAndProject,
+  /** The database of its channel; null: there is none that can be used. */
+  branch: Branch | null,
+) {
   const manifest = storedManifestSchema.parse(deployment.manifest);
   const ownEnv = openEnv(secrets, deployment);
-  return { deployment, project, manifest, ownEnv, env: { ...ownEnv, ...platformEnv(deployment, project, manifest) } };
+  const databaseEnv = branch === null ? {} : { [databaseVariable]: openDatabaseUrl(secrets, branch) };
+  return {
+    ...{ deployment, project, manifest, ownEnv },
+    databaseId: branch?.id ?? "",
+    env: { ...ownEnv, ...platformEnv(deployment, project, manifest), ...databaseEnv },
+    // The password is also in the address.
+    secretValues: [...Object.values(ownEnv), ...Object.values(databaseEnv)],
+  };
 }
 
 function openEnv(secrets: Secrets, deployment: { id: string; env: Buffer | null }): Record<string, string> {

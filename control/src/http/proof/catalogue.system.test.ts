@@ -229,6 +229,30 @@ const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
   "409 STOP_UNAVAILABLE": async () => call(`POST /projects/${await project()}/stop`),
   "409 START_UNAVAILABLE": async () => call(`POST /projects/${await project()}/start`),
   "409 DATABASE_NOT_READY": () => deploySource(sourceManifest({ database: { enabled: true } })),
+  "409 DATABASE_PROVISIONING": async () => {
+    const id = await project();
+    await call(`POST /projects/${id}/database`);
+    return call(`POST /projects/${id}/database/rotate-credentials`);
+  },
+  "409 DATABASE_ENGINE_CONFLICT": async () => {
+    const id = await project();
+    await call(`POST /projects/${id}/database`);
+    return call(`POST /projects/${id}/database?channel=dev`, { body: { engine: "mariadb" } });
+  },
+  "503 DATABASE_ENGINE_UNAVAILABLE": async () => {
+    const { databases } = api.context.config;
+    databases.mariadb = false;
+    try {
+      return await call(`POST /projects/${await project()}/database`, { body: { engine: "mariadb" } });
+    } finally {
+      databases.mariadb = true;
+    }
+  },
+  "409 CONFLICT": async () => {
+    const path = `POST /projects/${await project()}/database/saved-queries`;
+    await call(path, { body: { name: "all", sql: "select 1" } });
+    return call(path, { body: { name: "all", sql: "select 2" } });
+  },
   "409 RUNTIME_LOGS_UNAVAILABLE": async () => call(`GET /projects/${await project()}/runtime-logs`),
   "502 RUNTIME_LOGS_UNAVAILABLE": async () => {
     const id = await project();
@@ -278,19 +302,10 @@ const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
 
 /** Codes that only routes of sections that are not served yet can answer with, and one that nothing here can. */
 const notYet: Readonly<Partial<Record<ErrorCode, string>>> = {
-  CONFLICT: "names of projects need not be unique, and there are no saved queries",
   SCREENSHOT_UNAVAILABLE: "screenshots",
   INVALID_INPUT: "jobs",
   SCOPE_UNAVAILABLE: "jobs",
   ARTIFACT_UNAVAILABLE: "jobs",
-  DATABASE_PROVISIONING: "databases",
-  DATABASE_ENGINE_CONFLICT: "databases",
-  DATABASE_ENGINE_UNAVAILABLE: "databases",
-  DRY_RUN_UNAVAILABLE: "databases",
-  QUERY_ERROR: "databases",
-  TABLE_NOT_FOUND: "databases",
-  COLUMN_NOT_FOUND: "databases",
-  NO_PRIMARY_KEY: "databases",
   BACKUP_IN_PROGRESS: "databases",
   BACKUP_NOT_READY: "databases",
 };

@@ -105,6 +105,8 @@ export const contract = {
   ),
   databases: rows(
     ["POST /projects/:id/database", write],
+    // The contract gates every route of this section on the plan but those that it names, and this is not among these; its
+    // own row has no gate. Somebody whose plan has shrunk must still see what there is to drop: it is not gated.
     ["GET /projects/:id/database", read],
     ["GET /projects/:id/database/branches", read],
     ["DELETE /projects/:id/database", write],
@@ -230,6 +232,10 @@ export const additions: readonly Addition[] = [
   ...added("Whoever runs the fleet has to see why a container is not, or not there, where it should be.", [
     "GET /admin/placements/explain",
     "admin",
+  ]),
+  ...added("Tools on somebody's own machine reach a database that has no address outside.", [
+    "GET /projects/:id/database/tunnel",
+    scope("database:credentials", "projects:write"),
   ]),
   ...added("Whoever administers has to see who did what.", ["GET /admin/audit", "admin"]),
   ...added("Whoever runs the installation has to see what is about to break.", ["GET /admin/doctor", "admin"]),

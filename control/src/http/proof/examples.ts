@@ -62,6 +62,8 @@ const bodies: Readonly<Record<string, (random: Random) => unknown>> = {
   "PUT /projects/:id/registry-credentials": () => ({ host: "registry.test", username: "ada", secret: "s3cret" }),
   "DELETE /projects/:id/registry-credentials": () => ({ host: "registry.test", confirm: true }),
   "PUT /projects/:id/env": () => ({ vars: { GREETING: "hello" } }),
+  "POST /projects/:id/database": () => ({ engine: "postgres" }),
+  "POST /projects/:id/database/saved-queries": (random) => ({ name: unique(random, "query-"), sql: "select 1" }),
   "POST /admin/users/:id/ban": () => ({ reason: "spam", expiresInSeconds: 3600 }),
   "POST /admin/users/:id/role": () => ({ role: "user" }),
   "POST /admin/users/:id/plan": () => ({ plan: "standard" }),

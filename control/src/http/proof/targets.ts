@@ -25,6 +25,14 @@ async function aProject(api: TestApi, owner: TestUser): Promise<Target> {
   return { params: { id }, projectId: id, creatorKey: key };
 }
 
+async function aSavedQuery(api: TestApi, owner: TestUser): Promise<Target> {
+  const { params, ...target } = await aProject(api, owner);
+  const queryId = api.context.random.uuid();
+  const query = { id: queryId, project_id: target.projectId ?? "", name: "all", sql: "select 1" };
+  await api.db.insertInto("saved_query").values(query).execute();
+  return { ...target, params: { ...params, queryId } };
+}
+
 async function aDeployment(api: TestApi, owner: TestUser): Promise<Target> {
   const project = await api.newProject(owner, { type: "ociimage" });
   const creator = await api.newKey(owner, { scopes: ["ci:deploy"], projectIds: [project.id] });
@@ -90,6 +98,7 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/admin/plans/:id", aPlan],
   ["/admin/projects/:id", aProject],
   ["/admin/invites/:id", anInvite],
+  ["/projects/:id/database/saved-queries/:queryId", aSavedQuery],
   ["/projects/:id", aProject],
   ["/deployments/:id", aDeployment],
   ["/tokens/:id", aToken],

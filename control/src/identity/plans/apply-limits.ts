@@ -14,13 +14,14 @@ export const applyLimitsKind = "apply-limits";
  * an item that waits in the queue will read the plan as it will be: another one is not needed.
  */
 export async function enqueueApplyLimits(tx: Db, concerned: Concerned): Promise<void> {
-  await enqueueWhere(
-    tx,
-    "userId" in concerned
-      ? sql<boolean>`project.owner_id = ${concerned.userId}`
-      : sql<boolean>`${planOfOwner} = ${concerned.planId}`,
-  );
+  await enqueueWhere(tx, isConcerned(concerned));
 }
+
+/** Whether the owner of a `project`, joined with its `account` if there is one, is concerned. */
+export const isConcerned = (concerned: Concerned): RawBuilder<boolean> =>
+  "userId" in concerned
+    ? sql<boolean>`project.owner_id = ${concerned.userId}`
+    : sql<boolean>`${planOfOwner} = ${concerned.planId}`;
 
 /**
  * Queues `apply-limits` for projects with containers of before what they write was bounded, although the plan bounds it,
@@ -38,7 +39,7 @@ export const enqueueOutdated = (db: Db): Promise<number> =>
 const planOfOwner = sql`coalesce(account.plan_id, (select id from plan where is_default))`;
 const isRunning = sql<boolean>`kind = 'serve' and desired = 'running' and reaped_at is null`;
 
-async function enqueueWhere(db: Db, isConcerned: RawBuilder<boolean>): Promise<number> {
+async function enqueueWhere(db: Db, which: RawBuilder<boolean>): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     insert into work_item (kind, key, payload)
     select ${applyLimitsKind}, 'limits/' || project.id, jsonb_build_object('projectId', project.id)
@@ -46,7 +47,7 @@ async function enqueueWhere(db: Db, isConcerned: RawBuilder<boolean>): Promise<n
     where project.deleting_at is null
       and exists (select from task where project_id = project.id and ${isRunning})
       and not exists (select from work_item where key = 'limits/' || project.id and state = 'queued')
-      and ${isConcerned}
+      and ${which}
     order by project.id`.execute(db);
   if (numAffectedRows > 0n) await sql`select pg_notify(${workTopic}, ${applyLimitsKind})`.execute(db);
   return Number(numAffectedRows);

@@ -3,6 +3,7 @@ import type { Db } from "../../stores/db/pool.ts";
 import type { Plan } from "../../stores/db/tables.ts";
 import { Refused } from "../../stores/refused.ts";
 import { enqueueApplyLimits } from "./apply-limits.ts";
+import { givesSameDatabases, reconcileDatabases } from "./reconcile-databases.ts";
 import { givesSameRoom, planColumns } from "./rules.ts";
 import {
   defaultPlan,
@@ -30,6 +31,7 @@ export async function createPlan(tx: Db, newId: string, input: CreatePlanInput):
   const plan = await insertPlan(tx, values);
   if (plan === null) throw new Refused("SLUG_CONFLICT");
   if (isDefault && !givesSameRoom(before, plan)) await enqueueApplyLimits(tx, { planId: plan.id });
+  if (isDefault && !givesSameDatabases(before, plan)) await reconcileDatabases(tx, { planId: plan.id });
   return plan;
 }
 
@@ -50,8 +52,9 @@ export async function changePlan(tx: Db, id: string, input: UpdatePlanInput): Pr
   if (becomesDefault) await unsetDefault(tx);
   const changed = await updatePlan(tx, id, planColumns(input));
   // An account that was never given a plan has another one with the default.
-  const concernsAny = !givesSameRoom(plan, changed) || !givesSameRoom(before, changed);
-  if (concernsAny) await enqueueApplyLimits(tx, { planId: id });
+  const isNew = (givesSame: (a: Plan, b: Plan) => boolean) => !givesSame(plan, changed) || !givesSame(before, changed);
+  if (isNew(givesSameRoom)) await enqueueApplyLimits(tx, { planId: id });
+  if (isNew(givesSameDatabases)) await reconcileDatabases(tx, { planId: id });
   return changed;
 }
 

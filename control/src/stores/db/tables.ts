@@ -1,5 +1,6 @@
 import type { Insertable, Selectable } from "kysely";
 import type {
+  DatabaseTable,
   DeploymentTable,
   NodeEventTable,
   NodeTable,
@@ -18,6 +19,8 @@ export type Plan = Selectable<PlanTable>;
 export type NewPlan = Insertable<PlanTable>;
 export type Project = Selectable<ProjectTable>;
 export type Deployment = Selectable<DeploymentTable>;
+/** The managed database of a channel. */
+export type Branch = Selectable<DatabaseTable>;
 export type Task = Selectable<TaskTable>;
 export type Run = Selectable<RunTable>;
 export type RegistryCredential = Selectable<RegistryCredentialTable>;

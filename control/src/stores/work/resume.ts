@@ -18,6 +18,7 @@ export const resumedKinds: readonly string[] = [
 
 /** All other kinds, each with the reason why it stays as it is once it was given up. */
 export const notResumed: Readonly<Record<string, string>> = {
+  "database-check": "the next report or the next night asks for another look",
   deploy: "its deployment has failed with it, and who made it was told so",
   lifecycle: "who asked for a stop or a start sees that it failed, and may want the opposite by now",
 };

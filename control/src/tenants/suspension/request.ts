@@ -7,6 +7,7 @@ import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Project } from "../../stores/db/tables.ts";
 import { wakeWork } from "../../stores/work/wake.ts";
+import { resumeBranches, wakeBranchesOf } from "../databases/store.ts";
 import { listServed } from "./store.ts";
 
 /**
@@ -30,6 +31,7 @@ export async function suspendProject(tx: Db, project: Project, reason: SuspendRe
   // One that was being resumed has been told of already.
   if (project.suspended_at === null) await tellAll(tx, project.id, "suspended", byWhom[reason]);
   await endDrains(tx, { projectIds: [project.id] });
+  await wakeBranchesOf(tx, [project.id]);
   await notify(tx, routeTopic);
   await wake(tx, project.id);
 }
@@ -65,6 +67,8 @@ export async function requestResume(
       }))
       .where("id", "=", project.id)
       .execute();
+  // Beside the containers: an app that is up first tries again until it finds its database.
+  await resumeBranches(tx, project.id);
   await wake(tx, project.id);
 }
 

@@ -1,6 +1,7 @@
 import { openStatuses } from "@svc/proto";
 import { canonicalJson } from "@svc/runtime/canonical-json";
 import { sql } from "kysely";
+import { branchOf } from "../../databases/ready.ts";
 import { holdDeployment, insertEvent, lockDeployment } from "../deployment.ts";
 import { openDeployment } from "../environment.ts";
 import { listPriorBuilds } from "../prior-builds.ts";
@@ -16,12 +17,18 @@ const buildEnvAad = (projectId: string) => `project/${projectId}/build_env`;
 export const deployment: Owner<OwnerFacts["deployment"]> = {
   async loadFacts({ db, secrets }, work) {
     const among = sql<string>`any(${[...new Set(work.map(({ ownerId }) => ownerId))]}::uuid[])`;
-    const [deployments, projects, priorBuilds] = await Promise.all([
+    const [deployments, projects, branches, priorBuilds] = await Promise.all([
       db.selectFrom("deployment").selectAll().where("id", "=", among).execute(),
       db
         .selectFrom("project")
         .selectAll()
         .where("id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
+        .execute(),
+      db
+        .selectFrom("database")
+        .selectAll()
+        .where("status", "=", "ready")
+        .where("project_id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
         .execute(),
       listPriorBuilds(
         db,
@@ -34,7 +41,7 @@ export const deployment: Owner<OwnerFacts["deployment"]> = {
         const project = projectOf.get(row.project_id);
         if (project === undefined) return [];
         const open = (): OwnerFacts["deployment"] => {
-          const opened = openDeployment(secrets, { deployment: row, project });
+          const opened = openDeployment(secrets, { deployment: row, project }, branchOf(branches, row));
           const envDigest = () =>
             secrets.digest(Buffer.from(canonicalJson(opened.ownEnv)), buildEnvAad(row.project_id));
           return { ...opened, envDigest, priorBuilds: priorBuilds.get(row.id) ?? [] };

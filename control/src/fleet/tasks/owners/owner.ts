@@ -1,7 +1,7 @@
 import type { Manifest } from "@svc/proto";
 import type { OwnerKind, RunKind } from "@svc/proto/kinds";
 import type { Db } from "../../../stores/db/pool.ts";
-import type { Channel, Deployment, Project } from "../../../stores/db/tables.ts";
+import type { Branch, Channel, Deployment, Project } from "../../../stores/db/tables.ts";
 import type { Secrets } from "../../../stores/secrets.ts";
 import type { PriorBuild } from "../prior-builds.ts";
 
@@ -15,10 +15,19 @@ export interface OwnerFacts {
     ownEnv: Readonly<Record<string, string>>;
     /** All that its containers are told: the platform's variables over its own. */
     env: Readonly<Record<string, string>>;
+    /** Values of that which must not show in a log. */
+    secretValues: readonly string[];
+    /** Of the database that it is told of; empty: of none. */
+    databaseId: string;
     /** Stands for `ownEnv` without showing it. */
     envDigest(): string;
     /** What was built of the same source, the newest first; empty unless a build of it is asked for. */
     priorBuilds: readonly PriorBuild[];
+  };
+  database: {
+    branch: Branch;
+    /** What the server keeps of its administrator's password. */
+    adminVerifier(): string;
   };
 }
 

@@ -8,7 +8,7 @@ export const release: KindOfRun<"deployment"> = {
   owner: "deployment",
   called: { one: "release command", many: "release commands" },
   waitsFor: "release",
-  forNode({ owner: { deployment, manifest, env, ownEnv }, plan, registryHost }) {
+  forNode({ owner: { deployment, manifest, env, secretValues, databaseId }, plan, registryHost }) {
     if (isOciManifest(manifest) || manifest.release === undefined) return null;
     const { artifact_repository: repository, artifact_digest: digest } = deployment;
     if (repository === null || digest === null) return null;
@@ -17,7 +17,8 @@ export const release: KindOfRun<"deployment"> = {
       image: { reference: `${registryHost}/${repository}@${digest}`, maxSizeMb: plan.storage_mb },
       command: manifest.release.command,
       env,
-      redact: Object.values(ownEnv),
+      redact: [...secretValues],
+      databaseId,
       resources: limitsOfPlan(plan),
       timeoutSeconds: manifest.release.timeoutSeconds,
     };

@@ -134,6 +134,42 @@ export interface ClusterTable {
   rotation_finished_at: Nullable<Date>;
 }
 
+export interface DatabaseTable {
+  id: string;
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  engine: "postgres" | "mariadb";
+  status: Generated<"provisioning" | "ready" | "dropping" | "error">;
+  status_at: Generated<Date>;
+  reason: Nullable<string>;
+  admin_secret: Buffer;
+  secret: Buffer;
+  pending_secret: Nullable<Buffer>;
+  node_id: Nullable<string>;
+  tenant_at: Nullable<Date>;
+  tenant_doubts: Generated<number>;
+  role_connection_limit: Nullable<number>;
+  read_only: Generated<boolean>;
+  size_bytes: Nullable<number>;
+  connections: Nullable<number>;
+  measured_at: Nullable<Date>;
+  created_at: Generated<Date>;
+  volume_bytes: Nullable<number>;
+  sized_volume_bytes: Nullable<number>;
+}
+
+export interface DatabaseLoginFailuresTable {
+  database_id: string;
+  node_id: string;
+  failed: number;
+}
+
+export interface DatabaseSampleTable {
+  database_id: string;
+  sampled_at: Generated<Date>;
+  size_bytes: number;
+}
+
 export interface DeploymentTable {
   id: Generated<string>;
   project_id: string;
@@ -192,6 +228,17 @@ export interface DeploymentEventTable {
   from_status: Nullable<string>;
   to_status: Nullable<string>;
   detail: Nullable<string>;
+}
+
+export interface DroppedDatabaseTable {
+  id: string;
+  project_id: string;
+  owner_id: string;
+  channel: "production" | "preview" | "dev";
+  engine: "postgres" | "mariadb";
+  node_id: Nullable<string>;
+  dropped_at: Generated<Date>;
+  purge_at: Date;
 }
 
 export interface EnvOverlayTable {
@@ -361,6 +408,7 @@ export interface ProjectTable {
   resuming_at: Nullable<Date>;
   unrouted_at: Nullable<Date>;
   quota_waived_until: Nullable<Date>;
+  db_engine: Nullable<"postgres" | "mariadb">;
 }
 
 export interface RegistryCredentialTable {
@@ -399,6 +447,15 @@ export interface RunTable {
   exit_code: Nullable<number>;
 }
 
+export interface SavedQueryTable {
+  id: string;
+  project_id: string;
+  name: string;
+  sql: string;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+}
+
 export interface SchemaMigrationTable {
   name: string;
   hash: string;
@@ -420,9 +477,9 @@ export interface SiteHostTable {
 export interface TaskTable {
   id: Generated<string>;
   project_id: string;
-  owner_kind: "deployment";
+  owner_kind: "deployment" | "database";
   owner_id: string;
-  kind: "build" | "serve";
+  kind: "build" | "serve" | "database";
   channel: ColumnValues["task.channel"];
   pr_number: Generated<number>;
   replica: Generated<number>;
@@ -594,8 +651,12 @@ export interface Database {
   channel_state: ChannelStateTable;
   claim_link: ClaimLinkTable;
   cluster: ClusterTable;
+  database: DatabaseTable;
+  database_login_failures: DatabaseLoginFailuresTable;
+  database_sample: DatabaseSampleTable;
   deployment: DeploymentTable;
   deployment_event: DeploymentEventTable;
+  dropped_database: DroppedDatabaseTable;
   env_overlay: EnvOverlayTable;
   env_var: EnvVarTable;
   idempotency: IdempotencyTable;
@@ -613,6 +674,7 @@ export interface Database {
   request_window: RequestWindowTable;
   resource_sample: ResourceSampleTable;
   run: RunTable;
+  saved_query: SavedQueryTable;
   schema_migration: SchemaMigrationTable;
   site_host: SiteHostTable;
   task: TaskTable;

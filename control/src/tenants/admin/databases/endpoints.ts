@@ -1,14 +1,14 @@
 import { adminDatabasesReply } from "@svc/proto";
 import { endpoint } from "../../endpoint.ts";
+import { adminDatabaseView, listAllBranches } from "./store.ts";
 
-/** No project can have a managed database in this version, so there is none to tell of. */
 const list = endpoint({
   method: "GET",
   path: "/admin/databases",
   access: "admin",
   summary: "The database of every project and channel, with its size and its limits; never a credential.",
   reply: adminDatabasesReply,
-  handle: async () => ({ databases: [] }),
+  handle: async ({ db }) => ({ databases: (await listAllBranches(db)).map(adminDatabaseView) }),
 });
 
 export const adminDatabaseEndpoints = [list];

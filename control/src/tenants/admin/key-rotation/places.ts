@@ -1,4 +1,5 @@
 import { caKeyAad } from "../../../fleet/ca/authority.ts";
+import { adminSecretAad, pendingSecretAad, tenantSecretAad } from "../../../fleet/databases/secrets.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Channel } from "../../../stores/db/tables.ts";
 import { envOverlayAad, envVarAad } from "../../env/store.ts";
@@ -25,6 +26,9 @@ export const sealedPlaces: readonly SealedPlace[] = [
     key: ["project_id", "channel", "key"],
     aad: (project, channel, name) => envOverlayAad(project ?? "", channel as Channel, name ?? ""),
   },
+  { table: "database", column: "admin_secret", key: ["id"], aad: adminSecretAad },
+  { table: "database", column: "secret", key: ["id"], aad: tenantSecretAad },
+  { table: "database", column: "pending_secret", key: ["id"], aad: pendingSecretAad },
   { table: "deployment", column: "env", key: ["id"], aad: envAad },
   { table: "deployment", column: "file_env", key: ["id"], aad: fileEnvAad },
 ];

@@ -13,6 +13,7 @@ import {
 import { recordAudit } from "../../../http/audit.ts";
 import type { Caller } from "../../../http/caller.ts";
 import { enqueueApplyLimits } from "../../../identity/plans/apply-limits.ts";
+import { reconcileDatabases } from "../../../identity/plans/reconcile-databases.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
@@ -132,6 +133,7 @@ const plan = endpoint({
     onUser(db, caller, params.id, async (tx, { id, email }) => {
       if (!(await setPlan(tx, id, body.plan))) throw new Refused("UNKNOWN_PLAN");
       await enqueueApplyLimits(tx, { userId: id });
+      await reconcileDatabases(tx, { userId: id });
       await recordAudit(tx, { caller, address, action: "user.plan", target: id, detail: { email, plan: body.plan } });
       return { id, plan: body.plan };
     }),

@@ -2,6 +2,7 @@ import { type DeploymentMetadata, isOciManifest, type Manifest, plural, releaseO
 import type { Clock } from "@svc/runtime/clock";
 import { type Insertable, sql } from "kysely";
 import { storageProblem } from "../../../fleet/artifacts/storage-limit.ts";
+import { databaseVariable, listReadyBranches } from "../../../fleet/databases/ready.ts";
 import { insertEvent } from "../../../fleet/tasks/deployment.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Caller } from "../../../http/caller.ts";
@@ -20,12 +21,24 @@ import { getProject } from "../../projects/store.ts";
 import { hostUrl } from "../../projects/view.ts";
 import { skippedByRollback } from "../redeploy/redeploy.ts";
 import { addWarnings } from "../store.ts";
-import { type Admission, factsOf, projectRefusal, type Refusal } from "./admission.ts";
+import {
+  type Admission,
+  type DatabaseFacts,
+  databaseRefusal,
+  factsOf,
+  projectRefusal,
+  type Refusal,
+} from "./admission.ts";
 
 const windowSeconds = 3600;
 
-/** Nobody has a managed database yet, so no channel has one that is ready. */
-export const databaseReady = false;
+const overriddenWarning = `The variable ${databaseVariable} of the project is not used: the channel has a managed database, and the platform sets it.`;
+
+/** What a deployment of the project is to know of its databases. Exact while the project is locked. */
+export async function findDatabases(db: Db, project: Pick<Project, "id" | "db_engine">): Promise<DatabaseFacts> {
+  const branches = await listReadyBranches(db, [project.id]);
+  return { engine: project.db_engine, ready: branches.map(({ channel }) => channel) };
+}
 
 export const refuse = ({ code, message, status }: Refusal, closesConnection = false): never => {
   throw new ApiError(code, {
@@ -142,7 +155,7 @@ export async function acceptDeployment(
   return insertDeployment(tx, deps, caller, await openProject(tx, caller, projectId), accepted);
 }
 
-/** The rest of `acceptDeployment`, for whoever has more to check between the lock and the row. Throws RATE_LIMITED and QUOTA_EXCEEDED. */
+/** The rest of `acceptDeployment`, for whoever has more to check between the lock and the row. Throws RATE_LIMITED and QUOTA_EXCEEDED, and what its database stands against. */
 export async function insertDeployment(
   tx: Db,
   { clock, config, secrets }: AcceptDeps,
@@ -150,6 +163,9 @@ export async function insertDeployment(
   { project, plan }: OpenProject,
   { id, manifest, metadata, admission, source, forceBuild = false, fileEnv, warnings = [], reuse }: NewDeployment,
 ): Promise<{ project: Project; url: string }> {
+  const databases = await findDatabases(tx, project);
+  const refusal = databaseRefusal(manifest, plan, admission.channel, databases);
+  if (refusal !== null) refuse(refusal);
   // Going back is what people do when something is broken: it counts, and is never refused for the count.
   if (reuse?.origin !== "rollback") await checkDeployRate(tx, caller.userId, plan.max_deploys_per_hour);
   // What is taken over is kept already.
@@ -192,7 +208,11 @@ export async function insertDeployment(
   await tx.insertInto("accepted_deploy").values({ deployment_id: id, user_id: caller.userId }).execute();
   const detail = reuse === undefined ? null : `${reuse.origin} of ${reuse.of.id}`;
   await insertEvent(tx, { deploymentId: id, phase: "queued", to: "queued", detail });
-  await addWarnings(tx, { projectId: project.id, deploymentId: id }, warnings);
+  const isOverridden = databases.ready.includes(admission.channel) && Object.hasOwn(env, databaseVariable);
+  await addWarnings(tx, { projectId: project.id, deploymentId: id }, [
+    ...warnings,
+    ...(isOverridden ? [overriddenWarning] : []),
+  ]);
   await enqueue(tx, { kind: "deploy", key: project.id, payload: { deploymentId: id } });
   return { project, url };
 }

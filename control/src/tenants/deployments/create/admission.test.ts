@@ -1,6 +1,6 @@
 import { ociManifestSchema, sourceManifestSchema } from "@svc/proto";
 import { expect, test } from "vitest";
-import { admit, type ProjectFacts, projectRefusal, readmit } from "./admission.ts";
+import { admit, type DatabaseFacts, type ProjectFacts, projectRefusal, readmit } from "./admission.ts";
 
 const plan = {
   max_image_mb: 1000,
@@ -58,6 +58,9 @@ test.each([
   expect(refusal?.message).toContain(says);
 });
 
+const none: DatabaseFacts = { engine: null, ready: [] };
+const ready: DatabaseFacts = { engine: "postgres", ready: ["production"] };
+
 test.each([
   { when: "nothing is forced", manifest: source(), goes: { channel: "production", prNumber: null } },
   {
@@ -111,11 +114,11 @@ test.each([
   {
     when: "its database is ready",
     manifest: source({ database: { enabled: true } }),
-    facts: { databaseReady: true },
+    facts: { databases: ready },
     goes: { channel: "production", prNumber: null },
   },
 ])("it goes to $goes.channel when $when", ({ manifest, metadata = {}, facts = {}, goes }) => {
-  expect(admit(manifest, metadata, { project, plan, databaseReady: false, ...facts })).toEqual(goes);
+  expect(admit(manifest, metadata, { project, plan, databases: none, ...facts })).toEqual(goes);
 });
 
 test.each([
@@ -140,6 +143,24 @@ test.each([
     facts: { plan: { ...plan, max_databases: 0 } },
     code: "PLAN_FEATURE_UNAVAILABLE",
   },
+  {
+    when: "another channel's database is ready",
+    manifest: source({ channel: "preview", database: { enabled: true } }),
+    facts: { databases: ready },
+    code: "DATABASE_NOT_READY",
+  },
+  {
+    when: "the project has another engine",
+    manifest: source({ database: { enabled: true, engine: "mariadb" } }),
+    facts: { databases: ready },
+    code: "DATABASE_ENGINE_CONFLICT",
+  },
+  {
+    when: "the project has another engine and no database",
+    manifest: source({ database: { enabled: true } }),
+    facts: { databases: { engine: "mariadb" as const, ready: [] } },
+    code: "DATABASE_ENGINE_CONFLICT",
+  },
   { when: "it has too many jobs", manifest: source({ jobs: [job("a"), job("b")] }), code: "QUOTA_EXCEEDED" },
   { when: "it has too many replicas", manifest: replicated(3), code: "QUOTA_EXCEEDED" },
   { when: "it wants a longer drain", manifest: source({ drain: { seconds: 61 } }), code: "QUOTA_EXCEEDED" },
@@ -150,7 +171,7 @@ test.each([
     code: "QUOTA_EXCEEDED",
   },
 ])("refused when $when: $code", ({ manifest, facts = {}, code }) => {
-  const admission = admit(manifest, {}, { project, plan, databaseReady: false, ...facts });
+  const admission = admit(manifest, {}, { project, plan, databases: none, ...facts });
   expect(admission).toMatchObject({ refusal: { code } });
 });
 
@@ -165,7 +186,7 @@ test.each([
     with: { dev_sync_enabled: false },
     code: "PLAN_FEATURE_UNAVAILABLE",
   },
-  { when: "production's database is ready", manifest: withDatabase, databaseReady: true, code: null },
+  { when: "production's database is ready", manifest: withDatabase, databases: ready, code: null },
   { when: "production has no database", manifest: withDatabase, code: "DATABASE_NOT_READY" },
   {
     when: "neither production nor the plan has a database",
@@ -187,18 +208,18 @@ test.each([
 ] as const)("deployed once more, when $when: $code", ({ manifest, code, ...facts }) => {
   const {
     channel = "production",
-    databaseReady = false,
+    databases = none,
     with: change = {},
   } = facts as {
     channel?: "production" | "dev";
-    databaseReady?: boolean;
+    databases?: DatabaseFacts;
     with?: Partial<typeof plan>;
   };
-  expect(readmit(manifest, channel, { plan: { ...plan, ...change }, databaseReady })?.code ?? null).toBe(code);
+  expect(readmit(manifest, channel, { plan: { ...plan, ...change }, databases })?.code ?? null).toBe(code);
 });
 
 test("whoever asks for too many replicas is told both numbers", () => {
-  expect(readmit(replicated(3), "production", { plan, databaseReady: true })?.message).toBe(
+  expect(readmit(replicated(3), "production", { plan, databases: ready })?.message).toBe(
     "The manifest asks for 3 replicas and the plan allows 2. Lower app.replicas, or ask for a larger plan.",
   );
 });

@@ -1,5 +1,6 @@
 import {
   type Channel,
+  type DatabaseEngine,
   type DeploymentMetadata,
   type ErrorCode,
   isOciManifest,
@@ -49,6 +50,14 @@ type PlanFeatures = Pick<
   | "previews_enabled"
 >;
 
+/** The managed databases of a project. */
+export interface DatabaseFacts {
+  /** What they run on for good; null: it never had one. */
+  engine: DatabaseEngine | null;
+  /** Channels whose own can be used. */
+  ready: readonly Channel[];
+}
+
 /** What stands against any deployment of the project, whatever it holds: known before the upload is read. */
 export function projectRefusal(project: ProjectFacts, deployer: DeployerFacts, plan: PlanFeatures): Refusal | null {
   if (project.suspended !== null) return suspendedRefusal(project.suspended);
@@ -67,12 +76,11 @@ export interface Admission {
 
 /**
  * The channel that the manifest forces, else that of the project's deploy mode, if the plan has it.
- * `databaseReady` tells whether the channel has a database that can be used.
  */
 export function admit(
   manifest: Manifest,
   metadata: DeploymentMetadata,
-  { project, plan, databaseReady }: { project: ProjectFacts; plan: PlanFeatures; databaseReady: boolean },
+  { project, plan, databases }: { project: ProjectFacts; plan: PlanFeatures; databases: DatabaseFacts },
 ): Admission | { refusal: Refusal } {
   const type = manifestType(manifest);
   if (type !== project.type) {
@@ -82,7 +90,7 @@ export function admit(
     );
   }
   const channel = manifest.channel ?? (project.deployMode === "preview" ? "preview" : "production");
-  const refusal = channelRefusal(channel, type, plan) ?? needsRefusal(manifest, plan, databaseReady);
+  const refusal = channelRefusal(channel, type, plan) ?? needsRefusal(manifest, plan, channel, databases);
   if (refusal !== null) return { refusal };
   // Where it came from chooses neither channel nor access; it only keeps pull requests apart within Preview.
   return { channel, prNumber: channel === "preview" ? (metadata.gitPrNumber ?? null) : null };
@@ -95,10 +103,10 @@ export function admit(
 export function readmit(
   manifest: Manifest,
   channel: Channel,
-  { plan, databaseReady }: { plan: PlanFeatures; databaseReady: boolean },
+  { plan, databases }: { plan: PlanFeatures; databases: DatabaseFacts },
 ): Refusal | null {
-  if (!isOciManifest(manifest) && manifest.database.enabled && !databaseReady) return { code: "DATABASE_NOT_READY" };
-  return channelRefusal(channel, manifestType(manifest), plan) ?? needsRefusal(manifest, plan, databaseReady);
+  if (needsDatabase(manifest) && !databases.ready.includes(channel)) return { code: "DATABASE_NOT_READY" };
+  return channelRefusal(channel, manifestType(manifest), plan) ?? needsRefusal(manifest, plan, channel, databases);
 }
 
 function channelRefusal(channel: Channel, type: ProjectType, plan: PlanFeatures): Refusal | null {
@@ -111,7 +119,12 @@ function channelRefusal(channel: Channel, type: ProjectType, plan: PlanFeatures)
 }
 
 /** What the manifest asks for besides a place to run. */
-function needsRefusal(manifest: Manifest, plan: PlanFeatures, databaseReady: boolean): Refusal | null {
+function needsRefusal(
+  manifest: Manifest,
+  plan: PlanFeatures,
+  channel: Channel,
+  databases: DatabaseFacts,
+): Refusal | null {
   // Without one it has what the plan allows, if that is less than usual.
   const drain = manifest.drain?.seconds ?? 0;
   if (drain > plan.max_drain_seconds) {
@@ -121,11 +134,8 @@ function needsRefusal(manifest: Manifest, plan: PlanFeatures, databaseReady: boo
     };
   }
   if (isOciManifest(manifest)) return null;
-  if (manifest.database.enabled && !databaseReady) {
-    return plan.max_databases === 0
-      ? { code: "PLAN_FEATURE_UNAVAILABLE", message: "The plan does not include managed databases." }
-      : { code: "DATABASE_NOT_READY" };
-  }
+  const refusal = databaseRefusal(manifest, plan, channel, databases);
+  if (refusal !== null) return refusal;
   const jobs = manifest.jobs.length;
   if (jobs > plan.max_scheduled_jobs) {
     return {
@@ -141,5 +151,28 @@ function needsRefusal(manifest: Manifest, plan: PlanFeatures, databaseReady: boo
       }
     : null;
 }
+
+/** Nothing is ever made for a deployment: whoever wants a database asks for it first. */
+export function databaseRefusal(
+  manifest: Manifest,
+  plan: Pick<PlanFeatures, "max_databases">,
+  channel: Channel,
+  { engine, ready }: DatabaseFacts,
+): Refusal | null {
+  if (isOciManifest(manifest) || !manifest.database.enabled) return null;
+  const isReady = ready.includes(channel);
+  if (!isReady && plan.max_databases === 0) {
+    return { code: "PLAN_FEATURE_UNAVAILABLE", message: "The plan does not include managed databases." };
+  }
+  if (engine !== null && engine !== manifest.database.engine) {
+    return {
+      code: "DATABASE_ENGINE_CONFLICT",
+      message: `The manifest asks for ${manifest.database.engine}, and the databases of this project run on ${engine} for good. Set database.engine to ${engine}.`,
+    };
+  }
+  return isReady ? null : { code: "DATABASE_NOT_READY" };
+}
+
+const needsDatabase = (manifest: Manifest): boolean => !isOciManifest(manifest) && manifest.database.enabled;
 
 const refuse = (code: ErrorCode, message: string) => ({ refusal: { code, message } });

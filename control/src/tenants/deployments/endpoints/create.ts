@@ -32,7 +32,7 @@ import { getProject } from "../../projects/store.ts";
 import {
   acceptDeployment,
   checkDeployRate,
-  databaseReady,
+  findDatabases,
   type NewDeployment,
   refuse,
   requireStorage,
@@ -61,6 +61,7 @@ export const createDeployment = endpoint({
     "PLAN_FEATURE_UNAVAILABLE",
     "PREVIEW_UNAVAILABLE",
     "DATABASE_NOT_READY",
+    "DATABASE_ENGINE_CONFLICT",
     // Scheduled jobs and storage; variables of env files.
     "QUOTA_EXCEEDED",
     { code: "QUOTA_EXCEEDED", status: 422 },
@@ -97,8 +98,15 @@ type CreateCall = Pick<
 > & { caller: Caller };
 
 /** Where the manifest may go. Throws what stands against it. */
-function admitted(manifest: Manifest, metadata: DeploymentMetadata, project: Project, plan: Plan): Admission {
-  const admission = admit(manifest, metadata, { project: factsOf(project), plan, databaseReady });
+async function admitted(
+  db: Db,
+  manifest: Manifest,
+  metadata: DeploymentMetadata,
+  project: Project,
+  plan: Plan,
+): Promise<Admission> {
+  const databases = await findDatabases(db, project);
+  const admission = admit(manifest, metadata, { project: factsOf(project), plan, databases });
   return "refusal" in admission ? refuse(admission.refusal) : admission;
 }
 
@@ -117,12 +125,12 @@ async function deploySource(context: TenantContext, call: CreateCall, project: P
       signal: AbortSignal.any([clientGone(call.request, arrived.signal), pace.signal]),
     };
     const check: CheckUpload = async ({ manifest, metadata = {} }, fileEnv) => {
-      const { channel } = admitted(manifest, metadata, project, plan);
+      const { channel } = await admitted(db, manifest, metadata, project, plan);
       if (fileEnv !== null) await requireEnvRoom(db, project.id, channel, plan, fileEnv);
     };
     const received = await receiveSource(call.request, target, check);
     const { manifest, metadata = {}, forceBuild = false, fileEnv, warnings, digest, sizeBytes } = received;
-    const admission = admitted(manifest, metadata, project, plan);
+    const admission = await admitted(context.db, manifest, metadata, project, plan);
     return await accept(context, call, project.id, {
       manifest,
       metadata,
@@ -141,7 +149,7 @@ async function deployImage(context: TenantContext, call: CreateCall, project: Pr
   const body = readImageBody(call.request.body, context.references);
   const manifest = await preserved(context.db, project.id, body, call.request.body);
   const metadata = body.metadata ?? {};
-  const admission = admitted(manifest, metadata, project, plan);
+  const admission = await admitted(context.db, manifest, metadata, project, plan);
   const problem = await context.references.problem(manifest.image.reference, project.owner_id);
   if (problem !== null) throw new ApiError("OCI_REFERENCE_INVALID", { message: problem });
   return accept(context, call, project.id, { manifest, metadata, admission, source: null, fileEnv: {} });

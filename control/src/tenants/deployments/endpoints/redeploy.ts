@@ -27,6 +27,7 @@ const redeploy = (action: RedeployAction) =>
       "EMAIL_NOT_VERIFIED",
       "PLAN_FEATURE_UNAVAILABLE",
       "DATABASE_NOT_READY",
+      "DATABASE_ENGINE_CONFLICT",
       "QUOTA_EXCEEDED",
       "IDEMPOTENCY_CONFLICT",
     ],

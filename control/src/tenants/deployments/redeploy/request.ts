@@ -9,7 +9,7 @@ import type { Deployment } from "../../../stores/db/tables.ts";
 import { Refused } from "../../../stores/refused.ts";
 import type { Secrets } from "../../../stores/secrets.ts";
 import type { HostAddress } from "../../hosts/address.ts";
-import { type AcceptDeps, databaseReady, insertDeployment, openProject, refuse } from "../create/accept.ts";
+import { type AcceptDeps, findDatabases, insertDeployment, openProject, refuse } from "../create/accept.ts";
 import { readmit } from "../create/admission.ts";
 import {
   addressOf,
@@ -76,7 +76,8 @@ export async function requestRedeploy(
   const address = addressOf(action, { channel: of.channel, prNumber: of.pr_number });
   const manifest = manifestFor(action, storedManifestSchema.parse(of.manifest));
   const refusal =
-    sourceRefusal(action, facts) ?? readmit(manifest, address.channel, { plan: open.plan, databaseReady });
+    sourceRefusal(action, facts) ??
+    readmit(manifest, address.channel, { plan: open.plan, databases: await findDatabases(tx, open.project) });
   if (refusal !== null) refuse(refusal);
   const { url } = await insertDeployment(tx, deps, caller, open, {
     id,

@@ -4,6 +4,7 @@ import { endDrains } from "../../../fleet/tasks/change.ts";
 import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import { enqueueAll } from "../../../stores/work/queue.ts";
+import { dropBranches } from "../../databases/store.ts";
 
 /** What the work knows of the project that it takes down. */
 export interface Teardown {
@@ -29,6 +30,8 @@ export async function requestTeardown(tx: Db, projectIds: readonly string[]): Pr
     })
     .where("id", "in", projectIds)
     .execute();
+  // Before everything else of them: apps lose what they could still write to, and nothing waits for the edges.
+  await dropBranches(tx, projectIds);
   const freed = await tx
     .deleteFrom("site_host")
     .where("project_id", "in", projectIds)

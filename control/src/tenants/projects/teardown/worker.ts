@@ -15,6 +15,7 @@ import type { Db } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import { recheckAfterMs } from "../../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
+import { listBranches } from "../../databases/store.ts";
 import type { Teardown } from "./request.ts";
 
 export interface TeardownDeps {
@@ -45,7 +46,8 @@ export function teardownWorker(deps: TeardownDeps): WorkHandler {
       const project = await db.selectFrom("project").select("id").where("id", "=", projectId).executeTakeFirst();
       if (project === undefined) return { state: "done" };
       const isOff = (await isOffEdges(deps, projectId, hosts)) && (await isOffNodes(deps, projectId));
-      if (!isOff || !(await isOutOfRegistry(deps, projectId)))
+      const hasBranches = (await listBranches(db, projectId)).length > 0;
+      if (!isOff || hasBranches || !(await isOutOfRegistry(deps, projectId)))
         return { retryAfterMs: recheckAfterMs(item.ageMs), refund: true };
       await db.transaction().execute((tx) => deleteRows(tx, projectId));
       // Agents also ask by themselves.

@@ -6,6 +6,7 @@ import { sql } from "kysely";
 import { dropPrevious } from "../../../../fleet/ca/store.ts";
 import type { Answer, TestApi, TestUser } from "../../../../http/testing.ts";
 import type { Deployment, Node, Project } from "../../../../stores/db/tables.ts";
+import { insertBranch, moveBranch } from "../../../databases/store.ts";
 import { aSource, formOf, manifestOf } from "../../../deployments/testing/source.ts";
 
 export interface World {
@@ -94,6 +95,15 @@ const nodeAction = (name: NodeAction, from: Partial<Pick<Node, "schedulable" | "
     return { path: `/admin/nodes/${id}/${name}`, body: { reason: "its fan is loud", confirm: true }, target: id };
   },
 });
+
+/** A project whose production has a database that can be used. */
+async function aBranch({ api, actor }: World): Promise<string> {
+  const { id: projectId } = await api.newProject(actor);
+  const id = randomUUID();
+  await insertBranch(api.db, api.context.secrets, { id, projectId, channel: "production", engine: "postgres" });
+  await moveBranch(api.db, id, { from: "provisioning", to: "ready" });
+  return projectId;
+}
 
 const suspend = async ({ api }: World, project: Project) => {
   await api.db
@@ -276,6 +286,52 @@ export const changes: Readonly<Record<string, Change>> = {
       const body = { host, username: world.secret(), secret: world.secret() };
       await api.call("PUT", path, { session: actor.session, body });
       return { path, body: { host, confirm: true }, target: id };
+    },
+  },
+  "POST /projects/:id/database": {
+    action: "database.create",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/projects/${id}/database`, body: { engine: "mariadb" }, target: id };
+    },
+  },
+  "DELETE /projects/:id/database": {
+    action: "database.drop",
+    async arrange(world) {
+      const id = await aBranch(world);
+      return { path: `/projects/${id}/database`, target: id };
+    },
+  },
+  "POST /projects/:id/database/dev-credentials": {
+    action: "database.reveal",
+    async arrange(world) {
+      const id = await aBranch(world);
+      const shown = (reply: Answer["body"]) => new URL(reply.databaseUrl).password;
+      return { path: `/projects/${id}/database/dev-credentials`, target: id, shown };
+    },
+  },
+  "POST /projects/:id/database/rotate-credentials": {
+    action: "database.rotate",
+    async arrange(world) {
+      const id = await aBranch(world);
+      return { path: `/projects/${id}/database/rotate-credentials`, target: id };
+    },
+  },
+  "POST /projects/:id/database/saved-queries": {
+    action: "saved-query.create",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      const body = { name: world.secret(), sql: world.secret() };
+      return { path: `/projects/${id}/database/saved-queries`, body, target: id };
+    },
+  },
+  "DELETE /projects/:id/database/saved-queries/:queryId": {
+    action: "saved-query.delete",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      const query = { id: randomUUID(), project_id: id, name: "all", sql: "select 1" };
+      await world.api.db.insertInto("saved_query").values(query).execute();
+      return { path: `/projects/${id}/database/saved-queries/${query.id}`, target: id };
     },
   },
   "POST /admin/invites": {

@@ -1,0 +1,45 @@
+import { DatabaseEntry_State as State } from "@svc/proto/node";
+import { expect, test } from "vitest";
+import { readBranchNews } from "./news.ts";
+import { type ReachableBranch, tableOf } from "./table.ts";
+
+const id = "5a1d0c37-0000-4000-8000-00000000000a";
+const aBranch = (overrides: Partial<ReachableBranch> = {}): ReachableBranch => ({
+  ...{ id, projectId: "p", channel: "production", engine: "postgres", status: "ready", isOff: false },
+  ...{ nodeId: "n", connectionLimit: 20, server: { epoch: 7, at: { nodeId: "n", address: "10.0.0.1" } } },
+  ...overrides,
+});
+
+test.each([
+  { when: "it is ready", branch: {}, is: { state: State.OPEN, epoch: 7n, nodeId: "n", address: "10.0.0.1" } },
+  { when: "it is being made", branch: { status: "provisioning" }, is: { state: State.OPEN } },
+  { when: "it is being dropped", branch: { status: "dropping" }, is: { state: State.CLOSED } },
+  { when: "it failed", branch: { status: "error" }, is: { state: State.CLOSED } },
+  { when: "its project is off the air", branch: { isOff: true }, is: { state: State.CLOSED } },
+  {
+    when: "its next server is on no node yet",
+    branch: { server: { epoch: 8, at: null } },
+    is: { state: State.OPEN, epoch: 8n, nodeId: "", address: "" },
+  },
+] as const)("a branch is told of when $when", ({ branch, is }) => {
+  expect(tableOf([aBranch(branch)])).toMatchObject([
+    { databaseId: id, role: "r_5a1d0c3700004000", database: "d_5a1d0c3700004000", connectionLimit: 20, ...is },
+  ]);
+});
+
+test("there is no way to a branch that never had a server", () => {
+  expect(tableOf([aBranch({ server: null })])).toEqual([]);
+});
+
+test("equal branches are equal tables, in whatever order they were read", () => {
+  const other = aBranch({ id: "5a1d0c37-0000-4000-8000-00000000000b" });
+  expect(tableOf([other, aBranch()])).toEqual(tableOf([aBranch(), other]));
+});
+
+test.each([
+  { payload: "", news: null },
+  { payload: "d p", news: { databaseId: "d", projectId: "p", nodeId: null } },
+  { payload: "d p n", news: { databaseId: "d", projectId: "p", nodeId: "n" } },
+])("news of a branch are read from '$payload'", ({ payload, news }) => {
+  expect(readBranchNews(payload)).toEqual(news);
+});

@@ -1,0 +1,65 @@
+// @pure
+import { create } from "@bufbuild/protobuf";
+import { type Channel, type DatabaseEngine, type DatabaseStatus, databaseNames } from "@svc/proto";
+import { type DatabaseEntry, DatabaseEntry_State, DatabaseEntrySchema } from "@svc/proto/node";
+
+/** What decides how a branch is reached. */
+export interface ReachableBranch {
+  id: string;
+  projectId: string;
+  channel: Channel;
+  engine: DatabaseEngine;
+  status: DatabaseStatus;
+  /** The project is off the air, or being deleted. */
+  isOff: boolean;
+  /** Whose disk holds its data; null until its first server was placed. */
+  nodeId: string | null;
+  /** Of its owner's plan, now. */
+  connectionLimit: number;
+  /** The newest server that was asked for, if any was: the only one that may write. */
+  server: {
+    epoch: number;
+    /** Null: it is on no node, or has been asked to go. */
+    at: { nodeId: string; address: string } | null;
+  } | null;
+}
+
+/** What runs on a node, and may use a database. */
+export interface Uses {
+  /** Whose containers are there. */
+  channels: readonly { projectId: string; channel: string }[];
+  /** Deployments whose commands run there. */
+  deploymentIds: readonly string[];
+}
+
+const isOpen = ({ status, isOff }: ReachableBranch): boolean =>
+  !isOff && (status === "ready" || status === "provisioning");
+
+/**
+ * The part of a node's table that is about these branches, each of which its containers may use or whose server it has:
+ * sorted, so that equal ones are equal bytes. A branch without a server so far is in none, since there is no way to it yet.
+ */
+export const tableOf = (branches: readonly ReachableBranch[]): DatabaseEntry[] =>
+  branches
+    .toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    .flatMap((branch) => {
+      const { id, projectId, channel, engine, connectionLimit, server } = branch;
+      if (server === null) return [];
+      const { role, database } = databaseNames(id);
+      return [
+        create(DatabaseEntrySchema, {
+          ...{
+            databaseId: id,
+            epoch: BigInt(server.epoch),
+            engine,
+            role,
+            database,
+            projectId,
+            channel,
+            connectionLimit,
+          },
+          ...{ nodeId: server.at?.nodeId ?? "", address: server.at?.address ?? "" },
+          state: isOpen(branch) ? DatabaseEntry_State.OPEN : DatabaseEntry_State.CLOSED,
+        }),
+      ];
+    });

@@ -1,0 +1,44 @@
+import type { DatabaseEntry } from "@svc/proto/node";
+import { createBatch } from "@svc/runtime/batch";
+import type { Clock } from "@svc/runtime/clock";
+import type { Db } from "../../stores/db/pool.ts";
+import type { ClusterViews } from "../cluster/views.ts";
+import { loadBranchesOfNodes, type NodeUses } from "./facts.ts";
+import { tableOf } from "./table.ts";
+
+/** Which databases nodes may reach, read afresh. What many sessions ask for at once is read together. */
+export type LoadDatabaseTable = (nodeId: string) => Promise<DatabaseEntry[]>;
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const nodesAtOnce = 200;
+const waitingMax = 100_000;
+
+export function createDatabaseTables(
+  clock: Clock,
+  { db, views }: { db: Db; views: Pick<ClusterViews, "placementsByNode" | "runsByNode"> },
+): LoadDatabaseTable {
+  const usesOf = (nodeId: string): NodeUses => {
+    const placements = [...views.placementsByNode.of(nodeId).values()];
+    const runs = [...views.runsByNode.of(nodeId).values()];
+    return {
+      nodeId,
+      // One that is no id of a project must not cost the other nodes theirs.
+      channels: placements.flatMap(({ value: { projectId, channel } }) =>
+        uuid.test(projectId) ? [{ projectId, channel }] : [],
+      ),
+      deploymentIds: runs.flatMap(({ value: { ownerKind, ownerId } }) =>
+        ownerKind === "deployment" && uuid.test(ownerId) ? [ownerId] : [],
+      ),
+    };
+  };
+  const load = createBatch<DatabaseEntry[]>({
+    clock,
+    async ask(nodeIds) {
+      const branches = await loadBranchesOfNodes(db, nodeIds.map(usesOf));
+      return nodeIds.map((nodeId) => tableOf(branches.get(nodeId) ?? []));
+    },
+    sizeMax: nodesAtOnce,
+    waitingMax,
+  });
+  return async (nodeId) => (await load(nodeId)) ?? [];
+}

@@ -1,0 +1,62 @@
+// @pure
+import { create } from "@bufbuild/protobuf";
+import { type DatabaseEngine, databaseEngines } from "@svc/proto";
+import { DatabaseSpecSchema } from "@svc/proto/node";
+import { z } from "zod";
+import type { Kind, NewTask, TaskResources } from "./kind.ts";
+
+const spec = z.object({
+  kind: z.literal("database"),
+  engine: z.enum(databaseEngines),
+  image: z.string(),
+  /** Whether there may be no data yet. */
+  init: z.boolean(),
+  /** What its owner may store, in MiB. */
+  sizeMb: z.number().int(),
+  /** Sessions at once, those of the platform included. */
+  connections: z.number().int(),
+});
+export type DatabaseTaskSpec = z.infer<typeof spec>;
+
+/** The server of a branch: where its data is, until somebody says otherwise. */
+export const database: Kind<DatabaseTaskSpec, "database"> = {
+  owner: "database",
+  rules: {
+    placement: "fit",
+    crowd: null,
+    hasImage: false,
+    isLasting: true,
+    leaves: { stays: "holds the data of a database" },
+    isVisited: true,
+  },
+  spec,
+  // Its image is on the nodes already.
+  needs: () => ({ pull: [], push: null, baseImages: false }),
+  forNode: ({ engine, image, init, sizeMb, connections }, { owner }) => ({
+    case: "database",
+    value: create(DatabaseSpecSchema, {
+      ...{ databaseId: owner.branch.id, engine, init, sizeMb, connections },
+      image: { reference: image },
+      adminVerifier: owner.adminVerifier(),
+    }),
+  }),
+};
+
+/** A server of a branch; pinned to where its data is, once that is known. */
+export const databaseTask = (
+  branch: { engine: DatabaseEngine; node_id: string | null },
+  {
+    image,
+    sizeMb,
+    connections,
+    ...rest
+  }: TaskResources & { image: string; sizeMb: number; connections: number; nodeSelector: Record<string, string> },
+): NewTask<DatabaseTaskSpec> => ({
+  spec: {
+    ...{ kind: "database", engine: branch.engine, image, sizeMb, connections },
+    // Data that is missing where it was is a failure, and never made anew.
+    init: branch.node_id === null,
+  },
+  ...rest,
+  ...(branch.node_id !== null && { pinnedTo: branch.node_id }),
+});

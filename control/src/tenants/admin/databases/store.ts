@@ -1,0 +1,45 @@
+import { type Selectable, sql } from "kysely";
+import type { PlanTable, ProjectTable } from "../../../stores/db/gen/tables.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Branch } from "../../../stores/db/tables.ts";
+import { isOverLimit } from "../../databases/limits.ts";
+
+export interface ListedBranch
+  extends Pick<Branch, "id" | "project_id" | "channel" | "engine" | "status" | "size_bytes" | "connections">,
+    Pick<Selectable<ProjectTable>, "slug" | "owner_id">,
+    Pick<Selectable<PlanTable>, "db_size_mb" | "db_connection_limit"> {
+  owner_email: string;
+  /** How old its measures are; null: it was never measured. */
+  measured_ago_ms: number | null;
+}
+
+/** Older numbers are not of now. */
+const measuredMs = 120_000;
+
+/** The branches of all projects that are not being deleted, by project and channel, with what their owners' plans allow. */
+export async function listAllBranches(db: Db): Promise<ListedBranch[]> {
+  const { rows } = await sql<ListedBranch>`
+    select database.id, database.project_id, database.channel, database.engine, database.status, database.size_bytes,
+      database.connections, project.slug, project.owner_id, plan.db_size_mb, plan.db_connection_limit,
+      u.email as owner_email,
+      (extract(epoch from now() - database.measured_at) * 1000)::float8 as measured_ago_ms
+    from database join project on project.id = database.project_id
+      join auth."user" u on u.id = project.owner_id
+      left join account on account.user_id = project.owner_id
+      join plan on plan.id = coalesce(account.plan_id, (select id from plan where is_default))
+    where project.deleting_at is null
+    order by project.slug, array_position(array['production', 'preview', 'dev'], database.channel)`.execute(db);
+  return rows;
+}
+
+export function adminDatabaseView(row: ListedBranch) {
+  const isFresh = row.measured_ago_ms !== null && row.measured_ago_ms < measuredMs;
+  return {
+    ...{ projectId: row.project_id, projectSlug: row.slug, channel: row.channel, engine: row.engine },
+    ...{ status: row.status, ownerId: row.owner_id, ownerEmail: row.owner_email },
+    sizeBytes: row.size_bytes,
+    connections: isFresh ? row.connections : null,
+    ...{ dbSizeMb: row.db_size_mb, dbConnectionLimit: row.db_connection_limit },
+    overLimit: row.size_bytes !== null && isOverLimit(row.size_bytes, row),
+  };
+}

@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { openTenantPassword } from "../../../fleet/databases/secrets.ts";
+import { verifierOf } from "../../../fleet/databases/verifier.ts";
+import { databaseNames } from "@svc/proto";
+import { databaseTask } from "../../../fleet/tasks/kinds/database.ts";
+import { insertTask } from "../../../fleet/tasks/store.ts";
+import { adminSecretAad } from "../../../fleet/databases/secrets.ts";
+import { type TestApi, testApi } from "../../../http/testing.ts";
+import { createLog } from "../../../log.ts";
+import type { Branch } from "../../../stores/db/tables.ts";
+import type { SqlRunner } from "../sql/runner.ts";
+import { insertBranch } from "../store.ts";
+import { startMariadb } from "../testing/mariadb.ts";
+import { startPostgres } from "../testing/postgres.ts";
+import { lineTo, type TestServer, testRunner, verifierFor } from "../testing/server.ts";
+import { enqueueNightly } from "./nights.ts";
+import { checkWorker } from "./worker.ts";
+
+const engines = { postgres: startPostgres, mariadb: startMariadb };
+
+for (const engine of ["postgres", "mariadb"] as const) {
+  let server: TestServer;
+  let runner: SqlRunner;
+  let api: TestApi;
+  let id = "";
+  beforeAll(async () => {
+    server = await engines[engine]();
+    runner = testRunner();
+    api = await testApi();
+  });
+  afterAll(async () => {
+    await api?.[Symbol.asyncDispose]();
+    await runner?.[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
+  const branch = (): Promise<Branch> =>
+    api.db.selectFrom("database").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+  const target = () => ({
+    ...{ projectId: id, engine, openLine: lineTo(server.socket), tenant: null, admin: server.admin },
+  });
+  beforeEach(async () => {
+    id = crypto.randomUUID();
+    const node = crypto.randomUUID();
+    const project = await api.newProject(await api.newUser());
+    const { secrets } = api.context;
+    await api.db.transaction().execute(async (tx) => {
+      await insertBranch(tx, secrets, { id, projectId: project.id, channel: "production", engine });
+      const admin_secret = secrets.seal(Buffer.from(server.admin.password), adminSecretAad(id));
+      await tx
+        .updateTable("database")
+        .set({ status: "ready", node_id: node, tenant_at: new Date(), admin_secret })
+        .where("id", "=", id)
+        .execute();
+      const row = await tx.selectFrom("database").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+      const resources = { memoryMb: 64, cpuMillicores: 9, pidsLimit: 64, reservedMemoryMb: 64, reservedCpuMillicores: 9 };
+      const wanted = { ...resources, storageMb: 0, image: "db:1", sizeMb: 10, connections: 20, nodeSelector: {} };
+      const task = await insertTask(tx, { ...row, pr_number: null }, databaseTask(row, wanted), { replica: 0 });
+      await tx.updateTable("task").set({ node_id: node }).where("id", "=", task).execute();
+    });
+    const row = await branch();
+    const verifier = verifierOf(engine, id, openTenantPassword(secrets, row));
+    await runner.ask(target(), "createTenant", { ...databaseNames(id), verifier, connectionLimit: 5 } as never);
+  });
+
+  const check = () =>
+    checkWorker({
+      ...{ db: api.db, secrets: api.context.secrets, sql: runner, log: createLog("silent") },
+      fleet: { observation: () => null },
+      openLine: (_, signal) => lineTo(server.socket)(signal),
+    })({ payload: { databaseId: id } } as never, new AbortController().signal);
+  const samples = () => api.db.selectFrom("database_sample").selectAll().where("database_id", "=", id).execute();
+  const names = () => databaseNames(id);
+
+  test(`a night adds one sample of a branch of ${engine}, and measures it`, async () => {
+    expect(await enqueueNightly(api.db)).toBeGreaterThan(0);
+    await check();
+    await check();
+    expect(await samples()).toHaveLength(1);
+    expect((await branch()).size_bytes).toBe((await samples())[0]?.size_bytes);
+  });
+
+  test(`a branch of ${engine} that holds more than its plan allows is read-only until the night in which it may hold it`, async () => {
+    const { id: projectId } = { id: (await branch()).project_id };
+    const { owner_id } = await api.db
+      .selectFrom("project")
+      .select("owner_id")
+      .where("id", "=", projectId)
+      .executeTakeFirstOrThrow();
+    const { id: planId } = await api.db
+      .selectFrom("plan")
+      .select("id")
+      .where("is_default", "=", true)
+      .executeTakeFirstOrThrow();
+    const resize = (db_size_mb: number) =>
+      api.db.updateTable("plan").set({ db_size_mb }).where("id", "=", planId).execute();
+    expect(owner_id).not.toBe("");
+    const write = () =>
+      runner.ask(
+        {
+          ...target(),
+          tenant: { user: names().role, database: names().database, password: openTenantPassword(api.context.secrets, row) },
+        },
+        "query",
+        { sql: "create table if not exists t (id int)", rollback: false, readOnly: false },
+      );
+    const row = await branch();
+    await write();
+    await resize(0);
+    await check();
+    await resize(1_000);
+    expect((await branch()).read_only).toBe(true);
+    await expect(write()).rejects.toMatchObject({ code: "QUERY_ERROR" });
+    // Another night.
+    await api.db.deleteFrom("database_sample").where("database_id", "=", id).execute();
+    await check();
+    expect((await branch()).read_only).toBe(false);
+    await write();
+  });
+
+  test(`a password of ${engine} that was changed outside is changed back, and somebody is told`, async () => {
+    const { role } = names();
+    await runner.ask(target(), "setVerifier", { role, verifier: verifierFor(engine, "another") });
+    await check();
+    const { verifier } = (await runner.ask(target(), "readVerifier", { role })).given;
+    const row = await branch();
+    expect(verifier).toBe(verifierOf(engine, id, openTenantPassword(api.context.secrets, row)));
+    const audit = await api.db.selectFrom("audit").select("action").where("target", "=", row.project_id).execute();
+    expect(audit).toContainEqual({ action: "database.password-restored" });
+  });
+}

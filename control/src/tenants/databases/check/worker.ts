@@ -1,0 +1,115 @@
+import { databaseNames } from "@svc/proto";
+import { sql } from "kysely";
+import type { Fleet } from "../../../fleet/cluster/fleet.ts";
+import { openTenantPassword } from "../../../fleet/databases/secrets.ts";
+import { verifierOf } from "../../../fleet/databases/verifier.ts";
+import { recordAudit } from "../../../http/audit.ts";
+import type { Log } from "../../../log.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Branch } from "../../../stores/db/tables.ts";
+import { Refused } from "../../../stores/refused.ts";
+import type { Secrets } from "../../../stores/secrets.ts";
+import type { WorkHandler } from "../../../stores/work/worker.ts";
+import { type FoundBranch, readBranchFacts } from "../facts.ts";
+import { loginsOf } from "../find-ready.ts";
+import { insertSizeSample } from "../sizes.ts";
+import type { OpenLine } from "../sql/line.ts";
+import type { SqlRunner } from "../sql/runner.ts";
+import { lockBranch, wakeBranch } from "../store.ts";
+import { isDueTonight } from "./nights.ts";
+import { checkSteps } from "./steps.ts";
+
+export interface CheckDeps {
+  db: Db;
+  fleet: Pick<Fleet, "observation">;
+  secrets: Secrets;
+  openLine: OpenLine;
+  sql: Pick<SqlRunner, "ask">;
+  log: Log;
+}
+
+/**
+ * Work of kind `database-check`: measures a branch, has it written to or not as its owner's plan says, and sees to it that its
+ * password is the one that control knows. Nothing waits for it: what does not answer is looked at another time.
+ */
+export function checkWorker(deps: CheckDeps): WorkHandler {
+  const { db, log } = deps;
+  return async (item) => {
+    const { databaseId } = item.payload as { databaseId: string };
+    const found = await readBranchFacts(deps, databaseId);
+    if (found === null || found.address === null || found.branch.status !== "ready") return { state: "done" };
+    try {
+      await check(deps, found);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      log.warn({ err: error, databaseId }, "a database could not be looked at");
+    }
+    return { state: "done" };
+
+    async function check({ secrets, openLine, sql: runner }: CheckDeps, { branch, plan, address }: FoundBranch) {
+      if (address === null) return;
+      const { admin } = loginsOf(secrets, branch);
+      const target = {
+        ...{ projectId: branch.project_id, engine: branch.engine, tenant: null, admin },
+        openLine: (signal: AbortSignal) => openLine(address, signal),
+      };
+      const { database, role } = databaseNames(branch.id);
+      const { sizeBytes } = (await runner.ask(target, "usage", { database, role })).given;
+      const { verifier } = (await runner.ask(target, "readVerifier", { role })).given;
+      const expected = expectedVerifier(secrets, branch);
+      const steps = checkSteps({
+        ...{ engine: branch.engine, sizeBytes, sizeLimitMb: plan.db_size_mb, readOnly: branch.read_only },
+        ...{ isNightly: await isDueTonight(db, branch.id), verifier, expected },
+      });
+      if (steps.restorePassword && expected !== null && (await hasSamePassword(db, branch))) {
+        await runner.ask(target, "setVerifier", { role, verifier: expected });
+        await noteRestored(db, branch);
+        log.warn(
+          { databaseId: branch.id, projectId: branch.project_id },
+          "a password was changed outside, and restored",
+        );
+      }
+      if (steps.readOnly !== null) {
+        await runner.ask(target, "setReadOnly", { database, role, on: steps.readOnly });
+        log.info({ databaseId: branch.id, projectId: branch.project_id, readOnly: steps.readOnly }, "database");
+      }
+      await db.transaction().execute(async (tx) => {
+        if ((await lockBranch(tx, branch.id)) === null) return;
+        const readOnly = steps.readOnly === null ? {} : { read_only: steps.readOnly };
+        const measured = { size_bytes: sizeBytes, sized_volume_bytes: sql<number>`volume_bytes`, ...readOnly };
+        await tx.updateTable("database").set(measured).where("id", "=", branch.id).execute();
+        if (steps.sample && (await isDueTonight(tx, branch.id))) await insertSizeSample(tx, branch.id, sizeBytes);
+      });
+    }
+  };
+}
+
+/** What the server should keep of the tenant's password; null while another takes its place. */
+const expectedVerifier = (secrets: Secrets, branch: Branch): string | null =>
+  branch.pending_secret === null && branch.tenant_at !== null
+    ? verifierOf(branch.engine, branch.id, openTenantPassword(secrets, branch))
+    : null;
+
+const isSame = (now: Branch | null, branch: Branch): boolean =>
+  now !== null && now.status === "ready" && now.pending_secret === null && now.secret.equals(branch.secret);
+
+/** Whether nobody has begun to replace its password meanwhile. */
+async function hasSamePassword(db: Db, branch: Branch): Promise<boolean> {
+  const now = await db.selectFrom("database").selectAll().where("id", "=", branch.id).executeTakeFirst();
+  return isSame(now ?? null, branch);
+}
+
+/** Where another password was on its way meanwhile, the server is given that one again. */
+const noteRestored = (db: Db, branch: Branch): Promise<void> =>
+  db.transaction().execute(async (tx) => {
+    const now = await lockBranch(tx, branch.id);
+    if (isSame(now, branch)) {
+      const detail = { channel: branch.channel, engine: branch.engine, databaseId: branch.id };
+      const action = "database.password-restored";
+      await recordAudit(tx, { caller: null, address: "", action, target: branch.project_id, detail });
+    } else if (now !== null) {
+      const doubted = { tenant_at: null, tenant_doubts: sql<number>`tenant_doubts + 1` };
+      await tx.updateTable("database").set(doubted).where("id", "=", branch.id).execute();
+      await wakeBranch(tx, branch.id);
+    }
+  });

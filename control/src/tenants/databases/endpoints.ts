@@ -1,0 +1,13 @@
+import { create, drop, list, read } from "./endpoints/branches.ts";
+import { reveal, rotate } from "./endpoints/credentials.ts";
+import { deleteQuery, listQueries, saveQuery } from "./endpoints/saved-queries.ts";
+
+import { studioEndpoints } from "./studio/endpoints.ts";
+import { tunnel } from "./tunnel/endpoint.ts";
+
+export const databaseEndpoints = [
+  ...[create, read, list, drop, reveal, rotate],
+  ...studioEndpoints,
+  ...[listQueries, saveQuery, deleteQuery],
+  tunnel,
+];

@@ -1,0 +1,72 @@
+import { databaseNames } from "@svc/proto";
+import { openAdminPassword, openTenantPassword } from "../../fleet/databases/secrets.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Branch } from "../../stores/db/tables.ts";
+import { Refused } from "../../stores/refused.ts";
+import { CannotOpen, type Secrets } from "../../stores/secrets.ts";
+import { getReadyBranch } from "./endpoints/access.ts";
+import type { FindReadyBranch, ReadyBranch } from "./ready-branch.ts";
+import type { DatabaseAddress } from "./sql/line.ts";
+import type { Login } from "./sql/requests.ts";
+
+/** Whom the platform logs in as, and where each engine lets it in. */
+export const administrator = "svc_admin";
+const adminDatabase = { postgres: "postgres", mariadb: "mysql" } as const;
+
+/** The login of the platform at a branch's server. */
+export const adminLogin = ({ engine }: Pick<Branch, "engine">, password: string): Login => ({
+  user: administrator,
+  password,
+  database: adminDatabase[engine],
+});
+
+/** Where the branch's server is that is wanted; null while it is on no node. */
+export async function findServer(db: Db, databaseId: string): Promise<DatabaseAddress | null> {
+  const server = await db
+    .selectFrom("task")
+    .select(["node_id", "epoch"])
+    .where("owner_id", "=", databaseId)
+    .where("kind", "=", "database")
+    .where("desired", "=", "running")
+    .where("reaped_at", "is", null)
+    .where("node_id", "is not", null)
+    .orderBy("epoch", "desc")
+    .limit(1)
+    .executeTakeFirst();
+  return server?.node_id ? { databaseId, nodeId: server.node_id, epoch: String(server.epoch) } : null;
+}
+
+/** Throws DATABASE_NOT_READY while it is on no node. */
+export async function getServer(db: Db, databaseId: string): Promise<DatabaseAddress> {
+  const address = await findServer(db, databaseId);
+  if (address !== null) return address;
+  throw new Refused("DATABASE_NOT_READY", "The database's server is being started. Try again shortly.");
+}
+
+/** Passwords of a branch. Throws DATABASE_NOT_READY when this replica has not the key that they are sealed with. */
+export function loginsOf(secrets: Secrets, branch: Branch): ReadyBranch["credentials"] {
+  const { database, role } = databaseNames(branch.id);
+  try {
+    return {
+      tenant: { user: role, password: openTenantPassword(secrets, branch), database },
+      admin: adminLogin(branch, openAdminPassword(secrets, branch)),
+    };
+  } catch (cause) {
+    if (!(cause instanceof CannotOpen)) throw cause;
+    throw new Refused("DATABASE_NOT_READY", "The database's credentials cannot be read now.", { cause });
+  }
+}
+
+export const createFindReadyBranch =
+  (secrets: Secrets): FindReadyBranch =>
+  async (db, caller, projectId, channel) => {
+    const { plan, branch } = await getReadyBranch(db, caller, { id: projectId, channel });
+    return {
+      branch: {
+        ...{ projectId, channel, engine: branch.engine, readOnly: branch.read_only },
+        ...{ sizeLimitMb: plan.db_size_mb, connectionLimit: plan.db_connection_limit },
+      },
+      address: await getServer(db, branch.id),
+      credentials: loginsOf(secrets, branch),
+    };
+  };

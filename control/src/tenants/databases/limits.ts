@@ -1,0 +1,54 @@
+// @pure
+import type { DatabaseEngine } from "@svc/proto";
+import type { TaskResources } from "../../fleet/tasks/kinds/kind.ts";
+import type { Plan } from "../../stores/db/tables.ts";
+
+type Sizes = Pick<Plan, "db_size_mb" | "db_connection_limit" | "cpu_millicores">;
+
+/**
+ * Connections that the platform keeps for itself beyond the plan's: an app that has used up its own does not lock its owner
+ * out of the console.
+ */
+export const reservedConnections = 5;
+
+/** Connections of the tenant's role that the server allows. What apps open is counted before it, by the database proxy. */
+export const roleConnectionLimit = (plan: Pick<Plan, "db_connection_limit">): number =>
+  plan.db_connection_limit + reservedConnections;
+
+const engines = {
+  // What the server itself takes, of memory and of processes or threads; what each connection takes.
+  postgres: { memoryMb: 128, connectionMemoryMb: 2, pids: 64, reservedMemoryMb: 64 },
+  mariadb: { memoryMb: 192, connectionMemoryMb: 1, pids: 96, reservedMemoryMb: 128 },
+} as const satisfies Record<DatabaseEngine, object>;
+
+const cacheMb = { min: 16, max: 512 } as const;
+/** The part of a full database that is kept in memory. */
+const cachedPart = 1 / 16;
+
+/** What the server keeps of the database in memory of its own: shared buffers, or the buffer pool. */
+export const serverCacheMb = (plan: Pick<Plan, "db_size_mb">): number =>
+  Math.min(Math.max(Math.ceil(plan.db_size_mb * cachedPart), cacheMb.min), cacheMb.max);
+
+/** What the server of a branch may take of its node, by its owner's plan, and what is set aside for it. */
+export function serverResources(engine: DatabaseEngine, plan: Sizes): TaskResources {
+  const { memoryMb, connectionMemoryMb, pids, reservedMemoryMb } = engines[engine];
+  const connections = roleConnectionLimit(plan);
+  return {
+    memoryMb: memoryMb + serverCacheMb(plan) + connectionMemoryMb * connections,
+    cpuMillicores: plan.cpu_millicores,
+    pidsLimit: pids + connections,
+    reservedMemoryMb,
+    reservedCpuMillicores: Math.min(reservedCpuMillicores, plan.cpu_millicores),
+    // Its volume is bounded by the plan's size of databases, and it writes to nothing else.
+    storageMb: 0,
+  };
+}
+
+/** What an idle server takes. */
+const reservedCpuMillicores = 10;
+
+const mebibyte = 1024 * 1024;
+
+/** Whether a branch holds more than its plan allows. */
+export const isOverLimit = (sizeBytes: number, plan: Pick<Plan, "db_size_mb">): boolean =>
+  sizeBytes > plan.db_size_mb * mebibyte;

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startMariadb } from "../testing/mariadb.ts";
+import { startPostgres } from "../testing/postgres.ts";
+import {
+  newBranch,
+  type TestBranch,
+  type TestServer,
+  testRunner,
+  verifierFor,
+  whileSleeping,
+} from "../testing/server.ts";
+import { newPassword } from "./password.ts";
+import type { SqlRunner } from "./runner.ts";
+
+describe.each([
+  { engine: "postgres", start: startPostgres },
+  { engine: "mariadb", start: startMariadb },
+] as const)("the platform on a server of $engine", ({ engine, start }) => {
+  const isPostgres = engine === "postgres";
+  let server: TestServer;
+  let runner: SqlRunner;
+  let branch: TestBranch;
+  beforeAll(async () => {
+    server = await start();
+    runner = testRunner();
+    branch = await newBranch(runner, server);
+  });
+  afterAll(async () => {
+    await runner?.[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  const query = (text: string, password = branch.password) =>
+    runner.ask(
+      { ...branch.target, tenant: { user: branch.role, database: branch.database, password } },
+      ...(["query", { sql: text, rollback: false, readOnly: false }] as const),
+    );
+
+  test("makes a branch that is there already, and brings it to what is asked", async () => {
+    await query("create table kept (id int primary key)");
+    const { database, role } = branch;
+    const verifier = verifierFor(engine, branch.password);
+    await runner.ask(branch.target, "createTenant", { database, role, verifier, connectionLimit: 7 });
+    expect((await query("select count(*) from kept")).given.rows).toEqual([["0"]]);
+    if (isPostgres) {
+      const limit = await query("select rolconnlimit from pg_roles where rolname = current_user");
+      expect(limit.given.rows).toEqual([[7]]);
+    }
+  });
+
+  test("keeps a verifier that the server itself would make of the password", async () => {
+    const { role } = branch;
+    const kept = async () => (await runner.ask(branch.target, "readVerifier", { role })).given.verifier;
+    expect(await kept()).toBe(verifierFor(engine, branch.password));
+    // Changed by the tenant, behind our back.
+    await query(isPostgres ? `alter role "${role}" password 'mine'` : "set password = password('mine')");
+    expect(await kept()).not.toBe(verifierFor(engine, branch.password));
+    await runner.ask(branch.target, "setVerifier", { role, verifier: verifierFor(engine, branch.password) });
+    expect((await query("select 1")).given.rows).toEqual([[1]]);
+    expect((await runner.ask(branch.target, "readVerifier", { role: "r_0000000000000000" })).given.verifier).toBeNull();
+  });
+
+  test("lets nobody in with the password before, and puts out who came in with it", async () => {
+    const { role } = branch;
+    const { sleeping } = await whileSleeping(runner, branch);
+    const ended = expect(sleeping).rejects.toMatchObject({ code: "QUERY_ERROR" });
+    const before = branch.password;
+    const after = newPassword();
+    await runner.ask(branch.target, "setVerifier", { role, verifier: verifierFor(engine, after) });
+    await ended;
+    await expect(query("select 1", before)).rejects.toMatchObject({ code: "DATABASE_NOT_READY" });
+    branch.password = after;
+    expect((await query("select 1")).given.rows).toEqual([[1]]);
+  });
+
+  test("makes a branch read-only, and lets it write again", async () => {
+    const { database, role } = branch;
+    await runner.ask(branch.target, "setReadOnly", { database, role, on: true });
+    await expect(query("insert into kept values (1)")).rejects.toMatchObject({ code: "QUERY_ERROR" });
+    expect((await query("select count(*) from kept")).given.rows).toEqual([["0"]]);
+    await runner.ask(branch.target, "setReadOnly", { database, role, on: false });
+    expect((await query("insert into kept values (1)")).given.rowCount).toBe(1);
+  });
+
+  test("measures a branch", async () => {
+    const { database, role } = branch;
+    const filler = isPostgres
+      ? "create table filler as select repeat(md5(n::text), 100) from generate_series(1, 2000) n"
+      : "create table filler as select repeat(md5(1), 100000) as x union all select repeat(md5(2), 100000)";
+    const before = (await runner.ask(branch.target, "usage", { database, role })).given.sizeBytes;
+    await query(filler);
+    const after = (await runner.ask(branch.target, "usage", { database, role })).given;
+    expect(after.sizeBytes).toBeGreaterThan(before);
+    expect(after.activeConnections).toBe(0);
+  });
+
+  test("runs nothing that a tenant named like something of the server's own", async () => {
+    if (!isPostgres) return;
+    await query(`create function public.pg_database_size(name) returns bigint language sql as 'select -1::bigint';
+      create table public.pg_stat_activity (pid int, usename name, backend_type text)`);
+    const { database, role } = branch;
+    expect((await runner.ask(branch.target, "usage", { database, role })).given.sizeBytes).toBeGreaterThan(0);
+  });
+
+  test("one branch does not get into another's database", async () => {
+    const other = await newBranch(runner, server);
+    const tenant = { user: branch.role, database: other.database, password: branch.password };
+    const into = runner.ask({ ...branch.target, tenant }, "query", {
+      sql: "select 1",
+      rollback: false,
+      readOnly: false,
+    });
+    await expect(into).rejects.toMatchObject({ code: expect.stringMatching(/QUERY_ERROR|DATABASE_NOT_READY/) });
+  });
+
+  test("drops a branch, also twice", async () => {
+    const { database, role } = branch;
+    await runner.ask(branch.target, "dropTenant", { database, role });
+    await runner.ask(branch.target, "dropTenant", { database, role });
+    await expect(query("select 1")).rejects.toMatchObject({ code: "DATABASE_NOT_READY" });
+    expect((await runner.ask(branch.target, "readVerifier", { role })).given.verifier).toBeNull();
+  });
+});

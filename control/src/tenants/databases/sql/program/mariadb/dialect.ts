@@ -1,0 +1,18 @@
+// @pure
+import type { Bound, ColumnShape, Dialect } from "../row-sql.ts";
+
+const hexadecimal = /^0x((?:[0-9a-f]{2})*)$/i;
+
+/** Bytes go as they came: `0x` and digits. Other text in a column of bytes is those very bytes. */
+function bind({ holds }: ColumnShape, value: string | null): Bound {
+  const [, digits] = (holds === "bytes" && value !== null && hexadecimal.exec(value)) || [];
+  return digits === undefined ? { text: "?", value } : { text: "unhex(?)", value: digits };
+}
+
+export const mariadbDialect: Dialect = {
+  quote: (name) => `\`${name.replaceAll("`", "``")}\``,
+  bind,
+  booleanText: (value) => (value ? "1" : "0"),
+  insertDefaults: "() values ()",
+  returnsRows: false,
+};

@@ -1,0 +1,86 @@
+import type { Duplex } from "node:stream";
+import type { DatabaseEngine } from "@svc/proto";
+import type { Clock } from "@svc/runtime/clock";
+import { sleep } from "@svc/runtime/sleep";
+import { Refused } from "../../../../stores/refused.ts";
+import {
+  type Asked,
+  type ChildMessage,
+  isAdminRequest,
+  type RequestName,
+  requestShapes,
+  type SqlRefusal,
+  sqlRefusals,
+  type TaskMessage,
+} from "../requests.ts";
+import { mariadb } from "./mariadb/engine.ts";
+import { readMigrations } from "./migrations.ts";
+import { postgres } from "./postgres/engine.ts";
+import { countTable, deleteOne, insertOne, readRows, updateOne } from "./rows.ts";
+import type { AdminSession, Engine, Session } from "./session.ts";
+
+const engines: Record<DatabaseEngine, Engine> = { postgres, mariadb };
+
+type Work = { [N in RequestName]?: (asked: Asked<N>) => Promise<unknown> };
+
+const tenantWork = (session: Session): Work => ({
+  query: (asked) => session.query(asked),
+  schema: () => session.schema(),
+  rows: (asked) => readRows(session, asked),
+  insert: (asked) => insertOne(session, asked),
+  update: (asked) => updateOne(session, asked),
+  delete: (asked) => deleteOne(session, asked),
+  count: (asked) => countTable(session, asked),
+  migrations: () => readMigrations(session),
+});
+
+const adminWork = (session: AdminSession, clock: Clock): Work => ({
+  createTenant: (asked) => session.createTenant(asked),
+  dropTenant: (asked) => session.dropTenant(asked),
+  setVerifier: (asked) => session.setVerifier(asked),
+  readVerifier: async (asked) => ({ verifier: await session.readVerifier(asked) }),
+  setReadOnly: (asked) => session.setReadOnly(asked),
+  usage: (asked) => session.usage(asked),
+  async endSession(asked) {
+    await session.cancel(asked);
+    await sleep(clock, asked.graceMs);
+    await session.terminate(asked);
+  },
+});
+
+/**
+ * Does one request on a connection of its own, and says how it ended. What the engine said reaches whoever asked; all else (a
+ * connection that broke, bytes that are no answer) is thrown.
+ */
+export async function perform(
+  clock: Clock,
+  { engine, login, name, asked }: TaskMessage,
+  line: Duplex,
+  say: (message: ChildMessage) => void,
+): Promise<ChildMessage> {
+  const { open, openAdmin, refusalOf } = engines[engine];
+  let isConnected = false;
+  try {
+    const request = requestShapes[name].takes.parse(asked);
+    const isReadOnlyQuery = name === "query" && (request as Asked<"query">).readOnly;
+    const session = await (isAdminRequest(name) ? openAdmin(line, login) : open(line, login, { isReadOnlyQuery }));
+    isConnected = true;
+    say({ says: "connected", sessionId: session.id });
+    const work = "findTable" in session ? tenantWork(session) : adminWork(session, clock);
+    const startMs = clock.steadyMs();
+    const given = await (work[name] as (asked: unknown) => Promise<unknown>)(request);
+    return { says: "given", given: given ?? {}, durationMs: clock.steadyMs() - startMs };
+  } catch (error) {
+    if (error instanceof Refused) return { says: "refused", code: codeOf(error), message: error.message };
+    const refusal = refusalOf(error);
+    if (refusal === null) throw error;
+    const isNotReady = !isConnected && refusal.isNotReady;
+    return { says: "refused", code: isNotReady ? "DATABASE_NOT_READY" : "QUERY_ERROR", message: refusal.message };
+  }
+}
+
+function codeOf({ code }: Refused): SqlRefusal {
+  const known = sqlRefusals.find((each) => each === code);
+  if (known === undefined) throw new Error(`${code} is no refusal of SQL`);
+  return known;
+}

@@ -1,0 +1,82 @@
+import type { Duplex } from "node:stream";
+import type { Login } from "../../requests.ts";
+import type { AdminSession } from "../session.ts";
+import { connectPostgres } from "./connection.ts";
+
+/** The platform's user never runs what a tenant named like something of the server's own. */
+const ownNamesOnly = { search_path: "pg_catalog" };
+
+/** After a login that was under way while the password changed. */
+const terminations = 3;
+
+/**
+ * The platform's work on a server of Postgres. Names and verifiers are of letters that need no escape (the requests' shapes see to
+ * that): the server takes no values in these statements.
+ */
+export async function openPostgresAdmin(line: Duplex, login: Login): Promise<AdminSession> {
+  const connection = await connectPostgres(line, login, ownNamesOnly);
+  const run = async (sql: string, values: string[] = []) => (await connection.run(sql, values, 1_000)).rows;
+  const exists = async (sql: string, name: string) => (await run(sql, [name])).length > 0;
+  const hasRole = (name: string) => exists("select 1 from pg_roles where rolname = $1", name);
+  const putOut = async (role: string) => {
+    for (let round = 0; round < terminations; round += 1) {
+      const ended = await run(
+        "select pg_terminate_backend(pid, 2000) from pg_stat_activity where usename = $1 and pid <> pg_backend_pid()",
+        [role],
+      );
+      if (ended.length === 0) return;
+    }
+  };
+
+  return {
+    id: connection.id,
+    async createTenant({ database, role, verifier, connectionLimit }) {
+      const what = `with login password '${verifier}' connection limit ${connectionLimit}`;
+      const rights = "nosuperuser nocreatedb nocreaterole noreplication nobypassrls";
+      await run(`${(await hasRole(role)) ? "alter" : "create"} role "${role}" ${what} ${rights}`);
+      // Left over from a drop that broke off: nobody can use it.
+      const broken = "select 1 from pg_database where datname = $1 and datconnlimit = -2";
+      if (await exists(broken, database)) await run(`drop database "${database}" with (force)`);
+      if (!(await exists("select 1 from pg_database where datname = $1", database))) {
+        await run(`create database "${database}" owner "${role}" template template0 encoding 'UTF8'`);
+      }
+      await run(`revoke all on database "${database}" from public`);
+      for (const own of ["postgres", "template1"]) await run(`revoke all on database ${own} from public`);
+    },
+    async dropTenant({ database, role }) {
+      await run(`drop database if exists "${database}" with (force)`);
+      await putOut(role);
+      await run(`drop role if exists "${role}"`);
+    },
+    async setVerifier({ role, verifier }) {
+      await run(`alter role "${role}" with login password '${verifier}' valid until 'infinity'`);
+      await putOut(role);
+    },
+    async readVerifier({ role }) {
+      const [row] = await run("select rolpassword from pg_authid where rolname = $1", [role]);
+      return typeof row?.[0] === "string" ? row[0] : null;
+    },
+    async setReadOnly({ database, role, on }) {
+      const setting = on ? "set default_transaction_read_only = on" : "reset default_transaction_read_only";
+      await run(`alter role "${role}" in database "${database}" ${setting}`);
+      await putOut(role);
+    },
+    async usage({ database, role }) {
+      const [row] = await run(
+        `select pg_database_size($1::name)::text,
+          (select count(*) from pg_stat_activity where usename = $2 and backend_type = 'client backend')::text`,
+        [database, role],
+      );
+      return { sizeBytes: Number(row?.[0] ?? 0), activeConnections: Number(row?.[1] ?? 0) };
+    },
+    // Numbers of sessions come back: only one of that very role is meant.
+    async cancel({ role, sessionId }) {
+      const sql = "select pg_cancel_backend(pid) from pg_stat_activity where pid = $1::int4 and usename = $2";
+      await run(sql, [String(sessionId), role]);
+    },
+    async terminate({ role, sessionId }) {
+      const sql = "select pg_terminate_backend(pid) from pg_stat_activity where pid = $1::int4 and usename = $2";
+      await run(sql, [String(sessionId), role]);
+    },
+  };
+}

@@ -1,0 +1,71 @@
+// @pure
+/** Of the schema that everybody sees: the one that the studio shows. */
+const schema = "public";
+
+const table = `c.relkind in ('r', 'p') and n.nspname = '${schema}'`;
+
+/** Columns that can be named, in their order. */
+const columns = (of: string) => `
+  select pg_catalog.json_agg(pg_catalog.json_build_object(
+      'name', a.attname, 'dataType', pg_catalog.format_type(a.atttypid, a.atttypmod), 'typeId', a.atttypid::pg_catalog.int8,
+      'nullable', not a.attnotnull, 'default', pg_catalog.pg_get_expr(d.adbin, d.adrelid),
+      'isPrimaryKey', a.attnum = any (coalesce(pk.indkey::pg_catalog.int2[], array[]::pg_catalog.int2[]))
+    ) order by a.attnum)
+  from pg_catalog.pg_attribute a
+    left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+    left join pg_catalog.pg_index pk on pk.indrelid = a.attrelid and pk.indisprimary
+  where a.attrelid = ${of} and a.attnum > 0 and not a.attisdropped`;
+
+const primaryKey = (of: string) => `
+  select pg_catalog.json_agg(a.attname order by k.place)
+  from pg_catalog.pg_index i
+    cross join pg_catalog.unnest(i.indkey::pg_catalog.int2[]) with ordinality as k (attnum, place)
+    join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
+  where i.indrelid = ${of} and i.indisprimary and k.place <= i.indnkeyatts`;
+
+/** The table whose name is $1, as one JSON text; no row when there is none. */
+export const oneTable = `
+  select pg_catalog.json_build_object(
+    'schema', n.nspname, 'name', c.relname, 'approxRows', greatest(c.reltuples, 0)::pg_catalog.int8,
+    'columns', coalesce((${columns("c.oid")}), '[]'::pg_catalog.json),
+    'primaryKey', coalesce((${primaryKey("c.oid")}), '[]'::pg_catalog.json))::pg_catalog.text
+  from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where ${table} and c.relname = $1::pg_catalog.text`;
+
+const indexes = `
+  select pg_catalog.json_agg(pg_catalog.json_build_object(
+      'name', x.relname, 'definition', pg_catalog.pg_get_indexdef(i.indexrelid)) order by x.relname)
+  from pg_catalog.pg_index i join pg_catalog.pg_class x on x.oid = i.indexrelid
+  where i.indrelid = c.oid`;
+
+const names = (of: string, numbers: string) => `
+  select pg_catalog.json_agg(a.attname order by k.place)
+  from pg_catalog.unnest(${numbers}) with ordinality as k (attnum, place)
+    join pg_catalog.pg_attribute a on a.attrelid = ${of} and a.attnum = k.attnum`;
+
+const foreignKeys = `
+  select pg_catalog.json_agg(pg_catalog.json_build_object(
+      'name', f.conname, 'referencedTable', r.relname, 'definition', pg_catalog.pg_get_constraintdef(f.oid),
+      'columns', coalesce((${names("f.conrelid", "f.conkey")}), '[]'::pg_catalog.json),
+      'referencedColumns', coalesce((${names("f.confrelid", "f.confkey")}), '[]'::pg_catalog.json)) order by f.conname)
+  from pg_catalog.pg_constraint f join pg_catalog.pg_class r on r.oid = f.confrelid
+  where f.conrelid = c.oid and f.contype = 'f'`;
+
+/** One JSON text for each table, in the order of names; at most $1. */
+export const allTables = `
+  select pg_catalog.json_build_object(
+    'name', c.relname, 'approxRowCount', greatest(c.reltuples, 0)::pg_catalog.int8,
+    'sizeBytes', pg_catalog.pg_total_relation_size(c.oid),
+    'columns', coalesce((${columns("c.oid")}), '[]'::pg_catalog.json),
+    'indexes', coalesce((${indexes}), '[]'::pg_catalog.json),
+    'foreignKeys', coalesce((${foreignKeys}), '[]'::pg_catalog.json))::pg_catalog.text
+  from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where ${table} order by c.relname limit $1::pg_catalog.int8`;
+
+/** One JSON text for each view, materialised ones among them. */
+export const allViews = `
+  select pg_catalog.json_build_object(
+    'name', c.relname, 'columns', coalesce((${columns("c.oid")}), '[]'::pg_catalog.json),
+    'definition', coalesce(pg_catalog.pg_get_viewdef(c.oid), ''))::pg_catalog.text
+  from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where c.relkind in ('v', 'm') and n.nspname = '${schema}' order by c.relname limit $1::pg_catalog.int8`;

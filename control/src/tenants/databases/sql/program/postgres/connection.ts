@@ -1,0 +1,80 @@
+import type { Duplex } from "node:stream";
+import pg from "pg";
+import Cursor from "pg-cursor";
+import type { Login, SqlValue } from "../../requests.ts";
+import { asSocket } from "../socket.ts";
+import { valueReader } from "./values.ts";
+
+/** Of a statement whose rows may be more than are wanted. */
+export interface Portion {
+  columns: string[];
+  rows: SqlValue[][];
+  rowCount: number | null;
+  isTruncated: boolean;
+}
+
+export interface Connection {
+  id: number;
+  /** Runs one statement, and never more: the extended protocol takes no second one. Fetches at most `rowsMax` rows. */
+  run(sql: string, values: readonly (string | null)[], rowsMax: number): Promise<Portion>;
+  /** Whether the session is in a transaction that may go on. */
+  isInTransaction(): boolean;
+}
+
+interface ReadyForQuery {
+  status: string;
+}
+
+const types = { getTypeParser: (typeId: number) => valueReader(typeId) } as unknown as pg.CustomTypesConfig;
+
+/** Logs in over `line`. `settings` hold for the session until it says otherwise. */
+export async function connectPostgres(
+  line: Duplex,
+  login: Login,
+  settings: Readonly<Record<string, string>>,
+): Promise<Connection> {
+  const client = new pg.Client({
+    ...login,
+    stream: () => asSocket(line),
+    options: Object.entries(settings)
+      .map(([name, value]) => `-c ${name}=${value}`)
+      .join(" "),
+  });
+  const lost = Promise.withResolvers<never>();
+  lost.promise.catch(() => {});
+  client.on("error", lost.reject);
+  client.on("end", () => lost.reject(new Error("the connection ended")));
+  let status = "";
+  await Promise.race([client.connect(), lost.promise]);
+  const { connection, processID } = client as unknown as { connection: NodeJS.EventEmitter; processID: number };
+  connection.on("readyForQuery", (message: ReadyForQuery) => {
+    status = message.status;
+  });
+  return {
+    id: processID,
+    run: (sql, values, rowsMax) => Promise.race([fetchRows(client, sql, values, rowsMax), lost.promise]),
+    isInTransaction: () => status === "T",
+  };
+}
+
+function fetchRows(
+  client: pg.Client,
+  sql: string,
+  values: readonly (string | null)[],
+  rowsMax: number,
+): Promise<Portion> {
+  // Neither objects, which lose columns of one name, nor values that the driver has read.
+  const cursor = client.query(new Cursor<SqlValue[]>(sql, [...values], { rowMode: "array", types }));
+  return new Promise((resolve, reject) => {
+    cursor.read(rowsMax + 1, (error, rows, result) => {
+      if (error) return reject(error);
+      const isTruncated = rows.length > rowsMax;
+      const kept = isTruncated ? rows.slice(0, rowsMax) : rows;
+      const rowCount = isTruncated ? rowsMax : (result.rowCount ?? null);
+      const portion = { columns: result.fields.map(({ name }) => name), rows: kept, rowCount, isTruncated };
+      // A statement whose rows were all read has told already that it is done.
+      if (!isTruncated) return resolve(portion);
+      cursor.close().then(() => resolve(portion), reject);
+    });
+  });
+}

@@ -1,0 +1,11 @@
+// @pure
+import type { Dialect } from "../row-sql.ts";
+
+export const postgresDialect: Dialect = {
+  quote: (name) => `"${name.replaceAll('"', '""')}"`,
+  // Without a type of its own, so that the server reads the text as what the column holds, and as strictly as on any insert.
+  bind: (_, value, position) => ({ text: `$${position}`, value }),
+  booleanText: String,
+  insertDefaults: "default values",
+  returnsRows: true,
+};

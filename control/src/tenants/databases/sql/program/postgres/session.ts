@@ -1,0 +1,84 @@
+import type { Duplex } from "node:stream";
+import { z } from "zod";
+import { type Given, type Login, requestShapes } from "../../requests.ts";
+import { entriesMax } from "../entries-max.ts";
+import type { TableShape } from "../row-sql.ts";
+import type { Session } from "../session.ts";
+import { allTables, allViews, oneTable } from "./catalog.ts";
+import { type Connection, connectPostgres } from "./connection.ts";
+import { runQuery } from "./console.ts";
+import { postgresDialect } from "./dialect.ts";
+
+/** Ours are few and small, or bounded by what a line carries. */
+const allRows = 100_000;
+
+/** How values are written: exactly, and equally on every server. */
+const exactly = {
+  DateStyle: "ISO",
+  IntervalStyle: "iso_8601",
+  TimeZone: "UTC",
+  extra_float_digits: "1",
+  bytea_output: "hex",
+};
+
+/**
+ * Whoever asked ends what takes longer than a request may. This is for the statement of one that was killed itself: nobody would
+ * end it.
+ */
+const forgotten = { statement_timeout: "15000", idle_in_transaction_session_timeout: "15000" };
+
+/** json, jsonb. */
+const jsonTypes = new Set([114, 3802]);
+
+const columnOfCatalog = z.object({ name: z.string(), dataType: z.string(), typeId: z.number() });
+const tableOfCatalog = z.object({
+  schema: z.string(),
+  name: z.string(),
+  approxRows: z.number(),
+  columns: z.array(columnOfCatalog),
+  primaryKey: z.array(z.string()),
+});
+
+/** As the tenant's role, with what that may. */
+export async function openPostgres(line: Duplex, login: Login): Promise<Session> {
+  const connection = await connectPostgres(line, login, { ...exactly, ...forgotten });
+  return {
+    id: connection.id,
+    dialect: postgresDialect,
+    run: (sql, values = []) => connection.run(sql, values, allRows),
+    findTable: (name) => findTable(connection, name),
+    query: (asked) => runQuery(connection, asked),
+    schema: () => readSchema(connection),
+  };
+}
+
+async function findTable(connection: Connection, name: string): Promise<TableShape | null> {
+  // No name has it, and the server takes none.
+  if (name.includes("\0")) return null;
+  const { rows } = await connection.run(oneTable, [name.toWellFormed()], 1);
+  const text = rows[0]?.[0];
+  if (typeof text !== "string") return null;
+  const { columns, ...table } = tableOfCatalog.parse(JSON.parse(text));
+  return {
+    ...table,
+    columns: columns.map(({ typeId, ...column }) => ({ ...column, holds: jsonTypes.has(typeId) ? "json" : "other" })),
+  };
+}
+
+async function readSchema(connection: Connection): Promise<Given<"schema">> {
+  const read = async (sql: string) =>
+    (await connection.run(sql, [String(entriesMax + 1)], entriesMax + 1)).rows.map(([text]) =>
+      JSON.parse(String(text)),
+    );
+  const tables = await read(allTables);
+  const views = await read(allViews);
+  const withoutTypeIds = ({ columns, ...rest }: { columns: { typeId?: number }[] }) => ({
+    ...rest,
+    columns: columns.map(({ typeId: _, ...column }) => column),
+  });
+  return requestShapes.schema.gives.parse({
+    tables: tables.slice(0, entriesMax).map(withoutTypeIds),
+    views: views.slice(0, entriesMax).map(withoutTypeIds),
+    truncated: tables.length > entriesMax || views.length > entriesMax,
+  });
+}

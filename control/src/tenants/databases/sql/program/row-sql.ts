@@ -1,0 +1,172 @@
+// @pure
+import type { SqlRefusal } from "../requests.ts";
+
+/** A column as the engine's catalog has it. */
+export interface ColumnShape {
+  name: string;
+  /** As the engine writes it. */
+  dataType: string;
+  /** What JSON values it takes besides text, numbers and booleans, and whether its text is bytes in hexadecimal. */
+  holds: "json" | "bytes" | "other";
+}
+
+/** A table as the engine's catalog has it. Names of a request are looked up here, and only those found here get into SQL. */
+export interface TableShape {
+  /** Of the schema, or of the database. */
+  schema: string;
+  name: string;
+  columns: readonly ColumnShape[];
+  /** In the order of the key; empty without one. */
+  primaryKey: readonly string[];
+  /** The engine's estimate. */
+  approxRows: number;
+}
+
+/** What a value becomes in a statement: how it stands there, and what is bound to it. */
+export interface Bound {
+  text: string;
+  value: string | null;
+}
+
+/** How an engine writes things. */
+export interface Dialect {
+  quote(name: string): string;
+  /** Of the statement's value number `position`, from 1. `value` is text of the column's type. */
+  bind(column: ColumnShape, value: string | null, position: number): Bound;
+  /** Of a boolean, in a column of any type. */
+  booleanText(value: boolean): string;
+  /** Of a row without any value. */
+  insertDefaults: string;
+  returnsRows: boolean;
+}
+
+export interface RowStatement {
+  sql: string;
+  values: (string | null)[];
+}
+
+/** Why a request about rows is refused. */
+export interface RowProblem {
+  code: SqlRefusal;
+  message: string;
+}
+
+/** A column of the table with what it is to hold, or be equal to. */
+export interface Cell {
+  column: ColumnShape;
+  value: string | null;
+}
+
+type Json = unknown;
+
+const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(", ");
+
+/** Columns of the table with values in the engine's text, or why that cannot be. */
+export function cellsOf(
+  dialect: Dialect,
+  table: TableShape,
+  pairs: readonly (readonly [string, Json])[],
+): Cell[] | RowProblem {
+  const cells: Cell[] = [];
+  for (const [name, value] of pairs) {
+    const column = table.columns.find((each) => each.name === name);
+    if (column === undefined) return columnProblem(table, name);
+    if (typeof value === "object" && value !== null && column.holds !== "json") {
+      const message = `Column ${JSON.stringify(name)} (${column.dataType}) takes no object and no array. Send the engine's own text.`;
+      return { code: "INVALID_BODY", message };
+    }
+    cells.push({ column, value: textOf(dialect, value) });
+  }
+  return cells;
+}
+
+export const columnProblem = (table: TableShape, name: string): RowProblem => ({
+  code: "COLUMN_NOT_FOUND",
+  message: `Table ${JSON.stringify(table.name)} has no column ${JSON.stringify(name)}.`,
+});
+
+function textOf(dialect: Dialect, value: Json): string | null {
+  if (value === null) return null;
+  if (typeof value === "string") return value.toWellFormed();
+  if (typeof value === "boolean") return dialect.booleanText(value);
+  return typeof value === "number" ? String(value) : JSON.stringify(value);
+}
+
+/** Why a row of the table cannot be told by `pk`; null when it can. */
+export function keyProblem(table: TableShape, pk: readonly (readonly [string, Json])[]): RowProblem | null {
+  if (table.primaryKey.length === 0) {
+    const message = `Table ${JSON.stringify(table.name)} has no primary key, so single rows cannot be changed.`;
+    return { code: "NO_PRIMARY_KEY", message };
+  }
+  const unknown = pk.find(([name]) => !table.columns.some((column) => column.name === name));
+  if (unknown !== undefined) return columnProblem(table, unknown[0]);
+  const named = new Set(pk.map(([name]) => name));
+  const isExact = named.size === table.primaryKey.length && table.primaryKey.every((name) => named.has(name));
+  if (!isExact) {
+    return { code: "INVALID_BODY", message: `"pk" must name exactly the primary key: ${quoted(table.primaryKey)}.` };
+  }
+  const empty = pk.find(([, value]) => value === null);
+  if (empty === undefined) return null;
+  return { code: "INVALID_BODY", message: `Column ${JSON.stringify(empty[0])} of the primary key is never null.` };
+}
+
+const placeOf = (dialect: Dialect, table: TableShape): string =>
+  `${dialect.quote(table.schema)}.${dialect.quote(table.name)}`;
+
+const columnsOf = (dialect: Dialect, table: TableShape): string =>
+  table.columns.map(({ name }) => dialect.quote(name)).join(", ");
+
+/**
+ * Reads a page. `orderBy` are columns of the table. One row more than `limit` tells whether there are more.
+ */
+export function selectRows(
+  dialect: Dialect,
+  table: TableShape,
+  { orderBy, dir, limit, offset }: { orderBy: readonly string[]; dir: "asc" | "desc"; limit: number; offset: number },
+): string {
+  const order = orderBy.map((name) => `${dialect.quote(name)} ${dir}`).join(", ");
+  const by = order === "" ? "" : ` order by ${order}`;
+  return `select ${columnsOf(dialect, table)} from ${placeOf(dialect, table)}${by} limit ${limit + 1} offset ${offset}`;
+}
+
+export const countRows = (dialect: Dialect, table: TableShape): string =>
+  `select count(*) from ${placeOf(dialect, table)}`;
+
+export function insertRow(dialect: Dialect, table: TableShape, cells: readonly Cell[]): RowStatement {
+  const bound = cells.map(({ column, value }, at) => dialect.bind(column, value, at + 1));
+  const names = cells.map(({ column }) => dialect.quote(column.name)).join(", ");
+  const what =
+    cells.length === 0 ? dialect.insertDefaults : `(${names}) values (${bound.map(({ text }) => text).join(", ")})`;
+  const returning = dialect.returnsRows ? ` returning ${columnsOf(dialect, table)}` : "";
+  return {
+    sql: `insert into ${placeOf(dialect, table)} ${what}${returning}`,
+    values: bound.map(({ value }) => value),
+  };
+}
+
+export function updateRow(
+  dialect: Dialect,
+  table: TableShape,
+  pk: readonly Cell[],
+  changes: readonly Cell[],
+): RowStatement {
+  const set = equalities(dialect, changes, 1);
+  const where = equalities(dialect, pk, changes.length + 1);
+  return {
+    sql: `update ${placeOf(dialect, table)} set ${set.texts.join(", ")} where ${where.texts.join(" and ")}`,
+    values: [...set.values, ...where.values],
+  };
+}
+
+export function deleteRow(dialect: Dialect, table: TableShape, pk: readonly Cell[]): RowStatement {
+  const where = equalities(dialect, pk, 1);
+  return { sql: `delete from ${placeOf(dialect, table)} where ${where.texts.join(" and ")}`, values: where.values };
+}
+
+function equalities(dialect: Dialect, cells: readonly Cell[], from: number) {
+  const bound = cells.map(({ column, value }, at) => ({ column, ...dialect.bind(column, value, from + at) }));
+  return {
+    texts: bound.map(({ column, text }) => `${dialect.quote(column.name)} = ${text}`),
+    values: bound.map(({ value }) => value),
+  };
+}

@@ -1,0 +1,147 @@
+import { describe, expect, test } from "vitest";
+import { type BranchFacts, dropWaitMs, nextBranchStep, provisioningMs, restartMs, type ServerFacts } from "./steps.ts";
+
+const server: ServerFacts = {
+  ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null },
+  ...{ ageMs: 1_000, outgrown: false },
+};
+const facts: BranchFacts = {
+  ...{ status: "provisioning", sinceMs: 1_000, projectGone: false, suspended: false, nodeId: "n1", nodeGone: false },
+  ...{ lastNodeId: "n1", servers: [server], tenantCurrent: true, rotating: false },
+};
+const leaving: ServerFacts = { ...server, wanted: false };
+const unplaced: ServerFacts = { ...server, nodeId: null, state: "starting", refused: { cordoned: 2 } };
+
+interface Situation {
+  when: string;
+  change: Partial<BranchFacts>;
+  does: string;
+}
+const check = ({ change, does }: Situation) => expect(nextBranchStep({ ...facts, ...change }).do).toBe(does);
+
+describe("a branch that is asked for", () => {
+  test.each<Situation>([
+    { when: "nothing was begun", change: { nodeId: null, lastNodeId: null, servers: [] }, does: "startServer" },
+    {
+      when: "its server waits for a node",
+      change: { nodeId: null, lastNodeId: null, servers: [unplaced] },
+      does: "wait",
+    },
+    { when: "its server was placed", change: { nodeId: null }, does: "pin" },
+    { when: "its server starts", change: { servers: [{ ...server, state: "starting" }] }, does: "wait" },
+    { when: "its server answers", change: { tenantCurrent: false }, does: "bringTenant" },
+    { when: "its tenant was made", change: {}, does: "proveLogin" },
+    { when: "it takes too long", change: { sinceMs: provisioningMs }, does: "fail" },
+    {
+      when: "no node takes it for too long",
+      change: { nodeId: null, lastNodeId: null, servers: [unplaced], sinceMs: provisioningMs },
+      does: "fail",
+    },
+    { when: "its server failed", change: { servers: [{ ...server, state: "failed" }] }, does: "fail" },
+    { when: "its node is lost", change: { nodeGone: true }, does: "fail" },
+    { when: "it was suspended", change: { suspended: true }, does: "removeServers" },
+    {
+      when: "it was suspended before anybody noted where it is",
+      change: { suspended: true, nodeId: null },
+      does: "pin",
+    },
+    { when: "it is suspended", change: { suspended: true, servers: [] }, does: "end" },
+    {
+      when: "it is suspended for long",
+      change: { suspended: true, servers: [], sinceMs: provisioningMs },
+      does: "end",
+    },
+    { when: "a server of before is on its way out", change: { servers: [leaving] }, does: "wait" },
+    {
+      when: "it is tried again while a server of before goes",
+      change: { servers: [leaving, { ...server, taskId: "t2" }] },
+      does: "proveLogin",
+    },
+    { when: "its project is deleted", change: { projectGone: true }, does: "beginDrop" },
+  ])("when $when: $does", check);
+});
+
+describe("a branch that is ready", () => {
+  const ready = (change: Partial<BranchFacts>): Partial<BranchFacts> => ({ status: "ready", ...change });
+  test.each<Situation>([
+    { when: "all is well", change: ready({}), does: "end" },
+    { when: "it is old", change: ready({ sinceMs: 1e12 }), does: "end" },
+    { when: "its server is away for now", change: ready({ servers: [{ ...server, state: "starting" }] }), does: "end" },
+    { when: "its server just failed", change: ready({ servers: [{ ...server, state: "failed" }] }), does: "wait" },
+    {
+      when: "its server failed a while ago",
+      change: ready({ servers: [{ ...server, state: "failed", ageMs: restartMs }] }),
+      does: "removeServers",
+    },
+    { when: "it has no server", change: ready({ servers: [] }), does: "startServer" },
+    { when: "its server goes", change: ready({ servers: [leaving] }), does: "wait" },
+    { when: "another password is to be", change: ready({ rotating: true }), does: "rotate" },
+    {
+      when: "another password is to be, and the server is away",
+      change: ready({ rotating: true, servers: [{ ...server, state: "starting" }] }),
+      does: "wait",
+    },
+    { when: "the plan has other limits", change: ready({ tenantCurrent: false }), does: "bringTenant" },
+    {
+      when: "the plan gives the server more",
+      change: ready({ tenantCurrent: false, servers: [{ ...server, outgrown: true }] }),
+      does: "resizeServer",
+    },
+    { when: "its node is lost", change: ready({ nodeGone: true }), does: "fail" },
+    { when: "it was suspended", change: ready({ suspended: true, rotating: true }), does: "removeServers" },
+    { when: "it is suspended", change: ready({ suspended: true, rotating: true, servers: [] }), does: "end" },
+    { when: "its project is deleted", change: ready({ projectGone: true, suspended: true }), does: "beginDrop" },
+  ])("when $when: $does", check);
+});
+
+describe("a branch in error", () => {
+  const failed = (change: Partial<BranchFacts>): Partial<BranchFacts> => ({ status: "error", ...change });
+  test.each<Situation>([
+    { when: "a server is left", change: failed({}), does: "removeServers" },
+    { when: "nobody noted where a server that is left was placed", change: failed({ nodeId: null }), does: "pin" },
+    { when: "nothing is left", change: failed({ servers: [] }), does: "end" },
+    { when: "its node is lost", change: failed({ nodeGone: true, servers: [leaving] }), does: "end" },
+    { when: "its project is deleted", change: failed({ projectGone: true }), does: "beginDrop" },
+  ])("when $when: $does", check);
+});
+
+describe("a branch that is dropped", () => {
+  const dropping = (change: Partial<BranchFacts>): Partial<BranchFacts> => ({ status: "dropping", ...change });
+  test.each<Situation>([
+    { when: "its server runs", change: dropping({}), does: "removeServers" },
+    { when: "its server goes", change: dropping({ servers: [leaving] }), does: "wait" },
+    { when: "its server is gone", change: dropping({ servers: [] }), does: "bury" },
+    { when: "its node is silent", change: dropping({ servers: [leaving], sinceMs: dropWaitMs }), does: "bury" },
+    { when: "its node is lost", change: dropping({ servers: [leaving], nodeGone: true }), does: "bury" },
+    { when: "its project is deleted", change: dropping({ servers: [], projectGone: true }), does: "bury" },
+    { when: "it is suspended", change: dropping({ suspended: true }), does: "removeServers" },
+    {
+      when: "there never was a server",
+      change: dropping({ servers: [], nodeId: null, lastNodeId: null }),
+      does: "bury",
+    },
+  ])("when $when: $does", check);
+
+  test("keeps in mind where its volume is, also when nobody had noted that", () => {
+    expect(nextBranchStep({ ...facts, status: "dropping", nodeId: null, servers: [] })).toEqual({
+      do: "bury",
+      nodeId: "n1",
+    });
+  });
+});
+
+test.each([
+  { when: "no node has room", of: unplaced, says: /No machine .*: cordoned \(2\)\.$/ },
+  { when: "the server is silent", of: { ...server, state: "starting" as const }, says: /did not answer/ },
+  { when: "the login fails", of: server, says: /nobody could log in/ },
+  { when: "the server failed", of: { ...server, state: "failed" as const, problem: "no room" }, says: /: no room$/ },
+])("the reason when $when", ({ of, says }) => {
+  const step = nextBranchStep({
+    ...facts,
+    nodeId: of.nodeId,
+    lastNodeId: of.nodeId,
+    servers: [of],
+    sinceMs: provisioningMs,
+  });
+  expect(step).toMatchObject({ do: "fail", reason: expect.stringMatching(says) });
+});

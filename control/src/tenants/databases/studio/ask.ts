@@ -1,0 +1,41 @@
+import type { Channel } from "@svc/proto";
+import type { Caller } from "../../../http/caller.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { ReadyBranch } from "../ready-branch.ts";
+import type { Asked, Given, RequestName } from "../sql/requests.ts";
+import type { Timed } from "../sql/runner.ts";
+import type { Studio } from "./studio.ts";
+
+/** A branch that may be asked, on somebody's behalf. */
+export interface AskableBranch extends ReadyBranch {
+  /** See `SqlRunner`. */
+  ask<N extends RequestName>(name: N, asked: Asked<N>): Promise<Timed<Given<N>>>;
+}
+
+/** Throws as `FindReadyBranch` does. */
+export async function getBranch(
+  { db, studio }: { db: Db; studio: Studio },
+  caller: Pick<Caller, "userId" | "projectIds">,
+  projectId: string,
+  channel: Channel,
+): Promise<AskableBranch> {
+  const ready = await studio.findReadyBranch(db, caller, projectId, channel);
+  const { branch, address, credentials } = ready;
+  const target = {
+    projectId: branch.projectId,
+    engine: branch.engine,
+    openLine: (signal: AbortSignal) => studio.openLine(address, signal),
+    ...credentials,
+  };
+  return { ...ready, ask: (name, asked) => studio.sql.ask(target, name, asked) };
+}
+
+/** What every refusal of a server may be called; each endpoint adds its own. */
+export const serverErrors = [
+  "DATABASE_PROVISIONING",
+  "DATABASE_NOT_READY",
+  "SUSPENDED",
+  "PLAN_FEATURE_UNAVAILABLE",
+  "QUERY_ERROR",
+  "RATE_LIMITED",
+] as const;

@@ -1,0 +1,198 @@
+import { randomUUID } from "node:crypto";
+import { PassThrough } from "node:stream";
+import { type DatabaseEngine, defaultDatabaseImages } from "@svc/proto";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { keys, type ObservationValue } from "../../fleet/cluster/keys.ts";
+import { openTenantPassword } from "../../fleet/databases/secrets.ts";
+import { verifierOf } from "../../fleet/databases/verifier.ts";
+import { startTestFleet, type TestFleet } from "../../fleet/nodes/testing.ts";
+import type { Branch, Node, Project } from "../../stores/db/tables.ts";
+import { until } from "../../stores/etcd/testing.ts";
+import type { WorkOutcome } from "../../stores/work/queue.ts";
+import { type DatabaseAdmin, ServerUnreachable } from "./admin-sql.ts";
+import { beginRotation, dropBranches, insertBranch, retryBranch } from "./store.ts";
+import { databaseWorker } from "./worker.ts";
+
+let world: TestFleet;
+let node: Node;
+beforeAll(async () => {
+  world = await startTestFleet();
+  node = await world.newNode();
+});
+afterAll(() => world?.[Symbol.asyncDispose]());
+
+/** Servers that keep what they are told in memory. A login is good when its password has the role's verifier. */
+class MemoryAdmin implements DatabaseAdmin {
+  /** Verifiers by role. */
+  readonly roles = new Map<string, string>();
+  isAway = false;
+  ended = 0;
+  readonly #engine: DatabaseEngine;
+  readonly #id: string;
+  constructor(engine: DatabaseEngine, id: string) {
+    this.#engine = engine;
+    this.#id = id;
+  }
+  #reach() {
+    if (this.isAway) throw new ServerUnreachable("it is away");
+  }
+  async createTenant(_: unknown, { role, verifier }: { role: string; verifier: string }) {
+    this.#reach();
+    this.roles.set(role, verifier);
+  }
+  async rotate(_: unknown, { role, verifier }: { role: string; verifier: string }) {
+    this.#reach();
+    this.roles.set(role, verifier);
+    this.ended += 1;
+  }
+  async proveLogin(_: unknown, { role, password }: { role: string; password: string }) {
+    this.#reach();
+    return this.roles.get(role) === verifierOf(this.#engine, this.#id, password);
+  }
+}
+
+let project: Project;
+let id = "";
+let admin: MemoryAdmin;
+const begin = async (engine: DatabaseEngine) => {
+  const { api } = world;
+  project = await api.newProject(await api.newUser());
+  id = randomUUID();
+  admin = new MemoryAdmin(engine, id);
+  await insertBranch(api.db, api.context.secrets, { id, projectId: project.id, channel: "production", engine });
+};
+beforeEach(() => begin("postgres"));
+
+const branch = async (): Promise<Branch | undefined> =>
+  world.api.db.selectFrom("database").selectAll().where("id", "=", id).executeTakeFirst();
+const servers = () => world.api.db.selectFrom("task").selectAll().where("owner_id", "=", id).orderBy("epoch").execute();
+
+/** The worker, until it is done or would wait for something. */
+async function work(): Promise<WorkOutcome | "waits"> {
+  const { deps, api, fleet } = world;
+  const stop = new AbortController();
+  // What it waits for is told by the test: an item that is old enough does not hold its place.
+  await api.db
+    .updateTable("database")
+    .set({ status_at: new Date(Date.now() - 20_000) })
+    .where("id", "=", id)
+    .where("status", "=", "provisioning")
+    .execute();
+  const item = {
+    ...{ id: 1, kind: "database", key: id, attempt: 1, maxAttempts: 20, ageMs: 20_000 },
+    payload: { databaseId: id },
+  };
+  const openLine = async () => new PassThrough();
+  const handler = databaseWorker({ ...deps, fleet, secrets: api.context.secrets, openLine, admin, images: defaultDatabaseImages });
+  const outcome = await handler(item as never, stop.signal);
+  return "retryAfterMs" in outcome && outcome.error === undefined ? "waits" : outcome;
+}
+
+/** Its newest server is on the node and says this of itself. */
+async function observe(change: Partial<ObservationValue>): Promise<string> {
+  const task = (await servers()).at(-1);
+  const placementId = task?.id ?? "";
+  await world.api.db.updateTable("task").set({ node_id: node.id }).where("id", "=", placementId).execute();
+  const value: ObservationValue = {
+    ...{ placementId, epoch: Number(task?.epoch), statusSeq: 1, observed: "running", health: "healthy", restartSeq: 0 },
+    ...{ upstream: null, failure: null, build: null, changedAt: new Date().toISOString(), ...change },
+  };
+  await world.put(keys.observation(node.id, placementId), value);
+  await until("it to be seen", () => world.fleet.observation(node.id, placementId)?.observed === value.observed);
+  return placementId;
+}
+const reap = (taskId: string) =>
+  world.api.db.updateTable("task").set({ reaped_at: new Date() }).where("id", "=", taskId).execute();
+
+test.each(["postgres", "mariadb"] as const)("a branch of %s is ready once its tenant has logged in", async (engine) => {
+  await begin(engine);
+  expect(await work()).toBe("waits");
+  expect(await servers()).toMatchObject([
+    { kind: "database", owner_kind: "database", desired: "running", pinned_to: null, spec: { engine, init: true } },
+  ]);
+  await observe({});
+  admin.isAway = true;
+  expect(await work()).toMatchObject({ error: "it is away" });
+  expect(await branch()).toMatchObject({ status: "provisioning", node_id: node.id });
+  admin.isAway = false;
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "ready", reason: null });
+  expect(await servers()).toHaveLength(1);
+});
+
+test("a server that fails is an error with its reason, and the next try is where the data is", async () => {
+  await work();
+  const failure = { code: "DATABASE_CRASH_LOOP", message: "The server kept exiting.", exitCode: 1, oomKilled: false };
+  const taskId = await observe({ observed: "failed", health: null, failure });
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "error", reason: expect.stringMatching(/kept exiting/) });
+  expect(await servers()).toMatchObject([{ desired: "removed" }]);
+  await reap(taskId);
+  await retryBranch(world.api.db, id);
+  await work();
+  expect((await servers()).at(-1)).toMatchObject({ pinned_to: node.id, spec: { init: false } });
+});
+
+test("a rotation reaches the server, and then is the password of the branch", async () => {
+  const { api } = world;
+  await work();
+  await observe({});
+  await work();
+  await beginRotation(api.db, api.context.secrets, id);
+  admin.isAway = true;
+  await work();
+  const pending = await branch();
+  expect(pending?.pending_secret).not.toBeNull();
+  admin.isAway = false;
+  expect(await work()).toEqual({ state: "done" });
+  const now = await branch();
+  expect(now).toMatchObject({ status: "ready", pending_secret: null });
+  const password = now && openTenantPassword(api.context.secrets, now);
+  expect([...admin.roles.values()]).toEqual([verifierOf("postgres", id, password ?? "")]);
+  expect(admin.ended).toBe(1);
+});
+
+test("a suspension ends the server, and a resumption starts another where the data is", async () => {
+  const suspend = (suspended_at: Date | null) =>
+    world.api.db
+      .updateTable("project")
+      .set({ suspended_at, suspend_reason: suspended_at && "admin" })
+      .where("id", "=", project.id)
+      .execute();
+  await work();
+  const taskId = await observe({});
+  await work();
+  await suspend(new Date());
+  expect(await work()).toEqual({ state: "done" });
+  expect(await servers()).toMatchObject([{ desired: "removed" }]);
+  expect(await branch()).toMatchObject({ status: "ready" });
+  await suspend(null);
+  expect(await work()).toBe("waits");
+  await reap(taskId);
+  await work();
+  expect((await servers()).at(-1)).toMatchObject({ desired: "running", pinned_to: node.id, spec: { init: false } });
+});
+
+test("a dropped branch is absent once its server is gone, and its volume is kept in mind", async () => {
+  await work();
+  const taskId = await observe({});
+  await work();
+  await dropBranches(world.api.db, [project.id]);
+  await world.api.db.updateTable("database").set({ status_at: new Date() }).where("id", "=", id).execute();
+  const stop = work();
+  await until("it to be asked to go", async () => (await servers())[0]?.desired === "removed");
+  await stop;
+  await reap(taskId);
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toBeUndefined();
+  const kept = await world.api.db.selectFrom("dropped_database").selectAll().where("id", "=", id).execute();
+  expect(kept).toMatchObject([{ project_id: project.id, owner_id: project.owner_id, node_id: node.id }]);
+});
+
+test("a lost machine is an error that says so", async () => {
+  await work();
+  const lost = await world.newNode({ lifecycle: "fenced", schedulable: false });
+  await world.api.db.updateTable("database").set({ node_id: lost.id }).where("id", "=", id).execute();
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "error", reason: expect.stringMatching(/declared lost/) });
+});

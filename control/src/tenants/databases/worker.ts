@@ -1,0 +1,247 @@
+import { type DatabaseEngine, databaseNames } from "@svc/proto";
+import type { Clock } from "@svc/runtime/clock";
+import { createWake } from "@svc/runtime/wake";
+import { sql, type UpdateObject } from "kysely";
+import type { Fleet } from "../../fleet/cluster/fleet.ts";
+import { taskTopic } from "../../fleet/cluster/topics.ts";
+import {
+  openAdminPassword,
+  openTenantPassword,
+  pendingSecretAad,
+  tenantSecretAad,
+} from "../../fleet/databases/secrets.ts";
+import { verifierOf } from "../../fleet/databases/verifier.ts";
+import { lockTasks, removeTasks } from "../../fleet/tasks/change.ts";
+import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
+import type { Log } from "../../log.ts";
+import type { Database } from "../../stores/db/gen/tables.ts";
+import { notify } from "../../stores/db/notify.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Branch } from "../../stores/db/tables.ts";
+import type { Secrets } from "../../stores/secrets.ts";
+import { recheckAfterMs } from "../../stores/work/recheck.ts";
+import type { WorkHandler } from "../../stores/work/worker.ts";
+import { type AdminTarget, type DatabaseAdmin, type OpenLine, ServerRefused, ServerUnreachable } from "./admin-sql.ts";
+import { type FoundBranch, readBranchFacts } from "./facts.ts";
+import { roleConnectionLimit, serverResources } from "./limits.ts";
+import { startServer } from "./servers.ts";
+import { type BranchStep, nextBranchStep } from "./steps.ts";
+import { buryBranch, doubted, dropBranches, lockBranch, mayStartServer, moveBranch } from "./store.ts";
+
+export interface DatabaseWorkerDeps {
+  clock: Clock;
+  db: Db;
+  fleet: Pick<Fleet, "observation" | "onChange">;
+  secrets: Secrets;
+  openLine: OpenLine;
+  admin: DatabaseAdmin;
+  /** What new servers run in. */
+  images: Readonly<Record<DatabaseEngine, string>>;
+  log: Log;
+}
+
+/** Ready branches take seconds: for so long a worker stays with one. */
+const holdMs = 15_000;
+const lookMs = 500;
+/** What the platform does in a server is small. */
+const adminMs = 15_000;
+/** How long the volume of a branch that was dropped is kept: somebody may have meant another one. */
+const keptHours = 72;
+
+type Effects = {
+  [K in Exclude<BranchStep["do"], "wait" | "end">]: (
+    found: FoundBranch,
+    step: Extract<BranchStep, { do: K }>,
+    signal: AbortSignal,
+  ) => Promise<void>;
+};
+
+/**
+ * Work of kind `database`: brings a branch to where it should be. Each round reads everything and does one step. What a step
+ * does in the server may be repeated; what it then writes down is a transaction that looks again at what it rests on. So a
+ * round that is repeated, cut off, or done by two workers does no harm. What takes long is looked at now and then, and leaves
+ * the room to others.
+ */
+export function databaseWorker(deps: DatabaseWorkerDeps): WorkHandler {
+  const { clock, fleet, log } = deps;
+  const effects = branchEffects(deps);
+  return async (item, signal) => {
+    const { databaseId } = item.payload as { databaseId: string };
+    const wake = createWake(clock);
+    using _placements = fleet.onChange("placements", wake.signal);
+    while (!signal.aborted) {
+      const found = await readBranchFacts(deps, databaseId);
+      if (found === null) return { state: "done" };
+      const step = nextBranchStep(found.facts);
+      // The item may be older than what it waits for, and the other way round.
+      const waitedMs = Math.min(found.facts.sinceMs, item.ageMs);
+      switch (step.do) {
+        case "end":
+          return { state: "done" };
+        case "wait":
+          if (waitedMs >= holdMs) return { retryAfterMs: recheckAfterMs(waitedMs), refund: true };
+          await wake.wait(lookMs, signal);
+          break;
+        default:
+          try {
+            const effect = effects[step.do] as Effects[keyof Effects] as (
+              found: FoundBranch,
+              step: BranchStep,
+              signal: AbortSignal,
+            ) => Promise<void>;
+            await effect(found, step, signal);
+          } catch (error) {
+            if (!(error instanceof ServerUnreachable || error instanceof ServerRefused)) throw error;
+            log.warn({ err: error, databaseId, step: step.do }, "a database server did not do what it was asked");
+            return { retryAfterMs: recheckAfterMs(waitedMs), refund: true, error: error.message };
+          }
+      }
+    }
+    return { retryAfterMs: 0, refund: true };
+  };
+}
+
+type Passwords = Pick<Branch, "secret" | "pending_secret">;
+
+/** Whether nobody has asked for another password since, or brought one to the server. */
+const hasSamePassword = (a: Passwords, b: Passwords): boolean =>
+  a.secret.equals(b.secret) &&
+  (a.pending_secret === null ? b.pending_secret === null : b.pending_secret?.equals(a.pending_secret) === true);
+
+function branchEffects({ clock, db, secrets, openLine, admin, images, log }: DatabaseWorkerDeps): Effects {
+  /** Runs `act` with the branch held, if it has the status that the facts had. */
+  const locked = ({ branch: { id, status } }: FoundBranch, act: (tx: Db, branch: Branch) => Promise<void>) =>
+    db.transaction().execute(async (tx) => {
+      const branch = await lockBranch(tx, id);
+      if (branch?.status === status) await act(tx, branch);
+    });
+
+  const columns = (tx: Db, id: string, change: UpdateObject<Database, "database">) =>
+    tx.updateTable("database").set(change).where("id", "=", id).execute();
+
+  /**
+   * Writes down what came of a password that was brought to the server. Not the same any more is a branch that somebody else
+   * moved, or whose password was replaced, by its owner or by another master key: the server may then have one of before, also
+   * from a worker that had stalled, and is to be given the right one in any case.
+   */
+  const lookAgain = (
+    { branch }: FoundBranch,
+    change: (isSame: boolean, now: Branch) => UpdateObject<Database, "database">,
+  ) =>
+    db.transaction().execute(async (tx) => {
+      const now = await lockBranch(tx, branch.id);
+      if (now !== null)
+        await columns(tx, now.id, change(now.status === branch.status && hasSamePassword(branch, now), now));
+    });
+
+  /** Runs `act` on the server with some time for it. Throws `ServerUnreachable` when there is none by now. */
+  async function onServer<T>(
+    { branch, address }: FoundBranch,
+    signal: AbortSignal,
+    act: (target: AdminTarget, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    if (address === null) throw new ServerUnreachable("it is on no node");
+    const bounded = AbortSignal.any([signal, clock.abortAfter(adminMs)]);
+    const connect = (each: AbortSignal) => openLine(address, AbortSignal.any([bounded, each]));
+    return act(
+      { engine: branch.engine, connect, password: openAdminPassword(secrets, branch), turn: branch.project_id },
+      bounded,
+    );
+  }
+
+  const say = ({ branch }: FoundBranch, to: string, why?: string) =>
+    log.info({ databaseId: branch.id, projectId: branch.project_id, from: branch.status, to, why }, "database");
+
+  return {
+    pin: (found, { nodeId }) => locked(found, async (tx, { id }) => void (await columns(tx, id, { node_id: nodeId }))),
+
+    startServer: ({ branch: { id, status, project_id } }) =>
+      db.transaction().execute(async (tx) => {
+        const { owner_id } = await tx
+          .selectFrom("project")
+          .select("owner_id")
+          .where("id", "=", project_id)
+          .executeTakeFirstOrThrow();
+        // The user comes before the branch in the order of locks.
+        const plan = await holdPlanOfUser(tx, owner_id);
+        const branch = await lockBranch(tx, id);
+        if (branch?.status === status && (await mayStartServer(tx, branch))) await startServer(tx, branch, plan, images);
+      }),
+
+    removeServers: (found, { taskIds }) => locked(found, (tx) => removeTasks(tx, taskIds)),
+
+    async bringTenant(found, _step, signal) {
+      const { branch, plan } = found;
+      const connectionLimit = roleConnectionLimit(plan);
+      const verifier = verifierOf(branch.engine, branch.id, openTenantPassword(secrets, branch));
+      const { database, role } = databaseNames(branch.id);
+      await onServer(found, signal, (target, bounded) =>
+        admin.createTenant(target, { database, role, verifier, connectionLimit }, bounded),
+      );
+      await lookAgain(found, (isSame, now) =>
+        isSame && now.tenant_doubts === branch.tenant_doubts
+          ? { tenant_at: sql<Date>`clock_timestamp()`, role_connection_limit: connectionLimit }
+          : doubted,
+      );
+    },
+
+    async proveLogin(found, _step, signal) {
+      const { branch } = found;
+      const { database, role } = databaseNames(branch.id);
+      const login = { database, role, password: openTenantPassword(secrets, branch) };
+      const isLetIn = await onServer(found, signal, (target, bounded) => admin.proveLogin(target, login, bounded));
+      await locked(found, async (tx, { id, status }) => {
+        // Whatever was made there is made again.
+        if (!isLetIn) await columns(tx, id, doubted);
+        else if (await moveBranch(tx, id, { from: status, to: "ready" })) say(found, "ready");
+      });
+      if (!isLetIn) throw new ServerRefused("the tenant's own password is refused");
+    },
+
+    async rotate(found, _step, signal) {
+      const { branch } = found;
+      const { pending_secret: pending } = branch;
+      if (pending === null) return;
+      const password = secrets.open(pending, pendingSecretAad(branch.id));
+      const verifier = verifierOf(branch.engine, branch.id, password.toString("utf8"));
+      const { role } = databaseNames(branch.id);
+      await onServer(found, signal, (target, bounded) => admin.rotate(target, { role, verifier }, bounded));
+      const secret = secrets.seal(password, tenantSecretAad(branch.id));
+      await lookAgain(found, (isSame) => (isSame ? { secret, pending_secret: null } : doubted));
+      say(found, branch.status, "its password was replaced");
+    },
+
+    resizeServer: ({ branch, plan }, { taskId }) =>
+      db.transaction().execute(async (tx) => {
+        const { memoryMb, cpuMillicores, pidsLimit, reservedMemoryMb, reservedCpuMillicores } = serverResources(
+          branch.engine,
+          plan,
+        );
+        await lockTasks(tx, [taskId]);
+        await tx
+          .updateTable("task")
+          .set({
+            ...{ memory_mb: memoryMb, cpu_millicores: cpuMillicores, pids_limit: pidsLimit },
+            ...{ reserved_memory_mb: reservedMemoryMb, reserved_cpu_millicores: reservedCpuMillicores },
+          })
+          .where("id", "=", taskId)
+          .where("desired", "=", "running")
+          .execute();
+        await notify(tx, taskTopic);
+      }),
+
+    fail: (found, { reason }) =>
+      locked(found, async (tx, { id, status }) => {
+        if (await moveBranch(tx, id, { from: status, to: "error", reason })) say(found, "error", reason);
+      }),
+
+    beginDrop: ({ branch: { project_id } }) =>
+      db.transaction().execute(async (tx) => void (await dropBranches(tx, [project_id]))),
+
+    bury: (found, { nodeId }) =>
+      locked(found, async (tx, branch) => {
+        await buryBranch(tx, branch, { nodeId, keptHours });
+        say(found, "absent");
+      }),
+  };
+}
