@@ -82,6 +82,11 @@ test("a later life goes on without control, and refuses an epoch that the former
   aLife().take(aTable(10));
   await limitIs(10);
   const before = await written();
+  // What is the same is not written again.
+  await serves(before.generation);
+  const same = aLife();
+  expect(await same.reachable(databaseId, network, AbortSignal.timeout(60_000))).toBe(true);
+  expect((await written()).generation).toBe(before.generation);
   const tables = aLife();
   bridges = [{ ...network, address: "10.213.0.33" }];
   tables.wake();
