@@ -234,7 +234,6 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   mail: { from: "svc@svc.test", outboxDir },
   baseImageNode: "node:24-slim",
   builderImageNode: "node:24",
-  databaseImages: defaultDatabaseImages,
   buildCaBundle: "",
   databases: { images: defaultDatabaseImages, mariadb: true, public: { postgres: null, mariadb: null } },
   schedulerEnabled: true,

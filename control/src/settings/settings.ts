@@ -51,8 +51,6 @@ export interface Config {
   baseImageNode: string;
   /** What apps without a Dockerfile are built in. */
   builderImageNode: string;
-  /** What servers of new databases run in: images that nodes have under these names, or that are pinned by their digest. */
-  databaseImages: Readonly<Record<DatabaseEngine, string>>;
   /** PEM that builds trust besides the public authorities; empty for none. */
   buildCaBundle: string;
   databases: {
