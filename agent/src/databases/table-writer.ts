@@ -1,4 +1,5 @@
-import type { DatabaseProxyEntry, DatabaseProxyTable } from "@svc/proto/database-proxy";
+import { isDeepStrictEqual } from "node:util";
+import type { DatabaseProxyTable } from "@svc/proto/database-proxy";
 import type { DatabaseTable } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import { runLoop } from "@svc/runtime/loop";
@@ -50,7 +51,7 @@ export function createDatabaseTables(options: {
     // Without a word of control, and without the journal of a former life, what is there is the best there is.
     const entries =
       told === null && before !== null ? before.entries : proxyEntries(told?.entries ?? [], { ...here, bridges });
-    if (before !== null && isSame(before.entries, entries)) {
+    if (before !== null && isDeepStrictEqual(before.entries, entries)) {
       written = { table: before, bridges };
       return;
     }
@@ -86,7 +87,8 @@ export function createDatabaseTables(options: {
       changed.signal();
     },
     wake: changed.signal,
-    async reachable(databaseId, network, signal) {
+    async reachable(databaseId, { projectId, channel }, signal) {
+      const network = { projectId, channel };
       const untilMs = clock.steadyMs() + reachableMs;
       changed.signal();
       while (!signal.aborted) {
@@ -108,9 +110,6 @@ export function createDatabaseTables(options: {
       ),
   };
 }
-
-const isSame = (a: readonly DatabaseProxyEntry[], b: readonly DatabaseProxyEntry[]): boolean =>
-  JSON.stringify(a) === JSON.stringify(b);
 
 const after = (...generations: string[]): string =>
   (generations.map(BigInt).reduce((most, each) => (each > most ? each : most)) + 1n).toString();

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ export type TestNode = AsyncDisposable & { config: Config; owner: Owner; engine:
 
 export async function createTestNode(env: Record<string, string> = {}): Promise<TestNode> {
   const dir = await mkdtemp(join(tmpdir(), "svc-agent-"));
-  const owner = { clusterId: `test-${randomBytes(4).toString("hex")}`, nodeId: `n-${randomBytes(4).toString("hex")}` };
+  const owner = { clusterId: randomUUID(), nodeId: randomUUID() };
   await writeFile(join(dir, "identity.json"), JSON.stringify(await createIdentity(dir, owner)));
   const config = readConfig({
     SVC_AGENT_DIR: dir,

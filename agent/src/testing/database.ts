@@ -38,6 +38,23 @@ export interface Said {
   text: string;
 }
 
+/** Runs a program in a container, to its end. */
+export async function execIn(container: string, command: readonly string[], env: readonly string[]): Promise<Said> {
+  const run = await docker.getContainer(container).exec({
+    Cmd: [...command],
+    Env: [...env],
+    AttachStdout: true,
+    AttachStderr: true,
+  });
+  const stream = await run.start({});
+  const parts: Buffer[] = [];
+  const both = new PassThrough().on("data", (part: Buffer) => parts.push(part));
+  docker.modem.demuxStream(stream, both, both);
+  await new Promise((resolve) => stream.once("close", resolve).once("end", resolve));
+  const { ExitCode } = await run.inspect();
+  return { code: ExitCode ?? -1, text: Buffer.concat(parts).toString("utf8") };
+}
+
 /** A database server of its own on this machine's engine, and what a test does with it. */
 export type TestDatabase = AsyncDisposable & {
   id: string;
@@ -88,21 +105,7 @@ export function createTestDatabase(kind: DatabaseEngine): TestDatabase {
     ...changes,
   });
 
-  const exec: TestDatabase["exec"] = async (command, env = []) => {
-    const run = await docker.getContainer(name).exec({
-      Cmd: [...command],
-      Env: [...env],
-      AttachStdout: true,
-      AttachStderr: true,
-    });
-    const stream = await run.start({});
-    const parts: Buffer[] = [];
-    const both = new PassThrough().on("data", (part: Buffer) => parts.push(part));
-    docker.modem.demuxStream(stream, both, both);
-    await new Promise((resolve) => stream.once("close", resolve).once("end", resolve));
-    const { ExitCode } = await run.inspect();
-    return { code: ExitCode ?? -1, text: Buffer.concat(parts).toString("utf8") };
-  };
+  const exec: TestDatabase["exec"] = (command, env = []) => execIn(name, command, env);
 
   return {
     id,

@@ -1,4 +1,4 @@
-import { createServer, type Server, type Socket } from "node:net";
+import { type BlockList, createServer, type Server, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { type DatabaseEngine, databaseEngines } from "@svc/proto/database";
 import type { Log } from "../log.ts";
@@ -29,12 +29,18 @@ export function listenAtBridges(options: {
   const complained = new Set<string>();
 
   async function listen(engine: DatabaseEngine, bridge: string): Promise<boolean> {
-    let neighbours = neighboursOf([], bridge);
+    let known: BlockList | null = null;
+    /** The system tells of a bridge's network only while a container is plugged in: so it is asked when one comes. */
+    const isNeighbour = (address: string): boolean => {
+      const neighbours = known ?? neighboursOf(networksOfMachine(), bridge);
+      if (neighbours.rules.length > 0) known = neighbours;
+      return neighbours.check(address);
+    };
     const server = createServer(
       { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs },
       (client) => {
         client.on("error", () => {});
-        if (neighbours.check(client.remoteAddress ?? "")) onClient(engine, bridge, client);
+        if (isNeighbour(client.remoteAddress ?? "")) onClient(engine, bridge, client);
         else client.destroy();
       },
     );
@@ -51,7 +57,6 @@ export function listenAtBridges(options: {
       complained.add(bridge);
       return false;
     }
-    neighbours = neighboursOf(networksOfMachine(), bridge);
     complained.delete(bridge);
     server.on("error", (err) => log.error({ err, engine, bridge }, "a listener failed"));
     open[engine].set(bridge, server);

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { seedPlans } from "../../stores/db/seed.ts";
 import type { Link } from "./start.ts";
 import { aDaemon, anAgent, asNode, aWorld, type DaemonFiles, until, type World } from "./testing.ts";
 
@@ -13,9 +14,7 @@ let ownerId = "";
 beforeAll(async () => {
   world = await aWorld();
   link = await world.startLink();
-  await sql`insert into plan (slug, name, is_default) values ('standard', 'Standard', true) on conflict do nothing`.execute(
-    world.database.db,
-  );
+  await seedPlans(world.database.db);
 });
 afterAll(async () => {
   await link[Symbol.asyncDispose]();

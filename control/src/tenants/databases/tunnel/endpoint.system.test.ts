@@ -45,12 +45,12 @@ afterAll(async () => {
 });
 
 /** A project whose branch for production is ready, on a node of its own. */
-async function newProjectWithDatabase(): Promise<Project> {
-  const made = await api.newProject(user);
+async function newProjectWithDatabase(on = api, owner = user): Promise<Project> {
+  const made = await on.newProject(owner);
   const id = crypto.randomUUID();
   const node = crypto.randomUUID();
-  await api.db.transaction().execute(async (tx) => {
-    await insertBranch(tx, api.context.secrets, { id, projectId: made.id, channel: "production", engine: "postgres" });
+  await on.db.transaction().execute(async (tx) => {
+    await insertBranch(tx, on.context.secrets, { id, projectId: made.id, channel: "production", engine: "postgres" });
     await tx
       .updateTable("database")
       .set({ status: "ready", node_id: node, tenant_at: new Date() })
@@ -79,8 +79,11 @@ async function newProjectWithDatabase(): Promise<Project> {
 }
 
 const path = (id = project.id, channel = "production") => `/projects/${id}/database/tunnel?channel=${channel}`;
-const open = (at = path(), { session = user.session, origin }: { session?: string; origin?: string } = {}) =>
-  new WebSocket(`${api.url.replace("http", "ws")}/api/v1${at}`, "svc-database", {
+const open = (
+  at = path(),
+  { session = user.session, origin, url = api.url }: { session?: string; origin?: string; url?: string } = {},
+) =>
+  new WebSocket(`${url.replace("http", "ws")}/api/v1${at}`, "svc-database", {
     headers: { authorization: `Bearer ${session}`, ...(origin && { origin }) },
   });
 
@@ -99,7 +102,7 @@ test("a driver logs in through it by itself, and what it asks is answered", asyn
   await once(socket, "open");
   expect(socket.protocol).toBe("svc-database");
   const stream = Object.assign(createWebSocketStream(socket), {
-    connect: () => stream.emit("connect"),
+    connect: () => queueMicrotask(() => stream.emit("connect")),
     ...{ setNoDelay: () => stream, setKeepAlive: () => stream, ref: () => stream, unref: () => stream },
   });
   const { role, password, database } = branch;
@@ -173,10 +176,10 @@ test("a project takes so many at once, and gets them back", async () => {
 test("a replica that stops ends them with a word", async () => {
   const other = await testApi({ studio: api.context.studio });
   const owner = await other.newUser();
-  const made = await other.newProject(owner);
-  const socket = open();
+  const made = await newProjectWithDatabase(other, owner);
+  const socket = open(path(made.id), { session: owner.session, url: other.url });
   await once(socket, "open");
+  const closed = once(socket, "close");
   await other[Symbol.asyncDispose]();
-  expect(made.id).not.toBe(project.id);
-  socket.terminate();
+  expect((await closed)[0]).toBe(1001);
 });
