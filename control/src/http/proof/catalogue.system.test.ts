@@ -4,7 +4,10 @@ import { type RawBuilder, sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { apiEndpoints } from "../../server.ts";
 import type { Deployment, Plan, ProjectType } from "../../stores/db/tables.ts";
+import { sizeRecord } from "../../tenants/databases/sizes.ts";
+import type { Studio } from "../../tenants/databases/studio/studio.ts";
 import { declaredErrors } from "../declared.ts";
+import { ApiError } from "../errors.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../testing.ts";
 import { rawConnection, rawRequest } from "../testing-raw.ts";
 import { newPeople, type People } from "./credentials.ts";
@@ -17,10 +20,30 @@ const githost = {
   clientSecret: "secret",
 } as const;
 
+/** What the servers of branches say next to whatever they are asked. */
+let said: ErrorCode = "QUERY_ERROR";
+const refusingStudio: Studio = {
+  ...sizeRecord,
+  findReadyBranch: async (_, __, projectId, channel) => ({
+    branch: { projectId, channel, engine: "postgres", sizeLimitMb: 10, connectionLimit: 10, readOnly: false },
+    address: { databaseId: randomUUID(), nodeId: randomUUID(), epoch: "1" },
+    credentials: {
+      tenant: { user: "r", password: "p", database: "d" },
+      admin: { user: "a", password: "p", database: "d" },
+    },
+  }),
+  openLine: () => Promise.reject(new Error("no node")),
+  sql: {
+    async ask() {
+      throw new ApiError(said);
+    },
+  },
+};
+
 let api: TestApi;
 let people: People;
 beforeAll(async () => {
-  api = await testApi({ config: { githost }, uploads: { totalMs: 200 } });
+  api = await testApi({ config: { githost }, uploads: { totalMs: 200 }, studio: refusingStudio });
   people = await newPeople(api);
 });
 afterAll(async () => {
@@ -138,6 +161,19 @@ async function unlucky(table: string, bad: RawBuilder<unknown>): Promise<void> {
 }
 
 /** A refusal, as "status code", and a call that ends in it. */
+/** The console of a branch whose server refuses so. */
+async function consoleSays(code: ErrorCode): Promise<Answer> {
+  said = code;
+  return call(`POST /projects/${await project()}/database/query`, { body: { sql: "select 1" } });
+}
+
+/** The same of the rows of a table. */
+async function tableSays(code: ErrorCode, method: string, body?: unknown): Promise<Answer> {
+  said = code;
+  const path = `/projects/${await project()}/database/tables/orders/rows`;
+  return call(`${method} ${path}`, { ...(body !== undefined && { body }) });
+}
+
 const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
   "401 UNAUTHORIZED": () => api.call("GET", "/projects"),
   "403 FORBIDDEN_SCOPE": async () => {
@@ -248,6 +284,11 @@ const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
       databases.mariadb = true;
     }
   },
+  "400 QUERY_ERROR": () => consoleSays("QUERY_ERROR"),
+  "400 DRY_RUN_UNAVAILABLE": () => consoleSays("DRY_RUN_UNAVAILABLE"),
+  "404 TABLE_NOT_FOUND": () => tableSays("TABLE_NOT_FOUND", "GET"),
+  "400 COLUMN_NOT_FOUND": () => tableSays("COLUMN_NOT_FOUND", "GET"),
+  "400 NO_PRIMARY_KEY": () => tableSays("NO_PRIMARY_KEY", "DELETE", { pk: { id: 1 } }),
   "409 CONFLICT": async () => {
     const path = `POST /projects/${await project()}/database/saved-queries`;
     await call(path, { body: { name: "all", sql: "select 1" } });

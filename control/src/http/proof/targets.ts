@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { createBootstrapToken } from "../../fleet/nodes/tokens.ts";
 import { replaceInvite } from "../../identity/invites/store.ts";
+import { insertBranch } from "../../tenants/databases/store.ts";
 import type { TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 
@@ -31,6 +32,22 @@ async function aSavedQuery(api: TestApi, owner: TestUser): Promise<Target> {
   const query = { id: queryId, project_id: target.projectId ?? "", name: "all", sql: "select 1" };
   await api.db.insertInto("saved_query").values(query).execute();
   return { ...target, params: { ...params, queryId } };
+}
+
+/** A project whose production has a database that can be used. */
+async function aDatabase(api: TestApi, owner: TestUser): Promise<Target> {
+  const target = await aProject(api, owner);
+  const { random, secrets } = api.context;
+  const id = random.uuid();
+  const branch = { id, projectId: target.projectId ?? "", channel: "production", engine: "postgres" } as const;
+  await api.db.transaction().execute((tx) => insertBranch(tx, secrets, branch));
+  await api.db.updateTable("database").set({ status: "ready" }).where("id", "=", id).execute();
+  return target;
+}
+
+async function aTable(api: TestApi, owner: TestUser): Promise<Target> {
+  const { params, ...target } = await aDatabase(api, owner);
+  return { ...target, params: { ...params, table: "orders" } };
 }
 
 async function aDeployment(api: TestApi, owner: TestUser): Promise<Target> {
@@ -99,6 +116,8 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/admin/projects/:id", aProject],
   ["/admin/invites/:id", anInvite],
   ["/projects/:id/database/saved-queries/:queryId", aSavedQuery],
+  ["/projects/:id/database/tables/:table", aTable],
+  ["/projects/:id/database", aDatabase],
   ["/projects/:id", aProject],
   ["/deployments/:id", aDeployment],
   ["/tokens/:id", aToken],

@@ -31,8 +31,8 @@ export const tunnel = endpoint({
     { caller, params, query, address, request, reply },
   ) {
     const { channel } = query;
-    upgrades.require(request.raw);
     const { branch } = await getReadyBranch(db, caller, { id: params.id, channel });
+    upgrades.require(request.raw);
     const server = await getServer(db, branch.id);
     using stack = new DisposableStack();
     const place = takeTunnelPlace(params.id);
