@@ -185,10 +185,12 @@ function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWor
       const { database, role } = databaseNames(branch.id);
       const login = { database, role, password: openTenantPassword(secrets, branch) };
       const isLetIn = await onServer(found, signal, (target, bounded) => admin.proveLogin(target, login, bounded));
-      await locked(found, async (tx, { id, status }) => {
+      await locked(found, async (tx, now) => {
         // Whatever was made there is made again.
-        if (!isLetIn) await columns(tx, id, doubted);
-        else if (await moveBranch(tx, id, { from: status, to: "ready" })) say(found, "ready");
+        if (!isLetIn) return void (await columns(tx, now.id, doubted));
+        // A login of before somebody doubted it proves nothing of what is there now.
+        if (now.tenant_doubts !== branch.tenant_doubts || !hasSamePassword(branch, now)) return;
+        if (await moveBranch(tx, now.id, { from: now.status, to: "ready" })) say(found, "ready");
       });
       if (!isLetIn) throw new ServerRefused("the tenant's own password is refused");
     },
