@@ -10,7 +10,7 @@ import type { Branch, Node, Project } from "../../stores/db/tables.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import type { WorkOutcome } from "../../stores/work/queue.ts";
 import { type DatabaseAdmin, ServerUnreachable } from "./admin-sql.ts";
-import { beginRotation, dropBranches, insertBranch, retryBranch } from "./store.ts";
+import { beginRotation, doubted, dropBranches, insertBranch, retryBranch } from "./store.ts";
 import { databaseWorker } from "./worker.ts";
 
 let world: TestFleet;
@@ -130,7 +130,8 @@ test("a server that fails is an error with its reason, and the next try is where
   await reap(taskId);
   await retryBranch(world.api.db, id);
   await work();
-  expect((await servers()).at(-1)).toMatchObject({ pinned_to: node.id, spec: { init: false } });
+  // Nobody can have had anything there yet.
+  expect((await servers()).at(-1)).toMatchObject({ pinned_to: node.id, spec: { init: true } });
 });
 
 test("a rotation reaches the server, and then is the password of the branch", async () => {
@@ -187,6 +188,24 @@ test("a dropped branch is absent once its server is gone, and its volume is kept
   expect(await branch()).toBeUndefined();
   const kept = await world.api.db.selectFrom("dropped_database").selectAll().where("id", "=", id).execute();
   expect(kept).toMatchObject([{ project_id: project.id, owner_id: project.owner_id, node_id: node.id }]);
+});
+
+test("a login of before somebody doubted the tenant makes nothing ready", async () => {
+  await work();
+  await observe({});
+  const { api } = world;
+  const proveLogin = admin.proveLogin.bind(admin);
+  let asked = 0;
+  admin.proveLogin = async (target, login) => {
+    const isLetIn = await proveLogin(target, login);
+    // The first time, another worker finds out meanwhile that it has brought an old password.
+    if (++asked === 1) await api.db.updateTable("database").set(doubted).where("id", "=", id).execute();
+    expect(await branch()).toMatchObject({ status: "provisioning" });
+    return isLetIn;
+  };
+  expect(await work()).toEqual({ state: "done" });
+  expect(asked).toBe(2);
+  expect(await branch()).toMatchObject({ status: "ready", tenant_doubts: 1 });
 });
 
 test("a lost machine is an error that says so", async () => {
