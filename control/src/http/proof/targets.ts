@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { createBootstrapToken } from "../../fleet/nodes/tokens.ts";
 import { replaceInvite } from "../../identity/invites/store.ts";
-import { insertBranch, moveBranch } from "../../tenants/databases/store.ts";
+import { newBranch } from "../../tenants/databases/testing/branch.ts";
 import type { TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 
@@ -29,9 +29,7 @@ async function aProject(api: TestApi, owner: TestUser): Promise<Target> {
 /** A project whose production has a database that can be used. */
 async function aBranch(api: TestApi, owner: TestUser): Promise<Target> {
   const target = await aProject(api, owner);
-  const branch = { id: api.context.random.uuid(), projectId: target.projectId ?? "", channel: "production" } as const;
-  await insertBranch(api.db, api.context.secrets, { ...branch, engine: "postgres" });
-  await moveBranch(api.db, branch.id, { from: "provisioning", to: "ready" });
+  await newBranch(api, { id: target.projectId ?? "" });
   return target;
 }
 

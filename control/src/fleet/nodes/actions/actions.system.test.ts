@@ -23,6 +23,7 @@ afterAll(() => api[Symbol.asyncDispose]());
 beforeEach(async () => {
   placements = [];
   await api.db.deleteFrom("node").execute();
+  await api.db.deleteFrom("work_item").execute();
 });
 
 let made = 0;
@@ -176,7 +177,6 @@ describe("an action", () => {
     { action: "force-fence", body: fence, from: { quarantined_at: new Date() } },
     { action: "remove", body: { confirm: true }, from: drained },
   ])("$action has the databases looked at that were there, and no others", async ({ action, body, from }) => {
-    await api.db.deleteFrom("work_item").execute();
     const [node, other] = [await newNode(from), await newNode()];
     const placed = await newBranch(null);
     const { id: task } = await api.newTask(await api.newDeployment(await api.newProject(admin)));
