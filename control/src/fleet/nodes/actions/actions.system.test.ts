@@ -175,7 +175,7 @@ describe("an action", () => {
 
   test.each<{ action: NodeAction; body: object; from: Parameters<typeof newNode>[0] }>([
     { action: "force-fence", body: fence, from: { quarantined_at: new Date() } },
-    { action: "remove", body: { confirm: true }, from: drained },
+    { action: "remove", body: { confirm: true }, from: { lifecycle: "fenced" } },
   ])("$action has the databases looked at that were there, and no others", async ({ action, body, from }) => {
     const [node, other] = [await newNode(from), await newNode()];
     const placed = await newBranch(null);
@@ -210,6 +210,14 @@ describe("an action", () => {
     const answer = await act(node.id, "remove", { confirm: true });
     expect(refusalOf(answer)).toEqual(unavailable);
     expect(answer.body.error.message).toContain("1 placement");
+  });
+
+  test("does not remove what has the data of a database, also of one that is off", async () => {
+    const node = await newNode(drained);
+    await newBranch(node.id);
+    const answer = await act(node.id, "remove", { confirm: true });
+    expect(refusalOf(answer)).toEqual(unavailable);
+    expect(answer.body.error.message).toContain("the data of 1 database,");
   });
 
   test.each([
