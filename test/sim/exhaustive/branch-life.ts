@@ -70,6 +70,7 @@ export type BranchMutant =
   | "commits a rotation first"
   | "does not look at the password again"
   | "does not count doubts"
+  | "trusts that what was cut off did not arrive"
   | "may make data at any time"
   | "makes up for missing data"
   | "makes data over data";
@@ -265,6 +266,10 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
       else {
         const { role } = asked;
         yield [`ask: ${name}`, { ...state, role, workers: workers.with(at, { ...worker, said: asked.said }) }];
+        const isOld = worker.status !== status || worker.password !== password;
+        const isDoubted = isOld && step.do !== "proveLogin" && mutant !== "trusts that what was cut off did not arrive";
+        const cutOff: State = { ...without, role };
+        yield [`the answer is lost: ${name}`, isDoubted ? doubted(cutOff) : cutOff];
       }
       const isEarly =
         (mutant === "commits a rotation first" && step.do === "rotate") ||

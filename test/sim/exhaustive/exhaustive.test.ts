@@ -66,6 +66,7 @@ describe("the life of a database, in every order of events", () => {
     "commits a rotation first",
     "does not look at the password again",
     "does not count doubts",
+    "trusts that what was cut off did not arrive",
     "may make data at any time",
     "makes up for missing data",
     "makes data over data",

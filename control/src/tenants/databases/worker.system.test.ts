@@ -208,6 +208,28 @@ test("a login of before somebody doubted the tenant makes nothing ready", async 
   expect(await branch()).toMatchObject({ status: "ready", tenant_doubts: 1 });
 });
 
+test("an old password that was cut off on its way to the server is replaced, since it may have arrived", async () => {
+  const { api } = world;
+  await work();
+  await observe({});
+  const createTenant = admin.createTenant.bind(admin);
+  admin.createTenant = async (target, tenant) => {
+    admin.createTenant = createTenant;
+    // Another worker has this one's place, and is done; then its owner replaces the password.
+    await work();
+    await beginRotation(api.db, api.context.secrets, id);
+    await work();
+    await createTenant(target, tenant);
+    throw new ServerUnreachable("no answer came");
+  };
+  await work();
+  expect(await branch()).toMatchObject({ status: "ready", tenant_at: null });
+  expect(await work()).toEqual({ state: "done" });
+  const now = await branch();
+  const password = now && openTenantPassword(api.context.secrets, now);
+  expect([...admin.roles.values()]).toEqual([verifierOf("postgres", id, password ?? "")]);
+});
+
 test("a lost machine is an error that says so", async () => {
   await work();
   const lost = await world.newNode({ lifecycle: "fenced", schedulable: false });

@@ -124,12 +124,12 @@ function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWor
    */
   const lookAgain = (
     { branch }: FoundBranch,
-    change: (isSame: boolean, now: Branch) => UpdateObject<Database, "database">,
+    change: (isSame: boolean, now: Branch) => UpdateObject<Database, "database"> | null,
   ) =>
     db.transaction().execute(async (tx) => {
       const now = await lockBranch(tx, branch.id);
-      if (now !== null)
-        await columns(tx, now.id, change(now.status === branch.status && hasSamePassword(branch, now), now));
+      const set = now && change(now.status === branch.status && hasSamePassword(branch, now), now);
+      if (now && set) await columns(tx, now.id, set);
     });
 
   /** Runs `act` on the server with some time for it. Throws `ServerUnreachable` when there is none by now. */
@@ -142,6 +142,20 @@ function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWor
     const bounded = AbortSignal.any([signal, clock.abortAfter(adminMs)]);
     const connect = (each: AbortSignal) => openLine(address, AbortSignal.any([bounded, each]));
     return act({ engine: branch.engine, connect, password: openAdminPassword(secrets, branch) }, bounded);
+  }
+
+  /** Brings a password there. One that was cut off may have arrived, and then is to be replaced if it is an old one by now. */
+  async function bring(
+    found: FoundBranch,
+    signal: AbortSignal,
+    act: (target: AdminTarget, signal: AbortSignal) => Promise<void>,
+  ): Promise<void> {
+    try {
+      await onServer(found, signal, act);
+    } catch (error) {
+      await lookAgain(found, (isSame) => (isSame ? null : doubted));
+      throw error;
+    }
   }
 
   const say = ({ branch }: FoundBranch, to: string, why?: string) =>
@@ -170,7 +184,7 @@ function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWor
       const connectionLimit = roleConnectionLimit(plan);
       const verifier = verifierOf(branch.engine, branch.id, openTenantPassword(secrets, branch));
       const { database, role } = databaseNames(branch.id);
-      await onServer(found, signal, (target, bounded) =>
+      await bring(found, signal, (target, bounded) =>
         admin.createTenant(target, { database, role, verifier, connectionLimit }, bounded),
       );
       await lookAgain(found, (isSame, now) =>
@@ -202,7 +216,7 @@ function branchEffects({ clock, db, secrets, openLine, admin, log }: DatabaseWor
       const password = secrets.open(pending, pendingSecretAad(branch.id));
       const verifier = verifierOf(branch.engine, branch.id, password.toString("utf8"));
       const { role } = databaseNames(branch.id);
-      await onServer(found, signal, (target, bounded) => admin.rotate(target, { role, verifier }, bounded));
+      await bring(found, signal, (target, bounded) => admin.rotate(target, { role, verifier }, bounded));
       const secret = secrets.seal(password, tenantSecretAad(branch.id));
       await lookAgain(found, (isSame) => (isSame ? { secret, pending_secret: null } : doubted));
       say(found, branch.status, "its password was replaced");
