@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { createBootstrapToken } from "../../fleet/nodes/tokens.ts";
 import { replaceInvite } from "../../identity/invites/store.ts";
+import { newBranch } from "../../tenants/databases/testing/branch.ts";
 import type { TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 
@@ -23,6 +24,13 @@ async function aProject(api: TestApi, owner: TestUser): Promise<Target> {
   const credential = { project_id: id, host: "registry.test", sealed: Buffer.alloc(1) };
   await api.db.insertInto("registry_credential").values(credential).execute();
   return { params: { id }, projectId: id, creatorKey: key };
+}
+
+/** A project whose production has a database that can be used. */
+async function aBranch(api: TestApi, owner: TestUser): Promise<Target> {
+  const target = await aProject(api, owner);
+  await newBranch(api, { id: target.projectId ?? "" });
+  return target;
 }
 
 async function aSavedQuery(api: TestApi, owner: TestUser): Promise<Target> {
@@ -99,6 +107,7 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/admin/projects/:id", aProject],
   ["/admin/invites/:id", anInvite],
   ["/projects/:id/database/saved-queries/:queryId", aSavedQuery],
+  ["/projects/:id/database", aBranch],
   ["/projects/:id", aProject],
   ["/deployments/:id", aDeployment],
   ["/tokens/:id", aToken],

@@ -25,7 +25,11 @@ const change = (id: string, values: Partial<Branch>) =>
 /** A project whose channel has a branch. */
 async function withBranch(
   status: Branch["status"],
-  { channel = "production", engine = "postgres", owner = user }: Partial<Pick<Branch, "channel" | "engine">> & {
+  {
+    channel = "production",
+    engine = "postgres",
+    owner = user,
+  }: Partial<Pick<Branch, "channel" | "engine">> & {
     owner?: TestUser;
   } = {},
 ): Promise<{ id: string; databaseId: string }> {
@@ -90,9 +94,12 @@ describe("making a branch", () => {
     expect(told(await call("POST", `${await newProject("ociimage")}/database?channel=preview`))).toBe("202");
   });
 
-  test.each(["channel=staging", "channel=dev&channel=preview", "channel=", "branch=dev"])("refuses ?%s", async (query) => {
-    expect(told(await call("POST", `${await newProject()}/database?${query}`))).toBe("422 VALIDATION");
-  });
+  test.each(["channel=staging", "channel=dev&channel=preview", "channel=", "branch=dev"])(
+    "refuses ?%s",
+    async (query) => {
+      expect(told(await call("POST", `${await newProject()}/database?${query}`))).toBe("422 VALIDATION");
+    },
+  );
 
   test.each([{ engine: "mysql" }, { engine: null }, { size: 1 }, []])("refuses the body %j", async (body) => {
     expect(told(await call("POST", `${await newProject()}/database`, { body }))).toBe("422 VALIDATION");

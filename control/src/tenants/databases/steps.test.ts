@@ -136,6 +136,12 @@ test.each([
   { when: "the login fails", of: server, says: /nobody could log in/ },
   { when: "the server failed", of: { ...server, state: "failed" as const, problem: "no room" }, says: /: no room$/ },
 ])("the reason when $when", ({ of, says }) => {
-  const step = nextBranchStep({ ...facts, nodeId: of.nodeId, lastNodeId: of.nodeId, servers: [of], sinceMs: provisioningMs });
+  const step = nextBranchStep({
+    ...facts,
+    nodeId: of.nodeId,
+    lastNodeId: of.nodeId,
+    servers: [of],
+    sinceMs: provisioningMs,
+  });
   expect(step).toMatchObject({ do: "fail", reason: expect.stringMatching(says) });
 });

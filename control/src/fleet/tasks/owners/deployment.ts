@@ -1,8 +1,8 @@
 import { openStatuses } from "@svc/proto";
 import { canonicalJson } from "@svc/runtime/canonical-json";
 import { sql } from "kysely";
-import { holdDeployment, insertEvent, lockDeployment } from "../deployment.ts";
 import { branchOf } from "../../databases/ready.ts";
+import { holdDeployment, insertEvent, lockDeployment } from "../deployment.ts";
 import { openDeployment } from "../environment.ts";
 import { listPriorBuilds } from "../prior-builds.ts";
 import type { Owner, OwnerFacts } from "./owner.ts";

@@ -1,8 +1,8 @@
 import { type DeploymentMetadata, isOciManifest, type Manifest, plural, releaseOf, sourceOf } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { type Insertable, sql } from "kysely";
-import { databaseVariable, listReadyBranches } from "../../../fleet/databases/ready.ts";
 import { storageProblem } from "../../../fleet/artifacts/storage-limit.ts";
+import { databaseVariable, listReadyBranches } from "../../../fleet/databases/ready.ts";
 import { insertEvent } from "../../../fleet/tasks/deployment.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Caller } from "../../../http/caller.ts";

@@ -76,7 +76,8 @@ export async function requestRedeploy(
   const address = addressOf(action, { channel: of.channel, prNumber: of.pr_number });
   const manifest = manifestFor(action, storedManifestSchema.parse(of.manifest));
   const refusal =
-    sourceRefusal(action, facts) ?? readmit(manifest, address.channel, { plan: open.plan, databases: await findDatabases(tx, open.project) });
+    sourceRefusal(action, facts) ??
+    readmit(manifest, address.channel, { plan: open.plan, databases: await findDatabases(tx, open.project) });
   if (refusal !== null) refuse(refusal);
   const { url } = await insertDeployment(tx, deps, caller, open, {
     id,
