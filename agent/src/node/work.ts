@@ -1,6 +1,7 @@
 import { limits } from "@svc/proto/limits";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
+import { createBackups } from "../backups/backups.ts";
 import { buildLogMaxBytes, createBuilder } from "../build/builder.ts";
 import type { Config } from "../config.ts";
 import type { Journal } from "../journal/journal.ts";
@@ -45,6 +46,7 @@ export function createWork(options: {
     isolated: isolation.ready,
     checkDisk: disk.check,
   });
+  const backups = createBackups({ clock, engine, registry });
   // Placements and runs share networks, so each asks the other before one is removed.
   let runs: Runs | null = null;
   const countStatus = countStatuses(metrics, (id) => placements.find(id)?.placement.spec.case === "build");
@@ -56,7 +58,7 @@ export function createWork(options: {
     },
     createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
-        ...{ clock, engine, owner, images, networks, tails, builder, log },
+        ...{ clock, engine, owner, images, networks, tails, builder, backups, log },
         // The proxy of databases is started by whoever starts the agent, and is of its group.
         proxyGroupId: process.getgid?.() ?? 0,
         ports: createPorts(clock, random, config.address, config.ports),

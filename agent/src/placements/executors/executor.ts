@@ -1,4 +1,5 @@
 import type { Clock } from "@svc/runtime/clock";
+import type { Backups } from "../../backups/backups.ts";
 import type { Builder } from "../../build/builder.ts";
 import type { Container, Engine, Owner } from "../../engine/engine.ts";
 import type { Images } from "../../images/images.ts";
@@ -42,6 +43,7 @@ export type RunnerDeps = {
   networks: Networks;
   ports: Ports;
   builder: Builder;
+  backups: Backups;
   tails: Tails;
   /** Private address on which ports are published. */
   address: string;
