@@ -43,6 +43,8 @@ import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
 import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
 import { deleteUserWorker } from "./tenants/admin/users/deletion/worker.ts";
+import { backupWork } from "./tenants/databases/backups/store.ts";
+import { backupWorker } from "./tenants/databases/backups/worker.ts";
 import { lifecycleWorker } from "./tenants/deployments/lifecycle/worker.ts";
 import { createImageResolver } from "./tenants/deployments/oci/oci.ts";
 import { removeWorker } from "./tenants/deployments/remove/worker.ts";
@@ -297,6 +299,7 @@ export function workGroups({ config, secrets, collector, mailer, ...work }: Work
     {
       concurrency: otherWorkAtOnce,
       handlers: {
+        [backupWork]: backupWorker(work),
         retire: retireWorker({ ...work, drainMs: config.drainMs }),
         remove: removeWorker({ ...work, drainMs: config.drainMs }),
         lifecycle: lifecycleWorker(work),

@@ -54,7 +54,7 @@ export interface ArtifactTable {
   id: string;
   project_id: string;
   repository: string;
-  kind: "source" | "image" | "bundle";
+  kind: "source" | "image" | "bundle" | "backup";
   digest: Nullable<string>;
   size_bytes: Nullable<number>;
   created_at: Generated<Date>;
@@ -154,6 +154,22 @@ export interface DatabaseTable {
   connections: Nullable<number>;
   measured_at: Nullable<Date>;
   created_at: Generated<Date>;
+}
+
+export interface DatabaseBackupTable {
+  id: string;
+  project_id: string;
+  database_id: string;
+  channel: "production" | "preview" | "dev";
+  engine: "postgres" | "mariadb";
+  status: Generated<"pending" | "running" | "complete" | "failed">;
+  error: Nullable<string>;
+  repository: Nullable<string>;
+  digest: Nullable<string>;
+  size_bytes: Nullable<number>;
+  dump_bytes: Nullable<number>;
+  created_at: Generated<Date>;
+  ended_at: Nullable<Date>;
 }
 
 export interface DatabaseSampleTable {
@@ -469,9 +485,9 @@ export interface SiteHostTable {
 export interface TaskTable {
   id: Generated<string>;
   project_id: string;
-  owner_kind: "deployment" | "database";
+  owner_kind: "deployment" | "database" | "backup";
   owner_id: string;
-  kind: "build" | "serve" | "database";
+  kind: "build" | "serve" | "database" | "backup";
   channel: ColumnValues["task.channel"];
   pr_number: Generated<number>;
   replica: Generated<number>;
@@ -644,6 +660,7 @@ export interface Database {
   claim_link: ClaimLinkTable;
   cluster: ClusterTable;
   database: DatabaseTable;
+  database_backup: DatabaseBackupTable;
   database_sample: DatabaseSampleTable;
   deployment: DeploymentTable;
   deployment_event: DeploymentEventTable;
