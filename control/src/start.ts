@@ -46,6 +46,8 @@ import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
 import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
 import { deleteUserWorker } from "./tenants/admin/users/deletion/worker.ts";
+import { backupWork } from "./tenants/databases/backups/store.ts";
+import { backupWorker } from "./tenants/databases/backups/worker.ts";
 import { checkWorker } from "./tenants/databases/check/worker.ts";
 import { createFindReadyBranch } from "./tenants/databases/find-ready.ts";
 import { sizeRecord } from "./tenants/databases/sizes.ts";
@@ -320,6 +322,7 @@ export function workGroups({ config, secrets, collector, mailer, openLine, sql, 
     {
       concurrency: otherWorkAtOnce,
       handlers: {
+        [backupWork]: backupWorker(work),
         retire: retireWorker({ ...work, drainMs: config.drainMs }),
         remove: removeWorker({ ...work, drainMs: config.drainMs }),
         lifecycle: lifecycleWorker(work),

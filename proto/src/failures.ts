@@ -67,7 +67,15 @@ export const databaseFailures = {
   DATABASE_NOT_ANSWERING: "The database server took no sessions in time.",
 } as const;
 
-const allFailures = { ...ociFailures, ...portableFailures, ...deployFailures, ...databaseFailures };
+/** Why a backup was not made, said by the node of its database. */
+export const backupFailures = {
+  BACKUP_FAILED: "The database could not be read to its end.",
+  BACKUP_INCOMPLETE: "What the database wrote out was not whole.",
+  BACKUP_TOO_LARGE: "The backup is larger than is allowed.",
+  BACKUP_TIMEOUT: "The backup took longer than two hours.",
+} as const;
+
+const allFailures = { ...ociFailures, ...portableFailures, ...deployFailures, ...databaseFailures, ...backupFailures };
 
 export type OciFailureCode = keyof typeof ociFailures;
 export type PortableFailureCode = keyof typeof portableFailures;

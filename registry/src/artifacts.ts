@@ -1,24 +1,25 @@
 import type { Readable } from "node:stream";
-import { type Content, type PushOptions, pullBlob, pushBlob, type Stored, type TransferOptions } from "./blobs.ts";
+import { type Content, type PullOptions, type PushOptions, pullBlob, pushBlob, type Stored } from "./blobs.ts";
 import { RegistryError } from "./errors.ts";
 import { getManifest, ociManifestType, putManifest } from "./manifests.ts";
 import type { Transport } from "./transport.ts";
 
-/** What we keep in the registry besides images: a packed source tree, and a built static site. */
-export type ArtifactKind = "source" | "bundle";
+/** What we keep in the registry besides images: a packed source tree, a built static site, and a database as SQL. */
+export type ArtifactKind = "source" | "bundle" | "backup";
 
 const configType = (kind: ArtifactKind): string => `application/vnd.svc.${kind}.v1+json`;
-const layerType = (kind: ArtifactKind): string => `application/vnd.svc.${kind}.v1.tar+gzip`;
-const kinds = ["source", "bundle"] as const satisfies readonly ArtifactKind[];
+const layerType = (kind: ArtifactKind): string =>
+  `application/vnd.svc.${kind}.v1.${kind === "backup" ? "sql" : "tar"}+gzip`;
+const kinds = ["source", "bundle", "backup"] as const satisfies readonly ArtifactKind[];
 
 export type PushedArtifact = Stored & {
-  /** Of the one layer: the gzipped tar itself. */
+  /** Of the one layer: the gzipped content itself. */
   layerDigest: string;
 };
 
 /**
- * Stores a gzipped tar as an artifact, also under `tag` when there is one. `digest` is the manifest's, by which it
- * is pulled again; `sizeBytes` is the archive's.
+ * Stores a gzipped tar, or gzipped SQL, as an artifact, also under `tag` when there is one. `digest` is the manifest's, by
+ * which it is pulled again; `sizeBytes` is the layer's.
  */
 export async function pushArtifact(
   transport: Transport,
@@ -37,12 +38,12 @@ export async function pushArtifact(
   return { digest, sizeBytes: layer.sizeBytes, layerDigest: layer.digest };
 }
 
-/** The gzipped tar of an artifact; errors at its end unless it is exactly what was pushed. */
+/** The gzipped content of an artifact; errors at its end unless it is exactly what was pushed. */
 export async function pullArtifact(
   transport: Transport,
   repository: string,
   digest: string,
-  options: TransferOptions & { maxSizeBytes: number },
+  options: PullOptions & { maxSizeBytes: number },
 ): Promise<Readable> {
   const { manifest } = await getManifest(transport, repository, digest);
   const [layer, ...more] = manifest.layers ?? [];

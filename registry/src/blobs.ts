@@ -20,7 +20,12 @@ export type PushOptions = TransferOptions & {
   /** What the content is known to be. It is not hashed again: the source fails unless it is that, and the registry checks too. */
   digest?: string | undefined;
 };
-export type PullOptions = TransferOptions & { sizeBytes?: number | undefined; maxSizeBytes?: number | undefined };
+export type PullOptions = TransferOptions & {
+  sizeBytes?: number | undefined;
+  maxSizeBytes?: number | undefined;
+  /** Of this transfer alone; the client's own by default. */
+  transferTimeoutMs?: number | undefined;
+};
 
 // One piece is held in memory, so that it can be sent again after a broken connection.
 const pieceBytes = 4 * 1024 * 1024;
@@ -29,8 +34,12 @@ const attemptsMax = 3;
 const goodbyeMs = 5_000;
 
 /** `signal`, and the end of the time that one transfer may take. */
-export const bounded = (transport: Transport, signal: AbortSignal | undefined): AbortSignal => {
-  const deadline = transport.clock.abortAfter(transport.transferTimeoutMs);
+export const bounded = (
+  transport: Transport,
+  signal: AbortSignal | undefined,
+  timeoutMs: number = transport.transferTimeoutMs,
+): AbortSignal => {
+  const deadline = transport.clock.abortAfter(timeoutMs);
   return signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
 };
 
@@ -123,7 +132,7 @@ export async function pullBlob(
     path: blobPath(repository, digest),
     repeatable: true,
     redirects: true,
-    signal: bounded(transport, options.signal),
+    signal: bounded(transport, options.signal, options.transferTimeoutMs),
     doing,
   });
   if (answer.statusCode !== 200) {

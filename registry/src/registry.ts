@@ -54,11 +54,7 @@ export type Registry = AsyncDisposable & {
     repository: string,
     artifact: PushOptions & { kind: ArtifactKind; stream: Content; tag?: string },
   ): Promise<PushedArtifact>;
-  pullArtifact(
-    repository: string,
-    digest: string,
-    options: TransferOptions & { maxSizeBytes: number },
-  ): Promise<Readable>;
+  pullArtifact(repository: string, digest: string, options: PullOptions & { maxSizeBytes: number }): Promise<Readable>;
   /** Breaks off whatever is under way. */
   close(): Promise<void>;
 };

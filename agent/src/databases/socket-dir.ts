@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { chmod, chown, mkdir, rm } from "node:fs/promises";
+import { chmod, chown, mkdir, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type DatabaseEngine, databaseNames } from "@svc/proto";
 import { type Ids, rootOfContainers } from "../engine/context-owner.ts";
@@ -48,8 +48,11 @@ export async function laySocketDir(
 }
 
 /** Fine when it is gone. */
-export const removeSocketDir = (owner: Owner, databaseId: string): Promise<void> =>
-  rm(socketDirOf(owner, databaseId), { recursive: true, force: true });
+export async function removeSocketDir(owner: Owner, databaseId: string): Promise<void> {
+  await rm(socketDirOf(owner, databaseId), { recursive: true, force: true });
+  // Unless it has others of the same agent.
+  await rmdir(ownDir(owner)).catch(() => {});
+}
 
 /** Whom this machine takes a server for. */
 function serverIds(engine: Pick<EngineDescription, "isRemapped" | "rootDir">): Ids {

@@ -11,7 +11,10 @@ import { databaseOomScore } from "./pressure.ts";
 
 /** Ends sessions and stops at once: at SIGTERM Postgres would wait for whoever is connected. */
 const stopSignals = { postgres: "SIGINT", mariadb: "SIGTERM" } as const satisfies Record<DatabaseEngine, string>;
-const memoryDirs = { "/tmp": "rw,noexec,nosuid,nodev,size=16m,mode=1777", "/run": "rw,noexec,nosuid,nodev,size=1m" };
+export const memoryDirs = {
+  "/tmp": "rw,noexec,nosuid,nodev,size=16m,mode=1777",
+  "/run": "rw,noexec,nosuid,nodev,size=1m",
+};
 
 /** The part of the engine that databases need: containers without a network, and the volumes of their data. */
 export function databaseCalls(

@@ -6,6 +6,7 @@ import { buildCalls } from "./builds.ts";
 import { containerCalls, ended } from "./containers.ts";
 import { databaseCalls } from "./databases.ts";
 import { quickMs, withDeadline } from "./deadline.ts";
+import { dumpCalls } from "./dumps.ts";
 import { type Engine, type EngineDescription, type EngineEvent, labels, type Owner } from "./engine.ts";
 import { imageCalls } from "./images.ts";
 import { createLineSplitter } from "./lines.ts";
@@ -61,6 +62,7 @@ export function createDockerEngine(options: {
 
     ...containers,
     ...databaseCalls(clock, docker, owner, containers.findContainer),
+    ...dumpCalls(clock, docker, owner),
     ...imageCalls(clock, docker),
     ...buildCalls({ ...options, docker, describe }),
     ...networkCalls(clock, docker, owner),

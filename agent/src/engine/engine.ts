@@ -109,6 +109,29 @@ export type DatabaseContainerSpec = Limits & {
   reserved: Reserved;
 };
 
+/**
+ * Everything the container of a program gets that reads a database out: the directory of its server's socket, and neither its
+ * data nor a network.
+ */
+export type DumpContainerSpec = Limits & {
+  name: string;
+  /** A UUID. */
+  databaseId: string;
+  image: string;
+  command: readonly string[];
+  env: Readonly<Record<string, string>>;
+  labels: Readonly<Record<string, string>>;
+  reserved: Reserved;
+};
+
+/** A program that writes a database out, under way. */
+export interface Dump {
+  /** What it writes, as it comes. The program waits for whoever reads this. */
+  output: AsyncIterable<Buffer>;
+  /** How it ended, asked for once all of its output is read. `errors`: the last that it said of its troubles. */
+  end(): Promise<{ exitCode: number; oomKilled: boolean; errors: string }>;
+}
+
 /** Where the data of a database is. It outlives every container, and goes by a word of its own only. */
 export interface DatabaseVolume {
   databaseId: string;
@@ -217,6 +240,8 @@ export interface Engine {
    * before it starts.
    */
   createDatabaseContainer(spec: DatabaseContainerSpec): Promise<void>;
+  /** Starts a container of its own that reads a database out. Whoever asks for it removes it, whatever came of it. */
+  startDump(spec: DumpContainerSpec): Promise<Dump>;
   /** Fine when it runs already. */
   startContainer(name: string): Promise<void>;
   /**

@@ -1,6 +1,7 @@
 import { limits } from "@svc/proto/limits";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
+import { createBackups } from "../backups/backups.ts";
 import { buildLogMaxBytes, createBuilder } from "../build/builder.ts";
 import type { Config } from "../config.ts";
 import { servingInstance } from "../databases/instances.ts";
@@ -49,6 +50,7 @@ export function createWork(options: {
     isolated: isolation.ready,
     checkDisk: disk.check,
   });
+  const backups = createBackups({ clock, engine, registry });
   const databases = createDatabaseTables({
     ...{ clock, journal, dir: proxyDir, bridges: networks.list, log },
     here: {
@@ -73,7 +75,7 @@ export function createWork(options: {
     },
     createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
-        ...{ clock, databases, engine, owner, images, networks, tails, builder, log },
+        ...{ clock, databases, engine, owner, images, networks, tails, builder, backups, log },
         proxyGroupId: proxyDir.groupId,
         ports: createPorts(clock, random, config.address, config.ports),
         address: config.address,

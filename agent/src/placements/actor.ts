@@ -33,7 +33,7 @@ export interface Actor {
 /** Steps that only wait, and end with any wake. */
 const idle = new Set<Step["do"]>(["rest", "wait", "prove", "prove-database", "watch", "watch-database", "drain"]);
 /** Steps that take long and end when something else is wanted. The others are short and run to their end. */
-const long = new Set<Step["do"]>(["pull", "build", "start"]);
+const long = new Set<Step["do"]>(["pull", "build", "start", "backup"]);
 
 const attemptsMax = 3;
 const troublePauseMs = 2_000;

@@ -1,5 +1,6 @@
 import { HealthState, Observed } from "@svc/proto/node";
 import { pause } from "@svc/runtime/sleep";
+import { backupExecutor, discardBackup } from "./executors/backup.ts";
 import { buildExecutor, discardBuild } from "./executors/build.ts";
 import { containerExecutor } from "./executors/container.ts";
 import { databaseExecutor } from "./executors/database.ts";
@@ -20,6 +21,7 @@ export function createRunner(deps: RunnerDeps): Runner {
     ...databaseExecutor({ ...all, start: container.start }),
     ...serveExecutor(all),
     ...buildExecutor(deps),
+    ...backupExecutor(deps),
   };
 }
 
@@ -35,6 +37,7 @@ function commonExecutor(deps: RunnerDeps): Executor<"rest" | "wait" | "settle"> 
 
     async settle({ observed }, { task }) {
       await discardBuild(deps, task);
+      await discardBackup(deps, task);
       const port = heldPort(task.record());
       task.update({ observed, health: HealthState.UNSPECIFIED, upstream: "" });
       if (observed === Observed.REMOVED && port !== 0) ports.rest(port);

@@ -21,6 +21,7 @@ export interface Change {
   /** Null clears it. */
   failure?: Failure | null;
   build?: MessageInitShape<typeof PlacementStatusSchema>["build"];
+  backup?: MessageInitShape<typeof PlacementStatusSchema>["backup"];
   restarted?: boolean;
   /** Null: it has run for a while without an end. */
   crashing?: MessageInitShape<typeof CrashingSchema> | null;
@@ -67,7 +68,7 @@ export function createTask(options: {
 }
 
 function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">, now: Date): PlacementRecord["status"] {
-  const { failure = status.failure, build = status.build, crashing = status.crashing } = change;
+  const { failure = status.failure, build = status.build, crashing = status.crashing, backup = status.backup } = change;
   const resources = change.limits?.inForce ?? status.resources;
   return create(PlacementStatusSchema, {
     placementId: status.placementId,
@@ -81,6 +82,7 @@ function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">,
     changedAt: now.toISOString(),
     ...(failure !== null && failure !== undefined && { failure }),
     ...(build !== undefined && { build }),
+    ...(backup !== undefined && { backup }),
     ...(crashing !== null && crashing !== undefined && { crashing }),
     ...(resources !== undefined && { resources }),
     resourcesProblem: change.limits?.problem ?? status.resourcesProblem,

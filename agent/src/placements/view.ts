@@ -36,6 +36,8 @@ export type Step =
   | { do: "stop" }
   | { do: "remove" }
   | { do: "build" }
+  /** Writes a database of this node to the registry. */
+  | { do: "backup" }
   | { do: "settle"; observed: typeof Observed.STOPPED | typeof Observed.REMOVED }
   | ({ do: "fail" } & End);
 

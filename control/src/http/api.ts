@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { type Authentication, authenticate } from "./authenticate.ts";
 import type { Caller } from "./caller.ts";
-import type { Endpoint } from "./endpoint.ts";
+import type { Endpoint, FileReply } from "./endpoint.ts";
 import { ApiError } from "./errors.ts";
 import { addressProblem, readJson, repeatedProblem } from "./json.ts";
 import { apiPrefix } from "./paths.ts";
@@ -102,11 +102,25 @@ async function answer<C>(
   });
   // The connection is none of ours any more.
   if (reply.sent) return reply;
+  if (spec.file !== null) return sendFile(reply, spec.file, payload as FileReply);
   // A reply that does not fit is our bug: it ends as INTERNAL before anything is sent.
   const body = spec.reply.parse({ ok: true, ...payload });
   // For callers who are let in: the command line tells its user when the platform is newer.
   if (request.caller !== null) reply.header(versionHeader, version);
   return reply.status(spec.status).type("application/json; charset=utf-8").send(JSON.stringify(body));
+}
+
+/** It is nobody's page, whatever it holds: browsers put it on the disk, and take it for nothing but what it is said to be. */
+function sendFile(reply: FastifyReply, type: string, { stream, sizeBytes, filename }: FileReply): FastifyReply {
+  // Who asks for the headers alone gets no byte of it, also not from where it is kept.
+  if (reply.request.method === "HEAD") stream.destroy();
+  return reply
+    .header("content-length", sizeBytes)
+    .header("content-disposition", `attachment; filename="${filename}"`)
+    .header("x-content-type-options", "nosniff")
+    .header("cache-control", "private, no-store")
+    .type(type)
+    .send(stream);
 }
 
 function read(schema: z.ZodType | null, value: unknown, refusal: (error: z.ZodError) => ApiError): unknown {

@@ -1,6 +1,7 @@
+import type { Readable } from "node:stream";
 import type { ErrorCode } from "@svc/proto";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { z } from "zod";
+import { z } from "zod";
 import type { Access } from "./access.ts";
 import type { Caller } from "./caller.ts";
 
@@ -60,6 +61,26 @@ export interface EndpointSpec<C, A extends Access, P, Q, B, R extends z.ZodType>
   handle(context: C, call: Call<A, P, Q, B>): Promise<Payload<R>>;
 }
 
+/** An answer that is a file. Whoever goes away ends the stream, and a stream that breaks off ends the connection. */
+export interface FileReply {
+  stream: Readable;
+  sizeBytes: number;
+  /** Of letters, digits, dots and dashes. */
+  filename: string;
+}
+
+/** The same as `EndpointSpec` for a call that is answered with a file. */
+export interface FileEndpointSpec<C, A extends Access, P, Q>
+  extends Pick<
+    EndpointSpec<C, A, P, Q, undefined, z.ZodType>,
+    "path" | "access" | "summary" | "params" | "query" | "errors"
+  > {
+  method: "GET";
+  /** Its media type. */
+  file: string;
+  handle(context: C, call: Call<A, P, Q, undefined>): Promise<FileReply>;
+}
+
 /** A call whose parts its endpoint's schemas have accepted. */
 export interface CheckedCall
   extends Omit<Call<Access, unknown, unknown, unknown>, "caller" | "params" | "query" | "body"> {
@@ -84,6 +105,8 @@ export interface Endpoint<C = never> {
   body: z.ZodType | null;
   status: 200 | 201 | 202;
   reply: z.ZodType;
+  /** The media type of the file that it is answered with; null: it is answered in JSON. */
+  file: string | null;
   badBody: ErrorCode;
   errors: readonly HandlerError[];
   upload: boolean;
@@ -113,6 +136,7 @@ export const endpointFor =
       body,
       status: spec.status ?? 200,
       reply: spec.reply,
+      file: null,
       badBody: spec.badBody ?? "VALIDATION",
       errors: spec.errors ?? [],
       upload: spec.upload ?? false,
@@ -121,3 +145,21 @@ export const endpointFor =
       handle: spec.handle as Endpoint<C>["handle"],
     };
   };
+
+/** What is known of a file before anybody reads it. */
+const anyFile = z.custom<FileReply>();
+
+/** Makes endpoints that are answered with a file. */
+export const fileEndpointFor =
+  <C>() =>
+  <const A extends Access, P, Q>({ file, ...spec }: FileEndpointSpec<C, A, P, Q>): Endpoint<C> => ({
+    ...endpointFor<C>()({ ...spec, reply: anyFile, handle: spec.handle as never } as EndpointSpec<
+      C,
+      A,
+      P,
+      Q,
+      undefined,
+      typeof anyFile
+    >),
+    file,
+  });

@@ -86,6 +86,9 @@ const idempotencyKey: Json = {
 
 const content = (schema: Json, type = "application/json") => ({ [type]: { schema } });
 
+/** Of a media type that says the rest. */
+const anyBytes: Json = {};
+
 const jsonPart = (schema: z.ZodType, description: string): Json => ({
   type: "string",
   description,
@@ -178,7 +181,7 @@ function operation(spec: Endpoint): Json {
       [spec.status]: {
         description: "Success.",
         headers: { "X-Request-Id": headerRef("RequestId") },
-        content: content(schemaOf(spec.reply, "output")),
+        content: spec.file === null ? content(schemaOf(spec.reply, "output")) : content(anyBytes, spec.file),
       },
       ...refusals(spec),
     },

@@ -193,7 +193,7 @@ export const backup = replyObject({
   /** Of the file; 0 until it is complete. */
   sizeBytes: count,
   error: z.string().nullable(),
-  filename: z.string().endsWith(".sql.gz"),
+  filename: z.string().regex(/\.sql\.gz$/),
   createdAt: timestamp,
   completedAt: timestamp.nullable(),
 });

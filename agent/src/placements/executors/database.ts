@@ -98,7 +98,7 @@ function databaseSpec(task: Task): Omit<DatabaseSpec, "engine"> & { engine: Data
   if (
     spec.case !== "database" ||
     engine === undefined ||
-    !uuid.test(spec.value.databaseId) ||
+    !isDatabaseId(spec.value.databaseId) ||
     spec.value.sizeMb === 0
   ) {
     throw new TaskFailure("DATABASE_SPEC_INVALID", failureMessage("DATABASE_SPEC_INVALID"));
@@ -107,3 +107,4 @@ function databaseSpec(task: Task): Omit<DatabaseSpec, "engine"> & { engine: Data
 }
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+export const isDatabaseId = (text: string): boolean => uuid.test(text);

@@ -1,4 +1,5 @@
 import type { Clock } from "@svc/runtime/clock";
+import type { Backups } from "../../backups/backups.ts";
 import type { Builder } from "../../build/builder.ts";
 import type { DatabaseTables } from "../../databases/table-writer.ts";
 import type { Container, Engine, Owner } from "../../engine/engine.ts";
@@ -44,6 +45,7 @@ export type RunnerDeps = {
   networks: Networks;
   ports: Ports;
   builder: Builder;
+  backups: Backups;
   tails: Tails;
   /** Private address on which ports are published. */
   address: string;

@@ -1,5 +1,6 @@
 // @pure
 import type { Placement } from "@svc/proto/node";
+import { backup } from "./backup.ts";
 import { build } from "./build.ts";
 import { database } from "./database.ts";
 import type { PlacementKind } from "./kind.ts";
@@ -10,6 +11,7 @@ export type KindName = Spec["case"];
 
 /** Every kind of placement that this agent knows. */
 const kinds: { readonly [K in KindName]: PlacementKind<Extract<Spec, { case: K }>["value"]> } = {
+  backup,
   build,
   database,
   serve,

@@ -74,6 +74,7 @@ export function nextObservation({
       failure: failureOf(status),
       build: buildOf(status),
       changedAt: timeOf(status.changedAt, now),
+      ...backupOf(status),
       ...limitsOf(status),
       ...crashingOf(status, now),
     },
@@ -113,6 +114,13 @@ function buildOf({ build }: PlacementStatus): ObservationValue["build"] {
     ...(/^[0-9a-f]{64}$/.test(build.key) && { key: build.key }),
     ...(uuid.test(build.reusedFrom) && { reusedFrom: build.reusedFrom }),
   };
+}
+
+/** Absent before there is one. */
+function backupOf({ backup }: PlacementStatus): Pick<ObservationValue, "backup"> {
+  if (backup === undefined || !/^sha256:[0-9a-f]{64}$/.test(backup.digest)) return {};
+  const { digest, sizeBytes, dumpBytes } = backup;
+  return { backup: { digest, sizeBytes: Number(sizeBytes), dumpBytes: Number(dumpBytes) } };
 }
 
 /** Absent while it has run for a minute without an end. */

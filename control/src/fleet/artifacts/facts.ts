@@ -30,6 +30,7 @@ export async function readArtifactFacts(
     .execute();
   const artifacts = await listArtifacts(db, projectIds);
   const deployments = await listReferrers(db, projectIds, rollbackTargets);
+  const backups = await listBackupFiles(db, projectIds);
   const alive = new Set(present.filter(({ deleting_at }) => deleting_at === null).map(({ id }) => id));
   return new Map(
     projectIds.map((id) => [
@@ -39,6 +40,7 @@ export async function readArtifactFacts(
         projectGone: !alive.has(id),
         artifacts: artifacts.get(id) ?? [],
         deployments: deployments.get(id) ?? [],
+        backups: backups.get(id) ?? [],
       },
     ]),
   );
@@ -64,6 +66,21 @@ async function listArtifacts(db: Db, projectIds: readonly string[]): Promise<Map
         building: task_id === null ? null : reaped_at === null,
       },
     })),
+  );
+}
+
+async function listBackupFiles(db: Db, projectIds: readonly string[]): Promise<Map<string, Content[]>> {
+  const rows = await db
+    .selectFrom("database_backup")
+    .select(["project_id", "repository", "digest"])
+    .where("project_id", "in", [...projectIds])
+    .where("status", "=", "complete")
+    .execute();
+  return grouped(
+    rows.flatMap(({ project_id, repository, digest }) => {
+      const value = contentOf(repository, digest);
+      return value === null ? [] : [{ projectId: project_id, value }];
+    }),
   );
 }
 

@@ -14,6 +14,7 @@ const bounds: ArtifactBounds = { graceMs: 60 * minuteMs, pushMs: 60 * minuteMs, 
 
 const app = "svc/p/app";
 const source = "svc/p/source";
+const backups = "svc/p/backup";
 
 /** An image that was pushed long ago. */
 const image = (digest: string | null, more: Partial<StoredArtifact> = {}): StoredArtifact => ({
@@ -44,7 +45,10 @@ function deployment(status: Referrer["status"], digest: string, more: Partial<Re
 }
 
 const judge = (facts: Partial<ArtifactFacts>) => {
-  const decision = judgeArtifacts({ now, projectGone: false, deployments: [], artifacts: [], ...facts }, bounds);
+  const decision = judgeArtifacts(
+    { now, projectGone: false, deployments: [], artifacts: [], backups: [], ...facts },
+    bounds,
+  );
   return { removes: decision.remove.map(({ digest }) => digest), looksUp: decision.lookUp.map(({ id }) => id) };
 };
 
@@ -120,10 +124,17 @@ describe("what refers to an image keeps it", () => {
     expect(judge({ artifacts, deployments: [deployment("running", "a", { contents })] }).removes).toEqual(["old"]);
   });
 
+  test("the file of a backup stays while there is the backup, and goes with the project", () => {
+    const artifacts = [image("a", { repository: backups }), image("b", { repository: backups })];
+    const facts = { artifacts, backups: [{ repository: backups, digest: "a" }] };
+    expect(judge(facts).removes).toEqual(["b"]);
+    expect(judge({ ...facts, projectGone: true }).removes).toEqual(["a", "b"]);
+  });
+
   test("equal digests of two repositories are two artifacts", () => {
     const artifacts = [image("a", { repository: source }), image("a")];
     const decision = judgeArtifacts(
-      { now, projectGone: false, artifacts, deployments: [deployment("running", "a")] },
+      { now, projectGone: false, artifacts, backups: [], deployments: [deployment("running", "a")] },
       bounds,
     );
     expect(decision.remove).toEqual([{ repository: source, digest: "a" }]);

@@ -43,6 +43,8 @@ export interface ArtifactFacts {
   /** At least every deployment that keeps something; more do no harm. */
   deployments: readonly Referrer[];
   artifacts: readonly StoredArtifact[];
+  /** The files of backups: they go when somebody deletes these. */
+  backups: readonly Content[];
 }
 
 export interface ArtifactBounds {
@@ -77,7 +79,7 @@ export const contentKey = ({ repository, digest }: Content) => `${repository}@${
  * not over, while a channel points at it, while a node works for it, and while it is one of the newest that
  * a channel can go back to.
  *
- * Content is what is deleted, and equal content is stored once: so it stays while one deployment refers to it or
+ * Content is what is deleted, and equal content is stored once: so it stays while one deployment or backup refers to it, or
  * one of its pushes is recent, and a repository is left alone while something is pushed to it, since that may turn
  * out to be the very content that is about to be deleted.
  */
@@ -87,7 +89,8 @@ export function judgeArtifacts(facts: ArtifactFacts, bounds: ArtifactBounds): Ar
   const isUnderWay = (artifact: StoredArtifact) =>
     artifact.digest === null && (artifact.building ?? (artifact.endedAt === null && ageMs(artifact) < bounds.pushMs));
 
-  const kept = new Set(projectGone ? [] : keptContents(facts.deployments, bounds).map(contentKey));
+  const named = [...keptContents(facts.deployments, bounds), ...facts.backups];
+  const kept = new Set(projectGone ? [] : named.map(contentKey));
   const busy = new Set(projectGone ? [] : artifacts.filter(isUnderWay).map(({ repository }) => repository));
   const contents = new Map<string, Content>();
   for (const artifact of artifacts) {

@@ -80,5 +80,6 @@ export async function storedBytes(db: Db, projectId: string): Promise<Record<Art
     ) content
     group by kind`.execute(db);
   const bytes = new Map(rows.map((row) => [row.kind, row.bytes]));
-  return { source: bytes.get("source") ?? 0, image: bytes.get("image") ?? 0, bundle: bytes.get("bundle") ?? 0 };
+  const of = (kind: ArtifactTable["kind"]) => bytes.get(kind) ?? 0;
+  return { source: of("source"), image: of("image"), bundle: of("bundle"), backup: of("backup") };
 }

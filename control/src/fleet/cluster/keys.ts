@@ -209,6 +209,8 @@ export const observationValue = z.object({
       reusedFrom: z.string().exactOptional(),
     })
     .nullable(),
+  /** What a backup has pushed; absent before that, and from everything else. */
+  backup: z.object({ digest: z.string(), sizeBytes: z.number().int(), dumpBytes: z.number().int() }).optional(),
   changedAt: z.string(),
   /** Ends of it with no steady minute between them; absent while there are none, and from an older agent. */
   crashing: crashingValue.optional(),

@@ -125,6 +125,15 @@ async function lostContainer(projectId: string): Promise<void> {
     .execute();
 }
 
+async function pendingBackup(): Promise<string> {
+  const of = { id: randomUUID(), project_id: await project(), database_id: randomUUID() };
+  await api.db
+    .insertInto("database_backup")
+    .values({ ...of, channel: "production", engine: "postgres" })
+    .execute();
+  return `/projects/${of.project_id}/database/backups/${of.id}`;
+}
+
 async function machine(): Promise<string> {
   const values = { role: "node", name: `machine-${randomUUID().slice(0, 8)}`, labels: "{}" } as const;
   return (await api.db.insertInto("node").values(values).returning("id").executeTakeFirstOrThrow()).id;
@@ -330,6 +339,8 @@ const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
     await asAdmin("POST /admin/ca/rotate");
     return asAdmin("POST /admin/ca/rotate");
   },
+  "409 BACKUP_IN_PROGRESS": async () => call(`DELETE ${await pendingBackup()}`),
+  "409 BACKUP_NOT_READY": async () => call(`GET ${await pendingBackup()}/download`),
   "500 INTERNAL": async () => {
     const id = await project();
     await api.db
@@ -347,8 +358,6 @@ const notYet: Readonly<Partial<Record<ErrorCode, string>>> = {
   INVALID_INPUT: "jobs",
   SCOPE_UNAVAILABLE: "jobs",
   ARTIFACT_UNAVAILABLE: "jobs",
-  BACKUP_IN_PROGRESS: "databases",
-  BACKUP_NOT_READY: "databases",
 };
 
 describe("every refusal", () => {

@@ -46,6 +46,20 @@ async function aTable(api: TestApi, owner: TestUser): Promise<Target> {
   return { ...target, params: { ...params, table: "orders" } };
 }
 
+/** One that can be deleted, and has no file. */
+async function aBackup(api: TestApi, owner: TestUser): Promise<Target> {
+  const { params, ...target } = await aProject(api, owner);
+  const { random, clock } = api.context;
+  const backupId = random.uuid();
+  const of = { project_id: target.projectId ?? "", database_id: random.uuid(), channel: "production" } as const;
+  const end = { engine: "postgres", status: "failed", error: "it broke off", ended_at: clock.now() } as const;
+  await api.db
+    .insertInto("database_backup")
+    .values({ id: backupId, ...of, ...end })
+    .execute();
+  return { ...target, params: { ...params, backupId } };
+}
+
 async function aDeployment(api: TestApi, owner: TestUser): Promise<Target> {
   const project = await api.newProject(owner, { type: "ociimage" });
   const creator = await api.newKey(owner, { scopes: ["ci:deploy"], projectIds: [project.id] });
@@ -113,6 +127,7 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/admin/invites/:id", anInvite],
   ["/projects/:id/database/saved-queries/:queryId", aSavedQuery],
   ["/projects/:id/database/tables/:table", aTable],
+  ["/projects/:id/database/backups/:backupId", aBackup],
   ["/projects/:id/database", aBranch],
   ["/projects/:id", aProject],
   ["/deployments/:id", aDeployment],

@@ -1,5 +1,6 @@
 import type { Insertable, Selectable } from "kysely";
 import type {
+  DatabaseBackupTable,
   DatabaseTable,
   DeploymentTable,
   NodeEventTable,
@@ -21,6 +22,9 @@ export type Project = Selectable<ProjectTable>;
 export type Deployment = Selectable<DeploymentTable>;
 /** The managed database of a channel. */
 export type Branch = Selectable<DatabaseTable>;
+/** A backup of a branch. */
+export type Backup = Selectable<DatabaseBackupTable>;
+export type BackupStatus = Backup["status"];
 export type Task = Selectable<TaskTable>;
 export type Run = Selectable<RunTable>;
 export type RegistryCredential = Selectable<RegistryCredentialTable>;

@@ -1,3 +1,4 @@
+import { backupEndpoints } from "./backups/endpoints.ts";
 import { create, drop, list, read } from "./endpoints/branches.ts";
 import { reveal, rotate } from "./endpoints/credentials.ts";
 import { deleteQuery, listQueries, saveQuery } from "./endpoints/saved-queries.ts";
@@ -9,5 +10,6 @@ export const databaseEndpoints = [
   ...[create, read, list, drop, reveal, rotate],
   ...studioEndpoints,
   ...[listQueries, saveQuery, deleteQuery],
+  ...backupEndpoints,
   tunnel,
 ];

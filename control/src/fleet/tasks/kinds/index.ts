@@ -3,13 +3,14 @@
 import type { OwnerKind, TaskKind } from "@svc/proto/kinds";
 import type { Placement } from "@svc/proto/node";
 import type { z } from "zod";
+import { backup } from "./backup.ts";
 import { build } from "./build.ts";
 import { database } from "./database.ts";
 import type { Kind, KindRules, NodeFacts, RegistryNeeds } from "./kind.ts";
 import { serve } from "./serve.ts";
 
 /** Every kind of task there is. */
-const kinds = { build, serve, database } as const satisfies Record<TaskKind, unknown>;
+const kinds = { build, serve, database, backup } as const satisfies Record<TaskKind, unknown>;
 
 /** What is stored with a task, by its kind. */
 export type TaskSpec = z.output<(typeof kinds)[TaskKind]["spec"]>;

@@ -55,7 +55,7 @@ export interface NewTask<Spec> extends TaskResources {
 export interface RegistryNeeds {
   pull: readonly string[];
   /** The one repository that it writes to, and what; null: to none. */
-  push: { repository: string; kind: "image" | "bundle" } | null;
+  push: { repository: string; kind: "image" | "bundle" | "backup" } | null;
   /** Whether it may start from any base image. */
   baseImages: boolean;
 }

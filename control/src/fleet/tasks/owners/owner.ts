@@ -7,6 +7,11 @@ import type { PriorBuild } from "../prior-builds.ts";
 
 /** What is known of an owner when a node is told of its work, by the kind of the owner. */
 export interface OwnerFacts {
+  /** Of a backup whose branch is still there. */
+  backup: {
+    /** Of the role that owns the database. */
+    password(): string;
+  };
   deployment: {
     deployment: Deployment;
     project: Project;

@@ -54,7 +54,7 @@ export interface ArtifactTable {
   id: string;
   project_id: string;
   repository: string;
-  kind: "source" | "image" | "bundle";
+  kind: "source" | "image" | "bundle" | "backup";
   digest: Nullable<string>;
   size_bytes: Nullable<number>;
   created_at: Generated<Date>;
@@ -156,6 +156,22 @@ export interface DatabaseTable {
   created_at: Generated<Date>;
   volume_bytes: Nullable<number>;
   sized_volume_bytes: Nullable<number>;
+}
+
+export interface DatabaseBackupTable {
+  id: string;
+  project_id: string;
+  database_id: string;
+  channel: "production" | "preview" | "dev";
+  engine: "postgres" | "mariadb";
+  status: Generated<"pending" | "running" | "complete" | "failed">;
+  error: Nullable<string>;
+  repository: Nullable<string>;
+  digest: Nullable<string>;
+  size_bytes: Nullable<number>;
+  dump_bytes: Nullable<number>;
+  created_at: Generated<Date>;
+  ended_at: Nullable<Date>;
 }
 
 export interface DatabaseLoginFailuresTable {
@@ -477,9 +493,9 @@ export interface SiteHostTable {
 export interface TaskTable {
   id: Generated<string>;
   project_id: string;
-  owner_kind: "deployment" | "database";
+  owner_kind: "deployment" | "database" | "backup";
   owner_id: string;
-  kind: "build" | "serve" | "database";
+  kind: "build" | "serve" | "database" | "backup";
   channel: ColumnValues["task.channel"];
   pr_number: Generated<number>;
   replica: Generated<number>;
@@ -652,6 +668,7 @@ export interface Database {
   claim_link: ClaimLinkTable;
   cluster: ClusterTable;
   database: DatabaseTable;
+  database_backup: DatabaseBackupTable;
   database_login_failures: DatabaseLoginFailuresTable;
   database_sample: DatabaseSampleTable;
   deployment: DeploymentTable;

@@ -315,6 +315,31 @@ export const changes: Readonly<Record<string, Change>> = {
       return { path: `/projects/${id}/database/rotate-credentials`, target: id };
     },
   },
+  "POST /projects/:id/database/backups": {
+    action: "backup.create",
+    async arrange(world) {
+      const id = await aBranch(world);
+      await world.api.db
+        .updateTable("plan")
+        .set({ max_backups: 100 })
+        .where("id", "in", (of) => of.selectFrom("account").select("plan_id").where("user_id", "=", world.actor.id))
+        .execute();
+      return { path: `/projects/${id}/database/backups`, target: id };
+    },
+  },
+  "DELETE /projects/:id/database/backups/:backupId": {
+    action: "backup.delete",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      const backup = { id: randomUUID(), project_id: id, database_id: randomUUID(), channel: "dev" } as const;
+      const end = { engine: "mariadb", status: "failed", error: "it broke off", ended_at: new Date() } as const;
+      await world.api.db
+        .insertInto("database_backup")
+        .values({ ...backup, ...end })
+        .execute();
+      return { path: `/projects/${id}/database/backups/${backup.id}`, target: id };
+    },
+  },
   "POST /projects/:id/database/saved-queries": {
     action: "saved-query.create",
     async arrange(world) {

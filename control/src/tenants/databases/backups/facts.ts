@@ -1,0 +1,86 @@
+import { limits } from "@svc/proto";
+import { sql } from "kysely";
+import type { Fleet } from "../../../fleet/cluster/fleet.ts";
+import { hasEnded } from "../../../fleet/cluster/keys.ts";
+import { specOf } from "../../../fleet/tasks/kinds/index.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Backup, Task } from "../../../stores/db/tables.ts";
+import type { BackupFacts, BackupTaskFacts } from "./steps.ts";
+
+/** Everything that decides a backup's next step, read afresh; null when it is no more. */
+export async function readBackupFacts(
+  { db, fleet }: { db: Db; fleet: Pick<Fleet, "observation"> },
+  id: string,
+): Promise<{ backup: Backup; facts: BackupFacts } | null> {
+  const row = await db
+    .selectFrom("database_backup")
+    .innerJoin("project", "project.id", "database_backup.project_id")
+    .leftJoin("database", "database.id", "database_backup.database_id")
+    .selectAll("database_backup")
+    .select(["project.deleting_at", "project.suspended_at", "database.status as branch"])
+    .select(sql<number>`extract(epoch from clock_timestamp() - database_backup.created_at)::float8 * 1000`.as("age_ms"))
+    .where("database_backup.id", "=", id)
+    .executeTakeFirst();
+  if (row === undefined) return null;
+  const { deleting_at, suspended_at, branch, age_ms, ...backup } = row;
+  const [task, server] = await Promise.all([findTask(db, id), findServer(db, backup.database_id)]);
+  return {
+    backup,
+    facts: {
+      status: backup.status,
+      ageMs: age_ms,
+      projectGone: deleting_at !== null,
+      suspended: suspended_at !== null,
+      branch,
+      server: server && servingAt(server, fleet),
+      task: task && taskFacts(task, fleet),
+    },
+  };
+}
+
+/** The newest task that was made for it. */
+const findTask = async (db: Db, backupId: string): Promise<Task | null> =>
+  (await db
+    .selectFrom("task")
+    .selectAll()
+    .where("owner_id", "=", backupId)
+    .orderBy("epoch", "desc")
+    .limit(1)
+    .executeTakeFirst()) ?? null;
+
+/** The task that is the server of a branch; null: there is none at present. */
+const findServer = async (db: Db, databaseId: string): Promise<Task | null> =>
+  (await db
+    .selectFrom("task")
+    .selectAll()
+    .where("owner_id", "=", databaseId)
+    .where("desired", "=", "running")
+    .where("reaped_at", "is", null)
+    .orderBy("epoch", "desc")
+    .limit(1)
+    .executeTakeFirst()) ?? null;
+
+function servingAt(task: Task, fleet: Pick<Fleet, "observation">): BackupFacts["server"] {
+  const { id, node_id: nodeId } = task;
+  const spec = specOf(task);
+  if (nodeId === null || spec.kind !== "database") return null;
+  const seen = fleet.observation(nodeId, id);
+  return seen?.observed === "running" && seen.health === "healthy" ? { nodeId, image: spec.image } : null;
+}
+
+function taskFacts(task: Task, fleet: Pick<Fleet, "observation">): BackupTaskFacts {
+  const seen = task.node_id === null ? null : fleet.observation(task.node_id, task.id);
+  return {
+    taskId: task.id,
+    wanted: task.desired === "running",
+    state: stateOf(seen?.observed ?? null),
+    problem: seen?.failure?.message.slice(0, limits.errorTextBytesMax) ?? null,
+    file: seen?.backup ?? null,
+  };
+}
+
+function stateOf(observed: Parameters<typeof hasEnded>[0] | null): BackupTaskFacts["state"] {
+  if (observed === "completed") return "completed";
+  if (observed !== null && hasEnded(observed)) return "failed";
+  return observed === "running" ? "running" : "waiting";
+}
