@@ -333,7 +333,13 @@ export function workGroups({ config, secrets, collector, mailer, openLine, sql, 
     {
       concurrency: databasesAtOnce,
       handlers: {
-        [databaseKind]: databaseWorker({ ...work, secrets, openLine, admin: createDatabaseAdmin(sql), images: config.databases.images }),
+        [databaseKind]: databaseWorker({
+          ...work,
+          secrets,
+          openLine,
+          admin: createDatabaseAdmin(sql),
+          images: config.databases.images,
+        }),
       },
     },
     { concurrency: checksAtOnce, handlers: { [checkKind]: checkWorker({ ...work, secrets, openLine, sql }) } },

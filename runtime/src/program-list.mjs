@@ -46,7 +46,6 @@ export const programs = list({
   etcdctl: { need: "tests", debian: "etcd-client", asks: ["version"] },
   openssl: { need: "tests", debian: "openssl", asks: ["version"] },
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
-  mariadbd: { need: "tests", debian: "mariadb-server-core" },
   git: { need: "tests", debian: "git" },
   // Of MariaDB the bare programs: its package "mariadb-server" would start a server of the machine's.
   mariadbd: { need: "tests", debian: "mariadb-server-core" },

@@ -48,7 +48,9 @@ test("a node is told what it may reach, from nothing on, and again when that cha
   await world.place(node.id, randomUUID(), { projectId, channel: "production" });
   await aServer(node.id);
   expect(await agent.next("databaseTable")).toMatchObject({
-    entries: [{ databaseId, projectId, channel: "production", engine: "postgres", nodeId: node.id, address: node.address }],
+    entries: [
+      { databaseId, projectId, channel: "production", engine: "postgres", nodeId: node.id, address: node.address },
+    ],
   });
   await branch({ status: "dropping" });
   expect(await agent.next("databaseTable")).toMatchObject({ entries: [{ databaseId, state: 3 }] });
@@ -80,7 +82,8 @@ test("what a node reports of its databases is stored, and what looks odd has the
   await connection.node.reportDatabases({ samples: [sample] });
   const measured = await db.selectFrom("database").selectAll().where("id", "=", databaseId).executeTakeFirstOrThrow();
   expect(measured).toMatchObject({ connections: 3, volume_bytes: 1_000 });
-  const checks = () => db.selectFrom("work_item").select("key").where("key", "=", `database-check/${databaseId}`).execute();
+  const checks = () =>
+    db.selectFrom("work_item").select("key").where("key", "=", `database-check/${databaseId}`).execute();
   expect(await checks()).toEqual([]);
   await connection.node.reportDatabases({ samples: [{ ...sample, failedLogins: 2n }] });
   await connection.node.reportDatabases({ samples: [{ ...sample, failedLogins: 2n }] });

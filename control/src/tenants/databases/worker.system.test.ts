@@ -83,7 +83,14 @@ async function work(): Promise<WorkOutcome | "waits"> {
     payload: { databaseId: id },
   };
   const openLine = async () => new PassThrough();
-  const handler = databaseWorker({ ...deps, fleet, secrets: api.context.secrets, openLine, admin, images: defaultDatabaseImages });
+  const handler = databaseWorker({
+    ...deps,
+    fleet,
+    secrets: api.context.secrets,
+    openLine,
+    admin,
+    images: defaultDatabaseImages,
+  });
   const outcome = await handler(item as never, stop.signal);
   return "retryAfterMs" in outcome && outcome.error === undefined ? "waits" : outcome;
 }

@@ -165,7 +165,8 @@ function branchEffects({ clock, db, secrets, openLine, admin, images, log }: Dat
         // The user comes before the branch in the order of locks.
         const plan = await holdPlanOfUser(tx, owner_id);
         const branch = await lockBranch(tx, id);
-        if (branch?.status === status && (await mayStartServer(tx, branch))) await startServer(tx, branch, plan, images);
+        if (branch?.status === status && (await mayStartServer(tx, branch)))
+          await startServer(tx, branch, plan, images);
       }),
 
     removeServers: (found, { taskIds }) => locked(found, (tx) => removeTasks(tx, taskIds)),

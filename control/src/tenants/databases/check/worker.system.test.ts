@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { openTenantPassword } from "../../../fleet/databases/secrets.ts";
-import { verifierOf } from "../../../fleet/databases/verifier.ts";
 import { databaseNames } from "@svc/proto";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { adminSecretAad, openTenantPassword } from "../../../fleet/databases/secrets.ts";
+import { verifierOf } from "../../../fleet/databases/verifier.ts";
 import { databaseTask } from "../../../fleet/tasks/kinds/database.ts";
 import { insertTask } from "../../../fleet/tasks/store.ts";
-import { adminSecretAad } from "../../../fleet/databases/secrets.ts";
 import { type TestApi, testApi } from "../../../http/testing.ts";
 import { createLog } from "../../../log.ts";
 import type { Branch } from "../../../stores/db/tables.ts";
@@ -52,7 +51,13 @@ for (const engine of ["postgres", "mariadb"] as const) {
         .where("id", "=", id)
         .execute();
       const row = await tx.selectFrom("database").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
-      const resources = { memoryMb: 64, cpuMillicores: 9, pidsLimit: 64, reservedMemoryMb: 64, reservedCpuMillicores: 9 };
+      const resources = {
+        memoryMb: 64,
+        cpuMillicores: 9,
+        pidsLimit: 64,
+        reservedMemoryMb: 64,
+        reservedCpuMillicores: 9,
+      };
       const wanted = { ...resources, storageMb: 0, image: "db:1", sizeMb: 10, connections: 20, nodeSelector: {} };
       const task = await insertTask(tx, { ...row, pr_number: null }, databaseTask(row, wanted), { replica: 0 });
       await tx.updateTable("task").set({ node_id: node }).where("id", "=", task).execute();
@@ -92,7 +97,11 @@ for (const engine of ["postgres", "mariadb"] as const) {
       runner.ask(
         {
           ...target(),
-          tenant: { user: names().role, database: names().database, password: openTenantPassword(api.context.secrets, row) },
+          tenant: {
+            user: names().role,
+            database: names().database,
+            password: openTenantPassword(api.context.secrets, row),
+          },
         },
         "query",
         { sql: "create table if not exists t (id int)", rollback: false, readOnly: false },

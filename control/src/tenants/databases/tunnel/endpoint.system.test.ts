@@ -2,12 +2,12 @@ import { once } from "node:events";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createWebSocketStream, WebSocket } from "ws";
-import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
-import { insertTask } from "../../../fleet/tasks/store.ts";
 import { databaseTask } from "../../../fleet/tasks/kinds/database.ts";
+import { insertTask } from "../../../fleet/tasks/store.ts";
+import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import type { Project } from "../../../stores/db/tables.ts";
-import type { SqlRunner } from "../sql/runner.ts";
 import { sizeRecord } from "../sizes.ts";
+import type { SqlRunner } from "../sql/runner.ts";
 import { insertBranch } from "../store.ts";
 import { startPostgres } from "../testing/postgres.ts";
 import { lineTo, newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
@@ -57,8 +57,21 @@ async function newProjectWithDatabase(on = api, owner = user): Promise<Project> 
       .where("id", "=", id)
       .execute();
     const row = await tx.selectFrom("database").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
-    const resources = { memoryMb: 64, cpuMillicores: 10, pidsLimit: 64, reservedMemoryMb: 64, reservedCpuMillicores: 10 };
-    const wanted = { ...resources, storageMb: 0, image: "svc-postgres:17", sizeMb: 10, connections: 20, nodeSelector: {} };
+    const resources = {
+      memoryMb: 64,
+      cpuMillicores: 10,
+      pidsLimit: 64,
+      reservedMemoryMb: 64,
+      reservedCpuMillicores: 10,
+    };
+    const wanted = {
+      ...resources,
+      storageMb: 0,
+      image: "svc-postgres:17",
+      sizeMb: 10,
+      connections: 20,
+      nodeSelector: {},
+    };
     const task = await insertTask(tx, { ...row, pr_number: null }, databaseTask(row, wanted), { replica: 0 });
     await tx.updateTable("task").set({ node_id: node }).where("id", "=", task).execute();
   });
