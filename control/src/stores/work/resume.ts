@@ -7,6 +7,7 @@ import type { Db } from "../db/pool.ts";
  */
 export const resumedKinds: readonly string[] = [
   "apply-limits",
+  "database",
   "delete-user",
   "quota-notice",
   "remove",
