@@ -58,7 +58,10 @@ const noSuchId = (): string[] => [
 
 /** `own` with one parameter at a time taken from elsewhere. */
 const oneReplaced = (route: ContractRoute, own: Target, from: (name: string) => string): Params[] =>
-  parametersOf(route.path).map((name) => ({ ...own.params, [name]: from(name) }));
+  parametersOf(route.path)
+    // A table is named within its database: whose that is is all that counts.
+    .filter((name) => name !== "table")
+    .map((name) => ({ ...own.params, [name]: from(name) }));
 
 /** Keys that the route is open to, each limited to a project that is not the one asked for. */
 async function limitedKeys(route: ContractRoute): Promise<CallOptions[]> {

@@ -8,6 +8,7 @@ import type { Db } from "../db/pool.ts";
 export const resumedKinds: readonly string[] = [
   "apply-limits",
   "backup",
+  "database",
   "delete-user",
   "quota-notice",
   "remove",
