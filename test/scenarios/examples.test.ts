@@ -182,7 +182,6 @@ describe("a server with a database of its own", () => {
       method: "POST",
       headers: { "content-type": "application/x-www-form-urlencoded" },
       body: new URLSearchParams(fields).toString(),
-      redirect: "manual",
     });
   const shown = async () => (await edgeFetch(site.url)).text();
 
