@@ -132,6 +132,7 @@ describe("nodes", () => {
   const on = (axes: Partial<NodeAxes>, rest: Partial<NodeCircumstances> = {}): NodeCircumstances => ({
     role: "node",
     heldCount: 0,
+    databaseCount: 0,
     hasOtherEdge: true,
     isBehind: false,
     ...rest,
@@ -147,13 +148,18 @@ describe("nodes", () => {
     { axes: { schedulable: false, drain: "deadline" }, allows: ["cancel-drain"] },
     { axes: { schedulable: false, drain: "drained" }, allows: ["cancel-drain", "remove"] },
     { axes: { schedulable: false, drain: "drained" }, rest: { heldCount: 1 }, allows: ["cancel-drain"] },
+    { axes: { schedulable: false, drain: "drained" }, rest: { databaseCount: 1 }, allows: ["cancel-drain"] },
     { axes: { link: "suspect" }, allows: ["cordon", "drain"] },
     { axes: { link: "unreachable" }, allows: ["cordon", "drain", "force-fence"] },
     {
       axes: { schedulable: false, drain: "draining", link: "unreachable" },
       allows: ["cancel-drain", "force-fence"],
     },
-    { axes: { lifecycle: "fenced", link: "unreachable" }, rest: { heldCount: 4 }, allows: ["remove"] },
+    {
+      axes: { lifecycle: "fenced", link: "unreachable" },
+      rest: { heldCount: 4, databaseCount: 4 },
+      allows: ["remove"],
+    },
     { axes: { lifecycle: "removed" }, allows: [] },
     { axes: {}, rest: { role: "edge" }, allows: ["cordon", "drain"] },
     { axes: {}, rest: { role: "edge", hasOtherEdge: false }, allows: [] },

@@ -186,6 +186,8 @@ export interface NodeCircumstances {
   axes: NodeAxes;
   /** Placements and runs on it that are not over. */
   heldCount: number;
+  /** Databases whose data is on its disk, whether a server of theirs runs or not. */
+  databaseCount: number;
   /** Of edges: whether visitors are sent to another one that is not cordoned. */
   hasOtherEdge: boolean;
   /** Of an edge: it serves an older route table than the published one, as far as is known. */
@@ -240,14 +242,17 @@ function fenceProblem({ link }: NodeAxes): string | null {
     : "Control lost the node a moment ago and it may be back at once. Try again when it is unreachable.";
 }
 
-function removeProblem({ axes, heldCount }: NodeCircumstances): string | null {
+function removeProblem({ axes, heldCount, databaseCount }: NodeCircumstances): string | null {
   if (axes.lifecycle === "fenced") return null;
   if (axes.drain !== "drained") {
     return axes.link === "unreachable" || axes.link === "quarantined"
       ? "Only a drained or fenced node can be removed. If the machine is off or cut from the network, fence it first."
       : "Only a drained or fenced node can be removed. Drain it first.";
   }
-  return heldCount === 0 ? null : `The node still holds ${plural(heldCount, "placement")}. Wait until they are gone.`;
+  if (heldCount > 0) return `The node still holds ${plural(heldCount, "placement")}. Wait until they are gone.`;
+  return databaseCount === 0
+    ? null
+    : `The node holds the data of ${plural(databaseCount, "database")}, which would be lost with it. Have them dropped first.`;
 }
 
 /** What an action needs besides a state that allows it, said as what is missing; null when nothing is. */

@@ -4,9 +4,11 @@ import { type Answer, type TestApi, type TestUser, testApi } from "./testing.ts"
 
 let api: TestApi;
 let admin: TestUser;
+let projectId: string;
 beforeAll(async () => {
   api = await testApi();
   admin = await api.newUser({ admin: true });
+  projectId = (await api.newProject(admin)).id;
 });
 afterAll(() => api?.[Symbol.asyncDispose]());
 
@@ -22,6 +24,11 @@ const creating: { path: string; body: object; other: object; secret?: (answer: A
     other: { role: "edge" },
     secret: ({ body }) => body.bootstrapToken.token,
   },
+  {
+    path: "/projects/:id/database/saved-queries",
+    body: { name: "all", sql: "select 1" },
+    other: { name: "some", sql: "select 2" },
+  },
 ];
 
 test("these are all", () => {
@@ -36,7 +43,11 @@ test("these are all", () => {
 
 describe.each(creating)("POST $path, sent again with its Idempotency-Key", ({ path, body, other, secret }) => {
   const send = (key: string, sent: object) =>
-    api.call("POST", path, { session: admin.session, body: sent, headers: { "idempotency-key": key } });
+    api.call("POST", path.replace(":id", projectId), {
+      session: admin.session,
+      body: sent,
+      headers: { "idempotency-key": key },
+    });
 
   test("creates once, also when both are under way at once", async () => {
     const key = `${path}-1`;

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { type BranchMutant, branchLife } from "./branch-life.ts";
+import { databaseSlots } from "./database-slots.ts";
 import { explore } from "./explore.ts";
 import { type RouteMutant, routeSwitch } from "./route-switch.ts";
 import { type RunMutant, runProtocol } from "./run-protocol.ts";
@@ -46,5 +48,42 @@ describe("a change of route, in every order of events", () => {
   const bugs: RouteMutant[] = ["does not wait for edges", "tells before it serves", "decides on an old view"];
   test.each(bugs)("would be caught with the bug: %s", (bug) => {
     expect(explore(routeSwitch(bug)).violation).not.toBeNull();
+  });
+});
+
+describe("the life of a database, in every order of events", () => {
+  test("has at most one server, data that is made once, and the password that people are told", () => {
+    const { violation, states } = explore(branchLife(null));
+    expect(violation).toBeNull();
+    expect(states).toBeGreaterThan(100_000);
+  });
+
+  const bugs: BranchMutant[] = [
+    "ready without a login",
+    "starts without looking again",
+    "starts before the end of the one before",
+    "forgets where the data is",
+    "commits a rotation first",
+    "does not look at the password again",
+    "does not count doubts",
+    "trusts that what was cut off did not arrive",
+    "may make data at any time",
+    "makes up for missing data",
+    "makes data over data",
+  ];
+  test.each(bugs)("would be caught with the bug: %s", (bug) => {
+    expect(explore(branchLife(bug)).violation).not.toBeNull();
+  });
+});
+
+describe("databases that are asked for at once, in every order of events", () => {
+  test("are never more than the plan allows", () => {
+    const { violation, states } = explore(databaseSlots(null));
+    expect(violation).toBeNull();
+    expect(states).toBeGreaterThan(30);
+  });
+
+  test("would be caught with the bug: counts outside the lock", () => {
+    expect(explore(databaseSlots("counts outside the lock")).violation).not.toBeNull();
   });
 });

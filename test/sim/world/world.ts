@@ -266,7 +266,14 @@ export class World {
         // As `control/src/fleet/nodes/circumstances.ts` has it.
         const applied = fleet.edgeApplied(id)?.generation ?? -1;
         const isBehind = row.role === "edge" && (axes.link !== "connected" || applied < fleet.routesMeta().generation);
-        const problem = nodeActionProblem(action, { role: row.role, axes, heldCount, isBehind, hasOtherEdge });
+        const problem = nodeActionProblem(action, {
+          role: row.role,
+          axes,
+          heldCount,
+          databaseCount: 0,
+          isBehind,
+          hasOtherEdge,
+        });
         this.kernel.note(() => `operator: ${action} ${id}: ${problem ?? "done"}`);
         if (problem !== null) return;
         this.changeNode(row, action);

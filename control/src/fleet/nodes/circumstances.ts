@@ -25,9 +25,20 @@ export async function circumstancesOf(db: Db, fleet: CircumstancesFleet, row: No
     role: row.role,
     axes: axesOf(row, fleet),
     heldCount: fleet.placements().filter(holds).length + fleet.runs().filter(holds).length,
+    databaseCount: await countDatabases(db, row.id),
     hasOtherEdge: row.role === "edge" && (await hasOtherEdge(db, row.id)),
     isBehind: row.role === "edge" && isBehind(fleet, row.id),
   };
+}
+
+/** Of projects that are off the air no server runs: the data is all there is. */
+async function countDatabases(db: Db, nodeId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom("database")
+    .select(({ fn }) => fn.countAll<number>().as("count"))
+    .where("node_id", "=", nodeId)
+    .executeTakeFirstOrThrow();
+  return Number(count);
 }
 
 const isBehind = (fleet: CircumstancesFleet, edgeId: string): boolean =>

@@ -14,7 +14,7 @@ export interface PlacementRequest {
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
-  /** What its image takes at least; 0: not known. */
+  /** What its node's disk has to hold: its image, or what it keeps; 0: not known. */
   diskMb: number;
   /** Null: any. */
   platform: { os: string; architecture: string } | null;
@@ -130,7 +130,7 @@ const filters: readonly Filter[] = [
     found: ({ pids }) => pids,
   },
   {
-    reason: "a disk smaller than its image",
+    reason: "a disk smaller than it needs",
     passes: ({ node }, { diskMb }) => node.diskMb === 0 || node.diskMb >= diskMb,
     wanted: ({ diskMb }) => diskMb,
     found: ({ node }) => node.diskMb,

@@ -50,10 +50,10 @@ describe("a node refuses", () => {
     { when: "processor is short", taken: { cpuMillicores: 1_600 }, reason: "too few processor shares" },
     { when: "process ids are short", taken: { pidsLimit: 4_000 }, reason: "too few process ids" },
     {
-      when: "the image is larger than its disk",
+      when: "the image or the database is larger than its disk",
       node: { diskMb: 100 },
       task: { diskMb: 101 },
-      reason: "a disk smaller than its image",
+      reason: "a disk smaller than it needs",
     },
     {
       when: "it is down and full, telling what comes first",

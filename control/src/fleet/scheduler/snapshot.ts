@@ -6,6 +6,7 @@ import { keyParts, type ObservationValue, placementValue, prefix } from "../clus
 import { zoneOf } from "../cluster/labels.ts";
 import { rulesOf } from "../tasks/kinds/index.ts";
 import { listOpenTasks, type OpenTask } from "../tasks/store.ts";
+import { databaseNeeds } from "./database-needs.ts";
 import type { Reservation, SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf } from "./steps.ts";
 
@@ -111,14 +112,22 @@ export async function readClusterState(
     goneNodes: new Set(gone.map(({ id }) => id)),
     placed,
     observed: observedMap(fleet, placed),
-    tasks: tasks.map(desiredTask),
+    tasks: tasks.map((task) => desiredTask(task, nodes)),
     reasons: new Map(tasks.flatMap(({ id, refused }) => (refused === null ? [] : [[id, refused]]))),
   };
 }
 
 const bytesPerMb = 1024 * 1024;
 
-const desiredTask = (task: OpenTask): DesiredTask => ({
+/** What the node of a task must have; a database says so itself, everything else by its image. */
+function needsOf(task: OpenTask, nodes: readonly SchedulableNode[]): Pick<DesiredTask, "nodeSelector" | "diskMb"> {
+  const { pinned_to: pinnedTo, node_selector: nodeSelector, database_size_mb: sizeMb, artifact_size } = task;
+  if (sizeMb !== null) return databaseNeeds({ sizeMb, pinnedTo, nodeSelector }, nodes);
+  const diskMb = rulesOf(task.kind).hasImage ? Math.ceil((artifact_size ?? 0) / bytesPerMb) : 0;
+  return { nodeSelector, diskMb };
+}
+
+const desiredTask = (task: OpenTask, nodes: readonly SchedulableNode[]): DesiredTask => ({
   id: task.id,
   projectId: task.project_id,
   ownerKind: task.owner_kind,
@@ -138,10 +147,9 @@ const desiredTask = (task: OpenTask): DesiredTask => ({
   storageMb: task.storage_mb,
   reservedMemoryMb: task.reserved_memory_mb ?? task.memory_mb,
   reservedCpuMillicores: task.reserved_cpu_millicores ?? task.cpu_millicores,
-  nodeSelector: task.node_selector,
+  ...needsOf(task, nodes),
   pinnedTo: task.pinned_to,
   hasDockerfile: task.has_dockerfile,
-  diskMb: rulesOf(task.kind).hasImage ? Math.ceil((task.artifact_size ?? 0) / bytesPerMb) : 0,
   platform:
     rulesOf(task.kind).hasImage && task.os && task.architecture
       ? { os: task.os, architecture: task.architecture }

@@ -28,7 +28,7 @@ export interface DesiredTask extends Limits {
   /** How long it may serve what is open once it is to be removed. */
   drainSeconds: number;
   specHash: string;
-  /** What its image takes at least; 0: not known. */
+  /** What its node's disk has to hold: its image, or what it keeps; 0: not known. */
   diskMb: number;
   platform: { os: string; architecture: string } | null;
   /** Labels that its node must have. */

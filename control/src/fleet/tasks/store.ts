@@ -81,6 +81,8 @@ export interface OpenTask extends Pick<Task, (typeof openColumns)[number]> {
   os: string | null;
   architecture: string | null;
   artifact_size: number | null;
+  /** What the owner of a database may store in it, in MiB; null for everything else. */
+  database_size_mb: number | null;
   /** A build of its user's own Dockerfile. */
   has_dockerfile: boolean;
   /** How long ago it was made, by the database's clock. */
@@ -100,6 +102,7 @@ export const listOpenTasks = (db: Db): Promise<OpenTask[]> =>
       sql<boolean>`task.kind = 'build' and coalesce(task.spec #>> '{recipe,image,dockerfile}', '') <> ''`.as(
         "has_dockerfile",
       ),
+      sql<number | null>`case task.kind when 'database' then (task.spec ->> 'sizeMb')::int end`.as("database_size_mb"),
       sql<number>`extract(epoch from now() - task.created_at)::float8 * 1000`.as("waited_ms"),
     ])
     .where("task.reaped_at", "is", null)

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { createBootstrapToken } from "../../fleet/nodes/tokens.ts";
 import { replaceInvite } from "../../identity/invites/store.ts";
-import { insertBranch } from "../../tenants/databases/store.ts";
+import { newBranch } from "../../tenants/databases/testing/branch.ts";
 import type { TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 
@@ -26,6 +26,13 @@ async function aProject(api: TestApi, owner: TestUser): Promise<Target> {
   return { params: { id }, projectId: id, creatorKey: key };
 }
 
+/** A project whose production has a database that can be used. */
+async function aBranch(api: TestApi, owner: TestUser): Promise<Target> {
+  const target = await aProject(api, owner);
+  await newBranch(api, { id: target.projectId ?? "" });
+  return target;
+}
+
 async function aSavedQuery(api: TestApi, owner: TestUser): Promise<Target> {
   const { params, ...target } = await aProject(api, owner);
   const queryId = api.context.random.uuid();
@@ -34,19 +41,8 @@ async function aSavedQuery(api: TestApi, owner: TestUser): Promise<Target> {
   return { ...target, params: { ...params, queryId } };
 }
 
-/** A project whose production has a database that can be used. */
-async function aDatabase(api: TestApi, owner: TestUser): Promise<Target> {
-  const target = await aProject(api, owner);
-  const { random, secrets } = api.context;
-  const id = random.uuid();
-  const branch = { id, projectId: target.projectId ?? "", channel: "production", engine: "postgres" } as const;
-  await api.db.transaction().execute((tx) => insertBranch(tx, secrets, branch));
-  await api.db.updateTable("database").set({ status: "ready" }).where("id", "=", id).execute();
-  return target;
-}
-
 async function aTable(api: TestApi, owner: TestUser): Promise<Target> {
-  const { params, ...target } = await aDatabase(api, owner);
+  const { params, ...target } = await aBranch(api, owner);
   return { ...target, params: { ...params, table: "orders" } };
 }
 
@@ -117,7 +113,7 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/admin/invites/:id", anInvite],
   ["/projects/:id/database/saved-queries/:queryId", aSavedQuery],
   ["/projects/:id/database/tables/:table", aTable],
-  ["/projects/:id/database", aDatabase],
+  ["/projects/:id/database", aBranch],
   ["/projects/:id", aProject],
   ["/deployments/:id", aDeployment],
   ["/tokens/:id", aToken],

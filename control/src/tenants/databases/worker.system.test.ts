@@ -10,7 +10,7 @@ import type { Branch, Node, Project } from "../../stores/db/tables.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import type { WorkOutcome } from "../../stores/work/queue.ts";
 import { type DatabaseAdmin, ServerUnreachable } from "./admin-sql.ts";
-import { beginRotation, dropBranches, insertBranch, retryBranch } from "./store.ts";
+import { beginRotation, doubted, dropBranches, insertBranch, retryBranch } from "./store.ts";
 import { databaseWorker } from "./worker.ts";
 
 let world: TestFleet;
@@ -137,7 +137,8 @@ test("a server that fails is an error with its reason, and the next try is where
   await reap(taskId);
   await retryBranch(world.api.db, id);
   await work();
-  expect((await servers()).at(-1)).toMatchObject({ pinned_to: node.id, spec: { init: false } });
+  // Nobody can have had anything there yet.
+  expect((await servers()).at(-1)).toMatchObject({ pinned_to: node.id, spec: { init: true } });
 });
 
 test("a rotation reaches the server, and then is the password of the branch", async () => {
@@ -194,6 +195,46 @@ test("a dropped branch is absent once its server is gone, and its volume is kept
   expect(await branch()).toBeUndefined();
   const kept = await world.api.db.selectFrom("dropped_database").selectAll().where("id", "=", id).execute();
   expect(kept).toMatchObject([{ project_id: project.id, owner_id: project.owner_id, node_id: node.id }]);
+});
+
+test("a login of before somebody doubted the tenant makes nothing ready", async () => {
+  await work();
+  await observe({});
+  const { api } = world;
+  const proveLogin = admin.proveLogin.bind(admin);
+  let asked = 0;
+  admin.proveLogin = async (target, login) => {
+    const isLetIn = await proveLogin(target, login);
+    // The first time, another worker finds out meanwhile that it has brought an old password.
+    if (++asked === 1) await api.db.updateTable("database").set(doubted).where("id", "=", id).execute();
+    expect(await branch()).toMatchObject({ status: "provisioning" });
+    return isLetIn;
+  };
+  expect(await work()).toEqual({ state: "done" });
+  expect(asked).toBe(2);
+  expect(await branch()).toMatchObject({ status: "ready", tenant_doubts: 1 });
+});
+
+test("an old password that was cut off on its way to the server is replaced, since it may have arrived", async () => {
+  const { api } = world;
+  await work();
+  await observe({});
+  const createTenant = admin.createTenant.bind(admin);
+  admin.createTenant = async (target, tenant) => {
+    admin.createTenant = createTenant;
+    // Another worker has this one's place, and is done; then its owner replaces the password.
+    await work();
+    await beginRotation(api.db, api.context.secrets, id);
+    await work();
+    await createTenant(target, tenant);
+    throw new ServerUnreachable("no answer came");
+  };
+  await work();
+  expect(await branch()).toMatchObject({ status: "ready", tenant_at: null });
+  expect(await work()).toEqual({ state: "done" });
+  const now = await branch();
+  const password = now && openTenantPassword(api.context.secrets, now);
+  expect([...admin.roles.values()]).toEqual([verifierOf("postgres", id, password ?? "")]);
 });
 
 test("a lost machine is an error that says so", async () => {

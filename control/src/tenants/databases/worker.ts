@@ -126,12 +126,12 @@ function branchEffects({ clock, db, secrets, openLine, admin, images, log }: Dat
    */
   const lookAgain = (
     { branch }: FoundBranch,
-    change: (isSame: boolean, now: Branch) => UpdateObject<Database, "database">,
+    change: (isSame: boolean, now: Branch) => UpdateObject<Database, "database"> | null,
   ) =>
     db.transaction().execute(async (tx) => {
       const now = await lockBranch(tx, branch.id);
-      if (now !== null)
-        await columns(tx, now.id, change(now.status === branch.status && hasSamePassword(branch, now), now));
+      const set = now && change(now.status === branch.status && hasSamePassword(branch, now), now);
+      if (now && set) await columns(tx, now.id, set);
     });
 
   /** Runs `act` on the server with some time for it. Throws `ServerUnreachable` when there is none by now. */
@@ -147,6 +147,20 @@ function branchEffects({ clock, db, secrets, openLine, admin, images, log }: Dat
       { engine: branch.engine, connect, password: openAdminPassword(secrets, branch), turn: branch.project_id },
       bounded,
     );
+  }
+
+  /** Brings a password there. One that was cut off may have arrived, and then is to be replaced if it is an old one by now. */
+  async function bring(
+    found: FoundBranch,
+    signal: AbortSignal,
+    act: (target: AdminTarget, signal: AbortSignal) => Promise<void>,
+  ): Promise<void> {
+    try {
+      await onServer(found, signal, act);
+    } catch (error) {
+      await lookAgain(found, (isSame) => (isSame ? null : doubted));
+      throw error;
+    }
   }
 
   const say = ({ branch }: FoundBranch, to: string, why?: string) =>
@@ -176,7 +190,7 @@ function branchEffects({ clock, db, secrets, openLine, admin, images, log }: Dat
       const connectionLimit = roleConnectionLimit(plan);
       const verifier = verifierOf(branch.engine, branch.id, openTenantPassword(secrets, branch));
       const { database, role } = databaseNames(branch.id);
-      await onServer(found, signal, (target, bounded) =>
+      await bring(found, signal, (target, bounded) =>
         admin.createTenant(target, { database, role, verifier, connectionLimit }, bounded),
       );
       await lookAgain(found, (isSame, now) =>
@@ -191,10 +205,12 @@ function branchEffects({ clock, db, secrets, openLine, admin, images, log }: Dat
       const { database, role } = databaseNames(branch.id);
       const login = { database, role, password: openTenantPassword(secrets, branch) };
       const isLetIn = await onServer(found, signal, (target, bounded) => admin.proveLogin(target, login, bounded));
-      await locked(found, async (tx, { id, status }) => {
+      await locked(found, async (tx, now) => {
         // Whatever was made there is made again.
-        if (!isLetIn) await columns(tx, id, doubted);
-        else if (await moveBranch(tx, id, { from: status, to: "ready" })) say(found, "ready");
+        if (!isLetIn) return void (await columns(tx, now.id, doubted));
+        // A login of before somebody doubted it proves nothing of what is there now.
+        if (now.tenant_doubts !== branch.tenant_doubts || !hasSamePassword(branch, now)) return;
+        if (await moveBranch(tx, now.id, { from: now.status, to: "ready" })) say(found, "ready");
       });
       if (!isLetIn) throw new ServerRefused("the tenant's own password is refused");
     },
@@ -206,7 +222,7 @@ function branchEffects({ clock, db, secrets, openLine, admin, images, log }: Dat
       const password = secrets.open(pending, pendingSecretAad(branch.id));
       const verifier = verifierOf(branch.engine, branch.id, password.toString("utf8"));
       const { role } = databaseNames(branch.id);
-      await onServer(found, signal, (target, bounded) => admin.rotate(target, { role, verifier }, bounded));
+      await bring(found, signal, (target, bounded) => admin.rotate(target, { role, verifier }, bounded));
       const secret = secrets.seal(password, tenantSecretAad(branch.id));
       await lookAgain(found, (isSame) => (isSame ? { secret, pending_secret: null } : doubted));
       say(found, branch.status, "its password was replaced");

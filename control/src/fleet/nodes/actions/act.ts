@@ -1,5 +1,6 @@
 import { type NodeAction, nodeActionProblem, nodeAssentProblem } from "@svc/proto";
 import { sql } from "kysely";
+import { wakeDatabases } from "../../../identity/plans/reconcile-databases.ts";
 import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Node } from "../../../stores/db/tables.ts";
@@ -50,10 +51,13 @@ async function lockNode(tx: Db, id: string): Promise<Node | undefined> {
 /** Work that waits until edges have followed, or until a node is empty: it looks again rarely when that takes long. */
 const waitingKinds = ["retire", "teardown", "suspension"] as const;
 
-async function wakeFollowers(tx: Db, { lifecycle, role }: Pick<Node, "lifecycle" | "role">): Promise<void> {
+async function wakeFollowers(tx: Db, { id, lifecycle, role }: Pick<Node, "id" | "lifecycle" | "role">): Promise<void> {
   await notify(tx, taskTopic);
   await notify(tx, routeTopic);
-  if (lifecycle !== "active") await notify(tx, nodeTopic);
+  if (lifecycle !== "active") {
+    await notify(tx, nodeTopic);
+    await wakeDatabases(tx, isOnNode(id));
+  }
   if (lifecycle === "active" && role === "node") return;
   const waiting = tx
     .selectFrom("work_item")
@@ -66,3 +70,8 @@ async function wakeFollowers(tx: Db, { lifecycle, role }: Pick<Node, "lifecycle"
   await tx.updateTable("work_item").set({ run_at: sql<Date>`now()` }).where("id", "in", waiting).execute();
   for (const kind of waitingKinds) await sql`select pg_notify(${workTopic}, ${kind})`.execute(tx);
 }
+
+/** Whether a branch has its data on the node, or was about to: nothing else would tell it that the machine is gone. */
+const isOnNode = (nodeId: string) =>
+  sql<boolean>`(database.node_id = ${nodeId} or exists (
+    select from task where task.owner_id = database.id and task.node_id = ${nodeId}))`;

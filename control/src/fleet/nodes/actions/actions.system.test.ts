@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { NodeAction, NodeAxes } from "@svc/proto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -22,6 +23,7 @@ afterAll(() => api[Symbol.asyncDispose]());
 beforeEach(async () => {
   placements = [];
   await api.db.deleteFrom("node").execute();
+  await api.db.deleteFrom("work_item").execute();
 });
 
 let made = 0;
@@ -31,6 +33,16 @@ const newNode = (values: Partial<Pick<Node, "role" | "drain" | "schedulable" | "
     .values({ role: "node", name: `machine-${++made}`, labels: "{}", last_seen_at: new Date(), ...values })
     .returningAll()
     .executeTakeFirstOrThrow();
+async function newBranch(node_id: string | null): Promise<string> {
+  const { id: project_id } = await api.newProject(admin);
+  const sealed = { admin_secret: Buffer.alloc(1), secret: Buffer.alloc(1) };
+  const branch = { id: randomUUID(), project_id, channel: "production", engine: "postgres", node_id } as const;
+  await api.db
+    .insertInto("database")
+    .values({ ...branch, ...sealed, status: "ready" })
+    .execute();
+  return branch.id;
+}
 const rowOf = (id: string) => api.db.selectFrom("node").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
 const act = (id: string, action: NodeAction, body?: object, headers: Record<string, string> = {}) =>
   api.call("POST", `/admin/nodes/${id}/${action}`, { session: admin.session, headers, ...(body && { body }) });
@@ -161,6 +173,22 @@ describe("an action", () => {
     expect(await api.db.selectFrom("audit").select("id").where("target", "=", node.id).execute()).toEqual([]);
   });
 
+  test.each<{ action: NodeAction; body: object; from: Parameters<typeof newNode>[0] }>([
+    { action: "force-fence", body: fence, from: { quarantined_at: new Date() } },
+    { action: "remove", body: { confirm: true }, from: { lifecycle: "fenced" } },
+  ])("$action has the databases looked at that were there, and no others", async ({ action, body, from }) => {
+    const [node, other] = [await newNode(from), await newNode()];
+    const placed = await newBranch(null);
+    const { id: task } = await api.newTask(await api.newDeployment(await api.newProject(admin)));
+    await api.db.updateTable("task").set({ node_id: node.id, owner_id: placed }).where("id", "=", task).execute();
+    const expected = [placed, await newBranch(node.id)].sort();
+    await newBranch(other.id);
+    await newBranch(null);
+    expect((await act(node.id, action, body)).status).toBe(202);
+    const items = await api.db.selectFrom("work_item").select("payload").where("kind", "=", "database").execute();
+    expect(items.map(({ payload }) => (payload as { databaseId: string }).databaseId).sort()).toEqual(expected);
+  });
+
   test("of a machine that just went away waits until it is surely unreachable", async () => {
     const node = await newNode();
     for (const link of ["suspect", "unknown"] as const) {
@@ -182,6 +210,14 @@ describe("an action", () => {
     const answer = await act(node.id, "remove", { confirm: true });
     expect(refusalOf(answer)).toEqual(unavailable);
     expect(answer.body.error.message).toContain("1 placement");
+  });
+
+  test("does not remove what has the data of a database, also of one that is off", async () => {
+    const node = await newNode(drained);
+    await newBranch(node.id);
+    const answer = await act(node.id, "remove", { confirm: true });
+    expect(refusalOf(answer)).toEqual(unavailable);
+    expect(answer.body.error.message).toContain("the data of 1 database,");
   });
 
   test.each([

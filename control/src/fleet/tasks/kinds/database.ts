@@ -44,7 +44,7 @@ export const database: Kind<DatabaseTaskSpec, "database"> = {
 
 /** A server of a branch; pinned to where its data is, once that is known. */
 export const databaseTask = (
-  branch: { engine: DatabaseEngine; node_id: string | null },
+  branch: { engine: DatabaseEngine; node_id: string | null; role_connection_limit: number | null },
   {
     image,
     sizeMb,
@@ -54,8 +54,9 @@ export const databaseTask = (
 ): NewTask<DatabaseTaskSpec> => ({
   spec: {
     ...{ kind: "database", engine: branch.engine, image, sizeMb, connections },
-    // Data that is missing where it was is a failure, and never made anew.
-    init: branch.node_id === null,
+    // Until its role was made once, nobody has had anything there, and a first try that failed may be tried again. From then
+    // on data that is missing where it was is a failure, and never made anew.
+    init: branch.role_connection_limit === null,
   },
   ...rest,
   ...(branch.node_id !== null && { pinnedTo: branch.node_id }),

@@ -3,11 +3,13 @@ import { systemClock, systemRandom } from "@svc/runtime/system";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openAuthority } from "../../../fleet/ca/authority.ts";
+import { openAdminPassword, openTenantPassword, tenantSecretAad } from "../../../fleet/databases/secrets.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { buildServer } from "../../../server.ts";
 import { until } from "../../../stores/etcd/testing.ts";
 import { CannotOpen, createSecrets, type Secrets } from "../../../stores/secrets.ts";
+import { beginRotation, insertBranch } from "../../databases/store.ts";
 import { readEnv, replaceEnv } from "../../env/store.ts";
 import { findCredential, putCredential } from "../../registries/store.ts";
 import { placeName, sealedPlaces } from "./places.ts";
@@ -30,7 +32,7 @@ const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
 /** One value in every place, through whoever keeps it; the result reads all of them back. */
 async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => Promise<unknown>> {
   const { db } = api;
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment cascade`.execute(db);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database cascade`.execute(db);
   const { id } = await api.newProject(user);
   await openAuthority(db, secrets, { clock: systemClock, random: systemRandom });
   await replaceEnv(db, secrets, id, null, { A: "base" });
@@ -46,7 +48,11 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
   });
   // Of before there was an environment.
   await api.newDeployment(project, { env: null, file_env: null });
+  const databaseId = randomUUID();
+  await insertBranch(db, secrets, { id: databaseId, projectId: id, channel: "production", engine: "postgres" });
+  await beginRotation(db, secrets, databaseId);
   return async (with_) => {
+    const branch = await db.selectFrom("database").selectAll().where("id", "=", databaseId).executeTakeFirstOrThrow();
     const row = await db.selectFrom("deployment").selectAll().where("id", "=", deploymentId).executeTakeFirstOrThrow();
     return {
       authority: (await openAuthority(db, with_, { clock: systemClock, random: systemRandom })).caSha256,
@@ -55,6 +61,9 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
       credential: await findCredential(db, with_, id, "registry.test"),
       env: with_.open(row.env ?? Buffer.alloc(0), envAad(deploymentId)).toString(),
       fileEnv: with_.open(row.file_env ?? Buffer.alloc(0), fileEnvAad(deploymentId)).toString(),
+      administrator: openAdminPassword(with_, branch),
+      tenant: with_.open(branch.secret, tenantSecretAad(databaseId)).toString(),
+      nextTenant: openTenantPassword(with_, branch),
     };
   };
 }
@@ -66,7 +75,7 @@ test("every value is sealed with the new key, and opens without the old one", as
   const values = await readAll(before);
   const both = createSecrets([fresh, old]);
 
-  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 7, overtaken: 0, unreadable: [] });
+  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 10, overtaken: 0, unreadable: [] });
 
   expect(await readAll(createSecrets([fresh]))).toEqual(values);
   await expect(readAll(before)).rejects.toThrow(CannotOpen);
@@ -91,7 +100,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
   const after = createSecrets([fresh, old]);
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment cascade`.execute(api.db);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database cascade`.execute(api.db);
   const { id } = await api.newProject(user);
   await replaceEnv(api.db, before, id, null, { A: "first", B: "first" });
 
@@ -122,7 +131,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
 
 test("rotation while users write loses nothing that was acknowledged", async () => {
   const { db, context } = api;
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment cascade`.execute(db);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database cascade`.execute(db);
   const [old, fresh] = [newKey(), newKey()];
   const projects = await Promise.all(Array.from({ length: 4 }, () => api.newProject(user)));
   const setOf = (n: number) => Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`K${at}`, `${n}-${at}`]));
@@ -173,7 +182,7 @@ test("rotation while users write loses nothing that was acknowledged", async () 
 test("values that were exchanged for one another open nowhere, and rotation leaves them as they are", async () => {
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment cascade`.execute(api.db);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database cascade`.execute(api.db);
   const mine = await api.newProject(user);
   const other = await api.newProject(user);
   await replaceEnv(api.db, before, mine.id, null, { A: "mine", FINE: "1" });

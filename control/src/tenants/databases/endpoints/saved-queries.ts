@@ -51,19 +51,21 @@ export const saveQuery = endpoint({
   body: savedQueryInput,
   status: 201,
   reply: savedQueryReply,
-  errors: [...projectErrors, "QUOTA_EXCEEDED", "CONFLICT"],
-  handle: ({ db, random }, { caller, params, body: { name, sql }, address }) =>
-    db.transaction().execute(async (tx) => {
+  errors: [...projectErrors, "QUOTA_EXCEEDED", "CONFLICT", "IDEMPOTENCY_CONFLICT"],
+  handle({ random, createOnce }, { caller, params, body, address, idempotencyKey }) {
+    const request = [`POST ${path}`, params.id, body];
+    return createOnce({ caller, idempotencyKey, request, status: 201 }, async (tx) => {
       // The lock keeps the count exact.
       const { project } = await getDatabaseProject(tx, caller, params.id, { lock: true });
       throwIf(savedQueryRefusal(await countSavedQueries(tx, project.id)));
-      const query = await insertSavedQuery(tx, { id: random.uuid(), project_id: project.id, name, sql });
+      const query = await insertSavedQuery(tx, { id: random.uuid(), project_id: project.id, ...body });
       if (query === null) throw new Refused("CONFLICT", "The project keeps a query of that name already.");
       // What it is called may tell as much as what it says.
       const detail = { queryId: query.id };
       await recordAudit(tx, { caller, address, action: "saved-query.create", target: project.id, detail });
       return { query: view(query) };
-    }),
+    });
+  },
 });
 
 export const deleteQuery = endpoint({

@@ -5,6 +5,7 @@ import { type RegistryProcess, startDockerRegistry } from "../../../../../regist
 import { envAad } from "../../../fleet/tasks/environment.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import type { Project } from "../../../stores/db/tables.ts";
+import { newBranch } from "../../databases/testing/branch.ts";
 import { aSource, codeOf, formOf, manifestOf } from "../testing/source.ts";
 import { checkDeployRate } from "./accept.ts";
 
@@ -399,5 +400,62 @@ describe("repeated with one Idempotency-Key", () => {
     const first = await deploy(project, { manifest: imageManifest() }, options);
     const second = await deploy(project, { manifest: imageManifest() }, options);
     expect(second.body).toEqual(first.body);
+  });
+});
+
+describe("a source deployment that asks for a database", () => {
+  const manifest = manifestOf("ssr", { database: { enabled: true } });
+  const deploymentsOf = ({ id }: Project) =>
+    api.db.selectFrom("deployment").select("id").where("project_id", "=", id).execute();
+
+  test.each(["a session", "a CI key"])(
+    "with %s is refused until its channel's is ready, and makes none",
+    async (who) => {
+      const project = await api.newProject(user);
+      const { key } = await api.newKey(user, { scopes: ["ci:deploy"], projectIds: [project.id] });
+      const options = who === "a CI key" ? { key } : { session: user.session };
+      const attempt = async () => codeOf(await deploy(project, formOf({ manifest }), options));
+      expect(await attempt()).toEqual([409, "DATABASE_NOT_READY"]);
+      expect(await api.db.selectFrom("database").select("id").where("project_id", "=", project.id).execute()).toEqual(
+        [],
+      );
+      await newBranch(api, project, { channel: "preview" });
+      const id = await newBranch(api, project, { status: "provisioning" });
+      for (const [status, reason] of [
+        ["provisioning", null],
+        ["dropping", null],
+        ["error", "its disk broke"],
+      ] as const) {
+        await api.db.updateTable("database").set({ status, reason }).where("id", "=", id).execute();
+        expect(await attempt()).toEqual([409, "DATABASE_NOT_READY"]);
+      }
+      expect(await deploymentsOf(project)).toEqual([]);
+      await api.db.updateTable("database").set({ status: "ready", reason: null }).where("id", "=", id).execute();
+      expect((await deploy(project, formOf({ manifest }), options)).status).toBe(202);
+    },
+  );
+
+  test("of another engine than the project's is refused", async () => {
+    const project = await api.newProject(user);
+    await newBranch(api, project, { engine: "mariadb" });
+    expect(codeOf(await deploy(project, formOf({ manifest })))).toEqual([409, "DATABASE_ENGINE_CONFLICT"]);
+    expect(await deploymentsOf(project)).toEqual([]);
+  });
+
+  test("is warned once that the project's own DATABASE_URL is not used, and only where that is so", async () => {
+    const project = await api.newProject(user);
+    const vars = { DATABASE_URL: "postgres://elsewhere.test/db" };
+    await api.call("PUT", `/projects/${project.id}/env`, { session: user.session, body: { vars } });
+    await newBranch(api, project);
+    const warnings = async (upload: object) => {
+      const { deploymentId } = (await deploy(project, formOf({ manifest: upload }))).body;
+      const path = `/deployments/${deploymentId}/timeline`;
+      const { body } = await api.call("GET", path, { session: user.session });
+      return JSON.stringify(body).match(/DATABASE_URL of the project is not used/g)?.length ?? 0;
+    };
+    expect(await warnings(manifest)).toBe(1);
+    // It is told of the database in any case.
+    expect(await warnings(manifestOf("ssr"))).toBe(1);
+    expect(await warnings(manifestOf("ssr", { channel: "preview" }))).toBe(0);
   });
 });

@@ -10,6 +10,8 @@ import { findLastRun } from "../../../fleet/tasks/run-rows.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import type { Deployment, Plan, Project, ProjectType } from "../../../stores/db/tables.ts";
 import { lockWaits } from "../../../stores/db/testing.ts";
+import { moveBranch } from "../../databases/store.ts";
+import { newBranch } from "../../databases/testing/branch.ts";
 
 let registryProcess: RegistryProcess;
 let registry: Registry;
@@ -356,6 +358,18 @@ describe("a promotion", () => {
       const row = await rowOf((await promote(source.id)).body.deploymentId);
       expect(row).toMatchObject({ channel: "production", artifact_digest: source.artifact_digest });
     }
+  });
+
+  test("with a database needs production's own, and makes none", async () => {
+    const manifest = manifestOf("ssr", { database: { enabled: true } });
+    const source = await preview(project, { manifest });
+    await newBranch(api, project, { channel: "preview" });
+    expect(codeOf(await promote(source.id))).toEqual([409, "DATABASE_NOT_READY"]);
+    const id = await newBranch(api, project, { status: "provisioning" });
+    expect(codeOf(await promote(source.id))).toEqual([409, "DATABASE_NOT_READY"]);
+    expect(await rowsOf(project.id)).toHaveLength(1);
+    await moveBranch(api.db, id, { from: "provisioning", to: "ready" });
+    expect((await promote(source.id)).status).toBe(202);
   });
 
   test.each([

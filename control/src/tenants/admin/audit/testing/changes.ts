@@ -6,7 +6,7 @@ import { sql } from "kysely";
 import { dropPrevious } from "../../../../fleet/ca/store.ts";
 import type { Answer, TestApi, TestUser } from "../../../../http/testing.ts";
 import type { Deployment, Node, Project } from "../../../../stores/db/tables.ts";
-import { insertBranch, moveBranch } from "../../../databases/store.ts";
+import { newBranch } from "../../../databases/testing/branch.ts";
 import { aSource, formOf, manifestOf } from "../../../deployments/testing/source.ts";
 
 export interface World {
@@ -99,9 +99,7 @@ const nodeAction = (name: NodeAction, from: Partial<Pick<Node, "schedulable" | "
 /** A project whose production has a database that can be used. */
 async function aBranch({ api, actor }: World): Promise<string> {
   const { id: projectId } = await api.newProject(actor);
-  const id = randomUUID();
-  await insertBranch(api.db, api.context.secrets, { id, projectId, channel: "production", engine: "postgres" });
-  await moveBranch(api.db, id, { from: "provisioning", to: "ready" });
+  await newBranch(api, { id: projectId });
   return projectId;
 }
 
