@@ -1,0 +1,157 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { type Cluster, startCluster } from "../cluster.ts";
+import { deploy } from "../support/deploy.ts";
+import { edgeFetch } from "../support/edge.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+/** A managed database from its first day to its last on the whole platform, by the command line alone. */
+
+let cluster: Cluster;
+let dir: string;
+beforeAll(async () => {
+  // Two nodes: an app and its database may be on different ones.
+  cluster = await startCluster({ agents: 2, control: { SVC_DRAIN_SECONDS: "0.25" } });
+  dir = await mkdtemp(join(tmpdir(), "svc-databases-"));
+});
+afterAll(async () => {
+  await cluster?.[Symbol.asyncDispose]();
+  await rm(dir, { recursive: true, force: true });
+});
+
+interface App {
+  slug: string;
+  engine: string;
+  driver: Record<string, string>;
+  /** A module that exports `ask`, which gives the rows of a statement. */
+  ask: string;
+  /** Makes the table of notes unless it is there. */
+  table: string;
+}
+
+/** An app that counts its notes at every path, and adds one at /write. */
+async function writeApp(source: string, { slug, engine, driver, ask, table }: App): Promise<void> {
+  const files = {
+    "svc.yml": `version: 2
+slug: ${slug}
+app: { name: Notes, type: ssr, port: 3000 }
+start: { command: node server.js }
+release: { command: node release.js }
+health: { path: /health }
+database: { enabled: true, engine: ${engine} }
+`,
+    "package.json": JSON.stringify({ name: "notes", version: "1.0.0", type: "module", dependencies: driver }),
+    "ask.js": ask,
+    "release.js": `import { ask } from "./ask.js";
+      await ask(${JSON.stringify(table)});
+      process.exit(0);`,
+    "server.js": `import http from "node:http";
+      import { ask } from "./ask.js";
+      http.createServer(async ({ url }, response) => {
+        if (url === "/health") return response.end("well");
+        try {
+          if (url === "/write") await ask("insert into notes (text) values ('a note')");
+          const [{ n }] = await ask("select count(*) as n from notes");
+          response.end(String(n));
+        } catch (error) {
+          response.writeHead(500).end(error.message);
+        }
+      }).listen(process.env.PORT);`,
+  };
+  await mkdir(source);
+  for (const [name, text] of Object.entries(files)) await writeFile(join(source, name), text);
+}
+
+const failure = z.looseObject({ error: z.looseObject({ code: z.string() }) });
+
+describe.each([
+  {
+    engine: "postgres",
+    driver: { pg: "8.23.1" },
+    ask: `import pg from "pg";
+      const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
+      pool.on("error", () => {});
+      export const ask = async (sql) => (await pool.query(sql)).rows;`,
+    table: "create table if not exists notes (id serial primary key, text text not null)",
+  },
+  {
+    engine: "mariadb",
+    driver: { mysql2: "3.24.6" },
+    ask: `import mysql from "mysql2/promise";
+      const pool = mysql.createPool({ uri: process.env.DATABASE_URL });
+      export const ask = async (sql) => (await pool.query(sql))[0];`,
+    table: "create table if not exists notes (id int auto_increment primary key, text varchar(100) not null)",
+  },
+] as const)("a database on $engine", ({ engine, driver, ask, table }) => {
+  const slug = `notes-${engine}`;
+  const project = ["--project", slug] as const;
+  let cwd: string;
+  let url: string;
+
+  /** What a command prints as JSON; fails with all that it said. */
+  async function svc(...args: string[]): Promise<Record<string, unknown>> {
+    const result = await cluster.cli([...args, ...project, "--json"], { cwd });
+    if (result.exitCode !== 0) throw new Error(`svc ${args.join(" ")}: ${result.stdout}${result.stderr}`);
+    return result.json();
+  }
+  const query = async (sql: string) => (await svc("db", "query", sql))["rows"];
+  const refusal = async (...args: string[]) => {
+    const result = await cluster.cli([...args, ...project, "--json"], { cwd });
+    expect(result.exitCode).not.toBe(0);
+    return failure.parse(result.json()).error.code;
+  };
+  const visit = async (path: string) => {
+    const reply = await edgeFetch(`${url}${path}`);
+    return `${reply.status} ${await reply.text()}`;
+  };
+
+  test("is there with the first deploy, for the release command and for the app", async () => {
+    cwd = join(dir, slug);
+    await writeApp(cwd, { slug, engine, driver, ask, table });
+    ({ url } = await deploy(cluster, cwd));
+    expect(await visit("/write")).toBe("200 1");
+    expect(await visit("/write")).toBe("200 2");
+    expect(await svc("db", "status")).toMatchObject({ enabled: true, status: "ready", engine });
+    expect(await query("select text from notes order by id")).toEqual([["a note"], ["a note"]]);
+  });
+
+  test("loses nothing with a redeploy", async () => {
+    await deploy(cluster, cwd);
+    expect(await visit("/")).toBe("200 2");
+  });
+
+  test("has a backup, which comes back as the file that it is", async () => {
+    const { backupId } = z
+      .looseObject({ backupId: z.string(), status: z.literal("complete") })
+      .parse(await svc("db", "backup", "create"));
+    const file = join(cwd, "backup.sql.gz");
+    await svc("db", "backup", "download", backupId, "--output", file);
+    expect(gunzipSync(await readFile(file)).toString()).toContain("a note");
+    await query("delete from notes");
+    expect(await visit("/")).toBe("200 0");
+    await svc("db", "restore", file, "--yes");
+    expect(await visit("/")).toBe("200 2");
+  });
+
+  test("takes another password at once, and an app that is deployed again has it", async () => {
+    await svc("db", "rotate-credentials", "--yes");
+    await waitFor("the app to be refused", 60_000, async () => (await visit("/")).startsWith("500"));
+    await deploy(cluster, cwd);
+    expect(await visit("/")).toBe("200 2");
+  });
+
+  test("goes when its owner says so, and its backup stays", async () => {
+    await svc("db", "disable", "--yes");
+    await waitFor("the branch to be absent", 120_000, async () => {
+      const { status } = await svc("db", "status");
+      return status === null;
+    });
+    expect(await refusal("db", "query", "select 1")).toBe("CLOUD_NOT_FOUND");
+    expect(await svc("db", "backup", "list")).toMatchObject({ backups: [{ status: "complete" }] });
+    expect(await visit("/")).toMatch(/^500 /);
+  });
+});
