@@ -13,11 +13,16 @@ import { follow, pushImage } from "./push-image.ts";
 import type { OperatedRegistry } from "./registry.ts";
 import { becomesServed } from "./served.ts";
 
-export const exampleNames = ["static", "ssr", "ociimage"] as const;
+export const exampleNames = ["static", "ssr", "database", "ociimage"] as const;
 export type ExampleName = (typeof exampleNames)[number];
 
 /** Projects that the examples become. That of the image has no slug of its own, so it gets one from its name. */
-const slugs: Record<ExampleName, string> = { static: "example-static", ssr: "example-ssr", ociimage: "tide-clock" };
+const slugs: Record<ExampleName, string> = {
+  static: "example-static",
+  ssr: "example-ssr",
+  database: "example-database",
+  ociimage: "tide-clock",
+};
 
 const imageRepository = "examples/tide-clock";
 const imageTag = "1.0.0";

@@ -169,6 +169,56 @@ describe("a server built from source", () => {
   });
 });
 
+describe("a server with a database of its own", () => {
+  let cwd: string;
+  let site: Deployed;
+  beforeAll(async () => {
+    cwd = await cluster.exampleDir("database");
+    site = await deploy(cluster, cwd);
+  });
+
+  const write = (fields: Record<string, string>) =>
+    edgeFetch(`${site.url}/books`, {
+      method: "POST",
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: new URLSearchParams(fields).toString(),
+    });
+  const shown = async () => (await edgeFetch(site.url)).text();
+
+  test("shows an empty list once the release command has made its tables", async () => {
+    const page = await edgeFetch(site.url);
+    expect(page.status).toBe(200);
+    expect(await page.text()).toContain("Nothing is on the list yet");
+    expect(site.deployment.release?.status).toBe("succeeded");
+    const { body } = await cluster.api("GET", `/projects/${site.project.id}/database/migrations`);
+    expect(body).toMatchObject({ tableExists: true });
+    expect(JSON.stringify(body)).toMatch(/0001-books\.sql.*0002-notes\.sql|0002-notes\.sql.*0001-books\.sql/);
+  });
+
+  test("refuses what does not fit, and keeps what was typed", async () => {
+    const reply = await write({ title: " ", note: "A book without a name" });
+    expect(reply.status).toBe(422);
+    expect(await reply.text()).toMatch(/Title is missing.*A book without a name/s);
+    expect((await write({ title: "x".repeat(121) })).status).toBe(422);
+    expect((await write({ title: "x".repeat(20_000) })).status).toBe(413);
+    expect(await shown()).toContain("Nothing is on the list yet");
+  });
+
+  test("an entry is there after a redeploy, as text", async () => {
+    const reply = await write({ title: "Tides & <b>Currents</b>", note: "'); drop table book; --" });
+    expect(reply.status).toBe(303);
+    const entry = "Tides &amp; &lt;b&gt;Currents&lt;/b&gt;";
+    expect(await shown()).toContain(entry);
+    const again = await deploy(cluster, cwd);
+    const page = await waitFor("the page of the new deployment", 60_000, async () => {
+      const text = await shown();
+      return text.includes(again.deployment.id) && text;
+    });
+    expect(page).toContain(entry);
+    expect(page).toContain("&#39;); drop table book; --");
+  });
+});
+
 describe("an image by reference", () => {
   let site: Deployed;
   let digest = "";

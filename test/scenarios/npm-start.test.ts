@@ -75,7 +75,7 @@ async function projectIds({ apiUrl, admin }: Info): Promise<Record<string, strin
 }
 
 async function expectSitesServed({ examples }: Info): Promise<void> {
-  expect(examples.map(({ name }) => name)).toEqual(["static", "ssr", "ociimage"]);
+  expect(examples.map(({ name }) => name)).toEqual(["static", "ssr", "database", "ociimage"]);
   for (const { url } of examples) expect((await edgeFetch(url)).status, url).toBe(200);
 }
 
@@ -94,7 +94,7 @@ test("a taken port is one clear line, and nothing is started", async () => {
   expect(await readdir(platformDir(dir)).catch(() => [])).not.toContain("postgres");
 });
 
-test("`npm start -- --detach` returns when the three examples are served, and says how to go on", async () => {
+test("`npm start -- --detach` returns when the four examples are served, and says how to go on", async () => {
   const said = await npm("start", "--detach");
   first = await info();
   for (const part of [first.apiUrl, first.admin.email, first.admin.password, ".bin/svc login", "npm stop"]) {
