@@ -62,7 +62,7 @@ export const rotateCredentialsReply = success({ ...branch, status: z.literal("ro
 // ---------------------------------------------------------------- studio
 
 /** A value of a row as it travels: what JSON cannot hold exactly is the engine's own text. */
-export const databaseValue = z.custom<z.core.util.JSONType>();
+const databaseValue = z.unknown() as z.ZodType as z.ZodType<z.core.util.JSONType, z.core.util.JSONType>;
 /** Column names to values. */
 const values = z.record(z.string().min(1).max(limits.databaseNameLengthMax), databaseValue);
 
