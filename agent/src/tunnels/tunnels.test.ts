@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, connect as dial, type Socket } from "node:net";
 import { Duplex } from "node:stream";
-import { Code, ConnectError, createRouterTransport } from "@connectrpc/connect";
+import { Code, ConnectError, createRouterTransport, type Transport } from "@connectrpc/connect";
 import { NodeService, type TunnelRequest } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import { systemClock } from "@svc/runtime/system";
@@ -17,11 +17,22 @@ const wish = (overrides: object = {}) =>
     ReturnType<typeof createTunnels>["open"]
   >[0];
 
+function countingConnections(transport: Transport) {
+  const connections = new Set<object>();
+  return {
+    open: () => {
+      const connection = { transport, close: () => void connections.delete(connection) };
+      connections.add(connection);
+      return connection;
+    },
+    connections: () => connections.size,
+  };
+}
+
 /** A replica of control that has asked for some tunnels, and what came through them. */
 function aReplica(asked: readonly string[], toServer: readonly string[] = [], otherwise = Code.NotFound) {
   const heard: TunnelRequest["message"][] = [];
   const closed = Promise.withResolvers<void>();
-  let connections = 0;
   const transport = createRouterTransport((router) => {
     router.service(NodeService, {
       async *tunnel(requests) {
@@ -44,17 +55,23 @@ function aReplica(asked: readonly string[], toServer: readonly string[] = [], ot
     heard,
     closed: closed.promise,
     text: () => Buffer.concat(heard.flatMap((message) => (message.case === "data" ? [message.value] : []))).toString(),
-    open: () => {
-      connections += 1;
-      return {
-        transport,
-        close: () => {
-          connections -= 1;
-        },
-      };
-    },
-    connections: () => connections,
+    ...countingConnections(transport),
   };
+}
+
+/** A replica that takes calls and never says anything. */
+function aHungReplica() {
+  let heard = 0;
+  const transport = createRouterTransport((router) => {
+    router.service(NodeService, {
+      // biome-ignore lint/correctness/useYield: it says nothing.
+      async *tunnel(_, { signal }) {
+        heard += 1;
+        await once(signal, "abort");
+      },
+    });
+  });
+  return { heard: () => heard, ...countingConnections(transport) };
 }
 
 const cleanup: (() => Promise<unknown>)[] = [];
@@ -63,7 +80,7 @@ afterEach(async () => {
 });
 
 /** A server that greets, and answers what it hears in capitals until it is told "bye". */
-async function aServer(): Promise<{ connect(): Promise<Socket>; open(): number }> {
+async function aServer(): Promise<{ connect(): Promise<Socket>; open(): number; hangUp(): void }> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket.on("close", () => sockets.delete(socket)));
@@ -83,6 +100,9 @@ async function aServer(): Promise<{ connect(): Promise<Socket>; open(): number }
   const { port } = server.address() as { port: number };
   return {
     open: () => sockets.size,
+    hangUp: () => {
+      for (const socket of sockets) socket.end();
+    },
     async connect() {
       const socket = dial(port, "127.0.0.1");
       await once(socket, "connect");
@@ -92,7 +112,7 @@ async function aServer(): Promise<{ connect(): Promise<Socket>; open(): number }
 }
 
 function tunnelsTo(
-  replicas: ReturnType<typeof aReplica>[],
+  replicas: Pick<ReturnType<typeof aReplica>, "open">[],
   connect: TunnelDeps["connect"],
   clock: Clock = systemClock,
 ) {
@@ -203,4 +223,34 @@ test("a server that is reached too late is left", async () => {
   reached.resolve(server);
   await waitFor("it to be left", () => server.destroyed);
   server.emit("error", new Error("a late reset"));
+});
+
+test("a replica that hangs does not keep the wish from the one that asked, and is called off", async () => {
+  const server = await aServer();
+  const [hung, asking] = [aHungReplica(), aReplica(["t1"], ["a"])];
+  // The clock stands still: nothing is waited for.
+  const { tunnels } = tunnelsTo([hung, asking], server.connect, createManualClock());
+  tunnels.open(wish());
+  await waitFor("an answer of the server", () => asking.text() === "hello;A");
+  expect(hung.heard()).toBe(1);
+  await waitFor("the other to be called off", () => hung.connections() === 0);
+  expect(asking.connections()).toBe(1);
+});
+
+test("a wish beyond the limit is refused with the reason, and room is used again", async () => {
+  const server = await aServer();
+  const ids = Array.from({ length: 64 }, (_, index) => `t${index}`);
+  const asking = aReplica([...ids, "beyond", "later"]);
+  const { tunnels } = tunnelsTo([asking], server.connect);
+  for (const tunnelId of ids) tunnels.open(wish({ tunnelId }));
+  tunnels.open(wish({ tunnelId: "beyond" }));
+  const answerTo = (id: string) =>
+    asking.heard.flatMap(({ case: of, value }) => (of === "answer" && value.tunnelId === id ? [value] : []))[0];
+  await waitFor("the refusal", () => answerTo("beyond") !== undefined);
+  expect(answerTo("beyond")?.refusedBecause).toMatch("Too many tools");
+  await waitFor("all others to be open", () => asking.connections() === 64 && server.open() === 64);
+  server.hangUp();
+  await waitFor("all to end", () => asking.connections() === 0);
+  tunnels.open(wish({ tunnelId: "later" }));
+  await waitFor("the next to be open", () => answerTo("later")?.refusedBecause === "");
 });
