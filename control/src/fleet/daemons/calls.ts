@@ -164,9 +164,9 @@ export const takeTunnel =
     call.once("data", onFirst);
     call.once("close", () => first.reject(new LinkError("UNAVAILABLE", "the call ended")));
     Promise.all([admitCaller("node", deps, call), first.promise])
-      .then(([{ id }, { message }]) => {
+      .then(([holder, { message }]) => {
         if (message.case !== "answer") throw new LinkError("INVALID_ARGUMENT", "the first message must be an answer");
-        tunnels.accept(id, message.value, call);
+        tunnels.accept(holder, message.value, call);
       })
       .catch((error: unknown) => {
         call.off("data", onFirst);

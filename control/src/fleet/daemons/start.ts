@@ -80,8 +80,8 @@ export interface LinkDeps {
   ownsLog: CallDeps["ownsLog"];
   /** Base images of builds, as copies in the cluster's registry. */
   baseImages: CallDeps["baseImages"];
-  /** Where nodes' ends of tunnels go. */
-  tunnels: Pick<Tunnels, "accept">;
+  /** Where nodes' ends of tunnels go. They end with the link. */
+  tunnels: Pick<Tunnels, "accept" | "holders" | "endOf" | "endAll">;
   metrics?: LinkMetrics;
   /** How often the authority is looked after; 10 s unless given. Also looked after when it changes. */
   authorityEveryMs?: number;
@@ -218,6 +218,8 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
       for (const session of [...roster.all()]) {
         session.close({ why: "go away", reconnectAfterMs: Math.round(random.next() * spreadMs), reason: "stopping" });
       }
+      // Each is a call that lasts as long as its user likes, for which a gentle stop would wait.
+      deps.tunnels.endAll("This replica of control is stopping. Connect again.");
       await Promise.all([
         stopServer(clock, link, timings.stopGraceMs),
         stopServer(clock, enrollment, timings.stopGraceMs),

@@ -144,3 +144,20 @@ test("no answer is told as silence, and a node's places are given back", async (
   theNode(asking, tunnelId, saying("x"));
   expect(await text(await opening)).toBe("x");
 });
+
+test("a link that stops ends tunnels first, and waits for none", async () => {
+  const stopGraceMs = 600_000;
+  const own = createTunnels({ clock: systemClock, random: systemRandom, db: world.database.db });
+  const stopping = await world.startLink({ tunnels: own, timings: { stopGraceMs } });
+  await using agent = await anAgent(holding, node);
+  const opening = own.open(target(), never);
+  const { tunnelId } = await agent.next("openTunnel");
+  const end = theNode(stopping, tunnelId, holdingOn("hello"));
+  const heard = text(await opening);
+  const unopened = own.open(target(), never);
+  const [stopped] = await Promise.allSettled([stopping[Symbol.asyncDispose](), heard, unopened]);
+  expect(stopped).toMatchObject({ status: "fulfilled" });
+  await expect(heard).rejects.toThrow("is stopping");
+  await expect(unopened).rejects.toMatchObject({ why: "stopping" });
+  expect(await end.ended).toMatchObject({ code: Code.Unavailable });
+});

@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
 import { clip, limits, stripControl } from "@svc/proto";
+import type { DaemonIdentity } from "@svc/proto/daemon-identity";
 import type { TunnelRequest } from "@svc/proto/node";
 import { type Clock, every } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
@@ -19,11 +20,13 @@ export interface TunnelTarget {
   epoch: string;
 }
 
+type TunnelProblem = "silent" | "refused" | "busy" | "stopping";
+
 /** There is no tunnel. */
 export class TunnelUnavailable extends Error {
   override readonly name = "TunnelUnavailable";
-  /** `silent`: the node did not answer in time. `refused`: it said why not, in the message. `busy`: too many are open. */
-  readonly why: "silent" | "refused" | "busy";
+  /** `silent`: the node did not answer in time. `refused`: it said why not, in the message. `busy`: too many are open. `stopping`: this replica ends. */
+  readonly why: TunnelProblem;
   constructor(why: TunnelUnavailable["why"], message: string) {
     super(message);
     this.why = why;
@@ -41,8 +44,16 @@ export interface Tunnels {
    * Takes a node's call for what it is the answer to. Throws `LinkError` NOT_FOUND when this replica did not ask, UNAVAILABLE
    * when the call is over.
    */
-  accept(nodeId: string, answer: TunnelAnswer, call: TunnelCall): void;
+  accept(holder: TunnelHolder, answer: TunnelAnswer, call: TunnelCall): void;
+  /** Whose tunnels are open, each as often as it has one. */
+  holders(): TunnelHolder[];
+  /** Ends the open tunnels of one holder. Their users see an error with the reason. */
+  endOf(holder: TunnelHolder, reason: string): void;
+  /** Ends all tunnels, also those that are not open yet. Their users see an error with the reason. */
+  endAll(reason: string): void;
 }
+/** The node at the other end, by the certificate of its call. */
+export type TunnelHolder = Pick<DaemonIdentity, "id" | "role" | "incarnation">;
 type TunnelAnswer = Extract<TunnelRequest["message"], { case: "answer" }>["value"];
 
 const topic = "svc_node_tunnel";
@@ -61,7 +72,12 @@ const wish = z.strictObject({
 
 interface Waiting {
   nodeId: string;
-  settle(answer: { call: TunnelCall } | { refused: string }): void;
+  settle(answer: Taken | { refused: string }): void;
+  giveUp(reason: unknown): void;
+}
+interface Taken {
+  call: TunnelCall;
+  holder: TunnelHolder;
 }
 
 /**
@@ -70,6 +86,7 @@ interface Waiting {
  */
 export function createTunnels({ clock, random, db }: { clock: Clock; random: Random; db: Db }): Tunnels {
   const waiting = new Map<string, Waiting>();
+  const opened = new Map<Duplex, TunnelHolder>();
   const taken = new Map<string, number>();
   let inAll = 0;
 
@@ -98,7 +115,7 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
       signal.throwIfAborted();
       const place = take(nodeId);
       const tunnelId = random.uuid();
-      const { promise, resolve, reject } = Promise.withResolvers<TunnelCall>();
+      const { promise, resolve, reject } = Promise.withResolvers<Taken>();
       // An answer that comes after this is told that nobody asked.
       const giveUp = (reason: unknown) => {
         waiting.delete(tunnelId);
@@ -108,7 +125,8 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
       waiting.set(tunnelId, {
         nodeId,
         settle: (answer) =>
-          "call" in answer ? resolve(answer.call) : reject(new TunnelUnavailable("refused", answer.refused)),
+          "call" in answer ? resolve(answer) : reject(new TunnelUnavailable("refused", answer.refused)),
+        giveUp,
       });
       signal.addEventListener("abort", onAbort, { once: true });
       const payload = JSON.stringify({ tunnelId, nodeId, databaseId, epoch });
@@ -121,8 +139,13 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
         giveUp(new TunnelUnavailable("silent", "The database's node did not answer in time.")),
       );
       try {
-        const stream = bytesOf(await promise);
-        stream.once("close", () => place[Symbol.dispose]());
+        const { call, holder } = await promise;
+        const stream = bytesOf(call);
+        opened.set(stream, holder);
+        stream.once("close", () => {
+          opened.delete(stream);
+          place[Symbol.dispose]();
+        });
         const onEnd = () => void stream.destroy(signal.reason);
         signal.addEventListener("abort", onEnd, { once: true });
         stream.once("close", () => signal.removeEventListener("abort", onEnd));
@@ -138,21 +161,32 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
       }
     },
 
-    accept(nodeId, { tunnelId, refusedBecause }, call) {
+    accept(holder, { tunnelId, refusedBecause }, call) {
       const asked = waiting.get(tunnelId);
       // What another node says about a tunnel of this one is not heard.
-      if (asked === undefined || asked.nodeId !== nodeId) {
+      if (asked === undefined || asked.nodeId !== holder.id) {
         throw new LinkError("NOT_FOUND", "this replica did not ask for that tunnel");
       }
       // It says so only once; whoever took it would wait for it for ever.
       if (call.destroyed) throw new LinkError("UNAVAILABLE", "the call ended");
       waiting.delete(tunnelId);
       call.write({});
-      if (refusedBecause === "") return asked.settle({ call });
+      if (refusedBecause === "") return asked.settle({ call, holder });
       asked.settle({ refused: clip(stripControl(refusedBecause), limits.errorTextBytesMax) });
       call.end();
       // What still comes must be read for the call to end.
       call.resume();
+    },
+
+    holders: () => [...opened.values()],
+    endOf({ id, incarnation }, reason) {
+      for (const [stream, holder] of opened) {
+        if (holder.id === id && holder.incarnation === incarnation) stream.destroy(new Error(reason));
+      }
+    },
+    endAll(reason) {
+      for (const { giveUp } of [...waiting.values()]) giveUp(new TunnelUnavailable("stopping", reason));
+      for (const stream of opened.keys()) stream.destroy(new Error(reason));
     },
   };
 }
