@@ -192,10 +192,10 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     for (const session of roster.all()) session.check(nowMs);
     endOverdue(roster, clock.now());
   });
-  const roll = keepRoll({ clock, db, roster, log }, timings.rollCallEveryMs, stopping);
+  const roll = keepRoll({ ...{ clock, db, roster, log }, tunnels: deps.tunnels }, timings.rollCallEveryMs, stopping);
   cleanup.use(
     listener.on(nodeTopic, () => {
-      callRoll({ clock, db, roster }).catch((error: unknown) =>
+      callRoll({ ...{ clock, db, roster }, tunnels: deps.tunnels }).catch((error: unknown) =>
         log.warn({ err: error }, "the roll could not be called"),
       );
     }),

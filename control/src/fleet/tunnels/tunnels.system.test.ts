@@ -4,7 +4,9 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import type { TunnelRequestSchema } from "@svc/proto/node";
 import { systemClock, systemRandom } from "@svc/runtime/system";
+import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { nodeTopic } from "../cluster/topics.ts";
 import type { Link } from "../daemons/start.ts";
 import { aDaemon, anAgent, asNode, aWorld, type DaemonFiles, type World } from "../daemons/testing.ts";
 import { createTunnels, type Tunnels, type TunnelTarget } from "./tunnels.ts";
@@ -160,4 +162,54 @@ test("a link that stops ends tunnels first, and waits for none", async () => {
   await expect(heard).rejects.toThrow("is stopping");
   await expect(unopened).rejects.toMatchObject({ why: "stopping" });
   expect(await end.ended).toMatchObject({ code: Code.Unavailable });
+});
+
+test.each([
+  ["is fenced", { lifecycle: "fenced" } as const],
+  ["has a later incarnation", { incarnation: 2 }],
+  ["is quarantined", { quarantined_at: new Date(0) }],
+])("a node that %s loses its tunnels, wherever its stream is, and no other does", async (_, change) => {
+  const { db } = world.database;
+  const other = await aDaemon(world, holding, "node");
+  await using agent = await anAgent(holding, other);
+  await using agentOfNode = await anAgent(holding, node);
+  const opening = tunnels.open({ ...target(), nodeId: other.id }, never);
+  const staying = tunnels.open(target(), never);
+  const wish = await agent.next("openTunnel");
+  const end = theNode(asking, wish.tunnelId, holdingOn("hello"), other);
+  const more = Promise.withResolvers<void>();
+  async function* saysMoreLater() {
+    yield* saying("still ");
+    await more.promise;
+    yield* saying("here");
+  }
+  theNode(asking, (await agentOfNode.next("openTunnel")).tunnelId, saysMoreLater());
+  const [lost, kept] = await Promise.all([opening, staying]);
+  const heard = text(lost);
+  await db.updateTable("node").set(change).where("id", "=", other.id).execute();
+  await sql`select pg_notify(${nodeTopic}, '')`.execute(db);
+  await expect(heard).rejects.toThrow("no longer listens");
+  expect(await end.ended).toMatchObject({ code: Code.Unavailable });
+  more.resolve();
+  expect(await text(kept)).toBe("still here");
+});
+
+test("a node whose stream ends keeps its tunnels", async () => {
+  const agent = await anAgent(holding, node);
+  const opening = tunnels.open(target(), never);
+  const { tunnelId } = await agent.next("openTunnel");
+  const gone = Promise.withResolvers<void>();
+  async function* saysAfterwards() {
+    yield* saying("before ");
+    await gone.promise;
+    yield* saying("after");
+  }
+  theNode(asking, tunnelId, saysAfterwards());
+  const stream = await opening;
+  await agent[Symbol.asyncDispose]();
+  await using again = await anAgent(holding, node);
+  await sql`select pg_notify(${nodeTopic}, '')`.execute(world.database.db);
+  gone.resolve();
+  expect(await text(stream)).toBe("before after");
+  expect(again.waiting("goAway")).toBe(0);
 });
