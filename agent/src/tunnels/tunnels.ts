@@ -32,6 +32,7 @@ export interface Tunnels extends AsyncDisposable {
 const tunnelsMax = 64;
 /** Refusals for want of room that are under way at once; wishes beyond these are not answered. */
 const refusalsMax = 64;
+const noRoom = "Too many tools use databases of this node now. Try again in a moment.";
 /** A server on the same machine answers at once or not at all. */
 const connectTimeoutMs = 3_000;
 /** For a replica to say whether the tunnel is its own. */
@@ -101,8 +102,6 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
     },
   };
 }
-
-const noRoom = "Too many tools use databases of this node now. Try again in a moment.";
 
 /** What an error of it means is seen by its reader or writer; without a listener it would end this process. */
 const hear = (server: Duplex): Duplex => server.on("error", () => {});
