@@ -221,6 +221,14 @@ describe("the address of a branch", () => {
     expect(await workOf(databaseId)).toHaveLength(1);
   });
 
+  test("is not ready where it cannot be opened", async () => {
+    const { id, databaseId } = await withBranch("ready");
+    await change(databaseId, { secret: Buffer.from("sealed with a key that is gone") });
+    expect(told(await call("POST", `${id}/database/dev-credentials`))).toBe("409 DATABASE_NOT_READY");
+    const lines = await api.db.selectFrom("audit").select("action").where("target", "=", id).execute();
+    expect(lines).toEqual([]);
+  });
+
   test("lies sealed, and whoever saw it is in the audit", async () => {
     const { id, databaseId } = await withBranch("ready");
     const { body } = await call("POST", `${id}/database/dev-credentials`);

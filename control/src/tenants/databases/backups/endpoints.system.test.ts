@@ -125,6 +125,22 @@ describe("beginning a backup", () => {
     );
   });
 
+  test("is one for one Idempotency-Key: sent again, it says which", async () => {
+    const { id } = await aBranch();
+    const begin = (channel: Channel) =>
+      call("POST", `${id}/database/backups?channel=${channel}`, { headers: { "idempotency-key": `begin-${id}` } });
+    const made = await begin("production");
+    expect(told(made)).toBe("202");
+    expect((await begin("production")).body).toEqual(made.body);
+    await api.db
+      .updateTable("database_backup")
+      .set({ status: "failed", error: "x", ended_at: new Date() })
+      .where("project_id", "=", id)
+      .execute();
+    expect((await begin("production")).body).toEqual(made.body);
+    expect(told(await begin("preview"))).toBe("409 IDEMPOTENCY_CONFLICT");
+  });
+
   test("is one at a time, over all channels, however many ask at once; the answer names the channel", async () => {
     const { id } = await aBranch();
     const answers = await Promise.all([1, 2, 3, 4].map(() => call("POST", `${id}/database/backups`)));

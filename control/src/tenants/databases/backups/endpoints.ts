@@ -78,9 +78,10 @@ const create = endpoint({
   query: databaseQuery,
   status: 202,
   reply: createBackupReply,
-  errors: [...branchErrors, "QUOTA_EXCEEDED", "BACKUP_IN_PROGRESS"],
-  handle: ({ db, random }, { caller, params, query: { channel }, address }) =>
-    db.transaction().execute(async (tx) => {
+  errors: [...branchErrors, "QUOTA_EXCEEDED", "BACKUP_IN_PROGRESS", "IDEMPOTENCY_CONFLICT"],
+  handle({ random, createOnce }, { caller, params, query: { channel }, address, idempotencyKey }) {
+    const request = [`POST ${path}`, params.id, channel];
+    return createOnce({ caller, idempotencyKey, request, status: 202 }, async (tx) => {
       // The lock keeps the count exact.
       const { project, plan, branch } = await getReadyBranch(tx, caller, { id: params.id, channel }, { lock: true });
       throwIf(newBackupRefusal({ maxBackups: plan.max_backups, ...(await countBackups(tx, project.id)) }));
@@ -91,7 +92,8 @@ const create = endpoint({
       const detail = { channel, engine, backupId };
       await recordAudit(tx, { caller, address, action: "backup.create", target: project.id, detail });
       return { channel, engine, backupId, status: "pending" as const };
-    }),
+    });
+  },
 });
 
 const remove = endpoint({

@@ -1,7 +1,7 @@
 import { databaseCredentialsReply, databaseQuery, databaseUrl, idParams, rotateCredentialsReply } from "@svc/proto";
-import { openTenantPassword } from "../../../fleet/databases/secrets.ts";
 import { recordAudit } from "../../../http/audit.ts";
 import { endpoint } from "../../endpoint.ts";
+import { loginsOf } from "../find-ready.ts";
 import { addressFor } from "../public-address.ts";
 import { beginRotation } from "../store.ts";
 import { branchErrors, getReadyBranch } from "./access.ts";
@@ -21,12 +21,13 @@ export const reveal = endpoint({
     db.transaction().execute(async (tx) => {
       const { branch } = await getReadyBranch(tx, caller, { id: params.id, channel });
       const { engine } = branch;
+      const { password } = loginsOf(secrets, branch).tenant;
       const { isPublic, ...at } = addressFor(engine, config.databases);
       const detail = { channel, engine, databaseId: branch.id };
       await recordAudit(tx, { caller, address, action: "database.reveal", target: params.id, detail });
       return {
         ...{ channel, engine, expiresAt: null },
-        databaseUrl: databaseUrl({ ...branch, password: openTenantPassword(secrets, branch) }, at),
+        databaseUrl: databaseUrl({ ...branch, password }, at),
         note: isPublic
           ? "This address does not expire. Keep it secret; rotate the credentials if somebody else has seen it."
           : "This address does not expire, and is reachable from the project's own containers only. Keep it secret.",

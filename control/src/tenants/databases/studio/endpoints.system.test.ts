@@ -101,6 +101,12 @@ test("a branch that is not there, or not yet, says which", async () => {
     status: 422,
     body: { error: { code: "VALIDATION" } },
   });
+  // There is no schema before there is a database to have one; everything else says how far it is.
+  expect(await call("GET", "/schema?channel=preview")).toMatchObject({
+    status: 404,
+    body: { error: { code: "NOT_FOUND", message: expect.stringContaining("still being created") } },
+  });
+  expect((await call("GET", "/migrations?channel=preview")).status).toBe(409);
   const stranger = await api.newUser();
   expect((await api.call("GET", `${base}/schema`, { session: stranger.session })).status).toBe(404);
 });

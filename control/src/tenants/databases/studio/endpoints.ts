@@ -19,6 +19,7 @@ import {
   updateRowInput,
 } from "@svc/proto";
 import { recordAudit } from "../../../http/audit.ts";
+import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
 import { getBranch, serverErrors } from "./ask.ts";
 
@@ -50,6 +51,13 @@ const query = endpoint({
   },
 });
 
+/** A database that is not ready yet has no schema to look for. */
+function asAbsent(error: unknown): never {
+  const isNotReady =
+    error instanceof Refused && (error.code === "DATABASE_PROVISIONING" || error.code === "DATABASE_NOT_READY");
+  throw isNotReady ? new Refused("NOT_FOUND", error.message, { cause: error }) : error;
+}
+
 const schema = endpoint({
   method: "GET",
   path: "/projects/:id/database/schema",
@@ -58,9 +66,9 @@ const schema = endpoint({
   params: idParams,
   query: databaseQuery,
   reply: databaseSchemaReply,
-  errors: serverErrors,
+  errors: serverErrors.filter((code) => code !== "DATABASE_PROVISIONING"),
   async handle(context, { caller, params, query: { channel } }) {
-    const { branch, ask } = await getBranch(context, caller, params.id, channel);
+    const { branch, ask } = await getBranch(context, caller, params.id, channel).catch(asAbsent);
     const { given } = await ask("schema", {});
     return { channel, engine: branch.engine, ...given };
   },
