@@ -45,12 +45,12 @@ health: { path: /health }
 database: { enabled: true, engine: ${engine} }
 `,
     "package.json": JSON.stringify({ name: "notes", version: "1.0.0", type: "module", dependencies: driver }),
-    "ask.js": ask,
-    "release.js": `import { ask } from "./ask.js";
+    "ask.mjs": ask,
+    "release.js": `import { ask } from "./ask.mjs";
       await ask(${JSON.stringify(table)});
       process.exit(0);`,
     "server.js": `import http from "node:http";
-      import { ask } from "./ask.js";
+      import { ask } from "./ask.mjs";
       http.createServer(async ({ url }, response) => {
         if (url === "/health") return response.end("well");
         try {

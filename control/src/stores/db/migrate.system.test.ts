@@ -1,4 +1,4 @@
-import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -22,7 +22,8 @@ beforeEach(async () => {
 });
 afterEach(() => database?.[Symbol.asyncDispose]());
 
-const wider = "0002-expand-width.sql";
+const own = (await readdir(ownMigrations)).toSorted();
+const wider = `${String(own.length + 1).padStart(4, "0")}-expand-width.sql`;
 
 /** The steps of this version, and one of the next. */
 async function nextVersion(): Promise<AsyncDisposable & { dir: URL }> {
@@ -53,6 +54,7 @@ function longReader(db: Db) {
       end();
       return ended;
     },
+    [Symbol.dispose]: end,
   };
 }
 
@@ -88,33 +90,33 @@ test("a step that was edited after it had run is refused before any other one ru
   await using next = await nextVersion();
   await database.db.updateTable("schema_migration").set({ hash: "x" }).execute();
   await expect(migrate(systemClock, database.url, next)).rejects.toThrow(MigrationMismatch);
-  expect(await names(database.db)).toEqual(["0001-baseline.sql"]);
+  expect(await names(database.db)).toEqual(own);
 });
 
 test("a step that waits for a long query lets others read, and runs once the query is over", async () => {
   await using next = await nextVersion();
-  const long = longReader(database.db);
+  using long = longReader(database.db);
   await long.reading;
   const migrated = migrate(systemClock, database.url, { ...next, retryWaitsMs: Array(1_000).fill(100) });
   await expect.poll(() => lockWaits(database.db)).toBe(1);
 
   // Behind the step that waits. The long query goes on until this one has its answer.
   expect(await database.db.selectFrom("plan").select("id").execute()).toEqual([]);
-  expect(await names(database.db)).toEqual(["0001-baseline.sql"]);
+  expect(await names(database.db)).toEqual(own);
 
   await long.end();
   expect(await migrated).toEqual([wider]);
-  expect(await names(database.db)).toEqual(["0001-baseline.sql", wider]);
+  expect(await names(database.db)).toEqual([...own, wider]);
 });
 
 test("a step does not wait for ever, and leaves nothing behind", async () => {
   await using next = await nextVersion();
-  const long = longReader(database.db);
+  using long = longReader(database.db);
   await long.reading;
   await expect(migrate(systemClock, database.url, { ...next, retryWaitsMs: [10] })).rejects.toThrow(
     `migration ${wider} failed`,
   );
-  expect(await names(database.db)).toEqual(["0001-baseline.sql"]);
+  expect(await names(database.db)).toEqual(own);
   await long.end();
   expect(await migrate(systemClock, database.url, next)).toEqual([wider]);
 });

@@ -6,6 +6,9 @@ import { startDockerRegistry } from "../../../../../registry/src/testing/docker-
 import type { Endpoint } from "../../../http/endpoint.ts";
 import { testApi } from "../../../http/testing.ts";
 import { apiEndpoints } from "../../../server.ts";
+import { startPostgres } from "../../databases/testing/postgres.ts";
+import { testRunner } from "../../databases/testing/server.ts";
+import { studioWithTable } from "../../databases/testing/studio.ts";
 import { type Call, changes, type World, wholeAudit } from "./testing/changes.ts";
 
 // Walks what is registered, so a new endpoint that changes something has to be told of here, and to leave its line.
@@ -15,7 +18,11 @@ const secrets = new Set<string>();
 let world: World;
 beforeAll(async () => {
   const registryProcess = stack.use(await startDockerRegistry());
-  const api = stack.use(await testApi({ registryUrl: registryProcess.url, resolve: async () => ["93.184.215.14"] }));
+  const server = stack.use(await startPostgres());
+  const studio = await studioWithTable(server, stack.use(testRunner()));
+  const api = stack.use(
+    await testApi({ registryUrl: registryProcess.url, resolve: async () => ["93.184.215.14"], studio }),
+  );
   const registry = stack.use(createRegistry(systemClock, { url: registryProcess.url }));
   const secret = () => {
     const text = `canary-${randomBytes(12).toString("hex")}`;

@@ -12,6 +12,8 @@ export class AnswerTooLarge extends Error {
 /** The child ended, or said what no child says, before it had answered. */
 export class ChildLost extends Error {
   override readonly name = "ChildLost";
+  /** Not a byte of it had gone to the server: another child may do the same. */
+  isUnheard = false;
 }
 
 export type ChildAnswer = Extract<ChildMessage, { says: "given" | "refused" }>;
@@ -43,6 +45,8 @@ export interface Child {
 interface Running extends ChildUse {
   received: number;
   answered: PromiseWithResolvers<ChildAnswer>;
+  /** The server was sent something. */
+  isHeard: boolean;
   /** The child has no more bytes for the server. */
   isChildDone: boolean;
   /** The child was told that the server has no more. */
@@ -66,6 +70,7 @@ export function startChild(): Child {
     child.kill("SIGKILL");
     pipe.destroy();
     idle.resolve(false);
+    if (error instanceof ChildLost) error.isUnheard = running?.isHeard === false;
     running?.line.destroy();
     running?.answered.reject(error);
   }
@@ -78,8 +83,9 @@ export function startChild(): Child {
 
   const read = createFrameReader({
     bytes(chunk) {
-      const { line } = running ?? {};
-      if (line !== undefined && !line.destroyed && !line.write(chunk)) pipe.pause();
+      if (running === null || running.line.destroyed) return;
+      running.isHeard = true;
+      if (!running.line.write(chunk)) pipe.pause();
     },
     end() {
       if (running === null) return;
@@ -144,6 +150,7 @@ export function startChild(): Child {
         ...asked,
         received: 0,
         answered: Promise.withResolvers(),
+        isHeard: false,
         isChildDone: false,
         isEndSent: false,
       };

@@ -16,6 +16,8 @@ const waiters = { total: 256, perKey: 128 };
 /** Statements that are being ended at once. They never wait for those that they end. */
 const endingsAtOnce = 4;
 const spareChildrenMax = 4;
+/** Of children that are lost before the server heard of a request. */
+const triesMax = 3;
 
 /** Until a server has let us in. */
 const connectMs = 5_000;
@@ -98,8 +100,23 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
     }
   }
 
-  /** One request, within its time, with a child that is not used again unless it answered. */
+  /** One request, by another child when one was lost before the server heard of it. */
   async function converse<N extends RequestName>(target: SqlTarget, name: N, asked: Asked<N>): Promise<ChildAnswer> {
+    for (let tried = 1; ; tried += 1) {
+      try {
+        return await converseOnce(target, name, asked);
+      } catch (error) {
+        if (!(error instanceof ChildLost && error.isUnheard) || tried >= triesMax) throw error;
+      }
+    }
+  }
+
+  /** Within its time, with a child that is not used again unless it answered. */
+  async function converseOnce<N extends RequestName>(
+    target: SqlTarget,
+    name: N,
+    asked: Asked<N>,
+  ): Promise<ChildAnswer> {
     const login = isAdminRequest(name) ? target.admin : target.tenant;
     if (login === null) throw new Error(`${name} needs the tenant's login`);
     return await pool.withChild(async (child) => {

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ApiError } from "../../../http/errors.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
-import { getProject } from "../../projects/store.ts";
 import type { SqlRunner } from "../sql/runner.ts";
 import { startPostgres } from "../testing/postgres.ts";
-import { lineTo, newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
+import { newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
+import { studioOf } from "../testing/studio.ts";
 import type { Studio } from "./studio.ts";
 
 let server: TestServer;
@@ -16,33 +16,28 @@ let base: string;
 const sizes = new Map<string, number>();
 
 /** Branches in the place of the store's: production's is ready, preview's is not yet, and dev has none. */
-const studio: Studio = {
-  async findReadyBranch(db, caller, projectId, channel) {
-    await getProject(db, caller, projectId);
-    if (channel === "preview") throw new ApiError("DATABASE_PROVISIONING");
-    if (channel === "dev" || branch.target.tenant === null) throw new ApiError("NOT_FOUND");
-    return {
-      branch: { projectId, channel, engine: "postgres", sizeLimitMb: 100, connectionLimit: 10, readOnly: false },
-      address: { databaseId: branch.id, nodeId: "n", epoch: "1" },
-      credentials: { tenant: branch.target.tenant, admin: server.admin },
-    };
-  },
-  openLine: (_, signal) => lineTo(server.socket)(signal),
-  get sql() {
-    return runner;
-  },
-  saveSize: async (_, databaseId, sizeBytes) => void sizes.set(databaseId, sizeBytes),
-  listSizeSamples: async () => [{ sampledAt: new Date("2030-01-01T00:00:00Z"), sizeBytes: 5 }],
-};
+function aStudio(): Studio {
+  const studio = studioOf({ server, runner, branch });
+  return {
+    ...studio,
+    async findReadyBranch(db, caller, projectId, channel) {
+      const found = await studio.findReadyBranch(db, caller, projectId, channel);
+      if (channel === "preview") throw new ApiError("DATABASE_PROVISIONING");
+      if (channel === "dev") throw new ApiError("NOT_FOUND");
+      return found;
+    },
+    saveSize: async (_, databaseId, sizeBytes) => void sizes.set(databaseId, sizeBytes),
+  };
+}
 
 beforeAll(async () => {
   server = await startPostgres();
   runner = testRunner();
-  api = await testApi({ studio });
+  branch = await newBranch(runner, server);
+  api = await testApi({ studio: aStudio() });
   user = await api.newUser();
   const project = await api.newProject(user);
   base = `/projects/${project.id}/database`;
-  branch = await newBranch(runner, server);
   await query({ sql: "create table kept (id int primary key, note text); insert into kept values (1, 'one')" });
 });
 afterAll(async () => {

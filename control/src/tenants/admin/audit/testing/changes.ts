@@ -37,6 +37,9 @@ export interface Change {
   arrange(world: World): Promise<Call>;
 }
 
+/** Rows of the studio's one table need ids of their own. */
+let rowsMade = 0;
+
 const aProject = ({ api, actor }: World, type: Project["type"] = "ssr") => api.newProject(actor, { type });
 
 /** Something of the project in the registry, as what a deployment ran. */
@@ -338,6 +341,37 @@ export const changes: Readonly<Record<string, Change>> = {
         .values({ ...backup, ...end })
         .execute();
       return { path: `/projects/${id}/database/backups/${backup.id}`, target: id };
+    },
+  },
+  "POST /projects/:id/database/query": {
+    action: "database.query",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/projects/${id}/database/query`, body: { sql: `select '${world.secret()}'` }, target: id };
+    },
+  },
+  "POST /projects/:id/database/tables/:table/rows": {
+    action: "database.row.insert",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      rowsMade += 1;
+      const values = { id: 1_000 + rowsMade, note: world.secret() };
+      return { path: `/projects/${id}/database/tables/kept/rows`, body: { values }, target: id };
+    },
+  },
+  "PATCH /projects/:id/database/tables/:table/rows": {
+    action: "database.row.update",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      const body = { pk: { id: 1 }, changes: { note: world.secret() } };
+      return { path: `/projects/${id}/database/tables/kept/rows`, body, target: id };
+    },
+  },
+  "DELETE /projects/:id/database/tables/:table/rows": {
+    action: "database.row.delete",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/projects/${id}/database/tables/kept/rows`, body: { pk: { id: 1 } }, target: id };
     },
   },
   "POST /projects/:id/database/saved-queries": {
