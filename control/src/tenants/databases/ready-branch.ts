@@ -1,8 +1,14 @@
 import type { Channel, DatabaseEngine } from "@svc/proto";
 import type { Caller } from "../../http/caller.ts";
 import type { Db } from "../../stores/db/pool.ts";
+import { Refused } from "../../stores/refused.ts";
 import type { DatabaseAddress } from "./sql/line.ts";
 import type { Login } from "./sql/requests.ts";
+
+/** The branch is on its way, or broken: there is no database yet, or no more. One whose server is away for a moment has another refusal. */
+export class BranchNotReady extends Refused {
+  override readonly name = "BranchNotReady";
+}
 
 /** A branch whose server may be asked. */
 export interface ReadyBranch {

@@ -6,6 +6,7 @@ import type { Branch, Plan, Project } from "../../../stores/db/tables.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { getProject } from "../../projects/store.ts";
 import { refuseSuspended } from "../../projects/suspended.ts";
+import { BranchNotReady } from "../ready-branch.ts";
 import { planRefusal, type Refusal, useRefusal } from "../rules.ts";
 import { findBranch } from "../store.ts";
 
@@ -45,6 +46,7 @@ export async function getReadyBranch(
   const { project, plan } = await getDatabaseProject(db, caller, id, options);
   const branch = await findBranch(db, id, channel);
   const refusal = useRefusal(branch?.status ?? null);
-  if (branch === null || refusal !== null) throw new Refused(refusal?.code ?? "NOT_FOUND", refusal?.message);
+  if (branch === null) throw new Refused("NOT_FOUND", refusal?.message);
+  if (refusal !== null) throw new BranchNotReady(refusal.code, refusal.message);
   return { project, plan, branch };
 }

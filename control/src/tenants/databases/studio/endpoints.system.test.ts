@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ApiError } from "../../../http/errors.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
+import { BranchNotReady } from "../ready-branch.ts";
 import type { SqlRunner } from "../sql/runner.ts";
 import { startPostgres } from "../testing/postgres.ts";
 import { newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
@@ -22,7 +23,7 @@ function aStudio(): Studio {
     ...studio,
     async findReadyBranch(db, caller, projectId, channel) {
       const found = await studio.findReadyBranch(db, caller, projectId, channel);
-      if (channel === "preview") throw new ApiError("DATABASE_PROVISIONING");
+      if (channel === "preview") throw new BranchNotReady("DATABASE_PROVISIONING");
       if (channel === "dev") throw new ApiError("NOT_FOUND");
       return found;
     },

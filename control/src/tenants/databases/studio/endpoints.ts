@@ -21,6 +21,7 @@ import {
 import { recordAudit } from "../../../http/audit.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
+import { BranchNotReady } from "../ready-branch.ts";
 import { getBranch, serverErrors } from "./ask.ts";
 
 const rowErrors = [...serverErrors, "TABLE_NOT_FOUND", "COLUMN_NOT_FOUND"] as const;
@@ -53,9 +54,7 @@ const query = endpoint({
 
 /** A database that is not ready yet has no schema to look for. */
 function asAbsent(error: unknown): never {
-  const isNotReady =
-    error instanceof Refused && (error.code === "DATABASE_PROVISIONING" || error.code === "DATABASE_NOT_READY");
-  throw isNotReady ? new Refused("NOT_FOUND", error.message, { cause: error }) : error;
+  throw error instanceof BranchNotReady ? new Refused("NOT_FOUND", error.message, { cause: error }) : error;
 }
 
 const schema = endpoint({
