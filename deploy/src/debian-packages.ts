@@ -7,7 +7,6 @@ import { readSources, type Suite } from "./rootfs.ts";
 
 const indexMs = 120_000;
 const downloadMs = 600_000;
-const usualMirror = "http://deb.debian.org/debian";
 
 export interface PackageOptions {
   suite: Suite;
@@ -71,9 +70,11 @@ async function writeSettings(work: string, suite: Suite): Promise<string[]> {
   // Nothing counts as installed, so that everything is taken along that something depends on.
   await writeFile(join(work, "status"), "");
   const sources = await readSources();
+  const mirror = mirrorIn(sources);
+  if (mirror === null) throw new Error("apt's sources on this machine name no mirror of Debian");
   const security = securityMirrorIn(sources);
   const lines = [
-    `deb ${mirrorIn(sources) ?? usualMirror} ${suite} main`,
+    `deb ${mirror} ${suite} main`,
     ...(security === null ? [] : [`deb ${security} ${suite}-security main`]),
   ];
   await writeFile(join(work, "sources.list"), `${lines.join("\n")}\n`);
