@@ -43,6 +43,18 @@ export const databaseProxyEntry = z.strictObject({
    * those that are there are ended.
    */
   state: z.enum(["open", "held", "closed"]),
+  /** Copies that are kept of it: their keepers come in whatever the state, and do not count. */
+  copies: z
+    .array(
+      z.strictObject({
+        copyId: z.guid(),
+        /** Whose proxy may dial for it. */
+        nodeId: z.guid(),
+        /** Where its keeper dials, if it is on this machine: a Unix socket that the proxy listens at. Null: elsewhere. */
+        door: z.string().startsWith("/").nullable(),
+      }),
+    )
+    .default([]),
 });
 export type DatabaseProxyEntry = z.output<typeof databaseProxyEntry>;
 
@@ -87,8 +99,13 @@ export const databaseProxyProtocol = "svc-database-proxy/1";
 export const databaseProxyDial = z.strictObject({
   databaseId: z.guid(),
   epoch,
-  /** session: counts as a connection. cancel: one CancelRequest of Postgres, which passes also where the limit is reached. */
-  purpose: z.enum(["session", "cancel"]),
+  /**
+   * session: counts as a connection. cancel: one CancelRequest of Postgres, which passes also where the limit is reached. copy: of
+   * a copy's keeper; the table has to name the dialling node for it.
+   */
+  purpose: z.enum(["session", "cancel", "copy"]),
+  /** With the purpose `copy`: which one. */
+  copyId: z.guid().exactOptional(),
 });
 export type DatabaseProxyDial = z.output<typeof databaseProxyDial>;
 

@@ -27,6 +27,16 @@ export function databaseNames(id: string): { database: string; role: string; vol
   return { database: `d_${short}`, role: `r_${short}`, volume: `svc-db-${short}` };
 }
 
+/** The volume of a database by its generation: the first, of which there was no number once, and those that copies were restored into. */
+export const databaseVolume = (id: string, generation: number): string =>
+  generation <= 1 ? databaseNames(id).volume : `${databaseNames(id).volume}-${generation}`;
+
+/** The volume of a copy, on the node that keeps it. */
+export const copyVolume = (copyId: string): string => `svc-dbcopy-${copyId.replaceAll("-", "").slice(0, 16)}`;
+
+/** Whom a database's server knows besides its administrator and its tenant: who reads it all and changes nothing. */
+export const keeperUser = "svc_keeper";
+
 /** The address at which a driver reaches a branch, password included. Passwords are of characters that need no escape. */
 export function databaseUrl(
   branch: { id: string; engine: DatabaseEngine; password: string },

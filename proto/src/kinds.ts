@@ -1,12 +1,12 @@
 /** What tasks and runs are made for, and go with. */
-export const ownerKinds = ["deployment", "database", "backup"] as const;
+export const ownerKinds = ["deployment", "database", "backup", "copy"] as const;
 export type OwnerKind = (typeof ownerKinds)[number];
 
 /**
- * What a task can be: a build or a backup, which ends by itself, a container that serves until it is told to go, or the server
- * of a branch.
+ * What a task can be: a build, a backup or the proof of a copy, which end by themselves, a container that serves until it is told
+ * to go, the server of a branch, or the keeper of a copy of it.
  */
-export const taskKinds = ["build", "serve", "database", "backup"] as const;
+export const taskKinds = ["build", "serve", "database", "backup", "keeper", "proof"] as const;
 export type TaskKind = (typeof taskKinds)[number];
 
 /** What a run can be: the release command of a deployment. */

@@ -156,6 +156,9 @@ export interface DatabaseTable {
   created_at: Generated<Date>;
   volume_bytes: Nullable<number>;
   sized_volume_bytes: Nullable<number>;
+  generation: Generated<number>;
+  keeper_secret: Nullable<Buffer>;
+  keeper_at: Nullable<Date>;
 }
 
 export interface DatabaseBackupTable {
@@ -174,6 +177,47 @@ export interface DatabaseBackupTable {
   ended_at: Nullable<Date>;
 }
 
+export interface DatabaseChangeTable {
+  id: string;
+  database_id: string;
+  kind: "restore" | "move";
+  state: "copying" | "freezing" | "draining" | "stopping" | "restoring" | "done" | "failed";
+  copy_id: Nullable<string>;
+  until: Nullable<Date>;
+  to_node: Nullable<string>;
+  from_node: Nullable<string>;
+  from_generation: number;
+  frozen_position: Nullable<string>;
+  problem: Nullable<string>;
+  covered_at: Nullable<Date>;
+  requested_by: string;
+  created_at: Generated<Date>;
+  state_at: Generated<Date>;
+  ended_at: Nullable<Date>;
+}
+
+export interface DatabaseCopyTable {
+  id: string;
+  database_id: string;
+  engine: "postgres" | "mariadb";
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  generation: number;
+  node_id: Nullable<string>;
+  purpose: Generated<"keeper" | "move">;
+  state: Generated<"basing" | "following" | "broken" | "ended">;
+  problem: Nullable<string>;
+  covered_at: Nullable<Date>;
+  position: Nullable<string>;
+  bytes: Nullable<number>;
+  bases: GeneratedJson<ColumnValues["database_copy.bases"]>;
+  seen_at: Nullable<Date>;
+  created_at: Generated<Date>;
+  ended_at: Nullable<Date>;
+  purge_at: Nullable<Date>;
+  gone_at: Nullable<Date>;
+}
+
 export interface DatabaseLoginFailuresTable {
   database_id: string;
   node_id: string;
@@ -184,6 +228,16 @@ export interface DatabaseSampleTable {
   database_id: string;
   sampled_at: Generated<Date>;
   size_bytes: number;
+}
+
+export interface DatabaseVolumeTable {
+  database_id: string;
+  generation: number;
+  node_id: Nullable<string>;
+  state: Generated<"current" | "salvage" | "dropped">;
+  purge_at: Nullable<Date>;
+  gone_at: Nullable<Date>;
+  created_at: Generated<Date>;
 }
 
 export interface DeploymentTable {
@@ -255,6 +309,11 @@ export interface DroppedDatabaseTable {
   node_id: Nullable<string>;
   dropped_at: Generated<Date>;
   purge_at: Date;
+  admin_secret: Nullable<Buffer>;
+  secret: Nullable<Buffer>;
+  keeper_secret: Nullable<Buffer>;
+  generation: Generated<number>;
+  role_connection_limit: Nullable<number>;
 }
 
 export interface EnvOverlayTable {
@@ -450,6 +509,19 @@ export interface ResourceSampleTable {
   pids: number;
 }
 
+export interface RestoreProofTable {
+  id: string;
+  database_id: string;
+  copy_id: string;
+  verdict: Generated<"pending" | "proven" | "failed">;
+  problem: Nullable<string>;
+  covered_at: Nullable<Date>;
+  took_ms: Nullable<number>;
+  bytes: Nullable<number>;
+  created_at: Generated<Date>;
+  ended_at: Nullable<Date>;
+}
+
 export interface RunTable {
   id: Generated<string>;
   project_id: string;
@@ -493,9 +565,9 @@ export interface SiteHostTable {
 export interface TaskTable {
   id: Generated<string>;
   project_id: string;
-  owner_kind: "deployment" | "database" | "backup";
+  owner_kind: "deployment" | "database" | "backup" | "copy";
   owner_id: string;
-  kind: "build" | "serve" | "database" | "backup";
+  kind: "build" | "serve" | "database" | "backup" | "keeper" | "proof";
   channel: ColumnValues["task.channel"];
   pr_number: Generated<number>;
   replica: Generated<number>;
@@ -669,8 +741,11 @@ export interface Database {
   cluster: ClusterTable;
   database: DatabaseTable;
   database_backup: DatabaseBackupTable;
+  database_change: DatabaseChangeTable;
+  database_copy: DatabaseCopyTable;
   database_login_failures: DatabaseLoginFailuresTable;
   database_sample: DatabaseSampleTable;
+  database_volume: DatabaseVolumeTable;
   deployment: DeploymentTable;
   deployment_event: DeploymentEventTable;
   dropped_database: DroppedDatabaseTable;
@@ -690,6 +765,7 @@ export interface Database {
   registry_credential: RegistryCredentialTable;
   request_window: RequestWindowTable;
   resource_sample: ResourceSampleTable;
+  restore_proof: RestoreProofTable;
   run: RunTable;
   saved_query: SavedQueryTable;
   schema_migration: SchemaMigrationTable;
