@@ -1,6 +1,6 @@
 // @pure
 import type { Channel, DatabaseStatus, ErrorCode, ProjectType } from "@svc/proto";
-import { type ContractRoute, routeName } from "./contract.ts";
+import type { ContractRoute } from "./contract.ts";
 
 /**
  * What of a project decides about its databases, besides who asks. Written from the published contract, as `contract.ts` is:
@@ -66,9 +66,12 @@ const gated: ReadonlyMap<string, Deciding> = new Map<string, Deciding>([
  * What the owner gets. A route that this file does not know is held to the rule of most: the plan has to have databases, the
  * project must not be suspended, and the branch has to be ready.
  */
-export function databaseOutcome(route: Pick<ContractRoute, "method" | "path">, situation: Situation): Outcome {
+export function databaseOutcome(
+  { method, path }: Pick<ContractRoute, "method" | "path">,
+  situation: Situation,
+): Outcome {
   if (situation.deleting) return absent;
-  const name = routeName(route);
+  const name = `${method} ${path}`;
   const open = ungated.get(name);
   if (open !== undefined) return open(situation);
   if (!situation.inPlan) return "403 PLAN_FEATURE_UNAVAILABLE";
