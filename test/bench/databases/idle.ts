@@ -3,7 +3,6 @@ import { createTestDatabase } from "@svc/agent/testing/database";
 import type { DatabaseEngine } from "@svc/proto";
 import type Docker from "dockerode";
 import type { Cluster } from "../../cluster.ts";
-import { waitFor } from "../../support/wait-for.ts";
 import type { Row } from "../table.ts";
 import { dropProject, emptyProject, engines, makeBranch, serverOf } from "./branch.ts";
 
@@ -17,11 +16,7 @@ const promised = { branches: 300, ofMb: 16 * 1024 };
 
 /** As the engine's own tools count it: without what the kernel can drop at once. */
 async function memoryMb(container: Docker.Container): Promise<number> {
-  // An engine that has much to do answers without it now and then.
-  const memory = await waitFor("the memory of a container", 60_000, async () => {
-    const { memory_stats: found } = await container.stats({ stream: false });
-    return (found as typeof found | undefined)?.usage === undefined ? null : found;
-  });
+  const { memory_stats: memory } = await container.stats({ stream: false });
   const { stats } = memory as { stats: Record<string, number> };
   return (memory.usage - (stats["total_inactive_file"] ?? stats["inactive_file"] ?? 0)) / 1024 ** 2;
 }
@@ -31,7 +26,8 @@ async function bareMemoryMb(docker: Docker, engine: DatabaseEngine): Promise<num
   await server.run();
   await server.serves();
   await delay(settleMs);
-  return memoryMb(docker.getContainer(server.name));
+  // Before the server is gone.
+  return await memoryMb(docker.getContainer(server.name));
 }
 
 /** What servers hold of which nobody asks anything: as many at once as a small node would have. */
