@@ -9,7 +9,8 @@ import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
 import { consoleStatements } from "./console.ts";
 import { bareCrashes, crashes } from "./crashes.ts";
-import { databasesProxy } from "./databases-proxy.ts";
+import { databases } from "./databases/all.ts";
+import { databasesProxy } from "./databases/proxy.ts";
 import {
   bareContainers,
   imageDeploys,
@@ -40,7 +41,7 @@ const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
-// `-- console` SQL, `-- databases-proxy` what the database proxy adds to a query.
+// `-- console` SQL, `-- databases-proxy` what the database proxy adds to a query, `-- databases` all of managed databases.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
@@ -50,6 +51,8 @@ if (only === "together") {
   rows.push(...(await consoleStatements()));
 } else if (only === "databases-proxy") {
   rows.push(...(await databasesProxy(times)));
+} else if (only === "databases") {
+  rows.push(...(await databases(times)));
 } else {
   rows.push(...(await authenticatedReads(times)), ...(await readsOfOne(times)));
 }

@@ -7,7 +7,7 @@ import { startPostgres } from "@svc/dbproxy/testing/postgres";
 import { aPlace, bridge } from "@svc/dbproxy/testing/proxy";
 import { waitFor } from "@svc/dbproxy/testing/wait-for";
 import type pg from "pg";
-import { median, type Row } from "./table.ts";
+import { median, type Row } from "../table.ts";
 
 const queries = 2_000;
 const batches = 40;
