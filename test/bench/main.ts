@@ -10,6 +10,7 @@ import { bareStatic } from "./bare-static.ts";
 import { consoleStatements } from "./console.ts";
 import { bareCrashes, crashes } from "./crashes.ts";
 import { databasesProxy } from "./databases-proxy.ts";
+import { databasesReadOnly } from "./databases-read-only.ts";
 import {
   bareContainers,
   imageDeploys,
@@ -40,7 +41,8 @@ const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
-// `-- console` SQL, `-- databases-proxy` what the database proxy adds to a query.
+// `-- console` SQL, `-- databases-proxy` what the database proxy adds to a query, `-- databases`
+// what is decided of managed databases until it holds.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
@@ -50,6 +52,9 @@ if (only === "together") {
   rows.push(...(await consoleStatements()));
 } else if (only === "databases-proxy") {
   rows.push(...(await databasesProxy(times)));
+} else if (only === "databases") {
+  await using cluster = await startCluster({ agents: 2 });
+  rows.push(...(await databasesReadOnly(cluster, times)));
 } else {
   rows.push(...(await authenticatedReads(times)), ...(await readsOfOne(times)));
 }
@@ -100,6 +105,7 @@ if (only === null) {
     },
     ...(await firstDeploysTogether(cluster, times)),
     ...(await databasesProxy(times)),
+    ...(await databasesReadOnly(cluster, times)),
     {
       name: "a container that was killed answers again",
       unit: "ms",
