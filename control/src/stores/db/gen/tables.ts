@@ -159,6 +159,7 @@ export interface DatabaseTable {
   generation: Generated<number>;
   keeper_secret: Nullable<Buffer>;
   keeper_at: Nullable<Date>;
+  read_only_soft: Nullable<boolean>;
 }
 
 export interface DatabaseBackupTable {
