@@ -13,7 +13,7 @@ import { operatorFacts } from "./fleet/cluster/operators.ts";
 import { announceServer } from "./fleet/cluster/presence.ts";
 import { watchCluster } from "./fleet/cluster/views.ts";
 import { startLink } from "./fleet/daemons/start.ts";
-import { checkKind } from "./fleet/databases/checks.ts";
+import { checkKind, copiesKind } from "./fleet/databases/checks.ts";
 import { referenceRules } from "./fleet/images/reference.ts";
 import { applyLimitsWorker } from "./fleet/limits/worker.ts";
 import { listNodes } from "./fleet/nodes/view.ts";
@@ -221,6 +221,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       gateSecret,
       memory,
       clusterEpoch: authority.epoch,
+      keepsCopies: config.databases.copies === "auto",
       metrics,
       collector,
       sweepAccountRepositories: (signal) => sweepAccountRepositories({ clock, db, registry: janitor, log }, signal),

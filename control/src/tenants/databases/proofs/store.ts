@@ -89,7 +89,7 @@ export async function setVerdict(tx: Db, { id, database_id }: RestoreProof, of: 
     .updateTable("restore_proof")
     .set({
       ...{ verdict: of.verdict, ended_at: sql<Date>`clock_timestamp()`, source: null },
-      covered_at: of.coveredAt ?? null,
+      covered_at: of.coveredAt === undefined ? null : new Date(of.coveredAt),
       ...(of.verdict === "proven" ? { took_ms: of.tookMs, bytes: of.bytes } : { problem: of.problem }),
     })
     .where("id", "=", id)

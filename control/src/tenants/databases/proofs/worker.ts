@@ -104,15 +104,15 @@ export function proofWorker(deps: ProofWorkerDeps): WorkHandler {
       if ((await lockPendingProof(tx, found.proof.id)) === null) return;
       await tx
         .updateTable("restore_proof")
-        .set({ source: JSON.stringify(source), looked_at: at })
+        .set({ source: JSON.stringify(source), looked_at: new Date(at) })
         .where("id", "=", found.proof.id)
         .where("source", "is", null)
         .execute();
     });
   }
 
-  const startTask = ({ proof, found }: FoundProof, nodeId: string): Promise<void> =>
-    db.transaction().execute(async (tx) => {
+  function startTask({ proof, found }: FoundProof, nodeId: string): Promise<void> {
+    return db.transaction().execute(async (tx) => {
       if (found === null || (await lockPendingProof(tx, proof.id)) === null) return;
       const { branch, plan } = found;
       const known = await tx
@@ -129,6 +129,7 @@ export function proofWorker(deps: ProofWorkerDeps): WorkHandler {
       const task = proofTask(work, nodeId, serverResources(engine, plan));
       await insertTask(tx, { id: proof.copy_id, project_id, channel, pr_number: null }, task, { replica: 0 });
     });
+  }
 
   async function judge(found: FoundProof, result: ProofResult): Promise<void> {
     const { proof } = found;
@@ -145,8 +146,8 @@ export function proofWorker(deps: ProofWorkerDeps): WorkHandler {
     });
   }
 
-  const fail = (proof: RestoreProof, problem: string, coveredAt?: string): Promise<void> =>
-    db.transaction().execute(async (tx) => {
+  function fail(proof: RestoreProof, problem: string, coveredAt?: string): Promise<void> {
+    return db.transaction().execute(async (tx) => {
       if ((await lockPendingProof(tx, proof.id)) === null) return;
       await setVerdict(tx, proof, { verdict: "failed", problem, ...(coveredAt !== undefined && { coveredAt }) });
       const { database_id: databaseId, copy_id: copyId } = proof;
@@ -161,4 +162,5 @@ export function proofWorker(deps: ProofWorkerDeps): WorkHandler {
       const target = branch === undefined ? {} : { target: branch.project_id };
       await recordAudit(tx, { caller: null, address: "", action, ...target, detail });
     });
+  }
 }
