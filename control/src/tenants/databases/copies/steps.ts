@@ -67,7 +67,8 @@ export type CopiesStep =
   | { do: "place"; copyId: string; nodeId: string }
   /** It is the keeper's copy from now on, and the one before, if there is one, ends. */
   | { do: "promote"; copyId: string; insteadOf: string | null }
-  | { do: "end"; copyId: string; keptHours: number; why: string }
+  /** If it is still of that purpose. */
+  | { do: "end"; copyId: string; purpose: Copy["purpose"]; keptHours: number; why: string }
   | { do: "makePassword" }
   | { do: "letIn" }
   | { do: "startKeeper"; copyId: string }
@@ -114,8 +115,8 @@ function ended({ copies, generation, isWanted }: CopiesFacts): CopiesStep | null
   return null;
 }
 
-const end = ({ id, hasBase }: CopyFacts, why: string): CopiesStep => ({
-  ...{ do: "end", copyId: id, why },
+const end = ({ id, purpose, hasBase }: CopyFacts, why: string): CopiesStep => ({
+  ...{ do: "end", copyId: id, purpose, why },
   keptHours: hasBase ? retentionHours : 0,
 });
 
@@ -155,7 +156,7 @@ function succeeded(successor: CopyFacts, keeper: CopyFacts | undefined): CopiesS
 
 /** Whether less is lost together at a place of that tier; from a node that is to be empty, any that is not the data's own is better. */
 const isBetter = (tier: CopyTier, { tier: now, nodeLeaving }: CopyFacts): boolean =>
-  now === null || tier > now || (nodeLeaving && tier > 1);
+  now !== null && (tier > now || (nodeLeaving && tier > 1));
 
 /** What every copy needs to be kept. */
 function kept(facts: CopiesFacts): CopiesStep | null {

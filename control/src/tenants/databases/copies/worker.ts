@@ -166,6 +166,8 @@ function copyEffects({ clock, db, secrets, openLine, admin, images, log }: Copie
 
     end: (found, step) =>
       locked(found, async (tx) => {
+        const copy = await lockCopy(tx, step.copyId);
+        if (copy?.purpose !== step.purpose) return;
         await endCopy(tx, step.copyId, step);
         say(found, step);
       }),
