@@ -2,8 +2,8 @@ import { type CopiesFacts, type CopiesStep, nextCopiesStep } from "@svc/control/
 import type { Model } from "./explore.ts";
 
 /**
- * The copies of one branch on three nodes, two workers of which one may have stalled, agents that may be killed, and whoever gives
- * the branch another volume or suspends it: real `nextCopiesStep`. A worker reads and decides, and writes some time later, by which
+ * The copies of one branch on two nodes, a worker and one that has stalled, agents that may be killed, and whoever gives the branch
+ * another volume or suspends it: real `nextCopiesStep`. A worker reads and decides, and writes some time later, by which
  * time anything may have happened; or it dies. What a step writes looks again as the effects do.
  */
 interface State {
@@ -16,6 +16,8 @@ interface State {
   slots: readonly string[];
   /** Something could be restored from a copy of the volume of now, and nobody took away the last node that had one. */
   hadBase: boolean;
+  /** One that followed gave way to one that does not. */
+  hasGivenWay: boolean;
   workers: readonly CopiesStep[];
   /** Copies that were begun. */
   begun: number;
@@ -46,7 +48,7 @@ export type CopiesMutant =
   | "begins without looking again"
   | "releases the log of one that is still kept";
 
-const begunMax = 4;
+const begunMax = 3;
 const isOpen = ({ state }: CopyOf): boolean => state !== "ended";
 
 export function copiesLife(mutant: CopiesMutant | null): Model<State> {
@@ -122,7 +124,9 @@ export function copiesLife(mutant: CopiesMutant | null): Model<State> {
         const follows = copy.state === "following" || mutant === "does not look whether the successor follows";
         if (insteadOf !== null && !follows) return state;
         const promoted = change(state, copyId, (each) => ({ ...each, purpose: "keeper" }));
-        return insteadOf === null ? promoted : change(promoted, insteadOf, ended);
+        if (insteadOf === null) return promoted;
+        const hasGivenWay = state.hasGivenWay || (copy.state !== "following" && keeper?.state === "following");
+        return { ...change(promoted, insteadOf, ended), hasGivenWay };
       }
       case "end":
         // Without a time in which it can be restored from, it may be taken away at once.
@@ -160,6 +164,16 @@ export function copiesLife(mutant: CopiesMutant | null): Model<State> {
   /** Its volume goes. */
   const drop = (state: State, id: string): State => change(state, id, (copy) => ({ ...ended(copy), hasBase: false }));
 
+  /** What is of no use and in nobody's way says nothing any more, whatever it was. */
+  const settled = (state: State): State => ({
+    ...state,
+    copies: state.copies.map((copy) =>
+      copy.state === "ended" && copy.generation < state.generation && copy.keepers.length === 0
+        ? { ...copy, purpose: "keeper", nodeId: "n1", hasBase: false, isReleased: true }
+        : copy,
+    ),
+  });
+
   function* fleet(state: State): Generator<readonly [string, State]> {
     for (const { id, is } of state.nodes) {
       const become = (next: NodeOf["is"]): State["nodes"] =>
@@ -181,7 +195,8 @@ export function copiesLife(mutant: CopiesMutant | null): Model<State> {
       for (const [at, keeper] of keepers.entries()) {
         const become = (next: Partial<(typeof keepers)[number]>) =>
           change(state, id, (each) => ({ ...each, keepers: each.keepers.with(at, { ...keeper, ...next }) }));
-        if (isThere && keeper.wanted && !keeper.runs && !state.isSuspended && copy.generation === state.generation) {
+        // Its agent may not have heard that it is to go.
+        if (isThere && !keeper.runs && !state.isSuspended && copy.generation === state.generation) {
           const slots = state.slots.includes(id) ? state.slots : [...state.slots, id].sort();
           yield [`the keeper of ${id} follows the log`, { ...become({ runs: true }), slots }];
         }
@@ -203,9 +218,29 @@ export function copiesLife(mutant: CopiesMutant | null): Model<State> {
     }
   }
 
+  function* events(state: State): Generator<readonly [string, State]> {
+    yield* fleet(state);
+
+    yield [state.isSuspended ? "resume" : "suspend", { ...state, isSuspended: !state.isSuspended }];
+    // A restore: another server over another volume, that keeps no log yet.
+    if (state.generation === 1)
+      yield ["another volume", { ...state, generation: 2, slots: [], hadBase: false, workers: [] }];
+    const step = nextCopiesStep(factsOf(state));
+    if (step.do !== "rest" && step.do !== "wait") {
+      yield [step.do, write(state, step)];
+      if (state.workers.length === 0) yield [`decide ${step.do}`, { ...state, workers: [...state.workers, step] }];
+    }
+    for (const [at, each] of state.workers.entries()) {
+      const without = { ...state, workers: state.workers.toSpliced(at, 1) };
+      yield [`${each.do} of a worker that stalled`, write(without, each)];
+      yield [`a worker is killed before ${each.do}`, without];
+    }
+  }
+
   return {
     initial: {
       ...{ generation: 1, isSuspended: false, copies: [], slots: [], hadBase: false, workers: [], begun: 0 },
+      hasGivenWay: false,
       nodes: [
         { id: "n1", tier: 1, is: "there" },
         { id: "n2", tier: 2, is: "absent" },
@@ -213,28 +248,22 @@ export function copiesLife(mutant: CopiesMutant | null): Model<State> {
     },
 
     *next(state) {
-      yield* fleet(state);
-      yield [state.isSuspended ? "resume" : "suspend", { ...state, isSuspended: !state.isSuspended }];
-      // A restore: another server over another volume, that keeps no log yet.
-      if (state.generation === 1)
-        yield ["another volume", { ...state, generation: 2, slots: [], hadBase: false, workers: [] }];
-      const step = nextCopiesStep(factsOf(state));
-      if (step.do !== "rest" && step.do !== "wait") {
-        yield [step.do, write(state, step)];
-        if (state.workers.length < 2) yield [`decide ${step.do}`, { ...state, workers: [...state.workers, step] }];
-      }
-      for (const [at, each] of state.workers.entries()) {
-        const without = { ...state, workers: state.workers.toSpliced(at, 1) };
-        yield [`${each.do} of a worker that stalled`, write(without, each)];
-        yield [`a worker is killed before ${each.do}`, without];
-      }
+      for (const [label, after] of events(state)) yield [label, settled(after)] as const;
     },
 
-    key: (state) => JSON.stringify({ ...state, begun: Math.min(state.begun, begunMax) }),
+    key: ({ generation, isSuspended, nodes, copies, slots, hadBase, hasGivenWay, workers, begun }) =>
+      JSON.stringify([
+        ...[generation, isSuspended, hadBase, hasGivenWay, begun, slots, nodes.map(({ is }) => is), workers],
+        copies.map(({ purpose, generation: of, nodeId, state, hasBase, isReleased, keepers }) => [
+          ...[purpose, of, nodeId, state, hasBase, isReleased],
+          keepers.map(({ wanted, runs }) => [wanted, runs]),
+        ]),
+      ]),
 
     problem(state) {
       const { copies, slots, generation, hadBase, workers, isSuspended } = state;
       const open = copies.filter(isOpen);
+      if (state.hasGivenWay) return "one that followed gave way to one that does not";
       if (new Set(open.map(({ nodeId }) => nodeId)).size < open.length) return "two copies follow on one node";
       if (open.filter(({ purpose }) => purpose === "keeper").length > 1) return "two keepers' copies";
       if (copies.some(({ keepers }) => keepers.filter(({ runs }) => runs).length > 1))
