@@ -24,14 +24,19 @@ export const deleteDatabaseReply = success({ ...branch, databaseId: id, status: 
 /** Where the data of a branch is safe: on its node's disk alone, also on another node, or also off site. */
 export const databaseProtection = z.enum(["local", "keeper", "offsite"]);
 
-/** The last time that a copy of the branch was restored for a look, and was what it should be. Additive. */
+/**
+ * The last time that a copy of the branch was restored for a look, and was what it should be; null: never. Absent
+ * from a control of before.
+ */
 export const lastProvenRestore = replyObject({
   at: timestamp,
   /** All that was committed until then was in it. */
   coveredAt: timestamp,
   tookMs: count,
   bytes: count,
-}).nullable();
+})
+  .nullable()
+  .exactOptional();
 
 const branchFields = {
   channel,
