@@ -31,6 +31,8 @@ import { campaign, type Etcd, type Leadership, LeadershipLost } from "./stores/e
 import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
 import { createCrashNotes } from "./tenants/crashes/notes.ts";
 import { enqueueNightly, enqueueSoft } from "./tenants/databases/check/nights.ts";
+import { enqueueCopyRound } from "./tenants/databases/copies/rounds.ts";
+import { beginProofs, resumeProofs } from "./tenants/databases/proofs/store.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
 export interface LeaderDeps {
@@ -56,6 +58,8 @@ export interface LeaderDeps {
   drainMs?: number;
   /** See `HouseRules`; 0 unless given. */
   previewIdleDays?: number;
+  /** Whether copies of databases are kept; not unless given. */
+  keepsCopies?: boolean;
   /** Filled while this replica leads. */
   memory?: SchedulerMemory;
   /** How long after its death another may lead; 6 s unless given. */
@@ -76,6 +80,8 @@ const quotasMs = 60_000;
 /** How soon a database that did not answer is looked at again in its night. */
 const databasesMs = 600_000;
 const softMs = 60_000;
+/** How soon a database that is ready has a copy begun. */
+const copiesMs = 5_000;
 const linkHistoryMs = 5_000;
 
 /**
@@ -162,6 +168,14 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         }),
         runLoop({ ...loop("read-only databases"), wake: aWake(), periodMs: softMs }, async () => {
           await enqueueSoft(db);
+        }),
+        runLoop({ ...loop("copies"), wake: aWake(), periodMs: copiesMs }, async () => {
+          await enqueueCopyRound(db, { isWanted: deps.keepsCopies ?? false });
+        }),
+        runLoop({ ...loop("proofs"), wake: aWake(), periodMs: databasesMs }, async () => {
+          await resumeProofs(db);
+          const count = await beginProofs(db);
+          if (count > 0) log.info({ count }, "copies of databases are restored for a look");
         }),
         runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);

@@ -24,6 +24,20 @@ export const deleteDatabaseReply = success({ ...branch, databaseId: id, status: 
 /** Where the data of a branch is safe: on its node's disk alone, also on another node, or also off site. */
 export const databaseProtection = z.enum(["local", "keeper", "offsite"]);
 
+/**
+ * The last time that a copy of the branch was restored for a look, and was what it should be; null: never. Absent
+ * from a control of before.
+ */
+export const lastProvenRestore = replyObject({
+  at: timestamp,
+  /** All that was committed until then was in it. */
+  coveredAt: timestamp,
+  tookMs: count,
+  bytes: count,
+})
+  .nullable()
+  .exactOptional();
+
 const branchFields = {
   channel,
   /** Null: the project has no engine yet. */
@@ -39,6 +53,7 @@ const branchFields = {
   reason: z.string().nullable(),
   readOnly: z.boolean(),
   protection: databaseProtection.nullable(),
+  lastProvenRestore,
 };
 export const databaseReply = success(branchFields);
 export const databaseBranchesReply = success({
@@ -162,6 +177,7 @@ export const databaseUsageReply = success({
   /** What its owner should know of that it can only be read; null: it can be written to. A control of before does not say. */
   warning: z.string().nullable().exactOptional(),
   connections: replyObject({ active: count, limit: count }),
+  lastProvenRestore,
   /** The newest, oldest first. */
   history: z.array(replyObject({ sampledAt: timestamp, sizeBytes: count })).max(limits.databaseSamplesShown),
 });

@@ -32,6 +32,7 @@ export const dbStatus = command({
       ],
       ["Connections", `at most ${facts.connectionLimit}`],
       ...(facts.protection === null ? [] : [["Data is", protections[facts.protection]]]),
+      ...(facts.lastProvenRestore == null ? [] : [["Restore proven", facts.lastProvenRestore.at]]),
     ];
     return table(rows.map(([title = "", text = ""]) => [paint("dim", title), text]));
   },

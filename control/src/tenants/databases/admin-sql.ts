@@ -43,6 +43,10 @@ export interface DatabaseAdmin {
   createTenant(target: AdminTarget, tenant: NewTenant, signal: AbortSignal): Promise<void>;
   /** Gives the role another verifier and then ends all its sessions: who came in by the one before is out. */
   rotate(target: AdminTarget, tenant: Pick<NewTenant, "role" | "verifier">, signal: AbortSignal): Promise<void>;
+  /** Makes the user that copies are kept by, with this verifier, or gives it that. */
+  bringKeeper(target: AdminTarget, keeper: { verifier: string }, signal: AbortSignal): Promise<void>;
+  /** Ends what the server keeps of its log for copies; see `copySlot`. Gives how many of them there were. */
+  releaseSlots(target: AdminTarget, asked: { slots: string[] }, signal: AbortSignal): Promise<number>;
   /** Logs in as the tenant's role and asks something of its database; false: the server refuses that password. */
   proveLogin(
     target: Pick<AdminTarget, "engine" | "connect" | "turn">,

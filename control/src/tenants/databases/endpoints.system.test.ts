@@ -128,11 +128,11 @@ test("what there is is shown, the missing included, and never an address or a pa
   const limits = { sizeLimitMb: 1024, connectionLimit: 20 };
   const absent = {
     ...{ engine: "mariadb", enabled: false, status: null, sizeBytes: 0, ...limits },
-    ...{ reason: null, readOnly: false, protection: null },
+    ...{ reason: null, readOnly: false, protection: null, lastProvenRestore: null },
   };
   const preview = {
     ...{ channel: "preview", engine: "mariadb", enabled: true, status: "error", sizeBytes: 5, ...limits },
-    ...{ reason: "its disk is full", readOnly: true, protection: "local" },
+    ...{ reason: "its disk is full", readOnly: true, protection: "local", lastProvenRestore: null },
   };
   const branches = await call("GET", `${id}/database/branches`);
   expect(branches.body).toEqual({
@@ -378,7 +378,7 @@ test("administrators see every branch with what its owner's plan allows", async 
   expect(await mine()).toEqual({
     ...{ projectId: id, projectSlug: expect.any(String), channel: "dev", engine: "postgres", status: "ready" },
     ...{ ownerId: owner.id, ownerEmail: owner.email, sizeBytes: 1_048_577, connections: 3 },
-    ...{ dbSizeMb: 1, dbConnectionLimit: 7, overLimit: true },
+    ...{ dbSizeMb: 1, dbConnectionLimit: 7, overLimit: true, protection: "local", copy: null, lastProvenRestore: null },
   });
   await change(databaseId, { size_bytes: 1_048_576, measured_at: new Date(0) });
   expect(await mine()).toMatchObject({ sizeBytes: 1_048_576, connections: null, overLimit: false });

@@ -38,6 +38,9 @@ export function createDatabaseAdmin(sql: Pick<SqlRunner, "ask">): DatabaseAdmin 
   return {
     createTenant: async (target, tenant, signal) => void (await ask(targetOf(target), "createTenant", tenant, signal)),
     rotate: async (target, tenant, signal) => void (await ask(targetOf(target), "setVerifier", tenant, signal)),
+    bringKeeper: async (target, keeper, signal) => void (await ask(targetOf(target), "bringKeeper", keeper, signal)),
+    releaseSlots: async (target, asked, signal) =>
+      (await ask(targetOf(target), "releaseSlots", asked, signal)).released,
     async proveLogin({ engine, connect, turn }, { database, role: user, password }, signal) {
       const tenant: Login = { database, user, password };
       // Nothing is asked as the administrator but to end what takes too long, which this does not.

@@ -6,6 +6,7 @@ import { wakeDatabases } from "../../identity/plans/reconcile-databases.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
+import { endCopies } from "./copies/store.ts";
 
 /** Of characters that no URL has to escape. */
 const newPassword = (): string => randomBytes(32).toString("base64url");
@@ -153,12 +154,16 @@ export async function mayStartServer(tx: Db, { id, node_id }: Branch): Promise<b
   return before === undefined;
 }
 
-/** The branch, which the caller has locked, is no more. What is known of its volume, if it has one, is kept apart. */
+/**
+ * The branch, which the caller has locked, is no more. What is known of its volume, if it has one, is kept apart, and its copies for
+ * as long.
+ */
 export async function buryBranch(
   tx: Db,
   { id, project_id, channel, engine }: Branch,
   { nodeId, keptHours }: { nodeId: string | null; keptHours: number },
 ): Promise<void> {
+  await endCopies(tx, id, { keptHours });
   if (nodeId !== null) {
     await tx
       .insertInto("dropped_database")

@@ -34,7 +34,7 @@ export interface DatabaseWorkerDeps {
   fleet: Pick<Fleet, "observation" | "onChange">;
   secrets: Secrets;
   openLine: OpenLine;
-  admin: DatabaseAdmin;
+  admin: Pick<DatabaseAdmin, "createTenant" | "rotate" | "proveLogin">;
   /** What new servers run in. */
   images: Readonly<Record<DatabaseEngine, string>>;
   log: Log;

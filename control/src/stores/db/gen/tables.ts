@@ -156,10 +156,11 @@ export interface DatabaseTable {
   created_at: Generated<Date>;
   volume_bytes: Nullable<number>;
   sized_volume_bytes: Nullable<number>;
+  read_only_soft: Nullable<boolean>;
   generation: Generated<number>;
   keeper_secret: Nullable<Buffer>;
   keeper_at: Nullable<Date>;
-  read_only_soft: Nullable<boolean>;
+  copies_looked_at: Nullable<Date>;
 }
 
 export interface DatabaseBackupTable {
@@ -176,6 +177,15 @@ export interface DatabaseBackupTable {
   dump_bytes: Nullable<number>;
   created_at: Generated<Date>;
   ended_at: Nullable<Date>;
+  scheduled_keep: Nullable<number>;
+}
+
+export interface DatabaseBackupScheduleTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  keep: number;
+  night: Date;
+  problem: Nullable<string>;
 }
 
 export interface DatabaseChangeTable {
@@ -205,7 +215,7 @@ export interface DatabaseCopyTable {
   channel: "production" | "preview" | "dev";
   generation: number;
   node_id: Nullable<string>;
-  purpose: Generated<"keeper" | "move">;
+  purpose: Generated<"keeper" | "move" | "successor">;
   state: Generated<"basing" | "following" | "broken" | "ended">;
   problem: Nullable<string>;
   covered_at: Nullable<Date>;
@@ -217,6 +227,8 @@ export interface DatabaseCopyTable {
   ended_at: Nullable<Date>;
   purge_at: Nullable<Date>;
   gone_at: Nullable<Date>;
+  told_at: Nullable<Date>;
+  released_at: Nullable<Date>;
 }
 
 export interface DatabaseLoginFailuresTable {
@@ -521,6 +533,9 @@ export interface RestoreProofTable {
   bytes: Nullable<number>;
   created_at: Generated<Date>;
   ended_at: Nullable<Date>;
+  base: Nullable<number>;
+  source: NullableJson<ColumnValues["restore_proof.source"]>;
+  looked_at: Nullable<Date>;
 }
 
 export interface RunTable {
@@ -742,6 +757,7 @@ export interface Database {
   cluster: ClusterTable;
   database: DatabaseTable;
   database_backup: DatabaseBackupTable;
+  database_backup_schedule: DatabaseBackupScheduleTable;
   database_change: DatabaseChangeTable;
   database_copy: DatabaseCopyTable;
   database_login_failures: DatabaseLoginFailuresTable;

@@ -2,6 +2,7 @@ import { type Selectable, sql } from "kysely";
 import type { PlanTable, ProjectTable } from "../../../stores/db/gen/tables.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch } from "../../../stores/db/tables.ts";
+import type { Durability } from "../../databases/copies/durability.ts";
 import { isOverLimit } from "../../databases/limits.ts";
 
 export interface ListedBranch
@@ -32,7 +33,7 @@ export async function listAllBranches(db: Db): Promise<ListedBranch[]> {
   return rows;
 }
 
-export function adminDatabaseView(row: ListedBranch) {
+export function adminDatabaseView(row: ListedBranch, durability: Durability) {
   const isFresh = row.measured_ago_ms !== null && row.measured_ago_ms < measuredMs;
   return {
     ...{ projectId: row.project_id, projectSlug: row.slug, channel: row.channel, engine: row.engine },
@@ -41,5 +42,6 @@ export function adminDatabaseView(row: ListedBranch) {
     connections: isFresh ? row.connections : null,
     ...{ dbSizeMb: row.db_size_mb, dbConnectionLimit: row.db_connection_limit },
     overLimit: row.size_bytes !== null && isOverLimit(row.size_bytes, row),
+    ...durability,
   };
 }

@@ -3,7 +3,14 @@ import { systemClock, systemRandom } from "@svc/runtime/system";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openAuthority } from "../../../fleet/ca/authority.ts";
-import { openAdminPassword, openTenantPassword, tenantSecretAad } from "../../../fleet/databases/secrets.ts";
+import {
+  adminSecretAad,
+  keeperSecretAad,
+  openAdminPassword,
+  openKeeperPassword,
+  openTenantPassword,
+  tenantSecretAad,
+} from "../../../fleet/databases/secrets.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { buildServer } from "../../../server.ts";
@@ -32,7 +39,9 @@ const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
 /** One value in every place, through whoever keeps it; the result reads all of them back. */
 async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => Promise<unknown>> {
   const { db } = api;
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database cascade`.execute(db);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+    db,
+  );
   const { id } = await api.newProject(user);
   await openAuthority(db, secrets, { clock: systemClock, random: systemRandom });
   await replaceEnv(db, secrets, id, null, { A: "base" });
@@ -51,10 +60,35 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
   const databaseId = randomUUID();
   await insertBranch(db, secrets, { id: databaseId, projectId: id, channel: "production", engine: "postgres" });
   await beginRotation(db, secrets, databaseId);
+  const keeper_secret = secrets.seal(Buffer.from("copies"), keeperSecretAad(databaseId));
+  await db.updateTable("database").set({ keeper_secret }).where("id", "=", databaseId).execute();
+  const droppedId = randomUUID();
+  const dropped = await db
+    .insertInto("dropped_database")
+    .values({
+      ...{ id: droppedId, project_id: id, owner_id: project.owner_id, channel: "dev", engine: "postgres" },
+      purge_at: new Date(),
+      admin_secret: secrets.seal(Buffer.from("a"), adminSecretAad(droppedId)),
+      secret: secrets.seal(Buffer.from("b"), tenantSecretAad(droppedId)),
+      keeper_secret: secrets.seal(Buffer.from("c"), keeperSecretAad(droppedId)),
+    })
+    .returning("id")
+    .executeTakeFirstOrThrow();
   return async (with_) => {
     const branch = await db.selectFrom("database").selectAll().where("id", "=", databaseId).executeTakeFirstOrThrow();
     const row = await db.selectFrom("deployment").selectAll().where("id", "=", deploymentId).executeTakeFirstOrThrow();
+    const gone = await db
+      .selectFrom("dropped_database")
+      .selectAll()
+      .where("id", "=", dropped.id)
+      .executeTakeFirstOrThrow();
     return {
+      keeper: openKeeperPassword(with_, branch),
+      dropped: [
+        with_.open(gone.admin_secret ?? Buffer.alloc(0), adminSecretAad(dropped.id)).toString(),
+        with_.open(gone.secret ?? Buffer.alloc(0), tenantSecretAad(dropped.id)).toString(),
+        openKeeperPassword(with_, { id: dropped.id, keeper_secret: gone.keeper_secret }),
+      ],
       authority: (await openAuthority(db, with_, { clock: systemClock, random: systemRandom })).caSha256,
       base: await readEnv(db, with_, id, null),
       over: await readEnv(db, with_, id, "dev"),
@@ -75,7 +109,7 @@ test("every value is sealed with the new key, and opens without the old one", as
   const values = await readAll(before);
   const both = createSecrets([fresh, old]);
 
-  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 10, overtaken: 0, unreadable: [] });
+  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 14, overtaken: 0, unreadable: [] });
 
   expect(await readAll(createSecrets([fresh]))).toEqual(values);
   await expect(readAll(before)).rejects.toThrow(CannotOpen);
@@ -100,7 +134,9 @@ test("a write that comes between reading and exchanging a value is kept", async 
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
   const after = createSecrets([fresh, old]);
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database cascade`.execute(api.db);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+    api.db,
+  );
   const { id } = await api.newProject(user);
   await replaceEnv(api.db, before, id, null, { A: "first", B: "first" });
 
@@ -131,7 +167,9 @@ test("a write that comes between reading and exchanging a value is kept", async 
 
 test("rotation while users write loses nothing that was acknowledged", async () => {
   const { db, context } = api;
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database cascade`.execute(db);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+    db,
+  );
   const [old, fresh] = [newKey(), newKey()];
   const projects = await Promise.all(Array.from({ length: 4 }, () => api.newProject(user)));
   const setOf = (n: number) => Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`K${at}`, `${n}-${at}`]));
@@ -182,7 +220,9 @@ test("rotation while users write loses nothing that was acknowledged", async () 
 test("values that were exchanged for one another open nowhere, and rotation leaves them as they are", async () => {
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database cascade`.execute(api.db);
+  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+    api.db,
+  );
   const mine = await api.newProject(user);
   const other = await api.newProject(user);
   await replaceEnv(api.db, before, mine.id, null, { A: "mine", FINE: "1" });

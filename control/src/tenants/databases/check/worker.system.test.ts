@@ -1,7 +1,7 @@
-import { databaseNames } from "@svc/proto";
+import { databaseNames, keeperUser } from "@svc/proto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { adminSecretAad, openTenantPassword } from "../../../fleet/databases/secrets.ts";
+import { adminSecretAad, keeperSecretAad, openTenantPassword } from "../../../fleet/databases/secrets.ts";
 import { verifierOf } from "../../../fleet/databases/verifier.ts";
 import { databaseTask } from "../../../fleet/tasks/kinds/database.ts";
 import { insertTask } from "../../../fleet/tasks/store.ts";
@@ -165,5 +165,15 @@ for (const engine of ["postgres", "mariadb"] as const) {
     );
     const audit = await api.db.selectFrom("audit").select("action").where("target", "=", row.project_id).execute();
     expect(audit).toContainEqual({ action: "database.password-restored" });
+  });
+
+  test(`whoever keeps copies of ${engine} is let in by the password that control knows, whatever was done to it`, async () => {
+    const { secrets } = api.context;
+    const keeper_secret = secrets.seal(Buffer.from("kept"), keeperSecretAad(id));
+    await api.db.updateTable("database").set({ keeper_secret, keeper_at: new Date() }).where("id", "=", id).execute();
+    await runner.ask(target(), "bringKeeper", { verifier: verifierFor(engine, "another") });
+    await check();
+    const { verifier } = (await runner.ask(target(), "readVerifier", { role: keeperUser })).given;
+    expect(verifier).toBe(verifierOf(engine, id, "kept"));
   });
 }

@@ -1,7 +1,7 @@
-import { databaseNames } from "@svc/proto";
+import { databaseNames, keeperUser } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
-import { openTenantPassword } from "../../../fleet/databases/secrets.ts";
+import { openKeeperPassword, openTenantPassword } from "../../../fleet/databases/secrets.ts";
 import { verifierOf } from "../../../fleet/databases/verifier.ts";
 import { recordAudit } from "../../../http/audit.ts";
 import type { Log } from "../../../log.ts";
@@ -14,7 +14,7 @@ import { type FoundBranch, readBranchFacts } from "../facts.ts";
 import { loginsOf } from "../find-ready.ts";
 import { insertSizeSample } from "../sizes.ts";
 import type { OpenLine } from "../sql/line.ts";
-import type { SqlRunner } from "../sql/runner.ts";
+import type { SqlRunner, SqlTarget } from "../sql/runner.ts";
 import { doubted, lockBranch, wakeBranch } from "../store.ts";
 import { isDueTonight } from "./nights.ts";
 import { checkSteps } from "./steps.ts";
@@ -72,6 +72,7 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
           "a password was changed outside, and restored",
         );
       }
+      await checkKeeper(runner, target, secrets, branch);
       const held = steps.hold && (await runner.ask(target, "holdReadOnly", { database, role, ...steps.hold })).given;
       await db.transaction().execute(async (tx) => {
         const now = await lockBranch(tx, branch.id);
@@ -93,6 +94,19 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
       });
     }
   };
+}
+
+/** Sees to it that whoever keeps copies is let in by the password that control knows, once it was let in at all. */
+async function checkKeeper(
+  runner: CheckDeps["sql"],
+  target: SqlTarget,
+  secrets: Secrets,
+  branch: Branch,
+): Promise<void> {
+  if (branch.keeper_secret === null || branch.keeper_at === null) return;
+  const expected = verifierOf(branch.engine, branch.id, openKeeperPassword(secrets, branch));
+  const { verifier } = (await runner.ask(target, "readVerifier", { role: keeperUser })).given;
+  if (verifier !== expected) await runner.ask(target, "bringKeeper", { verifier: expected });
 }
 
 /** What the server should keep of the tenant's password; null while another takes its place. */

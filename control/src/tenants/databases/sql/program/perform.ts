@@ -18,12 +18,13 @@ import { readMigrations } from "./migrations.ts";
 import { postgres } from "./postgres/engine.ts";
 import { countTable, deleteOne, insertOne, readRows, updateOne } from "./rows.ts";
 import type { AdminSession, Engine, Session } from "./session.ts";
+import { countTables } from "./tables.ts";
 
 const engines: Record<DatabaseEngine, Engine> = { postgres, mariadb };
 
 type Work = { [N in RequestName]?: (asked: Asked<N>) => Promise<unknown> };
 
-const tenantWork = (session: Session): Work => ({
+const tenantWork = (session: Session, clock: Clock): Work => ({
   query: (asked) => session.query(asked),
   schema: () => session.schema(),
   rows: (asked) => readRows(session, asked),
@@ -32,6 +33,7 @@ const tenantWork = (session: Session): Work => ({
   delete: (asked) => deleteOne(session, asked),
   count: (asked) => countTable(session, asked),
   migrations: () => readMigrations(session),
+  tables: (asked) => countTables(session, clock, asked),
 });
 
 const adminWork = (session: AdminSession, clock: Clock): Work => ({
@@ -40,6 +42,8 @@ const adminWork = (session: AdminSession, clock: Clock): Work => ({
   setVerifier: (asked) => session.setVerifier(asked),
   readVerifier: async (asked) => ({ verifier: await session.readVerifier(asked) }),
   holdReadOnly: (asked) => session.holdReadOnly(asked),
+  bringKeeper: (asked) => session.bringKeeper(asked),
+  releaseSlots: async (asked) => ({ released: await session.releaseSlots(asked) }),
   usage: (asked) => session.usage(asked),
   async endSession(asked) {
     await session.cancel(asked);
@@ -66,7 +70,7 @@ export async function perform(
     const session = await (isAdminRequest(name) ? openAdmin(line, login) : open(line, login, { isReadOnlyQuery }));
     isConnected = true;
     say({ says: "connected", sessionId: session.id });
-    const work = "findTable" in session ? tenantWork(session) : adminWork(session, clock);
+    const work = "findTable" in session ? tenantWork(session, clock) : adminWork(session, clock);
     const startMs = clock.steadyMs();
     const given = await (work[name] as (asked: unknown) => Promise<unknown>)(request);
     return { says: "given", given: given ?? {}, durationMs: clock.steadyMs() - startMs };

@@ -20,6 +20,17 @@ export interface Session {
   findTable(name: string): Promise<TableShape | null>;
   query(asked: Asked<"query">): Promise<Given<"query">>;
   schema(): Promise<Given<"schema">>;
+  /** Those that `tables` is about, the largest first, and the server's clock before. */
+  listCounters(max: number): Promise<{ at: string; tables: CountedTable[] }>;
+}
+
+/** A table of the tenant's, and what is another word whenever something was written to it; null: nobody can tell. */
+export interface CountedTable {
+  schema: string;
+  name: string;
+  counter: string | null;
+  /** The statement that counts its rows; null: it may not show all of them. */
+  countSql: string | null;
 }
 
 /** The platform's own work on a server. Each may be repeated, and begun anew after it broke off anywhere. */
@@ -30,6 +41,8 @@ export interface AdminSession {
   setVerifier(asked: Asked<"setVerifier">): Promise<void>;
   readVerifier(asked: Asked<"readVerifier">): Promise<string | null>;
   holdReadOnly(asked: Asked<"holdReadOnly">): Promise<Given<"holdReadOnly">>;
+  bringKeeper(asked: Asked<"bringKeeper">): Promise<void>;
+  releaseSlots(asked: Asked<"releaseSlots">): Promise<number>;
   usage(asked: Asked<"usage">): Promise<Given<"usage">>;
   /** Calls off what the session does. */
   cancel(asked: Asked<"endSession">): Promise<void>;
