@@ -1,6 +1,7 @@
 import type { Insertable, Selectable } from "kysely";
 import type {
   DatabaseBackupTable,
+  DatabaseCopyTable,
   DatabaseTable,
   DeploymentTable,
   NodeEventTable,
@@ -8,6 +9,7 @@ import type {
   PlanTable,
   ProjectTable,
   RegistryCredentialTable,
+  RestoreProofTable,
   RunTable,
   TaskTable,
   WorkItemTable,
@@ -25,6 +27,9 @@ export type Branch = Selectable<DatabaseTable>;
 /** A backup of a branch. */
 export type Backup = Selectable<DatabaseBackupTable>;
 export type BackupStatus = Backup["status"];
+/** A copy of a branch: see `tenants/databases/copies`. */
+export type Copy = Selectable<DatabaseCopyTable>;
+export type RestoreProof = Selectable<RestoreProofTable>;
 export type Task = Selectable<TaskTable>;
 export type Run = Selectable<RunTable>;
 export type RegistryCredential = Selectable<RegistryCredentialTable>;

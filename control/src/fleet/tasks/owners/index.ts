@@ -2,12 +2,13 @@ import { type OwnerKind, ownerKinds } from "@svc/proto/kinds";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Secrets } from "../../../stores/secrets.ts";
 import { backup } from "./backup.ts";
+import { copy } from "./copy.ts";
 import { database } from "./database.ts";
 import { deployment } from "./deployment.ts";
 import type { OpenAttempt, Owner, OwnerFacts, Whose, Work } from "./owner.ts";
 
 /** Every kind of owner there is. */
-const owners: { readonly [K in OwnerKind]: Owner<OwnerFacts[K]> } = { deployment, database, backup };
+const owners: { readonly [K in OwnerKind]: Owner<OwnerFacts[K]> } = { deployment, database, backup, copy };
 
 export const ownerOf = (kind: OwnerKind): Owner<OwnerFacts[OwnerKind]> => owners[kind];
 

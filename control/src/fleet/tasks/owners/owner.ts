@@ -12,6 +12,12 @@ export interface OwnerFacts {
     /** Of the role that owns the database. */
     password(): string;
   };
+  /** Of a copy that has not ended, or is about to be looked at. */
+  copy: {
+    id: string;
+    /** Of the server's user who may read it all. Throws `CannotOpen`, also when the branch has none (any more). */
+    password(): string;
+  };
   deployment: {
     deployment: Deployment;
     project: Project;

@@ -1,0 +1,94 @@
+import { sql } from "kysely";
+import { removeTasks } from "../../../fleet/tasks/change.ts";
+import { listWantedTasks } from "../../../fleet/tasks/store.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Branch, Copy } from "../../../stores/db/tables.ts";
+
+/**
+ * Begins a copy of the branch, which the caller has locked, as it is in its generation. Returns its id, or that of the one of
+ * this purpose that follows the branch already.
+ *
+ * @param options.nodeId who is to keep it; absent: the one that suits best when its keeper is started
+ */
+export async function beginCopy(
+  tx: Db,
+  branch: Pick<Branch, "id" | "engine" | "project_id" | "channel" | "generation">,
+  { purpose, nodeId = null }: { purpose: Copy["purpose"]; nodeId?: string | null },
+): Promise<string> {
+  const { engine, project_id, channel, generation } = branch;
+  const open = await findOpenCopy(tx, branch.id, purpose);
+  if (open !== null) return open.id;
+  const { id } = await tx
+    .insertInto("database_copy")
+    .values({
+      id: sql<string>`gen_random_uuid()`,
+      ...{ database_id: branch.id, engine, project_id, channel, generation, purpose, node_id: nodeId },
+    })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  return id;
+}
+
+/** The copy of this purpose that has not ended; null: there is none. Exact while the branch is locked. */
+export async function findOpenCopy(db: Db, databaseId: string, purpose: Copy["purpose"]): Promise<Copy | null> {
+  const copy = await db
+    .selectFrom("database_copy")
+    .selectAll()
+    .where("database_id", "=", databaseId)
+    .where("purpose", "=", purpose)
+    .where("state", "!=", "ended")
+    .executeTakeFirst();
+  return copy ?? null;
+}
+
+/** Nothing is added to the copy any more; what it has can be restored for so many hours. One that has ended stays as it is. */
+export async function endCopy(tx: Db, copyId: string, { keptHours }: { keptHours: number }): Promise<void> {
+  await tx
+    .updateTable("database_copy")
+    .set({
+      state: "ended",
+      ended_at: sql<Date>`clock_timestamp()`,
+      purge_at: sql<Date>`clock_timestamp() + ${keptHours} * interval '1 hour'`,
+    })
+    .where("id", "=", copyId)
+    .where("state", "!=", "ended")
+    .execute();
+  const keepers = await listWantedTasks(tx, copyId, "keeper");
+  await removeTasks(
+    tx,
+    keepers.map(({ id }) => id),
+  );
+}
+
+/** A copy that something can be restored from, on a node that is still there. */
+export type RestorableCopy = Copy & { node_id: string; covered_at: Date };
+
+/**
+ * The copy that a branch, dropped ones included, is restored from: one that covers `until`, or without that the one that has
+ * most. Of several that of the newest generation, and among those the one that goes on longest. Null: there is none.
+ */
+export async function findRestorable(db: Db, databaseId: string, until?: Date): Promise<RestorableCopy | null> {
+  const copy = await db
+    .selectFrom("database_copy")
+    .innerJoin("node", "node.id", "database_copy.node_id")
+    .selectAll("database_copy")
+    .where("database_copy.database_id", "=", databaseId)
+    .where("node.lifecycle", "=", "active")
+    .where("database_copy.gone_at", "is", null)
+    .where("database_copy.covered_at", "is not", null)
+    .where((where) =>
+      where.or([where("database_copy.purge_at", "is", null), where("database_copy.purge_at", ">", sql<Date>`now()`)]),
+    )
+    .where(
+      sql<boolean>`exists (
+        select from jsonb_array_elements(database_copy.bases) as base
+        where ${until ?? null}::timestamptz is null or (base ->> 'at')::timestamptz <= ${until ?? null}::timestamptz)`,
+    )
+    .$if(until !== undefined, (query) => query.where("database_copy.covered_at", ">=", until ?? null))
+    .orderBy("database_copy.generation", "desc")
+    .orderBy("database_copy.covered_at", "desc")
+    .orderBy("database_copy.id")
+    .limit(1)
+    .executeTakeFirst();
+  return copy === undefined ? null : (copy as RestorableCopy);
+}
