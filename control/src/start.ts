@@ -48,6 +48,8 @@ import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
 import { deleteUserWorker } from "./tenants/admin/users/deletion/worker.ts";
 import { backupWork } from "./tenants/databases/backups/store.ts";
 import { backupWorker } from "./tenants/databases/backups/worker.ts";
+import { changeKind } from "./tenants/databases/changes/store.ts";
+import { changeWorker } from "./tenants/databases/changes/worker.ts";
 import { checkWorker } from "./tenants/databases/check/worker.ts";
 import { createFindReadyBranch } from "./tenants/databases/find-ready.ts";
 import { sizeRecord } from "./tenants/databases/sizes.ts";
@@ -78,6 +80,8 @@ const deploysAtOnce = 96;
 const otherWorkAtOnce = 16;
 /** Whoever asks for a database waits for it. */
 const databasesAtOnce = 16;
+/** A tenant is kept out while they wait for servers: each must have its turn at once. */
+const changesAtOnce = 32;
 /** Nobody waits for these, and each wants a child process. */
 const checksAtOnce = 2;
 /** One changed plan may concern thousands of projects, of which none is in a hurry. */
@@ -300,6 +304,10 @@ export interface WorkParts {
 /** Everything that a replica works on, and what shares room. What each kind does after too many failures: `work/resume.ts`. */
 export function workGroups({ config, secrets, collector, mailer, openLine, sql, ...work }: WorkParts): WorkGroup[] {
   const { clock, random, db, fleet, registry, log } = work;
+  const databases = {
+    ...{ ...work, secrets, openLine },
+    ...{ admin: createDatabaseAdmin(sql), images: config.databases.images },
+  };
   return [
     {
       concurrency: deploysAtOnce,
@@ -333,18 +341,8 @@ export function workGroups({ config, secrets, collector, mailer, openLine, sql, 
         "quota-notice": quotaNoticeWorker({ db, mailer, apiUrl: config.apiUrl }),
       },
     },
-    {
-      concurrency: databasesAtOnce,
-      handlers: {
-        [databaseKind]: databaseWorker({
-          ...work,
-          secrets,
-          openLine,
-          admin: createDatabaseAdmin(sql),
-          images: config.databases.images,
-        }),
-      },
-    },
+    { concurrency: databasesAtOnce, handlers: { [databaseKind]: databaseWorker(databases) } },
+    { concurrency: changesAtOnce, handlers: { [changeKind]: changeWorker(databases) } },
     { concurrency: checksAtOnce, handlers: { [checkKind]: checkWorker({ ...work, secrets, openLine, sql }) } },
     { concurrency: limitsAtOnce, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
   ];

@@ -34,6 +34,9 @@ export const databaseVolume = (id: string, generation: number): string =>
 /** The volume of a copy, on the node that keeps it. */
 export const copyVolume = (copyId: string): string => `svc-dbcopy-${copyId.replaceAll("-", "").slice(0, 16)}`;
 
+/** The name under which a server of Postgres keeps its log for a copy, and knows how far that has it. */
+export const copySlot = (copyId: string): string => `svc_copy_${copyId.replaceAll("-", "").slice(0, 16)}`;
+
 /** Whom a database's server knows besides its administrator and its tenant: who reads it all and changes nothing. */
 export const keeperUser = "svc_keeper";
 

@@ -3,6 +3,7 @@ import { databaseEngines, databaseStatuses } from "../database.ts";
 import { channels, deploymentStatuses, suspendReasons } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
+import { databaseChangeKinds } from "./database-change.ts";
 import { count, id, replyObject, success, timestamp } from "./envelope.ts";
 import { projectListItem } from "./project.ts";
 import { moment, wholeNumber } from "./query.ts";
@@ -84,6 +85,7 @@ export const resumeProjectReply = success({ id, queued: z.literal(true) });
 
 /** The database of one channel, as the engine sees it. Numbers that need a look at the engine are null while it is away. */
 export const adminDatabase = replyObject({
+  id,
   projectId: id,
   projectSlug: z.string(),
   channel: z.enum(channels),
@@ -96,7 +98,15 @@ export const adminDatabase = replyObject({
   dbSizeMb: count,
   dbConnectionLimit: count,
   overLimit: z.boolean(),
+  /** Of the machine that has its data; null: none has yet. */
+  nodeId: z.string().nullable(),
+  /** Nothing that was acknowledged before then is lost with that machine; null: all of it is. */
+  coveredAt: timestamp.nullable(),
+  generation: count,
+  /** What it is on its way to; null: nothing. */
+  changing: z.enum(databaseChangeKinds).nullable(),
 });
+export type AdminDatabase = z.output<typeof adminDatabase>;
 export const adminDatabasesReply = success({ databases: z.array(adminDatabase) });
 
 /** What the fleet has to store things on, and what svc stores. Bytes; content that was pushed twice counts once. */

@@ -102,6 +102,7 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
         ...{ ageMs: longMs, outgrown: false },
       })),
       ...{ tenantCurrent: state.isTenantNoted, rotating: state.password === "rotating" },
+      changing: false,
     };
   }
 

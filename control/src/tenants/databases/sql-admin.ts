@@ -38,6 +38,8 @@ export function createDatabaseAdmin(sql: Pick<SqlRunner, "ask">): DatabaseAdmin 
   return {
     createTenant: async (target, tenant, signal) => void (await ask(targetOf(target), "createTenant", tenant, signal)),
     rotate: async (target, tenant, signal) => void (await ask(targetOf(target), "setVerifier", tenant, signal)),
+    freeze: (target, asked, signal) => ask(targetOf(target), "freeze", asked, signal),
+    setReadOnly: async (target, asked, signal) => void (await ask(targetOf(target), "setReadOnly", asked, signal)),
     async proveLogin({ engine, connect, turn }, { database, role: user, password }, signal) {
       const tenant: Login = { database, user, password };
       // Nothing is asked as the administrator but to end what takes too long, which this does not.

@@ -45,6 +45,13 @@ class MemoryAdmin implements DatabaseAdmin {
     this.roles.set(role, verifier);
     this.ended += 1;
   }
+  async freeze() {
+    this.#reach();
+    return { position: "0/1", isCopied: true };
+  }
+  async setReadOnly() {
+    this.#reach();
+  }
   async proveLogin(_: unknown, { role, password }: { role: string; password: string }) {
     this.#reach();
     return this.roles.get(role) === verifierOf(this.#engine, this.#id, password);

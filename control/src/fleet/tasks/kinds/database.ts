@@ -15,6 +15,10 @@ const spec = z.object({
   sizeMb: z.number().int(),
   /** Sessions at once, those of the platform included. */
   connections: z.number().int(),
+  /** Which of its volumes it serves. */
+  generation: z.number().int().default(1),
+  /** Where the data of a volume without any comes from: a copy that its node keeps, until that moment (RFC 3339) or whole. */
+  restore: z.object({ copyId: z.string(), until: z.string().nullable() }).nullable().default(null),
 });
 export type DatabaseTaskSpec = z.infer<typeof spec>;
 
@@ -26,16 +30,17 @@ export const database: Kind<DatabaseTaskSpec, "database"> = {
     crowd: null,
     hasImage: false,
     isLasting: true,
-    leaves: { stays: "holds the data of a database" },
+    leaves: { stays: "It holds the data of a database.", moveWith: "svc admin db move" },
     isVisited: true,
   },
   spec,
   // Its image is on the nodes already.
   needs: () => ({ pull: [], push: null, baseImages: false }),
-  forNode: ({ engine, image, init, sizeMb, connections }, { owner }) => ({
+  forNode: ({ engine, image, init, sizeMb, connections, generation, restore }, { owner }) => ({
     case: "database",
     value: create(DatabaseSpecSchema, {
-      ...{ databaseId: owner.branch.id, engine, init, sizeMb, connections },
+      ...{ databaseId: owner.branch.id, engine, init, sizeMb, connections, generation },
+      ...(restore !== null && { restore: { copyId: restore.copyId, until: restore.until ?? "" } }),
       image: { reference: image },
       adminVerifier: owner.adminVerifier(),
     }),
@@ -44,19 +49,26 @@ export const database: Kind<DatabaseTaskSpec, "database"> = {
 
 /** A server of a branch; pinned to where its data is, once that is known. */
 export const databaseTask = (
-  branch: { engine: DatabaseEngine; node_id: string | null; role_connection_limit: number | null },
+  branch: { engine: DatabaseEngine; node_id: string | null; role_connection_limit: number | null; generation: number },
   {
     image,
     sizeMb,
     connections,
+    restore = null,
     ...rest
-  }: TaskResources & { image: string; sizeMb: number; connections: number; nodeSelector: Record<string, string> },
+  }: TaskResources & {
+    image: string;
+    sizeMb: number;
+    connections: number;
+    restore?: DatabaseTaskSpec["restore"];
+    nodeSelector: Record<string, string>;
+  },
 ): NewTask<DatabaseTaskSpec> => ({
   spec: {
-    ...{ kind: "database", engine: branch.engine, image, sizeMb, connections },
+    ...{ kind: "database", engine: branch.engine, image, sizeMb, connections, generation: branch.generation, restore },
     // Until its role was made once, nobody has had anything there, and a first try that failed may be tried again. From then
     // on data that is missing where it was is a failure, and never made anew.
-    init: branch.role_connection_limit === null,
+    init: branch.role_connection_limit === null && restore === null,
   },
   ...rest,
   ...(branch.node_id !== null && { pinnedTo: branch.node_id }),

@@ -14,7 +14,9 @@ export function hasReached(engine: DatabaseEngine, position: string, wanted: str
     return file.base === wantedFile.base && (file.number - wantedFile.number || file.offset - wantedFile.offset) >= 0;
   }
   const [seen, asked] = [readGtids(position), readGtids(wanted)];
-  return seen !== null && asked !== null && [...asked].every(([domain, sequence]) => (seen.get(domain) ?? -1n) >= sequence);
+  return (
+    seen !== null && asked !== null && [...asked].every(([domain, sequence]) => (seen.get(domain) ?? -1n) >= sequence)
+  );
 }
 
 function readLsn(text: string): bigint | null {

@@ -77,6 +77,8 @@ export const copyingMs = 24 * 3_600_000;
 /** For so long a tenant is kept out while the copy gets the rest: the proxies let nobody wait for longer. */
 export const freezeMs = 10_000;
 export const freezesMax = 5;
+/** How soon it is looked again where the log is, and that nobody is in. */
+export const refreezeMs = 500;
 /** Between two tries, as often as there were some. */
 export const thawedMs = 30_000;
 /** Nodes tell of their copies every minute; what is further behind will not be there within a freeze. */
@@ -121,7 +123,8 @@ function endReason({ branch, projectGone, suspended, cancelled, nodeGone, kind, 
   return copy?.nodeGone ? "The machine that keeps the copy was declared lost." : null;
 }
 
-const serving = ({ servers }: ChangeFacts): boolean => servers.some(({ wanted, state }) => wanted && state === "serving");
+const serving = ({ servers }: ChangeFacts): boolean =>
+  servers.some(({ wanted, state }) => wanted && state === "serving");
 
 function copy(facts: ChangeFacts): ChangeStep {
   const { copy: made, freezes, sinceMs } = facts;
@@ -149,7 +152,10 @@ function freeze(facts: ChangeFacts): ChangeStep {
     if (frozenMs === null || frozenMs >= freezeMs) {
       return { do: "undo", reason: `The copy had not everything within ${freezeMs / 1_000} seconds.` };
     }
-    if (facts.state === "draining" && facts.copy?.hasFrozen) return { do: "stop" };
+    if (facts.state === "draining") {
+      if (facts.copy?.hasFrozen) return { do: "stop" };
+      if (facts.sinceMs < refreezeMs) return wait("the copy to have everything");
+    }
     return serving(facts) ? { do: "freeze" } : wait("the server to answer");
   }
   const then = reason !== null || cancelled || freezes >= freezesMax ? "failed" : "copying";

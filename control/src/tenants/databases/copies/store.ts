@@ -67,7 +67,12 @@ export type RestorableCopy = Copy & { node_id: string; covered_at: Date };
  * The copy that a branch, dropped ones included, is restored from: one that covers `until`, or without that the one that has
  * most. Of several that of the newest generation, and among those the one that goes on longest. Null: there is none.
  */
-export async function findRestorable(db: Db, databaseId: string, until?: Date): Promise<RestorableCopy | null> {
+export async function findRestorable(
+  db: Db,
+  databaseId: string,
+  until?: Date,
+  { copyId, nodeId }: { copyId?: string; nodeId?: string } = {},
+): Promise<RestorableCopy | null> {
   const copy = await db
     .selectFrom("database_copy")
     .innerJoin("node", "node.id", "database_copy.node_id")
@@ -84,6 +89,8 @@ export async function findRestorable(db: Db, databaseId: string, until?: Date): 
         select from jsonb_array_elements(database_copy.bases) as base
         where ${until ?? null}::timestamptz is null or (base ->> 'at')::timestamptz <= ${until ?? null}::timestamptz)`,
     )
+    .$if(copyId !== undefined, (query) => query.where("database_copy.id", "=", copyId ?? ""))
+    .$if(nodeId !== undefined, (query) => query.where("database_copy.node_id", "=", nodeId ?? ""))
     .$if(until !== undefined, (query) => query.where("database_copy.covered_at", ">=", until ?? null))
     .orderBy("database_copy.generation", "desc")
     .orderBy("database_copy.covered_at", "desc")

@@ -12,6 +12,7 @@ const pairs = z.array(z.tuple([z.string(), z.json()])).max(2_000);
 const table = z.string();
 const database = z.string().regex(/^d_[0-9a-f]{16}$/);
 const role = z.string().regex(/^r_[0-9a-f]{16}$/);
+const slot = z.string().regex(/^svc_copy_[0-9a-f]{16}$/);
 /** Of characters that need no escape between quotes. */
 const verifier = z
   .string()
@@ -112,6 +113,15 @@ export const requestShapes = {
   readVerifier: { takes: z.strictObject({ role }), gives: z.strictObject({ verifier: z.string().nullable() }) },
   /** Ends the tenant's sessions, so that none keeps what it was before. */
   setReadOnly: { takes: z.strictObject({ database, role, on: z.boolean() }), gives: nothing },
+  /**
+   * Keeps the role out and ends every session but this one and those that read the log, so that nothing is written any more. Gives
+   * where the log is then. `slot`: of a copy that tells the server how far it has it; null: none does. Waits for that for up to
+   * `waitMs`.
+   */
+  freeze: {
+    takes: z.strictObject({ role, slot: slot.nullable(), waitMs: z.int().min(0).max(10_000) }),
+    gives: z.strictObject({ position: z.string().max(1_000), isCopied: z.boolean() }),
+  },
   usage: {
     takes: z.strictObject({ database, role }),
     gives: z.strictObject({ sizeBytes: count, activeConnections: count }),
@@ -129,7 +139,8 @@ export type Given<N extends RequestName> = z.output<(typeof requestShapes)[N]["g
 
 /** Which of them are the platform's own, with its own user. */
 const adminRequests = new Set<RequestName>([
-  ...(["createTenant", "dropTenant", "setVerifier", "readVerifier", "setReadOnly", "usage", "endSession"] as const),
+  ...(["createTenant", "dropTenant", "setVerifier", "readVerifier", "setReadOnly", "freeze"] as const),
+  ...(["usage", "endSession"] as const),
 ]);
 export const isAdminRequest = (name: RequestName): boolean => adminRequests.has(name);
 

@@ -30,6 +30,10 @@ export interface AdminSession {
   setVerifier(asked: Asked<"setVerifier">): Promise<void>;
   readVerifier(asked: Asked<"readVerifier">): Promise<string | null>;
   setReadOnly(asked: Asked<"setReadOnly">): Promise<void>;
+  /** Keeps the tenant out, and tells where the log is once nobody can write any more. */
+  freeze(asked: Asked<"freeze">): Promise<{ position: string }>;
+  /** Whether the copy of that slot has the log until `position`. */
+  isCopied(slot: string, position: string): Promise<boolean>;
   usage(asked: Asked<"usage">): Promise<Given<"usage">>;
   /** Calls off what the session does. */
   cancel(asked: Asked<"endSession">): Promise<void>;
