@@ -42,15 +42,18 @@ export function changeEffects(deps: ChangeDeps) {
       "database change",
     );
 
-  /** Runs `act` with branch and change held, if the change is still where it was; false: it is not. The branch is null once it is no more. */
+  /**
+   * Runs `act` with branch and change held, if the change is still where it was; false: it is not. The state alone does not say
+   * so: a change comes to it again with each try. The branch is null once it is no more.
+   */
   const held = (
-    { change: { id, database_id, state } }: FoundChange,
+    { change: { id, database_id, state, freezes } }: FoundChange,
     act: (tx: Db, change: Change, branch: Branch | null) => Promise<void>,
   ): Promise<boolean> =>
     db.transaction().execute(async (tx) => {
       const branch = await lockBranch(tx, database_id);
       const change = await lockChange(tx, id, state);
-      if (change === null) return false;
+      if (change?.freezes !== freezes) return false;
       await act(tx, change, branch);
       return true;
     });
@@ -147,17 +150,17 @@ export function changeEffects(deps: ChangeDeps) {
 
   const settle = (
     found: FoundChange,
-    { then, reason }: { then: "copying" | "failed"; reason: string },
+    { to, reason }: { to: "copying" | "failed"; reason: string },
     isOpen: boolean,
   ) =>
     held(found, async (tx, change, branch) => {
       if (branch !== null && !isOpen) await setDoubted(tx, branch.id);
-      if (then === "failed") await giveUp(tx, change, reason);
+      if (to === "failed") await giveUp(tx, change, reason);
       else {
         await moveChange(tx, change.id, "copying", { undoing: null, frozen_position: null, frozen_at: null });
         await wakeBranch(tx, change.database_id);
       }
-      say(found, then, reason);
+      say(found, to, reason);
     });
 
   /** What the new volume begins with. */

@@ -24,10 +24,14 @@ export async function readChangeFacts(
     .selectAll()
     .select(sql<number>`extract(epoch from clock_timestamp() - state_at)::float8 * 1000`.as("since_ms"))
     .select(sql<number | null>`extract(epoch from clock_timestamp() - frozen_at)::float8 * 1000`.as("frozen_ms"))
+    .select(
+      sql<number | null>`(select extract(epoch from clock_timestamp() - tenant_at)::float8 * 1000
+        from database where database.id = database_change.database_id)`.as("tenant_ms"),
+    )
     .where("id", "=", id)
     .executeTakeFirst();
   if (row === undefined) return null;
-  const { since_ms, frozen_ms, ...change } = row;
+  const { since_ms, frozen_ms, tenant_ms, ...change } = row;
   const [found, copy, backingUp] = await Promise.all([
     readBranchFacts(deps, change.database_id),
     change.copy_id === null ? null : readCopyFacts(db, change, change.copy_id),
@@ -45,6 +49,7 @@ export async function readChangeFacts(
       nodeGone: found?.facts.nodeGone ?? false,
       servers: found?.facts.servers ?? [],
       tenantCurrent: found?.facts.tenantCurrent ?? false,
+      tenantMs: tenant_ms,
       rotating: found?.facts.rotating ?? false,
     },
   };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cancelRefusal, type MoveFacts, moveRefusal, type RestoreFacts, restoreRefusal } from "./rules.ts";
+import { cancelRefusal, heldRefusal, type MoveFacts, moveRefusal, type RestoreFacts, restoreRefusal } from "./rules.ts";
 
 const at = (minute: number) => new Date(Date.UTC(2030, 0, 1, 12, minute));
 const restore: RestoreFacts = {
@@ -68,4 +68,16 @@ test.each([
   { state: "restoring", code: "CONFLICT" },
 ] as const)("a change that is $state is cancelled unless it is too late: $code", ({ state, code }) => {
   expect(cancelRefusal(state)?.code ?? null).toBe(code);
+});
+
+test.each([
+  { change: null, says: null },
+  { change: { kind: "move", state: "copying" }, says: null },
+  { change: { kind: "move", state: "freezing" }, says: /moved to another machine/ },
+  { change: { kind: "restore", state: "restoring" }, says: /restored/ },
+  { change: { kind: "upgrade", state: "stopping" }, says: /newer engine/ },
+] as const)("a branch under $change cannot be used, with the reason $says", ({ change, says }) => {
+  const refusal = heldRefusal(change);
+  expect(refusal?.code ?? null).toBe(says === null ? null : "DATABASE_NOT_READY");
+  if (says !== null) expect(refusal?.message).toMatch(says);
 });

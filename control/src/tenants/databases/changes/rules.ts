@@ -88,3 +88,15 @@ export function cancelRefusal(state: ChangeState | null): Refusal | null {
     ? refuse("CONFLICT", "The database has its next volume already, and there is no way back.")
     : null;
 }
+
+const doing = {
+  restore: "restored",
+  move: "moved to another machine",
+  upgrade: "started again with a newer engine",
+} as const;
+
+/** Why a branch that is ready cannot be used at this moment; null: it can. */
+export const heldRefusal = (change: { kind: keyof typeof doing; state: ChangeState } | null): Refusal | null =>
+  change === null || change.state === "copying"
+    ? null
+    : refuse("DATABASE_NOT_READY", `The database is being ${doing[change.kind]}. Try again in a moment.`);

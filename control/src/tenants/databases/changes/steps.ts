@@ -44,6 +44,8 @@ export interface ChangeFacts {
   servers: readonly ServerFacts[];
   /** As `BranchFacts` has it. */
   tenantCurrent: boolean;
+  /** Since somebody let the tenant in last; null: nobody has, as far as anybody knows. */
+  tenantMs: number | null;
   rotating: boolean;
 }
 
@@ -58,9 +60,9 @@ export type ChangeStep =
   /** Nothing goes on from here; the tenant is to be let in again. */
   | { do: "undo"; reason: string }
   /** Let the tenant in again, and then: another try, or the end. */
-  | { do: "thaw"; then: "copying" | "failed"; reason: string }
+  | { do: "thaw"; to: "copying" | "failed"; reason: string }
   /** The same where nobody can be let in now: whoever brings the branch up does it. */
-  | { do: "leave"; then: "copying" | "failed"; reason: string }
+  | { do: "leave"; to: "copying" | "failed"; reason: string }
   | { do: "removeServers"; taskIds: readonly string[] }
   /** The next generation and its server, in one transaction. From here there is no way back. */
   | { do: "switch" }
@@ -77,6 +79,11 @@ export const copyingMs = 24 * 3_600_000;
 /** For so long a tenant is kept out while the copy gets the rest: the proxies let nobody wait for longer. */
 export const freezeMs = 10_000;
 export const freezesMax = 5;
+/**
+ * Whoever was letting the tenant in when another one had done so has given up by then: a worker that stalls must not open what is
+ * closed next.
+ */
+export const settledMs = 20_000;
 /** How soon it is looked again where the log is, and that nobody is in. */
 export const refreezeMs = 500;
 /** Between two tries, as often as there were some. */
@@ -140,6 +147,7 @@ function copy(facts: ChangeFacts): ChangeStep {
   if (freezes > 0 && sinceMs < thawedMs * freezes) return wait("a moment before the next try");
   if (!serving(facts)) return wait("the server to answer");
   if (facts.rotating || !facts.tenantCurrent) return wait("its password to be brought to the server");
+  if (facts.tenantMs === null || facts.tenantMs < settledMs) return wait("others to be done with its password");
   if (facts.backingUp) return wait("its backup to be complete");
   return { do: "beginFreeze" };
 }
@@ -158,9 +166,9 @@ function freeze(facts: ChangeFacts): ChangeStep {
     }
     return serving(facts) ? { do: "freeze" } : wait("the server to answer");
   }
-  const then = reason !== null || cancelled || freezes >= freezesMax ? "failed" : "copying";
+  const to = reason !== null || cancelled || freezes >= freezesMax ? "failed" : "copying";
   const canLetIn = serving(facts) && !facts.nodeGone && facts.branch === "ready";
-  return { do: canLetIn ? "thaw" : "leave", then, reason: reason ?? undoing };
+  return { do: canLetIn ? "thaw" : "leave", to, reason: reason ?? undoing };
 }
 
 function stop(facts: ChangeFacts): ChangeStep {
