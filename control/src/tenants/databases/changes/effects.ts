@@ -148,11 +148,7 @@ export function changeEffects(deps: ChangeDeps) {
     if (isDone) say(found, "stopping");
   }
 
-  const settle = (
-    found: FoundChange,
-    { to, reason }: { to: "copying" | "failed"; reason: string },
-    isOpen: boolean,
-  ) =>
+  const settle = (found: FoundChange, { to, reason }: { to: "copying" | "failed"; reason: string }, isOpen: boolean) =>
     held(found, async (tx, change, branch) => {
       if (branch !== null && !isOpen) await setDoubted(tx, branch.id);
       if (to === "failed") await giveUp(tx, change, reason);
