@@ -227,6 +227,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       collectBaseImages: (signal) => collectBaseImages({ clock, db, registry: janitor, log }, signal),
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,
+      databaseImages: config.databases.images,
     }),
   );
 

@@ -61,6 +61,8 @@ interface Server {
   isRestoring: boolean;
   is: "starting" | "serving";
   hasSession: boolean;
+  /** It runs, and nobody knows: its machine was given up. */
+  isForgotten: boolean;
 }
 /** What a worker is about to do, and what the server said; undefined before it was asked. */
 interface Worker {
@@ -85,7 +87,7 @@ export type ChangeMutant =
   | "does not look which try it was"
   | "freezes while others are at its password"
   | "makes data where some is missing"
-  | "opens before the next server serves";
+  | "keeps the tenant out at the proxies alone";
 
 const longMs = 1_000_000;
 const writesMax = 1;
@@ -96,7 +98,8 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
 
   const serversSeen = (state: State): Server[] =>
     state.servers.filter(
-      ({ nodeId }) => mutant !== "goes on when the old server is silent" || nodeId !== "n1" || state.first === "up",
+      ({ nodeId, isForgotten }) =>
+        !isForgotten && (mutant !== "goes on when the old server is silent" || nodeId !== "n1" || state.first === "up"),
     );
   const factsOfServers = (state: State): ServerFacts[] =>
     serversSeen(state).map(({ epoch, nodeId, isWanted, is }) => ({
@@ -152,7 +155,7 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
     const epoch = state.epoch + 1;
     const { nodeId, generation } = state.branch;
     const server: Server = {
-      ...{ epoch, nodeId, generation, isWanted: true, isRestoring, is: "starting", hasSession: false },
+      ...{ epoch, nodeId, generation, isWanted: true, isRestoring, is: "starting", hasSession: false, isForgotten: false },
     };
     return { ...state, epoch, servers: [...state.servers, server] };
   };
@@ -281,7 +284,10 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
     if (step.do === "freeze") {
       const servers = state.servers.map((each) => (each === server ? { ...each, hasSession: false } : each));
       const { data } = volume;
-      const after = setVolume({ ...state, servers }, server.generation, { data, isLocked: true });
+      const after = setVolume({ ...state, servers }, server.generation, {
+        data,
+        isLocked: mutant !== "keeps the tenant out at the proxies alone",
+      });
       return [after, { mark: data, isCopied: state.copy.has >= data }];
     }
     if (step.do === "proveLogin") return [state, !volume.isLocked];
@@ -340,9 +346,7 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
 
   const tableOf = (state: State) => ({
     epoch: state.epoch,
-    isOpen:
-      state.branch.status !== "error" &&
-      (!isHolding(state) || (mutant === "opens before the next server serves" && state.change?.state === "stopping")),
+    isOpen: state.branch.status !== "error" && !isHolding(state),
   });
 
   function* proxies(state: State): Generator<readonly [string, State]> {
@@ -391,8 +395,11 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
       const others = state.servers.filter((other) => other !== each);
       if (!each.isWanted && isReached)
         yield [`${each.epoch} ends, and its node says so`, { ...state, servers: others }];
-      if (each.nodeId === "n1" && first === "fenced" && mutant !== "starts after a reboot without a grant")
-        yield [`${each.epoch} is over with its machine`, { ...state, servers: others }];
+      if (each.nodeId === "n1" && first === "fenced" && !each.isForgotten) {
+        const back = { ...each, is: "serving", isForgotten: true } as const;
+        const isBack = mutant === "starts after a reboot without a grant";
+        yield [`${each.epoch} is over with its machine`, { ...state, servers: isBack ? [back, ...others] : others }];
+      }
       if (each.is === "serving" && isReached) {
         const again = { ...each, is: "starting", hasSession: false } as const;
         yield [`${each.epoch} dies`, { ...state, servers: state.servers.map((s) => (s === each ? again : s)) }];
@@ -405,12 +412,7 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
     if (first === "up") yield ["the first machine goes silent", { ...state, first: "silent" }];
     if (first === "silent") yield ["it is heard again", { ...state, first: "up" }];
     if (first !== "fenced") {
-      const fenced: State = { ...state, first: "fenced", servers: settled };
-      yield ["it is declared lost", fenced];
-      if (mutant === "starts after a reboot without a grant") {
-        const back = settled.map((each) => (each.nodeId === "n1" ? ({ ...each, is: "serving" } as const) : each));
-        yield ["it is declared lost, and comes back", { ...fenced, servers: back }];
-      }
+      yield ["it is declared lost", { ...state, first: "fenced", servers: settled }];
     }
   }
 
@@ -470,7 +472,16 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
       ...{ change: null, begun: 0, acknowledged: 0, epoch: 1, first: "up", workers: [], wrong: null },
       branch: { status: "ready", nodeId: "n1", generation: 1, isTenantNoted: true },
       servers: [
-        { epoch: 1, nodeId: "n1", generation: 1, isWanted: true, isRestoring: false, is: "serving", hasSession: false },
+        {
+          epoch: 1,
+          nodeId: "n1",
+          generation: 1,
+          isWanted: true,
+          isRestoring: false,
+          is: "serving",
+          hasSession: false,
+          isForgotten: false,
+        },
       ],
       volumes: [{ data: 0, isLocked: false }, null],
       copy: { has: 0, isOpen: true },
@@ -491,9 +502,10 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
       const { servers, volumes, branch, change, wrong, workers } = state;
       if (wrong !== null) return wrong;
       if (servers.filter((server) => isAdmitted(state, server)).length > 1) return "two epochs that are let in";
-      if (servers.filter(({ generation }) => generation === 1).length > 0 && branch.generation === 2)
+      const known = servers.filter(({ isForgotten }) => !isForgotten);
+      if (known.some(({ generation }) => generation === 1) && branch.generation === 2)
         return "the next server was asked for before the end of the one before";
-      if (servers.filter(({ generation }) => generation === branch.generation).length > 1)
+      if (known.filter(({ generation }) => generation === branch.generation).length > 1)
         return "two servers of one volume";
       if (volumes[0] === null && (change !== null || branch.status !== "ready"))
         return "the old volume is gone too early";
@@ -517,7 +529,9 @@ function key({ change, branch, servers, volumes, copy, told, workers, ...state }
     ...[state.begun, state.acknowledged, state.epoch, state.first, state.wrong],
     ...[...volumes.map(volumeKey), `${copy.has}${bits(copy.isOpen)}`],
     `${told.epoch}${bits(told.isOpen)}`,
-    ...servers.map((s) => `s${s.epoch}${s.generation}${s.is}${bits(s.isWanted, s.isRestoring, s.hasSession)}`),
+    ...servers.map(
+      (s) => `s${s.epoch}${s.generation}${s.is}${bits(s.isWanted, s.isRestoring, s.hasSession, s.isForgotten)}`,
+    ),
     ...workers.map(
       (worker) =>
         `w${nameOf(worker)}${worker.changeId}${worker.state}${worker.freezes}${worker.epoch}${asked(worker)}${bits(worker.isDoubted, worker.isStale)}${detail(worker)}`,

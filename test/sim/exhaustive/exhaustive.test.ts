@@ -94,7 +94,7 @@ describe("a database that moves or is restored, in every order of events", () =>
     "does not look which try it was",
     "freezes while others are at its password",
     "makes data where some is missing",
-    "opens before the next server serves",
+    "keeps the tenant out at the proxies alone",
   ];
   test.each(bugs)("would be caught with the bug: %s", (bug) => {
     expect(explore(databaseChange(bug)).violation).not.toBeNull();
