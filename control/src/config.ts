@@ -173,6 +173,7 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
       s.SVC_BUILD_CA_FILE === undefined ? "" : readFile(s.SVC_BUILD_CA_FILE, "SVC_BUILD_CA_FILE").toString("utf8"),
     databases: {
       images: { postgres: s.SVC_DB_IMAGE_POSTGRES, mariadb: s.SVC_DB_IMAGE_MARIADB },
+      copies: s.SVC_DB_COPIES,
       mariadb: s.SVC_MARIADB === "on",
       public: {
         postgres: publicAddress(s.SVC_DB_PUBLIC_HOST, s.SVC_DB_PUBLIC_PORT),

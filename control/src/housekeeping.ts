@@ -7,6 +7,7 @@ import type { Log } from "./log.ts";
 import type { Db } from "./stores/db/pool.ts";
 import { resumeWork } from "./stores/work/resume.ts";
 import { expireAudit } from "./tenants/admin/audit/expire.ts";
+import { forgetCopies } from "./tenants/databases/copies/forget.ts";
 import { expireLogs } from "./tenants/deployments/logs/expire.ts";
 import { expireIdle } from "./tenants/deployments/remove/expire.ts";
 import { releaseRedirects } from "./tenants/hosts/hosts.ts";
@@ -39,6 +40,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     logs: () => expireLogs(db, keptDays.logs),
     traffic: () => expireTraffic(db, keptDays.traffic),
     audit: () => expireAudit(db),
+    copies: () => forgetCopies(db),
     nodeEvents: () => expireNodeEvents(db),
   };
   const counts: Record<string, number> = {};

@@ -33,6 +33,8 @@ import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
 import { createCrashNotes } from "./tenants/crashes/notes.ts";
 import { moveFromDraining } from "./tenants/databases/changes/drain.ts";
 import { enqueueNightly } from "./tenants/databases/check/nights.ts";
+import { enqueueCopyRound } from "./tenants/databases/copies/rounds.ts";
+import { beginProofs, resumeProofs } from "./tenants/databases/proofs/store.ts";
 import { upgradeServers } from "./tenants/databases/upgrades/round.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
@@ -61,6 +63,8 @@ export interface LeaderDeps {
   drainMs?: number;
   /** See `HouseRules`; 0 unless given. */
   previewIdleDays?: number;
+  /** Whether copies of databases are kept; not unless given. */
+  keepsCopies?: boolean;
   /** Filled while this replica leads. */
   memory?: SchedulerMemory;
   /** How long after its death another may lead; 6 s unless given. */
@@ -82,6 +86,8 @@ const quotasMs = 60_000;
 const databasesMs = 600_000;
 /** Servers of databases are brought off machines that are emptied, and to the installation's image. */
 const changesMs = 5_000;
+/** How soon a database that is ready has a copy begun. */
+const copiesMs = 5_000;
 const linkHistoryMs = 5_000;
 
 /**
@@ -172,6 +178,14 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("database upgrades"), wake: aWake(), periodMs: changesMs }, async () => {
           const { databaseImages: images } = deps;
           if (images !== undefined) await upgradeServers({ db, fleet, random: deps.random, images, log });
+        }),
+        runLoop({ ...loop("copies"), wake: aWake(), periodMs: copiesMs }, async () => {
+          await enqueueCopyRound(db, { isWanted: deps.keepsCopies ?? false });
+        }),
+        runLoop({ ...loop("proofs"), wake: aWake(), periodMs: databasesMs }, async () => {
+          await resumeProofs(db);
+          const count = await beginProofs(db);
+          if (count > 0) log.info({ count }, "copies of databases are restored for a look");
         }),
         runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);

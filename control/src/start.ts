@@ -13,7 +13,7 @@ import { operatorFacts } from "./fleet/cluster/operators.ts";
 import { announceServer } from "./fleet/cluster/presence.ts";
 import { watchCluster } from "./fleet/cluster/views.ts";
 import { startLink } from "./fleet/daemons/start.ts";
-import { checkKind } from "./fleet/databases/checks.ts";
+import { checkKind, copiesKind } from "./fleet/databases/checks.ts";
 import { referenceRules } from "./fleet/images/reference.ts";
 import { applyLimitsWorker } from "./fleet/limits/worker.ts";
 import { listNodes } from "./fleet/nodes/view.ts";
@@ -51,7 +51,10 @@ import { backupWorker } from "./tenants/databases/backups/worker.ts";
 import { changeKind } from "./tenants/databases/changes/store.ts";
 import { changeWorker } from "./tenants/databases/changes/worker.ts";
 import { checkWorker } from "./tenants/databases/check/worker.ts";
+import { copiesWorker } from "./tenants/databases/copies/worker.ts";
 import { createFindReadyBranch } from "./tenants/databases/find-ready.ts";
+import { proofWork } from "./tenants/databases/proofs/store.ts";
+import { proofWorker } from "./tenants/databases/proofs/worker.ts";
 import { sizeRecord } from "./tenants/databases/sizes.ts";
 import type { OpenLine } from "./tenants/databases/sql/line.ts";
 import { createSqlRunner, type SqlRunner } from "./tenants/databases/sql/runner.ts";
@@ -84,6 +87,7 @@ const databasesAtOnce = 16;
 const changesAtOnce = 32;
 /** Nobody waits for these, and each wants a child process. */
 const checksAtOnce = 2;
+const copiesAtOnce = 4;
 /** One changed plan may concern thousands of projects, of which none is in a hurry. */
 const limitsAtOnce = 2;
 /** How long after its death a worker's item is taken over. */
@@ -221,6 +225,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       gateSecret,
       memory,
       clusterEpoch: authority.epoch,
+      keepsCopies: config.databases.copies === "auto",
       metrics,
       collector,
       sweepAccountRepositories: (signal) => sweepAccountRepositories({ clock, db, registry: janitor, log }, signal),
@@ -344,6 +349,13 @@ export function workGroups({ config, secrets, collector, mailer, openLine, sql, 
     },
     { concurrency: databasesAtOnce, handlers: { [databaseKind]: databaseWorker(databases) } },
     { concurrency: changesAtOnce, handlers: { [changeKind]: changeWorker(databases) } },
+    {
+      concurrency: copiesAtOnce,
+      handlers: {
+        [copiesKind]: copiesWorker({ ...databases, isWanted: config.databases.copies === "auto" }),
+        [proofWork]: proofWorker({ ...databases, sql }),
+      },
+    },
     { concurrency: checksAtOnce, handlers: { [checkKind]: checkWorker({ ...work, secrets, openLine, sql }) } },
     { concurrency: limitsAtOnce, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
   ];

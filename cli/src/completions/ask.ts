@@ -1,6 +1,6 @@
-import { branchName, listDatabases } from "../admin-databases/branches.ts";
 import { Writable } from "node:stream";
 import { nodeListReply, stripControl } from "@svc/proto";
+import { branchName, listDatabases } from "../admin-databases/branches.ts";
 import { createRun, type Globals } from "../context.ts";
 import type { Host } from "../host.ts";
 import { createTerminal } from "../terminal.ts";

@@ -235,7 +235,12 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   baseImageNode: "node:24-slim",
   builderImageNode: "node:24",
   buildCaBundle: "",
-  databases: { images: defaultDatabaseImages, mariadb: true, public: { postgres: null, mariadb: null } },
+  databases: {
+    images: defaultDatabaseImages,
+    copies: "auto",
+    mariadb: true,
+    public: { postgres: null, mariadb: null },
+  },
   schedulerEnabled: true,
   drainMs: 0,
   previewIdleDays: 0,

@@ -82,6 +82,17 @@ export function createInstruments({ counter, gauge, histogram }: Pick<Meter, "co
     certificateDays: gauge("certificate_days_left", "Until the first certificate of a daemon in the fleet ends", [
       "role",
     ]),
+    databaseCopies: gauge("database_copies", "Copies of databases that have not ended", ["state", "place"]),
+    databaseCopyLag: gauge(
+      "database_copy_lag_seconds",
+      "For how long changes may be missing in the copy of which that is longest, of databases that are ready",
+    ),
+    databasesUncopied: gauge("databases_without_copy", "Databases that are ready and have no copy that follows"),
+    databaseProofs: gauge("database_proofs", "Databases by what came of the last restore of their copy", ["verdict"]),
+    databaseProofAge: gauge(
+      "database_proof_age_seconds",
+      "Since the last proven restore of the database of which that is longest ago",
+    ),
     factsFailed: counter("facts_failed_total", "Times that Postgres did not tell what the gauges of the fleet show"),
   };
 }

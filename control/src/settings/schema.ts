@@ -85,6 +85,7 @@ export const settings = z.strictObject({
   SVC_DB_IMAGE_POSTGRES: z.string().default(defaultDatabaseImages.postgres),
   SVC_DB_IMAGE_MARIADB: z.string().default(defaultDatabaseImages.mariadb),
   SVC_BUILD_CA_FILE: z.string().optional(),
+  SVC_DB_COPIES: z.enum(["auto", "off"]).default("auto"),
   SVC_MARIADB: z.enum(["on", "off"]).default("on"),
   SVC_DB_PUBLIC_HOST: host.optional(),
   SVC_DB_PUBLIC_PORT: port.default(databasePorts.postgres),

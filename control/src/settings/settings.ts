@@ -56,6 +56,8 @@ export interface Config {
   databases: {
     /** What servers of new branches run in. */
     images: Record<DatabaseEngine, string>;
+    /** auto: a copy of each branch is kept, on another node if there is one. */
+    copies: "auto" | "off";
     /** Whether MariaDB is offered for new branches. */
     mariadb: boolean;
     /** Where people reach databases of an engine from elsewhere; null: nowhere. */

@@ -3,6 +3,7 @@ import { databaseEngines, databaseStatuses } from "../database.ts";
 import { channels, deploymentStatuses, suspendReasons } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
+import { databaseProtection, lastProvenRestore } from "./database.ts";
 import { databaseChangeKinds } from "./database-change.ts";
 import { count, id, replyObject, success, timestamp } from "./envelope.ts";
 import { projectListItem } from "./project.ts";
@@ -105,6 +106,17 @@ export const adminDatabase = replyObject({
   generation: count,
   /** What it is on its way to; null: nothing. */
   changing: z.enum(databaseChangeKinds).nullable(),
+  protection: databaseProtection,
+  /** The copy that is kept of it; null: none is. `lagSeconds`: since when changes may be missing in it. */
+  copy: replyObject({
+    nodeId: id.nullable(),
+    nodeName: z.string().nullable(),
+    state: z.enum(["basing", "following", "broken"]),
+    problem: z.string().nullable(),
+    coveredAt: timestamp.nullable(),
+    lagSeconds: count.nullable(),
+  }).nullable(),
+  lastProvenRestore,
 });
 export type AdminDatabase = z.output<typeof adminDatabase>;
 export const adminDatabasesReply = success({ databases: z.array(adminDatabase) });

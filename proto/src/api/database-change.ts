@@ -71,7 +71,7 @@ export const adminDatabaseDetail = replyObject({
     replyObject({
       id,
       node: node.nullable(),
-      purpose: z.enum(["keeper", "move"]),
+      purpose: z.enum(["keeper", "move", "successor"]),
       state: z.enum(["basing", "following", "broken", "ended"]),
       generation: count,
       problem: z.string().nullable(),

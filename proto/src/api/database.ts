@@ -24,6 +24,15 @@ export const deleteDatabaseReply = success({ ...branch, databaseId: id, status: 
 /** Where the data of a branch is safe: on its node's disk alone, also on another node, or also off site. */
 export const databaseProtection = z.enum(["local", "keeper", "offsite"]);
 
+/** The last time that a copy of the branch was restored for a look, and was what it should be. Additive. */
+export const lastProvenRestore = replyObject({
+  at: timestamp,
+  /** All that was committed until then was in it. */
+  coveredAt: timestamp,
+  tookMs: count,
+  bytes: count,
+}).nullable();
+
 const branchFields = {
   channel,
   /** Null: the project has no engine yet. */
@@ -39,6 +48,7 @@ const branchFields = {
   reason: z.string().nullable(),
   readOnly: z.boolean(),
   protection: databaseProtection.nullable(),
+  lastProvenRestore,
 };
 export const databaseReply = success(branchFields);
 export const databaseBranchesReply = success({
@@ -160,6 +170,7 @@ export const databaseUsageReply = success({
   sizeLimitMb: count,
   readOnly: z.boolean(),
   connections: replyObject({ active: count, limit: count }),
+  lastProvenRestore,
   /** The newest, oldest first. */
   history: z.array(replyObject({ sampledAt: timestamp, sizeBytes: count })).max(limits.databaseSamplesShown),
 });

@@ -16,6 +16,7 @@ export const operatorCheckNames = [
   "edges",
   "placements",
   "work",
+  "databases",
 ] as const;
 export type OperatorCheckName = (typeof operatorCheckNames)[number];
 

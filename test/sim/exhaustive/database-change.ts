@@ -155,7 +155,16 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
     const epoch = state.epoch + 1;
     const { nodeId, generation } = state.branch;
     const server: Server = {
-      ...{ epoch, nodeId, generation, isWanted: true, isRestoring, is: "starting", hasSession: false, isForgotten: false },
+      ...{
+        epoch,
+        nodeId,
+        generation,
+        isWanted: true,
+        isRestoring,
+        is: "starting",
+        hasSession: false,
+        isForgotten: false,
+      },
     };
     return { ...state, epoch, servers: [...state.servers, server] };
   };

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type BranchMutant, branchLife } from "./branch-life.ts";
+import { type CopiesMutant, copiesLife } from "./copies-life.ts";
 import { type ChangeMutant, databaseChange } from "./database-change.ts";
 import { databaseSlots } from "./database-slots.ts";
 import { explore } from "./explore.ts";
@@ -98,6 +99,25 @@ describe("a database that moves or is restored, in every order of events", () =>
   ];
   test.each(bugs)("would be caught with the bug: %s", (bug) => {
     expect(explore(databaseChange(bug)).violation).not.toBeNull();
+  });
+});
+
+describe("the copies of a database, in every order of events", () => {
+  test("are on different nodes, one gives way only to what follows, and no log is kept for none", () => {
+    const { violation, states } = explore(copiesLife(null));
+    expect(violation).toBeNull();
+    expect(states).toBeGreaterThan(10_000);
+  });
+
+  const bugs: CopiesMutant[] = [
+    "gives up the one before at once",
+    "does not look whether the successor follows",
+    "starts a keeper without looking again",
+    "begins without looking again",
+    "releases the log of one that is still kept",
+  ];
+  test.each(bugs)("would be caught with the bug: %s", (bug) => {
+    expect(explore(copiesLife(bug)).violation).not.toBeNull();
   });
 });
 

@@ -75,6 +75,7 @@ export function nextObservation({
       build: buildOf(status),
       changedAt: timeOf(status.changedAt, now),
       ...backupOf(status),
+      ...proofOf(status, now),
       ...limitsOf(status),
       ...crashingOf(status, now),
     },
@@ -121,6 +122,25 @@ function backupOf({ backup }: PlacementStatus): Pick<ObservationValue, "backup">
   if (backup === undefined || !/^sha256:[0-9a-f]{64}$/.test(backup.digest)) return {};
   const { digest, sizeBytes, dumpBytes } = backup;
   return { backup: { digest, sizeBytes: Number(sizeBytes), dumpBytes: Number(dumpBytes) } };
+}
+
+/** What is kept of it goes to every replica. */
+const provenTablesMax = 500;
+const nameLengthMax = 128;
+
+/** Absent before there is one. */
+function proofOf({ proof }: PlacementStatus, now: Date): Pick<ObservationValue, "proof"> {
+  if (proof === undefined) return {};
+  const { coveredAt, tookMs, bytes, tables } = proof;
+  return {
+    proof: {
+      ...{ coveredAt: timeOf(coveredAt, now), tookMs: Number(tookMs), bytes: Number(bytes) },
+      tables: tables.slice(0, provenTablesMax).map(({ schema, name, rows }) => ({
+        ...{ schema: clip(schema, nameLengthMax), name: clip(name, nameLengthMax), rows: Number(rows) },
+      })),
+      isCut: tables.length > provenTablesMax,
+    },
+  };
 }
 
 /** Absent while it has run for a minute without an end. */

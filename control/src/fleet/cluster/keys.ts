@@ -211,6 +211,17 @@ export const observationValue = z.object({
     .nullable(),
   /** What a backup has pushed; absent before that, and from everything else. */
   backup: z.object({ digest: z.string(), sizeBytes: z.number().int(), dumpBytes: z.number().int() }).optional(),
+  /** What a proof found in a copy; absent before that, and from everything else. */
+  proof: z
+    .object({
+      coveredAt: z.string(),
+      tookMs: z.number().int(),
+      bytes: z.number().int(),
+      tables: z.array(z.object({ schema: z.string(), name: z.string(), rows: z.number().int() })),
+      /** There were more. */
+      isCut: z.boolean(),
+    })
+    .optional(),
   changedAt: z.string(),
   /** Ends of it with no steady minute between them; absent while there are none, and from an older agent. */
   crashing: crashingValue.optional(),

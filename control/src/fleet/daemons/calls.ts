@@ -16,6 +16,7 @@ import { insertSamples, plausibleSamples } from "../agents/samples.ts";
 import type { Authority } from "../ca/authority.ts";
 import { BadCertificateRequest, readRequest } from "../ca/certificates.ts";
 import { noteTrust } from "../ca/store.ts";
+import { storeCopySamples } from "../databases/copy-reports.ts";
 import { plausibleReports, storeReports } from "../databases/reports.ts";
 import type { TableFeed } from "../edges/table-feed.ts";
 import { insertNodeEvents } from "../nodes/events/store.ts";
@@ -120,11 +121,12 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
     await insertSamples(deps.db, id, plausibleSamples(samples, deps.clock.now()));
     return {};
   }),
-  reportDatabases: asDaemon("node", deps, async ({ id }, { samples }) => {
-    if (samples.length > maxDatabaseSamples) {
+  reportDatabases: asDaemon("node", deps, async ({ id }, { samples, copies }) => {
+    if (samples.length > maxDatabaseSamples || copies.length > maxDatabaseSamples) {
       throw new LinkError("INVALID_ARGUMENT", `at most ${maxDatabaseSamples} samples at once`);
     }
     await storeReports(deps.db, id, plausibleReports(samples, deps.clock.now()));
+    await storeCopySamples(deps, id, copies, deps.clock.now());
     return {};
   }),
   listGoneProjects: asDaemon("node", deps, async (_, { projectIds }) => {

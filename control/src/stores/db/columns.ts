@@ -13,6 +13,16 @@ export type Json<T> = ColumnType<T, Written<T>, Written<T>>;
 export type GeneratedJson<T> = ColumnType<T, Written<T> | undefined, Written<T>>;
 export type NullableJson<T> = ColumnType<T | null, Written<T> | null | undefined, Written<T> | null>;
 
+/** A table of a branch as its server has it. */
+export interface SourceTable {
+  schema: string;
+  name: string;
+  /** Another one whenever anything was written to the table meanwhile; null: nobody can tell. */
+  counter: string | null;
+  /** Null: they were not counted. */
+  rows: number | null;
+}
+
 /**
  * What is in columns of which the database itself only knows that they are jsonb, or text. The generated types name an
  * entry for each column of jsonb, so one that is missing here does not compile.
@@ -35,6 +45,8 @@ export interface ColumnValues {
   "node.operator_labels": Labels;
   "node.platform": { os: string; architecture: string };
   "plan.node_selector": Labels;
+  /** Of its tables, what a look at the server itself found; see `tenants/databases/proofs`. */
+  "restore_proof.source": SourceTable[];
   "task.channel": Channel;
   "task.crashing": Crashing;
   "task.node_selector": Labels;

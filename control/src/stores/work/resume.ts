@@ -21,6 +21,8 @@ export const resumedKinds: readonly string[] = [
 
 /** All other kinds, each with the reason why it stays as it is once it was given up. */
 export const notResumed: Readonly<Record<string, string>> = {
+  copies: "the next round of the leader asks for another look",
+  "restore-proof": "the next round of the leader takes it up, or gives it up",
   "database-check": "the next report or the next night asks for another look",
   deploy: "its deployment has failed with it, and who made it was told so",
   lifecycle: "who asked for a stop or a start sees that it failed, and may want the opposite by now",

@@ -59,6 +59,10 @@ export interface DatabaseAdmin {
     asked: { database: string; role: string; on: boolean },
     signal: AbortSignal,
   ): Promise<void>;
+  /** Makes the user that copies are kept by, with this verifier, or gives it that. */
+  bringKeeper(target: AdminTarget, keeper: { verifier: string }, signal: AbortSignal): Promise<void>;
+  /** Ends what the server keeps of its log for copies; see `copySlot`. Gives how many of them there were. */
+  releaseSlots(target: AdminTarget, asked: { slots: string[] }, signal: AbortSignal): Promise<number>;
   /** Logs in as the tenant's role and asks something of its database; false: the server refuses that password. */
   proveLogin(
     target: Pick<AdminTarget, "engine" | "connect" | "turn">,

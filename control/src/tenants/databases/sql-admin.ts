@@ -40,6 +40,9 @@ export function createDatabaseAdmin(sql: Pick<SqlRunner, "ask">): DatabaseAdmin 
     rotate: async (target, tenant, signal) => void (await ask(targetOf(target), "setVerifier", tenant, signal)),
     freeze: (target, asked, signal) => ask(targetOf(target), "freeze", asked, signal),
     setReadOnly: async (target, asked, signal) => void (await ask(targetOf(target), "setReadOnly", asked, signal)),
+    bringKeeper: async (target, keeper, signal) => void (await ask(targetOf(target), "bringKeeper", keeper, signal)),
+    releaseSlots: async (target, asked, signal) =>
+      (await ask(targetOf(target), "releaseSlots", asked, signal)).released,
     async proveLogin({ engine, connect, turn }, { database, role: user, password }, signal) {
       const tenant: Login = { database, user, password };
       // Nothing is asked as the administrator but to end what takes too long, which this does not.

@@ -7,6 +7,7 @@ import type { Db } from "../../stores/db/pool.ts";
 import type { Branch } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import { holdsBranch } from "./changes/store.ts";
+import { endCopies } from "./copies/store.ts";
 
 /** Of characters that no URL has to escape. */
 const newPassword = (): string => randomBytes(32).toString("base64url");
@@ -158,12 +159,16 @@ export async function hasNoServer(tx: Db, { id, node_id }: Pick<Branch, "id" | "
   return before === undefined;
 }
 
-/** The branch, which the caller has locked, is no more. What is known of its volume, if it has one, is kept apart. */
+/**
+ * The branch, which the caller has locked, is no more. What is known of its volume, if it has one, is kept apart, and its copies for
+ * as long.
+ */
 export async function buryBranch(
   tx: Db,
   { id, project_id, channel, engine }: Branch,
   { nodeId, keptHours }: { nodeId: string | null; keptHours: number },
 ): Promise<void> {
+  await endCopies(tx, id, { keptHours });
   if (nodeId !== null) {
     await tx
       .insertInto("dropped_database")

@@ -1,11 +1,20 @@
 import type { Channel } from "@svc/proto";
 import type { Branch, Plan, Project } from "../../stores/db/tables.ts";
+import { type Durability, durabilityOf } from "./copies/durability.ts";
 
 /** What is told of the branch of a channel; null: there is none. Never its address or a password. */
 export const branchView = (
   channel: Channel,
   branch: Branch | null,
-  { project, plan }: { project: Pick<Project, "db_engine">; plan: Pick<Plan, "db_size_mb" | "db_connection_limit"> },
+  {
+    project,
+    plan,
+    durability,
+  }: {
+    project: Pick<Project, "db_engine">;
+    plan: Pick<Plan, "db_size_mb" | "db_connection_limit">;
+    durability: ReadonlyMap<string, Durability>;
+  },
 ) => ({
   channel,
   engine: branch?.engine ?? project.db_engine,
@@ -16,6 +25,6 @@ export const branchView = (
   connectionLimit: plan.db_connection_limit,
   reason: branch?.reason ?? null,
   readOnly: branch?.read_only ?? false,
-  // Nothing keeps another copy of what a branch holds.
-  protection: branch === null ? null : ("local" as const),
+  protection: branch === null ? null : durabilityOf(durability, branch.id).protection,
+  lastProvenRestore: branch === null ? null : durabilityOf(durability, branch.id).lastProvenRestore,
 });

@@ -19,7 +19,10 @@ export const adminDbRestore = command({
     wait: flag.toggle("--no-wait", "Return once the restore is queued"),
   },
   arguments: branchArguments,
-  examples: ["svc admin db restore shop/production", "svc admin db restore shop/production --at 2030-01-31T12:00:00Z --yes"],
+  examples: [
+    "svc admin db restore shop/production",
+    "svc admin db restore shop/production --at 2030-01-31T12:00:00Z --yes",
+  ],
   async run(context, { branch: named, at: typed, copy: copyId, node, wait }) {
     const at = typed === undefined ? undefined : momentOf(typed);
     requireAnswerable(context, `What was written to ${named} after ${at ?? "the end of its copy"} is lost.`);

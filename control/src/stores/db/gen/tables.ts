@@ -159,6 +159,7 @@ export interface DatabaseTable {
   generation: Generated<number>;
   keeper_secret: Nullable<Buffer>;
   keeper_at: Nullable<Date>;
+  copies_looked_at: Nullable<Date>;
 }
 
 export interface DatabaseBackupTable {
@@ -209,7 +210,7 @@ export interface DatabaseCopyTable {
   channel: "production" | "preview" | "dev";
   generation: number;
   node_id: Nullable<string>;
-  purpose: Generated<"keeper" | "move">;
+  purpose: Generated<"keeper" | "move" | "successor">;
   state: Generated<"basing" | "following" | "broken" | "ended">;
   problem: Nullable<string>;
   covered_at: Nullable<Date>;
@@ -221,6 +222,8 @@ export interface DatabaseCopyTable {
   ended_at: Nullable<Date>;
   purge_at: Nullable<Date>;
   gone_at: Nullable<Date>;
+  told_at: Nullable<Date>;
+  released_at: Nullable<Date>;
 }
 
 export interface DatabaseLoginFailuresTable {
@@ -526,6 +529,9 @@ export interface RestoreProofTable {
   bytes: Nullable<number>;
   created_at: Generated<Date>;
   ended_at: Nullable<Date>;
+  base: Nullable<number>;
+  source: NullableJson<ColumnValues["restore_proof.source"]>;
+  looked_at: Nullable<Date>;
 }
 
 export interface RunTable {

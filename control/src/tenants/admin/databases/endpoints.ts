@@ -1,4 +1,5 @@
 import { adminDatabasesReply } from "@svc/proto";
+import { durabilityOf, readDurability } from "../../databases/copies/durability.ts";
 import { endpoint } from "../../endpoint.ts";
 import { adminDatabaseView, listAllBranches } from "./store.ts";
 
@@ -8,7 +9,10 @@ const list = endpoint({
   access: "admin",
   summary: "The database of every project and channel, with its size and its limits; never a credential.",
   reply: adminDatabasesReply,
-  handle: async ({ db }) => ({ databases: (await listAllBranches(db)).map(adminDatabaseView) }),
+  async handle({ db }) {
+    const [branches, durability] = await Promise.all([listAllBranches(db), readDurability(db, null)]);
+    return { databases: branches.map((each) => adminDatabaseView(each, durabilityOf(durability, each.id))) };
+  },
 });
 
 export const adminDatabaseEndpoints = [list];

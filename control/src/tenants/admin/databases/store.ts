@@ -2,6 +2,7 @@ import { type Selectable, sql } from "kysely";
 import type { PlanTable, ProjectTable } from "../../../stores/db/gen/tables.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, Change } from "../../../stores/db/tables.ts";
+import type { Durability } from "../../databases/copies/durability.ts";
 import { isOverLimit } from "../../databases/limits.ts";
 
 export interface ListedBranch
@@ -43,7 +44,7 @@ export async function listAllBranches(db: Db): Promise<ListedBranch[]> {
   return rows;
 }
 
-export function adminDatabaseView(row: ListedBranch) {
+export function adminDatabaseView(row: ListedBranch, durability: Durability) {
   const isFresh = row.measured_ago_ms !== null && row.measured_ago_ms < measuredMs;
   return {
     ...{ id: row.id, projectId: row.project_id, projectSlug: row.slug, channel: row.channel, engine: row.engine },
@@ -54,5 +55,6 @@ export function adminDatabaseView(row: ListedBranch) {
     ...{ nodeId: row.node_id, generation: row.generation, changing: row.changing },
     coveredAt: row.covered_at?.toISOString() ?? null,
     overLimit: row.size_bytes !== null && isOverLimit(row.size_bytes, row),
+    ...durability,
   };
 }

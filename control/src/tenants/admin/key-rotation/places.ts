@@ -1,5 +1,10 @@
 import { caKeyAad } from "../../../fleet/ca/authority.ts";
-import { adminSecretAad, pendingSecretAad, tenantSecretAad } from "../../../fleet/databases/secrets.ts";
+import {
+  adminSecretAad,
+  keeperSecretAad,
+  pendingSecretAad,
+  tenantSecretAad,
+} from "../../../fleet/databases/secrets.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Channel } from "../../../stores/db/tables.ts";
 import { envOverlayAad, envVarAad } from "../../env/store.ts";
@@ -29,6 +34,7 @@ export const sealedPlaces: readonly SealedPlace[] = [
   { table: "database", column: "admin_secret", key: ["id"], aad: adminSecretAad },
   { table: "database", column: "secret", key: ["id"], aad: tenantSecretAad },
   { table: "database", column: "pending_secret", key: ["id"], aad: pendingSecretAad },
+  { table: "database", column: "keeper_secret", key: ["id"], aad: keeperSecretAad },
   { table: "deployment", column: "env", key: ["id"], aad: envAad },
   { table: "deployment", column: "file_env", key: ["id"], aad: fileEnvAad },
 ];

@@ -9,11 +9,17 @@ export interface StoredFacts {
   certificates: { role: "node" | "edge"; daysLeft: number }[];
   diskFull: number;
   memoryShort: number;
+  copies: { state: string; place: "elsewhere" | "local"; count: number }[];
+  /** Null where there is nothing to tell of. */
+  copyLagSeconds: number | null;
+  uncopied: number;
+  proofs: { verdict: "proven" | "failed"; count: number }[];
+  proofAgeSeconds: number | null;
 }
 
 const reasonsMax = 30;
 
-/** Four short statements over indexed or small tables. */
+/** A few short statements over indexed or small tables. */
 export async function readStoredFacts(db: Db): Promise<StoredFacts> {
   const work = await sql<StoredFacts["work"][number]>`
     select kind, state, count(*)::int as count,
@@ -32,7 +38,33 @@ export async function readStoredFacts(db: Db): Promise<StoredFacts> {
       (count(*) filter (where disk_full))::int as "diskFull",
       (count(*) filter (where memory_short))::int as "memoryShort"
     from node where lifecycle = 'active' group by role`.execute(db);
+  const copies = await sql<StoredFacts["copies"][number]>`
+    select copy.state, case when copy.node_id <> database.node_id then 'elsewhere' else 'local' end as place,
+      count(*)::int as count
+    from database_copy copy join database on database.id = copy.database_id
+    where copy.state <> 'ended' group by 1, 2`.execute(db);
+  const lags = await sql<{ lag: number | null; uncopied: number }>`
+    select max(extract(epoch from now() - copy.covered_at))::float8 as lag,
+      (count(*) filter (where copy.state is distinct from 'following'))::int as uncopied
+    from database join project on project.id = database.project_id
+      left join database_copy copy
+        on copy.database_id = database.id and copy.purpose = 'keeper' and copy.state <> 'ended'
+    where database.status = 'ready' and project.suspended_at is null`.execute(db);
+  const proofs = await sql<StoredFacts["proofs"][number]>`
+    select verdict, count(*)::int as count from (
+      select distinct on (database_id) verdict from restore_proof join database on database.id = database_id
+      where verdict <> 'pending' order by database_id, restore_proof.created_at desc) last
+    group by verdict`.execute(db);
+  const proven = await sql<{ age: number | null }>`
+    select max(age)::float8 as age from (
+      select extract(epoch from now() - max(ended_at)) as age from restore_proof join database on database.id = database_id
+      where verdict = 'proven' group by database_id) each`.execute(db);
   return {
+    copies: copies.rows,
+    copyLagSeconds: lags.rows[0]?.lag ?? null,
+    uncopied: lags.rows[0]?.uncopied ?? 0,
+    proofs: proofs.rows,
+    proofAgeSeconds: proven.rows[0]?.age ?? null,
     work: work.rows,
     waiting: waiting.rows[0]?.count ?? 0,
     refused: refused.rows,

@@ -53,6 +53,7 @@ export function watchGauges(metrics: Metrics, sources: GaugeSources): void {
 const factGauges = [
   ...(["workItems", "workOldest", "tasksWaiting", "tasksRefused", "certificateDays"] as const),
   ...(["nodesDiskFull", "nodesMemoryShort", "nodes", "edgesBehind"] as const),
+  ...(["databaseCopies", "databaseCopyLag", "databasesUncopied", "databaseProofs", "databaseProofAge"] as const),
 ] as const;
 
 type AllFacts = StoredFacts & { machines: Awaited<ReturnType<GaugeSources["machines"]>>; inRotation: string[] };
@@ -88,6 +89,11 @@ function setFacts(metrics: Metrics, { fleet }: GaugeSources, facts: AllFacts): v
   metrics.tasksWaiting.set(facts.waiting);
   for (const { reason, count } of facts.refused) metrics.tasksRefused.set({ reason }, count);
   for (const { role, daysLeft } of facts.certificates) metrics.certificateDays.set({ role }, daysLeft);
+  for (const { state, place, count } of facts.copies) metrics.databaseCopies.set({ state, place }, count);
+  if (facts.copyLagSeconds !== null) metrics.databaseCopyLag.set(facts.copyLagSeconds);
+  metrics.databasesUncopied.set(facts.uncopied);
+  for (const { verdict, count } of facts.proofs) metrics.databaseProofs.set({ verdict }, count);
+  if (facts.proofAgeSeconds !== null) metrics.databaseProofAge.set(facts.proofAgeSeconds);
   metrics.nodesDiskFull.set(facts.diskFull);
   metrics.nodesMemoryShort.set(facts.memoryShort);
   for (const { role, status } of facts.machines) metrics.nodes.inc({ role, status });

@@ -17,7 +17,9 @@ export const failedMoveMs = 600_000;
 export function nextMoves(branches: readonly LeavingBranch[]): string[] {
   return [...Map.groupBy(branches, ({ nodeId }) => nodeId).values()].flatMap((own) => {
     if (own.some(({ isChanging }) => isChanging)) return [];
-    const due = own.find(({ status, failedMs }) => status === "ready" && (failedMs === null || failedMs >= failedMoveMs));
+    const due = own.find(
+      ({ status, failedMs }) => status === "ready" && (failedMs === null || failedMs >= failedMoveMs),
+    );
     return due === undefined ? [] : [due.databaseId];
   });
 }

@@ -1,5 +1,6 @@
 import { copySlot, type DatabaseEngine, databaseNames } from "@svc/proto";
 import { sql } from "kysely";
+import { enqueueCopies } from "../../../fleet/databases/checks.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { listWantedTasks } from "../../../fleet/tasks/store.ts";
 import { holdPlanOfUser } from "../../../identity/plans/of-user.ts";
@@ -7,7 +8,7 @@ import type { Log } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, Change, Plan } from "../../../stores/db/tables.ts";
 import { ServerRefused } from "../admin-sql.ts";
-import { beginCopy, endCopy } from "../copies/store.ts";
+import { beginCopy, endCopies, endCopy } from "../copies/store.ts";
 import type { FoundBranch } from "../facts.ts";
 import { startServer } from "../servers.ts";
 import { doubted, hasNoServer, lockBranch, moveBranch, wakeBranch } from "../store.ts";
@@ -102,6 +103,7 @@ export function changeEffects(deps: ChangeDeps) {
       ...(change.to_node !== null && { nodeId: change.to_node }),
     });
     await tx.updateTable("database_change").set({ copy_id }).where("id", "=", change.id).execute();
+    await enqueueCopies(tx, [branch.id]);
   }
 
   async function freeze(found: FoundChange, branch: FoundBranch, signal: AbortSignal) {
@@ -183,14 +185,7 @@ export function changeEffects(deps: ChangeDeps) {
     if (copy?.node_id == null) return null;
     const branch = await nextGeneration(tx, before, { nodeId: copy.node_id, keptHours: keptHours[change.kind] });
     // Their keepers would go on with the log of another volume.
-    const copies = await tx
-      .selectFrom("database_copy")
-      .select("id")
-      .where("database_id", "=", branch.id)
-      .where("state", "!=", "ended")
-      .orderBy("id")
-      .execute();
-    for (const { id } of copies) await endCopy(tx, id, { keptHours: keptHours[change.kind] });
+    await endCopies(tx, branch.id, { keptHours: keptHours[change.kind] });
     await startServer(tx, branch, plan, images, { restore: restoreOf(change) });
     await moveBranch(tx, branch.id, { from: "error", to: "provisioning" });
     const covered_at = change.kind === "move" ? sql<Date>`clock_timestamp()` : (change.until ?? copy.covered_at);

@@ -1,6 +1,5 @@
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, Change, Node } from "../../../stores/db/tables.ts";
-import { findOpenCopy } from "../copies/store.ts";
 import { throwIf } from "../endpoints/access.ts";
 import { moveRefusal } from "./rules.ts";
 import { findOpenChange, getOpenChange, insertChange } from "./store.ts";
@@ -34,7 +33,13 @@ export async function beginMove(
       to: to && { id: to.id, name: to.name, isActive: to.lifecycle === "active", isLeaving: !takesWork(to) },
     }),
   );
-  const kept = await findOpenCopy(tx, branch.id, "keeper");
+  const kept = await tx
+    .selectFrom("database_copy")
+    .selectAll()
+    .where("database_id", "=", branch.id)
+    .where("purpose", "=", "keeper")
+    .where("state", "!=", "ended")
+    .executeTakeFirst();
   const isUsed =
     kept?.state === "following" &&
     kept.generation === branch.generation &&

@@ -177,7 +177,11 @@ test("a copy that does not get there in time lets the tenant in again, and the m
   await workOnChange();
   expect(await change()).toMatchObject({ state: "draining" });
   expect(admin.isFrozen).toBe(true);
-  await world.api.db.updateTable("database_change").set({ frozen_at: ago(11) }).where("database_id", "=", id).execute();
+  await world.api.db
+    .updateTable("database_change")
+    .set({ frozen_at: ago(11) })
+    .where("database_id", "=", id)
+    .execute();
   await workOnChange();
   expect(admin.isFrozen).toBe(false);
   expect(await change()).toMatchObject({ freezes: 1, undoing: null, frozen_at: null, frozen_position: null });

@@ -6,7 +6,7 @@ import type { Branch, Copy } from "../../../stores/db/tables.ts";
 
 /**
  * Begins a copy of the branch, which the caller has locked, as it is in its generation. Returns its id, or that of the one of
- * this purpose that follows the branch already.
+ * this purpose, or on this node, that follows the branch already.
  *
  * @param options.nodeId who is to keep it; absent: the one that suits best when its keeper is started
  */
@@ -16,8 +16,15 @@ export async function beginCopy(
   { purpose, nodeId = null }: { purpose: Copy["purpose"]; nodeId?: string | null },
 ): Promise<string> {
   const { engine, project_id, channel, generation } = branch;
-  const open = await findOpenCopy(tx, branch.id, purpose);
-  if (open !== null) return open.id;
+  const open = await tx
+    .selectFrom("database_copy")
+    .select(["id", "purpose", "node_id"])
+    .where("database_id", "=", branch.id)
+    .where("state", "!=", "ended")
+    .execute();
+  // Two never follow on one node: what is there already serves as well.
+  const same = open.find((copy) => copy.purpose === purpose || (nodeId !== null && copy.node_id === nodeId));
+  if (same !== undefined) return same.id;
   const { id } = await tx
     .insertInto("database_copy")
     .values({
@@ -27,18 +34,6 @@ export async function beginCopy(
     .returning("id")
     .executeTakeFirstOrThrow();
   return id;
-}
-
-/** The copy of this purpose that has not ended; null: there is none. Exact while the branch is locked. */
-export async function findOpenCopy(db: Db, databaseId: string, purpose: Copy["purpose"]): Promise<Copy | null> {
-  const copy = await db
-    .selectFrom("database_copy")
-    .selectAll()
-    .where("database_id", "=", databaseId)
-    .where("purpose", "=", purpose)
-    .where("state", "!=", "ended")
-    .executeTakeFirst();
-  return copy ?? null;
 }
 
 /** Nothing is added to the copy any more; what it has can be restored for so many hours. One that has ended stays as it is. */
@@ -58,6 +53,24 @@ export async function endCopy(tx: Db, copyId: string, { keptHours }: { keptHours
     tx,
     keepers.map(({ id }) => id),
   );
+}
+
+/** The same of all copies of a branch. Those that have ended are kept for as long, too. */
+export async function endCopies(tx: Db, databaseId: string, { keptHours }: { keptHours: number }): Promise<void> {
+  const copies = await tx
+    .selectFrom("database_copy")
+    .select("id")
+    .where("database_id", "=", databaseId)
+    .where("state", "!=", "ended")
+    .orderBy("id")
+    .execute();
+  for (const { id } of copies) await endCopy(tx, id, { keptHours });
+  await tx
+    .updateTable("database_copy")
+    .set({ purge_at: sql<Date>`greatest(purge_at, clock_timestamp() + ${keptHours} * interval '1 hour')` })
+    .where("database_id", "=", databaseId)
+    .where("gone_at", "is", null)
+    .execute();
 }
 
 /** A copy that something can be restored from, on a node that is still there. */

@@ -15,6 +15,7 @@ import { planOfUser } from "../../../identity/plans/of-user.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
 import { getProject } from "../../projects/store.ts";
+import { readDurability } from "../copies/durability.ts";
 import { decideCreation } from "../rules.ts";
 import { countOtherProjects, dropBranches, insertBranch, listBranches, retryBranch, wakeBranch } from "../store.ts";
 import { branchView } from "../view.ts";
@@ -78,7 +79,12 @@ export const read = endpoint({
     const project = await getProject(db, caller, params.id);
     const plan = await planOfUser(db, project.owner_id);
     const branches = await listBranches(db, project.id);
-    return branchView(channel, branches.find((each) => each.channel === channel) ?? null, { project, plan });
+    const durability = await readDurability(
+      db,
+      branches.map(({ id }) => id),
+    );
+    const branch = branches.find((each) => each.channel === channel) ?? null;
+    return branchView(channel, branch, { project, plan, durability });
   },
 });
 
@@ -93,10 +99,14 @@ export const list = endpoint({
     const project = await getProject(db, caller, params.id);
     const plan = await planOfUser(db, project.owner_id);
     const branches = await listBranches(db, project.id);
+    const durability = await readDurability(
+      db,
+      branches.map(({ id }) => id),
+    );
     return {
       engine: project.db_engine,
       branches: databaseChannels.map((channel) =>
-        branchView(channel, branches.find((each) => each.channel === channel) ?? null, { project, plan }),
+        branchView(channel, branches.find((each) => each.channel === channel) ?? null, { project, plan, durability }),
       ),
     };
   },

@@ -83,8 +83,9 @@ describe.each([
   });
 
   test("keeps a tenant out, ends who is in, and tells where the log is, until it is let in again", async () => {
-    const { database, role } = branch;
-    const { sleeping } = await whileSleeping(runner, branch);
+    const { database, role, password } = branch;
+    const tenant = { user: role, database, password };
+    const { sleeping } = await whileSleeping(runner, { ...branch, target: { ...branch.target, tenant } });
     const ended = expect(sleeping).rejects.toMatchObject({ code: "QUERY_ERROR" });
     const slot = isPostgres ? "svc_copy_0123456789abcdef" : null;
     const { position, isCopied } = (await runner.ask(branch.target, "freeze", { role, slot, waitMs: 0 })).given;

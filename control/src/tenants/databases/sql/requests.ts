@@ -1,5 +1,5 @@
 // @pure
-import { databaseEngines } from "@svc/proto";
+import { databaseEngines, keeperUser } from "@svc/proto";
 import { limits } from "@svc/proto/limits";
 import { z } from "zod";
 
@@ -18,6 +18,10 @@ const verifier = z
   .string()
   .regex(/^(SCRAM-SHA-256\$[0-9]{1,9}:[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+:[A-Za-z0-9+/=]+|\*[0-9A-F]{40})$/);
 const name = z.string();
+/** Of a branch with more, these are looked at. */
+export const provenTablesMax = 500;
+/** At once; the rest has its turn afterwards. */
+export const releasedMax = 50;
 const count = z.int().min(0);
 const nothing = z.strictObject({});
 
@@ -100,6 +104,20 @@ export const requestShapes = {
       migrations: z.array(z.strictObject({ name: z.string(), appliedAt: z.string() })),
     }),
   },
+  /**
+   * Tables of the tenant's own, the largest first, for `budgetMs` at most with the exact number of their rows: of one that is not counted
+   * by then, or that may not show all of its rows, null. The counter is another one whenever something was written to a table; `at`
+   * is the server's clock before anything was looked at.
+   */
+  tables: {
+    takes: z.strictObject({ isCounted: z.boolean(), budgetMs: z.int().min(0).max(8_000) }),
+    gives: z.strictObject({
+      at: z.string(),
+      tables: z
+        .array(z.strictObject({ schema: name, name, counter: z.string().max(200).nullable(), rows: count.nullable() }))
+        .max(provenTablesMax),
+    }),
+  },
   // What follows is asked as the platform's own user.
   /** Makes database and role, or brings both to what is asked. */
   createTenant: {
@@ -110,7 +128,17 @@ export const requestShapes = {
   /** Another password, and whoever came in with the one before is put out. */
   setVerifier: { takes: z.strictObject({ role, verifier }), gives: nothing },
   /** Null: there is no such role. */
-  readVerifier: { takes: z.strictObject({ role }), gives: z.strictObject({ verifier: z.string().nullable() }) },
+  readVerifier: {
+    takes: z.strictObject({ role: z.union([role, z.literal(keeperUser)]) }),
+    gives: z.strictObject({ verifier: z.string().nullable() }),
+  },
+  /** Makes the user that copies are kept by, or brings it to what is asked, and ends its sessions if they came by another password. */
+  bringKeeper: { takes: z.strictObject({ verifier }), gives: nothing },
+  /** Ends what the server keeps for copies that nobody keeps any more. Gives how many of them there were. */
+  releaseSlots: {
+    takes: z.strictObject({ slots: z.array(slot).max(releasedMax) }),
+    gives: z.strictObject({ released: count }),
+  },
   /** Ends the tenant's sessions, so that none keeps what it was before. */
   setReadOnly: { takes: z.strictObject({ database, role, on: z.boolean() }), gives: nothing },
   /**
@@ -140,7 +168,7 @@ export type Given<N extends RequestName> = z.output<(typeof requestShapes)[N]["g
 /** Which of them are the platform's own, with its own user. */
 const adminRequests = new Set<RequestName>([
   ...(["createTenant", "dropTenant", "setVerifier", "readVerifier", "setReadOnly", "freeze"] as const),
-  ...(["usage", "endSession"] as const),
+  ...(["usage", "endSession", "bringKeeper", "releaseSlots"] as const),
 ]);
 export const isAdminRequest = (name: RequestName): boolean => adminRequests.has(name);
 

@@ -21,6 +21,7 @@ import {
 import { recordAudit } from "../../../http/audit.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
+import { durabilityOf, readDurability } from "../copies/durability.ts";
 import { BranchNotReady } from "../ready-branch.ts";
 import { getBranch, serverErrors } from "./ask.ts";
 
@@ -199,9 +200,11 @@ const usage = endpoint({
     const { sizeBytes, activeConnections } = (await ask("usage", { database, role })).given;
     await studio.saveSize(db, address.databaseId, sizeBytes);
     const samples = await studio.listSizeSamples(db, address.databaseId, limits.databaseSamplesShown);
+    const durability = await readDurability(db, [address.databaseId]);
     return {
       ...{ channel, engine: branch.engine, sizeBytes, sizeLimitMb: branch.sizeLimitMb, readOnly: branch.readOnly },
       connections: { active: activeConnections, limit: branch.connectionLimit },
+      lastProvenRestore: durabilityOf(durability, address.databaseId).lastProvenRestore,
       history: samples.map((sample) => ({ ...sample, sampledAt: sample.sampledAt.toISOString() })),
     };
   },

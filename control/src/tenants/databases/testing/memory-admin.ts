@@ -40,6 +40,13 @@ export class MemoryAdmin implements DatabaseAdmin {
   async setReadOnly() {
     this.#reach();
   }
+  async bringKeeper() {
+    this.#reach();
+  }
+  async releaseSlots() {
+    this.#reach();
+    return 0;
+  }
   async proveLogin(_: unknown, { role, password }: { role: string; password: string }) {
     this.#reach();
     return !this.isFrozen && this.roles.get(role) === verifierOf(this.#engine, this.#id, password);

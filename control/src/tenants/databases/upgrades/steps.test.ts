@@ -30,7 +30,11 @@ test.each<{ when: string; servers: readonly UpgradableServer[]; begin: number; h
     servers: [old("a", { ...current, hasFailed: true }), ...many(99)],
     begin: 5,
   },
-  { when: "a new one begins with the image", servers: [old("a", { ...current, isServing: false }), ...many(9)], begin: 1 },
+  {
+    when: "a new one begins with the image",
+    servers: [old("a", { ...current, isServing: false }), ...many(9)],
+    begin: 1,
+  },
   { when: "the only old one is away", servers: [old("a", current), old("b", { isServing: false })], begin: 0 },
 ])("when $when: $begin servers are replaced", ({ servers, begin, haltedBy = null }) => {
   const round = nextUpgrades(servers);

@@ -112,7 +112,9 @@ async function aCopiedBranch(world: World): Promise<{ target: string; databaseId
   const target = await aBranch(world);
   const [here, there] = await db
     .insertInto("node")
-    .values(["a", "b"].map((name) => ({ role: "node", name: `${name}-${randomUUID().slice(0, 8)}`, labels: "{}" }) as const))
+    .values(
+      ["a", "b"].map((name) => ({ role: "node", name: `${name}-${randomUUID().slice(0, 8)}`, labels: "{}" }) as const),
+    )
     .returning("id")
     .execute();
   const of = { engine: "postgres", project_id: target, channel: "production" } as const;

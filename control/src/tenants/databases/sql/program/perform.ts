@@ -18,6 +18,7 @@ import { readMigrations } from "./migrations.ts";
 import { postgres } from "./postgres/engine.ts";
 import { countTable, deleteOne, insertOne, readRows, updateOne } from "./rows.ts";
 import type { AdminSession, Engine, Session } from "./session.ts";
+import { countTables } from "./tables.ts";
 
 const engines: Record<DatabaseEngine, Engine> = { postgres, mariadb };
 
@@ -26,7 +27,7 @@ const copiedLookMs = 20;
 
 type Work = { [N in RequestName]?: (asked: Asked<N>) => Promise<unknown> };
 
-const tenantWork = (session: Session): Work => ({
+const tenantWork = (session: Session, clock: Clock): Work => ({
   query: (asked) => session.query(asked),
   schema: () => session.schema(),
   rows: (asked) => readRows(session, asked),
@@ -35,6 +36,7 @@ const tenantWork = (session: Session): Work => ({
   delete: (asked) => deleteOne(session, asked),
   count: (asked) => countTable(session, asked),
   migrations: () => readMigrations(session),
+  tables: (asked) => countTables(session, clock, asked),
 });
 
 const adminWork = (session: AdminSession, clock: Clock): Work => ({
@@ -54,6 +56,8 @@ const adminWork = (session: AdminSession, clock: Clock): Work => ({
       await sleep(clock, copiedLookMs);
     }
   },
+  bringKeeper: (asked) => session.bringKeeper(asked),
+  releaseSlots: async (asked) => ({ released: await session.releaseSlots(asked) }),
   usage: (asked) => session.usage(asked),
   async endSession(asked) {
     await session.cancel(asked);
@@ -80,7 +84,7 @@ export async function perform(
     const session = await (isAdminRequest(name) ? openAdmin(line, login) : open(line, login, { isReadOnlyQuery }));
     isConnected = true;
     say({ says: "connected", sessionId: session.id });
-    const work = "findTable" in session ? tenantWork(session) : adminWork(session, clock);
+    const work = "findTable" in session ? tenantWork(session, clock) : adminWork(session, clock);
     const startMs = clock.steadyMs();
     const given = await (work[name] as (asked: unknown) => Promise<unknown>)(request);
     return { says: "given", given: given ?? {}, durationMs: clock.steadyMs() - startMs };

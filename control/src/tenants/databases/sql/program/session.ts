@@ -20,6 +20,17 @@ export interface Session {
   findTable(name: string): Promise<TableShape | null>;
   query(asked: Asked<"query">): Promise<Given<"query">>;
   schema(): Promise<Given<"schema">>;
+  /** Those that `tables` is about, the largest first, and the server's clock before. */
+  listCounters(max: number): Promise<{ at: string; tables: CountedTable[] }>;
+}
+
+/** A table of the tenant's, and what is another word whenever something was written to it; null: nobody can tell. */
+export interface CountedTable {
+  schema: string;
+  name: string;
+  counter: string | null;
+  /** The statement that counts its rows; null: it may not show all of them. */
+  countSql: string | null;
 }
 
 /** The platform's own work on a server. Each may be repeated, and begun anew after it broke off anywhere. */
@@ -29,6 +40,8 @@ export interface AdminSession {
   dropTenant(asked: Asked<"dropTenant">): Promise<void>;
   setVerifier(asked: Asked<"setVerifier">): Promise<void>;
   readVerifier(asked: Asked<"readVerifier">): Promise<string | null>;
+  bringKeeper(asked: Asked<"bringKeeper">): Promise<void>;
+  releaseSlots(asked: Asked<"releaseSlots">): Promise<number>;
   setReadOnly(asked: Asked<"setReadOnly">): Promise<void>;
   /** Keeps the tenant out, and tells where the log is once nobody can write any more. */
   freeze(asked: Asked<"freeze">): Promise<{ position: string }>;

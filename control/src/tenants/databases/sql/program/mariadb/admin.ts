@@ -1,4 +1,5 @@
 import type { Duplex } from "node:stream";
+import { keeperUser } from "@svc/proto";
 import type { Login } from "../../requests.ts";
 import type { AdminSession } from "../session.ts";
 import { connectMariadb } from "./connection.ts";
@@ -7,6 +8,12 @@ import { connectMariadb } from "./connection.ts";
 const rights = [
   ...["select", "insert", "update", "delete", "create", "drop", "alter", "index", "references", "lock tables"],
   ...["create temporary tables", "create view", "show view", "create routine", "alter routine", "execute", "trigger"],
+].join(", ");
+
+/** All that a dump with its place in the log, and following that log from there, need. Nothing that changes anything. */
+const keeperRights = [
+  ...["select", "show view", "trigger", "event", "process"],
+  ...["reload", "lock tables", "binlog monitor", "replication slave"],
 ].join(", ");
 
 /** No such session: it has ended by itself. */
@@ -70,6 +77,17 @@ export async function openMariadbAdmin(line: Duplex, login: Login): Promise<Admi
       );
       return typeof row?.[0] === "string" ? row[0] : null;
     },
+    async bringKeeper({ verifier }) {
+      const [before] = await run(
+        `select json_value(Priv, '$.authentication_string') from mysql.global_priv where User = '${keeperUser}' and Host = '%'`,
+      );
+      await run(`create user if not exists ${identity(keeperUser, verifier)}`);
+      await run(`alter user ${identity(keeperUser, verifier)}`);
+      await run(`grant ${keeperRights} on *.* to '${keeperUser}'@'%'`);
+      if (before !== undefined && before[0] !== verifier) await putOut(keeperUser);
+    },
+    // Nothing is kept for those who read its log.
+    releaseSlots: async () => 0,
     async setReadOnly({ role, on }) {
       await run(`set global read_only = ${on ? "on" : "off"}`);
       await putOut(role);

@@ -42,6 +42,30 @@ export const foreignKeys = `
   where k.TABLE_SCHEMA = database() and k.REFERENCED_TABLE_NAME is not null
   order by binary k.TABLE_NAME, binary k.CONSTRAINT_NAME, k.ORDINAL_POSITION`;
 
+/** As RFC 3339; sessions are of UTC. */
+export const serverNow = "select date_format(now(6), '%Y-%m-%dT%H:%i:%s.%fZ')";
+
+const countedBytesMax = 64 * 1024 * 1024;
+/** A server that has more open forgets when they were written to. */
+const rememberedMax = 300;
+
+/**
+ * Tables of which a restored copy has every row, the largest first: schema, name, counter, and the statement that counts the rows,
+ * null where that would take long. When a table was written to is known to the second and since the server started: what was
+ * written this very moment may be followed by more that nobody could tell from it.
+ */
+export const counters = (max: number): string => `
+  select t.TABLE_SCHEMA, t.TABLE_NAME,
+    case when t.UPDATE_TIME > now() - interval 2 second
+        or (select count(*) from information_schema.TABLES where TABLE_SCHEMA = database()) > ${rememberedMax} then null
+      else concat_ws('/', coalesce(t.UPDATE_TIME, 'never'), t.CREATE_TIME,
+        (select unix_timestamp() - VARIABLE_VALUE from information_schema.GLOBAL_STATUS where VARIABLE_NAME = 'UPTIME')) end,
+    case when coalesce(t.DATA_LENGTH, 0) <= ${countedBytesMax}
+      then concat('select count(*) from \`', replace(t.TABLE_NAME, '\`', '\`\`'), '\`') end
+  from information_schema.TABLES t
+  where t.TABLE_SCHEMA = database() and t.TABLE_TYPE = 'BASE TABLE' and t.ENGINE = 'InnoDB'
+  order by coalesce(t.DATA_LENGTH, 0) desc, binary t.TABLE_NAME limit ${max}`;
+
 type Row = readonly SqlValue[];
 const text = (value: SqlValue | undefined): string => String(value ?? "");
 const quote = (name: string): string => `\`${name.replaceAll("`", "``")}\``;

@@ -5,7 +5,18 @@ import type { Asked, Given, Login } from "../../requests.ts";
 import { entriesMax } from "../entries-max.ts";
 import type { TableShape } from "../row-sql.ts";
 import type { Session } from "../session.ts";
-import { columns, foreignKeys, indexes, schemaOf, tableShape, tables, textLiteral, views } from "./catalog.ts";
+import {
+  columns,
+  counters,
+  foreignKeys,
+  indexes,
+  schemaOf,
+  serverNow,
+  tableShape,
+  tables,
+  textLiteral,
+  views,
+} from "./catalog.ts";
 import { type Connection, connectMariadb } from "./connection.ts";
 import { mariadbDialect } from "./dialect.ts";
 import { readOnlyProblem } from "./read-only.ts";
@@ -37,6 +48,7 @@ export async function openMariadb(
     findTable: (name) => findTable(connection, name),
     query: (asked) => runQuery(connection, asked),
     schema: () => readSchema(connection),
+    listCounters: (max) => listCounters(connection, max),
   };
 }
 
@@ -76,5 +88,18 @@ async function readSchema(connection: Connection): Promise<Given<"schema">> {
     tables: allTables.slice(0, entriesMax),
     views: allViews.slice(0, entriesMax),
     truncated: allTables.length > entriesMax || allViews.length > entriesMax,
+  };
+}
+
+async function listCounters(connection: Connection, max: number): ReturnType<Session["listCounters"]> {
+  const { rows: times } = await connection.query(serverNow, 1);
+  const { rows } = await connection.query(counters(max), max);
+  return {
+    at: String(times[0]?.[0]),
+    tables: rows.map(([schema, name, counter, countSql]) => ({
+      ...{ schema: String(schema), name: String(name) },
+      counter: typeof counter === "string" ? counter : null,
+      countSql: typeof countSql === "string" ? countSql : null,
+    })),
   };
 }

@@ -1,10 +1,14 @@
 import type { Duplex } from "node:stream";
+import { keeperUser } from "@svc/proto";
 import type { Login } from "../../requests.ts";
 import type { AdminSession } from "../session.ts";
 import { connectPostgres } from "./connection.ts";
 
 /** The platform's user never runs what a tenant named like something of the server's own. */
 const ownNamesOnly = { search_path: "pg_catalog" };
+
+/** A keeper follows the log, makes a base, and asks how far the log is. */
+const keeperSessions = 8;
 
 /** After a login that was under way while the password changed. */
 const terminations = 3;
@@ -67,6 +71,26 @@ export async function openPostgresAdmin(line: Duplex, login: Login): Promise<Adm
     async readVerifier({ role }) {
       const [row] = await run("select rolpassword from pg_authid where rolname = $1", [role]);
       return typeof row?.[0] === "string" ? row[0] : null;
+    },
+    async bringKeeper({ verifier }) {
+      const what = `with login replication password '${verifier}' valid until 'infinity' connection limit ${keeperSessions}`;
+      const rights = "nosuperuser nocreatedb nocreaterole nobypassrls noinherit";
+      const [before] = await run("select rolpassword from pg_authid where rolname = $1", [keeperUser]);
+      await run(`${before === undefined ? "create" : "alter"} role ${keeperUser} ${what} ${rights}`);
+      // Whoever follows the log asks there how far that is.
+      await run(`grant connect on database postgres to ${keeperUser}`);
+      if (before !== undefined && before[0] !== verifier) await putOut(keeperUser);
+    },
+    async releaseSlots({ slots }) {
+      const left = await run(
+        "select slot_name::text, active_pid::text from pg_replication_slots where slot_name = any ($1::name[])",
+        [`{${slots.join(",")}}`],
+      );
+      for (const [slot, pid] of left) {
+        if (typeof pid === "string") await run("select pg_terminate_backend($1::int4, 2000)", [pid]);
+        await run("select pg_drop_replication_slot($1)", [String(slot)]);
+      }
+      return left.length;
     },
     async setReadOnly({ database, role, on }) {
       const setting = on ? "set default_transaction_read_only = on" : "reset default_transaction_read_only";

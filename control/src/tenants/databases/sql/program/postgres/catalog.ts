@@ -69,3 +69,30 @@ export const allViews = `
     'definition', coalesce(pg_catalog.pg_get_viewdef(c.oid), ''))::pg_catalog.text
   from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   where c.relkind in ('v', 'm') and n.nspname = '${schema}' order by c.relname limit $1::pg_catalog.int8`;
+
+/** As RFC 3339. */
+export const serverNow = `
+  select pg_catalog.to_char(pg_catalog.clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+
+const countedBytesMax = 64 * 1024 * 1024;
+
+/**
+ * Tables of which a restored copy has every row, the largest first, at most $1: schema, name, counter, and the statement that
+ * counts the rows, null where that would take long, or not show all of them or others as well. What is written is counted at
+ * the end of its transaction or some time later.
+ */
+export const counters = `
+  select n.nspname::pg_catalog.text, c.relname::pg_catalog.text,
+    pg_catalog.concat_ws('/', pg_catalog.pg_stat_get_tuples_inserted(c.oid), pg_catalog.pg_stat_get_tuples_updated(c.oid),
+      pg_catalog.pg_stat_get_tuples_deleted(c.oid), c.relfilenode,
+      extract(epoch from pg_catalog.pg_postmaster_start_time())),
+    case when pg_catalog.pg_relation_size(c.oid) <= ${countedBytesMax}
+        and pg_catalog.has_table_privilege(c.oid, 'select')
+        and (not c.relrowsecurity or (pg_catalog.pg_has_role(c.relowner, 'usage') and not c.relforcerowsecurity))
+        and not exists (select from pg_catalog.pg_inherits i where i.inhparent = c.oid)
+      then pg_catalog.format('select pg_catalog.count(*) from %I.%I', n.nspname, c.relname) end
+  from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where c.relkind = 'r' and c.relpersistence = 'p'
+    and n.nspname <> 'information_schema' and n.nspname::pg_catalog.text !~ '^pg_'
+  order by coalesce(pg_catalog.pg_relation_size(c.oid), 0) desc, n.nspname, c.relname
+  limit $1::pg_catalog.int4`;

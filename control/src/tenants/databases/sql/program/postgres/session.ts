@@ -4,7 +4,7 @@ import { type Given, type Login, requestShapes } from "../../requests.ts";
 import { entriesMax } from "../entries-max.ts";
 import type { TableShape } from "../row-sql.ts";
 import type { Session } from "../session.ts";
-import { allTables, allViews, oneTable } from "./catalog.ts";
+import { allTables, allViews, counters, oneTable, serverNow } from "./catalog.ts";
 import { type Connection, connectPostgres } from "./connection.ts";
 import { runQuery } from "./console.ts";
 import { postgresDialect } from "./dialect.ts";
@@ -49,6 +49,7 @@ export async function openPostgres(line: Duplex, login: Login): Promise<Session>
     findTable: (name) => findTable(connection, name),
     query: (asked) => runQuery(connection, asked),
     schema: () => readSchema(connection),
+    listCounters: (max) => listCounters(connection, max),
   };
 }
 
@@ -81,4 +82,16 @@ async function readSchema(connection: Connection): Promise<Given<"schema">> {
     views: views.slice(0, entriesMax).map(withoutTypeIds),
     truncated: tables.length > entriesMax || views.length > entriesMax,
   });
+}
+
+async function listCounters(connection: Connection, max: number): ReturnType<Session["listCounters"]> {
+  const { rows: times } = await connection.run(serverNow, [], 1);
+  const { rows } = await connection.run(counters, [String(max)], max);
+  return {
+    at: String(times[0]?.[0]),
+    tables: rows.map(([schema, name, counter, countSql]) => ({
+      ...{ schema: String(schema), name: String(name), counter: String(counter) },
+      countSql: typeof countSql === "string" ? countSql : null,
+    })),
+  };
 }

@@ -1,0 +1,62 @@
+// @pure
+import { countedDo, type Finding, fail, ok, warn } from "../finding.ts";
+
+/** How safe the data of a branch that is ready is. */
+export interface CopyHealth {
+  project: string;
+  channel: string;
+  /** Null: there is no copy. */
+  copy: {
+    state: "basing" | "following" | "broken";
+    problem: string | null;
+    /** It is on another node than the data. */
+    isElsewhere: boolean;
+    /** Null: nothing is in it. */
+    lagSeconds: number | null;
+    ageSeconds: number;
+  } | null;
+  /** Another node could have it, as far as there is one. */
+  hasOtherNode: boolean;
+  /** Of the newest proof that has a verdict: why it failed; null: it did not, or there is none. */
+  proofProblem: string | null;
+}
+
+const lagSecondsMax = 900;
+/** A branch that is ready has a copy soon, and a large one takes its time to be whole. */
+const basingSecondsMax = 6 * 3_600;
+
+/** What operators are told of copies of databases. */
+export function judgeCopies(branches: readonly CopyHealth[]): Finding[] {
+  const findings = branches.flatMap((branch) => judge(branch) ?? []);
+  if (findings.length > 0) return findings;
+  if (branches.length === 0) return [ok("There is no database.")];
+  const elsewhere = branches.filter(({ copy }) => copy?.isElsewhere === true).length;
+  return [ok(`${countedDo(elsewhere, "database", ["has", "have"])} a copy on another node, of ${branches.length}.`)];
+}
+
+function judge({ project, channel, copy, hasOtherNode, proofProblem }: CopyHealth): Finding[] | null {
+  const name = `The ${channel} database of ${project}`;
+  const findings: Finding[] = [];
+  if (proofProblem !== null) {
+    findings.push(
+      fail(`${name} could not be restored from its copy: ${proofProblem}`, "Take a backup, and read the log."),
+    );
+  }
+  if (copy === null) {
+    return [...findings, warn(`${name} has no copy.`, "Look for a node that takes one: its disk, its labels.")];
+  }
+  if (copy.state === "broken") {
+    const why = copy.problem ?? "its node does not say why";
+    findings.push(fail(`The copy of ${name.slice(4)} is broken: ${why}.`, "Look at the node; a new one is made."));
+  } else if (copy.state === "following" && (copy.lagSeconds ?? Number.POSITIVE_INFINITY) > lagSecondsMax) {
+    findings.push(warn(`The copy of ${name.slice(4)} lags ${copy.lagSeconds} s behind.`, "Look at both nodes."));
+  } else if (copy.state === "basing" && copy.ageSeconds > basingSecondsMax) {
+    findings.push(warn(`The copy of ${name.slice(4)} is not whole yet.`, "Look at the log of its node."));
+  }
+  if (!copy.isElsewhere && hasOtherNode) {
+    findings.push(
+      warn(`${name} has its copy on its own node.`, "Look why no other one takes it: disk, labels, drains."),
+    );
+  }
+  return findings.length === 0 ? null : findings;
+}

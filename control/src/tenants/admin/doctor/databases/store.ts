@@ -1,0 +1,50 @@
+import { sql } from "kysely";
+import type { Db } from "../../../../stores/db/pool.ts";
+import type { CopyHealth } from "./rules.ts";
+
+interface Row {
+  project: string;
+  channel: string;
+  state: "basing" | "following" | "broken" | null;
+  problem: string | null;
+  is_elsewhere: boolean | null;
+  lag_seconds: number | null;
+  age_seconds: number | null;
+  has_other_node: boolean;
+  proof_problem: string | null;
+}
+
+/** Enough to see what is wrong. */
+const branchesMax = 5_000;
+/** A branch that has just become ready has no copy yet. */
+const settledSeconds = 300;
+
+/** Of all branches that are ready and on the air. */
+export async function readCopyHealth(db: Db): Promise<CopyHealth[]> {
+  const { rows } = await sql<Row>`
+    select project.slug as project, database.channel, copy.state, copy.problem,
+      copy.node_id <> database.node_id as is_elsewhere,
+      greatest(extract(epoch from now() - copy.covered_at), 0)::int as lag_seconds,
+      extract(epoch from now() - copy.created_at)::int as age_seconds,
+      exists (select from node where role = 'node' and lifecycle = 'active' and schedulable and drain = 'none'
+        and id <> database.node_id) as has_other_node,
+      (select problem from restore_proof where database_id = database.id and verdict <> 'pending'
+        order by created_at desc limit 1) as proof_problem
+    from database join project on project.id = database.project_id
+      left join database_copy copy
+        on copy.database_id = database.id and copy.purpose = 'keeper' and copy.state <> 'ended'
+    where database.status = 'ready' and project.suspended_at is null and project.deleting_at is null
+      and database.status_at < now() - ${settledSeconds} * interval '1 second'
+    order by project.slug, database.channel limit ${branchesMax}`.execute(db);
+  return rows.map((row) => ({
+    ...{ project: row.project, channel: row.channel, hasOtherNode: row.has_other_node },
+    proofProblem: row.proof_problem,
+    copy:
+      row.state === null
+        ? null
+        : {
+            ...{ state: row.state, problem: row.problem, isElsewhere: row.is_elsewhere ?? false },
+            ...{ lagSeconds: row.lag_seconds, ageSeconds: row.age_seconds ?? 0 },
+          },
+  }));
+}
