@@ -63,10 +63,11 @@ async function readCopyFacts(db: Db, change: Change, copyId: string): Promise<Ch
     .where("id", "=", copyId)
     .executeTakeFirst();
   if (copy === undefined)
-    return { state: "broken", problem: "it is gone", nodeGone: false, behindMs: null, hasFrozen: false };
+    return { state: "broken", problem: "it is gone", nodeGone: false, isHere: false, behindMs: null, hasFrozen: false };
   return {
     ...{ state: copy.state, problem: copy.problem, behindMs: copy.behind_ms },
     nodeGone: await isNodeGone(db, copy.node_id),
+    isHere: copy.node_id !== null && copy.node_id === change.from_node,
     hasFrozen: hasFrozen(change, copy),
   };
 }

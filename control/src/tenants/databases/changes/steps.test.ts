@@ -18,7 +18,14 @@ const server: ServerFacts = {
   ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null },
   ...{ ageMs: 60_000, outgrown: false },
 };
-const copy: CopyFacts = { state: "following", problem: null, nodeGone: false, behindMs: 500, hasFrozen: false };
+const copy: CopyFacts = {
+  state: "following",
+  problem: null,
+  nodeGone: false,
+  isHere: false,
+  behindMs: 500,
+  hasFrozen: false,
+};
 const move: ChangeFacts = {
   ...{ kind: "move", state: "copying", sinceMs: 1_000, frozenMs: null, freezes: 0, undoing: null, cancelled: false },
   ...{ branch: "ready", projectGone: false, suspended: false, backingUp: false, nodeGone: false },
@@ -44,6 +51,7 @@ describe("while a copy is made", () => {
     { when: "it is far behind", facts: { ...move, copy: { ...copy, behindMs: behindMsMax + 1 } }, does: "wait" },
     { when: "it follows", facts: move, does: "beginFreeze" },
     { when: "it broke", facts: { ...move, copy: { ...copy, state: "broken", problem: "disk full" } }, does: "fail" },
+    { when: "it is on the same machine", facts: { ...move, copy: { ...copy, isHere: true } }, does: "fail" },
     { when: "it takes too long", facts: { ...move, sinceMs: copyingMs }, does: "fail" },
     { when: "the server is away", facts: { ...move, servers: [] }, does: "wait" },
     { when: "a password is on its way", facts: { ...move, rotating: true }, does: "wait" },

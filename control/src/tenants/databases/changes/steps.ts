@@ -10,6 +10,8 @@ export interface CopyFacts {
   problem: string | null;
   /** The machine that keeps it was declared lost, or removed. */
   nodeGone: boolean;
+  /** It is where the branch is. */
+  isHere: boolean;
   /** How far its word is behind; null: it has said nothing yet. */
   behindMs: number | null;
   /** It has the server's log until where nobody could write any more. */
@@ -141,6 +143,7 @@ function copy(facts: ChangeFacts): ChangeStep {
   if (made.state === "broken" || made.state === "ended") {
     return { do: "fail", reason: `The copy came to nothing${made.problem === null ? "." : `: ${made.problem}`}` };
   }
+  if (made.isHere) return { do: "fail", reason: "No other machine could take it." };
   if (sinceMs >= copyingMs) return { do: "fail", reason: "The copy was not made within a day." };
   if (made.state !== "following") return wait("the copy to be made");
   if (made.behindMs === null || made.behindMs > behindMsMax) return wait("the copy to follow");

@@ -19,12 +19,14 @@ export interface UpgradeDeps {
 
 interface Row {
   database_id: string;
-  task_id: string;
+  /** Of the server that is wanted; null: none is. */
+  task_id: string | null;
   node_id: string | null;
-  image: string;
+  image: string | null;
   is_ready: boolean;
-  is_changing: boolean;
-  has_failed: boolean;
+  /** The kind of change that it is under. */
+  changing: string | null;
+  upgraded: "done" | "failed" | null;
 }
 
 /** One round: begins to replace servers of another image than the installation's. Safe to repeat and to lose at any point. */
@@ -39,22 +41,24 @@ export async function upgradeServers(deps: UpgradeDeps): Promise<void> {
 async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseEngine): Promise<UpgradableServer[]> {
   const image = images[engine];
   const { rows } = await sql<Row>`
-    select database.id as database_id, task.id as task_id, task.node_id, task.spec ->> 'image' as image,
+    select database.id as database_id, server.id as task_id, server.node_id, server.spec ->> 'image' as image,
       database.status = 'ready' as is_ready,
-      exists (select from database_change where database_id = database.id and ended_at is null) as is_changing,
-      coalesce((select state = 'failed' from database_change
-        where database_id = database.id and kind = 'upgrade' and database_change.image = ${image}
-        order by created_at desc limit 1), false) as has_failed
-    from database join task on task.owner_id = database.id and task.kind = 'database' and task.desired = 'running'
+      (select kind from database_change where database_id = database.id and ended_at is null) as changing,
+      (select state from database_change
+        where database_id = database.id and kind = 'upgrade' and ended_at is not null and database_change.image = ${image}
+        order by created_at desc limit 1) as upgraded
+    from database
+      left join task server on server.owner_id = database.id and server.kind = 'database' and server.desired = 'running'
     where database.engine = ${engine} order by database.id`.execute(db);
-  return rows.map((row) => {
-    const seen = row.node_id === null ? null : fleet.observation(row.node_id, row.task_id);
+  return rows.map(({ task_id, node_id, changing, ...row }) => {
+    const seen = task_id === null || node_id === null ? null : fleet.observation(node_id, task_id);
     return {
       databaseId: row.database_id,
       isCurrent: row.image === image,
       isServing: row.is_ready && seen?.observed === "running" && seen.health === "healthy",
-      isChanging: row.is_changing,
-      hasFailed: row.has_failed,
+      isChanging: changing !== null,
+      isUpgrading: changing === "upgrade",
+      upgraded: row.upgraded,
     };
   });
 }

@@ -9,8 +9,10 @@ export interface UpgradableServer {
   isServing: boolean;
   /** Its branch is under a change, of whatever kind. */
   isChanging: boolean;
-  /** It was to get this image, and did not come up in time. */
-  hasFailed: boolean;
+  /** It is getting this image. */
+  isUpgrading: boolean;
+  /** What came of its last upgrade to this image; null: there was none. */
+  upgraded: "done" | "failed" | null;
 }
 
 export interface UpgradeRound {
@@ -28,12 +30,14 @@ export const waveShare = 0.05;
  * longer there for itself, or is being changed, has its turn later; a new server has the image anyway.
  */
 export function nextUpgrades(servers: readonly UpgradableServer[]): UpgradeRound {
-  const halting = servers.find(({ hasFailed, isServing }) => hasFailed && !isServing);
+  const halting = servers.find(
+    ({ upgraded, isServing, isUpgrading }) => upgraded === "failed" && !isServing && !isUpgrading,
+  );
   if (halting !== undefined) return { begin: [], haltedBy: halting.databaseId };
-  const isUnderWay = servers.some(({ isChanging, isCurrent }) => isChanging && !isCurrent);
   const due = servers.filter(({ isCurrent, isServing, isChanging }) => !isCurrent && isServing && !isChanging);
-  if (isUnderWay || due.length === 0) return { begin: [], haltedBy: null };
-  const isFirst = !servers.some(({ isCurrent, isServing }) => isCurrent && isServing);
+  if (due.length === 0 || servers.some(({ isUpgrading }) => isUpgrading)) return { begin: [], haltedBy: null };
+  // What began with the image says nothing of data that another one wrote.
+  const isFirst = !servers.some(({ upgraded, isServing }) => upgraded === "done" && isServing);
   const wave = isFirst ? 1 : Math.max(1, Math.ceil(servers.length * waveShare));
   return { begin: due.slice(0, wave).map(({ databaseId }) => databaseId), haltedBy: null };
 }
