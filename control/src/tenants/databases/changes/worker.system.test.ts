@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { PassThrough } from "node:stream";
 import { defaultDatabaseImages } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
-import { systemClock } from "@svc/runtime/system";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { keys, type ObservationValue } from "../../../fleet/cluster/keys.ts";
 import { startTestFleet, type TestFleet } from "../../../fleet/nodes/testing.ts";
@@ -12,7 +12,9 @@ import { until } from "../../../stores/etcd/testing.ts";
 import { beginCopy } from "../copies/store.ts";
 import { insertBranch, lockBranch } from "../store.ts";
 import { MemoryAdmin } from "../testing/memory-admin.ts";
+import { upgradeServers } from "../upgrades/round.ts";
 import { databaseWorker } from "../worker.ts";
+import { moveFromDraining } from "./drain.ts";
 import { changeWorker } from "./worker.ts";
 
 let world: TestFleet;
@@ -238,4 +240,56 @@ test("a restore to a moment ends the server first, and asks for nothing after th
   await endServer();
   await workOnChange();
   expect((await servers()).at(-1)).toMatchObject({ spec: { restore: { until: at } } });
+});
+
+test("a drain that takes databases along moves them, one at a time, and says why it cannot", async () => {
+  const { db, log } = world.deps;
+  const round = () => moveFromDraining({ db, random: systemRandom, log });
+  await beginKeeper();
+  await db
+    .updateTable("node")
+    .set({ drain: "draining", schedulable: false })
+    .where("id", "=", here?.id ?? "")
+    .execute();
+  await round();
+  expect(await world.api.db.selectFrom("database_change").selectAll().where("database_id", "=", id).execute()).toEqual(
+    [],
+  );
+  await db
+    .updateTable("node")
+    .set({ drain_moves_databases: true })
+    .where("id", "=", here?.id ?? "")
+    .execute();
+  await round();
+  await round();
+  expect(await change()).toMatchObject({ kind: "move", state: "copying", to_node: there?.id, requested_by: "svc" });
+  await db
+    .updateTable("node")
+    .set({ drain: "none" })
+    .where("id", "=", here?.id ?? "")
+    .execute();
+});
+
+test("a server of another image is started again in the installation's, over the volume that it has", async () => {
+  const { db, fleet, log } = world.deps;
+  const images = { ...defaultDatabaseImages, postgres: "svc/postgres:next" };
+  const round = () => upgradeServers({ db, fleet, random: systemRandom, images, log });
+  // Others of this file are no servers that anybody upgrades.
+  await db.updateTable("database").set({ status: "error", reason: "left" }).where("id", "!=", id).execute();
+  await round();
+  expect(await change()).toMatchObject({ kind: "upgrade", state: "stopping", image: images.postgres });
+  await workOnChange();
+  await endServer();
+  await workOnChange();
+  expect(await servers()).toMatchObject([
+    { spec: { image: defaultDatabaseImages.postgres } },
+    { pinned_to: here?.id, spec: { image: images.postgres, generation: 1, restore: null, init: false } },
+  ]);
+  await round();
+  await serve();
+  await workOnChange();
+  expect(await change()).toMatchObject({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "ready", generation: 1 });
+  await round();
+  expect(await db.selectFrom("database_change").select("id").where("database_id", "=", id).execute()).toHaveLength(1);
 });
