@@ -12,6 +12,7 @@ const listed = {
   ...{ id, projectId, projectSlug: "shop", channel: "production", engine: "postgres", status: "ready" },
   ...{ ownerId: "u", ownerEmail: "a@svc.test", sizeBytes: 1_048_576, connections: 1, dbSizeMb: 512 },
   ...{ dbConnectionLimit: 20, overLimit: false, nodeId: node("node-1").id, generation: 1, coveredAt, changing: null },
+  ...{ protection: "keeper", copy: null, lastProvenRestore: null },
 };
 const change = {
   ...{ id: changeId, kind: "move", state: "done", copyId: null, until: null, coveredAt: null, problem: null },
