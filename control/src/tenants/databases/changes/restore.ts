@@ -2,7 +2,7 @@ import type { RestoreDatabaseInput } from "@svc/proto";
 import { sql } from "kysely";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, Change } from "../../../stores/db/tables.ts";
-import { findRestorable, type RestorableCopy } from "../copies/store.ts";
+import { findRestorable } from "../copies/store.ts";
 import { throwIf } from "../endpoints/access.ts";
 import { restoreRefusal } from "./rules.ts";
 import { findOpenChange, getOpenChange, insertChange } from "./store.ts";
@@ -15,7 +15,11 @@ export async function beginRestore(
   asked: RestoreDatabaseInput & { id: string; requestedBy: string },
 ): Promise<Change> {
   const at = asked.at === undefined ? null : new Date(asked.at);
-  const copy = await findAsked(tx, branch.id, asked, at);
+  const { copyId, node } = asked;
+  const copy = await findRestorable(tx, branch.id, at ?? undefined, {
+    ...(copyId !== undefined && { copyId }),
+    ...(node !== undefined && { nodeId: node }),
+  });
   throwIf(
     restoreRefusal({
       ...{ status: branch.status, wasReady: branch.role_connection_limit !== null, at },
@@ -32,20 +36,6 @@ export async function beginRestore(
     covered_at: at ?? copy?.covered_at ?? null,
   });
   return getOpenChange(tx, branch.id);
-}
-
-/** The copy to restore from, among those that were asked for; null: none of them covers it. */
-async function findAsked(
-  tx: Db,
-  databaseId: string,
-  { copyId, node }: RestoreDatabaseInput,
-  at: Date | null,
-): Promise<RestorableCopy | null> {
-  const copy = await findRestorable(tx, databaseId, at ?? undefined, {
-    ...(copyId !== undefined && { copyId }),
-    ...(node !== undefined && { nodeId: node }),
-  });
-  return copy;
 }
 
 /** From the first whole copy to the last word of any. */
