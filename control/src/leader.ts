@@ -1,3 +1,4 @@
+import type { DatabaseEngine } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { createLimiter } from "@svc/runtime/limiter";
 import { runLoop } from "@svc/runtime/loop";
@@ -30,9 +31,11 @@ import type { Db } from "./stores/db/pool.ts";
 import { campaign, type Etcd, type Leadership, LeadershipLost } from "./stores/etcd/index.ts";
 import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
 import { createCrashNotes } from "./tenants/crashes/notes.ts";
+import { moveFromDraining } from "./tenants/databases/changes/drain.ts";
 import { enqueueNightly, enqueueSoft } from "./tenants/databases/check/nights.ts";
 import { enqueueCopyRound } from "./tenants/databases/copies/rounds.ts";
 import { beginProofs, resumeProofs } from "./tenants/databases/proofs/store.ts";
+import { upgradeServers } from "./tenants/databases/upgrades/round.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
 export interface LeaderDeps {
@@ -54,6 +57,8 @@ export interface LeaderDeps {
   collectBaseImages?: (signal: AbortSignal) => Promise<unknown>;
   /** Deletes what no tag names any more of the images that accounts pushed. */
   sweepAccountRepositories?: (signal: AbortSignal) => Promise<unknown>;
+  /** What servers of databases are to run in; without it they stay what they are. */
+  databaseImages?: Readonly<Record<DatabaseEngine, string>>;
   /** How long requests that are under way may take once no edge sends new ones; 5 s unless given. */
   drainMs?: number;
   /** See `HouseRules`; 0 unless given. */
@@ -80,6 +85,8 @@ const quotasMs = 60_000;
 /** How soon a database that did not answer is looked at again in its night. */
 const databasesMs = 600_000;
 const softMs = 60_000;
+/** Servers of databases are brought off machines that are emptied, and to the installation's image. */
+const changesMs = 5_000;
 /** How soon a database that is ready has a copy begun. */
 const copiesMs = 5_000;
 const linkHistoryMs = 5_000;
@@ -168,6 +175,13 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         }),
         runLoop({ ...loop("read-only databases"), wake: aWake(), periodMs: softMs }, async () => {
           await enqueueSoft(db);
+        }),
+        runLoop({ ...loop("database moves"), wake: aWake(), periodMs: changesMs }, () =>
+          moveFromDraining({ db, random: deps.random, log }),
+        ),
+        runLoop({ ...loop("database upgrades"), wake: aWake(), periodMs: changesMs }, async () => {
+          const { databaseImages: images } = deps;
+          if (images !== undefined) await upgradeServers({ db, fleet, random: deps.random, images, log });
         }),
         runLoop({ ...loop("copies"), wake: aWake(), periodMs: copiesMs }, async () => {
           await enqueueCopyRound(db, { isWanted: deps.keepsCopies ?? false });

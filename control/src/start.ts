@@ -48,6 +48,8 @@ import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
 import { deleteUserWorker } from "./tenants/admin/users/deletion/worker.ts";
 import { backupWork } from "./tenants/databases/backups/store.ts";
 import { backupWorker } from "./tenants/databases/backups/worker.ts";
+import { changeKind } from "./tenants/databases/changes/store.ts";
+import { changeWorker } from "./tenants/databases/changes/worker.ts";
 import { checkWorker } from "./tenants/databases/check/worker.ts";
 import { copiesWorker } from "./tenants/databases/copies/worker.ts";
 import { createFindReadyBranch } from "./tenants/databases/find-ready.ts";
@@ -81,6 +83,8 @@ const deploysAtOnce = 96;
 const otherWorkAtOnce = 16;
 /** Whoever asks for a database waits for it. */
 const databasesAtOnce = 16;
+/** A tenant is kept out while they wait for servers: each must have its turn at once. */
+const changesAtOnce = 32;
 /** Nobody waits for these, and each wants a child process. */
 const checksAtOnce = 2;
 const copiesAtOnce = 4;
@@ -228,6 +232,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       collectBaseImages: (signal) => collectBaseImages({ clock, db, registry: janitor, log }, signal),
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,
+      databaseImages: config.databases.images,
     }),
   );
 
@@ -305,6 +310,10 @@ export interface WorkParts {
 /** Everything that a replica works on, and what shares room. What each kind does after too many failures: `work/resume.ts`. */
 export function workGroups({ config, secrets, collector, mailer, openLine, sql, ...work }: WorkParts): WorkGroup[] {
   const { clock, random, db, fleet, registry, log } = work;
+  const databases = {
+    ...{ ...work, secrets, openLine },
+    ...{ admin: createDatabaseAdmin(sql), images: config.databases.images },
+  };
   return [
     {
       concurrency: deploysAtOnce,
@@ -338,27 +347,13 @@ export function workGroups({ config, secrets, collector, mailer, openLine, sql, 
         "quota-notice": quotaNoticeWorker({ db, mailer, apiUrl: config.apiUrl }),
       },
     },
-    {
-      concurrency: databasesAtOnce,
-      handlers: {
-        [databaseKind]: databaseWorker({
-          ...work,
-          secrets,
-          openLine,
-          admin: createDatabaseAdmin(sql),
-          images: config.databases.images,
-        }),
-      },
-    },
+    { concurrency: databasesAtOnce, handlers: { [databaseKind]: databaseWorker(databases) } },
+    { concurrency: changesAtOnce, handlers: { [changeKind]: changeWorker(databases) } },
     {
       concurrency: copiesAtOnce,
       handlers: {
-        [copiesKind]: copiesWorker({
-          ...work,
-          ...{ secrets, openLine, admin: createDatabaseAdmin(sql), images: config.databases.images },
-          isWanted: config.databases.copies === "auto",
-        }),
-        [proofWork]: proofWorker({ ...work, secrets, openLine, sql, images: config.databases.images }),
+        [copiesKind]: copiesWorker({ ...databases, isWanted: config.databases.copies === "auto" }),
+        [proofWork]: proofWorker({ ...databases, sql }),
       },
     },
     { concurrency: checksAtOnce, handlers: { [checkKind]: checkWorker({ ...work, secrets, openLine, sql }) } },

@@ -1,5 +1,6 @@
 import { Writable } from "node:stream";
 import { nodeListReply, stripControl } from "@svc/proto";
+import { branchName, listDatabases } from "../admin-databases/branches.ts";
 import { createRun, type Globals } from "../context.ts";
 import type { Host } from "../host.ts";
 import { createTerminal } from "../terminal.ts";
@@ -40,6 +41,8 @@ export async function askPlatform(what: Parameters<Ask>[0], host: Host): Promise
   try {
     const api = await run.context.api();
     const questions: Record<typeof what, () => Promise<Candidate[]>> = {
+      databases: async () =>
+        (await listDatabases(api)).map((each) => ({ word: branchName(each), about: `${each.engine}, ${each.status}` })),
       nodes: async () => {
         const { nodes } = await api.get("/admin/nodes", nodeListReply);
         return nodes

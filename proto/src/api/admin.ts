@@ -4,6 +4,7 @@ import { channels, deploymentStatuses, suspendReasons } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
 import { databaseProtection, lastProvenRestore } from "./database.ts";
+import { databaseChangeKinds } from "./database-change.ts";
 import { count, id, replyObject, success, timestamp } from "./envelope.ts";
 import { projectListItem } from "./project.ts";
 import { moment, wholeNumber } from "./query.ts";
@@ -85,6 +86,7 @@ export const resumeProjectReply = success({ id, queued: z.literal(true) });
 
 /** The database of one channel, as the engine sees it. Numbers that need a look at the engine are null while it is away. */
 export const adminDatabase = replyObject({
+  id,
   projectId: id,
   projectSlug: z.string(),
   channel: z.enum(channels),
@@ -97,6 +99,13 @@ export const adminDatabase = replyObject({
   dbSizeMb: count,
   dbConnectionLimit: count,
   overLimit: z.boolean(),
+  /** Of the machine that has its data; null: none has yet. */
+  nodeId: z.string().nullable(),
+  /** Nothing that was acknowledged before then is lost with that machine; null: all of it is. */
+  coveredAt: timestamp.nullable(),
+  generation: count,
+  /** What it is on its way to; null: nothing. */
+  changing: z.enum(databaseChangeKinds).nullable(),
   protection: databaseProtection,
   /** The copy that is kept of it; null: none is. `lagSeconds`: since when changes may be missing in it. */
   copy: replyObject({
@@ -109,6 +118,7 @@ export const adminDatabase = replyObject({
   }).nullable(),
   lastProvenRestore,
 });
+export type AdminDatabase = z.output<typeof adminDatabase>;
 export const adminDatabasesReply = success({ databases: z.array(adminDatabase) });
 
 /** What the fleet has to store things on, and what svc stores. Bytes; content that was pushed twice counts once. */

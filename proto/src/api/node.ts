@@ -142,8 +142,9 @@ export const nodeActionInput = z.strictObject({
   confirm: z.boolean().exactOptional(),
 });
 export type NodeActionInput = z.output<typeof nodeActionInput>;
-/** How long a drain may take before it says that it needs help, in seconds. */
+/** How long a drain may take before it says that it needs help, in seconds; and whether databases are moved, one at a time. */
 export const drainNodeInput = nodeActionInput.extend({
+  moveDatabases: z.boolean().exactOptional(),
   deadlineSeconds: z.int().min(limits.drainSecondsMin).max(limits.drainSecondsMax).exactOptional(),
 });
 export type DrainNodeInput = z.output<typeof drainNodeInput>;

@@ -119,6 +119,7 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
         readOnly: mutant === "leaves a server as it was started" ? isToBeReadOnly(tenantOf(state)) : isReadOnly,
       })),
       ...tenantOf(state),
+      changing: false,
     };
   }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type BranchMutant, branchLife } from "./branch-life.ts";
 import { type CopiesMutant, copiesLife } from "./copies-life.ts";
+import { type ChangeMutant, databaseChange } from "./database-change.ts";
 import { databaseSlots } from "./database-slots.ts";
 import { explore } from "./explore.ts";
 import { type RouteMutant, routeSwitch } from "./route-switch.ts";
@@ -77,6 +78,30 @@ describe("the life of a database, in every order of events", () => {
   ];
   test.each(bugs)("would be caught with the bug: %s", (bug) => {
     expect(explore(branchLife(bug)).violation).not.toBeNull();
+  });
+});
+
+describe("a database that moves or is restored, in every order of events", () => {
+  test("is let in at one place, loses no more than was said, and is never locked out for good", () => {
+    const { violation, states } = explore(databaseChange(null));
+    expect(violation).toBeNull();
+    expect(states).toBeGreaterThan(100_000);
+  });
+
+  const bugs: ChangeMutant[] = [
+    "goes on when the old server is silent",
+    "starts after a reboot without a grant",
+    "removes the old volume at the switch",
+    "does not wait for the copy",
+    "two changes at once",
+    "lets the tenant in before that is noted",
+    "does not look which try it was",
+    "freezes while others are at its password",
+    "makes data where some is missing",
+    "keeps the tenant out at the proxies alone",
+  ];
+  test.each(bugs)("would be caught with the bug: %s", (bug) => {
+    expect(explore(databaseChange(bug)).violation).not.toBeNull();
   });
 });
 

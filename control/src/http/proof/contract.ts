@@ -233,6 +233,13 @@ export const additions: readonly Addition[] = [
     "GET /admin/placements/explain",
     "admin",
   ]),
+  ...added(
+    "Databases have to come back when their machine is lost, and to leave it before it is taken away.",
+    ["GET /admin/databases/:id", "admin"],
+    ["POST /admin/databases/:id/restore", "admin"],
+    ["POST /admin/databases/:id/move", "admin"],
+    ["POST /admin/databases/:id/cancel", "admin"],
+  ),
   ...added("Tools on somebody's own machine reach a database that has no address outside.", [
     "GET /projects/:id/database/tunnel",
     scope("database:credentials", "projects:write"),

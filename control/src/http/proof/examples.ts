@@ -74,6 +74,8 @@ const bodies: Readonly<Record<string, (random: Random) => unknown>> = {
   "POST /admin/plans": aPlan,
   "PUT /admin/plans/:id": aPlan,
   "POST /admin/invites": (random) => ({ email: `${unique(random, "ada-")}@svc.test` }),
+  "POST /admin/databases/:id/restore": () => ({ at: "2030-01-31T12:00:00Z", confirm: true }),
+  "POST /admin/databases/:id/move": (random) => ({ to: random.uuid() }),
   "POST /admin/nodes/bootstrap-tokens": () => ({ role: "node", expiresIn: 600 }),
   "PATCH /admin/nodes/:id": () => ({ labels: { disk: "fast", room: null } }),
   "PUT /admin/nodes/:id/addresses": () => ({ addresses: ["10.0.0.7", "10.0.1.7"] }),

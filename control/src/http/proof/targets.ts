@@ -117,10 +117,16 @@ async function anInvite({ db, context }: TestApi, creator: TestUser): Promise<Ta
   return { ...none, params: { id } };
 }
 
+async function aDatabase(api: TestApi, owner: TestUser): Promise<Target> {
+  const id = await newBranch(api, await api.newProject(owner));
+  return { ...none, params: { id } };
+}
+
 /** The longest beginning of a path tells what its parameters name. */
 const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) => Promise<Target>][] = [
   ["/admin/nodes/bootstrap-tokens/:id", aBootstrapToken],
   ["/admin/nodes/:id", aNode],
+  ["/admin/databases/:id", aDatabase],
   ["/admin/users/:id", aUser],
   ["/admin/plans/:id", aPlan],
   ["/admin/projects/:id", aProject],

@@ -1,6 +1,7 @@
 import type { Insertable, Selectable } from "kysely";
 import type {
   DatabaseBackupTable,
+  DatabaseChangeTable,
   DatabaseCopyTable,
   DatabaseTable,
   DeploymentTable,
@@ -29,6 +30,8 @@ export type Backup = Selectable<DatabaseBackupTable>;
 export type BackupStatus = Backup["status"];
 /** A copy of a branch: see `tenants/databases/copies`. */
 export type Copy = Selectable<DatabaseCopyTable>;
+/** A branch on its way to another volume or server: see `tenants/databases/changes`. */
+export type Change = Selectable<DatabaseChangeTable>;
 export type RestoreProof = Selectable<RestoreProofTable>;
 export type Task = Selectable<TaskTable>;
 export type Run = Selectable<RunTable>;

@@ -9,6 +9,7 @@ export const resumedKinds: readonly string[] = [
   "apply-limits",
   "backup",
   "database",
+  "database-change",
   "delete-user",
   "quota-notice",
   "remove",

@@ -43,6 +43,16 @@ export interface DatabaseAdmin {
   createTenant(target: AdminTarget, tenant: NewTenant, signal: AbortSignal): Promise<void>;
   /** Gives the role another verifier and then ends all its sessions: who came in by the one before is out. */
   rotate(target: AdminTarget, tenant: Pick<NewTenant, "role" | "verifier">, signal: AbortSignal): Promise<void>;
+  /**
+   * Keeps the role out and ends all sessions, so that nobody writes any more; `createTenant` lets it in again. Gives the place
+   * in the server's log then, and whether the copy that follows by `slot` has everything before it: looked at for up to
+   * `waitMs`. Without a slot nobody but the copy's own node knows.
+   */
+  freeze(
+    target: AdminTarget,
+    asked: { role: string; slot: string | null; waitMs: number },
+    signal: AbortSignal,
+  ): Promise<{ position: string; isCopied: boolean }>;
   /** Makes the user that copies are kept by, with this verifier, or gives it that. */
   bringKeeper(target: AdminTarget, keeper: { verifier: string }, signal: AbortSignal): Promise<void>;
   /** Ends what the server keeps of its log for copies; see `copySlot`. Gives how many of them there were. */

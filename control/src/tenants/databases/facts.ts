@@ -6,6 +6,7 @@ import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan, Task } from "../../stores/db/tables.ts";
 import type { BranchAddress } from "./admin-sql.ts";
+import { holdsBranch } from "./changes/store.ts";
 import { roleConnectionLimit, serverResources } from "./limits.ts";
 import type { BranchFacts, ServerFacts } from "./steps.ts";
 
@@ -36,7 +37,11 @@ export async function readBranchFacts(
     .executeTakeFirst();
   if (row === undefined) return null;
   const { owner_id, deleting_at, is_suspended, since_ms, ...branch } = row;
-  const [plan, tasks] = await Promise.all([planOfUser(db, owner_id), listServers(db, id)]);
+  const [plan, tasks, changing] = await Promise.all([
+    planOfUser(db, owner_id),
+    listServers(db, id),
+    holdsBranch(db, id),
+  ]);
   const lastNodeId = tasks.findLast(({ node_id }) => node_id !== null)?.node_id ?? null;
   const open = tasks.filter(({ reaped_at }) => reaped_at === null);
   const wanted = open.find(({ desired }) => desired === "running");
@@ -54,6 +59,7 @@ export async function readBranchFacts(
       nodeGone: await isNodeGone(db, branch.node_id ?? lastNodeId),
       servers: open.map((task) => serverFacts(task, fleet, serverResources(branch.engine, plan))),
       ...tenantFacts(branch, plan),
+      changing,
     },
   };
 }
@@ -78,6 +84,7 @@ const listServers = (db: Db, databaseId: string): Promise<ServerTask[]> =>
     .selectAll()
     .select(sql<number>`extract(epoch from clock_timestamp() - created_at)::float8 * 1000`.as("age_ms"))
     .where("owner_id", "=", databaseId)
+    .where("kind", "=", "database")
     .orderBy("epoch")
     .execute();
 
@@ -103,7 +110,8 @@ function serverFacts(
 
 const isReadOnlyServer = ({ spec }: Task): boolean => database.spec.parse(spec).readOnly;
 
-async function isNodeGone(db: Db, nodeId: string | null): Promise<boolean> {
+/** Whether the machine was declared lost, or removed. */
+export async function isNodeGone(db: Db, nodeId: string | null): Promise<boolean> {
   if (nodeId === null) return false;
   const node = await db.selectFrom("node").select("lifecycle").where("id", "=", nodeId).executeTakeFirst();
   return node?.lifecycle !== "active";

@@ -1,5 +1,5 @@
 import type { DatabaseEngine } from "@svc/proto";
-import { databaseTask } from "../../fleet/tasks/kinds/database.ts";
+import { type DatabaseTaskSpec, databaseTask } from "../../fleet/tasks/kinds/database.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan } from "../../stores/db/tables.ts";
@@ -10,12 +10,17 @@ import { isToBeReadOnly } from "./steps.ts";
 /** Sessions of the platform's own, besides those of the tenant's role. */
 const platformSessions = 10;
 
-/** Asks for a server of the branch, in the caller's transaction: where its data is, or anywhere while there is none. */
+/**
+ * Asks for a server of the branch, in the caller's transaction: where its data is, or anywhere while there is none.
+ *
+ * @param options.restore what its volume begins with, as long as that has no data
+ */
 export const startServer = (
   tx: Db,
   branch: Branch,
   plan: Plan,
   images: Readonly<Record<DatabaseEngine, string>>,
+  { restore = null }: { restore?: DatabaseTaskSpec["restore"] } = {},
 ): Promise<string> =>
   insertTask(
     tx,
@@ -25,6 +30,7 @@ export const startServer = (
       image: images[branch.engine],
       sizeMb: serverSizeMb(plan),
       connections: roleConnectionLimit(plan) + platformSessions,
+      restore,
       nodeSelector: plan.node_selector,
       readOnly: isToBeReadOnly(tenantFacts(branch, plan)),
     }),

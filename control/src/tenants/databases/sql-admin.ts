@@ -5,10 +5,10 @@ import { adminLogin } from "./find-ready.ts";
 import type { Asked, Given, Login, RequestName } from "./sql/requests.ts";
 import type { SqlRunner, SqlTarget } from "./sql/runner.ts";
 
-/** How each engine ends its words when a name or a password is not one that it knows. */
+/** How each engine ends its words when a name or a password is not one that it knows, or the user is kept out. */
 const refusedLogin: Record<DatabaseEngine, RegExp> = {
   postgres: /\(28[0-9A-Z]{3}[),]/,
-  mariadb: /\(\d+, 28000\)$/,
+  mariadb: /\((\d+, 28000|4151, HY000)\)$/,
 };
 
 /** What the platform does as its administrator, by the runner: nothing that a server sends is read in this process. */
@@ -38,6 +38,7 @@ export function createDatabaseAdmin(sql: Pick<SqlRunner, "ask">): DatabaseAdmin 
   return {
     createTenant: async (target, tenant, signal) => void (await ask(targetOf(target), "createTenant", tenant, signal)),
     rotate: async (target, tenant, signal) => void (await ask(targetOf(target), "setVerifier", tenant, signal)),
+    freeze: (target, asked, signal) => ask(targetOf(target), "freeze", asked, signal),
     bringKeeper: async (target, keeper, signal) => void (await ask(targetOf(target), "bringKeeper", keeper, signal)),
     releaseSlots: async (target, asked, signal) =>
       (await ask(targetOf(target), "releaseSlots", asked, signal)).released,

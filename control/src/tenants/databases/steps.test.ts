@@ -9,6 +9,7 @@ const facts: BranchFacts = {
   ...{ status: "provisioning", sinceMs: 1_000, projectGone: false, suspended: false, nodeId: "n1", nodeGone: false },
   ...{ lastNodeId: "n1", servers: [server], tenantCurrent: true, rotating: false },
   ...{ readOnly: false, standsBy: true },
+  changing: false,
 };
 const leaving: ServerFacts = { ...server, wanted: false };
 const unplaced: ServerFacts = { ...server, nodeId: null, state: "starting", refused: { cordoned: 2 } };
@@ -59,6 +60,7 @@ describe("a branch that is asked for", () => {
       does: "proveLogin",
     },
     { when: "its project is deleted", change: { projectGone: true }, does: "beginDrop" },
+    { when: "it is being restored", change: { changing: true, servers: [] }, does: "end" },
   ])("when $when: $does", check);
 });
 
@@ -75,6 +77,9 @@ describe("a branch that is ready", () => {
       does: "removeServers",
     },
     { when: "it has no server", change: ready({ servers: [] }), does: "startServer" },
+    { when: "it has none since it moves", change: ready({ servers: [], changing: true }), does: "end" },
+    { when: "it moves from a lost machine", change: ready({ nodeGone: true, changing: true }), does: "end" },
+    { when: "it moves and is to be dropped", change: { status: "dropping", changing: true }, does: "removeServers" },
     { when: "its server goes", change: ready({ servers: [leaving] }), does: "wait" },
     { when: "another password is to be", change: ready({ rotating: true }), does: "rotate" },
     {

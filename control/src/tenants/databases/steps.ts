@@ -47,6 +47,8 @@ export interface BranchFacts {
   readOnly: boolean;
   /** A server of it that is read-only takes nothing from the platform either. */
   standsBy: boolean;
+  /** It is on its way to another volume or server: whoever brings it there decides about its servers and its tenant. */
+  changing: boolean;
 }
 
 export type BranchStep =
@@ -74,7 +76,8 @@ export const dropWaitMs = 60_000;
 /** How long a server that failed is left alone before another one is tried. */
 export const restartMs = 30_000;
 
-const lostNode = "The machine that holds its data was declared lost. Drop the database to begin with an empty one.";
+const lostNode =
+  "The machine that holds its data was declared lost. An operator can restore it from a copy (`svc admin db restore`); drop it to begin with an empty one.";
 
 /**
  * The next thing to do for a branch. Each step may be repeated, and rests on facts that its effect looks at again under the
@@ -91,6 +94,8 @@ export function nextBranchStep(facts: BranchFacts): BranchStep {
     return isAwaited ? { do: "wait", for: "the server to end" } : { do: "bury", nodeId: placeOf(facts) };
   }
   if (facts.projectGone) return { do: "beginDrop" };
+  // A server of its own would be a second one that may write, or over a volume that counts no more.
+  if (facts.changing) return { do: "end" };
   const place = placeOf(facts);
   // Before anything that may end the server: what it began to write is on that disk, and nowhere else.
   if (facts.nodeId === null && place !== null) return { do: "pin", nodeId: place };

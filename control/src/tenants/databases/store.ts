@@ -6,6 +6,7 @@ import { wakeDatabases } from "../../identity/plans/reconcile-databases.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
+import { holdsBranch } from "./changes/store.ts";
 import { endCopies } from "./copies/store.ts";
 
 /** Of characters that no URL has to escape. */
@@ -136,10 +137,14 @@ export async function resumeBranches(tx: Db, projectId: string): Promise<void> {
 }
 
 /**
- * Whether the branch, which the caller has locked, may have another server: none that is not over, and none that left data
- * somewhere that the branch does not know of yet.
+ * Whether the branch, which the caller has locked, may have another server: none that is not over, none that left data
+ * somewhere that the branch does not know of yet, and no change that decides about its servers.
  */
-export async function mayStartServer(tx: Db, { id, node_id }: Branch): Promise<boolean> {
+export const mayStartServer = async (tx: Db, branch: Branch): Promise<boolean> =>
+  (await hasNoServer(tx, branch)) && !(await holdsBranch(tx, branch.id));
+
+/** The same without the change: for the change itself. */
+export async function hasNoServer(tx: Db, { id, node_id }: Pick<Branch, "id" | "node_id">): Promise<boolean> {
   const before = await tx
     .selectFrom("task")
     .select("id")

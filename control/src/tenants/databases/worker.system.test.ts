@@ -9,8 +9,9 @@ import { startTestFleet, type TestFleet } from "../../fleet/nodes/testing.ts";
 import type { Branch, Node, Project } from "../../stores/db/tables.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import type { WorkOutcome } from "../../stores/work/queue.ts";
-import { type DatabaseAdmin, ServerUnreachable } from "./admin-sql.ts";
+import { ServerUnreachable } from "./admin-sql.ts";
 import { beginRotation, doubted, dropBranches, insertBranch, retryBranch } from "./store.ts";
+import { MemoryAdmin } from "./testing/memory-admin.ts";
 import { databaseWorker } from "./worker.ts";
 
 let world: TestFleet;
@@ -20,36 +21,6 @@ beforeAll(async () => {
   node = await world.newNode();
 });
 afterAll(() => world?.[Symbol.asyncDispose]());
-
-/** Servers that keep what they are told in memory. A login is good when its password has the role's verifier. */
-class MemoryAdmin implements Pick<DatabaseAdmin, "createTenant" | "rotate" | "proveLogin"> {
-  /** Verifiers by role. */
-  readonly roles = new Map<string, string>();
-  isAway = false;
-  ended = 0;
-  readonly #engine: DatabaseEngine;
-  readonly #id: string;
-  constructor(engine: DatabaseEngine, id: string) {
-    this.#engine = engine;
-    this.#id = id;
-  }
-  #reach() {
-    if (this.isAway) throw new ServerUnreachable("it is away");
-  }
-  async createTenant(_: unknown, { role, verifier }: { role: string; verifier: string }) {
-    this.#reach();
-    this.roles.set(role, verifier);
-  }
-  async rotate(_: unknown, { role, verifier }: { role: string; verifier: string }) {
-    this.#reach();
-    this.roles.set(role, verifier);
-    this.ended += 1;
-  }
-  async proveLogin(_: unknown, { role, password }: { role: string; password: string }) {
-    this.#reach();
-    return this.roles.get(role) === verifierOf(this.#engine, this.#id, password);
-  }
-}
 
 let project: Project;
 let id = "";

@@ -1,15 +1,9 @@
 import { type DatabaseEngine, databaseNames } from "@svc/proto";
-import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
-import { sql, type UpdateObject } from "kysely";
+import type { UpdateObject } from "kysely";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { taskTopic } from "../../fleet/cluster/topics.ts";
-import {
-  openAdminPassword,
-  openTenantPassword,
-  pendingSecretAad,
-  tenantSecretAad,
-} from "../../fleet/databases/secrets.ts";
+import { pendingSecretAad, tenantSecretAad } from "../../fleet/databases/secrets.ts";
 import { verifierOf } from "../../fleet/databases/verifier.ts";
 import { lockTasks, removeTasks } from "../../fleet/tasks/change.ts";
 import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
@@ -18,23 +12,18 @@ import type { Database } from "../../stores/db/gen/tables.ts";
 import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch } from "../../stores/db/tables.ts";
-import type { Secrets } from "../../stores/secrets.ts";
 import { recheckAfterMs } from "../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
-import { type AdminTarget, type DatabaseAdmin, type OpenLine, ServerRefused, ServerUnreachable } from "./admin-sql.ts";
+import { ServerRefused, ServerUnreachable } from "./admin-sql.ts";
 import { type FoundBranch, readBranchFacts } from "./facts.ts";
-import { roleConnectionLimit, serverResources } from "./limits.ts";
+import { serverResources } from "./limits.ts";
 import { startServer } from "./servers.ts";
 import { type BranchStep, nextBranchStep } from "./steps.ts";
 import { buryBranch, doubted, dropBranches, lockBranch, mayStartServer, moveBranch } from "./store.ts";
+import { isSameTenant, type TenantWorkDeps, tenantWork } from "./tenant-work.ts";
 
-export interface DatabaseWorkerDeps {
-  clock: Clock;
-  db: Db;
+export interface DatabaseWorkerDeps extends TenantWorkDeps {
   fleet: Pick<Fleet, "observation" | "onChange">;
-  secrets: Secrets;
-  openLine: OpenLine;
-  admin: Pick<DatabaseAdmin, "createTenant" | "rotate" | "proveLogin">;
   /** What new servers run in. */
   images: Readonly<Record<DatabaseEngine, string>>;
   log: Log;
@@ -43,8 +32,6 @@ export interface DatabaseWorkerDeps {
 /** Ready branches take seconds: for so long a worker stays with one. */
 const holdMs = 15_000;
 const lookMs = 500;
-/** What the platform does in a server is small. */
-const adminMs = 15_000;
 /** How long the volume of a branch that was dropped is kept: somebody may have meant another one. */
 const keptHours = 72;
 
@@ -101,14 +88,8 @@ export function databaseWorker(deps: DatabaseWorkerDeps): WorkHandler {
   };
 }
 
-type Passwords = Pick<Branch, "secret" | "pending_secret">;
-
-/** Whether nobody has asked for another password since, or brought one to the server. */
-const hasSamePassword = (a: Passwords, b: Passwords): boolean =>
-  a.secret.equals(b.secret) &&
-  (a.pending_secret === null ? b.pending_secret === null : b.pending_secret?.equals(a.pending_secret) === true);
-
-function branchEffects({ clock, db, secrets, openLine, admin, images, log }: DatabaseWorkerDeps): Effects {
+function branchEffects(deps: DatabaseWorkerDeps): Effects {
+  const { db, secrets, admin, images, log } = deps;
   /** Runs `act` with the branch held, if it has the status that the facts had. */
   const locked = ({ branch: { id, status } }: FoundBranch, act: (tx: Db, branch: Branch) => Promise<void>) =>
     db.transaction().execute(async (tx) => {
@@ -119,49 +100,7 @@ function branchEffects({ clock, db, secrets, openLine, admin, images, log }: Dat
   const columns = (tx: Db, id: string, change: UpdateObject<Database, "database">) =>
     tx.updateTable("database").set(change).where("id", "=", id).execute();
 
-  /**
-   * Writes down what came of a password that was brought to the server. Not the same any more is a branch that somebody else
-   * moved, or whose password was replaced, by its owner or by another master key: the server may then have one of before, also
-   * from a worker that had stalled, and is to be given the right one in any case.
-   */
-  const lookAgain = (
-    { branch }: FoundBranch,
-    change: (isSame: boolean, now: Branch) => UpdateObject<Database, "database"> | null,
-  ) =>
-    db.transaction().execute(async (tx) => {
-      const now = await lockBranch(tx, branch.id);
-      const set = now && change(now.status === branch.status && hasSamePassword(branch, now), now);
-      if (now && set) await columns(tx, now.id, set);
-    });
-
-  /** Runs `act` on the server with some time for it. Throws `ServerUnreachable` when there is none by now. */
-  async function onServer<T>(
-    { branch, address }: FoundBranch,
-    signal: AbortSignal,
-    act: (target: AdminTarget, signal: AbortSignal) => Promise<T>,
-  ): Promise<T> {
-    if (address === null) throw new ServerUnreachable("it is on no node");
-    const bounded = AbortSignal.any([signal, clock.abortAfter(adminMs)]);
-    const connect = (each: AbortSignal) => openLine(address, AbortSignal.any([bounded, each]));
-    return act(
-      { engine: branch.engine, connect, password: openAdminPassword(secrets, branch), turn: branch.project_id },
-      bounded,
-    );
-  }
-
-  /** Brings a password there. One that was cut off may have arrived, and then is to be replaced if it is an old one by now. */
-  async function bring(
-    found: FoundBranch,
-    signal: AbortSignal,
-    act: (target: AdminTarget, signal: AbortSignal) => Promise<void>,
-  ): Promise<void> {
-    try {
-      await onServer(found, signal, act);
-    } catch (error) {
-      await lookAgain(found, (isSame) => (isSame ? null : doubted));
-      throw error;
-    }
-  }
+  const { bring, bringTenant, lookAgain, isLetIn } = tenantWork(deps);
 
   const say = ({ branch }: FoundBranch, to: string, why?: string) =>
     log.info({ databaseId: branch.id, projectId: branch.project_id, from: branch.status, to, why }, "database");
@@ -185,34 +124,17 @@ function branchEffects({ clock, db, secrets, openLine, admin, images, log }: Dat
 
     removeServers: (found, { taskIds }) => locked(found, (tx) => removeTasks(tx, taskIds)),
 
-    async bringTenant(found, _step, signal) {
-      const { branch, plan } = found;
-      const connectionLimit = roleConnectionLimit(plan);
-      const verifier = verifierOf(branch.engine, branch.id, openTenantPassword(secrets, branch));
-      const { database, role } = databaseNames(branch.id);
-      await bring(found, signal, (target, bounded) =>
-        admin.createTenant(target, { database, role, verifier, connectionLimit }, bounded),
-      );
-      await lookAgain(found, (isSame, now) =>
-        isSame && now.tenant_doubts === branch.tenant_doubts
-          ? { tenant_at: sql<Date>`clock_timestamp()`, role_connection_limit: connectionLimit }
-          : doubted,
-      );
-    },
+    bringTenant: (found, _step, signal) => bringTenant(found, signal),
 
     async proveLogin(found, _step, signal) {
-      const { branch } = found;
-      const { database, role } = databaseNames(branch.id);
-      const login = { database, role, password: openTenantPassword(secrets, branch) };
-      const isLetIn = await onServer(found, signal, (target, bounded) => admin.proveLogin(target, login, bounded));
+      const proven = await isLetIn(found, signal);
       await locked(found, async (tx, now) => {
         // Whatever was made there is made again.
-        if (!isLetIn) return void (await columns(tx, now.id, doubted));
-        // A login of before somebody doubted it proves nothing of what is there now.
-        if (now.tenant_doubts !== branch.tenant_doubts || !hasSamePassword(branch, now)) return;
+        if (!proven) return void (await columns(tx, now.id, doubted));
+        if (!isSameTenant(found.branch, now)) return;
         if (await moveBranch(tx, now.id, { from: now.status, to: "ready" })) say(found, "ready");
       });
-      if (!isLetIn) throw new ServerRefused("the tenant's own password is refused");
+      if (!proven) throw new ServerRefused("the tenant's own password is refused");
     },
 
     async rotate(found, _step, signal) {

@@ -13,15 +13,17 @@ export const adminNodesDrain = command({
   flags: {
     reason: reasonFlag,
     deadline: flag.integer("--deadline <seconds>", `How long it may take; default: ${limits.drainSecondsDefault}`),
+    moveDatabases: flag.toggle("--move-databases", "Also move the databases whose data it has, one at a time"),
     wait: flag.toggle("--no-wait", "Return once the drain is queued"),
   },
   arguments: nodeArguments,
   examples: [
     "svc admin nodes drain node-1",
     "svc admin nodes drain node-1 --reason 'new kernel' --deadline 600",
+    "svc admin nodes drain node-1 --move-databases",
     "svc admin nodes drain node-1 --no-wait",
   ],
-  async run(context, { node: named, reason, deadline, wait }) {
+  async run(context, { node: named, reason, deadline, moveDatabases, wait }) {
     if (deadline !== undefined && (deadline < limits.drainSecondsMin || deadline > limits.drainSecondsMax))
       throw new CliError(
         "CLI_INVALID_USAGE",
@@ -33,6 +35,7 @@ export const adminNodesDrain = command({
     const words = {
       ...(reason !== undefined && { reason }),
       ...(deadline !== undefined && { deadlineSeconds: deadline }),
+      ...(moveDatabases && { moveDatabases }),
     };
     // Somebody who lost the view of a drain gets it back; other words are another drain, which is refused.
     const drains = found.drain.state === "draining" || found.drain.state === "deadline";

@@ -1,4 +1,5 @@
-import { type NodeListItem, nodeListReply } from "@svc/proto";
+import { type AdminDatabase, type NodeListItem, nodeListReply, plural } from "@svc/proto";
+import { branchName, listDatabases } from "../../../admin-databases/branches.ts";
 import { command } from "../../../command.ts";
 import { confirmLoss, requireAnswerable } from "../../../confirm.ts";
 import { CliError } from "../../../errors.ts";
@@ -8,6 +9,8 @@ import { pickNode } from "../../../nodes.ts";
 const lossOfAny = (name: string) =>
   `This declares ${name} lost for ever: make sure that it is off or cut from the network.`;
 
+/** Of the databases that are lost with it; `svc admin db list` has them all. */
+const databasesTold = 20;
 const outOfRotation = ["fenced", "removed", "cordoned", "draining", "drained"];
 
 /** What it means for a machine of that role, and for visitors when no other edge is left. */
@@ -21,6 +24,23 @@ function lossOf({ id, name, role }: NodeListItem, nodes: readonly NodeListItem[]
       ? ["It is the last edge in rotation: visitors reach nothing until another one joins or is uncordoned."]
       : []),
   ].join(" ");
+}
+
+/** Databases whose data it has, and how far copies on other machines go. */
+function databasesLost(nodeId: string, databases: readonly AdminDatabase[]): string[] {
+  const own = databases.filter((each) => each.nodeId === nodeId);
+  if (own.length === 0) return [];
+  const told = own
+    .slice(0, databasesTold)
+    .map((each) =>
+      each.coveredAt === null
+        ? `${branchName(each)} (no copy elsewhere: all of it)`
+        : `${branchName(each)} (a copy has all until ${each.coveredAt})`,
+    );
+  const more = own.length - told.length;
+  return [
+    `With it goes the data of ${plural(own.length, "database")}: ${told.join(", ")}${more > 0 ? ` and ${more} more` : ""}. Those with a copy come back with \`svc admin db restore <project>/<channel>\`.`,
+  ];
 }
 
 export const adminNodesForceFence = command({
@@ -39,7 +59,9 @@ export const adminNodesForceFence = command({
     const api = await context.api();
     const { nodes } = await api.get("/admin/nodes", nodeListReply);
     const node = pickNode(nodes, named);
-    await confirmLoss(context, { loss: lossOf(node, nodes), name: node.name });
+    const databases = node.role === "node" ? await listDatabases(api) : [];
+    const loss = [lossOf(node, nodes), ...databasesLost(node.id, databases)].join(" ");
+    await confirmLoss(context, { loss, name: node.name });
     return actOnNode(context, api, node, "force-fence", { reason, confirm: true });
   },
   render: renderActed("is declared lost"),

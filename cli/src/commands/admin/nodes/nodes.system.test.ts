@@ -55,7 +55,8 @@ const path = `/api/v1/admin/nodes/${id}`;
 const list = "GET /api/v1/admin/nodes";
 
 async function run(line: string, answers: Routes, more: Partial<SvcOptions> = {}) {
-  await using api = await startApi({ [list]: ok({ nodes: [aNode()] }), ...answers });
+  const none = { "GET /api/v1/admin/databases": ok({ databases: [] }) };
+  await using api = await startApi({ [list]: ok({ nodes: [aNode()] }), ...none, ...answers });
   await using directory = await aDirectory();
   const env = { SVC_API_URL: api.url, SVC_TOKEN: "svc_key" };
   const words = [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare ?? "");

@@ -52,6 +52,7 @@ const actionEndpoint = (action: NodeAction) =>
         const detail = {
           ...{ role: node.role, name: node.name },
           ...(reason !== undefined && { reason }),
+          ...(action === "drain" && node.drain_moves_databases && { movesDatabases: true }),
           ...(action === "drain" && node.drain_deadline && { deadline: node.drain_deadline.toISOString() }),
         };
         await recordAudit(tx, { caller, address, action: `node.${action}`, target: node.id, detail });

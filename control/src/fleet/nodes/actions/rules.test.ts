@@ -4,7 +4,10 @@ import { nodeChange } from "./rules.ts";
 
 const now = new Date("2030-01-01T12:00:00Z");
 const node = { role: "node", incarnation: 3, drain_generation: 7, reason: "disk swap" } as const;
-const noDrain = { drain: "none", drain_started_at: null, drain_deadline: null, drain_generation: 8 };
+const noDrain = {
+  ...{ drain: "none", drain_started_at: null, drain_deadline: null, drain_moves_databases: false },
+  drain_generation: 8,
+};
 
 test.each([
   {
@@ -17,8 +20,9 @@ test.each([
   { action: "uncordon", words: {}, set: { schedulable: true, reason: null }, events: [["uncordoned", null]] },
   {
     action: "drain",
-    words: { deadlineSeconds: 60 },
+    words: { deadlineSeconds: 60, moveDatabases: true },
     set: {
+      drain_moves_databases: true,
       schedulable: false,
       drain: "draining",
       drain_generation: 8,

@@ -6,6 +6,7 @@ import type { Node } from "../../../stores/db/tables.ts";
 export interface ActionWords {
   reason?: string;
   deadlineSeconds?: number;
+  moveDatabases?: boolean;
 }
 
 /** What an action makes of a row, and the lines that its history gets. */
@@ -20,19 +21,20 @@ export interface NodeChange {
       | "drain_generation"
       | "drain_started_at"
       | "drain_deadline"
+      | "drain_moves_databases"
       | "reason"
     >
   >;
   events: { kind: string; detail: string | null }[];
 }
 
-const noDrain = { drain: "none", drain_started_at: null, drain_deadline: null } as const;
+const noDrain = { drain: "none", drain_started_at: null, drain_deadline: null, drain_moves_databases: false } as const;
 
 /** What an allowed action does. Every end of a drain raises its generation, so that nothing decided before is done any more. */
 export function nodeChange(
   action: NodeAction,
   node: Pick<Node, "role" | "incarnation" | "drain_generation" | "reason">,
-  { reason, deadlineSeconds = limits.drainSecondsDefault }: ActionWords,
+  { reason, deadlineSeconds = limits.drainSecondsDefault, moveDatabases = false }: ActionWords,
   now: Date,
 ): NodeChange {
   const detail = reason ?? null;
@@ -43,7 +45,7 @@ export function nodeChange(
     case "uncordon":
       return { set: { schedulable: true, reason: null }, events: [{ kind: "uncordoned", detail }] };
     case "drain":
-      return drainChange(node, { detail, deadlineSeconds, drain_generation }, now);
+      return drainChange(node, { detail, deadlineSeconds, drain_generation, moveDatabases }, now);
     case "cancel-drain":
       return {
         set: { ...noDrain, drain_generation, reason: detail ?? node.reason },
@@ -72,7 +74,8 @@ function drainChange(
     detail,
     deadlineSeconds,
     drain_generation,
-  }: { detail: string | null; deadlineSeconds: number; drain_generation: number },
+    moveDatabases,
+  }: { detail: string | null; deadlineSeconds: number; drain_generation: number; moveDatabases: boolean },
   now: Date,
 ): NodeChange {
   const common = { schedulable: false, drain_generation, drain_started_at: now, reason: detail };
@@ -84,5 +87,6 @@ function drainChange(
     };
   }
   const drain_deadline = new Date(now.getTime() + deadlineSeconds * 1000);
-  return { set: { ...common, drain: "draining", drain_deadline }, events: [started] };
+  const draining = { drain: "draining", drain_deadline, drain_moves_databases: moveDatabases } as const;
+  return { set: { ...common, ...draining }, events: [started] };
 }

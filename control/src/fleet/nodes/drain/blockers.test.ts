@@ -7,6 +7,7 @@ const now = new Date("2030-01-01T12:00:00Z");
 const ago = (seconds: number) => new Date(now.getTime() - seconds * 1000);
 const site: HeldTask = {
   leaves: "replaced",
+  whose: "shop/production",
   desired: "running",
   isOnItsWay: false,
   isServed: true,
@@ -14,7 +15,7 @@ const site: HeldTask = {
   edges: null,
   replacement: null,
 };
-const bound: Partial<HeldTask> = { leaves: { stays: "Its data is here." } };
+const bound: Partial<HeldTask> = { leaves: { stays: "Its data is here.", moveWith: "svc admin db move" } };
 const replacement = { isPlaced: false, isServing: false, refused: null };
 const leaving = (seconds: number, current: number): Partial<HeldTask> => ({
   leavingSince: ago(seconds),
@@ -57,13 +58,18 @@ test.each<{
   { when: "its node is only silent for a moment", task: { desired: "removed" }, link: "suspect", is: ["stop", null] },
   { when: "it is a build", task: { leaves: "redone" }, is: ["build", null] },
   { when: "it is a build on a lost node", task: { leaves: "redone" }, link: "unreachable", is: ["build", null] },
-  { when: "it stays until somebody moves it", task: bound, is: ["move", null], says: /^Its data is here\.$/ },
+  {
+    when: "it stays until somebody moves it",
+    task: bound,
+    is: ["move", null],
+    says: /^Its data is here\. Move it with `svc admin db move shop\/production`, or drain with --move-databases\.$/,
+  },
   {
     when: "it stays, and its node is lost",
     task: bound,
     link: "unreachable",
     is: ["move", null],
-    says: /^Its data is here\.$/,
+    says: /^Its data is here\. Move it with `svc admin db move shop\/production`, or drain with --move-databases\.$/,
   },
   { when: "it stays no longer", task: { ...bound, desired: "removed" }, is: ["stop", null] },
 ])("when $when", ({ task, link = "connected", is, says = /./ }) => {

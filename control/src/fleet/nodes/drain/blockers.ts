@@ -22,6 +22,8 @@ export interface EdgesSeen {
 /** A task that a node still has. What is said of its deployment counts for what is `replaced` alone. */
 export interface HeldTask {
   leaves: KindRules["leaves"];
+  /** Project and channel, as commands take them. */
+  whose: string;
   desired: "running" | "stopped" | "removed";
   /** Its deployment has neither succeeded nor failed yet. */
   isOnItsWay: boolean;
@@ -51,7 +53,10 @@ const fence = (what: string): Blocker =>
 export function taskBlocker(task: HeldTask, { link, now }: { link: NodeAxes["link"]; now: Date }): Blocker {
   if (task.desired !== "running")
     return isAway(link) ? fence("It is to stop") : waits("stop", "It has been told to stop.");
-  if (typeof task.leaves === "object") return waits("move", task.leaves.stays);
+  if (typeof task.leaves === "object") {
+    const { stays, moveWith } = task.leaves;
+    return waits("move", `${stays} Move it with \`${moveWith} ${task.whose}\`, or drain with --move-databases.`);
+  }
   if (task.leaves === "redone")
     return isAway(link)
       ? waits("build", "Its build is about to begin anew on another node.")

@@ -96,7 +96,7 @@ async function heldTask(
     (other) => other.owner_id === task.owner_id && other.replica === task.replica && other.epoch > task.epoch,
   );
   return {
-    ...{ leaves, desired: task.desired, isOnItsWay, isServed },
+    ...{ leaves, whose: `${row.project}/${row.channel}`, desired: task.desired, isOnItsWay, isServed },
     leavingSince: isLeaving ? (task.retiring_at ?? deployment?.since ?? null) : null,
     edges: isLeaving ? await facts.edges(row) : null,
     replacement:

@@ -16,7 +16,7 @@ const offered = {
   claimed: false,
   isAskedToEnd: false,
 } as const;
-const bound = { ...site, taskId: "t4", leaves: { stays: "Its data is here." } };
+const bound = { ...site, taskId: "t4", leaves: { stays: "Its data is here.", moveWith: "svc admin db move" } };
 const granted = { ...offered, claimed: true };
 
 test.each<{ when: string; node: Partial<DrainingNode>; does: string[] }>([

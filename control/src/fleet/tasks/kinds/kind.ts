@@ -20,9 +20,10 @@ export interface KindRules {
   isLasting: boolean;
   /**
    * How it leaves a node that is to be empty: `replaced`, by whoever keeps its owner's replicas; `redone`, at the deadline, since
-   * it ends by itself: its owner asks for another. With `stays` it does not, until somebody moves it: what is told then.
+   * it ends by itself: its owner asks for another. With `stays` it does not, until somebody moves it: what is told then, and the
+   * command that moves it, which takes project and channel.
    */
-  leaves: "replaced" | "redone" | { stays: string };
+  leaves: "replaced" | "redone" | { stays: string; moveWith: string };
   /**
    * Visitors may be using it: one message to a node stops many of these only on purpose. The node's own table of kinds says
    * the same of it.

@@ -191,7 +191,7 @@ export interface DatabaseBackupScheduleTable {
 export interface DatabaseChangeTable {
   id: string;
   database_id: string;
-  kind: "restore" | "move";
+  kind: "restore" | "move" | "upgrade";
   state: "copying" | "freezing" | "draining" | "stopping" | "restoring" | "done" | "failed";
   copy_id: Nullable<string>;
   until: Nullable<Date>;
@@ -205,6 +205,11 @@ export interface DatabaseChangeTable {
   created_at: Generated<Date>;
   state_at: Generated<Date>;
   ended_at: Nullable<Date>;
+  freezes: Generated<number>;
+  frozen_at: Nullable<Date>;
+  undoing: Nullable<string>;
+  cancelled: Generated<boolean>;
+  image: Nullable<string>;
 }
 
 export interface DatabaseCopyTable {
@@ -428,6 +433,7 @@ export interface NodeTable {
   refusal: Nullable<string>;
   dockerfile_problem: Nullable<string>;
   memory_short: Generated<boolean>;
+  drain_moves_databases: Generated<boolean>;
 }
 
 export interface NodeEventTable {

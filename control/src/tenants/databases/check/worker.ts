@@ -38,6 +38,8 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
     const { databaseId } = item.payload as { databaseId: string };
     const found = await readBranchFacts(deps, databaseId);
     if (found === null || found.address === null || found.branch.status !== "ready") return { state: "done" };
+    // What it would write there may not come along.
+    if (found.facts.changing) return { state: "done" };
     try {
       await check(deps, found);
     } catch (error) {

@@ -45,7 +45,15 @@ beforeEach(async () => {
   });
   await api.db.updateTable("database").set({ status: "ready", node_id: home.id }).where("id", "=", id).execute();
   const resources = { memoryMb: 64, cpuMillicores: 9, pidsLimit: 64, reservedMemoryMb: 64, reservedCpuMillicores: 9 };
-  const server = { ...resources, storageMb: 0, image: "db:1", sizeMb: 10, connections: 20, readOnly: false, nodeSelector: {} };
+  const server = {
+    ...resources,
+    storageMb: 0,
+    image: "db:1",
+    sizeMb: 10,
+    connections: 20,
+    readOnly: false,
+    nodeSelector: {},
+  };
   const row = await branch();
   const task = await insertTask(api.db, { ...row, pr_number: null }, databaseTask(row, server), { replica: 0 });
   await observe(task, home.id);

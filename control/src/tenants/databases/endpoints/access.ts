@@ -6,6 +6,8 @@ import type { Branch, Plan, Project } from "../../../stores/db/tables.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { getProject } from "../../projects/store.ts";
 import { refuseSuspended } from "../../projects/suspended.ts";
+import { heldRefusal } from "../changes/rules.ts";
+import { findOpenChange } from "../changes/store.ts";
 import { BranchNotReady } from "../ready-branch.ts";
 import { planRefusal, type Refusal, useRefusal } from "../rules.ts";
 import { findBranch } from "../store.ts";
@@ -48,5 +50,8 @@ export async function getReadyBranch(
   const refusal = useRefusal(branch?.status ?? null);
   if (branch === null) throw new Refused("NOT_FOUND", refusal?.message);
   if (refusal !== null) throw new BranchNotReady(refusal.code, refusal.message);
+  const change = await findOpenChange(db, branch.id);
+  const held = heldRefusal(change);
+  if (held !== null) throw new BranchNotReady(held.code, held.message);
   return { project, plan, branch };
 }

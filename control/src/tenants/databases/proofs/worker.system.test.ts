@@ -57,7 +57,15 @@ beforeEach(async () => {
     .execute();
   const row = await branch();
   const resources = { memoryMb: 64, cpuMillicores: 9, pidsLimit: 64, reservedMemoryMb: 64, reservedCpuMillicores: 9 };
-  const wanted = { ...resources, storageMb: 0, image: "db:1", sizeMb: 10, connections: 20, readOnly: false, nodeSelector: {} };
+  const wanted = {
+    ...resources,
+    storageMb: 0,
+    image: "db:1",
+    sizeMb: 10,
+    connections: 20,
+    readOnly: false,
+    nodeSelector: {},
+  };
   const task = await insertTask(db, { ...row, pr_number: null }, databaseTask(row, wanted), { replica: 0 });
   await db.updateTable("task").set({ node_id: home.id }).where("id", "=", task).execute();
   said.set(task, { observed: "running", health: "healthy" });

@@ -108,6 +108,25 @@ describe.each([
     expect((await query("select count(*)::int from kept where id = 77")).given.rows).toEqual([[0]]);
   });
 
+  test("keeps a tenant out, ends who is in, and tells where the log is, until it is let in again", async () => {
+    const { database, role, password } = branch;
+    const tenant = { user: role, database, password };
+    const { sleeping } = await whileSleeping(runner, { ...branch, target: { ...branch.target, tenant } });
+    const ended = expect(sleeping).rejects.toMatchObject({ code: "QUERY_ERROR" });
+    const slot = isPostgres ? "svc_copy_0123456789abcdef" : null;
+    const { position, isCopied } = (await runner.ask(branch.target, "freeze", { role, slot, waitMs: 0 })).given;
+    await ended;
+    expect(isCopied).toBe(false);
+    expect(position).toMatch(isPostgres ? /^[0-9A-F]+\/[0-9A-F]+$/ : /^([0-9]+-[0-9]+-[0-9]+)?$/);
+    await expect(query("select 1")).rejects.toMatchObject({ code: "DATABASE_NOT_READY" });
+    // Another password alone lets nobody in.
+    const verifier = verifierFor(engine, branch.password);
+    await runner.ask(branch.target, "setVerifier", { role, verifier });
+    await expect(query("select 1")).rejects.toMatchObject({ code: "DATABASE_NOT_READY" });
+    await runner.ask(branch.target, "createTenant", { database, role, verifier, connectionLimit: 7 });
+    expect((await query("select 1")).given.rows).toEqual([[1]]);
+  });
+
   test("measures a branch", async () => {
     const { database, role } = branch;
     const filler = isPostgres

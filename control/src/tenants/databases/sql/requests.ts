@@ -147,6 +147,15 @@ export const requestShapes = {
     takes: z.strictObject({ database, role, hasGrown: z.boolean() }),
     gives: z.strictObject({ isSoft: z.boolean() }),
   },
+  /**
+   * Keeps the role out and ends every session but this one and those that read the log, so that nothing is written any more. Gives
+   * where the log is then. `slot`: of a copy that tells the server how far it has it; null: none does. Waits for that for up to
+   * `waitMs`.
+   */
+  freeze: {
+    takes: z.strictObject({ role, slot: slot.nullable(), waitMs: z.int().min(0).max(10_000) }),
+    gives: z.strictObject({ position: z.string().max(1_000), isCopied: z.boolean() }),
+  },
   usage: {
     takes: z.strictObject({ database, role }),
     gives: z.strictObject({ sizeBytes: count, activeConnections: count }),
@@ -164,8 +173,8 @@ export type Given<N extends RequestName> = z.output<(typeof requestShapes)[N]["g
 
 /** Which of them are the platform's own, with its own user. */
 const adminRequests = new Set<RequestName>([
-  ...(["createTenant", "dropTenant", "setVerifier", "readVerifier", "holdReadOnly", "usage", "endSession"] as const),
-  ...(["bringKeeper", "releaseSlots"] as const),
+  ...(["createTenant", "dropTenant", "setVerifier", "readVerifier", "holdReadOnly", "freeze"] as const),
+  ...(["usage", "endSession", "bringKeeper", "releaseSlots"] as const),
 ]);
 export const isAdminRequest = (name: RequestName): boolean => adminRequests.has(name);
 

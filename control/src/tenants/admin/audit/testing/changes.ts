@@ -106,6 +106,35 @@ async function aBranch({ api, actor }: World): Promise<string> {
   return projectId;
 }
 
+/** The same on a machine, with a copy on another one. */
+async function aCopiedBranch(world: World): Promise<{ target: string; databaseId: string }> {
+  const { db } = world.api;
+  const target = await aBranch(world);
+  const [here, there] = await db
+    .insertInto("node")
+    .values(
+      ["a", "b"].map((name) => ({ role: "node", name: `${name}-${randomUUID().slice(0, 8)}`, labels: "{}" }) as const),
+    )
+    .returning("id")
+    .execute();
+  const of = { engine: "postgres", project_id: target, channel: "production" } as const;
+  const { id } = await db
+    .updateTable("database")
+    .set({ node_id: here?.id ?? "", role_connection_limit: 1 })
+    .where("project_id", "=", target)
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  const at = new Date();
+  await db
+    .insertInto("database_copy")
+    .values({
+      ...{ ...of, id: randomUUID(), database_id: id, generation: 1, node_id: there?.id ?? "", state: "following" },
+      ...{ covered_at: at, bases: JSON.stringify([{ number: 1, at: at.toISOString(), bytes: 1 }]) },
+    })
+    .execute();
+  return { target, databaseId: id };
+}
+
 const suspend = async ({ api }: World, project: Project) => {
   await api.db
     .updateTable("project")
@@ -341,6 +370,29 @@ export const changes: Readonly<Record<string, Change>> = {
         .values({ ...backup, ...end })
         .execute();
       return { path: `/projects/${id}/database/backups/${backup.id}`, target: id };
+    },
+  },
+  "POST /admin/databases/:id/restore": {
+    action: "database.restore",
+    async arrange(world) {
+      const { target, databaseId } = await aCopiedBranch(world);
+      return { path: `/admin/databases/${databaseId}/restore`, body: { confirm: true }, target };
+    },
+  },
+  "POST /admin/databases/:id/move": {
+    action: "database.move",
+    async arrange(world) {
+      const { target, databaseId } = await aCopiedBranch(world);
+      return { path: `/admin/databases/${databaseId}/move`, target };
+    },
+  },
+  "POST /admin/databases/:id/cancel": {
+    action: "database.cancel",
+    async arrange(world) {
+      const { target, databaseId } = await aCopiedBranch(world);
+      const { api, actor } = world;
+      await api.call("POST", `/admin/databases/${databaseId}/move`, { session: actor.session });
+      return { path: `/admin/databases/${databaseId}/cancel`, target };
     },
   },
   "POST /projects/:id/database/query": {

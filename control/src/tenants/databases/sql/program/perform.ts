@@ -22,6 +22,9 @@ import { countTables } from "./tables.ts";
 
 const engines: Record<DatabaseEngine, Engine> = { postgres, mariadb };
 
+/** How often the server is asked how far a copy is, while nobody can write. */
+const copiedLookMs = 20;
+
 type Work = { [N in RequestName]?: (asked: Asked<N>) => Promise<unknown> };
 
 const tenantWork = (session: Session, clock: Clock): Work => ({
@@ -42,6 +45,17 @@ const adminWork = (session: AdminSession, clock: Clock): Work => ({
   setVerifier: (asked) => session.setVerifier(asked),
   readVerifier: async (asked) => ({ verifier: await session.readVerifier(asked) }),
   holdReadOnly: (asked) => session.holdReadOnly(asked),
+  async freeze(asked) {
+    const { position } = await session.freeze(asked);
+    const { slot, waitMs } = asked;
+    if (slot === null) return { position, isCopied: false };
+    const untilMs = clock.bootMs() + waitMs;
+    for (;;) {
+      const isCopied = await session.isCopied(slot, position);
+      if (isCopied || clock.bootMs() >= untilMs) return { position, isCopied };
+      await sleep(clock, copiedLookMs);
+    }
+  },
   bringKeeper: (asked) => session.bringKeeper(asked),
   releaseSlots: async (asked) => ({ released: await session.releaseSlots(asked) }),
   usage: (asked) => session.usage(asked),

@@ -43,6 +43,10 @@ export interface AdminSession {
   holdReadOnly(asked: Asked<"holdReadOnly">): Promise<Given<"holdReadOnly">>;
   bringKeeper(asked: Asked<"bringKeeper">): Promise<void>;
   releaseSlots(asked: Asked<"releaseSlots">): Promise<number>;
+  /** Keeps the tenant out, and tells where the log is once nobody can write any more. */
+  freeze(asked: Asked<"freeze">): Promise<{ position: string }>;
+  /** Whether the copy of that slot has the log until `position`. */
+  isCopied(slot: string, position: string): Promise<boolean>;
   usage(asked: Asked<"usage">): Promise<Given<"usage">>;
   /** Calls off what the session does. */
   cancel(asked: Asked<"endSession">): Promise<void>;

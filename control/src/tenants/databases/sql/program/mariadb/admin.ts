@@ -39,6 +39,17 @@ export async function openMariadbAdmin(line: Duplex, login: Login): Promise<Admi
   const putOut = async (role: string) => {
     for (const id of await sessionsOf(role)) await kill("connection", id);
   };
+  /** Those of the tenant and of the platform's own name, but for this one. A session that is killed is there until it has undone what it was at. */
+  const endClients = async (role: string) => {
+    const own = `select ID from information_schema.PROCESSLIST where USER in ('${role}', '${login.user}') and ID <> connection_id()`;
+    for (let round = 0; round < 40; round += 1) {
+      const left = await run(own);
+      if (left.length === 0) return;
+      for (const [id] of left) await kill("connection", Number(id));
+      await run("do sleep(0.05)");
+    }
+    throw new Error("sessions do not end");
+  };
   const identity = (role: string, verifier: string) =>
     `'${role}'@'%' identified via mysql_native_password using '${verifier}'`;
 
@@ -47,7 +58,7 @@ export async function openMariadbAdmin(line: Duplex, login: Login): Promise<Admi
     async createTenant({ database, role, verifier, connectionLimit }) {
       await run(`create database if not exists \`${database}\` character set utf8mb4`);
       await run(`create user if not exists ${identity(role, verifier)}`);
-      await run(`alter user ${identity(role, verifier)} with max_user_connections ${connectionLimit}`);
+      await run(`alter user ${identity(role, verifier)} with max_user_connections ${connectionLimit} account unlock`);
       // In a grant `_` stands for any character.
       await run(`grant ${rights} on \`${database.replaceAll("_", "\\_")}\`.* to '${role}'@'%'`);
     },
@@ -79,6 +90,14 @@ export async function openMariadbAdmin(line: Duplex, login: Login): Promise<Admi
     },
     // Nothing is kept for those who read its log.
     releaseSlots: async () => 0,
+    async freeze({ role }) {
+      await run(`alter user '${role}'@'%' account lock`);
+      await endClients(role);
+      const [row] = await run("select @@global.gtid_binlog_pos");
+      return { position: String(row?.[0] ?? "") };
+    },
+    // Who reads the log of a MariaDB tells it nothing.
+    isCopied: async () => false,
     async usage({ database, role }) {
       const own = `'${database.replaceAll("_", "\\_")}/%'`;
       const [row] = await run(

@@ -1,7 +1,7 @@
 import type { EngineRefusal } from "../session.ts";
 
-/** Access denied to a user or to a database; no such database; the server ends. */
-const notReady = new Set([1044, 1045, 1049, 1053, 1698]);
+/** Access denied to a user or to a database; no such database; the server ends; the user is kept out for a while. */
+const notReady = new Set([1044, 1045, 1049, 1053, 1698, 4151]);
 
 interface ServerError extends Error {
   errno: number;

@@ -34,6 +34,17 @@ export async function openPostgresAdmin(line: Duplex, login: Login): Promise<Adm
     }
   };
 
+  /** All clients but this one: also those who came with the platform's own name, and may write for the tenant. */
+  const endClients = async () => {
+    for (let round = 0; round < terminations; round += 1) {
+      const ended = await run(
+        "select pg_terminate_backend(pid, 2000) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()",
+      );
+      if (ended.length === 0) return;
+    }
+    throw new Error("sessions do not end");
+  };
+
   return {
     id: connection.id,
     async createTenant({ database, role, verifier, connectionLimit }) {
@@ -55,7 +66,8 @@ export async function openPostgresAdmin(line: Duplex, login: Login): Promise<Adm
       await run(`drop role if exists "${role}"`);
     },
     async setVerifier({ role, verifier }) {
-      await run(`alter role "${role}" with login password '${verifier}' valid until 'infinity'`);
+      // Whether it may log in at all is not for this to say: a branch that moves keeps it out.
+      await run(`alter role "${role}" with password '${verifier}' valid until 'infinity'`);
       await putOut(role);
     },
     async readVerifier({ role }) {
@@ -96,6 +108,16 @@ export async function openPostgresAdmin(line: Duplex, login: Login): Promise<Adm
       }
       return left.length;
     },
+    async freeze({ role }) {
+      await run(`alter role "${role}" nologin`);
+      await endClients();
+      // What the tenant committed without waiting for the disk is on it once this is.
+      await run("select pg_logical_emit_message(true, 'svc', 'frozen')");
+      const [row] = await run("select pg_current_wal_flush_lsn()::text");
+      return { position: String(row?.[0]) };
+    },
+    isCopied: (slot, position) =>
+      exists(`select 1 from pg_replication_slots where slot_name = $1 and restart_lsn >= '${position}'::pg_lsn`, slot),
     async usage({ database, role }) {
       const [row] = await run(
         `select pg_database_size($1::name)::text,

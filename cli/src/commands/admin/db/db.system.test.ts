@@ -1,0 +1,86 @@
+import { expect, test } from "vitest";
+import { ok, startApi } from "../../../testing/api.ts";
+import { aDirectory, envelopeOf, svc } from "../../../testing/svc.ts";
+
+const id = "11111111-1111-4111-8111-111111111111";
+const projectId = "22222222-2222-4222-8222-222222222222";
+const changeId = "33333333-3333-4333-8333-333333333333";
+const node = (name: string) => ({ id: `44444444-4444-4444-8444-44444444444${name.at(-1)}`, name });
+const at = "2030-01-01T12:00:00.000Z";
+const coveredAt = "2030-01-01T12:30:00.000Z";
+const listed = {
+  ...{ id, projectId, projectSlug: "shop", channel: "production", engine: "postgres", status: "ready" },
+  ...{ ownerId: "u", ownerEmail: "a@svc.test", sizeBytes: 1_048_576, connections: 1, dbSizeMb: 512 },
+  ...{ dbConnectionLimit: 20, overLimit: false, nodeId: node("node-1").id, generation: 1, coveredAt, changing: null },
+  ...{ protection: "keeper", copy: null, lastProvenRestore: null },
+};
+const change = {
+  ...{ id: changeId, kind: "move", state: "done", copyId: null, until: null, coveredAt: null, problem: null },
+  ...{ to: node("node-2"), from: node("node-1"), tries: 1, blockedMs: 2_000, requestedBy: "u" },
+  ...{ createdAt: at, stateAt: at, endedAt: at },
+};
+const copy = {
+  ...{ id: changeId, node: node("node-2"), purpose: "keeper", state: "following", generation: 1, problem: null },
+  ...{ from: at, coveredAt, bytes: 1, purgeAt: null },
+};
+const detail = {
+  ...{ id, projectId, projectSlug: "shop", channel: "production", engine: "postgres", status: "ready", reason: null },
+  ...{ node: node("node-1"), generation: 1, sizeBytes: 1, volumeBytes: 1, server: null, proofs: [] },
+  volumes: [{ generation: 1, node: node("node-1"), state: "current", purgeAt: null, goneAt: null }],
+  ...{ copies: [copy], changes: [change] },
+};
+
+async function run(argv: string[], answers: Record<string, object> = {}) {
+  const sent: unknown[] = [];
+  const post = (action: string) => ({
+    [`POST /api/v1/admin/databases/${id}/${action}`]: ({ body }: { body: Buffer }) => {
+      sent.push([action, body.length === 0 ? null : JSON.parse(body.toString())]);
+      return ok({ change: { ...change, state: "stopping", endedAt: null }, coveredAt });
+    },
+  });
+  await using api = await startApi({
+    "GET /api/v1/admin/databases": ok({ databases: [listed] }),
+    "GET /api/v1/admin/nodes": ok({ nodes: [] }),
+    [`GET /api/v1/admin/databases/${id}`]: ok({ database: detail }),
+    ...{ ...post("restore"), ...post("move"), ...post("cancel"), ...answers },
+  } as never);
+  await using directory = await aDirectory();
+  const env = { SVC_API_URL: api.url, SVC_TOKEN: "svc_key" };
+  return { ...(await svc(argv, { cwd: directory.path, env })), sent };
+}
+
+test("svc admin db list tells where databases are and what copies cover", async () => {
+  const { stdout, status } = await run(["admin", "db", "ls"]);
+  expect(status).toBe(0);
+  expect(stdout).toContain("shop/production");
+  expect(stdout).toContain("1 database");
+});
+
+test("svc admin db show tells all of it", async () => {
+  const { stdout } = await run(["admin", "db", "show", "shop/production"]);
+  expect(stdout).toContain("shop/production (postgres) is ready on node-1");
+  expect(stdout).toContain(`from ${at} to ${coveredAt}`);
+  expect(stdout).toContain("move done");
+});
+
+test("svc admin db move looks on to the end and says for how long nobody could write", async () => {
+  const { stdout, sent } = await run(["admin", "db", "move", "shop/production"]);
+  expect(sent).toEqual([["move", {}]]);
+  expect(stdout).toContain("shop/production is on node-2");
+  expect(stdout).toMatch(/Nobody could write for 2 s/);
+});
+
+test("svc admin db restore says what is lost, and does nothing before somebody agrees", async () => {
+  const refused = await run(["admin", "db", "restore", "shop/production", "--json"]);
+  expect([refused.status, refused.sent]).toEqual([6, []]);
+  const { stdout, sent } = await run(["admin", "db", "restore", id, "--at", "2030-01-01T13:10:00+01:00", "--yes"]);
+  expect(sent).toEqual([["restore", { at: "2030-01-01T12:10:00.000Z", confirm: true }]]);
+  expect(stdout).toContain("shop/production is restored");
+});
+
+test("svc admin db cancel ends what is under way, and a database that nobody knows is named", async () => {
+  const { sent } = await run(["admin", "db", "cancel", "shop/production"]);
+  expect(sent).toMatchObject([["cancel", null]]);
+  const unknown = await run(["admin", "db", "cancel", "shop/preview", "--json"]);
+  expect(envelopeOf(unknown)["error"]).toMatchObject({ code: "CLOUD_NOT_FOUND" });
+});

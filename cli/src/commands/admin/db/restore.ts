@@ -1,0 +1,78 @@
+import { type AdminDatabaseDetail, adminDatabaseReply, changeDatabaseReply, nodeListReply } from "@svc/proto";
+import { branchArguments, branchName, findDatabase } from "../../../admin-databases/branches.ts";
+import { blockedText, watchChange } from "../../../admin-databases/watch.ts";
+import { command, flag } from "../../../command.ts";
+import { confirmLoss, requireAnswerable } from "../../../confirm.ts";
+import { CliError } from "../../../errors.ts";
+import { pickNode } from "../../../nodes.ts";
+import { postOnce } from "../../../post-once.ts";
+
+export const adminDbRestore = command({
+  name: "admin db restore",
+  summary: "Bring a database back from a copy, to its end or to a moment",
+  details:
+    "What was written after that moment is lost. It goes into a volume of its own on the machine that has the copy; the one of before is kept for a week. A database that is in use is stopped for it.",
+  flags: {
+    at: flag.text("--at <time>", "To that moment, as 2030-01-31T12:00:00Z; default: all that the copy has"),
+    copy: flag.text("--copy <id>", "From that copy; default: the one that covers most"),
+    node: flag.text("--node <machine>", "From a copy on that machine"),
+    wait: flag.toggle("--no-wait", "Return once the restore is queued"),
+  },
+  arguments: branchArguments,
+  examples: [
+    "svc admin db restore shop/production",
+    "svc admin db restore shop/production --at 2030-01-31T12:00:00Z --yes",
+  ],
+  async run(context, { branch: named, at: typed, copy: copyId, node, wait }) {
+    const at = typed === undefined ? undefined : momentOf(typed);
+    requireAnswerable(context, `What was written to ${named} after ${at ?? "the end of its copy"} is lost.`);
+    const api = await context.api();
+    const found = await findDatabase(api, named);
+    const name = branchName(found);
+    const { database } = await api.get(`/admin/databases/${found.id}`, adminDatabaseReply);
+    const nodeId =
+      node === undefined ? undefined : pickNode((await api.get("/admin/nodes", nodeListReply)).nodes, node).id;
+    const until = at ?? lastOf(database, { copyId, nodeId });
+    if (until !== null)
+      await confirmLoss(context, { loss: `What was written to ${name} after ${until} is lost.`, name: found.channel });
+    const body = {
+      ...(at !== undefined && { at }),
+      ...(copyId !== undefined && { copyId }),
+      ...(nodeId !== undefined && { node: nodeId }),
+      confirm: true,
+    };
+    const { change, coveredAt } = await postOnce(
+      context,
+      api,
+      `/admin/databases/${found.id}/restore`,
+      changeDatabaseReply,
+      { body },
+    );
+    if (!wait) return { branch: name, coveredAt, change, queued: true };
+    const done = await watchChange(context, api, { databaseId: found.id, changeId: change.id, name });
+    return { branch: name, coveredAt: done.until ?? done.coveredAt, change: done, queued: false };
+  },
+  render: ({ branch, change, coveredAt, queued }, { paint }) =>
+    queued
+      ? `${paint("green", "✓")} Queued. See how it goes with \`svc admin db show ${branch}\``
+      : `${paint("green", "✓")} ${branch} is restored${coveredAt === null ? "" : ` to ${coveredAt}`} on ${change.to?.name ?? "its machine"}\n  ${blockedText(change)}`,
+});
+
+/** The API's form of a moment that was typed. */
+function momentOf(text: string): string {
+  const at = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(at)) return new Date(at).toISOString();
+  throw new CliError("CLI_INVALID_USAGE", `"${text}" is no moment`, { hint: "Write it as 2030-01-31T12:00:00Z" });
+}
+
+/** How far the copies go that may be chosen; null: none goes anywhere, and the API says why. */
+function lastOf(
+  { copies }: AdminDatabaseDetail,
+  { copyId, nodeId }: { copyId: string | undefined; nodeId: string | undefined },
+): string | null {
+  const ends = copies
+    .filter(({ id }) => copyId === undefined || id === copyId)
+    .filter(({ node }) => nodeId === undefined || node?.id === nodeId)
+    .flatMap(({ from, coveredAt }) => (from === null || coveredAt === null ? [] : [coveredAt]));
+  return ends.toSorted().at(-1) ?? null;
+}
