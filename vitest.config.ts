@@ -35,6 +35,8 @@ export default defineConfig({
           exclude: ["**/*.system.test.ts", "**/node_modules/**"],
           pool: "forks",
           isolate: false,
+          // By itself it would leave a core alone, for whoever watches files.
+          maxWorkers: cores,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },
