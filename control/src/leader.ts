@@ -30,7 +30,7 @@ import type { Db } from "./stores/db/pool.ts";
 import { campaign, type Etcd, type Leadership, LeadershipLost } from "./stores/etcd/index.ts";
 import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
 import { createCrashNotes } from "./tenants/crashes/notes.ts";
-import { enqueueNightly } from "./tenants/databases/check/nights.ts";
+import { enqueueNightly, enqueueSoft } from "./tenants/databases/check/nights.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
 export interface LeaderDeps {
@@ -75,6 +75,7 @@ const collectingMs = 60_000;
 const quotasMs = 60_000;
 /** How soon a database that did not answer is looked at again in its night. */
 const databasesMs = 600_000;
+const softMs = 60_000;
 const linkHistoryMs = 5_000;
 
 /**
@@ -158,6 +159,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("databases"), wake: aWake(), periodMs: databasesMs }, async () => {
           const count = await enqueueNightly(db);
           if (count > 0) log.info({ count }, "databases are looked at tonight");
+        }),
+        runLoop({ ...loop("read-only databases"), wake: aWake(), periodMs: softMs }, async () => {
+          await enqueueSoft(db);
         }),
         runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);

@@ -23,8 +23,9 @@ end() {
 engine=$(cat "$here/engine")
 verifier=${SVC_DB_VERIFIER-}
 init=${SVC_DB_INIT-}
-# Nothing that a session might read is left of either.
-unset SVC_DB_VERIFIER SVC_DB_INIT
+read_only=${SVC_DB_READ_ONLY-}
+# Nothing that a session might read is left of them.
+unset SVC_DB_VERIFIER SVC_DB_INIT SVC_DB_READ_ONLY
 
 # Has functions for this image's server: initialise, is_ours, serve.
 . "$here/engine.sh"

@@ -103,6 +103,7 @@ if (only === null) {
     },
     ...(await firstDeploysTogether(cluster, times)),
     ...(await databasesProxy(times)),
+    ...(await databasesReadOnly(cluster, times)),
     {
       name: "a container that was killed answers again",
       unit: "ms",

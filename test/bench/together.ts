@@ -13,7 +13,8 @@ const everyMs = 50;
 const goneMs = 600_000;
 const numbers = Array.from({ length: sites }, (_, number) => number);
 
-async function succeeded(cluster: Cluster, method: string, path: string, body?: object) {
+/** The body of a reply that is no refusal; throws with it otherwise. */
+export async function succeeded(cluster: Cluster, method: string, path: string, body?: object) {
   const reply = await cluster.api(method, path, body);
   if (reply.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(reply.body)}`);
   return reply.body;

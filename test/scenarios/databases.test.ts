@@ -7,6 +7,7 @@ import { z } from "zod";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { deploy } from "../support/deploy.ts";
 import { edgeFetch } from "../support/edge.ts";
+import { beginNight, connectPlatformDatabase } from "../support/platform-database.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** A managed database from its first day to its last on the whole platform, by the command line alone. */
@@ -144,6 +145,57 @@ describe.each([
     expect(await visit("/")).toBe("200 2");
   });
 
+  test("can only be read from the night on in which it is larger than its plan allows, and keeps another password", async () => {
+    await using store = await connectPlatformDatabase(cluster.platform);
+    const accepted = async (method: string, path: string, body?: object) => {
+      const reply = await cluster.api(method, path, body);
+      if (reply.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(reply.body)}`);
+      return reply.body;
+    };
+    const { user } = (await accepted("GET", "/me")) as { user: { id: string } };
+    const plan = async (slug: string) => {
+      await accepted("POST", `/admin/users/${user.id}/plan`, { plan: slug });
+      await beginNight(store);
+    };
+    const common = { maxDatabases: 5, maxProjects: 50, maxBackups: 5, maxDeploysPerHour: 100 };
+    // Fewer connections, too: the server has to start with less than it was told before.
+    const small = { slug: `small-${engine}`, name: "Small", dbSizeMb: 0, dbConnectionLimit: 5 };
+    const large = { slug: `large-${engine}`, name: "Large", dbSizeMb: 500, dbConnectionLimit: 20 };
+    for (const each of [small, large]) await accepted("POST", "/admin/plans", { ...common, ...each });
+
+    await plan(small.slug);
+    await waitFor("writes to be refused", 120_000, async () => /^500 .*read-only/.test(await visit("/write")));
+    const kept = await waitFor("reads to go on", 120_000, async () => {
+      const [status, count] = (await visit("/")).split(" ");
+      return status === "200" && Number(count);
+    });
+    expect(await svc("db", "usage")).toMatchObject({
+      readOnly: true,
+      warning: expect.stringContaining("only be read"),
+    });
+    await svc("db", "backup", "create");
+
+    await svc("db", "rotate-credentials", "--yes");
+    await waitFor("the app's password to be refused", 120_000, async () =>
+      /^500 .*(password authentication failed|Access denied)/.test(await visit("/")),
+    );
+    await waitFor(
+      "the owner to read",
+      120_000,
+      async () => String(await query("select count(*) from notes")) === `${kept}`,
+    );
+    await refusal("db", "query", "delete from notes");
+    expect(String(await query("select count(*) from notes"))).toBe(`${kept}`);
+
+    await plan(large.slug);
+    await waitFor("writes to go on", 120_000, async () => {
+      await query("insert into notes (text) values ('another')");
+      return true;
+    });
+    await deploy(cluster, cwd);
+    expect(await visit("/")).toBe(`200 ${kept + 1}`);
+  });
+
   test("goes when its owner says so, and its backup stays", async () => {
     await svc("db", "disable", "--yes");
     await waitFor("the branch to be absent", 120_000, async () => {
@@ -151,7 +203,9 @@ describe.each([
       return status === null;
     });
     expect(await refusal("db", "query", "select 1")).toBe("CLOUD_NOT_FOUND");
-    expect(await svc("db", "backup", "list")).toMatchObject({ backups: [{ status: "complete" }] });
+    expect(await svc("db", "backup", "list")).toMatchObject({
+      backups: [{ status: "complete" }, { status: "complete" }],
+    });
     expect(await visit("/")).toMatch(/^500 /);
   });
 });

@@ -1,32 +1,7 @@
-import { randomBytes } from "node:crypto";
-import { type DatabaseEngine, databaseNames } from "@svc/proto";
+import type { DatabaseEngine } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createTestDatabase, type Said, type TestDatabase, verifierFor } from "../testing/database.ts";
-
-/** Statements that make the role of an owner and a database that it owns, as the administrator. */
-const provisions = {
-  postgres: ({ role, name, verifier }: Provision) => [
-    `CREATE ROLE ${role} LOGIN NOINHERIT PASSWORD '${verifier}' CONNECTION LIMIT 25`,
-    `CREATE DATABASE ${name} OWNER ${role}`,
-    `REVOKE ALL ON DATABASE ${name}, postgres, template1 FROM PUBLIC`,
-  ],
-  mariadb: ({ role, name, verifier }: Provision) => [
-    `CREATE DATABASE ${name}`,
-    `CREATE DATABASE ${name.replace("_", "x")}`,
-    `CREATE USER '${role}'@'%' IDENTIFIED BY PASSWORD '${verifier}' WITH MAX_USER_CONNECTIONS 25`,
-    // An underscore stands for any character.
-    `GRANT ${ownerMay.join(", ")} ON \`${name.replaceAll("_", "\\_")}\`.* TO '${role}'@'%'`,
-  ],
-} as const satisfies Record<DatabaseEngine, (provision: Provision) => string[]>;
-interface Provision {
-  role: string;
-  name: string;
-  verifier: string;
-}
-const ownerMay = [
-  ...["ALTER", "ALTER ROUTINE", "CREATE", "CREATE ROUTINE", "CREATE TEMPORARY TABLES", "CREATE VIEW", "DELETE", "DROP"],
-  ...["EXECUTE", "INDEX", "INSERT", "LOCK TABLES", "REFERENCES", "SELECT", "SHOW VIEW", "TRIGGER", "UPDATE"],
-];
+import { createTestDatabase, type Said, type TestDatabase } from "../testing/database.ts";
+import { type DatabaseOwner, makeOwner } from "../testing/database-owner.ts";
 
 /** What nobody may who owns one database and nothing else. `{role}` is its own name. */
 const refused = {
@@ -117,7 +92,7 @@ const refusals =
 
 describe.each(["postgres", "mariadb"] as const)("the owner of a database on %s", (kind) => {
   let database: TestDatabase;
-  let owner: { user: string; password: string; database: string };
+  let owner: DatabaseOwner;
   const asOwner = (statement: string, name = owner.database): Promise<Said> =>
     database.sql(statement, { ...owner, database: name });
 
@@ -125,14 +100,7 @@ describe.each(["postgres", "mariadb"] as const)("the owner of a database on %s",
     database = createTestDatabase(kind);
     await database.run();
     await database.serves();
-    const names = databaseNames(database.id);
-    const password = randomBytes(16).toString("hex");
-    owner = { user: names.role, password, database: names.database };
-    const provision = { role: names.role, name: names.database, verifier: verifierFor(kind, password) };
-    for (const statement of provisions[kind](provision)) {
-      const { code, text } = await database.sql(statement);
-      expect(code, `${statement}: ${text}`).toBe(0);
-    }
+    owner = await makeOwner(database, kind);
   });
   afterAll(() => database[Symbol.asyncDispose]());
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { serverSettings } from "./settings.ts";
 
-const sizes = { memoryMb: 256, sizeMb: 1024, connections: 60 };
+const sizes = { memoryMb: 256, sizeMb: 1024, connections: 60, readOnly: false };
 /** Settings by name, whatever the form that their engine wants. */
 const read = (words: readonly string[]): Record<string, string> =>
   Object.fromEntries(
@@ -50,6 +50,14 @@ test("Postgres starts whatever the size: at least two segments, and no more than
 
 test.each(["postgres", "mariadb"] as const)("%s has as many sessions as control says", (engine) => {
   expect(read(serverSettings(engine, sizes))["max_connections"]).toBe("60");
+});
+
+test.each([
+  { engine: "postgres", setting: "default_transaction_read_only", is: { on: "on", off: "off" } },
+  { engine: "mariadb", setting: "read_only", is: { on: "ON", off: "OFF" } },
+] as const)("$engine is started read-only or not, as control says", ({ engine, setting, is }) => {
+  expect(read(serverSettings(engine, { ...sizes, readOnly: true }))[setting]).toBe(is.on);
+  expect(read(serverSettings(engine, sizes))[setting]).toBe(is.off);
 });
 
 test("each engine gets its settings in the form that it takes", () => {

@@ -1,7 +1,7 @@
 // @pure
 import type { DatabaseEngine } from "@svc/proto";
 
-/** What control says of a database in numbers. */
+/** What control says of a database's server. */
 export interface DatabaseSizes {
   /** What its container may take. */
   memoryMb: number;
@@ -9,6 +9,8 @@ export interface DatabaseSizes {
   sizeMb: number;
   /** Sessions at once, those of the platform included: changing it takes a restart. */
   connections: number;
+  /** Nothing durable is to be written. */
+  readOnly: boolean;
 }
 
 /** Settings of the server, as arguments of its image's entry point. The image adds where its files are. */
@@ -55,6 +57,8 @@ function postgresSettings(sizes: DatabaseSizes): Record<string, string> {
     min_wal_size: "32MB",
     temp_file_limit: `${sizes.sizeMb}MB`,
     max_prepared_transactions: "0",
+    // What keeps sessions from undoing it is that the image's entry point starts a standby, unless that would lose something.
+    default_transaction_read_only: sizes.readOnly ? "on" : "off",
     idle_in_transaction_session_timeout: "10min",
     password_encryption: "scram-sha-256",
     // What its owner may say is decided by the platform, not by a file that a superuser's session wrote.
@@ -78,6 +82,7 @@ function postgresSettings(sizes: DatabaseSizes): Record<string, string> {
 function mariadbSettings(sizes: DatabaseSizes): Record<string, string> {
   return {
     max_connections: `${sizes.connections}`,
+    read_only: sizes.readOnly ? "ON" : "OFF",
     innodb_buffer_pool_size: `${cacheMb(sizes)}M`,
     innodb_log_file_size: `${between(8, sizes.sizeMb / 16, 96)}M`,
     innodb_read_io_threads: "1",

@@ -79,12 +79,15 @@ export function databaseCalls(
 }
 
 function toOptions(spec: DatabaseContainerSpec, owner: Owner): Docker.ContainerCreateOptions {
-  const { databaseId, init } = spec;
+  const { databaseId, init, readOnly } = spec;
   return {
     name: spec.name,
     Image: spec.image,
     Cmd: [...spec.settings],
-    Env: init === null ? [] : ["SVC_DB_INIT=1", `SVC_DB_VERIFIER=${init.verifier}`],
+    Env: [
+      ...(init === null ? [] : ["SVC_DB_INIT=1", `SVC_DB_VERIFIER=${init.verifier}`]),
+      ...(readOnly ? ["SVC_DB_READ_ONLY=1"] : []),
+    ],
     Labels: {
       ...spec.labels,
       [labels.cluster]: owner.clusterId,

@@ -105,6 +105,8 @@ export type DatabaseContainerSpec = Limits & {
   settings: readonly string[];
   /** What an empty volume is made a database with; null: there has to be one already. */
   init: { verifier: string } | null;
+  /** The server is to be one that no session can write to. */
+  readOnly: boolean;
   labels: Readonly<Record<string, string>>;
   reserved: Reserved;
 };

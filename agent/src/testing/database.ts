@@ -90,13 +90,14 @@ export function createTestDatabase(kind: DatabaseEngine): TestDatabase {
   const sizes = { memoryMb: 192, sizeMb: 256, connections: 40 };
   const admin = { user: "svc_admin", password, database: kind === "postgres" ? "postgres" : "mysql" };
 
-  const spec: TestDatabase["spec"] = (changes = {}) => ({
+  const spec: TestDatabase["spec"] = ({ readOnly = false, ...changes } = {}) => ({
     name,
     databaseId: id,
     engine: kind,
     image: defaultDatabaseImages[kind],
-    settings: serverSettings(kind, sizes),
+    settings: serverSettings(kind, { ...sizes, readOnly }),
     init: { verifier },
+    readOnly,
     labels: { "svc.placement": id },
     memoryMb: sizes.memoryMb,
     cpuMillicores: 0,

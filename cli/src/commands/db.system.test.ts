@@ -197,11 +197,12 @@ describe.concurrent("what only shows something", () => {
       {
         [`GET ${base}/usage`]: ok({
           ...{ channel: "production", engine: "postgres", sizeBytes: 2048, sizeLimitMb: 1, readOnly: true },
+          warning: "Can only be read, and 3 tables are unlogged",
           ...{ connections: { active: 2, limit: 20 }, history: [{ sampledAt: at, sizeBytes: 1024 }] },
         }),
       },
       { readOnly: true, connections: { active: 2, limit: 20 } },
-      /2 of 20 connections[\s\S]*only be read/,
+      /2 of 20 connections[\s\S]*only be read, and 3/,
     ],
     [
       ["migrations"],

@@ -159,6 +159,8 @@ export const databaseUsageReply = success({
   sizeBytes: count,
   sizeLimitMb: count,
   readOnly: z.boolean(),
+  /** What its owner should know of that it can only be read; null: it can be written to. A control of before does not say. */
+  warning: z.string().nullable().exactOptional(),
   connections: replyObject({ active: count, limit: count }),
   /** The newest, oldest first. */
   history: z.array(replyObject({ sampledAt: timestamp, sizeBytes: count })).max(limits.databaseSamplesShown),

@@ -1,8 +1,15 @@
-import { type BranchFacts, type BranchStep, nextBranchStep } from "@svc/control/tenants/databases/steps";
+import { letsTenantIn } from "@svc/control/fleet/database-tables/table";
+import {
+  type BranchFacts,
+  type BranchStep,
+  isToBeReadOnly,
+  nextBranchStep,
+} from "@svc/control/tenants/databases/steps";
 import type { Model } from "./explore.ts";
 
 /**
- * One branch, two workers of which one may have stalled, a user and a fleet of two nodes: real `nextBranchStep`. A worker reads,
+ * One branch of Postgres, two workers of which one may have stalled, a user, nights that decide
+ * whether it is read-only, and a fleet of two nodes: real `nextBranchStep`. A worker reads,
  * decides, asks the server, and writes down what came of it; anything may happen between two of these, and it may die.
  * What has no bound is told by what it is compared with: a doubt by who has not read it, time by both that it has passed and
  * that it has not, and servers that are over by where the last one was.
@@ -22,6 +29,8 @@ interface State {
   wasTenantNoted: boolean;
   isSuspended: boolean;
   isNodeGone: boolean;
+  /** It holds more than its plan allows. */
+  isReadOnly: boolean;
   servers: readonly Server[];
   /** Nodes with a volume that has data. */
   volumes: readonly string[];
@@ -44,6 +53,10 @@ interface Server {
   pin: string | null;
   /** It may make data. */
   init: boolean;
+  /** A standby: nothing can be written to it, whoever asks. */
+  isReadOnly: boolean;
+  /** It can be written to, and was asked for when the branch was read-only, as it is still. */
+  isPrivate: boolean;
   nodeId: string | null;
   is: "starting" | "serving" | "failed";
 }
@@ -73,7 +86,10 @@ export type BranchMutant =
   | "trusts that what was cut off did not arrive"
   | "may make data at any time"
   | "makes up for missing data"
-  | "makes data over data";
+  | "makes data over data"
+  | "lets everybody in to a server that the platform writes to"
+  | "leaves a server as it was started"
+  | "takes the refusal of a standby for a yes";
 
 const longMs = 1e9;
 const nodes = ["n1", "n2"] as const;
@@ -97,13 +113,19 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
       ...{ status, sinceMs: isLate ? longMs : 0, projectGone: false, suspended: state.isSuspended, nodeId },
       lastNodeId: mutant === "forgets where the data is" ? null : lastNodeId,
       nodeGone: state.isNodeGone,
-      servers: servers.map(({ id, isWanted, nodeId: at, is }) => ({
+      servers: servers.map(({ id, isWanted, nodeId: at, is, isReadOnly }) => ({
         ...{ taskId: id, wanted: isWanted, nodeId: at, refused: null, state: is, problem: null },
         ...{ ageMs: longMs, outgrown: false },
+        readOnly: mutant === "leaves a server as it was started" ? isToBeReadOnly(tenantOf(state)) : isReadOnly,
       })),
-      ...{ tenantCurrent: state.isTenantNoted, rotating: state.password === "rotating" },
+      ...tenantOf(state),
     };
   }
+
+  const tenantOf = ({ isTenantNoted, password, isReadOnly }: State) => ({
+    ...{ tenantCurrent: isTenantNoted, rotating: password === "rotating", readOnly: isReadOnly },
+    standsBy: mutant !== "takes the refusal of a standby for a yes",
+  });
 
   const doubted = (state: State): State => ({
     ...state,
@@ -119,7 +141,11 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
     const id = ["a", "b"].find((each) => !servers.some((server) => server.id === each));
     if (id === undefined) return state;
     const init = !state.wasTenantNoted || mutant === "may make data at any time";
-    const server: Server = { id, isWanted: true, pin: nodeId, init, nodeId: null, is: "starting" };
+    const isReadOnly = isToBeReadOnly(tenantOf(state));
+    const server: Server = {
+      ...{ id, isWanted: true, pin: nodeId, init, isReadOnly, nodeId: null, is: "starting" },
+      isPrivate: state.isReadOnly && !isReadOnly,
+    };
     return { ...state, servers: [...servers, server] };
   }
   /** It is over: who meant it means none any more. */
@@ -142,8 +168,10 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
     { servers, role, isNodeGone }: State,
     { password, step, serverId }: Worker,
   ): (Pick<State, "role"> & { said: boolean }) | null {
-    if (isNodeGone || servers.find(({ id }) => id === serverId)?.is !== "serving") return null;
+    const server = servers.find(({ id }) => id === serverId);
+    if (isNodeGone || server?.is !== "serving") return null;
     if (step.do === "proveLogin") return { role, said: role === told(password) };
+    if (server.isReadOnly) return mutant === "takes the refusal of a standby for a yes" ? { role, said: true } : null;
     // A role is made with the first password alone: there is nobody else's to replace before.
     if (step.do === "rotate" && role === null) return null;
     return { role: told(password), said: true };
@@ -188,9 +216,16 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
     if (status !== "dropping") yield ["drop", { ...state, ...forgotten, status: "dropping" }];
     if (status === "error") yield ["retry", { ...doubted(state), status: "provisioning" }];
     if (status === "ready" && state.password === "first") yield ["rotate", { ...state, password: "rotating" }];
+    if (status === "ready") yield [state.isReadOnly ? "it may write again" : "it is full", decided(state)];
     yield [state.isSuspended ? "resume" : "suspend", { ...state, isSuspended: !state.isSuspended }];
     if (state.lastNodeId !== null && !state.isNodeGone) yield ["fence", { ...state, isNodeGone: true, role: null }];
   }
+
+  const decided = (state: State): State => ({
+    ...state,
+    isReadOnly: !state.isReadOnly,
+    servers: state.servers.map((server) => ({ ...server, isPrivate: false })),
+  });
 
   function* fleet(state: State): Generator<readonly [string, State]> {
     for (const server of state.servers) {
@@ -281,7 +316,7 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
   return {
     initial: {
       ...{ status: "provisioning", nodeId: null, lastNodeId: null, password: "first" },
-      ...{ isTenantNoted: false, wasTenantNoted: false, isSuspended: false, isNodeGone: false },
+      ...{ isTenantNoted: false, wasTenantNoted: false, isSuspended: false, isNodeGone: false, isReadOnly: false },
       ...{ servers: [], volumes: [], wasVolumeLost: false, role: null },
       ...{ wasReady: false, isProven: false, isInitAgain: false, workers: [] },
     },
@@ -294,14 +329,26 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
 
     key,
 
-    problem({ status, servers, volumes, role, password, ...state }) {
+    problem(state) {
+      const { status, servers, volumes, role, password, isReadOnly, isSuspended } = state;
       const { isTenantNoted, isProven, isInitAgain, isNodeGone, nodeId, lastNodeId, workers } = state;
       if (servers.filter((server) => server.nodeId !== null).length > 1) return "two servers that may write";
       if (volumes.length > 1) return "a second, empty volume on another node";
       if (isInitAgain) return "an empty database in the place of one that was in use";
       if (nodeId !== null && nodeId !== lastNodeId) return "a branch that knows another place than that of its data";
+      const newest = servers.at(-1);
+      const isTold = isReadOnly && mutant !== "lets everybody in to a server that the platform writes to";
+      const server = newest === undefined ? null : { readOnly: newest.isReadOnly };
+      const isLetIn = status !== null && letsTenantIn({ status, isOff: isSuspended, readOnly: isTold, server });
+      if (newest?.isPrivate && newest.is === "serving" && isLetIn) return "a write while the branch is read-only";
       if (status !== "ready") return null;
       if (!isProven) return "ready, and nobody could log in";
+      if (workers.length === 0 && newest !== undefined && newest.isReadOnly !== isReadOnly) {
+        const isDone = [false, true].every(
+          (isLate) => nextBranchStep(factsOf({ ...state, status }, isLate)).do === "end",
+        );
+        if (isDone && !isSuspended) return "a server that is left to write, or not to";
+      }
       const isReachable = !isNodeGone && volumes.length > 0;
       const isQuiet = workers.length === 0 && password !== "rotating" && isTenantNoted;
       return isReachable && isQuiet && role !== password ? "the server has another password than the branch" : null;
@@ -310,17 +357,28 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
 }
 
 /** What no longer matters once a branch is to go; also what a worker meant to write, since it has another status by now. */
-const forgotten = { password: "first", isTenantNoted: false, role: null, isProven: false, workers: [] } as const;
+const forgotten = {
+  ...({ password: "first", isTenantNoted: false, role: null, isProven: false } as const),
+  ...({ isReadOnly: false, workers: [] } as const),
+};
 
 const bits = (...flags: boolean[]): string => flags.map((flag) => (flag ? "1" : "0")).join("");
 
 const key = (state: State): string =>
   [
     ...[state.status, state.nodeId, state.lastNodeId, state.password, state.role, state.volumes],
-    bits(state.isTenantNoted, state.wasTenantNoted, state.isSuspended, state.isNodeGone, state.wasVolumeLost),
+    bits(
+      state.isTenantNoted,
+      state.wasTenantNoted,
+      state.isSuspended,
+      state.isNodeGone,
+      state.wasVolumeLost,
+      state.isReadOnly,
+    ),
     bits(state.wasReady, state.isProven, state.isInitAgain),
     ...state.servers.map(
-      ({ id, pin, nodeId, is, isWanted, init }) => `${id}${pin}${nodeId}${is}${bits(isWanted, init)}`,
+      ({ id, pin, nodeId, is, ...server }) =>
+        `${id}${pin}${nodeId}${is}${bits(server.isWanted, server.init, server.isReadOnly, server.isPrivate)}`,
     ),
     ...state.workers.map(
       ({ status, password, step, serverId, isDoubted, said, isStale }) =>

@@ -52,7 +52,7 @@ describe("a change of route, in every order of events", () => {
 });
 
 describe("the life of a database, in every order of events", () => {
-  test("has at most one server, data that is made once, and the password that people are told", () => {
+  test("has at most one server, data that is made once, the password that people are told, and no write while it is read-only", () => {
     const { violation, states } = explore(branchLife(null));
     expect(violation).toBeNull();
     expect(states).toBeGreaterThan(100_000);
@@ -70,6 +70,9 @@ describe("the life of a database, in every order of events", () => {
     "may make data at any time",
     "makes up for missing data",
     "makes data over data",
+    "lets everybody in to a server that the platform writes to",
+    "leaves a server as it was started",
+    "takes the refusal of a standby for a yes",
   ];
   test.each(bugs)("would be caught with the bug: %s", (bug) => {
     expect(explore(branchLife(bug)).violation).not.toBeNull();

@@ -38,7 +38,16 @@ export function databaseExecutor(
   return {
     async "create-database"(_, { task }) {
       const { placement, memory } = task.record();
-      const { databaseId, engine: kind, image, adminVerifier, init, sizeMb, connections } = databaseSpec(task);
+      const {
+        databaseId,
+        engine: kind,
+        image,
+        adminVerifier,
+        init,
+        sizeMb,
+        connections,
+        readOnly,
+      } = databaseSpec(task);
       const { memoryMb = 0, cpuMillicores = 0, pidsLimit = 0 } = placement.resources ?? {};
       await laySocketDir(owner, databaseId, await engine.describe(), await deps.proxyGroupId());
       try {
@@ -47,7 +56,8 @@ export function databaseExecutor(
           databaseId,
           engine: kind,
           image: image?.reference ?? "",
-          settings: serverSettings(kind, { memoryMb, sizeMb, connections }),
+          settings: serverSettings(kind, { memoryMb, sizeMb, connections, readOnly }),
+          readOnly,
           // What has served has data, and would never be right without.
           init: init && !memory.wasHealthy ? { verifier: adminVerifier } : null,
           labels: placementLabels(placement),

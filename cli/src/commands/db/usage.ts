@@ -17,14 +17,14 @@ export const dbUsage = command({
     const { ok: _ok, ...usage } = reply;
     return { project: branch.project, ...usage };
   },
-  render: ({ sizeBytes, sizeLimitMb, readOnly, connections, history }, screen) => {
+  render: ({ sizeBytes, sizeLimitMb, readOnly, warning, connections, history }, screen) => {
     const { paint, now } = screen;
     const limitBytes = sizeLimitMb * 1024 * 1024;
     const share = limitBytes === 0 ? "" : ` (${Math.round((sizeBytes / limitBytes) * 100)} %)`;
     const lines = [
       `${formatBytes(sizeBytes)} of ${formatBytes(limitBytes)}${share}`,
       `${connections.active} of ${connections.limit} connections`,
-      ...(readOnly ? [paint("red", "It is full and can only be read: a larger plan lifts that")] : []),
+      ...(readOnly ? [paint("red", warning ?? "It is full and can only be read: a larger plan lifts that")] : []),
     ];
     if (history.length === 0) return lines.join("\n");
     const rows = history

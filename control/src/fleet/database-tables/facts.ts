@@ -18,7 +18,9 @@ interface Row {
   is_off: boolean;
   node_id: string | null;
   connection_limit: number;
+  read_only: boolean;
   epoch: number | null;
+  server_read_only: boolean;
   server_node_id: string | null;
   address: string | null;
 }
@@ -51,7 +53,8 @@ export async function loadBranchesOfNodes(
       union
       select node_id, id from database where node_id = any(${nodes.map(({ nodeId }) => nodeId)}::uuid[]))
     select known.at_node, database.id, database.project_id, database.channel, database.engine, database.status,
-      database.node_id, plan.db_connection_limit as connection_limit, server.epoch,
+      database.node_id, plan.db_connection_limit as connection_limit, database.read_only, server.epoch,
+      coalesce((server.spec ->> 'readOnly')::boolean, false) as server_read_only,
       case when server.desired = 'running' and server.reaped_at is null then server.node_id end as server_node_id,
       node.address,
       project.deleting_at is not null
@@ -62,7 +65,7 @@ export async function loadBranchesOfNodes(
     left join account on account.user_id = project.owner_id
     join plan on plan.id = coalesce(account.plan_id, (select id from plan where is_default))
     left join lateral (
-      select epoch, desired, reaped_at, node_id from task
+      select epoch, spec, desired, reaped_at, node_id from task
       where owner_id = database.id and kind = 'database' order by epoch desc limit 1) server on true
     left join node on node.id = server.node_id`.execute(db);
   const found = Map.groupBy(rows, ({ at_node }) => at_node);
@@ -72,11 +75,13 @@ export async function loadBranchesOfNodes(
 const branchOf = (row: Row): ReachableBranch => ({
   ...{ id: row.id, projectId: row.project_id, channel: row.channel, engine: row.engine, status: row.status },
   ...{ isOff: row.is_off, nodeId: row.node_id, connectionLimit: row.connection_limit },
+  readOnly: row.read_only,
   server:
     row.epoch === null
       ? null
       : {
           epoch: row.epoch,
+          readOnly: row.server_read_only,
           // A node that never said where it is has never run anything.
           at:
             row.server_node_id === null || row.address === null

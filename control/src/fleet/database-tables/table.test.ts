@@ -6,7 +6,12 @@ import { type ReachableBranch, tableOf } from "./table.ts";
 const id = "5a1d0c37-0000-4000-8000-00000000000a";
 const aBranch = (overrides: Partial<ReachableBranch> = {}): ReachableBranch => ({
   ...{ id, projectId: "p", channel: "production", engine: "postgres", status: "ready", isOff: false },
-  ...{ nodeId: "n", connectionLimit: 20, server: { epoch: 7, at: { nodeId: "n", address: "10.0.0.1" } } },
+  ...{
+    nodeId: "n",
+    connectionLimit: 20,
+    readOnly: false,
+    server: { epoch: 7, readOnly: false, at: { nodeId: "n", address: "10.0.0.1" } },
+  },
   ...overrides,
 });
 
@@ -18,8 +23,23 @@ test.each([
   { when: "its project is off the air", branch: { isOff: true }, is: { state: State.CLOSED } },
   {
     when: "its next server is on no node yet",
-    branch: { server: { epoch: 8, at: null } },
+    branch: { server: { epoch: 8, readOnly: false, at: null } },
     is: { state: State.OPEN, epoch: 8n, nodeId: "", address: "" },
+  },
+  {
+    when: "it is read-only, and its server could be written to",
+    branch: { readOnly: true },
+    is: { state: State.CLOSED },
+  },
+  {
+    when: "it is read-only, as its server is",
+    branch: { readOnly: true, server: { epoch: 8, readOnly: true, at: null } },
+    is: { state: State.OPEN },
+  },
+  {
+    when: "its server is still read-only",
+    branch: { server: { epoch: 8, readOnly: true, at: null } },
+    is: { state: State.OPEN },
   },
 ] as const)("a branch is told of when $when", ({ branch, is }) => {
   expect(tableOf([aBranch(branch)])).toMatchObject([

@@ -16,9 +16,13 @@ export interface ReachableBranch {
   nodeId: string | null;
   /** Of its owner's plan, now. */
   connectionLimit: number;
+  /** Nothing of its tenant's is to be written. */
+  readOnly: boolean;
   /** The newest server that was asked for, if any was: the only one that may write. */
   server: {
     epoch: number;
+    /** Nobody can write to it. */
+    readOnly: boolean;
     /** Null: it is on no node, or has been asked to go. */
     at: { nodeId: string; address: string } | null;
   } | null;
@@ -32,8 +36,14 @@ export interface Uses {
   deploymentIds: readonly string[];
 }
 
-const isOpen = ({ status, isOff }: ReachableBranch): boolean =>
-  !isOff && (status === "ready" || status === "provisioning");
+/** Whether its containers get through. A server that could be written to is the platform's alone while the branch is read-only. */
+export const letsTenantIn = ({
+  status,
+  isOff,
+  readOnly,
+  server,
+}: Pick<ReachableBranch, "status" | "isOff" | "readOnly"> & { server: { readOnly: boolean } | null }): boolean =>
+  !isOff && (status === "ready" || status === "provisioning") && (!readOnly || server?.readOnly === true);
 
 /**
  * The part of a node's table that is about these branches, each of which its containers may use or whose server it has:
@@ -59,7 +69,7 @@ export const tableOf = (branches: readonly ReachableBranch[]): DatabaseEntry[] =
             connectionLimit,
           },
           ...{ nodeId: server.at?.nodeId ?? "", address: server.at?.address ?? "" },
-          state: isOpen(branch) ? DatabaseEntry_State.OPEN : DatabaseEntry_State.CLOSED,
+          state: letsTenantIn(branch) ? DatabaseEntry_State.OPEN : DatabaseEntry_State.CLOSED,
         }),
       ];
     });

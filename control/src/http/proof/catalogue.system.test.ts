@@ -25,7 +25,15 @@ let said: ErrorCode = "QUERY_ERROR";
 const refusingStudio: Studio = {
   ...sizeRecord,
   findReadyBranch: async (_, __, projectId, channel) => ({
-    branch: { projectId, channel, engine: "postgres", sizeLimitMb: 10, connectionLimit: 10, readOnly: false },
+    branch: {
+      projectId,
+      channel,
+      engine: "postgres",
+      sizeLimitMb: 10,
+      connectionLimit: 10,
+      readOnly: false,
+      readOnlySoft: false,
+    },
     address: { databaseId: randomUUID(), nodeId: randomUUID(), epoch: "1" },
     credentials: {
       tenant: { user: "r", password: "p", database: "d" },

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { hasEnded } from "../../fleet/cluster/keys.ts";
+import { database } from "../../fleet/tasks/kinds/database.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan, Task } from "../../stores/db/tables.ts";
@@ -52,11 +53,21 @@ export async function readBranchFacts(
       lastNodeId,
       nodeGone: await isNodeGone(db, branch.node_id ?? lastNodeId),
       servers: open.map((task) => serverFacts(task, fleet, serverResources(branch.engine, plan))),
-      tenantCurrent: branch.tenant_at !== null && branch.role_connection_limit === roleConnectionLimit(plan),
-      rotating: branch.pending_secret !== null,
+      ...tenantFacts(branch, plan),
     },
   };
 }
+
+/** What the branch's own row says of how its server and its tenant are to be. */
+export const tenantFacts = (
+  branch: Branch,
+  plan: Pick<Plan, "db_connection_limit">,
+): Pick<BranchFacts, "tenantCurrent" | "rotating" | "readOnly" | "standsBy"> => ({
+  tenantCurrent: branch.tenant_at !== null && branch.role_connection_limit === roleConnectionLimit(plan),
+  rotating: branch.pending_secret !== null,
+  readOnly: branch.read_only,
+  standsBy: branch.engine === "postgres" && branch.read_only_soft !== true,
+});
 
 type ServerTask = Task & { age_ms: number };
 
@@ -85,9 +96,12 @@ function serverFacts(
     state: isServing ? "serving" : seen !== null && hasEnded(seen.observed) ? "failed" : "starting",
     problem: seen?.failure?.message ?? null,
     ageMs: task.age_ms,
+    readOnly: isReadOnlyServer(task),
     outgrown: task.memory_mb !== resources.memoryMb || task.cpu_millicores !== resources.cpuMillicores,
   };
 }
+
+const isReadOnlyServer = ({ spec }: Task): boolean => database.spec.parse(spec).readOnly;
 
 async function isNodeGone(db: Db, nodeId: string | null): Promise<boolean> {
   if (nodeId === null) return false;

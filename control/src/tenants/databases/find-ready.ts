@@ -1,4 +1,5 @@
 import { databaseNames } from "@svc/proto";
+import { sql } from "kysely";
 import { openAdminPassword, openTenantPassword } from "../../fleet/databases/secrets.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch } from "../../stores/db/tables.ts";
@@ -20,17 +21,22 @@ export const adminLogin = ({ engine }: Pick<Branch, "engine">, password: string)
   database: adminDatabase[engine],
 });
 
-/** Where the branch's server is that is wanted; null while it is on no node. */
+/**
+ * Where the branch's server is that is wanted; null while it is on no node, and while it could be written to although the
+ * branch is read-only.
+ */
 export async function findServer(db: Db, databaseId: string): Promise<DatabaseAddress | null> {
   const server = await db
     .selectFrom("task")
-    .select(["node_id", "epoch"])
-    .where("owner_id", "=", databaseId)
-    .where("kind", "=", "database")
-    .where("desired", "=", "running")
-    .where("reaped_at", "is", null)
-    .where("node_id", "is not", null)
-    .orderBy("epoch", "desc")
+    .innerJoin("database", "database.id", "task.owner_id")
+    .select(["task.node_id", "task.epoch"])
+    .where("task.owner_id", "=", databaseId)
+    .where(sql<boolean>`not database.read_only or coalesce((task.spec ->> 'readOnly')::boolean, false)`)
+    .where("task.kind", "=", "database")
+    .where("task.desired", "=", "running")
+    .where("task.reaped_at", "is", null)
+    .where("task.node_id", "is not", null)
+    .orderBy("task.epoch", "desc")
     .limit(1)
     .executeTakeFirst();
   return server?.node_id ? { databaseId, nodeId: server.node_id, epoch: String(server.epoch) } : null;
@@ -64,6 +70,7 @@ export const createFindReadyBranch =
     return {
       branch: {
         ...{ projectId, channel, engine: branch.engine, readOnly: branch.read_only },
+        readOnlySoft: branch.read_only && branch.read_only_soft === true,
         ...{ sizeLimitMb: plan.db_size_mb, connectionLimit: plan.db_connection_limit },
       },
       address: await getServer(db, branch.id),

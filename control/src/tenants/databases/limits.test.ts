@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isOverLimit, roleConnectionLimit, serverCacheMb, serverResources } from "./limits.ts";
+import { isOverLimit, roleConnectionLimit, serverCacheMb, serverResources, serverSizeMb } from "./limits.ts";
 
 const plan = (db_size_mb: number, db_connection_limit: number, cpu_millicores = 1000) => ({
   ...{ db_size_mb, db_connection_limit, cpu_millicores },
@@ -32,6 +32,10 @@ test("the console has connections that apps cannot use up", () => {
 
 test("the cache follows the size, within bounds", () => {
   expect([0, 256, 1000, 8192, 1_000_000].map((size) => serverCacheMb(plan(size, 1)))).toEqual([16, 16, 63, 512, 512]);
+});
+
+test("a server is started by whatever plan", () => {
+  expect([0, 10, 1000].map((size) => serverSizeMb(plan(size, 1)))).toEqual([64, 64, 1000]);
 });
 
 test("a branch of exactly the plan's size is within it", () => {

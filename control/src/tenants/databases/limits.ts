@@ -29,6 +29,14 @@ const cachedPart = 1 / 16;
 export const serverCacheMb = (plan: Pick<Plan, "db_size_mb">): number =>
   Math.min(Math.max(Math.ceil(plan.db_size_mb * cachedPart), cacheMb.min), cacheMb.max);
 
+const leastSizeMb = 64;
+
+/**
+ * What a server is told that its owner may store, by which it keeps temporary files and logs: also under a plan that allows
+ * less, or no database at all, what there is can be read.
+ */
+export const serverSizeMb = (plan: Pick<Plan, "db_size_mb">): number => Math.max(plan.db_size_mb, leastSizeMb);
+
 /** What the server of a branch may take of its node, by its owner's plan, and what is set aside for it. */
 export function serverResources(engine: DatabaseEngine, plan: Sizes): TaskResources {
   const { memoryMb, connectionMemoryMb, pids, reservedMemoryMb } = engines[engine];

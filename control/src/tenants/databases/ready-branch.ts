@@ -20,6 +20,8 @@ export interface ReadyBranch {
     sizeLimitMb: number;
     connectionLimit: number;
     readOnly: boolean;
+    /** It is, and sessions can undo that. */
+    readOnlySoft: boolean;
   };
   /** Where its server is. */
   address: DatabaseAddress;

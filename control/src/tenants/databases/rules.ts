@@ -101,6 +101,17 @@ export function useRefusal(status: DatabaseStatus | null): Refusal | null {
   }
 }
 
+const full =
+  "It holds more than the plan allows, and can only be read: nothing can be deleted from it either. It can be written to again " +
+  "from the night on in which the plan allows as much.";
+const soft =
+  " It has unlogged tables, which would be empty afterwards if its server were kept from writing. So sessions are only told not " +
+  "to write, and ended when they do.";
+
+/** What the owner of a branch should know of that it can only be read; null: it can be written to. */
+export const readOnlyWarning = ({ isReadOnly, isSoft }: { isReadOnly: boolean; isSoft: boolean }): string | null =>
+  isReadOnly ? `${full}${isSoft ? soft : ""}` : null;
+
 /** Why one more query is not saved beside `count` others; null: it is. */
 export const savedQueryRefusal = (count: number): Refusal | null =>
   count < limits.savedQueriesPerProject

@@ -3,7 +3,9 @@ import { databaseTask } from "../../fleet/tasks/kinds/database.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan } from "../../stores/db/tables.ts";
-import { roleConnectionLimit, serverResources } from "./limits.ts";
+import { tenantFacts } from "./facts.ts";
+import { roleConnectionLimit, serverResources, serverSizeMb } from "./limits.ts";
+import { isToBeReadOnly } from "./steps.ts";
 
 /** Sessions of the platform's own, besides those of the tenant's role. */
 const platformSessions = 10;
@@ -21,9 +23,10 @@ export const startServer = (
     databaseTask(branch, {
       ...serverResources(branch.engine, plan),
       image: images[branch.engine],
-      sizeMb: plan.db_size_mb,
+      sizeMb: serverSizeMb(plan),
       connections: roleConnectionLimit(plan) + platformSessions,
       nodeSelector: plan.node_selector,
+      readOnly: isToBeReadOnly(tenantFacts(branch, plan)),
     }),
     { replica: 0 },
   );

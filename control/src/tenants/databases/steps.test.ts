@@ -3,11 +3,12 @@ import { type BranchFacts, dropWaitMs, nextBranchStep, provisioningMs, restartMs
 
 const server: ServerFacts = {
   ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null },
-  ...{ ageMs: 1_000, outgrown: false },
+  ...{ ageMs: 1_000, outgrown: false, readOnly: false },
 };
 const facts: BranchFacts = {
   ...{ status: "provisioning", sinceMs: 1_000, projectGone: false, suspended: false, nodeId: "n1", nodeGone: false },
   ...{ lastNodeId: "n1", servers: [server], tenantCurrent: true, rotating: false },
+  ...{ readOnly: false, standsBy: true },
 };
 const leaving: ServerFacts = { ...server, wanted: false };
 const unplaced: ServerFacts = { ...server, nodeId: null, state: "starting", refused: { cordoned: 2 } };
@@ -91,6 +92,63 @@ describe("a branch that is ready", () => {
     { when: "it was suspended", change: ready({ suspended: true, rotating: true }), does: "removeServers" },
     { when: "it is suspended", change: ready({ suspended: true, rotating: true, servers: [] }), does: "end" },
     { when: "its project is deleted", change: ready({ projectGone: true, suspended: true }), does: "beginDrop" },
+  ])("when $when: $does", check);
+});
+
+describe("a branch that holds more than its plan allows", () => {
+  const readOnly: ServerFacts = { ...server, readOnly: true };
+  const full = (change: Partial<BranchFacts>): Partial<BranchFacts> => ({ status: "ready", readOnly: true, ...change });
+  test.each<Situation>([
+    { when: "its server writes", change: full({}), does: "removeServers" },
+    {
+      when: "its server is being started to write",
+      change: full({ servers: [{ ...server, state: "starting" }] }),
+      does: "removeServers",
+    },
+    { when: "its server only reads", change: full({ servers: [readOnly] }), does: "end" },
+    { when: "the one that wrote goes", change: full({ servers: [leaving] }), does: "wait" },
+    { when: "the one that wrote is gone", change: full({ servers: [] }), does: "startServer" },
+    {
+      when: "another password is to be",
+      change: full({ rotating: true, servers: [readOnly] }),
+      does: "removeServers",
+    },
+    { when: "another password is to be, in one that takes it", change: full({ rotating: true }), does: "rotate" },
+    { when: "it has that password", change: full({}), does: "removeServers" },
+    {
+      when: "another password is to be, and its server takes it all the same",
+      change: full({ rotating: true, servers: [readOnly], standsBy: false }),
+      does: "rotate",
+    },
+    {
+      when: "the plan has other limits",
+      change: full({ tenantCurrent: false, servers: [readOnly] }),
+      does: "removeServers",
+    },
+    {
+      when: "the plan has other limits, in one that takes them",
+      change: full({ tenantCurrent: false }),
+      does: "bringTenant",
+    },
+    { when: "it is tried again", change: full({ status: "provisioning", tenantCurrent: false }), does: "bringTenant" },
+    {
+      when: "it is tried again, and its tenant is there",
+      change: full({ status: "provisioning" }),
+      does: "removeServers",
+    },
+    {
+      when: "it is tried again, and only reads",
+      change: full({ status: "provisioning", servers: [readOnly] }),
+      does: "proveLogin",
+    },
+    {
+      when: "its server just failed",
+      change: full({ servers: [{ ...readOnly, state: "failed" }] }),
+      does: "wait",
+    },
+    { when: "it is dropped", change: full({ status: "dropping", servers: [readOnly] }), does: "removeServers" },
+    { when: "it was suspended", change: full({ suspended: true, servers: [readOnly] }), does: "removeServers" },
+    { when: "it may write again", change: { status: "ready", servers: [readOnly] }, does: "removeServers" },
   ])("when $when: $does", check);
 });
 

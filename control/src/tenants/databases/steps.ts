@@ -18,6 +18,8 @@ export interface ServerFacts {
   ageMs: number;
   /** It may take other than its owner's plan gives by now. */
   outgrown: boolean;
+  /** It was started as one that nobody writes to. */
+  readOnly: boolean;
 }
 
 /** Everything that decides what is next for a branch. */
@@ -41,6 +43,10 @@ export interface BranchFacts {
   tenantCurrent: boolean;
   /** Another password is to take the place of the one in force. */
   rotating: boolean;
+  /** It holds more than its owner's plan allows: its tenant writes nothing. */
+  readOnly: boolean;
+  /** A server of it that is read-only takes nothing from the platform either. */
+  standsBy: boolean;
 }
 
 export type BranchStep =
@@ -95,8 +101,22 @@ export function nextBranchStep(facts: BranchFacts): BranchStep {
     // Two servers must never be at one volume.
     return servers.length > 0 ? { do: "wait", for: "the server before to end" } : { do: "startServer" };
   }
+  // A server is one that writes or not from its start on.
+  if (server.readOnly !== isToBeReadOnly(facts)) return { do: "removeServers", taskIds: [server.taskId] };
   return status === "provisioning" ? provision(facts, server) : maintain(facts, server);
 }
+
+/**
+ * Whether the branch's server is to be one that nobody writes to. While the platform has something to change in it that one
+ * takes nothing from, it is not: then nobody else is let in (see `letsTenantIn` of fleet/database-tables/table.ts).
+ */
+export const isToBeReadOnly = ({
+  readOnly,
+  standsBy,
+  rotating,
+  tenantCurrent,
+}: Pick<BranchFacts, "readOnly" | "standsBy" | "rotating" | "tenantCurrent">): boolean =>
+  readOnly && !(standsBy && (rotating || !tenantCurrent));
 
 /** Where its data is, or is about to be. */
 const placeOf = ({ nodeId, lastNodeId }: BranchFacts): string | null => nodeId ?? lastNodeId;

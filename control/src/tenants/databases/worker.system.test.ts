@@ -244,3 +244,55 @@ test("a lost machine is an error that says so", async () => {
   expect(await work()).toEqual({ state: "done" });
   expect(await branch()).toMatchObject({ status: "error", reason: expect.stringMatching(/declared lost/) });
 });
+
+test("a branch that is full has a server that nobody writes to, and one that takes a password only while it has to", async () => {
+  const { api } = world;
+  const decide = (read_only: boolean) =>
+    api.db.updateTable("database").set({ read_only }).where("id", "=", id).execute();
+  /** The server that is there is asked to go; whether its successor is read-only. */
+  const next = async () => {
+    expect(await work()).toBe("waits");
+    const before = (await servers()).at(-1);
+    expect(before?.desired).toBe("removed");
+    await reap(before?.id ?? "");
+    expect(await work()).not.toMatchObject({ error: expect.anything() });
+    expect((await servers()).at(-1)).toMatchObject({ desired: "running", pinned_to: node.id });
+    await observe({});
+    return ((await servers()).at(-1)?.spec as { readOnly: boolean } | undefined)?.readOnly;
+  };
+  await work();
+  await observe({});
+  await work();
+  await decide(true);
+  expect(await next()).toBe(true);
+  expect(await work()).toEqual({ state: "done" });
+  await beginRotation(api.db, api.context.secrets, id);
+  expect(await next()).toBe(false);
+  expect((await branch())?.pending_secret).not.toBeNull();
+  expect(await next()).toBe(true);
+  const now = await branch();
+  expect(now).toMatchObject({ status: "ready", pending_secret: null, read_only: true });
+  expect([...admin.roles.values()]).toEqual([
+    verifierOf("postgres", id, now ? openTenantPassword(api.context.secrets, now) : ""),
+  ]);
+  await decide(false);
+  expect(await next()).toBe(false);
+  expect(await work()).toEqual({ state: "done" });
+});
+
+test("a full branch whose read-only server takes a password is not started again for one", async () => {
+  const { api } = world;
+  await begin("mariadb");
+  await work();
+  await observe({});
+  await work();
+  await api.db.updateTable("database").set({ read_only: true }).where("id", "=", id).execute();
+  await work();
+  await reap((await servers()).at(-1)?.id ?? "");
+  await work();
+  await observe({});
+  await beginRotation(api.db, api.context.secrets, id);
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ pending_secret: null });
+  expect(await servers()).toMatchObject([{ desired: "removed" }, { desired: "running", spec: { readOnly: true } }]);
+});

@@ -15,6 +15,8 @@ const spec = z.object({
   sizeMb: z.number().int(),
   /** Sessions at once, those of the platform included. */
   connections: z.number().int(),
+  /** Nothing durable is written there. Tasks of a control of before do not say. */
+  readOnly: z.boolean().default(false),
 });
 export type DatabaseTaskSpec = z.infer<typeof spec>;
 
@@ -32,10 +34,10 @@ export const database: Kind<DatabaseTaskSpec, "database"> = {
   spec,
   // Its image is on the nodes already.
   needs: () => ({ pull: [], push: null, baseImages: false }),
-  forNode: ({ engine, image, init, sizeMb, connections }, { owner }) => ({
+  forNode: ({ engine, image, init, sizeMb, connections, readOnly }, { owner }) => ({
     case: "database",
     value: create(DatabaseSpecSchema, {
-      ...{ databaseId: owner.branch.id, engine, init, sizeMb, connections },
+      ...{ databaseId: owner.branch.id, engine, init, sizeMb, connections, readOnly },
       image: { reference: image },
       adminVerifier: owner.adminVerifier(),
     }),
@@ -49,11 +51,18 @@ export const databaseTask = (
     image,
     sizeMb,
     connections,
+    readOnly,
     ...rest
-  }: TaskResources & { image: string; sizeMb: number; connections: number; nodeSelector: Record<string, string> },
+  }: TaskResources & {
+    image: string;
+    sizeMb: number;
+    connections: number;
+    readOnly: boolean;
+    nodeSelector: Record<string, string>;
+  },
 ): NewTask<DatabaseTaskSpec> => ({
   spec: {
-    ...{ kind: "database", engine: branch.engine, image, sizeMb, connections },
+    ...{ kind: "database", engine: branch.engine, image, sizeMb, connections, readOnly },
     // Until its role was made once, nobody has had anything there, and a first try that failed may be tried again. From then
     // on data that is missing where it was is a failure, and never made anew.
     init: branch.role_connection_limit === null,

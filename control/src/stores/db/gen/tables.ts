@@ -156,6 +156,7 @@ export interface DatabaseTable {
   created_at: Generated<Date>;
   volume_bytes: Nullable<number>;
   sized_volume_bytes: Nullable<number>;
+  read_only_soft: Nullable<boolean>;
 }
 
 export interface DatabaseBackupTable {

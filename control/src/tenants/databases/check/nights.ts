@@ -40,6 +40,25 @@ export async function enqueueNightly(db: Db): Promise<number> {
   );
 }
 
+/**
+ * Has every read-only branch looked at that sessions may write to in spite of it, as far as anybody knows. Returns how many.
+ */
+export async function enqueueSoft(db: Db): Promise<number> {
+  const soft = await db
+    .selectFrom("database")
+    .select("id")
+    .where("status", "=", "ready")
+    .where("read_only", "=", true)
+    .where(sql<boolean>`read_only_soft is distinct from false`)
+    .orderBy("id")
+    .limit(roundMax)
+    .execute();
+  return enqueueChecks(
+    db,
+    soft.map(({ id }) => id),
+  );
+}
+
 /** Whether the branch has no sample since the night began. */
 export async function isDueTonight(db: Db, databaseId: string): Promise<boolean> {
   const sampled = await db

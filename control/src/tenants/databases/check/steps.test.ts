@@ -3,21 +3,33 @@ import { type CheckFacts, checkSteps } from "./steps.ts";
 
 const mebibyte = 1024 * 1024;
 const facts: CheckFacts = {
-  ...{ engine: "postgres", sizeBytes: 10 * mebibyte, sizeLimitMb: 10, readOnly: false, isNightly: true },
-  ...{ verifier: "right", expected: "right" },
+  ...{ sizeBytes: 10 * mebibyte, sizeLimitMb: 10, readOnly: false, isServerReadOnly: false, isNightly: true },
+  ...{ knownBytes: 10 * mebibyte, verifier: "right", expected: "right" },
 };
-const nothing = { sample: true, readOnly: null, restorePassword: false };
+const nothing = { sample: true, readOnly: null, hold: null, restorePassword: false };
 const over = { sizeBytes: 10 * mebibyte + 1 };
+const held = { ...over, readOnly: true, isServerReadOnly: true, knownBytes: 10 * mebibyte + 1 };
 
 test.each<{ when: string; are: Partial<CheckFacts>; does: object }>([
   { when: "it is as large as it may be", are: {}, does: nothing },
   { when: "it is larger", are: over, does: { ...nothing, readOnly: true } },
-  { when: "it is still larger", are: { ...over, readOnly: true }, does: nothing },
+  { when: "it is still larger", are: held, does: { ...nothing, hold: { hasGrown: false } } },
   {
-    when: "it is still larger, and may have forgotten it",
-    are: { ...over, readOnly: true, engine: "mariadb" },
-    does: { ...nothing, readOnly: true },
+    when: "it is still larger by day",
+    are: { ...held, isNightly: false },
+    does: { ...nothing, sample: false, hold: { hasGrown: false } },
   },
+  {
+    when: "it has grown although it is read-only",
+    are: { ...held, knownBytes: 1 },
+    does: { ...nothing, hold: { hasGrown: true } },
+  },
+  {
+    when: "nobody had measured it",
+    are: { ...held, knownBytes: null },
+    does: { ...nothing, hold: { hasGrown: false } },
+  },
+  { when: "its server of before still writes", are: { ...held, isServerReadOnly: false }, does: nothing },
   { when: "it is no longer larger", are: { readOnly: true }, does: { ...nothing, readOnly: false } },
   { when: "it is larger by day", are: { ...over, isNightly: false }, does: { ...nothing, sample: false } },
   { when: "it knows another password", are: { verifier: "other" }, does: { ...nothing, restorePassword: true } },

@@ -1,4 +1,5 @@
 import { databaseNames } from "@svc/proto";
+import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { adminSecretAad, openTenantPassword } from "../../../fleet/databases/secrets.ts";
 import { verifierOf } from "../../../fleet/databases/verifier.ts";
@@ -7,12 +8,13 @@ import { insertTask } from "../../../fleet/tasks/store.ts";
 import { type TestApi, testApi } from "../../../http/testing.ts";
 import { createLog } from "../../../log.ts";
 import type { Branch } from "../../../stores/db/tables.ts";
+import { findServer } from "../find-ready.ts";
 import type { SqlRunner } from "../sql/runner.ts";
 import { insertBranch } from "../store.ts";
 import { startMariadb } from "../testing/mariadb.ts";
 import { startPostgres } from "../testing/postgres.ts";
 import { lineTo, type TestServer, testRunner, verifierFor } from "../testing/server.ts";
-import { enqueueNightly } from "./nights.ts";
+import { enqueueNightly, enqueueSoft } from "./nights.ts";
 import { checkWorker } from "./worker.ts";
 
 const engines = { postgres: startPostgres, mariadb: startMariadb };
@@ -58,7 +60,15 @@ for (const engine of ["postgres", "mariadb"] as const) {
         reservedMemoryMb: 64,
         reservedCpuMillicores: 9,
       };
-      const wanted = { ...resources, storageMb: 0, image: "db:1", sizeMb: 10, connections: 20, nodeSelector: {} };
+      const wanted = {
+        ...resources,
+        storageMb: 0,
+        image: "db:1",
+        sizeMb: 10,
+        connections: 20,
+        readOnly: false,
+        nodeSelector: {},
+      };
       const task = await insertTask(tx, { ...row, pr_number: null }, databaseTask(row, wanted), { replica: 0 });
       await tx.updateTable("task").set({ node_id: node }).where("id", "=", task).execute();
     });
@@ -93,31 +103,36 @@ for (const engine of ["postgres", "mariadb"] as const) {
       .executeTakeFirstOrThrow();
     const resize = (db_size_mb: number) =>
       api.db.updateTable("plan").set({ db_size_mb }).where("id", "=", planId).execute();
-    const write = () =>
-      runner.ask(
-        {
-          ...target(),
-          tenant: {
-            user: names().role,
-            database: names().database,
-            password: openTenantPassword(api.context.secrets, row),
-          },
-        },
-        "query",
-        { sql: "create table if not exists t (id int)", rollback: false, readOnly: false },
-      );
     const row = await branch();
-    await write();
+    const tenant = {
+      ...{ user: names().role, database: names().database },
+      password: openTenantPassword(api.context.secrets, row),
+    };
+    const asked = { sql: "create table t (id int)", rollback: false, readOnly: false };
+    await runner.ask({ ...target(), tenant }, "query", asked);
+    const woken = () => api.db.selectFrom("work_item").select("key").where("key", "=", `database/${id}`).execute();
     await resize(0);
     await check();
     await resize(1_000);
-    expect((await branch()).read_only).toBe(true);
-    await expect(write()).rejects.toMatchObject({ code: "QUERY_ERROR" });
+    expect(await branch()).toMatchObject({ read_only: true, read_only_soft: null });
+    expect(await woken()).toHaveLength(1);
+    // Its server could be written to: nobody is let in.
+    expect(await findServer(api.db, id)).toBeNull();
+    await api.db
+      .updateTable("task")
+      .set({ spec: sql`spec || '{"readOnly": true}'` })
+      .where("owner_id", "=", id)
+      .execute();
+    expect(await findServer(api.db, id)).toMatchObject({ databaseId: id });
+    // By day nothing is decided, and what its server says is noted: this one is no standby.
+    await check();
+    expect(await branch()).toMatchObject({ read_only: true, read_only_soft: engine === "postgres" });
+    expect(await enqueueSoft(api.db)).toBe(engine === "postgres" ? 1 : 0);
     // Another night.
     await api.db.deleteFrom("database_sample").where("database_id", "=", id).execute();
     await check();
-    expect((await branch()).read_only).toBe(false);
-    await write();
+    expect(await branch()).toMatchObject({ read_only: false, read_only_soft: null });
+    expect(await findServer(api.db, id)).toMatchObject({ databaseId: id });
   });
 
   test(`a password of ${engine} that was changed outside is changed back, and somebody is told`, async () => {
@@ -127,6 +142,27 @@ for (const engine of ["postgres", "mariadb"] as const) {
     const { verifier } = (await runner.ask(target(), "readVerifier", { role })).given;
     const row = await branch();
     expect(verifier).toBe(verifierOf(engine, id, openTenantPassword(api.context.secrets, row)));
+    const audit = await api.db.selectFrom("audit").select("action").where("target", "=", row.project_id).execute();
+    expect(audit).toContainEqual({ action: "database.password-restored" });
+  });
+
+  test(`a password of ${engine} that was changed outside is changed back where the server is read-only, too`, async () => {
+    const { role } = names();
+    await runner.ask(target(), "setVerifier", { role, verifier: verifierFor(engine, "another") });
+    await api.db.updateTable("database").set({ read_only: true }).where("id", "=", id).execute();
+    await api.db
+      .updateTable("task")
+      .set({ spec: sql`spec || '{"readOnly": true}'` })
+      .where("owner_id", "=", id)
+      .execute();
+    await check();
+    const row = await branch();
+    const { verifier } = (await runner.ask(target(), "readVerifier", { role })).given;
+    const isRight = verifier === verifierOf(engine, id, openTenantPassword(api.context.secrets, row));
+    // A standby takes none: the branch's worker brings it by a server that does.
+    expect({ isRight, isDoubted: row.tenant_at === null }).toEqual(
+      engine === "postgres" ? { isRight: false, isDoubted: true } : { isRight: true, isDoubted: false },
+    );
     const audit = await api.db.selectFrom("audit").select("action").where("target", "=", row.project_id).execute();
     expect(audit).toContainEqual({ action: "database.password-restored" });
   });

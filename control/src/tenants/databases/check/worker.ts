@@ -15,7 +15,7 @@ import { loginsOf } from "../find-ready.ts";
 import { insertSizeSample } from "../sizes.ts";
 import type { OpenLine } from "../sql/line.ts";
 import type { SqlRunner } from "../sql/runner.ts";
-import { lockBranch, wakeBranch } from "../store.ts";
+import { doubted, lockBranch, wakeBranch } from "../store.ts";
 import { isDueTonight } from "./nights.ts";
 import { checkSteps } from "./steps.ts";
 
@@ -29,8 +29,8 @@ export interface CheckDeps {
 }
 
 /**
- * Work of kind `database-check`: measures a branch, has it written to or not as its owner's plan says, and sees to it that its
- * password is the one that control knows. Nothing waits for it: what does not answer is looked at another time.
+ * Work of kind `database-check`: measures a branch, decides whether it may be written to, as its owner's plan says, and sees to
+ * it that its password is the one that control knows. Nothing waits for it: what does not answer is looked at another time.
  */
 export function checkWorker(deps: CheckDeps): WorkHandler {
   const { db, log } = deps;
@@ -46,8 +46,9 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
     }
     return { state: "done" };
 
-    async function check({ secrets, openLine, sql: runner }: CheckDeps, { branch, plan, address }: FoundBranch) {
+    async function check({ secrets, openLine, sql: runner }: CheckDeps, { branch, plan, address, facts }: FoundBranch) {
       if (address === null) return;
+      const isServerReadOnly = facts.servers.some(({ wanted, readOnly }) => wanted && readOnly);
       const { admin } = loginsOf(secrets, branch);
       const target = {
         ...{ projectId: branch.project_id, engine: branch.engine, tenant: null, admin },
@@ -58,26 +59,36 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
       const { verifier } = (await runner.ask(target, "readVerifier", { role })).given;
       const expected = expectedVerifier(secrets, branch);
       const steps = checkSteps({
-        ...{ engine: branch.engine, sizeBytes, sizeLimitMb: plan.db_size_mb, readOnly: branch.read_only },
-        ...{ isNightly: await isDueTonight(db, branch.id), verifier, expected },
+        ...{ sizeBytes, sizeLimitMb: plan.db_size_mb, knownBytes: branch.size_bytes },
+        ...{ readOnly: branch.read_only, isServerReadOnly, isNightly: await isDueTonight(db, branch.id) },
+        ...{ verifier, expected },
       });
       if (steps.restorePassword && expected !== null && (await hasSamePassword(db, branch))) {
-        await runner.ask(target, "setVerifier", { role, verifier: expected });
-        await noteRestored(db, branch);
+        const isTaken = !(isServerReadOnly && facts.standsBy);
+        if (isTaken) await runner.ask(target, "setVerifier", { role, verifier: expected });
+        await noteRestored(db, branch, isTaken);
         log.warn(
           { databaseId: branch.id, projectId: branch.project_id },
           "a password was changed outside, and restored",
         );
       }
-      if (steps.readOnly !== null) {
-        await runner.ask(target, "setReadOnly", { database, role, on: steps.readOnly });
-        log.info({ databaseId: branch.id, projectId: branch.project_id, readOnly: steps.readOnly }, "database");
-      }
+      const held = steps.hold && (await runner.ask(target, "holdReadOnly", { database, role, ...steps.hold })).given;
       await db.transaction().execute(async (tx) => {
-        if ((await lockBranch(tx, branch.id)) === null) return;
-        const readOnly = steps.readOnly === null ? {} : { read_only: steps.readOnly };
-        const measured = { size_bytes: sizeBytes, sized_volume_bytes: sql<number>`volume_bytes`, ...readOnly };
-        await tx.updateTable("database").set(measured).where("id", "=", branch.id).execute();
+        const now = await lockBranch(tx, branch.id);
+        if (now === null) return;
+        const decided = steps.readOnly === null ? {} : { read_only: steps.readOnly, read_only_soft: null };
+        // What a server said is about the time since it was decided last.
+        const found = held === null || !now.read_only ? {} : { read_only_soft: held.isSoft };
+        const measured = { size_bytes: sizeBytes, sized_volume_bytes: sql<number>`volume_bytes` };
+        await tx
+          .updateTable("database")
+          .set({ ...measured, ...found, ...decided })
+          .where("id", "=", branch.id)
+          .execute();
+        if (steps.readOnly !== null) {
+          await wakeBranch(tx, branch.id);
+          log.info({ databaseId: branch.id, projectId: branch.project_id, readOnly: steps.readOnly }, "database");
+        }
         if (steps.sample && (await isDueTonight(tx, branch.id))) await insertSizeSample(tx, branch.id, sizeBytes);
       });
     }
@@ -99,17 +110,24 @@ async function hasSamePassword(db: Db, branch: Branch): Promise<boolean> {
   return isSame(now ?? null, branch);
 }
 
-/** Where another password was on its way meanwhile, the server is given that one again. */
-const noteRestored = (db: Db, branch: Branch): Promise<void> =>
+const doubt = async (tx: Db, { id }: Branch): Promise<void> => {
+  await tx.updateTable("database").set(doubted).where("id", "=", id).execute();
+  await wakeBranch(tx, id);
+};
+
+/**
+ * Where another password was on its way meanwhile, the server is given that one again; and where it took none, by one that does.
+ *
+ * @param isTaken the server took the right password
+ */
+const noteRestored = (db: Db, branch: Branch, isTaken: boolean): Promise<void> =>
   db.transaction().execute(async (tx) => {
     const now = await lockBranch(tx, branch.id);
+    if (now === null) return;
+    if (!isTaken || !isSame(now, branch)) await doubt(tx, now);
     if (isSame(now, branch)) {
       const detail = { channel: branch.channel, engine: branch.engine, databaseId: branch.id };
       const action = "database.password-restored";
       await recordAudit(tx, { caller: null, address: "", action, target: branch.project_id, detail });
-    } else if (now !== null) {
-      const doubted = { tenant_at: null, tenant_doubts: sql<number>`tenant_doubts + 1` };
-      await tx.updateTable("database").set(doubted).where("id", "=", branch.id).execute();
-      await wakeBranch(tx, branch.id);
     }
   });

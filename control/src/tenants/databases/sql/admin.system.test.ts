@@ -1,3 +1,5 @@
+import { dirname } from "node:path";
+import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startMariadb } from "../testing/mariadb.ts";
 import { startPostgres } from "../testing/postgres.ts";
@@ -73,13 +75,37 @@ describe.each([
     expect((await query("select 1")).given.rows).toEqual([[1]]);
   });
 
-  test("makes a branch read-only, and lets it write again", async () => {
+  test("sees to it that sessions which may undo that a branch is read-only do not", async () => {
     const { database, role } = branch;
-    await runner.ask(branch.target, "setReadOnly", { database, role, on: true });
-    await expect(query("insert into kept values (1)")).rejects.toMatchObject({ code: "QUERY_ERROR" });
-    expect((await query("select count(*) from kept")).given.rows).toEqual([["0"]]);
-    await runner.ask(branch.target, "setReadOnly", { database, role, on: false });
-    expect((await query("insert into kept values (1)")).given.rowCount).toBe(1);
+    const hold = async (hasGrown = false) =>
+      (await runner.ask(branch.target, "holdReadOnly", { database, role, hasGrown })).given.isSoft;
+    if (!isPostgres) return expect(await hold()).toBe(false);
+    const open = async () => {
+      const client = new pg.Client({ host: dirname(server.socket), user: role, database, password: branch.password });
+      const isOut = new Promise<void>((resolve) => client.on("error", () => resolve()));
+      await client.connect();
+      return { client, isOut };
+    };
+    const first = await open();
+    expect(await hold()).toBe(true);
+    expect((await first.client.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
+    // It grew: somebody wrote.
+    await hold(true);
+    await first.isOut;
+
+    const lasting = [`role "${role}"`, `role "${role}" in database "${database}"`, `database "${database}"`];
+    for (const whose of lasting) await query(`alter ${whose} set default_transaction_read_only = off`);
+    const undone = "select count(*)::int from pg_db_role_setting where setconfig::text like '%read_only%'";
+    expect((await query(undone)).given.rows).toEqual([[3]]);
+    await hold();
+    expect((await query(undone)).given.rows).toEqual([[0]]);
+
+    const writing = await open();
+    await writing.client.query("begin");
+    await writing.client.query("insert into kept values (77)");
+    await hold();
+    await writing.isOut;
+    expect((await query("select count(*)::int from kept where id = 77")).given.rows).toEqual([[0]]);
   });
 
   test("measures a branch", async () => {

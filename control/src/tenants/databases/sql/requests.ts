@@ -110,8 +110,14 @@ export const requestShapes = {
   setVerifier: { takes: z.strictObject({ role, verifier }), gives: nothing },
   /** Null: there is no such role. */
   readVerifier: { takes: z.strictObject({ role }), gives: z.strictObject({ verifier: z.string().nullable() }) },
-  /** Ends the tenant's sessions, so that none keeps what it was before. */
-  setReadOnly: { takes: z.strictObject({ database, role, on: z.boolean() }), gives: nothing },
+  /**
+   * Of a server that was started read-only: whether a session can undo that. Where it can, lasting settings to that end are
+   * removed, and all sessions ended when there was one, when one of them writes, and when the database `hasGrown`.
+   */
+  holdReadOnly: {
+    takes: z.strictObject({ database, role, hasGrown: z.boolean() }),
+    gives: z.strictObject({ isSoft: z.boolean() }),
+  },
   usage: {
     takes: z.strictObject({ database, role }),
     gives: z.strictObject({ sizeBytes: count, activeConnections: count }),
@@ -129,7 +135,7 @@ export type Given<N extends RequestName> = z.output<(typeof requestShapes)[N]["g
 
 /** Which of them are the platform's own, with its own user. */
 const adminRequests = new Set<RequestName>([
-  ...(["createTenant", "dropTenant", "setVerifier", "readVerifier", "setReadOnly", "usage", "endSession"] as const),
+  ...(["createTenant", "dropTenant", "setVerifier", "readVerifier", "holdReadOnly", "usage", "endSession"] as const),
 ]);
 export const isAdminRequest = (name: RequestName): boolean => adminRequests.has(name);
 

@@ -191,7 +191,7 @@ test("the studio sees the schema, migrations and usage", async () => {
   expect((await call("GET", "/migrations")).body).toMatchObject({ tableExists: false, migrations: [] });
   const { body: usage } = await call("GET", "/usage");
   expect(usage).toMatchObject({
-    ...{ sizeLimitMb: 100, readOnly: false, connections: { active: 0, limit: 10 } },
+    ...{ sizeLimitMb: 100, readOnly: false, warning: null, connections: { active: 0, limit: 10 } },
     history: [{ sampledAt: "2030-01-01T00:00:00.000Z", sizeBytes: 5 }],
   });
   expect(usage.sizeBytes).toBeGreaterThan(0);

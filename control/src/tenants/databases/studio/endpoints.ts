@@ -22,6 +22,7 @@ import { recordAudit } from "../../../http/audit.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
 import { BranchNotReady } from "../ready-branch.ts";
+import { readOnlyWarning } from "../rules.ts";
 import { getBranch, serverErrors } from "./ask.ts";
 
 const rowErrors = [...serverErrors, "TABLE_NOT_FOUND", "COLUMN_NOT_FOUND"] as const;
@@ -201,6 +202,7 @@ const usage = endpoint({
     const samples = await studio.listSizeSamples(db, address.databaseId, limits.databaseSamplesShown);
     return {
       ...{ channel, engine: branch.engine, sizeBytes, sizeLimitMb: branch.sizeLimitMb, readOnly: branch.readOnly },
+      warning: readOnlyWarning({ isReadOnly: branch.readOnly, isSoft: branch.readOnlySoft }),
       connections: { active: activeConnections, limit: branch.connectionLimit },
       history: samples.map((sample) => ({ ...sample, sampledAt: sample.sampledAt.toISOString() })),
     };

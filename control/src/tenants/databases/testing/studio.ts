@@ -17,7 +17,15 @@ export const studioOf = ({
     await getProject(db, caller, projectId);
     if (target.tenant === null) throw new Error("a branch of a test has a tenant");
     return {
-      branch: { projectId, channel, engine: server.engine, sizeLimitMb: 100, connectionLimit: 10, readOnly: false },
+      branch: {
+        projectId,
+        channel,
+        engine: server.engine,
+        sizeLimitMb: 100,
+        connectionLimit: 10,
+        readOnly: false,
+        readOnlySoft: false,
+      },
       address: { databaseId: id, nodeId: "n", epoch: "1" },
       credentials: { tenant: target.tenant, admin: server.admin },
     };

@@ -70,6 +70,7 @@ async function newProjectWithDatabase(on = api, owner = user): Promise<Project> 
       image: "svc-postgres:17",
       sizeMb: 10,
       connections: 20,
+      readOnly: false,
       nodeSelector: {},
     };
     const task = await insertTask(tx, { ...row, pr_number: null }, databaseTask(row, wanted), { replica: 0 });

@@ -39,7 +39,7 @@ const adminWork = (session: AdminSession, clock: Clock): Work => ({
   dropTenant: (asked) => session.dropTenant(asked),
   setVerifier: (asked) => session.setVerifier(asked),
   readVerifier: async (asked) => ({ verifier: await session.readVerifier(asked) }),
-  setReadOnly: (asked) => session.setReadOnly(asked),
+  holdReadOnly: (asked) => session.holdReadOnly(asked),
   usage: (asked) => session.usage(asked),
   async endSession(asked) {
     await session.cancel(asked);

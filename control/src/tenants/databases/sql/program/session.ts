@@ -29,7 +29,7 @@ export interface AdminSession {
   dropTenant(asked: Asked<"dropTenant">): Promise<void>;
   setVerifier(asked: Asked<"setVerifier">): Promise<void>;
   readVerifier(asked: Asked<"readVerifier">): Promise<string | null>;
-  setReadOnly(asked: Asked<"setReadOnly">): Promise<void>;
+  holdReadOnly(asked: Asked<"holdReadOnly">): Promise<Given<"holdReadOnly">>;
   usage(asked: Asked<"usage">): Promise<Given<"usage">>;
   /** Calls off what the session does. */
   cancel(asked: Asked<"endSession">): Promise<void>;

@@ -59,10 +59,8 @@ export async function openMariadbAdmin(line: Duplex, login: Login): Promise<Admi
       );
       return typeof row?.[0] === "string" ? row[0] : null;
     },
-    async setReadOnly({ role, on }) {
-      await run(`set global read_only = ${on ? "on" : "off"}`);
-      await putOut(role);
-    },
+    // Its users have no right to set the server's setting, or to write in spite of it.
+    holdReadOnly: async () => ({ isSoft: false }),
     async usage({ database, role }) {
       const own = `'${database.replaceAll("_", "\\_")}/%'`;
       const [row] = await run(

@@ -3,8 +3,10 @@ import type { Login } from "../../requests.ts";
 import type { AdminSession } from "../session.ts";
 import { connectPostgres } from "./connection.ts";
 
-/** The platform's user never runs what a tenant named like something of the server's own. */
-const ownNamesOnly = { search_path: "pg_catalog" };
+/**
+ * The platform's user never runs what a tenant named like something of the server's own, and is not who is kept from writing.
+ */
+const own = { search_path: "pg_catalog", default_transaction_read_only: "off" };
 
 /** After a login that was under way while the password changed. */
 const terminations = 3;
@@ -14,7 +16,7 @@ const terminations = 3;
  * that): the server takes no values in these statements.
  */
 export async function openPostgresAdmin(line: Duplex, login: Login): Promise<AdminSession> {
-  const connection = await connectPostgres(line, login, ownNamesOnly);
+  const connection = await connectPostgres(line, login, own);
   const run = async (sql: string, values: string[] = []) => (await connection.run(sql, values, 1_000)).rows;
   const exists = async (sql: string, name: string) => (await run(sql, [name])).length > 0;
   const hasRole = (name: string) => exists("select 1 from pg_roles where rolname = $1", name);
@@ -41,7 +43,7 @@ export async function openPostgresAdmin(line: Duplex, login: Login): Promise<Adm
         await run(`create database "${database}" owner "${role}" template template0 encoding 'UTF8'`);
       }
       await run(`revoke all on database "${database}" from public`);
-      for (const own of ["postgres", "template1"]) await run(`revoke all on database ${own} from public`);
+      for (const each of ["postgres", "template1"]) await run(`revoke all on database ${each} from public`);
     },
     async dropTenant({ database, role }) {
       await run(`drop database if exists "${database}" with (force)`);
@@ -56,10 +58,19 @@ export async function openPostgresAdmin(line: Duplex, login: Login): Promise<Adm
       const [row] = await run("select rolpassword from pg_authid where rolname = $1", [role]);
       return typeof row?.[0] === "string" ? row[0] : null;
     },
-    async setReadOnly({ database, role, on }) {
-      const setting = on ? "set default_transaction_read_only = on" : "reset default_transaction_read_only";
-      await run(`alter role "${role}" in database "${database}" ${setting}`);
-      await putOut(role);
+    async holdReadOnly({ database, role, hasGrown }) {
+      if ((await run("select 1 where pg_is_in_recovery()")).length > 0) return { isSoft: false };
+      // The server's own default, which these would take the place of, is to read only.
+      const settings = `select 1 from pg_db_role_setting, unnest(setconfig) as setting
+        where setting like 'default\\_transaction\\_read\\_only=%' limit 1`;
+      const isUndone = (await run(settings)).length > 0;
+      if (isUndone) {
+        for (const whose of [`role "${role}" in database "${database}"`, `role "${role}"`, `database "${database}"`])
+          await run(`alter ${whose} reset default_transaction_read_only`);
+      }
+      const writers = "select 1 from pg_stat_activity where usename = $1 and backend_xid is not null";
+      if (isUndone || hasGrown || (await exists(writers, role))) await putOut(role);
+      return { isSoft: true };
     },
     async usage({ database, role }) {
       const [row] = await run(
