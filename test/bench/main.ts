@@ -11,6 +11,7 @@ import { consoleStatements } from "./console.ts";
 import { bareCrashes, crashes } from "./crashes.ts";
 import { databases } from "./databases/all.ts";
 import { databasesProxy } from "./databases/proxy.ts";
+import { databasesReadOnly } from "./databases/read-only.ts";
 import {
   bareContainers,
   imageDeploys,
