@@ -30,6 +30,7 @@ import type { Db } from "./stores/db/pool.ts";
 import { campaign, type Etcd, type Leadership, LeadershipLost } from "./stores/etcd/index.ts";
 import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
 import { createCrashNotes } from "./tenants/crashes/notes.ts";
+import { beginNightlyBackups } from "./tenants/databases/backups/schedule/nightly.ts";
 import { enqueueNightly, enqueueSoft } from "./tenants/databases/check/nights.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
@@ -76,6 +77,8 @@ const quotasMs = 60_000;
 /** How soon a database that did not answer is looked at again in its night. */
 const databasesMs = 600_000;
 const softMs = 60_000;
+/** How soon the next backup of a project has its turn in the night after the one before. */
+const nightlyBackupsMs = 60_000;
 const linkHistoryMs = 5_000;
 
 /**
@@ -162,6 +165,10 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         }),
         runLoop({ ...loop("read-only databases"), wake: aWake(), periodMs: softMs }, async () => {
           await enqueueSoft(db);
+        }),
+        runLoop({ ...loop("nightly backups"), wake: aWake(), periodMs: nightlyBackupsMs }, async () => {
+          const count = await beginNightlyBackups({ db, random: deps.random, log });
+          if (count > 0) log.info({ count }, "scheduled backups are begun");
         }),
         runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);

@@ -1,5 +1,6 @@
 import type { Insertable, Selectable } from "kysely";
 import type {
+  DatabaseBackupScheduleTable,
   DatabaseBackupTable,
   DatabaseTable,
   DeploymentTable,
@@ -25,6 +26,8 @@ export type Branch = Selectable<DatabaseTable>;
 /** A backup of a branch. */
 export type Backup = Selectable<DatabaseBackupTable>;
 export type BackupStatus = Backup["status"];
+/** That a channel is backed up every night. */
+export type BackupSchedule = Selectable<DatabaseBackupScheduleTable>;
 export type Task = Selectable<TaskTable>;
 export type Run = Selectable<RunTable>;
 export type RegistryCredential = Selectable<RegistryCredentialTable>;

@@ -1,4 +1,5 @@
 import { backupEndpoints } from "./backups/endpoints.ts";
+import { scheduleEndpoints } from "./backups/schedule/endpoints.ts";
 import { create, drop, list, read } from "./endpoints/branches.ts";
 import { reveal, rotate } from "./endpoints/credentials.ts";
 import { deleteQuery, listQueries, saveQuery } from "./endpoints/saved-queries.ts";
@@ -11,5 +12,6 @@ export const databaseEndpoints = [
   ...studioEndpoints,
   ...[listQueries, saveQuery, deleteQuery],
   ...backupEndpoints,
+  ...scheduleEndpoints,
   tunnel,
 ];

@@ -173,6 +173,15 @@ export interface DatabaseBackupTable {
   dump_bytes: Nullable<number>;
   created_at: Generated<Date>;
   ended_at: Nullable<Date>;
+  scheduled_keep: Nullable<number>;
+}
+
+export interface DatabaseBackupScheduleTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  keep: number;
+  night: Date;
+  problem: Nullable<string>;
 }
 
 export interface DatabaseLoginFailuresTable {
@@ -670,6 +679,7 @@ export interface Database {
   cluster: ClusterTable;
   database: DatabaseTable;
   database_backup: DatabaseBackupTable;
+  database_backup_schedule: DatabaseBackupScheduleTable;
   database_login_failures: DatabaseLoginFailuresTable;
   database_sample: DatabaseSampleTable;
   deployment: DeploymentTable;
