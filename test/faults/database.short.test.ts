@@ -17,6 +17,8 @@ import { healMs } from "./support/times.ts";
 import { startWriter } from "./support/writer.ts";
 
 const kills = 5;
+/** Each server has written a while before it is killed. */
+const rowsBetween = 200;
 const downMs = 30_000;
 
 let fleet: Fleet;
@@ -36,6 +38,7 @@ describe.each(databaseEngines)("a database on %s", (engine) => {
     await using writer = await startWriter(fleet, app);
     let longestMs = 0;
     for (let killed = 0; killed < kills; killed += 1) {
+      await writer.writes(rowsBetween);
       await signalServer(await serverOf(fleet, app), "SIGKILL");
       longestMs = Math.max(longestMs, await writer.goesOn());
     }

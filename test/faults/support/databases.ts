@@ -7,15 +7,17 @@ import { groupName, processesIn } from "../../support/host.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import type { Fleet } from "./fleet.ts";
 import { sendSignal } from "./inside.ts";
-import type { Placed } from "./sites.ts";
+import { act, type Placed } from "./sites.ts";
 
 /** A project whose production channel has a database, and an app that was told of it. */
 export interface DatabaseApp extends AsyncDisposable {
   engine: DatabaseEngine;
   slug: string;
   projectId: string;
-  /** Its source, and what writers note. On no machine of the fleet. */
+  /** What writers note. On no machine of the fleet. */
   dir: string;
+  /** What is deployed. */
+  source: string;
 }
 
 const foundMs = 60_000;
@@ -45,7 +47,7 @@ database: { enabled: true, engine: ${engine} }
   for (const [name, text] of Object.entries(files)) await writeFile(join(source, name), text);
   const { project } = await deploy(fleet, source);
   return {
-    ...{ engine, slug, dir, projectId: project.id },
+    ...{ engine, slug, dir, source, projectId: project.id },
     [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }),
   };
 }
@@ -93,4 +95,14 @@ export async function serverSince(fleet: Fleet, app: DatabaseApp): Promise<strin
   const { node, id } = await serverOf(fleet, app);
   const { State } = await node.machine.docker.getContainer(id).inspect();
   return `${id} ${State.StartedAt}`;
+}
+
+/** Sees to it that the app runs on another node than its database. */
+export async function setApart(fleet: Fleet, app: DatabaseApp): Promise<void> {
+  const { node } = await serverOf(fleet, app);
+  if ((await appOf(fleet, app)).node !== node) return;
+  await act(fleet, node, "cordon");
+  await deploy(fleet, app.source);
+  await act(fleet, node, "uncordon");
+  await waitFor("the app to be elsewhere", foundMs, async () => (await appOf(fleet, app)).node !== node);
 }

@@ -26,6 +26,8 @@ export interface Writer extends AsyncDisposable {
   problems(): Promise<Record<string, number>>;
   /** Resolves with how long it took until something was acknowledged that was not yet when this was called. */
   goesOn(timeoutMs?: number): Promise<number>;
+  /** Resolves once so many more rows were acknowledged. */
+  writes(count: number): Promise<void>;
   /** Starts it again where the app is now, with the ids after those that it tried; for an app that was started again. */
   moveToApp(): Promise<void>;
   /** Ends it, reads all that the database has, and holds it against what it was told. */
@@ -80,6 +82,10 @@ export async function startWriter(fleet: Fleet, app: DatabaseApp): Promise<Write
         if (what !== "heard") found[`${what} ${why}`] = (found[`${what} ${why}`] ?? 0) + 1;
       }
       return found;
+    },
+    async writes(count) {
+      const before = (await heard()).length;
+      await waitFor(`${count} more rows`, resumeMs, async () => (await heard()).length >= before + count);
     },
     async moveToApp() {
       await program?.stop(graceMs);
