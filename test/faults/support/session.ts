@@ -15,19 +15,22 @@ export interface Session {
 export interface Target {
   url: string;
   host: string;
+  /** One for each writer, whose ids begin anew. */
+  table: string;
 }
 
-const insert = "insert into written (id) values";
-const select = "select seq, id from written order by seq";
+const insert = (table: string) => `insert into ${table} (id) values`;
+const select = (table: string) => `select seq, id from ${table} order by seq`;
 
 /** Connects, and makes the table unless it is there. Whatever takes longer than `answerMs` fails. */
-export function connect({ url, host }: Target, answerMs: number): Promise<Session> {
-  return new URL(url).protocol === "mysql:" ? toMariadb(url, host, answerMs) : toPostgres(url, host, answerMs);
+export function connect(target: Target, answerMs: number): Promise<Session> {
+  return new URL(target.url).protocol === "mysql:" ? toMariadb(target, answerMs) : toPostgres(target, answerMs);
 }
 
-const table = (seq: string) => `create table if not exists written (seq ${seq} primary key, id bigint not null)`;
+const create = (table: string, seq: string) =>
+  `create table if not exists ${table} (seq ${seq} primary key, id bigint not null)`;
 
-async function toPostgres(url: string, host: string, answerMs: number): Promise<Session> {
+async function toPostgres({ url, host, table }: Target, answerMs: number): Promise<Session> {
   const { username, password, pathname, port } = new URL(url);
   const client = new pg.Client({
     ...{ host, port: Number(port), user: username, password, database: pathname.slice(1) },
@@ -36,13 +39,13 @@ async function toPostgres(url: string, host: string, answerMs: number): Promise<
   // Each statement that was under way fails by itself.
   client.on("error", () => {});
   await client.connect();
-  await client.query(table("bigserial"));
+  await client.query(create(table, "bigserial"));
   return {
     async write(id) {
-      await client.query(`${insert} ($1)`, [id]);
+      await client.query(`${insert(table)} ($1)`, [id]);
     },
     async rows() {
-      const { rows } = await client.query<{ seq: string; id: string }>(select);
+      const { rows } = await client.query<{ seq: string; id: string }>(select(table));
       return rows.map(({ seq, id }) => ({ seq: Number(seq), id: Number(id) }));
     },
     answers: () =>
@@ -54,20 +57,20 @@ async function toPostgres(url: string, host: string, answerMs: number): Promise<
   };
 }
 
-async function toMariadb(url: string, host: string, answerMs: number): Promise<Session> {
+async function toMariadb({ url, host, table }: Target, answerMs: number): Promise<Session> {
   const { username, password, pathname, port } = new URL(url);
   const client = await mysql.createConnection({
     ...{ host, port: Number(port), user: username, password, database: pathname.slice(1) },
     connectTimeout: answerMs,
   });
   client.on("error", () => {});
-  await client.query({ sql: table("bigint auto_increment"), timeout: answerMs });
+  await client.query({ sql: create(table, "bigint auto_increment"), timeout: answerMs });
   return {
     async write(id) {
-      await client.query({ sql: `${insert} (?)`, values: [id], timeout: answerMs });
+      await client.query({ sql: `${insert(table)} (?)`, values: [id], timeout: answerMs });
     },
     async rows() {
-      const [rows] = await client.query<(mysql.RowDataPacket & Written)[]>({ sql: select, timeout: answerMs });
+      const [rows] = await client.query<(mysql.RowDataPacket & Written)[]>({ sql: select(table), timeout: answerMs });
       return rows.map(({ seq, id }) => ({ seq, id }));
     },
     answers: () =>

@@ -7,9 +7,10 @@ import { connect, type Session } from "./session.ts";
  * tried once: what became of one whose answer was lost is for the judge. What it hears goes to a file of its own before the
  * next row, so that the end of this process takes none of it along.
  *
- * Its arguments: the file, the first id, rows per second. The database is in DATABASE_URL; DATABASE_AT is its address.
+ * Its arguments: the file, the table, the first id, rows per second. The database is in DATABASE_URL; DATABASE_AT is its
+ * address.
  */
-const [file = "", first = "1", perSecond = "200"] = process.argv.slice(2);
+const [file = "", table = "", first = "1", perSecond = "200"] = process.argv.slice(2);
 const everyMs = 1_000 / Number(perSecond);
 /** Longer than anything that ends by itself; a session that was cut without a word is given up then. */
 const answerMs = 8_000;
@@ -17,7 +18,7 @@ const answerMs = 8_000;
 const redialMs = 250;
 
 const note = (line: string): void => appendFileSync(file, `${line} ${Date.now()}\n`);
-const target = { url: process.env["DATABASE_URL"] ?? "", host: process.env["DATABASE_AT"] ?? "" };
+const target = { url: process.env["DATABASE_URL"] ?? "", host: process.env["DATABASE_AT"] ?? "", table };
 
 let isAsked = false;
 process.on("SIGTERM", () => {

@@ -28,8 +28,6 @@ export interface Writer extends AsyncDisposable {
   goesOn(timeoutMs?: number): Promise<number>;
   /** Resolves once so many more rows were acknowledged. */
   writes(count: number): Promise<void>;
-  /** Starts it again where the app is now, with the ids after those that it tried; for an app that was started again. */
-  moveToApp(): Promise<void>;
   /** Ends it, reads all that the database has, and holds it against what it was told. */
   verdict(coveredAtMs?: number | null): Promise<Verdict>;
 }
@@ -38,15 +36,15 @@ let writers = 0;
 
 export async function startWriter(fleet: Fleet, app: DatabaseApp): Promise<Writer> {
   writers += 1;
-  const file = join(app.dir, `written-${writers}`);
-  let program: Inside | null = null;
-
+  const table = `written_${writers}`;
+  const file = join(app.dir, table);
   const inApp = async (name: string, ...args: string[]): Promise<Inside> => {
     const { node, pid, url, databaseAt } = await appOf(fleet, app);
     const enter = argv("nsenter", `--net=/proc/${pid}/ns/net`, "--");
     const env = environmentOf(process.env, { DATABASE_URL: url, DATABASE_AT: databaseAt });
     return node.machine.start(name, [...enter, nodeBinary(), programOf(name), ...args], env);
   };
+  const program = await inApp("writer-program", file, table, "1", String(perSecond));
   const lines = async (): Promise<string[][]> => {
     const text = await readFile(file, "utf8").catch(() => "");
     // A line that is being written has no end yet.
@@ -57,21 +55,15 @@ export async function startWriter(fleet: Fleet, app: DatabaseApp): Promise<Write
   };
   const heard = async () =>
     (await lines()).flatMap(([what, id, at]) => (what === "heard" ? [{ id: Number(id), atMs: Number(at) }] : []));
-  const start = async () => {
-    const tried = (await heard()).at(-1)?.id ?? 0;
-    // Those that it tried and never heard of are fewer than this.
-    program = await inApp("writer-program", file, String(tried === 0 ? 1 : tried + 10_000), String(perSecond));
-  };
   const goesOn = async (timeoutMs = resumeMs) => {
     const startedAt = performance.now();
     const before = (await heard()).at(-1)?.id ?? 0;
     await waitFor("the writer to go on", timeoutMs, async () => {
       if (((await heard()).at(-1)?.id ?? 0) > before) return true;
-      throw new Error(`${JSON.stringify((await lines()).slice(-2))}${program?.running ? "" : ", and it has ended"}`);
+      throw new Error(`${JSON.stringify((await lines()).slice(-2))}${program.running ? "" : ", and it has ended"}`);
     });
     return performance.now() - startedAt;
   };
-  await start();
   await goesOn();
   return {
     heard,
@@ -87,23 +79,19 @@ export async function startWriter(fleet: Fleet, app: DatabaseApp): Promise<Write
       const before = (await heard()).length;
       await waitFor(`${count} more rows`, resumeMs, async () => (await heard()).length >= before + count);
     },
-    async moveToApp() {
-      await program?.stop(graceMs);
-      await start();
-    },
     async verdict(coveredAtMs = null) {
-      await program?.stop(graceMs);
-      const rowsFile = join(app.dir, `rows-${writers}`);
+      await program.stop(graceMs);
+      const rowsFile = `${file}.rows`;
       await rm(rowsFile, { force: true });
       const rows = await waitFor("the rows to be read", readMs, async () => {
-        const reader = await inApp("reader-program", rowsFile);
+        const reader = await inApp("reader-program", rowsFile, table);
         await reader.ended;
         return written.parse(JSON.parse(await readFile(rowsFile, "utf8")));
       });
       return judge(await heard(), rows, coveredAtMs);
     },
     async [Symbol.asyncDispose]() {
-      await program?.stop(graceMs);
+      await program.stop(graceMs);
     },
   };
 }
