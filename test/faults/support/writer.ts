@@ -20,8 +20,6 @@ const written = z.array(z.object({ id: z.number(), seq: z.number() }));
 
 /** A program in the network of an app that writes into its database, by the address that the app was told. */
 export interface Writer extends AsyncDisposable {
-  /** All that it was told so far. */
-  heard(): Promise<Acknowledged[]>;
   /** What it was refused, or failed with, and how often, so far. */
   problems(): Promise<Record<string, number>>;
   /** Resolves with how long it took until something was acknowledged that was not yet when this was called. */
@@ -53,7 +51,7 @@ export async function startWriter(fleet: Fleet, app: DatabaseApp): Promise<Write
       .slice(0, -1)
       .map((line) => line.split(" "));
   };
-  const heard = async () =>
+  const heard = async (): Promise<Acknowledged[]> =>
     (await lines()).flatMap(([what, id, at]) => (what === "heard" ? [{ id: Number(id), atMs: Number(at) }] : []));
   const goesOn = async (timeoutMs = resumeMs) => {
     const startedAt = performance.now();
@@ -66,7 +64,6 @@ export async function startWriter(fleet: Fleet, app: DatabaseApp): Promise<Write
   };
   await goesOn();
   return {
-    heard,
     goesOn,
     async problems() {
       const found: Record<string, number> = {};
