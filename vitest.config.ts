@@ -31,7 +31,12 @@ export default defineConfig({
         test: {
           name: "unit",
           expect: patient,
-          include: ["*/src/**/*.test.ts", "deploy/setup/*.test.mjs", "test/rules/*.test.ts"],
+          include: [
+            "*/src/**/*.test.ts",
+            "deploy/setup/*.test.mjs",
+            "test/rules/*.test.ts",
+            "test/faults/support/*.test.ts",
+          ],
           exclude: ["**/*.system.test.ts", "**/node_modules/**"],
           pool: "forks",
           isolate: false,
