@@ -31,10 +31,17 @@ export default defineConfig({
         test: {
           name: "unit",
           expect: patient,
-          include: ["*/src/**/*.test.ts", "deploy/setup/*.test.mjs", "test/rules/*.test.ts"],
+          include: [
+            "*/src/**/*.test.ts",
+            "deploy/setup/*.test.mjs",
+            "test/rules/*.test.ts",
+            "test/faults/support/*.test.ts",
+          ],
           exclude: ["**/*.system.test.ts", "**/node_modules/**"],
           pool: "forks",
           isolate: false,
+          // By itself it would leave a core alone, for whoever watches files.
+          maxWorkers: cores,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },

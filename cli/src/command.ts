@@ -4,7 +4,7 @@ import { CliError } from "./errors.ts";
 import { cleanDeep } from "./format.ts";
 import type { Paint } from "./paint.ts";
 
-/** What a person wrote for one flag or argument: nothing, a switch, a text, or all texts of an argument that takes many. */
+/** What a person wrote for one flag or argument: nothing, a switch, a text, or all texts of what takes many. */
 export type Raw = string | boolean | readonly string[] | undefined;
 
 /** An option of a command. `spec` is what help shows: `-f, --follow`, `--lines <n>`, `--no-wait`. */
@@ -63,6 +63,13 @@ export const flag = {
     summary: `${summary} (${choices.join(", ")})`,
     choices,
     read: (raw) => (typeof raw === "string" ? readChoice(spec, raw, choices) : undefined),
+  }),
+  /** Some of what it may be, each once; empty when not given. `spec` is `--channel <channel...>`. */
+  choices: <const V extends string>(spec: string, summary: string, choices: readonly V[]): Flag<readonly V[]> => ({
+    spec,
+    summary: `${summary} (${choices.join(", ")})`,
+    choices,
+    read: (raw) => [...new Set(typeof raw === "object" ? raw.map((text) => readChoice(spec, text, choices)) : [])],
   }),
   /** The project to act on, for every command that has one. */
   project: {

@@ -31,6 +31,7 @@ import type { Db } from "./stores/db/pool.ts";
 import { campaign, type Etcd, type Leadership, LeadershipLost } from "./stores/etcd/index.ts";
 import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
 import { createCrashNotes } from "./tenants/crashes/notes.ts";
+import { beginNightlyBackups } from "./tenants/databases/backups/schedule/nightly.ts";
 import { moveFromDraining } from "./tenants/databases/changes/drain.ts";
 import { enqueueNightly, enqueueSoft } from "./tenants/databases/check/nights.ts";
 import { enqueueCopyRound } from "./tenants/databases/copies/rounds.ts";
@@ -89,6 +90,8 @@ const softMs = 60_000;
 const changesMs = 5_000;
 /** How soon a database that is ready has a copy begun. */
 const copiesMs = 5_000;
+/** How soon the next backup of a project has its turn in the night after the one before. */
+const nightlyBackupsMs = 60_000;
 const linkHistoryMs = 5_000;
 
 /**
@@ -190,6 +193,10 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
           await resumeProofs(db);
           const count = await beginProofs(db);
           if (count > 0) log.info({ count }, "copies of databases are restored for a look");
+        }),
+        runLoop({ ...loop("nightly backups"), wake: aWake(), periodMs: nightlyBackupsMs }, async () => {
+          const count = await beginNightlyBackups({ db, random: deps.random, log });
+          if (count > 0) log.info({ count }, "scheduled backups are begun");
         }),
         runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);

@@ -31,7 +31,9 @@ const usage = `usage:
   svc-control migrate                                          bring the database to the newest schema
   svc-control create-admin --email E --password-file F         an administrator with a verified address
   svc-control claim-link [--ttl SECONDS]                       print a one-time link that makes the first administrator
-  svc-control bootstrap-token --role node|edge [--ttl SECONDS] print a one-time token that admits a daemon
+  svc-control bootstrap-token --role node|edge [--ttl SECONDS] [--count N]
+                                                               print a one-time token that admits a daemon, or N of
+                                                               them, one a line
   svc-control registry-key --key-file F --cert-file F          make what signs the tokens of the cluster's registry, unless
                                                                it is there
   svc-control registry-token --repository NAME [--push] [--mount-from NAME]
@@ -69,6 +71,9 @@ function endInTime(): void {
     })
     .unref();
 }
+
+/** Of one `bootstrap-token`; a fleet that grows by more asks again. */
+const tokensMax = 100;
 
 /** A client for a command, whose output is what it prints. */
 async function openEtcd(config: Config): Promise<Etcd> {
@@ -152,12 +157,19 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
   async "bootstrap-token"(config, args) {
     const { values } = parseArgs({
       args,
-      options: { role: { type: "string" }, ttl: { type: "string", default: "3600" } },
+      options: {
+        role: { type: "string" },
+        ttl: { type: "string", default: "3600" },
+        count: { type: "string", default: "1" },
+      },
     });
     const { role } = values;
     if (role !== "node" && role !== "edge") throw new UsageError("bootstrap-token needs --role node or --role edge");
     const ttlSeconds = Number(values.ttl);
     if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1) throw new UsageError("--ttl is a number of seconds");
+    const count = Number(values.count);
+    if (!Number.isInteger(count) || count < 1 || count > tokensMax)
+      throw new UsageError(`--count is a number of tokens, at most ${tokensMax}`);
     await migrate(systemClock, config.databaseUrl);
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
     try {
@@ -165,15 +177,17 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
         clock: systemClock,
         random: systemRandom,
       });
-      const { token } = await createBootstrapToken(db, {
-        role,
-        ttlSeconds,
-        createdBy: null,
-        clusterId: authority.clusterId,
-        caSha256: authority.caSha256,
-        now: systemClock.now(),
-      });
-      console.log(token);
+      for (let made = 0; made < count; made += 1) {
+        const { token } = await createBootstrapToken(db, {
+          role,
+          ttlSeconds,
+          createdBy: null,
+          clusterId: authority.clusterId,
+          caSha256: authority.caSha256,
+          now: systemClock.now(),
+        });
+        console.log(token);
+      }
     } finally {
       await db.destroy();
     }

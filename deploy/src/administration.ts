@@ -6,6 +6,7 @@ import { z } from "zod";
 import { agentTokenFile, controlCommand, type DaemonFacts, routerTokenFile } from "./daemons.ts";
 import { keptSecret, randomText } from "./kept-secret.ts";
 import type { Layout } from "./layout.ts";
+import { settleAll } from "./settle-all.ts";
 
 const state = z.object({
   clusterId: z.string(),
@@ -28,13 +29,13 @@ export async function ensureSecrets(layout: Layout): Promise<{ adminPassword: st
   return { adminPassword: await keptSecret(layout.secrets.adminPassword, () => randomBytes(12).toString("base64url")) };
 }
 
-const lastLine = (text: string) => text.trim().split("\n").at(-1)?.trim() ?? "";
-
-async function bootstrapToken(facts: DaemonFacts, role: "node" | "edge"): Promise<string> {
-  const { argv, env } = controlCommand(facts, ["bootstrap-token", "--role", role]);
-  const token = lastLine((await run(argv, { env })).stdout);
-  if (!token.startsWith("svcn1.")) throw new Error("control printed no bootstrap token");
-  return token;
+/** As many new tokens, each good for one daemon. */
+async function bootstrapTokens(facts: DaemonFacts, role: "node" | "edge", count: number): Promise<string[]> {
+  const { argv, env } = controlCommand(facts, ["bootstrap-token", "--role", role, "--count", String(count)]);
+  const lines = (await run(argv, { env })).stdout.split("\n").map((line) => line.trim());
+  const tokens = lines.filter((line) => line.startsWith("svcn1."));
+  if (tokens.length !== count) throw new Error(`control printed ${tokens.length} bootstrap tokens of ${count}`);
+  return tokens;
 }
 
 /** Whether the daemon that keeps its state in `dir` has an identity: a router has a folder of its own for it. */
@@ -42,45 +43,53 @@ const hasJoined = async (dir: string) =>
   (await readIfThere(join(dir, "identity.json"))) !== null ||
   (await readIfThere(join(dir, "identity", "identity.json"))) !== null;
 
+/** Gives a token to every daemon that has not joined yet; returns the cluster's id when there were any. */
+async function admitDaemons(facts: DaemonFacts, clusterId: string | null): Promise<string | null> {
+  const { layout } = facts;
+  const kinds = [
+    { role: "edge", daemons: [{ dir: layout.router, tokenFile: routerTokenFile(layout) }] },
+    {
+      role: "node",
+      daemons: Array.from({ length: facts.agents }, (_, index) => ({
+        dir: layout.agent(index + 1),
+        tokenFile: agentTokenFile(layout, index + 1),
+      })),
+    },
+  ] as const;
+  const ids = await settleAll(
+    kinds.map(async ({ role, daemons }) => {
+      const joined = await Promise.all(daemons.map(({ dir }) => clusterId !== null && hasJoined(dir)));
+      const strangers = daemons.filter((_, index) => !joined[index]);
+      if (strangers.length === 0) return null;
+      const tokens = await bootstrapTokens(facts, role, strangers.length);
+      for (const [index, { tokenFile }] of strangers.entries()) await writeDurably(tokenFile, `${tokens[index]}\n`);
+      return tokens[0]?.split(".")[1] ?? null;
+    }),
+  );
+  return ids.find((id) => id !== null) ?? null;
+}
+
+async function ensureAdministrator(facts: DaemonFacts, email: string): Promise<void> {
+  const created = join(facts.layout.dir, "administrator.json");
+  if ((await readIfThere(created)) !== null) return;
+  const passwordFile = facts.layout.secrets.adminPassword;
+  const { argv, env } = controlCommand(facts, ["create-admin", "--email", email, "--password-file", passwordFile]);
+  await run(argv, { env });
+  await writeDurably(created, JSON.stringify({ email }));
+}
+
 /**
- * Brings the database up to date and, the first time, makes the administrator and a bootstrap token
- * for every daemon that has not joined yet. Safe to repeat after being cut short anywhere.
- * Returns the cluster's id.
+ * Makes, the first time, the administrator and a bootstrap token for every daemon that has not joined yet. What runs for that
+ * brings the database up to date before, as control itself does: whichever comes first. Safe to repeat after being cut short
+ * anywhere. Returns the cluster's id.
  */
 export async function prepareCluster(facts: DaemonFacts, adminEmail: string): Promise<string> {
-  const { layout } = facts;
-  const migrate = controlCommand(facts, ["migrate"]);
-  await run(migrate.argv, { env: migrate.env });
-  const daemons = [
-    { role: "edge" as const, dir: layout.router, tokenFile: routerTokenFile(layout) },
-    ...Array.from({ length: facts.agents }, (_, index) => ({
-      role: "node" as const,
-      dir: layout.agent(index + 1),
-      tokenFile: agentTokenFile(layout, index + 1),
-    })),
-  ];
-  let clusterId = (await readState(layout))?.clusterId ?? null;
-  for (const { role, dir, tokenFile } of daemons) {
-    if (clusterId !== null && (await hasJoined(dir))) continue;
-    const token = await bootstrapToken(facts, role);
-    await writeDurably(tokenFile, `${token}\n`);
-    clusterId = token.split(".")[1] ?? null;
-  }
+  const known = (await readState(facts.layout))?.clusterId ?? null;
+  const [admitted] = await settleAll([admitDaemons(facts, known), ensureAdministrator(facts, adminEmail)]);
+  const clusterId = admitted ?? known;
   if (clusterId === null) throw new Error("the cluster has no id");
-  const created = join(layout.dir, "administrator.json");
-  if ((await readIfThere(created)) === null) {
-    const admin = controlCommand(facts, [
-      "create-admin",
-      "--email",
-      adminEmail,
-      "--password-file",
-      layout.secrets.adminPassword,
-    ]);
-    await run(admin.argv, { env: admin.env });
-    await writeDurably(created, JSON.stringify({ email: adminEmail }));
-  }
   await writeDurably(
-    join(layout.dir, "state.json"),
+    join(facts.layout.dir, "state.json"),
     JSON.stringify({ clusterId, registryHost: facts.registry.host, ha: facts.ha === true } satisfies State),
   );
   return clusterId;

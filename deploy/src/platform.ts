@@ -35,6 +35,7 @@ import { providePostgres } from "./postgres.ts";
 import { identify } from "./process-id.ts";
 import { createProgram, type Program, type ProgramSpec } from "./program.ts";
 import { type OperatedRegistry, provideRegistry } from "./registry.ts";
+import { settleAll } from "./settle-all.ts";
 
 export interface PlatformOptions {
   clock: Clock;
@@ -152,12 +153,6 @@ async function refuseOtherKind(layout: Layout, ha: boolean): Promise<void> {
   );
 }
 
-/** Like Promise.all, but leaves nothing running behind a failure. */
-async function settleAll(work: Promise<unknown>[]): Promise<void> {
-  const results = await Promise.allSettled(work);
-  for (const result of results) if (result.status === "rejected") throw result.reason;
-}
-
 /**
  * Starts the platform kept in `options.dir` and resolves when every part of it serves. A second start
  * continues with the state of the first. Throws `PlatformError` or `ProgramError`; nothing keeps running then.
@@ -219,7 +214,11 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const published = publishBaseImage({ docker: engine.docker, image: options.baseImage, registry, log });
     const clusterId = await prepareCluster(facts, options.adminEmail);
     stack.defer(() => roster.stop(roster.namesOf("control")));
-    await settleAll(controlSpecs(facts).map(roster.start));
+    const boot = bootConfigCommand(facts);
+    const [{ stdout: bootConfig }] = await settleAll([
+      run(boot.argv, { env: boot.env }),
+      ...controlSpecs(facts).map(roster.start),
+    ]);
     signal?.throwIfAborted();
 
     const agents = Array.from({ length: options.agents }, (_, index) => agentSpec(facts, index + 1));
@@ -231,11 +230,10 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       await removeClusterObjects(engine.docker, clusterId);
     });
     stack.defer(() => roster.stop(["router", "caddy"]));
-    const boot = bootConfigCommand(facts);
     const caddy = await provideCaddy({
       dir: layout.caddy,
       adminSocket: layout.caddyAdmin,
-      bootConfig: (await run(boot.argv, { env: boot.env })).stdout,
+      bootConfig,
       env: options.env,
     });
     const edge = roster.start(caddy.spec).then(() => roster.start(routerSpec(facts)));

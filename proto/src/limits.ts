@@ -136,6 +136,7 @@ export const limits = {
   databaseNameLengthMax: 64,
   databaseSamplesShown: 30,
   backupStuckSeconds: 7200,
+  scheduledBackupsKeptMax: 90,
   domainVerificationSeconds: 48 * 3600,
   screenshotCooldownSeconds: 600,
   timelineEventsMax: 500,

@@ -5,7 +5,7 @@ import { edgeFetch } from "../support/edge.ts";
 
 let cluster: Cluster;
 beforeAll(async () => {
-  cluster = await startCluster();
+  cluster = await startCluster({ agents: 1 });
 });
 afterAll(() => cluster?.[Symbol.asyncDispose]());
 

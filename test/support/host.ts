@@ -59,6 +59,12 @@ export async function gather(name: string, init: number): Promise<void> {
   }
 }
 
+/** Processes of a container of the machine with that group, by their numbers on this machine. */
+export async function processesIn(name: string, containerId: string): Promise<number[]> {
+  const file = join(groupRoot, controller, name, "containers", containerId, "cgroup.procs");
+  return (await readFile(file, "utf8")).split("\n").filter(Boolean).map(Number);
+}
+
 /** Stops every process of the group between two instructions, or lets them go on. */
 export async function freezeGroup(name: string, frozen: boolean): Promise<void> {
   await writeFile(join(groupRoot, controller, name, "freezer.state"), frozen ? "FROZEN" : "THAWED");

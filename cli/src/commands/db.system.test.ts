@@ -21,7 +21,7 @@ const branch = (fields: object = {}) => ({
 const made = (status: string) => ok({ channel: "production", engine: "postgres", databaseId, status }, 202);
 const aBackup = (fields: object = {}) => ({
   ...{ id: backupId, channel: "production", engine: "postgres", status: "complete", sizeBytes: 9, error: null },
-  ...{ filename: "shop.sql.gz", createdAt: at, completedAt: at },
+  ...{ filename: "shop.sql.gz", createdAt: at, completedAt: at, scheduled: false },
   ...fields,
 });
 const table = {
@@ -219,8 +219,8 @@ describe.concurrent("what only shows something", () => {
     ],
     [
       ["backup", "list"],
-      { [`GET ${base}/backups`]: ok({ backups: [aBackup()] }), [`GET ${base}`]: ok(branch()) },
-      { channel: "production", engine: "postgres", backups: [aBackup()] },
+      { [`GET ${base}/backups`]: ok({ backups: [aBackup()], problems: [] }), [`GET ${base}`]: ok(branch()) },
+      { channel: "production", engine: "postgres", backups: [aBackup()], problems: [] },
       new RegExp(backupId),
     ],
   ])("svc db %j", async (args, answers, payload, shown) => {
@@ -235,10 +235,10 @@ describe.concurrent("what only shows something", () => {
 
   test("svc db backup list of every channel names none", async () => {
     const ended = await run(["db", "backup", "list", "--all-channels", "--json"], {
-      [`GET ${base}/backups`]: ok({ backups: [] }),
+      [`GET ${base}/backups`]: ok({ backups: [], problems: [] }),
     });
     expect(envelopeOf(ended)).toEqual({
-      ...{ ok: true, operation: "db.backup.list", warnings: [], project, allChannels: true, backups: [] },
+      ...{ ok: true, operation: "db.backup.list", warnings: [], project, allChannels: true, backups: [], problems: [] },
     });
     expect(ended.calls).toEqual([`GET ${base}/backups?allChannels=true`]);
   });
@@ -294,13 +294,61 @@ describe.concurrent("what destroys", () => {
   });
 });
 
+describe.concurrent("svc db backup schedule", () => {
+  const settings = `${base}/settings`;
+  const problem = { channel: "dev", night: at, problem: "The plan keeps 3 backups" };
+  const backups = { channels: ["production", "dev"], keep: 3 };
+
+  test("is set for channels, each named by itself or all after one --channel", async () => {
+    for (const channels of [
+      ["--channel", "production", "dev"],
+      ["--channel", "production", "--channel", "dev"],
+    ]) {
+      const ended = await run(["db", "backup", "schedule", "--keep", "3", ...channels, "--json"], {
+        [`PUT ${settings}`]: ok({ backups, backupProblems: [] }),
+      });
+      expect(envelopeOf(ended)).toEqual({
+        ...{ ok: true, operation: "db.backup.schedule", warnings: [], project, backups, backupProblems: [] },
+      });
+      expect(bodyOf(ended.seen, "PUT")).toEqual({ backups });
+    }
+  });
+
+  test("is of production alone unless said otherwise, and shown with what went wrong", async () => {
+    const ended = await run(["db", "backup", "schedule", "--keep", "3"], {
+      [`PUT ${settings}`]: ok({ backups: { channels: ["production"], keep: 3 }, backupProblems: [problem] }),
+    });
+    expect(bodyOf(ended.seen, "PUT")).toEqual({ backups: { channels: ["production"], keep: 3 } });
+    expect(ended.stdout).toMatch(/production, every night, the newest 3/);
+    expect(ended.stdout).toMatch(/dev in the night of 2030-01-01: The plan keeps 3 backups/);
+  });
+
+  test("is ended with off, and shown without anything", async () => {
+    const off = ok({ backups: null, backupProblems: [] });
+    const ended = await run(["db", "backup", "schedule", "off", "--json"], { [`PUT ${settings}`]: off });
+    expect(bodyOf(ended.seen, "PUT")).toEqual({ backups: null });
+    const shown = await run(["db", "backup", "schedule"], { [`GET ${settings}`]: off });
+    expect(shown.calls).toEqual([`GET ${settings}`]);
+    expect(shown.stdout).toMatch(/--keep/);
+  });
+
+  test.each([[["off", "--keep", "3"]], [["weekly"]], [["--channel", "dev"]], [["--keep", "0"]]])(
+    "refuses %j before it asks anything",
+    async (args) => {
+      const ended = await run(["db", "backup", "schedule", ...args, "--json"], {});
+      expect(envelopeOf(ended)).toMatchObject({ ok: false, error: { code: "CLI_INVALID_USAGE" } });
+      expect(ended.calls).toEqual([]);
+    },
+  );
+});
+
 describe.concurrent("svc db backup", () => {
   test("create waits until it is complete", async () => {
     const ended = await run(["db", "backup", "create", "--json"], {
       [`POST ${base}/backups`]: ok({ channel: "production", engine: "postgres", backupId, status: "pending" }, 202),
       [`GET ${base}/backups`]: [
-        ok({ backups: [aBackup({ status: "running", sizeBytes: 0, completedAt: null })] }),
-        ok({ backups: [aBackup()] }),
+        ok({ backups: [aBackup({ status: "running", sizeBytes: 0, completedAt: null })], problems: [] }),
+        ok({ backups: [aBackup()], problems: [] }),
       ],
     });
     expect(envelopeOf(ended)).toMatchObject({
@@ -316,7 +364,7 @@ describe.concurrent("svc db backup", () => {
     const pending = ok({ channel: "production", engine: "postgres", backupId, status: "pending" }, 202);
     const failed = await run(["db", "backup", "create", "--json"], {
       [`POST ${base}/backups`]: pending,
-      [`GET ${base}/backups`]: ok({ backups: [aBackup({ status: "failed", error: "disk full" })] }),
+      [`GET ${base}/backups`]: ok({ backups: [aBackup({ status: "failed", error: "disk full" })], problems: [] }),
     });
     expect(envelopeOf(failed)).toMatchObject({
       error: { code: "CLOUD_REQUEST_FAILED", message: "The backup failed: disk full" },

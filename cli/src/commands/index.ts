@@ -50,6 +50,7 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "db backup create", load: async () => (await import("./db/backup/create.ts")).dbBackupCreate },
   { name: "db backup delete", load: async () => (await import("./db/backup/delete.ts")).dbBackupDelete },
   { name: "db backup download", load: async () => (await import("./db/backup/download.ts")).dbBackupDownload },
+  { name: "db backup schedule", load: async () => (await import("./db/backup/schedule.ts")).dbBackupSchedule },
   {
     name: "db rotate-credentials",
     load: async () => (await import("./db/rotate-credentials.ts")).dbRotateCredentials,

@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
-import { type Backup, backupReply, backupsReply, type Channel, channels } from "@svc/proto";
+import { type Backup, type BackupProblem, backupReply, backupsReply, type Channel, channels } from "@svc/proto";
 import type { Api } from "../api.ts";
 import { flag } from "../command.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { isId } from "../ids.ts";
+import type { Paint } from "../paint.ts";
 import { poll } from "../poll.ts";
 import { type Branch, databasePath } from "./branch.ts";
 
@@ -44,6 +45,10 @@ export async function getBackup(
   });
   return backup;
 }
+
+/** That a channel has no backup of a night. */
+export const renderProblem = ({ channel, night, problem }: BackupProblem, paint: Paint): string =>
+  `${paint("yellow", "!")} No scheduled backup of ${channel} in the night of ${night.slice(0, 10)}: ${problem}`;
 
 /** Waits until a backup is complete. */
 export async function awaitBackup(context: Context, branch: Branch, backupId: string): Promise<Backup> {

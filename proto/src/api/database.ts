@@ -211,12 +211,21 @@ export const backup = replyObject({
   /** Of the file; 0 until it is complete. */
   sizeBytes: count,
   error: z.string().nullable(),
+  /** Nobody asked for it, and a newer one will replace it; additive. */
+  scheduled: z.boolean(),
   filename: z.string().regex(/\.sql\.gz$/),
   createdAt: timestamp,
   completedAt: timestamp.nullable(),
 });
 export type Backup = z.output<typeof backup>;
-export const backupsReply = success({ backups: z.array(backup) });
+/** That a night has no backup of a channel, and why. */
+const backupProblem = replyObject({ channel, night: timestamp, problem: z.string() });
+export type BackupProblem = z.output<typeof backupProblem>;
+export const backupsReply = success({
+  backups: z.array(backup),
+  /** Of channels whose last night has none that was scheduled; additive. */
+  problems: z.array(backupProblem),
+});
 /** `channel` or `allChannels`; neither: production. */
 export const backupsQuery = z
   .strictObject({ channel: z.enum(channels).exactOptional(), allChannels: z.enum(["true", "false"]).exactOptional() })
@@ -228,4 +237,22 @@ export const backupParams = z.strictObject({ id, backupId: id });
 /** Only asserts where the backup was taken. */
 export const backupQuery = z.strictObject({ channel: z.enum(channels).exactOptional() });
 export const backupReply = success({ backup });
+const keptBackups = { channels: z.array(channel), keep: count };
+export const databaseSettingsInput = z.strictObject({
+  /** A backup of each channel every night, of which the newest `keep` stay; null: none. */
+  backups: z
+    .strictObject({
+      channels: z
+        .array(z.enum(channels))
+        .min(1)
+        .max(channels.length)
+        .refine((named) => new Set(named).size === named.length, "names a channel twice"),
+      keep: z.int().min(1).max(limits.scheduledBackupsKeptMax),
+    })
+    .nullable(),
+});
+export const databaseSettingsReply = success({
+  backups: replyObject(keptBackups).nullable(),
+  backupProblems: z.array(backupProblem),
+});
 export const createBackupReply = success({ ...branch, backupId: id, status: z.literal("pending") });

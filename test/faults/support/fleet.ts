@@ -4,7 +4,16 @@ import { graceMs } from "@svc/control/fleet/cluster/node-links";
 import { ensureSecrets, prepareCluster } from "@svc/deploy/administration";
 import { createKey, signIn } from "@svc/deploy/api";
 import { provideCaddy } from "@svc/deploy/caddy";
-import { agentSpec, apiUrlOf, bootConfigCommand, controlSpec, type DaemonFacts, routerSpec } from "@svc/deploy/daemons";
+import {
+  agentSpec,
+  apiUrlOf,
+  bootConfigCommand,
+  controlSpec,
+  type DaemonFacts,
+  databaseProxySpec,
+  routerSpec,
+} from "@svc/deploy/daemons";
+import { layProxyDirs } from "@svc/deploy/database-proxy";
 import { provideEngine } from "@svc/deploy/engine";
 import { provideEtcd } from "@svc/deploy/etcd";
 import { type Layout, layoutOf } from "@svc/deploy/layout";
@@ -35,6 +44,8 @@ export interface FleetOptions {
   diskMb?: number;
   /** Settings of every agent over the usual ones. */
   agent?: Record<string, string>;
+  /** Whether machines have images of database servers, and a database proxy each. */
+  databases?: boolean;
 }
 
 /**
@@ -130,6 +141,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     log,
   });
   stack.use(engine);
+  const databases = options.databases ?? false;
+  const proxyRights = databases ? await layProxyDirs(layout, options.machines) : [];
   const nodes = await Promise.all(
     Array.from({ length: options.machines }, async (_, index) => {
       const number = index + 1;
@@ -143,7 +156,12 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       return createNode({
         machine,
         spec: withSettings(agentSpec(facts, number), { ...reach, ...options.agent }),
-        baseImage: settings.baseImage,
+        proxySpec: databases
+          ? withSettings(databaseProxySpec(facts, number, proxyRights), {
+              SVC_DBPROXY_PEER_LISTEN: `${machine.address}:${ports.databases}`,
+            })
+          : null,
+        imageNames: [settings.baseImage, ...(databases ? Object.values(settings.databaseImages) : [])],
         images: engine.docker,
       });
     }),

@@ -58,9 +58,9 @@ export async function startInside({ init, argv: program, env, logFile }: InsideO
   });
   const kill = (signal: NodeJS.Signals) => {
     if (!isRunning()) return;
-    send(pid, signal);
+    sendSignal(pid, signal);
     // The outer one stops together with the inner one, and neither sees what is sent to the other.
-    if (signal === "SIGCONT" && outer.pid !== undefined) send(outer.pid, signal);
+    if (signal === "SIGCONT" && outer.pid !== undefined) sendSignal(outer.pid, signal);
   };
   return {
     pid,
@@ -98,7 +98,8 @@ function collectLines(child: ChildProcess, log: NodeJS.WritableStream): string[]
   return lines;
 }
 
-function send(pid: number, signal: NodeJS.Signals): void {
+/** Sends a signal to a process by its number on the machine of the tests; fine when it has ended. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {

@@ -59,6 +59,8 @@ export interface Machine extends AsyncDisposable {
   plug(connected: boolean): Promise<void>;
   /** Loses packets from and to these ports of the bridge's end; null: all. `share`: how many of them, from 0 to 1. */
   lose(loss: Loss, ports: readonly number[] | null, share?: number): Promise<void>;
+  /** Loses every packet to another machine and from it. */
+  loseTo(address: string): Promise<void>;
   /** Makes the cable this slow in both directions; null: as fast as it is. */
   throttle(kilobitsPerSecond: number | null): Promise<void>;
   /** No packet is lost any more, and the cable is in and fast. */
@@ -212,6 +214,11 @@ export async function createMachine({ number, bridge, dir, diskMb }: MachineOpti
           "DROP",
         );
       }
+    },
+    async loseTo(address) {
+      const drop = ["-j", "DROP"];
+      await enter("iptables", "-t", "mangle", "-A", "POSTROUTING", "-d", address, ...drop);
+      await enter("iptables", "-t", "mangle", "-A", "PREROUTING", "-s", address, ...drop);
     },
     async throttle(kilobitsPerSecond) {
       const tc = (run: (...argv: Argv) => Promise<string>, device: string) => {

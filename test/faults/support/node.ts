@@ -18,14 +18,18 @@ export interface Node {
   name: string;
   /** Null while it does not run. */
   readonly agent: Inside | null;
-  /** Switches the machine on and starts its engine, which has the base image of builds. */
+  /** Its database proxy; null while it does not run, and on a fleet without databases. */
+  readonly proxy: Inside | null;
+  /** Switches the machine on and starts its engine, which has the images that its programs need. */
   bootEngine(): Promise<void>;
-  /** Switches the machine on and starts engine and agent. Resolves when the agent has spoken to control. */
+  /** Switches the machine on and starts engine, database proxy and agent. Resolves when the agent has spoken to control. */
   powerOn(): Promise<void>;
   /** Starts the agent; resolves with its first session. */
   startAgent(settings?: Record<string, string>): Promise<void>;
   /** Starts the agent without waiting for a session. */
   launchAgent(settings?: Record<string, string>): Promise<Inside>;
+  /** Starts the database proxy; resolves when it serves. Nothing on a fleet without databases. */
+  startProxy(): Promise<void>;
   /** Containers of projects on its engine. */
   containers(): Promise<Container[]>;
 }
@@ -35,17 +39,20 @@ const agentMs = 60_000;
 export function createNode(options: {
   machine: Machine;
   spec: ProgramSpec;
-  baseImage: string;
-  /** An engine that has the base image. */
+  proxySpec: ProgramSpec | null;
+  /** What its engine is to have. */
+  imageNames: readonly string[];
+  /** An engine that has them. */
   images: Docker;
 }): Node {
-  const { machine, spec, baseImage, images } = options;
+  const { machine, spec, proxySpec, imageNames, images } = options;
   let agent: Inside | null = null;
+  let proxy: Inside | null = null;
 
-  async function loadBaseImage(): Promise<void> {
-    const has = await machine.docker.listImages({ filters: { reference: [baseImage] } });
+  async function loadImage(name: string): Promise<void> {
+    const has = await machine.docker.listImages({ filters: { reference: [name] } });
     if (has.length > 0) return;
-    const progress = await machine.docker.loadImage(await images.getImage(baseImage).get());
+    const progress = await machine.docker.loadImage(await images.getImage(name).get());
     await new Promise<void>((resolve, reject) => {
       machine.docker.modem.followProgress(progress, (error) => (error === null ? resolve() : reject(error)));
     });
@@ -57,13 +64,17 @@ export function createNode(options: {
     get agent() {
       return agent;
     },
+    get proxy() {
+      return proxy;
+    },
     async bootEngine() {
       await machine.boot();
       await machine.startEngine();
-      await loadBaseImage();
+      for (const name of imageNames) await loadImage(name);
     },
     async powerOn() {
       await node.bootEngine();
+      await node.startProxy();
       await node.startAgent();
     },
     async launchAgent(settings = {}) {
@@ -77,6 +88,12 @@ export function createNode(options: {
         ...settings,
       });
       return agent;
+    },
+    async startProxy() {
+      if (proxySpec === null) return;
+      const { argv, privileges = [], env } = proxySpec;
+      proxy = await machine.start("dbproxy", ["setpriv", ...privileges, "--", ...argv], env);
+      await proxy.line(`the proxy of ${machine.name}`, (line) => line.includes('"msg":"ready"'), proxySpec.readyMs);
     },
     async startAgent(settings) {
       const started = await node.launchAgent(settings);

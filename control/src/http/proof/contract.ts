@@ -244,6 +244,11 @@ export const additions: readonly Addition[] = [
     "GET /projects/:id/database/tunnel",
     scope("database:credentials", "projects:write"),
   ]),
+  ...added(
+    "What nobody remembers to back up is lost.",
+    ["GET /projects/:id/database/settings", read],
+    ["PUT /projects/:id/database/settings", write],
+  ),
   ...added("Whoever administers has to see who did what.", ["GET /admin/audit", "admin"]),
   ...added("Whoever runs the installation has to see what is about to break.", ["GET /admin/doctor", "admin"]),
 ];

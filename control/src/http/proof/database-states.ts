@@ -38,6 +38,9 @@ const ungated: ReadonlyMap<string, Deciding> = new Map<string, Deciding>([
   // The contract names it among the gated ones and gives it no gate; see `contract.ts`.
   ["GET /projects/:id/database", whenever],
   ["GET /projects/:id/database/branches", whenever],
+  // Also to have none made any more, which is what the proof asks for.
+  ["GET /projects/:id/database/settings", whenever],
+  ["PUT /projects/:id/database/settings", whenever],
   ["DELETE /projects/:id/database", ({ branch }) => (branch === null ? absent : "done")],
   ["DELETE /projects/:id/database/saved-queries/:queryId", whenever],
   ["GET /projects/:id/database/backups", whenever],

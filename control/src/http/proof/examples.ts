@@ -67,6 +67,7 @@ const bodies: Readonly<Record<string, (random: Random) => unknown>> = {
   "POST /projects/:id/database/tables/:table/rows": () => ({ values: { id: 1 } }),
   "PATCH /projects/:id/database/tables/:table/rows": () => ({ pk: { id: 1 }, changes: { name: "Ada" } }),
   "DELETE /projects/:id/database/tables/:table/rows": () => ({ pk: { id: 1 } }),
+  "PUT /projects/:id/database/settings": () => ({ backups: null }),
   "POST /projects/:id/database/saved-queries": (random) => ({ name: unique(random, "query-"), sql: "select 1" }),
   "POST /admin/users/:id/ban": () => ({ reason: "spam", expiresInSeconds: 3600 }),
   "POST /admin/users/:id/role": () => ({ role: "user" }),

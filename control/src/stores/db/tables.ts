@@ -1,5 +1,6 @@
 import type { Insertable, Selectable } from "kysely";
 import type {
+  DatabaseBackupScheduleTable,
   DatabaseBackupTable,
   DatabaseChangeTable,
   DatabaseCopyTable,
@@ -33,6 +34,8 @@ export type Copy = Selectable<DatabaseCopyTable>;
 /** A branch on its way to another volume or server: see `tenants/databases/changes`. */
 export type Change = Selectable<DatabaseChangeTable>;
 export type RestoreProof = Selectable<RestoreProofTable>;
+/** That a channel is backed up every night. */
+export type BackupSchedule = Selectable<DatabaseBackupScheduleTable>;
 export type Task = Selectable<TaskTable>;
 export type Run = Selectable<RunTable>;
 export type RegistryCredential = Selectable<RegistryCredentialTable>;

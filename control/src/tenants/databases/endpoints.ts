@@ -1,4 +1,5 @@
 import { backupEndpoints } from "./backups/endpoints.ts";
+import { scheduleEndpoints } from "./backups/schedule/endpoints.ts";
 import { changeEndpoints } from "./changes/endpoints.ts";
 import { create, drop, list, read } from "./endpoints/branches.ts";
 import { reveal, rotate } from "./endpoints/credentials.ts";
@@ -13,5 +14,6 @@ export const databaseEndpoints = [
   ...[listQueries, saveQuery, deleteQuery],
   ...backupEndpoints,
   ...changeEndpoints,
+  ...scheduleEndpoints,
   tunnel,
 ];

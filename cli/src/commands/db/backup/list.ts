@@ -1,5 +1,6 @@
 import { backupsReply } from "@svc/proto";
 import { command, flag } from "../../../command.ts";
+import { renderProblem } from "../../../database/backups.ts";
 import { branchFlags, databasePath, findBranch, getBranch } from "../../../database/branch.ts";
 import { CliError } from "../../../errors.ts";
 import { formatAge, formatBytes } from "../../../format.ts";
@@ -21,27 +22,29 @@ export const dbBackupList = command({
     const branch = await findBranch(context, named, channel ?? "production");
     const { api, project, target } = branch;
     if (allChannels) {
-      const { backups } = await api.get(`/projects/${target.id}/database/backups?allChannels=true`, backupsReply);
-      return { project, allChannels: true as const, backups };
+      const found = await api.get(`/projects/${target.id}/database/backups?allChannels=true`, backupsReply);
+      return { project, allChannels: true as const, backups: found.backups, problems: found.problems };
     }
-    const [{ backups }, { engine }] = await Promise.all([
+    const [{ backups, problems }, { engine }] = await Promise.all([
       api.get(databasePath(branch, "/backups"), backupsReply),
       getBranch(branch),
     ]);
-    return { project, channel: branch.channel, engine, backups };
+    return { project, channel: branch.channel, engine, backups, problems };
   },
-  render: ({ backups, ...payload }, screen) => {
+  render: ({ backups, problems, ...payload }, screen) => {
     const { paint, now } = screen;
+    const left = problems.map((problem) => `\n${renderProblem(problem, paint)}`).join("");
     if (backups.length === 0)
-      return `No backups yet. Make one with \`svc db backup create${"channel" in payload && payload.channel !== "production" ? ` --channel ${payload.channel}` : ""}\``;
-    const rows = backups.map(({ id, channel, engine, status, sizeBytes, error, createdAt }) => [
+      return `No backups yet. Make one with \`svc db backup create${"channel" in payload && payload.channel !== "production" ? ` --channel ${payload.channel}` : ""}\`${left}`;
+    const rows = backups.map(({ id, channel, engine, status, sizeBytes, error, createdAt, scheduled }) => [
       id,
       channel,
       engine,
       error === null ? status : `${paint("red", status)}: ${error}`,
       status === "complete" ? formatBytes(sizeBytes) : "-",
       formatAge(createdAt, now),
+      scheduled ? "schedule" : "-",
     ]);
-    return listing(["BACKUP", "CHANNEL", "ENGINE", "STATUS", "SIZE", "CREATED"], rows, screen, { alignRight: [4] });
+    return `${listing(["BACKUP", "CHANNEL", "ENGINE", "STATUS", "SIZE", "CREATED", "BY"], rows, screen, { alignRight: [4] })}${left}`;
   },
 });

@@ -21,6 +21,8 @@ import { endpoint, fileEndpoint } from "../../endpoint.ts";
 import { getProject } from "../../projects/store.ts";
 import { branchErrors, getReadyBranch, throwIf } from "../endpoints/access.ts";
 import { assertionRefusal, deletionRefusal, downloadRefusal, newBackupRefusal, slotTaken } from "./rules.ts";
+import { listSchedules } from "./schedule/store.ts";
+import { problemsView } from "./schedule/view.ts";
 import { countBackups, deleteBackup, findBackup, insertBackup, listBackups } from "./store.ts";
 import { backupView, filenameOf } from "./view.ts";
 
@@ -51,7 +53,9 @@ const list = endpoint({
   async handle({ db }, { caller, params, query: { channel = "production", allChannels } }) {
     const project = await getProject(db, caller, params.id);
     const backups = await listBackups(db, project.id, allChannels === "true" ? null : channel);
-    return { backups: backups.map(backupView) };
+    const schedules = await listSchedules(db, project.id);
+    const shown = schedules.filter((each) => allChannels === "true" || each.channel === channel);
+    return { backups: backups.map(backupView), problems: problemsView(shown) };
   },
 });
 

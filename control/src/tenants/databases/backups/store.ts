@@ -51,11 +51,22 @@ export async function insertBackup(
     id,
     projectId,
     ...of
-  }: { id: string; projectId: string; databaseId: string; channel: Channel; engine: DatabaseEngine },
+  }: {
+    id: string;
+    projectId: string;
+    databaseId: string;
+    channel: Channel;
+    engine: DatabaseEngine;
+    /** How many the schedule keeps that asks for it; left out: somebody does. */
+    scheduledKeep?: number;
+  },
 ): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto("database_backup")
-    .values({ id, project_id: projectId, database_id: of.databaseId, channel: of.channel, engine: of.engine })
+    .values({
+      ...{ id, project_id: projectId, database_id: of.databaseId, channel: of.channel, engine: of.engine },
+      scheduled_keep: of.scheduledKeep ?? null,
+    })
     .onConflict((conflict) =>
       conflict.column("project_id").where(sql<boolean>`status in ('pending', 'running')`).doNothing(),
     )

@@ -5,6 +5,7 @@ export const backupView = (backup: Backup) => ({
   ...{ id: backup.id, channel: backup.channel, engine: backup.engine, status: backup.status },
   sizeBytes: backup.size_bytes ?? 0,
   error: backup.error,
+  scheduled: backup.scheduled_keep !== null,
   filename: filenameOf(backup),
   createdAt: backup.created_at.toISOString(),
   completedAt: backup.status === "complete" ? (backup.ended_at?.toISOString() ?? null) : null,

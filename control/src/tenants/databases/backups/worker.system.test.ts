@@ -123,6 +123,30 @@ test("a backup is made where its server is, with the tenant's password, and comp
   expect(artifact).toMatchObject({ kind: "backup", digest: file.digest, ended_at: expect.any(Date) });
 });
 
+test("one that the schedule made takes the place of its own older ones, and of nobody else's", async () => {
+  const { db } = world.api;
+  const older = async (scheduled_keep: number | null, channel: "production" | "dev", hours: number) => {
+    const id = randomUUID();
+    const file = { repository: "svc/x/backup", digest: "sha256:x", size_bytes: 7, dump_bytes: 9 };
+    const at = new Date(Date.now() - hours * 3_600_000);
+    const of = { id, project_id: projectId, database_id: branch.id, channel, engine: "mariadb" as const };
+    await db
+      .insertInto("database_backup")
+      .values({ ...of, ...file, status: "complete", created_at: at, ended_at: at, scheduled_keep })
+      .execute();
+    return id;
+  };
+  const [oldest, newer] = [await older(2, "production", 48), await older(2, "production", 24)];
+  const [persons, other] = [await older(null, "production", 99), await older(2, "dev", 99)];
+  await db.updateTable("database_backup").set({ scheduled_keep: 2 }).where("id", "=", backupId).execute();
+  await work();
+  await observe(await taskOf(backupId), { observed: "completed", backup: await push() });
+  expect(await work()).toEqual({ state: "done" });
+  const left = await db.selectFrom("database_backup").select("id").where("project_id", "=", projectId).execute();
+  expect(left.map(({ id }) => id).toSorted()).toEqual([newer, persons, other, backupId].toSorted());
+  expect(left).not.toContainEqual({ id: oldest });
+});
+
 describe("it fails, and says why", () => {
   const fails = async (why: RegExp): Promise<void> => {
     expect(await work()).toEqual({ state: "done" });

@@ -16,6 +16,7 @@ import { recheckAfterMs } from "../../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
 import { readBackupFacts } from "./facts.ts";
 import { maxDumpBytes } from "./rules.ts";
+import { replaceOlder } from "./schedule/nightly.ts";
 import { type BackupFile, type BackupStep, nextBackupStep } from "./steps.ts";
 import { lockOpenBackup, setComplete, setFailed, setRunning } from "./store.ts";
 
@@ -113,6 +114,7 @@ async function accept(
     if ((await lockOpenBackup(tx, backup.id)) === null) return;
     await endPush(tx, { id: taskId, projectId: backup.project_id, repository, kind: "backup" }, file);
     await setComplete(tx, backup.id, { repository, ...file });
+    await replaceOlder(tx, backup);
     log.info({ backupId: backup.id, projectId: backup.project_id, from: backup.status, to: "complete" }, "backup");
   });
 }
@@ -134,9 +136,11 @@ async function isThere(
   }
 }
 
-const fail = ({ db, log }: BackupWorkerDeps, { id, project_id, status }: Backup, reason: string): Promise<void> =>
+const fail = ({ db, log }: BackupWorkerDeps, backup: Backup, reason: string): Promise<void> =>
   db.transaction().execute(async (tx) => {
+    const { id, project_id, status } = backup;
     if ((await lockOpenBackup(tx, id)) === null) return;
     await setFailed(tx, id, reason);
+    await replaceOlder(tx, backup);
     log.info({ backupId: id, projectId: project_id, from: status, to: "failed", why: reason }, "backup");
   });

@@ -359,6 +359,13 @@ export const changes: Readonly<Record<string, Change>> = {
       return { path: `/projects/${id}/database/backups`, target: id };
     },
   },
+  "PUT /projects/:id/database/settings": {
+    action: "database.settings",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/projects/${id}/database/settings`, body: { backups: null }, target: id };
+    },
+  },
   "DELETE /projects/:id/database/backups/:backupId": {
     action: "backup.delete",
     async arrange(world) {

@@ -1,0 +1,76 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { databaseEngines } from "@svc/proto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  type DatabaseApp,
+  deployDatabaseApp,
+  serverOf,
+  serverSince,
+  serversOf,
+  signalServer,
+} from "./support/databases.ts";
+import { type Fleet, startFleet } from "./support/fleet.ts";
+import { innocent } from "./support/judge.ts";
+import { recordFault } from "./support/results.ts";
+import { becomes } from "./support/sites.ts";
+import { healMs } from "./support/times.ts";
+import { startWriter } from "./support/writer.ts";
+
+const kills = 5;
+/** Each server has written a while before it is killed. */
+const rowsBetween = 200;
+const downMs = 30_000;
+
+let fleet: Fleet;
+beforeAll(async () => {
+  fleet = await startFleet({ machines: 1, databases: true });
+});
+afterAll(() => fleet?.[Symbol.asyncDispose]());
+
+describe.each(databaseEngines)("a database on %s", (engine) => {
+  let app: DatabaseApp;
+  beforeAll(async () => {
+    app = await deployDatabaseApp(fleet, engine);
+  });
+  afterAll(() => app?.[Symbol.asyncDispose]());
+
+  test(`whose server is killed ${kills} times under writes loses none that it acknowledged`, async () => {
+    await using writer = await startWriter(fleet, app);
+    let longestMs = 0;
+    for (let killed = 0; killed < kills; killed += 1) {
+      await writer.writes(rowsBetween);
+      await signalServer(await serverOf(fleet, app), "SIGKILL");
+      longestMs = Math.max(longestMs, await writer.goesOn());
+    }
+    const verdict = await writer.verdict();
+    await recordFault({
+      fault: `server of a database on ${engine} killed ${kills} times under writes`,
+      observed: `${verdict.acknowledged} rows acknowledged, ${verdict.lost.length} lost, ${verdict.unheard} written but unheard of`,
+      timesMs: { "longest until it was written again": longestMs, "longest pause": verdict.longestPauseMs },
+      visits: {},
+    });
+    expect(verdict).toMatchObject(innocent);
+    expect(await serversOf(fleet, app)).toHaveLength(1);
+  });
+
+  test("does not notice that control, etcd and Postgres are down", async () => {
+    const before = await serverSince(fleet, app);
+    await using writer = await startWriter(fleet, app);
+    const down = ["control", "etcd", "postgres"] as const;
+    for (const name of down) await fleet.program(name).stop("SIGKILL");
+    await delay(downMs);
+    for (const name of down.toReversed()) await fleet.program(name).start();
+    await becomes(fleet, fleet.node(1), ["ready"], healMs);
+    await writer.goesOn();
+    const verdict = await writer.verdict();
+    await recordFault({
+      fault: `control, etcd and Postgres down for ${downMs / 1000} s, database on ${engine}`,
+      observed: `${verdict.acknowledged} rows acknowledged, ${verdict.lost.length} lost; the server is the same one`,
+      timesMs: { "longest pause": verdict.longestPauseMs },
+      visits: {},
+    });
+    expect(await writer.problems()).toEqual({});
+    expect(verdict).toMatchObject(innocent);
+    expect(await serverSince(fleet, app)).toBe(before);
+  });
+});
