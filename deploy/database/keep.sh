@@ -113,7 +113,7 @@ look_around() {
 }
 
 is_due() {
-  [ "$looks" = 0 ] || [ "$((looks - asked_at))" -ge "$ask_every_looks" ] || [ -n "$pending" ] ||
+  [ "$looks" = 0 ] || [ "$((looks - asked_at))" -ge "$ask_every_looks" ] || [ -n "$pending" ] || [ "$base_state" = finishing ] ||
     { [ -n "$receiver" ] && is_written_to /tmp/asked; }
 }
 
@@ -218,7 +218,6 @@ step_base() {
     word_of /tmp/base.end
     if [ "$word" = 0 ] && [ "$base_state" = making ]; then
       base_state=finishing
-      asked_at=0
     else
       cat /tmp/base.log >&2
       give_up_base

@@ -35,7 +35,7 @@ restore_base() {
   rm "$data/backup_manifest"
   : >"$data/recovery.signal"
   if [ -n "$moment" ]; then
-    recover -c "recovery_target_time=$moment" -c recovery_target_action=promote "$@" && is_up=1 || is_up=
+    recover -c "recovery_target_time=${moment%Z}+00" -c recovery_target_action=promote "$@" && is_up=1 || is_up=
     if [ -z "$is_up" ]; then
       # Nothing was committed after that moment, and the copy is known to have it: it is as of the log's end.
       case $(cat /tmp/private.log) in
@@ -80,7 +80,7 @@ query() {
 # The administrator's password is the one that is known today, whatever it was then.
 settle() {
   case $verifier in
-    *[!0-9A-Za-z+/=:$-]*) return 1 ;;
+    *[!0-9A-Za-z+/=:\$-]*) end 78 "the verifier of the administrator's password is no SCRAM verifier" ;;
   esac
   query "ALTER ROLE svc_admin PASSWORD '$verifier'" >/dev/null
 }
