@@ -97,6 +97,8 @@ export function createTestDatabase(kind: DatabaseEngine): TestDatabase {
     image: defaultDatabaseImages[kind],
     settings: serverSettings(kind, sizes),
     init: { verifier },
+    generation: 1,
+    restore: null,
     labels: { "svc.placement": id },
     memoryMb: sizes.memoryMb,
     cpuMillicores: 0,
@@ -159,7 +161,7 @@ export function createTestDatabase(kind: DatabaseEngine): TestDatabase {
     log: () => engine.readLog(name, 100),
     async [Symbol.asyncDispose]() {
       for (const container of await engine.listContainers()) await engine.removeContainer(container.name);
-      for (const { databaseId } of await engine.listDatabaseVolumes()) await engine.removeDatabaseVolume(databaseId);
+      for (const volume of await engine.listDatabaseVolumes()) await engine.removeDatabaseVolume(volume.name);
       await removeSocketDir(owner, id);
     },
   };
