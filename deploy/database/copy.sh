@@ -75,12 +75,22 @@ restore_copy() {
   log=$word
   # What of the log has to be there, where all of it is to be.
   newest_in /copy/logs
-  status_of position
-  position=
-  [ "$log" != "$newest" ] || position=$value
+  known=
+  if [ "$log" = "$newest" ]; then
+    status_of place
+    known=$value
+  fi
   mkdir "$target"
   restore_base "$base" "/copy/logs/$log" "$target/data" "$@" || end 81 "the copy could not be restored"
   exec 9<&-
+}
+
+# Until when what was restored reaches.
+restored_moment() {
+  if [ -n "$moment" ]; then echo "$moment"; else
+    reach_of "$base"
+    echo "$word"
+  fi
 }
 
 # Starts a program in the background, with what it says in /tmp/private.log. `has_ended` tells whether it goes on.

@@ -3,7 +3,8 @@
 #
 #   prepare_keep    once
 #   ask             sets asked_s and asked (the server's time), at (the place in its log until which all is on its disk that
-#                   was acknowledged before that time), has (1: its log from the newest file of ours on is there)
+#                   was acknowledged before that time), word_at (control's word for that place), has (1: its log from the
+#                   newest file of ours on is there)
 #   begin_log       makes the log follow from now on
 #   receive         writes the log into $log, until the connection ends
 #   has_position    whether the log has that place, on the disk
@@ -18,7 +19,8 @@
 #   state basing | following | broken
 #   problem <a code; absent: none>
 #   covered <moment>      all that was acknowledged until then is here, on the disk
-#   position <the server's word for the place in its log>
+#   position <control's word for the place in its log until which all of it is here>
+#   place <that place>
 #   base <number> <from when on> <bytes> <until when, or ->
 
 # So often it looks around, in seconds, and so often it asks when nothing happens.
@@ -52,6 +54,8 @@ keep() {
   covered=$value
   status_of position
   position=$value
+  status_of place
+  covered_at=$value
   newest_in logs
   era=$newest
   [ -n "$era" ] || next_era
@@ -85,7 +89,7 @@ next_after() {
 next_era() {
   [ -z "$era" ] || [ -z "$covered" ] || write_file "logs/$era/end" "$covered"
   next_after "$era"
-  era=$next era_covered=
+  era=$next era_covered= position= covered_at=
   mkdir "logs/$era"
   sync logs
   log=/copy/logs/$era
@@ -147,16 +151,16 @@ follow() {
       echo $? >/tmp/receiver.end
     ) &
     receiver=$!
-    pending=$asked pending_at=$at pending_looks=0
+    await
     return 0
   fi
   if has_position "$at"; then
-    covered=$asked position=$at era_covered=1 pending=
+    covered=$asked covered_at=$at position=$word_at era_covered=1 pending=
   elif [ -z "$pending" ]; then
-    pending=$asked pending_at=$at pending_looks=0
+    await
   elif has_position "$pending_at"; then
-    covered=$pending position=$pending_at era_covered=1
-    pending=$asked pending_at=$at pending_looks=0
+    covered=$pending covered_at=$pending_at position=$pending_word era_covered=1
+    await
   else
     pending_looks=$((pending_looks + 1))
     if [ "$pending_looks" -gt "$stall_looks" ]; then
@@ -165,6 +169,11 @@ follow() {
     fi
   fi
   if [ "$base_state" = none ] && [ -n "$era_covered" ] && is_base_due; then begin_base; fi
+}
+
+# What the server has now is to arrive next.
+await() {
+  pending=$asked pending_at=$at pending_word=$word_at pending_looks=0
 }
 
 stop_receiver() {
@@ -327,7 +336,10 @@ tell() {
     [ -z "$problem" ] || echo "problem $problem"
     [ -z "$reach" ] || echo "covered $reach"
     # Of another log than that of the newest base it would say nothing.
-    [ "$reach" != "$covered" ] || [ -z "$position" ] || echo "position $position"
+    if [ "$reach" = "$covered" ] && [ -n "$covered_at" ]; then
+      echo "place $covered_at"
+      [ -z "$position" ] || echo "position $position"
+    fi
     for found in bases/[0-9][0-9][0-9][0-9][0-9][0-9]; do
       [ -d "$found" ] || continue
       word_of "$found/at" && from=$word

@@ -28,6 +28,7 @@ ask() {
 $answer
 ANSWER
   is_number "$asked_s" && is_moment "$asked" && is_place "$at" && is_place "$slot_at" || return 1
+  word_at=$at
   has=1
   case $slot_state in
     none | lost) has= ;;
@@ -101,10 +102,10 @@ finish_base() {
   fi
   word_of "$1/position"
   # By what is on the disk, and not by what the server has.
-  [ -n "$position" ] || return 1
+  [ -n "$era_covered" ] || return 1
   number_of "$word"
   wanted=$number
-  number_of "$position"
+  number_of "$covered_at"
   [ "$number" -ge "$wanted" ]
 }
 

@@ -46,8 +46,8 @@ restore_base() {
   else
     recover "$@" || return 1
   fi
-  if [ -z "$moment" ] && [ -n "$position" ] && [ "$(query "SELECT pg_current_wal_lsn() >= '$position'")" != t ]; then
-    echo "svc: the log ends before $position" >&2
+  if [ -z "$moment" ] && [ -n "$known" ] && [ "$(query "SELECT pg_current_wal_lsn() >= '$known'")" != t ]; then
+    echo "svc: the log ends before $known" >&2
     return 1
   fi
   "$then" || return 1
@@ -105,11 +105,4 @@ ORDER BY pg_relation_size(c.oid) DESC, c.oid
 LIMIT 2000
 \gexec
 SQL
-}
-
-restored_moment() {
-  if [ -n "$moment" ]; then echo "$moment"; else
-    reach_of "$base"
-    echo "$word"
-  fi
 }
