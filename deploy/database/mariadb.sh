@@ -1,18 +1,29 @@
 # Part of entry.sh: what is MariaDB's own.
 
+line_end='
+'
+
 # A copy of what the image was made with. The one user besides the engine's own is added before anybody can connect.
 initialise() {
-  case $verifier in
-    *[!*0-9A-F]*) end 78 "the verifier of the administrator's password is no native hash" ;;
-  esac
-  cp --recursive --preserve=mode "$here/data" "$1"
-  mkdir "$1/../tmp"
-  mariadbd --no-defaults --bootstrap --datadir="$1" --tmpdir=/tmp --log-warnings=0 \
-    --innodb-log-file-size=8M <<SQL
+  check_verifier
+  lay_data "$1" <<SQL
 FLUSH PRIVILEGES;
 CREATE USER 'svc_admin'@'localhost' IDENTIFIED BY PASSWORD '$verifier';
 GRANT ALL PRIVILEGES ON *.* TO 'svc_admin'@'localhost' WITH GRANT OPTION;
 SQL
+}
+
+check_verifier() {
+  case $verifier in
+    *[!*0-9A-F]*) end 78 "the verifier of the administrator's password is no native hash" ;;
+  esac
+}
+
+# With the statements that are its input.
+lay_data() {
+  cp --recursive --preserve=mode "$here/data" "$1"
+  mkdir "$1/../tmp"
+  mariadbd --no-defaults --bootstrap --datadir="$1" --tmpdir=/tmp --log-warnings=0 --innodb-log-file-size=8M
 }
 
 is_ours() {
@@ -27,4 +38,139 @@ serve() {
   rm -f /socket/mysqld.sock "${data%/data}/tmp"/*
   exec mariadbd --no-defaults "$@" --datadir="$data" --tmpdir="${data%/data}/tmp" --skip-networking \
     --socket=/socket/mysqld.sock --pid-file=/tmp/mariadbd.pid --plugin-dir="$here/none" --secure-file-priv="$here/none"
+}
+
+# Makes $3 of the base $1 and the log $2, of that as much as the moment says. The server's settings follow. Nothing is written
+# through to the disk before all of it is: a power failure leaves nothing of this anyway.
+restore_base() {
+  from=$1 log=$2 data=$3
+  shift 3
+  [ "$then" != settle ] || check_verifier
+  is_whole_dump "$from/dump.sql.zst" || return 1
+  read -r secret </proc/sys/kernel/random/uuid
+  lay_data "$data" <<SQL || return 1
+FLUSH PRIVILEGES;
+CREATE USER 'svc_restore'@'localhost' IDENTIFIED BY '$secret';
+GRANT ALL PRIVILEGES ON *.* TO 'svc_restore'@'localhost' WITH GRANT OPTION;
+SQL
+  export MYSQL_PWD="$secret"
+  begin_private mariadbd --no-defaults "$@" --datadir="$data" --tmpdir="${data%/data}/tmp" --skip-networking --read-only=OFF \
+    --socket=/tmp/private.sock --pid-file=/tmp/private.pid --plugin-dir="$here/none" --secure-file-priv="$here/none" \
+    --skip-log-bin --skip-slave-start --max-allowed-packet=1G --innodb-flush-log-at-trx-commit=0 --event-scheduler=DISABLED
+  until [ "$(query "SELECT 1" 2>/dev/null)" = 1 ]; do
+    if has_ended; then
+      cat /tmp/private.log >&2
+      return 1
+    fi
+    sleep 0.1
+  done
+  load || return 1
+  "$then" || return 1
+  # In the last of its sessions: the server remembers no other user of ours.
+  query "DROP USER 'svc_restore'@'localhost'; SHUTDOWN" || return 1
+  end_private
+}
+
+client() {
+  mariadb --no-defaults --socket=/tmp/private.sock --user=svc_restore --max-allowed-packet=1G --binary-mode "$@"
+}
+
+query() {
+  client --batch --skip-column-names --execute="$1"
+}
+
+# The dump, and the transactions since.
+load() {
+  rm -f /tmp/load.failed
+  {
+    zstd --decompress --stdout --quiet "$from/dump.sql.zst" || : >/tmp/load.failed
+  } | client || return 1
+  [ ! -e /tmp/load.failed ] || return 1
+  word_of "$from/position"
+  first=${word%:*} offset=${word#*:}
+  # Of a file that was fetched again there may be more in what was kept of it.
+  set --
+  last=
+  for found in "$log"/*.[0-9][0-9][0-9][0-9][0-9][0-9] "$log"/*.[0-9][0-9][0-9][0-9][0-9][0-9].kept; do
+    [ -f "$found" ] || continue
+    name=${found##*/}
+    name=${name%.kept}
+    if [ "$name" \< "$first" ] || { [ "$name" = "$last" ] && [ "$found" = "$log/$name.kept" ]; }; then continue; fi
+    [ "$name" \> "$last" ] || continue
+    longer=$log/$name
+    if [ -f "$longer.kept" ] && { [ ! -f "$longer" ] || [ "$(stat --format=%s "$longer.kept")" -gt "$(stat --format=%s "$longer")" ]; }; then
+      longer=$longer.kept
+    fi
+    set -- "$@" "$longer"
+    last=$name
+  done
+  [ $# -gt 0 ] || return 1
+  for found; do longer=$found; done
+  whole_end "$longer" || return 1
+  {
+    mariadb-binlog --no-defaults --start-position="$offset" --stop-position="$whole" ${moment:+--stop-datetime="$(moment_words)"} \
+      "$@" 2>/tmp/binlog.err || : >/tmp/load.failed
+  } | client || return 1
+  [ ! -e /tmp/load.failed ] || {
+    cat /tmp/binlog.err >&2
+    return 1
+  }
+}
+
+# As mariadb-binlog takes it, which knows whole seconds: the transactions of that second are left out.
+moment_words() {
+  printf '%s %s' "${moment%T*}" "${moment#*T}" | { read -r day time && echo "$day ${time%.*}"; }
+}
+
+# Sets `whole` to where the last whole event of a file ends: whoever received it may have been killed in the middle of one.
+# What is known to have been there has to be before that.
+whole_end() {
+  whole=$(stat --format=%s "$1")
+  if ! mariadb-binlog --no-defaults "$1" >/dev/null 2>/tmp/binlog.err; then
+    whole=
+    while read -r line; do
+      case $line in
+        *"Could not read entry at offset "*)
+          whole=${line#*"Could not read entry at offset "}
+          whole=${whole%%:*}
+          ;;
+      esac
+    done </tmp/binlog.err
+    is_number "$whole" || {
+      cat /tmp/binlog.err >&2
+      return 1
+    }
+  fi
+  [ "${known%:*}" != "${last-}" ] || [ "$whole" -ge "${known#*:}" ]
+}
+
+is_whole_dump() {
+  case $(zstd --decompress --stdout --quiet "$1" | tail --bytes=200) in
+    *"-- Dump completed"*) ;;
+    *)
+      echo "svc: the dump is not whole" >&2
+      return 1
+      ;;
+  esac
+}
+
+# The administrator's password is the one that is known today, whatever it was then.
+settle() {
+  query "CREATE USER IF NOT EXISTS 'svc_admin'@'localhost'; GRANT ALL PRIVILEGES ON *.* TO 'svc_admin'@'localhost' WITH GRANT OPTION;
+    ALTER USER 'svc_admin'@'localhost' IDENTIFIED BY PASSWORD '$verifier'"
+}
+
+# Tells what is there: every table of the tenant's database is read to its end. Names are in hexadecimal digits.
+look() {
+  database=$(query "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME RLIKE '^d_[0-9a-f]{16}\$' ORDER BY 1 LIMIT 1") || return 1
+  echo "moment $(restored_moment)"
+  [ -n "$database" ] || {
+    echo "bytes 0"
+    return 0
+  }
+  query "SELECT CONCAT('bytes ', COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0)) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '$database'" || return 1
+  query "SELECT CONCAT('SELECT CONCAT(''table ', HEX(TABLE_SCHEMA), ' ', HEX(TABLE_NAME), ' '', COUNT(*)) FROM \`$database\`.\`', REPLACE(TABLE_NAME, '\`', '\`\`'), '\`;')
+    FROM information_schema.TABLES WHERE TABLE_SCHEMA = '$database' AND TABLE_TYPE = 'BASE TABLE'
+    ORDER BY DATA_LENGTH DESC, TABLE_NAME LIMIT 2000" >/tmp/look.sql || return 1
+  client --batch --raw --skip-column-names </tmp/look.sql
 }

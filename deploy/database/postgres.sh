@@ -2,7 +2,7 @@
 PATH=$PATH:/usr/lib/postgresql/17/bin
 
 # The verifier takes the place of a password, and PostgreSQL stores one as it is. Text is ordered by code points, so no
-# other C library orders an index in another way.
+# other C library orders an index in another way. keep.sh counts on the size of the log's files.
 initialise() {
   printf '%s\n' "$verifier" >/tmp/verifier
   initdb --pgdata="$1" --username=svc_admin --pwfile=/tmp/verifier --auth=scram-sha-256 \
@@ -49,4 +49,88 @@ serve() {
   if [ "$read_only" = 1 ] && ! has_unlogged "$data"; then standby=$(stand_by "$data"); fi
   # shellcheck disable=SC2086 # Its words are arguments.
   exec postgres -D "$data" "$@" $standby -c listen_addresses= -c unix_socket_directories=/socket -c "hba_file=$here/pg_hba.conf"
+}
+
+# Makes $3 of the base $1 and the log $2, of that as much as the moment says. The server's settings follow.
+restore_base() {
+  from=$1 log=$2 data=$3
+  shift 3
+  mkdir "$data"
+  # How that ends is not asked: every byte is compared with what the server said that there is.
+  zstd --decompress --stdout --quiet "$from/base.tar.zst" | tar --extract --directory "$data" || :
+  cp "$from/backup_manifest" "$data/backup_manifest"
+  pg_verifybackup --quiet --exit-on-error --no-parse-wal "$data" || return 1
+  rm "$data/backup_manifest"
+  : >"$data/recovery.signal"
+  if [ -n "$moment" ]; then
+    recover -c "recovery_target_time=${moment%Z}+00" -c recovery_target_action=promote "$@" && is_up=1 || is_up=
+    if [ -z "$is_up" ]; then
+      # Nothing was committed after that moment, and the copy is known to have it: it is as of the log's end.
+      case $(cat /tmp/private.log) in
+        *"before configured recovery target"*) recover "$@" || return 1 ;;
+        *) return 1 ;;
+      esac
+    fi
+  else
+    recover "$@" || return 1
+  fi
+  if [ -z "$moment" ] && [ -n "$known" ] && [ "$(query "SELECT pg_current_wal_lsn() >= '$known'")" != t ]; then
+    echo "svc: the log ends before $known" >&2
+    return 1
+  fi
+  "$then" || return 1
+  read -r pid <"$data/postmaster.pid"
+  kill -INT "$pid"
+  end_private
+}
+
+# Starts the server over what was unpacked, until it has read the log and is one that writes. Nothing is written through to
+# the disk before all of it is: a power failure leaves nothing of this anyway.
+recover() {
+  echo "local all all trust" >/tmp/hba
+  begin_private postgres -D "$data" "$@" -c listen_addresses= -c unix_socket_directories=/tmp -c hba_file=/tmp/hba \
+    -c hot_standby=off -c fsync=off -c summarize_wal=off -c log_min_messages=fatal -c restart_after_crash=off \
+    -c "restore_command=cp $log/%f %p 2>/dev/null || cp $log/%f.partial %p 2>/dev/null"
+  until [ "$(query "SELECT 1" 2>/dev/null)" = 1 ]; do
+    if has_ended; then
+      cat /tmp/private.log >&2
+      return 1
+    fi
+    sleep 0.1
+  done
+}
+
+query() {
+  psql --no-psqlrc --tuples-only --no-align --field-separator=' ' --quiet --no-password --set=ON_ERROR_STOP=1 \
+    --host=/tmp --username=svc_admin --command="$1" "${2-postgres}"
+}
+
+# The administrator's password is the one that is known today, whatever it was then.
+settle() {
+  case $verifier in
+    *[!0-9A-Za-z+/=:\$-]*) end 78 "the verifier of the administrator's password is no SCRAM verifier" ;;
+  esac
+  query "ALTER ROLE svc_admin PASSWORD '$verifier'" >/dev/null
+}
+
+# Tells what is there: every table of the tenant's database is read to its end. Names are in hexadecimal digits.
+look() {
+  database=$(query "SELECT datname FROM pg_database WHERE datname ~ '^d_[0-9a-f]{16}\$' ORDER BY 1 LIMIT 1") || return 1
+  echo "moment $(restored_moment)"
+  [ -n "$database" ] || {
+    echo "bytes 0"
+    return 0
+  }
+  echo "bytes $(query "SELECT pg_database_size('$database')")" || return 1
+  psql --no-psqlrc --tuples-only --no-align --field-separator=' ' --quiet --no-password --set=ON_ERROR_STOP=1 \
+    --host=/tmp --username=svc_admin --dbname="$database" <<'SQL'
+SET search_path = pg_catalog;
+SELECT format('SELECT ''table'', %L, %L, count(*) FROM ONLY %I.%I',
+              encode(convert_to(n.nspname, 'UTF8'), 'hex'), encode(convert_to(c.relname, 'UTF8'), 'hex'), n.nspname, c.relname)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+ORDER BY pg_relation_size(c.oid) DESC, c.oid
+LIMIT 2000
+\gexec
+SQL
 }

@@ -26,11 +26,13 @@ export async function removeClusterObjects(docker: Docker, clusterId: string): P
 const stopSecondsOf = (marks: Readonly<Record<string, string>>): number =>
   marks["svc.kind"] === "database" ? databaseStopSeconds : stopSeconds;
 
-/** Destroys what databases of the cluster keep in the engine. Their containers are gone. */
+/** Destroys what databases of the cluster, and copies of them, keep in the engine. Their containers are gone. */
 export async function removeDatabaseVolumes(docker: Docker, clusterId: string): Promise<void> {
-  const filters = JSON.stringify({ label: [`svc.cluster=${clusterId}`, "svc.database"] });
-  const { Volumes } = await docker.listVolumes({ filters });
-  await Promise.all((Volumes ?? []).map(({ Name }) => docker.getVolume(Name).remove().catch(ignoring(404))));
+  for (const mark of ["svc.database", "svc.copy"]) {
+    const filters = JSON.stringify({ label: [`svc.cluster=${clusterId}`, mark] });
+    const { Volumes } = await docker.listVolumes({ filters });
+    await Promise.all((Volumes ?? []).map(({ Name }) => docker.getVolume(Name).remove().catch(ignoring(404))));
+  }
 }
 
 /** Removes the images that came from the registry or were meant for it, unless a container still uses them. */

@@ -25,9 +25,15 @@ const recipeLabel = "svc.database-recipe";
 /** Files of ours in each image, by where they are in it. */
 const sourceDir = join(repositoryRoot, "deploy", "database");
 const ownDir = "usr/lib/svc-database";
+const commonFiles = { "entry.sh": "entry.sh", "copy.sh": "copy.sh", "keep.sh": "keep.sh" };
 const ownFiles = {
-  postgres: { "entry.sh": "entry.sh", "postgres.sh": "engine.sh", "pg_hba.conf": "pg_hba.conf" },
-  mariadb: { "entry.sh": "entry.sh", "mariadb.sh": "engine.sh" },
+  postgres: {
+    ...commonFiles,
+    "postgres.sh": "engine.sh",
+    "postgres-keep.sh": "engine-keep.sh",
+    "pg_hba.conf": "pg_hba.conf",
+  },
+  mariadb: { ...commonFiles, "mariadb.sh": "engine.sh", "mariadb-keep.sh": "engine-keep.sh" },
 } as const satisfies Record<DatabaseEngine, Readonly<Record<string, string>>>;
 
 /** Needed by scripts of packages, to install more of them, or by programs that are removed. */
@@ -147,7 +153,7 @@ async function lay(
   { cacheDir, signal }: { cacheDir: string; signal: AbortSignal },
 ): Promise<void> {
   const recipe: Recipe = recipes[engine];
-  const packages = ["coreutils", "dash", "tzdata", "util-linux", ...recipe.packages];
+  const packages = ["coreutils", "dash", "tar", "tzdata", "util-linux", "zstd", ...recipe.packages];
   await layPackages(root, { suite: "trixie", packages, without, cacheDir, signal });
   for (const [directory, programs] of Object.entries(recipe.programs)) {
     await removeBut(join(root, directory), (name) => programs.includes(name));
@@ -169,14 +175,16 @@ async function lay(
 const passwdOf = (): string =>
   ["root:x:0:0:root:/:/bin/false", `${user.name}:x:${user.id}:${user.id}:database server:/:/bin/false`, ""].join("\n");
 
-/** The root of a container cannot be written to, so whatever is mounted has to be there; a new volume begins as /data is. */
+/** The root of a container cannot be written to, so whatever is mounted has to be there; a new volume begins as its place is. */
 async function layMountPoints(root: string): Promise<void> {
-  for (const name of ["data", "dev", "proc", "run", "socket", "sys", "tmp"]) {
+  for (const name of ["copy", "data", "dev", "proc", "run", "socket", "sys", "tmp"]) {
     await mkdir(join(root, name), { recursive: true });
   }
   await chmod(join(root, "tmp"), 0o1777);
-  await chown(join(root, "data"), user.id, user.id);
-  await chmod(join(root, "data"), 0o700);
+  for (const name of ["copy", "data"]) {
+    await chown(join(root, name), user.id, user.id);
+    await chmod(join(root, name), 0o700);
+  }
 }
 
 async function removeBut(directory: string, isKept: (name: string) => boolean): Promise<void> {

@@ -13,6 +13,8 @@ export interface Recipe {
 
 /** What the entry point takes, and somebody who looks into a server that does not start. */
 const shell = ["cat", "cp", "dash", "flock", "ls", "mkdir", "mv", "rm", "sh", "sync"];
+/** What copies are kept, and restored, with besides the engine's own. */
+const forCopies = ["du", "head", "sleep", "stat", "tail", "tar", "timeout", "zstd"];
 
 /** Nobody is helped by these where no person reads: a server's texts are in English, and its image has one user. */
 const unread = [
@@ -26,7 +28,7 @@ export const recipes = {
     engine: "postgres 17",
     packages: ["postgresql-17", "postgresql-17-pgvector"],
     programs: {
-      "usr/bin": shell,
+      "usr/bin": [...shell, ...forCopies],
       "usr/sbin": [],
       "usr/lib/postgresql/17/bin": [
         ...["initdb", "postgres", "pg_controldata", "psql", "pg_dump", "pg_restore"],
@@ -45,9 +47,9 @@ export const recipes = {
   mariadb: {
     engine: "mariadb 11.8",
     // The core package has no plugin: nothing but what is in the server itself can be switched on.
-    packages: ["mariadb-server-core", "mariadb-client", "mariadb-backup"],
+    packages: ["mariadb-server-core", "mariadb-client"],
     programs: {
-      "usr/bin": [...shell, "mariadb", "mariadb-backup", "mariadb-binlog", "mariadb-dump", "mbstream"],
+      "usr/bin": [...shell, ...forCopies, "mariadb", "mariadb-binlog", "mariadb-dump"],
       "usr/sbin": ["mariadbd"],
     },
     dropped: [

@@ -65,6 +65,15 @@ export const databaseFailures = {
   DATABASE_DATA_MISSING: "The data of this database is not on its machine.",
   DATABASE_SPEC_INVALID: "The server was told too little, or something that it does not understand.",
   DATABASE_NOT_ANSWERING: "The database server took no sessions in time.",
+  DATABASE_COPY_MISSING: "The copy that this database was to be restored from is not on its machine.",
+  DATABASE_COPY_UNCOVERED: "The copy does not reach to that moment.",
+  DATABASE_RESTORE_FAILED: "The copy could not be restored.",
+} as const;
+
+/** Why it is not known whether a copy can be restored, said by its node. What is found wrong with it is a failure of a database. */
+export const proofFailures = {
+  PROOF_FAILED: "The copy was restored, but could not be read to its end.",
+  PROOF_TIMEOUT: "Restoring the copy took longer than it may.",
 } as const;
 
 /** Why a backup was not made, said by the node of its database. */
@@ -75,7 +84,10 @@ export const backupFailures = {
   BACKUP_TIMEOUT: "The backup took longer than two hours.",
 } as const;
 
-const allFailures = { ...ociFailures, ...portableFailures, ...deployFailures, ...databaseFailures, ...backupFailures };
+const allFailures = {
+  ...{ ...ociFailures, ...portableFailures, ...deployFailures },
+  ...{ ...databaseFailures, ...backupFailures, ...proofFailures },
+};
 
 export type OciFailureCode = keyof typeof ociFailures;
 export type PortableFailureCode = keyof typeof portableFailures;

@@ -5,7 +5,7 @@ import type { RegistryAccess } from "@svc/proto/node";
 import { createRegistry, type PushedArtifact, RegistryError } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
 import { createLimiter } from "@svc/runtime/limiter";
-import { type Dump, type Engine, labels } from "../engine/engine.ts";
+import { type Engine, type HeardProgram, labels } from "../engine/engine.ts";
 import type { Reserved } from "../engine/pressure.ts";
 import { createSafeLines } from "../logs/lines.ts";
 import { TaskFailure, withLastError } from "../placements/failure.ts";
@@ -122,7 +122,7 @@ function packed(dump: AsyncIterable<Buffer>, signal: AbortSignal): Readable {
 
 /** What a dump is of; throws at its end, or before, unless the program ended well and the end is there. */
 async function* wholeDump(
-  dump: Dump,
+  dump: HeardProgram,
   check: ReturnType<typeof createDumpCheck>,
   { password, maxDumpBytes, limits }: BackupRequest,
 ): AsyncGenerator<Buffer> {

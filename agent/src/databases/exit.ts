@@ -9,6 +9,9 @@ const entryCodes: Readonly<Record<number, DatabaseFailureCode>> = {
   76: "DATABASE_VERSION_MISMATCH",
   77: "DATABASE_DATA_MISSING",
   78: "DATABASE_SPEC_INVALID",
+  79: "DATABASE_COPY_MISSING",
+  80: "DATABASE_COPY_UNCOVERED",
+  81: "DATABASE_RESTORE_FAILED",
 };
 
 /** Why there was no server at all; null when there was one, or nobody knows. */

@@ -155,13 +155,13 @@ describe.each(databaseEngines)("an instance of %s", (kind) => {
     const database = await withRow(kind);
     const { volume } = databaseNames(database.id);
     const [found] = await database.engine.listDatabaseVolumes();
-    expect(found).toMatchObject({ databaseId: database.id, name: volume });
+    expect(found).toMatchObject({ of: "database", id: database.id, name: volume });
     expect(await measureVolume(found?.path ?? "")).toBeGreaterThan(10_000_000);
-    expect(await database.engine.removeDatabaseVolume(database.id)).toBe(false);
+    expect(await database.engine.removeDatabaseVolume(volume)).toBe(false);
     await database.engine.removeContainer(database.name);
     expect(await database.engine.listDatabaseVolumes()).toHaveLength(1);
-    expect(await database.engine.removeDatabaseVolume(database.id)).toBe(true);
-    expect(await database.engine.removeDatabaseVolume(database.id)).toBe(true);
+    expect(await database.engine.removeDatabaseVolume(volume)).toBe(true);
+    expect(await database.engine.removeDatabaseVolume(volume)).toBe(true);
     expect(await database.engine.listDatabaseVolumes()).toEqual([]);
   });
 
@@ -171,7 +171,7 @@ describe.each(databaseEngines)("an instance of %s", (kind) => {
     await docker.createVolume({ Name: volume });
     try {
       await expect(database.run()).rejects.toMatchObject({ kind: "foreign" });
-      await expect(database.engine.removeDatabaseVolume(database.id)).rejects.toMatchObject({ kind: "foreign" });
+      await expect(database.engine.removeDatabaseVolume(volume)).rejects.toMatchObject({ kind: "foreign" });
     } finally {
       await docker.getVolume(volume).remove();
     }

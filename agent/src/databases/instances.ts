@@ -8,15 +8,17 @@ export interface ServingInstance {
   databaseId: string;
   epoch: bigint;
   engine: DatabaseEngine;
+  /** Of its volume. */
+  generation: number;
 }
 
 /** Every instance that serves on this node. */
 export const servingInstances = (records: readonly PlacementRecord[]): ServingInstance[] =>
   records.flatMap(({ placement: { spec, epoch, desired }, status }) => {
     if (spec.case !== "database" || desired >= Desired.STOPPED || status.observed !== Observed.RUNNING) return [];
-    const { databaseId } = spec.value;
+    const { databaseId, generation } = spec.value;
     const engine = databaseEngines.find((known) => known === spec.value.engine);
-    return engine === undefined ? [] : [{ databaseId, epoch, engine }];
+    return engine === undefined ? [] : [{ databaseId, epoch, engine, generation }];
   });
 
 /** The engine of the one instance of a database that is meant and serves here; null when there is none. */

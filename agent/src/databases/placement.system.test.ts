@@ -41,9 +41,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await agent?.[Symbol.asyncDispose]();
   await node?.[Symbol.asyncDispose]();
-  for (const { databaseId } of (await node?.engine.listDatabaseVolumes()) ?? []) {
-    await node.engine.removeDatabaseVolume(databaseId);
-  }
+  for (const { name } of (await node?.engine.listDatabaseVolumes()) ?? []) await node.engine.removeDatabaseVolume(name);
   for (const id of made) await removeSocketDir(node.owner, id);
   await registry?.[Symbol.asyncDispose]();
 });

@@ -9,6 +9,7 @@ import {
   databaseProxyTable,
 } from "@svc/proto/database-proxy";
 import { isFileError, writeDurably } from "@svc/runtime/durable-file";
+import type { Ids } from "../engine/context-owner.ts";
 
 /** What a node shows of itself, in PEM. */
 export interface ProxyCredentials {
@@ -19,8 +20,8 @@ export interface ProxyCredentials {
 
 /** The directory that the agent shares with the database proxy of its node. Whoever owns it is the proxy. */
 export interface ProxyDir {
-  /** The group that the proxy is of. */
-  groupId(): Promise<number>;
+  /** The user and the group that the proxy is of. */
+  ids(): Promise<Ids>;
   /** Null when there is none, or nothing that is one. */
   readTable(): Promise<DatabaseProxyTable | null>;
   writeTable(table: DatabaseProxyTable): Promise<void>;
@@ -38,7 +39,7 @@ export function openProxyDir(dir: string): ProxyDir {
   const pathOf = (name: keyof typeof databaseProxyFiles) => join(dir, databaseProxyFiles[name]);
 
   /** Made when it is missing, for a proxy that comes later and as somebody else. */
-  const ownerOf = async (): Promise<{ uid: number; gid: number }> => {
+  const ownerOf = async (): Promise<Ids> => {
     const made = await mkdir(dir, { recursive: true });
     // Whatever this process masks: the proxy has to get in, and what is secret says so itself.
     if (made !== undefined) await chmod(dir, 0o755);
@@ -52,7 +53,7 @@ export function openProxyDir(dir: string): ProxyDir {
   };
 
   return {
-    groupId: async () => (await ownerOf()).gid,
+    ids: ownerOf,
     readTable: () => read("table", (value) => databaseProxyTable.safeParse(value).data ?? null),
     async writeTable(table) {
       await ownerOf();

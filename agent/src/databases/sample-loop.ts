@@ -1,3 +1,4 @@
+import { databaseVolume } from "@svc/proto";
 import type { DatabaseSample } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import { sleep } from "@svc/runtime/sleep";
@@ -42,8 +43,8 @@ async function measure(
   const serving = servingInstances(records);
   const volumes = serving.length === 0 ? [] : await engine.listDatabaseVolumes();
   const instances: Instance[] = [];
-  for (const { databaseId, epoch } of serving) {
-    const path = volumes.find((volume) => volume.databaseId === databaseId)?.path;
+  for (const { databaseId, epoch, generation } of serving) {
+    const path = volumes.find(({ name }) => name === databaseVolume(databaseId, generation))?.path;
     const volumeBytes =
       path === undefined
         ? null

@@ -7,7 +7,7 @@ import type { EngineDescription, Owner } from "../engine/engine.ts";
 
 /** In memory, and short whatever the agent's own directory is: the kernel takes 107 bytes for the path of a socket. */
 const root = "/run/svc-db";
-const socketNames = { postgres: ".s.PGSQL.5432", mariadb: "mysqld.sock" } as const satisfies Record<
+export const socketNames = { postgres: ".s.PGSQL.5432", mariadb: "mysqld.sock" } as const satisfies Record<
   DatabaseEngine,
   string
 >;
@@ -16,7 +16,7 @@ const socketNames = { postgres: ".s.PGSQL.5432", mariadb: "mysqld.sock" } as con
 const serverId = 999;
 
 /** Of one agent: several may share a machine. */
-const ownDir = ({ clusterId, nodeId }: Owner): string =>
+export const ownDir = ({ clusterId, nodeId }: Owner): string =>
   join(root, createHash("sha256").update(`${clusterId}/${nodeId}`).digest("hex").slice(0, 12));
 
 /** The directory that a database's server, and nobody else's, has at /socket. */
@@ -55,7 +55,7 @@ export async function removeSocketDir(owner: Owner, databaseId: string): Promise
 }
 
 /** Whom this machine takes a server for. */
-function serverIds(engine: Pick<EngineDescription, "isRemapped" | "rootDir">): Ids {
+export function serverIds(engine: Pick<EngineDescription, "isRemapped" | "rootDir">): Ids {
   const { uid, gid } = rootOfContainers(engine);
   return { uid: uid + serverId, gid: gid + serverId };
 }

@@ -87,9 +87,7 @@ afterAll(async () => {
   await agent?.[Symbol.asyncDispose]();
   if (proxy !== undefined) await killProxy();
   await node?.[Symbol.asyncDispose]();
-  for (const { databaseId } of (await node?.engine.listDatabaseVolumes()) ?? []) {
-    await node.engine.removeDatabaseVolume(databaseId);
-  }
+  for (const { name } of (await node?.engine.listDatabaseVolumes()) ?? []) await node.engine.removeDatabaseVolume(name);
   for (const id of entries.keys()) await removeSocketDir(node.owner, id);
   await registry?.[Symbol.asyncDispose]();
   await rm(proxyDir, { recursive: true, force: true });

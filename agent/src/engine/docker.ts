@@ -4,6 +4,7 @@ import type { Random } from "@svc/runtime/random";
 import Docker from "dockerode";
 import { buildCalls } from "./builds.ts";
 import { containerCalls, ended } from "./containers.ts";
+import { databaseVolumes } from "./database-volumes.ts";
 import { databaseCalls } from "./databases.ts";
 import { quickMs, withDeadline } from "./deadline.ts";
 import { dumpCalls } from "./dumps.ts";
@@ -41,6 +42,7 @@ export function createDockerEngine(options: {
     };
   };
   const containers = containerCalls(clock, docker, owner);
+  const volumes = databaseVolumes(clock, docker, owner);
   return {
     describe,
 
@@ -61,8 +63,10 @@ export function createDockerEngine(options: {
     },
 
     ...containers,
-    ...databaseCalls(clock, docker, owner, containers.findContainer),
-    ...dumpCalls(clock, docker, owner),
+    listDatabaseVolumes: volumes.listDatabaseVolumes,
+    removeDatabaseVolume: volumes.removeDatabaseVolume,
+    ...databaseCalls(clock, docker, owner, volumes, containers.findContainer),
+    ...dumpCalls(clock, docker, owner, volumes),
     ...imageCalls(clock, docker),
     ...buildCalls({ ...options, docker, describe }),
     ...networkCalls(clock, docker, owner),

@@ -23,8 +23,10 @@ export const labels = {
   owner: "svc.owner",
   project: "svc.project",
   channel: "svc.channel",
-  /** On a database's container, and on the volume of its data. */
+  /** On a database's container, and on the volumes of its data. */
   database: "svc.database",
+  /** On the container of a copy's keeper, and on the copy's volume. */
+  copy: "svc.copy",
 } as const;
 
 /** What an operator labels an image with that builds may start from as it is. */
@@ -103,10 +105,53 @@ export type DatabaseContainerSpec = Limits & {
   image: string;
   /** Arguments of the image's entry point. */
   settings: readonly string[];
+  /** Which of the database's volumes: each that a copy is restored into is another. */
+  generation: number;
   /** What an empty volume is made a database with; null: there has to be one already. */
   init: { verifier: string } | null;
   /** The server is to be one that no session can write to. */
   readOnly: boolean;
+  /** What copy of this node an empty volume is filled from, and until when; see `Moment`. Null: from none. */
+  restore: { copyId: string; until: Moment | null; verifier: string } | null;
+  labels: Readonly<Record<string, string>>;
+  reserved: Reserved;
+};
+
+/** A moment by a server's clock, as image and copies write it: UTC, with six digits behind the second. */
+export type Moment = string;
+
+/**
+ * Everything the container of a copy's keeper gets: the copy's volume, which is made when it is not there, and the door to the
+ * server. Both follow from the copy's id.
+ */
+export type KeeperContainerSpec = Limits & {
+  name: string;
+  /** UUIDs. */
+  copyId: string;
+  databaseId: string;
+  engine: DatabaseEngine;
+  image: string;
+  /** Of the server's user who keeps copies. */
+  password: string;
+  sizeMb: number;
+  baseEverySeconds: number;
+  keepSeconds: number;
+  labels: Readonly<Record<string, string>>;
+  reserved: Reserved;
+};
+
+/**
+ * Everything the container gets that restores a copy for a look: the copy's volume, which it cannot write to, and one of its own
+ * that goes with it.
+ */
+export type ProofContainerSpec = Limits & {
+  name: string;
+  /** UUIDs. */
+  copyId: string;
+  databaseId: string;
+  image: string;
+  /** Arguments of the image's entry point. */
+  settings: readonly string[];
   labels: Readonly<Record<string, string>>;
   reserved: Reserved;
 };
@@ -126,17 +171,19 @@ export type DumpContainerSpec = Limits & {
   reserved: Reserved;
 };
 
-/** A program that writes a database out, under way. */
-export interface Dump {
+/** A program whose output is heard, under way. */
+export interface HeardProgram {
   /** What it writes, as it comes. The program waits for whoever reads this. */
   output: AsyncIterable<Buffer>;
   /** How it ended, asked for once all of its output is read. `errors`: the last that it said of its troubles. */
   end(): Promise<{ exitCode: number; oomKilled: boolean; errors: string }>;
 }
 
-/** Where the data of a database is. It outlives every container, and goes by a word of its own only. */
+/** Where the data of a database, or a copy of it, is. It outlives every container, and goes by a word of its own only. */
 export interface DatabaseVolume {
-  databaseId: string;
+  /** Whose it is: a database's, or a copy's. */
+  of: "database" | "copy";
+  id: string;
   name: string;
   /** Directory on this machine. */
   path: string;
@@ -239,11 +286,15 @@ export interface Engine {
   createContainer(spec: ContainerSpec): Promise<void>;
   /**
    * The same for a database's server, and for the volume that it needs. The directory of its socket has to be there
-   * before it starts.
+   * before it starts. Throws `not-found` when it is to be restored from a copy that is not here.
    */
   createDatabaseContainer(spec: DatabaseContainerSpec): Promise<void>;
+  /** The same for the keeper of a copy. The directory of its door has to be there before it starts. */
+  createKeeperContainer(spec: KeeperContainerSpec): Promise<void>;
   /** Starts a container of its own that reads a database out. Whoever asks for it removes it, whatever came of it. */
-  startDump(spec: DumpContainerSpec): Promise<Dump>;
+  startDump(spec: DumpContainerSpec): Promise<HeardProgram>;
+  /** Likewise one that restores a copy and tells what is in it. Throws `not-found` when the copy is not here. */
+  startProof(spec: ProofContainerSpec): Promise<HeardProgram>;
   /** Fine when it runs already. */
   startContainer(name: string): Promise<void>;
   /**
@@ -265,10 +316,10 @@ export interface Engine {
   /** Calls back until the connection ends. `onOpen` says that nothing will be missed from now on. */
   followEvents(onEvent: (event: EngineEvent) => void, onOpen: () => void, signal: AbortSignal): Promise<void>;
 
-  /** Data of databases that this agent keeps, whether anything uses it or not. */
+  /** Data and copies of databases that this agent keeps, whether anything uses them or not. */
   listDatabaseVolumes(): Promise<DatabaseVolume[]>;
-  /** Destroys the data of a database. Nothing else does. False while a container has it; fine when it is gone. */
-  removeDatabaseVolume(databaseId: string): Promise<boolean>;
+  /** Destroys such a volume, by its name. Nothing else does. False while a container has it; fine when it is gone. */
+  removeDatabaseVolume(name: string): Promise<boolean>;
 
   findImage(reference: string): Promise<Image | null>;
   /** Names by digest (`repository@digest`) that begin with `prefix`. */

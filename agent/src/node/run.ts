@@ -16,6 +16,7 @@ import { socketPathOf } from "../databases/socket-dir.ts";
 import type { DatabaseTables } from "../databases/table-writer.ts";
 import { watchEngine } from "../housekeeping.ts";
 import type { Journal } from "../journal/journal.ts";
+import { copySampleLoop } from "../keepers/sample-loop.ts";
 import type { Link } from "../link.ts";
 import type { Log } from "../log.ts";
 import { createLogAnswers } from "../logs/query.ts";
@@ -115,6 +116,10 @@ export async function runNode(options: {
     databaseSampleLoop({
       ...{ clock, engine, list: placements.list, dir: proxyDir, signal, log },
       report: async (samples) => void (await client().reportDatabases({ samples }, { signal, timeoutMs: 10_000 })),
+    }),
+    copySampleLoop({
+      ...{ clock, engine, list: placements.list, signal, log },
+      report: async (copies) => void (await client().reportDatabases({ copies }, { signal, timeoutMs: 10_000 })),
     }),
     disk.watch(signal),
     memory.watch(signal),

@@ -8,6 +8,7 @@ import { servingInstance } from "../databases/instances.ts";
 import { socketPathOf } from "../databases/socket-dir.ts";
 import { createDatabaseTables } from "../databases/table-writer.ts";
 import type { Journal } from "../journal/journal.ts";
+import { createProofs } from "../keepers/proofs.ts";
 import type { Log } from "../log.ts";
 import { countStatuses } from "../metrics/count.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -51,6 +52,7 @@ export function createWork(options: {
     checkDisk: disk.check,
   });
   const backups = createBackups({ clock, engine, registry });
+  const proofs = createProofs({ clock, engine });
   const databases = createDatabaseTables({
     ...{ clock, journal, dir: proxyDir, bridges: networks.list, log },
     here: {
@@ -75,8 +77,8 @@ export function createWork(options: {
     },
     createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
-        ...{ clock, databases, engine, owner, images, networks, tails, builder, backups, log },
-        proxyGroupId: proxyDir.groupId,
+        ...{ clock, databases, engine, owner, images, networks, tails, builder, backups, proofs, log },
+        proxyIds: proxyDir.ids,
         ports: createPorts(clock, random, config.address, config.ports),
         address: config.address,
         isNetworkNeeded: (projectId, channel, except) =>

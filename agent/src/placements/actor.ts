@@ -31,9 +31,18 @@ export interface Actor {
 }
 
 /** Steps that only wait, and end with any wake. */
-const idle = new Set<Step["do"]>(["rest", "wait", "prove", "prove-database", "watch", "watch-database", "drain"]);
+const idle = new Set<Step["do"]>([
+  "rest",
+  "wait",
+  "prove",
+  "prove-database",
+  "watch",
+  "watch-database",
+  "watch-keeper",
+  "drain",
+]);
 /** Steps that take long and end when something else is wanted. The others are short and run to their end. */
-const long = new Set<Step["do"]>(["pull", "build", "start", "backup"]);
+const long = new Set<Step["do"]>(["pull", "build", "start", "backup", "prove-copy"]);
 
 const attemptsMax = 3;
 const troublePauseMs = 2_000;

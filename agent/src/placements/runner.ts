@@ -5,6 +5,8 @@ import { buildExecutor, discardBuild } from "./executors/build.ts";
 import { containerExecutor } from "./executors/container.ts";
 import { databaseExecutor } from "./executors/database.ts";
 import type { Executor, Runner, RunnerDeps } from "./executors/executor.ts";
+import { keeperExecutor } from "./executors/keeper.ts";
+import { discardProof, proofExecutor } from "./executors/proof.ts";
 import { serveExecutor } from "./executors/serve.ts";
 import { createLastWords } from "./last-words.ts";
 import { heldPort } from "./task.ts";
@@ -19,9 +21,11 @@ export function createRunner(deps: RunnerDeps): Runner {
     ...commonExecutor(deps),
     ...container,
     ...databaseExecutor({ ...all, start: container.start }),
+    ...keeperExecutor({ ...all, start: container.start }),
     ...serveExecutor(all),
     ...buildExecutor(deps),
     ...backupExecutor(deps),
+    ...proofExecutor(deps),
   };
 }
 
@@ -38,6 +42,7 @@ function commonExecutor(deps: RunnerDeps): Executor<"rest" | "wait" | "settle"> 
     async settle({ observed }, { task }) {
       await discardBuild(deps, task);
       await discardBackup(deps, task);
+      await discardProof(deps, task);
       const port = heldPort(task.record());
       task.update({ observed, health: HealthState.UNSPECIFIED, upstream: "" });
       if (observed === Observed.REMOVED && port !== 0) ports.rest(port);

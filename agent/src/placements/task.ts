@@ -22,6 +22,7 @@ export interface Change {
   failure?: Failure | null;
   build?: MessageInitShape<typeof PlacementStatusSchema>["build"];
   backup?: MessageInitShape<typeof PlacementStatusSchema>["backup"];
+  proof?: MessageInitShape<typeof PlacementStatusSchema>["proof"];
   restarted?: boolean;
   /** Null: it has run for a while without an end. */
   crashing?: MessageInitShape<typeof CrashingSchema> | null;
@@ -68,7 +69,8 @@ export function createTask(options: {
 }
 
 function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">, now: Date): PlacementRecord["status"] {
-  const { failure = status.failure, build = status.build, crashing = status.crashing, backup = status.backup } = change;
+  const { failure = status.failure, build = status.build, crashing = status.crashing } = change;
+  const { backup = status.backup, proof = status.proof } = change;
   const resources = change.limits?.inForce ?? status.resources;
   return create(PlacementStatusSchema, {
     placementId: status.placementId,
@@ -83,6 +85,7 @@ function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">,
     ...(failure !== null && failure !== undefined && { failure }),
     ...(build !== undefined && { build }),
     ...(backup !== undefined && { backup }),
+    ...(proof !== undefined && { proof }),
     ...(crashing !== null && crashing !== undefined && { crashing }),
     ...(resources !== undefined && { resources }),
     resourcesProblem: change.limits?.problem ?? status.resourcesProblem,

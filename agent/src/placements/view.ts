@@ -24,6 +24,11 @@ export type Step =
   /** The same for a database's server, which answers at its socket. */
   | { do: "prove-database"; startedMs: number; untilMs: number }
   | { do: "watch-database" }
+  /** Makes the container of a copy's keeper, over the copy's volume. */
+  | { do: "create-keeper" }
+  /** Starts it, with the directory of its door in place. */
+  | { do: "start-keeper" }
+  | { do: "watch-keeper" }
   /** Looks at a healthy container from time to time. */
   | { do: "watch" }
   | ({ do: "count-crash"; crash: Crash } & End)
@@ -38,6 +43,8 @@ export type Step =
   | { do: "build" }
   /** Writes a database of this node to the registry. */
   | { do: "backup" }
+  /** Restores a copy of this node for a look. */
+  | { do: "prove-copy" }
   | { do: "settle"; observed: typeof Observed.STOPPED | typeof Observed.REMOVED }
   | ({ do: "fail" } & End);
 

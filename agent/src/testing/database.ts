@@ -98,6 +98,8 @@ export function createTestDatabase(kind: DatabaseEngine): TestDatabase {
     settings: serverSettings(kind, { ...sizes, readOnly }),
     init: { verifier },
     readOnly,
+    generation: 1,
+    restore: null,
     labels: { "svc.placement": id },
     memoryMb: sizes.memoryMb,
     cpuMillicores: 0,
@@ -160,7 +162,7 @@ export function createTestDatabase(kind: DatabaseEngine): TestDatabase {
     log: () => engine.readLog(name, 100),
     async [Symbol.asyncDispose]() {
       for (const container of await engine.listContainers()) await engine.removeContainer(container.name);
-      for (const { databaseId } of await engine.listDatabaseVolumes()) await engine.removeDatabaseVolume(databaseId);
+      for (const volume of await engine.listDatabaseVolumes()) await engine.removeDatabaseVolume(volume.name);
       await removeSocketDir(owner, id);
     },
   };

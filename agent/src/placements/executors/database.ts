@@ -4,8 +4,11 @@ import { pause } from "@svc/runtime/sleep";
 import { probeDatabase } from "../../databases/probe.ts";
 import { serverSettings } from "../../databases/settings.ts";
 import { laySocketDir, socketPathOf } from "../../databases/socket-dir.ts";
+import type { DatabaseContainerSpec } from "../../engine/engine.ts";
+import { EngineError } from "../../engine/errors.ts";
 import { probePauseMs } from "../../health/probe.ts";
 import { isMissingImage } from "../../images/images.ts";
+import { momentOf } from "../../keepers/moment.ts";
 import { TaskFailure, toFailure } from "../failure.ts";
 import type { LastWords } from "../last-words.ts";
 import { reservedOf } from "../limits.ts";
@@ -21,7 +24,7 @@ type DatabaseSteps = "create-database" | "start-database" | "prove-database" | "
 
 /** What of a database's server is not as in every container: what it is made of, and how it is known to serve. */
 export function databaseExecutor(
-  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyGroupId" | "tails"> & {
+  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyIds" | "tails"> & {
     lastWords: LastWords;
     /** The same as of every other container. */
     start: Executor<"start">["start"];
@@ -48,8 +51,9 @@ export function databaseExecutor(
         connections,
         readOnly,
       } = databaseSpec(task);
+      const { generation, restore } = restoreOf(task);
       const { memoryMb = 0, cpuMillicores = 0, pidsLimit = 0 } = placement.resources ?? {};
-      await laySocketDir(owner, databaseId, await engine.describe(), await deps.proxyGroupId());
+      await laySocketDir(owner, databaseId, await engine.describe(), (await deps.proxyIds()).gid);
       try {
         await engine.createDatabaseContainer({
           name: containerName(task.id),
@@ -58,14 +62,16 @@ export function databaseExecutor(
           image: image?.reference ?? "",
           settings: serverSettings(kind, { memoryMb, sizeMb, connections, readOnly }),
           readOnly,
+          generation,
           // What has served has data, and would never be right without.
           init: init && !memory.wasHealthy ? { verifier: adminVerifier } : null,
+          restore: memory.wasHealthy ? null : restore,
           labels: placementLabels(placement),
           reserved: reservedOf(placement.resources),
           ...{ memoryMb, cpuMillicores, pidsLimit },
         });
       } catch (cause) {
-        if (!isMissingImage(cause)) throw cause;
+        if (!isMissingImage(cause)) throw explained(cause, restore);
         task.imageReady = false;
         return;
       }
@@ -78,7 +84,8 @@ export function databaseExecutor(
 
     async "start-database"(_, turn) {
       // It is in memory, and went with the last boot.
-      await laySocketDir(owner, databaseSpec(turn.task).databaseId, await engine.describe(), await deps.proxyGroupId());
+      const { databaseId } = databaseSpec(turn.task);
+      await laySocketDir(owner, databaseId, await engine.describe(), (await deps.proxyIds()).gid);
       await deps.start({ do: "start" }, turn);
     },
 
@@ -115,6 +122,24 @@ function databaseSpec(task: Task): Omit<DatabaseSpec, "engine"> & { engine: Data
   }
   return { ...spec.value, engine };
 }
+
+/** Which volume it is over, and what that is filled from when it is empty. */
+function restoreOf(task: Task): Pick<DatabaseContainerSpec, "generation" | "restore"> {
+  const { generation, restore, adminVerifier: verifier } = databaseSpec(task);
+  if (restore === undefined) return { generation, restore: null };
+  const { copyId } = restore;
+  const until = restore.until === "" ? null : momentOf(restore.until);
+  if (!isDatabaseId(copyId) || (until === null && restore.until !== "")) {
+    throw new TaskFailure("DATABASE_SPEC_INVALID", failureMessage("DATABASE_SPEC_INVALID"));
+  }
+  return { generation, restore: { copyId, until, verifier } };
+}
+
+/** That the copy is not here is no trouble of the engine's, and does not go by. */
+const explained = (cause: unknown, restore: DatabaseContainerSpec["restore"]): unknown =>
+  restore !== null && cause instanceof EngineError && cause.kind === "not-found"
+    ? new TaskFailure("DATABASE_COPY_MISSING", failureMessage("DATABASE_COPY_MISSING"), { cause })
+    : cause;
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export const isDatabaseId = (text: string): boolean => uuid.test(text);

@@ -2,8 +2,10 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Backups } from "../../backups/backups.ts";
 import type { Builder } from "../../build/builder.ts";
 import type { DatabaseTables } from "../../databases/table-writer.ts";
+import type { Ids } from "../../engine/context-owner.ts";
 import type { Container, Engine, Owner } from "../../engine/engine.ts";
 import type { Images } from "../../images/images.ts";
+import type { Proofs } from "../../keepers/proofs.ts";
 import type { Log } from "../../log.ts";
 import type { Tails } from "../../logs/tails.ts";
 import type { Networks } from "../../network/networks.ts";
@@ -38,14 +40,15 @@ export type RunnerDeps = {
   clock: Clock;
   engine: Engine;
   owner: Owner;
-  /** Whose members may pass the directory of a database's socket. */
-  proxyGroupId(): Promise<number>;
+  /** Who the database proxy of this node is. */
+  proxyIds(): Promise<Ids>;
   databases: Pick<DatabaseTables, "reachable">;
   images: Images;
   networks: Networks;
   ports: Ports;
   builder: Builder;
   backups: Backups;
+  proofs: Proofs;
   tails: Tails;
   /** Private address on which ports are published. */
   address: string;

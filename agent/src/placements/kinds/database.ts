@@ -10,6 +10,8 @@ import type { PlacementKind } from "./kind.ts";
 
 /** The first start makes the data, on a disk that others use too. */
 const answerMs = 120_000;
+/** What restoring a copy may take: an hour, and a second for each MiB that there may be of it and of its log. */
+const restoreMs = (sizeMb: number): number => 3_600_000 + sizeMb * 1_000;
 /** To end its sessions and to write what is only in memory. */
 const stopGraceSeconds = 60;
 
@@ -28,7 +30,7 @@ export const database: PlacementKind<DatabaseSpec> = {
   // While the machine was off, its data may have been given to another server.
   rebootsWith: "grant",
   next: nextDatabaseStep,
-  healthTimeoutMs: () => answerMs,
+  healthTimeoutMs: ({ restore, sizeMb }) => answerMs + (restore === undefined ? 0 : restoreMs(sizeMb)),
   images: ({ image }) => (image === undefined ? [] : [image.reference]),
   redact: ({ adminVerifier }) => (adminVerifier === "" ? [] : [adminVerifier]),
 };
@@ -46,7 +48,7 @@ function nextDatabaseStep(view: View): Step {
 }
 
 /** After an end that the entry point of the image chose, so that there was no server at all; null after any other. */
-function afterRefusal({ container, memory, nowMs }: View): Step | null {
+export function afterRefusal({ container, memory, nowMs }: View): Step | null {
   if (container?.state !== "exited") return null;
   const code = entryFailure(container.exitCode);
   if (code === null) return null;

@@ -3,7 +3,9 @@ import type { Placement } from "@svc/proto/node";
 import { backup } from "./backup.ts";
 import { build } from "./build.ts";
 import { database } from "./database.ts";
+import { keeper } from "./keeper.ts";
 import type { PlacementKind } from "./kind.ts";
+import { proof } from "./proof.ts";
 import { serve } from "./serve.ts";
 
 type Spec = Extract<Placement["spec"], { case: string }>;
@@ -14,6 +16,8 @@ const kinds: { readonly [K in KindName]: PlacementKind<Extract<Spec, { case: K }
   backup,
   build,
   database,
+  keeper,
+  proof,
   serve,
 };
 
