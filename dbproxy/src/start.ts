@@ -9,6 +9,7 @@ import { createWake } from "@svc/runtime/wake";
 import { createPulse } from "@svc/telemetry";
 import type { Config } from "./config.ts";
 import { listenAtBridges } from "./doors/bridges.ts";
+import { listenForKeepers } from "./doors/copy-doors.ts";
 import { createDoor } from "./doors/door.ts";
 import { createDoorways } from "./doors/doorways.ts";
 import { createOpenServer } from "./doors/servers.ts";
@@ -80,6 +81,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
   const doorways = opened.use(
     createDoorways({
       bridges: listenAtBridges({ ports: config.ports, onClient: visitors.welcome, metrics, log }),
+      copies: listenForKeepers({ clock, onKeeper: visitors.welcomeKeeper, metrics, log }),
       credentials,
       listenForPeers: peerListen === null ? null : (own) => listenForPeers({ ...peers, listen: peerListen }, own),
       log,

@@ -19,6 +19,9 @@ export const databaseProxyFiles = {
 /** Where proxies of other machines listen, unless an operator says otherwise. */
 export const databaseProxyPort = 7445;
 
+/** Copies of one database that are followed at once. */
+export const databaseProxyCopiesMax = 8;
+
 export const databaseProxyEntry = z.strictObject({
   databaseId: z.guid(),
   /** Whose word counts: a connection under another epoch is refused. */
@@ -54,6 +57,7 @@ export const databaseProxyEntry = z.strictObject({
         door: z.string().startsWith("/").nullable(),
       }),
     )
+    .max(databaseProxyCopiesMax)
     .default([]),
 });
 export type DatabaseProxyEntry = z.output<typeof databaseProxyEntry>;
@@ -96,17 +100,16 @@ export const databaseProxyProtocol = "svc-database-proxy/1";
  * What a proxy says first to the one beside a database's server. It and the answers to it are frames: two bytes of length,
  * most significant first, and so many bytes of JSON. After `ok` come the server's bytes.
  */
-export const databaseProxyDial = z.strictObject({
-  databaseId: z.guid(),
-  epoch,
-  /**
-   * session: counts as a connection. cancel: one CancelRequest of Postgres, which passes also where the limit is reached. copy: of
-   * a copy's keeper; the table has to name the dialling node for it.
-   */
-  purpose: z.enum(["session", "cancel", "copy"]),
-  /** With the purpose `copy`: which one. */
-  copyId: z.guid().exactOptional(),
-});
+export const databaseProxyDial = z.discriminatedUnion("purpose", [
+  z.strictObject({
+    databaseId: z.guid(),
+    epoch,
+    /** session: counts as a connection. cancel: one CancelRequest of Postgres, which passes also where the limit is reached. */
+    purpose: z.enum(["session", "cancel"]),
+  }),
+  // Of the keeper of a copy; the table has to name the dialling node for it.
+  z.strictObject({ databaseId: z.guid(), epoch, purpose: z.literal("copy"), copyId: z.guid() }),
+]);
 export type DatabaseProxyDial = z.output<typeof databaseProxyDial>;
 
 /** Why a proxy lets a connection go no further. */

@@ -3,8 +3,9 @@ import type { CredentialStore } from "../peers/credentials.ts";
 import type { PeerListener } from "../peers/listener.ts";
 import type { TableIndex } from "../table/lookup.ts";
 import type { BridgeListeners } from "./bridges.ts";
+import type { CopyDoors } from "./copy-doors.ts";
 
-/** Every address at which this process listens for apps and for other proxies. */
+/** Every address at which this process listens for apps, for keepers of copies, and for other proxies. */
 export interface Doorways extends AsyncDisposable {
   /** Listens where the table says. False while an address is not there, or the certificate: then it has to be called again. */
   follow(index: TableIndex): Promise<boolean>;
@@ -15,11 +16,12 @@ export interface Doorways extends AsyncDisposable {
 /** @param listenForPeers null where no other machine is listened for */
 export function createDoorways(options: {
   bridges: BridgeListeners;
+  copies: CopyDoors;
   credentials: CredentialStore;
   listenForPeers: ((own: NonNullable<ReturnType<CredentialStore["current"]>>) => Promise<PeerListener>) | null;
   log: Log;
 }): Doorways {
-  const { bridges, credentials, listenForPeers, log } = options;
+  const { bridges, copies, credentials, listenForPeers, log } = options;
   let peers: PeerListener | null = null;
   let isClosed = false;
   credentials.onChange((next) => peers?.use(next));
@@ -39,13 +41,13 @@ export function createDoorways(options: {
   }
   async function close(): Promise<void> {
     isClosed = true;
-    await bridges.close();
+    await Promise.all([bridges.close(), copies.close()]);
     peers?.close();
   }
   return {
     async follow(index) {
       if (isClosed) return true;
-      const areThere = [await bridges.follow(index), await openToPeers()];
+      const areThere = [await bridges.follow(index), await copies.follow(index), await openToPeers()];
       // It may have been told to close meanwhile.
       if (isClosed) await close();
       return areThere.every(Boolean);

@@ -61,7 +61,7 @@ export async function asSession(
   { databaseId, epoch }: DatabaseProxyEntry,
   work: () => Promise<void>,
 ): Promise<void> {
-  const forget = house.sessions.add({ databaseId, epoch, bridge, end: () => client.destroy() });
+  const forget = house.sessions.add({ databaseId, epoch, of: { bridge }, end: () => client.destroy() });
   house.metrics.sessions.inc({ engine });
   try {
     await work();

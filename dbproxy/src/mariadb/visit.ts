@@ -56,7 +56,7 @@ export async function visitMariadb(visit: Visit): Promise<void> {
 
 async function logIn(visit: Visit, entry: DatabaseProxyEntry, response: Response): Promise<void> {
   const { client, house, gone } = visit;
-  const opened = await house.door.open(entry, "session", gone);
+  const opened = await house.door.open(entry, { purpose: "session" }, gone);
   const say = (why: Refusal, sequence = numbers.switch as number): void =>
     refuse(visit, why, errorPacket(sequence, why));
   if ("refused" in opened) return say(opened.refused);

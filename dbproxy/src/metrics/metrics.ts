@@ -36,6 +36,18 @@ export function createMetrics(options: { process?: boolean } = {}) {
       "engine",
       "direction",
     ]),
+    copyDoors: gauge("copy_doors", "Sockets at which it listens for keepers of copies"),
+    copyDoorsMissing: gauge("copy_doors_missing", "Sockets of the table at which it cannot listen yet"),
+    copySessions: gauge("copy_sessions", "Connections of keepers of this machine"),
+    copyRefusals: counter("copy_refusals_total", "Connections of keepers of this machine that were refused, by why", [
+      "engine",
+      "why",
+    ]),
+    copyBytes: counter(
+      "copy_bytes_total",
+      "Bytes of keepers' connections that have ended: in from keepers, out to them",
+      ["engine", "direction"],
+    ),
     peersRefused: counter("peers_refused_total", "Connections of somebody who is no node of this cluster"),
     counted: gauge("connections", "Connections to servers of this machine, from everywhere"),
     beforeReading: meter.beforeReading,

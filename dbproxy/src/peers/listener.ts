@@ -35,7 +35,7 @@ export interface PeerListener extends AsyncDisposable {
 
 const connectionsMax = 10_000;
 
-/** Listens for the proxies of other machines, whose apps want to reach servers here. Only nodes of this cluster get an answer. */
+/** Listens for the proxies of other machines, whose apps or copies want to reach servers here. Only nodes of this cluster get an answer. */
 export async function listenForPeers(options: PeerListenerOptions, first: Credentials): Promise<PeerListener> {
   const { listen, metrics, log } = options;
   let credentials = first;
@@ -55,7 +55,7 @@ export async function listenForPeers(options: PeerListenerOptions, first: Creden
       metrics.peersRefused.inc();
       return void socket.destroy();
     }
-    void answer(options, socket).catch((err: unknown) => {
+    void answer(options, socket, nodeId).catch((err: unknown) => {
       log.error({ err, nodeId }, "a connection of another machine failed");
       socket.destroy();
     });
@@ -81,19 +81,19 @@ export async function listenForPeers(options: PeerListenerOptions, first: Creden
   };
 }
 
-async function answer(options: PeerListenerOptions, socket: TLSSocket): Promise<void> {
+async function answer(options: PeerListenerOptions, socket: TLSSocket, nodeId: string): Promise<void> {
   const { clock, table, sessions, openServer, serverMs, heldMs } = options;
   const over = new AbortController();
   socket.once("close", () => over.abort());
   const soon = AbortSignal.any([over.signal, clock.abortAfter(serverMs)]);
   const dial = await receiveFrame(socket, databaseProxyDial, soon);
   if (dial === null) return void socket.destroy();
-  const { databaseId, epoch, purpose } = dial;
+  const { databaseId, epoch } = dial;
   const say = (reply: DatabaseProxyAnswer): Buffer => writeFrame(reply);
   const verdict = await settle(clock, table, {
     decide: (index) => {
       const entry = index.byId.get(databaseId);
-      const admission = admitDial(entry, dial);
+      const admission = admitDial(entry, dial, nodeId);
       return admission === "pass" && entry !== undefined ? entry : admission;
     },
     onWait: () => void socket.write(say({ answer: "wait" })),
@@ -103,9 +103,12 @@ async function answer(options: PeerListenerOptions, socket: TLSSocket): Promise<
     dismiss(socket, say({ answer: "refused", why }), clock.abortAfter(serverMs));
   if (typeof verdict === "string") return refuse(verdict === "pass" ? "away" : verdict);
   if (verdict.at === null || !("socket" in verdict.at)) return refuse("away");
-  const forget = sessions.add({ databaseId, epoch, bridge: null, end: () => socket.destroy() });
+  const forget = sessions.add({
+    ...{ databaseId, epoch, of: dial.purpose === "copy" ? { copyId: dial.copyId, nodeId } : "peer" },
+    end: () => socket.destroy(),
+  });
   try {
-    const opened = await openServer(verdict, verdict.at.socket, purpose, over.signal);
+    const opened = await openServer(verdict, verdict.at.socket, dial, over.signal);
     if ("refused" in opened) return refuse(opened.refused);
     socket.write(say({ answer: "ok" }));
     await splice(socket, opened.stream);

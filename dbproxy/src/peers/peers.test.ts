@@ -1,4 +1,5 @@
 import { databaseProxyAnswer, databaseProxyDial } from "@svc/proto/database-proxy";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { frameBytes, readFrame, writeFrame } from "./frame.ts";
 import { nodeOf } from "./peer.ts";
@@ -12,12 +13,37 @@ test("a frame is read as it was written", () => {
   expect(readFrame(frame.subarray(2), databaseProxyDial)).toEqual(dial);
 });
 
-test.each([{ ...dial, more: 1 }, { ...dial, epoch: "-1" }, { ...dial, purpose: "admin" }, { databaseId: id }, []])(
-  "%j is no dial",
-  (value) => {
-    expect(readFrame(Buffer.from(JSON.stringify(value)), databaseProxyDial)).toBeNull();
-  },
-);
+const copyDial = { ...dial, purpose: "copy", copyId: clusterId } as const;
+test("a keeper's dial names its copy", () => {
+  expect(readFrame(writeFrame(copyDial).subarray(2), databaseProxyDial)).toEqual(copyDial);
+});
+
+test.each([
+  ...[
+    { ...dial, purpose: "copy" },
+    { ...copyDial, purpose: "session" },
+    { ...copyDial, copyId: "all" },
+  ],
+  ...[{ ...dial, more: 1 }, { ...dial, epoch: "-1" }, { ...dial, purpose: "admin" }, { databaseId: id }, []],
+])("%j is no dial", (value) => {
+  expect(readFrame(Buffer.from(JSON.stringify(value)), databaseProxyDial)).toBeNull();
+});
+
+test("a damaged dial is one that could have been written, or none", () => {
+  const text = JSON.stringify(copyDial);
+  const changes = fc.array(fc.tuple(fc.nat(text.length - 1), fc.nat(255)), { maxLength: 3 });
+  fc.assert(
+    fc.property(changes, fc.nat(text.length), fc.boolean(), (damage, end, isCut) => {
+      const bytes = Buffer.from(isCut ? text.slice(0, end) : text);
+      for (const [at, value] of damage) if (at < bytes.length) bytes[at] = value;
+      const read = readFrame(bytes, databaseProxyDial);
+      if (read === null) return;
+      expect(readFrame(writeFrame(read).subarray(2), databaseProxyDial)).toEqual(read);
+      expect("copyId" in read).toBe(read.purpose === "copy");
+    }),
+    { numRuns: 5_000 },
+  );
+});
 
 test("what is no JSON, or no answer, is none", () => {
   for (const text of ["{", "{}", '{"answer":"refused"}', '{"answer":"ok","why":"away"}']) {

@@ -49,7 +49,7 @@ async function logIn(visit: Visit, { user, database }: Startup, packet: Buffer):
   const entry = await house.door.admit({ engine, bridge, user, database }, gone);
   if (typeof entry === "string") return say(visit, entry);
   await asSession(visit, entry, async () => {
-    const opened = await house.door.open(entry, "session", gone);
+    const opened = await house.door.open(entry, { purpose: "session" }, gone);
     if ("refused" in opened) return say(visit, opened.refused);
     const { stream: server } = opened;
     server.write(packet);
@@ -91,7 +91,7 @@ async function cancel(visit: Visit, { key }: Cancel, packet: Buffer): Promise<vo
   const entry = databaseId === null ? undefined : house.table.current().byId.get(databaseId);
   if (entry === undefined) return void client.destroy();
   await asSession(visit, entry, async () => {
-    const opened = await house.door.open(entry, "cancel", gone);
+    const opened = await house.door.open(entry, { purpose: "cancel" }, gone);
     if ("refused" in opened) return dismiss(client, null, house.clock.abortAfter(house.serverMs));
     const { stream: server } = opened;
     server.write(packet);

@@ -1,5 +1,8 @@
 // @pure
-import type { DatabaseProxyDial, DatabaseProxyEntry, DatabaseProxyRefusal } from "@svc/proto/database-proxy";
+import type { DatabaseProxyEntry, DatabaseProxyRefusal } from "@svc/proto/database-proxy";
+
+/** What a connection is for, as in `DatabaseProxyDial`. */
+export type Purpose = { purpose: "session" | "cancel" } | { purpose: "copy"; copyId: string };
 
 /** wait: what decides is about to change. */
 export type Admission = "pass" | "wait" | DatabaseProxyRefusal;
@@ -12,19 +15,25 @@ export function admitLogin({ state, at }: DatabaseProxyEntry): Admission {
 }
 
 /**
- * Whether another machine's proxy may have a connection to the server here. What it says of a later epoch than this table
- * knows is waited for: the two tables are not written at one moment. Nothing is passed on to a third machine.
+ * Whether the proxy of the machine `nodeId` may have a connection to the server here. What it says of a later epoch than this
+ * table knows is waited for: the two tables are not written at one moment. Nothing is passed on to a third machine. For a
+ * copy only the node comes in that keeps it, and that in every state: what is written last has to get there, too.
  */
 export function admitDial(
   entry: DatabaseProxyEntry | undefined,
-  { epoch }: Pick<DatabaseProxyDial, "epoch">,
+  dial: { epoch: string } & Purpose,
+  nodeId: string,
 ): Admission {
   if (entry === undefined) return "away";
-  if (BigInt(entry.epoch) < BigInt(epoch)) return "wait";
-  if (BigInt(entry.epoch) > BigInt(epoch)) return "away";
-  const admission = admitLogin(entry);
+  if (dial.purpose === "copy" && !isKeptBy(entry, dial.copyId, nodeId)) return "away";
+  if (BigInt(entry.epoch) < BigInt(dial.epoch)) return "wait";
+  if (BigInt(entry.epoch) > BigInt(dial.epoch)) return "away";
+  const admission = dial.purpose === "copy" ? "pass" : admitLogin(entry);
   return admission === "pass" && !isHere(entry) ? "away" : admission;
 }
+
+const isKeptBy = ({ copies }: DatabaseProxyEntry, copyId: string, nodeId: string): boolean =>
+  copies.some((copy) => copy.copyId === copyId && copy.nodeId === nodeId);
 
 /** Whether the entry's server is on this machine. */
 export const isHere = ({ at }: DatabaseProxyEntry): boolean => at !== null && "socket" in at;
@@ -33,12 +42,14 @@ export const isHere = ({ at }: DatabaseProxyEntry): boolean => at !== null && "s
 export interface Standing {
   databaseId: string;
   epoch: string;
-  /** Null: it came from another machine's proxy. */
-  bridge: string | null;
+  /** Whose it is: an app's behind a bridge of this machine, one that another machine's proxy counts as its own, or a keeper's. */
+  of: { bridge: string } | "peer" | { copyId: string; nodeId: string };
 }
 
 /** Whether a connection stays under another table than the one that let it in. One whose database is held does. */
-export function mayStay({ epoch, bridge }: Standing, entry: DatabaseProxyEntry | undefined): boolean {
-  if (entry === undefined || entry.epoch !== epoch || entry.state === "closed") return false;
-  return bridge === null || entry.bridges.includes(bridge);
+export function mayStay({ epoch, of }: Standing, entry: DatabaseProxyEntry | undefined): boolean {
+  if (entry === undefined || entry.epoch !== epoch) return false;
+  if (typeof of === "object" && "copyId" in of) return isKeptBy(entry, of.copyId, of.nodeId);
+  if (entry.state === "closed") return false;
+  return of === "peer" || entry.bridges.includes(of.bridge);
 }

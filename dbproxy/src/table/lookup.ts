@@ -8,6 +8,15 @@ export interface TableIndex {
   byId: ReadonlyMap<string, DatabaseProxyEntry>;
   /** Of one engine, by the address of a bridge whose containers may reach them. */
   byBridge: Readonly<Record<DatabaseEngine, ReadonlyMap<string, readonly DatabaseProxyEntry[]>>>;
+  /** By the path of a door: whose copy is kept behind it. */
+  byDoor: ReadonlyMap<string, KeptCopy>;
+}
+
+/** A copy that is kept on this machine. */
+export interface KeptCopy {
+  entry: DatabaseProxyEntry;
+  copyId: string;
+  nodeId: string;
 }
 
 /** What is in force before the first table is read. */
@@ -25,9 +34,15 @@ export function indexTable({ generation, entries }: DatabaseProxyTable): TableIn
   return {
     generation: BigInt(generation),
     byId: new Map(entries.map((entry) => [entry.databaseId, entry])),
+    byDoor: new Map(entries.flatMap((entry) => entry.copies.flatMap(keptCopies(entry)))),
     byBridge: { postgres: bridgesOf("postgres"), mariadb: bridgesOf("mariadb") },
   };
 }
+
+const keptCopies =
+  (entry: DatabaseProxyEntry) =>
+  ({ copyId, nodeId, door }: DatabaseProxyEntry["copies"][number]): [string, KeptCopy][] =>
+    door === null ? [] : [[door, { entry, copyId, nodeId }]];
 
 /** What a client says of itself, at the bridge that it came in by. */
 export interface Login {

@@ -60,10 +60,48 @@ describe("who may go on", () => {
     { when: "it is held", entry: ofShop({ state: "held" }), epoch: "5", admission: "wait" },
     { when: "it is closed", entry: ofShop({ state: "closed" }), epoch: "5", admission: "closed" },
   ])("another proxy when $when: $admission", ({ entry, epoch, admission }) => {
-    expect(admitDial(entry, { epoch })).toBe(admission);
+    expect(admitDial(entry, { epoch, purpose: "session" }, elsewhere.nodeId)).toBe(admission);
   });
 
-  const session = { databaseId: shop.id, epoch: "5", bridge: left };
+  const copyId = "9f3a4b5c-6d7e-4f80-8b1c-2d3e4f5a6b7c";
+  const kept = { copies: [{ copyId, nodeId: elsewhere.nodeId, door: null }] };
+  const stranger = "1a2b3c4d-5e6f-4a7b-8c9d-0e1f2a3b4c5d";
+  const copied = (rest: Partial<DatabaseProxyEntry> = {}) => ofShop({ ...kept, ...rest });
+  test.each([
+    { when: "the table names its node", entry: copied(), admission: "pass" },
+    { when: "the branch is held", entry: copied({ state: "held" }), admission: "pass" },
+    { when: "the branch is closed", entry: copied({ state: "closed" }), admission: "pass" },
+    { when: "its node is ahead", entry: copied(), epoch: "6", admission: "wait" },
+    { when: "its node is behind", entry: copied(), epoch: "4", admission: "away" },
+    { when: "another node dials", entry: copied(), nodeId: stranger, admission: "away" },
+    { when: "another node dials and is ahead", entry: copied(), nodeId: stranger, epoch: "6", admission: "away" },
+    { when: "the table names another copy", entry: copied(), copyId: stranger, admission: "away" },
+    { when: "the table names no copy", entry: ofShop(), admission: "away" },
+    { when: "its server is on a third machine", entry: copied({ at: elsewhere }), admission: "away" },
+    { when: "the branch is unknown here", entry: undefined, admission: "away" },
+  ])("a keeper of another machine when $when: $admission", ({ entry, admission, ...rest }) => {
+    const { epoch, nodeId, ...dial } = { epoch: "5", nodeId: elsewhere.nodeId, copyId, ...rest };
+    expect(admitDial(entry, { ...dial, epoch, purpose: "copy" }, nodeId)).toBe(admission);
+  });
+
+  test.each([
+    { when: "nothing changed", entry: copied(), stays: true },
+    { when: "it is held", entry: copied({ state: "held" }), stays: true },
+    { when: "it is closed", entry: copied({ state: "closed" }), stays: true },
+    { when: "there is another epoch", entry: copied({ epoch: "6" }), stays: false },
+    {
+      when: "another node keeps it",
+      entry: copied({ copies: [{ copyId, nodeId: stranger, door: null }] }),
+      stays: false,
+    },
+    { when: "the copy is over", entry: ofShop(), stays: false },
+    { when: "it is gone", entry: undefined, stays: false },
+  ])("a keeper's connection when $when stays: $stays", ({ entry, stays }) => {
+    const of = { copyId, nodeId: elsewhere.nodeId };
+    expect(mayStay({ databaseId: shop.id, epoch: "5", of }, entry)).toBe(stays);
+  });
+
+  const session = { databaseId: shop.id, epoch: "5", of: { bridge: left } };
   test.each([
     { when: "nothing changed", entry: ofShop(), stays: true },
     { when: "it is held", entry: ofShop({ state: "held" }), stays: true },
@@ -76,7 +114,7 @@ describe("who may go on", () => {
   });
 
   test("a session of another machine needs no bridge here", () => {
-    expect(mayStay({ ...session, bridge: null }, ofShop({ bridges: [] }))).toBe(true);
+    expect(mayStay({ ...session, of: "peer" }, ofShop({ bridges: [] }))).toBe(true);
   });
 });
 

@@ -22,6 +22,6 @@ export const anEntry = (
   { id, role, database }: Branch,
   rest: Pick<DatabaseProxyEntry, "engine" | "at" | "bridges"> & Partial<DatabaseProxyEntry>,
 ): DatabaseProxyEntry => ({
-  ...{ databaseId: id, epoch: "1", role, database, connectionLimit: 20, state: "open" },
+  ...{ databaseId: id, epoch: "1", role, database, connectionLimit: 20, state: "open", copies: [] },
   ...rest,
 });

@@ -1,10 +1,12 @@
 // Many handshakes of both engines, most of them damaged: `node dbproxy/src/testing/fuzz.ts [number]`. It ends with an error
 // at the first that a reader throws at, or of which it makes more than was there.
 import { performance } from "node:perf_hooks";
+import { databaseProxyDial } from "@svc/proto/database-proxy";
 import fc from "fast-check";
 import { agreed, greeted } from "../mariadb/capabilities.ts";
 import { readGreeting, writeGreeting } from "../mariadb/greeting.ts";
 import { readResponse, writeResponse } from "../mariadb/response.ts";
+import { frameBytes, headBytes, readFrame, writeFrame } from "../peers/frame.ts";
 import { createReplyReader } from "../postgres/replies.ts";
 import { packetBytes, readFirstPacket } from "../postgres/startup.ts";
 import { aMessage, aStartup } from "./messages.ts";
@@ -23,6 +25,10 @@ const whole = {
     attributes: Buffer.from("\x06\x02os\x02li", "latin1"),
   }),
   greeting: writeGreeting(Buffer.alloc(20, 65)),
+  dial: writeFrame({
+    ...{ databaseId: "7d1f2a3b-4c5d-4e6f-8a9b-0c1d2e3f4a5b", epoch: "7", purpose: "copy" },
+    copyId: "9f3a4b5c-6d7e-4f80-8b1c-2d3e4f5a6b7c",
+  }),
 };
 
 const damaged = (bytes: Buffer) =>
@@ -56,9 +62,15 @@ const readers = {
     return true;
   },
   greeting: (bytes: Buffer): boolean => readGreeting(bytes) !== null,
+  dial(bytes: Buffer): boolean {
+    if (bytes.length < headBytes || frameBytes(bytes) !== bytes.length - headBytes) return false;
+    const read = readFrame(bytes.subarray(headBytes), databaseProxyDial);
+    if (read !== null && "copyId" in read !== (read.purpose === "copy")) throw new Error("a copy that is none");
+    return read !== null;
+  },
 };
 
-const kinds = ["startup", "replies", "response", "greeting"] as const;
+const kinds = ["startup", "replies", "response", "greeting", "dial"] as const;
 for (const kind of kinds) {
   const runs = Math.ceil(number / kinds.length);
   let accepted = 0;
