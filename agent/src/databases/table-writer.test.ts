@@ -43,7 +43,7 @@ function aLife(): DatabaseTables {
     findSetting: (key: string) => settings.get(key) ?? null,
     saveSetting: (key: string, value: string) => void settings.set(key, value),
   };
-  const here = { nodeId, peerPort: 7445, socketOf: () => "/run/one.sock" };
+  const here = { nodeId, peerPort: 7445, socketOf: () => "/run/one.sock", doorOf: () => "/run/door.sock" };
   const tables = createDatabaseTables({ clock: systemClock, journal, dir, here, bridges: async () => bridges, log });
   running.push(tables.run(stop.signal));
   return tables;

@@ -35,7 +35,7 @@ export function createDatabaseTables(options: {
   clock: Clock;
   journal: Pick<Journal, "findSetting" | "saveSetting">;
   dir: ProxyDir;
-  here: Pick<Here, "nodeId" | "peerPort" | "socketOf">;
+  here: Pick<Here, "nodeId" | "peerPort" | "socketOf" | "doorOf">;
   bridges(): Promise<Bridge[]>;
   log: Log;
 }): DatabaseTables {

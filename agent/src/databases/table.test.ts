@@ -23,6 +23,7 @@ const here: Here = {
     { projectId: "p2", channel: "production", address: "10.213.0.49" },
   ],
   socketOf: ({ databaseId, epoch }) => (databaseId === one && epoch === 3n ? "/run/one.sock" : null),
+  doorOf: (copyId, engine) => `/run/${copyId}/${engine}.sock`,
 };
 const nothing: Told = { entries: [], epochs: new Map() };
 const told = (...entries: DatabaseEntry[]): Told => takeTable(nothing, entries).told;
@@ -49,6 +50,17 @@ test.each([
   { when: "that are not here", entry: anEntry({ channel: "dev" }), bridges: [] },
 ])("only containers $when get in", ({ entry, bridges }) => {
   expect(proxyEntries([entry], here)[0]?.bridges).toEqual(bridges);
+});
+
+test("the keeper of a copy that is kept here has a door, and one that is kept elsewhere may be dialled for", () => {
+  const copies = [
+    { copyId: two, nodeId: other },
+    { copyId: one, nodeId: own },
+  ];
+  expect(proxyEntries([anEntry({ copies })], here)[0]?.copies).toEqual([
+    { copyId: one, nodeId: own, door: `/run/${one}/postgres.sock` },
+    { copyId: two, nodeId: other, door: null },
+  ]);
 });
 
 test("what is written is what the proxy reads, and equal tables are equal", () => {

@@ -1,4 +1,5 @@
 // @pure
+import type { DatabaseEngine } from "@svc/proto";
 import { type DatabaseProxyEntry, databaseProxyEntriesMax, databaseProxyEntry } from "@svc/proto/database-proxy";
 import { type DatabaseEntry, DatabaseEntry_State } from "@svc/proto/node";
 
@@ -19,6 +20,8 @@ export interface Here {
   bridges: readonly Bridge[];
   /** Where the server of a database listens; null unless its instance of that epoch serves here. */
   socketOf(database: { databaseId: string; epoch: bigint }): string | null;
+  /** Where the keeper of a copy dials that this node keeps. */
+  doorOf(copyId: string, engine: DatabaseEngine): string;
 }
 
 export interface Bridge {
@@ -27,7 +30,7 @@ export interface Bridge {
   address: string;
 }
 
-const nowhere: Here = { nodeId: "", peerPort: 1, bridges: [], socketOf: () => null };
+const nowhere: Here = { nodeId: "", peerPort: 1, bridges: [], socketOf: () => null, doorOf: () => "/" };
 
 /**
  * Takes a whole table of control's. An entry is refused when its epoch is lower than what was told before, and when it is
@@ -80,6 +83,12 @@ function toProxyEntry(entry: DatabaseEntry, here: Here): DatabaseProxyEntry {
     bridges: bridges.map(({ address }) => address).sort(),
     at: placeOf(entry, here),
     state: states.get(state) as DatabaseProxyEntry["state"],
+    copies: entry.copies
+      .map(({ copyId, nodeId }) => ({
+        ...{ copyId, nodeId },
+        door: nodeId === here.nodeId ? here.doorOf(copyId, engine as DatabaseEngine) : null,
+      }))
+      .sort((a, b) => (a.copyId < b.copyId ? -1 : 1)),
   };
 }
 

@@ -98,7 +98,10 @@ async function startProgram(engine: Engine, request: ProofRequest): Promise<Hear
     return await engine.startProof({
       ...{ name: nameOf(request.placementId), copyId: request.copyId, databaseId: request.databaseId },
       image: request.image,
-      settings: serverSettings(request.engine, { memoryMb: limits.memoryMb, sizeMb: proofSizeMb, connections: 20 }),
+      settings: serverSettings(request.engine, {
+        ...{ memoryMb: limits.memoryMb, sizeMb: proofSizeMb, connections: 20 },
+        readOnly: false,
+      }),
       labels: request.labels,
       ...limits,
       reserved: request.reserved,

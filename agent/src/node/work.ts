@@ -4,6 +4,7 @@ import type { Random } from "@svc/runtime/random";
 import { createBackups } from "../backups/backups.ts";
 import { buildLogMaxBytes, createBuilder } from "../build/builder.ts";
 import type { Config } from "../config.ts";
+import { copyDoorOf } from "../databases/copy-door.ts";
 import { servingInstance } from "../databases/instances.ts";
 import { socketPathOf } from "../databases/socket-dir.ts";
 import { createDatabaseTables } from "../databases/table-writer.ts";
@@ -62,6 +63,7 @@ export function createWork(options: {
         const kind = servingInstance(placements.list(), database);
         return kind === null ? null : socketPathOf(owner, database.databaseId, kind);
       },
+      doorOf: (copyId, kind) => copyDoorOf(owner, copyId, kind).socket,
     },
   });
   const kindOf = (id: string) => placements.find(id)?.placement.spec.case;

@@ -19,6 +19,8 @@ interface Row {
   node_id: string | null;
   connection_limit: number;
   read_only: boolean;
+  is_held: boolean;
+  copies: { copyId: string; nodeId: string }[];
   epoch: number | null;
   server_read_only: boolean;
   server_node_id: string | null;
@@ -26,7 +28,7 @@ interface Row {
 }
 
 /**
- * The branches that each of the nodes is to know: those of what runs there, and those whose data it has. One query for all of
+ * The branches that each of the nodes is to know: those of what runs there, keepers of copies too, and those whose data it has. One query for all of
  * them, however many there are.
  */
 export async function loadBranchesOfNodes(
@@ -54,6 +56,13 @@ export async function loadBranchesOfNodes(
       select node_id, id from database where node_id = any(${nodes.map(({ nodeId }) => nodeId)}::uuid[]))
     select known.at_node, database.id, database.project_id, database.channel, database.engine, database.status,
       database.node_id, plan.db_connection_limit as connection_limit, database.read_only, server.epoch,
+      exists (
+        select from database_change
+        where database_id = database.id and ended_at is null and state in ('freezing', 'draining', 'stopping', 'restoring')
+      ) as is_held,
+      coalesce((
+        select json_agg(json_build_object('copyId', id, 'nodeId', node_id) order by id) from database_copy
+        where database_id = database.id and state <> 'ended' and node_id is not null), '[]') as copies,
       coalesce((server.spec ->> 'readOnly')::boolean, false) as server_read_only,
       case when server.desired = 'running' and server.reaped_at is null then server.node_id end as server_node_id,
       node.address,
@@ -75,7 +84,7 @@ export async function loadBranchesOfNodes(
 const branchOf = (row: Row): ReachableBranch => ({
   ...{ id: row.id, projectId: row.project_id, channel: row.channel, engine: row.engine, status: row.status },
   ...{ isOff: row.is_off, nodeId: row.node_id, connectionLimit: row.connection_limit },
-  readOnly: row.read_only,
+  ...{ readOnly: row.read_only, isHeld: row.is_held, copies: row.copies },
   server:
     row.epoch === null
       ? null

@@ -10,6 +10,8 @@ const aBranch = (overrides: Partial<ReachableBranch> = {}): ReachableBranch => (
     nodeId: "n",
     connectionLimit: 20,
     readOnly: false,
+    isHeld: false,
+    copies: [],
     server: { epoch: 7, readOnly: false, at: { nodeId: "n", address: "10.0.0.1" } },
   },
   ...overrides,
@@ -20,6 +22,17 @@ test.each([
   { when: "it is being made", branch: { status: "provisioning" }, is: { state: State.OPEN } },
   { when: "it is being dropped", branch: { status: "dropping" }, is: { state: State.CLOSED } },
   { when: "it failed", branch: { status: "error" }, is: { state: State.CLOSED } },
+  { when: "it is on its way to another node", branch: { isHeld: true }, is: { state: State.HELD } },
+  {
+    when: "it failed, and is being restored",
+    branch: { isHeld: true, status: "error" },
+    is: { state: State.CLOSED },
+  },
+  {
+    when: "copies follow it",
+    branch: { copies: [{ copyId: "c", nodeId: "m" }] },
+    is: { copies: [{ copyId: "c", nodeId: "m" }] },
+  },
   { when: "its project is off the air", branch: { isOff: true }, is: { state: State.CLOSED } },
   {
     when: "its next server is on no node yet",

@@ -18,6 +18,10 @@ export interface ReachableBranch {
   connectionLimit: number;
   /** Nothing of its tenant's is to be written. */
   readOnly: boolean;
+  /** It is on its way to another volume or server: whoever wants in waits. */
+  isHeld: boolean;
+  /** Copies that follow it, in the order of their ids. */
+  copies: readonly { copyId: string; nodeId: string }[];
   /** The newest server that was asked for, if any was: the only one that may write. */
   server: {
     epoch: number;
@@ -53,7 +57,7 @@ export const tableOf = (branches: readonly ReachableBranch[]): DatabaseEntry[] =
   branches
     .toSorted((a, b) => (a.id < b.id ? -1 : 1))
     .flatMap((branch) => {
-      const { id, projectId, channel, engine, connectionLimit, server } = branch;
+      const { id, projectId, channel, engine, connectionLimit, copies, server } = branch;
       if (server === null) return [];
       const { role, database } = databaseNames(id);
       return [
@@ -69,7 +73,13 @@ export const tableOf = (branches: readonly ReachableBranch[]): DatabaseEntry[] =
             connectionLimit,
           },
           ...{ nodeId: server.at?.nodeId ?? "", address: server.at?.address ?? "" },
-          state: letsTenantIn(branch) ? DatabaseEntry_State.OPEN : DatabaseEntry_State.CLOSED,
+          state: stateOf(branch),
+          copies: [...copies],
         }),
       ];
     });
+
+function stateOf(branch: ReachableBranch): DatabaseEntry_State {
+  if (!letsTenantIn(branch)) return DatabaseEntry_State.CLOSED;
+  return branch.isHeld ? DatabaseEntry_State.HELD : DatabaseEntry_State.OPEN;
+}
