@@ -119,7 +119,8 @@ load() {
 
 # As mariadb-binlog takes it, which knows whole seconds: the transactions of that second are left out.
 moment_words() {
-  printf '%s %s' "${moment%T*}" "${moment#*T}" | { read -r day time && echo "$day ${time%.*}"; }
+  day=${moment%T*} time=${moment#*T}
+  echo "$day ${time%.*}"
 }
 
 # Sets `whole` to where the last whole event of a file ends: whoever received it may have been killed in the middle of one.

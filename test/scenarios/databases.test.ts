@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -7,6 +7,7 @@ import { z } from "zod";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { deploy } from "../support/deploy.ts";
 import { edgeFetch } from "../support/edge.ts";
+import { notesApps, writeNotesApp } from "../support/notes-app.ts";
 import { beginNight, connectPlatformDatabase } from "../support/platform-database.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -24,70 +25,9 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-interface App {
-  slug: string;
-  engine: string;
-  driver: Record<string, string>;
-  /** A module that exports `ask`, which gives the rows of a statement. */
-  ask: string;
-  /** Makes the table of notes unless it is there. */
-  table: string;
-}
-
-/** An app that counts its notes at every path, and adds one at /write. */
-async function writeApp(source: string, { slug, engine, driver, ask, table }: App): Promise<void> {
-  const files = {
-    "svc.yml": `version: 2
-slug: ${slug}
-app: { name: Notes, type: ssr, port: 3000 }
-start: { command: node server.js }
-release: { command: node release.js }
-health: { path: /health }
-database: { enabled: true, engine: ${engine} }
-`,
-    "package.json": JSON.stringify({ name: "notes", version: "1.0.0", type: "module", dependencies: driver }),
-    "ask.mjs": ask,
-    "release.js": `import { ask } from "./ask.mjs";
-      await ask(${JSON.stringify(table)});
-      process.exit(0);`,
-    "server.js": `import http from "node:http";
-      import { ask } from "./ask.mjs";
-      http.createServer(async ({ url }, response) => {
-        if (url === "/health") return response.end("well");
-        try {
-          if (url === "/write") await ask("insert into notes (text) values ('a note')");
-          const [{ n }] = await ask("select count(*) as n from notes");
-          response.end(String(n));
-        } catch (error) {
-          response.writeHead(500).end(error.message);
-        }
-      }).listen(process.env.PORT);`,
-  };
-  await mkdir(source);
-  for (const [name, text] of Object.entries(files)) await writeFile(join(source, name), text);
-}
-
 const failure = z.looseObject({ error: z.looseObject({ code: z.string() }) });
 
-describe.each([
-  {
-    engine: "postgres",
-    driver: { pg: "8.23.1" },
-    ask: `import pg from "pg";
-      const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
-      pool.on("error", () => {});
-      export const ask = async (sql) => (await pool.query(sql)).rows;`,
-    table: "create table if not exists notes (id serial primary key, text text not null)",
-  },
-  {
-    engine: "mariadb",
-    driver: { mysql2: "3.24.6" },
-    ask: `import mysql from "mysql2/promise";
-      const pool = mysql.createPool({ uri: process.env.DATABASE_URL });
-      export const ask = async (sql) => (await pool.query(sql))[0];`,
-    table: "create table if not exists notes (id int auto_increment primary key, text varchar(100) not null)",
-  },
-] as const)("a database on $engine", ({ engine, driver, ask, table }) => {
+describe.each(notesApps)("a database on $engine", ({ engine, driver, ask, table }) => {
   const slug = `notes-${engine}`;
   const project = ["--project", slug] as const;
   let cwd: string;
@@ -112,7 +52,7 @@ describe.each([
 
   test("is there with the first deploy, for the release command and for the app", async () => {
     cwd = join(dir, slug);
-    await writeApp(cwd, { slug, engine, driver, ask, table });
+    await writeNotesApp(cwd, { slug, engine, driver, ask, table });
     ({ url } = await deploy(cluster, cwd));
     expect(await visit("/write")).toBe("200 1");
     expect(await visit("/write")).toBe("200 2");

@@ -8,6 +8,7 @@ test("a copy that follows is told with all of its bases", () => {
   const text = aText(
     "state following",
     `covered ${at}`,
+    "place 16/B374D848",
     "position 16/B374D848",
     `base 000001 ${at} 1200 ${at}`,
     `base 000002 ${at} 1300 -`,
