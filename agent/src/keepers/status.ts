@@ -61,6 +61,8 @@ function isFact(name: string, value: string): boolean {
   if (name === "state") return true;
   if (name === "problem") return Object.hasOwn(problems, value);
   if (name === "covered") return isMoment(value);
+  // Where it is in files is for whoever restores it.
+  if (name === "place") return /^[0-9A-Za-z./:]{1,60}$/.test(value);
   return name === "position" && place.test(value);
 }
 
