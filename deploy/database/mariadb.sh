@@ -107,20 +107,19 @@ load() {
   [ $# -gt 0 ] || return 1
   for found; do longer=$found; done
   whole_end "$longer" || return 1
+  # It knows whole seconds: the transactions of that second are left out.
+  [ -z "$moment" ] || {
+    time=${moment#*T}
+    set -- --stop-datetime="${moment%T*} ${time%.*}" "$@"
+  }
   {
-    mariadb-binlog --no-defaults --start-position="$offset" --stop-position="$whole" ${moment:+--stop-datetime="$(moment_words)"} \
-      "$@" 2>/tmp/binlog.err || : >/tmp/load.failed
+    mariadb-binlog --no-defaults --start-position="$offset" --stop-position="$whole" "$@" 2>/tmp/binlog.err ||
+      : >/tmp/load.failed
   } | client || return 1
   [ ! -e /tmp/load.failed ] || {
     cat /tmp/binlog.err >&2
     return 1
   }
-}
-
-# As mariadb-binlog takes it, which knows whole seconds: the transactions of that second are left out.
-moment_words() {
-  day=${moment%T*} time=${moment#*T}
-  echo "$day ${time%.*}"
 }
 
 # Sets `whole` to where the last whole event of a file ends: whoever received it may have been killed in the middle of one.

@@ -103,6 +103,8 @@ function mariadbSettings(sizes: DatabaseSizes): Record<string, string> {
     server_id: "1",
     max_binlog_size: "16M",
     max_binlog_total_size: `${keptLogMb(sizes)}M`,
+    // That holds also while nobody copies it: by default nothing would go then.
+    slave_connections_needed_for_purge: "0",
     max_tmp_session_space_usage: `${sizes.sizeMb}M`,
     max_tmp_total_space_usage: `${sizes.sizeMb}M`,
     character_set_server: "utf8mb4",

@@ -31,8 +31,6 @@ const wholeNumber = /^[0-9]{1,15}$/;
 const place =
   /^(?:[0-9A-F]{1,8}\/[0-9A-F]{1,8}|[0-9]{1,10}-[0-9]{1,10}-[0-9]{1,20}(?:,[0-9]{1,10}-[0-9]{1,10}-[0-9]{1,20}){0,20})$/;
 
-const ownPlace = /^[0-9A-Za-z./:]{1,100}$/;
-
 /** Reads the keeper's file `status` (deploy/database/keep.sh); null unless every line of it is as it should be. */
 export function readCopyStatus(text: string): CopyStatus | null {
   const lines = text.split("\n");
@@ -63,8 +61,8 @@ function isFact(name: string, value: string): boolean {
   if (name === "state") return true;
   if (name === "problem") return Object.hasOwn(problems, value);
   if (name === "covered") return isMoment(value);
-  // Where it is in files of the log is the keeper's own affair.
-  if (name === "place") return ownPlace.test(value);
+  // Where it is in files is for whoever restores it.
+  if (name === "place") return /^[0-9A-Za-z./:]{1,60}$/.test(value);
   return name === "position" && place.test(value);
 }
 

@@ -1,0 +1,218 @@
+import { databaseEngines } from "@svc/proto";
+import { systemClock } from "@svc/runtime/system";
+import { afterEach, describe, expect, test } from "vitest";
+import { entryFailure } from "../databases/exit.ts";
+import { createTestCopy, type TestCopy } from "../testing/copy.ts";
+import { waitFor } from "../testing/wait.ts";
+import { momentOf } from "./moment.ts";
+import { createProofs } from "./proofs.ts";
+
+const opened: TestCopy[] = [];
+async function aCopy(...made: Parameters<typeof createTestCopy>): Promise<TestCopy> {
+  const copy = await createTestCopy(...made);
+  opened.push(copy);
+  return copy;
+}
+afterEach(async () => {
+  for (const copy of opened.splice(0)) await copy[Symbol.asyncDispose]();
+});
+
+const follows = (copy: TestCopy) => copy.once("a copy that follows", ({ state }) => state === "following");
+/** What was acknowledged before this call is in the copy afterwards. */
+async function covers(copy: TestCopy): Promise<void> {
+  const now = momentOf(systemClock.now().toISOString()) ?? "";
+  await copy.once("a copy of now", ({ state, coveredAt }) => state === "following" && coveredAt > now);
+}
+const idsOf = async (copy: TestCopy): Promise<Set<number>> => {
+  const text = await copy.sql("SELECT id FROM w ORDER BY id");
+  return new Set(text.split("\n").filter(Boolean).map(Number));
+};
+
+describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
+  test("has what was acknowledged when the server's machine is lost", async () => {
+    const copy = await aCopy(kind);
+    await copy.keep();
+    await follows(copy);
+    const writer = copy.write();
+    await waitFor("a thousand rows", () => writer.acknowledged.length >= 1_000);
+    await copy.lose();
+    await writer.stop();
+    const { coveredAt, position } = (await copy.status()) ?? { coveredAt: "", position: "" };
+    expect(position).not.toBe("");
+    await copy.database.engine.killContainer(copy.keeper, "SIGKILL");
+    await copy.restore();
+    await copy.database.serves();
+    const there = await idsOf(copy);
+    const lost = writer.acknowledged.filter(({ id }) => !there.has(id));
+    // What is missing was acknowledged later than the copy told that it has everything.
+    expect(lost.filter(({ atMs }) => atMs < Date.parse(coveredAt))).toEqual([]);
+    // A keeper that follows is not behind by more than what was under way.
+    expect(lost.length).toBeLessThanOrEqual(20);
+    expect(there.size).toBeGreaterThanOrEqual(1_000 - 20);
+  });
+
+  test("is restored to the moment before a table was dropped, and refuses one that it does not have", async () => {
+    const copy = await aCopy(kind);
+    await copy.sql("INSERT INTO w (id) VALUES (1), (2), (3)");
+    await copy.keep();
+    await follows(copy);
+    await copy.sql("INSERT INTO w (id) VALUES (4)");
+    const untilMs = systemClock.now().getTime() + 1_100;
+    await waitFor("the next second", () => systemClock.now().getTime() > untilMs);
+    const until = momentOf(systemClock.now().toISOString());
+    await waitFor("one more", () => systemClock.now().getTime() > untilMs + 1_100);
+    await copy.sql("INSERT INTO w (id) VALUES (5)");
+    await copy.sql("DROP TABLE w");
+    await covers(copy);
+    await copy.lose();
+    await copy.restore(until);
+    await copy.database.serves();
+    expect([...(await idsOf(copy))]).toEqual([1, 2, 3, 4]);
+    for (const moment of ["2020-01-01T00:00:00.000000Z", "2120-01-01T00:00:00.000000Z"]) {
+      await copy.restore(moment);
+      expect(entryFailure((await copy.database.ended()).exitCode)).toBe("DATABASE_COPY_UNCOVERED");
+    }
+  });
+
+  test("goes on without a gap when its keeper is killed at any moment", async () => {
+    const copy = await aCopy(kind);
+    const writer = copy.write();
+    await copy.keep();
+    // Before, in the middle of and after the first base, and while it follows.
+    for (const delayMs of [0, 300, 800, 1_500, 2_500, 4_000, 6_000]) {
+      await new Promise<void>((resolve) => systemClock.after(delayMs, resolve));
+      await copy.database.engine.killContainer(copy.keeper, "SIGKILL");
+      await copy.keep();
+    }
+    await follows(copy);
+    const rows = writer.acknowledged.length;
+    await waitFor("more rows", () => writer.acknowledged.length > rows + 100);
+    await copy.database.engine.killContainer(copy.keeper, "SIGKILL");
+    await copy.keep();
+    await writer.stop();
+    await covers(copy);
+    expect((await copy.status())?.bases.every(({ until }) => until === "")).toBe(true);
+    await copy.lose();
+    await copy.restore();
+    await copy.database.serves();
+    const there = await idsOf(copy);
+    expect(writer.acknowledged.filter(({ id }) => !there.has(id))).toEqual([]);
+  });
+
+  test("is kept across restarts and crashes of the server, and of the way to it", async () => {
+    const copy = await aCopy(kind);
+    await copy.keep();
+    await follows(copy);
+    await copy.sql("INSERT INTO w (id) VALUES (1)");
+    await copy.closeDoor();
+    await copy.once("a keeper that is shut out", ({ problem }) => problem !== "");
+    await copy.sql("INSERT INTO w (id) VALUES (2)");
+    await copy.openDoor();
+    await covers(copy);
+    await copy.database.engine.killContainer(copy.database.name, "SIGKILL");
+    await copy.database.ended();
+    await copy.database.engine.startContainer(copy.database.name);
+    await copy.database.serves();
+    await copy.sql("INSERT INTO w (id) VALUES (3)");
+    await copy.database.engine.stopContainer(copy.database.name, 60);
+    await copy.database.engine.startContainer(copy.database.name);
+    await copy.database.serves();
+    await copy.sql("INSERT INTO w (id) VALUES (4)");
+    await covers(copy);
+    expect((await copy.status())?.bases).toHaveLength(1);
+    await copy.lose();
+    await copy.restore();
+    await copy.database.serves();
+    expect([...(await idsOf(copy))]).toEqual([1, 2, 3, 4]);
+  });
+
+  test("that was away for too long costs a new base, never the server's disk", async () => {
+    const settings =
+      kind === "postgres"
+        ? ["-c", "max_slot_wal_keep_size=8MB", "-c", "max_wal_size=32MB", "-c", "min_wal_size=2MB"]
+        : ["--max-binlog-size=1M", "--max-binlog-total-size=4M"];
+    const copy = await aCopy(kind, settings);
+    await copy.keep();
+    await follows(copy);
+    await copy.sql("INSERT INTO w (id) VALUES (1)");
+    await covers(copy);
+    await copy.database.engine.stopContainer(copy.keeper, 5);
+    const before = (await copy.status())?.coveredAt;
+    await copy.sql("CREATE TABLE big (t text)");
+    const fill =
+      kind === "postgres"
+        ? "INSERT INTO big SELECT md5(random()::text) FROM generate_series(1, 100000)"
+        : "INSERT INTO big SELECT REPEAT(MD5(seq), 1000) FROM seq_1_to_100";
+    for (let round = 0; round < 5; round += 1) {
+      await copy.sql(fill);
+      if (kind === "postgres") await copy.sql("CHECKPOINT");
+    }
+    const [directory, isLog] = kind === "postgres" ? ["pg_wal", /^[0-9A-F]{24}$/] : ["", /^binlog\.\d{6}$/];
+    const { text } = await copy.database.exec(["/usr/bin/ls", `/data/instance/data/${directory}`]);
+    // Files of a megabyte each, or little more.
+    const files = text.split("\n").filter((name) => isLog.test(name));
+    expect(files.length).toBeGreaterThan(0);
+    expect(files.length).toBeLessThan(kind === "postgres" ? 60 : 8);
+    await copy.keep();
+    const broken = await copy.once("a copy that is broken", ({ state }) => state === "broken");
+    expect(broken.problem).toContain("log");
+    const { bases } = await copy.once("another base", ({ state, bases }) => state === "following" && bases.length > 1);
+    expect(bases.map(({ until }) => until)).toEqual([before, ""]);
+    await copy.sql("INSERT INTO w (id) VALUES (2)");
+    await covers(copy);
+    await copy.lose();
+    await copy.restore();
+    await copy.database.serves();
+    expect([...(await idsOf(copy))]).toEqual([1, 2]);
+    // What was before the gap is still there to be had.
+    await copy.restore(before ?? null);
+    await copy.database.serves();
+    expect([...(await idsOf(copy))]).toEqual([1]);
+  });
+
+  test("is restored from the beginning when a restore is killed", async () => {
+    const copy = await aCopy(kind);
+    await copy.sql("INSERT INTO w (id) VALUES (1)");
+    await copy.keep();
+    await follows(copy);
+    await copy.lose();
+    await copy.restore();
+    for (const delayMs of [0, 50, 200, 400, 800, 1_500]) {
+      await new Promise<void>((resolve) => systemClock.after(delayMs, resolve));
+      await copy.database.engine.killContainer(copy.database.name, "SIGKILL");
+      await copy.database.ended();
+      await copy.database.engine.startContainer(copy.database.name);
+    }
+    await copy.database.serves();
+    expect([...(await idsOf(copy))]).toEqual([1]);
+  });
+
+  test("is proven by what is in it, and leaves nothing", async () => {
+    const copy = await aCopy(kind);
+    await copy.sql("INSERT INTO w (id) VALUES (1), (2)");
+    await copy.keep();
+    await follows(copy);
+    const { engine, id } = copy.database;
+    const proofs = createProofs({ clock: systemClock, engine });
+    const request = {
+      ...{ placementId: copy.copyId, labels: {}, copyId: copy.copyId, databaseId: id, engine: kind },
+      image: copy.database.spec().image,
+      timeoutSeconds: 300,
+      limits: { memoryMb: 256, cpuMillicores: 0, pidsLimit: 100 },
+      reserved: { memoryMb: 64, cpuMillicores: 100 },
+      onStart: () => {},
+    };
+    const found = await proofs.make(request, AbortSignal.timeout(280_000));
+    expect(found.tables).toEqual([expect.objectContaining({ name: "w", rows: 2n })]);
+    expect(Number(found.bytes)).toBeGreaterThan(0);
+    expect(await engine.findContainer(`svc-v-${copy.copyId}`)).toBeNull();
+    expect((await engine.listDatabaseVolumes()).map(({ of }) => of).toSorted()).toEqual(["copy", "database"]);
+    await expect(proofs.make({ ...request, timeoutSeconds: 0 }, new AbortController().signal)).rejects.toMatchObject({
+      code: "PROOF_TIMEOUT",
+    });
+    const other = { ...request, copyId: "00000000-0000-4000-8000-000000000000" };
+    await expect(proofs.make(other, new AbortController().signal)).rejects.toMatchObject({
+      code: "DATABASE_COPY_MISSING",
+    });
+  });
+});
