@@ -5,6 +5,6 @@ import type { DatabaseEngine } from "./database.ts";
  * them, since where the server keeps its data and how it is started is the platform's own.
  */
 export const defaultDatabaseImages = {
-  postgres: "svc-postgres:17-keeper",
-  mariadb: "svc-mariadb:11.8-keeper",
+  postgres: "svc-postgres:17",
+  mariadb: "svc-mariadb:11.8",
 } as const satisfies Record<DatabaseEngine, string>;
