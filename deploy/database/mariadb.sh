@@ -107,17 +107,28 @@ load() {
     last=$name
   done
   [ $# -gt 0 ] || return 1
-  for found; do longer=$found; done
+  # The newest goes in without what is only the beginning of an event.
   whole_end "$longer" || return 1
+  count=$#
+  for found; do
+    shift
+    if [ "$count" = 1 ]; then
+      head --bytes="$whole" "$longer" >"$TMPDIR/newest"
+      found=$TMPDIR/newest
+    fi
+    set -- "$@" "$found"
+    count=$((count - 1))
+  done
   # It knows whole seconds: the transactions of that second are left out.
   [ -z "$moment" ] || {
     time=${moment#*T}
     set -- --stop-datetime="${moment%T*} ${time%.*}" "$@"
   }
   {
-    mariadb-binlog --no-defaults --start-position="$offset" --stop-position="$whole" "$@" 2>/tmp/binlog.err ||
+    mariadb-binlog --no-defaults --start-position="$offset" "$@" 2>/tmp/binlog.err ||
       : >/tmp/load.failed
   } | client || return 1
+  rm "$TMPDIR/newest"
   [ ! -e /tmp/load.failed ] || {
     cat /tmp/binlog.err >&2
     return 1
