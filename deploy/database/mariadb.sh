@@ -53,7 +53,8 @@ FLUSH PRIVILEGES;
 CREATE USER 'svc_restore'@'localhost' IDENTIFIED BY '$secret';
 GRANT ALL PRIVILEGES ON *.* TO 'svc_restore'@'localhost' WITH GRANT OPTION;
 SQL
-  export MYSQL_PWD="$secret"
+  # Programs put aside there what they read of large transactions, for which memory is too small.
+  export MYSQL_PWD="$secret" TMPDIR="${data%/data}/tmp"
   begin_private mariadbd --no-defaults "$@" --datadir="$data" --tmpdir="${data%/data}/tmp" --skip-networking --read-only=OFF \
     --socket=/tmp/private.sock --pid-file=/tmp/private.pid --plugin-dir="$here/none" --secure-file-priv="$here/none" \
     --skip-log-bin --skip-slave-start --max-allowed-packet=1G --innodb-flush-log-at-trx-commit=0 --event-scheduler=DISABLED
@@ -69,6 +70,7 @@ SQL
   # In the last of its sessions: the server remembers no other user of ours.
   query "DROP USER 'svc_restore'@'localhost'; SHUTDOWN" || return 1
   end_private
+  unset MYSQL_PWD TMPDIR
 }
 
 client() {
@@ -105,17 +107,28 @@ load() {
     last=$name
   done
   [ $# -gt 0 ] || return 1
-  for found; do longer=$found; done
+  # The newest goes in without what is only the beginning of an event.
   whole_end "$longer" || return 1
+  count=$#
+  for found; do
+    shift
+    if [ "$count" = 1 ]; then
+      head --bytes="$whole" "$longer" >"$TMPDIR/newest"
+      found=$TMPDIR/newest
+    fi
+    set -- "$@" "$found"
+    count=$((count - 1))
+  done
   # It knows whole seconds: the transactions of that second are left out.
   [ -z "$moment" ] || {
     time=${moment#*T}
     set -- --stop-datetime="${moment%T*} ${time%.*}" "$@"
   }
   {
-    mariadb-binlog --no-defaults --start-position="$offset" --stop-position="$whole" "$@" 2>/tmp/binlog.err ||
+    mariadb-binlog --no-defaults --start-position="$offset" "$@" 2>/tmp/binlog.err ||
       : >/tmp/load.failed
   } | client || return 1
+  rm "$TMPDIR/newest"
   [ ! -e /tmp/load.failed ] || {
     cat /tmp/binlog.err >&2
     return 1

@@ -3,6 +3,7 @@ import { type ConnectRouter, createRouterTransport } from "@connectrpc/connect";
 import {
   type Applied,
   Assign_Kind,
+  type CopySample,
   type DeliverLogRequest,
   type FetchBaseImageResponseSchema,
   type Hello,
@@ -38,6 +39,8 @@ export interface TestControl {
   logs: Map<string, string>;
   deliveries: DeliverLogRequest[];
   samples: Sample[];
+  /** What was told last of each copy. */
+  copies: ReadonlyMap<string, CopySample>;
   /** Projects that control says are gone. */
   gone: Set<string>;
   /** Nodes that control says are fenced or removed, and how often it was asked. */
@@ -81,6 +84,7 @@ export function createTestControl(options: {
   const logBytes = new Map<string, Buffer>();
   const deliveries: DeliverLogRequest[] = [];
   const samples: Sample[] = [];
+  const copies = new Map<string, CopySample>();
   const gone = new Set<string>();
   const goneNodes = new Set<string>();
   const goneNodesAsked: string[][] = [];
@@ -191,6 +195,10 @@ export function createTestControl(options: {
         if (answer instanceof Error) throw answer;
         return { answer };
       },
+      reportDatabases(request) {
+        for (const copy of request.copies) copies.set(copy.copyId, copy);
+        return {};
+      },
       reportSamples(request) {
         samples.push(...request.samples);
         return {};
@@ -207,6 +215,7 @@ export function createTestControl(options: {
     logs,
     deliveries,
     samples,
+    copies,
     gone,
     goneNodes,
     goneNodesAsked,
