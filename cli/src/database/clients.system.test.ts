@@ -126,7 +126,7 @@ describe("on Postgres", () => {
     const dump = "--\n-- PostgreSQL database dump\n--\ncreate table from_backup (a int);\n";
     const backup = {
       ...{ id: backupId, channel: "production", engine: "postgres", status: "complete", sizeBytes: 9, error: null },
-      ...{ filename: "shop.sql.gz", createdAt: at, completedAt: at },
+      ...{ filename: "shop.sql.gz", createdAt: at, completedAt: at, scheduled: false },
     };
     const ended = await run(database, ["db", "restore", backupId, "--channel", "preview", "--yes", "--json"], {
       answers: {
