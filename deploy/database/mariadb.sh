@@ -128,7 +128,7 @@ load() {
 # As a replica does what it received: event by event, so that no transaction is too large for memory.
 replay_all() {
   query "CHANGE MASTER TO MASTER_HOST = 'nowhere', MASTER_USE_GTID = no, RELAY_LOG_FILE = 'relay.000001', RELAY_LOG_POS = $offset;
-    START SLAVE SQL_THREAD UNTIL RELAY_LOG_FILE = '${newest##*/}', RELAY_LOG_POS = $whole" || return 1
+    START SLAVE SQL_THREAD" || return 1
   replay=
   while [ "$replay" != done ]; do
     sleep 0.1
