@@ -55,9 +55,11 @@ GRANT ALL PRIVILEGES ON *.* TO 'svc_restore'@'localhost' WITH GRANT OPTION;
 SQL
   # Programs put aside there what they read of large transactions, for which memory is too small.
   export MYSQL_PWD="$secret" TMPDIR="${data%/data}/tmp"
+  gather_log || return 1
   begin_private mariadbd --no-defaults "$@" --datadir="$data" --tmpdir="${data%/data}/tmp" --skip-networking --read-only=OFF \
     --socket=/tmp/private.sock --pid-file=/tmp/private.pid --plugin-dir="$here/none" --secure-file-priv="$here/none" \
-    --skip-log-bin --skip-slave-start --max-allowed-packet=1G --innodb-flush-log-at-trx-commit=0 --event-scheduler=DISABLED
+    --skip-log-bin --server-id=2 --skip-slave-start --relay-log="$relay/relay" --relay-log-index="$relay/relay.index" \
+    --relay-log-purge=OFF --relay-log-recovery=OFF --max-allowed-packet=1G --innodb-flush-log-at-trx-commit=0 --event-scheduler=DISABLED
   until [ "$(query "SELECT 1" 2>/dev/null)" = 1 ]; do
     if has_ended; then
       cat /tmp/private.log >&2
@@ -69,16 +71,48 @@ SQL
   "$then" || return 1
   # In the last of its sessions: the server remembers no other user of ours.
   query "DROP USER 'svc_restore'@'localhost'; SHUTDOWN" || return 1
-  end_private
+  end_private || return 1
+  rm -r "$relay"
   unset MYSQL_PWD TMPDIR
 }
 
+# What it is given is the tenant's, and in no log.
 client() {
-  mariadb --no-defaults --socket=/tmp/private.sock --user=svc_restore --max-allowed-packet=1G --binary-mode "$@"
+  mariadb --no-defaults --socket=/tmp/private.sock --user=svc_restore --max-allowed-packet=1G --binary-mode \
+    --skip-print-query-on-error "$@"
 }
 
 query() {
   client --batch --skip-column-names --execute="$1"
+}
+
+# Lays the log since the base out in the directory `relay`, under the names that a replica has for what it received.
+gather_log() {
+  relay=$TMPDIR/relay
+  mkdir "$relay"
+  : >"$relay/relay.index"
+  word_of "$from/position"
+  first=${word%:*} offset=${word#*:} last= files=0
+  for found in "$log"/*.[0-9][0-9][0-9][0-9][0-9][0-9] "$log"/*.[0-9][0-9][0-9][0-9][0-9][0-9].kept; do
+    [ -f "$found" ] || continue
+    name=${found##*/}
+    name=${name%.kept}
+    if [ "$name" \< "$first" ] || ! [ "$name" \> "$last" ]; then continue; fi
+    last=$name files=$((files + 1))
+    # Of a file that was being fetched again there may be more in what was kept of it.
+    source=$log/$name
+    if [ -f "$source.kept" ] && { [ ! -f "$source" ] || [ "$(stat --format=%s "$source.kept")" -gt "$(stat --format=%s "$source")" ]; }; then
+      source=$source.kept
+    fi
+    newest=$relay/$(printf 'relay.%06d' "$files")
+    cp --symbolic-link "$source" "$newest"
+    echo "$newest" >>"$relay/relay.index"
+  done
+  [ "$files" -gt 0 ] || return 1
+  # The newest goes in without what is only the beginning of an event.
+  whole_end "$source" || return 1
+  rm "$newest"
+  head --bytes="$whole" "$source" >"$newest"
 }
 
 # The dump, and the transactions since.
@@ -88,47 +122,39 @@ load() {
     zstd --decompress --stdout --quiet "$from/dump.sql.zst" || : >/tmp/load.failed
   } | client || return 1
   [ ! -e /tmp/load.failed ] || return 1
-  word_of "$from/position"
-  first=${word%:*} offset=${word#*:}
-  # Of a file that was fetched again there may be more in what was kept of it.
-  set --
-  last=
-  for found in "$log"/*.[0-9][0-9][0-9][0-9][0-9][0-9] "$log"/*.[0-9][0-9][0-9][0-9][0-9][0-9].kept; do
-    [ -f "$found" ] || continue
-    name=${found##*/}
-    name=${name%.kept}
-    if [ "$name" \< "$first" ] || { [ "$name" = "$last" ] && [ "$found" = "$log/$name.kept" ]; }; then continue; fi
-    [ "$name" \> "$last" ] || continue
-    longer=$log/$name
-    if [ -f "$longer.kept" ] && { [ ! -f "$longer" ] || [ "$(stat --format=%s "$longer.kept")" -gt "$(stat --format=%s "$longer")" ]; }; then
-      longer=$longer.kept
-    fi
-    set -- "$@" "$longer"
-    last=$name
+  if [ -z "$moment" ]; then replay_all; else replay_until; fi
+}
+
+# As a replica does what it received: event by event, so that no transaction is too large for memory.
+replay_all() {
+  query "CHANGE MASTER TO MASTER_HOST = 'nowhere', MASTER_USE_GTID = no, RELAY_LOG_FILE = 'relay.000001', RELAY_LOG_POS = $offset;
+    START SLAVE SQL_THREAD" || return 1
+  replay=
+  while [ "$replay" != done ]; do
+    sleep 0.1
+    client --vertical --execute="SHOW SLAVE STATUS" >/tmp/replay || return 1
+    while read -r name value; do
+      case "$name $value" in
+        "Slave_SQL_Running: No" | "Last_SQL_Errno: "[!0]*)
+          echo "svc: the log could not be read to its end ($name $value)" >&2
+          return 1
+          ;;
+        # What was not committed in it never will be.
+        "Slave_SQL_Running_State: Slave has read all relay log;"*) replay=done ;;
+      esac
+    done </tmp/replay
   done
-  [ $# -gt 0 ] || return 1
-  # The newest goes in without what is only the beginning of an event.
-  whole_end "$longer" || return 1
-  count=$#
-  for found; do
-    shift
-    if [ "$count" = 1 ]; then
-      head --bytes="$whole" "$longer" >"$TMPDIR/newest"
-      found=$TMPDIR/newest
-    fi
-    set -- "$@" "$found"
-    count=$((count - 1))
-  done
+  query "STOP SLAVE SQL_THREAD; RESET SLAVE ALL; SET GLOBAL gtid_slave_pos = ''"
+}
+
+# As statements, of which one has all rows that a statement of the tenant's changed.
+replay_until() {
+  time=${moment#*T}
   # It knows whole seconds: the transactions of that second are left out.
-  [ -z "$moment" ] || {
-    time=${moment#*T}
-    set -- --stop-datetime="${moment%T*} ${time%.*}" "$@"
-  }
   {
-    mariadb-binlog --no-defaults --start-position="$offset" "$@" 2>/tmp/binlog.err ||
-      : >/tmp/load.failed
+    mariadb-binlog --no-defaults --start-position="$offset" --stop-datetime="${moment%T*} ${time%.*}" \
+      "$relay"/relay.[0-9][0-9][0-9][0-9][0-9][0-9] 2>/tmp/binlog.err || : >/tmp/load.failed
   } | client || return 1
-  rm "$TMPDIR/newest"
   [ ! -e /tmp/load.failed ] || {
     cat /tmp/binlog.err >&2
     return 1
