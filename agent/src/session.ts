@@ -15,6 +15,7 @@ import type { Wake } from "@svc/runtime/wake";
 import { type Endpoints, FencedError, type Identity, runSession } from "@svc/uplink";
 import { clearNode } from "./clear.ts";
 import type { DatabaseTables } from "./databases/table-writer.ts";
+import type { Volumes } from "./databases/volumes.ts";
 import type { Engine } from "./engine/engine.ts";
 import { dockerfileProblem } from "./engine/floors.ts";
 import type { Journal } from "./journal/journal.ts";
@@ -58,6 +59,7 @@ export interface SessionDeps {
   tidy: Pick<Tidy, "wake">;
   tunnels: Pick<Tunnels, "open">;
   databases: Pick<DatabaseTables, "take">;
+  volumes: Pick<Volumes, "take" | "forget">;
   disk: Pick<DiskWatch, "isFull">;
   memory: Pick<MemoryWatch, "isShort">;
   engineWatch: Pick<EngineWatch, "isStalled" | "dockerfileProblem">;
@@ -121,6 +123,8 @@ export async function converse(deps: SessionDeps): Promise<void> {
         return deps.renewal.signal();
       case "databaseTable":
         return deps.databases.take(message.value);
+      case "volumesToRemove":
+        return deps.volumes.take(message.value.names);
       case "openTunnel":
         return deps.tunnels.open(message.value);
       case "statusAck":
@@ -164,6 +168,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
       onClose: () => {
         runs.close();
         reporter.close();
+        deps.volumes.forget();
         readiness.connected = false;
         renewedAtMs = null;
         metrics.connected.set(0);

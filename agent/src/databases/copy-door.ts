@@ -1,6 +1,7 @@
-import { chmod, chown, mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { chmod, chown, mkdir, readdir, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { copyVolume, type DatabaseEngine } from "@svc/proto";
+import { isFileError } from "@svc/runtime/durable-file";
 import type { Ids } from "../engine/context-owner.ts";
 import type { EngineDescription, Owner } from "../engine/engine.ts";
 import { ownDir, serverIds, socketNames } from "./socket-dir.ts";
@@ -31,3 +32,22 @@ export async function layCopyDoor(
 /** Fine when it is gone. */
 export const removeCopyDoor = (owner: Owner, copyId: string): Promise<void> =>
   rm(copyDoorOf(owner, copyId, "postgres").dir, { recursive: true, force: true });
+
+/** Removes the doors of all copies but these. */
+export async function removeOtherCopyDoors(owner: Owner, copyIds: readonly string[]): Promise<void> {
+  const kept = new Set(copyIds.map((copyId) => basename(copyDoorOf(owner, copyId, "postgres").dir)));
+  for (const name of await directoriesOf(ownDir(owner))) {
+    // What has no such name is a server's.
+    if (!name.startsWith("copy-") || kept.has(name)) continue;
+    await rm(join(ownDir(owner), name), { recursive: true, force: true });
+  }
+}
+
+async function directoriesOf(dir: string): Promise<string[]> {
+  try {
+    return await readdir(dir);
+  } catch (cause) {
+    if (isFileError(cause, "ENOENT")) return [];
+    throw cause;
+  }
+}

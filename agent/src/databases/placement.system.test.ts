@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { type DatabaseEngine, defaultDatabaseImages } from "@svc/proto";
+import { type DatabaseEngine, databaseNames, defaultDatabaseImages } from "@svc/proto";
 import { Assign_Kind, Desired, HealthState, Observed } from "@svc/proto/node";
 import { systemClock } from "@svc/runtime/system";
 import Docker from "dockerode";
@@ -109,6 +109,13 @@ test.each(["postgres", "mariadb"] as const)("a database on %s is made, serves, a
   await control.status(next, isHealthy);
   await control.assign({ upserts: [placement(next, { epoch: 2n, init: false, desired: Desired.REMOVED })] });
   await control.status(next, ({ observed }) => observed === Observed.REMOVED);
+
+  // The data goes by a word of its own.
+  const { volume } = databaseNames(databaseId);
+  const isThere = async () => (await node.engine.listDatabaseVolumes()).some((each) => each.name === volume);
+  expect(await isThere()).toBe(true);
+  control.send({ message: { case: "volumesToRemove", value: { names: [volume] } } });
+  await waitFor("the volume to go", async () => !(await isThere()));
 });
 
 test("data that is missing is never made anew", async () => {

@@ -23,11 +23,15 @@ let settings: Map<string, string>;
 let bridges: Bridge[];
 let stop: AbortController;
 let running: Promise<void>[];
+/** Copies whose doors were made last, and those whose were left when others went. */
+let laid: string[] | null;
+let kept: string[] | null;
 
 beforeEach(async () => {
   path = await mkdtemp(join(tmpdir(), "svc-table-"));
   dir = openProxyDir(path);
   [settings, bridges, stop, running] = [new Map(), [network], new AbortController(), []];
+  [laid, kept] = [null, null];
 });
 afterEach(async () => {
   stop.abort();
@@ -44,16 +48,26 @@ function aLife(): DatabaseTables {
     saveSetting: (key: string, value: string) => void settings.set(key, value),
   };
   const here = { nodeId, peerPort: 7445, socketOf: () => "/run/one.sock", doorOf: () => "/run/door.sock" };
-  const tables = createDatabaseTables({ clock: systemClock, journal, dir, here, bridges: async () => bridges, log });
+  const tables = createDatabaseTables({
+    ...{ clock: systemClock, journal, dir, here, bridges: async () => bridges, log },
+    doors: {
+      async lay(copyIds) {
+        laid = [...copyIds];
+      },
+      async removeOthers(copyIds) {
+        kept = [...copyIds];
+      },
+    },
+  });
   running.push(tables.run(stop.signal));
   return tables;
 }
-const aTable = (connectionLimit: number, epoch = 3n) =>
+const aTable = (connectionLimit: number, epoch = 3n, copies: { copyId: string; nodeId: string }[] = []) =>
   create(DatabaseTableSchema, {
     entries: [
       {
         ...{ databaseId, epoch, engine: "postgres", role: "r_1", database: "d_1", nodeId, address: "10.0.0.7" },
-        ...{ projectId: "p1", channel: "production", connectionLimit, state: DatabaseEntry_State.OPEN },
+        ...{ projectId: "p1", channel: "production", connectionLimit, state: DatabaseEntry_State.OPEN, copies },
       },
     ],
   });
@@ -110,6 +124,21 @@ test("what is there stays without the journal, until control says something, and
   tables.take(aTable(20));
   await limitIs(20);
   expect((await written()).generation).toBe("42");
+});
+
+test("doors are there for the copies of the table that are kept here, and nobody's go before control said which", async () => {
+  const copyId = "018f3a6e-4f00-7000-8000-000000000002";
+  const tables = aLife();
+  await waitFor("a look", async () => (await written()).generation !== "none");
+  expect(laid).toEqual([]);
+  expect(kept).toBeNull();
+  const elsewhere = { copyId: databaseId, nodeId: "018f3a6e-4f00-7000-8000-00000000000b" };
+  tables.take(aTable(10, 3n, [{ copyId, nodeId }, elsewhere]));
+  await waitFor("doors", () => kept !== null && kept.length > 0);
+  expect([laid, kept]).toEqual([[copyId], [copyId]]);
+  tables.take(aTable(10));
+  await waitFor("no doors", () => kept?.length === 0);
+  expect(laid).toEqual([]);
 });
 
 test("a database is reachable once the proxy has a table that lets the network in", async () => {

@@ -26,6 +26,14 @@ export interface DatabaseTables {
   run(signal: AbortSignal): Promise<void>;
 }
 
+/** The directories of the doors of copies. */
+export interface CopyDoors {
+  /** Makes them, or what a reboot left of them right. */
+  lay(copyIds: readonly string[]): Promise<void>;
+  /** Removes all but these, and but those whose keeper is here. */
+  removeOthers(copyIds: readonly string[]): Promise<void>;
+}
+
 /** Events can be lost, and networks be removed by others. */
 const lookEveryMs = 30_000;
 const reachableMs = 10_000;
@@ -37,6 +45,7 @@ export function createDatabaseTables(options: {
   dir: ProxyDir;
   here: Pick<Here, "nodeId" | "peerPort" | "socketOf" | "doorOf">;
   bridges(): Promise<Bridge[]>;
+  doors: CopyDoors;
   log: Log;
 }): DatabaseTables {
   const { clock, journal, dir, here, log } = options;
@@ -51,16 +60,30 @@ export function createDatabaseTables(options: {
     // Without a word of control, and without the journal of a former life, what is there is the best there is.
     const entries =
       told === null && before !== null ? before.entries : proxyEntries(told?.entries ?? [], { ...here, bridges });
-    if (before !== null && isDeepStrictEqual(before.entries, entries)) {
-      written = { table: before, bridges };
-      return;
-    }
+    const doors = entries.flatMap(({ copies }) =>
+      copies.flatMap(({ copyId, door }) => (door === null ? [] : [copyId])),
+    );
+    await options.doors.lay(doors).catch(notLaid);
+    const table =
+      before !== null && isDeepStrictEqual(before.entries, entries) ? before : await replace(before, entries);
+    written = { table, bridges };
+    // Nobody has said yet which there are to be.
+    if (told !== null) await options.doors.removeOthers(doors);
+  };
+
+  // The way of apps to their databases waits for no copy.
+  const notLaid = (cause: unknown): void => log.warn({ err: cause }, "the doors of copies cannot be made");
+
+  const replace = async (
+    before: DatabaseProxyTable | null,
+    entries: DatabaseProxyTable["entries"],
+  ): Promise<DatabaseProxyTable> => {
     // What the proxy has in force counts, too: it refuses what is older than that.
     const inForce = (await dir.readState())?.generation ?? "0";
     const table = { generation: after(before?.generation ?? "0", inForce), entries };
     await dir.writeTable(table);
-    written = { table, bridges };
     log.info({ generation: table.generation, databases: entries.length }, "the table of the database proxy is another");
+    return table;
   };
 
   /** The generation that is on the disk, once that lets the network in. */

@@ -80,7 +80,7 @@ export async function runNode(options: {
   const { engine, limiter, tails, client, disk, memory, engineWatch, reporter, proxyDir } = tools;
   readiness.engine = engine;
   await removeLeftovers(config.dir, engine, limiter, log);
-  const { placements, runs, tidy, databases } = createWork({
+  const { placements, runs, tidy, databases, volumes } = createWork({
     ...common,
     tools,
     bootId: readBootId(),
@@ -112,6 +112,7 @@ export async function runNode(options: {
     }),
     tidy.run(signal),
     databases.run(signal),
+    volumes.run(signal),
     credentials.run(signal),
     databaseSampleLoop({
       ...{ clock, engine, list: placements.list, dir: proxyDir, signal, log },
@@ -221,6 +222,7 @@ export async function runNode(options: {
       tidy,
       tunnels,
       databases,
+      volumes,
       disk,
       memory,
       engineWatch,

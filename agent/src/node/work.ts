@@ -4,10 +4,12 @@ import type { Random } from "@svc/runtime/random";
 import { createBackups } from "../backups/backups.ts";
 import { buildLogMaxBytes, createBuilder } from "../build/builder.ts";
 import type { Config } from "../config.ts";
-import { copyDoorOf } from "../databases/copy-door.ts";
+import { copyDoorOf, layCopyDoor, removeOtherCopyDoors } from "../databases/copy-door.ts";
 import { servingInstance } from "../databases/instances.ts";
+import { heldCopies } from "../databases/needed.ts";
 import { socketPathOf } from "../databases/socket-dir.ts";
 import { createDatabaseTables } from "../databases/table-writer.ts";
+import { createVolumes } from "../databases/volumes.ts";
 import type { Journal } from "../journal/journal.ts";
 import { createProofs } from "../keepers/proofs.ts";
 import type { Log } from "../log.ts";
@@ -24,6 +26,7 @@ import type { Tools } from "./tools.ts";
 
 /** Control answers in a few seconds, if only that it is at work. */
 const askTimeoutMs = 30_000;
+const reportTimeoutMs = 10_000;
 
 /** What this node does: its placements, its runs, the way from these to databases, and the tidying up behind them. */
 export function createWork(options: {
@@ -64,6 +67,14 @@ export function createWork(options: {
         return kind === null ? null : socketPathOf(owner, database.databaseId, kind);
       },
       doorOf: (copyId, kind) => copyDoorOf(owner, copyId, kind).socket,
+    },
+    doors: {
+      async lay(copyIds) {
+        if (copyIds.length === 0) return;
+        const [description, proxy] = await Promise.all([engine.describe(), proxyDir.ids()]);
+        for (const copyId of copyIds) await layCopyDoor(owner, copyId, description, proxy);
+      },
+      removeOthers: (copyIds) => removeOtherCopyDoors(owner, [...copyIds, ...heldCopies(placements.list())]),
     },
   });
   const kindOf = (id: string) => placements.find(id)?.placement.spec.case;
@@ -106,5 +117,10 @@ export function createWork(options: {
     registryHost: () => registry.find()?.host ?? null,
     buildCacheMb: config.buildCacheMb,
   });
-  return { placements, runs, tidy, databases };
+  const volumes = createVolumes({
+    ...{ clock, engine, list: placements.list, log },
+    report: async (names) =>
+      void (await client().reportDatabases({ volumes: { names } }, { signal, timeoutMs: reportTimeoutMs })),
+  });
+  return { placements, runs, tidy, databases, volumes };
 }
