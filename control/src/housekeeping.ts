@@ -8,6 +8,7 @@ import type { Db } from "./stores/db/pool.ts";
 import { resumeWork } from "./stores/work/resume.ts";
 import { expireAudit } from "./tenants/admin/audit/expire.ts";
 import { forgetCopies } from "./tenants/databases/copies/forget.ts";
+import { forgetVolumes } from "./tenants/databases/volumes/forget.ts";
 import { expireLogs } from "./tenants/deployments/logs/expire.ts";
 import { expireIdle } from "./tenants/deployments/remove/expire.ts";
 import { releaseRedirects } from "./tenants/hosts/hosts.ts";
@@ -41,6 +42,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     traffic: () => expireTraffic(db, keptDays.traffic),
     audit: () => expireAudit(db),
     copies: () => forgetCopies(db),
+    volumes: () => forgetVolumes(db),
     nodeEvents: () => expireNodeEvents(db),
   };
   const counts: Record<string, number> = {};

@@ -19,6 +19,8 @@ import type { ClusterViews } from "../cluster/views.ts";
 import { branchTopic, readBranchNews } from "../database-tables/news.ts";
 import { createDatabaseTableSender } from "../database-tables/sender.ts";
 import type { LoadDatabaseTable } from "../database-tables/tables.ts";
+import type { LoadVolumesToRemove } from "../database-volumes/load.ts";
+import { sendVolumesToRemove } from "../database-volumes/sender.ts";
 import { admitFacts } from "../nodes/addresses/admit.ts";
 import { setDockerfileProblem, setQuarantined } from "../nodes/store.ts";
 import { createClockSkewWriter } from "../sessions/clock-skew.ts";
@@ -54,6 +56,7 @@ export interface NodeSessionDeps extends SessionDeps {
   loadPlacement: (placementId: string) => Promise<Placement | null>;
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   loadDatabaseTable: LoadDatabaseTable;
+  loadVolumesToRemove: LoadVolumesToRemove;
   /** Tells of branches whose way changed. */
   listener: Pick<Listener, "on">;
   /** Shared by all streams: how many load specs at once. */
@@ -259,6 +262,12 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
   using _runs = runsByNode.subscribe(nodeId, announceRuns);
   announceRuns();
 
+  const tellVolumes = () =>
+    sendVolumesToRemove({
+      ...{ clock, random, nodeId, log, signal, everyMs: timings.volumesEveryMs },
+      ...{ load: deps.loadVolumesToRemove, send: stream.send },
+    });
+
   const orphans = held.items.filter(({ placementId }) => !source.current().entries.has(placementId));
   const reconcile = async () => {
     let adopted = await judge(visitor, orphans, deps);
@@ -283,7 +292,14 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
       );
     }
   };
-  await Promise.all([statuses.run(), databases.run(), assigner.run(), reconcile(), untilAborted(signal)]);
+  await Promise.all([
+    statuses.run(),
+    databases.run(),
+    tellVolumes(),
+    assigner.run(),
+    reconcile(),
+    untilAborted(signal),
+  ]);
 }
 
 /** Tells the agent what becomes of things that it holds and that nobody has placed there. Returns what goes on for now. */

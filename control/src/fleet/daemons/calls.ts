@@ -16,6 +16,7 @@ import { insertSamples, plausibleSamples } from "../agents/samples.ts";
 import type { Authority } from "../ca/authority.ts";
 import { BadCertificateRequest, readRequest } from "../ca/certificates.ts";
 import { noteTrust } from "../ca/store.ts";
+import { reportedVolumesMax, storeVolumeReport } from "../database-volumes/reports.ts";
 import { storeCopySamples } from "../databases/copy-reports.ts";
 import { plausibleReports, storeReports } from "../databases/reports.ts";
 import type { TableFeed } from "../edges/table-feed.ts";
@@ -121,12 +122,16 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
     await insertSamples(deps.db, id, plausibleSamples(samples, deps.clock.now()));
     return {};
   }),
-  reportDatabases: asDaemon("node", deps, async ({ id }, { samples, copies }) => {
+  reportDatabases: asDaemon("node", deps, async ({ id }, { samples, copies, volumes }) => {
     if (samples.length > maxDatabaseSamples || copies.length > maxDatabaseSamples) {
       throw new LinkError("INVALID_ARGUMENT", `at most ${maxDatabaseSamples} samples at once`);
     }
+    if (volumes !== undefined && volumes.names.length > reportedVolumesMax) {
+      throw new LinkError("INVALID_ARGUMENT", `at most ${reportedVolumesMax} volumes at once`);
+    }
     await storeReports(deps.db, id, plausibleReports(samples, deps.clock.now()));
     await storeCopySamples(deps, id, copies, deps.clock.now());
+    if (volumes !== undefined) await storeVolumeReport(deps, id, volumes.names);
     return {};
   }),
   listGoneProjects: asDaemon("node", deps, async (_, { projectIds }) => {

@@ -73,6 +73,37 @@ test("a node that has nothing to do with a branch is not told of it", async () =
   expect(await third.next("databaseTable")).toMatchObject({ entries: [] });
 });
 
+test("a node is told of the branch whose first copy it keeps, until that ends", async () => {
+  await using agent = await anAgent(link, node);
+  await agent.next("databaseTable");
+  const home = await aDaemon(world, link, "node");
+  await aServer(home.id);
+  await branch({ node_id: home.id });
+  const { db } = world.database;
+  const [copyId, nextCopyId] = [randomUUID(), randomUUID()];
+  const begin = (id: string) =>
+    sql`insert into database_copy (id, database_id, engine, project_id, channel, generation, node_id)
+      values (${id}, ${databaseId}, 'postgres', ${projectId}, 'production', 1, ${node.id})`.execute(db);
+  await begin(copyId);
+  expect(await agent.next("databaseTable")).toMatchObject({
+    entries: [{ databaseId, copies: [{ copyId, nodeId: node.id }], state: 1 }],
+  });
+  await sql`insert into database_change (id, database_id, kind, state, from_generation, requested_by)
+    values (${randomUUID()}, ${databaseId}, 'move', 'freezing', 1, 'svc')`.execute(db);
+  expect(await agent.next("databaseTable")).toMatchObject({ entries: [{ databaseId, state: 2 }] });
+  await sql`update database_change set state = 'failed', problem = 'it was cancelled', ended_at = now()
+    where database_id = ${databaseId}`.execute(db);
+  expect(await agent.next("databaseTable")).toMatchObject({ entries: [{ databaseId, state: 1 }] });
+  await sql`update database_copy set state = 'ended', ended_at = now(), purge_at = now()
+    where id = ${copyId}`.execute(db);
+  expect(await agent.next("databaseTable")).toMatchObject({ entries: [] });
+  // Nothing else has the table looked at by now.
+  await begin(nextCopyId);
+  expect(await agent.next("databaseTable")).toMatchObject({
+    entries: [{ databaseId, copies: [{ copyId: nextCopyId }] }],
+  });
+});
+
 test("what a node reports of its databases is stored, and what looks odd has them looked at", async () => {
   const { db } = world.database;
   await branch({ node_id: node.id });

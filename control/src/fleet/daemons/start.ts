@@ -25,6 +25,7 @@ import { prefix } from "../cluster/keys.ts";
 import { nodeTopic } from "../cluster/topics.ts";
 import type { ClusterViews } from "../cluster/views.ts";
 import { createDatabaseTables } from "../database-tables/tables.ts";
+import { createLoadVolumesToRemove } from "../database-volumes/load.ts";
 import { serveEdge } from "../edges/edge-session.ts";
 import { createTableFeed } from "../edges/table-feed.ts";
 import type { RegistryTokens } from "../registry-tokens/issue.ts";
@@ -144,6 +145,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     loadPlacement: deps.loadPlacement,
     loadRun: deps.loadRun,
     ...{ loadDatabaseTable: createDatabaseTables(clock, { db, views }), listener },
+    loadVolumesToRemove: createLoadVolumesToRemove(clock, db),
     loading: createLimiter({ total: loadsAtOnce }),
   };
   const streams = new Set<Promise<void>>();

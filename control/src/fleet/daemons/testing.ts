@@ -45,6 +45,7 @@ const fast: Partial<LinkTimings> = {
   inventoryTimeoutMs: 1_000,
   stopGraceMs: 500,
   conditionWriteEveryMs: 20,
+  volumesEveryMs: 20,
 };
 
 /** Stores and links of one test file. */

@@ -28,8 +28,8 @@ interface Row {
 }
 
 /**
- * The branches that each of the nodes is to know: those of what runs there, keepers of copies too, and those whose data it has. One query for all of
- * them, however many there are.
+ * The branches that each of the nodes is to know: those of what runs there, and those whose data or a copy of it the node has. One
+ * query for all of them, however many there are.
  */
 export async function loadBranchesOfNodes(
   db: Db,
@@ -53,7 +53,10 @@ export async function loadBranchesOfNodes(
       select used.at_node, database.id from used
       join database on database.project_id = used.project_id and database.channel = used.channel
       union
-      select node_id, id from database where node_id = any(${nodes.map(({ nodeId }) => nodeId)}::uuid[]))
+      select node_id, id from database where node_id = any(${nodes.map(({ nodeId }) => nodeId)}::uuid[])
+      union
+      select node_id, database_id from database_copy
+      where state <> 'ended' and node_id = any(${nodes.map(({ nodeId }) => nodeId)}::uuid[]))
     select known.at_node, database.id, database.project_id, database.channel, database.engine, database.status,
       database.node_id, plan.db_connection_limit as connection_limit, database.read_only, server.epoch,
       exists (

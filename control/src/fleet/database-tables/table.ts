@@ -50,7 +50,7 @@ export const letsTenantIn = ({
   !isOff && (status === "ready" || status === "provisioning") && (!readOnly || server?.readOnly === true);
 
 /**
- * The part of a node's table that is about these branches, each of which its containers may use or whose server it has:
+ * The part of a node's table that is about these branches, each of which its containers may use, or whose server or copy it has:
  * sorted, so that equal ones are equal bytes. A branch without a server so far is in none, since there is no way to it yet.
  */
 export const tableOf = (branches: readonly ReachableBranch[]): DatabaseEntry[] =>

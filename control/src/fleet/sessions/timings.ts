@@ -19,6 +19,8 @@ export interface LinkTimings {
   /** Least time between two writes of what a daemon says with its renewals: of its clock to etcd, of its conditions to Postgres. */
   clockWriteEveryMs: number;
   conditionWriteEveryMs: number;
+  /** How often it is looked which volumes a node is to remove: they had days to go. */
+  volumesEveryMs: number;
   /** Least and longest pause before a whole assignment or table is sent again because the peer asked for it. */
   resyncMinMs: number;
   resyncMaxMs: number;
@@ -41,6 +43,7 @@ export const defaultTimings: LinkTimings = {
   rollCallEveryMs: 30_000,
   clockWriteEveryMs: 30_000,
   conditionWriteEveryMs: 5_000,
+  volumesEveryMs: 60_000,
   resyncMinMs: 1_000,
   resyncMaxMs: 30_000,
   keepaliveMs: 20_000,

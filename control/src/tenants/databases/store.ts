@@ -8,6 +8,7 @@ import type { Branch } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import { holdsBranch } from "./changes/store.ts";
 import { endCopies } from "./copies/store.ts";
+import { forgetUnplaced, retireVolume } from "./volumes/store.ts";
 
 /** Of characters that no URL has to escape. */
 const newPassword = (): string => randomBytes(32).toString("base64url");
@@ -165,11 +166,13 @@ export async function hasNoServer(tx: Db, { id, node_id }: Pick<Branch, "id" | "
  */
 export async function buryBranch(
   tx: Db,
-  { id, project_id, channel, engine }: Branch,
+  { id, project_id, channel, engine, generation }: Branch,
   { nodeId, keptHours }: { nodeId: string | null; keptHours: number },
 ): Promise<void> {
   await endCopies(tx, id, { keptHours });
-  if (nodeId !== null) {
+  if (nodeId === null) await forgetUnplaced(tx, id);
+  else {
+    await retireVolume(tx, { databaseId: id, generation, nodeId }, { state: "dropped", keptHours });
     await tx
       .insertInto("dropped_database")
       .columns(["id", "project_id", "owner_id", "channel", "engine", "node_id", "purge_at"])

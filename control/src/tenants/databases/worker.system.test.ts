@@ -156,6 +156,8 @@ test("a dropped branch is absent once its server is gone, and its volume is kept
   await work();
   const taskId = await observe({});
   await work();
+  const volumes = () => world.api.db.selectFrom("database_volume").selectAll().where("database_id", "=", id).execute();
+  expect(await volumes()).toMatchObject([{ generation: 1, node_id: node.id, state: "current", purge_at: null }]);
   await dropBranches(world.api.db, [project.id]);
   await world.api.db.updateTable("database").set({ status_at: new Date() }).where("id", "=", id).execute();
   const stop = work();
@@ -166,6 +168,9 @@ test("a dropped branch is absent once its server is gone, and its volume is kept
   expect(await branch()).toBeUndefined();
   const kept = await world.api.db.selectFrom("dropped_database").selectAll().where("id", "=", id).execute();
   expect(kept).toMatchObject([{ project_id: project.id, owner_id: project.owner_id, node_id: node.id }]);
+  expect(await volumes()).toMatchObject([
+    { generation: 1, node_id: node.id, state: "dropped", purge_at: expect.any(Date) },
+  ]);
 });
 
 test("a login of before somebody doubted the tenant makes nothing ready", async () => {

@@ -21,6 +21,7 @@ import { startServer } from "./servers.ts";
 import { type BranchStep, nextBranchStep } from "./steps.ts";
 import { buryBranch, doubted, dropBranches, lockBranch, mayStartServer, moveBranch } from "./store.ts";
 import { isSameTenant, type TenantWorkDeps, tenantWork } from "./tenant-work.ts";
+import { placeVolume } from "./volumes/store.ts";
 
 export interface DatabaseWorkerDeps extends TenantWorkDeps {
   fleet: Pick<Fleet, "observation" | "onChange">;
@@ -106,7 +107,11 @@ function branchEffects(deps: DatabaseWorkerDeps): Effects {
     log.info({ databaseId: branch.id, projectId: branch.project_id, from: branch.status, to, why }, "database");
 
   return {
-    pin: (found, { nodeId }) => locked(found, async (tx, { id }) => void (await columns(tx, id, { node_id: nodeId }))),
+    pin: (found, { nodeId }) =>
+      locked(found, async (tx, { id, generation }) => {
+        await columns(tx, id, { node_id: nodeId });
+        await placeVolume(tx, { databaseId: id, generation, nodeId });
+      }),
 
     startServer: ({ branch: { id, status, project_id } }) =>
       db.transaction().execute(async (tx) => {

@@ -647,6 +647,12 @@ export interface TrafficMonthTable {
   told: Nullable<"near" | "over">;
 }
 
+export interface UnknownVolumeTable {
+  node_id: string;
+  name: string;
+  since: Generated<Date>;
+}
+
 export interface UserDeletionTable {
   user_id: string;
   requested_by: Nullable<string>;
@@ -797,6 +803,7 @@ export interface Database {
   traffic_batch: TrafficBatchTable;
   traffic_hour: TrafficHourTable;
   traffic_month: TrafficMonthTable;
+  unknown_volume: UnknownVolumeTable;
   user_deletion: UserDeletionTable;
   waitlist_entry: WaitlistEntryTable;
   work_item: WorkItemTable;

@@ -124,9 +124,18 @@ begin
     (select node_id from database where id = new.database_id)));
   return null;
 end $$;
+-- Whose node is to keep it has to hear of a branch that it may know nothing of so far.
+create function announce_copy() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('svc_branches', concat_ws(' ', new.database_id, new.project_id, new.node_id));
+  return null;
+end $$;
 create trigger database_copy_news
   after insert or update of state, node_id on database_copy
   for each row execute function announce_branch_of();
+create trigger database_copy_node_news
+  after insert or update of state, node_id on database_copy
+  for each row when (new.node_id is not null) execute function announce_copy();
 create trigger database_change_news
   after insert or update of state on database_change
   for each row execute function announce_branch_of();

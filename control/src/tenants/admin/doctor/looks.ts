@@ -8,8 +8,8 @@ import { plaintextUses } from "../../../settings/plaintext.ts";
 import { clockOffset } from "../../../stores/db/clock.ts";
 import { schemaState } from "../../../stores/db/migrate.ts";
 import type { TenantContext } from "../../context.ts";
-import { judgeCopies } from "./databases/rules.ts";
-import { readCopyHealth } from "./databases/store.ts";
+import { judgeCopies, judgeUnknownVolumes } from "./databases/rules.ts";
+import { readCopyHealth, readUnknownVolumes } from "./databases/store.ts";
 import { judgeContent, judgeOpenEtcd, judgePlaintext } from "./exposure.ts";
 import type { Finding } from "./finding.ts";
 import {
@@ -99,7 +99,10 @@ export function createLooks({ config, db, fleet, registry, operators, clock }: P
       return judgePlacements(waiting, total);
     },
     work: async () => judgeWork(await readWork(db)),
-    databases: async () => judgeCopies(await readCopyHealth(db)),
+    async databases() {
+      const [copies, unknown] = await Promise.all([readCopyHealth(db), readUnknownVolumes(db)]);
+      return [...judgeCopies(copies), ...judgeUnknownVolumes(unknown)];
+    },
   };
 }
 

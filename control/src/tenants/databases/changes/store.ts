@@ -4,6 +4,7 @@ import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, Change } from "../../../stores/db/tables.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { enqueue, workTopic } from "../../../stores/work/queue.ts";
+import { placeVolume, retireVolume } from "../volumes/store.ts";
 
 /** Work of this kind brings a change of a branch to its end. */
 export const changeKind = "database-change";
@@ -145,20 +146,12 @@ export async function nextGeneration(
   branch: Branch,
   { nodeId, keptHours }: { nodeId: string; keptHours: number },
 ): Promise<Branch> {
-  await tx
-    .insertInto("database_volume")
-    .values({
-      ...{ database_id: branch.id, generation: branch.generation, node_id: branch.node_id, state: "salvage" },
-      purge_at: sql<Date>`clock_timestamp() + ${keptHours} * interval '1 hour'`,
-    })
-    .onConflict((conflict) =>
-      conflict.columns(["database_id", "generation"]).doUpdateSet((set) => ({
-        ...{ state: "salvage", node_id: set.ref("excluded.node_id"), purge_at: set.ref("excluded.purge_at") },
-      })),
-    )
-    .execute();
   const generation = branch.generation + 1;
-  await tx.insertInto("database_volume").values({ database_id: branch.id, generation, node_id: nodeId }).execute();
+  if (branch.node_id !== null) {
+    const before = { databaseId: branch.id, generation: branch.generation, nodeId: branch.node_id };
+    await retireVolume(tx, before, { state: "salvage", keptHours });
+  }
+  await placeVolume(tx, { databaseId: branch.id, generation, nodeId });
   return tx
     .updateTable("database")
     .set({

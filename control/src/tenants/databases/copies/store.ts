@@ -55,7 +55,7 @@ export async function endCopy(tx: Db, copyId: string, { keptHours }: { keptHours
   );
 }
 
-/** The same of all copies of a branch. Those that have ended are kept for as long, too. */
+/** The same of all copies of a branch. Those that have ended are kept for as long, too, unless their time is over: they may be going. */
 export async function endCopies(tx: Db, databaseId: string, { keptHours }: { keptHours: number }): Promise<void> {
   const copies = await tx
     .selectFrom("database_copy")
@@ -70,6 +70,7 @@ export async function endCopies(tx: Db, databaseId: string, { keptHours }: { kep
     .set({ purge_at: sql<Date>`greatest(purge_at, clock_timestamp() + ${keptHours} * interval '1 hour')` })
     .where("database_id", "=", databaseId)
     .where("gone_at", "is", null)
+    .where("purge_at", ">", sql<Date>`now()`)
     .execute();
 }
 

@@ -1,5 +1,5 @@
 // @pure
-import { countedDo, type Finding, fail, ok, warn } from "../finding.ts";
+import { counted, countedDo, type Finding, fail, listed, ok, warn } from "../finding.ts";
 
 /** How safe the data of a branch that is ready is. */
 export interface CopyHealth {
@@ -60,3 +60,18 @@ function judge({ project, channel, copy, hasOtherNode, proofProblem }: CopyHealt
   }
   return findings.length === 0 ? null : findings;
 }
+
+/** Volumes of databases that a node tells of, and that nobody knows. */
+export interface UnknownVolumes {
+  node: string;
+  names: readonly string[];
+}
+
+/** The platform removes what it knows alone: nobody else can say whether these are of use. */
+export const judgeUnknownVolumes = (nodes: readonly UnknownVolumes[]): Finding[] =>
+  nodes.map(({ node, names }) =>
+    warn(
+      `${node} has ${counted(names.length, "volume")} of databases that nobody knows: ${listed(names)}.`,
+      "Look whose data it is; if it is of no use, remove it with the engine of that machine.",
+    ),
+  );

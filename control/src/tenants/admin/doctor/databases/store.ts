@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../../../../stores/db/pool.ts";
-import type { CopyHealth } from "./rules.ts";
+import type { CopyHealth, UnknownVolumes } from "./rules.ts";
 
 interface Row {
   project: string;
@@ -47,4 +47,13 @@ export async function readCopyHealth(db: Db): Promise<CopyHealth[]> {
             ...{ lagSeconds: row.lag_seconds, ageSeconds: row.age_seconds ?? 0 },
           },
   }));
+}
+
+/** Of all nodes that are there, by their names. */
+export async function readUnknownVolumes(db: Db): Promise<UnknownVolumes[]> {
+  const { rows } = await sql<UnknownVolumes>`
+    select node.name as node, array_agg(volume.name order by volume.name) as names
+    from unknown_volume volume join node on node.id = volume.node_id
+    where node.lifecycle = 'active' group by node.name order by node.name`.execute(db);
+  return rows;
 }

@@ -1,0 +1,25 @@
+import { sql } from "kysely";
+import type { Db } from "../../../stores/db/pool.ts";
+
+/** For how long a volume that is gone is still shown, and looked out for: its node may have been without a disk. */
+const goneDays = 7;
+
+/**
+ * Forgets volumes that are on no disk any more as far as anybody will ever know, and then the branches that had them. Returns
+ * how many volumes.
+ */
+export async function forgetVolumes(db: Db): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    delete from database_volume volume
+    where state <> 'current' and purge_at < now()
+      and (gone_at < now() - ${goneDays} * interval '1 day' or node_id is null
+        or not exists (select from node where node.id = volume.node_id and node.lifecycle = 'active'))
+      and not exists (
+        select from database_change change where change.database_id = volume.database_id and change.ended_at is null)`.execute(
+    db,
+  );
+  await sql`
+    delete from dropped_database dropped
+    where purge_at < now() and not exists (select from database_volume where database_id = dropped.id)`.execute(db);
+  return Number(numAffectedRows);
+}

@@ -1,0 +1,47 @@
+import { sql } from "kysely";
+import type { Db } from "../../../stores/db/pool.ts";
+
+const inHours = (hours: number) => sql<Date>`clock_timestamp() + ${hours} * interval '1 hour'`;
+
+/** Which volume, and which node has it. */
+export interface VolumePlace {
+  databaseId: string;
+  generation: number;
+  nodeId: string;
+}
+
+/** The branch, which the caller has locked, has its data in that volume from now on. */
+export const placeVolume = async (tx: Db, { databaseId, generation, nodeId }: VolumePlace): Promise<void> =>
+  void (await tx
+    .insertInto("database_volume")
+    .values({ database_id: databaseId, generation, node_id: nodeId })
+    .onConflict((conflict) =>
+      conflict
+        .columns(["database_id", "generation"])
+        .doUpdateSet({ node_id: nodeId, state: "current", purge_at: null }),
+    )
+    .execute());
+
+/** Another volume takes the place of that one, or its branch, which the caller has locked, is dropped. It is kept for so many hours. */
+export const retireVolume = async (
+  tx: Db,
+  { databaseId, generation, nodeId }: VolumePlace,
+  { state, keptHours }: { state: "salvage" | "dropped"; keptHours: number },
+): Promise<void> =>
+  void (await tx
+    .insertInto("database_volume")
+    .values({ database_id: databaseId, generation, node_id: nodeId, state, purge_at: inHours(keptHours) })
+    .onConflict((conflict) =>
+      conflict
+        .columns(["database_id", "generation"])
+        .doUpdateSet((set) => ({ state, node_id: nodeId, purge_at: set.ref("excluded.purge_at") })),
+    )
+    .execute());
+
+/** The branch, which the caller has locked, is dropped, and had no volume by then. */
+export const forgetUnplaced = async (tx: Db, databaseId: string): Promise<void> =>
+  void (await tx
+    .deleteFrom("database_volume")
+    .where("database_id", "=", databaseId)
+    .where("state", "=", "current")
+    .execute());
