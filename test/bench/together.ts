@@ -2,7 +2,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { publishExampleImage } from "@svc/deploy/examples";
 import type { Cluster } from "../cluster.ts";
-import { succeeded, takePlan } from "../support/succeeded.ts";
+import { succeeded, takePlan } from "../support/api.ts";
 import { accepted, bareContainer, imageManifest, project, settled, untilServed } from "./deploys.ts";
 import type { Row } from "./table.ts";
 

@@ -5,10 +5,10 @@ import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { type Cluster, startCluster } from "../cluster.ts";
+import { succeeded, takePlan } from "../support/api.ts";
 import { deploy } from "../support/deploy.ts";
 import { edgeFetch } from "../support/edge.ts";
 import { beginNight, connectPlatformDatabase } from "../support/platform-database.ts";
-import { succeeded, takePlan } from "../support/succeeded.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** A managed database from its first day to its last on the whole platform, by the command line alone. */

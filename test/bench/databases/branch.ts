@@ -4,7 +4,7 @@ import type { DatabaseEngine } from "@svc/proto";
 import type Docker from "dockerode";
 import pg from "pg";
 import type { Cluster } from "../../cluster.ts";
-import { succeeded, takePlan } from "../../support/succeeded.ts";
+import { succeeded, takePlan } from "../../support/api.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { project } from "../deploys.ts";
 

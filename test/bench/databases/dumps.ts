@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { execIn } from "@svc/agent/testing/database";
 import { type DatabaseEngine, databaseEngines } from "@svc/proto";
 import type { Cluster } from "../../cluster.ts";
-import { succeeded } from "../../support/succeeded.ts";
+import { succeeded } from "../../support/api.ts";
 import type { Row } from "../table.ts";
 import { type Branch, dropProject, emptyProject, type Login, loginOf, makeBranch, serverOf } from "./branch.ts";
 

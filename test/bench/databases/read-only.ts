@@ -1,8 +1,8 @@
 import { performance } from "node:perf_hooks";
 import { databaseEngines } from "@svc/proto";
 import type { Cluster } from "../../cluster.ts";
+import { succeeded, takePlan } from "../../support/api.ts";
 import { beginNight, connectPlatformDatabase } from "../../support/platform-database.ts";
-import { succeeded, takePlan } from "../../support/succeeded.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import type { Row } from "../table.ts";
 import { dropProject, emptyProject, makeBranch } from "./branch.ts";

@@ -3,7 +3,7 @@ import { performance } from "node:perf_hooks";
 import { createTestDatabase, scramVerifier } from "@svc/agent/testing/database";
 import pg from "pg";
 import type { Cluster } from "../../cluster.ts";
-import { succeeded } from "../../support/succeeded.ts";
+import { succeeded } from "../../support/api.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import type { Row } from "../table.ts";
 import { dropProject, emptyProject, isLetIn, type Login, loginOf, makeBranch, socketDirOf } from "./branch.ts";
