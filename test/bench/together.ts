@@ -2,6 +2,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { publishExampleImage } from "@svc/deploy/examples";
 import type { Cluster } from "../cluster.ts";
+import { succeeded, takePlan } from "../support/api.ts";
 import { accepted, bareContainer, imageManifest, project, settled, untilServed } from "./deploys.ts";
 import type { Row } from "./table.ts";
 
@@ -13,19 +14,11 @@ const everyMs = 50;
 const goneMs = 600_000;
 const numbers = Array.from({ length: sites }, (_, number) => number);
 
-/** The body of a reply that is no refusal; throws with it otherwise. */
-export async function succeeded(cluster: Cluster, method: string, path: string, body?: object) {
-  const reply = await cluster.api(method, path, body);
-  if (reply.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(reply.body)}`);
-  return reply.body;
-}
-
 /** The account gets a plan under which that many fit. */
 async function makeRoom(cluster: Cluster): Promise<void> {
   const plan = { slug: "together", name: "Together", cpuMillicores: millicores, maxProjects: 1_000 };
   await succeeded(cluster, "POST", "/admin/plans", { ...plan, maxDeploysPerHour: 1_000 });
-  const { user } = (await succeeded(cluster, "GET", "/me")) as { user: { id: string } };
-  await succeeded(cluster, "POST", `/admin/users/${user.id}/plan`, { plan: plan.slug });
+  await takePlan(cluster, plan.slug);
 }
 
 /** The first deploys of so many projects of one account, sent at once, until every site answers. */

@@ -5,6 +5,7 @@ import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { type Cluster, startCluster } from "../cluster.ts";
+import { succeeded, takePlan } from "../support/api.ts";
 import { deploy } from "../support/deploy.ts";
 import { edgeFetch } from "../support/edge.ts";
 import { notesApps, writeNotesApp } from "../support/notes-app.ts";
@@ -87,21 +88,15 @@ describe.each(notesApps)("a database on $engine", ({ engine, driver, ask, table 
 
   test("can only be read from the night on in which it is larger than its plan allows, and keeps another password", async () => {
     await using store = await connectPlatformDatabase(cluster.platform);
-    const accepted = async (method: string, path: string, body?: object) => {
-      const reply = await cluster.api(method, path, body);
-      if (reply.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(reply.body)}`);
-      return reply.body;
-    };
-    const { user } = (await accepted("GET", "/me")) as { user: { id: string } };
     const plan = async (slug: string) => {
-      await accepted("POST", `/admin/users/${user.id}/plan`, { plan: slug });
+      await takePlan(cluster, slug);
       await beginNight(store);
     };
     const common = { maxDatabases: 5, maxProjects: 50, maxBackups: 5, maxDeploysPerHour: 100 };
     // Fewer connections, too: the server has to start with less than it was told before.
     const small = { slug: `small-${engine}`, name: "Small", dbSizeMb: 0, dbConnectionLimit: 5 };
     const large = { slug: `large-${engine}`, name: "Large", dbSizeMb: 500, dbConnectionLimit: 20 };
-    for (const each of [small, large]) await accepted("POST", "/admin/plans", { ...common, ...each });
+    for (const each of [small, large]) await succeeded(cluster, "POST", "/admin/plans", { ...common, ...each });
 
     await plan(small.slug);
     await waitFor("writes to be refused", 120_000, async () => /^500 .*read-only/.test(await visit("/write")));

@@ -1,12 +1,11 @@
-import { readFile } from "node:fs/promises";
 import { type IncomingMessage, request } from "node:http";
 import type { Duplex } from "node:stream";
 import { text } from "node:stream/consumers";
-import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { edgeFetch } from "../support/edge.ts";
+import { connectPlatformDatabase } from "../support/platform-database.ts";
 import { postSource, running } from "../support/source.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -64,18 +63,9 @@ const upgrade = (url: string): Promise<Duplex> =>
   });
 
 async function isRemovalAsked(deploymentId: string): Promise<boolean> {
-  const { layout, ports } = cluster.platform;
-  const password = (await readFile(layout.secrets.databasePassword, "utf8")).trim();
-  const client = new pg.Client({ host: "127.0.0.1", port: ports.postgres, user: "svc", database: "svc", password });
-  await client.connect();
-  try {
-    const { rows } = await client.query("select desired from task where owner_id = $1 and kind = 'serve'", [
-      deploymentId,
-    ]);
-    return rows.every(({ desired }) => desired === "removed");
-  } finally {
-    await client.end();
-  }
+  await using store = await connectPlatformDatabase(cluster.platform);
+  const { rows } = await store.query("select desired from task where owner_id = $1 and kind = 'serve'", [deploymentId]);
+  return rows.every(({ desired }) => desired === "removed");
 }
 
 test("an event stream, a WebSocket and a slow request outlive a redeploy", { timeout: 600_000 }, async () => {

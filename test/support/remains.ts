@@ -1,8 +1,8 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import pg from "pg";
 import { z } from "zod";
 import type { Cluster } from "../cluster.ts";
+import { connectPlatformDatabase } from "./platform-database.ts";
 
 /** Everything that a cluster keeps on behalf of projects, in every place where it keeps anything, by name. */
 export interface Remains {
@@ -94,22 +94,16 @@ async function etcdKeys({ platform }: Cluster): Promise<string[]> {
   return found.flat().sort();
 }
 
-async function countRows({ platform: { layout, ports } }: Cluster): Promise<string[]> {
-  const password = (await readFile(layout.secrets.databasePassword, "utf8")).trim();
-  const client = new pg.Client({ host: "127.0.0.1", port: ports.postgres, user: "svc", database: "svc", password });
-  await client.connect();
-  try {
-    const { rows: tables } = await client.query<{ name: string }>(
-      "select table_name as name from information_schema.tables where table_schema = 'public' order by 1",
-    );
-    const counts: string[] = [];
-    for (const { name } of tables) {
-      if (tablesAside.has(name)) continue;
-      const { rows } = await client.query<{ count: string }>(`select count(*) from ${client.escapeIdentifier(name)}`);
-      counts.push(`${name}: ${rows[0]?.count}`);
-    }
-    return counts;
-  } finally {
-    await client.end();
+async function countRows({ platform }: Cluster): Promise<string[]> {
+  await using client = await connectPlatformDatabase(platform);
+  const { rows: tables } = await client.query<{ name: string }>(
+    "select table_name as name from information_schema.tables where table_schema = 'public' order by 1",
+  );
+  const counts: string[] = [];
+  for (const { name } of tables) {
+    if (tablesAside.has(name)) continue;
+    const { rows } = await client.query<{ count: string }>(`select count(*) from ${client.escapeIdentifier(name)}`);
+    counts.push(`${name}: ${rows[0]?.count}`);
   }
+  return counts;
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-const everyMs = 100;
+const lookMs = 100;
 
 /**
  * Asks again and again until the answer is neither null, undefined nor false, and returns it. Throws after
@@ -10,6 +10,7 @@ export async function waitFor<T>(
   what: string,
   timeoutMs: number,
   ask: () => T | Promise<T>,
+  everyMs = lookMs,
 ): Promise<Exclude<T, null | undefined | false>> {
   const until = performance.now() + timeoutMs;
   let problem = "";

@@ -211,8 +211,8 @@ export const backup = replyObject({
   /** Of the file; 0 until it is complete. */
   sizeBytes: count,
   error: z.string().nullable(),
-  /** Nobody asked for it, and a newer one will replace it; additive. */
-  scheduled: z.boolean(),
+  /** Nobody asked for it, and a newer one will replace it; additive, and a control of before does not say. */
+  scheduled: z.boolean().exactOptional(),
   filename: z.string().regex(/\.sql\.gz$/),
   createdAt: timestamp,
   completedAt: timestamp.nullable(),
@@ -223,8 +223,8 @@ const backupProblem = replyObject({ channel, night: timestamp, problem: z.string
 export type BackupProblem = z.output<typeof backupProblem>;
 export const backupsReply = success({
   backups: z.array(backup),
-  /** Of channels whose last night has none that was scheduled; additive. */
-  problems: z.array(backupProblem),
+  /** Of channels whose last night has none that was scheduled; additive, and a control of before does not say. */
+  problems: z.array(backupProblem).exactOptional(),
 });
 /** `channel` or `allChannels`; neither: production. */
 export const backupsQuery = z

@@ -5,6 +5,16 @@ const url = process.env.DATABASE_URL;
 const dialects = JSON.parse(readFileSync(new URL("sql.json", import.meta.url), "utf8"));
 const crowd = 60;
 
+/** How MariaDB ends a statement that is under way: from another session, by the session's number. */
+export const killQuery = (run) => async (sleep, isAsleep, other) => {
+  const [[id]] = await run("select connection_id()");
+  const sleeping = run(sleep);
+  sleeping.catch(() => {});
+  await isAsleep();
+  await other.run(`kill query ${id}`);
+  await sleeping;
+};
+
 /**
  * What everybody does with a database, by one driver; prints what came of it.
  *

@@ -1,5 +1,5 @@
 import mariadb from "mariadb";
-import { check } from "./checks.js";
+import { check, killQuery } from "./checks.js";
 
 await check({
   engine: "mariadb",
@@ -14,14 +14,7 @@ await check({
     return {
       run,
       prepared: (sql, values) => connection.execute(sql, values),
-      async cancel(sleep, isAsleep, other) {
-        const [[id]] = await run("select connection_id()");
-        const sleeping = run(sleep);
-        sleeping.catch(() => {});
-        await isAsleep();
-        await other.run(`kill query ${id}`);
-        await sleeping;
-      },
+      cancel: killQuery(run),
       end: () => connection.end(),
     };
   },

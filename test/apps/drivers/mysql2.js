@@ -1,5 +1,5 @@
 import mysql from "mysql2/promise";
-import { check } from "./checks.js";
+import { check, killQuery } from "./checks.js";
 
 await check({
   engine: "mariadb",
@@ -12,14 +12,7 @@ await check({
     return {
       run,
       prepared: async (sql, values) => (await connection.execute(sql, values))[0],
-      async cancel(sleep, isAsleep, other) {
-        const [[id]] = await run("select connection_id()");
-        const sleeping = run(sleep);
-        sleeping.catch(() => {});
-        await isAsleep();
-        await other.run(`kill query ${id}`);
-        await sleeping;
-      },
+      cancel: killQuery(run),
       end: () => connection.end(),
     };
   },

@@ -4,13 +4,13 @@ import type { DatabaseEngine } from "@svc/proto";
 import type Docker from "dockerode";
 import pg from "pg";
 import type { Cluster } from "../../cluster.ts";
+import { succeeded, takePlan } from "../../support/api.ts";
+import { waitFor } from "../../support/wait-for.ts";
 import { project } from "../deploys.ts";
 
 const readyMs = 120_000;
 const goneMs = 300_000;
 const pollMs = 10;
-
-export const engines = ["postgres", "mariadb"] as const satisfies readonly DatabaseEngine[];
 
 export interface Branch {
   projectId: string;
@@ -20,24 +20,11 @@ export interface Branch {
   engine: DatabaseEngine;
 }
 
-/** What the API says; throws unless that is a success. */
-export async function asked(
-  cluster: Cluster,
-  method: string,
-  path: string,
-  body?: object,
-): Promise<Record<string, unknown>> {
-  const reply = await cluster.api(method, path, body);
-  if (reply.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(reply.body)}`);
-  return reply.body;
-}
-
 /** The account gets a plan that so many databases, of any size that is measured, and their backups fit into. */
 export async function makeRoom(cluster: Cluster): Promise<void> {
   const plan = { slug: "databases", name: "Databases", maxProjects: 1_000, maxDatabases: 1_000, maxBackups: 1_000 };
-  await asked(cluster, "POST", "/admin/plans", { ...plan, dbSizeMb: 1_024, dbConnectionLimit: 20 });
-  const { user } = (await asked(cluster, "GET", "/me")) as { user: { id: string } };
-  await asked(cluster, "POST", `/admin/users/${user.id}/plan`, { plan: plan.slug });
+  await succeeded(cluster, "POST", "/admin/plans", { ...plan, dbSizeMb: 1_024, dbConnectionLimit: 20 });
+  await takePlan(cluster, plan.slug);
 }
 
 /** A new project without anything. */
@@ -52,9 +39,9 @@ export async function makeBranch(
 ): Promise<Branch & { tookMs: number }> {
   const path = `/projects/${projectId}/database?channel=${channel}`;
   const from = performance.now();
-  const { databaseId } = (await asked(cluster, "POST", path, { engine })) as { databaseId: string };
+  const { databaseId } = (await succeeded(cluster, "POST", path, { engine })) as { databaseId: string };
   for (;;) {
-    const { status, reason } = (await asked(cluster, "GET", path)) as { status: string; reason: string | null };
+    const { status, reason } = (await succeeded(cluster, "GET", path)) as { status: string; reason: string | null };
     const tookMs = performance.now() - from;
     if (status === "ready") return { projectId, databaseId, channel, engine, tookMs };
     if (status !== "provisioning" || tookMs > readyMs) throw new Error(`${path} is ${status}: ${reason}`);
@@ -64,12 +51,10 @@ export async function makeBranch(
 
 /** Deletes the project, and waits for the end of its servers: what ends beside a measurement takes from it. */
 export async function dropProject(cluster: Cluster, projectId: string): Promise<void> {
-  await asked(cluster, "DELETE", `/projects/${projectId}`);
-  const left = async () =>
-    (await cluster.containers()).filter(({ labels }) => labels["svc.project"] === projectId).length;
-  for (const end = performance.now() + goneMs; (await left()) > 0; await delay(100)) {
-    if (performance.now() > end) throw new Error(`servers of ${projectId} are left`);
-  }
+  await succeeded(cluster, "DELETE", `/projects/${projectId}`);
+  await waitFor(`the servers of ${projectId} to end`, goneMs, async () =>
+    (await cluster.containers()).every(({ labels }) => labels["svc.project"] !== projectId),
+  );
 }
 
 /** The container of its server. */
@@ -98,7 +83,7 @@ export interface Login {
 /** What its owner logs in with. */
 export async function loginOf(cluster: Cluster, { projectId, channel }: Branch): Promise<Login> {
   const path = `/projects/${projectId}/database/dev-credentials?channel=${channel}`;
-  const { databaseUrl } = (await asked(cluster, "POST", path)) as { databaseUrl: string };
+  const { databaseUrl } = (await succeeded(cluster, "POST", path)) as { databaseUrl: string };
   const { username: user, password, pathname } = new URL(databaseUrl);
   return { user, password, database: pathname.slice(1) };
 }

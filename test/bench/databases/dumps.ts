@@ -4,20 +4,11 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { execIn } from "@svc/agent/testing/database";
-import type { DatabaseEngine } from "@svc/proto";
+import { type DatabaseEngine, databaseEngines } from "@svc/proto";
 import type { Cluster } from "../../cluster.ts";
+import { succeeded } from "../../support/api.ts";
 import type { Row } from "../table.ts";
-import {
-  asked,
-  type Branch,
-  dropProject,
-  emptyProject,
-  engines,
-  type Login,
-  loginOf,
-  makeBranch,
-  serverOf,
-} from "./branch.ts";
+import { type Branch, dropProject, emptyProject, type Login, loginOf, makeBranch, serverOf } from "./branch.ts";
 
 const completeMs = 300_000;
 const pollMs = 50;
@@ -88,9 +79,9 @@ async function lasting(work: () => Promise<unknown>): Promise<number> {
 /** Asks for a backup and polls until it is complete. Returns its id. */
 async function backUp(cluster: Cluster, { projectId }: Branch): Promise<string> {
   const path = `/projects/${projectId}/database/backups`;
-  const { backupId } = (await asked(cluster, "POST", path)) as { backupId: string };
+  const { backupId } = (await succeeded(cluster, "POST", path)) as { backupId: string };
   for (const end = performance.now() + completeMs; ; await delay(pollMs)) {
-    const { backup } = (await asked(cluster, "GET", `${path}/${backupId}`)) as {
+    const { backup } = (await succeeded(cluster, "GET", `${path}/${backupId}`)) as {
       backup: { status: string; error: string };
     };
     if (backup.status === "complete") return backupId;
@@ -105,7 +96,7 @@ async function backUp(cluster: Cluster, { projectId }: Branch): Promise<string> 
 export async function dumpRates(cluster: Cluster, times: number): Promise<Row[]> {
   const dir = await mkdtemp(join(tmpdir(), "svc-bench-dumps-"));
   const rows: Row[] = [];
-  for (const engine of engines) {
+  for (const engine of databaseEngines) {
     const { fill, sizeBytes, client, dump, restore, aims } = dialects[engine];
     const projectId = await emptyProject(cluster);
     const branch = await makeBranch(cluster, projectId, { engine });

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { createTestDatabase } from "@svc/agent/testing/database";
-import type { DatabaseEngine } from "@svc/proto";
+import { type DatabaseEngine, databaseEngines } from "@svc/proto";
 import type Docker from "dockerode";
 import type { Cluster } from "../../cluster.ts";
 import type { Row } from "../table.ts";
-import { dropProject, emptyProject, engines, makeBranch, serverOf } from "./branch.ts";
+import { dropProject, emptyProject, makeBranch, serverOf } from "./branch.ts";
 
 const channels = ["production", "preview", "dev"];
 const projectsOf: Record<DatabaseEngine, number> = { postgres: 10, mariadb: 1 };
@@ -33,7 +33,7 @@ async function bareMemoryMb(docker: Docker, engine: DatabaseEngine): Promise<num
 /** What servers hold of which nobody asks anything: as many at once as a small node would have. */
 export async function idleBranches(cluster: Cluster): Promise<Row[]> {
   const rows: Row[] = [];
-  for (const engine of engines) {
+  for (const engine of databaseEngines) {
     const projects: string[] = [];
     const branches = [];
     for (let made = 0; made < projectsOf[engine]; made += 1) {

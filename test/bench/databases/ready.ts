@@ -1,9 +1,9 @@
 import { performance } from "node:perf_hooks";
 import { createTestDatabase } from "@svc/agent/testing/database";
-import type { DatabaseEngine } from "@svc/proto";
+import { type DatabaseEngine, databaseEngines } from "@svc/proto";
 import type { Cluster } from "../../cluster.ts";
 import type { Row } from "../table.ts";
-import { dropProject, emptyProject, engines, makeBranch } from "./branch.ts";
+import { dropProject, emptyProject, makeBranch } from "./branch.ts";
 
 const aims: Record<DatabaseEngine, { text: string; ms: number }> = {
   postgres: { text: "<= 2 s", ms: 2_000 },
@@ -22,7 +22,7 @@ async function bareServer(engine: DatabaseEngine): Promise<number> {
 /** From the request until the branch is `ready`. The first one of an engine warms up and is not counted. */
 export async function branchesUntilReady(cluster: Cluster, times: number): Promise<Row[]> {
   const rows: Row[] = [];
-  for (const engine of engines) {
+  for (const engine of databaseEngines) {
     const [samples, floor]: [number[], number[]] = [[], []];
     for (let round = 0; round <= times; round += 1) {
       floor.push(await bareServer(engine));

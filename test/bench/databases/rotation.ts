@@ -1,20 +1,18 @@
 import { dirname } from "node:path";
 import { performance } from "node:perf_hooks";
-import { setTimeout as delay } from "node:timers/promises";
 import { createTestDatabase, scramVerifier } from "@svc/agent/testing/database";
 import pg from "pg";
 import type { Cluster } from "../../cluster.ts";
+import { succeeded } from "../../support/api.ts";
+import { waitFor } from "../../support/wait-for.ts";
 import type { Row } from "../table.ts";
-import { asked, dropProject, emptyProject, isLetIn, type Login, loginOf, makeBranch, socketDirOf } from "./branch.ts";
+import { dropProject, emptyProject, isLetIn, type Login, loginOf, makeBranch, socketDirOf } from "./branch.ts";
 
-const refusedMs = 60_000;
+const doneMs = 60_000;
 const pollMs = 5;
 
 async function untilRefused(host: string, login: Login, from: number): Promise<number> {
-  while (await isLetIn(host, login)) {
-    if (performance.now() - from > refusedMs) throw new Error("the password of before is still good");
-    await delay(pollMs);
-  }
+  await waitFor("the password of before to be refused", doneMs, async () => !(await isLetIn(host, login)), pollMs);
   return performance.now() - from;
 }
 
@@ -41,10 +39,11 @@ export async function rotations(cluster: Cluster, times: number): Promise<Row[]>
     const before = await loginOf(cluster, branch);
     if (!(await isLetIn(socketDir, before))) throw new Error("what is told lets nobody in");
     const from = performance.now();
-    await asked(cluster, "POST", `/projects/${projectId}/database/rotate-credentials`);
+    await succeeded(cluster, "POST", `/projects/${projectId}/database/rotate-credentials`);
     samples.push(await untilRefused(socketDir, before, from));
     // The next one has to wait until this one is noted.
-    while (!(await isLetIn(socketDir, await loginOf(cluster, branch)))) await delay(pollMs);
+    const isNoted = async () => isLetIn(socketDir, await loginOf(cluster, branch));
+    await waitFor("the new password to be noted", doneMs, isNoted, pollMs);
   }
   await admin.end();
   await dropProject(cluster, projectId);

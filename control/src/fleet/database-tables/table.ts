@@ -40,14 +40,18 @@ export interface Uses {
   deploymentIds: readonly string[];
 }
 
-/** Whether its containers get through. A server that could be written to is the platform's alone while the branch is read-only. */
+/** A server that could be written to is the platform's alone while the branch is read-only. */
+export const isForTenant = (branch: { readOnly: boolean }, server: { readOnly: boolean } | null): boolean =>
+  !branch.readOnly || server?.readOnly === true;
+
+/** Whether its containers get through. */
 export const letsTenantIn = ({
   status,
   isOff,
   readOnly,
   server,
 }: Pick<ReachableBranch, "status" | "isOff" | "readOnly"> & { server: { readOnly: boolean } | null }): boolean =>
-  !isOff && (status === "ready" || status === "provisioning") && (!readOnly || server?.readOnly === true);
+  !isOff && (status === "ready" || status === "provisioning") && isForTenant({ readOnly }, server);
 
 /**
  * The part of a node's table that is about these branches, each of which its containers may use, or whose server or copy it has:

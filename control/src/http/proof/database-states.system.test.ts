@@ -94,7 +94,15 @@ async function place(route: ContractRoute, owner: TestUser, placed: Placed): Pro
       .insertInto("task")
       .values({
         ...{ project_id: id, channel: placed.channel, owner_kind: "database", owner_id: databaseId, kind: "database" },
-        ...{ spec: "{}", spec_hash: "x", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: randomUUID() },
+        spec: JSON.stringify({
+          kind: "database",
+          engine: placed.engine,
+          image: "x",
+          init: false,
+          sizeMb: 1,
+          connections: 1,
+        }),
+        ...{ spec_hash: "x", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: randomUUID() },
       })
       .execute();
   }

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { hasEnded } from "../../fleet/cluster/keys.ts";
-import { database } from "../../fleet/tasks/kinds/database.ts";
+import { type DatabaseTaskSpec, database } from "../../fleet/tasks/kinds/database.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan, Task } from "../../stores/db/tables.ts";
@@ -103,12 +103,13 @@ function serverFacts(
     state: isServing ? "serving" : seen !== null && hasEnded(seen.observed) ? "failed" : "starting",
     problem: seen?.failure?.message ?? null,
     ageMs: task.age_ms,
-    readOnly: isReadOnlyServer(task),
+    readOnly: serverSpecOf(task).readOnly,
     outgrown: task.memory_mb !== resources.memoryMb || task.cpu_millicores !== resources.cpuMillicores,
   };
 }
 
-const isReadOnlyServer = ({ spec }: Task): boolean => database.spec.parse(spec).readOnly;
+/** What a server was asked for with. */
+export const serverSpecOf = ({ spec }: Pick<Task, "spec">): DatabaseTaskSpec => database.spec.parse(spec);
 
 /** Whether the machine was declared lost, or removed. */
 export async function isNodeGone(db: Db, nodeId: string | null): Promise<boolean> {

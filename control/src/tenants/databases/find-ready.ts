@@ -1,11 +1,12 @@
 import { databaseNames } from "@svc/proto";
-import { sql } from "kysely";
+import { isForTenant } from "../../fleet/database-tables/table.ts";
 import { openAdminPassword, openTenantPassword } from "../../fleet/databases/secrets.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch } from "../../stores/db/tables.ts";
 import { Refused } from "../../stores/refused.ts";
 import { CannotOpen, type Secrets } from "../../stores/secrets.ts";
 import { getReadyBranch } from "./endpoints/access.ts";
+import { serverSpecOf } from "./facts.ts";
 import type { FindReadyBranch, ReadyBranch } from "./ready-branch.ts";
 import type { DatabaseAddress } from "./sql/line.ts";
 import type { Login } from "./sql/requests.ts";
@@ -29,9 +30,8 @@ export async function findServer(db: Db, databaseId: string): Promise<DatabaseAd
   const server = await db
     .selectFrom("task")
     .innerJoin("database", "database.id", "task.owner_id")
-    .select(["task.node_id", "task.epoch"])
+    .select(["task.node_id", "task.epoch", "task.spec", "database.read_only"])
     .where("task.owner_id", "=", databaseId)
-    .where(sql<boolean>`not database.read_only or coalesce((task.spec ->> 'readOnly')::boolean, false)`)
     .where("task.kind", "=", "database")
     .where("task.desired", "=", "running")
     .where("task.reaped_at", "is", null)
@@ -39,7 +39,8 @@ export async function findServer(db: Db, databaseId: string): Promise<DatabaseAd
     .orderBy("task.epoch", "desc")
     .limit(1)
     .executeTakeFirst();
-  return server?.node_id ? { databaseId, nodeId: server.node_id, epoch: String(server.epoch) } : null;
+  if (!server?.node_id || !isForTenant({ readOnly: server.read_only }, serverSpecOf(server))) return null;
+  return { databaseId, nodeId: server.node_id, epoch: String(server.epoch) };
 }
 
 /** Throws DATABASE_NOT_READY while it is on no node. */

@@ -23,9 +23,9 @@ export const dbBackupList = command({
     const { api, project, target } = branch;
     if (allChannels) {
       const found = await api.get(`/projects/${target.id}/database/backups?allChannels=true`, backupsReply);
-      return { project, allChannels: true as const, backups: found.backups, problems: found.problems };
+      return { project, allChannels: true as const, backups: found.backups, problems: found.problems ?? [] };
     }
-    const [{ backups, problems }, { engine }] = await Promise.all([
+    const [{ backups, problems = [] }, { engine }] = await Promise.all([
       api.get(databasePath(branch, "/backups"), backupsReply),
       getBranch(branch),
     ]);
@@ -43,7 +43,7 @@ export const dbBackupList = command({
       error === null ? status : `${paint("red", status)}: ${error}`,
       status === "complete" ? formatBytes(sizeBytes) : "-",
       formatAge(createdAt, now),
-      scheduled ? "schedule" : "-",
+      scheduled === true ? "schedule" : "-",
     ]);
     return `${listing(["BACKUP", "CHANNEL", "ENGINE", "STATUS", "SIZE", "CREATED", "BY"], rows, screen, { alignRight: [4] })}${left}`;
   },

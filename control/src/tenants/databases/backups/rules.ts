@@ -11,9 +11,15 @@ export interface NewBackupFacts {
   underWay: Channel | null;
 }
 
+/** What a plan without backups refuses. */
+export const noBackups = {
+  code: "QUOTA_EXCEEDED",
+  message: "The plan does not include backups.",
+} as const satisfies Refusal;
+
 /** Why no backup is begun; null: it is. The channel's database is ready. */
 export function newBackupRefusal({ maxBackups, complete, underWay }: NewBackupFacts): Refusal | null {
-  if (maxBackups === 0) return { code: "QUOTA_EXCEEDED", message: "The plan does not include backups." };
+  if (maxBackups === 0) return noBackups;
   if (underWay !== null) return slotTaken(underWay);
   if (complete < maxBackups) return null;
   return {

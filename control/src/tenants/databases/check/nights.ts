@@ -1,10 +1,7 @@
 import { sql } from "kysely";
 import { enqueueChecks } from "../../../fleet/databases/checks.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-
-/** When the last night began, by the database's clock: at three in the morning, UTC. */
-export const lastNight = sql<Date>`
-  (date_trunc('day', now() at time zone 'utc' - interval '3 hours') + interval '3 hours') at time zone 'utc'`;
+import { lastNight } from "../last-night.ts";
 
 /** Looked at per round; the rest has its turn in the next. */
 const roundMax = 2_000;

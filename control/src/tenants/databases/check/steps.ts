@@ -10,6 +10,8 @@ export interface CheckFacts {
   readOnly: boolean;
   /** Its server was started so. */
   isServerReadOnly: boolean;
+  /** A server of it that was takes nothing from the platform either. */
+  standsBy: boolean;
   /** What it held as last measured; null before that. */
   knownBytes: number | null;
   /** It has not been looked at since the night began. */
@@ -27,19 +29,23 @@ export interface CheckSteps {
   readOnly: boolean | null;
   /** See to it that it stays read-only; null: it is not. */
   hold: { hasGrown: boolean } | null;
-  /** Give the server the right password again, and put out who came in by another. */
-  restorePassword: boolean;
+  /**
+   * The server is to have the right password again, and who came in by another is put out: `now`, or `later`, by a server that
+   * takes it; null: it has it.
+   */
+  restorePassword: "now" | "later" | null;
 }
 
 /** What is to be done. Only nights decide about writing, so that nobody's app is stopped in the middle of the day. */
 export function checkSteps(facts: CheckFacts): CheckSteps {
   const { sizeBytes, sizeLimitMb, readOnly, isServerReadOnly, knownBytes, isNightly, verifier, expected } = facts;
+  const isOther = expected !== null && verifier !== null && verifier !== expected;
   const isOver = isOverLimit(sizeBytes, { db_size_mb: sizeLimitMb });
   return {
     sample: isNightly,
     readOnly: isNightly && isOver !== readOnly ? isOver : null,
     hold: readOnly && isServerReadOnly ? { hasGrown: knownBytes !== null && sizeBytes > knownBytes } : null,
     // A role that is not there is made by whoever brings the branch to where it should be.
-    restorePassword: expected !== null && verifier !== null && verifier !== expected,
+    restorePassword: isOther ? (isServerReadOnly && facts.standsBy ? "later" : "now") : null,
   };
 }

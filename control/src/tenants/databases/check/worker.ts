@@ -63,15 +63,15 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
       const steps = checkSteps({
         ...{ sizeBytes, sizeLimitMb: plan.db_size_mb, knownBytes: branch.size_bytes },
         ...{ readOnly: branch.read_only, isServerReadOnly, isNightly: await isDueTonight(db, branch.id) },
-        ...{ verifier, expected },
+        ...{ standsBy: facts.standsBy, verifier, expected },
       });
-      if (steps.restorePassword && expected !== null && (await hasSamePassword(db, branch))) {
-        const isTaken = !(isServerReadOnly && facts.standsBy);
-        if (isTaken) await runner.ask(target, "setVerifier", { role, verifier: expected });
-        await noteRestored(db, branch, isTaken);
+      const { restorePassword } = steps;
+      if (restorePassword !== null && expected !== null && (await hasSamePassword(db, branch))) {
+        if (restorePassword === "now") await runner.ask(target, "setVerifier", { role, verifier: expected });
+        await noteRestored(db, branch, restorePassword);
         log.warn(
-          { databaseId: branch.id, projectId: branch.project_id },
-          "a password was changed outside, and restored",
+          { databaseId: branch.id, projectId: branch.project_id, when: restorePassword },
+          "a password was changed outside, and is restored",
         );
       }
       await checkKeeper(runner, target, secrets, branch);
@@ -132,15 +132,13 @@ const doubt = async (tx: Db, { id }: Branch): Promise<void> => {
 };
 
 /**
- * Where another password was on its way meanwhile, the server is given that one again; and where it took none, by one that does.
- *
- * @param isTaken the server took the right password
+ * Where another password was on its way meanwhile, the server is given that one again; and `later` by one that takes it.
  */
-const noteRestored = (db: Db, branch: Branch, isTaken: boolean): Promise<void> =>
+const noteRestored = (db: Db, branch: Branch, restored: "now" | "later"): Promise<void> =>
   db.transaction().execute(async (tx) => {
     const now = await lockBranch(tx, branch.id);
     if (now === null) return;
-    if (!isTaken || !isSame(now, branch)) await doubt(tx, now);
+    if (restored === "later" || !isSame(now, branch)) await doubt(tx, now);
     if (isSame(now, branch)) {
       const detail = { channel: branch.channel, engine: branch.engine, databaseId: branch.id };
       const action = "database.password-restored";

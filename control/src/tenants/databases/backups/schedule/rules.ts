@@ -1,7 +1,7 @@
 // @pure
 import { type Channel, plural } from "@svc/proto";
-import type { Refusal } from "../../rules.ts";
-import { planRefusal } from "../../rules.ts";
+import { planRefusal, type Refusal } from "../../rules.ts";
+import { noBackups } from "../rules.ts";
 
 /** Why a schedule is not made; null: it is. It never asks for more than the plan keeps. */
 export function scheduleRefusal({
@@ -17,7 +17,7 @@ export function scheduleRefusal({
 }): Refusal | null {
   const ofPlan = planRefusal(maxDatabases);
   if (ofPlan !== null) return ofPlan;
-  if (maxBackups === 0) return { code: "QUOTA_EXCEEDED", message: "The plan does not include backups." };
+  if (maxBackups === 0) return noBackups;
   const wanted = channels.length * keep;
   if (wanted <= maxBackups) return null;
   return {
@@ -51,9 +51,7 @@ export type NightStep =
  * must be room for it then. Nothing is deleted for it that somebody asked for.
  */
 export function nightStep({ maxDatabases, maxBackups, complete, own, keep, underWay }: NightFacts): NightStep {
-  if (maxDatabases === 0 || maxBackups === 0) {
-    return { do: "leaveOut", problem: "The plan does not include backups." };
-  }
+  if (maxDatabases === 0 || maxBackups === 0) return { do: "leaveOut", problem: noBackups.message };
   if (underWay !== null) return { do: "wait" };
   const replaced = Math.max(0, own + 1 - keep);
   if (complete - replaced < maxBackups) return { do: "begin" };

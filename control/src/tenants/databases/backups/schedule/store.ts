@@ -2,7 +2,7 @@ import { type Channel, databaseChannels } from "@svc/proto";
 import { sql } from "kysely";
 import type { Db } from "../../../../stores/db/pool.ts";
 import type { BackupSchedule } from "../../../../stores/db/tables.ts";
-import { lastNight } from "../../check/nights.ts";
+import { lastNight } from "../../last-night.ts";
 
 /** What is kept of each channel, and of which; null: nothing is backed up by itself. */
 export interface Schedule {
