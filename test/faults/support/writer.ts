@@ -27,7 +27,7 @@ export interface Writer extends AsyncDisposable {
   /** Resolves once so many more rows were acknowledged. */
   writes(count: number): Promise<void>;
   /** Ends it, reads all that the database has, and holds it against what it was told. */
-  verdict(): Promise<Verdict>;
+  verdict(coveredAtMs?: number | null): Promise<Verdict>;
 }
 
 let writers = 0;
@@ -76,7 +76,7 @@ export async function startWriter(fleet: Fleet, app: DatabaseApp): Promise<Write
       const before = (await heard()).length;
       await waitFor(`${count} more rows`, resumeMs, async () => (await heard()).length >= before + count);
     },
-    async verdict() {
+    async verdict(coveredAtMs = null) {
       await program.stop(graceMs);
       const rowsFile = `${file}.rows`;
       await rm(rowsFile, { force: true });
@@ -85,7 +85,7 @@ export async function startWriter(fleet: Fleet, app: DatabaseApp): Promise<Write
         await reader.ended;
         return written.parse(JSON.parse(await readFile(rowsFile, "utf8")));
       });
-      return judge(await heard(), rows);
+      return judge(await heard(), rows, coveredAtMs);
     },
     async [Symbol.asyncDispose]() {
       await program.stop(graceMs);

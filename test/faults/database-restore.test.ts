@@ -1,0 +1,65 @@
+import { databaseEngines } from "@svc/proto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { waitFor } from "../support/wait-for.ts";
+import { type DatabaseApp, deployDatabaseApp, serverOf, setApart } from "./support/databases.ts";
+import { type Fleet, startFleet } from "./support/fleet.ts";
+import { innocent } from "./support/judge.ts";
+import { recordFault } from "./support/results.ts";
+import { act, becomes } from "./support/sites.ts";
+import { detectMs } from "./support/times.ts";
+import { startWriter } from "./support/writer.ts";
+
+const coveredMs = 300_000;
+
+const shown = z.looseObject({
+  database: z.looseObject({ copies: z.array(z.looseObject({ coveredAt: z.string().nullable() })) }),
+});
+const restored = z.looseObject({ coveredAt: z.iso.datetime() });
+
+describe.each(databaseEngines)("a database on %s", (engine) => {
+  let fleet: Fleet;
+  let app: DatabaseApp;
+  beforeAll(async () => {
+    fleet = await startFleet({ machines: 3, databases: true });
+    app = await deployDatabaseApp(fleet, engine);
+    await setApart(fleet, app);
+  });
+  afterAll(async () => {
+    await app?.[Symbol.asyncDispose]();
+    await fleet?.[Symbol.asyncDispose]();
+  });
+
+  test("whose machine is lost comes back from its copy with all that the copy says it covers", async () => {
+    const branch = `${app.slug}/production`;
+    const { node: lost } = await serverOf(fleet, app);
+    await using writer = await startWriter(fleet, app);
+    const since = Date.now();
+    await waitFor("a copy that covers what is written", coveredMs, async () => {
+      const { body } = await fleet.api("GET", "/admin/databases");
+      const listed = z.looseObject({ databases: z.array(z.looseObject({ id: z.string(), projectId: z.string() })) });
+      const found = listed.parse(body).databases.find(({ projectId }) => projectId === app.projectId);
+      if (found === undefined) return false;
+      const { database } = shown.parse((await fleet.api("GET", `/admin/databases/${found.id}`)).body);
+      return database.copies.some(({ coveredAt }) => coveredAt !== null && Date.parse(coveredAt) > since);
+    });
+    await lost.machine.cutPower();
+    const lostAt = performance.now();
+    await becomes(fleet, lost, ["unreachable"], detectMs + 60_000);
+    await act(fleet, lost, "force-fence", { reason: "its disk is gone", confirm: true });
+    const reply = await fleet.cli(["admin", "db", "restore", branch, "--yes", "--json"]);
+    expect(reply, reply.stderr).toMatchObject({ exitCode: 0 });
+    const { coveredAt } = restored.parse(reply.json());
+    await writer.goesOn();
+    const backMs = performance.now() - lostAt;
+    const verdict = await writer.verdict(Date.parse(coveredAt));
+    await recordFault({
+      fault: `machine of a database on ${engine} lost, restored from its copy`,
+      observed: `${verdict.acknowledged} rows acknowledged, ${verdict.lost.length} that were covered lost, ${verdict.after} later ones gone`,
+      timesMs: { "written again after": backMs, "longest pause": verdict.longestPauseMs },
+      visits: {},
+    });
+    // What came after the restore is acknowledged, too, and later than what is gone.
+    expect(verdict).toMatchObject({ ...innocent, holes: expect.anything() });
+  });
+});
