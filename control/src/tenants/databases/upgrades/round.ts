@@ -24,6 +24,8 @@ interface Row {
   node_id: string | null;
   image: string | null;
   is_ready: boolean;
+  is_on_air: boolean;
+  is_backing_up: boolean;
   /** The kind of change that it is under. */
   changing: string | null;
   upgraded: "done" | "failed" | null;
@@ -43,11 +45,14 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
   const { rows } = await sql<Row>`
     select database.id as database_id, server.id as task_id, server.node_id, server.spec ->> 'image' as image,
       database.status = 'ready' as is_ready,
+      project.suspended_at is null and project.deleting_at is null as is_on_air,
+      exists (
+        select from database_backup where database_id = database.id and status in ('pending', 'running')) as is_backing_up,
       (select kind from database_change where database_id = database.id and ended_at is null) as changing,
       (select state from database_change
         where database_id = database.id and kind = 'upgrade' and ended_at is not null and database_change.image = ${image}
         order by created_at desc limit 1) as upgraded
-    from database
+    from database join project on project.id = database.project_id
       left join task server on server.owner_id = database.id and server.kind = 'database' and server.desired = 'running'
     where database.engine = ${engine} order by database.id`.execute(db);
   return rows.map(({ task_id, node_id, changing, ...row }) => {
@@ -56,7 +61,8 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
       databaseId: row.database_id,
       isCurrent: row.image === image,
       isServing: row.is_ready && seen?.observed === "running" && seen.health === "healthy",
-      isChanging: changing !== null,
+      isExpected: row.is_ready && row.is_on_air,
+      isChanging: changing !== null || row.is_backing_up,
       isUpgrading: changing === "upgrade",
       upgraded: row.upgraded,
     };

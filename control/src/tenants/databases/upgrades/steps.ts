@@ -7,7 +7,9 @@ export interface UpgradableServer {
   isCurrent: boolean;
   /** It takes sessions, and its branch is ready. */
   isServing: boolean;
-  /** Its branch is under a change, of whatever kind. */
+  /** Its branch is ready, and its project on the air: where nothing serves then, something is wrong. */
+  isExpected: boolean;
+  /** Its branch is under a change, of whatever kind, or a backup of it is being written. */
   isChanging: boolean;
   /** It is getting this image. */
   isUpgrading: boolean;
@@ -31,7 +33,8 @@ export const waveShare = 0.05;
  */
 export function nextUpgrades(servers: readonly UpgradableServer[]): UpgradeRound {
   const halting = servers.find(
-    ({ upgraded, isServing, isUpgrading }) => upgraded === "failed" && !isServing && !isUpgrading,
+    ({ upgraded, isExpected, isServing, isUpgrading }) =>
+      upgraded === "failed" && isExpected && !isServing && !isUpgrading,
   );
   if (halting !== undefined) return { begin: [], haltedBy: halting.databaseId };
   const due = servers.filter(({ isCurrent, isServing, isChanging }) => !isCurrent && isServing && !isChanging);
