@@ -33,11 +33,13 @@ export async function moveFromDraining({ db, random, log }: DrainDatabasesDeps):
 async function listLeaving(db: Db): Promise<LeavingBranch[]> {
   const { rows } = await sql<LeavingBranch>`
     select database.id as "databaseId", database.node_id as "nodeId",
-      case when database.read_only and database.engine = 'postgres' then 'read-only' else database.status end as status,
+      case when database.read_only and database.engine = 'postgres' then 'read-only'
+        when project.suspended_at is not null and project.resuming_at is null then 'suspended'
+        else database.status end as status,
       exists (select from database_change where database_id = database.id and ended_at is null) as "isChanging",
       (select extract(epoch from clock_timestamp() - max(ended_at))::float8 * 1000 from database_change
         where database_id = database.id and kind = 'move' and state = 'failed') as "failedMs"
-    from database join node on node.id = database.node_id
+    from database join node on node.id = database.node_id join project on project.id = database.project_id
     where node.lifecycle = 'active' and node.drain in ('draining', 'deadline') and node.drain_moves_databases
     order by database.node_id, database.id`.execute(db);
   return rows;
