@@ -8,11 +8,12 @@ import type { Log } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, Change, Plan } from "../../../stores/db/tables.ts";
 import { ServerRefused } from "../admin-sql.ts";
-import { beginCopy, endCopies, endCopy } from "../copies/store.ts";
+import { beginCopy, endCopies, endCopy, keepCopies } from "../copies/store.ts";
 import type { FoundBranch } from "../facts.ts";
 import { startServer } from "../servers.ts";
 import { doubted, hasNoServer, lockBranch, moveBranch, wakeBranch } from "../store.ts";
 import { isSameTenant, type TenantWorkDeps, tenantWork } from "../tenant-work.ts";
+import { keepVolumes } from "../volumes/store.ts";
 import type { FoundChange } from "./facts.ts";
 import type { ChangeStep } from "./steps.ts";
 import { endChange, lockChange, moveChange, nextGeneration, setUndoing } from "./store.ts";
@@ -169,8 +170,9 @@ export function changeEffects(deps: ChangeDeps) {
     image === null ? images : { ...images, [engine]: image };
 
   async function switchOver(tx: Db, change: Change, before: Branch, plan: Plan) {
-    if (change.cancelled || !(await hasNoServer(tx, before)) || before.generation !== change.from_generation)
-      return null;
+    // One that was dropped meanwhile is buried with the volume that it has.
+    if (change.cancelled || before.status === "dropping" || before.generation !== change.from_generation) return null;
+    if (!(await hasNoServer(tx, before))) return null;
     if (change.kind === "upgrade") {
       await startServer(tx, before, plan, imagesOf(change, before));
       await moveChange(tx, change.id, "restoring");
@@ -211,6 +213,9 @@ export function changeEffects(deps: ChangeDeps) {
     held(found, async (tx, change, branch) => {
       if (branch !== null && change.state !== "copying") await setDoubted(tx, branch.id);
       if (branch !== null && change.state === "restoring" && change.kind !== "upgrade") {
+        // What it was to come out of, and the volume of before, are all that there is of it now.
+        await keepVolumes(tx, branch.id, { keptHours: week });
+        await keepCopies(tx, branch.id, { keptHours: week });
         for (const from of ["provisioning", "ready"] as const)
           await moveBranch(tx, branch.id, { from, to: "error", reason: `It could not be restored. ${reason}` });
       }
@@ -263,7 +268,7 @@ export function changeEffects(deps: ChangeDeps) {
         });
       case "startServer":
         return heldWithPlan(found, project_id, async (tx, change, now, plan) => {
-          if (await hasNoServer(tx, now))
+          if (now.status !== "dropping" && (await hasNoServer(tx, now)))
             await startServer(tx, now, plan, imagesOf(change, now), { restore: restoreOf(change) });
         });
       case "bringTenant":

@@ -15,6 +15,8 @@ import { MemoryAdmin } from "../testing/memory-admin.ts";
 import { upgradeServers } from "../upgrades/round.ts";
 import { databaseWorker } from "../worker.ts";
 import { moveFromDraining } from "./drain.ts";
+import { changeEffects } from "./effects.ts";
+import { readChangeFacts } from "./facts.ts";
 import { changeWorker } from "./worker.ts";
 
 let world: TestFleet;
@@ -104,6 +106,7 @@ const follow = (values: object = {}) =>
     })
     .where("database_id", "=", id)
     .execute();
+const changesOf = () => world.api.db.selectFrom("database_change").selectAll().where("database_id", "=", id).execute();
 const ask = (action: string, body?: object) =>
   world.api.call("POST", `/admin/databases/${id}/${action}`, { session: operator.session, ...(body && { body }) });
 
@@ -227,6 +230,50 @@ test("a database whose machine is lost is restored from its copy, and says befor
   expect(await branch()).toMatchObject({ status: "ready", reason: null });
 });
 
+/** A move until its next server is asked for. */
+async function moveToSwitch(): Promise<void> {
+  await beginKeeper();
+  await ask("move");
+  await workOnChange();
+  await endServer();
+  await workOnChange();
+  expect(await change()).toMatchObject({ state: "restoring" });
+}
+
+test("a move that does not come up leaves what it came out of, and the volume of before, for a week", async () => {
+  await moveToSwitch();
+  await world.api.db
+    .updateTable("database_change")
+    .set({ state_at: ago(13 * 3_600) })
+    .where("database_id", "=", id)
+    .execute();
+  await workOnChange();
+  expect(await change()).toMatchObject({ state: "failed" });
+  expect(await branch()).toMatchObject({ status: "error", reason: expect.stringContaining("could not be restored") });
+  const volume = await world.api.db
+    .selectFrom("database_volume")
+    .select("purge_at")
+    .where("database_id", "=", id)
+    .where("generation", "=", 1)
+    .executeTakeFirstOrThrow();
+  const inSixDays = Date.now() + 6 * 86_400_000;
+  for (const purgeAt of [volume.purge_at, (await copies())[0]?.purge_at])
+    expect(purgeAt?.getTime()).toBeGreaterThan(inSixDays);
+});
+
+test("a database that is dropped at the last moment before its next volume is buried with the one that it has", async () => {
+  await beginKeeper();
+  await ask("move");
+  await workOnChange();
+  await endServer();
+  const found = await readChangeFacts(world.deps, (await change()).id);
+  await set({ status: "dropping" });
+  if (found !== null) await changeEffects(parts())(found, { do: "switch" }, new AbortController().signal);
+  expect(await branch()).toMatchObject({ generation: 1, node_id: here?.id });
+  await workOnChange();
+  expect(await change()).toMatchObject({ state: "failed", problem: "The database was dropped." });
+});
+
 test("a restore to a moment ends the server first, and asks for nothing after that moment", async () => {
   await beginKeeper();
   const at = ago(60).toISOString();
@@ -252,13 +299,27 @@ test("a drain that takes databases along moves them, one at a time, and says why
     .where("id", "=", here?.id ?? "")
     .execute();
   await round();
-  expect(await world.api.db.selectFrom("database_change").selectAll().where("database_id", "=", id).execute()).toEqual(
-    [],
-  );
+  expect(await changesOf()).toEqual([]);
   await db
     .updateTable("node")
     .set({ drain_moves_databases: true })
     .where("id", "=", here?.id ?? "")
+    .execute();
+  // One that cannot move keeps no other one there.
+  const suspended = await world.api.newProject(owner);
+  const first = `0${randomUUID().slice(1)}`;
+  await insertBranch(db, world.api.context.secrets, {
+    ...{ id: first, projectId: suspended.id, channel: "production", engine: "postgres" },
+  });
+  await db
+    .updateTable("database")
+    .set({ status: "ready", node_id: here?.id ?? "" })
+    .where("id", "=", first)
+    .execute();
+  await db
+    .updateTable("project")
+    .set({ suspended_at: ago(60) })
+    .where("id", "=", suspended.id)
     .execute();
   await round();
   await round();
@@ -291,5 +352,5 @@ test("a server of another image is started again in the installation's, over the
   expect(await change()).toMatchObject({ state: "done" });
   expect(await branch()).toMatchObject({ status: "ready", generation: 1 });
   await round();
-  expect(await db.selectFrom("database_change").select("id").where("database_id", "=", id).execute()).toHaveLength(1);
+  expect(await changesOf()).toHaveLength(1);
 });

@@ -55,7 +55,7 @@ export async function endCopy(tx: Db, copyId: string, { keptHours }: { keptHours
   );
 }
 
-/** The same of all copies of a branch. Those that have ended are kept for as long, too, unless their time is over: they may be going. */
+/** The same of all copies of a branch. Those that have ended are kept for as long, too; see `keepCopies`. */
 export async function endCopies(tx: Db, databaseId: string, { keptHours }: { keptHours: number }): Promise<void> {
   const copies = await tx
     .selectFrom("database_copy")
@@ -65,14 +65,18 @@ export async function endCopies(tx: Db, databaseId: string, { keptHours }: { kep
     .orderBy("id")
     .execute();
   for (const { id } of copies) await endCopy(tx, id, { keptHours });
-  await tx
+  await keepCopies(tx, databaseId, { keptHours });
+}
+
+/** Copies of a branch that have ended are kept for so many hours at least, unless their time is over: they may be going. */
+export const keepCopies = async (tx: Db, databaseId: string, { keptHours }: { keptHours: number }): Promise<void> =>
+  void (await tx
     .updateTable("database_copy")
     .set({ purge_at: sql<Date>`greatest(purge_at, clock_timestamp() + ${keptHours} * interval '1 hour')` })
     .where("database_id", "=", databaseId)
     .where("gone_at", "is", null)
     .where("purge_at", ">", sql<Date>`now()`)
-    .execute();
-}
+    .execute());
 
 /** A copy that something can be restored from, on a node that is still there. */
 export type RestorableCopy = Copy & { node_id: string; covered_at: Date };

@@ -38,6 +38,17 @@ export const retireVolume = async (
     )
     .execute());
 
+/** Volumes that others took the place of are kept for so many hours at least, unless their time is over: they may be going. */
+export const keepVolumes = async (tx: Db, databaseId: string, { keptHours }: { keptHours: number }): Promise<void> =>
+  void (await tx
+    .updateTable("database_volume")
+    .set({ purge_at: sql<Date>`greatest(purge_at, ${inHours(keptHours)})` })
+    .where("database_id", "=", databaseId)
+    .where("state", "=", "salvage")
+    .where("gone_at", "is", null)
+    .where("purge_at", ">", sql<Date>`now()`)
+    .execute());
+
 /** The branch, which the caller has locked, is dropped, and had no volume by then. */
 export const forgetUnplaced = async (tx: Db, databaseId: string): Promise<void> =>
   void (await tx
