@@ -130,6 +130,7 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
       copy: {
         ...{ state: copy.isOpen ? "following" : "ended", problem: null, nodeGone: false, isHere: false, behindMs: 0 },
         hasFrozen: change.mark !== null && (copy.has >= change.mark || mutant === "does not wait for the copy"),
+        refusal: null,
       },
       ...{ tenantCurrent: branch.isTenantNoted, tenantMs: longMs, rotating: false },
     };

@@ -1,9 +1,9 @@
 import { sql } from "kysely";
-import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Change, Copy } from "../../../stores/db/tables.ts";
 import { type FoundBranch, isNodeGone, readBranchFacts } from "../facts.ts";
 import { hasReached } from "./position.ts";
+import { type RoomFleet, readServerRefusal } from "./room.ts";
 import type { ChangeFacts } from "./steps.ts";
 
 export interface FoundChange {
@@ -14,10 +14,7 @@ export interface FoundChange {
 }
 
 /** Everything that decides a change's next step, read afresh; null when it is no more. */
-export async function readChangeFacts(
-  deps: { db: Db; fleet: Pick<Fleet, "observation"> },
-  id: string,
-): Promise<FoundChange | null> {
+export async function readChangeFacts(deps: { db: Db; fleet: RoomFleet }, id: string): Promise<FoundChange | null> {
   const { db } = deps;
   const row = await db
     .selectFrom("database_change")
@@ -32,9 +29,9 @@ export async function readChangeFacts(
     .executeTakeFirst();
   if (row === undefined) return null;
   const { since_ms, frozen_ms, tenant_ms, ...change } = row;
-  const [found, copy, backingUp] = await Promise.all([
-    readBranchFacts(deps, change.database_id),
-    change.copy_id === null ? null : readCopyFacts(db, change, change.copy_id),
+  const found = await readBranchFacts(deps, change.database_id);
+  const [copy, backingUp] = await Promise.all([
+    change.copy_id === null ? null : readCopyFacts(deps, change, { copyId: change.copy_id, found }),
     isBackingUp(db, change.database_id),
   ]);
   return {
@@ -55,20 +52,30 @@ export async function readChangeFacts(
   };
 }
 
-async function readCopyFacts(db: Db, change: Change, copyId: string): Promise<ChangeFacts["copy"]> {
+async function readCopyFacts(
+  deps: { db: Db; fleet: RoomFleet },
+  change: Change,
+  { copyId, found }: { copyId: string; found: FoundBranch | null },
+): Promise<ChangeFacts["copy"]> {
+  const { db } = deps;
   const copy = await db
     .selectFrom("database_copy")
     .selectAll()
     .select(sql<number | null>`extract(epoch from clock_timestamp() - covered_at)::float8 * 1000`.as("behind_ms"))
     .where("id", "=", copyId)
     .executeTakeFirst();
-  if (copy === undefined)
-    return { state: "broken", problem: "it is gone", nodeGone: false, isHere: false, behindMs: null, hasFrozen: false };
+  if (copy === undefined) {
+    const gone = { state: "broken", problem: "it is gone", nodeGone: false, isHere: false } as const;
+    return { ...gone, behindMs: null, hasFrozen: false, refusal: null };
+  }
+  // After the switch the server waits for its machine, whatever that says.
+  const isAsked = found !== null && copy.node_id !== null && change.state !== "restoring";
   return {
     ...{ state: copy.state, problem: copy.problem, behindMs: copy.behind_ms },
     nodeGone: await isNodeGone(db, copy.node_id),
     isHere: copy.node_id !== null && copy.node_id === change.from_node,
     hasFrozen: hasFrozen(change, copy),
+    refusal: isAsked && copy.node_id !== null ? await readServerRefusal(deps, found, copy.node_id) : null,
   };
 }
 

@@ -8,6 +8,7 @@ import {
   freezeMs,
   freezesMax,
   nextChangeStep,
+  refusedMs,
   restoringMs,
   settledMs,
   thawedMs,
@@ -25,6 +26,7 @@ const copy: CopyFacts = {
   isHere: false,
   behindMs: 500,
   hasFrozen: false,
+  refusal: null,
 };
 const move: ChangeFacts = {
   ...{ kind: "move", state: "copying", sinceMs: 1_000, frozenMs: null, freezes: 0, undoing: null, cancelled: false },
@@ -36,6 +38,7 @@ const draining: ChangeFacts = { ...freezing, state: "draining" };
 const stopping: ChangeFacts = { ...freezing, state: "stopping" };
 const restoring: ChangeFacts = { ...move, state: "restoring", tenantCurrent: false };
 const leaving = { ...server, wanted: false };
+const refused = { ...copy, refusal: "cordoned" };
 
 interface Situation {
   when: string;
@@ -60,6 +63,12 @@ describe("while a copy is made", () => {
     { when: "a backup is being written", facts: { ...move, backingUp: true }, does: "wait" },
     { when: "it was tried a moment ago", facts: { ...move, freezes: 2, sinceMs: 2 * thawedMs - 1 }, does: "wait" },
     { when: "it was tried a while ago", facts: { ...move, freezes: 2, sinceMs: 2 * thawedMs }, does: "beginFreeze" },
+    { when: "its machine takes no server", facts: { ...move, copy: refused }, does: "wait" },
+    {
+      when: "its machine takes no server for a while",
+      facts: { ...move, copy: refused, sinceMs: refusedMs },
+      does: "fail",
+    },
     { when: "it is cancelled", facts: { ...move, cancelled: true }, does: "fail" },
     { when: "the project is suspended", facts: { ...move, suspended: true }, does: "fail" },
     { when: "the branch is dropped", facts: { ...move, branch: "dropping" }, does: "fail" },
@@ -85,6 +94,11 @@ describe("while its tenant is kept out", () => {
     {
       when: "the copy has all too late",
       facts: { ...draining, frozenMs: freezeMs, copy: { ...copy, hasFrozen: true } },
+      does: "undo",
+    },
+    {
+      when: "the copy has all, and its machine takes no server any more",
+      facts: { ...draining, copy: { ...refused, hasFrozen: true } },
       does: "undo",
     },
     { when: "it is cancelled", facts: { ...draining, cancelled: true }, does: "undo" },
@@ -121,6 +135,17 @@ describe("while its server ends", () => {
     { when: "it is on its way", facts: { ...stopping, servers: [leaving] }, does: "wait" },
     { when: "it has ended", facts: { ...stopping, servers: [] }, does: "switch" },
     { when: "it is cancelled", facts: { ...stopping, servers: [leaving], cancelled: true }, does: "fail" },
+    { when: "the other machine takes none", facts: { ...stopping, servers: [], copy: refused }, does: "fail" },
+    {
+      when: "it serves, and where it is restored none is taken",
+      facts: { ...stopping, kind: "restore", copy: refused },
+      does: "fail",
+    },
+    {
+      when: "it was lost, and where it is restored none is taken",
+      facts: { ...stopping, kind: "restore", branch: "error", servers: [], nodeGone: true, copy: refused },
+      does: "switch",
+    },
     { when: "its machine is lost", facts: { ...stopping, servers: [], nodeGone: true }, does: "fail" },
     {
       when: "its machine is lost, and it is restored",

@@ -16,6 +16,8 @@ export interface CopyFacts {
   behindMs: number | null;
   /** It has the server's log until where nobody could write any more. */
   hasFrozen: boolean;
+  /** Why its machine would take no server of the branch; null: it would. */
+  refusal: string | null;
 }
 
 /** Everything that decides what is next for a change of a branch. */
@@ -92,6 +94,8 @@ export const refreezeMs = 500;
 export const thawedMs = 30_000;
 /** Nodes tell of their copies every minute; what is further behind will not be there within a freeze. */
 export const behindMsMax = 150_000;
+/** For how long a machine may lack what the server needs before the branch stays where it is. */
+export const refusedMs = 600_000;
 /** A large dump takes hours to load. */
 export const restoringMs = 12 * 3_600_000;
 /** A server over the volume that it has is there within seconds. */
@@ -120,6 +124,8 @@ export function nextChangeStep(facts: ChangeFacts): ChangeStep {
 }
 
 const wait = (what: string): ChangeStep => ({ do: "wait", for: what });
+const refusedReason = (refusal: string): string =>
+  `The machine that keeps the copy does not take its server: ${refusal}.`;
 const goneReason = "The machine that holds its data was declared lost.";
 
 /** Why it comes to nothing, whatever it is at before the switch; null: it may still come to something. */
@@ -144,6 +150,12 @@ function copy(facts: ChangeFacts): ChangeStep {
     return { do: "fail", reason: `The copy came to nothing${made.problem === null ? "." : `: ${made.problem}`}` };
   }
   if (made.isHere) return { do: "fail", reason: "No other machine could take it." };
+  if (made.refusal !== null) {
+    // Its tenant would be kept out for as long as that lasts, with no way back.
+    return sinceMs < refusedMs
+      ? wait("the machine to take its server")
+      : { do: "fail", reason: refusedReason(made.refusal) };
+  }
   if (sinceMs >= copyingMs) return { do: "fail", reason: "The copy was not made within a day." };
   if (made.state !== "following") return wait("the copy to be made");
   if (made.behindMs === null || made.behindMs > behindMsMax) return wait("the copy to follow");
@@ -160,6 +172,7 @@ function freeze(facts: ChangeFacts): ChangeStep {
   const reason = endReason(facts);
   if (undoing === null) {
     if (reason !== null) return { do: "undo", reason };
+    if (facts.copy?.refusal != null) return { do: "undo", reason: refusedReason(facts.copy.refusal) };
     if (frozenMs === null || frozenMs >= freezeMs) {
       return { do: "undo", reason: `The copy had not everything within ${freezeMs / 1_000} seconds.` };
     }
@@ -175,9 +188,13 @@ function freeze(facts: ChangeFacts): ChangeStep {
 }
 
 function stop(facts: ChangeFacts): ChangeStep {
-  const { servers } = facts;
+  const { servers, kind, copy: from } = facts;
   const reason = endReason(facts);
   if (reason !== null) return { do: "fail", reason };
+  // What serves goes on where it is. What does not has nowhere else to come up.
+  if (from?.refusal != null && (kind === "move" || serving(facts))) {
+    return { do: "fail", reason: refusedReason(from.refusal) };
+  }
   const wanted = servers.filter((server) => server.wanted);
   if (wanted.length > 0) return { do: "removeServers", taskIds: wanted.map(({ taskId }) => taskId) };
   // It is over once its own node has said so, or will never say anything again.

@@ -113,6 +113,8 @@ const ask = (action: string, body?: object) =>
 beforeEach(async () => {
   const { api } = world;
   [here, there] = [await world.newNode(), await world.newNode()];
+  const capacity = JSON.stringify({ memoryMb: 4_096, cpuMillicores: 4_000, pids: 8_192, diskMb: 0 });
+  await api.db.updateTable("node").set({ capacity }).where("role", "=", "node").execute();
   const project = await api.newProject(owner);
   projectId = project.id;
   id = randomUUID();
@@ -259,6 +261,29 @@ test("a move that does not come up leaves what it came out of, and the volume of
   const inSixDays = Date.now() + 6 * 86_400_000;
   for (const purgeAt of [volume.purge_at, (await copies())[0]?.purge_at])
     expect(purgeAt?.getTime()).toBeGreaterThan(inSixDays);
+});
+
+test("a machine that takes no new work by now takes no database either, and the database serves where it is", async () => {
+  await beginKeeper();
+  await ask("move");
+  await world.api.db
+    .updateTable("node")
+    .set({ schedulable: false })
+    .where("id", "=", there?.id ?? "")
+    .execute();
+  await workOnChange();
+  expect(admin.isFrozen).toBe(false);
+  await world.api.db
+    .updateTable("database_change")
+    .set({ state_at: ago(3_600) })
+    .where("database_id", "=", id)
+    .execute();
+  await workOnChange();
+  expect(await change()).toMatchObject({ state: "failed", problem: expect.stringContaining("cordoned") });
+  expect(await ask("restore", { confirm: true })).toMatchObject({ status: 202 });
+  await workOnChange();
+  expect(await change()).toMatchObject({ kind: "restore", state: "failed" });
+  expect(await servers()).toMatchObject([{ desired: "running" }]);
 });
 
 test("a database that is dropped at the last moment before its next volume is buried with the one that it has", async () => {

@@ -5,10 +5,11 @@ import type { WorkHandler } from "../../../stores/work/worker.ts";
 import { ServerRefused, ServerUnreachable } from "../admin-sql.ts";
 import { type ChangeDeps, changeEffects } from "./effects.ts";
 import { readChangeFacts } from "./facts.ts";
+import type { RoomFleet } from "./room.ts";
 import { type ChangeState, nextChangeStep } from "./steps.ts";
 
 export interface ChangeWorkerDeps extends ChangeDeps {
-  fleet: Pick<Fleet, "observation" | "onChange">;
+  fleet: Pick<Fleet, "onChange"> & RoomFleet;
 }
 
 /** For so long a worker stays with a change whose tenant waits, however long it has waited by then. */
