@@ -48,6 +48,18 @@ describe.each([
     await expect(asKeeper(bad)).rejects.toMatchObject({ code: "QUERY_ERROR" });
   });
 
+  test("is not written down again where it is known, so that a server that takes nothing is none the worse", async () => {
+    if (engine !== "postgres") return;
+    const known = async () => {
+      const sql = `select xmin::text from pg_authid where rolname = '${keeperUser}' union all select xmin::text from pg_database where datname = 'postgres'`;
+      const asked = { sql, rollback: false, readOnly: true };
+      return (await runner.ask({ ...branch.target, tenant: server.admin }, "query", asked)).given.rows;
+    };
+    const before = await known();
+    await bring(password);
+    expect(await known()).toEqual(before);
+  });
+
   test("is not let in by the password before", async () => {
     const another = newPassword();
     await bring(another);

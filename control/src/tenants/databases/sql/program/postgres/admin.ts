@@ -91,7 +91,14 @@ export async function openPostgresAdmin(line: Duplex, login: Login): Promise<Adm
     async bringKeeper({ verifier }) {
       const what = `with login replication password '${verifier}' valid until 'infinity' connection limit ${keeperSessions}`;
       const rights = "nosuperuser nocreatedb nocreaterole nobypassrls noinherit";
-      const [before] = await run("select rolpassword from pg_authid where rolname = $1", [keeperUser]);
+      const [before] = await run(
+        `select rolpassword, rolcanlogin and rolreplication and not rolsuper and rolvaliduntil is not distinct from 'infinity'
+          and rolconnlimit = ${keeperSessions} and has_database_privilege(rolname, 'postgres', 'connect')
+        from pg_authid where rolname = $1`,
+        [keeperUser],
+      );
+      // A server that nobody writes to takes it from nobody either, and has it from before.
+      if (before?.[0] === verifier && before[1] === true) return;
       await run(`${before === undefined ? "create" : "alter"} role ${keeperUser} ${what} ${rights}`);
       // Whoever follows the log asks there how far that is.
       await run(`grant connect on database postgres to ${keeperUser}`);
