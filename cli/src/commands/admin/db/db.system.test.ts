@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ok, startApi } from "../../../testing/api.ts";
+import { ok, refusal, startApi } from "../../../testing/api.ts";
 import { aDirectory, envelopeOf, svc } from "../../../testing/svc.ts";
 
 const id = "11111111-1111-4111-8111-111111111111";
@@ -34,7 +34,9 @@ async function run(argv: string[], answers: Record<string, object> = {}) {
   const sent: unknown[] = [];
   const post = (action: string) => ({
     [`POST /api/v1/admin/databases/${id}/${action}`]: ({ body }: { body: Buffer }) => {
-      sent.push([action, body.length === 0 ? null : JSON.parse(body.toString())]);
+      const asked = body.length === 0 ? null : JSON.parse(body.toString());
+      sent.push([action, asked]);
+      if (action === "restore" && asked?.confirm !== true) return refusal(400, "DESTRUCTIVE_CONFIRMATION_REQUIRED");
       return ok({ change: { ...change, state: "stopping", endedAt: null }, coveredAt });
     },
   });
@@ -74,7 +76,11 @@ test("svc admin db restore says what is lost, and does nothing before somebody a
   const refused = await run(["admin", "db", "restore", "shop/production", "--json"]);
   expect([refused.status, refused.sent]).toEqual([6, []]);
   const { stdout, sent } = await run(["admin", "db", "restore", id, "--at", "2030-01-01T13:10:00+01:00", "--yes"]);
-  expect(sent).toEqual([["restore", { at: "2030-01-01T12:10:00.000Z", confirm: true }]]);
+  const until = { at: "2030-01-01T12:10:00.000Z" };
+  expect(sent).toEqual([
+    ["restore", until],
+    ["restore", { ...until, confirm: true }],
+  ]);
   expect(stdout).toContain("shop/production is restored");
 });
 

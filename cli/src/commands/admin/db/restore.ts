@@ -1,5 +1,6 @@
-import { type AdminDatabaseDetail, adminDatabaseReply, changeDatabaseReply, nodeListReply } from "@svc/proto";
+import { changeDatabaseReply, nodeListReply } from "@svc/proto";
 import { branchArguments, branchName, findDatabase } from "../../../admin-databases/branches.ts";
+import { lossOf } from "../../../admin-databases/loss.ts";
 import { blockedText, watchChange } from "../../../admin-databases/watch.ts";
 import { command, flag } from "../../../command.ts";
 import { confirmLoss, requireAnswerable } from "../../../confirm.ts";
@@ -29,25 +30,17 @@ export const adminDbRestore = command({
     const api = await context.api();
     const found = await findDatabase(api, named);
     const name = branchName(found);
-    const { database } = await api.get(`/admin/databases/${found.id}`, adminDatabaseReply);
     const nodeId =
       node === undefined ? undefined : pickNode((await api.get("/admin/nodes", nodeListReply)).nodes, node).id;
-    const until = at ?? lastOf(database, { copyId, nodeId });
-    if (until !== null)
-      await confirmLoss(context, { loss: `What was written to ${name} after ${until} is lost.`, name: found.channel });
-    const body = {
+    const path = `/admin/databases/${found.id}/restore`;
+    const asked = {
       ...(at !== undefined && { at }),
       ...(copyId !== undefined && { copyId }),
       ...(nodeId !== undefined && { node: nodeId }),
-      confirm: true,
     };
-    const { change, coveredAt } = await postOnce(
-      context,
-      api,
-      `/admin/databases/${found.id}/restore`,
-      changeDatabaseReply,
-      { body },
-    );
+    await confirmLoss(context, { loss: `${name}: ${await lossOf(api, path, asked)}`, name: found.channel });
+    const body = { ...asked, confirm: true };
+    const { change, coveredAt } = await postOnce(context, api, path, changeDatabaseReply, { body });
     if (!wait) return { branch: name, coveredAt, change, queued: true };
     const done = await watchChange(context, api, { databaseId: found.id, changeId: change.id, name });
     return { branch: name, coveredAt: done.until ?? done.coveredAt, change: done, queued: false };
@@ -63,16 +56,4 @@ function momentOf(text: string): string {
   const at = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)$/.test(text) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(at)) return new Date(at).toISOString();
   throw new CliError("CLI_INVALID_USAGE", `"${text}" is no moment`, { hint: "Write it as 2030-01-31T12:00:00Z" });
-}
-
-/** How far the copies go that may be chosen; null: none goes anywhere, and the API says why. */
-function lastOf(
-  { copies }: AdminDatabaseDetail,
-  { copyId, nodeId }: { copyId: string | undefined; nodeId: string | undefined },
-): string | null {
-  const ends = copies
-    .filter(({ id }) => copyId === undefined || id === copyId)
-    .filter(({ node }) => nodeId === undefined || node?.id === nodeId)
-    .flatMap(({ from, coveredAt }) => (from === null || coveredAt === null ? [] : [coveredAt]));
-  return ends.toSorted().at(-1) ?? null;
 }
