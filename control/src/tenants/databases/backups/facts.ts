@@ -5,6 +5,7 @@ import { hasEnded } from "../../../fleet/cluster/keys.ts";
 import { specOf } from "../../../fleet/tasks/kinds/index.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Backup, Task } from "../../../stores/db/tables.ts";
+import { holdsBranch } from "../changes/store.ts";
 import type { BackupFacts, BackupTaskFacts } from "./steps.ts";
 
 /** Everything that decides a backup's next step, read afresh; null when it is no more. */
@@ -23,7 +24,11 @@ export async function readBackupFacts(
     .executeTakeFirst();
   if (row === undefined) return null;
   const { deleting_at, suspended_at, branch, age_ms, ...backup } = row;
-  const [task, server] = await Promise.all([findTask(db, id), findServer(db, backup.database_id)]);
+  const [task, server, isHeld] = await Promise.all([
+    findTask(db, id),
+    findServer(db, backup.database_id),
+    holdsBranch(db, backup.database_id),
+  ]);
   return {
     backup,
     facts: {
@@ -32,7 +37,8 @@ export async function readBackupFacts(
       projectGone: deleting_at !== null,
       suspended: suspended_at !== null,
       branch,
-      server: server && servingAt(server, fleet),
+      // One that is on its way out would end in the middle of it.
+      server: isHeld ? null : server && servingAt(server, fleet),
       task: task && taskFacts(task, fleet),
     },
   };

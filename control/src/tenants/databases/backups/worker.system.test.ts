@@ -13,6 +13,7 @@ import { planOfUser } from "../../../identity/plans/of-user.ts";
 import type { Branch, Node, Task } from "../../../stores/db/tables.ts";
 import { until } from "../../../stores/etcd/testing.ts";
 import type { WorkOutcome } from "../../../stores/work/queue.ts";
+import { endChange, insertChange, moveChange } from "../changes/store.ts";
 import { startServer } from "../servers.ts";
 import { insertBranch } from "../store.ts";
 import { insertBackup } from "./store.ts";
@@ -121,6 +122,19 @@ test("a backup is made where its server is, with the tenant's password, and comp
   expect(await taskOf(branch.id)).toMatchObject({ kind: "database", desired: "running" });
   const [artifact] = await world.api.db.selectFrom("artifact").selectAll().where("id", "=", task.id).execute();
   expect(artifact).toMatchObject({ kind: "backup", digest: file.digest, ended_at: expect.any(Date) });
+});
+
+test("one that is asked for while the server is about to end is made by the next server", async () => {
+  const { db } = world.api;
+  const change = { kind: "move" as const, state: "copying" as const, requested_by: "svc", to_node: null };
+  const id = randomUUID();
+  await insertChange(db, branch, { ...change, id, copy_id: null, until: null, covered_at: null });
+  await moveChange(db, id, "stopping");
+  expect(await work()).toBe("waits");
+  expect(await tasksOf(backupId)).toEqual([]);
+  await endChange(db, id, null);
+  expect(await work()).toBe("waits");
+  expect(await taskOf(backupId)).toMatchObject({ kind: "backup" });
 });
 
 test("one that the schedule made takes the place of its own older ones, and of nobody else's", async () => {
