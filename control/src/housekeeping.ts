@@ -7,6 +7,7 @@ import type { Log } from "./log.ts";
 import type { Db } from "./stores/db/pool.ts";
 import { resumeWork } from "./stores/work/resume.ts";
 import { expireAudit } from "./tenants/admin/audit/expire.ts";
+import { forgetChanges } from "./tenants/databases/changes/forget.ts";
 import { forgetCopies } from "./tenants/databases/copies/forget.ts";
 import { forgetVolumes } from "./tenants/databases/volumes/forget.ts";
 import { expireLogs } from "./tenants/deployments/logs/expire.ts";
@@ -43,6 +44,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     audit: () => expireAudit(db),
     copies: () => forgetCopies(db),
     volumes: () => forgetVolumes(db),
+    changes: () => forgetChanges(db),
     nodeEvents: () => expireNodeEvents(db),
   };
   const counts: Record<string, number> = {};
