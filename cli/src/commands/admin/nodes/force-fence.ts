@@ -1,5 +1,6 @@
 import { type AdminDatabase, type NodeListItem, nodeListReply, plural } from "@svc/proto";
 import { branchName, listDatabases } from "../../../admin-databases/branches.ts";
+import type { Api } from "../../../api.ts";
 import { command } from "../../../command.ts";
 import { confirmLoss, requireAnswerable } from "../../../confirm.ts";
 import { CliError } from "../../../errors.ts";
@@ -27,7 +28,8 @@ function lossOf({ id, name, role }: NodeListItem, nodes: readonly NodeListItem[]
 }
 
 /** Databases whose data it has, and how far copies on other machines go. */
-function databasesLost(nodeId: string, databases: readonly AdminDatabase[]): string[] {
+function databasesLost(nodeId: string, databases: readonly AdminDatabase[] | null): string[] {
+  if (databases === null) return ["Which databases go with it cannot be told now."];
   const own = databases.filter((each) => each.nodeId === nodeId);
   if (own.length === 0) return [];
   const told = own
@@ -41,6 +43,16 @@ function databasesLost(nodeId: string, databases: readonly AdminDatabase[]): str
   return [
     `With it goes the data of ${plural(own.length, "database")}: ${told.join(", ")}${more > 0 ? ` and ${more} more` : ""}. Those with a copy come back with \`svc admin db restore <project>/<channel>\`.`,
   ];
+}
+
+/** Null: it is not to be had, such as from a control of before. A machine that is lost is declared so all the same. */
+async function tryListDatabases(api: Api): Promise<AdminDatabase[] | null> {
+  try {
+    return await listDatabases(api);
+  } catch (thrown) {
+    if (thrown instanceof CliError) return null;
+    throw thrown;
+  }
 }
 
 export const adminNodesForceFence = command({
@@ -59,7 +71,7 @@ export const adminNodesForceFence = command({
     const api = await context.api();
     const { nodes } = await api.get("/admin/nodes", nodeListReply);
     const node = pickNode(nodes, named);
-    const databases = node.role === "node" ? await listDatabases(api) : [];
+    const databases = node.role === "node" ? await tryListDatabases(api) : [];
     const loss = [lossOf(node, nodes), ...databasesLost(node.id, databases)].join(" ");
     await confirmLoss(context, { loss, name: node.name });
     return actOnNode(context, api, node, "force-fence", { reason, confirm: true });

@@ -127,6 +127,16 @@ describe("svc admin nodes", () => {
     expect(ended.changes).toEqual([]);
   });
 
+  test("a machine is declared lost also where its databases cannot be listed", async () => {
+    const of = { projectId: id, projectSlug: "shop", channel: "production", engine: "postgres" };
+    const answers = {
+      "GET /api/v1/admin/databases": ok({ databases: [of] }),
+      [`POST ${path}/force-fence`]: queued("force-fence", "fenced"),
+    };
+    const ended = await run("force-fence node-1 --reason 'on fire' --yes --json", answers);
+    expect([ended.status, ended.changes]).toMatchObject([0, [[`POST ${path}/force-fence`, { confirm: true }]]]);
+  });
+
   test("a name that two have is refused with their ids, and an id is enough", async () => {
     const answers = { [list]: ok({ nodes: [aNode(), twin] }), [`POST ${path}/cordon`]: queued("cordon", "cordoned") };
     const ended = await run("cordon node-1 --json", answers);
