@@ -362,6 +362,17 @@ test("a server of another image is started again in the installation's, over the
   const round = () => upgradeServers({ db, fleet, random: systemRandom, images, log });
   // Others of this file are no servers that anybody upgrades.
   await db.updateTable("database").set({ status: "error", reason: "left" }).where("id", "!=", id).execute();
+  const cordon = (isCordoned: boolean) =>
+    db
+      .updateTable("node")
+      .set({ schedulable: !isCordoned })
+      .where("id", "=", here?.id ?? "")
+      .execute();
+  // What ends there would not come up again.
+  await cordon(true);
+  await round();
+  expect(await changesOf()).toEqual([]);
+  await cordon(false);
   await round();
   expect(await change()).toMatchObject({ kind: "upgrade", state: "stopping", image: images.postgres });
   await workOnChange();

@@ -25,6 +25,7 @@ interface Row {
   image: string | null;
   is_ready: boolean;
   is_on_air: boolean;
+  is_replaceable: boolean;
   is_backing_up: boolean;
   /** The kind of change that it is under. */
   changing: string | null;
@@ -46,6 +47,8 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
     select database.id as database_id, server.id as task_id, server.node_id, server.spec ->> 'image' as image,
       database.status = 'ready' as is_ready,
       project.suspended_at is null and project.deleting_at is null as is_on_air,
+      coalesce(node.lifecycle = 'active' and node.schedulable and node.drain = 'none' and node.quarantined_at is null
+        and not node.disk_full and not node.memory_short and not node.engine_stalled, false) as is_replaceable,
       exists (
         select from database_backup where database_id = database.id and status in ('pending', 'running')) as is_backing_up,
       (select kind from database_change where database_id = database.id and ended_at is null) as changing,
@@ -54,6 +57,7 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
         order by created_at desc limit 1) as upgraded
     from database join project on project.id = database.project_id
       left join task server on server.owner_id = database.id and server.kind = 'database' and server.desired = 'running'
+      left join node on node.id = server.node_id
     where database.engine = ${engine} order by database.id`.execute(db);
   return rows.map(({ task_id, node_id, changing, ...row }) => {
     const seen = task_id === null || node_id === null ? null : fleet.observation(node_id, task_id);
@@ -61,6 +65,7 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
       databaseId: row.database_id,
       isCurrent: row.image === image,
       isServing: row.is_ready && seen?.observed === "running" && seen.health === "healthy",
+      isReplaceable: row.is_replaceable,
       isExpected: row.is_ready && row.is_on_air,
       isChanging: changing !== null || row.is_backing_up,
       isUpgrading: changing === "upgrade",

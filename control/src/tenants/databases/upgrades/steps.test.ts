@@ -3,7 +3,7 @@ import { nextUpgrades, type UpgradableServer } from "./steps.ts";
 
 const old = (databaseId: string, change: Partial<UpgradableServer> = {}): UpgradableServer => ({
   ...{ databaseId, isCurrent: false, isExpected: true, isServing: true, isChanging: false, isUpgrading: false },
-  upgraded: null,
+  ...{ isReplaceable: true, upgraded: null },
   ...change,
 });
 const many = (count: number) => Array.from({ length: count }, (_, at) => old(`d${at}`));
@@ -33,6 +33,8 @@ test.each<{ when: string; servers: readonly UpgradableServer[]; begin: number; h
     begin: 1,
   },
   { when: "it came up later", servers: [old("a", failed), ...many(99)], begin: 1 },
+  { when: "one's machine takes none", servers: [old("a", { isReplaceable: false }), old("b")], begin: 1 },
+  { when: "no machine takes any", servers: [old("a", { isReplaceable: false })], begin: 0 },
   { when: "one moves", servers: [old("a", upgraded), old("b", { isChanging: true })], begin: 0 },
   { when: "the only old one is away", servers: [old("a", upgraded), old("b", { isServing: false })], begin: 0 },
 ])("when $when: $begin servers are replaced", ({ servers, begin, haltedBy = null }) => {

@@ -9,6 +9,8 @@ export interface UpgradableServer {
   isServing: boolean;
   /** Its branch is ready, and its project on the air: where nothing serves then, something is wrong. */
   isExpected: boolean;
+  /** Its machine would take another server in its place: what ends where none is taken does not come up again. */
+  isReplaceable: boolean;
   /** Its branch is under a change, of whatever kind, or a backup of it is being written. */
   isChanging: boolean;
   /** It is getting this image. */
@@ -37,7 +39,9 @@ export function nextUpgrades(servers: readonly UpgradableServer[]): UpgradeRound
       upgraded === "failed" && isExpected && !isServing && !isUpgrading,
   );
   if (halting !== undefined) return { begin: [], haltedBy: halting.databaseId };
-  const due = servers.filter(({ isCurrent, isServing, isChanging }) => !isCurrent && isServing && !isChanging);
+  const due = servers.filter(
+    ({ isCurrent, isServing, isReplaceable, isChanging }) => !isCurrent && isServing && isReplaceable && !isChanging,
+  );
   if (due.length === 0 || servers.some(({ isUpgrading }) => isUpgrading)) return { begin: [], haltedBy: null };
   // What began with the image says nothing of data that another one wrote.
   const isFirst = !servers.some(({ upgraded, isServing }) => upgraded === "done" && isServing);
