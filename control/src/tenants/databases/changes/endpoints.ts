@@ -14,7 +14,7 @@ import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
 import { throwIf } from "../endpoints/access.ts";
 import { lockBranch } from "../store.ts";
-import { beginMove } from "./move.ts";
+import { beginMove, takesWork } from "./move.ts";
 import { readDatabase } from "./read.ts";
 import { beginRestore } from "./restore.ts";
 import { cancelRefusal } from "./rules.ts";
@@ -34,6 +34,17 @@ async function getLocked(tx: Db, id: string): Promise<Branch> {
 async function namesOf(db: Db): Promise<Map<string, string>> {
   const rows = await db.selectFrom("node").select(["id", "name"]).execute();
   return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
+/** The machine that has the branch's volume; null: it is lost, or there is none. */
+async function homeOf(tx: Db, { node_id }: Branch): Promise<{ name: string; takesWork: boolean } | null> {
+  const node = await tx
+    .selectFrom("node")
+    .select(["name", "lifecycle", "drain", "schedulable"])
+    .where("id", "=", node_id)
+    .where("lifecycle", "=", "active")
+    .executeTakeFirst();
+  return node === undefined ? null : { name: node.name, takesWork: takesWork(node) };
 }
 
 const audit = (
@@ -129,7 +140,7 @@ const cancel = endpoint({
     return createOnce({ caller, idempotencyKey, request, status: 202 }, async (tx) => {
       const branch = await getLocked(tx, params.id);
       const open = await findOpenChange(tx, branch.id);
-      throwIf(cancelRefusal(open?.state ?? null));
+      throwIf(cancelRefusal(open?.state ?? null, await homeOf(tx, branch)));
       // With its branch locked it is where it was.
       const change = open && (await lockChange(tx, open.id, open.state));
       if (change === null) throw new Refused("CONFLICT");

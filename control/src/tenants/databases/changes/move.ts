@@ -53,7 +53,12 @@ export async function beginMove(
   return getOpenChange(tx, branch.id);
 }
 
-const takesWork = ({ lifecycle, drain, schedulable }: Target): boolean =>
+/** Whether new work may be placed there, as far as operators have a say. */
+export const takesWork = ({
+  lifecycle,
+  drain,
+  schedulable,
+}: Pick<Target, "lifecycle" | "drain" | "schedulable">): boolean =>
   lifecycle === "active" && drain === "none" && schedulable;
 
 const unknown = (id: string): Target => ({ id, name: id, lifecycle: "removed", drain: "none", schedulable: false });

@@ -68,7 +68,17 @@ test.each([
   { state: "stopping", code: null },
   { state: "restoring", code: "CONFLICT" },
 ] as const)("a change that is $state is cancelled unless it is too late: $code", ({ state, code }) => {
-  expect(cancelRefusal(state)?.code ?? null).toBe(code);
+  expect(cancelRefusal(state, { name: "node-1", takesWork: true })?.code ?? null).toBe(code);
+});
+
+test.each([
+  { state: "draining", home: { name: "node-1", takesWork: false }, says: null },
+  { state: "stopping", home: { name: "node-1", takesWork: false }, says: /node-1 takes no other one/ },
+  { state: "stopping", home: null, says: null },
+] as const)("one that is $state is not cancelled where its server could not come up again: $says", (each) => {
+  const refusal = cancelRefusal(each.state, each.home);
+  if (each.says === null) expect(refusal).toBeNull();
+  else expect(refusal?.message).toMatch(each.says);
 });
 
 test.each([

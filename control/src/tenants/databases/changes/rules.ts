@@ -94,12 +94,24 @@ function branchRefusal({ changing, suspended }: { changing: string | null; suspe
   return suspended ? refuse("CONFLICT", "The project is suspended. Resume it first.") : null;
 }
 
-/** Why a change is not ended any more; null: it is. */
-export function cancelRefusal(state: ChangeState | null): Refusal | null {
+/**
+ * Why a change is not ended any more; null: it is.
+ *
+ * @param home the machine that has the branch's volume, and whether a server of it could be started again there; null: it is lost
+ */
+export function cancelRefusal(
+  state: ChangeState | null,
+  home: { name: string; takesWork: boolean } | null,
+): Refusal | null {
   if (state === null) return refuse("CONFLICT", "The database is under no change.");
-  return state === "restoring"
-    ? refuse("CONFLICT", "The database has its next volume already, and there is no way back.")
-    : null;
+  if (state === "restoring") {
+    return refuse("CONFLICT", "The database has its next volume already, and there is no way back.");
+  }
+  if (state !== "stopping" || home === null || home.takesWork) return null;
+  return refuse(
+    "CONFLICT",
+    `The server is ending, and ${home.name} takes no other one. Uncordon it, or cancel its drain, and try again.`,
+  );
 }
 
 const doing = {

@@ -144,6 +144,18 @@ test("a move makes a copy, keeps the tenant out until it has everything, and let
   await workOnChange();
   expect(await change()).toMatchObject({ state: "stopping", frozen_position: "0/3000148", freezes: 1 });
   expect(admin.isFrozen).toBe(true);
+  // On a machine that is cordoned by now it would not come up again.
+  const cordon = (schedulable: boolean) =>
+    world.api.db
+      .updateTable("node")
+      .set({ schedulable })
+      .where("id", "=", here?.id ?? "")
+      .execute();
+  await cordon(false);
+  expect((await ask("cancel")).body.error).toMatchObject({
+    ...{ code: "CONFLICT", message: expect.stringContaining("takes no other one") },
+  });
+  await cordon(true);
   // Nobody else brings its server up, or uses it, meanwhile.
   await workOnBranch();
   expect(await servers()).toHaveLength(1);
