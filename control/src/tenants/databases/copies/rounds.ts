@@ -23,7 +23,7 @@ export async function enqueueCopyRound(db: Db, { isWanted }: { isWanted: boolean
         and (database.copies_looked_at is null
           or database.copies_looked_at < now() - ${everySeconds} * interval '1 second'
           or (database.copies_looked_at < now() - ${soonSeconds} * interval '1 second'
-            and ((database.status = 'ready' and copy.id is null)
+            and ((database.status = 'ready' and copy.id is null and project.suspended_at is null)
               or copy.generation <> database.generation
               or node.lifecycle <> 'active'
               or (copy.purpose = 'successor' and copy.state = 'following')

@@ -212,3 +212,13 @@ test("a branch without a copy is looked at, and soon again", async () => {
   expect(await looked()).toHaveLength(1);
   expect(await looked()).toHaveLength(1);
 });
+
+test("a branch of a suspended project without a copy takes no turn of those that could have one", async () => {
+  const { db } = world.api;
+  const { project_id } = await branch();
+  await db.updateTable("project").set({ suspended_at: new Date() }).where("id", "=", project_id).execute();
+  const lookedAt = new Date(Date.now() - 60_000);
+  await db.updateTable("database").set({ copies_looked_at: lookedAt }).where("id", "=", id).execute();
+  await enqueueCopyRound(db, { isWanted: true });
+  expect((await branch()).copies_looked_at).toEqual(lookedAt);
+});
