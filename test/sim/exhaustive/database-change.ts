@@ -133,6 +133,7 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
         refusal: null,
       },
       ...{ tenantCurrent: branch.isTenantNoted, tenantMs: longMs, rotating: false },
+      ...{ standsBy: false, serverStandsBy: false },
     };
   }
   const branchStep = (state: State): BranchStep =>

@@ -248,6 +248,7 @@ export function changeEffects(deps: ChangeDeps) {
       case "beginFreeze":
         return void (await held(found, async (tx, { id, cancelled }, now) => {
           if (now?.status !== "ready" || now.tenant_at === null || now.pending_secret !== null || cancelled) return;
+          if (now.read_only && now.engine === "postgres") return;
           const freezes = sql<number>`freezes + 1`;
           await moveChange(tx, id, "freezing", { freezes, frozen_at: sql<Date>`clock_timestamp()` });
           say(found, "freezing");

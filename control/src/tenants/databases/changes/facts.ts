@@ -48,6 +48,7 @@ export async function readChangeFacts(deps: { db: Db; fleet: RoomFleet }, id: st
       tenantCurrent: found?.facts.tenantCurrent ?? false,
       tenantMs: tenant_ms,
       rotating: found?.facts.rotating ?? false,
+      ...standsBy(found),
     },
   };
 }
@@ -77,6 +78,12 @@ async function readCopyFacts(
     hasFrozen: hasFrozen(change, copy),
     refusal: isAsked && copy.node_id !== null ? await readServerRefusal(deps, found, copy.node_id) : null,
   };
+}
+
+function standsBy(found: FoundBranch | null): Pick<ChangeFacts, "standsBy" | "serverStandsBy"> {
+  if (found?.branch.engine !== "postgres") return { standsBy: false, serverStandsBy: false };
+  const isReadOnly = found.facts.servers.some(({ wanted, readOnly }) => wanted && readOnly);
+  return { standsBy: found.branch.read_only, serverStandsBy: isReadOnly };
 }
 
 const hasFrozen = ({ frozen_position }: Change, { engine, position }: Copy): boolean =>

@@ -82,7 +82,10 @@ export function moveRefusal({
     );
   }
   if (standsBy) {
-    return refuse("DATABASE_NOT_READY", "The database is read-only, and can be moved once it may be written to again.");
+    return refuse(
+      "DATABASE_NOT_READY",
+      "The database is read-only, and can be moved once it may be written to: under a plan that allows it more.",
+    );
   }
   if (to === null) return hasOther ? null : refuse("CONFLICT", "There is no other machine that takes new work.");
   if (to.id === nodeId) return refuse("CONFLICT", `The database is on ${to.name} already.`);

@@ -32,6 +32,7 @@ const move: ChangeFacts = {
   ...{ kind: "move", state: "copying", sinceMs: 1_000, frozenMs: null, freezes: 0, undoing: null, cancelled: false },
   ...{ branch: "ready", projectGone: false, suspended: false, backingUp: false, nodeGone: false },
   ...{ copy, servers: [server], tenantCurrent: true, tenantMs: 60_000, rotating: false },
+  ...{ standsBy: false, serverStandsBy: false },
 };
 const freezing: ChangeFacts = { ...move, state: "freezing", frozenMs: 100, freezes: 1 };
 const draining: ChangeFacts = { ...freezing, state: "draining" };
@@ -59,6 +60,12 @@ describe("while a copy is made", () => {
     { when: "the server is away", facts: { ...move, servers: [] }, does: "wait" },
     { when: "a password is on its way", facts: { ...move, rotating: true }, does: "wait" },
     { when: "nobody knows the tenant's password", facts: { ...move, tenantCurrent: false }, does: "wait" },
+    { when: "it became read-only", facts: { ...move, standsBy: true, serverStandsBy: true }, does: "fail" },
+    {
+      when: "it is read-only no more, and its server still is",
+      facts: { ...move, serverStandsBy: true },
+      does: "wait",
+    },
     { when: "it was let in a moment ago", facts: { ...move, tenantMs: settledMs - 1 }, does: "wait" },
     { when: "a backup is being written", facts: { ...move, backingUp: true }, does: "wait" },
     { when: "it was tried a moment ago", facts: { ...move, freezes: 2, sinceMs: 2 * thawedMs - 1 }, does: "wait" },
@@ -113,6 +120,11 @@ describe("while its tenant is kept out", () => {
     {
       when: "it is to be let in again, and the server is away",
       facts: { ...draining, undoing: "late", servers: [] },
+      does: "leave",
+    },
+    {
+      when: "it is to be let in again by a server that takes nothing",
+      facts: { ...draining, undoing: "late", serverStandsBy: true },
       does: "leave",
     },
     { when: "its machine was lost", facts: { ...draining, undoing: "lost", nodeGone: true }, does: "leave" },

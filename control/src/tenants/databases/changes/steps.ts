@@ -51,6 +51,10 @@ export interface ChangeFacts {
   /** Since somebody let the tenant in last; null: nobody has, as far as anybody knows. */
   tenantMs: number | null;
   rotating: boolean;
+  /** It is to have a server that takes nothing from anybody, the platform included: nobody can be kept out or let in there. */
+  standsBy: boolean;
+  /** The server that it has is such a one. */
+  serverStandsBy: boolean;
 }
 
 export type ChangeStep =
@@ -145,6 +149,8 @@ function copy(facts: ChangeFacts): ChangeStep {
   const { copy: made, freezes, sinceMs } = facts;
   const reason = endReason(facts);
   if (reason !== null) return { do: "fail", reason };
+  if (facts.standsBy)
+    return { do: "fail", reason: "It is read-only by now, and can be moved once it may be written to." };
   if (made === null) return { do: "beginCopy" };
   if (made.state === "broken" || made.state === "ended") {
     return { do: "fail", reason: `The copy came to nothing${made.problem === null ? "." : `: ${made.problem}`}` };
@@ -161,6 +167,7 @@ function copy(facts: ChangeFacts): ChangeStep {
   if (made.behindMs === null || made.behindMs > behindMsMax) return wait("the copy to follow");
   if (freezes > 0 && sinceMs < thawedMs * freezes) return wait("a moment before the next try");
   if (!serving(facts)) return wait("the server to answer");
+  if (facts.serverStandsBy) return wait("a server that may be written to");
   if (facts.rotating || !facts.tenantCurrent) return wait("its password to be brought to the server");
   if (facts.tenantMs === null || facts.tenantMs < settledMs) return wait("others to be done with its password");
   if (facts.backingUp) return wait("its backup to be complete");
@@ -183,7 +190,7 @@ function freeze(facts: ChangeFacts): ChangeStep {
     return serving(facts) ? { do: "freeze" } : wait("the server to answer");
   }
   const to = reason !== null || cancelled || freezes >= freezesMax ? "failed" : "copying";
-  const canLetIn = serving(facts) && !facts.nodeGone && facts.branch === "ready";
+  const canLetIn = serving(facts) && !facts.serverStandsBy && !facts.nodeGone && facts.branch === "ready";
   return { do: canLetIn ? "thaw" : "leave", to, reason: reason ?? undoing };
 }
 

@@ -298,6 +298,15 @@ test("a machine that takes no new work by now takes no database either, and the 
   expect(await servers()).toMatchObject([{ desired: "running" }]);
 });
 
+test("a database that became read-only while it was copied stays where it is, and nobody is kept out", async () => {
+  await beginKeeper();
+  await ask("move");
+  await set({ read_only: true, read_only_soft: null });
+  await workOnChange();
+  expect(admin.isFrozen).toBe(false);
+  expect(await change()).toMatchObject({ state: "failed", problem: expect.stringContaining("read-only") });
+});
+
 test("a database that is dropped at the last moment before its next volume is buried with the one that it has", async () => {
   await beginKeeper();
   await ask("move");
