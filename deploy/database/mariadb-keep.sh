@@ -33,10 +33,13 @@ ANSWER
   [ -n "$receiver" ] || [ ! -e "$log/begun" ] || is_continued
 }
 
-# Whether the server still has the newest file that is here: sets `has`.
+# Whether the server still has the newest file that is here, or the one to begin with: sets `has`.
 is_continued() {
   newest_log
-  [ -n "$newest_file" ] || return 0
+  [ -n "$newest_file" ] || {
+    word_of "$log/from"
+    newest_file=$word
+  }
   logs=$(keeper_query "SHOW BINARY LOGS") || return 1
   has=
   while read -r name size; do
