@@ -60,7 +60,8 @@ restore_base() {
   zstd --decompress --stdout --quiet "$from/base.tar.zst" | tar --extract --directory "$data" || :
   cp "$from/backup_manifest" "$data/backup_manifest"
   pg_verifybackup --quiet --exit-on-error --no-parse-wal "$data" || return 1
-  rm "$data/backup_manifest"
+  # The server may have been one that does not write.
+  rm -f "$data/backup_manifest" "$data/standby.signal"
   : >"$data/recovery.signal"
   if [ -n "$moment" ]; then
     recover -c "recovery_target_time=${moment%Z}+00" -c recovery_target_action=promote "$@" && is_up=1 || is_up=

@@ -1,6 +1,6 @@
-import { appendFile, readdir } from "node:fs/promises";
+import { appendFile, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { databaseEngines } from "@svc/proto";
+import { databaseEngines, databaseNames } from "@svc/proto";
 import { systemClock } from "@svc/runtime/system";
 import { afterEach, describe, expect, test } from "vitest";
 import { entryFailure } from "../databases/exit.ts";
@@ -24,6 +24,13 @@ const follows = (copy: TestCopy) => copy.once("a copy that follows", ({ state })
 async function covers(copy: TestCopy): Promise<void> {
   const now = momentOf(systemClock.now().toISOString()) ?? "";
   await copy.once("a copy of now", ({ state, coveredAt }) => state === "following" && coveredAt > now);
+}
+/** Files of the first log of a copy, the oldest first. */
+async function logFiles(copy: TestCopy): Promise<string[]> {
+  const volume = (await copy.database.engine.listDatabaseVolumes()).find(({ of }) => of === "copy");
+  const directory = join(volume?.path ?? "", "logs/000001");
+  const names = (await readdir(directory)).filter((name) => /^(?:binlog\.\d+|[0-9A-F]{24}.*)$/.test(name));
+  return names.toSorted().map((name) => join(directory, name));
 }
 const idsOf = async (copy: TestCopy): Promise<Set<number>> => {
   const text = await copy.sql("SELECT id FROM w ORDER BY id");
@@ -128,6 +135,27 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     expect([...(await idsOf(copy))]).toEqual([1, 2, 3, 4]);
   });
 
+  test("goes on while the branch is read-only, and afterwards", async () => {
+    const copy = await aCopy(kind);
+    await copy.sql("INSERT INTO w (id) VALUES (1)");
+    await copy.keep();
+    await follows(copy);
+    await copy.database.run({ readOnly: true });
+    await copy.database.serves();
+    await covers(copy);
+    await copy.keep({ baseEverySeconds: 1 });
+    await copy.once("a base of a server that does not write", ({ bases }) => bases.length > 1);
+    await copy.keep();
+    await copy.database.run();
+    await copy.database.serves();
+    await copy.sql("INSERT INTO w (id) VALUES (2)");
+    await covers(copy);
+    await copy.lose();
+    await copy.restore();
+    await copy.database.serves();
+    expect([...(await idsOf(copy))]).toEqual([1, 2]);
+  });
+
   test("that was away for too long costs a new base, never the server's disk", async () => {
     const settings =
       kind === "postgres"
@@ -192,19 +220,73 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     await covers(copy);
     await copy.lose();
     await copy.database.engine.killContainer(copy.keeper, "SIGKILL");
-    const volume = (await copy.database.engine.listDatabaseVolumes()).find(({ of }) => of === "copy");
-    const directory = join(volume?.path ?? "", "logs/000001");
-    const newest = (await readdir(directory))
-      .filter((name) => /^(?:binlog\.\d+|[0-9A-F]{24}.*)$/.test(name))
-      .toSorted()
-      .at(-1);
+    const newest = (await logFiles(copy)).at(-1) ?? "";
     // The beginning of an event, as far as MariaDB goes: a segment of Postgres has its full length from the start.
     if (kind === "mariadb") {
-      await appendFile(join(directory, newest ?? ""), Buffer.from("000000001e010000005000000000000000000000", "hex"));
+      await appendFile(newest, Buffer.from("000000001e010000005000000000000000000000", "hex"));
     }
     await copy.restore();
     await copy.database.serves();
     expect(await copy.sql(count)).toBe(before);
+  });
+
+  test("is no copy any more without all of its log", async () => {
+    const copy = await aCopy(kind);
+    await copy.keep();
+    await follows(copy);
+    for (const id of [1, 2]) {
+      await copy.sql(`INSERT INTO w (id) VALUES (${id})`);
+      await copy.sql(kind === "postgres" ? "SELECT pg_switch_wal()" : "FLUSH BINARY LOGS");
+    }
+    await copy.sql("INSERT INTO w (id) VALUES (3)");
+    await covers(copy);
+    const { coveredAt = null } = (await copy.status()) ?? {};
+    await copy.database.engine.killContainer(copy.keeper, "SIGKILL");
+    await copy.lose();
+    const files = await logFiles(copy);
+    for (const missing of [files.at(-1), files.at(-2)]) {
+      await rm(missing ?? "");
+      for (const until of [null, coveredAt]) {
+        await copy.restore(until);
+        expect(entryFailure((await copy.database.ended()).exitCode)).toBe("DATABASE_RESTORE_FAILED");
+      }
+    }
+  });
+
+  test("that takes more than it may says so, and goes on when it may take more", async () => {
+    const copy = await aCopy(kind);
+    await copy.sql(
+      kind === "postgres"
+        ? "CREATE TABLE big AS SELECT md5(i::text) FROM generate_series(1, 100000) i"
+        : "CREATE TABLE big AS SELECT MD5(seq) FROM seq_1_to_100000",
+    );
+    await copy.keep();
+    await follows(copy);
+    await copy.keep({ sizeMb: 1 });
+    await copy.once("a copy that is too large", ({ problem }) => problem.includes("more than it may"));
+    await copy.sql("INSERT INTO w (id) VALUES (1)");
+    await copy.keep();
+    await covers(copy);
+  });
+
+  test("whose log takes most of its room makes a new base, and has room again", async () => {
+    const copy = await aCopy(kind);
+    await copy.keep({ sizeMb: 64 });
+    await follows(copy);
+    await copy.sql("CREATE TABLE big (t text)");
+    for (let round = 0; round < 12; round += 1) {
+      await copy.sql(
+        kind === "postgres"
+          ? "INSERT INTO big SELECT md5(i::text) FROM generate_series(1, 50000) i"
+          : "INSERT INTO big SELECT REPEAT(MD5(seq), 1000) FROM seq_1_to_140",
+      );
+      await copy.sql(kind === "postgres" ? "TRUNCATE big" : "DELETE FROM big LIMIT 1");
+    }
+    const { bases } = await copy.once(
+      "another base alone",
+      ({ state, bases }) => state === "following" && bases[0]?.number === 2,
+    );
+    expect(bases).toHaveLength(1);
   });
 
   test("is restored from the beginning when a restore is killed", async () => {
@@ -226,10 +308,18 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
 
   test("is proven by what is in it, and leaves nothing", async () => {
     const copy = await aCopy(kind);
-    await copy.sql("INSERT INTO w (id) VALUES (1), (2)");
+    const count = 300_000;
+    await copy.sql(
+      kind === "postgres"
+        ? `INSERT INTO w SELECT i FROM generate_series(1, ${count}) i`
+        : `INSERT INTO w (id) SELECT seq FROM seq_1_to_${count}`,
+    );
+    const { engine, id } = copy.database;
+    // Its own patience is the tenant's to say, and not what a proof takes.
+    if (kind === "postgres")
+      await copy.sql(`ALTER DATABASE ${databaseNames(id).database} SET statement_timeout = '5ms'`);
     await copy.keep();
     await follows(copy);
-    const { engine, id } = copy.database;
     const proofs = createProofs({ clock: systemClock, engine });
     const request = {
       ...{ placementId: copy.copyId, labels: {}, copyId: copy.copyId, databaseId: id, engine: kind },
@@ -240,7 +330,7 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
       onStart: () => {},
     };
     const found = await proofs.make(request, AbortSignal.timeout(280_000));
-    expect(found.tables).toEqual([expect.objectContaining({ name: "w", rows: 2n })]);
+    expect(found.tables).toEqual([expect.objectContaining({ name: "w", rows: BigInt(count) })]);
     expect(Number(found.bytes)).toBeGreaterThan(0);
     expect(await engine.findContainer(`svc-v-${copy.copyId}`)).toBeNull();
     expect((await engine.listDatabaseVolumes()).map(({ of }) => of).toSorted()).toEqual(["copy", "database"]);
@@ -281,6 +371,18 @@ describe("what a dump of MariaDB is not by itself", () => {
       await copy.database.serves();
       expect([await copy.sql(history), await copy.sql(counts)]).toEqual(before);
     }
+  });
+
+  test("goes on: a log of which nothing came before the server dropped it", async () => {
+    const copy = await aCopy("mariadb");
+    await copy.keep();
+    await follows(copy);
+    await copy.database.engine.stopContainer(copy.keeper, 5);
+    for (const path of await logFiles(copy)) await rm(path);
+    for (const _ of [1, 2]) await copy.sql("FLUSH BINARY LOGS");
+    await copy.sql("PURGE BINARY LOGS TO 'binlog.000003'");
+    await copy.keep();
+    await copy.once("another base", ({ state, bases }) => state === "following" && bases.length > 1);
   });
 
   test("does not end it: views of what is gone", async () => {
