@@ -4,13 +4,14 @@
 #   status               what keep.sh tells of it, see there
 #   bases/<6 digits>/    whole copies. at: from when on it can be restored. log: which log goes with it. first: the oldest
 #                        file of that log which it needs. position: where in it. bytes: what it takes.
-#   logs/<6 digits>/     what the server logged, without a gap. end: the last moment that it has, once it has a successor.
+#   logs/<6 digits>/     what the server logged, without a gap. end: the last moment that it has, and the place until which it
+#                        has everything, once it has a successor.
 #   reading              locked by whoever reads: nothing is removed meanwhile
 
-# The word in the first line of a file; empty where there is none.
+# The word in the first line of a file, and the rest of that line; empty where there is none.
 word_of() {
-  word=
-  [ ! -f "$1" ] || read -r word _ <"$1" || :
+  word= rest=
+  [ ! -f "$1" ] || read -r word rest <"$1" || :
 }
 
 # What the copy's status says after a word; empty where it does not.
@@ -73,13 +74,13 @@ restore_copy() {
   [ -n "$base" ] || end 80 "the copy does not have that moment"
   word_of "$base/log"
   log=$word
-  # What of the log has to be there, where all of it is to be.
-  newest_in /copy/logs
-  known=
-  if [ "$log" = "$newest" ]; then
+  # What of the log has to be there. The status is of the newest one.
+  word_of "/copy/logs/$log/end"
+  known=$rest
+  [ -n "$word" ] || {
     status_of place
     known=$value
-  fi
+  }
   mkdir "$target"
   restore_base "$base" "/copy/logs/$log" "$target/data" "$@" || end 81 "the copy could not be restored"
   exec 9<&-

@@ -29,9 +29,9 @@ ask_every_looks=5
 # So many looks without that what the server had has arrived: whoever receives is stuck.
 stall_looks=30
 # So often it is measured, and what is too old goes.
-tidy_every_looks=60
+tidy_every_looks=15
 base_retry_s=60
-crowded_base_every_s=600
+crowded_base_every_s=60
 
 # Arguments: the copy's name in 16 hexadecimal digits, how old the newest base may become and how far back a restore must
 # be able to go in seconds, and what all of it may take in MiB.
@@ -87,7 +87,7 @@ next_after() {
 }
 
 next_era() {
-  [ -z "$era" ] || [ -z "$covered" ] || write_file "logs/$era/end" "$covered"
+  [ -z "$era" ] || [ -z "$covered" ] || write_file "logs/$era/end" "$covered $covered_at"
   next_after "$era"
   era=$next era_covered= position= covered_at=
   mkdir "logs/$era"
@@ -144,7 +144,7 @@ follow() {
     write_file "$log/begun" 1
   fi
   if [ -z "$receiver" ]; then
-    rm -f /tmp/receiver.end
+    rm -f /tmp/receiver.end /tmp/receiver.pid
     (
       set +e
       receive >/tmp/receiver.log 2>&1
@@ -163,6 +163,9 @@ follow() {
     await
   else
     pending_looks=$((pending_looks + 1))
+    # A large transaction takes its time: MariaDB's would begin anew, and never get here.
+    if is_written_to /tmp/waited; then pending_looks=0; fi
+    : >/tmp/waited
     if [ "$pending_looks" -gt "$stall_looks" ]; then
       stop_receiver
       problem=STALLED
@@ -178,10 +181,12 @@ await() {
 
 stop_receiver() {
   [ -n "$receiver" ] || return 0
-  if [ -f /tmp/receiver.pid ]; then
-    read -r pid </tmp/receiver.pid
-    kill -KILL "$pid" 2>/dev/null || :
-  fi
+  # It may be about to begin: whoever waited for its end then would wait for as long as it goes on.
+  until [ -e /tmp/receiver.end ]; do
+    word_of /tmp/receiver.pid
+    [ -z "$word" ] || kill -KILL "$word" 2>/dev/null || :
+    sleep 0.1
+  done
   wait "$receiver" || :
   receiver=
 }
@@ -349,5 +354,7 @@ tell() {
       echo "base ${found##*/} $from $bytes ${word:--}"
     done
   } >status.new
+  # A restore goes by it: after a power failure it is this one or the one before, and not an empty one.
+  sync --data status.new
   mv status.new status
 }

@@ -11,7 +11,7 @@ connection="--no-defaults --socket=/socket/mysqld.sock --user=svc_keeper"
 
 # shellcheck disable=SC2086 # Its words are arguments.
 keeper_query() {
-  timeout 40 mariadb $connection --connect-timeout=10 --batch --skip-column-names --execute="$1"
+  timeout 40 mariadb $connection --connect-timeout=10 --batch --skip-column-names ${2-} --execute="$1"
 }
 
 # First the time, then the transactions, then the place: what was acknowledged before the one is in the other.
@@ -33,10 +33,13 @@ ANSWER
   [ -n "$receiver" ] || [ ! -e "$log/begun" ] || is_continued
 }
 
-# Whether the server still has the newest file that is here: sets `has`.
+# Whether the server still has the newest file that is here, or the one to begin with: sets `has`.
 is_continued() {
   newest_log
-  [ -n "$newest_file" ] || return 0
+  [ -n "$newest_file" ] || {
+    word_of "$log/from"
+    newest_file=$word
+  }
   logs=$(keeper_query "SHOW BINARY LOGS") || return 1
   has=
   while read -r name size; do
@@ -100,41 +103,90 @@ is_written_to() {
   [ -n "$newest_file" ] && [ "$log/$newest_file" -nt "$1" ]
 }
 
-# Events there are none: the server is told not to have any. A dump is of one moment as far as rows go, and of several as far as tables, routines and users do: when somebody changed any
-# of these meanwhile, it is none.
+# Events there are none: the server is told not to have any. A dump is of one moment as far as rows go, and of several as far as
+# tables, routines and users do: when somebody changed any of these meanwhile, it is none. Nor is it one of what was prepared (XA)
+# before that moment and is committed after it.
 count_definitions() {
   keeper_query "SELECT CAST(SUM(VARIABLE_VALUE) AS UNSIGNED) FROM information_schema.GLOBAL_STATUS
-    WHERE VARIABLE_NAME RLIKE '^COM_((CREATE|ALTER|DROP|RENAME)_|TRUNCATE|GRANT|REVOKE)'
+    WHERE VARIABLE_NAME RLIKE '^COM_((CREATE|ALTER|DROP|RENAME)_|TRUNCATE|GRANT|REVOKE|XA_PREPARE)'
       AND VARIABLE_NAME NOT LIKE 'COM_%TEMPORARY_TABLE'"
+}
+
+# Whether nothing of the kind is under way: it was counted when it began, and may end meanwhile. What cannot be told from it
+# counts as well.
+is_calm() {
+  busy=$(keeper_query "SELECT COUNT(*) FROM information_schema.PROCESSLIST
+    WHERE ID <> CONNECTION_ID() AND COMMAND IN ('Query', 'Execute')
+      AND INFO NOT RLIKE '^(SELECT|WITH|INSERT|UPDATE|DELETE|REPLACE|COMMIT|SHOW|SET)\\\\b'") &&
+    prepared=$(keeper_query "XA RECOVER") && [ "$busy" = 0 ] && [ -z "$prepared" ]
+}
+
+own_schemas="('mysql', 'information_schema', 'performance_schema', 'sys')"
+
+# Asks for $1 of each view that nobody can read any more, since what it is of is gone. Which ones are is told only to who asks for
+# something of theirs that takes opening them.
+of_unreadable_views() {
+  keeper_query "SELECT $1 FROM information_schema.TABLES WHERE TABLE_SCHEMA NOT IN $own_schemas
+    AND TABLE_TYPE = 'VIEW' AND TABLE_ROWS IS NULL AND TABLE_COMMENT <> 'VIEW'" "${2-}"
+}
+
+# No dump has them, and no server makes them: each is replaced by another one that cannot be read, so that a log that drops or
+# replaces it goes on.
+stand_in_for_views() {
+  echo "CREATE DATABASE svc_gone; CREATE TABLE svc_gone.t (c int);"
+  of_unreadable_views "CONCAT('CREATE SQL SECURITY INVOKER VIEW \`', REPLACE(TABLE_SCHEMA, '\`', '\`\`'), '\`.\`',
+    REPLACE(TABLE_NAME, '\`', '\`\`'), '\` AS SELECT * FROM svc_gone.t;')" --raw || return 1
+  echo "DROP DATABASE svc_gone;"
+}
+
+# Tables whose rows are not of the dump's moment.
+count_loose_tables() {
+  keeper_query "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA NOT IN $own_schemas
+    AND TABLE_TYPE NOT IN ('VIEW', 'SEQUENCE') AND COALESCE(ENGINE, '') <> 'InnoDB'"
 }
 
 # shellcheck disable=SC2086 # Its words are arguments.
 make_base() {
+  base=$1
   before=$(count_definitions) || return 1
+  is_calm || {
+    echo "a definition is being changed, or a transaction is prepared"
+    return 1
+  }
   databases=$(keeper_query "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA
-    WHERE SCHEMA_NAME NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys') ORDER BY 1") || return 1
+    WHERE SCHEMA_NAME NOT IN $own_schemas ORDER BY 1") || return 1
   case $databases in
     *[!0-9A-Za-z_"$line_end"]*)
       echo "a database has a name that is none of the platform's"
       return 1
       ;;
   esac
+  unreadable=$(of_unreadable_views "CONCAT(TABLE_SCHEMA, '.', TABLE_NAME)") || return 1
+  set --
+  while IFS= read -r view; do
+    [ -z "$view" ] || set -- "$@" "--ignore-table=$view"
+  done <<VIEWS
+$unreadable
+VIEWS
+  loose=$(count_loose_tables) || return 1
+  [ "$loose" = 0 ] || printf '%s\n' "$loose" >"$base/loose"
   rm -f /tmp/dump.end
   {
     set +e
-    mariadb-dump $connection --single-transaction --quick --master-data=2 --gtid --routines --triggers --hex-blob \
-      --no-tablespaces --default-character-set=utf8mb4 --max-allowed-packet=1G --databases $databases &&
+    mariadb-dump $connection --single-transaction --quick --master-data=2 --gtid --routines --triggers --hex-blob --dump-history \
+      --no-tablespaces --default-character-set=utf8mb4 --max-allowed-packet=1G "$@" --databases $databases &&
+      { [ -z "$unreadable" ] || stand_in_for_views; } &&
       # Some users are there before it is loaded.
       mariadb-dump $connection --replace --system=users
     echo $? >/tmp/dump.end
-  } | zstd -1 --quiet --force -o "$1/dump.sql.zst" || return 1
+  } | zstd -1 --quiet --force -o "$base/dump.sql.zst" || return 1
   word_of /tmp/dump.end
   [ "$word" = 0 ] || return 1
   [ "$(count_definitions)" = "$before" ] || {
-    echo "a definition was changed meanwhile"
+    echo "a definition was changed meanwhile, or a transaction prepared"
     return 1
   }
-  is_whole_dump "$1/dump.sql.zst"
+  is_whole_dump "$base/dump.sql.zst"
 }
 
 # Where in the log the dump is of is said in its first lines.

@@ -53,6 +53,8 @@ FLUSH PRIVILEGES;
 CREATE USER 'svc_restore'@'localhost' IDENTIFIED BY '$secret';
 GRANT ALL PRIVILEGES ON *.* TO 'svc_restore'@'localhost' WITH GRANT OPTION;
 SQL
+  # Of tables without transactions the dump has a part of what the log says again.
+  [ ! -e "$from/loose" ] || set -- "$@" --slave-exec-mode=IDEMPOTENT
   # Programs put aside there what they read of large transactions, for which memory is too small.
   export MYSQL_PWD="$secret" TMPDIR="${data%/data}/tmp"
   gather_log || return 1
@@ -86,7 +88,8 @@ query() {
   client --batch --skip-column-names --execute="$1"
 }
 
-# Lays the log since the base out in the directory `relay`, under the names that a replica has for what it received.
+# Lays the log since the base out in the directory `relay`, under the names that a replica has for what it received. A server
+# numbers its files without a gap.
 gather_log() {
   relay=$TMPDIR/relay
   mkdir "$relay"
@@ -98,6 +101,10 @@ gather_log() {
     name=${found##*/}
     name=${name%.kept}
     if [ "$name" \< "$first" ] || ! [ "$name" \> "$last" ]; then continue; fi
+    [ "$((1${name##*.} - 1${first##*.}))" = "$files" ] || {
+      echo "svc: the log has a gap before $name" >&2
+      return 1
+    }
     last=$name files=$((files + 1))
     # Of a file that was being fetched again there may be more in what was kept of it.
     source=$log/$name
@@ -105,14 +112,16 @@ gather_log() {
       source=$source.kept
     fi
     newest=$relay/$(printf 'relay.%06d' "$files")
-    cp --symbolic-link "$source" "$newest"
-    echo "$newest" >>"$relay/relay.index"
+    cp --symbolic-link "$source" "$newest" && echo "$newest" >>"$relay/relay.index" || return 1
   done
-  [ "$files" -gt 0 ] || return 1
+  if [ "$files" = 0 ] || [ "$last" \< "${known%:*}" ]; then
+    echo "svc: the log ends before ${known:-$first}" >&2
+    return 1
+  fi
   # The newest goes in without what is only the beginning of an event.
   whole_end "$source" || return 1
   rm "$newest"
-  head --bytes="$whole" "$source" >"$newest"
+  head --bytes="$whole" "$source" >"$newest" || return 1
 }
 
 # The dump, and the transactions since.

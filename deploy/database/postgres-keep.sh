@@ -12,12 +12,12 @@ keeper_query() {
 }
 
 # First the time, then the place: what was acknowledged before the one is before the other. What the slot has is on the
-# disk here, since whoever receives says so only then.
+# disk here, since whoever receives says so only then. Of a server that does not write, all of the log is on its disk.
 ask() {
   answer=$(
     keeper_query \
       --command="SELECT extract(epoch FROM t)::bigint, to_char(t AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') FROM clock_timestamp() t" \
-      --command="SELECT pg_current_wal_flush_lsn()" \
+      --command="SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END" \
       --command="SELECT coalesce((SELECT wal_status || ' ' || coalesce(restart_lsn::text, '0/0') FROM pg_replication_slots WHERE slot_name = '$slot' AND slot_type = 'physical'), 'none 0/0') FROM pg_sleep(0.05)"
   ) || return 1
   {

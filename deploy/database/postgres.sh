@@ -60,7 +60,8 @@ restore_base() {
   zstd --decompress --stdout --quiet "$from/base.tar.zst" | tar --extract --directory "$data" || :
   cp "$from/backup_manifest" "$data/backup_manifest"
   pg_verifybackup --quiet --exit-on-error --no-parse-wal "$data" || return 1
-  rm "$data/backup_manifest"
+  # The server may have been one that does not write.
+  rm -f "$data/backup_manifest" "$data/standby.signal"
   : >"$data/recovery.signal"
   if [ -n "$moment" ]; then
     recover -c "recovery_target_time=${moment%Z}+00" -c recovery_target_action=promote "$@" && is_up=1 || is_up=
@@ -72,9 +73,11 @@ restore_base() {
       esac
     fi
   else
+    is_up=
     recover "$@" || return 1
   fi
-  if [ -z "$moment" ] && [ -n "$known" ] && [ "$(query "SELECT pg_current_wal_lsn() >= '$known'")" != t ]; then
+  # Where a moment was come to, nothing can be missing before it.
+  if [ -z "$is_up" ] && [ -n "$known" ] && [ "$(query "SELECT pg_current_wal_lsn() >= '$known'")" != t ]; then
     echo "svc: the log ends before $known" >&2
     return 1
   fi
@@ -125,6 +128,9 @@ look() {
   psql --no-psqlrc --tuples-only --no-align --field-separator=' ' --quiet --no-password --set=ON_ERROR_STOP=1 \
     --host=/tmp --username=svc_admin --dbname="$database" <<'SQL'
 SET search_path = pg_catalog;
+-- The tenant may have set these for everybody in that database.
+SET statement_timeout = 0;
+SET transaction_timeout = 0;
 SELECT format('SELECT ''table'', %L, %L, count(*) FROM ONLY %I.%I',
               encode(convert_to(n.nspname, 'UTF8'), 'hex'), encode(convert_to(c.relname, 'UTF8'), 'hex'), n.nspname, c.relname)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -1,6 +1,6 @@
-import { appendFile, readdir } from "node:fs/promises";
+import { appendFile, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { databaseEngines } from "@svc/proto";
+import { databaseEngines, databaseNames } from "@svc/proto";
 import { systemClock } from "@svc/runtime/system";
 import { afterEach, describe, expect, test } from "vitest";
 import { entryFailure } from "../databases/exit.ts";
@@ -24,6 +24,13 @@ const follows = (copy: TestCopy) => copy.once("a copy that follows", ({ state })
 async function covers(copy: TestCopy): Promise<void> {
   const now = momentOf(systemClock.now().toISOString()) ?? "";
   await copy.once("a copy of now", ({ state, coveredAt }) => state === "following" && coveredAt > now);
+}
+/** Files of the first log of a copy, the oldest first. */
+async function logFiles(copy: TestCopy): Promise<string[]> {
+  const volume = (await copy.database.engine.listDatabaseVolumes()).find(({ of }) => of === "copy");
+  const directory = join(volume?.path ?? "", "logs/000001");
+  const names = (await readdir(directory)).filter((name) => /^(?:binlog\.\d+|[0-9A-F]{24}.*)$/.test(name));
+  return names.toSorted().map((name) => join(directory, name));
 }
 const idsOf = async (copy: TestCopy): Promise<Set<number>> => {
   const text = await copy.sql("SELECT id FROM w ORDER BY id");
@@ -128,6 +135,27 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     expect([...(await idsOf(copy))]).toEqual([1, 2, 3, 4]);
   });
 
+  test("goes on while the branch is read-only, and afterwards", async () => {
+    const copy = await aCopy(kind);
+    await copy.sql("INSERT INTO w (id) VALUES (1)");
+    await copy.keep();
+    await follows(copy);
+    await copy.database.run({ readOnly: true });
+    await copy.database.serves();
+    await covers(copy);
+    await copy.keep({ baseEverySeconds: 1 });
+    await copy.once("a base of a server that does not write", ({ bases }) => bases.length > 1);
+    await copy.keep();
+    await copy.database.run();
+    await copy.database.serves();
+    await copy.sql("INSERT INTO w (id) VALUES (2)");
+    await covers(copy);
+    await copy.lose();
+    await copy.restore();
+    await copy.database.serves();
+    expect([...(await idsOf(copy))]).toEqual([1, 2]);
+  });
+
   test("that was away for too long costs a new base, never the server's disk", async () => {
     const settings =
       kind === "postgres"
@@ -192,19 +220,73 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     await covers(copy);
     await copy.lose();
     await copy.database.engine.killContainer(copy.keeper, "SIGKILL");
-    const volume = (await copy.database.engine.listDatabaseVolumes()).find(({ of }) => of === "copy");
-    const directory = join(volume?.path ?? "", "logs/000001");
-    const newest = (await readdir(directory))
-      .filter((name) => /^(?:binlog\.\d+|[0-9A-F]{24}.*)$/.test(name))
-      .toSorted()
-      .at(-1);
+    const newest = (await logFiles(copy)).at(-1) ?? "";
     // The beginning of an event, as far as MariaDB goes: a segment of Postgres has its full length from the start.
     if (kind === "mariadb") {
-      await appendFile(join(directory, newest ?? ""), Buffer.from("000000001e010000005000000000000000000000", "hex"));
+      await appendFile(newest, Buffer.from("000000001e010000005000000000000000000000", "hex"));
     }
     await copy.restore();
     await copy.database.serves();
     expect(await copy.sql(count)).toBe(before);
+  });
+
+  test("is no copy any more without all of its log", async () => {
+    const copy = await aCopy(kind);
+    await copy.keep();
+    await follows(copy);
+    for (const id of [1, 2]) {
+      await copy.sql(`INSERT INTO w (id) VALUES (${id})`);
+      await copy.sql(kind === "postgres" ? "SELECT pg_switch_wal()" : "FLUSH BINARY LOGS");
+    }
+    await copy.sql("INSERT INTO w (id) VALUES (3)");
+    await covers(copy);
+    const { coveredAt = null } = (await copy.status()) ?? {};
+    await copy.database.engine.killContainer(copy.keeper, "SIGKILL");
+    await copy.lose();
+    const files = await logFiles(copy);
+    for (const missing of [files.at(-1), files.at(-2)]) {
+      await rm(missing ?? "");
+      for (const until of [null, coveredAt]) {
+        await copy.restore(until);
+        expect(entryFailure((await copy.database.ended()).exitCode)).toBe("DATABASE_RESTORE_FAILED");
+      }
+    }
+  });
+
+  test("that takes more than it may says so, and goes on when it may take more", async () => {
+    const copy = await aCopy(kind);
+    await copy.sql(
+      kind === "postgres"
+        ? "CREATE TABLE big AS SELECT md5(i::text) FROM generate_series(1, 100000) i"
+        : "CREATE TABLE big AS SELECT MD5(seq) FROM seq_1_to_100000",
+    );
+    await copy.keep();
+    await follows(copy);
+    await copy.keep({ sizeMb: 1 });
+    await copy.once("a copy that is too large", ({ problem }) => problem.includes("more than it may"));
+    await copy.sql("INSERT INTO w (id) VALUES (1)");
+    await copy.keep();
+    await covers(copy);
+  });
+
+  test("whose log takes most of its room makes a new base, and has room again", async () => {
+    const copy = await aCopy(kind);
+    await copy.keep({ sizeMb: 64 });
+    await follows(copy);
+    await copy.sql("CREATE TABLE big (t text)");
+    for (let round = 0; round < 12; round += 1) {
+      await copy.sql(
+        kind === "postgres"
+          ? "INSERT INTO big SELECT md5(i::text) FROM generate_series(1, 50000) i"
+          : "INSERT INTO big SELECT REPEAT(MD5(seq), 1000) FROM seq_1_to_140",
+      );
+      await copy.sql(kind === "postgres" ? "TRUNCATE big" : "DELETE FROM big LIMIT 1");
+    }
+    const { bases } = await copy.once(
+      "another base alone",
+      ({ state, bases }) => state === "following" && bases[0]?.number === 2,
+    );
+    expect(bases).toHaveLength(1);
   });
 
   test("is restored from the beginning when a restore is killed", async () => {
@@ -226,10 +308,18 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
 
   test("is proven by what is in it, and leaves nothing", async () => {
     const copy = await aCopy(kind);
-    await copy.sql("INSERT INTO w (id) VALUES (1), (2)");
+    const count = 300_000;
+    await copy.sql(
+      kind === "postgres"
+        ? `INSERT INTO w SELECT i FROM generate_series(1, ${count}) i`
+        : `INSERT INTO w (id) SELECT seq FROM seq_1_to_${count}`,
+    );
+    const { engine, id } = copy.database;
+    // Its own patience is the tenant's to say, and not what a proof takes.
+    if (kind === "postgres")
+      await copy.sql(`ALTER DATABASE ${databaseNames(id).database} SET statement_timeout = '5ms'`);
     await copy.keep();
     await follows(copy);
-    const { engine, id } = copy.database;
     const proofs = createProofs({ clock: systemClock, engine });
     const request = {
       ...{ placementId: copy.copyId, labels: {}, copyId: copy.copyId, databaseId: id, engine: kind },
@@ -240,7 +330,7 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
       onStart: () => {},
     };
     const found = await proofs.make(request, AbortSignal.timeout(280_000));
-    expect(found.tables).toEqual([expect.objectContaining({ name: "w", rows: 2n })]);
+    expect(found.tables).toEqual([expect.objectContaining({ name: "w", rows: BigInt(count) })]);
     expect(Number(found.bytes)).toBeGreaterThan(0);
     expect(await engine.findContainer(`svc-v-${copy.copyId}`)).toBeNull();
     expect((await engine.listDatabaseVolumes()).map(({ of }) => of).toSorted()).toEqual(["copy", "database"]);
@@ -251,5 +341,99 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     await expect(proofs.make(other, new AbortController().signal)).rejects.toMatchObject({
       code: "DATABASE_COPY_MISSING",
     });
+  });
+});
+
+describe("what a dump of MariaDB is not by itself", () => {
+  const history = "SELECT *, row_start, row_end FROM versioned FOR SYSTEM_TIME ALL ORDER BY row_start, a";
+  const counts = "SELECT count(*), count(DISTINCT id) FROM w";
+
+  test("a copy has, also to a moment: history, and tables without transactions that are written to meanwhile", async () => {
+    const copy = await aCopy("mariadb");
+    // It is read first, and for a while.
+    await copy.sql("CREATE TABLE a (i int PRIMARY KEY, t longtext)");
+    await copy.sql("INSERT INTO a SELECT seq, REPEAT(MD5(seq), 30000) FROM seq_1_to_64");
+    await copy.sql("ALTER TABLE w ENGINE=Aria");
+    await copy.sql("CREATE TABLE versioned (a int, b int) WITH SYSTEM VERSIONING");
+    await copy.sql("INSERT INTO versioned VALUES (1, 1), (2, 2)");
+    await copy.sql("UPDATE versioned SET b = b + 1");
+    const writer = copy.write();
+    await copy.keep();
+    await follows(copy);
+    await copy.sql("DELETE FROM versioned WHERE a = 2");
+    await writer.stop();
+    const before = [await copy.sql(history), await copy.sql(counts)];
+    await covers(copy);
+    const { coveredAt = null } = (await copy.status()) ?? {};
+    await copy.lose();
+    for (const until of [null, coveredAt]) {
+      await copy.restore(until);
+      await copy.database.serves();
+      expect([await copy.sql(history), await copy.sql(counts)]).toEqual(before);
+    }
+  });
+
+  test("goes on: a log of which nothing came before the server dropped it", async () => {
+    const copy = await aCopy("mariadb");
+    await copy.keep();
+    await follows(copy);
+    await copy.database.engine.stopContainer(copy.keeper, 5);
+    for (const path of await logFiles(copy)) await rm(path);
+    for (const _ of [1, 2]) await copy.sql("FLUSH BINARY LOGS");
+    await copy.sql("PURGE BINARY LOGS TO 'binlog.000003'");
+    await copy.keep();
+    await copy.once("another base", ({ state, bases }) => state === "following" && bases.length > 1);
+  });
+
+  test("does not end it: views of what is gone", async () => {
+    const copy = await aCopy("mariadb");
+    await copy.sql("CREATE TABLE gone (a int)");
+    for (const view of ["one", "`other ``'one`", "third"]) await copy.sql(`CREATE VIEW ${view} AS SELECT * FROM gone`);
+    await copy.sql("CREATE VIEW sound AS SELECT 1 AS a");
+    await copy.sql("DROP TABLE gone");
+    await copy.keep();
+    await follows(copy);
+    await copy.sql("DROP VIEW `other ``'one`");
+    await copy.sql("CREATE OR REPLACE VIEW third AS SELECT 3 AS a");
+    await covers(copy);
+    await copy.lose();
+    await copy.restore();
+    await copy.database.serves();
+    expect(
+      await copy.sql("SELECT TABLE_NAME FROM information_schema.VIEWS WHERE TABLE_SCHEMA = DATABASE() ORDER BY 1"),
+    ).toBe("one\nsound\nthird");
+    expect(await copy.sql("SELECT * FROM third")).toBe("3");
+    await expect(copy.sql("SELECT * FROM one")).rejects.toThrow("1356");
+  });
+
+  test.each([
+    { what: "a definition that is being changed", begin: "ALTER TABLE t ADD INDEX (b)", end: "DO 0" },
+    {
+      what: "a transaction that is prepared",
+      begin: "XA START 'x'; INSERT INTO t VALUES (1, 1); XA END 'x'; XA PREPARE 'x'",
+      end: "XA COMMIT 'x'",
+    },
+  ])("is not made over $what", async ({ begin, end }) => {
+    const copy = await aCopy("mariadb");
+    await copy.sql("CREATE TABLE t (a int PRIMARY KEY, b int)");
+    const reader = copy.sql("BEGIN; SELECT * FROM t; DO SLEEP(15); COMMIT");
+    await waitFor(
+      "somebody who reads",
+      async () =>
+        (await copy.sql("SELECT count(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'DO SLEEP%'")) === "1",
+    );
+    const changes = copy.sql(begin);
+    await copy.keep();
+    await copy.once("a base that is none", ({ problem }) => problem.includes("whole copy"));
+    await Promise.all([reader, changes]);
+    await copy.sql(end);
+    await follows(copy);
+    await copy.sql("INSERT INTO t VALUES (2, 2)");
+    const before = await copy.sql("SELECT * FROM t");
+    await covers(copy);
+    await copy.lose();
+    await copy.restore();
+    await copy.database.serves();
+    expect(await copy.sql("SELECT * FROM t")).toBe(before);
   });
 });

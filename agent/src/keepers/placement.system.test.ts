@@ -110,7 +110,7 @@ test.each(["postgres", "mariadb"] as const)("a database on %s is kept, proven, l
       system,
       `CREATE USER '${keeperUser}'@'%' IDENTIFIED BY PASSWORD '${nativeHash(password)}'`,
     );
-    const rights = "SELECT, SHOW VIEW, TRIGGER, EVENT, PROCESS, RELOAD, LOCK TABLES, BINLOG MONITOR, REPLICATION SLAVE";
+    const rights = "SELECT, SHOW VIEW, TRIGGER, PROCESS, BINLOG MONITOR, REPLICATION SLAVE";
     await sql(engine, first, system, `GRANT ${rights} ON *.* TO '${keeperUser}'@'%'`);
   }
   await sql(engine, first, system, `CREATE DATABASE ${database}`);

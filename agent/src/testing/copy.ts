@@ -173,7 +173,7 @@ export async function createTestCopy(engine: DatabaseEngine, settings: readonly 
     await admin(`CREATE DATABASE ${name} OWNER ${role}`);
     await self.sql("CREATE TABLE w (id bigserial PRIMARY KEY, at timestamptz DEFAULT clock_timestamp())");
   } else {
-    const rights = "SELECT, SHOW VIEW, TRIGGER, EVENT, PROCESS, RELOAD, LOCK TABLES, BINLOG MONITOR, REPLICATION SLAVE";
+    const rights = "SELECT, SHOW VIEW, TRIGGER, PROCESS, BINLOG MONITOR, REPLICATION SLAVE";
     await admin(`CREATE USER '${keeperUser}'@'%' IDENTIFIED BY PASSWORD '${nativeHash(password)}'`);
     await admin(`GRANT ${rights} ON *.* TO '${keeperUser}'@'%'`);
     await admin(`CREATE USER '${role}'@'%' IDENTIFIED BY PASSWORD '${nativeHash(password)}'`);
