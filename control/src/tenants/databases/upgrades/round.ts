@@ -24,6 +24,8 @@ interface Row {
   node_id: string | null;
   image: string | null;
   is_ready: boolean;
+  /** Its project is off the air, or being deleted. */
+  is_off: boolean;
   /** The kind of change that it is under. */
   changing: string | null;
   upgraded: "done" | "failed" | null;
@@ -43,11 +45,12 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
   const { rows } = await sql<Row>`
     select database.id as database_id, server.id as task_id, server.node_id, server.spec ->> 'image' as image,
       database.status = 'ready' as is_ready,
+      project.deleting_at is not null or (project.suspended_at is not null and project.resuming_at is null) as is_off,
       (select kind from database_change where database_id = database.id and ended_at is null) as changing,
       (select state from database_change
         where database_id = database.id and kind = 'upgrade' and ended_at is not null and database_change.image = ${image}
         order by created_at desc limit 1) as upgraded
-    from database
+    from database join project on project.id = database.project_id
       left join task server on server.owner_id = database.id and server.kind = 'database' and server.desired = 'running'
     where database.engine = ${engine} order by database.id`.execute(db);
   return rows.map(({ task_id, node_id, changing, ...row }) => {
@@ -55,6 +58,7 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
     return {
       databaseId: row.database_id,
       isCurrent: row.image === image,
+      isMeant: row.is_ready && !row.is_off,
       isServing: row.is_ready && seen?.observed === "running" && seen.health === "healthy",
       isChanging: changing !== null,
       isUpgrading: changing === "upgrade",

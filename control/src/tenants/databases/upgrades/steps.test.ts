@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { nextUpgrades, type UpgradableServer } from "./steps.ts";
 
 const old = (databaseId: string, change: Partial<UpgradableServer> = {}): UpgradableServer => ({
-  ...{ databaseId, isCurrent: false, isServing: true, isChanging: false, isUpgrading: false, upgraded: null },
+  ...{ databaseId, isCurrent: false, isMeant: true, isServing: true },
+  ...{ isChanging: false, isUpgrading: false, upgraded: null },
   ...change,
 });
 const many = (count: number) => Array.from({ length: count }, (_, at) => old(`d${at}`));
@@ -25,6 +26,11 @@ test.each<{ when: string; servers: readonly UpgradableServer[]; begin: number; h
     when: "the first one did not come up",
     servers: [old("a", { ...failed, isServing: false }), ...many(99)],
     ...{ begin: 0, haltedBy: "a" },
+  },
+  {
+    when: "the first one's project was suspended",
+    servers: [old("a", { upgraded: "failed", isMeant: false, isServing: false }), ...many(99)],
+    begin: 1,
   },
   { when: "it came up later", servers: [old("a", failed), ...many(99)], begin: 1 },
   { when: "one moves", servers: [old("a", upgraded), old("b", { isChanging: true })], begin: 0 },

@@ -5,6 +5,8 @@ export interface UpgradableServer {
   databaseId: string;
   /** It runs in the image that the installation has by now. */
   isCurrent: boolean;
+  /** It is to serve: its branch is ready, and its project on the air. */
+  isMeant: boolean;
   /** It takes sessions, and its branch is ready. */
   isServing: boolean;
   /** Its branch is under a change, of whatever kind. */
@@ -31,7 +33,8 @@ export const waveShare = 0.05;
  */
 export function nextUpgrades(servers: readonly UpgradableServer[]): UpgradeRound {
   const halting = servers.find(
-    ({ upgraded, isServing, isUpgrading }) => upgraded === "failed" && !isServing && !isUpgrading,
+    // One that nobody wants to serve, or whose machine is lost, says nothing of the image.
+    ({ upgraded, isMeant, isServing, isUpgrading }) => upgraded === "failed" && isMeant && !isServing && !isUpgrading,
   );
   if (halting !== undefined) return { begin: [], haltedBy: halting.databaseId };
   const due = servers.filter(({ isCurrent, isServing, isChanging }) => !isCurrent && isServing && !isChanging);
