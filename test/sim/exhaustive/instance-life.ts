@@ -169,12 +169,16 @@ export function instanceLife(mutant: InstanceMutant | null): Model<State> {
     // Of two that are there at once, which control never means, nobody makes anything.
     const isAlone = state.instances.filter(({ isToldOver }) => !isToldOver).length === 1;
     if (!state.isInUse && isServing && isAlone) yield ["its tenant is made", { ...state, isInUse: true }];
-    const init = !state.isInUse && state.instances.every(({ isToldOver }) => isToldOver);
-    if (state.instances.length === 1)
+    const isOver = state.instances.every(({ isToldOver }) => isToldOver);
+    const init = !state.isInUse && isOver;
+    const isSound = state.lost === "nothing" && state.reboots === 0;
+    if (state.instances.length === 1 && (isOver || isSound))
       yield ["another server is named", { ...state, instances: [...state.instances, { ...fresh, init }] }];
   }
 
   function* machine(state: State): Generator<readonly [string, State]> {
+    // Mistakes of control and of a machine are looked at one by one.
+    if (state.instances.filter(({ isToldOver }) => !isToldOver).length > 1) return;
     if (state.reboots < rebootsMax) {
       const instances = state.instances.map((each): Instance => {
         const runs = each.container?.is === "serving" || each.container?.is === "running";
