@@ -90,7 +90,8 @@ export function backupLife(mutant: BackupMutant | null): Model<State> {
     const isOpen = status === "pending" || status === "running" || mutant === "writes over what has ended";
     switch (step.do) {
       case "startTask": {
-        if (!isOpen || backup.tasks === 2 || (backup.tasks > 0 && mutant !== "starts a task without looking again")) return state;
+        if (!isOpen || backup.tasks === 2 || (backup.tasks > 0 && mutant !== "starts a task without looking again"))
+          return state;
         return change(state, at, { tasks: backup.tasks + 1, task: { isWanted: true, is: "waiting", file: null } });
       }
       case "markRunning":
@@ -115,14 +116,20 @@ export function backupLife(mutant: BackupMutant | null): Model<State> {
       const become = (next: Partial<typeof request>) => state.requests.with(at, { ...request, ...next });
       if (request.isOver) continue;
       if (!request.hasRead) {
-        yield [`request ${at} looks`, { ...state, requests: become({ hasRead: true, sawOne: open(state).length > 0 }) }];
+        yield [
+          `request ${at} looks`,
+          { ...state, requests: become({ hasRead: true, sawOne: open(state).length > 0 }) },
+        ];
         continue;
       }
       // Whatever was read before, the index says it: another one that is under way leaves no room.
       const isRefused = mutant === "looks for another one and then begins" ? request.sawOne : open(state).length > 0;
       const fresh: Backup = { status: "pending", task: null, tasks: 0, stored: null, noted: null };
       const requests = become({ isOver: true });
-      yield [`request ${at} begins`, { ...state, requests, ...(isRefused ? {} : { backups: [...state.backups, fresh] }) }];
+      yield [
+        `request ${at} begins`,
+        { ...state, requests, ...(isRefused ? {} : { backups: [...state.backups, fresh] }) },
+      ];
       yield [`request ${at} is cut off`, { ...state, requests }];
     }
   }
@@ -131,7 +138,8 @@ export function backupLife(mutant: BackupMutant | null): Model<State> {
     for (const [at, { task }] of state.backups.entries()) {
       if (task === null) continue;
       const become = (next: Partial<typeof task>) => ({ task: { ...task, ...next } });
-      if (task.is === "waiting" && task.isWanted) yield [`the node begins ${at}`, change(state, at, become({ is: "running" }))];
+      if (task.is === "waiting" && task.isWanted)
+        yield [`the node begins ${at}`, change(state, at, become({ is: "running" }))];
       if (task.is !== "running") continue;
       // Once begun it goes on, whatever is wanted by now, until the agent hears.
       for (const { name, file } of outcomes) {
@@ -150,7 +158,8 @@ export function backupLife(mutant: BackupMutant | null): Model<State> {
         const step = nextBackupStep(factsOf(state, backup, isLate));
         if (step.do === "wait" || step.do === "end") continue;
         yield [`${step.do} ${at}`, write(state, at, step)];
-        if (state.workers.length === 0) yield [`decide ${step.do} ${at}`, { ...state, workers: [...state.workers, { at, step }] }];
+        if (state.workers.length === 0)
+          yield [`decide ${step.do} ${at}`, { ...state, workers: [...state.workers, { at, step }] }];
       }
     }
     for (const [index, { at, step }] of state.workers.entries()) {
@@ -168,14 +177,23 @@ export function backupLife(mutant: BackupMutant | null): Model<State> {
     *next(state) {
       for (const [label, after] of events(state)) yield [label, judged(state, after)] as const;
     },
-    key: (state) => JSON.stringify([state.requests, state.backups, state.workers.map(({ at, step }) => [at, step]).sort(), state.branch, state.wrong]),
+    key: (state) =>
+      JSON.stringify([
+        state.requests,
+        state.backups,
+        state.workers.map(({ at, step }) => [at, step]).sort(),
+        state.branch,
+        state.wrong,
+      ]),
     problem(state) {
       if (state.wrong !== null) return state.wrong;
       if (open(state).length > 1) return "two backups of one project are under way";
       if (state.backups.some(({ tasks }) => tasks > 1)) return "two tasks make one backup";
       const complete = state.backups.filter(({ status }) => status === "complete");
       if (complete.some(({ noted }) => noted?.digest !== "whole")) return "a complete backup that is not all of it";
-      return complete.some(({ stored, noted }) => stored?.digest !== noted?.digest) ? "a complete backup whose bytes are not there" : null;
+      return complete.some(({ stored, noted }) => stored?.digest !== noted?.digest)
+        ? "a complete backup whose bytes are not there"
+        : null;
     },
   };
 

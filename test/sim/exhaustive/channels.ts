@@ -38,12 +38,15 @@ export function channelsOf(mutant: ChannelMutant | null): Model<State> {
 
   /** Whose password a container of that place is told; null: nobody's. */
   function told(has: readonly boolean[], { projectId, channel }: Place): string | null {
-    const branches = found(has).map((place): Pick<Branch, "id" | "project_id" | "channel"> => ({
-      ...{ id: place.id, project_id: place.projectId, channel: place.channel },
-    })) as Branch[];
+    const branches = found(has).map(
+      (place): Pick<Branch, "id" | "project_id" | "channel"> => ({
+        ...{ id: place.id, project_id: place.projectId, channel: place.channel },
+      }),
+    ) as Branch[];
     const asked: { project_id: string; channel: Channel } = { project_id: projectId, channel };
     const own = branchOf(branches, asked);
-    const other = mutant === "falls back to another channel" ? branchOf(branches, { ...asked, channel: "production" }) : null;
+    const other =
+      mutant === "falls back to another channel" ? branchOf(branches, { ...asked, channel: "production" }) : null;
     return (own ?? other)?.id ?? null;
   }
 
@@ -54,7 +57,16 @@ export function channelsOf(mutant: ChannelMutant | null): Model<State> {
     if (known !== undefined) return known;
     const branches = found(has).map(
       ({ id, projectId, channel }): ReachableBranch => ({
-        ...{ id, projectId, channel, engine: "postgres", status: "ready", isOff: false, nodeId: "n", connectionLimit: 9 },
+        ...{
+          id,
+          projectId,
+          channel,
+          engine: "postgres",
+          status: "ready",
+          isOff: false,
+          nodeId: "n",
+          connectionLimit: 9,
+        },
         ...{ readOnly: false, isHeld: false, copies: [] },
         server: { epoch: 1, readOnly: false, at: { nodeId: "n", address: "10.0.0.1" } },
       }),
@@ -63,7 +75,8 @@ export function channelsOf(mutant: ChannelMutant | null): Model<State> {
     const here = { nodeId: "n", peerPort: 1, bridges, socketOf: () => "/socket", doorOf: () => "/door" };
     const entries = proxyEntries(tableOf(branches), here);
     const all = bridges.map(({ address }) => address);
-    const open = mutant === "lets in by the user alone" ? entries.map((entry) => ({ ...entry, bridges: all })) : entries;
+    const open =
+      mutant === "lets in by the user alone" ? entries.map((entry) => ({ ...entry, bridges: all })) : entries;
     const index = indexTable({ generation: "1", entries: open });
     indices.set(name, index);
     return index;
@@ -92,14 +105,19 @@ export function channelsOf(mutant: ChannelMutant | null): Model<State> {
     initial: { has: places.map(() => false), sessions: [] },
     *next({ has, sessions }) {
       for (const [at, place] of places.entries()) {
-        if (sessions.length === 0) yield [`a branch of ${place.projectId} ${place.channel}`, { has: has.with(at, !has[at]), sessions }];
+        if (sessions.length === 0)
+          yield [`a branch of ${place.projectId} ${place.channel}`, { has: has.with(at, !has[at]), sessions }];
         // One server gives no two sessions that are there the same key.
         const isIn = sessions.some((session) => session.at === at && !session.isOver);
         if (has[at] && !isIn && sessions.length < sessionsMax)
-          yield [`a session of ${place.projectId} ${place.channel}`, { has, sessions: [...sessions, { at, isOver: false }] }];
+          yield [
+            `a session of ${place.projectId} ${place.channel}`,
+            { has, sessions: [...sessions, { at, isOver: false }] },
+          ];
       }
       for (const [at, session] of sessions.entries())
-        if (!session.isOver) yield [`session ${at} ends`, { has, sessions: sessions.with(at, { ...session, isOver: true }) }];
+        if (!session.isOver)
+          yield [`session ${at} ends`, { has, sessions: sessions.with(at, { ...session, isOver: true }) }];
     },
     key: (state) => JSON.stringify(state),
     problem({ has, sessions }) {

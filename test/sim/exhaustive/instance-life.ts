@@ -58,7 +58,8 @@ const rebootsMax = 1;
 const crashesMost = 1;
 
 export function instanceLife(mutant: InstanceMutant | null): Model<State> {
-  const kind = mutant === "starts after a reboot without a grant" ? { ...database, rebootsWith: "journal" as const } : database;
+  const kind =
+    mutant === "starts after a reboot without a grant" ? { ...database, rebootsWith: "journal" as const } : database;
 
   function viewOf({ desired, observed, memory, isGranted, isKnown, container }: Instance): View {
     const state = container?.is === "serving" ? "running" : (container?.is ?? "created");
@@ -82,7 +83,12 @@ export function instanceLife(mutant: InstanceMutant | null): Model<State> {
   };
 
   /** What a step does, and what is noted of it after that, which may never be. */
-  function done(state: State, at: number, own: Instance, step: Step): { effect: State; noted: Partial<Instance> } | null {
+  function done(
+    state: State,
+    at: number,
+    own: Instance,
+    step: Step,
+  ): { effect: State; noted: Partial<Instance> } | null {
     const { memory } = own;
     switch (step.do) {
       case "create-database": {
@@ -94,13 +100,19 @@ export function instanceLife(mutant: InstanceMutant | null): Model<State> {
       }
       case "start-database": {
         const wrong = own.isGranted ? state.wrong : "a server that nobody has named since the machine booted";
-        return { effect: { ...setContainer(state, at, { is: "running" }), wrong }, noted: { observed: Observed.STARTING } };
+        return {
+          effect: { ...setContainer(state, at, { is: "running" }), wrong },
+          noted: { observed: Observed.STARTING },
+        };
       }
       case "prove-database":
         if (own.container?.is !== "serving") return { effect: state, noted: { observed: Observed.FAILED } };
         return { effect: state, noted: { observed: Observed.RUNNING, memory: { ...memory, wasHealthy: true } } };
       case "count-crash":
-        return { effect: state, noted: { memory: { ...memory, crashes: step.crash.crashes, countedExit: step.crash.countedExit } } };
+        return {
+          effect: state,
+          noted: { memory: { ...memory, crashes: step.crash.crashes, countedExit: step.crash.countedExit } },
+        };
       case "stop":
         return { effect: setContainer(state, at, { is: "exited", exitCode: 0 }), noted: {} };
       case "remove":
@@ -125,7 +137,9 @@ export function instanceLife(mutant: InstanceMutant | null): Model<State> {
           yield [`${at}: ${step.do}`, set(effect, at, noted)];
         if (effect !== state) yield [`${at}: ${step.do}, and the agent dies`, effect];
       }
-      const isOver = own.observed === Observed.REMOVED || (mutant === "says that it is over when it is to go" && own.desired === Desired.REMOVED);
+      const isOver =
+        own.observed === Observed.REMOVED ||
+        (mutant === "says that it is over when it is to go" && own.desired === Desired.REMOVED);
       if (isOver && !own.isToldOver) yield [`${at} is said to be over`, set(state, at, { isToldOver: true })];
     }
   }
@@ -160,7 +174,8 @@ export function instanceLife(mutant: InstanceMutant | null): Model<State> {
     for (const [at, own] of state.instances.entries()) {
       if (own.desired === Desired.RUNNING) {
         yield [`${at} is to go`, set(state, at, { desired: Desired.REMOVED })];
-        if (!own.isGranted || !own.isKnown) yield [`${at} is named`, set(state, at, { isGranted: true, isKnown: true })];
+        if (!own.isGranted || !own.isKnown)
+          yield [`${at} is named`, set(state, at, { isGranted: true, isKnown: true })];
       }
     }
     const isServing = state.instances.some(
@@ -182,7 +197,8 @@ export function instanceLife(mutant: InstanceMutant | null): Model<State> {
     if (state.reboots < rebootsMax) {
       const instances = state.instances.map((each): Instance => {
         const runs = each.container?.is === "serving" || each.container?.is === "running";
-        const container = each.container && runs ? { ...each.container, is: "exited" as const, exitCode: killed } : each.container;
+        const container =
+          each.container && runs ? { ...each.container, is: "exited" as const, exitCode: killed } : each.container;
         return { ...each, isGranted: false, container };
       });
       yield ["the machine reboots", { ...state, instances, reboots: state.reboots + 1 }];
@@ -222,7 +238,8 @@ export function instanceLife(mutant: InstanceMutant | null): Model<State> {
       ].join(),
     problem({ instances, wrong }) {
       if (wrong !== null) return wrong;
-      if (instances.filter(({ container }) => container?.is === "serving").length > 1) return "two servers at one volume";
+      if (instances.filter(({ container }) => container?.is === "serving").length > 1)
+        return "two servers at one volume";
       return instances.some(({ isToldOver, container }) => isToldOver && container !== null)
         ? "a server that was said to be over, and is not"
         : null;

@@ -42,7 +42,8 @@ export function keptLog(mutant: LogMutant | null): Model<State> {
     *next(state) {
       const { written, slot, isAway } = state;
       yield [isAway ? "the keeper is back" : "the keeper dies", { ...state, isAway: !isAway }];
-      if (!isAway && slot !== written) yield [slot === null ? "another base" : "the keeper follows", { ...state, slot: written }];
+      if (!isAway && slot !== written)
+        yield [slot === null ? "another base" : "the keeper follows", { ...state, slot: written }];
       if (written === stepsMax) return;
       const after = { ...state, written: written + 1 };
       yield ["the tenant writes", cap !== null && keptMb(after) > cap ? { ...after, slot: null } : after];

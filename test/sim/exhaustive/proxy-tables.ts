@@ -94,7 +94,10 @@ export function proxyTables(mutant: ProxyMutant | null): Model<State> {
   /** What is on an agent's disk once it has taken a word; `saves` of its writes happened before it died. */
   function taken({ journal }: Machine, word: Word, saves: number): Machine["journal"] {
     const find = (name: string): string | null => journal[name] ?? null;
-    const { told } = takeTable(knownDatabases({ findSetting: find }) ?? { entries: [], epochs: new Map() }, entriesOf(word));
+    const { told } = takeTable(
+      knownDatabases({ findSetting: find }) ?? { entries: [], epochs: new Map() },
+      entriesOf(word),
+    );
     const writes: [string, string][] = [];
     saveDatabases({ saveSetting: (name, value) => void writes.push([name, value]) }, told);
     if (mutant === "saves the table before the epochs") writes.reverse();
@@ -146,7 +149,9 @@ export function proxyTables(mutant: ProxyMutant | null): Model<State> {
   };
   const setInstance = (state: State, which: Instance, change: Partial<Instance> | null): State => ({
     ...state,
-    instances: state.instances.flatMap((each) => (each !== which ? [each] : change === null ? [] : [{ ...each, ...change }])),
+    instances: state.instances.flatMap((each) =>
+      each !== which ? [each] : change === null ? [] : [{ ...each, ...change }],
+    ),
   });
 
   function* control(state: State): Generator<readonly [string, State]> {
@@ -163,7 +168,10 @@ export function proxyTables(mutant: ProxyMutant | null): Model<State> {
       const fresh: Instance = {
         ...{ epoch: word.epoch + 1, at, isWanted: true, isRunning: false, isGranted: true, isOver: false },
       };
-      yield [`another server on ${at}`, say({ ...state, instances: [...instances, fresh] }, { epoch: fresh.epoch, at, isHeld: false })];
+      yield [
+        `another server on ${at}`,
+        say({ ...state, instances: [...instances, fresh] }, { epoch: fresh.epoch, at, isHeld: false }),
+      ];
     }
   }
 
@@ -174,11 +182,16 @@ export function proxyTables(mutant: ProxyMutant | null): Model<State> {
       if (isHeard(state, at))
         for (const text of state.history)
           for (const saves of [2, 1]) {
-            const journal = remembered(known, [machine.journal, text, saves], () => taken(machine, JSON.parse(text), saves));
+            const journal = remembered(known, [machine.journal, text, saves], () =>
+              taken(machine, JSON.parse(text), saves),
+            );
             yield [`${at} is told ${text}${saves === 1 ? ", and dies" : ""}`, setMachine(state, at, { journal })];
           }
       if (mutant === "forgets the epochs on the disk")
-        yield [`the agent of ${at} begins anew`, setMachine(state, at, { journal: { ...machine.journal, "database-epochs": "{}" } })];
+        yield [
+          `the agent of ${at} begins anew`,
+          setMachine(state, at, { journal: { ...machine.journal, "database-epochs": "{}" } }),
+        ];
       const here = state.instances.flatMap((each) => (each.at === at && each.isRunning ? [each.epoch] : []));
       const text = remembered(texts, [machine.journal, at, here], () => written(machine, at, here));
       const highest = Math.max(machine.highest, Number(indexOf(text).byId.get(branchId)?.epoch ?? 0));
@@ -192,7 +205,13 @@ export function proxyTables(mutant: ProxyMutant | null): Model<State> {
       if (!isOn(state, at)) continue;
       const isGranted = each.isGranted || mutant === "starts after a reboot without a grant";
       const step = nextStep({
-        ...{ kind: "database", desired: Desired.RUNNING, observed: Observed.RUNNING, memoryMb: 256, healthTimeoutMs: 1 },
+        ...{
+          kind: "database",
+          desired: Desired.RUNNING,
+          observed: Observed.RUNNING,
+          memoryMb: 256,
+          healthTimeoutMs: 1,
+        },
         ...{ memory: { ...freshMemory, wasHealthy: true, countedExit: ended, crashes: 1 }, drainMs: 0, isOpen: false },
         ...{ limitsDue: false, isGranted, imageReady: true, nowMs: Date.parse(ended) + 3_600_000 },
         container: {
@@ -200,10 +219,12 @@ export function proxyTables(mutant: ProxyMutant | null): Model<State> {
           ...{ startedAt: ended, finishedAt: isRunning ? null : ended },
         },
       });
-      if (!isRunning && step.do === "start-database") yield [`${epoch} starts`, setInstance(state, each, { isRunning: true })];
+      if (!isRunning && step.do === "start-database")
+        yield [`${epoch} starts`, setInstance(state, each, { isRunning: true })];
       if (!isHeard(state, at)) continue;
       // Control names what it means, and has the rest removed; it waits until the node says that it is over.
-      if (isWanted && !isOver && !each.isGranted) yield [`${epoch} is named`, setInstance(state, each, { isGranted: true })];
+      if (isWanted && !isOver && !each.isGranted)
+        yield [`${epoch} is named`, setInstance(state, each, { isGranted: true })];
       if (!isWanted) yield [`${epoch} ends, and its node says so`, setInstance(state, each, null)];
     }
   }
@@ -249,7 +270,9 @@ export function proxyTables(mutant: ProxyMutant | null): Model<State> {
       JSON.stringify([
         ...[word.epoch, word.at, word.isHeld, history.map(short), instances.map((each) => Object.values(each)), first],
         machines.map(({ journal, inForce, highest }) => [
-          ...Object.entries(journal).sort().map(([name, value]) => short(`${name} ${value}`)),
+          ...Object.entries(journal)
+            .sort()
+            .map(([name, value]) => short(`${name} ${value}`)),
           ...[short(inForce), highest],
         ]),
       ]),

@@ -53,7 +53,14 @@ const facts: Readonly<Record<Phase, Omit<UpgradableServer, "databaseId">>> = {
     ...{ isCurrent: true, isMeant: true, isServing: true, isChanging: false, isUpgrading: false, upgraded: "failed" },
   },
   off: {
-    ...{ isCurrent: false, isMeant: false, isServing: false, isChanging: false, isUpgrading: false, upgraded: "failed" },
+    ...{
+      isCurrent: false,
+      isMeant: false,
+      isServing: false,
+      isChanging: false,
+      isUpgrading: false,
+      upgraded: "failed",
+    },
   },
 };
 
@@ -61,7 +68,8 @@ export function upgradeWaves(mutant: UpgradeMutant | null): Model<State> {
   const seen = (phase: Phase): Omit<UpgradableServer, "databaseId"> => {
     const own = facts[phase];
     if (mutant === "goes on after one that did not come up" && phase === "broken") return { ...own, upgraded: null };
-    if (mutant === "begins a wave before the one before serves" && phase === "upgrading") return { ...own, isUpgrading: false };
+    if (mutant === "begins a wave before the one before serves" && phase === "upgrading")
+      return { ...own, isUpgrading: false };
     return mutant === "is halted by what is off the air" ? { ...own, isMeant: true } : own;
   };
   const roundOf = ({ servers }: State) => {

@@ -1,8 +1,8 @@
+import { create } from "@bufbuild/protobuf";
 import { neededVolumes } from "@svc/agent/databases/needed";
 import { freshMemory, type PlacementRecord } from "@svc/agent/journal/records";
 import { type KnownVolume, volumesToRemove } from "@svc/control/fleet/database-volumes/rules";
 import { copyHours, volumeHours } from "@svc/control/tenants/databases/changes/kept";
-import { create } from "@bufbuild/protobuf";
 import { copyVolume, databaseVolume } from "@svc/proto";
 import { Observed, PlacementSchema, PlacementStatusSchema } from "@svc/proto/node";
 import type { Model } from "./explore.ts";
@@ -119,7 +119,12 @@ export function volumesLife(mutant: VolumesMutant | null): Model<State> {
       : ended(copy, now, hours, promise);
 
   /** The next volume, out of a copy; `kind` says what the one of before and the copies are kept for. */
-  function switchOver(state: State, branch: NonNullable<State["branch"]>, copy: number, kind: "move" | "restore"): State {
+  function switchOver(
+    state: State,
+    branch: NonNullable<State["branch"]>,
+    copy: number,
+    kind: "move" | "restore",
+  ): State {
     const { now } = state;
     const generation = branch.generation + 1;
     const isHasty = mutant === "removes the old volume at the switch";
@@ -148,10 +153,12 @@ export function volumesLife(mutant: VolumesMutant | null): Model<State> {
           yield [`the operator finds copy ${at}`, { ...state, found: { copy: at, at: now } }];
     }
     if (found !== null && change === null)
-      yield ["a restore begins", { ...state, found: null, change: { copy: found.copy, is: "stopping" }, changes: changes + 1 }];
+      yield [
+        "a restore begins",
+        { ...state, found: null, change: { copy: found.copy, is: "stopping" }, changes: changes + 1 },
+      ];
     if (found !== null) yield ["the operator lets it be", { ...state, found: null }];
-    if (change === null && found === null)
-      yield ["it is dropped", dropped(state)];
+    if (change === null && found === null) yield ["it is dropped", dropped(state)];
   }
 
   const dropped = (state: State): State => ({
@@ -175,35 +182,54 @@ export function volumesLife(mutant: VolumesMutant | null): Model<State> {
       return;
     }
     const isThere = state.volumes[branch.generation - 1]?.isOnDisk === true;
-    yield [isThere ? "the change is done" : "the change fails", { ...state, change: null, branch: { ...branch, has: isThere ? "volume" : "error" } }];
+    yield [
+      isThere ? "the change is done" : "the change fails",
+      { ...state, change: null, branch: { ...branch, has: isThere ? "volume" : "error" } },
+    ];
   }
 
   function* fleet(state: State): Generator<readonly [string, State]> {
     const { servers, branch, change } = state;
     for (const [at, server] of servers.entries()) {
       const become = (next: Partial<ServerTask>) => servers.with(at, { ...server, ...next });
-      if (!server.isHeard && server.isWanted) yield ["the agent hears of a server", { ...state, servers: become({ isHeard: true }) }];
+      if (!server.isHeard && server.isWanted)
+        yield ["the agent hears of a server", { ...state, servers: become({ isHeard: true }) }];
       if (!server.isWanted) yield ["a server is over", { ...state, servers: servers.toSpliced(at, 1) }];
       const volume = state.volumes[server.generation - 1];
       if (server.isHeard && volume !== undefined && !volume.isOnDisk && server.copy !== null) {
         const volumes = state.volumes.with(server.generation - 1, { ...volume, isOnDisk: true });
         const isLost = state.copies[server.copy]?.isOnDisk !== true;
-        yield ["a server restores its copy", isLost ? { ...state, wrong: "a copy is gone that a server comes out of" } : { ...state, volumes }];
+        yield [
+          "a server restores its copy",
+          isLost ? { ...state, wrong: "a copy is gone that a server comes out of" } : { ...state, volumes },
+        ];
       }
     }
     if (servers.length > 0 && change === null && servers.every(({ isWanted }) => isWanted) && branch !== null)
-      yield ["another server over the same volume", {
-        ...state,
-        servers: servers.map((server) => ({ ...server, isWanted: false })),
-      }];
-    if (servers.length === 0 && change === null && branch?.has === "volume" && state.volumes[branch.generation - 1]?.isOnDisk)
-      yield ["a server starts", { ...state, servers: [{ generation: branch.generation, copy: null, isWanted: true, isHeard: false }] }];
+      yield [
+        "another server over the same volume",
+        {
+          ...state,
+          servers: servers.map((server) => ({ ...server, isWanted: false })),
+        },
+      ];
+    if (
+      servers.length === 0 &&
+      change === null &&
+      branch?.has === "volume" &&
+      state.volumes[branch.generation - 1]?.isOnDisk
+    )
+      yield [
+        "a server starts",
+        { ...state, servers: [{ generation: branch.generation, copy: null, isWanted: true, isHeard: false }] },
+      ];
   }
 
   function* removing(state: State): Generator<readonly [string, State]> {
     const { told } = state;
     const names = volumesToRemove(known(state)).filter((name) => !told.includes(name));
-    if (names.length > 0) yield [`a session reads that ${names.join(" and ")} may go`, { ...state, told: [...told, ...names].sort() }];
+    if (names.length > 0)
+      yield [`a session reads that ${names.join(" and ")} may go`, { ...state, told: [...told, ...names].sort() }];
     const needed = neededVolumes(records(state));
     const removed = (which: "volumes" | "copies", at: number, kept: Kept): State => ({
       ...{ ...state, [which]: state[which].with(at, { ...kept, isOnDisk: false }) },
@@ -218,11 +244,18 @@ export function volumesLife(mutant: VolumesMutant | null): Model<State> {
   }
 
   /** What is lost with it; null: nothing that anybody may need. */
-  function loss({ branch, change, servers, now }: State, which: "volumes" | "copies", at: number, kept: Kept): string | null {
+  function loss(
+    { branch, change, servers, now }: State,
+    which: "volumes" | "copies",
+    at: number,
+    kept: Kept,
+  ): string | null {
     if (kept.purgeAt === null || now < kept.promisedUntil) return "what is kept for a while is removed before its time";
     if (which === "copies") {
       if (change?.copy === at) return "a copy is removed that a change comes out of";
-      return servers.some((server) => server.copy === at && server.isWanted) ? "a copy is removed that a server comes out of" : null;
+      return servers.some((server) => server.copy === at && server.isWanted)
+        ? "a copy is removed that a server comes out of"
+        : null;
     }
     if (branch?.generation === at + 1) return "the volume of a branch is removed";
     return servers.some(({ generation }) => generation === at + 1) ? "the volume of a server is removed" : null;
@@ -231,7 +264,9 @@ export function volumesLife(mutant: VolumesMutant | null): Model<State> {
   /** Jumps to where what is due becomes another; what is asked for takes minutes. */
   function* time(state: State): Generator<readonly [string, State]> {
     const marks = [...state.volumes, ...state.copies]
-      .flatMap(({ purgeAt, promisedUntil }) => (purgeAt === null ? [] : [purgeAt - graceHours / 2, purgeAt, purgeAt + graceHours, promisedUntil]))
+      .flatMap(({ purgeAt, promisedUntil }) =>
+        purgeAt === null ? [] : [purgeAt - graceHours / 2, purgeAt, purgeAt + graceHours, promisedUntil],
+      )
       .filter((mark) => mark > state.now);
     if (marks.length === 0) return;
     const now = Math.min(...marks);
