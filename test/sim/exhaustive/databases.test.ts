@@ -8,6 +8,7 @@ import { databaseSlots } from "./database-slots.ts";
 import { type Explored, explore } from "./explore.ts";
 import { type InstanceMutant, instanceLife } from "./instance-life.ts";
 import { keptLog } from "./kept-log.ts";
+import { type ProofMutant, proofLife } from "./proof-life.ts";
 import { type ProxyMutant, proxyTables } from "./proxy-tables.ts";
 import { type UpgradeMutant, upgradeWaves } from "./upgrade-waves.ts";
 import { type VolumesMutant, volumesLife } from "./volumes-life.ts";
@@ -197,6 +198,24 @@ describe("what databases leave on a disk, in every order of events", () => {
 describe("the log that a server keeps for a copy", () => {
   test("never takes more of the disk than was said, however long the keeper is away", () => {
     expect(explore(keptLog(null)).violation).toBeNull();
+  });
+});
+
+describe("a proof of restore, in every order of events", () => {
+  test("blames no copy that is as it should be, and finds what is missing while nobody writes", () => {
+    const { violation, states } = explore(proofLife(null));
+    expect(violation).toBeNull();
+    expect(states).toBeGreaterThan(10_000);
+  });
+
+  const bugs: ProofMutant[] = [
+    "judges before the counters are there",
+    "starts before the copy has what was counted",
+    "counts after the moment that it asks for",
+    "blames the copy for a drain",
+  ];
+  test.each(bugs)("would be caught with the bug: %s", (bug) => {
+    expect(explore(proofLife(bug)).violation).not.toBeNull();
   });
 });
 

@@ -19,7 +19,7 @@ export type LogMutant = "a slot without a cap";
 const sizeMb = 8_192;
 const stepMb = sizeMb / 16;
 const stepsMax = 40;
-/** What docs promise that a copy may cost its branch's disk. */
+/** Of what the tenant may store: so much may a copy that is away take of its disk. */
 const shareMost = 1 / 4;
 
 const settingOf = (engine: DatabaseEngine, sizes: DatabaseSizes, name: string): string | null =>
