@@ -82,8 +82,9 @@ const entriesOf = ({ epoch, at, isHeld }: Word) =>
   ]);
 
 export function proxyTables(mutant: ProxyMutant | null): Model<State> {
-  const known = new Map<string, Machine["journal"]>();
+  const journals = new Map<string, Machine["journal"]>();
   const texts = new Map<string, string>();
+  /** What is decided from the same is the same: it is decided once. */
   function remembered<T>(memory: Map<string, T>, of: unknown, make: () => T): T {
     const name = JSON.stringify(of);
     const value = memory.get(name) ?? make();
@@ -182,7 +183,7 @@ export function proxyTables(mutant: ProxyMutant | null): Model<State> {
       if (isHeard(state, at))
         for (const text of state.history)
           for (const saves of [2, 1]) {
-            const journal = remembered(known, [machine.journal, text, saves], () =>
+            const journal = remembered(journals, [machine.journal, text, saves], () =>
               taken(machine, JSON.parse(text), saves),
             );
             yield [`${at} is told ${text}${saves === 1 ? ", and dies" : ""}`, setMachine(state, at, { journal })];

@@ -8,10 +8,10 @@ import { Observed, PlacementSchema, PlacementStatusSchema } from "@svc/proto/nod
 import type { Model } from "./explore.ts";
 
 /**
- * What is left on the disk of one machine: the volume of a branch that was moved there and away again, copies of the branch, and
- * whoever restores from one of them: real `volumesToRemove`, `neededVolumes` and the times for which things are kept. Sessions of control
+ * What is left on the disk of one machine: the volume of a branch that is restored or moved there from a copy, that copy, and
+ * whoever restores from it: real `volumesToRemove`, `neededVolumes` and the times for which things are kept. Sessions of control
  * servers read what may go, and their agent, which hears late what it is to run, goes by any word that any of them has ever read: so in
- * whatever order words come, however late, and whoever dies. An operator finds a copy in its time and begins the restore some
+ * whatever order words come, however late, and whoever dies. An operator finds the copy in its time and begins the restore some
  * minutes later.
  *
  * Time jumps to where something changes: just before the end of the time for which a thing is kept, there, and at the end of the
@@ -61,7 +61,7 @@ export type VolumesMutant =
   | "keeps copies as short as volumes";
 
 const branchId = "5a1d0c37-0000-4000-8000-00000000000a";
-const copyIds = ["11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"] as const;
+const copyIds = ["11111111-0000-4000-8000-000000000001"] as const;
 const graceHours = 1 / 6;
 const changesMax = 2;
 /** What docs/databases.md says, in hours. */
