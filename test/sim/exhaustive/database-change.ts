@@ -9,7 +9,7 @@ import { type BranchStep, nextBranchStep, type ServerFacts } from "@svc/control/
 import type { Model } from "./explore.ts";
 
 /**
- * A move and a restore of a branch that is in use, on two machines: real `nextChangeStep` and `nextBranchStep`. The first machine has
+ * A move and a restore of a branch that is in use, and another image for its server, on two machines: real `nextChangeStep` and `nextBranchStep`. The first machine has
  * the branch, the second a copy that follows. Two workers, of which one may have stalled or dies anywhere, an operator who cancels
  * and who declares the first machine lost, machines that reboot or go silent, database proxies that are told late.
  *
@@ -41,10 +41,11 @@ interface Volume {
   /** The tenant's role may not log in. */
   isLocked: boolean;
 }
+type ChangeKind = ChangeFacts["kind"];
 interface Change {
   /** Each has a number of its own. */
   id: number;
-  kind: "move" | "restore";
+  kind: ChangeKind;
   state: Exclude<ChangeFacts["state"], "done" | "failed">;
   freezes: number;
   isUndoing: boolean;
@@ -93,7 +94,11 @@ const longMs = 1_000_000;
 const writesMax = 1;
 const changesMax = 2;
 
-export function databaseChange(mutant: ChangeMutant | null): Model<State> {
+/** @param kinds which changes are begun */
+export function databaseChange(
+  mutant: ChangeMutant | null,
+  kinds: readonly ChangeKind[] = ["move", "restore"],
+): Model<State> {
   const isHolding = ({ change }: State) => change !== null && change.state !== "copying";
 
   const serversSeen = (state: State): Server[] =>
@@ -122,16 +127,26 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
     const { branch, copy } = state;
     const isUndoing = change.isUndoing || (mutant === "lets the tenant in before that is noted" && isLate);
     return {
-      ...{ kind: change.kind, state: change.state, sinceMs: longMs, freezes: change.freezes },
+      ...{ kind: change.kind, state: change.state, freezes: change.freezes },
+      sinceMs: change.state === "restoring" && !isLate ? 0 : longMs,
       frozenMs: isLate ? freezeMs : 0,
       undoing: isUndoing ? "late" : null,
       ...{ cancelled: change.isCancelled, branch: branch.status, projectGone: false, suspended: false },
       ...{ backingUp: false, nodeGone: isNodeGone(state), servers: factsOfServers(state) },
-      copy: {
-        ...{ state: copy.isOpen ? "following" : "ended", problem: null, nodeGone: false, isHere: false, behindMs: 0 },
-        hasFrozen: change.mark !== null && (copy.has >= change.mark || mutant === "does not wait for the copy"),
-        refusal: null,
-      },
+      copy:
+        change.kind === "upgrade"
+          ? null
+          : {
+              ...{
+                state: copy.isOpen ? "following" : "ended",
+                problem: null,
+                nodeGone: false,
+                isHere: false,
+                behindMs: 0,
+              },
+              hasFrozen: change.mark !== null && (copy.has >= change.mark || mutant === "does not wait for the copy"),
+              refusal: null,
+            },
       ...{ tenantCurrent: branch.isTenantNoted, tenantMs: longMs, rotating: false },
       ...{ standsBy: false, serverStandsBy: false },
     };
@@ -177,6 +192,7 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
   function switchOver(state: State, change: Change): State {
     const { branch, copy, volumes } = state;
     if (!hasNoServer(state) || branch.generation !== 1 || change.isCancelled) return state;
+    if (change.kind === "upgrade") return start({ ...state, change: { ...change, state: "restoring" } }, false);
     const kept = mutant === "removes the old volume at the switch" ? null : volumes[0];
     return start(
       {
@@ -235,14 +251,14 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
       case "switch":
         return switchOver(state, change);
       case "startServer":
-        return hasNoServer(state) ? start(state, true) : state;
+        return hasNoServer(state) ? start(state, change.kind !== "upgrade") : state;
       case "proveLogin": {
         if (said !== true) return doubted(state);
         if (isDoubted || !state.branch.isTenantNoted) return state;
         return ended({ ...state, branch: { ...state.branch, status: "ready" } });
       }
       case "fail": {
-        const isLost = change.state === "restoring";
+        const isLost = change.state === "restoring" && change.kind !== "upgrade";
         const left = change.state === "copying" ? state : doubted(state);
         return ended(isLost ? { ...left, branch: { ...left.branch, status: "error" } } : left);
       }
@@ -320,7 +336,11 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
       isDoubted: false,
       isStale: false,
     };
-    for (const isLate of change?.state === "freezing" || change?.state === "draining" ? [false, true] : [false]) {
+    const mayBeLate =
+      change?.state === "freezing" ||
+      change?.state === "draining" ||
+      (change?.state === "restoring" && change.kind === "upgrade");
+    for (const isLate of mayBeLate ? [false, true] : [false]) {
       if (change === null) break;
       const step = nextChangeStep(changeFacts(state, change, isLate));
       if (step.do !== "wait" && step.do !== "end") yield { ...of, step: { of: "change", step } };
@@ -473,8 +493,9 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
         change: { ...fresh, kind, state: at },
         wrong: change === null ? state.wrong : "two changes of one branch",
       });
-      if (branch.status === "ready") yield ["move", begin("move", "copying")];
-      yield ["restore", begin("restore", "stopping")];
+      for (const kind of kinds)
+        if (branch.status === "ready" || kind === "restore")
+          yield [kind, begin(kind, kind === "move" ? "copying" : "stopping")];
     }
     if (change !== null && change.state !== "restoring" && !change.isCancelled)
       yield ["cancel", { ...state, change: { ...change, isCancelled: true } }];
@@ -522,7 +543,9 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
         return "two servers of one volume";
       if (volumes[0] === null && (change !== null || branch.status !== "ready"))
         return "the old volume is gone too early";
-      const isQuiet = change === null && workers.length === 0 && branch.isTenantNoted && branch.status === "ready";
+      const isFree = change === null && workers.length === 0 && branch.status === "ready";
+      if (isFree && servers.length === 0 && branchStep(state).do === "end") return "a branch that nobody brings up";
+      const isQuiet = isFree && branch.isTenantNoted;
       return isQuiet && volumes[branch.generation - 1]?.isLocked
         ? "a tenant that is locked out, and nobody knows"
         : null;

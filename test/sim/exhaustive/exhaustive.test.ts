@@ -1,8 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { type BranchMutant, branchLife } from "./branch-life.ts";
-import { type CopiesMutant, copiesLife } from "./copies-life.ts";
-import { type ChangeMutant, databaseChange } from "./database-change.ts";
-import { databaseSlots } from "./database-slots.ts";
 import { explore } from "./explore.ts";
 import { type RouteMutant, routeSwitch } from "./route-switch.ts";
 import { type RunMutant, runProtocol } from "./run-protocol.ts";
@@ -50,88 +46,5 @@ describe("a change of route, in every order of events", () => {
   const bugs: RouteMutant[] = ["does not wait for edges", "tells before it serves", "decides on an old view"];
   test.each(bugs)("would be caught with the bug: %s", (bug) => {
     expect(explore(routeSwitch(bug)).violation).not.toBeNull();
-  });
-});
-
-describe("the life of a database, in every order of events", () => {
-  test("has at most one server, data that is made once, the password that people are told, and no write while it is read-only", () => {
-    const { violation, states } = explore(branchLife(null));
-    expect(violation).toBeNull();
-    expect(states).toBeGreaterThan(100_000);
-  });
-
-  const bugs: BranchMutant[] = [
-    "ready without a login",
-    "starts without looking again",
-    "starts before the end of the one before",
-    "forgets where the data is",
-    "commits a rotation first",
-    "does not look at the password again",
-    "does not count doubts",
-    "trusts that what was cut off did not arrive",
-    "may make data at any time",
-    "makes up for missing data",
-    "makes data over data",
-    "lets everybody in to a server that the platform writes to",
-    "leaves a server as it was started",
-    "takes the refusal of a standby for a yes",
-  ];
-  test.each(bugs)("would be caught with the bug: %s", (bug) => {
-    expect(explore(branchLife(bug)).violation).not.toBeNull();
-  });
-});
-
-describe("a database that moves or is restored, in every order of events", () => {
-  test("is let in at one place, loses no more than was said, and is never locked out for good", () => {
-    const { violation, states } = explore(databaseChange(null));
-    expect(violation).toBeNull();
-    expect(states).toBeGreaterThan(100_000);
-  });
-
-  const bugs: ChangeMutant[] = [
-    "goes on when the old server is silent",
-    "starts after a reboot without a grant",
-    "removes the old volume at the switch",
-    "does not wait for the copy",
-    "two changes at once",
-    "lets the tenant in before that is noted",
-    "does not look which try it was",
-    "freezes while others are at its password",
-    "makes data where some is missing",
-    "keeps the tenant out at the proxies alone",
-  ];
-  test.each(bugs)("would be caught with the bug: %s", (bug) => {
-    expect(explore(databaseChange(bug)).violation).not.toBeNull();
-  });
-});
-
-describe("the copies of a database, in every order of events", () => {
-  test("are on different nodes, one gives way only to what follows, and no log is kept for none", () => {
-    const { violation, states } = explore(copiesLife(null));
-    expect(violation).toBeNull();
-    expect(states).toBeGreaterThan(10_000);
-  });
-
-  const bugs: CopiesMutant[] = [
-    "gives up the one before at once",
-    "does not look whether the successor follows",
-    "starts a keeper without looking again",
-    "begins without looking again",
-    "releases the log of one that is still kept",
-  ];
-  test.each(bugs)("would be caught with the bug: %s", (bug) => {
-    expect(explore(copiesLife(bug)).violation).not.toBeNull();
-  });
-});
-
-describe("databases that are asked for at once, in every order of events", () => {
-  test("are never more than the plan allows", () => {
-    const { violation, states } = explore(databaseSlots(null));
-    expect(violation).toBeNull();
-    expect(states).toBeGreaterThan(30);
-  });
-
-  test("would be caught with the bug: counts outside the lock", () => {
-    expect(explore(databaseSlots("counts outside the lock")).violation).not.toBeNull();
   });
 });

@@ -15,6 +15,7 @@ import { doubted, hasNoServer, lockBranch, moveBranch, wakeBranch } from "../sto
 import { isSameTenant, type TenantWorkDeps, tenantWork } from "../tenant-work.ts";
 import { keepVolumes } from "../volumes/store.ts";
 import type { FoundChange } from "./facts.ts";
+import { copyHours, volumeHours } from "./kept.ts";
 import type { ChangeStep } from "./steps.ts";
 import { endChange, lockChange, moveChange, nextGeneration, setUndoing } from "./store.ts";
 
@@ -26,12 +27,6 @@ export interface ChangeDeps extends TenantWorkDeps {
 
 /** How long the server itself is asked whether the copy has the rest, before everything is looked at again. */
 const copiedWaitMs = 2_000;
-
-const week = 7 * 24;
-/** How long what a change leaves behind is kept, in hours: after a move nothing is in it that its successor has not. */
-const keptHours = { move: 24, restore: week, upgrade: 24 } as const;
-/** A copy that was made for a move that came to nothing; it may be all there is when the machine was lost meanwhile. */
-const failedCopyHours = week;
 
 /** Does one step. What it writes is written only while the change is where it was, under the lock of its branch. */
 export function changeEffects(deps: ChangeDeps) {
@@ -93,7 +88,7 @@ export function changeEffects(deps: ChangeDeps) {
     await endChange(tx, id, reason);
     if (copy_id !== null) {
       const copy = await tx.selectFrom("database_copy").select("purpose").where("id", "=", copy_id).executeTakeFirst();
-      if (copy?.purpose === "move") await endCopy(tx, copy_id, { keptHours: failedCopyHours });
+      if (copy?.purpose === "move") await endCopy(tx, copy_id, { keptHours: copyHours });
     }
     await wakeBranch(tx, database_id);
   }
@@ -185,9 +180,9 @@ export function changeEffects(deps: ChangeDeps) {
       .forUpdate()
       .executeTakeFirst();
     if (copy?.node_id == null) return null;
-    const branch = await nextGeneration(tx, before, { nodeId: copy.node_id, keptHours: keptHours[change.kind] });
+    const branch = await nextGeneration(tx, before, { nodeId: copy.node_id, keptHours: volumeHours[change.kind] });
     // Their keepers would go on with the log of another volume.
-    await endCopies(tx, branch.id, { keptHours: keptHours[change.kind] });
+    await endCopies(tx, branch.id, { keptHours: copyHours });
     await startServer(tx, branch, plan, images, { restore: restoreOf(change) });
     await moveBranch(tx, branch.id, { from: "error", to: "provisioning" });
     const covered_at = change.kind === "move" ? sql<Date>`clock_timestamp()` : (change.until ?? copy.covered_at);
@@ -214,8 +209,8 @@ export function changeEffects(deps: ChangeDeps) {
       if (branch !== null && change.state !== "copying") await setDoubted(tx, branch.id);
       if (branch !== null && change.state === "restoring" && change.kind !== "upgrade") {
         // What it was to come out of, and the volume of before, are all that there is of it now.
-        await keepVolumes(tx, branch.id, { keptHours: week });
-        await keepCopies(tx, branch.id, { keptHours: week });
+        await keepVolumes(tx, branch.id, { keptHours: volumeHours.restore });
+        await keepCopies(tx, branch.id, { keptHours: copyHours });
         for (const from of ["provisioning", "ready"] as const)
           await moveBranch(tx, branch.id, { from, to: "error", reason: `It could not be restored. ${reason}` });
       }

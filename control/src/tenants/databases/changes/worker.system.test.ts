@@ -172,6 +172,9 @@ test("a move makes a copy, keeps the tenant out until it has everything, and let
     spec: { generation: 2, init: false, restore: { copyId: (await copies())[0]?.id, until: null } },
   });
   expect(await copies()).toMatchObject([{ state: "ended" }]);
+  // Moments of before the move are in it alone.
+  const [left] = await copies();
+  expect(Number(left?.purge_at) - Number(left?.ended_at)).toBeGreaterThan(167 * 3_600_000);
   const volumes = world.api.db.selectFrom("database_volume").selectAll().where("database_id", "=", id);
   expect(await volumes.orderBy("generation").execute()).toMatchObject([
     { generation: 1, node_id: here?.id, state: "salvage", purge_at: expect.any(Date) },

@@ -24,7 +24,8 @@ interface Row {
   node_id: string | null;
   image: string | null;
   is_ready: boolean;
-  is_on_air: boolean;
+  /** Its project is off the air, or being deleted. */
+  is_off: boolean;
   is_replaceable: boolean;
   is_backing_up: boolean;
   /** The kind of change that it is under. */
@@ -46,7 +47,7 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
   const { rows } = await sql<Row>`
     select database.id as database_id, server.id as task_id, server.node_id, server.spec ->> 'image' as image,
       database.status = 'ready' as is_ready,
-      project.suspended_at is null and project.deleting_at is null as is_on_air,
+      project.deleting_at is not null or (project.suspended_at is not null and project.resuming_at is null) as is_off,
       coalesce(node.lifecycle = 'active' and node.schedulable and node.drain = 'none' and node.quarantined_at is null
         and not node.disk_full and not node.memory_short and not node.engine_stalled, false) as is_replaceable,
       exists (
@@ -64,9 +65,9 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
     return {
       databaseId: row.database_id,
       isCurrent: row.image === image,
+      isMeant: row.is_ready && !row.is_off,
       isServing: row.is_ready && seen?.observed === "running" && seen.health === "healthy",
       isReplaceable: row.is_replaceable,
-      isExpected: row.is_ready && row.is_on_air,
       isChanging: changing !== null || row.is_backing_up,
       isUpgrading: changing === "upgrade",
       upgraded: row.upgraded,

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { nextUpgrades, type UpgradableServer } from "./steps.ts";
 
 const old = (databaseId: string, change: Partial<UpgradableServer> = {}): UpgradableServer => ({
-  ...{ databaseId, isCurrent: false, isExpected: true, isServing: true, isChanging: false, isUpgrading: false },
-  ...{ isReplaceable: true, upgraded: null },
+  ...{ databaseId, isCurrent: false, isMeant: true, isServing: true, isReplaceable: true },
+  ...{ isChanging: false, isUpgrading: false, upgraded: null },
   ...change,
 });
 const many = (count: number) => Array.from({ length: count }, (_, at) => old(`d${at}`));
@@ -28,8 +28,8 @@ test.each<{ when: string; servers: readonly UpgradableServer[]; begin: number; h
     ...{ begin: 0, haltedBy: "a" },
   },
   {
-    when: "the first one did not come up since its project was suspended",
-    servers: [old("a", { ...failed, isExpected: false, isServing: false }), ...many(99)],
+    when: "the first one's project was suspended",
+    servers: [old("a", { upgraded: "failed", isMeant: false, isServing: false }), ...many(99)],
     begin: 1,
   },
   { when: "it came up later", servers: [old("a", failed), ...many(99)], begin: 1 },

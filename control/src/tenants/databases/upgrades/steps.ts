@@ -5,10 +5,10 @@ export interface UpgradableServer {
   databaseId: string;
   /** It runs in the image that the installation has by now. */
   isCurrent: boolean;
+  /** It is to serve: its branch is ready, and its project on the air. Where nothing serves then, something is wrong. */
+  isMeant: boolean;
   /** It takes sessions, and its branch is ready. */
   isServing: boolean;
-  /** Its branch is ready, and its project on the air: where nothing serves then, something is wrong. */
-  isExpected: boolean;
   /** Its machine would take another server in its place: what ends where none is taken does not come up again. */
   isReplaceable: boolean;
   /** Its branch is under a change, of whatever kind, or a backup of it is being written. */
@@ -35,8 +35,8 @@ export const waveShare = 0.05;
  */
 export function nextUpgrades(servers: readonly UpgradableServer[]): UpgradeRound {
   const halting = servers.find(
-    ({ upgraded, isExpected, isServing, isUpgrading }) =>
-      upgraded === "failed" && isExpected && !isServing && !isUpgrading,
+    // One that nobody wants to serve, or whose machine is lost, says nothing of the image.
+    ({ upgraded, isMeant, isServing, isUpgrading }) => upgraded === "failed" && isMeant && !isServing && !isUpgrading,
   );
   if (halting !== undefined) return { begin: [], haltedBy: halting.databaseId };
   const due = servers.filter(
