@@ -47,7 +47,9 @@ export function restoreRefusal(facts: RestoreFacts): Refusal | null {
 function noCopy(at: Date | null, range: RestoreFacts["range"]): string {
   if (range === null) return "There is no copy of this database on a machine that can be reached.";
   const known = `Copies go from ${range.from.toISOString()} to ${range.to.toISOString()}.`;
-  return at === null ? `No copy is where it is asked for. ${known}` : `No copy covers ${at.toISOString()}. ${known}`;
+  if (at === null) return `No copy is where it is asked for. ${known}`;
+  const isGap = range.from <= at && at <= range.to;
+  return `No copy covers ${at.toISOString()}. ${known}${isGap ? " Changes are missing in between." : ""}`;
 }
 
 export interface MoveFacts {

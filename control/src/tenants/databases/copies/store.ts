@@ -101,7 +101,9 @@ export async function findRestorable(
     .where(
       sql<boolean>`exists (
         select from jsonb_array_elements(database_copy.bases) as base
-        where ${until ?? null}::timestamptz is null or (base ->> 'at')::timestamptz <= ${until ?? null}::timestamptz)`,
+        where ${until ?? null}::timestamptz is null or (
+          (base ->> 'at')::timestamptz <= ${until ?? null}::timestamptz
+          and coalesce((base ->> 'until')::timestamptz >= ${until ?? null}::timestamptz, true)))`,
     )
     .$if(copyId !== undefined, (query) => query.where("database_copy.id", "=", copyId ?? ""))
     .$if(nodeId !== undefined, (query) => query.where("database_copy.node_id", "=", nodeId ?? ""))
