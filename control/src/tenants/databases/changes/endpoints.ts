@@ -15,7 +15,7 @@ import { endpoint } from "../../endpoint.ts";
 import { throwIf } from "../endpoints/access.ts";
 import { lockBranch } from "../store.ts";
 import { beginMove } from "./move.ts";
-import { readDatabase } from "./read.ts";
+import { namesOf, readDatabase } from "./read.ts";
 import { beginRestore } from "./restore.ts";
 import { cancelRefusal } from "./rules.ts";
 import { findOpenChange, lockChange, setCancelled, wakeChange } from "./store.ts";
@@ -28,12 +28,6 @@ async function getLocked(tx: Db, id: string): Promise<Branch> {
   const branch = await lockBranch(tx, id);
   if (branch === null) throw new Refused("NOT_FOUND");
   return branch;
-}
-
-/** Names of all machines: there are few, and what is told may name ones that are gone. */
-async function namesOf(db: Db): Promise<Map<string, string>> {
-  const rows = await db.selectFrom("node").select(["id", "name"]).execute();
-  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 const audit = (

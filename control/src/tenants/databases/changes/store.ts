@@ -149,7 +149,7 @@ export async function nextGeneration(
   const generation = branch.generation + 1;
   if (branch.node_id !== null) {
     const before = { databaseId: branch.id, generation: branch.generation, nodeId: branch.node_id };
-    await retireVolume(tx, before, { state: "salvage", keptHours });
+    await retireVolume(tx, before, { state: "salvage", keptHours, bytes: branch.volume_bytes });
   }
   await placeVolume(tx, { databaseId: branch.id, generation, nodeId });
   return tx

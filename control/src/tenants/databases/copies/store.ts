@@ -96,7 +96,11 @@ export async function findRestorable(
     .where("database_copy.gone_at", "is", null)
     .where("database_copy.covered_at", "is not", null)
     .where((where) =>
-      where.or([where("database_copy.purge_at", "is", null), where("database_copy.purge_at", ">", sql<Date>`now()`)]),
+      where.or([
+        where("database_copy.purge_at", "is", null),
+        where("database_copy.purge_at", ">", sql<Date>`now()`),
+        where("database_copy.kept", "=", true),
+      ]),
     )
     .where(
       sql<boolean>`exists (

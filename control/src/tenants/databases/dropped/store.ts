@@ -1,0 +1,87 @@
+import { sql } from "kysely";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Branch, DroppedBranch } from "../../../stores/db/tables.ts";
+
+/** Remembers the branch, which the caller has locked, with all that it needs to come back. Its passwords stay sealed. */
+export async function rememberBranch(
+  tx: Db,
+  branch: Branch,
+  { nodeId, keptHours }: { nodeId: string; keptHours: number },
+): Promise<void> {
+  const { id, project_id, channel, engine, generation, role_connection_limit, read_only, read_only_soft } = branch;
+  const { admin_secret, secret, pending_secret, keeper_secret, created_at } = branch;
+  await tx
+    .insertInto("dropped_database")
+    .values((insert) => ({
+      ...{ id, project_id, channel, engine, generation, role_connection_limit, read_only, read_only_soft },
+      ...{ admin_secret, secret, pending_secret, keeper_secret, created_at, node_id: nodeId },
+      owner_id: insert.selectFrom("project").select("owner_id").where("id", "=", project_id),
+      purge_at: sql<Date>`now() + ${keptHours} * interval '1 hour'`,
+    }))
+    .execute();
+}
+
+/** A branch that was dropped, held until the transaction ends; null: nobody remembers it. After its project. */
+export async function lockDropped(tx: Db, id: string): Promise<DroppedBranch | null> {
+  const row = await tx.selectFrom("dropped_database").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+  return row ?? null;
+}
+
+/** Whether what it had is kept: a volume or a copy by its own row. */
+const isKept = sql<boolean>`gone_at is null and (kept or purge_at is null or purge_at > now())`;
+
+/** Whether the volume that a branch was dropped with can be served again. */
+export async function hasVolume(
+  db: Db,
+  { id, generation }: Pick<DroppedBranch, "id" | "generation">,
+): Promise<boolean> {
+  const volume = await db
+    .selectFrom("database_volume")
+    .innerJoin("node", "node.id", "database_volume.node_id")
+    .select("generation")
+    .where("database_id", "=", id)
+    .where("generation", "=", generation)
+    .where("state", "=", "dropped")
+    .where("node.lifecycle", "=", "active")
+    .where(isKept)
+    .executeTakeFirst();
+  return volume !== undefined;
+}
+
+const noSecrets = { admin_secret: null, secret: null, pending_secret: null, keeper_secret: null } as const;
+
+/** Removes the passwords of branches that cannot come back any more: nothing of what they had is kept. Of one, or of all. */
+export const forgetSecrets = async (db: Db, databaseId?: string): Promise<void> =>
+  void (await db
+    .updateTable("dropped_database")
+    .set(noSecrets)
+    .where("admin_secret", "is not", null)
+    .$if(databaseId !== undefined, (query) => query.where("id", "=", databaseId ?? ""))
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom("database_volume")
+            .select("generation")
+            .whereRef("database_id", "=", "dropped_database.id")
+            .where("state", "=", "dropped")
+            .where(isKept),
+        ),
+      ),
+    )
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom("database_copy")
+            .select("database_copy.id")
+            .whereRef("database_id", "=", "dropped_database.id")
+            .where(isKept),
+        ),
+      ),
+    )
+    .execute());
+
+/** The same of all branches of a project that is deleted: none of them comes back. */
+export const forgetSecretsOf = async (tx: Db, projectId: string): Promise<void> =>
+  void (await tx.updateTable("dropped_database").set(noSecrets).where("project_id", "=", projectId).execute());
