@@ -20,7 +20,6 @@ test.each<{ when: string; change: Partial<UndropFacts>; code: string; says: RegE
   { when: "is on its way out", change: { status: "dropping" }, code: "DATABASE_NOT_READY", says: /Try again/ },
   { when: "is there", change: { status: "ready" }, code: "CONFLICT", says: /back already/ },
   { when: "is coming back", change: { status: "provisioning" }, code: "CONFLICT", says: /back already/ },
-  { when: "nobody remembers", change: { isRemembered: false }, code: "NOT_FOUND", says: /Nobody remembers/ },
   { when: "is of a deleted project", change: { project: "deleted" }, code: "CONFLICT", says: /deleted/ },
   { when: "has a successor", change: { successor: "ready" }, code: "CONFLICT", says: /dropped first/ },
   { when: "has one that broke", change: { successor: "error" }, code: "CONFLICT", says: /dropped first/ },
@@ -41,6 +40,10 @@ test.each<{ when: string; change: Partial<UndropFacts>; code: string; says: RegE
   expect(decideUndrop({ ...dropped, ...change })).toEqual({
     refusal: { code, message: expect.stringMatching(says) },
   });
+});
+
+test("what nobody remembers is not found", () => {
+  expect(decideUndrop({ ...dropped, isRemembered: false })).toEqual({ refusal: { code: "NOT_FOUND" } });
 });
 
 test("nothing comes back without passwords and data, nor beside another one, whatever else is so", () => {

@@ -31,7 +31,7 @@ export function decideUndrop(facts: UndropFacts): { from: UndropFrom } | { refus
     return refuse("DATABASE_NOT_READY", "The database is being dropped. Try again in a moment.");
   }
   if (status !== null) return refuse("CONFLICT", "The database is there: it was not dropped, or is back already.");
-  if (!isRemembered) return refuse("NOT_FOUND", "Nobody remembers a database of that id.");
+  if (!isRemembered) return { refusal: { code: "NOT_FOUND" } };
   if (project === "deleted") return refuse("CONFLICT", "Its project was deleted, and its databases with it.");
   if (successor === "dropping") {
     return refuse("CONFLICT", "The channel has another database, which is being dropped. Try again in a moment.");

@@ -22,7 +22,6 @@ test.each<{ which: string; has: Partial<AskedVolume>; keep: RegExp | null; remov
   },
   { which: "a change may need", has: { isChanging: true }, keep: null, remove: /under way/ },
   { which: "a server uses", has: { isUsed: true }, keep: null, remove: /uses it/ },
-  { which: "that is gone", has: { isGone: true }, keep: /no such/, remove: /no such/ },
 ])("a volume $which", ({ has, keep, remove }) => {
   const volume = { ...dropped, ...has };
   const says = (pattern: RegExp | null) =>
@@ -33,6 +32,11 @@ test.each<{ which: string; has: Partial<AskedVolume>; keep: RegExp | null; remov
 
 test("nothing is removed before somebody says that they know what is lost", () => {
   expect(deleteRefusal(dropped, { confirmed: false })?.code).toBe("DESTRUCTIVE_CONFIRMATION_REQUIRED");
+});
+
+test("what is gone is not found", () => {
+  const gone = { ...dropped, isGone: true };
+  expect([keepRefusal(gone), deleteRefusal(gone, confirmed)]).toEqual([{ code: "NOT_FOUND" }, { code: "NOT_FOUND" }]);
 });
 
 test("what nobody knows is told apart from what is not there", () => {

@@ -9,12 +9,13 @@ export interface AskedVolume extends KnownVolume {
 }
 
 const conflict = (message: string): Refusal => ({ code: "CONFLICT", message });
-const absent: Refusal = { code: "NOT_FOUND", message: "There is no such volume." };
+const absent: Refusal = { code: "NOT_FOUND" };
 
 function inUse({ of, isCurrent, isOver }: KnownVolume): Refusal | null {
-  if (isCurrent) return conflict("A database has its data in it, and it stays as long as that does.");
-  if (isOver) return null;
-  return conflict(`It is ${of === "copy" ? "a copy that goes on" : "to be a database's"}, and stays as long as it is.`);
+  if (isOver && !isCurrent) return null;
+  return of === "copy"
+    ? conflict("It is a copy that goes on, and stays as long as it does.")
+    : conflict("A database has its data in it, and it stays as long as that does.");
 }
 
 /** What is told of a volume that is none of those that databases had. */
