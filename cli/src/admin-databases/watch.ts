@@ -50,7 +50,10 @@ export async function watchChange(
   }
 }
 
-/** Looks on until the database is ready. Fails when it cannot be brought up. */
+/** Control says within five minutes why one does not come up, unless its machine is away or its project off the air. */
+const readyMsMax = 600_000;
+
+/** Looks on until the database is ready. Fails when it cannot be brought up, or not within ten minutes. */
 export async function watchReady(
   context: Context,
   api: Api,
@@ -63,7 +66,8 @@ export async function watchReady(
     await poll(context, async () => {
       const { database } = await api.get(`/admin/databases/${databaseId}`, adminDatabaseReply);
       if (database.status === "ready") return { done: true };
-      if (database.status === "provisioning") return { delayMs: pollDelay(context.clock.steadyMs() - startedAtMs) };
+      const elapsedMs = context.clock.steadyMs() - startedAtMs;
+      if (database.status === "provisioning" && elapsedMs < readyMsMax) return { delayMs: pollDelay(elapsedMs) };
       throw new CliError("CLOUD_REQUEST_FAILED", `${name} did not come up: ${database.reason ?? database.status}`, {
         hint: `See how it is with \`svc admin db show ${name}\``,
       });
