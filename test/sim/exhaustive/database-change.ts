@@ -126,7 +126,7 @@ export function databaseChange(mutant: ChangeMutant | null): Model<State> {
       frozenMs: isLate ? freezeMs : 0,
       undoing: isUndoing ? "late" : null,
       ...{ cancelled: change.isCancelled, branch: branch.status, projectGone: false, suspended: false },
-      ...{ backingUp: false, nodeGone: isNodeGone(state), servers: factsOfServers(state) },
+      ...{ backingUp: false, volume: null, nodeGone: isNodeGone(state), servers: factsOfServers(state) },
       copy: {
         ...{ state: copy.isOpen ? "following" : "ended", problem: null, nodeGone: false, isHere: false, behindMs: 0 },
         hasFrozen: change.mark !== null && (copy.has >= change.mark || mutant === "does not wait for the copy"),

@@ -210,6 +210,7 @@ export interface DatabaseChangeTable {
   undoing: Nullable<string>;
   cancelled: Generated<boolean>;
   image: Nullable<string>;
+  volume_generation: Nullable<number>;
 }
 
 export interface DatabaseCopyTable {

@@ -11,3 +11,5 @@ alter table database_volume
   -- What it took on the disk when another took its place, or its branch was dropped; null: nobody knows.
   add column bytes bigint;
 alter table database_copy add column kept boolean not null default false;
+-- Of a restore: the branch takes that volume of its own, which it had before; null: it comes out of a copy.
+alter table database_change add column volume_generation integer;

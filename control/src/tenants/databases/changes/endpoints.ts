@@ -16,7 +16,7 @@ import { throwIf } from "../endpoints/access.ts";
 import { lockBranch } from "../store.ts";
 import { beginMove } from "./move.ts";
 import { namesOf, readDatabase } from "./read.ts";
-import { beginRestore } from "./restore.ts";
+import { beginReopen, beginRestore } from "./restore.ts";
 import { cancelRefusal } from "./rules.ts";
 import { findOpenChange, lockChange, setCancelled, wakeChange } from "./store.ts";
 import { changeView } from "./view.ts";
@@ -67,7 +67,7 @@ const restore = endpoint({
   path: `${path}/restore`,
   access: "admin",
   summary:
-    "Restore a database from a copy, to its end or to a moment. What was written after that is lost; its volume is kept for a week.",
+    "Restore a database from a copy, to its end or to a moment, or from a volume that it had before. What was written after that is lost; its volume is kept for a week.",
   params: idParams,
   body: restoreDatabaseInput.default({}),
   status: 202,
@@ -77,7 +77,12 @@ const restore = endpoint({
     const request = [`POST ${path}/restore`, params.id, body satisfies RestoreDatabaseInput];
     return createOnce({ caller, idempotencyKey, request, status: 202 }, async (tx) => {
       const branch = await getLocked(tx, params.id);
-      const change = await beginRestore(tx, branch, { ...body, id: random.uuid(), requestedBy: caller.userId });
+      const { volume, ...rest } = body;
+      const asked = { ...rest, id: random.uuid(), requestedBy: caller.userId };
+      const change =
+        volume === undefined
+          ? await beginRestore(tx, branch, asked)
+          : await beginReopen(tx, branch, { ...asked, volume });
       await audit(tx, { caller, address }, branch, change, "database.restore");
       const view = changeView(change, await namesOf(tx));
       return { change: view, coveredAt: view.until ?? view.coveredAt };

@@ -3,6 +3,7 @@ import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Change, Copy } from "../../../stores/db/tables.ts";
 import { type FoundBranch, isNodeGone, readBranchFacts } from "../facts.ts";
+import { findOwnVolume } from "../volumes/store.ts";
 import { hasReached } from "./position.ts";
 import type { ChangeFacts } from "./steps.ts";
 
@@ -32,9 +33,12 @@ export async function readChangeFacts(
     .executeTakeFirst();
   if (row === undefined) return null;
   const { since_ms, frozen_ms, tenant_ms, ...change } = row;
-  const [found, copy, backingUp] = await Promise.all([
+  const [found, copy, volume, backingUp] = await Promise.all([
     readBranchFacts(deps, change.database_id),
     change.copy_id === null ? null : readCopyFacts(db, change, change.copy_id),
+    change.volume_generation === null
+      ? null
+      : findOwnVolume(db, { databaseId: change.database_id, generation: change.volume_generation }),
     isBackingUp(db, change.database_id),
   ]);
   return {
@@ -43,6 +47,7 @@ export async function readChangeFacts(
     facts: {
       ...{ kind: change.kind, state: change.state, sinceMs: since_ms, frozenMs: frozen_ms, freezes: change.freezes },
       ...{ undoing: change.undoing, cancelled: change.cancelled, backingUp, copy },
+      volume: change.volume_generation === null ? null : { isLost: volume === null },
       branch: found?.branch.status ?? null,
       projectGone: found?.facts.projectGone ?? true,
       suspended: found?.facts.suspended ?? false,

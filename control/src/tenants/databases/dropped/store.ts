@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, DroppedBranch } from "../../../stores/db/tables.ts";
+import { isKept } from "../volumes/store.ts";
 
 /** Remembers the branch, which the caller has locked, with all that it needs to come back. Its passwords stay sealed. */
 export async function rememberBranch(
@@ -25,27 +26,6 @@ export async function rememberBranch(
 export async function lockDropped(tx: Db, id: string): Promise<DroppedBranch | null> {
   const row = await tx.selectFrom("dropped_database").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
   return row ?? null;
-}
-
-/** Whether what it had is kept: a volume or a copy by its own row. */
-const isKept = sql<boolean>`gone_at is null and (kept or purge_at is null or purge_at > now())`;
-
-/** Whether the volume that a branch was dropped with can be served again. */
-export async function hasVolume(
-  db: Db,
-  { id, generation }: Pick<DroppedBranch, "id" | "generation">,
-): Promise<boolean> {
-  const volume = await db
-    .selectFrom("database_volume")
-    .innerJoin("node", "node.id", "database_volume.node_id")
-    .select("generation")
-    .where("database_id", "=", id)
-    .where("generation", "=", generation)
-    .where("state", "=", "dropped")
-    .where("node.lifecycle", "=", "active")
-    .where(isKept)
-    .executeTakeFirst();
-  return volume !== undefined;
 }
 
 const noSecrets = { admin_secret: null, secret: null, pending_secret: null, keeper_secret: null } as const;

@@ -4,9 +4,9 @@ import { Refused } from "../../../stores/refused.ts";
 import { getOpenChange, insertChange } from "../changes/store.ts";
 import { findRestorable } from "../copies/store.ts";
 import { findBranch, wakeBranch } from "../store.ts";
-import { placeVolume } from "../volumes/store.ts";
+import { findOwnVolume, placeVolume } from "../volumes/store.ts";
 import { decideUndrop, type UndropFrom } from "./rules.ts";
-import { hasVolume, lockDropped } from "./store.ts";
+import { lockDropped } from "./store.ts";
 
 export interface Undropped {
   branch: DroppedBranch;
@@ -29,24 +29,28 @@ export async function undropBranch(
 ): Promise<Undropped> {
   const project = await lockProjectOf(tx, id);
   const dropped = await lockDropped(tx, id);
+  const volume = dropped && (await findOwnVolume(tx, { databaseId: id, generation: dropped.generation }));
   const copy = await findRestorable(tx, id);
   const branch = await tx.selectFrom("database").select("status").where("id", "=", id).executeTakeFirst();
   const successor = dropped && (await findBranch(tx, dropped.project_id, dropped.channel));
   const decided = decideUndrop({
     ...{ status: branch?.status ?? null, isRemembered: dropped !== null, project, hasCopy: copy !== null },
-    ...{ successor: successor?.status ?? null, hasVolume: dropped !== null && (await hasVolume(tx, dropped)) },
+    ...{ successor: successor?.status ?? null, hasVolume: volume !== null },
     hasSecrets: dropped?.admin_secret != null && dropped.secret !== null,
     wasReady: dropped?.role_connection_limit != null,
   });
   if ("refusal" in decided) throw new Refused(decided.refusal.code, decided.refusal.message);
   if (dropped === null) throw new Refused("NOT_FOUND");
-  await insertAgain(tx, dropped);
   const { from } = decided;
-  return {
-    branch: dropped,
-    from,
-    change: from === "copy" ? await restore(tx, dropped, copy, asked) : await serve(tx, dropped),
-  };
+  if (from === "copy") {
+    await insertAgain(tx, dropped);
+    return { branch: dropped, from, change: await restore(tx, dropped, copy, asked) };
+  }
+  // Its machine may have come back under another id.
+  const placed = { ...dropped, node_id: volume?.nodeId ?? null };
+  await insertAgain(tx, placed);
+  await serve(tx, placed);
+  return { branch: placed, from, change: null };
 }
 
 /** Holds the project of a branch that was dropped, so that nobody makes another one in its channel, or deletes it. */
@@ -76,10 +80,9 @@ async function insertAgain(tx: Db, dropped: DroppedBranch): Promise<void> {
   await tx.deleteFrom("dropped_database").where("id", "=", id).execute();
 }
 
-async function serve(tx: Db, { id, generation, node_id }: DroppedBranch): Promise<null> {
+async function serve(tx: Db, { id, generation, node_id }: DroppedBranch): Promise<void> {
   if (node_id !== null) await placeVolume(tx, { databaseId: id, generation, nodeId: node_id });
   await wakeBranch(tx, id);
-  return null;
 }
 
 async function restore(

@@ -42,6 +42,26 @@ export const retireVolume = async (
     )
     .execute());
 
+/** A volume of a branch, dropped ones included, that a server can have: in its time, and on a machine that is there. Null: it cannot. */
+export async function findOwnVolume(
+  db: Db,
+  { databaseId, generation }: Omit<VolumePlace, "nodeId">,
+): Promise<{ nodeId: string; state: "current" | "salvage" | "dropped" } | null> {
+  const volume = await db
+    .selectFrom("database_volume")
+    .innerJoin("node", "node.id", "database_volume.node_id")
+    .select(["node.id as nodeId", "database_volume.state"])
+    .where("database_id", "=", databaseId)
+    .where("generation", "=", generation)
+    .where("node.lifecycle", "=", "active")
+    .where(isKept)
+    .executeTakeFirst();
+  return volume ?? null;
+}
+
+/** Of a volume or a copy: it is there, and its time is not over. */
+export const isKept = sql<boolean>`gone_at is null and (kept or purge_at is null or purge_at > now())`;
+
 /** The branch, which the caller has locked, is dropped, and had no volume by then. */
 export const forgetUnplaced = async (tx: Db, databaseId: string): Promise<void> =>
   void (await tx
