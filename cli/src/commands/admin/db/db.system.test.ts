@@ -95,6 +95,14 @@ test("svc admin db restore says what is lost, and does nothing before somebody a
   expect(stdout).toContain("shop/production is restored");
 });
 
+test("svc admin db restore takes a volume that it had before, as it is", async () => {
+  const both = ["admin", "db", "restore", id, "--volume", volume.name];
+  const { sent } = await run([...both, "--yes"]);
+  expect(sent).toEqual([["restore", { volume: volume.name, confirm: true }]]);
+  const wrong = await run([...both, "--at", at, "--json"]);
+  expect([wrong.status, wrong.sent]).toEqual([2, []]);
+});
+
 test("svc admin db cancel ends what is under way, and a database that nobody knows is named", async () => {
   const { sent } = await run(["admin", "db", "cancel", "shop/production"]);
   expect(sent).toMatchObject([["cancel", null]]);
