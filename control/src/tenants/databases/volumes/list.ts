@@ -38,7 +38,7 @@ async function listVolumes(db: Db): Promise<DatabaseVolumeView[]> {
         left join database branch on branch.id = volume.database_id
         left join dropped_database dropped on dropped.id = volume.database_id
       where volume.state <> 'current'
-        or exists (select from node where node.id = volume.node_id and node.lifecycle <> 'active')
+        or exists (select from node where node.id = branch.node_id and node.lifecycle <> 'active')
       union all
       select 'copy', copy.id, copy.database_id, copy.generation, copy.node_id, 'copy', copy.project_id, copy.channel, copy.engine,
         copy.bytes, copy.kept, copy.purge_at, copy.created_at, copy.gone_at
