@@ -8,7 +8,8 @@ const node = replyObject({ id, name: z.string() });
 
 /**
  * Why a volume is there that no server has. `dropped`: its database was. `replaced`: another volume took its place, and it may have
- * what that has not. `lost`: it is its database's own, whose machine was declared lost; that may be back by now, as another. `copy`: it is a copy that has ended.
+ * what that has not. `lost`: it is its database's own, whose machine was declared lost; that may be back by now, as another.
+ * `copy`: it is a copy that has ended.
  */
 export const databaseVolumeReasons = ["dropped", "replaced", "lost", "copy"] as const;
 

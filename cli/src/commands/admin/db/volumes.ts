@@ -7,7 +7,7 @@ import { listing } from "../../../listing.ts";
 const reasons = {
   dropped: "database was dropped",
   replaced: "another took its place",
-  lost: "machine is lost",
+  lost: "machine was lost",
   copy: "copy that has ended",
 } as const satisfies Record<DatabaseVolumeView["why"], string>;
 

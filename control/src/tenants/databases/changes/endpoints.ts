@@ -34,7 +34,7 @@ const audit = (
   tx: Db,
   { caller, address }: { caller: Actor; address: string },
   { channel, engine, id, project_id }: Branch,
-  change: Pick<Change, "id" | "kind" | "until" | "covered_at" | "to_node">,
+  change: Pick<Change, "id" | "kind" | "until" | "covered_at" | "to_node" | "volume_generation">,
   action: string,
 ) =>
   recordAudit(tx, {
@@ -42,6 +42,7 @@ const audit = (
     detail: {
       ...{ channel, engine, databaseId: id, changeId: change.id, kind: change.kind },
       ...(change.to_node !== null && { node: change.to_node }),
+      ...(change.volume_generation !== null && { generation: change.volume_generation }),
       ...(change.until !== null && { until: change.until.toISOString() }),
       ...(change.covered_at !== null && { coveredAt: change.covered_at.toISOString() }),
     },

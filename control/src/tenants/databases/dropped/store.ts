@@ -28,40 +28,16 @@ export async function lockDropped(tx: Db, id: string): Promise<DroppedBranch | n
   return row ?? null;
 }
 
-const noSecrets = { admin_secret: null, secret: null, pending_secret: null, keeper_secret: null } as const;
+const noSecrets = sql`admin_secret = null, secret = null, pending_secret = null, keeper_secret = null`;
 
 /** Removes the passwords of branches that cannot come back any more: nothing of what they had is kept. Of one, or of all. */
-export const forgetSecrets = async (db: Db, databaseId?: string): Promise<void> =>
-  void (await db
-    .updateTable("dropped_database")
-    .set(noSecrets)
-    .where("admin_secret", "is not", null)
-    .$if(databaseId !== undefined, (query) => query.where("id", "=", databaseId ?? ""))
-    .where((where) =>
-      where.not(
-        where.exists(
-          where
-            .selectFrom("database_volume")
-            .select("generation")
-            .whereRef("database_id", "=", "dropped_database.id")
-            .where("state", "=", "dropped")
-            .where(isKept),
-        ),
-      ),
-    )
-    .where((where) =>
-      where.not(
-        where.exists(
-          where
-            .selectFrom("database_copy")
-            .select("database_copy.id")
-            .whereRef("database_id", "=", "dropped_database.id")
-            .where(isKept),
-        ),
-      ),
-    )
-    .execute());
+export const forgetSecrets = async (db: Db, databaseId: string | null = null): Promise<void> =>
+  void (await sql`
+    update dropped_database dropped set ${noSecrets}
+    where admin_secret is not null and coalesce(id = ${databaseId}::uuid, true)
+      and not exists (select from database_volume where database_id = dropped.id and state = 'dropped' and ${isKept})
+      and not exists (select from database_copy where database_id = dropped.id and ${isKept})`.execute(db));
 
 /** The same of all branches of a project that is deleted: none of them comes back. */
 export const forgetSecretsOf = async (tx: Db, projectId: string): Promise<void> =>
-  void (await tx.updateTable("dropped_database").set(noSecrets).where("project_id", "=", projectId).execute());
+  void (await sql`update dropped_database set ${noSecrets} where project_id = ${projectId}`.execute(tx));
