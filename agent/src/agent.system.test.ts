@@ -6,6 +6,7 @@ import { FencedError } from "@svc/uplink";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { dockerfileProblem } from "./engine/floors.ts";
 import { JournalBusyError } from "./journal/journal.ts";
+import { listFormer } from "./node/former.ts";
 import { containerName } from "./placements/names.ts";
 import { type Agent, start } from "./start.ts";
 import { createTestNode, type TestNode } from "./testing/agent.ts";
@@ -360,5 +361,7 @@ describe("the agent", () => {
     expect(await agent.ended).toBeInstanceOf(FencedError);
     expect(await node.engine.listContainers()).toEqual([]);
     expect(await readdir(node.config.dir)).not.toContain("identity.json");
+    // What it leaves on its disks is found by that.
+    expect(await listFormer(node.config.dir)).toEqual([expect.stringMatching(/./)]);
   });
 });

@@ -10,6 +10,7 @@ import { createMetrics } from "./metrics/metrics.ts";
 import { type Readiness, serveMetrics } from "./metrics/serve.ts";
 import { createHostEgress } from "./network/host-egress.ts";
 import { createIsolationGuard } from "./network/iptables.ts";
+import { rememberFormer } from "./node/former.ts";
 import { runNode } from "./node/run.ts";
 import { knownRegistry } from "./session.ts";
 import { usualLookMs } from "./storage/watch.ts";
@@ -109,7 +110,11 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
         return null;
       } catch (cause) {
         if (stop.signal.aborted) return null;
-        if (cause instanceof FencedError) await forgetIdentity(config.dir);
+        if (cause instanceof FencedError) {
+          const was = await loadIdentity(config.dir);
+          if (was !== null) await rememberFormer(config.dir, was.id);
+          await forgetIdentity(config.dir);
+        }
         return cause instanceof Error ? cause : new Error(String(cause));
       }
     };

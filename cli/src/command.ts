@@ -22,7 +22,7 @@ export interface Argument<T> {
   readonly summary: string;
   readonly choices?: readonly string[];
   /** What the platform is asked for when a shell wants to complete it. */
-  readonly completes?: "nodes" | "databases";
+  readonly completes?: "nodes" | "databases" | "volumes" | "dropped";
   read(raw: Raw): T;
 }
 

@@ -3,6 +3,7 @@ export * from "./api/admin.ts";
 export * from "./api/authority.ts";
 export * from "./api/database.ts";
 export * from "./api/database-change.ts";
+export * from "./api/database-volume.ts";
 export * from "./api/deployment.ts";
 export * from "./api/doctor.ts";
 export * from "./api/env.ts";

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { adminDatabaseReply } from "@svc/proto";
+import { adminDatabaseReply, databaseVolumesReply } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { deploy } from "../support/deploy.ts";
@@ -77,5 +77,17 @@ describe.each(notesApps)("the copy of a database on $engine", (app) => {
     expect(await visit("/")).toMatch(/^500/);
     await svc("admin", "db", "restore", branch, "--at", at, "--yes");
     await waitFor("the app to read", 60_000, async () => (await visit("/")) === "200 2");
+  });
+
+  test("comes back with its data and its address when it was dropped", async () => {
+    const { id } = await show();
+    const volumes = async () => databaseVolumesReply.parse(await svc("admin", "db", "volumes"));
+    await svc("db", "disable", "--project", slug, "--channel", "production", "--yes");
+    await waitFor("it to be gone", 120_000, async () => (await volumes()).dropped.some((each) => each.id === id));
+    expect(await visit("/")).toMatch(/^500/);
+    expect((await volumes()).volumes).toContainEqual(expect.objectContaining({ databaseId: id, why: "dropped" }));
+    await svc("admin", "db", "undrop", branch);
+    await waitFor("the app to read", 60_000, async () => (await visit("/")) === "200 2");
+    expect(await visit("/write")).toBe("200 3");
   });
 });

@@ -51,6 +51,19 @@ describe.each(databaseEngines)("an instance of %s", (kind) => {
     expect(await rowOf(database)).toBe("7");
   });
 
+  test("has what was written when its machine is another node by now, and knows what it was", async () => {
+    const { id, password, owner, engine, name } = await withRow(kind);
+    await engine.removeContainer(name);
+    const next = { id, password, owner: { ...owner, nodeId: "n2" } };
+    const stranger = createTestDatabase(kind, { ...next, formerNodeIds: [] });
+    await expect(stranger.run({ init: null })).rejects.toMatchObject({ kind: "foreign" });
+    const database = createTestDatabase(kind, { ...next, formerNodeIds: [owner.nodeId] });
+    opened.push(database);
+    await database.run({ init: null });
+    await database.serves();
+    expect(await rowOf(database)).toBe("7");
+  });
+
   test("that was never made is not made without being told to", async () => {
     const database = aDatabase(kind);
     await database.run({ init: null });

@@ -2,10 +2,11 @@ import { randomUUID } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { copyVolume, databaseVolume } from "@svc/proto";
 import { PlacementSchema } from "@svc/proto/node";
-import { systemClock } from "@svc/runtime/system";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import Docker from "dockerode";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { createDockerEngine } from "../engine/docker.ts";
 import { labels } from "../engine/engine.ts";
 import type { PlacementRecord } from "../journal/records.ts";
 import { newRecord } from "../placements/task.ts";
@@ -104,6 +105,31 @@ test("what another node of the machine has is neither told of nor removed", asyn
   await anotherLook([foreign]);
   await reported([]);
   expect((await docker.getVolume(foreign).inspect()).Name).toBe(foreign);
+});
+
+test("what the machine had as another node before is told of, and goes when it is named", async () => {
+  const { clusterId, nodeId } = database.owner;
+  const former = randomUUID();
+  foreign = databaseVolume(randomUUID(), 1);
+  const Labels = { [labels.cluster]: clusterId, [labels.node]: former, [labels.database]: "d" };
+  await docker.createVolume({ Name: foreign, Labels });
+  const engine = createDockerEngine({
+    ...{ socketPath: "/var/run/docker.sock", owner: { clusterId, nodeId }, formerNodeIds: [former] },
+    ...{ clock: systemClock, random: systemRandom },
+  });
+  const told: string[][] = [];
+  const back = createVolumes({
+    ...{ clock: systemClock, engine, list: () => records, log: pino({ level: "silent" }) },
+    report: async (names) => void told.push(names),
+  });
+  const until = new AbortController();
+  const looking = back.run(until.signal);
+  await waitFor("a report of it", () => String(told.at(-1)) === foreign);
+  back.take([foreign]);
+  await waitFor("its end", () => String(told.at(-1)) === "");
+  until.abort();
+  await looking;
+  foreign = "";
 });
 
 test("nothing goes by what was said in a session that is over", async () => {

@@ -22,12 +22,22 @@ const labelOf = { database: labels.database, copy: labels.copy } as const satisf
   string
 >;
 
-export function databaseVolumes(clock: Clock, docker: Docker, owner: Owner): DatabaseVolumes {
+/**
+ * @param whose.formerNodeIds what this machine was before. Labels of a volume cannot be changed, so what it left stays labelled as
+ *   that node's; no other machine can have that node's id any more
+ */
+export function databaseVolumes(
+  clock: Clock,
+  docker: Docker,
+  { owner, formerNodeIds }: { owner: Owner; formerNodeIds: readonly string[] },
+): DatabaseVolumes {
   const ownLabels = { [labels.cluster]: owner.clusterId, [labels.node]: owner.nodeId };
+  const owners: readonly Owner[] = [owner, ...formerNodeIds.map((nodeId) => ({ ...owner, nodeId }))];
+  const isOurs = (found: Readonly<Record<string, string>> | null): boolean => owners.some((each) => isOwn(found, each));
 
   const requireVolume: DatabaseVolumes["requireVolume"] = async ({ of, id, name }) => {
     const found = await withDeadline(clock, "inspect volume", quickMs, () => docker.getVolume(name).inspect());
-    if (!isOwn(found.Labels, owner) || found.Labels[labelOf[of]] !== id) {
+    if (!isOurs(found.Labels) || found.Labels[labelOf[of]] !== id) {
       throw new EngineError("foreign", `the volume ${name} belongs to somebody else`);
     }
   };
@@ -44,9 +54,10 @@ export function databaseVolumes(clock: Clock, docker: Docker, owner: Owner): Dat
     },
 
     async listDatabaseVolumes() {
-      const filters = JSON.stringify({ label: Object.entries(ownLabels).map(([name, value]) => `${name}=${value}`) });
+      const filters = JSON.stringify({ label: [`${labels.cluster}=${owner.clusterId}`] });
       const { Volumes } = await withDeadline(clock, "list volumes", quickMs, () => docker.listVolumes({ filters }));
       return (Volumes ?? []).flatMap(({ Name: name, Labels, Mountpoint: path }): DatabaseVolume[] => {
+        if (!isOurs(Labels)) return [];
         const { [labels.database]: databaseId, [labels.copy]: copyId } = Labels ?? {};
         if (copyId !== undefined) return [{ of: "copy", id: copyId, name, path }];
         return databaseId === undefined ? [] : [{ of: "database", id: databaseId, name, path }];
@@ -57,7 +68,7 @@ export function databaseVolumes(clock: Clock, docker: Docker, owner: Owner): Dat
       try {
         const volume = docker.getVolume(name);
         const { Labels } = await withDeadline(clock, "inspect volume", quickMs, () => volume.inspect());
-        if (!isDatabaseVolume(name) || !isOwn(Labels, owner)) {
+        if (!isDatabaseVolume(name) || !isOurs(Labels)) {
           throw new EngineError("foreign", `the volume ${name} belongs to somebody else`);
         }
         await withDeadline(clock, "remove volume", slowMs, () => volume.remove());

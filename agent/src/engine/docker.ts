@@ -19,10 +19,12 @@ const actions = ["die", "oom", "destroy", "start", "stop"];
 export function createDockerEngine(options: {
   socketPath: string;
   owner: Owner;
+  /** Nodes that this machine was before: the volumes of databases that they left are this one's as well. */
+  formerNodeIds?: readonly string[];
   clock: Clock;
   random: Random;
 }): Engine {
-  const { socketPath, owner, clock } = options;
+  const { socketPath, owner, formerNodeIds = [], clock } = options;
   const docker = new Docker({ socketPath });
   const describe = async (): Promise<EngineDescription> => {
     const [info, versions] = await withDeadline(clock, "describe engine", quickMs, () =>
@@ -42,7 +44,7 @@ export function createDockerEngine(options: {
     };
   };
   const containers = containerCalls(clock, docker, owner);
-  const volumes = databaseVolumes(clock, docker, owner);
+  const volumes = databaseVolumes(clock, docker, { owner, formerNodeIds });
   return {
     describe,
 

@@ -31,6 +31,7 @@ import { watchStorage } from "../storage/watch.ts";
 import type { Tidy } from "../tidy.ts";
 import { createTunnels } from "../tunnels/tunnels.ts";
 import { readBootId } from "./boot-id.ts";
+import { rememberFormer } from "./former.ts";
 import { removeLeftovers } from "./leftovers.ts";
 import { createTools } from "./tools.ts";
 import { createWork } from "./work.ts";
@@ -197,6 +198,7 @@ export async function runNode(options: {
     log.warn({ next: next.id }, "the node that this was is gone: removing everything that it ran here");
     await clearNode({ placements, databases, engine }, signal);
     if (signal.aborted) return;
+    await rememberFormer(config.dir, identity.id);
     await takeNextIdentity(config.dir);
     replaced = true;
     over.abort();

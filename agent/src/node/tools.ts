@@ -25,6 +25,7 @@ import { createDiskWatch } from "../stats/disk.ts";
 import { createEngineWatch } from "../stats/engine.ts";
 import { createMemoryWatch } from "../stats/memory.ts";
 import { createStatusReporter } from "../status-reporter.ts";
+import { listFormer } from "./former.ts";
 
 export interface ToolOptions {
   clock: Clock;
@@ -51,9 +52,10 @@ export async function createTools(options: ToolOptions) {
   const { clock, random, config, identity, journal, isolation, metrics, signal, log } = options;
   const owner = { clusterId: identity.clusterId, nodeId: identity.id };
   const { buildBridge, dir } = config;
+  const formerNodeIds = await listFormer(dir);
   const engine = countCalls(
     clock,
-    createDockerEngine({ socketPath: config.dockerSocket, owner, clock, random }),
+    createDockerEngine({ socketPath: config.dockerSocket, owner, formerNodeIds, clock, random }),
     metrics,
   );
   const limiter = createStepLimiter({

@@ -79,13 +79,18 @@ export type TestDatabase = AsyncDisposable & {
   log(): Promise<string>;
 };
 
-export function createTestDatabase(kind: DatabaseEngine): TestDatabase {
-  const id = randomUUID();
-  const owner = { clusterId: `test-${randomBytes(4).toString("hex")}`, nodeId: "n1" };
-  const engine = createDockerEngine({ socketPath, owner, clock: systemClock, random: systemRandom });
+/** @param as the same one on a machine that is another node by now; absent: a new one */
+export function createTestDatabase(
+  kind: DatabaseEngine,
+  as?: Pick<TestDatabase, "id" | "owner" | "password"> & { formerNodeIds: readonly string[] },
+): TestDatabase {
+  const id = as?.id ?? randomUUID();
+  const owner = as?.owner ?? { clusterId: `test-${randomBytes(4).toString("hex")}`, nodeId: "n1" };
+  const formerNodeIds = as?.formerNodeIds ?? [];
+  const engine = createDockerEngine({ socketPath, owner, formerNodeIds, clock: systemClock, random: systemRandom });
   const name = `svc-test-db-${id}`;
   const path = socketPathOf(owner, id, kind);
-  const password = randomBytes(16).toString("hex");
+  const password = as?.password ?? randomBytes(16).toString("hex");
   const verifier = verifierFor(kind, password);
   const sizes = { memoryMb: 192, sizeMb: 256, connections: 40 };
   const admin = { user: "svc_admin", password, database: kind === "postgres" ? "postgres" : "mysql" };

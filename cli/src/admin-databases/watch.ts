@@ -50,6 +50,33 @@ export async function watchChange(
   }
 }
 
+/** Control says within five minutes why one does not come up, unless its machine is away or its project off the air. */
+const readyMsMax = 600_000;
+
+/** Looks on until the database is ready. Fails when it cannot be brought up, or not within ten minutes. */
+export async function watchReady(
+  context: Context,
+  api: Api,
+  { databaseId, name }: { databaseId: string; name: string },
+): Promise<void> {
+  context.onInterrupt(`It goes on without you. See it with \`svc admin db show ${name}\``);
+  const startedAtMs = context.clock.steadyMs();
+  const activity = context.terminal.activity(`${name}: bringing its server up`);
+  try {
+    await poll(context, async () => {
+      const { database } = await api.get(`/admin/databases/${databaseId}`, adminDatabaseReply);
+      if (database.status === "ready") return { done: true };
+      const elapsedMs = context.clock.steadyMs() - startedAtMs;
+      if (database.status === "provisioning" && elapsedMs < readyMsMax) return { delayMs: pollDelay(elapsedMs) };
+      throw new CliError("CLOUD_REQUEST_FAILED", `${name} did not come up: ${database.reason ?? database.status}`, {
+        hint: `See how it is with \`svc admin db show ${name}\``,
+      });
+    });
+  } finally {
+    activity.stop();
+  }
+}
+
 /** How it went, in words. */
 export const blockedText = ({ blockedMs }: Pick<DatabaseChange, "blockedMs">): string =>
   blockedMs === null ? "" : `Nobody could write for ${formatDuration(blockedMs)}`;

@@ -1,6 +1,7 @@
 import { Writable } from "node:stream";
 import { nodeListReply, stripControl } from "@svc/proto";
 import { branchName, listDatabases } from "../admin-databases/branches.ts";
+import { droppedName, listVolumes, ownerName } from "../admin-databases/volumes.ts";
 import { createRun, type Globals } from "../context.ts";
 import type { Host } from "../host.ts";
 import { createTerminal } from "../terminal.ts";
@@ -43,6 +44,10 @@ export async function askPlatform(what: Parameters<Ask>[0], host: Host): Promise
     const questions: Record<typeof what, () => Promise<Candidate[]>> = {
       databases: async () =>
         (await listDatabases(api)).map((each) => ({ word: branchName(each), about: `${each.engine}, ${each.status}` })),
+      volumes: async () =>
+        (await listVolumes(api)).volumes.map((each) => ({ word: each.name, about: `${ownerName(each)}, ${each.why}` })),
+      dropped: async () =>
+        (await listVolumes(api)).dropped.map((each) => ({ word: droppedName(each) ?? each.id, about: each.engine })),
       nodes: async () => {
         const { nodes } = await api.get("/admin/nodes", nodeListReply);
         return nodes

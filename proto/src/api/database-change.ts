@@ -101,14 +101,22 @@ export const adminDatabaseReply = success({ database: adminDatabaseDetail });
 
 /**
  * `at`: to that moment; without it, all that a copy has. What was written after it is lost, and who asks says that they know
- * with `confirm`. `copyId` and `node` choose among copies.
+ * with `confirm`. `copyId` and `node` choose among copies. `volume`: instead of all that, the volume of that name, which the
+ * database had before.
  */
-export const restoreDatabaseInput = z.strictObject({
-  at: moment.exactOptional(),
-  copyId: z.guid().exactOptional(),
-  node: z.guid().exactOptional(),
-  confirm: z.boolean().exactOptional(),
-});
+export const restoreDatabaseInput = z
+  .strictObject({
+    at: moment.exactOptional(),
+    copyId: z.guid().exactOptional(),
+    node: z.guid().exactOptional(),
+    volume: z.string().min(1).max(64).exactOptional(),
+    confirm: z.boolean().exactOptional(),
+  })
+  .refine(
+    ({ volume, at, copyId, node }) =>
+      volume === undefined || (at === undefined && copyId === undefined && node === undefined),
+    "A volume is taken as it is: send it without at, copyId and node.",
+  );
 export type RestoreDatabaseInput = z.output<typeof restoreDatabaseInput>;
 /** `to`: the machine; without it the one that has a copy, or that suits best. */
 export const moveDatabaseInput = z.strictObject({ to: z.guid().exactOptional() });

@@ -132,7 +132,7 @@ export function databaseChange(
       frozenMs: isLate ? freezeMs : 0,
       undoing: isUndoing ? "late" : null,
       ...{ cancelled: change.isCancelled, branch: branch.status, projectGone: false, suspended: false },
-      ...{ backingUp: false, nodeGone: isNodeGone(state), servers: factsOfServers(state) },
+      ...{ backingUp: false, volume: null, nodeGone: isNodeGone(state), servers: factsOfServers(state) },
       copy:
         change.kind === "upgrade"
           ? null

@@ -89,6 +89,35 @@ test("a volume stays while a change is under way, and a copy while a server was 
   });
 });
 
+test("what a machine had that was declared lost is its next node's once it is back, and is kept for as long", async () => {
+  await aVolume(1, 60);
+  await aVolume(2, -60);
+  await aCopy(60);
+  const next = await aDaemon(world, link, "node");
+  const names = [databaseVolume(databaseId, 1), databaseVolume(databaseId, 2), copyVolume(copyId)];
+  const tell = async () => {
+    using connection = asNode(link, next);
+    await connection.node.reportDatabases({ volumes: { names } });
+  };
+  const places = async () => {
+    const { rows } = await sql<{ node_id: string }>`
+      select node_id from database_volume where database_id = ${databaseId}
+      union select node_id from database_copy where id = ${copyId}`.execute(world.database.db);
+    return rows.map(({ node_id }) => node_id);
+  };
+  const unknown = async () =>
+    (await world.database.db.selectFrom("unknown_volume").select("name").where("node_id", "=", next.id).execute())
+      .length;
+  await tell();
+  // As long as that node is there, whoever else says so is a stranger.
+  expect([await places(), await unknown()]).toEqual([[node.id], 3]);
+  await run(sql`update node set lifecycle = 'fenced' where id = ${node.id}`);
+  await tell();
+  expect([await places(), await unknown()]).toEqual([[next.id], 0]);
+  await using agent = await anAgent(link, next);
+  expect(await agent.next("volumesToRemove")).toMatchObject({ names: [databaseVolume(databaseId, 2)] });
+});
+
 test("a node that has nothing to remove is told nothing, whatever others have", async () => {
   await aVolume(1, -60);
   const other = await aDaemon(world, link, "node");

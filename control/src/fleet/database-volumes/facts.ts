@@ -16,14 +16,15 @@ interface Row {
 }
 
 /** Whoever found a volume in its time, to bring it back or to restore from it, has said so by then. */
-const graceMinutes = 10;
+export const graceMinutes = 10;
 
 /** All volumes that are known of each of the nodes. One query for all of them, however many there are. */
 export async function loadVolumesOfNodes(
   db: Db,
   nodeIds: readonly string[],
 ): Promise<ReadonlyMap<string, KnownVolume[]>> {
-  const isPast = sql<boolean>`coalesce(purge_at < now() - ${graceMinutes} * interval '1 minute', false)`;
+  const isPast = sql<boolean>`coalesce(
+    not kept and purge_at < now() - ${graceMinutes} * interval '1 minute', false)`;
   const { rows } = await sql<Row>`
     select volume.node_id as at_node, 'database' as of, volume.database_id as id, volume.generation,
       volume.state <> 'current' as is_over, ${isPast} as is_due, volume.gone_at is not null as is_gone,

@@ -20,7 +20,33 @@ export async function storeVolumeReport(
   await setGone(db, nodeId, back, false);
   for (const { of, id, generation } of gone) log.info({ nodeId, of, id, generation }, "volume of a database is gone");
   for (const { of, id, generation } of back) log.warn({ nodeId, of, id, generation }, "a volume that was gone is back");
-  await storeUnknown(db, nodeId, await withoutNew(db, unknown));
+  const returned = await adoptReturned(db, nodeId, unknown);
+  for (const name of returned) log.info({ nodeId, name }, "a volume of a machine that was lost is back");
+  const strange = unknown.filter((name) => !returned.includes(name));
+  await storeUnknown(db, nodeId, await withoutNew(db, strange));
+}
+
+/**
+ * Of names that nobody knows of the node, those of volumes whose machine was declared lost: it is back, under another id, and they are
+ * this node's from now on. What a branch has its data in stays where the branch is until an operator says otherwise.
+ */
+async function adoptReturned(db: Db, nodeId: string, names: readonly string[]): Promise<string[]> {
+  if (names.length === 0) return [];
+  const isLost = sql<boolean>`exists (select from node where node.id = volume.node_id and node.lifecycle <> 'active')`;
+  const digits = (id: string) => sql`left(replace(${sql.ref(id)}::text, '-', ''), 16)`;
+  const { rows } = await sql<{ name: string }>`
+    with told as (select unnest(${[...names]}::text[]) as name),
+    volumes as (
+      update database_volume volume set node_id = ${nodeId}, gone_at = null from told
+      where told.name = 'svc-db-' || ${digits("volume.database_id")}
+          || case when volume.generation > 1 then '-' || volume.generation else '' end and ${isLost}
+      returning told.name),
+    copies as (
+      update database_copy volume set node_id = ${nodeId}, gone_at = null from told
+      where told.name = 'svc-dbcopy-' || ${digits("volume.id")} and volume.state = 'ended' and ${isLost}
+      returning told.name)
+    select name from volumes union all select name from copies`.execute(db);
+  return rows.map(({ name }) => name);
 }
 
 async function setGone(db: Db, nodeId: string, volumes: readonly KnownVolume[], isGone: boolean): Promise<void> {

@@ -73,7 +73,14 @@ export function volumeNews(names: readonly string[], volumes: readonly KnownVolu
   };
 }
 
-const shape = /^svc-db(?:-[0-9a-f]{16}(?:-[0-9]{1,10})?|copy-[0-9a-f]{16})$/;
+const shape = /^svc-db(?:-([0-9a-f]{16})(?:-[0-9]{1,10})?|copy-([0-9a-f]{16}))$/;
 
 /** What agents take for a volume of a database or a copy. */
 export const isVolumeName = (name: string): boolean => shape.test(name);
+
+/** What a volume is of, and the first 16 digits of that one's id; null: it is the name of none. */
+export function volumeNamed(name: string): { of: KnownVolume["of"]; digits: string } | null {
+  const [, ofDatabase, ofCopy] = shape.exec(name) ?? [];
+  if (ofCopy !== undefined) return { of: "copy", digits: ofCopy };
+  return ofDatabase === undefined ? null : { of: "database", digits: ofDatabase };
+}

@@ -19,6 +19,17 @@ test("what a node tells of a copy is taken as it is", () => {
   });
 });
 
+test("a base after which changes are missing says until when it goes", () => {
+  const bases = [
+    { number: 1, at: at(1), bytes: 4n, until: at(3) },
+    { number: 2, at: at(5), bytes: 4n },
+  ];
+  expect(progressOf(sample({ bases } as never), now)?.bases).toEqual([
+    { number: 1, at: at(1), bytes: 4, until: at(3) },
+    { number: 2, at: at(5), bytes: 4 },
+  ]);
+});
+
 test.each<{ what: string; has: object }>([
   { what: "an unknown state", has: { state: State.UNSPECIFIED } },
   { what: "no time", has: { at: "" } },
@@ -36,6 +47,7 @@ test.each<{ what: string; has: object }>([
     what: "bases of falling times",
     has: { bases: [1, 2].map((number) => ({ number, at: at(3 - number), bytes: 1n })) },
   },
+  { what: "a base that goes until no time", has: { bases: [{ number: 1, at: at(1), bytes: 4n, until: "soon" }] } },
   { what: "more bytes than there are", has: { bytes: 2n ** 60n } },
   { what: "a position without an end", has: { position: "0".repeat(1_001) } },
 ])("a node that tells of $what is not believed", ({ has }) => {

@@ -21,6 +21,8 @@ export interface CopyBase {
   /** RFC 3339, by the clock of the server that is copied. */
   at: string;
   bytes: number;
+  /** RFC 3339: no later moment can be restored from it, since changes are missing after that; absent: none are. */
+  until?: string;
 }
 
 const states: ReadonlyMap<number, CopyProgress["state"]> = new Map([
@@ -66,12 +68,17 @@ function basesOf({ bases, coveredAt }: CopySample): CopyBase[] | null {
   if (bases.length > basesMax) return null;
   let before = { number: -1, atMs: Number.NEGATIVE_INFINITY };
   const found: CopyBase[] = [];
-  for (const { number, at, bytes } of bases) {
+  for (const { number, at, bytes, until } of bases) {
     const atMs = timeOf(at);
+    const untilMs = timeOf(until);
+    if (until !== "" && untilMs === null) return null;
     if (atMs === null || bytes > maxBytes || number > baseNumberMax) return null;
     if (number <= before.number || atMs < before.atMs) return null;
     before = { number, atMs };
-    found.push({ number, at: new Date(atMs).toISOString(), bytes: Number(bytes) });
+    found.push({
+      ...{ number, at: new Date(atMs).toISOString(), bytes: Number(bytes) },
+      ...(untilMs !== null && { until: new Date(untilMs).toISOString() }),
+    });
   }
   return found.length > 0 && coveredAt === "" ? null : found;
 }

@@ -240,6 +240,13 @@ export const additions: readonly Addition[] = [
     ["POST /admin/databases/:id/move", "admin"],
     ["POST /admin/databases/:id/cancel", "admin"],
   ),
+  ...added(
+    "What was dropped by mistake has to come back, and what is kept for that has to be seen, and to go before its time.",
+    ["POST /admin/databases/:id/undrop", "admin"],
+    ["GET /admin/databases/volumes", "admin"],
+    ["POST /admin/databases/volumes/:volume/keep", "admin"],
+    ["DELETE /admin/databases/volumes/:volume", "admin"],
+  ),
   ...added("Tools on somebody's own machine reach a database that has no address outside.", [
     "GET /projects/:id/database/tunnel",
     scope("database:credentials", "projects:write"),

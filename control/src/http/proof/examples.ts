@@ -76,6 +76,7 @@ const bodies: Readonly<Record<string, (random: Random) => unknown>> = {
   "PUT /admin/plans/:id": aPlan,
   "POST /admin/invites": (random) => ({ email: `${unique(random, "ada-")}@svc.test` }),
   "POST /admin/databases/:id/restore": () => ({ at: "2030-01-31T12:00:00Z", confirm: true }),
+  "DELETE /admin/databases/volumes/:volume": () => ({ confirm: true }),
   "POST /admin/databases/:id/move": (random) => ({ to: random.uuid() }),
   "POST /admin/nodes/bootstrap-tokens": () => ({ role: "node", expiresIn: 600 }),
   "PATCH /admin/nodes/:id": () => ({ labels: { disk: "fast", room: null } }),

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
+import { databaseVolume } from "@svc/proto";
 import { createBootstrapToken } from "../../fleet/nodes/tokens.ts";
 import { replaceInvite } from "../../identity/invites/store.ts";
-import { newBranch } from "../../tenants/databases/testing/branch.ts";
+import { newBranch, newDroppedBranch } from "../../tenants/databases/testing/branch.ts";
 import type { TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 
@@ -122,10 +123,25 @@ async function aDatabase(api: TestApi, owner: TestUser): Promise<Target> {
   return { ...none, params: { id } };
 }
 
+/** The volume of a database that was dropped. */
+async function aVolume(api: TestApi, owner: TestUser): Promise<Target> {
+  const [{ id }, node] = [await api.newProject(owner), await aNode(api)];
+  const databaseId = await newDroppedBranch(api, { id, nodeId: node.params["id"] ?? "" });
+  return { ...none, params: { volume: databaseVolume(databaseId, 1) } };
+}
+
+/** A database that was dropped. */
+async function aDroppedDatabase(api: TestApi, owner: TestUser): Promise<Target> {
+  const [{ id }, node] = [await api.newProject(owner), await aNode(api)];
+  return { ...none, params: { id: await newDroppedBranch(api, { id, nodeId: node.params["id"] ?? "" }) } };
+}
+
 /** The longest beginning of a path tells what its parameters name. */
 const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) => Promise<Target>][] = [
   ["/admin/nodes/bootstrap-tokens/:id", aBootstrapToken],
   ["/admin/nodes/:id", aNode],
+  ["/admin/databases/volumes/:volume", aVolume],
+  ["/admin/databases/:id/undrop", aDroppedDatabase],
   ["/admin/databases/:id", aDatabase],
   ["/admin/users/:id", aUser],
   ["/admin/plans/:id", aPlan],

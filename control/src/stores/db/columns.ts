@@ -34,8 +34,8 @@ export interface ColumnValues {
   "audit.detail": unknown;
   "bootstrap_token.addresses": string[];
   "channel_state.channel": Channel;
-  /** Whole ones, the oldest first; from `at` on every moment can be restored. */
-  "database_copy.bases": { number: number; at: string; bytes: number }[];
+  /** Whole ones, the oldest first; from `at` on every moment can be restored, up to `until` where there is one. */
+  "database_copy.bases": { number: number; at: string; bytes: number; until?: string }[];
   "deployment.manifest": unknown;
   "idempotency.body": unknown;
   "log_reply.exit": { code: number | null; oomKilled: boolean; reason: string; at: string };

@@ -6,6 +6,7 @@ import type {
   DatabaseCopyTable,
   DatabaseTable,
   DeploymentTable,
+  DroppedDatabaseTable,
   NodeEventTable,
   NodeTable,
   PlanTable,
@@ -26,6 +27,8 @@ export type Project = Selectable<ProjectTable>;
 export type Deployment = Selectable<DeploymentTable>;
 /** The managed database of a channel. */
 export type Branch = Selectable<DatabaseTable>;
+/** What is known of a branch that was dropped: see `tenants/databases/dropped`. */
+export type DroppedBranch = Selectable<DroppedDatabaseTable>;
 /** A backup of a branch. */
 export type Backup = Selectable<DatabaseBackupTable>;
 export type BackupStatus = Backup["status"];

@@ -1,12 +1,14 @@
 import { backupEndpoints } from "./backups/endpoints.ts";
 import { scheduleEndpoints } from "./backups/schedule/endpoints.ts";
 import { changeEndpoints } from "./changes/endpoints.ts";
+import { droppedEndpoints } from "./dropped/endpoints.ts";
 import { create, drop, list, read } from "./endpoints/branches.ts";
 import { reveal, rotate } from "./endpoints/credentials.ts";
 import { deleteQuery, listQueries, saveQuery } from "./endpoints/saved-queries.ts";
 
 import { studioEndpoints } from "./studio/endpoints.ts";
 import { tunnel } from "./tunnel/endpoint.ts";
+import { volumeEndpoints } from "./volumes/endpoints.ts";
 
 export const databaseEndpoints = [
   ...[create, read, list, drop, reveal, rotate],
@@ -14,6 +16,8 @@ export const databaseEndpoints = [
   ...[listQueries, saveQuery, deleteQuery],
   ...backupEndpoints,
   ...changeEndpoints,
+  ...volumeEndpoints,
+  ...droppedEndpoints,
   ...scheduleEndpoints,
   tunnel,
 ];

@@ -85,7 +85,7 @@ export const engineConflict = (fixed: DatabaseEngine): Refusal => ({
   message: `The databases of this project run on ${fixed} for good.`,
 });
 
-const refuse = (code: ErrorCode, message: string) => ({ refusal: { code, message } });
+export const refuse = (code: ErrorCode, message: string) => ({ refusal: { code, message } });
 
 /** Why a branch cannot be used now; null: it can. A null status is no branch. */
 export function useRefusal(status: DatabaseStatus | null): Refusal | null {

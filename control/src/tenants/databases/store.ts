@@ -8,6 +8,7 @@ import type { Branch } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import { holdsBranch } from "./changes/store.ts";
 import { endCopies } from "./copies/store.ts";
+import { rememberBranch } from "./dropped/store.ts";
 import { forgetUnplaced, retireVolume } from "./volumes/store.ts";
 
 /** Of characters that no URL has to escape. */
@@ -161,33 +162,21 @@ export async function hasNoServer(tx: Db, { id, node_id }: Pick<Branch, "id" | "
 }
 
 /**
- * The branch, which the caller has locked, is no more. What is known of its volume, if it has one, is kept apart, and its copies for
- * as long.
+ * The branch, which the caller has locked, is no more. Its volume, if it has one, and its copies are kept for so many hours, and what
+ * is known of it for as long as it can come back from them.
  */
 export async function buryBranch(
   tx: Db,
-  { id, project_id, channel, engine, generation }: Branch,
+  branch: Branch,
   { nodeId, keptHours }: { nodeId: string | null; keptHours: number },
 ): Promise<void> {
+  const { id, generation, volume_bytes } = branch;
   await endCopies(tx, id, { keptHours });
   if (nodeId === null) await forgetUnplaced(tx, id);
   else {
-    await retireVolume(tx, { databaseId: id, generation, nodeId }, { state: "dropped", keptHours });
-    await tx
-      .insertInto("dropped_database")
-      .columns(["id", "project_id", "owner_id", "channel", "engine", "node_id", "purge_at"])
-      .expression((from) =>
-        from
-          .selectFrom("project")
-          .select([
-            ...[sql<string>`${id}::uuid`.as("id"), "project.id as project_id" as const, "owner_id" as const],
-            ...[sql<Channel>`${channel}`.as("channel"), sql<DatabaseEngine>`${engine}`.as("engine")],
-            sql<string>`${nodeId}::uuid`.as("node_id"),
-            sql<Date>`now() + ${keptHours} * interval '1 hour'`.as("purge_at"),
-          ])
-          .where("project.id", "=", project_id),
-      )
-      .execute();
+    const place = { databaseId: id, generation, nodeId };
+    await retireVolume(tx, place, { state: "dropped", keptHours, bytes: volume_bytes });
+    await rememberBranch(tx, branch, { nodeId, keptHours });
   }
   await tx.deleteFrom("task").where("owner_id", "=", id).where("reaped_at", "is not", null).execute();
   await tx.deleteFrom("database").where("id", "=", id).execute();

@@ -30,6 +30,23 @@ const detail = {
   ...{ copies: [copy], changes: [change] },
 };
 
+const volume = {
+  ...{ name: "svc-db-1111111111114111", why: "dropped", databaseId: id, copyId: null, projectId, generation: 1 },
+  ...{ projectSlug: "shop", channel: "production", engine: "postgres", node: node("node-1"), nodeLost: false },
+  ...{ sizeBytes: 1_048_576, kept: false, purgeAt: "2999-01-01T00:00:00.000Z", createdAt: at },
+};
+const droppedOne = { id, projectId, projectSlug: "shop", channel: "production", engine: "postgres", droppedAt: at };
+const volumes = {
+  "GET /api/v1/admin/databases/volumes": ok({
+    volumes: [
+      volume,
+      { ...volume, name: "svc-db-1111111111114111-2", why: "replaced", nodeLost: true, kept: true, purgeAt: null },
+    ],
+    unknown: [{ name: "svc-db-0123456789abcdef", node: node("node-2"), since: at }],
+    dropped: [droppedOne, { ...droppedOne, id: changeId }],
+  }),
+};
+
 async function run(argv: string[], answers: Record<string, object> = {}) {
   const sent: unknown[] = [];
   const post = (action: string) => ({
@@ -84,9 +101,74 @@ test("svc admin db restore says what is lost, and does nothing before somebody a
   expect(stdout).toContain("shop/production is restored");
 });
 
+test("svc admin db restore takes a volume that it had before, as it is", async () => {
+  const both = ["admin", "db", "restore", id, "--volume", volume.name];
+  const { sent } = await run([...both, "--yes"]);
+  expect(sent).toEqual([["restore", { volume: volume.name, confirm: true }]]);
+  const wrong = await run([...both, "--at", at, "--json"]);
+  expect([wrong.status, wrong.sent]).toEqual([2, []]);
+});
+
 test("svc admin db cancel ends what is under way, and a database that nobody knows is named", async () => {
   const { sent } = await run(["admin", "db", "cancel", "shop/production"]);
   expect(sent).toMatchObject([["cancel", null]]);
   const unknown = await run(["admin", "db", "cancel", "shop/preview", "--json"]);
   expect(envelopeOf(unknown)["error"]).toMatchObject({ code: "CLOUD_NOT_FOUND" });
+});
+
+test("svc admin db volumes tells why each is there, when it goes, and what can come back", async () => {
+  const { stdout, status } = await run(["admin", "db", "volumes"], volumes);
+  expect(status).toBe(0);
+  expect(stdout).toMatch(
+    /svc-db-1111111111114111 .*shop\/production.*node-1.*database was dropped.*1\.0 MiB.*in \d+ d/,
+  );
+  expect(stdout).toMatch(/node-1 \(lost\).*another took its place.*kept until deleted/);
+  expect(stdout).toContain(`shop/production (postgres)`);
+  expect(stdout).toContain("svc-db-0123456789abcdef on node-2");
+});
+
+test("svc admin db keep and delete say what becomes of a volume, and nothing is lost before somebody agrees", async () => {
+  const asked: unknown[] = [];
+  const path = `/api/v1/admin/databases/volumes/${volume.name}`;
+  const answers = {
+    ...volumes,
+    [`POST ${path}/keep`]: () => ok({ name: volume.name, kept: true }),
+    [`DELETE ${path}`]: ({ body }: { body: Buffer }) => {
+      asked.push(JSON.parse(body.toString()));
+      return ok({ name: volume.name, deleted: true });
+    },
+  };
+  expect((await run(["admin", "db", "keep", volume.name], answers)).stdout).toContain("svc admin db delete");
+  const refused = await run(["admin", "db", "delete", volume.name, "--json"], answers);
+  expect([refused.status, asked]).toEqual([6, []]);
+  const { stdout } = await run(["admin", "db", "delete", volume.name, "--yes"], answers);
+  expect(stdout).toContain("is being removed");
+  expect(asked).toEqual([{ confirm: true }]);
+  const unknown = await run(["admin", "db", "delete", "svc-db-0123456789abcdef", "--yes", "--json"], answers);
+  expect(envelopeOf(unknown)["error"]).toMatchObject({ code: "CLOUD_NOT_FOUND" });
+});
+
+test("svc admin db undrop brings back what was dropped last, and looks on until it is there", async () => {
+  const asked: string[] = [];
+  const undrop = (of: string, from: object) => ({
+    [`POST /api/v1/admin/databases/${of}/undrop`]: () => {
+      asked.push(of);
+      return ok({ databaseId: id, channel: "production", engine: "postgres", ...from });
+    },
+  });
+  const fromVolume = { ...volumes, ...undrop(id, { from: "volume", change: null, coveredAt: null }) };
+  expect((await run(["admin", "db", "undrop", "shop/production"], fromVolume)).stdout).toContain(
+    "shop/production is back, from its volume",
+  );
+  const fromCopy = { ...volumes, ...undrop(changeId, { from: "copy", change, coveredAt }) };
+  const { stdout } = await run(["admin", "db", "undrop", changeId], fromCopy);
+  expect(stdout).toContain(`What was written after ${coveredAt} is lost`);
+  expect(asked).toEqual([id, changeId]);
+  const nobody = await run(["admin", "db", "undrop", "shop/dev", "--json"], volumes);
+  expect(envelopeOf(nobody)["error"]).toMatchObject({ code: "CLOUD_NOT_FOUND" });
+  const broken = {
+    [`GET /api/v1/admin/databases/${id}`]: ok({ database: { ...detail, status: "error", reason: "no disk" } }),
+  };
+  const failed = await run(["admin", "db", "undrop", "shop/production", "--json"], { ...fromVolume, ...broken });
+  expect(envelopeOf(failed)["error"]).toMatchObject({ message: expect.stringContaining("no disk") });
 });

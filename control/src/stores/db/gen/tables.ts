@@ -210,6 +210,7 @@ export interface DatabaseChangeTable {
   undoing: Nullable<string>;
   cancelled: Generated<boolean>;
   image: Nullable<string>;
+  volume_generation: Nullable<number>;
 }
 
 export interface DatabaseCopyTable {
@@ -234,6 +235,7 @@ export interface DatabaseCopyTable {
   gone_at: Nullable<Date>;
   told_at: Nullable<Date>;
   released_at: Nullable<Date>;
+  kept: Generated<boolean>;
 }
 
 export interface DatabaseLoginFailuresTable {
@@ -256,6 +258,8 @@ export interface DatabaseVolumeTable {
   purge_at: Nullable<Date>;
   gone_at: Nullable<Date>;
   created_at: Generated<Date>;
+  kept: Generated<boolean>;
+  bytes: Nullable<number>;
 }
 
 export interface DeploymentTable {
@@ -332,6 +336,10 @@ export interface DroppedDatabaseTable {
   keeper_secret: Nullable<Buffer>;
   generation: Generated<number>;
   role_connection_limit: Nullable<number>;
+  pending_secret: Nullable<Buffer>;
+  read_only: Generated<boolean>;
+  read_only_soft: Nullable<boolean>;
+  created_at: Nullable<Date>;
 }
 
 export interface EnvOverlayTable {

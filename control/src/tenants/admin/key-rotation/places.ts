@@ -38,6 +38,7 @@ export const sealedPlaces: readonly SealedPlace[] = [
   // A branch that was dropped comes back under its id.
   { table: "dropped_database", column: "admin_secret", key: ["id"], aad: adminSecretAad },
   { table: "dropped_database", column: "secret", key: ["id"], aad: tenantSecretAad },
+  { table: "dropped_database", column: "pending_secret", key: ["id"], aad: pendingSecretAad },
   { table: "dropped_database", column: "keeper_secret", key: ["id"], aad: keeperSecretAad },
   { table: "deployment", column: "env", key: ["id"], aad: envAad },
   { table: "deployment", column: "file_env", key: ["id"], aad: fileEnvAad },

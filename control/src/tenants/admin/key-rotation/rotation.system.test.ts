@@ -9,6 +9,7 @@ import {
   openAdminPassword,
   openKeeperPassword,
   openTenantPassword,
+  pendingSecretAad,
   tenantSecretAad,
 } from "../../../fleet/databases/secrets.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
@@ -71,6 +72,7 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
       admin_secret: secrets.seal(Buffer.from("a"), adminSecretAad(droppedId)),
       secret: secrets.seal(Buffer.from("b"), tenantSecretAad(droppedId)),
       keeper_secret: secrets.seal(Buffer.from("c"), keeperSecretAad(droppedId)),
+      pending_secret: secrets.seal(Buffer.from("d"), pendingSecretAad(droppedId)),
     })
     .returning("id")
     .executeTakeFirstOrThrow();
@@ -88,6 +90,7 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
         with_.open(gone.admin_secret ?? Buffer.alloc(0), adminSecretAad(dropped.id)).toString(),
         with_.open(gone.secret ?? Buffer.alloc(0), tenantSecretAad(dropped.id)).toString(),
         openKeeperPassword(with_, { id: dropped.id, keeper_secret: gone.keeper_secret }),
+        with_.open(gone.pending_secret ?? Buffer.alloc(0), pendingSecretAad(dropped.id)).toString(),
       ],
       authority: (await openAuthority(db, with_, { clock: systemClock, random: systemRandom })).caSha256,
       base: await readEnv(db, with_, id, null),
@@ -109,7 +112,7 @@ test("every value is sealed with the new key, and opens without the old one", as
   const values = await readAll(before);
   const both = createSecrets([fresh, old]);
 
-  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 14, overtaken: 0, unreadable: [] });
+  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 15, overtaken: 0, unreadable: [] });
 
   expect(await readAll(createSecrets([fresh]))).toEqual(values);
   await expect(readAll(before)).rejects.toThrow(CannotOpen);

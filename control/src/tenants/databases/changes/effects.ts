@@ -13,11 +13,11 @@ import type { FoundBranch } from "../facts.ts";
 import { startServer } from "../servers.ts";
 import { doubted, hasNoServer, lockBranch, moveBranch, wakeBranch } from "../store.ts";
 import { isSameTenant, type TenantWorkDeps, tenantWork } from "../tenant-work.ts";
-import { keepVolumes } from "../volumes/store.ts";
+import { findOwnVolume, keepVolumes } from "../volumes/store.ts";
 import type { FoundChange } from "./facts.ts";
 import { copyHours, volumeHours } from "./kept.ts";
 import type { ChangeStep } from "./steps.ts";
-import { endChange, lockChange, moveChange, nextGeneration, setUndoing } from "./store.ts";
+import { endChange, lockChange, moveChange, setUndoing, takeVolume } from "./store.ts";
 
 export interface ChangeDeps extends TenantWorkDeps {
   /** What new servers run in. */
@@ -164,6 +164,23 @@ export function changeEffects(deps: ChangeDeps) {
   const imagesOf = ({ image }: Change, { engine }: Branch) =>
     image === null ? images : { ...images, [engine]: image };
 
+  /** Where the branch has its data next, and until when nothing of that is lost; null: there it cannot be any more. */
+  async function nextVolume(tx: Db, { kind, database_id, copy_id, until, volume_generation: generation }: Change) {
+    if (generation !== null) {
+      const volume = await findOwnVolume(tx, { databaseId: database_id, generation });
+      return volume && { nodeId: volume.nodeId, generation, covered_at: null };
+    }
+    const copy = await tx
+      .selectFrom("database_copy")
+      .selectAll()
+      .where("id", "=", copy_id ?? "")
+      .forUpdate()
+      .executeTakeFirst();
+    if (copy?.node_id == null) return null;
+    const covered_at = kind === "move" ? sql<Date>`clock_timestamp()` : (until ?? copy.covered_at);
+    return { nodeId: copy.node_id, covered_at };
+  }
+
   async function switchOver(tx: Db, change: Change, before: Branch, plan: Plan) {
     // One that was dropped meanwhile is buried with the volume that it has.
     if (change.cancelled || before.status === "dropping" || before.generation !== change.from_generation) return null;
@@ -173,20 +190,15 @@ export function changeEffects(deps: ChangeDeps) {
       await moveChange(tx, change.id, "restoring");
       return before.generation;
     }
-    const copy = await tx
-      .selectFrom("database_copy")
-      .selectAll()
-      .where("id", "=", change.copy_id ?? "")
-      .forUpdate()
-      .executeTakeFirst();
-    if (copy?.node_id == null) return null;
-    const branch = await nextGeneration(tx, before, { nodeId: copy.node_id, keptHours: volumeHours[change.kind] });
+    const next = await nextVolume(tx, change);
+    if (next === null) return null;
+    const { covered_at, ...place } = next;
+    const branch = await takeVolume(tx, before, { ...place, keptHours: volumeHours[change.kind] });
     // Their keepers would go on with the log of another volume.
     await endCopies(tx, branch.id, { keptHours: copyHours });
     await startServer(tx, branch, plan, images, { restore: restoreOf(change) });
     await moveBranch(tx, branch.id, { from: "error", to: "provisioning" });
-    const covered_at = change.kind === "move" ? sql<Date>`clock_timestamp()` : (change.until ?? copy.covered_at);
-    await moveChange(tx, change.id, "restoring", { covered_at, to_node: copy.node_id });
+    await moveChange(tx, change.id, "restoring", { covered_at, to_node: place.nodeId });
     return branch.generation;
   }
 

@@ -15,8 +15,8 @@ import { endpoint } from "../../endpoint.ts";
 import { throwIf } from "../endpoints/access.ts";
 import { lockBranch } from "../store.ts";
 import { beginMove, takesWork } from "./move.ts";
-import { readDatabase } from "./read.ts";
-import { beginRestore } from "./restore.ts";
+import { namesOf, readDatabase } from "./read.ts";
+import { beginReopen, beginRestore } from "./restore.ts";
 import { cancelRefusal } from "./rules.ts";
 import { findOpenChange, lockChange, setCancelled, wakeChange } from "./store.ts";
 import { changeView } from "./view.ts";
@@ -28,12 +28,6 @@ async function getLocked(tx: Db, id: string): Promise<Branch> {
   const branch = await lockBranch(tx, id);
   if (branch === null) throw new Refused("NOT_FOUND");
   return branch;
-}
-
-/** Names of all machines: there are few, and what is told may name ones that are gone. */
-async function namesOf(db: Db): Promise<Map<string, string>> {
-  const rows = await db.selectFrom("node").select(["id", "name"]).execute();
-  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 /** The machine that has the branch's volume; null: it is lost, or there is none. */
@@ -51,7 +45,7 @@ const audit = (
   tx: Db,
   { caller, address }: { caller: Actor; address: string },
   { channel, engine, id, project_id }: Branch,
-  change: Pick<Change, "id" | "kind" | "until" | "covered_at" | "to_node">,
+  change: Pick<Change, "id" | "kind" | "until" | "covered_at" | "to_node" | "volume_generation">,
   action: string,
 ) =>
   recordAudit(tx, {
@@ -59,6 +53,7 @@ const audit = (
     detail: {
       ...{ channel, engine, databaseId: id, changeId: change.id, kind: change.kind },
       ...(change.to_node !== null && { node: change.to_node }),
+      ...(change.volume_generation !== null && { generation: change.volume_generation }),
       ...(change.until !== null && { until: change.until.toISOString() }),
       ...(change.covered_at !== null && { coveredAt: change.covered_at.toISOString() }),
     },
@@ -84,7 +79,7 @@ const restore = endpoint({
   path: `${path}/restore`,
   access: "admin",
   summary:
-    "Restore a database from a copy, to its end or to a moment. What was written after that is lost; its volume is kept for a week.",
+    "Restore a database from a copy, to its end or to a moment, or from a volume that it had before. What was written after that is lost; its volume is kept for a week.",
   params: idParams,
   body: restoreDatabaseInput.default({}),
   status: 202,
@@ -94,7 +89,12 @@ const restore = endpoint({
     const request = [`POST ${path}/restore`, params.id, body satisfies RestoreDatabaseInput];
     return createOnce({ caller, idempotencyKey, request, status: 202 }, async (tx) => {
       const branch = await getLocked(tx, params.id);
-      const change = await beginRestore(tx, branch, { ...body, id: random.uuid(), requestedBy: caller.userId });
+      const { volume, ...rest } = body;
+      const asked = { ...rest, id: random.uuid(), requestedBy: caller.userId };
+      const change =
+        volume === undefined
+          ? await beginRestore(tx, branch, asked)
+          : await beginReopen(tx, branch, { ...asked, volume });
       await audit(tx, { caller, address }, branch, change, "database.restore");
       const view = changeView(change, await namesOf(tx));
       return { change: view, coveredAt: view.until ?? view.coveredAt };

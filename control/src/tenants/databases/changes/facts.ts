@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Change, Copy } from "../../../stores/db/tables.ts";
 import { type FoundBranch, isNodeGone, readBranchFacts } from "../facts.ts";
+import { findOwnVolume } from "../volumes/store.ts";
 import { hasReached } from "./position.ts";
 import { type RoomFleet, readServerRefusal } from "./room.ts";
 import type { ChangeFacts } from "./steps.ts";
@@ -30,8 +31,11 @@ export async function readChangeFacts(deps: { db: Db; fleet: RoomFleet }, id: st
   if (row === undefined) return null;
   const { since_ms, frozen_ms, tenant_ms, ...change } = row;
   const found = await readBranchFacts(deps, change.database_id);
-  const [copy, backingUp] = await Promise.all([
+  const [copy, volume, backingUp] = await Promise.all([
     change.copy_id === null ? null : readCopyFacts(deps, change, { copyId: change.copy_id, found }),
+    change.volume_generation === null
+      ? null
+      : findOwnVolume(db, { databaseId: change.database_id, generation: change.volume_generation }),
     isBackingUp(db, change.database_id),
   ]);
   return {
@@ -40,6 +44,7 @@ export async function readChangeFacts(deps: { db: Db; fleet: RoomFleet }, id: st
     facts: {
       ...{ kind: change.kind, state: change.state, sinceMs: since_ms, frozenMs: frozen_ms, freezes: change.freezes },
       ...{ undoing: change.undoing, cancelled: change.cancelled, backingUp, copy },
+      volume: change.volume_generation === null ? null : { isLost: volume === null },
       branch: found?.branch.status ?? null,
       projectGone: found?.facts.projectGone ?? true,
       suspended: found?.facts.suspended ?? false,

@@ -8,6 +8,12 @@ import { changeView, copyView, type NodeNames, nodeView } from "./view.ts";
 /** Of each of copies, changes, volumes and proofs the newest; enough to see how it came to be as it is. */
 const shownMax = 20;
 
+/** Names of all machines: there are few, and what is told may name ones that are gone. */
+export async function namesOf(db: Db): Promise<Map<string, string>> {
+  const rows = await db.selectFrom("node").select(["id", "name"]).execute();
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
 /** All that is known of a branch; null: there is none. */
 export async function readDatabase(
   { db, fleet }: { db: Db; fleet: Pick<FleetView, "placements"> },

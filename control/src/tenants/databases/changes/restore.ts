@@ -1,10 +1,11 @@
-import type { RestoreDatabaseInput } from "@svc/proto";
+import { databaseVolume, type RestoreDatabaseInput } from "@svc/proto";
 import { sql } from "kysely";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, Change } from "../../../stores/db/tables.ts";
 import { findRestorable } from "../copies/store.ts";
 import { throwIf } from "../endpoints/access.ts";
-import { restoreRefusal } from "./rules.ts";
+import { findOwnVolume } from "../volumes/store.ts";
+import { reopenRefusal, restoreRefusal } from "./rules.ts";
 import { findOpenChange, getOpenChange, insertChange } from "./store.ts";
 import { isSuspended } from "./suspended.ts";
 
@@ -34,6 +35,45 @@ export async function beginRestore(
     ...{ id: asked.id, kind: "restore", state: "stopping", requested_by: asked.requestedBy },
     ...{ copy_id: copy?.id ?? null, until: at, to_node: copy?.node_id ?? null },
     covered_at: at ?? copy?.covered_at ?? null,
+  });
+  return getOpenChange(tx, branch.id);
+}
+
+/**
+ * Begins the way of the branch, which the caller has locked, back to a volume that it had before. Throws as `beginRestore`.
+ *
+ * @param asked.volume its name
+ */
+export async function beginReopen(
+  tx: Db,
+  branch: Branch,
+  asked: { id: string; requestedBy: string; volume: string; confirm?: boolean },
+): Promise<Change> {
+  const volumes = await tx
+    .selectFrom("database_volume")
+    .select(["generation", "node_id"])
+    .where("database_id", "=", branch.id)
+    .execute();
+  const named = volumes.find(({ generation }) => databaseVolume(branch.id, generation) === asked.volume);
+  const there = named && (await findOwnVolume(tx, { databaseId: branch.id, generation: named.generation }));
+  throwIf(
+    reopenRefusal({
+      ...{ status: branch.status, wasReady: branch.role_connection_limit !== null, confirmed: asked.confirm === true },
+      suspended: await isSuspended(tx, branch.project_id),
+      changing: (await findOpenChange(tx, branch.id))?.kind ?? null,
+      volume:
+        named === undefined
+          ? null
+          : {
+              isOwn: named.generation === branch.generation && named.node_id === branch.node_id,
+              isThere: there !== null,
+            },
+    }),
+  );
+  await insertChange(tx, branch, {
+    ...{ id: asked.id, kind: "restore", state: "stopping", requested_by: asked.requestedBy },
+    ...{ copy_id: null, until: null, to_node: there?.nodeId ?? null, covered_at: null },
+    volume_generation: named?.generation ?? null,
   });
   return getOpenChange(tx, branch.id);
 }

@@ -1,5 +1,14 @@
 import { expect, test } from "vitest";
-import { cancelRefusal, heldRefusal, type MoveFacts, moveRefusal, type RestoreFacts, restoreRefusal } from "./rules.ts";
+import {
+  cancelRefusal,
+  heldRefusal,
+  type MoveFacts,
+  moveRefusal,
+  type ReopenFacts,
+  type RestoreFacts,
+  reopenRefusal,
+  restoreRefusal,
+} from "./rules.ts";
 
 const at = (minute: number) => new Date(Date.UTC(2030, 0, 1, 12, minute));
 const restore: RestoreFacts = {
@@ -43,6 +52,30 @@ test.each<{ when: string; change: Partial<RestoreFacts>; code: string | null; sa
   const refusal = restoreRefusal({ ...restore, ...change });
   expect(refusal?.code ?? null).toBe(code);
   expect(refusal?.message ?? "").toMatch(says);
+});
+
+test("a moment that is not covered although others around it are is told apart", () => {
+  const refusal = restoreRefusal({ ...restore, copy: null, at: at(10) });
+  expect(refusal?.message).toMatch(/Changes are missing in between/);
+});
+
+const reopen: ReopenFacts = {
+  ...{ status: "error", wasReady: true, suspended: false, changing: null, confirmed: true },
+  volume: { isOwn: false, isThere: true },
+};
+test.each<{ when: string; change: Partial<ReopenFacts>; code: string | null }>([
+  { when: "all is well", change: {}, code: null },
+  { when: "it is in use", change: { status: "ready" }, code: null },
+  { when: "it is being dropped", change: { status: "dropping" }, code: "DATABASE_NOT_READY" },
+  { when: "it never was ready", change: { wasReady: false }, code: "DATABASE_NOT_READY" },
+  { when: "it is being moved", change: { changing: "move" }, code: "CONFLICT" },
+  { when: "its project is suspended", change: { suspended: true }, code: "CONFLICT" },
+  { when: "the volume is another's", change: { volume: null }, code: "CONFLICT" },
+  { when: "it has that volume", change: { volume: { isOwn: true, isThere: true } }, code: "CONFLICT" },
+  { when: "the volume is gone", change: { volume: { isOwn: false, isThere: false } }, code: "CONFLICT" },
+  { when: "nobody said that they know", change: { confirmed: false }, code: "DESTRUCTIVE_CONFIRMATION_REQUIRED" },
+])("going back to a volume when $when: $code", ({ change, code }) => {
+  expect(reopenRefusal({ ...reopen, ...change })?.code ?? null).toBe(code);
 });
 
 test.each<{ when: string; change: Partial<MoveFacts>; code: string | null }>([

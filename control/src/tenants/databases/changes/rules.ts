@@ -47,7 +47,47 @@ export function restoreRefusal(facts: RestoreFacts): Refusal | null {
 function noCopy(at: Date | null, range: RestoreFacts["range"]): string {
   if (range === null) return "There is no copy of this database on a machine that can be reached.";
   const known = `Copies go from ${range.from.toISOString()} to ${range.to.toISOString()}.`;
-  return at === null ? `No copy is where it is asked for. ${known}` : `No copy covers ${at.toISOString()}. ${known}`;
+  if (at === null) return `No copy is where it is asked for. ${known}`;
+  const isGap = range.from <= at && at <= range.to;
+  return `No copy covers ${at.toISOString()}. ${known}${isGap ? " Changes are missing in between." : ""}`;
+}
+
+export interface ReopenFacts
+  extends Pick<RestoreFacts, "status" | "wasReady" | "suspended" | "changing" | "confirmed"> {
+  /** The volume that is asked for; null: the branch has, and had, none of that name. */
+  volume: {
+    /** The branch has its data in it, on the machine that the branch is on. */
+    isOwn: boolean;
+    /** It is there, in its time, and its machine was not declared lost. */
+    isThere: boolean;
+  } | null;
+}
+
+/** Why a branch does not go back to a volume that it had before; null: it does. */
+export function reopenRefusal({
+  status,
+  wasReady,
+  changing,
+  suspended,
+  volume,
+  confirmed,
+}: ReopenFacts): Refusal | null {
+  const refusal = branchRefusal({ changing, suspended });
+  if (refusal !== null) return refusal;
+  if (status === "dropping") return refuse("DATABASE_NOT_READY", "The database is being dropped.");
+  if (!wasReady)
+    return refuse("DATABASE_NOT_READY", "The database was never ready, so there is nothing to go back to.");
+  if (volume === null) return refuse("CONFLICT", "This database never had a volume of that name.");
+  if (volume.isOwn) return refuse("CONFLICT", "The database has its data in that volume already.");
+  if (!volume.isThere) {
+    return refuse("CONFLICT", "The volume has had its time, or is on a machine that was declared lost.");
+  }
+  return confirmed
+    ? null
+    : refuse(
+        "DESTRUCTIVE_CONFIRMATION_REQUIRED",
+        "What was written to the database since is not in that volume; the one of now is kept for a week. Repeat the call with confirm: true.",
+      );
 }
 
 export interface MoveFacts {

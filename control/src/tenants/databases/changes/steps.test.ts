@@ -9,6 +9,7 @@ import {
   freezesMax,
   nextChangeStep,
   refusedMs,
+  reopeningMs,
   restoringMs,
   settledMs,
   thawedMs,
@@ -31,7 +32,7 @@ const copy: CopyFacts = {
 const move: ChangeFacts = {
   ...{ kind: "move", state: "copying", sinceMs: 1_000, frozenMs: null, freezes: 0, undoing: null, cancelled: false },
   ...{ branch: "ready", projectGone: false, suspended: false, backingUp: false, nodeGone: false },
-  ...{ copy, servers: [server], tenantCurrent: true, tenantMs: 60_000, rotating: false },
+  ...{ copy, volume: null, servers: [server], tenantCurrent: true, tenantMs: 60_000, rotating: false },
   ...{ standsBy: false, serverStandsBy: false },
 };
 const freezing: ChangeFacts = { ...move, state: "freezing", frozenMs: 100, freezes: 1 };
@@ -169,6 +170,16 @@ describe("while its server ends", () => {
       facts: { ...stopping, kind: "restore", branch: "error", servers: [leaving], nodeGone: true },
       does: "wait",
     },
+    {
+      when: "it goes back to a volume that is there",
+      facts: { ...stopping, kind: "restore", copy: null, volume: { isLost: false }, servers: [] },
+      does: "switch",
+    },
+    {
+      when: "it goes back to a volume that is lost by now",
+      facts: { ...stopping, kind: "restore", copy: null, volume: { isLost: true }, servers: [] },
+      does: "fail",
+    },
     { when: "the copy is lost", facts: { ...stopping, servers: [], copy: { ...copy, nodeGone: true } }, does: "fail" },
   ])("when $when: $does", check);
 });
@@ -194,6 +205,11 @@ describe("once there is no way back", () => {
     { when: "the project is suspended", facts: { ...restoring, suspended: true }, does: "bringTenant" },
     { when: "its machine is lost", facts: { ...restoring, nodeGone: true }, does: "fail" },
     { when: "it takes too long", facts: { ...restoring, sinceMs: restoringMs }, does: "fail" },
+    {
+      when: "a volume that it had before takes too long",
+      facts: { ...restoring, copy: null, volume: { isLost: false }, sinceMs: reopeningMs },
+      does: "fail",
+    },
     { when: "an upgrade takes too long", facts: { ...restoring, kind: "upgrade", sinceMs: upgradingMs }, does: "fail" },
     { when: "the branch is dropped", facts: { ...restoring, branch: "dropping" }, does: "fail" },
   ])("when $when: $does", check);

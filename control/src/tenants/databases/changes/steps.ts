@@ -44,6 +44,8 @@ export interface ChangeFacts {
   nodeGone: boolean;
   /** Null: it has none so far, or needs none. */
   copy: CopyFacts | null;
+  /** The volume that the branch is to have again, if it is one that it had before. */
+  volume: { isLost: boolean } | null;
   /** Servers of the branch that are not over, the oldest first. */
   servers: readonly ServerFacts[];
   /** As `BranchFacts` has it. */
@@ -104,6 +106,8 @@ export const refusedMs = 600_000;
 export const restoringMs = 12 * 3_600_000;
 /** A server over the volume that it has is there within seconds. */
 export const upgradingMs = 120_000;
+/** Over one that it had before, it may have to recover first. */
+export const reopeningMs = 1_800_000;
 
 /**
  * The next thing to do for a change of a branch. Before the switch everything can be undone and the branch is as it was; after
@@ -133,12 +137,14 @@ const refusedReason = (refusal: string): string =>
 const goneReason = "The machine that holds its data was declared lost.";
 
 /** Why it comes to nothing, whatever it is at before the switch; null: it may still come to something. */
-function endReason({ branch, projectGone, suspended, cancelled, nodeGone, kind, copy }: ChangeFacts): string | null {
+function endReason(facts: ChangeFacts): string | null {
+  const { branch, projectGone, suspended, cancelled, nodeGone, kind, copy, volume } = facts;
   if (branch === null || branch === "dropping" || projectGone) return "The database was dropped.";
   if (suspended) return "The project was suspended.";
   if (cancelled) return "It was cancelled.";
   // A restore does not need what was there.
   if (nodeGone && kind !== "restore") return goneReason;
+  if (volume?.isLost) return "The volume is not there any more.";
   return copy?.nodeGone ? "The machine that keeps the copy was declared lost." : null;
 }
 
@@ -209,13 +215,13 @@ function stop(facts: ChangeFacts): ChangeStep {
 }
 
 function restore(facts: ChangeFacts): ChangeStep {
-  const { kind, branch, projectGone, nodeGone, servers, sinceMs, tenantCurrent } = facts;
+  const { kind, branch, projectGone, nodeGone, volume, servers, sinceMs, tenantCurrent } = facts;
   if (branch === null || branch === "dropping" || projectGone) {
     return { do: "fail", reason: "The database was dropped." };
   }
   if (nodeGone) return { do: "fail", reason: goneReason };
   const server = servers.find(({ wanted }) => wanted);
-  if (sinceMs >= (kind === "upgrade" ? upgradingMs : restoringMs)) {
+  if (sinceMs >= (kind === "upgrade" ? upgradingMs : volume !== null ? reopeningMs : restoringMs)) {
     return { do: "fail", reason: `The server did not come up${server?.problem == null ? "." : `: ${server.problem}`}` };
   }
   if (server === undefined) return servers.length > 0 ? wait("the server before to end") : { do: "startServer" };
@@ -224,6 +230,7 @@ function restore(facts: ChangeFacts): ChangeStep {
       ? wait("a moment before the next try")
       : { do: "removeServers", taskIds: [server.taskId] };
   }
-  if (server.state !== "serving") return wait(kind === "upgrade" ? "the server to answer" : "the copy to be restored");
+  if (server.state !== "serving")
+    return wait(kind === "upgrade" || volume !== null ? "the server to answer" : "the copy to be restored");
   return { do: tenantCurrent ? "proveLogin" : "bringTenant" };
 }

@@ -57,7 +57,7 @@ export const listChanges = (db: Db, databaseId: string, max: number): Promise<Ch
 
 export interface NewChange
   extends Pick<Change, "kind" | "copy_id" | "until" | "to_node" | "covered_at" | "requested_by">,
-    Partial<Pick<Change, "image">> {
+    Partial<Pick<Change, "image" | "volume_generation">> {
   id: string;
   /** A move makes its copy first; all else ends the server at once. */
   state: "copying" | "stopping";
@@ -137,19 +137,29 @@ export const setUndoing = async (tx: Db, id: string, undoing: string): Promise<v
 export const setCancelled = async (tx: Db, id: string): Promise<void> =>
   void (await tx.updateTable("database_change").set({ cancelled: true }).where("id", "=", id).execute());
 
+/** The number of a branch's next volume: one that none of its volumes ever had, also such as nobody knows any more. */
+async function nextGeneration(tx: Db, { id, generation }: Branch): Promise<number> {
+  const { rows } = await sql<{ max: number }>`
+    select greatest(${generation},
+      (select max(generation) from database_volume where database_id = ${id}),
+      (select max(from_generation) from database_change where database_id = ${id})) as max`.execute(tx);
+  return (rows[0]?.max ?? generation) + 1;
+}
+
 /**
- * The branch, which the caller has locked and whose servers are over, has its data in a volume of the next generation from this
- * transaction on. The one of before is kept for so many hours. Gives the branch as it is then.
+ * The branch, which the caller has locked and whose servers are over, has its data in another volume from this transaction on: in one
+ * of the next generation, or in that of `generation`, which it had before. The one of until now is kept for so many hours. Gives the
+ * branch as it is then.
  */
-export async function nextGeneration(
+export async function takeVolume(
   tx: Db,
   branch: Branch,
-  { nodeId, keptHours }: { nodeId: string; keptHours: number },
+  { nodeId, keptHours, ...taken }: { nodeId: string; keptHours: number; generation?: number },
 ): Promise<Branch> {
-  const generation = branch.generation + 1;
-  if (branch.node_id !== null) {
+  const generation = taken.generation ?? (await nextGeneration(tx, branch));
+  if (branch.node_id !== null && branch.generation !== generation) {
     const before = { databaseId: branch.id, generation: branch.generation, nodeId: branch.node_id };
-    await retireVolume(tx, before, { state: "salvage", keptHours });
+    await retireVolume(tx, before, { state: "salvage", keptHours, bytes: branch.volume_bytes });
   }
   await placeVolume(tx, { databaseId: branch.id, generation, nodeId });
   return tx

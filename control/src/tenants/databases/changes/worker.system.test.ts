@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { PassThrough } from "node:stream";
-import { defaultDatabaseImages } from "@svc/proto";
+import { databaseVolume, defaultDatabaseImages } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -321,6 +321,77 @@ test("a database that is dropped at the last moment before its next volume is bu
   expect(await branch()).toMatchObject({ generation: 1, node_id: here?.id });
   await workOnChange();
   expect(await change()).toMatchObject({ state: "failed", problem: "The database was dropped." });
+});
+
+test("a database goes back to a volume that it had before, and the next one is one that never was", async () => {
+  const { db } = world.api;
+  const newest = async () => (await servers()).at(-1);
+  const end = async () =>
+    void (await db
+      .updateTable("task")
+      .set({ reaped_at: new Date() })
+      .where("owner_id", "=", id)
+      .where("desired", "=", "removed")
+      .execute());
+  /** Asks, ends what there is, and brings the next one up. */
+  const through = async (body: object) => {
+    expect(await ask("restore", { ...body, confirm: true })).toMatchObject({ status: 202 });
+    await workOnChange();
+    await end();
+    await workOnChange();
+    await serve();
+    await workOnChange();
+    expect(await change()).toMatchObject({ state: "done", problem: null });
+  };
+  await beginKeeper();
+  await through({});
+  expect(await branch()).toMatchObject({ generation: 2, node_id: there?.id });
+  const volume = databaseVolume(id, 1);
+  expect((await ask("restore", { volume })).body.error).toMatchObject({ code: "DESTRUCTIVE_CONFIRMATION_REQUIRED" });
+  expect((await ask("restore", { volume: databaseVolume(id, 2), confirm: true })).body.error.code).toBe("CONFLICT");
+  expect((await ask("restore", { volume, node: here?.id, confirm: true })).body.error.code).toBe("VALIDATION");
+  await through({ volume });
+  expect(await branch()).toMatchObject({ status: "ready", generation: 1, node_id: here?.id });
+  expect(await newest()).toMatchObject({
+    pinned_to: here?.id,
+    spec: { generation: 1, restore: null, init: false },
+  });
+  const volumes = db.selectFrom("database_volume").select(["generation", "state"]).where("database_id", "=", id);
+  expect(await volumes.orderBy("generation").execute()).toEqual([
+    { generation: 1, state: "current" },
+    { generation: 2, state: "salvage" },
+  ]);
+  // Whatever became of that one: on some machine it may still be.
+  await db.deleteFrom("database_volume").where("database_id", "=", id).where("generation", "=", 2).execute();
+  await through({});
+  expect(await branch()).toMatchObject({ generation: 3 });
+});
+
+test("a database whose machine is lost goes back to its volume where the machine is back under another id", async () => {
+  const { db } = world.api;
+  await db
+    .updateTable("node")
+    .set({ lifecycle: "fenced" })
+    .where("id", "=", here?.id ?? "")
+    .execute();
+  await workOnBranch();
+  const volume = databaseVolume(id, 1);
+  expect((await ask("restore", { volume, confirm: true })).body.error.code).toBe("CONFLICT");
+  await db
+    .updateTable("database_volume")
+    .set({ node_id: there?.id ?? "" })
+    .where("database_id", "=", id)
+    .execute();
+  expect(await ask("restore", { volume, confirm: true })).toMatchObject({
+    status: 202,
+    body: { change: { to: { id: there?.id } }, coveredAt: null },
+  });
+  await workOnChange();
+  await endServer();
+  await workOnChange();
+  await serve();
+  await workOnChange();
+  expect(await branch()).toMatchObject({ status: "ready", reason: null, generation: 1, node_id: there?.id });
 });
 
 test("a restore to a moment ends the server first, and asks for nothing after that moment", async () => {

@@ -9,7 +9,7 @@ export async function forgetCopies(db: Db): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     with gone as (
       delete from database_copy copy
-      where state = 'ended' and purge_at < now()
+      where state = 'ended' and purge_at < now() and not kept
         and (gone_at is not null or node_id is null
           or not exists (select from node where node.id = copy.node_id and node.lifecycle = 'active'))
         -- What its server may still keep for it is found by this row alone.

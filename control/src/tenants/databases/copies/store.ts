@@ -100,12 +100,18 @@ export async function findRestorable(
     .where("database_copy.gone_at", "is", null)
     .where("database_copy.covered_at", "is not", null)
     .where((where) =>
-      where.or([where("database_copy.purge_at", "is", null), where("database_copy.purge_at", ">", sql<Date>`now()`)]),
+      where.or([
+        where("database_copy.purge_at", "is", null),
+        where("database_copy.purge_at", ">", sql<Date>`now()`),
+        where("database_copy.kept", "=", true),
+      ]),
     )
     .where(
       sql<boolean>`exists (
         select from jsonb_array_elements(database_copy.bases) as base
-        where ${until ?? null}::timestamptz is null or (base ->> 'at')::timestamptz <= ${until ?? null}::timestamptz)`,
+        where ${until ?? null}::timestamptz is null or (
+          (base ->> 'at')::timestamptz <= ${until ?? null}::timestamptz
+          and coalesce((base ->> 'until')::timestamptz >= ${until ?? null}::timestamptz, true)))`,
     )
     .$if(copyId !== undefined, (query) => query.where("database_copy.id", "=", copyId ?? ""))
     .$if(nodeId !== undefined, (query) => query.where("database_copy.node_id", "=", nodeId ?? ""))

@@ -141,6 +141,20 @@ test("another volume ends a copy, whose log is released once nobody keeps it, an
   expect(told.released).toEqual([]);
 });
 
+test("a moment that a gap in the log follows is not restored from what comes before the gap", async () => {
+  const copyId = await begin(other.id);
+  const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000);
+  const base = (number: number, from: number, to?: number) => ({
+    ...{ number, at: minutesAgo(from).toISOString(), bytes: 4n },
+    ...(to !== undefined && { until: minutesAgo(to).toISOString() }),
+  });
+  await tell(other.id, sample(copyId, { bases: [base(1, 60, 40), base(2, 20)] }));
+  const covers = async (minutes: number) =>
+    (await findRestorable(world.api.db, id, minutesAgo(minutes)))?.id === copyId;
+  expect([await covers(61), await covers(50), await covers(30), await covers(10)]).toEqual([false, true, false, true]);
+  expect(await findRestorable(world.api.db, id)).toMatchObject({ id: copyId });
+});
+
 test("the log of a copy that has ended is released when its keeper is over", async () => {
   const copyId = await begin(other.id);
   await work();

@@ -48,7 +48,10 @@ afterAll(async () => {
 });
 
 /** What the teardown deletes by itself, or leaves by intent: see `deleteRows`, and the collector for artifacts. */
-const seenTo = ["accepted_deploy", "artifact", "database", "dropped_database", "resource_sample", "run", "task"];
+const seenTo = [
+  ...(["accepted_deploy", "artifact", "database", "database_copy", "dropped_database"] as const),
+  ...(["resource_sample", "run", "task"] as const),
+];
 
 test("every table that names a project or a deployment loses its rows with the project", async () => {
   const { rows } = await sql<{ name: string }>`

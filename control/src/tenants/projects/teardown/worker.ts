@@ -15,6 +15,7 @@ import type { Db } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import { recheckAfterMs } from "../../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
+import { forgetSecretsOf } from "../../databases/dropped/store.ts";
 import { listBranches } from "../../databases/store.ts";
 import type { Teardown } from "./request.ts";
 
@@ -122,7 +123,8 @@ async function isOutOfRegistry({ db, collector }: TeardownDeps, projectId: strin
 /**
  * Deletes all that belongs to a project. What refers to it by a foreign key goes with its row. Kept by intent: audit,
  * which outlives what it tells of, and what is only counted or remembered for a day (accepted deployments, answered
- * requests).
+ * requests). Volumes and copies of its databases, and what is known of those, stay until nodes have removed them: without
+ * passwords, and nobody brings them back.
  */
 export async function deleteRows(tx: Db, projectId: string): Promise<void> {
   // What is written for a deployment or a task holds its row: from here on nothing is added to what is deleted below.
@@ -142,6 +144,7 @@ export async function deleteRows(tx: Db, projectId: string): Promise<void> {
     where task_id = any(array(select id from task where project_id = ${projectId}))`.execute(tx);
   await tx.deleteFrom("task").where("project_id", "=", projectId).execute();
   await tx.deleteFrom("run").where("project_id", "=", projectId).execute();
+  await forgetSecretsOf(tx, projectId);
   await tx.deleteFrom("channel_state").where("project_id", "=", projectId).execute();
   await tx.deleteFrom("project").where("id", "=", projectId).execute();
 }

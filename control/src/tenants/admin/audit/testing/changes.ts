@@ -1,12 +1,12 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { gzipSync } from "node:zlib";
-import type { NodeAction } from "@svc/proto";
+import { databaseVolume, type NodeAction } from "@svc/proto";
 import type { Registry } from "@svc/registry";
 import { sql } from "kysely";
 import { dropPrevious } from "../../../../fleet/ca/store.ts";
 import type { Answer, TestApi, TestUser } from "../../../../http/testing.ts";
 import type { Deployment, Node, Project } from "../../../../stores/db/tables.ts";
-import { newBranch } from "../../../databases/testing/branch.ts";
+import { newBranch, newDroppedBranch } from "../../../databases/testing/branch.ts";
 import { aSource, formOf, manifestOf } from "../../../deployments/testing/source.ts";
 
 export interface World {
@@ -133,6 +133,17 @@ async function aCopiedBranch(world: World): Promise<{ target: string; databaseId
     })
     .execute();
   return { target, databaseId: id };
+}
+
+/** A project whose branch was dropped, and whose volume is kept. */
+async function aDroppedBranch({ api, actor }: World): Promise<{ target: string; databaseId: string }> {
+  const { id: target } = await api.newProject(actor);
+  const node = await api.db
+    .insertInto("node")
+    .values({ role: "node", name: `node-${randomUUID().slice(0, 8)}`, labels: "{}" })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  return { target, databaseId: await newDroppedBranch(api, { id: target, nodeId: node.id }) };
 }
 
 const suspend = async ({ api }: World, project: Project) => {
@@ -400,6 +411,28 @@ export const changes: Readonly<Record<string, Change>> = {
       const { api, actor } = world;
       await api.call("POST", `/admin/databases/${databaseId}/move`, { session: actor.session });
       return { path: `/admin/databases/${databaseId}/cancel`, target };
+    },
+  },
+  "POST /admin/databases/:id/undrop": {
+    action: "database.undrop",
+    async arrange(world) {
+      const { target, databaseId } = await aDroppedBranch(world);
+      return { path: `/admin/databases/${databaseId}/undrop`, target };
+    },
+  },
+  "POST /admin/databases/volumes/:volume/keep": {
+    action: "database.volume.keep",
+    async arrange(world) {
+      const { target, databaseId } = await aDroppedBranch(world);
+      return { path: `/admin/databases/volumes/${databaseVolume(databaseId, 1)}/keep`, target };
+    },
+  },
+  "DELETE /admin/databases/volumes/:volume": {
+    action: "database.volume.delete",
+    async arrange(world) {
+      const { target, databaseId } = await aDroppedBranch(world);
+      const path = `/admin/databases/volumes/${databaseVolume(databaseId, 1)}`;
+      return { path, body: { confirm: true }, target };
     },
   },
   "POST /projects/:id/database/query": {
