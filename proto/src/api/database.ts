@@ -161,6 +161,10 @@ export const insertRowReply = success({
 export const updateRowInput = z.strictObject({ pk: values, changes: values });
 export const deleteRowInput = z.strictObject({ pk: values });
 export const changedRowsReply = success({ rowCount: count, ...duration });
+export const exportFormats = ["csv", "json", "sql"] as const;
+export const exportQuery = databaseQuery.extend({ format: z.enum(exportFormats).default("csv") });
+/** A CSV goes as it is. */
+export const importReply = success({ ...branch, rowCount: count, ...duration });
 export const tableCountReply = success({ count, ...duration });
 
 export const databaseMigrationsReply = success({

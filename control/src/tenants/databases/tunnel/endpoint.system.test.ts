@@ -1,13 +1,16 @@
 import { once } from "node:events";
+import { systemClock } from "@svc/runtime/system";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createWebSocketStream, WebSocket } from "ws";
 import { databaseTask } from "../../../fleet/tasks/kinds/database.ts";
 import { insertTask } from "../../../fleet/tasks/store.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
+import { createLog } from "../../../log.ts";
 import type { Project } from "../../../stores/db/tables.ts";
 import { sizeRecord } from "../sizes.ts";
 import type { SqlRunner } from "../sql/runner.ts";
+import { createTransfers } from "../sql/transfers.ts";
 import { insertBranch } from "../store.ts";
 import { startPostgres } from "../testing/postgres.ts";
 import { lineTo, newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
@@ -33,6 +36,7 @@ beforeAll(async () => {
         return await lineTo(server.socket)(signal);
       },
       sql: runner,
+      transfers: createTransfers({ clock: systemClock, log: createLog("silent") }),
     },
   });
   user = await api.newUser();

@@ -8,6 +8,8 @@ export interface ColumnShape {
   dataType: string;
   /** What JSON values it takes besides text, numbers and booleans, and whether its text is bytes in hexadecimal. */
   holds: "json" | "bytes" | "other";
+  /** The engine computes it, and takes no value for it. */
+  isGenerated: boolean;
 }
 
 /** A table as the engine's catalog has it. Names of a request are looked up here, and only those found here get into SQL. */

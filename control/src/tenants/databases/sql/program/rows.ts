@@ -18,7 +18,8 @@ import type { Session } from "./session.ts";
 
 const refused = ({ code, message }: RowProblem): Refused => new Refused(code, message);
 
-async function getTable(session: Session, name: string): Promise<TableShape> {
+/** Throws TABLE_NOT_FOUND. */
+export async function getTable(session: Session, name: string): Promise<TableShape> {
   const table = await session.findTable(name);
   if (table === null) throw new Refused("TABLE_NOT_FOUND", `There is no table ${JSON.stringify(name)}.`);
   return table;

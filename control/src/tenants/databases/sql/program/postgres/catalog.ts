@@ -8,7 +8,7 @@ const table = `c.relkind in ('r', 'p') and n.nspname = '${schema}'`;
 const columns = (of: string) => `
   select pg_catalog.json_agg(pg_catalog.json_build_object(
       'name', a.attname, 'dataType', pg_catalog.format_type(a.atttypid, a.atttypmod), 'typeId', a.atttypid::pg_catalog.int8,
-      'nullable', not a.attnotnull, 'default', pg_catalog.pg_get_expr(d.adbin, d.adrelid),
+      'isGenerated', a.attgenerated <> '', 'nullable', not a.attnotnull, 'default', pg_catalog.pg_get_expr(d.adbin, d.adrelid),
       'isPrimaryKey', a.attnum = any (coalesce(pk.indkey::pg_catalog.int2[], array[]::pg_catalog.int2[]))
     ) order by a.attnum)
   from pg_catalog.pg_attribute a

@@ -1,5 +1,7 @@
 import type { Duplex } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import pg from "pg";
+import { from as copyFrom, to as copyTo } from "pg-copy-streams";
 import Cursor from "pg-cursor";
 import type { Login, SqlValue } from "../../requests.ts";
 import { asSocket } from "../socket.ts";
@@ -17,6 +19,10 @@ export interface Connection {
   id: number;
   /** Runs one statement, and never more: the extended protocol takes no second one. Fetches at most `rowsMax` rows. */
   run(sql: string, values: readonly (string | null)[], rowsMax: number): Promise<Portion>;
+  /** What COPY sends for `sql`. */
+  copyTo(sql: string): AsyncIterable<Buffer>;
+  /** Has COPY take `bytes` for `sql`. How many rows it took. */
+  copyFrom(sql: string, bytes: AsyncIterable<Buffer>): Promise<number>;
   /** Whether the session is in a transaction that may go on. */
   isInTransaction(): boolean;
 }
@@ -53,6 +59,12 @@ export async function connectPostgres(
   return {
     id: processID,
     run: (sql, values, rowsMax) => Promise.race([fetchRows(client, sql, values, rowsMax), lost.promise]),
+    copyTo: (sql) => client.query(copyTo(sql)),
+    async copyFrom(sql, bytes) {
+      const copy = client.query(copyFrom(sql));
+      await Promise.race([pipeline(bytes, copy), lost.promise]);
+      return copy.rowCount;
+    },
     isInTransaction: () => status === "T",
   };
 }

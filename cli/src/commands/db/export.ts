@@ -1,0 +1,67 @@
+import { randomBytes } from "node:crypto";
+import { open, rename, rm } from "node:fs/promises";
+import { resolve } from "node:path";
+import { exportFormats } from "@svc/proto";
+import { argument, command, flag } from "../../command.ts";
+import { branchFlags, databasePath, failureOf, findBranch, getBranch } from "../../database/branch.ts";
+import { CliError } from "../../errors.ts";
+import { formatBytes } from "../../format.ts";
+
+export const dbExport = command({
+  name: "db export",
+  summary: "Write all rows of a table to a file: CSV, JSON or SQL",
+  details:
+    "The file appears when it is whole, and only you can read it (mode 0600). A file of its name is replaced. SQL has the rows and no definition of the table. In CSV nothing between commas is null, and two quotes are an empty text.",
+  flags: {
+    ...branchFlags,
+    format: flag.choice("--format <format>", "How rows are written; default: csv", exportFormats),
+    output: flag.text("-o, --output <file>", "The file to write; default: the table's name, here"),
+  },
+  arguments: { table: argument.required("table", "The table; see `svc db tables`") },
+  examples: ["svc db export orders --output orders.csv", "svc db export orders --format sql --channel preview"],
+  async run(context, { project: named, channel = "production", format = "csv", output, table }) {
+    const branch = await findBranch(context, named, channel);
+    const { engine } = await getBranch(branch);
+    const path = resolve(context.cwd, output ?? `${table.replaceAll(/[^\w-]/g, "_")}.${format}`);
+    const from = databasePath(branch, `/tables/${encodeURIComponent(table)}/export`, { format });
+    const activity = context.terminal.activity(`Exporting ${table}`);
+    try {
+      const sizeBytes = await branch.api.download(from, ({ chunks }) => save(path, chunks), {
+        failure: failureOf(branch),
+      });
+      return { project: branch.project, channel, engine, table, format, path, sizeBytes };
+    } finally {
+      activity.stop();
+    }
+  },
+  render: ({ path, sizeBytes }, { paint }) => `${paint("green", "✓")} Wrote ${path}, ${formatBytes(sizeBytes)}`,
+});
+
+/** Whole or not at all. Returns how many bytes there are. */
+async function save(path: string, chunks: AsyncIterable<Buffer>): Promise<number> {
+  const temporary = `${path}.${randomBytes(6).toString("hex")}.tmp`;
+  try {
+    let sizeBytes = 0;
+    {
+      await using file = await open(temporary, "wx", 0o600).catch(cannotWrite);
+      for await (const chunk of chunks) {
+        await file.appendFile(chunk).catch(cannotWrite);
+        sizeBytes += chunk.length;
+      }
+      await file.sync().catch(cannotWrite);
+    }
+    await rename(temporary, path).catch(cannotWrite);
+    return sizeBytes;
+  } catch (thrown) {
+    await rm(temporary, { force: true });
+    throw thrown;
+  }
+}
+
+function cannotWrite(cause: unknown): never {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  throw new CliError("CLI_INVALID_USAGE", `The export cannot be written: ${why}`, {
+    cause,
+    hint: "Name another place with --output <file>",
+  });
+}

@@ -1,0 +1,41 @@
+import pg from "pg";
+import { Refused } from "../../../../../stores/refused.ts";
+import type { ExportFormat } from "../../requests.ts";
+import type { ColumnShape, TableShape } from "../row-sql.ts";
+import { createCopyReader } from "../transfer/copy-text.ts";
+import { framingOf } from "../transfer/framing.ts";
+import type { Connection } from "./connection.ts";
+import { exportStatement, insertHead, namesOf, placeOf } from "./export-sql.ts";
+import { postgresRefusal } from "./failure.ts";
+
+/** The server makes the text: nothing reads a value on the way. */
+export async function* exportRows(
+  connection: Connection,
+  table: TableShape,
+  format: ExportFormat,
+): AsyncGenerator<Buffer | string> {
+  const copied = connection.copyTo(exportStatement(table, format));
+  if (format === "csv") return yield* copied;
+  const framing = framingOf(format, { csv: "", preamble: "", insert: insertHead(table) });
+  const read = createCopyReader(framing);
+  for await (const chunk of copied) yield read(chunk);
+  yield framing.end();
+}
+
+/** One statement, which takes all rows or none. */
+export async function importRows(
+  connection: Connection,
+  table: TableShape,
+  columns: readonly ColumnShape[],
+  csv: AsyncIterable<Buffer>,
+): Promise<number> {
+  const sql = `copy ${placeOf(table)} (${namesOf(columns)}) from stdin (format csv, header, encoding 'UTF8')`;
+  try {
+    return await connection.copyFrom(sql, csv);
+  } catch (error) {
+    const refusal = postgresRefusal(error);
+    const [, line] = (error instanceof pg.DatabaseError && /^COPY .*?, line (\d+)/s.exec(error.where ?? "")) || [];
+    if (refusal === null || line === undefined) throw error;
+    throw new Refused("QUERY_ERROR", `Line ${line}: ${refusal.message}`, { cause: error });
+  }
+}
