@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { type Duplex, Readable } from "node:stream";
 import { limits } from "@svc/proto/limits";
 import type { Clock } from "@svc/runtime/clock";
@@ -118,12 +117,9 @@ export function createTransfers({ clock, log }: { clock: Clock; log: Log }): Tra
       const { child, answer, held } = await begin(target, "import", asked);
       await using _held = held;
       answer.catch(() => {});
-      const sent = writeFrames(transferOf(child), csv);
       // A refusal may come before all of it was sent.
-      await within(clock, limits.tableTransferMs, Promise.race([answer, sent]), () => {
-        throw tooLong();
-      });
-      const said = await within(clock, limits.tableTransferMs, answer, () => {
+      const sent = writeFrames(transferOf(child), csv).then(() => answer);
+      const said = await within(clock, limits.tableTransferMs, Promise.race([answer, sent]), () => {
         throw tooLong();
       });
       if (said.says === "refused") throw new Refused(said.code, said.message);
@@ -174,9 +170,11 @@ async function writeFrames(pipe: Duplex, bytes: AsyncIterable<Buffer>): Promise<
   pipe.resume();
   for await (const chunk of bytes) {
     for (let at = 0; at < chunk.length; at += frameBytesMax) {
-      for (const part of frameOf(chunk.subarray(at, at + frameBytesMax))) pipe.write(part);
+      const [header, payload] = frameOf(chunk.subarray(at, at + frameBytesMax));
+      pipe.write(header);
+      // Also once there is nobody to take it.
+      await new Promise<void>((resolve) => pipe.write(payload, () => resolve()));
     }
-    if (pipe.writableNeedDrain) await Promise.race([once(pipe, "drain"), once(pipe, "close")]);
     if (pipe.destroyed) return;
   }
   if (!pipe.destroyed) pipe.write(endFrame);

@@ -1,9 +1,11 @@
-import { databaseNames, databaseQuery, exportQuery, importReply, tableParams } from "@svc/proto";
+import type { IncomingMessage } from "node:http";
+import { databaseNames, databaseQuery, exportQuery, importReply, limits, tableParams } from "@svc/proto";
 import type { FastifyRequest } from "fastify";
 import { recordAudit } from "../../../http/audit.ts";
 import { ApiError, refusalOf } from "../../../http/errors.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint, fileEndpoint } from "../../endpoint.ts";
+import { readOnlyWarning } from "../rules.ts";
 import type { ExportFormat } from "../sql/requests.ts";
 import { getBranch, serverErrors } from "./ask.ts";
 import { freeBytes } from "./room.ts";
@@ -51,7 +53,9 @@ const importTable = endpoint({
   async handle(context, { caller, params: { id, table }, query: { channel }, address, request }) {
     try {
       const { branch, address: where, target, ask } = await getBranch(context, caller, id, channel);
-      if (branch.readOnly) throw new Refused("QUERY_ERROR", readOnlyMessage);
+      // Before there is a transaction that its server would refuse by and by.
+      const problem = readOnlyWarning({ isReadOnly: branch.readOnly, isSoft: branch.readOnlySoft });
+      if (problem !== null) throw new Refused("QUERY_ERROR", problem);
       const { database, role } = databaseNames(where.databaseId);
       const { sizeBytes } = (await ask("usage", { database, role })).given;
       const bytesMax = freeBytes({ sizeBytes, sizeLimitMb: branch.sizeLimitMb });
@@ -66,21 +70,29 @@ const importTable = endpoint({
   },
 });
 
-const readOnlyMessage =
-  "The database is read-only: it is larger than the plan allows. Delete rows that are not needed; the next night lets it be written again.";
-
-/** The bytes of a body, of which nobody else reads any. Throws QUOTA_EXCEEDED past `bytesMax`. */
+/** The bytes of a body, of which nobody else reads any. Throws QUOTA_EXCEEDED past `bytesMax`, and BAD_REQUEST where it breaks off. */
 async function* bodyOf({ raw }: FastifyRequest, bytesMax: number): AsyncGenerator<Buffer> {
   const tooLarge = () =>
     new Refused("QUOTA_EXCEEDED", `The file is larger than the ${bytesMax} bytes that the plan leaves this database.`);
   if (Number(raw.headers["content-length"] ?? 0) > bytesMax) throw tooLarge();
   let bytes = 0;
-  for await (const chunk of raw) {
+  for await (const chunk of chunksOf(raw)) {
     bytes += chunk.length;
     if (bytes > bytesMax) throw tooLarge();
     yield chunk;
   }
-  // What breaks off ends as well, and has told its length or its end before.
+  // With all of it here nothing moves until there is an answer, which may be long: what the engine checks at the end, say.
+  raw.socket.setTimeout(limits.tableTransferMs);
+}
+
+async function* chunksOf(raw: IncomingMessage): AsyncGenerator<Buffer> {
+  try {
+    // Whoever does not want the rest has an answer to send by the same connection.
+    yield* raw.iterator({ destroyOnReturn: false });
+  } catch (cause) {
+    throw new Refused("BAD_REQUEST", "The upload was cut short.", { cause });
+  }
+  // What breaks off may end as well, and has told its length or its end before.
   if (!raw.complete) throw new Refused("BAD_REQUEST", "The upload was cut short.");
 }
 

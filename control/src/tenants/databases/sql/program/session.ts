@@ -22,7 +22,7 @@ export interface Session {
   schema(): Promise<Given<"schema">>;
   /** Those that `tables` is about, the largest first, and the server's clock before. */
   listCounters(max: number): Promise<{ at: string; tables: CountedTable[] }>;
-  /** The rows of a table as text of the format, no faster than they are taken. */
+  /** The rows of a table, with the columns of its shape, as text of the format, no faster than they are taken. */
   exportRows(table: TableShape, format: ExportFormat): AsyncIterable<Buffer | string>;
   /**
    * Inserts the rows of a CSV, whose first line names `columns`, and gives how many; all of them or none. Throws QUERY_ERROR that

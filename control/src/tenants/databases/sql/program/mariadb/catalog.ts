@@ -76,7 +76,7 @@ const text = (value: SqlValue | undefined): string => String(value ?? "");
 const quote = (name: string): string => `\`${name.replaceAll("`", "``")}\``;
 
 const byteTypes = new Set([
-  ...["bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry"],
+  ...["bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry"],
   ...["point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"],
 ]);
 

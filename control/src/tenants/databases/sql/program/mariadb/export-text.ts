@@ -7,24 +7,26 @@ const plain = /^[^\\\p{Cc}]*$/u;
 const textOf = (text: string): string =>
   plain.test(text) ? `'${text.replaceAll("'", "''")}'` : textLiteral(Buffer.from(text).toString("hex"));
 
-/** What is read of a value, and whether the engine writes it as bytes, a number or a text. */
+/** A value as JSON has it, as the engine's text, and whether that is of bytes, a number or a text. */
 export interface Cell {
   value: SqlValue;
+  text: string | null;
   is: "bytes" | "number" | "text";
 }
 
-function sqlOf({ value, is }: Cell): string {
-  if (value === null) return "null";
-  if (is === "number") return String(value);
-  const text = String(value);
+function sqlOf({ text, is }: Omit<Cell, "value">): string {
+  if (text === null) return "null";
+  if (is === "number") return text;
   if (is === "bytes") return text === "0x" ? "''" : text;
   return textOf(text);
 }
 
+/** JSON has the zero that is less than nothing, and what writes it here has not. */
+const jsonOf = (value: SqlValue): string => (Object.is(value, -0) ? "-0" : JSON.stringify(value));
+
 /** Nothing for null, and quotes for what could be taken for it, or would end a field. */
-function csvOf({ value }: Cell): string {
-  if (value === null) return "";
-  const text = String(value);
+function csvOf(text: string | null): string {
+  if (text === null) return "";
   return text === "" || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
@@ -32,9 +34,9 @@ function csvOf({ value }: Cell): string {
 export function rowText(format: ExportFormat, names: readonly string[], cells: readonly Cell[]): string {
   switch (format) {
     case "csv":
-      return `${cells.map(csvOf).join(",")}\n`;
+      return `${cells.map(({ text }) => csvOf(text)).join(",")}\n`;
     case "json": {
-      const pairs = cells.map(({ value }, at) => `${JSON.stringify(names[at])}:${JSON.stringify(value)}`);
+      const pairs = cells.map(({ value }, at) => `${JSON.stringify(names[at])}:${jsonOf(value)}`);
       return `{${pairs.join(",")}}`;
     }
     case "sql":
@@ -43,8 +45,7 @@ export function rowText(format: ExportFormat, names: readonly string[], cells: r
 }
 
 /** The line of names above a CSV. */
-export const csvHead = (names: readonly string[]): string =>
-  `${names.map((value) => csvOf({ value, is: "text" })).join(",")}\n`;
+export const csvHead = (names: readonly string[]): string => `${names.map(csvOf).join(",")}\n`;
 
 /** So that each value is read as it was written. */
 export const sqlPreamble =

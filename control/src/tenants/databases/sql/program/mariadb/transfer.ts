@@ -1,15 +1,15 @@
-import { limits } from "@svc/proto/limits";
 import { Refused } from "../../../../../stores/refused.ts";
 import type { ExportFormat } from "../../requests.ts";
 import type { ColumnShape, TableShape } from "../row-sql.ts";
-import { type CsvRecord, createCsvReader } from "../transfer/csv.ts";
+import { CsvProblem, type CsvRecord, createCsvReader } from "../transfer/csv.ts";
+import { csvBounds } from "../transfer/csv-bounds.ts";
 import { framingOf } from "../transfer/framing.ts";
 import { storageOf, textLiteral } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
 import { mariadbDialect } from "./dialect.ts";
 import { csvHead, rowText, sqlPreamble } from "./export-text.ts";
 import { mariadbRefusal } from "./failure.ts";
-import { kindOf, valueReader } from "./values.ts";
+import { cellReader } from "./values.ts";
 
 const { quote, bind } = mariadbDialect;
 const namesOf = (columns: readonly ColumnShape[]): string => columns.map(({ name }) => quote(name)).join(", ");
@@ -19,16 +19,15 @@ export async function* exportRows(
   table: TableShape,
   format: ExportFormat,
 ): AsyncGenerator<string> {
-  // What the engine computes by itself cannot be written again.
-  const columns = table.columns.filter(({ isGenerated }) => format === "json" || !isGenerated);
+  const { columns } = table;
   const names = columns.map(({ name }) => name);
   const insert = `insert into ${quote(table.name)} (${namesOf(columns)}) values`;
   const framing = framingOf(format, { csv: csvHead(names), preamble: sqlPreamble, insert });
-  let readers: { is: ReturnType<typeof kindOf>; read: ReturnType<typeof valueReader> }[] = [];
-  const sql = `select ${namesOf(columns)} from ${quote(table.schema)}.${quote(table.name)}`;
+  let readers: ReturnType<typeof cellReader>[] = [];
+  const sql = `select ${columns.map(exactly).join(", ")} from ${quote(table.schema)}.${quote(table.name)}`;
   for await (const { columns: results, row } of connection.stream(sql)) {
-    if (readers.length === 0) readers = results.map((each) => ({ is: kindOf(each), read: valueReader(each) }));
-    const cells = readers.map(({ is, read }, at) => ({ is, value: read(row[at] ?? null) }));
+    if (readers.length === 0) readers = results.map((each, at) => cellReader(each, { isFloat: isFloat(columns[at]) }));
+    const cells = readers.map((read, at) => read(row[at] ?? null));
     const text = rowText(format, names, cells);
     yield framing.beforeRow() + text;
     framing.afterRow(text.length);
@@ -36,8 +35,20 @@ export async function* exportRows(
   yield framing.end();
 }
 
-/** Of one statement. A server takes 65,535 values in one. */
-const batch = { rowsMax: 500, valuesMax: 50_000, lengthMax: 1024 * 1024 };
+const isFloat = (column: ColumnShape | undefined): boolean => /^float\b/i.test(column?.dataType ?? "");
+/** The server writes no more than six digits of a float, which may stand for another one. */
+const exactly = (column: ColumnShape): string =>
+  isFloat(column) ? `cast(${quote(column.name)} as double)` : quote(column.name);
+
+/** A zero is no wish for the next number, and what does not fit is refused in tables of any engine and by any mode of the server. */
+const importMode = "set session sql_mode = concat(@@session.sql_mode, ',STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO')";
+
+/** What waits until it is sent. */
+const batch = { rowsMax: 256, lengthMax: 1024 * 1024 };
+/** Rows of one statement: of few numbers, since both sides keep each statement that they were asked to prepare. */
+const statementRows = [256, 64, 16, 4, 1];
+/** Values of one statement. A server takes 65,535. */
+const valuesMax = 8_192;
 /** Another session was chosen to go on: the server has rolled everything back. */
 const deadlock = 1213;
 
@@ -47,7 +58,7 @@ interface Insertion {
   columns: readonly ColumnShape[];
 }
 
-/** One transaction. Rows go in batches; of one that is refused they are tried one by one, to tell which it was. */
+/** One transaction. */
 export async function importRows(
   connection: Connection,
   table: TableShape,
@@ -61,10 +72,10 @@ export async function importRows(
   }
   const into = `insert into ${quote(table.schema)}.${quote(table.name)} (${namesOf(columns)}) values `;
   const insertion = { connection, into, columns };
-  const rowsMax = Math.max(1, Math.min(batch.rowsMax, Math.floor(batch.valuesMax / columns.length)));
   let waiting: CsvRecord[] = [];
   let waitingLength = 0;
   let rowCount = 0;
+  await connection.query(importMode, 0);
   await connection.query("start transaction", 0);
   for await (const record of recordsOf(csv)) {
     if (record.fields.length !== columns.length) {
@@ -74,7 +85,7 @@ export async function importRows(
     waiting.push(record);
     waitingLength += record.fields.reduce((sum, field) => sum + (field?.length ?? 0), 0);
     rowCount += 1;
-    if (waiting.length < rowsMax && waitingLength < batch.lengthMax) continue;
+    if (waiting.length < batch.rowsMax && waitingLength < batch.lengthMax) continue;
     await insertBatch(insertion, waiting);
     waiting = [];
     waitingLength = 0;
@@ -86,14 +97,14 @@ export async function importRows(
 
 /** Without the line of names. */
 async function* recordsOf(csv: AsyncIterable<Buffer>): AsyncGenerator<CsvRecord> {
-  const reader = createCsvReader(limits.importRowLengthMax);
+  const reader = createCsvReader(csvBounds);
   const decoder = new TextDecoder("utf-8", { fatal: true });
   let isFirst = true;
   const read = (bytes?: Buffer): string => {
     try {
       return bytes === undefined ? decoder.decode() : decoder.decode(bytes, { stream: true });
-    } catch (cause) {
-      throw new Refused("QUERY_ERROR", "The file is not in UTF-8.", { cause });
+    } catch {
+      throw new CsvProblem(reader.line, "It is not in UTF-8.");
     }
   };
   function* withoutFirst(records: CsvRecord[]) {
@@ -102,12 +113,32 @@ async function* recordsOf(csv: AsyncIterable<Buffer>): AsyncGenerator<CsvRecord>
       isFirst = false;
     }
   }
-  for await (const chunk of csv) yield* withoutFirst(reader.push(read(chunk)));
+  for await (const chunk of csv) for (const part of linesOf(chunk)) yield* withoutFirst(reader.push(read(part)));
   yield* withoutFirst(reader.push(read()));
   yield* withoutFirst(reader.end());
 }
 
+/** Each with its end, so that what is wrong within one can be told by it. */
+function* linesOf(chunk: Buffer): Generator<Buffer> {
+  for (let at = 0; at < chunk.length; ) {
+    const end = chunk.indexOf("\n", at);
+    const next = end === -1 ? chunk.length : end + 1;
+    yield chunk.subarray(at, next);
+    at = next;
+  }
+}
+
 async function insertBatch(insertion: Insertion, records: readonly CsvRecord[]): Promise<void> {
+  for (let at = 0; at < records.length; ) {
+    const left = records.length - at;
+    const rows = statementRows.find((each) => each <= left && each * insertion.columns.length <= valuesMax) ?? 1;
+    await insertTogether(insertion, records.slice(at, at + rows));
+    at += rows;
+  }
+}
+
+/** In one statement; of what is refused row by row, to tell which it was. */
+async function insertTogether(insertion: Insertion, records: readonly CsvRecord[]): Promise<void> {
   try {
     await insertAll(insertion, records);
   } catch (error) {
@@ -118,7 +149,7 @@ async function insertBatch(insertion: Insertion, records: readonly CsvRecord[]):
     if (first === undefined || isOver) throw error;
     if (records.length === 1)
       throw new Refused("QUERY_ERROR", `Line ${first.line}: ${refusal.message}`, { cause: error });
-    for (const record of records) await insertBatch(insertion, [record]);
+    for (const record of records) await insertTogether(insertion, [record]);
   }
 }
 

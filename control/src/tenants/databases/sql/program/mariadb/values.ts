@@ -1,4 +1,5 @@
 import type { SqlValue } from "../../requests.ts";
+import type { Cell } from "./export-text.ts";
 
 /** Types by their numbers in the protocol: TINY, SHORT, LONG, FLOAT, DOUBLE, INT24, YEAR. What a number of JSON holds exactly. */
 const numbers = new Set([1, 2, 3, 4, 5, 9, 13]);
@@ -18,7 +19,7 @@ export interface ResultColumn {
 }
 
 /** How the engine writes values of a column: as bytes, as numbers, DECIMAL and BIGINT among them, or as texts. */
-export function kindOf({ columnType, characterSet }: ResultColumn): "bytes" | "number" | "text" {
+function kindOf({ columnType, characterSet }: ResultColumn): "bytes" | "number" | "text" {
   if (columnType === bit || columnType === geometry || (texts.has(columnType) && characterSet === binary))
     return "bytes";
   return numbers.has(columnType) || exactNumbers.has(columnType) ? "number" : "text";
@@ -37,5 +38,26 @@ export function valueReader({ columnType, characterSet }: ResultColumn): (bytes:
     if (!numbers.has(columnType)) return text;
     const number = Number(text);
     return Number.isFinite(number) ? number : text;
+  };
+}
+
+/** The shortest number that is the same one of 32 bits, as the one of 64 bits that it became has digits that nobody wrote. */
+function shortest(text: string): string {
+  const float = Number(text);
+  const found = [6, 7, 8]
+    .map((digits) => float.toPrecision(digits))
+    .find((each) => Math.fround(Number(each)) === float);
+  return Object.is(float, -0) ? text : String(Number(found ?? float.toPrecision(9)));
+}
+
+/** How values of a column are read that are written to a file. `isFloat`: it is of 32 bits, and came as one of 64. */
+export function cellReader(column: ResultColumn, { isFloat }: { isFloat: boolean }): (bytes: Buffer | null) => Cell {
+  const read = valueReader(column);
+  const is = kindOf(column);
+  return (bytes) => {
+    if (bytes === null) return { is, value: null, text: null };
+    if (is === "bytes") return { is, value: read(bytes), text: `0x${bytes.toString("hex")}` };
+    const text = isFloat ? shortest(bytes.toString("utf8")) : bytes.toString("utf8");
+    return { is, value: isFloat ? Number(text) : read(bytes), text };
   };
 }

@@ -29,22 +29,22 @@ const sqlRow = (columns: readonly ColumnShape[]): string => {
 export const placeOf = ({ schema, name }: TableShape): string => `${quote(schema)}.${quote(name)}`;
 export const namesOf = (columns: readonly ColumnShape[]): string => columns.map(({ name }) => quote(name)).join(", ");
 
-/** What can be written to the table again. */
-const written = ({ columns }: TableShape): ColumnShape[] => columns.filter(({ isGenerated }) => !isGenerated);
-
-/** Has the server write the rows of a table in the format, one a line. Its own CSV; of the others each row is one text. */
+/**
+ * Has the server write the rows of a table in the format, with the columns of its shape, one a line. Its own CSV; of the others each
+ * row is one text.
+ */
 export function exportStatement(table: TableShape, format: ExportFormat): string {
   const from = placeOf(table);
   switch (format) {
     case "csv":
-      return `copy (select ${namesOf(written(table))} from ${from}) to stdout (format csv, header)`;
+      return `copy (select ${namesOf(table.columns)} from ${from}) to stdout (format csv, header)`;
     case "json":
       return `copy (select ${jsonRow(table.columns)} from ${from}) to stdout`;
     case "sql":
-      return `copy (select ${sqlRow(written(table))} from ${from}) to stdout`;
+      return `copy (select ${sqlRow(table.columns)} from ${from}) to stdout`;
   }
 }
 
 /** What each statement of an export begins with. Identities keep their values. */
 export const insertHead = (table: TableShape): string =>
-  `insert into ${placeOf(table)} (${namesOf(written(table))}) overriding system value values`;
+  `insert into ${placeOf(table)} (${namesOf(table.columns)}) overriding system value values`;

@@ -1,10 +1,13 @@
+import { limits } from "@svc/proto/limits";
 import pg from "pg";
 import { Refused } from "../../../../../stores/refused.ts";
 import type { ExportFormat } from "../../requests.ts";
 import type { ColumnShape, TableShape } from "../row-sql.ts";
 import { createCopyReader } from "../transfer/copy-text.ts";
 import { framingOf } from "../transfer/framing.ts";
+import { createRecordBounds } from "../transfer/record-bounds.ts";
 import type { Connection } from "./connection.ts";
+import { lineOfCopy } from "./copy-line.ts";
 import { exportStatement, insertHead, namesOf, placeOf } from "./export-sql.ts";
 import { postgresRefusal } from "./failure.ts";
 
@@ -31,11 +34,19 @@ export async function importRows(
 ): Promise<number> {
   const sql = `copy ${placeOf(table)} (${namesOf(columns)}) from stdin (format csv, header, encoding 'UTF8')`;
   try {
-    return await connection.copyFrom(sql, csv);
+    return await connection.copyFrom(sql, bounded(csv));
   } catch (error) {
     const refusal = postgresRefusal(error);
-    const [, line] = (error instanceof pg.DatabaseError && /^COPY .*?, line (\d+)/s.exec(error.where ?? "")) || [];
-    if (refusal === null || line === undefined) throw error;
+    const line = error instanceof pg.DatabaseError ? lineOfCopy(error.where ?? "", table.name) : null;
+    if (refusal === null || line === null) throw error;
     throw new Refused("QUERY_ERROR", `Line ${line}: ${refusal.message}`, { cause: error });
+  }
+}
+
+async function* bounded(csv: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const look = createRecordBounds(limits.importRowLengthMax);
+  for await (const chunk of csv) {
+    look(chunk);
+    yield chunk;
   }
 }

@@ -5,7 +5,7 @@ export interface CsvRecord {
   fields: (string | null)[];
 }
 
-/** The text is no CSV. */
+/** The text is no CSV, or one beyond the bounds. */
 export class CsvProblem extends Error {
   override readonly name = "CsvProblem";
   readonly line: number;
@@ -15,21 +15,33 @@ export class CsvProblem extends Error {
   }
 }
 
+export const tooLong = "It is longer than a row may be.";
+
 export interface CsvReader {
+  /** The one that the next character is in. */
+  readonly line: number;
   /** The records that are whole now. */
   push(text: string): CsvRecord[];
   /** What is left; also a last line without its end. */
   end(): CsvRecord[];
 }
 
+export interface CsvBounds {
+  /** Of a record, in UTF-16, its end not counted. */
+  recordLengthMax: number;
+  fieldsMax: number;
+}
+
+const [newline, carriageReturn, quote, comma] = [0x0a, 0x0d, 0x22, 0x2c];
+
 /**
  * Reads CSV in any portions, as Postgres does: fields between commas, lines that end in LF or CRLF, and quotes around what has either in
- * it, doubled where they are meant. A text that is cut within quotes is a problem, and so is a record longer than `recordLengthMax`.
+ * it, doubled where they are meant. A text that is cut within quotes is a problem, and so is a record beyond the bounds.
  */
-export function createCsvReader(recordLengthMax: number): CsvReader {
+export function createCsvReader({ recordLengthMax, fieldsMax }: CsvBounds): CsvReader {
   let line = 1;
   let record: CsvRecord = { line, fields: [] };
-  let field = "";
+  const field = createText();
   let length = 0;
   let isBegun = false;
   let isQuoted = false;
@@ -39,8 +51,10 @@ export function createCsvReader(recordLengthMax: number): CsvReader {
   let isAfterReturn = false;
 
   const endField = (): void => {
-    record.fields.push(field === "" && !isQuoted ? null : field);
-    field = "";
+    if (record.fields.length === fieldsMax)
+      throw new CsvProblem(record.line, "It has more fields than a table has columns.");
+    const text = field.take();
+    record.fields.push(text === "" && !isQuoted ? null : text);
     isQuoted = false;
   };
   const endRecord = (): CsvRecord => {
@@ -50,38 +64,42 @@ export function createCsvReader(recordLengthMax: number): CsvReader {
     isBegun = false;
     return ended;
   };
-  function take(character: string): void {
+  function take(unit: number): void {
     if (!isBegun) {
       isBegun = true;
       record = { line, fields: [] };
     }
     length += 1;
-    if (length > recordLengthMax) throw new CsvProblem(record.line, "It is longer than a row may be.");
+    if (length > recordLengthMax) throw new CsvProblem(record.line, tooLong);
     if (isAfterReturn) throw new CsvProblem(line, "A carriage return stands outside of quotes.");
     if (isInQuotes) {
-      if (character === '"') {
+      if (unit === quote) {
         isInQuotes = false;
         isQuoteOpen = true;
-      } else field += character;
-      if (character === "\n") line += 1;
+      } else field.add(unit);
+      if (unit === newline) line += 1;
       return;
     }
-    if (character === '"') {
-      if (isQuoteOpen) field += '"';
+    if (unit === quote) {
+      if (isQuoteOpen) field.add(quote);
       isQuoted = true;
       isInQuotes = true;
-    } else if (character === ",") endField();
-    else if (character === "\r") isAfterReturn = true;
-    else field += character;
+    } else if (unit === comma) endField();
+    else if (unit === carriageReturn) isAfterReturn = true;
+    else field.add(unit);
     isQuoteOpen = false;
   }
 
   return {
+    get line() {
+      return line;
+    },
     push(text) {
       const records: CsvRecord[] = [];
-      for (const character of text) {
-        if (character !== "\n" || isInQuotes) {
-          take(character);
+      for (let at = 0; at < text.length; at += 1) {
+        const unit = text.charCodeAt(at);
+        if (unit !== newline || isInQuotes) {
+          take(unit);
           continue;
         }
         if (!isBegun) record = { line, fields: [] };
@@ -95,6 +113,29 @@ export function createCsvReader(recordLengthMax: number): CsvReader {
     end() {
       if (isInQuotes) throw new CsvProblem(record.line, "The file ends within quotes.");
       return isBegun ? [endRecord()] : [];
+    },
+  };
+}
+
+/** A text that grows by single units: a string would be a chain of as many pieces. */
+function createText() {
+  let units = new Uint16Array(1024);
+  let used = 0;
+  return {
+    add(unit: number): void {
+      if (used === units.length) {
+        const larger = new Uint16Array(used * 2);
+        larger.set(units);
+        units = larger;
+      }
+      units[used] = unit;
+      used += 1;
+    },
+    /** All of it; the next one begins empty. */
+    take(): string {
+      const text = Buffer.from(units.buffer, 0, used * 2).toString("utf16le");
+      used = 0;
+      return text;
     },
   };
 }

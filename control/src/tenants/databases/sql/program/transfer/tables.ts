@@ -1,10 +1,10 @@
 import type { Duplex } from "node:stream";
-import { limits } from "@svc/proto/limits";
 import { Refused } from "../../../../../stores/refused.ts";
 import type { Asked, Given } from "../../requests.ts";
 import { getTable } from "../rows.ts";
 import type { Session } from "../session.ts";
 import { CsvProblem, createCsvReader } from "./csv.ts";
+import { csvBounds } from "./csv-bounds.ts";
 import { columnsOfHeader } from "./header.ts";
 
 /** Writes the rows of a table to `to`, whose end is not written. */
@@ -15,8 +15,10 @@ export async function exportTable(
 ): Promise<Given<"export">> {
   const table = await getTable(session, name);
   if (to === null) throw new Error("an export has nowhere to go");
-  if (table.columns.length === 0) throw new Refused("QUERY_ERROR", "The table has no columns.");
-  await writeAll(session.exportRows(table, format), to);
+  // What the engine computes by itself is in no file that is read in again.
+  const columns = table.columns.filter(({ isGenerated }) => format === "json" || !isGenerated);
+  if (columns.length === 0) throw new Refused("QUERY_ERROR", "The table has no columns to export.");
+  await writeAll(session.exportRows({ ...table, columns }, format), to);
   return {};
 }
 
@@ -68,7 +70,7 @@ const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 /** The first record of a CSV, and all of its bytes, but for a mark of their order. */
 async function readHeader(from: AsyncIterable<Buffer>) {
   const chunks = from[Symbol.asyncIterator]();
-  const reader = createCsvReader(limits.importRowLengthMax);
+  const reader = createCsvReader(csvBounds);
   const decoder = new TextDecoder("utf-8", { fatal: false });
   const read: Buffer[] = [];
   for (;;) {
