@@ -1,10 +1,8 @@
-import { randomBytes } from "node:crypto";
-import { open, rename, rm } from "node:fs/promises";
 import { resolve } from "node:path";
 import { exportFormats } from "@svc/proto";
 import { argument, command, flag } from "../../command.ts";
 import { branchFlags, databasePath, failureOf, findBranch, getBranch } from "../../database/branch.ts";
-import { CliError } from "../../errors.ts";
+import { placeOf, saveWhole } from "../../database/saved-file.ts";
 import { formatBytes } from "../../format.ts";
 
 export const dbExport = command({
@@ -15,20 +13,27 @@ export const dbExport = command({
   flags: {
     ...branchFlags,
     format: flag.choice("--format <format>", "How rows are written; default: csv", exportFormats),
-    output: flag.text("-o, --output <file>", "The file to write; default: the table's name, here"),
+    output: flag.text(
+      "-o, --output <path>",
+      "The file to write, or a directory that is there (default: the table's name, here)",
+    ),
   },
   arguments: { table: argument.required("table", "The table; see `svc db tables`") },
   examples: ["svc db export orders --output orders.csv", "svc db export orders --format sql --channel preview"],
-  async run(context, { project: named, channel = "production", format = "csv", output, table }) {
+  async run(context, { project: named, channel = "production", format = "csv", output = ".", table }) {
     const branch = await findBranch(context, named, channel);
     const { engine } = await getBranch(branch);
-    const path = resolve(context.cwd, output ?? `${table.replaceAll(/[^\w-]/g, "_")}.${format}`);
+    const path = await placeOf(resolve(context.cwd, output), `${table.replaceAll(/[^\w-]/g, "_")}.${format}`);
     const from = databasePath(branch, `/tables/${encodeURIComponent(table)}/export`, { format });
     const activity = context.terminal.activity(`Exporting ${table}`);
     try {
-      const sizeBytes = await branch.api.download(from, ({ chunks }) => save(path, chunks), {
-        failure: failureOf(branch),
-      });
+      const sizeBytes = await branch.api.download(
+        from,
+        ({ chunks }) => saveWhole(path, chunks, { what: "The export" }),
+        {
+          failure: failureOf(branch),
+        },
+      );
       return { project: branch.project, channel, engine, table, format, path, sizeBytes };
     } finally {
       activity.stop();
@@ -36,32 +41,3 @@ export const dbExport = command({
   },
   render: ({ path, sizeBytes }, { paint }) => `${paint("green", "✓")} Wrote ${path}, ${formatBytes(sizeBytes)}`,
 });
-
-/** Whole or not at all. Returns how many bytes there are. */
-async function save(path: string, chunks: AsyncIterable<Buffer>): Promise<number> {
-  const temporary = `${path}.${randomBytes(6).toString("hex")}.tmp`;
-  try {
-    let sizeBytes = 0;
-    {
-      await using file = await open(temporary, "wx", 0o600).catch(cannotWrite);
-      for await (const chunk of chunks) {
-        await file.appendFile(chunk).catch(cannotWrite);
-        sizeBytes += chunk.length;
-      }
-      await file.sync().catch(cannotWrite);
-    }
-    await rename(temporary, path).catch(cannotWrite);
-    return sizeBytes;
-  } catch (thrown) {
-    await rm(temporary, { force: true });
-    throw thrown;
-  }
-}
-
-function cannotWrite(cause: unknown): never {
-  const why = cause instanceof Error ? cause.message : String(cause);
-  throw new CliError("CLI_INVALID_USAGE", `The export cannot be written: ${why}`, {
-    cause,
-    hint: "Name another place with --output <file>",
-  });
-}
