@@ -96,6 +96,7 @@ export const queryReply = success({
   columns: z.array(z.string()),
   /** Positional, along `columns`. */
   rows: z.array(z.array(databaseValue)),
+  /** Of all rows that the statement gave or changed, where it gave any; see `sqlRowsCountedMax`. Null where the engine counts nothing. */
   rowCount: count.nullable(),
   truncated: z.boolean(),
   ...duration,

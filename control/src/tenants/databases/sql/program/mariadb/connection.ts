@@ -95,11 +95,10 @@ function fetchRows(connection: mysql.Connection, sql: string, rowsMax: number): 
     events.on("result", (result) => {
       if (!Array.isArray(result)) {
         last = { columns: [], rows: [], rowCount: result.affectedRows, isTruncated: false };
-      } else if (last.rows.length < rowsMax) {
-        last.rows.push(result.map((value, at) => readers[at]?.(value) ?? null));
-        last.rowCount = last.rows.length;
       } else {
-        last.isTruncated = true;
+        last.rowCount = (last.rowCount ?? 0) + 1;
+        last.isTruncated = last.rowCount > rowsMax;
+        if (!last.isTruncated) last.rows.push(result.map((value, at) => readers[at]?.(value) ?? null));
       }
     });
     events.on("error", reject);
