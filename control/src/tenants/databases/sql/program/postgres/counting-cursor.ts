@@ -11,6 +11,8 @@ interface Internals {
   };
 }
 
+const own: { handleCommandComplete(message: object): void } = Cursor.prototype as never;
+
 /** A cursor that also counts rows which it does not read: the server steps over them, and sends none. */
 export class CountingCursor<Row> extends Cursor<Row> {
   #stepped: ((rows: number) => void) | null = null;
@@ -31,11 +33,9 @@ export class CountingCursor<Row> extends Cursor<Row> {
 
   /** The driver's, called when a statement is done: the cursor's own, or one that stepped. */
   handleCommandComplete(message: { text: string }): void {
-    if (this.#stepped === null) {
-      const own: { handleCommandComplete(message: object): void } = Cursor.prototype as never;
-      return own.handleCommandComplete.call(this, message);
-    }
-    this.#stepped(Number(message.text.split(" ")[1]));
+    const stepped = this.#stepped;
     this.#stepped = null;
+    if (stepped === null) own.handleCommandComplete.call(this, message);
+    else stepped(Number(message.text.split(" ")[1]));
   }
 }
