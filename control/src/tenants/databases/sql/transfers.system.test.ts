@@ -43,22 +43,46 @@ const engines = {
     start: startMariadb,
     table: `create table \`o"d d\` (
       id bigint auto_increment primary key, \`a,"b'\\\` text, n decimal(40,2), f double, raw blob, b bit(4),
-      at timestamp(6) null, g float, y year, twice bigint as (f * 2) stored)`,
+      at timestamp(6) null, g float, y year, e enum('b','😀') character set utf8mb4, twice bigint as (f * 2) stored)`,
     values: [
-      `insert into \`o"d d\` (\`a,"b'\\\`, n, f, raw, b, at, g, y) values
-        ($1, 1e30, 0.1, 0x00ff, b'101', '2026-01-02 03:04:05.678901', 16777217, 2026)`,
+      `insert into \`o"d d\` (\`a,"b'\\\`, n, f, raw, b, at, g, y, e) values
+        ($1, 1e30, 0.1, 0x00ff, b'101', '2026-01-02 03:04:05.678901', 16777217, 2026, '😀')`,
       `insert into \`o"d d\` (\`a,"b'\\\`, n, raw) values ('', 1.50, '')`,
       `set session sql_mode = concat(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO'); insert into \`o"d d\` (id, n, f, g, y) values (0, -0.1, 0, 0.1, 0)`,
     ],
     name: 'o"d d',
     quoted: '`o"d d`',
     json: [
-      { id: "0", "a,\"b'\\": null, n: "-0.10", f: 0, raw: null, b: null, at: null, g: 0.1, y: 0, twice: "0" },
+      {
+        id: "0",
+        "a,\"b'\\": null,
+        n: "-0.10",
+        f: 0,
+        raw: null,
+        b: null,
+        at: null,
+        g: 0.1,
+        y: "0000",
+        e: null,
+        twice: "0",
+      },
       {
         ...{ id: "1", "a,\"b'\\": odd, n: `1${"0".repeat(30)}.00`, f: 0.1, raw: "0x00ff", b: "0x05" },
-        ...{ at: "2026-01-02 03:04:05.678901", g: 16_777_216, y: 2026, twice: "0" },
+        ...{ at: "2026-01-02 03:04:05.678901", g: 16_777_216, y: 2026, e: "😀", twice: "0" },
       },
-      { id: "2", "a,\"b'\\": "", n: "1.50", f: null, raw: "0x", b: null, at: null, g: null, y: null, twice: null },
+      {
+        id: "2",
+        "a,\"b'\\": "",
+        n: "1.50",
+        f: null,
+        raw: "0x",
+        b: null,
+        at: null,
+        g: null,
+        y: null,
+        e: null,
+        twice: null,
+      },
     ],
     trigger: `create trigger watch before insert on watched for each row begin
         if new.id = 13 then signal sqlstate '45000' set message_text = 'unlucky'; end if; insert into seen values (new.id); end`,

@@ -139,7 +139,7 @@ export function insertRow(dialect: Dialect, table: TableShape, cells: readonly C
   const names = cells.map(({ column }) => dialect.quote(column.name)).join(", ");
   const what =
     cells.length === 0 ? dialect.insertDefaults : `(${names}) values (${bound.map(({ text }) => text).join(", ")})`;
-  const returning = dialect.returnsRows ? ` returning ${columnsOf(dialect, table)}` : "";
+  const returning = dialect.returnsRows && table.columns.length > 0 ? ` returning ${columnsOf(dialect, table)}` : "";
   return {
     sql: `insert into ${placeOf(dialect, table)} ${what}${returning}`,
     values: bound.map(({ value }) => value),

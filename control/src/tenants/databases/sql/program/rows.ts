@@ -51,9 +51,10 @@ export async function insertOne(session: Session, asked: Asked<"insert">): Promi
   const table = await getTable(session, asked.table);
   const { sql, values } = insertRow(session.dialect, table, getCells(session, table, asked.values));
   const { rows, rowCount } = await session.run(sql, values);
-  const [row] = rows;
+  // A table without columns has rows all the same; a trigger may have kept one out.
+  const isReturned = session.dialect.returnsRows && rowCount !== 0;
   return {
-    row: row === undefined ? null : table.columns.map(({ name }, at) => [name, row[at] ?? null]),
+    row: isReturned ? table.columns.map(({ name }, at) => [name, rows[0]?.[at] ?? null]) : null,
     rowCount: rowCount ?? 0,
   };
 }

@@ -7,6 +7,7 @@ const numbers = new Set([1, 2, 3, 4, 5, 9, 13]);
 const exactNumbers = new Set([0, 8, 246]);
 /** VARCHAR, TINY_BLOB to BLOB, VAR_STRING, STRING, which are texts or bytes as their character set says. */
 const texts = new Set([15, 249, 250, 251, 252, 253, 254]);
+const year = 13;
 const bit = 16;
 const geometry = 255;
 /** The character set of what is no text. */
@@ -37,7 +38,8 @@ export function valueReader({ columnType, characterSet }: ResultColumn): (bytes:
     const text = bytes.toString("utf8");
     if (!numbers.has(columnType)) return text;
     const number = Number(text);
-    return Number.isFinite(number) ? number : text;
+    // The year 0 is written so: as a number, or in fewer digits, it would be the year 2000.
+    return Number.isFinite(number) && !(columnType === year && number === 0) ? number : text;
   };
 }
 
