@@ -173,6 +173,12 @@ describe.each(["postgres", "mariadb"] as const)("on %s", (engine) => {
     },
     { when: "a key is there", csv: 'id,note\n7,"a\nb"\n7,c\n', code: "QUERY_ERROR", says: /^Line 4: .*7/s },
     { when: "a line is too short", csv: "id,note\n8,a\n9\n", code: "QUERY_ERROR", says: /^Line 3: / },
+    {
+      when: "a row has several lines",
+      csv: 'id,note\n8,"a\nb"\nx,"c\nd"\n',
+      code: "QUERY_ERROR",
+      says: engine === "postgres" ? /^Line 5: / : /^Line 4: /,
+    },
     { when: "it ends within quotes", csv: 'id,note\n8,a\n9,"b', code: "QUERY_ERROR", says: /^Line [34]: / },
     { when: "it is no UTF-8", csv: latin("id,note\n8,a\n9,\xff\n10,c\n"), code: "QUERY_ERROR", says: /^Line 3: / },
     {
