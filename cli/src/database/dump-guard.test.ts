@@ -68,6 +68,8 @@ describe("what psql and we may read differently is refused", () => {
     ["a string that never ends", "select 'a"],
     ["an encoding whose characters have bytes of ASCII", "SET client_encoding = 'SJIS';"],
     ["the same by another name", "set client_encoding to Shift_JIS;"],
+    ["the same for a while", "SET LOCAL client_encoding TO 'GB18030';"],
+    ["the same by a standard's words", "set names 'BIG5';"],
     ["data that never ends", "copy t from stdin;\n1"],
   ])("%s", (_what, dump) => {
     expect(() => passed(dump)).toThrow(DumpRefusal);

@@ -25,7 +25,7 @@ const restrict = /^\\(?:un)?restrict [A-Za-z0-9]+\r?$/;
 const identifier = /[A-Za-z_\u0080-\u{10ffff}][A-Za-z_0-9$\u0080-\u{10ffff}]*/uy;
 const dollarTag = /\$(?:[A-Za-z_\u0080-\u{10ffff}][A-Za-z_0-9\u0080-\u{10ffff}]*)?\$/uy;
 /** What a dump says of its encoding, in a line of its own. */
-const encodingLine = /^\s*set\s+client_encoding\s*(?:=|\sto\s)\s*'?([\w-]*)/i;
+const encodingLine = /^\s*set\s+(?:(?:session|local)\s+)?(?:client_encoding\s*(?:=|\sto\s)|names\s)\s*'?([\w-]*)/i;
 /** Those that Postgres itself can be in, by their names without what stands between letters. */
 const safeEncoding =
   /^(?:utf8|unicode|sqlascii|latin\d+|iso8859\d+|(?:win|windows)(?:866|874|125\d)|koi8[ru]?|euc(?:cn|jp|kr|tw|jis2004)|muleinternal)$/;
