@@ -58,6 +58,7 @@ import { proofWorker } from "./tenants/databases/proofs/worker.ts";
 import { sizeRecord } from "./tenants/databases/sizes.ts";
 import type { OpenLine } from "./tenants/databases/sql/line.ts";
 import { createSqlRunner, type SqlRunner } from "./tenants/databases/sql/runner.ts";
+import { createTransfers } from "./tenants/databases/sql/transfers.ts";
 import { createDatabaseAdmin } from "./tenants/databases/sql-admin.ts";
 import { databaseWorker } from "./tenants/databases/worker.ts";
 import { lifecycleWorker } from "./tenants/deployments/lifecycle/worker.ts";
@@ -250,7 +251,10 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       queryLog: (nodeId, placementId, lines) =>
         queryLog({ clock, random, db, listen: listener }, nodeId, placementId, lines, logQueryMs),
       fleet: view,
-      studio: { ...sizeRecord, findReadyBranch: createFindReadyBranch(secrets), openLine, sql },
+      studio: {
+        ...{ ...sizeRecord, findReadyBranch: createFindReadyBranch(secrets), openLine, sql },
+        transfers: createTransfers({ clock, log }),
+      },
       mailer,
       operators: operatorFacts({ clock, serverId, etcd, fleet, ...config.etcd }),
     },

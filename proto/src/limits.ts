@@ -130,6 +130,12 @@ export const limits = {
   studioRowsDefault: 50,
   studioRowsMax: 200,
   studioStatementMs: 10_000,
+  /** Rows of an answer that are counted, the given ones among them. MariaDB stops at one more than are given, unless told a LIMIT. */
+  sqlRowsCountedMax: 100_000,
+  /** Of an export or import of a table, from its beginning to its last byte. */
+  tableTransferMs: 3_600_000,
+  /** Of one row of a CSV. */
+  importRowLengthMax: 8 * 1024 * 1024,
   /** What both ends of a tunnel to a database speak: the WebSocket protocol, and how long a message may be. */
   databaseTunnel: { protocol: "svc-database", messageBytesMax: 64 * 1024 },
   // Of a table, a column or another thing in a database: what MariaDB allows in characters, Postgres in bytes.

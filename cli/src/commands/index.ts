@@ -51,6 +51,8 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "db backup delete", load: async () => (await import("./db/backup/delete.ts")).dbBackupDelete },
   { name: "db backup download", load: async () => (await import("./db/backup/download.ts")).dbBackupDownload },
   { name: "db backup schedule", load: async () => (await import("./db/backup/schedule.ts")).dbBackupSchedule },
+  { name: "db export", load: async () => (await import("./db/export.ts")).dbExport },
+  { name: "db import", load: async () => (await import("./db/import.ts")).dbImport },
   {
     name: "db rotate-credentials",
     load: async () => (await import("./db/rotate-credentials.ts")).dbRotateCredentials,

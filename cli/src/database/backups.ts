@@ -1,5 +1,3 @@
-import { randomBytes } from "node:crypto";
-import { open, rename, rm } from "node:fs/promises";
 import { type Backup, type BackupProblem, backupReply, backupsReply, type Channel, channels } from "@svc/proto";
 import type { Api } from "../api.ts";
 import { flag } from "../command.ts";
@@ -9,6 +7,7 @@ import { isId } from "../ids.ts";
 import type { Paint } from "../paint.ts";
 import { poll } from "../poll.ts";
 import { type Branch, databasePath } from "./branch.ts";
+import { saveWhole } from "./saved-file.ts";
 
 /** A little longer than the platform lets one take. */
 const completeMsMax = 130 * 60_000;
@@ -83,43 +82,17 @@ export function saveBackup(
   { projectId, backupId }: { projectId: string; backupId: string },
   path: string,
 ): Promise<number> {
-  return api.download(backupPath(projectId, backupId, undefined, "/download"), async ({ chunks, sizeBytes }) => {
-    const temporary = `${path}.${randomBytes(6).toString("hex")}.tmp`;
-    try {
-      const written = await writeAll(temporary, chunks);
-      if (sizeBytes === null || written !== sizeBytes)
-        throw new CliError(
-          "CLOUD_UNAVAILABLE",
-          `The download ended after ${written} of ${sizeBytes ?? "an unknown number of"} bytes`,
-          {
-            hint: "Run the command again",
-          },
-        );
-      await rename(temporary, path);
-      return written;
-    } catch (thrown) {
-      await rm(temporary, { force: true });
-      throw thrown;
-    }
-  });
-}
-
-async function writeAll(path: string, chunks: AsyncIterable<Buffer>): Promise<number> {
-  await using file = await open(path, "wx", 0o600).catch(cannotWrite);
-  let sizeBytes = 0;
-  for await (const chunk of chunks) {
-    await file.appendFile(chunk).catch(cannotWrite);
-    sizeBytes += chunk.length;
-  }
-  await file.sync().catch(cannotWrite);
-  return sizeBytes;
-}
-
-/** A full disk is no trouble of the network. */
-function cannotWrite(cause: unknown): never {
-  const why = cause instanceof Error ? cause.message : String(cause);
-  throw new CliError("CLI_INVALID_USAGE", `The backup cannot be written: ${why}`, {
-    cause,
-    hint: "Name another place with --output <path>",
-  });
+  const from = backupPath(projectId, backupId, undefined, "/download");
+  return api.download(from, ({ chunks, sizeBytes }) =>
+    saveWhole(path, chunks, {
+      what: "The backup",
+      check(written) {
+        if (written === sizeBytes) return;
+        const wanted = sizeBytes ?? "an unknown number of";
+        throw new CliError("CLOUD_UNAVAILABLE", `The download ended after ${written} of ${wanted} bytes`, {
+          hint: "Run the command again",
+        });
+      },
+    }),
+  );
 }

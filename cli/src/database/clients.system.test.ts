@@ -122,6 +122,23 @@ describe("on Postgres", () => {
     expect(await database.ask("select count(*) from kept")).toBe("1");
   });
 
+  test("a dump in another encoding is restored with what it means, and bytes that are none change nothing", async () => {
+    const head = (encoding: string) => `--\n-- PostgreSQL database dump\n--\nSET client_encoding = '${encoding}';\n`;
+    const body = "CREATE TABLE public.kept (a text);\nCOPY public.kept (a) FROM stdin;\n";
+    const dump = Buffer.from(`${head("LATIN1")}${body}caf\xe9 \xab\xbb\n\\.\n`, "latin1");
+    const restored = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
+      files: { "dump.sql": dump },
+    });
+    expect(envelopeOf(restored)).toMatchObject({ ok: true, psqlExitCode: 0 });
+    expect(await database.ask("select a from kept")).toBe("café «»");
+    const broken = Buffer.from(`${head("UTF8")}${body}caf\xe9\n\\.\n`, "latin1");
+    const ended = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes"], {
+      files: { "dump.sql": broken },
+    });
+    expect(ended.stderr).toMatch(/invalid byte sequence[\s\S]*as it was/);
+    expect(await database.ask("select a from kept")).toBe("café «»");
+  });
+
   test("a backup is downloaded, restored, and gone from this machine", async () => {
     const dump = "--\n-- PostgreSQL database dump\n--\ncreate table from_backup (a int);\n";
     const backup = {
@@ -213,6 +230,33 @@ describe("on MariaDB", () => {
     });
     expect(envelopeOf(ended)).toMatchObject({ ok: true, engine: "mariadb", psqlExitCode: 0 });
     expect(await database.ask("show tables")).toBe("kept");
+  });
+
+  test("what another account made is its restorer's, and every byte of a dump comes through", async () => {
+    const bytes = Buffer.from(Array.from({ length: 256 }, (_, at) => at)).toString("hex");
+    const binary = Buffer.from("'\x80\xff\xe9'", "latin1").toString("latin1");
+    const dump = [
+      "-- MariaDB dump 10.19-11.8.6-MariaDB, for debian-linux-gnu (x86_64)",
+      "CREATE TABLE `kept` (`a` blob, `b` text);",
+      `INSERT INTO \`kept\` VALUES (0x${bytes},'DEFINER=\`root\`@\`localhost\`'),(_binary ${binary},NULL);`,
+      "/*!50001 CREATE ALGORITHM=UNDEFINED */",
+      "/*!50013 DEFINER=`root`@`localhost` SQL SECURITY DEFINER */",
+      "/*!50001 VIEW `seen` AS select `kept`.`b` AS `b` from `kept` where `kept`.`b` is not null */;",
+      "DELIMITER ;;",
+      "/*!50003 CREATE*/ /*!50017 DEFINER=`root`@`localhost`*/ /*!50003 TRIGGER `t` BEFORE INSERT ON `kept` FOR EACH ROW",
+      "  SET NEW.b = 'triggered' */;;",
+      "CREATE DEFINER=`root`@`localhost` PROCEDURE `p`()",
+      "  INSERT INTO kept VALUES ('', '') ;;",
+      "DELIMITER ;",
+      "CALL p();",
+      "-- Dump completed on 2030-01-01",
+    ].join("\n");
+    const ended = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
+      files: { "dump.sql": Buffer.from(dump, "latin1") },
+    });
+    expect(envelopeOf(ended)).toMatchObject({ ok: true, engine: "mariadb" });
+    expect(await database.ask("select hex(a) from kept")).toBe(`${bytes.toUpperCase()}\n80FFE9`);
+    expect(await database.ask("select b from seen order by b")).toBe("DEFINER=`root`@`localhost`\ntriggered");
   });
 
   test("a dump of another engine, and one that runs a program, are refused", async () => {

@@ -4,11 +4,12 @@ import { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import type { DatabaseEngine } from "@svc/proto";
 import { CliError } from "../errors.ts";
+import { createDefinerFilter } from "./definers.ts";
 import { createDumpGuard, DumpRefusal } from "./dump-guard.ts";
 import { engineOfDump, isGzip } from "./restore-script.ts";
 
 /** A row of a table is a line, and no value is larger than a gigabyte. */
-const lineCharactersMax = 400 * 1024 * 1024;
+const lineBytesMax = 400 * 1024 * 1024;
 const beginningBytes = 4096;
 
 /** Bytes of the SQL in a file, which may be compressed with gzip. A damaged one fails with CLI_INVALID_USAGE. */
@@ -48,44 +49,49 @@ export async function dumpEngine(path: string): Promise<DatabaseEngine | null> {
   return engineOfDump(beginning.slice(0, beginningBytes));
 }
 
-/** The lines of a dump of Postgres that psql is given, with their line feeds. What is no SQL is refused: DATABASE_NOT_READY. */
-export async function* guardedLines(path: string): AsyncGenerator<string> {
+/**
+ * The lines of a dump of Postgres that psql is given, with their line feeds and every byte as it is. What is no SQL is refused:
+ * DATABASE_NOT_READY.
+ */
+async function* guardedLines(path: string): AsyncGenerator<Buffer> {
   const guard = createDumpGuard();
   try {
     for await (const lines of lineBatches(path))
-      yield lines
-        .filter((line) => guard.pass(line))
-        .map((line) => `${line}\n`)
-        .join("");
+      yield Buffer.from(
+        lines
+          .filter((line) => guard.pass(line))
+          .map((line) => `${line}\n`)
+          .join(""),
+        byteByByte,
+      );
     guard.end();
   } catch (thrown) {
     if (!(thrown instanceof DumpRefusal)) throw thrown;
     throw new CliError("DATABASE_NOT_READY", `The dump was not run: it ${thrown.message}`, {
       cause: thrown,
-      hint: "Nothing was changed. Only plain SQL dumps in UTF-8 are run: `pg_dump --no-owner --no-privileges`",
+      hint: "Nothing was changed. Only plain SQL dumps are run: `pg_dump --no-owner --no-privileges --encoding=UTF8`",
     });
   }
 }
 
+/** Each byte a character: a dump is in the encoding that it names, and what psql takes for SQL is of ASCII. */
+const byteByByte = "latin1";
+
 async function* lineBatches(path: string): AsyncGenerator<string[]> {
-  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let rest = "";
   for await (const chunk of dumpBytes(path)) {
-    const lines = (rest + decode(decoder, chunk)).split("\n");
+    const lines = (rest + chunk.toString(byteByByte)).split("\n");
     rest = lines.pop() ?? "";
-    if (rest.length > lineCharactersMax) throw new DumpRefusal("has a line that is too long");
+    if (rest.length > lineBytesMax) throw new DumpRefusal("has a line that is too long");
     yield lines;
   }
-  rest += decode(decoder, null);
   if (rest !== "") yield [rest];
 }
 
-function decode(decoder: InstanceType<typeof TextDecoder>, chunk: Buffer | null): string {
-  try {
-    return chunk === null ? decoder.decode() : decoder.decode(chunk, { stream: true });
-  } catch {
-    throw new DumpRefusal("is not in UTF-8");
-  }
+async function* withoutDefiners(path: string): AsyncGenerator<Buffer> {
+  const filter = createDefinerFilter();
+  for await (const chunk of dumpBytes(path)) yield filter.push(chunk);
+  yield filter.end();
 }
 
 /** Reads a dump to its end, to find what is wrong with it before anything is run. */
@@ -97,7 +103,7 @@ export async function checkDump(path: string, engine: DatabaseEngine): Promise<v
 export function dumpStream(path: string, engine: DatabaseEngine, before: string): Readable {
   async function* all(): AsyncGenerator<string | Buffer> {
     yield before;
-    yield* engine === "postgres" ? guardedLines(path) : dumpBytes(path);
+    yield* engine === "postgres" ? guardedLines(path) : withoutDefiners(path);
   }
   return Readable.from(all(), { objectMode: false });
 }

@@ -45,6 +45,7 @@ describe("a command is found", () => {
     ["behind a name with quotes in it", 'select 1 as "a""b" \\! touch x'],
     ["behind a name that ends in dollars", "select a$b$ \\! touch x"],
     ["on the line of a COPY", "copy t from stdin; \\! touch x\n\\."],
+    ["behind a COPY and what only looks blank", "copy t from stdin;\xa0\n\\."],
     ["after the data of a COPY", "copy t from stdin;\n1\n\\.\n\\! touch x"],
     ["behind a COPY that reads no data", "copy t to stdout;\n\\! touch x\n\\."],
     ["behind a COPY of a query", "copy (select 1 as a from stdin) to stdout;\n\\! touch x\n\\."],
@@ -65,11 +66,23 @@ describe("what psql and we may read differently is refused", () => {
     ["a string right behind a number", "select 1E'a\\''"],
     ["a byte of zero", "select '\0'"],
     ["a string that never ends", "select 'a"],
+    ["an encoding whose characters have bytes of ASCII", "SET client_encoding = 'SJIS';"],
+    ["the same by another name", "set client_encoding to Shift_JIS;"],
+    ["the same for a while", "SET LOCAL client_encoding TO 'GB18030';"],
+    ["the same by a standard's words", "set names 'BIG5';"],
     ["data that never ends", "copy t from stdin;\n1"],
   ])("%s", (_what, dump) => {
     expect(() => passed(dump)).toThrow(DumpRefusal);
   });
 });
+
+test.each(["UTF8", "LATIN1", "ISO_8859_5", "WIN1252", "KOI8R", "SQL_ASCII", "EUC_JP"])(
+  "a dump in %s is read",
+  (encoding) => {
+    const dump = `SET client_encoding = '${encoding}';\nselect '\x81\xff';`;
+    expect(passed(dump)).toEqual(dump.split("\n"));
+  },
+);
 
 test("a COPY is one also with comments, a list of columns and options in it", () => {
   const dump = 'copy /* a */ "t" (a,\n b) from -- b\n stdin with (format csv);\n\\!,1\n\\.\nselect 1;';

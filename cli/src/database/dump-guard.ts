@@ -6,7 +6,8 @@
  * before anything is run. pg_dump itself writes three kinds: `\.` ends the data of a COPY, and \restrict and \unrestrict
  * stand around the whole, which are left out here.
  *
- * In step with psql's own lexer (psqlscan.l), also where that is odd; where both could differ, the dump is refused.
+ * In step with psql's own lexer (psqlscan.l), also where that is odd; where both could differ, the dump is refused. Lines are of
+ * bytes, each as one character: but for a few encodings, which are refused, no byte of ASCII is a part of another character.
  */
 export interface DumpGuard {
   /** What of this line goes to psql: all of it or nothing. `line` has no line feed. Throws `DumpRefusal`. */
@@ -23,6 +24,11 @@ export class DumpRefusal extends Error {
 const restrict = /^\\(?:un)?restrict [A-Za-z0-9]+\r?$/;
 const identifier = /[A-Za-z_\u0080-\u{10ffff}][A-Za-z_0-9$\u0080-\u{10ffff}]*/uy;
 const dollarTag = /\$(?:[A-Za-z_\u0080-\u{10ffff}][A-Za-z_0-9\u0080-\u{10ffff}]*)?\$/uy;
+/** What a dump says of its encoding, in a line of its own. */
+const encodingLine = /^\s*set\s+(?:(?:session|local)\s+)?(?:client_encoding\s*(?:=|\sto\s)|names\s)\s*'?([\w-]*)/i;
+/** Those that Postgres itself can be in, by their names without what stands between letters. */
+const safeEncoding =
+  /^(?:utf8|unicode|sqlascii|latin\d+|iso8859\d+|(?:win|windows)(?:866|874|125\d)|koi8[ru]?|euc(?:cn|jp|kr|tw|jis2004)|muleinternal)$/;
 /** Enough words to know what a statement is. */
 const firstWordsMax = 4;
 
@@ -108,7 +114,7 @@ export function createDumpGuard(): DumpGuard {
   const semicolon = (line: string, at: number): number => {
     if (parentheses > 0 || blocks > 0) return at + 1;
     if (readsStdin) {
-      if (line.slice(at + 1).trim() !== "") refuse("has something behind a COPY in its line");
+      if (!/^[ \t\r\f\v]*$/.test(line.slice(at + 1))) refuse("has something behind a COPY in its line");
       mode = { in: "copy" };
     }
     endStatement();
@@ -191,6 +197,9 @@ export function createDumpGuard(): DumpGuard {
         if (line === "\\." || line === "\\.\r") mode = { in: "sql" };
         return true;
       }
+      const [, encoding] = (mode.in === "sql" && encodingLine.exec(line)) || [];
+      if (encoding !== undefined && !safeEncoding.test(encoding.toLowerCase().replaceAll(/[^a-z0-9]/g, "")))
+        refuse(`is in ${encoding || "an encoding without a name"}, in which SQL cannot be told from text`);
       // Between statements only: psql takes it there for a command, and we leave it out.
       if (mode.in === "sql" && firstWords.length === 0 && parentheses === 0 && restrict.test(line)) return false;
       for (let at = 0; at < line.length; ) at = step(line, at);

@@ -26,7 +26,8 @@ export function registerEndpoints<C>(
 ): void {
   app.decorateRequest("caller", null);
   const ordinary = endpoints.filter((each) => !each.upload);
-  const uploads = endpoints.filter((each) => each.upload);
+  const uploads = endpoints.filter((each) => each.upload && each.uploadType === null);
+  const streams = endpoints.filter((each) => each.upload && each.uploadType !== null);
   void app.register(
     async (scope) => {
       acceptJson(scope);
@@ -39,6 +40,12 @@ export function registerEndpoints<C>(
         });
         for (const each of uploads) registerEndpoint(uploadScope, context, authentication, each);
       });
+      for (const each of streams) {
+        void scope.register(async (streamScope) => {
+          acceptStream(streamScope, each.uploadType ?? "");
+          registerEndpoint(streamScope, context, authentication, each);
+        });
+      }
     },
     { prefix: apiPrefix },
   );
@@ -56,6 +63,12 @@ function acceptJson(scope: FastifyInstance): void {
       else done(null, result.value);
     },
   );
+}
+
+/** Bytes of one type, which the handler reads as they come. */
+function acceptStream(scope: FastifyInstance, type: string): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser(type, (_, __, done) => done(null));
 }
 
 const badBodyOf = (request: FastifyRequest) =>
@@ -111,11 +124,15 @@ async function answer<C>(
 }
 
 /** It is nobody's page, whatever it holds: browsers put it on the disk, and take it for nothing but what it is said to be. */
-function sendFile(reply: FastifyReply, type: string, { stream, sizeBytes, filename }: FileReply): FastifyReply {
+function sendFile(
+  reply: FastifyReply,
+  usual: string,
+  { stream, sizeBytes, filename, type = usual }: FileReply,
+): FastifyReply {
   // Who asks for the headers alone gets no byte of it, also not from where it is kept.
   if (reply.request.method === "HEAD") stream.destroy();
   return reply
-    .header("content-length", sizeBytes)
+    .headers(sizeBytes === null ? {} : { "content-length": sizeBytes })
     .header("content-disposition", `attachment; filename="${filename}"`)
     .header("x-content-type-options", "nosniff")
     .header("cache-control", "private, no-store")

@@ -55,6 +55,8 @@ export interface EndpointSpec<C, A extends Access, P, Q, B, R extends z.ZodType>
   errors?: readonly HandlerError[];
   /** The handler reads the body itself, as a stream: multipart or JSON. */
   upload?: boolean;
+  /** The media type of an upload that is one stream of bytes, and neither multipart nor JSON. */
+  uploadType?: string;
   /** The handler goes on with the connection as a WebSocket: see `Upgrades`. */
   upgrades?: boolean;
   /** Returns the payload; `ok: true` is added to it. Throws `ApiError` for every outcome that is not a success. */
@@ -64,8 +66,11 @@ export interface EndpointSpec<C, A extends Access, P, Q, B, R extends z.ZodType>
 /** An answer that is a file. Whoever goes away ends the stream, and a stream that breaks off ends the connection. */
 export interface FileReply {
   stream: Readable;
-  sizeBytes: number;
-  /** Of letters, digits, dots and dashes. */
+  /** Null: nobody knows before its end. */
+  sizeBytes: number | null;
+  /** Where it is not the endpoint's own. */
+  type?: string;
+  /** Of letters, digits, dots, dashes and underscores. */
   filename: string;
 }
 
@@ -110,6 +115,8 @@ export interface Endpoint<C = never> {
   badBody: ErrorCode;
   errors: readonly HandlerError[];
   upload: boolean;
+  /** Null: an upload is multipart or JSON. */
+  uploadType: string | null;
   upgrades: boolean;
   handle(context: C, call: CheckedCall): Promise<object>;
 }
@@ -140,6 +147,7 @@ export const endpointFor =
       badBody: spec.badBody ?? "VALIDATION",
       errors: spec.errors ?? [],
       upload: spec.upload ?? false,
+      uploadType: spec.uploadType ?? null,
       upgrades: spec.upgrades ?? false,
       // The schemas above produce exactly the types that the handler was written against.
       handle: spec.handle as Endpoint<C>["handle"],

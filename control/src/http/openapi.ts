@@ -123,6 +123,7 @@ const upload: Json = {
 };
 
 function requestBody(spec: Endpoint): Json | null {
+  if (spec.uploadType !== null) return { required: true, content: { [spec.uploadType]: { schema: {} } } };
   if (spec.body === null) return null;
   const json = content(schemaOf(spec.body, "input"));
   return {

@@ -167,6 +167,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     studio: options.studio ?? {
       ...{ ...sizeRecord, findReadyBranch: createFindReadyBranch(secrets) },
       ...{ openLine: noNode, sql: { ask: noServer } },
+      transfers: { exportTable: noServer, importTable: noServer },
     },
     fleet: { ...noFleet, ...options.fleet },
     operators: { ...noOperators, ...options.operators },

@@ -96,6 +96,7 @@ export const queryReply = success({
   columns: z.array(z.string()),
   /** Positional, along `columns`. */
   rows: z.array(z.array(databaseValue)),
+  /** Of all rows that the statement gave or changed, where it gave any; see `sqlRowsCountedMax`. Null where the engine counts nothing. */
   rowCount: count.nullable(),
   truncated: z.boolean(),
   ...duration,
@@ -161,6 +162,10 @@ export const insertRowReply = success({
 export const updateRowInput = z.strictObject({ pk: values, changes: values });
 export const deleteRowInput = z.strictObject({ pk: values });
 export const changedRowsReply = success({ rowCount: count, ...duration });
+export const exportFormats = ["csv", "json", "sql"] as const;
+export const exportQuery = databaseQuery.extend({ format: z.enum(exportFormats).default("csv") });
+/** A CSV goes as it is. */
+export const importReply = success({ ...branch, rowCount: count, ...duration });
 export const tableCountReply = success({ count, ...duration });
 
 export const databaseMigrationsReply = success({

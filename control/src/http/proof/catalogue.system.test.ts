@@ -41,6 +41,14 @@ const refusingStudio: Studio = {
     },
   }),
   openLine: () => Promise.reject(new Error("no node")),
+  transfers: {
+    async exportTable() {
+      throw new ApiError(said);
+    },
+    async importTable() {
+      throw new ApiError(said);
+    },
+  },
   sql: {
     async ask() {
       throw new ApiError(said);

@@ -256,6 +256,11 @@ export const additions: readonly Addition[] = [
     ["GET /projects/:id/database/settings", read],
     ["PUT /projects/:id/database/settings", write],
   ),
+  ...added(
+    "A table of any size is taken elsewhere, and comes from there, without a tool on one's own machine.",
+    ["GET /projects/:id/database/tables/:table/export", read],
+    ["POST /projects/:id/database/tables/:table/import", write],
+  ),
   ...added("Whoever administers has to see who did what.", ["GET /admin/audit", "admin"]),
   ...added("Whoever runs the installation has to see what is about to break.", ["GET /admin/doctor", "admin"]),
 ];

@@ -29,6 +29,10 @@ beforeAll(async () => {
       findReadyBranch: (...asked) => createFindReadyBranch(api.context.secrets)(...asked),
       openLine: () => Promise.reject(new Error("no node")),
       sql: { ask: () => Promise.reject(new ApiError("QUERY_ERROR")) },
+      transfers: {
+        exportTable: () => Promise.reject(new ApiError("QUERY_ERROR")),
+        importTable: () => Promise.reject(new ApiError("QUERY_ERROR")),
+      },
     },
   });
   const noLimits = { rate_limit_per_minute: null, max_projects: 100_000, max_backups: 100 };

@@ -7,12 +7,14 @@ import { reveal, rotate } from "./endpoints/credentials.ts";
 import { deleteQuery, listQueries, saveQuery } from "./endpoints/saved-queries.ts";
 
 import { studioEndpoints } from "./studio/endpoints.ts";
+import { transferEndpoints } from "./studio/transfers.ts";
 import { tunnel } from "./tunnel/endpoint.ts";
 import { volumeEndpoints } from "./volumes/endpoints.ts";
 
 export const databaseEndpoints = [
   ...[create, read, list, drop, reveal, rotate],
   ...studioEndpoints,
+  ...transferEndpoints,
   ...[listQueries, saveQuery, deleteQuery],
   ...backupEndpoints,
   ...changeEndpoints,

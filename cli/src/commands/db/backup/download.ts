@@ -1,10 +1,8 @@
-import { lstat, stat } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
-import { isFileError } from "@svc/runtime/durable-file";
+import { resolve } from "node:path";
 import { argument, command, flag } from "../../../command.ts";
 import { assertedChannel, backupIdOf, getBackup, saveBackup } from "../../../database/backups.ts";
 import { findBranch } from "../../../database/branch.ts";
-import { CliError } from "../../../errors.ts";
+import { placeOf } from "../../../database/saved-file.ts";
 import { formatBytes } from "../../../format.ts";
 
 export const dbBackupDownload = command({
@@ -45,28 +43,3 @@ export const dbBackupDownload = command({
 /** A name that the platform gave, unless it could lead elsewhere. */
 const fileName = (given: string, backupId: string): string =>
   /^[a-z0-9][a-z0-9._-]{0,200}\.sql\.gz$/i.test(given) ? given : `${backupId}.sql.gz`;
-
-async function placeOf(output: string, name: string): Promise<string> {
-  const path = (await isDirectory(output)) ? join(output, name) : output;
-  if (!(await isDirectory(dirname(path))))
-    throw new CliError("CLI_INVALID_USAGE", `There is no directory ${dirname(path)}`, {
-      hint: `Make it with \`mkdir -p ${dirname(path)}\``,
-    });
-  const there = await lstat(path).catch((thrown: unknown) => {
-    if (isFileError(thrown, "ENOENT", "ENOTDIR")) return null;
-    throw thrown;
-  });
-  if (there === null || there.isFile()) return path;
-  throw new CliError("CLI_INVALID_USAGE", `${path} is there and no file; nothing was written`, {
-    hint: "Name another one with --output <path>",
-  });
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isDirectory();
-  } catch (thrown) {
-    if (isFileError(thrown, "ENOENT", "ENOTDIR")) return false;
-    throw thrown;
-  }
-}

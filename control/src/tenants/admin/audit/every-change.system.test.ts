@@ -65,6 +65,7 @@ describe.each(changing.map((spec) => ({ route: nameOf(spec), spec })))("$route",
         ...(credential === "session" && { session: by.session }),
         ...(key !== null && { key: key.key }),
         ...(call.body !== undefined && { body: call.body }),
+        ...(call.headers !== undefined && { headers: call.headers }),
       });
       expect([status, text]).toEqual([spec.status, expect.stringContaining('"ok":true')]);
       if (call.shown !== undefined) secrets.add(call.shown(body));

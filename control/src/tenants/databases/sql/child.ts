@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { Duplex } from "node:stream";
-import { pipeFd, startChildProcess } from "./child-process.ts";
+import { pipeFd, startChildProcess, transferFd } from "./child-process.ts";
 import { createFrameReader, endFrame, frameBytesMax, frameOf } from "./frames.ts";
 import { type ChildMessage, childMessage, type TaskMessage } from "./requests.ts";
 
@@ -39,6 +39,8 @@ export interface Child {
   /** How often it was used. */
   readonly uses: number;
   readonly isAlive: boolean;
+  /** The bytes beside a request, in frames; null: it was not started for any. */
+  readonly transfer: Duplex | null;
   kill(): Promise<void>;
 }
 
@@ -53,9 +55,13 @@ interface Running extends ChildUse {
   isEndSent: boolean;
 }
 
-export function startChild(): Child {
-  const child = startChildProcess();
+/** `transfers`: for one request that has bytes beside it, and for no other. */
+export function startChild({ transfers = false }: { transfers?: boolean } = {}): Child {
+  const child = startChildProcess({ transfers });
   const pipe = child.stdio[pipeFd] as Duplex;
+  const transfer = transfers ? ((child.stdio as unknown[])[transferFd] as Duplex) : null;
+  // Who reads or writes it hears of it, too.
+  transfer?.on("error", () => {});
   const exited = once(child, "exit").catch(() => {});
   let running: Running | null = null;
   let idle = Promise.withResolvers<boolean>();
@@ -69,6 +75,7 @@ export function startChild(): Child {
     isIdle = false;
     child.kill("SIGKILL");
     pipe.destroy();
+    transfer?.destroy();
     idle.resolve(false);
     if (error instanceof ChildLost) error.isUnheard = running?.isHeard === false;
     running?.line.destroy();
@@ -164,6 +171,7 @@ export function startChild(): Child {
       }
       return await use.answered.promise;
     },
+    transfer,
     idle: () => idle.promise,
     get isIdle() {
       return isIdle;

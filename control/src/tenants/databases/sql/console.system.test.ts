@@ -56,9 +56,22 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
       ? ["select * from generate_series(1, 1000000)", "select * from generate_series(1, 500)"]
       : ["select seq from seq_1_to_1000000", "select seq from seq_1_to_500"];
     const { given } = await ask(has);
-    expect(given).toMatchObject({ truncated: true, rowCount: 500 });
+    // No engine is asked to count what nobody will see without an end.
+    expect(given).toMatchObject({ truncated: true, rowCount: isPostgres ? 100_000 : 501 });
     expect(given.rows).toHaveLength(500);
     expect((await ask(hasNoMore)).given).toMatchObject({ truncated: false, rowCount: 500 });
+  });
+
+  test("counts all rows of an answer that is cut off", async () => {
+    const series = isPostgres ? "select * from generate_series(1, 700)" : "select seq from seq_1_to_700 limit 700";
+    expect((await ask(series)).given).toMatchObject({ truncated: true, rowCount: 700 });
+    await ask("create table counted (id int primary key)");
+    const { given } = await ask(`insert into counted ${series} returning id`);
+    expect(given).toMatchObject({ truncated: true, rowCount: 700, columns: ["id"] });
+    expect(given.rows).toHaveLength(500);
+    expect((await ask("select count(*) from counted")).given.rows).toEqual([["700"]]);
+    const deleted = await ask("delete from counted where id > 100 returning id");
+    expect(deleted.given).toMatchObject({ truncated: true, rowCount: 600 });
   });
 
   test("says what the engine says of a mistake, and where", async () => {

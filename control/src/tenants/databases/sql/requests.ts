@@ -1,11 +1,12 @@
 // @pure
-import { databaseEngines, keeperUser } from "@svc/proto";
+import { databaseEngines, exportFormats, keeperUser } from "@svc/proto";
 import { limits } from "@svc/proto/limits";
 import { z } from "zod";
 
 /** A value of a row as it travels to whoever asked: what JSON cannot hold exactly is the engine's own text. */
 const sqlValue = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 export type SqlValue = z.output<typeof sqlValue>;
+export type ExportFormat = (typeof exportFormats)[number];
 
 /** Columns and what they are to hold, or be equal to; in pairs, since a column may have any name. */
 const pairs = z.array(z.tuple([z.string(), z.json()])).max(2_000);
@@ -118,6 +119,13 @@ export const requestShapes = {
         .max(provenTablesMax),
     }),
   },
+  /** Gives the rows of a table as bytes beside the answer, which tells that they were all. */
+  export: {
+    takes: z.strictObject({ table, format: z.enum(exportFormats) }),
+    gives: nothing,
+  },
+  /** Takes a CSV as bytes beside it, whose first line names columns. All of its rows are inserted, or none. */
+  import: { takes: z.strictObject({ table }), gives: z.strictObject({ rowCount: count }) },
   // What follows is asked as the platform's own user.
   /** Makes database and role, or brings both to what is asked. */
   createTenant: {
@@ -177,6 +185,10 @@ const adminRequests = new Set<RequestName>([
   ...(["usage", "endSession", "bringKeeper", "releaseSlots"] as const),
 ]);
 export const isAdminRequest = (name: RequestName): boolean => adminRequests.has(name);
+
+/** Which of them have bytes beside them, and as long as those take. */
+const transfers = new Set<RequestName>(["export", "import"]);
+export const isTransfer = (name: RequestName): boolean => transfers.has(name);
 
 export const requestNames = Object.keys(requestShapes) as RequestName[];
 

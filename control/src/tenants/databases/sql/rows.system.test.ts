@@ -30,6 +30,7 @@ const corpus = {
       raw: "bytea",
       j: "jsonb",
       js: "json",
+      doc: "doc",
       e: "mood",
       bits: "bit(3)",
       t: "text",
@@ -39,7 +40,7 @@ const corpus = {
       u: "uuid",
       span: "interval",
     },
-    before: "create type mood as enum ('sad', 'it''s \"ok\"')",
+    before: "create domain doc as jsonb; create type mood as enum ('sad', 'it''s \"ok\"')",
     values: [
       ["b", true, true],
       ["i8", "9223372036854775807", "9223372036854775807"],
@@ -53,6 +54,7 @@ const corpus = {
       ["j", { a: [1, null, "x"] }, '{"a": [1, null, "x"]}'],
       ["j", '{"a": 1.0}', '{"a": 1.0}'],
       ["js", '{"b":1,"b":2}', '{"b":1,"b":2}'],
+      ["doc", { a: [1] }, '{"a": [1]}'],
       ["e", 'it\'s "ok"', 'it\'s "ok"'],
       ["bits", "101", "101"],
       ["t", "emoji 😀, 'quotes', $1, \\x, \n", "emoji 😀, 'quotes', $1, \\x, \n"],
@@ -85,7 +87,8 @@ const corpus = {
       raw: "longblob",
       bin: "varbinary(20)",
       j: "json",
-      e: "enum('sad','it''s \"ok\"')",
+      e: "enum('sad','it''s \"ok\"','😀')",
+      es: "set('a','😀')",
       bits: "bit(10)",
       t: "longtext character set utf8mb4",
       at: "timestamp(6) null",
@@ -109,6 +112,8 @@ const corpus = {
       ["j", { a: [1, null, "x"] }, '{"a":[1,null,"x"]}'],
       ["j", '{"a": 1.0}', '{"a": 1.0}'],
       ["e", 'it\'s "ok"', 'it\'s "ok"'],
+      ["e", "😀", "😀"],
+      ["es", "a,😀", "a,😀"],
       ["bits", "0x0201", "0x0201"],
       ["t", "emoji 😀, 'quotes', ?, \\x, \n, NUL \0", "emoji 😀, 'quotes', ?, \\x, \n, NUL \0"],
       ["t", "", ""],
@@ -117,6 +122,7 @@ const corpus = {
       ["d", "0000-00-00", "0000-00-00"],
       ["dt", "0000-00-00 00:00:00", "0000-00-00 00:00:00"],
       ["y", 2026, 2026],
+      ["y", "0000", "0000"],
       ["span", "-12:34:56", "-12:34:56"],
     ],
     refused: [
@@ -239,6 +245,22 @@ describe.each(["postgres", "mariadb"] as const)("the row editor of %s", (engine)
     expect((await ask("insert", { table: "plain", values: [] })).rowCount).toBe(1);
     expect((await page("plain")).rows).toEqual([[1, 7]]);
   });
+
+  if (isPostgres)
+    test("takes rows of a table without columns", async () => {
+      await sql("create table bare ()");
+      expect(await ask("insert", { table: "bare", values: [] })).toEqual({ row: [], rowCount: 1 });
+      expect(await ask("count", { table: "bare" })).toEqual({ count: 1 });
+      expect((await page("bare")).rows).toEqual([[]]);
+    });
+  else
+    test("knows rows by a member of an ENUM that has a character beyond the basic plane", async () => {
+      await sql("create table moods (e enum('b','😀') character set utf8mb4 primary key, n int)");
+      await ask("insert", { table: "moods", values: [["e", "😀"]] });
+      await ask("update", { table: "moods", pk: [["e", "😀"]], changes: [["n", 1]] });
+      expect((await page("moods", { orderBy: "e" })).rows).toEqual([["😀", 1]]);
+      expect(await ask("delete", { table: "moods", pk: [["e", "😀"]] })).toEqual({ rowCount: 1 });
+    });
 
   test("pages by primary key, and says whether there is more", async () => {
     await sql("insert into pair (a, b) values (3, 'z'), (1, 'z'), (2, 'y')");

@@ -3,11 +3,12 @@ import type { Caller } from "../../../http/caller.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { ReadyBranch } from "../ready-branch.ts";
 import type { Asked, Given, RequestName } from "../sql/requests.ts";
-import type { Timed } from "../sql/runner.ts";
+import type { SqlTarget, Timed } from "../sql/runner.ts";
 import type { Studio } from "./studio.ts";
 
 /** A branch that may be asked, on somebody's behalf. */
 export interface AskableBranch extends ReadyBranch {
+  target: SqlTarget;
   /** See `SqlRunner`. */
   ask<N extends RequestName>(name: N, asked: Asked<N>): Promise<Timed<Given<N>>>;
 }
@@ -21,13 +22,13 @@ export async function getBranch(
 ): Promise<AskableBranch> {
   const ready = await studio.findReadyBranch(db, caller, projectId, channel);
   const { branch, address, credentials } = ready;
-  const target = {
+  const target: SqlTarget = {
     projectId: branch.projectId,
     engine: branch.engine,
     openLine: (signal: AbortSignal) => studio.openLine(address, signal),
     ...credentials,
   };
-  return { ...ready, ask: (name, asked) => studio.sql.ask(target, name, asked) };
+  return { ...ready, target, ask: (name, asked) => studio.sql.ask(target, name, asked) };
 }
 
 /** What every refusal of a server may be called; each endpoint adds its own. */

@@ -1,5 +1,8 @@
+import { systemClock } from "@svc/runtime/system";
+import { createLog } from "../../../log.ts";
 import { getProject } from "../../projects/store.ts";
 import type { SqlRunner } from "../sql/runner.ts";
+import { createTransfers } from "../sql/transfers.ts";
 import type { Studio } from "../studio/studio.ts";
 import { lineTo, newBranch, type TestBranch, type TestServer } from "./server.ts";
 
@@ -32,6 +35,7 @@ export const studioOf = ({
   },
   openLine: (_, signal) => lineTo(server.socket)(signal),
   sql: runner,
+  transfers: createTransfers({ clock: systemClock, log: createLog("silent") }),
   saveSize: async () => {},
   listSizeSamples: async () => [{ sampledAt: new Date("2030-01-01T00:00:00Z"), sizeBytes: 5 }],
 });

@@ -1,13 +1,17 @@
 import { once } from "node:events";
+import { systemClock } from "@svc/runtime/system";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createWebSocketStream, WebSocket } from "ws";
 import { databaseTask } from "../../../fleet/tasks/kinds/database.ts";
 import { insertTask } from "../../../fleet/tasks/store.ts";
+import { TunnelUnavailable } from "../../../fleet/tunnels/tunnels.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
+import { createLog } from "../../../log.ts";
 import type { Project } from "../../../stores/db/tables.ts";
 import { sizeRecord } from "../sizes.ts";
 import type { SqlRunner } from "../sql/runner.ts";
+import { createTransfers } from "../sql/transfers.ts";
 import { insertBranch } from "../store.ts";
 import { startPostgres } from "../testing/postgres.ts";
 import { lineTo, newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
@@ -18,8 +22,8 @@ let api: TestApi;
 let branch: TestBranch;
 let user: TestUser;
 let project: Project;
-/** The way to the server, unless a test cuts it. */
-let isAway = false;
+/** Why there is no way to the server, where a test says so. */
+let away: Error | null = null;
 beforeAll(async () => {
   server = await startPostgres();
   runner = testRunner();
@@ -29,10 +33,11 @@ beforeAll(async () => {
       ...sizeRecord,
       findReadyBranch: () => Promise.reject(new Error("not asked")),
       openLine: async (_, signal) => {
-        if (isAway) throw new Error("away");
+        if (away !== null) throw away;
         return await lineTo(server.socket)(signal);
       },
       sql: runner,
+      transfers: createTransfers({ clock: systemClock, log: createLog("silent") }),
     },
   });
   user = await api.newUser();
@@ -147,12 +152,16 @@ test("who may not is told so before there is a WebSocket", async () => {
   expect(plain).toMatchObject({ status: 400, body: { error: { code: "BAD_REQUEST" } } });
 });
 
-test("a server that is not reached is not ready, and no failure of ours", async () => {
-  isAway = true;
+test.each([
+  { when: "a server is not reached", why: new Error("away"), status: 409, code: "DATABASE_NOT_READY" },
+  { when: "a node says no", why: new TunnelUnavailable("refused", "?"), status: 409, code: "DATABASE_NOT_READY" },
+  { when: "a node has no room", why: new TunnelUnavailable("busy", "Try later."), status: 429, code: "RATE_LIMITED" },
+])("when $when it is $code, and no failure of ours", async ({ why, status, code }) => {
+  away = why;
   try {
-    expect(await refusal(open())).toEqual({ status: 409, code: "DATABASE_NOT_READY" });
+    expect(await refusal(open())).toEqual({ status, code });
   } finally {
-    isAway = false;
+    away = null;
   }
 });
 

@@ -1,4 +1,5 @@
 import { databaseQuery, databaseTunnelReply, idParams, limits } from "@svc/proto";
+import { TunnelUnavailable } from "../../../fleet/tunnels/tunnels.ts";
 import { recordAudit } from "../../../http/audit.ts";
 import { NotUpgraded } from "../../../http/upgrades.ts";
 import { Refused } from "../../../stores/refused.ts";
@@ -10,6 +11,12 @@ import { splice } from "./splice.ts";
 const openMs = 10_000;
 /** Longer than any statement that somebody still waits for. */
 const idleMs = 6 * 3_600_000;
+
+/** A node that has as many tunnels as it takes is no server that is away. */
+const notOpened = (cause: unknown): Refused =>
+  cause instanceof TunnelUnavailable && cause.why === "busy"
+    ? new Refused("RATE_LIMITED", cause.message, { cause })
+    : new Refused("DATABASE_NOT_READY", "The database does not answer at the moment. Try again shortly.", { cause });
 
 /**
  * A way to the server of a branch for tools on somebody's own machine, one connection of theirs each. They log in by themselves:
@@ -39,9 +46,7 @@ export const tunnel = endpoint({
     if (place === null) throw new Refused("RATE_LIMITED", "Too many tools use databases from outside now. Close some.");
     stack.use(place);
     const line = await studio.openLine(server, clock.abortAfter(openMs)).catch((cause: unknown) => {
-      throw new Refused("DATABASE_NOT_READY", "The database does not answer at the moment. Try again shortly.", {
-        cause,
-      });
+      throw notOpened(cause);
     });
     line.on("error", () => {});
     stack.defer(() => line.destroy());

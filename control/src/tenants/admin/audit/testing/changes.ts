@@ -22,6 +22,7 @@ export interface Call {
   /** Below /api/v1. */
   path: string;
   body?: unknown;
+  headers?: Record<string, string>;
   /** Who calls instead of the actor; by a session, unless a key is named. */
   by?: TestUser;
   key?: { id: string; key: string };
@@ -368,6 +369,20 @@ export const changes: Readonly<Record<string, Change>> = {
         .where("id", "in", (of) => of.selectFrom("account").select("plan_id").where("user_id", "=", world.actor.id))
         .execute();
       return { path: `/projects/${id}/database/backups`, target: id };
+    },
+  },
+  "POST /projects/:id/database/tables/:table/import": {
+    action: "database.import",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      rowsMade += 1;
+      const text = `id,note\n${2_000_000 + rowsMade},${world.secret()}\n`;
+      return {
+        path: `/projects/${id}/database/tables/kept/import`,
+        headers: { "content-type": "text/csv" },
+        body: text,
+        target: id,
+      };
     },
   },
   "PUT /projects/:id/database/settings": {

@@ -45,3 +45,12 @@ test("what comes behind the end is the next connection's, whoever ended first", 
   hand(frame("third"), endFrame);
   expect(await textOf(lines.open())).toBe("third");
 });
+
+test("a connection that the server ended is closed for the driver, too", async () => {
+  const { pipe, hand } = aPipe();
+  const line = createLines(pipe).open();
+  const closed = new Promise<void>((resolve) => line.once("close", () => resolve()));
+  line.resume();
+  hand(frame("last words"), endFrame);
+  await closed;
+});

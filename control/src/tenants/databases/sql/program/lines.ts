@@ -58,6 +58,8 @@ export function createLines(pipe: Duplex): Lines {
 
 const newLine = (pipe: Duplex): Line => ({
   stream: new Duplex({
+    // As a socket: a driver hears of its end by its close.
+    allowHalfOpen: false,
     read: () => void pipe.resume(),
     write(chunk: Buffer, _, done) {
       // An empty frame would be the end.

@@ -1,8 +1,8 @@
 import { Socket } from "node:net";
 import { systemClock } from "@svc/runtime/system";
 import { loadModule } from "libpg-query";
-import { pipeFd } from "../child-process.ts";
-import { type ChildMessage, taskMessage } from "../requests.ts";
+import { pipeFd, transferFd } from "../child-process.ts";
+import { type ChildMessage, isTransfer, taskMessage } from "../requests.ts";
 import { createLines } from "./lines.ts";
 import { perform } from "./perform.ts";
 
@@ -20,7 +20,11 @@ process.on("disconnect", () => process.exit());
 process.on("message", async (message) => {
   // A promise that fails ends the process, as everything does that nobody expected.
   const task = taskMessage.parse(message);
-  say(await perform(systemClock, task, lines.open(), say));
+  const transfer = isTransfer(task.name) ? createLines(new Socket({ fd: transferFd })) : null;
+  const answer = await perform(systemClock, task, { line: lines.open(), transfer: transfer?.open() ?? null }, say);
+  // Its end first: the answer tells that all of it was sent. A refusal waits for nothing.
+  if (answer.says === "given") await transfer?.close();
+  say(answer);
   await lines.close();
   say({ says: "idle" });
 });

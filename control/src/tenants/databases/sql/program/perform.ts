@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
 import type { DatabaseEngine } from "@svc/proto";
+import { limits } from "@svc/proto/limits";
 import type { Clock } from "@svc/runtime/clock";
 import { sleep } from "@svc/runtime/sleep";
 import { Refused } from "../../../../stores/refused.ts";
@@ -7,6 +8,7 @@ import {
   type Asked,
   type ChildMessage,
   isAdminRequest,
+  isTransfer,
   type RequestName,
   requestShapes,
   type SqlRefusal,
@@ -19,6 +21,7 @@ import { postgres } from "./postgres/engine.ts";
 import { countTable, deleteOne, insertOne, readRows, updateOne } from "./rows.ts";
 import type { AdminSession, Engine, Session } from "./session.ts";
 import { countTables } from "./tables.ts";
+import { exportTable, importTable } from "./transfer/tables.ts";
 
 const engines: Record<DatabaseEngine, Engine> = { postgres, mariadb };
 
@@ -27,7 +30,11 @@ const copiedLookMs = 20;
 
 type Work = { [N in RequestName]?: (asked: Asked<N>) => Promise<unknown> };
 
-const tenantWork = (session: Session, clock: Clock): Work => ({
+/** What a statement may take that was forgotten: whoever asked ends it before. */
+const longestMsOf = (name: RequestName): number =>
+  (isTransfer(name) ? limits.tableTransferMs : limits.studioStatementMs) + 5_000;
+
+const tenantWork = (session: Session, clock: Clock, transfer: Duplex | null): Work => ({
   query: (asked) => session.query(asked),
   schema: () => session.schema(),
   rows: (asked) => readRows(session, asked),
@@ -37,6 +44,8 @@ const tenantWork = (session: Session, clock: Clock): Work => ({
   count: (asked) => countTable(session, asked),
   migrations: () => readMigrations(session),
   tables: (asked) => countTables(session, clock, asked),
+  export: (asked) => exportTable(session, asked, transfer),
+  import: (asked) => importTable(session, asked, transfer),
 });
 
 const adminWork = (session: AdminSession, clock: Clock): Work => ({
@@ -73,7 +82,7 @@ const adminWork = (session: AdminSession, clock: Clock): Work => ({
 export async function perform(
   clock: Clock,
   { engine, login, name, asked }: TaskMessage,
-  line: Duplex,
+  { line, transfer }: { line: Duplex; transfer: Duplex | null },
   say: (message: ChildMessage) => void,
 ): Promise<ChildMessage> {
   const { open, openAdmin, refusalOf } = engines[engine];
@@ -81,10 +90,12 @@ export async function perform(
   try {
     const request = requestShapes[name].takes.parse(asked);
     const isReadOnlyQuery = name === "query" && (request as Asked<"query">).readOnly;
-    const session = await (isAdminRequest(name) ? openAdmin(line, login) : open(line, login, { isReadOnlyQuery }));
+    const session = await (isAdminRequest(name)
+      ? openAdmin(line, login)
+      : open(line, login, { isReadOnlyQuery, longestMs: longestMsOf(name) }));
     isConnected = true;
     say({ says: "connected", sessionId: session.id });
-    const work = "findTable" in session ? tenantWork(session, clock) : adminWork(session, clock);
+    const work = "findTable" in session ? tenantWork(session, clock, transfer) : adminWork(session, clock);
     const startMs = clock.steadyMs();
     const given = await (work[name] as (asked: unknown) => Promise<unknown>)(request);
     return { says: "given", given: given ?? {}, durationMs: clock.steadyMs() - startMs };

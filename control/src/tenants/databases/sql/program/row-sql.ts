@@ -8,6 +8,8 @@ export interface ColumnShape {
   dataType: string;
   /** What JSON values it takes besides text, numbers and booleans, and whether its text is bytes in hexadecimal. */
   holds: "json" | "bytes" | "other";
+  /** The engine computes it, and takes no value for it. */
+  isGenerated: boolean;
 }
 
 /** A table as the engine's catalog has it. Names of a request are looked up here, and only those found here get into SQL. */
@@ -137,7 +139,7 @@ export function insertRow(dialect: Dialect, table: TableShape, cells: readonly C
   const names = cells.map(({ column }) => dialect.quote(column.name)).join(", ");
   const what =
     cells.length === 0 ? dialect.insertDefaults : `(${names}) values (${bound.map(({ text }) => text).join(", ")})`;
-  const returning = dialect.returnsRows ? ` returning ${columnsOf(dialect, table)}` : "";
+  const returning = dialect.returnsRows && table.columns.length > 0 ? ` returning ${columnsOf(dialect, table)}` : "";
   return {
     sql: `insert into ${placeOf(dialect, table)} ${what}${returning}`,
     values: bound.map(({ value }) => value),

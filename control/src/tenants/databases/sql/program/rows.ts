@@ -18,7 +18,8 @@ import type { Session } from "./session.ts";
 
 const refused = ({ code, message }: RowProblem): Refused => new Refused(code, message);
 
-async function getTable(session: Session, name: string): Promise<TableShape> {
+/** Throws TABLE_NOT_FOUND. */
+export async function getTable(session: Session, name: string): Promise<TableShape> {
   const table = await session.findTable(name);
   if (table === null) throw new Refused("TABLE_NOT_FOUND", `There is no table ${JSON.stringify(name)}.`);
   return table;
@@ -50,9 +51,10 @@ export async function insertOne(session: Session, asked: Asked<"insert">): Promi
   const table = await getTable(session, asked.table);
   const { sql, values } = insertRow(session.dialect, table, getCells(session, table, asked.values));
   const { rows, rowCount } = await session.run(sql, values);
-  const [row] = rows;
+  // A table without columns has rows all the same; a trigger may have kept one out.
+  const isReturned = session.dialect.returnsRows && rowCount !== 0;
   return {
-    row: row === undefined ? null : table.columns.map(({ name }, at) => [name, row[at] ?? null]),
+    row: isReturned ? table.columns.map(({ name }, at) => [name, rows[0]?.[at] ?? null]) : null,
     rowCount: rowCount ?? 0,
   };
 }

@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
-import type { Asked, Given, Login, SqlValue } from "../requests.ts";
-import type { Dialect, TableShape } from "./row-sql.ts";
+import type { Asked, ExportFormat, Given, Login, SqlValue } from "../requests.ts";
+import type { ColumnShape, Dialect, TableShape } from "./row-sql.ts";
 
 /** Of one statement. */
 export interface Result {
@@ -22,6 +22,13 @@ export interface Session {
   schema(): Promise<Given<"schema">>;
   /** Those that `tables` is about, the largest first, and the server's clock before. */
   listCounters(max: number): Promise<{ at: string; tables: CountedTable[] }>;
+  /** The rows of a table, with the columns of its shape, as text of the format, no faster than they are taken. */
+  exportRows(table: TableShape, format: ExportFormat): AsyncIterable<Buffer | string>;
+  /**
+   * Inserts the rows of a CSV, whose first line names `columns`, and gives how many; all of them or none. Throws QUERY_ERROR that
+   * tells the line.
+   */
+  importRows(table: TableShape, columns: readonly ColumnShape[], csv: AsyncIterable<Buffer>): Promise<number>;
 }
 
 /** A table of the tenant's, and what is another word whenever something was written to it; null: nobody can tell. */
@@ -56,8 +63,11 @@ export interface AdminSession {
 
 /** What is done differently for each engine. Whoever opens a session ends its line. */
 export interface Engine {
-  /** `isReadOnlyQuery`: it will run a query that may not write, and nothing else. */
-  open(line: Duplex, login: Login, options: { isReadOnlyQuery: boolean }): Promise<Session>;
+  /**
+   * `isReadOnlyQuery`: it will run a query that may not write, and nothing else. `longestMs`: after which the server itself ends a
+   * statement that nobody asks for any more.
+   */
+  open(line: Duplex, login: Login, options: { isReadOnlyQuery: boolean; longestMs: number }): Promise<Session>;
   openAdmin(line: Duplex, login: Login): Promise<AdminSession>;
   /** What became of a request, for whoever sent it; null when the engine said nothing. */
   refusalOf(error: unknown): EngineRefusal | null;

@@ -22,9 +22,14 @@ export const views = (max: number): string => `
   select v.TABLE_NAME, v.VIEW_DEFINITION from information_schema.VIEWS v
   where v.TABLE_SCHEMA = database() order by binary v.TABLE_NAME limit ${max}`;
 
+/** What keeps the rows of a table. */
+export const storageOf = (literal: string): string =>
+  `select t.ENGINE from information_schema.TABLES t where t.TABLE_SCHEMA = database()${only(literal)}`;
+
 /** Of tables and views. */
 export const columns = (literal: string | null): string => `
-  select t.TABLE_NAME, t.COLUMN_NAME, t.COLUMN_TYPE, t.IS_NULLABLE, t.COLUMN_DEFAULT, t.DATA_TYPE, t.COLUMN_KEY
+  select t.TABLE_NAME, t.COLUMN_NAME, t.COLUMN_TYPE, t.IS_NULLABLE, t.COLUMN_DEFAULT, t.DATA_TYPE, t.COLUMN_KEY,
+    t.IS_GENERATED
   from information_schema.COLUMNS t where t.TABLE_SCHEMA = database()${only(literal)}
   order by binary t.TABLE_NAME, t.ORDINAL_POSITION`;
 
@@ -71,7 +76,7 @@ const text = (value: SqlValue | undefined): string => String(value ?? "");
 const quote = (name: string): string => `\`${name.replaceAll("`", "``")}\``;
 
 const byteTypes = new Set([
-  ...["bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry"],
+  ...["bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry"],
   ...["point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"],
 ]);
 
@@ -92,7 +97,10 @@ export function tableShape(
     schema: text(table[0]),
     name: text(table[1]),
     approxRows: Number(table[2]),
-    columns: columnRows.map((row) => ({ name: text(row[1]), dataType: text(row[2]), holds: holdsOf(text(row[5])) })),
+    columns: columnRows.map((row) => ({
+      ...{ name: text(row[1]), dataType: text(row[2]), holds: holdsOf(text(row[5])) },
+      isGenerated: row[7] === "ALWAYS",
+    })),
     primaryKey: indexRows.filter((row) => row[1] === "PRIMARY").map((row) => text(row[4])),
   };
 }

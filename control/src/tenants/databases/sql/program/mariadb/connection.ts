@@ -16,6 +16,8 @@ export interface Connection {
   id: number;
   /** Runs a text: one statement, or several where the connection takes several. Keeps at most `rowsMax` rows of the last one. */
   query(sql: string, rowsMax: number): Promise<Portion>;
+  /** The rows of one statement as they come, each as the bytes of its values, no faster than they are taken. */
+  stream(sql: string): AsyncIterable<{ columns: readonly ResultColumn[]; row: readonly (Buffer | null)[] }>;
   /** Runs one statement with values, which are bound and no part of it. How many rows it concerned. */
   execute(sql: string, values: readonly (string | null)[]): Promise<number>;
 }
@@ -59,14 +61,30 @@ export async function connectMariadb(
   return {
     id: connection.threadId ?? 0,
     query: (sql, rowsMax) => Promise.race([fetchRows(connection, sql, rowsMax), lost.promise]),
+    stream: (sql) => streamRows(connection, sql, lost.promise),
     execute: (sql, values) => Promise.race([execute(connection, sql, values), lost.promise]),
   };
 }
 
+/** Each value as the bytes that came: what they mean is read in one place. */
+const asBytes = { rowsAsArray: true, typeCast: (field: { buffer(): Buffer | null }) => field.buffer() };
+/** Rows that were read ahead; each may be large. */
+const rowsAhead = 16;
+
+async function* streamRows(connection: mysql.Connection, sql: string, lost: Promise<never>) {
+  const query = connection.query({ sql, ...asBytes } as mysql.QueryOptions);
+  let columns: readonly ResultColumn[] = [];
+  (query as unknown as Events).on("fields", (found = []) => {
+    columns = found;
+  });
+  const rows = query.stream({ highWaterMark: rowsAhead });
+  // It hears of errors of the server, and of nothing when the way to it breaks.
+  lost.catch((error: Error) => rows.destroy(error));
+  for await (const row of rows) yield { columns, row: row as (Buffer | null)[] };
+}
+
 function fetchRows(connection: mysql.Connection, sql: string, rowsMax: number): Promise<Portion> {
-  // Each value as the bytes that came: what they mean is read in one place.
-  const options = { sql, rowsAsArray: true, typeCast: (field: { buffer(): Buffer | null }) => field.buffer() };
-  const events = connection.query(options as mysql.QueryOptions) as unknown as Events;
+  const events = connection.query({ sql, ...asBytes } as mysql.QueryOptions) as unknown as Events;
   return new Promise((resolve, reject) => {
     let last: Portion = { columns: [], rows: [], rowCount: null, isTruncated: false };
     let readers: ReturnType<typeof valueReader>[] = [];
@@ -77,11 +95,10 @@ function fetchRows(connection: mysql.Connection, sql: string, rowsMax: number): 
     events.on("result", (result) => {
       if (!Array.isArray(result)) {
         last = { columns: [], rows: [], rowCount: result.affectedRows, isTruncated: false };
-      } else if (last.rows.length < rowsMax) {
-        last.rows.push(result.map((value, at) => readers[at]?.(value) ?? null));
-        last.rowCount = last.rows.length;
       } else {
-        last.isTruncated = true;
+        last.rowCount = (last.rowCount ?? 0) + 1;
+        last.isTruncated = last.rowCount > rowsMax;
+        if (!last.isTruncated) last.rows.push(result.map((value, at) => readers[at]?.(value) ?? null));
       }
     });
     events.on("error", reject);

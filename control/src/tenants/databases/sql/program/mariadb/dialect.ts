@@ -3,10 +3,11 @@ import type { Bound, ColumnShape, Dialect } from "../row-sql.ts";
 
 const hexadecimal = /^0x((?:[0-9a-f]{2})*)$/i;
 
-/** Bytes go as they came: `0x` and digits. Other text in a column of bytes is those very bytes. */
+/** Bytes are `0x` and digits. Other text in a column of bytes is those very bytes. */
 function bind({ holds }: ColumnShape, value: string | null): Bound {
-  const [, digits] = (holds === "bytes" && value !== null && hexadecimal.exec(value)) || [];
-  return digits === undefined ? { text: "?", value } : { text: "unhex(?)", value: digits };
+  if (holds !== "bytes") return { text: "?", value };
+  const digits = value === null ? null : (hexadecimal.exec(value)?.[1] ?? Buffer.from(value).toString("hex"));
+  return { text: "unhex(?)", value: digits };
 }
 
 export const mariadbDialect: Dialect = {

@@ -20,24 +20,28 @@ import {
 import { type Connection, connectMariadb } from "./connection.ts";
 import { mariadbDialect } from "./dialect.ts";
 import { readOnlyProblem } from "./read-only.ts";
+import { exportRows, importRows } from "./transfer.ts";
 
 /** Bounded by what a line carries. */
 const allRows = 1_000_000;
 
 /**
  * Times are UTC, as everywhere. Whoever asked ends what takes longer than a request may; the bound on time is for the statement of
- * one that was killed itself.
+ * one that was killed itself. Who takes rows slowly is waited for as long.
  */
-const settings = "set session time_zone = '+00:00', max_statement_time = 15";
+const settings = (longestMs: number): string => {
+  const seconds = Math.ceil(longestMs / 1000);
+  return `set session time_zone = '+00:00', max_statement_time = ${seconds}, net_write_timeout = ${seconds}`;
+};
 
 /** As the tenant's role, with what that may. */
 export async function openMariadb(
   line: Duplex,
   login: Login,
-  { isReadOnlyQuery }: { isReadOnlyQuery: boolean },
+  { isReadOnlyQuery, longestMs }: { isReadOnlyQuery: boolean; longestMs: number },
 ): Promise<Session> {
   const connection = await connectMariadb(line, login, { severalStatements: !isReadOnlyQuery });
-  await connection.query(settings, 0);
+  await connection.query(settings(longestMs), 0);
   return {
     id: connection.id,
     dialect: mariadbDialect,
@@ -49,6 +53,8 @@ export async function openMariadb(
     query: (asked) => runQuery(connection, asked),
     schema: () => readSchema(connection),
     listCounters: (max) => listCounters(connection, max),
+    exportRows: (table, format) => exportRows(connection, table, format),
+    importRows: (table, columns, csv) => importRows(connection, table, columns, csv),
   };
 }
 

@@ -4,14 +4,16 @@ const schema = "public";
 
 const table = `c.relkind in ('r', 'p') and n.nspname = '${schema}'`;
 
-/** Columns that can be named, in their order. */
+/** Columns that can be named, in their order. Of a domain the type is that which it is made of. */
 const columns = (of: string) => `
   select pg_catalog.json_agg(pg_catalog.json_build_object(
-      'name', a.attname, 'dataType', pg_catalog.format_type(a.atttypid, a.atttypmod), 'typeId', a.atttypid::pg_catalog.int8,
-      'nullable', not a.attnotnull, 'default', pg_catalog.pg_get_expr(d.adbin, d.adrelid),
+      'name', a.attname, 'dataType', pg_catalog.format_type(a.atttypid, a.atttypmod),
+      'typeId', (case t.typtype when 'd' then t.typbasetype else t.oid end)::pg_catalog.int8,
+      'isGenerated', a.attgenerated <> '', 'nullable', not a.attnotnull, 'default', pg_catalog.pg_get_expr(d.adbin, d.adrelid),
       'isPrimaryKey', a.attnum = any (coalesce(pk.indkey::pg_catalog.int2[], array[]::pg_catalog.int2[]))
     ) order by a.attnum)
   from pg_catalog.pg_attribute a
+    join pg_catalog.pg_type t on t.oid = a.atttypid
     left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
     left join pg_catalog.pg_index pk on pk.indrelid = a.attrelid and pk.indisprimary
   where a.attrelid = ${of} and a.attnum > 0 and not a.attisdropped`;

@@ -1,8 +1,10 @@
 import type { Duplex } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import pg from "pg";
-import Cursor from "pg-cursor";
+import { from as copyFrom, to as copyTo } from "pg-copy-streams";
 import type { Login, SqlValue } from "../../requests.ts";
 import { asSocket } from "../socket.ts";
+import { CountingCursor } from "./counting-cursor.ts";
 import { valueReader } from "./values.ts";
 
 /** Of a statement whose rows may be more than are wanted. */
@@ -15,8 +17,15 @@ export interface Portion {
 
 export interface Connection {
   id: number;
-  /** Runs one statement, and never more: the extended protocol takes no second one. Fetches at most `rowsMax` rows. */
-  run(sql: string, values: readonly (string | null)[], rowsMax: number): Promise<Portion>;
+  /**
+   * Runs one statement, and never more: the extended protocol takes no second one. Fetches at most `rowsMax` rows, and counts up to
+   * `countedMax` where there are more.
+   */
+  run(sql: string, values: readonly (string | null)[], rowsMax: number, countedMax?: number): Promise<Portion>;
+  /** What COPY sends for `sql`. */
+  copyTo(sql: string): AsyncIterable<Buffer>;
+  /** Has COPY take `bytes` for `sql`. How many rows it took. */
+  copyFrom(sql: string, bytes: AsyncIterable<Buffer>): Promise<number>;
   /** Whether the session is in a transaction that may go on. */
   isInTransaction(): boolean;
 }
@@ -52,29 +61,32 @@ export async function connectPostgres(
   });
   return {
     id: processID,
-    run: (sql, values, rowsMax) => Promise.race([fetchRows(client, sql, values, rowsMax), lost.promise]),
+    run: (sql, values, rowsMax, countedMax = rowsMax) =>
+      Promise.race([fetchRows(client, { sql, values }, { rowsMax, countedMax }), lost.promise]),
+    copyTo: (sql) => client.query(copyTo(sql)),
+    async copyFrom(sql, bytes) {
+      const copy = client.query(copyFrom(sql));
+      await Promise.race([pipeline(bytes, copy), lost.promise]);
+      return copy.rowCount;
+    },
     isInTransaction: () => status === "T",
   };
 }
 
-function fetchRows(
+async function fetchRows(
   client: pg.Client,
-  sql: string,
-  values: readonly (string | null)[],
-  rowsMax: number,
+  { sql, values }: { sql: string; values: readonly (string | null)[] },
+  { rowsMax, countedMax }: { rowsMax: number; countedMax: number },
 ): Promise<Portion> {
   // Neither objects, which lose columns of one name, nor values that the driver has read.
-  const cursor = client.query(new Cursor<SqlValue[]>(sql, [...values], { rowMode: "array", types }));
-  return new Promise((resolve, reject) => {
-    cursor.read(rowsMax + 1, (error, rows, result) => {
-      if (error) return reject(error);
-      const isTruncated = rows.length > rowsMax;
-      const kept = isTruncated ? rows.slice(0, rowsMax) : rows;
-      const rowCount = isTruncated ? rowsMax : (result.rowCount ?? null);
-      const portion = { columns: result.fields.map(({ name }) => name), rows: kept, rowCount, isTruncated };
-      // A statement whose rows were all read has told already that it is done.
-      if (!isTruncated) return resolve(portion);
-      cursor.close().then(() => resolve(portion), reject);
-    });
+  const cursor = client.query(new CountingCursor<SqlValue[]>(sql, [...values], { rowMode: "array", types }));
+  const { rows, result } = await new Promise<{ rows: SqlValue[][]; result: pg.QueryResult }>((resolve, reject) => {
+    cursor.read(rowsMax + 1, (error, rows, result) => (error ? reject(error) : resolve({ rows, result })));
   });
+  const columns = result.fields.map(({ name }) => name);
+  // A statement whose rows were all read has told already that it is done.
+  if (rows.length <= rowsMax) return { columns, rows, rowCount: result.rowCount ?? null, isTruncated: false };
+  const more = countedMax > rows.length ? await cursor.skip(countedMax - rows.length) : 0;
+  await cursor.close();
+  return { columns, rows: rows.slice(0, rowsMax), rowCount: rows.length + more, isTruncated: true };
 }

@@ -55,7 +55,7 @@ async function runGuarded(
 
 async function runOne(connection: Connection, { text, charactersBefore }: Statement): Promise<Portion> {
   try {
-    return await connection.run(text, [], limits.sqlRowsMax);
+    return await connection.run(text, [], limits.sqlRowsMax, limits.sqlRowsCountedMax);
   } catch (error) {
     const refusal = postgresRefusal(error, charactersBefore);
     throw refusal === null ? error : new Refused("QUERY_ERROR", refusal.message, { cause: error });

@@ -8,6 +8,7 @@ import { allTables, allViews, counters, oneTable, serverNow } from "./catalog.ts
 import { type Connection, connectPostgres } from "./connection.ts";
 import { runQuery } from "./console.ts";
 import { postgresDialect } from "./dialect.ts";
+import { exportRows, importRows } from "./transfer.ts";
 
 /** Ours are few and small, or bounded by what a line carries. */
 const allRows = 100_000;
@@ -19,18 +20,28 @@ const exactly = {
   TimeZone: "UTC",
   extra_float_digits: "1",
   bytea_output: "hex",
+  standard_conforming_strings: "on",
 };
 
 /**
  * Whoever asked ends what takes longer than a request may. This is for the statement of one that was killed itself: nobody would
  * end it.
  */
-const forgotten = { statement_timeout: "15000", idle_in_transaction_session_timeout: "15000" };
+const forgotten = (longestMs: number) => ({
+  statement_timeout: `${longestMs}`,
+  idle_in_transaction_session_timeout: "15000",
+  client_connection_check_interval: "5000",
+});
 
 /** json, jsonb. */
 const jsonTypes = new Set([114, 3802]);
 
-const columnOfCatalog = z.object({ name: z.string(), dataType: z.string(), typeId: z.number() });
+const columnOfCatalog = z.object({
+  name: z.string(),
+  dataType: z.string(),
+  typeId: z.number(),
+  isGenerated: z.boolean(),
+});
 const tableOfCatalog = z.object({
   schema: z.string(),
   name: z.string(),
@@ -40,8 +51,8 @@ const tableOfCatalog = z.object({
 });
 
 /** As the tenant's role, with what that may. */
-export async function openPostgres(line: Duplex, login: Login): Promise<Session> {
-  const connection = await connectPostgres(line, login, { ...exactly, ...forgotten });
+export async function openPostgres(line: Duplex, login: Login, { longestMs }: { longestMs: number }): Promise<Session> {
+  const connection = await connectPostgres(line, login, { ...exactly, ...forgotten(longestMs) });
   return {
     id: connection.id,
     dialect: postgresDialect,
@@ -50,6 +61,8 @@ export async function openPostgres(line: Duplex, login: Login): Promise<Session>
     query: (asked) => runQuery(connection, asked),
     schema: () => readSchema(connection),
     listCounters: (max) => listCounters(connection, max),
+    exportRows: (table, format) => exportRows(connection, table, format),
+    importRows: (table, columns, csv) => importRows(connection, table, columns, csv),
   };
 }
 
@@ -73,13 +86,13 @@ async function readSchema(connection: Connection): Promise<Given<"schema">> {
     );
   const tables = await read(allTables);
   const views = await read(allViews);
-  const withoutTypeIds = ({ columns, ...rest }: { columns: { typeId?: number }[] }) => ({
+  const withoutOurs = ({ columns, ...rest }: { columns: { typeId?: number; isGenerated?: boolean }[] }) => ({
     ...rest,
-    columns: columns.map(({ typeId: _, ...column }) => column),
+    columns: columns.map(({ typeId: _, isGenerated: __, ...column }) => column),
   });
   return requestShapes.schema.gives.parse({
-    tables: tables.slice(0, entriesMax).map(withoutTypeIds),
-    views: views.slice(0, entriesMax).map(withoutTypeIds),
+    tables: tables.slice(0, entriesMax).map(withoutOurs),
+    views: views.slice(0, entriesMax).map(withoutOurs),
     truncated: tables.length > entriesMax || views.length > entriesMax,
   });
 }
