@@ -3,6 +3,7 @@ import { systemClock, systemRandom } from "@svc/runtime/system";
 import { createPulse } from "@svc/telemetry";
 import { createEndpoints, FencedError, forgetIdentity, type Identity, joinCluster, loadIdentity } from "@svc/uplink";
 import { type Config, ConfigError } from "./config.ts";
+import { knownDatabases } from "./databases/told.ts";
 import { type Journal, openJournal } from "./journal/journal.ts";
 import { type Link, mutualTls } from "./link.ts";
 import { createLog, type Log } from "./log.ts";
@@ -68,6 +69,7 @@ export async function start(config: Config, deps: Deps = {}): Promise<Agent> {
           servers: () => [
             ...[...config.enrollUrls, ...config.linkUrls].map((url) => new URL(url).host),
             ...registryHosts(journal),
+            ...proxyHosts(journal, config.databaseProxy),
           ],
         }),
         log,
@@ -148,6 +150,14 @@ async function readToken({ dir, bootstrapTokenFile }: Config): Promise<string> {
     throw new ConfigError(`SVC_BOOTSTRAP_TOKEN_FILE: cannot read ${bootstrapTokenFile}`, { cause });
   }
 }
+
+/** Where proxies are that lead to databases of other machines: they listen at the same port on all of them. */
+const proxyHosts = (journal: Journal, { peerPort }: Config["databaseProxy"]): string[] => {
+  const addresses = new Set((knownDatabases(journal)?.entries ?? []).map(({ address }) => address));
+  return [...addresses]
+    .filter(Boolean)
+    .map((address) => `${address.includes(":") ? `[${address}]` : address}:${peerPort}`);
+};
 
 /** Where the cluster's registry is, once control has told. */
 const registryHosts = (journal: Journal): string[] => {

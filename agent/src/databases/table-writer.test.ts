@@ -26,12 +26,14 @@ let running: Promise<void>[];
 /** Copies whose doors were made last, and those whose were left when others went. */
 let laid: string[] | null;
 let kept: string[] | null;
+/** What was on the disk when ways to other machines were opened. */
+let opened: string[];
 
 beforeEach(async () => {
   path = await mkdtemp(join(tmpdir(), "svc-table-"));
   dir = openProxyDir(path);
   [settings, bridges, stop, running] = [new Map(), [network], new AbortController(), []];
-  [laid, kept] = [null, null];
+  [laid, kept, opened] = [null, null, []];
 });
 afterEach(async () => {
   stop.abort();
@@ -57,6 +59,9 @@ function aLife(): DatabaseTables {
       async removeOthers(copyIds) {
         kept = [...copyIds];
       },
+    },
+    async openWays() {
+      opened.push((await written()).generation);
     },
   });
   running.push(tables.run(stop.signal));
@@ -139,6 +144,19 @@ test("doors are there for the copies of the table that are kept here, and nobody
   tables.take(aTable(10));
   await waitFor("no doors", () => kept?.length === 0);
   expect(laid).toEqual([]);
+});
+
+test("the way to the proxy of another machine is open before this one's is told of it", async () => {
+  const tables = aLife();
+  tables.take(aTable(10));
+  await limitIs(10);
+  expect(opened).toEqual([]);
+  const before = (await written()).generation;
+  const elsewhere = aTable(20);
+  for (const entry of elsewhere.entries) entry.nodeId = "018f3a6e-4f00-7000-8000-00000000000b";
+  tables.take(elsewhere);
+  await limitIs(20);
+  expect(opened).toEqual([before]);
 });
 
 test("a database is reachable once the proxy has a table that lets the network in", async () => {

@@ -46,6 +46,8 @@ export function createDatabaseTables(options: {
   here: Pick<Here, "nodeId" | "peerPort" | "socketOf" | "doorOf">;
   bridges(): Promise<Bridge[]>;
   doors: CopyDoors;
+  /** Lets programs of this machine speak to the proxies that the journal knows by now. */
+  openWays(): Promise<void>;
   log: Log;
 }): DatabaseTables {
   const { clock, journal, dir, here, log } = options;
@@ -81,6 +83,10 @@ export function createDatabaseTables(options: {
     // What the proxy has in force counts, too: it refuses what is older than that.
     const inForce = (await dir.readState())?.generation ?? "0";
     const table = { generation: after(before?.generation ?? "0", inForce), entries };
+    if (!isDeepStrictEqual(peersOf(before?.entries ?? []), peersOf(entries))) {
+      const notOpen = (cause: unknown): void => log.warn({ err: cause }, "the way to other proxies cannot be opened");
+      await options.openWays().catch(notOpen);
+    }
     await dir.writeTable(table);
     log.info({ generation: table.generation, databases: entries.length }, "the table of the database proxy is another");
     return table;
@@ -133,6 +139,10 @@ export function createDatabaseTables(options: {
       ),
   };
 }
+
+/** Proxies of other machines, as the table names them. */
+const peersOf = (entries: DatabaseProxyTable["entries"]): string[] =>
+  [...new Set(entries.flatMap(({ at }) => (at !== null && "host" in at ? [`${at.host} ${at.port}`] : [])))].toSorted();
 
 const after = (...generations: string[]): string =>
   (generations.map(BigInt).reduce((most, each) => (each > most ? each : most)) + 1n).toString();

@@ -58,7 +58,7 @@ export function createWork(options: {
   const backups = createBackups({ clock, engine, registry });
   const proofs = createProofs({ clock, engine });
   const databases = createDatabaseTables({
-    ...{ clock, journal, dir: proxyDir, bridges: networks.list, log },
+    ...{ clock, journal, dir: proxyDir, bridges: networks.list, openWays: isolation.assert, log },
     here: {
       nodeId: owner.nodeId,
       peerPort: config.databaseProxy.peerPort,
