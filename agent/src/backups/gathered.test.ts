@@ -5,8 +5,11 @@ async function* chunksOf(...texts: string[]): AsyncGenerator<Buffer> {
   for (const text of texts) yield Buffer.from(text);
 }
 
-const inTexts = async (pieces: AsyncIterable<Buffer>): Promise<string[]> =>
-  (await Array.fromAsync(pieces)).map((piece) => piece.toString());
+async function inTexts(pieces: AsyncIterable<Buffer>): Promise<string[]> {
+  const texts: string[] = [];
+  for await (const piece of pieces) texts.push(piece.toString());
+  return texts;
+}
 
 test.each([
   { when: "chunks are small", chunks: ["a", "b", "cd", "e"], pieces: ["abcd", "e"] },

@@ -1,5 +1,3 @@
-// @pure
-
 /** The same bytes in pieces of at least `pieceBytes`, the last one aside: for who takes as long for a small piece as for a large one. */
 export async function* gathered(chunks: AsyncIterable<Buffer>, pieceBytes: number): AsyncGenerator<Buffer> {
   let held: Buffer[] = [];
