@@ -68,7 +68,7 @@ SQL
   # Programs put aside there what they read of large transactions, for which memory is too small.
   export MYSQL_PWD="$secret" TMPDIR="${data%/data}/tmp"
   gather_log || return 1
-  begin_private mariadbd --no-defaults "$@" --datadir="$data" --tmpdir="${data%/data}/tmp" --skip-networking --skip-ssl --read-only=OFF \
+  begin_private mariadbd --no-defaults "$@" --datadir="$data" --tmpdir="${data%/data}/tmp" --skip-networking --read-only=OFF \
     --socket=/tmp/private.sock --pid-file=/tmp/private.pid --plugin-dir="$here/none" --secure-file-priv="$here/none" \
     --skip-log-bin --server-id=2 --skip-slave-start --relay-log="$relay/relay" --relay-log-index="$relay/relay.index" \
     --relay-log-purge=OFF --relay-log-recovery=OFF --max-allowed-packet=1G --innodb-flush-log-at-trx-commit=0 --event-scheduler=DISABLED
