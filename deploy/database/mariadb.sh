@@ -30,13 +30,25 @@ is_ours() {
   [ -d "$1/mysql" ]
 }
 
+# What clients by the tunnel encrypt with, another one after each start: they know the server by the password. The server
+# would make one itself, whose key of RSA takes a second.
+make_certificate() {
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 36500 -subj /CN=svc-database -config /dev/null \
+    -keyout /tmp/server.key -out /tmp/server.crt 2>/tmp/openssl.err || {
+    cat /tmp/openssl.err >&2
+    return 1
+  }
+}
+
 # Temporary files go to the volume, since /tmp is memory. The directory that plugins would come from, and the only one that
 # statements may read files of, is an empty one of the image.
 serve() {
   data=$1
   shift
   rm -f /socket/mysqld.sock "${data%/data}/tmp"/*
+  make_certificate
   exec mariadbd --no-defaults "$@" --datadir="$data" --tmpdir="${data%/data}/tmp" --skip-networking \
+    --ssl-cert=/tmp/server.crt --ssl-key=/tmp/server.key \
     --socket=/socket/mysqld.sock --pid-file=/tmp/mariadbd.pid --plugin-dir="$here/none" --secure-file-priv="$here/none"
 }
 

@@ -38,7 +38,7 @@ const ownFiles = {
 
 /** Needed by scripts of packages, to install more of them, or by programs that are removed. */
 const without =
-  /^(?:adduser|debconf|debianutils|gcc-\d.*-base|init-system-helpers|libdebconfclient0|lib(?:audit-common|blkid1|db5\.3t64|lastlog2-2|mount1|semanage.*|sepol2|smartcols1|sqlite3-0|udev1)|lib.*perl.*|libllvm.*|libpam-(?:modules|runtime).*|libz3-4|locales|libc-l10n|login.*|(?:mysql|mariadb)-common|netbase|openssl.*|passwd|perl.*|postgresql-(?:client-)?common.*|procps|sensible-utils|ssl-cert|sysvinit-utils|ucf)$/;
+  /^(?:adduser|debconf|debianutils|gcc-\d.*-base|init-system-helpers|libdebconfclient0|lib(?:audit-common|blkid1|db5\.3t64|lastlog2-2|mount1|semanage.*|sepol2|smartcols1|sqlite3-0|udev1)|lib.*perl.*|libllvm.*|libpam-(?:modules|runtime).*|libz3-4|locales|libc-l10n|login.*|(?:mysql|mariadb)-common|netbase|openssl-.*|passwd|perl.*|postgresql-(?:client-)?common.*|procps|sensible-utils|ssl-cert|sysvinit-utils|ucf)$/;
 
 export interface DatabaseImagesOptions {
   clock: Clock;

@@ -51,7 +51,6 @@ function postgresSettings(sizes: DatabaseSizes): Record<string, string> {
     max_replication_slots: "4",
     max_slot_wal_keep_size: `${keptLogMb(sizes)}MB`,
     wal_keep_size: "0",
-    summarize_wal: "on",
     max_wal_size: `${between(64, sizes.sizeMb / 16, 256)}MB`,
     // The server does not start with less than two segments, of 1 MB here, or with more than the line above.
     min_wal_size: "32MB",
