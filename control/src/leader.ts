@@ -58,6 +58,8 @@ export interface LeaderDeps {
   collectBaseImages?: (signal: AbortSignal) => Promise<unknown>;
   /** Deletes what no tag names any more of the images that accounts pushed. */
   sweepAccountRepositories?: (signal: AbortSignal) => Promise<unknown>;
+  /** Puts backups into a bucket outside of this site; without it there is none. */
+  shipBackups?: (signal: AbortSignal) => Promise<unknown>;
   /** What servers of databases are to run in; without it they stay what they are. */
   databaseImages?: Readonly<Record<DatabaseEngine, string>>;
   /** How long requests that are under way may take once no edge sends new ones; 5 s unless given. */
@@ -92,6 +94,8 @@ const changesMs = 5_000;
 const copiesMs = 5_000;
 /** How soon the next backup of a project has its turn in the night after the one before. */
 const nightlyBackupsMs = 60_000;
+/** How soon a backup that is complete is on its way to the bucket outside of this site. */
+const offsiteMs = 15_000;
 const linkHistoryMs = 5_000;
 
 /**
@@ -197,6 +201,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("nightly backups"), wake: aWake(), periodMs: nightlyBackupsMs }, async () => {
           const count = await beginNightlyBackups({ db, random: deps.random, log });
           if (count > 0) log.info({ count }, "scheduled backups are begun");
+        }),
+        runLoop({ ...loop("off-site backups"), wake: aWake(), periodMs: offsiteMs }, async () => {
+          await deps.shipBackups?.(signal);
         }),
         runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);

@@ -40,12 +40,14 @@ import { migrate } from "./stores/db/migrate.ts";
 import { createPool, type Db, fromPool } from "./stores/db/pool.ts";
 import { seedPlans } from "./stores/db/seed.ts";
 import { createEtcd, type Etcd } from "./stores/etcd/index.ts";
+import { createBucket } from "./stores/s3/bucket.ts";
 import { createSecrets, type Secrets } from "./stores/secrets.ts";
 import { startWorkers, type WorkGroup } from "./stores/work/worker.ts";
 import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
 import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
 import { deleteUserWorker } from "./tenants/admin/users/deletion/worker.ts";
+import { offsiteRound } from "./tenants/databases/backups/offsite/round.ts";
 import { backupWork } from "./tenants/databases/backups/store.ts";
 import { backupWorker } from "./tenants/databases/backups/worker.ts";
 import { changeKind } from "./tenants/databases/changes/store.ts";
@@ -123,6 +125,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
     tokens: async (access) => sign("control", access, clock.now()),
   };
   const registry = stack.use(createRegistry(clock, registryOptions));
+  const bucket = config.offsite && createBucket({ clock, random }, config.offsite);
   const registryHost = new URL(config.registry.url).host;
 
   const metrics = createMetrics({ process: config.metricsListen !== null });
@@ -229,6 +232,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       metrics,
       collector,
       sweepAccountRepositories: (signal) => sweepAccountRepositories({ clock, db, registry: janitor, log }, signal),
+      ...(bucket && { shipBackups: (signal) => offsiteRound({ db, random, registry, secrets, bucket, log }, signal) }),
       collectBaseImages: (signal) => collectBaseImages({ clock, db, registry: janitor, log }, signal),
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,
@@ -243,6 +247,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       db,
       log,
       registry,
+      bucket,
       secrets,
       cluster: authority,
       clock,
@@ -276,6 +281,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
             fleet,
             machines,
             clock,
+            offsitePlace: bucket?.place ?? null,
           }),
         );
   const metricsPort = operators?.port ?? null;

@@ -213,6 +213,8 @@ export const backup = replyObject({
   error: z.string().nullable(),
   /** Nobody asked for it, and a newer one will replace it; additive, and a control of before does not say. */
   scheduled: z.boolean().exactOptional(),
+  /** When all of it was outside of the site as well; null: it is not. Additive, and a control of before does not say. */
+  offsiteAt: timestamp.nullable().exactOptional(),
   filename: z.string().regex(/\.sql\.gz$/),
   createdAt: timestamp,
   completedAt: timestamp.nullable(),

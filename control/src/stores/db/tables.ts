@@ -8,6 +8,7 @@ import type {
   DeploymentTable,
   NodeEventTable,
   NodeTable,
+  OffsiteFileTable,
   PlanTable,
   ProjectTable,
   RegistryCredentialTable,
@@ -29,6 +30,8 @@ export type Branch = Selectable<DatabaseTable>;
 /** A backup of a branch. */
 export type Backup = Selectable<DatabaseBackupTable>;
 export type BackupStatus = Backup["status"];
+/** A backup's file in a bucket outside of this site: see `tenants/databases/backups/offsite`. */
+export type OffsiteFile = Selectable<OffsiteFileTable>;
 /** A copy of a branch: see `tenants/databases/copies`. */
 export type Copy = Selectable<DatabaseCopyTable>;
 /** A branch on its way to another volume or server: see `tenants/databases/changes`. */

@@ -178,6 +178,7 @@ export interface DatabaseBackupTable {
   created_at: Generated<Date>;
   ended_at: Nullable<Date>;
   scheduled_keep: Nullable<number>;
+  offsite_secret: Nullable<Buffer>;
 }
 
 export interface DatabaseBackupScheduleTable {
@@ -442,6 +443,18 @@ export interface NodeEventTable {
   at: Generated<Date>;
   kind: string;
   detail: Nullable<string>;
+}
+
+export interface OffsiteFileTable {
+  id: string;
+  backup_id: Nullable<string>;
+  place: string;
+  piece_bytes: number;
+  pieces: Generated<number>;
+  digest: Nullable<string>;
+  complete_at: Nullable<Date>;
+  problem: Nullable<string>;
+  touched_at: Generated<Date>;
 }
 
 export interface PlanTable {
@@ -789,6 +802,7 @@ export interface Database {
   log_reply: LogReplyTable;
   node: NodeTable;
   node_event: NodeEventTable;
+  offsite_file: OffsiteFileTable;
   plan: PlanTable;
   project: ProjectTable;
   registry_credential: RegistryCredentialTable;
