@@ -121,7 +121,7 @@ function offsite(s: Settings): Config["offsite"] {
   if (given.every((value) => value === undefined)) return null;
   if (endpoint === undefined || bucket === undefined || accessKeyId === undefined || file === undefined) {
     const [missing] = Object.entries(needed).find(([, value]) => value === undefined) ?? [];
-    throw new ConfigError(`${missing}: set it as well, or none of SVC_S3_…: backups would be put nowhere`);
+    throw new ConfigError(`${missing}: set it as well, or none of SVC_S3_…: nothing would be put anywhere`);
   }
   const secretAccessKey = readFile(file, "SVC_S3_SECRET_ACCESS_KEY_FILE").toString("utf8").trim();
   if (secretAccessKey === "") throw new ConfigError("SVC_S3_SECRET_ACCESS_KEY_FILE: there is nothing in it");

@@ -109,6 +109,7 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "admin db show", load: async () => (await import("./admin/db/show.ts")).adminDbShow },
   { name: "admin db restore", load: async () => (await import("./admin/db/restore.ts")).adminDbRestore },
   { name: "admin db move", load: async () => (await import("./admin/db/move.ts")).adminDbMove },
+  { name: "admin db fetch", load: async () => (await import("./admin/db/fetch.ts")).adminDbFetch },
   { name: "admin db cancel", load: async () => (await import("./admin/db/cancel.ts")).adminDbCancel },
   { name: "admin plans list", load: async () => (await import("./admin/plans/list.ts")).adminPlansList },
   { name: "admin invites create", load: async () => (await import("./admin/invites/create.ts")).adminInvitesCreate },

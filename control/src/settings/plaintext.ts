@@ -18,7 +18,7 @@ export function plaintextUses(reached: {
   etcdEndpoints: readonly string[];
   databaseUrl: string;
   registryUrl: string;
-  /** Undefined: backups are put nowhere else. */
+  /** Undefined: nothing is put outside of this site. */
   s3Endpoint: string | undefined;
 }): PlaintextUse[] {
   const isPlain = (url: string) => url.startsWith("http:") && !isLocal(new URL(url).hostname);

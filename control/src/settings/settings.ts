@@ -75,7 +75,7 @@ export interface Config {
     /** Where people reach databases of an engine from elsewhere; null: nowhere. */
     public: Record<DatabaseEngine, { host: string; port: number } | null>;
   };
-  /** Where backups are kept besides, outside of this site; null: nowhere. */
+  /** Where backups and copies of databases are kept besides, outside of this site; null: nowhere. */
   offsite: BucketSettings | null;
   schedulerEnabled: boolean;
   drainMs: number;

@@ -10,7 +10,7 @@ import type { Uploads } from "./deployments/upload/slots.ts";
 /** What endpoints about projects are given. */
 export interface TenantContext extends FleetContext {
   registry: Registry;
-  /** Where backups are kept besides, outside of this site; null: nowhere. */
+  /** Where backups and copies of databases are kept besides, outside of this site; null: nowhere. */
   bucket: Bucket | null;
   references: ReferencePolicy;
   uploads: Uploads;

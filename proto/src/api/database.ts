@@ -177,6 +177,8 @@ export const databaseUsageReply = success({
   /** What its owner should know of that it can only be read; null: it can be written to. A control of before does not say. */
   warning: z.string().nullable().exactOptional(),
   connections: replyObject({ active: count, limit: count }),
+  /** Everything until then is outside of the site as well; null: nothing is. Additive, and a control of before does not say. */
+  offsiteAt: timestamp.nullable().exactOptional(),
   lastProvenRestore,
   /** The newest, oldest first. */
   history: z.array(replyObject({ sampledAt: timestamp, sizeBytes: count })).max(limits.databaseSamplesShown),

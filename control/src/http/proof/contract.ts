@@ -239,6 +239,7 @@ export const additions: readonly Addition[] = [
     ["POST /admin/databases/:id/restore", "admin"],
     ["POST /admin/databases/:id/move", "admin"],
     ["POST /admin/databases/:id/cancel", "admin"],
+    ["POST /admin/databases/:id/fetch", "admin"],
   ),
   ...added("Tools on somebody's own machine reach a database that has no address outside.", [
     "GET /projects/:id/database/tunnel",

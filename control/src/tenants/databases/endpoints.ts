@@ -1,6 +1,7 @@
 import { backupEndpoints } from "./backups/endpoints.ts";
 import { scheduleEndpoints } from "./backups/schedule/endpoints.ts";
 import { changeEndpoints } from "./changes/endpoints.ts";
+import { fetchEndpoints } from "./copies/offsite/fetch/endpoints.ts";
 import { create, drop, list, read } from "./endpoints/branches.ts";
 import { reveal, rotate } from "./endpoints/credentials.ts";
 import { deleteQuery, listQueries, saveQuery } from "./endpoints/saved-queries.ts";
@@ -14,6 +15,7 @@ export const databaseEndpoints = [
   ...[listQueries, saveQuery, deleteQuery],
   ...backupEndpoints,
   ...changeEndpoints,
+  ...fetchEndpoints,
   ...scheduleEndpoints,
   tunnel,
 ];

@@ -235,6 +235,7 @@ export interface DatabaseCopyTable {
   gone_at: Nullable<Date>;
   told_at: Nullable<Date>;
   released_at: Nullable<Date>;
+  fetched_from: Nullable<string>;
 }
 
 export interface DatabaseLoginFailuresTable {
@@ -445,6 +446,19 @@ export interface NodeEventTable {
   detail: Nullable<string>;
 }
 
+export interface OffsiteCopyTable {
+  id: string;
+  copy_id: string;
+  database_id: string;
+  place: string;
+  covered_at: Nullable<Date>;
+  manifest_at: Nullable<Date>;
+  position: Nullable<string>;
+  bases: GeneratedJson<ColumnValues["offsite_copy.bases"]>;
+  problem: Nullable<string>;
+  touched_at: Generated<Date>;
+}
+
 export interface OffsiteFileTable {
   id: string;
   backup_id: Nullable<string>;
@@ -455,6 +469,20 @@ export interface OffsiteFileTable {
   complete_at: Nullable<Date>;
   problem: Nullable<string>;
   touched_at: Generated<Date>;
+}
+
+export interface OffsiteKeyTable {
+  database_id: string;
+  secret: Buffer;
+}
+
+export interface OffsiteObjectTable {
+  id: string;
+  offsite_copy_id: string;
+  parts: Json<ColumnValues["offsite_object.parts"]>;
+  created_at: Generated<Date>;
+  put_at: Nullable<Date>;
+  useless_at: Nullable<Date>;
 }
 
 export interface PlanTable {
@@ -802,7 +830,10 @@ export interface Database {
   log_reply: LogReplyTable;
   node: NodeTable;
   node_event: NodeEventTable;
+  offsite_copy: OffsiteCopyTable;
   offsite_file: OffsiteFileTable;
+  offsite_key: OffsiteKeyTable;
+  offsite_object: OffsiteObjectTable;
   plan: PlanTable;
   project: ProjectTable;
   registry_credential: RegistryCredentialTable;

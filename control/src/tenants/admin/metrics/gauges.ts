@@ -56,7 +56,7 @@ const factGauges = [
   ...(["workItems", "workOldest", "tasksWaiting", "tasksRefused", "certificateDays"] as const),
   ...(["nodesDiskFull", "nodesMemoryShort", "nodes", "edgesBehind"] as const),
   ...(["databaseCopies", "databaseCopyLag", "databasesUncopied", "databaseProofs", "databaseProofAge"] as const),
-  ...(["backupsWaiting", "backupsWaitingAge"] as const),
+  ...(["backupsWaiting", "backupsWaitingAge", "copiesOffsiteLag"] as const),
 ] as const;
 
 type AllFacts = StoredFacts & { machines: Awaited<ReturnType<GaugeSources["machines"]>>; inRotation: string[] };
@@ -100,6 +100,7 @@ function setFacts(metrics: Metrics, { fleet }: GaugeSources, facts: AllFacts): v
   if (facts.notOffsite !== null) {
     metrics.backupsWaiting.set(facts.notOffsite.count);
     metrics.backupsWaitingAge.set(facts.notOffsite.oldestSeconds);
+    if (facts.notOffsite.copyLagSeconds !== null) metrics.copiesOffsiteLag.set(facts.notOffsite.copyLagSeconds);
   }
   metrics.nodesDiskFull.set(facts.diskFull);
   metrics.nodesMemoryShort.set(facts.memoryShort);

@@ -1,7 +1,7 @@
 // @pure
 import { counted, countedDo, type Finding, fail, ok, shortReason, warn } from "../finding.ts";
 
-/** How backups are put outside of this site. */
+/** How backups, and copies of databases, are put outside of this site. */
 export interface OffsiteHealth {
   /** Which bucket; null: no setting names one. */
   place: string | null;
@@ -15,7 +15,11 @@ export interface OffsiteHealth {
   waitingSeconds: number;
   /** Why one of these was not put there when that was tried last; null: nothing stood against it. */
   waitingProblem: string | null;
-  /** Files in buckets that no setting names any more. */
+  /** Databases that are ready and kept on a node, of which not everything until an hour ago is there. */
+  behind: number;
+  /** Why one of these is not, when that was tried last; null: nothing stood against it. */
+  behindProblem: string | null;
+  /** Backups and copies in buckets that no setting names any more. */
   elsewhere: number;
 }
 
@@ -27,8 +31,8 @@ export function judgeOffsite(health: OffsiteHealth): Finding[] {
   if (health.elsewhere > 0)
     findings.push(
       warn(
-        `${countedDo(health.elsewhere, "file", ["of a backup is", "of backups are"])} in a bucket that SVC_S3_… no longer names.`,
-        "Nobody reads or deletes them there: set SVC_S3_… as before, or delete the objects below backups/ yourself.",
+        `${countedDo(health.elsewhere, "thing", ["is", "are"])} in a bucket that SVC_S3_… no longer names: backups, or copies of databases.`,
+        "Nobody reads or deletes them there: set SVC_S3_… as before, or delete the objects yourself.",
       ),
     );
   const { place } = health;
@@ -37,7 +41,7 @@ export function judgeOffsite(health: OffsiteHealth): Finding[] {
     findings.push(
       fail(
         `The bucket at ${place} is of no use: ${shortReason(health.problem)}.`,
-        "See the settings SVC_S3_…, and the bucket itself. Backups are made all the same, and stay on this site alone.",
+        "See the settings SVC_S3_…, and the bucket itself. Backups and copies are made all the same, and stay on this site alone.",
       ),
     );
   if (health.waitingSeconds > waitingSecondsMax)
@@ -45,6 +49,13 @@ export function judgeOffsite(health: OffsiteHealth): Finding[] {
       warn(
         `${countedDo(health.waiting, "backup", ["is", "are"])} not off-site yet, the oldest after ${counted(Math.floor(health.waitingSeconds / 3_600), "hour")}${health.waitingProblem === null ? "" : `: ${shortReason(health.waitingProblem)}`}.`,
         "See the bucket, and control's log.",
+      ),
+    );
+  if (health.behind > 0)
+    findings.push(
+      warn(
+        `The copies of ${counted(health.behind, "database")} off-site lag an hour behind${health.behindProblem === null ? "" : `: ${shortReason(health.behindProblem)}`}.`,
+        "See the bucket, the nodes that keep the copies, and control's log.",
       ),
     );
   findings.push(ok(`${countedDo(health.whole, "backup", ["is", "are"])} off-site, at ${place}.`));

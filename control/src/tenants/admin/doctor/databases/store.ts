@@ -64,13 +64,23 @@ export async function readOffsiteHealth(
   db: Db,
   place: string | null,
 ): Promise<Omit<OffsiteHealth, "problem" | "place">> {
+  // A copy that has just begun is not off-site yet.
+  const behind = sql`
+    select away.problem from database_copy copy
+      join database on database.id = copy.database_id and database.generation = copy.generation
+      left join offsite_copy away on away.copy_id = copy.id and away.place = ${place}::text
+    where copy.purpose = 'keeper' and copy.state = 'following' and database.status = 'ready'
+      and coalesce(away.covered_at, copy.created_at) < now() - interval '1 hour'`;
   const { rows } = await sql<Omit<OffsiteHealth, "problem" | "place">>`
     select (count(*) filter (where file.complete_at is not null))::int as whole,
       (count(*) filter (where file.complete_at is null))::int as waiting,
       coalesce(max(extract(epoch from now() - backup.ended_at)) filter (where file.complete_at is null), 0)::float8
         as "waitingSeconds",
       max(file.problem) filter (where file.complete_at is null) as "waitingProblem",
-      (select count(*)::int from offsite_file where place is distinct from ${place}::text) as elsewhere
+      (select count(*)::int from offsite_file where place is distinct from ${place}::text)
+        + (select count(*)::int from offsite_copy where place is distinct from ${place}::text) as elsewhere,
+      (select count(*)::int from (${behind}) each) as behind,
+      (select max(problem) from (${behind}) each) as "behindProblem"
     from database_backup backup left join offsite_file file on file.backup_id = backup.id and file.place = ${place}::text
     where backup.status = 'complete'`.execute(db);
   const [row] = rows;
