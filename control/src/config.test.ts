@@ -95,3 +95,38 @@ describe("what signs the tokens of the registry", () => {
     expect(read).toThrow(says);
   });
 });
+
+describe("the bucket outside of this site", () => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-config-"));
+  afterAll(() => rmSync(dir, { recursive: true }));
+  const file = join(dir, "secret");
+  writeFileSync(file, "a/secret+key\n");
+  const bucket = {
+    ...{ SVC_S3_ENDPOINT: "https://s3.test/", SVC_S3_BUCKET: "svc-offsite", SVC_S3_ACCESS_KEY_ID: "AKIDTEST" },
+    SVC_S3_SECRET_ACCESS_KEY_FILE: file,
+  };
+  const read = (settings: Record<string, string>) => readConfig(new Date(), { ...required, ...settings }).offsite;
+
+  test("is what the settings say, and there need be none", () => {
+    expect(read({})).toBeNull();
+    expect(read(bucket)).toEqual({
+      ...{ endpoint: "https://s3.test", bucket: "svc-offsite", region: "us-east-1", prefix: "" },
+      ...{ accessKeyId: "AKIDTEST", secretAccessKey: "a/secret+key" },
+    });
+    const named = read({ ...bucket, SVC_S3_REGION: "eu-central-1", SVC_S3_PREFIX: "svc/production" });
+    expect(named).toMatchObject({ region: "eu-central-1", prefix: "svc/production/" });
+  });
+
+  test.each<[settings: Record<string, string>, says: RegExp]>([
+    [{ ...bucket, SVC_S3_BUCKET: "" }, /^SVC_S3_BUCKET: set it as well/],
+    [{ SVC_S3_REGION: "eu-central-1" }, /^SVC_S3_ENDPOINT: set it as well/],
+    [{ SVC_S3_PREFIX: "svc" }, /^SVC_S3_ENDPOINT: set it as well/],
+    [{ ...bucket, SVC_S3_SECRET_ACCESS_KEY_FILE: "/nowhere" }, /^SVC_S3_SECRET_ACCESS_KEY_FILE: cannot read/],
+    [{ ...bucket, SVC_S3_BUCKET: "a/b" }, /^SVC_S3_BUCKET: must be/],
+    [{ ...bucket, SVC_S3_PREFIX: "../other" }, /^SVC_S3_PREFIX: must not/],
+    [{ ...bucket, SVC_S3_PREFIX: "/svc" }, /^SVC_S3_PREFIX: must be/],
+    [{ ...bucket, SVC_S3_ENDPOINT: "s3.test" }, /^SVC_S3_ENDPOINT/],
+  ])("is refused: %j", (settings, says) => {
+    expect(() => read(settings)).toThrow(says);
+  });
+});

@@ -107,6 +107,29 @@ function registryTokenKey(now: Date, s: Settings): { key: string; certificate: s
   return pair;
 }
 
+/** All of it or nothing: half of it would be a setting that does nothing. */
+function offsite(s: Settings): Config["offsite"] {
+  const needed = {
+    SVC_S3_ENDPOINT: s.SVC_S3_ENDPOINT,
+    SVC_S3_BUCKET: s.SVC_S3_BUCKET,
+    SVC_S3_ACCESS_KEY_ID: s.SVC_S3_ACCESS_KEY_ID,
+    SVC_S3_SECRET_ACCESS_KEY_FILE: s.SVC_S3_SECRET_ACCESS_KEY_FILE,
+  };
+  const { SVC_S3_ENDPOINT: endpoint, SVC_S3_BUCKET: bucket, SVC_S3_ACCESS_KEY_ID: accessKeyId } = needed;
+  const { SVC_S3_SECRET_ACCESS_KEY_FILE: file } = needed;
+  const given = [...Object.values(needed), s.SVC_S3_REGION, s.SVC_S3_PREFIX];
+  if (given.every((value) => value === undefined)) return null;
+  if (endpoint === undefined || bucket === undefined || accessKeyId === undefined || file === undefined) {
+    const [missing] = Object.entries(needed).find(([, value]) => value === undefined) ?? [];
+    throw new ConfigError(`${missing}: set it as well, or none of SVC_S3_…: nothing would be put anywhere`);
+  }
+  const secretAccessKey = readFile(file, "SVC_S3_SECRET_ACCESS_KEY_FILE").toString("utf8").trim();
+  if (secretAccessKey === "") throw new ConfigError("SVC_S3_SECRET_ACCESS_KEY_FILE: there is nothing in it");
+  // What servers take that know no regions.
+  const { SVC_S3_REGION: region = "us-east-1", SVC_S3_PREFIX: prefix = "" } = s;
+  return { endpoint, bucket, region, prefix, accessKeyId, secretAccessKey };
+}
+
 const publicAddress = (host: string | undefined, port: number) => (host === undefined ? null : { host, port });
 
 /** Reads and checks every setting; throws `ConfigError` naming the first that is wrong. Unknown SVC_ settings of other programs are ignored. */
@@ -180,6 +203,7 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
         mariadb: publicAddress(s.SVC_MARIADB_PUBLIC_HOST, s.SVC_MARIADB_PUBLIC_PORT),
       },
     },
+    offsite: offsite(s),
     schedulerEnabled: s.SVC_CLUSTER_SCHEDULER === "on",
     drainMs: Math.round(s.SVC_DRAIN_SECONDS * 1000),
     previewIdleDays: s.SVC_PREVIEW_IDLE_DAYS,

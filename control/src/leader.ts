@@ -34,6 +34,7 @@ import { createCrashNotes } from "./tenants/crashes/notes.ts";
 import { beginNightlyBackups } from "./tenants/databases/backups/schedule/nightly.ts";
 import { moveFromDraining } from "./tenants/databases/changes/drain.ts";
 import { enqueueNightly, enqueueSoft } from "./tenants/databases/check/nights.ts";
+import type { OffsiteCopies } from "./tenants/databases/copies/offsite/round.ts";
 import { enqueueCopyRound } from "./tenants/databases/copies/rounds.ts";
 import { beginProofs, resumeProofs } from "./tenants/databases/proofs/store.ts";
 import { upgradeServers } from "./tenants/databases/upgrades/round.ts";
@@ -58,6 +59,10 @@ export interface LeaderDeps {
   collectBaseImages?: (signal: AbortSignal) => Promise<unknown>;
   /** Deletes what no tag names any more of the images that accounts pushed. */
   sweepAccountRepositories?: (signal: AbortSignal) => Promise<unknown>;
+  /** Puts backups into a bucket outside of this site; without it there is none. */
+  shipBackups?: (signal: AbortSignal) => Promise<unknown>;
+  /** Puts copies of databases there as well. */
+  offsiteCopies?: OffsiteCopies;
   /** What servers of databases are to run in; without it they stay what they are. */
   databaseImages?: Readonly<Record<DatabaseEngine, string>>;
   /** How long requests that are under way may take once no edge sends new ones; 5 s unless given. */
@@ -92,6 +97,12 @@ const changesMs = 5_000;
 const copiesMs = 5_000;
 /** How soon the next backup of a project has its turn in the night after the one before. */
 const nightlyBackupsMs = 60_000;
+/** How soon a backup that is complete is on its way to the bucket outside of this site. */
+const offsiteMs = 15_000;
+/** How soon a copy of a database that is due is looked for. */
+const offsiteCopiesMs = 5_000;
+/** A large one must not keep the others from their turn. */
+const offsiteCopiesAtOnce = 4;
 const linkHistoryMs = 5_000;
 
 /**
@@ -197,6 +208,17 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("nightly backups"), wake: aWake(), periodMs: nightlyBackupsMs }, async () => {
           const count = await beginNightlyBackups({ db, random: deps.random, log });
           if (count > 0) log.info({ count }, "scheduled backups are begun");
+        }),
+        runLoop({ ...loop("off-site backups"), wake: aWake(), periodMs: offsiteMs }, async () => {
+          await deps.shipBackups?.(signal);
+        }),
+        ...Array.from({ length: offsiteCopiesAtOnce }, () =>
+          runLoop({ ...loop("off-site copies"), wake: aWake(), periodMs: offsiteCopiesMs }, async () => {
+            await deps.offsiteCopies?.ship(signal);
+          }),
+        ),
+        runLoop({ ...loop("off-site objects"), wake: aWake(), periodMs: offsiteMs }, async () => {
+          await deps.offsiteCopies?.tidy(signal);
         }),
         runLoop({ ...loop("artifacts"), wake: aWake(), periodMs: collectingMs }, async () => {
           await deps.collector?.round(signal);

@@ -106,6 +106,7 @@ test("every kind of work is taken up again after it was given up, or has a reaso
   const registry = stack.use(createRegistry(systemClock, settings.registry));
   const groups = workGroups({
     ...{ clock: systemClock, random: systemRandom, mailer: null },
+    ...{ bucket: null, openCopyFiles: () => Promise.reject(new Error("no node")) },
     openLine: () => Promise.reject(new Error("no node")),
     sql: stack.use(createSqlRunner({ clock: systemClock, log })),
     ...{ config: settings, db, etcd: connection, fleet, registry, log },

@@ -40,17 +40,23 @@ import { migrate } from "./stores/db/migrate.ts";
 import { createPool, type Db, fromPool } from "./stores/db/pool.ts";
 import { seedPlans } from "./stores/db/seed.ts";
 import { createEtcd, type Etcd } from "./stores/etcd/index.ts";
+import { type Bucket, createBucket } from "./stores/s3/bucket.ts";
 import { createSecrets, type Secrets } from "./stores/secrets.ts";
 import { startWorkers, type WorkGroup } from "./stores/work/worker.ts";
 import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
 import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
 import { deleteUserWorker } from "./tenants/admin/users/deletion/worker.ts";
+import { offsiteRound } from "./tenants/databases/backups/offsite/round.ts";
 import { backupWork } from "./tenants/databases/backups/store.ts";
 import { backupWorker } from "./tenants/databases/backups/worker.ts";
 import { changeKind } from "./tenants/databases/changes/store.ts";
 import { changeWorker } from "./tenants/databases/changes/worker.ts";
 import { checkWorker } from "./tenants/databases/check/worker.ts";
+import { fetchWork } from "./tenants/databases/copies/offsite/fetch/store.ts";
+import { fetchWorker } from "./tenants/databases/copies/offsite/fetch/worker.ts";
+import type { OpenCopyFiles } from "./tenants/databases/copies/offsite/node-files.ts";
+import { createOffsiteCopies } from "./tenants/databases/copies/offsite/round.ts";
 import { copiesWorker } from "./tenants/databases/copies/worker.ts";
 import { createFindReadyBranch } from "./tenants/databases/find-ready.ts";
 import { proofWork } from "./tenants/databases/proofs/store.ts";
@@ -124,6 +130,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
     tokens: async (access) => sign("control", access, clock.now()),
   };
   const registry = stack.use(createRegistry(clock, registryOptions));
+  const bucket = config.offsite && createBucket({ clock, random }, config.offsite);
   const registryHost = new URL(config.registry.url).host;
 
   const metrics = createMetrics({ process: config.metricsListen !== null });
@@ -207,10 +214,12 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       onTurn: pulse.expect("work queue", turnWithinMs),
       groups: workGroups({
         ...{ clock, random, config, db, etcd, fleet, registry, secrets, collector, mailer, log },
-        ...{ openLine, sql },
+        ...{ openLine, sql, bucket, openCopyFiles: tunnels.open },
       }),
     }),
   );
+  const offsiteCopies =
+    bucket && createOffsiteCopies({ clock, db, random, secrets, bucket, openCopyFiles: tunnels.open, log });
   const memory: SchedulerMemory = { hints: null };
   // Also with the scheduler flag off: one node is then all that there is to choose from, and the flag only hides it.
   stack.use(
@@ -230,6 +239,8 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       metrics,
       collector,
       sweepAccountRepositories: (signal) => sweepAccountRepositories({ clock, db, registry: janitor, log }, signal),
+      ...(offsiteCopies && { offsiteCopies }),
+      ...(bucket && { shipBackups: (signal) => offsiteRound({ db, random, registry, secrets, bucket, log }, signal) }),
       collectBaseImages: (signal) => collectBaseImages({ clock, db, registry: janitor, log }, signal),
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,
@@ -244,6 +255,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       db,
       log,
       registry,
+      bucket,
       secrets,
       cluster: authority,
       clock,
@@ -280,6 +292,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
             fleet,
             machines,
             clock,
+            offsitePlace: bucket?.place ?? null,
           }),
         );
   const metricsPort = operators?.port ?? null;
@@ -307,12 +320,25 @@ export interface WorkParts {
   collector: Collector;
   mailer: Mailer | null;
   openLine: OpenLine;
+  /** Outside of this site; null: there is none. */
+  bucket: Bucket | null;
+  openCopyFiles: OpenCopyFiles;
   sql: SqlRunner;
   log: Log;
 }
 
 /** Everything that a replica works on, and what shares room. What each kind does after too many failures: `work/resume.ts`. */
-export function workGroups({ config, secrets, collector, mailer, openLine, sql, ...work }: WorkParts): WorkGroup[] {
+export function workGroups({
+  config,
+  secrets,
+  collector,
+  mailer,
+  openLine,
+  sql,
+  bucket,
+  openCopyFiles,
+  ...work
+}: WorkParts): WorkGroup[] {
   const { clock, random, db, fleet, registry, log } = work;
   const databases = {
     ...{ ...work, secrets, openLine },
@@ -357,6 +383,7 @@ export function workGroups({ config, secrets, collector, mailer, openLine, sql, 
       concurrency: copiesAtOnce,
       handlers: {
         [copiesKind]: copiesWorker({ ...databases, isWanted: config.databases.copies === "auto" }),
+        [fetchWork]: fetchWorker({ ...work, secrets, bucket, openCopyFiles }),
         [proofWork]: proofWorker({ ...databases, sql }),
       },
     },

@@ -4,6 +4,7 @@ import type { Timer } from "@svc/runtime/clock";
 import { digestOf, verified } from "./digest.ts";
 import { RegistryError, refused, unavailable } from "./errors.ts";
 import { blobPath, repositoryPath } from "./paths.ts";
+import { inPieces } from "./pieces.ts";
 import { type Answer, type Call, discard, type Transport } from "./transport.ts";
 
 /** What was stored. */
@@ -189,7 +190,7 @@ async function pushOnce(
   const hash = createHash("sha256");
   let sizeBytes = 0;
   try {
-    for await (const piece of pieces(content)) {
+    for await (const piece of inPieces(content, pieceBytes)) {
       sizeBytes += piece.length;
       if (maxSizeBytes !== undefined && sizeBytes > maxSizeBytes)
         throw new RegistryError("ARTIFACT_TOO_LARGE", `push to ${repository}: more than ${maxSizeBytes} bytes`);
@@ -203,27 +204,6 @@ async function pushOnce(
     await upload.abandon();
     throw error;
   }
-}
-
-/** `content` in pieces of one size, the last one shorter; none for nothing. */
-async function* pieces(content: Readable | Buffer): AsyncGenerator<Buffer> {
-  let held: Buffer[] = [];
-  let length = 0;
-  const parts = Buffer.isBuffer(content) ? [content] : (content as AsyncIterable<Uint8Array | string>);
-  for await (const part of parts) {
-    let rest =
-      typeof part === "string" ? Buffer.from(part) : Buffer.from(part.buffer, part.byteOffset, part.byteLength);
-    while (length + rest.length >= pieceBytes) {
-      const fits = pieceBytes - length;
-      yield Buffer.concat([...held, rest.subarray(0, fits)]);
-      rest = rest.subarray(fits);
-      held = [];
-      length = 0;
-    }
-    held.push(rest);
-    length += rest.length;
-  }
-  if (length > 0) yield Buffer.concat(held);
 }
 
 /**

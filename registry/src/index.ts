@@ -12,6 +12,7 @@ export {
   ociManifestType,
   type StoredManifest,
 } from "./manifests.ts";
+export { inPieces } from "./pieces.ts";
 export { createRegistry, type Registry } from "./registry.ts";
 export {
   type Access,

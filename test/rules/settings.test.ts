@@ -13,7 +13,7 @@ function documented(): Record<string, string[]> {
   let section: string[] = [];
   for (const line of readFileSync(join(repositoryRoot, "deploy", "env.example"), "utf8").split("\n")) {
     const [, title] = /^## (\w+)/.exec(line) ?? [];
-    const [, name] = /^#? ?(SVC_[A-Z_]+)=/.exec(line) ?? [];
+    const [, name] = /^#? ?(SVC_[A-Z0-9_]+)=/.exec(line) ?? [];
     if (title !== undefined) {
       section = [];
       sections[title] = section;

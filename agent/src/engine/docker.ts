@@ -5,7 +5,7 @@ import Docker from "dockerode";
 import { buildCalls } from "./builds.ts";
 import { containerCalls, ended } from "./containers.ts";
 import { databaseVolumes } from "./database-volumes.ts";
-import { databaseCalls } from "./databases.ts";
+import { copyOf, databaseCalls } from "./databases.ts";
 import { quickMs, withDeadline } from "./deadline.ts";
 import { dumpCalls } from "./dumps.ts";
 import { type Engine, type EngineDescription, type EngineEvent, labels, type Owner } from "./engine.ts";
@@ -67,6 +67,7 @@ export function createDockerEngine(options: {
     ...containers,
     listDatabaseVolumes: volumes.listDatabaseVolumes,
     removeDatabaseVolume: volumes.removeDatabaseVolume,
+    provideCopyVolume: (copyId) => volumes.provide(copyOf(copyId)),
     ...databaseCalls(clock, docker, owner, volumes, containers.findContainer),
     ...dumpCalls(clock, docker, owner, volumes),
     ...imageCalls(clock, docker),

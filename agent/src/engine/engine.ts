@@ -318,6 +318,8 @@ export interface Engine {
 
   /** Data and copies of databases that this agent keeps, whether anything uses them or not. */
   listDatabaseVolumes(): Promise<DatabaseVolume[]>;
+  /** Makes the volume of a copy that is brought here, or finds the one that is there. */
+  provideCopyVolume(copyId: string): Promise<void>;
   /** Destroys such a volume, by its name. Nothing else does. False while a container has it; fine when it is gone. */
   removeDatabaseVolume(name: string): Promise<boolean>;
 

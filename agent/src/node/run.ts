@@ -81,7 +81,7 @@ export async function runNode(options: {
   const { engine, limiter, tails, client, disk, memory, engineWatch, reporter, proxyDir } = tools;
   readiness.engine = engine;
   await removeLeftovers(config.dir, engine, limiter, log);
-  const { placements, runs, tidy, databases, volumes } = createWork({
+  const { placements, runs, tidy, databases, volumes, copyFiles } = createWork({
     ...common,
     tools,
     bootId: readBootId(),
@@ -165,6 +165,7 @@ export async function runNode(options: {
     clock,
     link: () => link,
     async connect(database, within) {
+      if (database.copyId !== "") return copyFiles(database.copyId);
       const kind = servingInstance(placements.list(), database);
       if (kind === null) throw new Error("The database does not run on this node.");
       return connectServer(socketPathOf(tools.owner, database.databaseId, kind), within);

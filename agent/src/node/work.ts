@@ -11,6 +11,8 @@ import { socketPathOf } from "../databases/socket-dir.ts";
 import { createDatabaseTables } from "../databases/table-writer.ts";
 import { createVolumes } from "../databases/volumes.ts";
 import type { Journal } from "../journal/journal.ts";
+import { serveCopyFiles } from "../keepers/files/serve.ts";
+import { copyDirectory } from "../keepers/files/volume.ts";
 import { createProofs } from "../keepers/proofs.ts";
 import type { Log } from "../log.ts";
 import { countStatuses } from "../metrics/count.ts";
@@ -122,5 +124,6 @@ export function createWork(options: {
     report: async (names) =>
       void (await client().reportDatabases({ volumes: { names } }, { signal, timeoutMs: reportTimeoutMs })),
   });
-  return { placements, runs, tidy, databases, volumes };
+  const copyFiles = (copyId: string) => serveCopyFiles(copyDirectory({ engine, list: placements.list }, copyId));
+  return { placements, runs, tidy, databases, volumes, copyFiles };
 }

@@ -16,9 +16,9 @@ export interface TunnelDeps {
   link(): TunnelConnections;
   /**
    * The server of a database on this node, as a stream of bytes. Rejects with a sentence for the owner of the database
-   * when it does not run here under that epoch.
+   * when it does not run here under that epoch. With a `copyId` the files of that copy.
    */
-  connect(database: { databaseId: string; epoch: bigint }, signal: AbortSignal): Promise<Duplex>;
+  connect(wish: Pick<OpenTunnel, "databaseId" | "epoch" | "copyId">, signal: AbortSignal): Promise<Duplex>;
   signal: AbortSignal;
   log: Log;
 }
@@ -45,8 +45,8 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
   const open = new Map<string, Promise<void>>();
   const refusing = new Map<string, Promise<void>>();
 
-  const reach = async ({ databaseId, epoch }: OpenTunnel): Promise<Duplex | string> => {
-    const connecting = deps.connect({ databaseId, epoch }, signal);
+  const reach = async (wish: OpenTunnel): Promise<Duplex | string> => {
+    const connecting = deps.connect(wish, signal);
     const server = await within(clock, connectTimeoutMs, connecting, () => {
       connecting.then(
         (late) => hear(late).destroy(),

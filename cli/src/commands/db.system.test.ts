@@ -233,6 +233,18 @@ describe.concurrent("what only shows something", () => {
     expect(envelopeOf(ended)).toMatchObject({ error: { code: "CLOUD_NOT_FOUND" } });
   });
 
+  test.each([
+    { when: "where a backup is off-site as well", offsiteAt: at, shown: true },
+    { when: "and not where none is", offsiteAt: null, shown: false },
+  ])("svc db backup list says so $when", async ({ offsiteAt, shown }) => {
+    const ended = await run(["db", "backup", "list"], {
+      [`GET ${base}`]: ok(branch({ channel: "preview" })),
+      [`GET ${base}/backups`]: ok({ backups: [aBackup({ offsiteAt }), aBackup()], problems: [] }),
+    });
+    expect(ended.stdout.includes("OFF-SITE")).toBe(shown);
+    expect(ended.stdout).toContain(backupId);
+  });
+
   test("svc db backup list of every channel names none", async () => {
     const ended = await run(["db", "backup", "list", "--all-channels", "--json"], {
       [`GET ${base}/backups`]: ok({ backups: [], problems: [] }),

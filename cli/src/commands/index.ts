@@ -111,6 +111,7 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "admin db show", load: async () => (await import("./admin/db/show.ts")).adminDbShow },
   { name: "admin db restore", load: async () => (await import("./admin/db/restore.ts")).adminDbRestore },
   { name: "admin db move", load: async () => (await import("./admin/db/move.ts")).adminDbMove },
+  { name: "admin db fetch", load: async () => (await import("./admin/db/fetch.ts")).adminDbFetch },
   { name: "admin db cancel", load: async () => (await import("./admin/db/cancel.ts")).adminDbCancel },
   { name: "admin db volumes", load: async () => (await import("./admin/db/volumes.ts")).adminDbVolumes },
   { name: "admin db keep", load: async () => (await import("./admin/db/keep.ts")).adminDbKeep },

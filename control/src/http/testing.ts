@@ -23,6 +23,7 @@ import type { Db } from "../stores/db/pool.ts";
 import { seedPlans } from "../stores/db/seed.ts";
 import type { Deployment, Plan, Project, ProjectType, Run, Task } from "../stores/db/tables.ts";
 import { testDatabase } from "../stores/db/testing.ts";
+import type { Bucket } from "../stores/s3/bucket.ts";
 import { createSecrets } from "../stores/secrets.ts";
 import { createFindReadyBranch } from "../tenants/databases/find-ready.ts";
 import { sizeRecord } from "../tenants/databases/sizes.ts";
@@ -39,6 +40,8 @@ export interface TestApiOptions {
   config?: Partial<Config>;
   /** A real registry; by default an address where nobody answers. */
   registryUrl?: string;
+  /** Outside of this site; there is none by default. */
+  bucket?: Bucket;
   queryLog?: (nodeId: string, placementId: string, lines: number) => Promise<RuntimeLog>;
   fleet?: Partial<FleetView>;
   operators?: Partial<OperatorFacts>;
@@ -158,6 +161,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     db,
     log: options.log ?? createLog(process.env["SVC_LOG_LEVEL"] ?? "silent"),
     registry,
+    bucket: options.bucket ?? null,
     secrets,
     cluster: await openAuthority(db, secrets, { clock: systemClock, random: systemRandom }),
     clock: { ...systemClock, now: options.now ?? systemClock.now },
@@ -242,6 +246,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
     mariadb: true,
     public: { postgres: null, mariadb: null },
   },
+  offsite: null,
   schedulerEnabled: true,
   drainMs: 0,
   previewIdleDays: 0,

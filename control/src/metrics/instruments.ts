@@ -93,6 +93,15 @@ export function createInstruments({ counter, gauge, histogram }: Pick<Meter, "co
       "database_proof_age_seconds",
       "Since the last proven restore of the database of which that is longest ago",
     ),
+    backupsWaiting: gauge(
+      "backups_not_offsite",
+      "Complete backups that are not in the bucket outside of this site yet",
+    ),
+    backupsWaitingAge: gauge("backups_not_offsite_seconds", "For how long the oldest of these has been complete"),
+    copiesOffsiteLag: gauge(
+      "database_copies_offsite_lag_seconds",
+      "For how long changes may be missing off-site of the copy of which that is longest, of databases that are ready",
+    ),
     factsFailed: counter("facts_failed_total", "Times that Postgres did not tell what the gauges of the fleet show"),
   };
 }

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 
 /** What control may be told to do in the clear, over a network that operators vouch for. */
-export const plaintextServices = ["api", "etcd", "postgres", "registry"] as const;
+export const plaintextServices = ["api", "etcd", "postgres", "registry", "s3"] as const;
 
 export type PlaintextService = (typeof plaintextServices)[number];
 
@@ -18,6 +18,8 @@ export function plaintextUses(reached: {
   etcdEndpoints: readonly string[];
   databaseUrl: string;
   registryUrl: string;
+  /** Undefined: nothing is put outside of this site. */
+  s3Endpoint: string | undefined;
 }): PlaintextUse[] {
   const isPlain = (url: string) => url.startsWith("http:") && !isLocal(new URL(url).hostname);
   const uses: [isSo: boolean, use: PlaintextUse][] = [
@@ -47,6 +49,13 @@ export function plaintextUses(reached: {
       {
         ...{ service: "registry", setting: "SVC_REGISTRY_URL" },
         instead: "give the registry a certificate and name its https:// address",
+      },
+    ],
+    [
+      reached.s3Endpoint !== undefined && isPlain(reached.s3Endpoint),
+      {
+        ...{ service: "s3", setting: "SVC_S3_ENDPOINT" },
+        instead: "name the https:// address of the bucket's server",
       },
     ],
   ];

@@ -44,6 +44,14 @@ const areMembers = (items: readonly string[]): boolean =>
     return url !== null && url.username === "" && url.password === "";
   });
 
+/** What the names of objects begin with: of letters that no server takes for its own, and with a slash at its end. */
+const objectPrefix = z
+  .string()
+  .max(200)
+  .regex(/^[A-Za-z0-9_.-]+(\/[A-Za-z0-9_.-]+)*\/?$/, "must be names with slashes between them, such as svc/production")
+  .refine((text) => !text.split("/").some((part) => part === "." || part === ".."), "must not have . or .. in it")
+  .transform((text) => (text.endsWith("/") ? text : `${text}/`));
+
 /** Every setting of control. Defaults suit one machine; see deploy/env.example. */
 export const settings = z.strictObject({
   SVC_API_LISTEN: listen.default("127.0.0.1:4000"),
@@ -86,6 +94,21 @@ export const settings = z.strictObject({
   SVC_DB_IMAGE_MARIADB: z.string().default(defaultDatabaseImages.mariadb),
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_DB_COPIES: z.enum(["auto", "off"]).default("auto"),
+  SVC_S3_ENDPOINT: origin.transform((text) => new URL(text).origin).optional(),
+  SVC_S3_BUCKET: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$/, "must be the name of a bucket")
+    .optional(),
+  SVC_S3_REGION: z
+    .string()
+    .regex(/^[a-z0-9-]{1,50}$/, "must be the name of a region, such as eu-central-1")
+    .optional(),
+  SVC_S3_PREFIX: objectPrefix.optional(),
+  SVC_S3_ACCESS_KEY_ID: z
+    .string()
+    .regex(/^[\w.-]{1,256}$/, "must be the id of an access key")
+    .optional(),
+  SVC_S3_SECRET_ACCESS_KEY_FILE: z.string().optional(),
   SVC_MARIADB: z.enum(["on", "off"]).default("on"),
   SVC_DB_PUBLIC_HOST: host.optional(),
   SVC_DB_PUBLIC_PORT: port.default(databasePorts.postgres),

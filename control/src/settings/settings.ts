@@ -16,6 +16,18 @@ export interface GithostConfig {
   clientSecret: string;
 }
 
+/** A bucket that speaks S3, with the key that may read, write and delete there. */
+export interface BucketSettings {
+  /** Origin: `https://s3.example.test`. */
+  endpoint: string;
+  bucket: string;
+  region: string;
+  /** What the names of all objects begin with: empty, or with a slash at its end. */
+  prefix: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+}
+
 export interface Config {
   apiListen: ListenAddress;
   /** Origin under which browsers and clients reach the API; no trailing slash. */
@@ -63,6 +75,8 @@ export interface Config {
     /** Where people reach databases of an engine from elsewhere; null: nowhere. */
     public: Record<DatabaseEngine, { host: string; port: number } | null>;
   };
+  /** Where backups and copies of databases are kept besides, outside of this site; null: nowhere. */
+  offsite: BucketSettings | null;
   schedulerEnabled: boolean;
   drainMs: number;
   /** After so many days without a deployment preview and dev channels are given up; 0: never. */

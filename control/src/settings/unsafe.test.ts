@@ -12,6 +12,7 @@ afterAll(() => rmSync(dir, { recursive: true }));
 const file = join(dir, "pem");
 writeFileSync(file, "a certificate");
 const etcdFiles = { SVC_ETCD_CA_FILE: file, SVC_ETCD_CERT_FILE: file, SVC_ETCD_KEY_FILE: file };
+const bucket = { SVC_S3_BUCKET: "b-1", SVC_S3_ACCESS_KEY_ID: "k", SVC_S3_SECRET_ACCESS_KEY_FILE: file };
 const tlsEtcd = { SVC_ETCD_ENDPOINTS: "https://etcd-1.test:2379" };
 const key = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
 const random = key(randomBytes(32));
@@ -35,6 +36,7 @@ describe("refused, with what to do", () => {
     [etcdFiles, /^SVC_ETCD_ENDPOINTS: certificates are set/],
     [{ SVC_REGISTRY_URL: "http://registry.test:5000" }, /^SVC_REGISTRY_URL: .*in the clear.*https:\/\//],
     [{ SVC_REGISTRY_URL: "http://127.0.0.1.registry.test:5000" }, /^SVC_REGISTRY_URL: /],
+    [{ ...bucket, SVC_S3_ENDPOINT: "http://s3.test" }, /^SVC_S3_ENDPOINT: .*in the clear.*https:\/\//],
     [{ SVC_API_URL: "http://control.test" }, /^SVC_API_URL: .*in the clear.*TLS/],
     [{ SVC_DATABASE_URL: "postgres://svc@db.test/svc" }, /^SVC_DATABASE_URL: .*sslmode=verify-full/],
     [{ SVC_DATABASE_URL: "postgres://svc@db.test/svc?sslmode=disable" }, /^SVC_DATABASE_URL: /],
@@ -66,6 +68,8 @@ describe("taken", () => {
     { ...tlsEtcd, ...etcdFiles },
     { SVC_ETCD_ENDPOINTS: "http://localhost:2379,http://[::1]:2379,http://127.0.0.9:2379" },
     { SVC_REGISTRY_URL: "https://registry.test" },
+    { ...bucket, SVC_S3_ENDPOINT: "http://127.0.0.1:9000" },
+    { ...bucket, SVC_S3_ENDPOINT: "http://s3.test", SVC_PLAINTEXT_ALLOW: "s3" },
     { SVC_DATABASE_URL: "postgres://svc@db.test/svc?sslmode=verify-full&sslrootcert=/etc/svc/db.pem" },
     { SVC_DATABASE_URL: "postgres://svc@db.test/svc?sslmode=require" },
     { SVC_DATABASE_URL: "postgres://svc@[::1]/svc" },

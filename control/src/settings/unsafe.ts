@@ -13,6 +13,7 @@ function plaintextProblem(s: Settings): string | null {
   const reached = {
     ...{ apiUrl: s.SVC_API_URL, etcdEndpoints: s.SVC_ETCD_ENDPOINTS },
     ...{ databaseUrl: s.SVC_DATABASE_URL, registryUrl: s.SVC_REGISTRY_URL },
+    s3Endpoint: s.SVC_S3_ENDPOINT,
   };
   const use = plaintextUses(reached).find(({ service }) => !s.SVC_PLAINTEXT_ALLOW.includes(service));
   if (use === undefined) return null;

@@ -2,6 +2,7 @@ import type { Registry } from "@svc/registry";
 import type { FleetContext } from "../fleet/context.ts";
 import type { ReferencePolicy } from "../fleet/images/reference.ts";
 import type { Upgrades } from "../http/upgrades.ts";
+import type { Bucket } from "../stores/s3/bucket.ts";
 import type { Studio } from "./databases/studio/studio.ts";
 import type { TakePlace } from "./databases/tunnel/places.ts";
 import type { Uploads } from "./deployments/upload/slots.ts";
@@ -9,6 +10,8 @@ import type { Uploads } from "./deployments/upload/slots.ts";
 /** What endpoints about projects are given. */
 export interface TenantContext extends FleetContext {
   registry: Registry;
+  /** Where backups and copies of databases are kept besides, outside of this site; null: nowhere. */
+  bucket: Bucket | null;
   references: ReferencePolicy;
   uploads: Uploads;
   /** Asks servers of branches. */

@@ -107,6 +107,8 @@ export const adminDatabase = replyObject({
   /** What it is on its way to; null: nothing. */
   changing: z.enum(databaseChangeKinds).nullable(),
   protection: databaseProtection,
+  /** Everything until then is outside of the site as well; null: nothing is. Additive. */
+  offsiteAt: timestamp.nullable().exactOptional(),
   /** The copy that is kept of it; null: none is. `lagSeconds`: since when changes may be missing in it. */
   copy: replyObject({
     nodeId: id.nullable(),

@@ -120,6 +120,10 @@ export const restoreDatabaseInput = z
 export type RestoreDatabaseInput = z.output<typeof restoreDatabaseInput>;
 /** `to`: the machine; without it the one that has a copy, or that suits best. */
 export const moveDatabaseInput = z.strictObject({ to: z.guid().exactOptional() });
+/** `node`: the machine that is to have it. */
+export const fetchDatabaseInput = z.strictObject({ node: z.guid() });
+/** The copy as it will be: without `coveredAt` of its own until all of it is there. */
+export const fetchDatabaseReply = success({ copyId: id, coveredAt: timestamp });
 /** `coveredAt`: nothing that was acknowledged before then is lost; null: nothing is at all. */
 export const changeDatabaseReply = success({ change: databaseChange, coveredAt: timestamp.nullable() });
 export type ChangeDatabaseReply = z.output<typeof changeDatabaseReply>;

@@ -182,6 +182,8 @@ export const databaseUsageReply = success({
   /** What its owner should know of that it can only be read; null: it can be written to. A control of before does not say. */
   warning: z.string().nullable().exactOptional(),
   connections: replyObject({ active: count, limit: count }),
+  /** Everything until then is outside of the site as well; null: nothing is. Additive, and a control of before does not say. */
+  offsiteAt: timestamp.nullable().exactOptional(),
   lastProvenRestore,
   /** The newest, oldest first. */
   history: z.array(replyObject({ sampledAt: timestamp, sizeBytes: count })).max(limits.databaseSamplesShown),
@@ -218,6 +220,8 @@ export const backup = replyObject({
   error: z.string().nullable(),
   /** Nobody asked for it, and a newer one will replace it; additive, and a control of before does not say. */
   scheduled: z.boolean().exactOptional(),
+  /** When all of it was outside of the site as well; null: it is not. Additive, and a control of before does not say. */
+  offsiteAt: timestamp.nullable().exactOptional(),
   filename: z.string().regex(/\.sql\.gz$/),
   createdAt: timestamp,
   completedAt: timestamp.nullable(),

@@ -17,13 +17,14 @@ export const dbUsage = command({
     const { ok: _ok, ...usage } = reply;
     return { project: branch.project, ...usage };
   },
-  render: ({ sizeBytes, sizeLimitMb, readOnly, warning, connections, history }, screen) => {
+  render: ({ sizeBytes, sizeLimitMb, readOnly, warning, connections, offsiteAt, history }, screen) => {
     const { paint, now } = screen;
     const limitBytes = sizeLimitMb * 1024 * 1024;
     const share = limitBytes === 0 ? "" : ` (${Math.round((sizeBytes / limitBytes) * 100)} %)`;
     const lines = [
       `${formatBytes(sizeBytes)} of ${formatBytes(limitBytes)}${share}`,
       `${connections.active} of ${connections.limit} connections`,
+      ...(typeof offsiteAt === "string" ? [`Off-site: everything until ${formatAge(offsiteAt, now)}`] : []),
       ...(readOnly ? [paint("red", warning ?? "It is full and can only be read: a larger plan lifts that")] : []),
     ];
     if (history.length === 0) return lines.join("\n");

@@ -28,6 +28,7 @@ import { LinkError } from "../sessions/errors.ts";
 import { type HelloFacts, helloFacts } from "../sessions/hello.ts";
 import { verdict } from "../sessions/outbox.ts";
 import { peerAddress } from "../sessions/peer.ts";
+import type { TunnelWish } from "../sessions/roster.ts";
 import {
   holdSession,
   persist,
@@ -100,8 +101,7 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
         state.noteSilence(key, silentMs >= deps.timings.renewEveryMs * suspectAfterRenewals),
       queryLog: (value: { requestId: string; placementId: string; lines: number }) =>
         visitor.stream.send({ message: { case: "logQuery", value } }),
-      openTunnel: (value: { tunnelId: string; databaseId: string; epoch: bigint }) =>
-        visitor.stream.send({ message: { case: "openTunnel", value } }),
+      openTunnel: (value: TunnelWish) => visitor.stream.send({ message: { case: "openTunnel", value } }),
       tidy: () => visitor.stream.send({ message: { case: "tidy", value: {} } }),
       askToRenew: () => visitor.stream.send({ message: { case: "renewNow", value: {} } }),
     };

@@ -1,9 +1,14 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { OpenTunnelSchema } from "@svc/proto/node";
 import type { Change } from "../../stores/etcd/index.ts";
 import type { SessionClaim } from "../cluster/entries.ts";
 import { keyParts } from "../cluster/keys.ts";
 import type { Peer } from "./peer.ts";
 import type { SessionKey } from "./session-key.ts";
 import type { Ending } from "./stream.ts";
+
+/** What a node is asked to open. */
+export type TunnelWish = MessageInitShape<typeof OpenTunnelSchema>;
 
 /** A daemon whose stream this replica holds. */
 export interface LiveSession {
@@ -17,8 +22,8 @@ export interface LiveSession {
   check(nowMs: number): void;
   /** Asks for a container's last lines; null for routers, which have none. */
   queryLog: ((query: { requestId: string; placementId: string; lines: number }) => void) | null;
-  /** Asks for a tunnel to a database of the node; null for routers, which have none. */
-  openTunnel: ((wish: { tunnelId: string; databaseId: string; epoch: bigint }) => void) | null;
+  /** Asks for a tunnel to a database of the node, or to a copy that it has; null for routers, which have none. */
+  openTunnel: ((wish: TunnelWish) => void) | null;
   /** Tells that projects are gone; null for routers, which see that in the table. */
   tidy: (() => void) | null;
   /** Asks for a renewal of the certificate before its time. */

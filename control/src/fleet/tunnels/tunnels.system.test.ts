@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { nodeTopic } from "../cluster/topics.ts";
 import type { Link } from "../daemons/start.ts";
 import { aDaemon, anAgent, asNode, aWorld, type DaemonFiles, type World } from "../daemons/testing.ts";
-import { createTunnels, type Tunnels, type TunnelTarget } from "./tunnels.ts";
+import { createTunnels, type Tunnels } from "./tunnels.ts";
 
 type Request = MessageInitShape<typeof TunnelRequestSchema>;
 
@@ -32,7 +32,7 @@ afterAll(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-const target = (): TunnelTarget => ({ nodeId: node.id, databaseId: randomUUID(), epoch: "7" });
+const target = () => ({ nodeId: node.id, databaseId: randomUUID(), epoch: "7" });
 const never = new AbortController().signal;
 
 /** The node's end of a tunnel at a replica: says what it is told to, and tells what it hears. */
@@ -79,6 +79,16 @@ test("bytes go both ways, and each end is told of the other's", async () => {
   expect(await text(stream)).toBe("hello world");
   expect(await end.ended).toBe(null);
   expect(end.text()).toBe("select 1");
+});
+
+test("a tunnel to the files of a copy names that, and no server", async () => {
+  await using agent = await anAgent(holding, node);
+  const copyId = randomUUID();
+  const opening = tunnels.open({ nodeId: node.id, copyId }, never);
+  const { tunnelId, ...wish } = await agent.next("openTunnel");
+  expect(wish).toMatchObject({ databaseId: "", epoch: 0n, copyId });
+  theNode(asking, tunnelId, saying("files"));
+  expect(await text(await opening)).toBe("files");
 });
 
 test("large bytes arrive whole and in order, to a reader that takes its time", async () => {

@@ -12,13 +12,8 @@ import { LinkError } from "../sessions/errors.ts";
 import type { Roster } from "../sessions/roster.ts";
 import { bytesOf, type TunnelCall } from "./bytes.ts";
 
-/** The server that a tunnel leads to. */
-export interface TunnelTarget {
-  nodeId: string;
-  databaseId: string;
-  /** Of the instance: a tunnel never leads to another one. */
-  epoch: string;
-}
+/** What a tunnel leads to: a server, by the epoch of its instance, or the files of a copy. */
+export type TunnelTarget = { nodeId: string } & ({ databaseId: string; epoch: string } | { copyId: string });
 
 type TunnelProblem = "silent" | "refused" | "busy" | "stopping";
 
@@ -68,6 +63,8 @@ const wish = z.strictObject({
   nodeId: z.string(),
   databaseId: z.string(),
   epoch: z.string().regex(/^[0-9]{1,19}$/),
+  /** Absent of a server: replicas of before know no other. */
+  copyId: z.string().exactOptional(),
 });
 
 interface Waiting {
@@ -111,7 +108,8 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
   };
 
   return {
-    async open({ nodeId, databaseId, epoch }, signal) {
+    async open(target, signal) {
+      const { nodeId } = target;
       signal.throwIfAborted();
       const place = take(nodeId);
       const tunnelId = random.uuid();
@@ -129,7 +127,7 @@ export function createTunnels({ clock, random, db }: { clock: Clock; random: Ran
         giveUp,
       });
       signal.addEventListener("abort", onAbort, { once: true });
-      const payload = JSON.stringify({ tunnelId, nodeId, databaseId, epoch });
+      const payload = JSON.stringify({ databaseId: "", epoch: "0", ...target, tunnelId });
       const ask = () =>
         // Asked again soon, and given up in time.
         void sql`select pg_notify(${topic}, ${payload})`.execute(db).catch(() => {});
@@ -196,8 +194,8 @@ export function forwardTunnels(listen: Listener, roster: Roster): Disposable {
   return listen.on(topic, (payload) => {
     const asked = parseWish(payload);
     if (asked === null) return;
-    const { nodeId, tunnelId, databaseId, epoch } = asked;
-    roster.find(nodeId)?.openTunnel?.({ tunnelId, databaseId, epoch: BigInt(epoch) });
+    const { nodeId, epoch, ...wanted } = asked;
+    roster.find(nodeId)?.openTunnel?.({ ...wanted, epoch: BigInt(epoch) });
   });
 }
 

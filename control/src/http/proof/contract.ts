@@ -239,6 +239,7 @@ export const additions: readonly Addition[] = [
     ["POST /admin/databases/:id/restore", "admin"],
     ["POST /admin/databases/:id/move", "admin"],
     ["POST /admin/databases/:id/cancel", "admin"],
+    ["POST /admin/databases/:id/fetch", "admin"],
   ),
   ...added(
     "What was dropped by mistake has to come back, and what is kept for that has to be seen, and to go before its time.",

@@ -23,6 +23,22 @@ export interface SourceTable {
   rows: number | null;
 }
 
+/** Part of a file of a copy, as that was: see `tenants/databases/copies/offsite/rules.ts`. */
+export interface ShippedPart {
+  path: string;
+  version: string;
+  at: number;
+  length: number;
+}
+
+/** A whole copy of a branch; from `at` on every moment can be restored, up to `until` where there is one. */
+export interface CopyBase {
+  number: number;
+  at: string;
+  bytes: number;
+  until?: string;
+}
+
 /**
  * What is in columns of which the database itself only knows that they are jsonb, or text. The generated types name an
  * entry for each column of jsonb, so one that is missing here does not compile.
@@ -34,8 +50,8 @@ export interface ColumnValues {
   "audit.detail": unknown;
   "bootstrap_token.addresses": string[];
   "channel_state.channel": Channel;
-  /** Whole ones, the oldest first; from `at` on every moment can be restored, up to `until` where there is one. */
-  "database_copy.bases": { number: number; at: string; bytes: number; until?: string }[];
+  /** The oldest first. */
+  "database_copy.bases": CopyBase[];
   "deployment.manifest": unknown;
   "idempotency.body": unknown;
   "log_reply.exit": { code: number | null; oomKilled: boolean; reason: string; at: string };
@@ -44,6 +60,8 @@ export interface ColumnValues {
   "node.labels": Labels;
   "node.operator_labels": Labels;
   "node.platform": { os: string; architecture: string };
+  "offsite_copy.bases": CopyBase[];
+  "offsite_object.parts": ShippedPart[];
   "plan.node_selector": Labels;
   /** Of its tables, what a look at the server itself found; see `tenants/databases/proofs`. */
   "restore_proof.source": SourceTable[];

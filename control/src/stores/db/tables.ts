@@ -9,6 +9,8 @@ import type {
   DroppedDatabaseTable,
   NodeEventTable,
   NodeTable,
+  OffsiteCopyTable,
+  OffsiteFileTable,
   PlanTable,
   ProjectTable,
   RegistryCredentialTable,
@@ -32,6 +34,10 @@ export type DroppedBranch = Selectable<DroppedDatabaseTable>;
 /** A backup of a branch. */
 export type Backup = Selectable<DatabaseBackupTable>;
 export type BackupStatus = Backup["status"];
+/** A backup's file in a bucket outside of this site: see `tenants/databases/backups/offsite`. */
+export type OffsiteFile = Selectable<OffsiteFileTable>;
+/** What is in a bucket of a copy: see `tenants/databases/copies/offsite`. */
+export type OffsiteCopy = Selectable<OffsiteCopyTable>;
 /** A copy of a branch: see `tenants/databases/copies`. */
 export type Copy = Selectable<DatabaseCopyTable>;
 /** A branch on its way to another volume or server: see `tenants/databases/changes`. */

@@ -380,7 +380,7 @@ test("administrators see every branch with what its owner's plan allows", async 
     ...{ ownerId: owner.id, ownerEmail: owner.email, sizeBytes: 1_048_577, connections: 3 },
     ...{ dbSizeMb: 1, dbConnectionLimit: 7, overLimit: true },
     ...{ id: databaseId, nodeId: null, generation: 1, coveredAt: null, changing: null },
-    ...{ protection: "local", copy: null, lastProvenRestore: null },
+    ...{ protection: "local", copy: null, offsiteAt: null, lastProvenRestore: null },
   });
   await change(databaseId, { size_bytes: 1_048_576, measured_at: new Date(0) });
   expect(await mine()).toMatchObject({ sizeBytes: 1_048_576, connections: null, overLimit: false });

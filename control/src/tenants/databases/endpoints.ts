@@ -1,6 +1,7 @@
 import { backupEndpoints } from "./backups/endpoints.ts";
 import { scheduleEndpoints } from "./backups/schedule/endpoints.ts";
 import { changeEndpoints } from "./changes/endpoints.ts";
+import { fetchEndpoints } from "./copies/offsite/fetch/endpoints.ts";
 import { droppedEndpoints } from "./dropped/endpoints.ts";
 import { create, drop, list, read } from "./endpoints/branches.ts";
 import { reveal, rotate } from "./endpoints/credentials.ts";
@@ -20,6 +21,7 @@ export const databaseEndpoints = [
   ...changeEndpoints,
   ...volumeEndpoints,
   ...droppedEndpoints,
+  ...fetchEndpoints,
   ...scheduleEndpoints,
   tunnel,
 ];

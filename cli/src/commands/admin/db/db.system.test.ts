@@ -172,3 +172,40 @@ test("svc admin db undrop brings back what was dropped last, and looks on until 
   const failed = await run(["admin", "db", "undrop", "shop/production", "--json"], { ...fromVolume, ...broken });
   expect(envelopeOf(failed)["error"]).toMatchObject({ message: expect.stringContaining("no disk") });
 });
+
+const aNode = {
+  ...{ ...node("node-2"), role: "node", status: "ready", lastSeenAt: at, version: "0.5.0", reason: null, zone: null },
+  ...{ link: { state: "connected", since: at }, labels: {}, runningPlacements: 0, refusal: null },
+  capacity: { memoryMb: 4096, cpuMillicores: 4000, pids: 4000, diskMb: 51_200 },
+  allocated: { memoryMb: 0, cpuMillicores: 0, pids: 0 },
+  ...{ diskFull: false, engineStalled: false, dockerfileProblem: null },
+  drain: { state: "none", startedAt: null, deadline: null, remaining: 0 },
+};
+
+test("svc admin db fetch waits until the copy is there, and says how to go on", async () => {
+  const fetched = "55555555-5555-4555-8555-555555555555";
+  const asked: unknown[] = [];
+  const fetching = (shown: object) => ({
+    [`POST /api/v1/admin/databases/${id}/fetch`]: ({ body }: { body: Buffer }) => {
+      asked.push(JSON.parse(body.toString()));
+      return ok({ copyId: fetched, coveredAt: at });
+    },
+    [`GET /api/v1/admin/databases/${id}`]: ok({
+      database: { ...detail, copies: [{ ...copy, id: fetched, state: "ended", purgeAt: at, ...shown }] },
+    }),
+    "GET /api/v1/admin/nodes": ok({ nodes: [aNode] }),
+  });
+  const fetchTo = (to: string, shown: object = {}) =>
+    run(["admin", "db", "fetch", "shop/production", "--to", to], fetching(shown));
+  const done = await fetchTo("node-2");
+  expect(done.status).toBe(0);
+  expect(done.stdout).toContain(`node-2 has a copy of shop/production until ${coveredAt}`);
+  expect(done.stdout).toContain(`svc admin db restore shop/production --copy ${fetched}`);
+  expect(asked).toEqual([{ node: aNode.id }]);
+  const failed = await fetchTo("node-2", { coveredAt: null, problem: "no space left" });
+  expect([failed.status === 0, failed.stderr.includes("no space left")]).toEqual([false, true]);
+  const nowhere = await run(["admin", "db", "fetch", "shop/production", "--json"], fetching({}));
+  expect(envelopeOf(nowhere)).toMatchObject({ error: { code: "CLI_INVALID_USAGE" } });
+  expect((await fetchTo("node-9")).status).not.toBe(0);
+  expect(asked).toHaveLength(2);
+});

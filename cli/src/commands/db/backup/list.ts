@@ -36,7 +36,9 @@ export const dbBackupList = command({
     const left = problems.map((problem) => `\n${renderProblem(problem, paint)}`).join("");
     if (backups.length === 0)
       return `No backups yet. Make one with \`svc db backup create${"channel" in payload && payload.channel !== "production" ? ` --channel ${payload.channel}` : ""}\`${left}`;
-    const rows = backups.map(({ id, channel, engine, status, sizeBytes, error, createdAt, scheduled }) => [
+    // An installation without a bucket has none off-site.
+    const showsOffsite = backups.some(({ offsiteAt }) => typeof offsiteAt === "string");
+    const rows = backups.map(({ id, channel, engine, status, sizeBytes, error, createdAt, scheduled, offsiteAt }) => [
       id,
       channel,
       engine,
@@ -44,7 +46,9 @@ export const dbBackupList = command({
       status === "complete" ? formatBytes(sizeBytes) : "-",
       formatAge(createdAt, now),
       scheduled === true ? "schedule" : "-",
+      ...(showsOffsite ? [offsiteAt == null ? "-" : formatAge(offsiteAt, now)] : []),
     ]);
-    return `${listing(["BACKUP", "CHANNEL", "ENGINE", "STATUS", "SIZE", "CREATED", "BY"], rows, screen, { alignRight: [4] })}${left}`;
+    const titles = ["BACKUP", "CHANNEL", "ENGINE", "STATUS", "SIZE", "CREATED", "BY"];
+    return `${listing(showsOffsite ? [...titles, "OFF-SITE"] : titles, rows, screen, { alignRight: [4] })}${left}`;
   },
 });

@@ -178,6 +178,7 @@ export interface DatabaseBackupTable {
   created_at: Generated<Date>;
   ended_at: Nullable<Date>;
   scheduled_keep: Nullable<number>;
+  offsite_secret: Nullable<Buffer>;
 }
 
 export interface DatabaseBackupScheduleTable {
@@ -236,6 +237,7 @@ export interface DatabaseCopyTable {
   told_at: Nullable<Date>;
   released_at: Nullable<Date>;
   kept: Generated<boolean>;
+  fetched_from: Nullable<string>;
 }
 
 export interface DatabaseLoginFailuresTable {
@@ -450,6 +452,45 @@ export interface NodeEventTable {
   at: Generated<Date>;
   kind: string;
   detail: Nullable<string>;
+}
+
+export interface OffsiteCopyTable {
+  id: string;
+  copy_id: string;
+  database_id: string;
+  place: string;
+  covered_at: Nullable<Date>;
+  manifest_at: Nullable<Date>;
+  position: Nullable<string>;
+  bases: GeneratedJson<ColumnValues["offsite_copy.bases"]>;
+  problem: Nullable<string>;
+  touched_at: Generated<Date>;
+}
+
+export interface OffsiteFileTable {
+  id: string;
+  backup_id: Nullable<string>;
+  place: string;
+  piece_bytes: number;
+  pieces: Generated<number>;
+  digest: Nullable<string>;
+  complete_at: Nullable<Date>;
+  problem: Nullable<string>;
+  touched_at: Generated<Date>;
+}
+
+export interface OffsiteKeyTable {
+  database_id: string;
+  secret: Buffer;
+}
+
+export interface OffsiteObjectTable {
+  id: string;
+  offsite_copy_id: string;
+  parts: Json<ColumnValues["offsite_object.parts"]>;
+  created_at: Generated<Date>;
+  put_at: Nullable<Date>;
+  useless_at: Nullable<Date>;
 }
 
 export interface PlanTable {
@@ -797,6 +838,10 @@ export interface Database {
   log_reply: LogReplyTable;
   node: NodeTable;
   node_event: NodeEventTable;
+  offsite_copy: OffsiteCopyTable;
+  offsite_file: OffsiteFileTable;
+  offsite_key: OffsiteKeyTable;
+  offsite_object: OffsiteObjectTable;
   plan: PlanTable;
   project: ProjectTable;
   registry_credential: RegistryCredentialTable;

@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { createRegistry } from "@svc/registry";
-import { systemClock } from "@svc/runtime/system";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startDockerRegistry } from "../../../../../registry/src/testing/docker-registry.ts";
 import type { Endpoint } from "../../../http/endpoint.ts";
 import { testApi } from "../../../http/testing.ts";
 import { apiEndpoints } from "../../../server.ts";
+import { createBucket } from "../../../stores/s3/bucket.ts";
 import { startPostgres } from "../../databases/testing/postgres.ts";
 import { testRunner } from "../../databases/testing/server.ts";
 import { studioWithTable } from "../../databases/testing/studio.ts";
@@ -20,8 +21,16 @@ beforeAll(async () => {
   const registryProcess = stack.use(await startDockerRegistry());
   const server = stack.use(await startPostgres());
   const studio = await studioWithTable(server, stack.use(testRunner()));
+  // Nobody asks it for anything here.
+  const bucket = createBucket(
+    { clock: systemClock, random: systemRandom },
+    {
+      ...{ endpoint: "https://s3.test", bucket: "svc", region: "us-east-1", prefix: "" },
+      ...{ accessKeyId: "key", secretAccessKey: "secret" },
+    },
+  );
   const api = stack.use(
-    await testApi({ registryUrl: registryProcess.url, resolve: async () => ["93.184.215.14"], studio }),
+    await testApi({ registryUrl: registryProcess.url, resolve: async () => ["93.184.215.14"], studio, bucket }),
   );
   const registry = stack.use(createRegistry(systemClock, { url: registryProcess.url }));
   const secret = () => {

@@ -7,9 +7,12 @@ import { listNodes } from "../../../fleet/nodes/view.ts";
 import { plaintextUses } from "../../../settings/plaintext.ts";
 import { clockOffset } from "../../../stores/db/clock.ts";
 import { schemaState } from "../../../stores/db/migrate.ts";
+import { createBucket, placeOf } from "../../../stores/s3/bucket.ts";
+import { probeBucket } from "../../../stores/s3/probe.ts";
 import type { TenantContext } from "../../context.ts";
+import { judgeOffsite } from "./databases/offsite.ts";
 import { judgeCopies, judgeUnknownVolumes } from "./databases/rules.ts";
-import { readCopyHealth, readUnknownVolumes } from "./databases/store.ts";
+import { readCopyHealth, readOffsiteHealth, readUnknownVolumes } from "./databases/store.ts";
 import { judgeContent, judgeOpenEtcd, judgePlaintext } from "./exposure.ts";
 import type { Finding } from "./finding.ts";
 import {
@@ -29,10 +32,12 @@ import { readPostgres, readWaiting, readWork } from "./store.ts";
 import { judgeEtcd, judgePostgres, judgeRegistry } from "./stores/rules.ts";
 
 export type Looks = Readonly<Record<OperatorCheckName, () => Promise<Finding[]>>>;
-type Parts = Pick<TenantContext, "config" | "db" | "fleet" | "registry" | "operators" | "clock">;
+type Parts = Pick<TenantContext, "config" | "db" | "fleet" | "registry" | "operators" | "clock" | "random">;
 
 /** Less than a check has, so that a member that is away is told from a check that took too long. */
 export const memberMs = 3_000;
+/** For the same reason: what else is wrong with databases is not to be lost behind a bucket that is away. */
+const bucketMs = 3_000;
 /**
  * What is pushed to see whether the registry takes it: always the same bytes, which it keeps once. As a stream, because
  * bytes that are known beforehand are only pushed when they are not there yet.
@@ -41,13 +46,24 @@ const probeRepository = "svc/doctor";
 const probe = Buffer.from("svc asks whether this registry can be written to\n");
 
 /** One look for each check. Facts that several need are read once. */
-export function createLooks({ config, db, fleet, registry, operators, clock }: Parts): Looks {
+export function createLooks({ config, db, fleet, registry, operators, clock, random }: Parts): Looks {
   const plaintext = plaintextUses({
     ...{ apiUrl: config.apiUrl, etcdEndpoints: config.etcd.endpoints },
     ...{ databaseUrl: config.databaseUrl, registryUrl: config.registry.url },
+    s3Endpoint: config.offsite?.endpoint,
   });
   const machines = once(() => readMachines(db, fleet));
   const clocks = once(() => operators.clockOffsets());
+  const lookOffsite = async (): Promise<Finding[]> => {
+    const { offsite: settings } = config;
+    const place = settings && placeOf(settings);
+    const asked = settings && createBucket({ clock, random }, settings, { attempts: 1 });
+    const [health, problem] = await Promise.all([
+      readOffsiteHealth(db, place),
+      asked && probeBucket(clock, asked, bucketMs),
+    ]);
+    return judgeOffsite({ ...health, place, problem });
+  };
   const ofRole = async (role: "node" | "edge") => (await machines()).filter((each) => each.role === role);
   return {
     leader: async () => judgeLeader(await operators.leaderId(), operators.storm(), operators.replicas()),
@@ -100,8 +116,8 @@ export function createLooks({ config, db, fleet, registry, operators, clock }: P
     },
     work: async () => judgeWork(await readWork(db)),
     async databases() {
-      const [copies, unknown] = await Promise.all([readCopyHealth(db), readUnknownVolumes(db)]);
-      return [...judgeCopies(copies), ...judgeUnknownVolumes(unknown)];
+      const [copies, unknown, offsite] = await Promise.all([readCopyHealth(db), readUnknownVolumes(db), lookOffsite()]);
+      return [...judgeCopies(copies), ...judgeUnknownVolumes(unknown), ...offsite, ...judgePlaintext(plaintext, "s3")];
     },
   };
 }

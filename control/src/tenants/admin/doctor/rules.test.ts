@@ -62,6 +62,7 @@ const three = [
 const local = {
   ...{ apiUrl: "http://127.0.0.1:4000", etcdEndpoints: ["http://127.0.0.1:2379"] },
   ...{ databaseUrl: "postgres:///svc?host=/run/postgresql", registryUrl: "http://127.0.0.1:5000" },
+  s3Endpoint: undefined,
 };
 const kinds = (fields: object) => ({ kinds: [{ kind: "deploy", failed: 0, overdue: 0, failing: 0, ...fields }] });
 const postgres = {

@@ -7,6 +7,8 @@ import {
 } from "../../../fleet/databases/secrets.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Channel } from "../../../stores/db/tables.ts";
+import { offsiteSecretAad } from "../../databases/backups/offsite/key.ts";
+import { offsiteKeyAad } from "../../databases/copies/offsite/key.ts";
 import { envOverlayAad, envVarAad } from "../../env/store.ts";
 import { credentialAad } from "../../registries/store.ts";
 
@@ -40,6 +42,8 @@ export const sealedPlaces: readonly SealedPlace[] = [
   { table: "dropped_database", column: "secret", key: ["id"], aad: tenantSecretAad },
   { table: "dropped_database", column: "pending_secret", key: ["id"], aad: pendingSecretAad },
   { table: "dropped_database", column: "keeper_secret", key: ["id"], aad: keeperSecretAad },
+  { table: "database_backup", column: "offsite_secret", key: ["id"], aad: offsiteSecretAad },
+  { table: "offsite_key", column: "secret", key: ["database_id"], aad: offsiteKeyAad },
   { table: "deployment", column: "env", key: ["id"], aad: envAad },
   { table: "deployment", column: "file_env", key: ["id"], aad: fileEnvAad },
 ];

@@ -17,6 +17,8 @@ import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { buildServer } from "../../../server.ts";
 import { until } from "../../../stores/etcd/testing.ts";
 import { CannotOpen, createSecrets, type Secrets } from "../../../stores/secrets.ts";
+import { makeFileKey, openFileKey } from "../../databases/backups/offsite/key.ts";
+import { makeBranchKey, openBranchKey } from "../../databases/copies/offsite/key.ts";
 import { beginRotation, insertBranch } from "../../databases/store.ts";
 import { readEnv, replaceEnv } from "../../env/store.ts";
 import { findCredential, putCredential } from "../../registries/store.ts";
@@ -40,7 +42,7 @@ const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
 /** One value in every place, through whoever keeps it; the result reads all of them back. */
 async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => Promise<unknown>> {
   const { db } = api;
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     db,
   );
   const { id } = await api.newProject(user);
@@ -76,6 +78,21 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
     })
     .returning("id")
     .executeTakeFirstOrThrow();
+  const backupId = randomUUID();
+  await db
+    .insertInto("database_backup")
+    .values({
+      ...{ id: backupId, project_id: id, database_id: databaseId, channel: "production", engine: "postgres" },
+      ...{ status: "failed", error: "x", ended_at: new Date() },
+      offsite_secret: makeFileKey(secrets, backupId),
+    })
+    .execute();
+  await db
+    .insertInto("offsite_key")
+    .values({ database_id: databaseId, secret: makeBranchKey(secrets, databaseId) })
+    .execute();
+  const copy = openBranchKey(secrets, databaseId, await sealedBranchKey()).seal(Buffer.from("log"), "object");
+  const offsite = openFileKey(secrets, backupId, await sealedFileKey(backupId)).seal(Buffer.from("sql"), "piece");
   return async (with_) => {
     const branch = await db.selectFrom("database").selectAll().where("id", "=", databaseId).executeTakeFirstOrThrow();
     const row = await db.selectFrom("deployment").selectAll().where("id", "=", deploymentId).executeTakeFirstOrThrow();
@@ -85,6 +102,12 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
       .where("id", "=", dropped.id)
       .executeTakeFirstOrThrow();
     return {
+      offsite: openFileKey(with_, backupId, await sealedFileKey(backupId))
+        .open(offsite, "piece")
+        .toString(),
+      copy: openBranchKey(with_, databaseId, await sealedBranchKey())
+        .open(copy, "object")
+        .toString(),
       keeper: openKeeperPassword(with_, branch),
       dropped: [
         with_.open(gone.admin_secret ?? Buffer.alloc(0), adminSecretAad(dropped.id)).toString(),
@@ -105,6 +128,18 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
   };
 }
 
+async function sealedFileKey(backupId: string): Promise<Buffer> {
+  const { offsite_secret } = await api.db
+    .selectFrom("database_backup")
+    .select("offsite_secret")
+    .where("id", "=", backupId)
+    .executeTakeFirstOrThrow();
+  return offsite_secret ?? Buffer.alloc(0);
+}
+
+const sealedBranchKey = async (): Promise<Buffer> =>
+  (await api.db.selectFrom("offsite_key").select("secret").executeTakeFirstOrThrow()).secret;
+
 test("every value is sealed with the new key, and opens without the old one", async () => {
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
@@ -112,7 +147,7 @@ test("every value is sealed with the new key, and opens without the old one", as
   const values = await readAll(before);
   const both = createSecrets([fresh, old]);
 
-  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 15, overtaken: 0, unreadable: [] });
+  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 17, overtaken: 0, unreadable: [] });
 
   expect(await readAll(createSecrets([fresh]))).toEqual(values);
   await expect(readAll(before)).rejects.toThrow(CannotOpen);
@@ -137,7 +172,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
   const after = createSecrets([fresh, old]);
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     api.db,
   );
   const { id } = await api.newProject(user);
@@ -170,7 +205,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
 
 test("rotation while users write loses nothing that was acknowledged", async () => {
   const { db, context } = api;
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     db,
   );
   const [old, fresh] = [newKey(), newKey()];
@@ -223,7 +258,7 @@ test("rotation while users write loses nothing that was acknowledged", async () 
 test("values that were exchanged for one another open nowhere, and rotation leaves them as they are", async () => {
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
-  await sql`truncate env_var, env_overlay, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     api.db,
   );
   const mine = await api.newProject(user);

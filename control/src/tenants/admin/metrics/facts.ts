@@ -15,12 +15,18 @@ export interface StoredFacts {
   uncopied: number;
   proofs: { verdict: "proven" | "failed"; count: number }[];
   proofAgeSeconds: number | null;
+  /** Null: no bucket is set. */
+  notOffsite: { count: number; oldestSeconds: number; copyLagSeconds: number | null } | null;
 }
 
 const reasonsMax = 30;
 
-/** A few short statements over indexed or small tables. */
-export async function readStoredFacts(db: Db): Promise<StoredFacts> {
+/**
+ * A few short statements over indexed or small tables.
+ *
+ * @param offsitePlace the bucket that backups are put into; null: there is none
+ */
+export async function readStoredFacts(db: Db, offsitePlace: string | null): Promise<StoredFacts> {
   const work = await sql<StoredFacts["work"][number]>`
     select kind, state, count(*)::int as count,
       coalesce(max(extract(epoch from now() - run_at)) filter (where state = 'queued' and run_at <= now()), 0)::float8
@@ -59,7 +65,19 @@ export async function readStoredFacts(db: Db): Promise<StoredFacts> {
     select max(age)::float8 as age from (
       select extract(epoch from now() - max(ended_at)) as age from restore_proof join database on database.id = database_id
       where verdict = 'proven' group by database_id) each`.execute(db);
+  const notOffsite = await sql<{ count: number; oldestSeconds: number; copyLagSeconds: number | null }>`
+    select count(*)::int as count, coalesce(max(extract(epoch from now() - ended_at)), 0)::float8 as "oldestSeconds",
+      (select max(extract(epoch from now() - coalesce(away.covered_at, copy.created_at)))::float8 from database_copy copy
+        join database on database.id = copy.database_id and database.generation = copy.generation
+        left join offsite_copy away on away.copy_id = copy.id and away.place = ${offsitePlace}::text
+        where copy.purpose = 'keeper' and copy.state = 'following' and database.status = 'ready') as "copyLagSeconds"
+    from database_backup backup where status = 'complete' and not exists (
+      select from offsite_file file
+      where file.backup_id = backup.id and file.place = ${offsitePlace}::text and file.complete_at is not null)`.execute(
+    db,
+  );
   return {
+    notOffsite: offsitePlace === null ? null : (notOffsite.rows[0] ?? null),
     copies: copies.rows,
     copyLagSeconds: lags.rows[0]?.lag ?? null,
     uncopied: lags.rows[0]?.uncopied ?? 0,

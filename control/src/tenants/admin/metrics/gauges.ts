@@ -16,6 +16,8 @@ export interface GaugeSources {
   /** The id of every machine that is neither fenced nor removed, with the word for how it is. */
   machines: () => Promise<{ id: string; role: "node" | "edge"; status: string }[]>;
   clock: Clock;
+  /** The bucket that backups are put into; null: there is none. */
+  offsitePlace: string | null;
 }
 
 /** However many ask, Postgres is asked no more often than this; and readers wait no longer than that for it. */
@@ -54,12 +56,13 @@ const factGauges = [
   ...(["workItems", "workOldest", "tasksWaiting", "tasksRefused", "certificateDays"] as const),
   ...(["nodesDiskFull", "nodesMemoryShort", "nodes", "edgesBehind"] as const),
   ...(["databaseCopies", "databaseCopyLag", "databasesUncopied", "databaseProofs", "databaseProofAge"] as const),
+  ...(["backupsWaiting", "backupsWaitingAge", "copiesOffsiteLag"] as const),
 ] as const;
 
 type AllFacts = StoredFacts & { machines: Awaited<ReturnType<GaugeSources["machines"]>>; inRotation: string[] };
 
-const readAll = async ({ db, machines }: GaugeSources): Promise<AllFacts> => ({
-  ...(await readStoredFacts(db)),
+const readAll = async ({ db, machines, offsitePlace }: GaugeSources): Promise<AllFacts> => ({
+  ...(await readStoredFacts(db, offsitePlace)),
   machines: await machines(),
   inRotation: await edgesInRotation(db),
 });
@@ -94,6 +97,11 @@ function setFacts(metrics: Metrics, { fleet }: GaugeSources, facts: AllFacts): v
   metrics.databasesUncopied.set(facts.uncopied);
   for (const { verdict, count } of facts.proofs) metrics.databaseProofs.set({ verdict }, count);
   if (facts.proofAgeSeconds !== null) metrics.databaseProofAge.set(facts.proofAgeSeconds);
+  if (facts.notOffsite !== null) {
+    metrics.backupsWaiting.set(facts.notOffsite.count);
+    metrics.backupsWaitingAge.set(facts.notOffsite.oldestSeconds);
+    if (facts.notOffsite.copyLagSeconds !== null) metrics.copiesOffsiteLag.set(facts.notOffsite.copyLagSeconds);
+  }
   metrics.nodesDiskFull.set(facts.diskFull);
   metrics.nodesMemoryShort.set(facts.memoryShort);
   for (const { role, status } of facts.machines) metrics.nodes.inc({ role, status });

@@ -92,7 +92,7 @@ describe("beginning a backup", () => {
     const shown = {
       ...{ id: backupId, channel: "preview", engine: "postgres", status: "pending", sizeBytes: 0, error: null },
       ...{ filename: expect.stringMatching(/^preview-postgres-\d{8}T\d{6}Z\.sql\.gz$/), completedAt: null },
-      scheduled: false,
+      ...{ scheduled: false, offsiteAt: null },
       createdAt: expect.any(String),
     };
     expect((await call("GET", `${id}/database/backups/${backupId}`)).body).toEqual({ ok: true, backup: shown });

@@ -11,15 +11,20 @@ import {
   deletedReply,
   idParams,
 } from "@svc/proto";
-import { type Registry, RegistryError } from "@svc/registry";
+import { RegistryError } from "@svc/registry";
 import { recordAudit } from "../../../http/audit.ts";
 import type { Caller } from "../../../http/caller.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Backup, Project } from "../../../stores/db/tables.ts";
 import { Refused } from "../../../stores/refused.ts";
+import type { Bucket } from "../../../stores/s3/bucket.ts";
+import { BucketError } from "../../../stores/s3/errors.ts";
+import type { TenantContext } from "../../context.ts";
 import { endpoint, fileEndpoint } from "../../endpoint.ts";
 import { getProject } from "../../projects/store.ts";
 import { branchErrors, getReadyBranch, throwIf } from "../endpoints/access.ts";
+import { type OffsiteSource, openOffsite } from "./offsite/open.ts";
+import { listOffsiteTimes } from "./offsite/store.ts";
 import { assertionRefusal, deletionRefusal, downloadRefusal, newBackupRefusal, slotTaken } from "./rules.ts";
 import { listSchedules } from "./schedule/store.ts";
 import { problemsView } from "./schedule/view.ts";
@@ -42,6 +47,15 @@ async function getBackup(
   return { project, backup };
 }
 
+const offsiteTimes = async (db: Db, bucket: Bucket | null, backups: readonly Backup[]) =>
+  bucket === null
+    ? new Map<string, Date>()
+    : listOffsiteTimes(
+        db,
+        backups.map(({ id }) => id),
+        bucket.place,
+      );
+
 const list = endpoint({
   method: "GET",
   path,
@@ -50,12 +64,13 @@ const list = endpoint({
   params: idParams,
   query: backupsQuery,
   reply: backupsReply,
-  async handle({ db }, { caller, params, query: { channel = "production", allChannels } }) {
+  async handle({ db, bucket }, { caller, params, query: { channel = "production", allChannels } }) {
     const project = await getProject(db, caller, params.id);
     const backups = await listBackups(db, project.id, allChannels === "true" ? null : channel);
+    const offsite = await offsiteTimes(db, bucket, backups);
     const schedules = await listSchedules(db, project.id);
     const shown = schedules.filter((each) => allChannels === "true" || each.channel === channel);
-    return { backups: backups.map(backupView), problems: problemsView(shown) };
+    return { backups: backups.map((each) => backupView(each, offsite.get(each.id))), problems: problemsView(shown) };
   },
 });
 
@@ -67,9 +82,10 @@ const read = endpoint({
   params: backupParams,
   query: backupQuery,
   reply: backupReply,
-  async handle({ db }, { caller, params, query }) {
+  async handle({ db, bucket }, { caller, params, query }) {
     const { backup } = await getBackup(db, caller, params, query.channel);
-    return { backup: backupView(backup) };
+    const offsite = await offsiteTimes(db, bucket, [backup]);
+    return { backup: backupView(backup, offsite.get(backup.id)) };
   },
 });
 
@@ -129,12 +145,12 @@ const download = fileEndpoint({
   query: backupQuery,
   file: "application/gzip",
   errors: ["BACKUP_NOT_READY"],
-  async handle({ db, registry }, { caller, params, query }) {
-    const { backup } = await getBackup(db, caller, params, query.channel);
+  async handle(context, { caller, params, query }) {
+    const { backup } = await getBackup(context.db, caller, params, query.channel);
     throwIf(downloadRefusal(backup.status));
     const { repository, digest, size_bytes: sizeBytes } = backup;
     if (repository === null || digest === null || sizeBytes === null) throw new Refused("BACKUP_NOT_READY");
-    const stream = await open(registry, { repository, digest, sizeBytes });
+    const stream = await open(context, { ...backup, repository, digest, size_bytes: sizeBytes });
     return { stream, sizeBytes, filename: filenameOf(backup) };
   },
 });
@@ -142,17 +158,40 @@ const download = fileEndpoint({
 /** Lines are slow, and dumps large: whoever goes on reading may take this long. */
 const downloadMs = 6 * 3_600_000;
 
-/** The file, which errors at its end unless it is exactly what was stored. Throws UNAVAILABLE while the registry is away. */
+/**
+ * The file, which errors at its end unless it is exactly what was stored: from outside of this site where the registry does not
+ * have it, or not now. Throws UNAVAILABLE while it cannot be had anywhere.
+ */
 async function open(
-  registry: Pick<Registry, "pullArtifact">,
-  { repository, digest, sizeBytes }: { repository: string; digest: string; sizeBytes: number },
+  { registry, bucket, ...context }: Pick<TenantContext, "registry" | "bucket" | "db" | "secrets" | "log">,
+  backup: Backup & { repository: string; digest: string; size_bytes: number },
 ): Promise<Readable> {
   try {
-    const options = { maxSizeBytes: sizeBytes, transferTimeoutMs: downloadMs };
-    return await registry.pullArtifact(repository, digest, options);
+    const options = { maxSizeBytes: backup.size_bytes, transferTimeoutMs: downloadMs };
+    return await registry.pullArtifact(backup.repository, backup.digest, options);
   } catch (cause) {
-    if (!(cause instanceof RegistryError) || cause.code !== "ARTIFACT_REGISTRY_UNAVAILABLE") throw cause;
+    if (!(cause instanceof RegistryError)) throw cause;
+    const isAway = cause.code === "ARTIFACT_REGISTRY_UNAVAILABLE";
+    if (!isAway && cause.code !== "ARTIFACT_NOT_FOUND") throw cause;
+    const stream = bucket && (await openElsewhere({ ...context, bucket }, backup));
+    if (stream !== null) return stream;
+    if (!isAway) throw cause;
     throw new Refused("UNAVAILABLE", "The store of backups does not answer. Try again in a moment.", { cause });
+  }
+}
+
+async function openElsewhere(
+  { log, ...source }: OffsiteSource & Pick<TenantContext, "log">,
+  backup: Backup,
+): Promise<Readable | null> {
+  try {
+    const stream = await openOffsite(source, backup);
+    if (stream !== null)
+      log.warn({ backupId: backup.id }, "a backup is read from off-site: the registry does not have it");
+    return stream;
+  } catch (cause) {
+    if (!(cause instanceof BucketError)) throw cause;
+    throw new Refused("UNAVAILABLE", "Neither store of backups has it now. Try again in a moment.", { cause });
   }
 }
 

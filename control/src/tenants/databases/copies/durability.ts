@@ -1,11 +1,13 @@
 import { sql } from "kysely";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Copy } from "../../../stores/db/tables.ts";
-import { isFollowing } from "./fresh.ts";
+import { freshSeconds, isFollowing } from "./fresh.ts";
 
 /** How safe the data of a branch is, as people are told. */
 export interface Durability {
-  protection: "local" | "keeper";
+  protection: "local" | "keeper" | "offsite";
+  /** Everything until then is in a bucket outside of this site; null: nothing is. */
+  offsiteAt: string | null;
   copy: {
     nodeId: string | null;
     nodeName: string | null;
@@ -17,7 +19,7 @@ export interface Durability {
   lastProvenRestore: { at: string; coveredAt: string; tookMs: number; bytes: number } | null;
 }
 
-const unknown: Durability = { protection: "local", copy: null, lastProvenRestore: null };
+const unknown: Durability = { protection: "local", offsiteAt: null, copy: null, lastProvenRestore: null };
 
 /** Of a branch that the answer of `readDurability` does not name, nothing is kept elsewhere. */
 export const durabilityOf = (known: ReadonlyMap<string, Durability>, databaseId: string): Durability =>
@@ -53,6 +55,15 @@ export async function readDurability(
     .orderBy("database_id")
     .orderBy("ended_at", "desc")
     .execute();
+  const away = await sql<{ id: string; at: Date; is_fresh: boolean }>`
+    select away.database_id as id, max(away.covered_at) as at,
+      coalesce(bool_or(copy.generation = database.generation
+        and away.covered_at >= now() - ${sql.lit(freshSeconds)} * interval '1 second'), false) as is_fresh
+    from offsite_copy away join database on database.id = away.database_id
+      left join database_copy copy on copy.id = away.copy_id
+    where away.covered_at is not null
+      and (${databaseIds === null}::boolean or away.database_id = any(${[...(databaseIds ?? [])]}::uuid[]))
+    group by away.database_id`.execute(db);
   const known = new Map<string, Durability>();
   for (const [id, own] of Map.groupBy(copies, ({ database_id }) => database_id)) {
     const told = own.find(({ purpose }) => purpose === "keeper");
@@ -67,6 +78,11 @@ export async function readDurability(
               ...{ coveredAt: told.covered_at?.toISOString() ?? null, lagSeconds: told.lag_seconds },
             },
     });
+  }
+  for (const { id, at, is_fresh } of away.rows) {
+    const told = durabilityOf(known, id);
+    const protection = is_fresh ? "offsite" : told.protection;
+    known.set(id, { ...told, protection, offsiteAt: at.toISOString() });
   }
   for (const { database_id: id, ended_at, covered_at, took_ms, bytes } of proofs) {
     if (ended_at === null || covered_at === null) continue;

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 
 /** How long ago a copy that follows may have been told to have everything: its node tells every minute. */
-const freshSeconds = 300;
+export const freshSeconds = 300;
 
 /** Of a row of `database_copy`: it could take the place of the branch's own data, and next to nothing would be missing. */
 export const isFollowing = sql<boolean>`(

@@ -206,6 +206,7 @@ const usage = endpoint({
       ...{ channel, engine: branch.engine, sizeBytes, sizeLimitMb: branch.sizeLimitMb, readOnly: branch.readOnly },
       warning: readOnlyWarning({ isReadOnly: branch.readOnly, isSoft: branch.readOnlySoft }),
       connections: { active: activeConnections, limit: branch.connectionLimit },
+      offsiteAt: durabilityOf(durability, address.databaseId).offsiteAt,
       lastProvenRestore: durabilityOf(durability, address.databaseId).lastProvenRestore,
       history: samples.map((sample) => ({ ...sample, sampledAt: sample.sampledAt.toISOString() })),
     };

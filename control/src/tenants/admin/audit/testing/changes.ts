@@ -147,6 +147,25 @@ async function aDroppedBranch({ api, actor }: World): Promise<{ target: string; 
   return { target, databaseId: await newDroppedBranch(api, { id: target, nodeId: node.id }) };
 }
 
+/** The same, and what is off-site of that copy. */
+async function anOffsiteBranch(world: World): Promise<{ target: string; databaseId: string; node: string }> {
+  const { db, context } = world.api;
+  const { target, databaseId } = await aCopiedBranch(world);
+  const copy = await db
+    .selectFrom("database_copy")
+    .selectAll()
+    .where("database_id", "=", databaseId)
+    .executeTakeFirstOrThrow();
+  await db
+    .insertInto("offsite_copy")
+    .values({
+      ...{ id: randomUUID(), copy_id: copy.id, database_id: databaseId, place: context.bucket?.place ?? "" },
+      covered_at: copy.covered_at,
+    })
+    .execute();
+  return { target, databaseId, node: copy.node_id ?? "" };
+}
+
 const suspend = async ({ api }: World, project: Project) => {
   await api.db
     .updateTable("project")
@@ -410,6 +429,13 @@ export const changes: Readonly<Record<string, Change>> = {
     async arrange(world) {
       const { target, databaseId } = await aCopiedBranch(world);
       return { path: `/admin/databases/${databaseId}/restore`, body: { confirm: true }, target };
+    },
+  },
+  "POST /admin/databases/:id/fetch": {
+    action: "database.fetch",
+    async arrange(world) {
+      const { target, databaseId, node } = await anOffsiteBranch(world);
+      return { path: `/admin/databases/${databaseId}/fetch`, body: { node }, target };
     },
   },
   "POST /admin/databases/:id/move": {

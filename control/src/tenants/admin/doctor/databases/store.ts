@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../../../../stores/db/pool.ts";
+import type { OffsiteHealth } from "./offsite.ts";
 import type { CopyHealth, UnknownVolumes } from "./rules.ts";
 
 interface Row {
@@ -56,4 +57,33 @@ export async function readUnknownVolumes(db: Db): Promise<UnknownVolumes[]> {
     from unknown_volume volume join node on node.id = volume.node_id
     where node.lifecycle = 'active' group by node.name order by node.name`.execute(db);
   return rows;
+}
+
+/** Of the backups of all projects. */
+export async function readOffsiteHealth(
+  db: Db,
+  place: string | null,
+): Promise<Omit<OffsiteHealth, "problem" | "place">> {
+  // A copy that has just begun is not off-site yet.
+  const behind = sql`
+    select away.problem from database_copy copy
+      join database on database.id = copy.database_id and database.generation = copy.generation
+      left join offsite_copy away on away.copy_id = copy.id and away.place = ${place}::text
+    where copy.purpose = 'keeper' and copy.state = 'following' and database.status = 'ready'
+      and coalesce(away.covered_at, copy.created_at) < now() - interval '1 hour'`;
+  const { rows } = await sql<Omit<OffsiteHealth, "problem" | "place">>`
+    select (count(*) filter (where file.complete_at is not null))::int as whole,
+      (count(*) filter (where file.complete_at is null))::int as waiting,
+      coalesce(max(extract(epoch from now() - backup.ended_at)) filter (where file.complete_at is null), 0)::float8
+        as "waitingSeconds",
+      max(file.problem) filter (where file.complete_at is null) as "waitingProblem",
+      (select count(*)::int from offsite_file where place is distinct from ${place}::text)
+        + (select count(*)::int from offsite_copy where place is distinct from ${place}::text) as elsewhere,
+      (select count(*)::int from (${behind}) each) as behind,
+      (select max(problem) from (${behind}) each) as "behindProblem"
+    from database_backup backup left join offsite_file file on file.backup_id = backup.id and file.place = ${place}::text
+    where backup.status = 'complete'`.execute(db);
+  const [row] = rows;
+  if (row === undefined) throw new Error("the database does not tell of backups");
+  return row;
 }
