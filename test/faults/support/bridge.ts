@@ -25,8 +25,16 @@ export async function sweepBridges(): Promise<void> {
     const owner = new RegExp(`^${prefix}([0-9a-z]+)$`).exec(name)?.[1];
     if (owner === undefined) continue;
     if (isAlive(identify(Number.parseInt(owner, 36)))) continue;
-    await asRoot("ip", "link", "delete", name).catch(() => {});
+    await remove(name).catch(() => {});
   }
+}
+
+/** The engine of this machine has what goes over a bridge judged as what is routed, and lets nothing pass that is not its own. */
+const passing = (name: string): string[] => ["-i", name, "-o", name, "-j", "ACCEPT"];
+
+async function remove(name: string): Promise<void> {
+  await asRoot("iptables", "--wait", "-D", "FORWARD", ...passing(name)).catch(() => {});
+  await asRoot("ip", "link", "delete", name);
 }
 
 /** Makes the bridge of this test process, of which there is one at a time. */
@@ -42,13 +50,14 @@ export async function makeBridge(): Promise<Bridge> {
   await asRoot("ip", "link", "add", name, "type", "bridge");
   await asRoot("ip", "address", "add", `${subnet}.1/24`, "dev", name);
   await asRoot("ip", "link", "set", name, "up");
+  await asRoot("iptables", "--wait", "-I", "FORWARD", ...passing(name));
   return {
     name,
     address: `${subnet}.1`,
     addressOf: (number) => `${subnet}.${10 + number}`,
     cableOf: (number) => `${name}-${number}`,
     async [Symbol.asyncDispose]() {
-      await asRoot("ip", "link", "delete", name);
+      await remove(name);
     },
   };
 }

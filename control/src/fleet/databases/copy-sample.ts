@@ -1,6 +1,7 @@
 // @pure
 import { clip, stripControl } from "@svc/proto";
 import { type CopySample, CopySample_State } from "@svc/proto/node";
+import type { CopyBase } from "../../stores/db/columns.ts";
 
 /** How far a copy is, as it is told and kept. Times are in milliseconds since 1970. */
 export interface CopyProgress {
@@ -14,15 +15,6 @@ export interface CopyProgress {
   bytes: number | null;
   /** The oldest first. */
   bases: readonly CopyBase[];
-}
-
-export interface CopyBase {
-  number: number;
-  /** RFC 3339, by the clock of the server that is copied. */
-  at: string;
-  bytes: number;
-  /** RFC 3339: no later moment can be restored from it, since changes are missing after that; absent: none are. */
-  until?: string;
 }
 
 const states: ReadonlyMap<number, CopyProgress["state"]> = new Map([

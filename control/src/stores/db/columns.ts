@@ -31,11 +31,13 @@ export interface ShippedPart {
   length: number;
 }
 
-/** A whole copy of a branch; from `at` on every moment can be restored, up to `until` where there is one. */
+/** A whole copy of a branch, from which every moment since can be restored. */
 export interface CopyBase {
   number: number;
+  /** RFC 3339, by the clock of the server that is copied. */
   at: string;
   bytes: number;
+  /** RFC 3339: no later moment can be restored from it, since changes are missing after that; absent: none are. */
   until?: string;
 }
 
