@@ -78,6 +78,7 @@ const bodies: Readonly<Record<string, (random: Random) => unknown>> = {
   "POST /admin/databases/:id/restore": () => ({ at: "2030-01-31T12:00:00Z", confirm: true }),
   "DELETE /admin/databases/volumes/:volume": () => ({ confirm: true }),
   "POST /admin/databases/:id/move": (random) => ({ to: random.uuid() }),
+  "POST /admin/databases/:id/fetch": (random) => ({ node: random.uuid() }),
   "POST /admin/nodes/bootstrap-tokens": () => ({ role: "node", expiresIn: 600 }),
   "PATCH /admin/nodes/:id": () => ({ labels: { disk: "fast", room: null } }),
   "PUT /admin/nodes/:id/addresses": () => ({ addresses: ["10.0.0.7", "10.0.1.7"] }),

@@ -104,7 +104,10 @@ test("svc admin db restore says what is lost, and does nothing before somebody a
 test("svc admin db restore takes a volume that it had before, as it is", async () => {
   const both = ["admin", "db", "restore", id, "--volume", volume.name];
   const { sent } = await run([...both, "--yes"]);
-  expect(sent).toEqual([["restore", { volume: volume.name, confirm: true }]]);
+  expect(sent).toEqual([
+    ["restore", { volume: volume.name }],
+    ["restore", { volume: volume.name, confirm: true }],
+  ]);
   const wrong = await run([...both, "--at", at, "--json"]);
   expect([wrong.status, wrong.sent]).toEqual([2, []]);
 });
