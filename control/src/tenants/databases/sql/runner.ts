@@ -152,6 +152,9 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
     });
     const said = await within(clock, limits.studioStatementMs + graceMs + giveUpMs, answer, () => {
       throw tooSlow(limits.studioStatementMs);
+    }).catch((error: unknown) => {
+      // The end of a session may take its child along.
+      throw ending.signal.aborted ? tooSlow(limits.studioStatementMs) : error;
     });
     // However it ended then: some statements answer as if nothing had been when they are called off.
     if (ending.signal.aborted) throw tooSlow(limits.studioStatementMs);
