@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { doctorReply, type OperatorCheck, operatorCheckNames } from "@svc/proto";
 import { createRegistry } from "@svc/registry";
@@ -10,6 +11,7 @@ import { type TestApi, testApi } from "../../../http/testing.ts";
 import { createLog } from "../../../log.ts";
 import { askMembers } from "../../../stores/etcd/index.ts";
 import { type EtcdServer, startCluster } from "../../../stores/etcd/testing.ts";
+import { newBranch } from "../../databases/testing/branch.ts";
 import { runChecks } from "./doctor.ts";
 import { doctor } from "./endpoints.ts";
 import { createLooks } from "./looks.ts";
@@ -189,6 +191,34 @@ test("work that is late, a task that nobody takes and a node without contact are
     hint: expect.stringContaining(deployment.id),
   });
   expect(check("nodes")).toMatchObject({ status: "fail" });
+});
+
+test("a change that keeps a tenant out for long is found, with the database that it is of", async () => {
+  const { db } = api;
+  const project = await api.newProject(await api.newUser());
+  const databaseId = await newBranch(api, project);
+  const { id: nodeId } = await db
+    .insertInto("node")
+    .values({ role: "node", name: "held", labels: "{}" })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  const at = { state: "stopping", state_at: new Date(Date.now() - 600_000), from_generation: 1 } as const;
+  await db
+    .insertInto("database_change")
+    .values({
+      ...at,
+      id: randomUUID(),
+      database_id: databaseId,
+      kind: "move",
+      from_node: nodeId,
+      requested_by: "nobody",
+    })
+    .execute();
+  expect((await ask()).check("databases")).toMatchObject({
+    status: "fail",
+    detail: expect.stringContaining(`move of the production database of ${project.slug}`),
+    hint: expect.stringContaining(`svc admin db show ${project.slug}/production`),
+  });
 });
 
 test("a check that never ends is given up, and the others have their say", async () => {

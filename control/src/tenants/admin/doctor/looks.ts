@@ -11,8 +11,8 @@ import { createBucket, placeOf } from "../../../stores/s3/bucket.ts";
 import { probeBucket } from "../../../stores/s3/probe.ts";
 import type { TenantContext } from "../../context.ts";
 import { judgeOffsite } from "./databases/offsite.ts";
-import { judgeCopies, judgeUnknownVolumes } from "./databases/rules.ts";
-import { readCopyHealth, readOffsiteHealth, readUnknownVolumes } from "./databases/store.ts";
+import { judgeChanges, judgeCopies, judgeUnknownVolumes } from "./databases/rules.ts";
+import { readChangeHealth, readCopyHealth, readOffsiteHealth, readUnknownVolumes } from "./databases/store.ts";
 import { judgeContent, judgeOpenEtcd, judgePlaintext } from "./exposure.ts";
 import type { Finding } from "./finding.ts";
 import {
@@ -116,8 +116,16 @@ export function createLooks({ config, db, fleet, registry, operators, clock, ran
     },
     work: async () => judgeWork(await readWork(db)),
     async databases() {
-      const [copies, unknown, offsite] = await Promise.all([readCopyHealth(db), readUnknownVolumes(db), lookOffsite()]);
-      return [...judgeCopies(copies), ...judgeUnknownVolumes(unknown), ...offsite, ...judgePlaintext(plaintext, "s3")];
+      const [copies, changes, unknown, offsite] = await Promise.all([
+        readCopyHealth(db),
+        readChangeHealth(db),
+        readUnknownVolumes(db),
+        lookOffsite(),
+      ]);
+      return [
+        ...[...judgeCopies(copies), ...judgeChanges(changes), ...judgeUnknownVolumes(unknown)],
+        ...[...offsite, ...judgePlaintext(plaintext, "s3")],
+      ];
     },
   };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { judgeUnknownVolumes } from "./rules.ts";
+import { type ChangeHealth, judgeChanges, judgeUnknownVolumes } from "./rules.ts";
 
 test("volumes that nobody knows are told of by node, with their names", () => {
   const names = ["svc-db-5a1d0c3700004000", "svc-dbcopy-5a1d0c3700004000"];
@@ -7,4 +7,17 @@ test("volumes that nobody knows are told of by node, with their names", () => {
     { status: "warn", text: `node-2 has 2 volumes of databases that nobody knows: ${names.join(" and ")}.` },
   ]);
   expect(judgeUnknownVolumes([])).toEqual([]);
+});
+
+test.each<{ when: string; change: Pick<ChangeHealth, "state" | "seconds">; count: number }>([
+  { when: "it is just kept out", change: { state: "freezing", seconds: 20 }, count: 0 },
+  { when: "it is kept out for long", change: { state: "freezing", seconds: 301 }, count: 1 },
+  { when: "its server does not end", change: { state: "stopping", seconds: 900 }, count: 1 },
+  { when: "its data is being read", change: { state: "restoring", seconds: 900 }, count: 0 },
+  { when: "its data is not there after an hour", change: { state: "restoring", seconds: 3_660 }, count: 1 },
+])("a tenant is missed when $when: $count", ({ change, count }) => {
+  const found = judgeChanges([{ project: "shop", channel: "production", kind: "move", ...change }]);
+  expect(found).toHaveLength(count);
+  for (const { status, hint } of found)
+    expect([status, hint]).toEqual(["fail", expect.stringContaining("shop/production")]);
 });

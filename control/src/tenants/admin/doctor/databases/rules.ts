@@ -75,3 +75,27 @@ export const judgeUnknownVolumes = (nodes: readonly UnknownVolumes[]): Finding[]
       "Look whose data it is; if it is of no use, remove it with the engine of that machine.",
     ),
   );
+
+/** A restore, a move or an upgrade of a branch, from when its tenant is kept out on. */
+export interface ChangeHealth {
+  project: string;
+  channel: string;
+  kind: string;
+  state: "freezing" | "draining" | "stopping" | "restoring";
+  /** Since it is in that state. */
+  seconds: number;
+}
+
+/** Most are over in seconds, but a silent machine is waited for, and a large dump takes its time to load. */
+const changingSecondsMax = { freezing: 300, draining: 300, stopping: 300, restoring: 3_600 } as const;
+
+/** Changes that keep tenants out for longer than they should. */
+export const judgeChanges = (changes: readonly ChangeHealth[]): Finding[] =>
+  changes
+    .filter(({ state, seconds }) => seconds > changingSecondsMax[state])
+    .map(({ project, channel, kind, state, seconds }) =>
+      fail(
+        `The ${kind} of the ${channel} database of ${project} has been ${state} for ${Math.floor(seconds / 60)} min.`,
+        `See what it waits for with \`svc admin db show ${project}/${channel}\`, and look at the machines that this names.`,
+      ),
+    );

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Db } from "../../../../stores/db/pool.ts";
 import type { OffsiteHealth } from "./offsite.ts";
-import type { CopyHealth, UnknownVolumes } from "./rules.ts";
+import type { ChangeHealth, CopyHealth, UnknownVolumes } from "./rules.ts";
 
 interface Row {
   project: string;
@@ -48,6 +48,19 @@ export async function readCopyHealth(db: Db): Promise<CopyHealth[]> {
             ...{ lagSeconds: row.lag_seconds, ageSeconds: row.age_seconds ?? 0 },
           },
   }));
+}
+
+/** Of all that are under way and may keep a tenant out, the longest first. */
+export async function readChangeHealth(db: Db): Promise<ChangeHealth[]> {
+  const { rows } = await sql<ChangeHealth>`
+    select project.slug as project, database.channel, change.kind, change.state,
+      extract(epoch from now() - change.state_at)::int as seconds
+    from database_change change join database on database.id = change.database_id
+      join project on project.id = database.project_id
+    where change.ended_at is null and change.state in ('freezing', 'draining', 'stopping', 'restoring')
+      and project.suspended_at is null and project.deleting_at is null
+    order by change.state_at limit ${branchesMax}`.execute(db);
+  return rows;
 }
 
 /** Of all nodes that are there, by their names. */
