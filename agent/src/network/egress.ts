@@ -40,7 +40,7 @@ const othersMax = 1_000;
 export interface EgressFacts {
   family: 4 | 6;
   mode: EgressMode;
-  /** What this agent needs: control, the registry, and what the operator named. */
+  /** What this agent needs: control, the registry, database proxies of other machines, and what the operator named. */
   allow: readonly EgressTarget[];
   /** Resolvers of this machine, of that family. */
   nameservers: readonly string[];

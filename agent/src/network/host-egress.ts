@@ -14,7 +14,7 @@ export interface HostEgressOptions {
   mode: EgressMode;
   /** What the operator named. */
   allow: readonly EgressTarget[];
-  /** host:port of control and of the registry, as they are known now. */
+  /** host:port of control, of the registry and of other machines' database proxies, as they are known now. */
   servers(): readonly string[];
   /** The agent's own directory: no two agents of a machine share one. */
   dir: string;

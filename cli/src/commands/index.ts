@@ -137,6 +137,7 @@ export const destroying: readonly string[] = [
   "db rotate-credentials",
   "db restore",
   "admin db restore",
+  "admin db delete",
   "admin nodes force-fence",
   "admin nodes remove",
   "admin nodes bootstrap-token revoke",

@@ -11,6 +11,7 @@ export const resumedKinds: readonly string[] = [
   "database",
   "database-change",
   "delete-user",
+  "offsite-fetch",
   "quota-notice",
   "remove",
   "rename",

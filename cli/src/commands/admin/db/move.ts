@@ -9,7 +9,7 @@ export const adminDbMove = command({
   name: "admin db move",
   summary: "Move a database to another machine; nobody can write for a moment at the end",
   details:
-    "It is copied while it serves. Then everybody is kept out until the copy has everything, and its server comes up there. Nothing is lost, and its address stays. If the copy does not get there in time, everybody is let in again and it is tried later.",
+    "It is copied while it serves. Then everybody is kept out until the copy has everything, and its server comes up there. Its address stays, and nothing is lost but the rows of Postgres's unlogged tables. If the copy does not get there in time, everybody is let in again and it is tried later.",
   flags: {
     to: flag.text("--to <machine>", "Where; default: where a copy is, or the one that suits best"),
     wait: flag.toggle("--no-wait", "Return once the move is queued"),

@@ -10,6 +10,7 @@ import {
   type NamedNode,
   type NodeLinks,
 } from "../../../fleet/scheduler/snapshot.ts";
+import { specOf } from "../../../fleet/tasks/kinds/index.ts";
 import { keeperTask } from "../../../fleet/tasks/kinds/keeper.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Copy, Plan, Task } from "../../../stores/db/tables.ts";
@@ -60,7 +61,7 @@ export async function readCopiesFacts(
       ...{ isChanging, hasPassword: branch.keeper_secret !== null, mayHoldLog },
       copies: copies.map((copy) => ({
         ...copyFacts(copy, dataNode, nodes),
-        keepers: (keepers.get(copy.id) ?? []).map((task) => keeperFacts(task, fleet)),
+        keepers: (keepers.get(copy.id) ?? []).map((task) => keeperFacts(task, plan, fleet)),
       })),
       best: dataNode === null ? null : bestPlace({ fleet, nodes, dataNode, plan, copies }),
     },
@@ -147,11 +148,13 @@ async function listKeepers(db: Db, copyIds: readonly string[]): Promise<Map<stri
   return Map.groupBy(rows, ({ owner_id }) => owner_id);
 }
 
-function keeperFacts(task: Task & { age_ms: number }, fleet: Pick<Fleet, "observation">): KeeperFacts {
+function keeperFacts(task: Task & { age_ms: number }, plan: Plan, fleet: Pick<Fleet, "observation">): KeeperFacts {
+  const spec = specOf(task);
   const seen = task.node_id === null ? null : fleet.observation(task.node_id, task.id);
   return {
     ...{ taskId: task.id, wanted: task.desired === "running", ageMs: task.age_ms },
     failed: seen !== null && hasEnded(seen.observed),
+    isCurrent: spec.kind === "keeper" && spec.sizeMb === keeperWork(plan).sizeMb,
   };
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type CopiesFacts, type CopyFacts, nextCopiesStep, restartMs, retentionHours, successorMs } from "./steps.ts";
 
-const keeping = { taskId: "t", wanted: true, failed: false, ageMs: 0 };
+const keeping = { taskId: "t", wanted: true, failed: false, isCurrent: true, ageMs: 0 };
 const aCopy = (overrides: Partial<CopyFacts> = {}): CopyFacts => ({
   ...{ id: "c", purpose: "keeper", generation: 1, nodeId: "n2", nodeGone: false, nodeLeaving: false, tier: 2 },
   ...{ state: "following", isFresh: true, hasBase: true, ageMs: 0, isLetIn: true, keepers: [keeping], ...overrides },
@@ -156,6 +156,21 @@ test.each<{ when: string; are: Partial<CopiesFacts>; does: object }>([
     when: "its keeper has failed",
     are: { copies: [aCopy({ keepers: [{ ...keeping, failed: true, ageMs: restartMs }] })] },
     does: { do: "removeKeepers", copyId: "c", taskIds: ["t"] },
+  },
+  {
+    when: "its keeper has another room than the plan gives by now",
+    are: { copies: [aCopy({ keepers: [{ ...keeping, isCurrent: false }] })] },
+    does: { do: "removeKeepers", copyId: "c", taskIds: ["t"] },
+  },
+  {
+    when: "a keeper of another room could not be let in again",
+    are: { isServing: false, copies: [aCopy({ keepers: [{ ...keeping, isCurrent: false }] })] },
+    does: { do: "rest" },
+  },
+  {
+    when: "a keeper of another room keeps what a change comes out of",
+    are: { isChanging: true, copies: [aCopy({ keepers: [{ ...keeping, isCurrent: false }] })] },
+    does: { do: "rest" },
   },
   { when: "the server may keep its log for one that ended", are: { mayHoldLog: true }, does: { do: "releaseLog" } },
   { when: "the server that may is away", are: { mayHoldLog: true, isServing: false }, does: { do: "rest" } },

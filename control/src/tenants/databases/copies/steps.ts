@@ -10,6 +10,8 @@ export interface KeeperFacts {
   wanted: boolean;
   /** It ended for good, and a new one is needed. */
   failed: boolean;
+  /** It has the room that the branch's plan gives by now. */
+  isCurrent: boolean;
   /** For how long it has been asked for. */
   ageMs: number;
 }
@@ -169,13 +171,17 @@ function kept(facts: CopiesFacts): CopiesStep | null {
   return waiting;
 }
 
-function keptOne({ best, hasPassword, isServing }: CopiesFacts, copy: CopyFacts): CopiesStep | null {
+function keptOne({ best, hasPassword, isServing, isChanging }: CopiesFacts, copy: CopyFacts): CopiesStep | null {
   const { id: copyId, nodeId, nodeLeaving, purpose, isLetIn, keepers } = copy;
   if (nodeId === null) {
     return best === null ? { do: "wait", for: "a node that takes it" } : { do: "place", copyId, nodeId: best.nodeId };
   }
   const spent = removal(copy, ({ wanted, failed, ageMs }) => wanted && failed && ageMs >= restartMs);
   if (spent !== null) return spent;
+  // The next one goes on from what is there, and has to be let in for that. A change that comes out of this copy waits for no keeper.
+  const mayRestart = isServing && !isChanging && !nodeLeaving;
+  const outdated = mayRestart ? removal(copy, ({ wanted, isCurrent }) => wanted && !isCurrent) : null;
+  if (outdated !== null) return outdated;
   if (keepers.some(({ wanted }) => wanted)) return null;
   if (keepers.length > 0) return { do: "wait", for: "the keeper before to end" };
   // A drain has taken it away; it stays on the disk, and goes on if the node does.
