@@ -95,6 +95,8 @@ const changesAtOnce = 32;
 /** Nobody waits for these, and each wants a child process. */
 const checksAtOnce = 2;
 const copiesAtOnce = 4;
+/** Each may take hours, and new copies must not wait for them. */
+const fetchesAtOnce = 2;
 /** One changed plan may concern thousands of projects, of which none is in a hurry. */
 const limitsAtOnce = 2;
 /** How long after its death a worker's item is taken over. */
@@ -383,10 +385,10 @@ export function workGroups({
       concurrency: copiesAtOnce,
       handlers: {
         [copiesKind]: copiesWorker({ ...databases, isWanted: config.databases.copies === "auto" }),
-        [fetchWork]: fetchWorker({ ...work, secrets, bucket, openCopyFiles }),
         [proofWork]: proofWorker({ ...databases, sql }),
       },
     },
+    { concurrency: fetchesAtOnce, handlers: { [fetchWork]: fetchWorker({ ...work, secrets, bucket, openCopyFiles }) } },
     { concurrency: checksAtOnce, handlers: { [checkKind]: checkWorker({ ...work, secrets, openLine, sql }) } },
     { concurrency: limitsAtOnce, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
   ];

@@ -43,6 +43,8 @@ export async function loadVolumesOfNodes(
         or exists (
           select from task where owner_id = copy.database_id and kind = 'database' and reaped_at is null
             and spec -> 'restore' ->> 'copyId' = copy.id::text)
+        -- It is being brought here.
+        or (copy.fetched_from is not null and copy.covered_at is null and copy.problem is null)
     from database_copy copy where node_id = any(${[...nodeIds]}::uuid[])`.execute(db);
   const found = Map.groupBy(rows, ({ at_node }) => at_node);
   return new Map([...found].map(([nodeId, own]) => [nodeId, own.map(volumeOf)]));

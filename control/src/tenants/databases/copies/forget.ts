@@ -13,8 +13,11 @@ export async function forgetCopies(db: Db): Promise<number> {
         and (gone_at is not null or node_id is null
           or not exists (select from node where node.id = copy.node_id and node.lifecycle = 'active'))
         -- What its server may still keep for it is found by this row alone.
-        and (released_at is not null or engine <> 'postgres' or not exists (
-          select from database where database.id = copy.database_id and database.generation = copy.generation))
+        and (released_at is not null or engine <> 'postgres' or not (
+          exists (select from database where database.id = copy.database_id and database.generation = copy.generation)
+          or exists (
+            select from database_volume volume where volume.database_id = copy.database_id
+              and volume.generation = copy.generation and volume.gone_at is null)))
         and not exists (select from task where task.owner_id = copy.id and task.reaped_at is null)
         and not exists (
           select from database_change change where change.copy_id = copy.id and change.ended_at is null)

@@ -81,6 +81,10 @@ export const keepCopies = async (tx: Db, databaseId: string, { keptHours }: { ke
 /** A copy that something can be restored from, on a node that is still there. */
 export type RestorableCopy = Copy & { node_id: string; covered_at: Date };
 
+const isOfItsGeneration = sql<boolean>`database_copy.generation = coalesce(
+  (select generation from database where database.id = database_copy.database_id),
+  (select generation from dropped_database where dropped_database.id = database_copy.database_id))`;
+
 /**
  * The copy that a branch, dropped ones included, is restored from: one that covers `until`, or without that the one that has
  * most. Of several that of the newest generation, and among those the one that goes on longest. Null: there is none.
@@ -116,6 +120,8 @@ export async function findRestorable(
     .$if(copyId !== undefined, (query) => query.where("database_copy.id", "=", copyId ?? ""))
     .$if(nodeId !== undefined, (query) => query.where("database_copy.node_id", "=", nodeId ?? ""))
     .$if(until !== undefined, (query) => query.where("database_copy.covered_at", ">=", until ?? null))
+    // One that goes back to a volume of before has copies of later ones, which it is not to come out of.
+    .orderBy(isOfItsGeneration, "desc")
     .orderBy("database_copy.generation", "desc")
     .orderBy("database_copy.covered_at", "desc")
     .orderBy("database_copy.id")

@@ -155,6 +155,17 @@ test("a moment that a gap in the log follows is not restored from what comes bef
   expect(await findRestorable(world.api.db, id)).toMatchObject({ id: copyId });
 });
 
+test("a branch that went back to an earlier volume is not restored from a copy of the later one", async () => {
+  const later = await begin(other.id);
+  await tell(other.id, sample(later));
+  await world.api.db.updateTable("database").set({ generation: 2 }).where("id", "=", id).execute();
+  await work();
+  const own = await begin(other.id);
+  await tell(other.id, sample(own));
+  await world.api.db.updateTable("database_copy").set({ generation: 3 }).where("id", "=", later).execute();
+  expect(await findRestorable(world.api.db, id)).toMatchObject({ id: own, generation: 2 });
+});
+
 test("the log of a copy that has ended is released when its keeper is over", async () => {
   const copyId = await begin(other.id);
   await work();

@@ -217,6 +217,8 @@ function copyEffects({ clock, db, secrets, openLine, admin, images, log }: Copie
         .selectFrom("database_copy")
         .select("id")
         .where("database_id", "=", branch.id)
+        // Those of another volume are in the log of its server.
+        .where("generation", "=", branch.generation)
         .where("state", "=", "ended")
         .where("released_at", "is", null)
         .where(isLeft)

@@ -59,9 +59,11 @@ export async function offsiteRound(deps: OffsiteDeps, signal: AbortSignal): Prom
       if (!isExpected(error)) throw error;
       log.warn({ err: error, fileId: file.id }, "a file that is of no use could not be deleted off-site");
       failures += 1;
-      if (failures >= failuresPerRound) return report;
+      if (failures >= failuresPerRound) break;
     }
   }
+  // Whoever may not delete may put all the same.
+  failures = 0;
   for (const due of await listDueFiles(db, bucket.place)) {
     signal.throwIfAborted();
     try {

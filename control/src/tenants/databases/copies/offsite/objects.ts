@@ -15,7 +15,7 @@ const addedBytesMax = 64 * 1024;
 const manifestBytesMax = 128 * 1024 * 1024;
 
 const size = z.int().min(0);
-const base = z.strictObject({ number: size, at: z.string(), bytes: size });
+const base = z.strictObject({ number: size, at: z.string(), bytes: size, until: z.string().optional() });
 
 /** What makes a copy of objects: all that is needed to have it on a node again, but for the key. */
 const copyManifest = z.strictObject({
@@ -64,7 +64,9 @@ export function copyObjects(bucket: Bucket, key: Pick<Secrets, "seal" | "open">,
   return {
     put,
     get: (objectId, signal) => get(objectId, copyBytesMax, signal),
-    putManifest: (manifest, signal) => put(manifestName, Buffer.from(JSON.stringify(manifest)), signal),
+    // What could not be read again is not put.
+    putManifest: (manifest, signal) =>
+      put(manifestName, Buffer.from(JSON.stringify(copyManifest.parse(manifest))), signal),
     getManifest: async (signal) =>
       copyManifest.parse(JSON.parse((await get(manifestName, manifestBytesMax, signal)).toString("utf8"))),
   };

@@ -115,6 +115,20 @@ async function work(id: string, attempt = 1) {
 const fetched = (id: string) =>
   api.db.selectFrom("database_copy").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
 
+test("a copy whose log has a gap comes back with what is known of that", async () => {
+  const at = new Date(Date.now() - 60_000).toISOString();
+  const bases = [{ number: 1, at, bytes: 9, until: at }];
+  await api.db
+    .updateTable("database_copy")
+    .set({ bases: JSON.stringify(bases) })
+    .where("id", "=", copyId)
+    .execute();
+  await ship();
+  const { id } = await beginFetch();
+  expect(await work(id)).toEqual({ state: "done" });
+  expect(await fetched(id)).toMatchObject({ problem: null, bases });
+});
+
 test("a copy is put off-site, sealed, and comes back on another node as it was", async () => {
   await ship();
   expect(await offsite()).toMatchObject({ position: "0-1-1", problem: null, covered_at: expect.any(Date) });

@@ -69,12 +69,19 @@ export function createOffsiteCopies(deps: OffsiteCopiesDeps): OffsiteCopies {
     async tidy(signal) {
       await giveUpOffsite(db, bucket.place);
       const useless = await listUselessObjects(db, bucket.place);
+      let removed = 0;
       for (let from = 0; from < useless.length; from += removalsAtOnce) {
         const some = useless.slice(from, from + removalsAtOnce);
         await Promise.all(
           some.map(async ({ id, offsite_copy_id }) => {
-            await bucket.remove(objectName(offsite_copy_id, id), signal);
-            await forgetObject(db, id);
+            try {
+              await bucket.remove(objectName(offsite_copy_id, id), signal);
+              await forgetObject(db, id);
+              removed += 1;
+            } catch (error) {
+              if (!isExpected(error)) throw error;
+              log.warn({ err: error, offsiteId: offsite_copy_id }, "an object of no use could not be deleted off-site");
+            }
           }),
         );
       }
@@ -82,7 +89,7 @@ export function createOffsiteCopies(deps: OffsiteCopiesDeps): OffsiteCopies {
         await bucket.remove(manifestNameOf(id), signal);
         await forgetOffsite(db, id);
       }
-      return useless.length;
+      return removed;
     },
   };
 }

@@ -15,7 +15,9 @@ const segment = file("logs/000001/000000010000000000000003", 1_048_576);
 const binlog = (size: number) => file("logs/000001/binlog.000001", size, { mtimeNs: String(size) });
 
 const toShip = (files: CopyFile[], ...objects: ShippedObject[]) =>
-  nextObjects(files, shippedParts(objects)).map((parts) => parts.map(({ path, at, length }) => [path, at, length]));
+  [...nextObjects(files, shippedParts(objects))].map((parts) =>
+    parts.map(({ path, at, length }) => [path, at, length]),
+  );
 
 describe("what is to be put off-site", () => {
   test("is all of a new copy, in objects that are full but for the last", () => {

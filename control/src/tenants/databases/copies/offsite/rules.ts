@@ -60,9 +60,11 @@ export function placedParts(shipped: Shipped, file: CopyFile): PlacedPart[] {
 
 const lengthOf = (parts: readonly CopyPart[]): number => parts.reduce((sum, { length }) => sum + length, 0);
 
-/** What is still to be put off-site of these files, in order, in portions of one object each. */
-export function nextObjects(files: readonly CopyFile[], shipped: Shipped): VersionedPart[][] {
-  const objects: VersionedPart[][] = [];
+/**
+ * What is still to be put off-site of these files, in order, in portions of one object each. One at a time: how many they are is a
+ * node's word.
+ */
+export function* nextObjects(files: readonly CopyFile[], shipped: Shipped): Generator<VersionedPart[]> {
   let open: VersionedPart[] = [];
   let room = copyBytesMax;
   for (const file of files) {
@@ -72,12 +74,12 @@ export function nextObjects(files: readonly CopyFile[], shipped: Shipped): Versi
       at += length;
       room -= length;
       if (room > 0 && open.length < copyPartsMax) continue;
-      objects.push(open);
+      yield open;
       open = [];
       room = copyBytesMax;
     }
   }
-  return open.length === 0 ? objects : [...objects, open];
+  if (open.length > 0) yield open;
 }
 
 /** Where every byte of these files is; null: of some of them not all is off-site. */

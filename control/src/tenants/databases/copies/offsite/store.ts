@@ -135,19 +135,21 @@ export const setStillCovered = async (db: Db, offsiteId: string, covered_at: Dat
     .execute());
 
 /**
- * Gives up what is off-site of branches that are no more, with their keys, and of copies that are no more where another one covers
+ * Gives up what is off-site of branches that are no more and cannot come back, with their keys, and of copies that are no more where another one covers
  * more. What is off-site is never the last that there is of a branch.
  */
 export async function giveUpOffsite(db: Db, place: string): Promise<void> {
   const isNoMore = sql<boolean>`
     not exists (select from database where database.id = database_id)
-    and not exists (select from dropped_database where dropped_database.id = database_id)`;
+    and not exists (
+      select from dropped_database where dropped_database.id = database_id and dropped_database.admin_secret is not null)`;
   await db.deleteFrom("offsite_key").where(isNoMore).execute();
   await sql`
     with given_up as (
       update offsite_copy away set covered_at = null where place = ${place} and (
       (not exists (select from database where database.id = away.database_id)
-        and not exists (select from dropped_database where dropped_database.id = away.database_id))
+        and not exists (
+          select from dropped_database dropped where dropped.id = away.database_id and dropped.admin_secret is not null))
       or (not exists (
           select from database_copy copy
           where copy.id = away.copy_id and (copy.purge_at is null or copy.purge_at > now()))
