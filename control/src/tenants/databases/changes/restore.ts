@@ -5,6 +5,7 @@ import type { Branch, Change } from "../../../stores/db/tables.ts";
 import { findRestorable } from "../copies/store.ts";
 import { throwIf } from "../endpoints/access.ts";
 import { findOwnVolume } from "../volumes/store.ts";
+import { takesWork } from "./move.ts";
 import { reopenRefusal, restoreRefusal } from "./rules.ts";
 import { findOpenChange, getOpenChange, insertChange } from "./store.ts";
 import { isSuspended } from "./suspended.ts";
@@ -56,6 +57,13 @@ export async function beginReopen(
     .execute();
   const named = volumes.find(({ generation }) => databaseVolume(branch.id, generation) === asked.volume);
   const there = named && (await findOwnVolume(tx, { databaseId: branch.id, generation: named.generation }));
+  const home =
+    there &&
+    (await tx
+      .selectFrom("node")
+      .select(["lifecycle", "drain", "schedulable"])
+      .where("id", "=", there.nodeId)
+      .executeTakeFirst());
   throwIf(
     reopenRefusal({
       ...{ status: branch.status, wasReady: branch.role_connection_limit !== null, confirmed: asked.confirm === true },
@@ -67,6 +75,7 @@ export async function beginReopen(
           : {
               isOwn: named.generation === branch.generation && named.node_id === branch.node_id,
               isThere: there !== null,
+              isLeaving: home != null && !takesWork(home),
             },
     }),
   );

@@ -59,9 +59,10 @@ test("a moment that is not covered although others around it are is told apart",
   expect(refusal?.message).toMatch(/Changes are missing in between/);
 });
 
+const kept = { isOwn: false, isThere: true, isLeaving: false };
 const reopen: ReopenFacts = {
   ...{ status: "error", wasReady: true, suspended: false, changing: null, confirmed: true },
-  volume: { isOwn: false, isThere: true },
+  volume: kept,
 };
 test.each<{ when: string; change: Partial<ReopenFacts>; code: string | null }>([
   { when: "all is well", change: {}, code: null },
@@ -71,8 +72,9 @@ test.each<{ when: string; change: Partial<ReopenFacts>; code: string | null }>([
   { when: "it is being moved", change: { changing: "move" }, code: "CONFLICT" },
   { when: "its project is suspended", change: { suspended: true }, code: "CONFLICT" },
   { when: "the volume is another's", change: { volume: null }, code: "CONFLICT" },
-  { when: "it has that volume", change: { volume: { isOwn: true, isThere: true } }, code: "CONFLICT" },
-  { when: "the volume is gone", change: { volume: { isOwn: false, isThere: false } }, code: "CONFLICT" },
+  { when: "it has that volume", change: { volume: { ...kept, isOwn: true } }, code: "CONFLICT" },
+  { when: "the volume is gone", change: { volume: { ...kept, isThere: false } }, code: "CONFLICT" },
+  { when: "its machine is cordoned", change: { volume: { ...kept, isLeaving: true } }, code: "CONFLICT" },
   { when: "nobody said that they know", change: { confirmed: false }, code: "DESTRUCTIVE_CONFIRMATION_REQUIRED" },
 ])("going back to a volume when $when: $code", ({ change, code }) => {
   expect(reopenRefusal({ ...reopen, ...change })?.code ?? null).toBe(code);

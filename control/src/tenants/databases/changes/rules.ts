@@ -60,6 +60,8 @@ export interface ReopenFacts
     isOwn: boolean;
     /** It is there, in its time, and its machine was not declared lost. */
     isThere: boolean;
+    /** Its machine takes no new work. */
+    isLeaving: boolean;
   } | null;
 }
 
@@ -81,6 +83,12 @@ export function reopenRefusal({
   if (volume.isOwn) return refuse("CONFLICT", "The database has its data in that volume already.");
   if (!volume.isThere) {
     return refuse("CONFLICT", "The volume has had its time, or is on a machine that was declared lost.");
+  }
+  if (volume.isLeaving) {
+    return refuse(
+      "CONFLICT",
+      "The volume is on a machine that takes no new work. Uncordon it, or end its drain, before.",
+    );
   }
   return confirmed
     ? null
