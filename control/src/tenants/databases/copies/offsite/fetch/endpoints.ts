@@ -2,6 +2,7 @@ import { fetchDatabaseInput, fetchDatabaseReply, idParams } from "@svc/proto";
 import { recordAudit } from "../../../../../http/audit.ts";
 import { Refused } from "../../../../../stores/refused.ts";
 import { endpoint } from "../../../../endpoint.ts";
+import { takesWork } from "../../../changes/move.ts";
 import { throwIf } from "../../../endpoints/access.ts";
 import { lockBranch } from "../../../store.ts";
 import { listFetchable } from "../store.ts";
@@ -28,7 +29,7 @@ const fetchCopy = endpoint({
       const [offsite] = bucket === null ? [] : await listFetchable(tx, branch.id, bucket.place);
       const node = await tx
         .selectFrom("node")
-        .select(["id", "name", "role", "lifecycle", "drain"])
+        .select(["id", "name", "role", "lifecycle", "drain", "schedulable", "disk_full"])
         .where("id", "=", body.node)
         .executeTakeFirst();
       throwIf(
@@ -38,7 +39,7 @@ const fetchCopy = endpoint({
           node:
             node === undefined || node.role !== "node"
               ? null
-              : { name: node.name, isActive: node.lifecycle === "active", isLeaving: node.drain !== "none" },
+              : { name: node.name, takesWork: takesWork(node) && !node.disk_full },
         }),
       );
       if (offsite?.covered_at == null) throw new Refused("CONFLICT");

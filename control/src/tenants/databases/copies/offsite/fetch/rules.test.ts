@@ -3,7 +3,7 @@ import { type FetchFacts, fetchRefusal } from "./rules.ts";
 
 const facts: FetchFacts = {
   ...{ hasBucket: true, isThere: true, isFetching: false },
-  node: { name: "node-2", isActive: true, isLeaving: false },
+  node: { name: "node-2", takesWork: true },
 };
 
 test.each<[changes: Partial<FetchFacts>, says: RegExp | null]>([
@@ -12,8 +12,7 @@ test.each<[changes: Partial<FetchFacts>, says: RegExp | null]>([
   [{ isThere: false }, /no copy of this database off-site/],
   [{ isFetching: true }, /already/],
   [{ node: null }, /no such machine/],
-  [{ node: { name: "node-2", isActive: false, isLeaving: false } }, /^node-2 takes no new work/],
-  [{ node: { name: "node-2", isActive: true, isLeaving: true } }, /^node-2 takes no new work/],
+  [{ node: { name: "node-2", takesWork: false } }, /^node-2 takes no new work/],
 ])("%j", (changes, says) => {
   const refusal = fetchRefusal({ ...facts, ...changes });
   if (says === null) expect(refusal).toBeNull();

@@ -7,7 +7,7 @@ export interface FetchFacts {
   /** Something that is off-site of the branch covers a moment. */
   isThere: boolean;
   /** The machine that is to have it; null: there is none of that id. */
-  node: { name: string; isActive: boolean; isLeaving: boolean } | null;
+  node: { name: string; takesWork: boolean } | null;
   /** One is on its way already. */
   isFetching: boolean;
 }
@@ -20,5 +20,5 @@ export function fetchRefusal({ hasBucket, isThere, node, isFetching }: FetchFact
   if (!isThere) return refuse("There is no copy of this database off-site.");
   if (isFetching) return refuse("A copy of this database is being fetched already.");
   if (node === null) return refuse("There is no such machine.");
-  return node.isActive && !node.isLeaving ? null : refuse(`${node.name} takes no new work.`);
+  return node.takesWork ? null : refuse(`${node.name} takes no new work, or its disk is full.`);
 }
