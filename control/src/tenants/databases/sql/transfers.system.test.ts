@@ -190,6 +190,12 @@ describe.each(["postgres", "mariadb"] as const)("on %s", (engine) => {
     { when: "the first line has no end", csv: ",".repeat(5_000), code: "QUERY_ERROR", says: /^Line 1: .*fields/ },
     { when: "a column is not there", csv: "id,nope\n8,a\n", code: "COLUMN_NOT_FOUND", says: /nope/ },
     { when: "a column is named twice", csv: "id,id\n8,8\n", code: "INVALID_BODY", says: /twice/ },
+    {
+      when: "a line is what Postgres takes for the end",
+      csv: "id,note\n8,a\n\\.\n9,b\n",
+      code: "QUERY_ERROR",
+      says: engine === "postgres" ? /^Line 3: .*quotes/ : /^Line 3: .*fields/,
+    },
     { when: "it is empty", csv: "", code: "INVALID_BODY", says: /first line/ },
   ])("nothing is inserted when $when, and it is told where", async ({ csv, code, says }) => {
     await sql("delete from plain");
@@ -207,6 +213,13 @@ describe.each(["postgres", "mariadb"] as const)("on %s", (engine) => {
     expect(await count("seen")).toBe(0);
     expect(await put("watched", "id\n1\n2\n")).toBe(2);
     expect(await count("seen")).toBe(2);
+  });
+
+  test("a CSV brings back a text that would end it", async () => {
+    await sql("create table dots (note varchar(20))");
+    const csv = 'note\n"\\."\n';
+    expect(await put("dots", csv)).toBe(1);
+    expect(await read("csv", "dots")).toBe(csv);
   });
 
   test("a table of computed columns alone is exported as JSON, and as nothing that is read in again", async () => {

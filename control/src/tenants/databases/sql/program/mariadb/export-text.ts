@@ -24,10 +24,10 @@ function sqlOf({ text, is }: Omit<Cell, "value">): string {
 /** JSON has the zero that is less than nothing, and what writes it here has not. */
 const jsonOf = (value: SqlValue): string => (Object.is(value, -0) ? "-0" : JSON.stringify(value));
 
-/** Nothing for null, and quotes for what could be taken for it, or would end a field. */
+/** Nothing for null, and quotes for what could be taken for it, would end a field, or would end the file for Postgres. */
 function csvOf(text: string | null): string {
   if (text === null) return "";
-  return text === "" || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return text === "" || text === "\\." || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 /** A row of an export. */

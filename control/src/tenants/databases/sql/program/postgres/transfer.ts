@@ -44,9 +44,10 @@ export async function importRows(
 }
 
 async function* bounded(csv: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const look = createRecordBounds(limits.importRowLengthMax);
+  const bounds = createRecordBounds(limits.importRowLengthMax);
   for await (const chunk of csv) {
-    look(chunk);
+    bounds.push(chunk);
     yield chunk;
   }
+  bounds.end();
 }

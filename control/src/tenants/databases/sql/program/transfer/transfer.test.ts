@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { rowText } from "../mariadb/export-text.ts";
+import { csvHead, rowText } from "../mariadb/export-text.ts";
 import { cellReader } from "../mariadb/values.ts";
 import { lineOfCopy } from "../postgres/copy-line.ts";
 import { createCopyReader } from "./copy-text.ts";
@@ -120,20 +120,48 @@ test.each([
   expect("code" in found ? found.code : found.map(({ name }) => name)).toEqual(is);
 });
 
+/** In portions of `size`, to its end. */
+function lookAt(bytes: Buffer, size: number, recordBytesMax = 1_000): void {
+  const bounds = createRecordBounds(recordBytesMax);
+  for (let at = 0; at < bytes.length; at += size) bounds.push(bytes.subarray(at, at + size));
+  bounds.end();
+}
+
 test.each([
   { when: "within quotes", text: `a\n"x""\n${"y".repeat(10)}"\n`, line: 2 },
   { when: "without any", text: `a\n"b"\n${"x".repeat(11)}`, line: 3 },
 ])("a record that a server would read is bounded $when", ({ text, line }) => {
   const bytes = Buffer.from(text);
   for (const size of [1, 3, 100]) {
-    const look = createRecordBounds(10);
-    const lookAtAll = () => {
-      for (let at = 0; at < bytes.length; at += size) look(bytes.subarray(at, at + size));
-    };
-    expect(lookAtAll).toThrow(expect.objectContaining({ name: "CsvProblem", line }));
-    const wide = createRecordBounds(20);
-    expect(() => wide(bytes)).not.toThrow();
+    expect(() => lookAt(bytes, size, 10)).toThrow(expect.objectContaining({ name: "CsvProblem", line }));
+    expect(() => lookAt(bytes, size, 20)).not.toThrow();
   }
+});
+
+test.each([
+  { when: "between others", text: "a\n1\n\\.\n2\n", line: 3 },
+  { when: "before CRLF", text: "a\r\n\\.\r\n2\r\n", line: 2 },
+  { when: "below a record of several lines", text: 'a\n"1\n2"\n\\.\n', line: 4 },
+  { when: "at the end, without an end of its own", text: "a\n\\.", line: 2 },
+  { when: "at the end, with half of one", text: "a\r\n\\.\r", line: 2 },
+  { when: "as the first line", text: "\\.\n1\n", line: 1 },
+])("what Postgres would take for the end of a CSV is told where it stands: $when", ({ text, line }) => {
+  for (const size of [1, 2, 3, 100]) {
+    expect(() => lookAt(Buffer.from(text), size)).toThrow(expect.objectContaining({ name: "CsvProblem", line }));
+  }
+});
+
+test.each(['a\n"\\."\n', "a\n\\.x\n", "a\nx\\.\n", "a,b\n\\.,1\n", 'a\n"\n\\.\n"\n', "a\n\\\n.\n", "a\n\\"])(
+  "what only looks like the end of a CSV is none: %j",
+  (text) => {
+    for (const size of [1, 2, 3, 100]) expect(() => lookAt(Buffer.from(text), size)).not.toThrow();
+  },
+);
+
+test("a CSV of MariaDB quotes what Postgres would take for the end of one", () => {
+  const cell = { value: "\\.", text: "\\.", is: "text" as const };
+  expect(rowText("csv", ["a"], [cell])).toBe('"\\."\n');
+  expect(csvHead(["\\."])).toBe('"\\."\n');
 });
 
 test.each([
