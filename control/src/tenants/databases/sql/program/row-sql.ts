@@ -112,11 +112,11 @@ export function keyProblem(table: TableShape, pk: readonly (readonly [string, Js
   return { code: "INVALID_BODY", message: `Column ${JSON.stringify(empty[0])} of the primary key is never null.` };
 }
 
-const placeOf = (dialect: Dialect, table: TableShape): string =>
+export const placeOf = (dialect: Dialect, table: TableShape): string =>
   `${dialect.quote(table.schema)}.${dialect.quote(table.name)}`;
 
-const columnsOf = (dialect: Dialect, table: TableShape): string =>
-  table.columns.map(({ name }) => dialect.quote(name)).join(", ");
+export const namesOf = (dialect: Dialect, columns: readonly ColumnShape[]): string =>
+  columns.map(({ name }) => dialect.quote(name)).join(", ");
 
 /**
  * Reads a page. `orderBy` are columns of the table. One row more than `limit` tells whether there are more.
@@ -128,7 +128,7 @@ export function selectRows(
 ): string {
   const order = orderBy.map((name) => `${dialect.quote(name)} ${dir}`).join(", ");
   const by = order === "" ? "" : ` order by ${order}`;
-  return `select ${columnsOf(dialect, table)} from ${placeOf(dialect, table)}${by} limit ${limit + 1} offset ${offset}`;
+  return `select ${namesOf(dialect, table.columns)} from ${placeOf(dialect, table)}${by} limit ${limit + 1} offset ${offset}`;
 }
 
 export const countRows = (dialect: Dialect, table: TableShape): string =>
@@ -136,10 +136,14 @@ export const countRows = (dialect: Dialect, table: TableShape): string =>
 
 export function insertRow(dialect: Dialect, table: TableShape, cells: readonly Cell[]): RowStatement {
   const bound = cells.map(({ column, value }, at) => dialect.bind(column, value, at + 1));
-  const names = cells.map(({ column }) => dialect.quote(column.name)).join(", ");
+  const names = namesOf(
+    dialect,
+    cells.map(({ column }) => column),
+  );
   const what =
     cells.length === 0 ? dialect.insertDefaults : `(${names}) values (${bound.map(({ text }) => text).join(", ")})`;
-  const returning = dialect.returnsRows && table.columns.length > 0 ? ` returning ${columnsOf(dialect, table)}` : "";
+  const returning =
+    dialect.returnsRows && table.columns.length > 0 ? ` returning ${namesOf(dialect, table.columns)}` : "";
   return {
     sql: `insert into ${placeOf(dialect, table)} ${what}${returning}`,
     values: bound.map(({ value }) => value),

@@ -1,6 +1,6 @@
 import { Refused } from "../../../../../stores/refused.ts";
 import type { ExportFormat } from "../../requests.ts";
-import type { ColumnShape, TableShape } from "../row-sql.ts";
+import { type ColumnShape, namesOf, placeOf, type TableShape } from "../row-sql.ts";
 import { CsvProblem, type CsvRecord, createCsvReader } from "../transfer/csv.ts";
 import { csvBounds } from "../transfer/csv-bounds.ts";
 import { framingOf } from "../transfer/framing.ts";
@@ -12,7 +12,6 @@ import { mariadbRefusal } from "./failure.ts";
 import { cellReader } from "./values.ts";
 
 const { quote, bind } = mariadbDialect;
-const namesOf = (columns: readonly ColumnShape[]): string => columns.map(({ name }) => quote(name)).join(", ");
 
 export async function* exportRows(
   connection: Connection,
@@ -21,10 +20,10 @@ export async function* exportRows(
 ): AsyncGenerator<string> {
   const { columns } = table;
   const names = columns.map(({ name }) => name);
-  const insert = `insert into ${quote(table.name)} (${namesOf(columns)}) values`;
+  const insert = `insert into ${quote(table.name)} (${namesOf(mariadbDialect, columns)}) values`;
   const framing = framingOf(format, { csv: csvHead(names), preamble: sqlPreamble, insert });
   let readers: ReturnType<typeof cellReader>[] = [];
-  const sql = `select ${columns.map(exactly).join(", ")} from ${quote(table.schema)}.${quote(table.name)}`;
+  const sql = `select ${columns.map(exactly).join(", ")} from ${placeOf(mariadbDialect, table)}`;
   for await (const { columns: results, row } of connection.stream(sql)) {
     if (readers.length === 0) readers = results.map((each, at) => cellReader(each, { isFloat: isFloat(columns[at]) }));
     const cells = readers.map((read, at) => read(row[at] ?? null));
@@ -70,7 +69,7 @@ export async function importRows(
     const message = `Tables of the engine ${storage?.[0] ?? "?"} take no transactions: an import that failed would leave a part.`;
     throw new Refused("QUERY_ERROR", message);
   }
-  const into = `insert into ${quote(table.schema)}.${quote(table.name)} (${namesOf(columns)}) values `;
+  const into = `insert into ${placeOf(mariadbDialect, table)} (${namesOf(mariadbDialect, columns)}) values `;
   const insertion = { connection, into, columns };
   let waiting: CsvRecord[] = [];
   let waitingLength = 0;

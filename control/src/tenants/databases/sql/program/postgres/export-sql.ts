@@ -1,6 +1,6 @@
 // @pure
 import type { ExportFormat } from "../../requests.ts";
-import type { ColumnShape, TableShape } from "../row-sql.ts";
+import { type ColumnShape, namesOf, placeOf, type TableShape } from "../row-sql.ts";
 import { postgresDialect } from "./dialect.ts";
 
 const { quote } = postgresDialect;
@@ -26,18 +26,15 @@ const sqlRow = (columns: readonly ColumnShape[]): string => {
   return `'(' || ${values.join(" || ',' || ")} || ')'`;
 };
 
-export const placeOf = ({ schema, name }: TableShape): string => `${quote(schema)}.${quote(name)}`;
-export const namesOf = (columns: readonly ColumnShape[]): string => columns.map(({ name }) => quote(name)).join(", ");
-
 /**
  * Has the server write the rows of a table in the format, with the columns of its shape, one a line. Its own CSV; of the others each
  * row is one text.
  */
 export function exportStatement(table: TableShape, format: ExportFormat): string {
-  const from = placeOf(table);
+  const from = placeOf(postgresDialect, table);
   switch (format) {
     case "csv":
-      return `copy (select ${namesOf(table.columns)} from ${from}) to stdout (format csv, header)`;
+      return `copy (select ${namesOf(postgresDialect, table.columns)} from ${from}) to stdout (format csv, header)`;
     case "json":
       return `copy (select ${jsonRow(table.columns)} from ${from}) to stdout`;
     case "sql":
@@ -47,4 +44,4 @@ export function exportStatement(table: TableShape, format: ExportFormat): string
 
 /** What each statement of an export begins with. Identities keep their values. */
 export const insertHead = (table: TableShape): string =>
-  `insert into ${placeOf(table)} (${namesOf(table.columns)}) overriding system value values`;
+  `insert into ${placeOf(postgresDialect, table)} (${namesOf(postgresDialect, table.columns)}) overriding system value values`;

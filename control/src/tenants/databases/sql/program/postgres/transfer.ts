@@ -2,13 +2,14 @@ import { limits } from "@svc/proto/limits";
 import pg from "pg";
 import { Refused } from "../../../../../stores/refused.ts";
 import type { ExportFormat } from "../../requests.ts";
-import type { ColumnShape, TableShape } from "../row-sql.ts";
+import { type ColumnShape, namesOf, placeOf, type TableShape } from "../row-sql.ts";
 import { createCopyReader } from "../transfer/copy-text.ts";
 import { framingOf } from "../transfer/framing.ts";
 import { createRecordBounds } from "../transfer/record-bounds.ts";
 import type { Connection } from "./connection.ts";
 import { lineOfCopy } from "./copy-line.ts";
-import { exportStatement, insertHead, namesOf, placeOf } from "./export-sql.ts";
+import { postgresDialect } from "./dialect.ts";
+import { exportStatement, insertHead } from "./export-sql.ts";
 import { postgresRefusal } from "./failure.ts";
 
 /** The server makes the text: nothing reads a value on the way. */
@@ -32,7 +33,8 @@ export async function importRows(
   columns: readonly ColumnShape[],
   csv: AsyncIterable<Buffer>,
 ): Promise<number> {
-  const sql = `copy ${placeOf(table)} (${namesOf(columns)}) from stdin (format csv, header, encoding 'UTF8')`;
+  const into = `${placeOf(postgresDialect, table)} (${namesOf(postgresDialect, columns)})`;
+  const sql = `copy ${into} from stdin (format csv, header, encoding 'UTF8')`;
   try {
     return await connection.copyFrom(sql, bounded(csv));
   } catch (error) {
