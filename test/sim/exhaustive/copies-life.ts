@@ -76,7 +76,13 @@ export function copiesLife(mutant: CopiesMutant | null): Model<State> {
           state: copy.state === "ended" ? "broken" : copy.state,
           isFresh: copy.state === "following" && is === "there",
           ...{ ageMs: 0, isLetIn: true },
-          keepers: copy.keepers.map(({ wanted }, at) => ({ taskId: String(at), wanted, failed: false, isCurrent: true, ageMs: 0 })),
+          keepers: copy.keepers.map(({ wanted }, at) => ({
+            taskId: String(at),
+            wanted,
+            failed: false,
+            isCurrent: true,
+            ageMs: 0,
+          })),
         };
       }),
     };
