@@ -1,13 +1,11 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { adminDatabaseReply, adminDatabasesReply, backupsReply } from "@svc/proto";
+import { adminDatabasesReply, backupsReply } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startS3, type TestS3 } from "../../control/src/stores/s3/testing.ts";
 import { type Cluster, startCluster } from "../cluster.ts";
-import { deploy } from "../support/deploy.ts";
-import { edgeFetch } from "../support/edge.ts";
-import { notesApps, writeNotesApp } from "../support/notes-app.ts";
+import { deployNotesApp, type NotesSite, notesApps } from "../support/notes-app.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** What is left of a database when the site is lost, on the whole platform: nothing but a bucket has it. */
@@ -41,52 +39,39 @@ afterAll(async () => {
 describe.each(notesApps)("a database on $engine that is off-site", (app) => {
   const slug = `away-${app.engine}`;
   const branch = `${slug}/production`;
-  let cwd: string;
-  let url: string;
+  let site: NotesSite;
 
-  async function svc(...args: string[]): Promise<Record<string, unknown>> {
-    const result = await cluster.cli([...args, "--json"], { cwd });
-    if (result.exitCode !== 0) throw new Error(`svc ${args.join(" ")}: ${result.stdout}${result.stderr}`);
-    return result.json();
-  }
-  const show = async () => adminDatabaseReply.parse(await svc("admin", "db", "show", branch)).database;
-  const visit = async (path: string) => {
-    const reply = await edgeFetch(`${url}${path}`);
-    return `${reply.status} ${await reply.text()}`;
-  };
   const listed = async () => {
     const { body } = await cluster.api("GET", "/admin/databases");
     return adminDatabasesReply.parse(body).databases.find(({ projectSlug }) => projectSlug === slug);
   };
 
   test("comes back from the bucket alone, with what was written after its base", async () => {
-    cwd = join(dir, slug);
-    await writeNotesApp(cwd, { slug, ...app });
-    ({ url } = await deploy(cluster, cwd));
-    expect(await visit("/write")).toBe("200 1");
+    site = await deployNotesApp(cluster, join(dir, slug), { slug, ...app });
+    expect(await site.visit("/write")).toBe("200 1");
     await waitFor("the copy to be off-site", 300_000, async () => typeof (await listed())?.offsiteAt === "string");
-    expect(await visit("/write")).toBe("200 2");
+    expect(await site.visit("/write")).toBe("200 2");
     const since = Date.now();
     await waitFor("what was written since to be off-site", 300_000, async () => {
       const { offsiteAt, protection } = (await listed()) ?? {};
       return typeof offsiteAt === "string" && Date.parse(offsiteAt) > since && protection === "offsite";
     });
-    await svc("db", "query", "drop table notes", "--project", slug);
-    const { node, copies } = await show();
-    const fetched = await svc("admin", "db", "fetch", branch, "--to", node?.name ?? "");
+    await site.svc("db", "query", "drop table notes", "--project", slug);
+    const { node, copies } = await site.show();
+    const fetched = await site.svc("admin", "db", "fetch", branch, "--to", node?.name ?? "");
     const copyId = String(fetched["copyId"]);
     expect(copies.map(({ id }) => id)).not.toContain(copyId);
-    await svc("admin", "db", "restore", branch, "--copy", copyId, "--yes");
-    const after = await show();
+    await site.svc("admin", "db", "restore", branch, "--copy", copyId, "--yes");
+    const after = await site.show();
     expect(after).toMatchObject({ status: "ready", generation: 2, node: { id: node?.id } });
-    await waitFor("the app to read", 60_000, async () => (await visit("/")) === "200 2");
-    expect(await visit("/write")).toBe("200 3");
+    await waitFor("the app to read", 60_000, async () => (await site.visit("/")) === "200 2");
+    expect(await site.visit("/write")).toBe("200 3");
   });
 
   test("has its backups there as well", async () => {
-    await svc("db", "backup", "create", "--project", slug);
+    await site.svc("db", "backup", "create", "--project", slug);
     await waitFor("the backup to be off-site", 120_000, async () => {
-      const { backups } = backupsReply.parse(await svc("db", "backup", "list", "--project", slug));
+      const { backups } = backupsReply.parse(await site.svc("db", "backup", "list", "--project", slug));
       return backups.length === 1 && typeof backups[0]?.offsiteAt === "string";
     });
   });

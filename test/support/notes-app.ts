@@ -1,5 +1,38 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { type AdminDatabaseDetail, adminDatabaseReply } from "@svc/proto";
+import type { Cluster } from "../cluster.ts";
+import { deploy } from "./deploy.ts";
+import { edgeFetch } from "./edge.ts";
+
+/** How those who run it and those who visit it see an app with notes. */
+export interface NotesSite {
+  /** What a command prints as JSON; fails with all that it said. */
+  svc(...args: string[]): Promise<Record<string, unknown>>;
+  /** What operators are shown of its database. */
+  show(): Promise<AdminDatabaseDetail>;
+  /** Status and body. */
+  visit(path: string): Promise<string>;
+}
+
+/** Deploys an app with notes from a directory that is not there yet. */
+export async function deployNotesApp(cluster: Cluster, cwd: string, app: NotesApp): Promise<NotesSite> {
+  await writeNotesApp(cwd, app);
+  const { url } = await deploy(cluster, cwd);
+  const svc = async (...args: string[]): Promise<Record<string, unknown>> => {
+    const result = await cluster.cli([...args, "--json"], { cwd });
+    if (result.exitCode !== 0) throw new Error(`svc ${args.join(" ")}: ${result.stdout}${result.stderr}`);
+    return result.json();
+  };
+  return {
+    svc,
+    show: async () => adminDatabaseReply.parse(await svc("admin", "db", "show", `${app.slug}/production`)).database,
+    async visit(path) {
+      const reply = await edgeFetch(`${url}${path}`);
+      return `${reply.status} ${await reply.text()}`;
+    },
+  };
+}
 
 /** An app whose notes are in a managed database. */
 export interface NotesApp {
