@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { hostAndPort } from "@svc/proto";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { createPulse } from "@svc/telemetry";
 import { createEndpoints, FencedError, forgetIdentity, type Identity, joinCluster, loadIdentity } from "@svc/uplink";
@@ -154,9 +155,7 @@ async function readToken({ dir, bootstrapTokenFile }: Config): Promise<string> {
 /** Where proxies are that lead to databases of other machines: they listen at the same port on all of them. */
 const proxyHosts = (journal: Journal, { peerPort }: Config["databaseProxy"]): string[] => {
   const addresses = new Set((knownDatabases(journal)?.entries ?? []).map(({ address }) => address));
-  return [...addresses]
-    .filter(Boolean)
-    .map((address) => `${address.includes(":") ? `[${address}]` : address}:${peerPort}`);
+  return [...addresses].filter(Boolean).map((address) => hostAndPort(address, peerPort));
 };
 
 /** Where the cluster's registry is, once control has told. */

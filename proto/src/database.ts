@@ -1,4 +1,5 @@
 // @pure
+import { hostAndPort } from "./hosts.ts";
 import type { Channel } from "./lifecycle.ts";
 
 /** What a managed database may run on. */
@@ -46,6 +47,5 @@ export function databaseUrl(
   at: { host: string; port: number } = { host: databaseHost, port: databasePorts[branch.engine] },
 ): string {
   const { database, role } = databaseNames(branch.id);
-  const host = at.host.includes(":") ? `[${at.host}]` : at.host;
-  return `${schemes[branch.engine]}://${role}:${branch.password}@${host}:${at.port}/${database}`;
+  return `${schemes[branch.engine]}://${role}:${branch.password}@${hostAndPort(at.host, at.port)}/${database}`;
 }

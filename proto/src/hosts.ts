@@ -134,3 +134,6 @@ function nameProblem(name: string): string | null {
     return `"${name}" is not a public host name.`;
   return null;
 }
+
+/** As in an address of the web: brackets around an IPv6 address, which has colons of its own. */
+export const hostAndPort = (host: string, port: number): string => `${host.includes(":") ? `[${host}]` : host}:${port}`;

@@ -1,5 +1,5 @@
 // @pure
-import type { DatabaseEngine } from "@svc/proto";
+import { type DatabaseEngine, hostAndPort } from "@svc/proto";
 
 /** Where a database is and who logs in, as an address of it says. */
 export interface Address {
@@ -61,6 +61,5 @@ function decoded(part: string): string | null {
 /** The address without the password, for people. */
 export function publicAddress({ engine, host, port, user, database }: Address): string {
   const scheme = engine === "postgres" ? "postgres" : "mysql";
-  const at = host.includes(":") ? `[${host}]` : host;
-  return `${scheme}://${user === "" ? "" : `${user}@`}${at}:${port}/${database}`;
+  return `${scheme}://${user === "" ? "" : `${user}@`}${hostAndPort(host, port)}/${database}`;
 }

@@ -1,4 +1,5 @@
 import { Server, ServerCredentials } from "@grpc/grpc-js";
+import { hostAndPort } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import type { KeyAndCertificate } from "../ca/certificates.ts";
 import type { LinkTimings } from "../sessions/timings.ts";
@@ -45,7 +46,7 @@ export function listen(
   { host, port }: { host: string; port: number },
   credentials: ServerCredentials,
 ): Promise<number> {
-  const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const address = hostAndPort(host, port);
   return new Promise((resolve, reject) => {
     server.bindAsync(address, credentials, (error, bound) => {
       if (error) reject(new Error(`cannot listen on ${address}`, { cause: error }));

@@ -13,7 +13,7 @@ export interface ShippedObject {
 }
 
 /** Where a part is: in which object, and from which of its bytes on. */
-export interface PlacedPart extends CopyPart {
+interface PlacedPart extends CopyPart {
   objectId: string;
   from: number;
 }
@@ -48,7 +48,7 @@ export function shippedParts(objects: readonly ShippedObject[]): Shipped {
 }
 
 /** The parts of a file that are off-site from its beginning on, without a gap. */
-export function placedParts(shipped: Shipped, file: CopyFile): PlacedPart[] {
+function placedParts(shipped: Shipped, file: CopyFile): PlacedPart[] {
   const known = shipped.get(keyOf(file.path, versionOf(file)));
   const placed: PlacedPart[] = [];
   for (let at = 0, part = known?.get(0); part !== undefined && part.length > 0; part = known?.get(at)) {

@@ -2,13 +2,12 @@ import { sql } from "kysely";
 import type { Db } from "../../../../../stores/db/pool.ts";
 import type { Branch, Copy, OffsiteCopy } from "../../../../../stores/db/tables.ts";
 import { enqueue } from "../../../../../stores/work/queue.ts";
+import { retentionHours } from "../../steps.ts";
 import type { CopyManifest } from "../objects.ts";
 
 export const fetchWork = "offsite-fetch";
 
 const now = sql<Date>`clock_timestamp()`;
-/** As of every copy that nobody keeps. */
-const keptHours = 168;
 
 /** Of a row of `database_copy`: it is on its way from a bucket to its node. */
 const isFetching = sql<boolean>`fetched_from is not null and covered_at is null and problem is null`;
@@ -38,7 +37,7 @@ export async function insertFetch(
     .values({
       ...{ id, database_id, engine, project_id, channel, generation, node_id: nodeId, purpose: "keeper" },
       ...{ state: "ended", ended_at: now, released_at: now, fetched_from: offsite.id },
-      purge_at: sql<Date>`clock_timestamp() + ${keptHours} * interval '1 hour'`,
+      purge_at: sql<Date>`clock_timestamp() + ${retentionHours} * interval '1 hour'`,
     })
     .execute();
   await enqueue(tx, { kind: fetchWork, key: `${fetchWork}/${id}`, payload: { copyId: id, projectId: project_id } });
