@@ -165,6 +165,10 @@ export const isDraining = ({ desired, drainSeconds }: Pick<PlacementValue, "desi
 
 export const healthStates = ["starting", "healthy", "unhealthy", "backoff"] as const;
 
+/** It runs, and is well. Edges may not reach it for all that: a server of a database has no port. */
+export const isHealthy = (said: { observed: string | null; health: string | null } | null): boolean =>
+  said?.observed === "running" && said.health === "healthy";
+
 /** Times are ISO 8601. */
 export const crashingValue = z.object({
   since: z.string(),

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
-import { hasEnded } from "../../fleet/cluster/keys.ts";
+import { hasEnded, isHealthy } from "../../fleet/cluster/keys.ts";
 import { type DatabaseTaskSpec, database } from "../../fleet/tasks/kinds/database.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
@@ -94,7 +94,7 @@ function serverFacts(
   resources: ReturnType<typeof serverResources>,
 ): ServerFacts {
   const seen = task.node_id === null ? null : fleet.observation(task.node_id, task.id);
-  const isServing = seen?.observed === "running" && seen.health === "healthy";
+  const isServing = isHealthy(seen);
   return {
     taskId: task.id,
     wanted: task.desired === "running",

@@ -1,7 +1,7 @@
 import { limits } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
-import { hasEnded } from "../../../fleet/cluster/keys.ts";
+import { hasEnded, isHealthy } from "../../../fleet/cluster/keys.ts";
 import { specOf } from "../../../fleet/tasks/kinds/index.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Backup, Task } from "../../../stores/db/tables.ts";
@@ -71,7 +71,7 @@ function servingAt(task: Task, fleet: Pick<Fleet, "observation">): BackupFacts["
   const spec = specOf(task);
   if (nodeId === null || spec.kind !== "database") return null;
   const seen = fleet.observation(nodeId, id);
-  return seen?.observed === "running" && seen.health === "healthy" ? { nodeId, image: spec.image } : null;
+  return isHealthy(seen) ? { nodeId, image: spec.image } : null;
 }
 
 function taskFacts(task: Task, fleet: Pick<Fleet, "observation">): BackupTaskFacts {

@@ -1,4 +1,5 @@
 import type { FleetView } from "../../../fleet/cluster/facts.ts";
+import { isHealthy } from "../../../fleet/cluster/keys.ts";
 import { specOf } from "../../../fleet/tasks/kinds/index.ts";
 import { listTasks } from "../../../fleet/tasks/store.ts";
 import type { Db } from "../../../stores/db/pool.ts";
@@ -67,7 +68,7 @@ export async function readDatabase(
         ? null
         : {
             ...{ epoch: Number(server.epoch), node: nodeView(names, server.node_id), image: imageOf(server) },
-            serving: fleet.placements().some(({ placementId, serving }) => placementId === server.id && serving),
+            serving: fleet.placements().some((held) => held.placementId === server.id && isHealthy(held)),
             createdAt: server.created_at.toISOString(),
           },
     volumes: volumes.map((volume) => ({

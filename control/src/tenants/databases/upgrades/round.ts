@@ -2,6 +2,7 @@ import { type DatabaseEngine, databaseEngines } from "@svc/proto";
 import type { Random } from "@svc/runtime/random";
 import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
+import { isHealthy } from "../../../fleet/cluster/keys.ts";
 import type { Log } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import { findOpenChange, insertChange } from "../changes/store.ts";
@@ -66,7 +67,7 @@ async function readServers({ db, fleet, images }: UpgradeDeps, engine: DatabaseE
       databaseId: row.database_id,
       isCurrent: row.image === image,
       isMeant: row.is_ready && !row.is_off,
-      isServing: row.is_ready && seen?.observed === "running" && seen.health === "healthy",
+      isServing: row.is_ready && isHealthy(seen),
       isReplaceable: row.is_replaceable,
       isChanging: changing !== null || row.is_backing_up,
       isUpgrading: changing === "upgrade",
