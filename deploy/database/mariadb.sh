@@ -216,8 +216,12 @@ is_whole_dump() {
 
 # The administrator's password is the one that is known today, whatever it was then.
 settle() {
-  query "CREATE USER IF NOT EXISTS 'svc_admin'@'localhost'; GRANT ALL PRIVILEGES ON *.* TO 'svc_admin'@'localhost' WITH GRANT OPTION;
-    ALTER USER 'svc_admin'@'localhost' IDENTIFIED BY PASSWORD '$verifier'"
+  # As input: arguments are told to whoever lists processes.
+  client <<SQL
+CREATE USER IF NOT EXISTS 'svc_admin'@'localhost';
+GRANT ALL PRIVILEGES ON *.* TO 'svc_admin'@'localhost' WITH GRANT OPTION;
+ALTER USER 'svc_admin'@'localhost' IDENTIFIED BY PASSWORD '$verifier';
+SQL
 }
 
 # Tells what is there: every table of the tenant's database is read to its end. Names are in hexadecimal digits.

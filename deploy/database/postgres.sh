@@ -103,9 +103,13 @@ recover() {
   done
 }
 
-query() {
+client() {
   psql --no-psqlrc --tuples-only --no-align --field-separator=' ' --quiet --no-password --set=ON_ERROR_STOP=1 \
-    --host=/tmp --username=svc_admin --command="$1" "${2-postgres}"
+    --host=/tmp --username=svc_admin "$@"
+}
+
+query() {
+  client --dbname=postgres --command="$1"
 }
 
 # The administrator's password is the one that is known today, whatever it was then.
@@ -113,7 +117,10 @@ settle() {
   case $verifier in
     *[!0-9A-Za-z+/=:\$-]*) end 78 "the verifier of the administrator's password is no SCRAM verifier" ;;
   esac
-  query "ALTER ROLE svc_admin PASSWORD '$verifier'" >/dev/null
+  # As input: arguments are told to whoever lists processes.
+  client --dbname=postgres <<SQL
+ALTER ROLE svc_admin PASSWORD '$verifier';
+SQL
 }
 
 # Tells what is there: every table of the tenant's database is read to its end. Names are in hexadecimal digits.
@@ -125,8 +132,7 @@ look() {
     return 0
   }
   echo "bytes $(query "SELECT pg_database_size('$database')")" || return 1
-  psql --no-psqlrc --tuples-only --no-align --field-separator=' ' --quiet --no-password --set=ON_ERROR_STOP=1 \
-    --host=/tmp --username=svc_admin --dbname="$database" <<'SQL'
+  client --dbname="$database" <<'SQL'
 SET search_path = pg_catalog;
 -- The tenant may have set these for everybody in that database.
 SET statement_timeout = 0;
