@@ -233,7 +233,9 @@ look() {
     return 0
   }
   query "SELECT CONCAT('bytes ', COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0)) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '$database'" || return 1
-  query "SELECT CONCAT('SELECT CONCAT(''table ', HEX(TABLE_SCHEMA), ' ', HEX(TABLE_NAME), ' '', COUNT(*)) FROM \`$database\`.\`', REPLACE(TABLE_NAME, '\`', '\`\`'), '\`;')
+  # Each statement travels in hexadecimal digits as well: whatever is in a name, it stays in its line.
+  query "SELECT CONCAT('EXECUTE IMMEDIATE X''', HEX(CONCAT('SELECT CONCAT(''table ', HEX(TABLE_SCHEMA), ' ', HEX(TABLE_NAME), ' '', COUNT(*))
+      FROM \`$database\`.\`', REPLACE(TABLE_NAME, '\`', '\`\`'), '\`')), ''';')
     FROM information_schema.TABLES WHERE TABLE_SCHEMA = '$database' AND TABLE_TYPE = 'BASE TABLE'
     ORDER BY DATA_LENGTH DESC, TABLE_NAME LIMIT 2000" >/tmp/look.sql || return 1
   client --batch --raw --skip-column-names </tmp/look.sql

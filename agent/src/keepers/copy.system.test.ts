@@ -1,6 +1,6 @@
 import { appendFile, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { databaseEngines, databaseNames } from "@svc/proto";
+import { type DatabaseEngine, databaseEngines, databaseNames } from "@svc/proto";
 import { systemClock } from "@svc/runtime/system";
 import { afterEach, describe, expect, test } from "vitest";
 import { entryFailure } from "../databases/exit.ts";
@@ -25,13 +25,25 @@ async function covers(copy: TestCopy): Promise<void> {
   const now = momentOf(systemClock.now().toISOString()) ?? "";
   await copy.once("a copy of now", ({ state, coveredAt }) => state === "following" && coveredAt > now);
 }
+/** Where the volume of a copy is. */
+async function pathOf(copy: TestCopy): Promise<string> {
+  const volume = (await copy.database.engine.listDatabaseVolumes()).find(({ of }) => of === "copy");
+  return volume?.path ?? "";
+}
 /** Files of the first log of a copy, the oldest first. */
 async function logFiles(copy: TestCopy): Promise<string[]> {
-  const volume = (await copy.database.engine.listDatabaseVolumes()).find(({ of }) => of === "copy");
-  const directory = join(volume?.path ?? "", "logs/000001");
+  const directory = join(await pathOf(copy), "logs/000001");
   const names = (await readdir(directory)).filter((name) => /^(?:binlog\.\d+|[0-9A-F]{24}.*)$/.test(name));
   return names.toSorted().map((name) => join(directory, name));
 }
+const proofRequest = (copy: TestCopy, engine: DatabaseEngine) => ({
+  ...{ placementId: copy.copyId, labels: {}, copyId: copy.copyId, databaseId: copy.database.id, engine },
+  image: copy.database.spec().image,
+  timeoutSeconds: 300,
+  limits: { memoryMb: 256, cpuMillicores: 0, pidsLimit: 100 },
+  reserved: { memoryMb: 64, cpuMillicores: 100 },
+  onStart: () => {},
+});
 const idsOf = async (copy: TestCopy): Promise<Set<number>> => {
   const text = await copy.sql("SELECT id FROM w ORDER BY id");
   return new Set(text.split("\n").filter(Boolean).map(Number));
@@ -321,14 +333,7 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     await copy.keep();
     await follows(copy);
     const proofs = createProofs({ clock: systemClock, engine });
-    const request = {
-      ...{ placementId: copy.copyId, labels: {}, copyId: copy.copyId, databaseId: id, engine: kind },
-      image: copy.database.spec().image,
-      timeoutSeconds: 300,
-      limits: { memoryMb: 256, cpuMillicores: 0, pidsLimit: 100 },
-      reserved: { memoryMb: 64, cpuMillicores: 100 },
-      onStart: () => {},
-    };
+    const request = proofRequest(copy, kind);
     const found = await proofs.make(request, AbortSignal.timeout(280_000));
     expect(found.tables).toEqual([expect.objectContaining({ name: "w", rows: BigInt(count) })]);
     expect(Number(found.bytes)).toBeGreaterThan(0);
@@ -341,6 +346,59 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     await expect(proofs.make(other, new AbortController().signal)).rejects.toMatchObject({
       code: "DATABASE_COPY_MISSING",
     });
+  });
+});
+
+/** Names that mean something to a shell, a client, a statement or a comment on its way. */
+const oddNames = [
+  ...[
+    "a\\b",
+    "a\\nb",
+    "a\\\\",
+    "tab\there",
+    "line\nhere",
+    "x\r\ny",
+    "'",
+    '"',
+    "a`b",
+    "%s%",
+    "$(id)",
+    "-- c",
+    "it's; DO 1;",
+  ],
+  ...["größe 表", "l\n*/ DROP TABLE `w`; -- .", "m\n/*!*/;\nDROP TABLE w/*!*/;\n#"],
+];
+
+describe.each(databaseEngines)("names of tables on %s that nobody expects", (kind) => {
+  const quote = (name: string) =>
+    kind === "postgres" ? `"${name.replaceAll('"', '""')}"` : `\`${name.replaceAll("`", "``")}\``;
+
+  test("are in a copy, in what proves it, and in what is restored of it", async () => {
+    const copy = await aCopy(kind);
+    const rows = oddNames.map((name, at) => [name, at + 2] as const);
+    for (const [name, count] of rows) {
+      const values = Array.from({ length: count - 1 }, (_, i) => `(${i})`).join();
+      await copy.sql(`CREATE TABLE ${quote(name)} (i int); INSERT INTO ${quote(name)} VALUES ${values}`);
+    }
+    if (kind === "mariadb") {
+      // Views that nobody can read any more are told to its dump by their names.
+      const views = oddNames.map((name) => `CREATE VIEW ${quote(`v${name}`)} AS SELECT i FROM gone`);
+      await copy.sql(["CREATE TABLE gone (i int)", ...views, "DROP TABLE gone"].join("; "));
+    }
+    await copy.keep();
+    await follows(copy);
+    await copy.sql(oddNames.map((name) => `INSERT INTO ${quote(name)} VALUES (-1)`).join("; "));
+    const proofs = createProofs({ clock: systemClock, engine: copy.database.engine });
+    await covers(copy);
+    const found = await proofs.make(proofRequest(copy, kind), AbortSignal.timeout(280_000));
+    expect(new Map(found.tables.map((table) => [table.name, Number(table.rows)]))).toEqual(
+      new Map([["w", 0], ...rows]),
+    );
+    await copy.lose();
+    await copy.restore();
+    await copy.database.serves();
+    const counts = await copy.sql(oddNames.map((name) => `SELECT count(*) FROM ${quote(name)}`).join(" UNION ALL "));
+    expect(counts.split("\n").map(Number)).toEqual(rows.map(([, count]) => count));
   });
 });
 
