@@ -6,10 +6,12 @@
 #                   was acknowledged before that time), word_at (control's word for that place), has (1: its log from the
 #                   newest file of ours on is there)
 #   begin_log       makes the log follow from now on
-#   receive         writes the log into $log, until the connection ends
+#   receive         writes the log into $log, until the connection ends. Notes its process in /tmp/receiver.pid
 #   has_position    whether the log has that place, on the disk
 #   is_written_to   whether something was added to the log since the file $1 was touched
-#   make_base       writes a whole copy into the directory $1; sets nothing, ends with 0 when it has all
+#   make_base       writes a whole copy into the directory $1; sets nothing, ends with 0 when it has all, with $changing when
+#                   what the tenant does stood against it. Notes the process that takes the time in /tmp/base.pid, and fails
+#                   when that is killed
 #   finish_base     whether what goes with the base in the directory $1 is there as well; makes its files first, position
 #   prune_log       removes files of the log in the directory $1 that are older than $2
 #
@@ -31,7 +33,9 @@ stall_looks=30
 # So often it is measured, and what is too old goes.
 tidy_every_looks=15
 base_retry_s=60
+base_retry_max_s=600
 crowded_base_every_s=60
+changing=3
 
 # Arguments: the copy's name in 16 hexadecimal digits, how old the newest base may become and how far back a restore must
 # be able to go in seconds, and what all of it may take in MiB.
@@ -181,33 +185,42 @@ await() {
 
 stop_receiver() {
   [ -n "$receiver" ] || return 0
-  # It may be about to begin: whoever waited for its end then would wait for as long as it goes on.
-  until [ -e /tmp/receiver.end ]; do
-    word_of /tmp/receiver.pid
+  kill_until_end receiver
+  wait "$receiver" || :
+  receiver=
+}
+
+# It may be about to begin: whoever waited for its end then would wait for as long as it goes on.
+kill_until_end() {
+  until [ -e "/tmp/$1.end" ]; do
+    word_of "/tmp/$1.pid"
     [ -z "$word" ] || kill -KILL "$word" 2>/dev/null || :
     sleep 0.1
   done
-  wait "$receiver" || :
-  receiver=
 }
 
 # When the newest is too old, or none goes with this log, or the log takes most of the room: an older base and what goes with
 # it make room once there is another.
 is_base_due() {
   [ "$asked_s" -ge "$base_retry" ] || return 1
-  newest_in bases
-  [ -n "$newest" ] || return 0
-  word_of "bases/$newest/log"
-  [ "$word" = "$era" ] || return 0
+  has_base || return 0
   word_of "bases/$newest/made"
   [ "$((asked_s - word))" -lt "$base_every_s" ] || return 0
   is_crowded && [ "$((log_mb * 2))" -gt "$used_mb" ] && [ "$((asked_s - word))" -gt "$crowded_base_every_s" ]
 }
 
+# Whether the newest whole copy goes with the log that is written now.
+has_base() {
+  newest_in bases
+  [ -n "$newest" ] || return 1
+  word_of "bases/$newest/log"
+  [ "$word" = "$era" ]
+}
+
 begin_base() {
   rm -rf bases/new
   mkdir bases/new
-  rm -f /tmp/base.end
+  rm -f /tmp/base.end /tmp/base.pid
   (
     set +e
     make_base bases/new >/tmp/base.log 2>&1
@@ -219,10 +232,24 @@ begin_base() {
 
 give_up_base() {
   base_failures=$((base_failures + 1))
-  base_retry=$((asked_s + base_retry_s * base_failures))
+  wait_s=$((base_retry_s * base_failures))
+  [ "$wait_s" -le "$base_retry_max_s" ] || wait_s=$base_retry_max_s
+  base_retry=$((asked_s + wait_s))
   base_state=none
-  base_problem=BASE_FAILED
+  base_problem=$1
   rm -rf bases/new
+}
+
+# One that there is no room for. Nothing can be restored by the log that was kept for it alone: there is another one.
+end_base() {
+  kill_until_end base
+  wait "$base_pid" || :
+  give_up_base TOO_LARGE
+  has_base || {
+    stop_receiver
+    next_era
+    pending=
+  }
 }
 
 step_base() {
@@ -234,7 +261,10 @@ step_base() {
       base_state=finishing
     else
       cat /tmp/base.log >&2
-      give_up_base
+      case $word in
+        "$changing") give_up_base CHANGING ;;
+        *) give_up_base BASE_FAILED ;;
+      esac
       return 0
     fi
   fi
@@ -254,10 +284,12 @@ step_base() {
 }
 
 # Removes what is of no use any more, unless somebody reads: bases before the newest that has the earliest moment that must
-# be had, then the oldest ones while there is little room, and logs that no base goes with.
+# be had, then the oldest ones while there is little room, and logs that no base goes with. What is not whole yet goes first when
+# more is taken than may be: the newest whole copy is followed in any case.
 tidy() {
   tidied_at=$looks
   measure
+  if is_over && [ "$base_state" != none ]; then end_base; fi
   (
     exec 8<reading
     flock --exclusive --nonblock 8 || exit 0
@@ -280,7 +312,7 @@ tidy() {
   )
   measure
   is_full=
-  if [ "$used_mb" -gt "$size_mb" ]; then
+  if is_over; then
     is_full=1
     stop_receiver
   fi
@@ -289,6 +321,10 @@ tidy() {
 measure() {
   used_mb=$(du --block-size=1M --summarize . | { read -r mb _ && echo "$mb"; })
   log_mb=$(du --block-size=1M --summarize "$log" | { read -r mb _ && echo "$mb"; })
+}
+
+is_over() {
+  [ "$used_mb" -gt "$size_mb" ]
 }
 
 is_crowded() {

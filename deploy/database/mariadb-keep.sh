@@ -151,7 +151,7 @@ make_base() {
   before=$(count_definitions) || return 1
   is_calm || {
     echo "a definition is being changed, or a transaction is prepared"
-    return 1
+    return "$changing"
   }
   databases=$(keeper_query "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA
     WHERE SCHEMA_NAME NOT IN $own_schemas ORDER BY 1") || return 1
@@ -175,19 +175,22 @@ VIEWS
   {
     set +e
     mariadb-dump $connection --single-transaction --quick --master-data=2 --gtid --routines --triggers --hex-blob --dump-history \
-      --no-tablespaces --default-character-set=utf8mb4 --max-allowed-packet=1G "$@" --databases $databases &&
+      --no-tablespaces --default-character-set=utf8mb4 --max-allowed-packet=1G "$@" --databases $databases &
+    echo $! >/tmp/base.pid
+    wait $! &&
       { [ -z "$unreadable" ] || stand_in_for_views; } &&
       # Some users are there before it is loaded.
       mariadb-dump $connection --replace --system=users
     echo $? >/tmp/dump.end
   } | zstd -1 --quiet --force -o "$base/dump.sql.zst" || return 1
-  word_of /tmp/dump.end
-  [ "$word" = 0 ] || return 1
-  [ "$(count_definitions)" = "$before" ] || {
+  after=$(count_definitions) || return 1
+  # A dump that failed may have done so over a table that was gone by then.
+  [ "$after" = "$before" ] || {
     echo "a definition was changed meanwhile, or a transaction prepared"
-    return 1
+    return "$changing"
   }
-  is_whole_dump "$base/dump.sql.zst"
+  word_of /tmp/dump.end
+  [ "$word" = 0 ] && is_whole_dump "$base/dump.sql.zst"
 }
 
 # Where in the log the dump is of is said in its first lines.
@@ -207,7 +210,7 @@ finish_base() {
       esac
     done </tmp/dump.head
     is_log_file "$file" && is_number "$offset" || {
-      give_up_base
+      give_up_base BASE_FAILED
       return 1
     }
     printf '%s\n' "$file:$offset" >"$1/position"

@@ -70,7 +70,9 @@ is_written_to() {
 
 make_base() {
   pg_basebackup --pgdata="$1" --format=tar --compress=client-zstd:level=1 --wal-method=none --checkpoint=fast \
-    --label=svc --no-password --no-sync --host=/socket --username=svc_keeper && [ -s "$1/backup_manifest" ]
+    --label=svc --no-password --no-sync --host=/socket --username=svc_keeper &
+  echo $! >/tmp/base.pid
+  wait $! && [ -s "$1/backup_manifest" ]
 }
 
 # The end of the manifest says which part of the log the base is no copy without.
@@ -93,7 +95,7 @@ finish_base() {
       esac
     done </tmp/manifest
     is_place "$from" && is_place "$to" && is_number "$timeline" || {
-      give_up_base
+      give_up_base BASE_FAILED
       return 1
     }
     printf '%s\n' "$to" >"$1/position"

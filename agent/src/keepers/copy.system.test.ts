@@ -1,4 +1,4 @@
-import { appendFile, readdir, rm } from "node:fs/promises";
+import { appendFile, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { type DatabaseEngine, databaseEngines, databaseNames } from "@svc/proto";
 import { systemClock } from "@svc/runtime/system";
@@ -8,6 +8,7 @@ import { createTestCopy, type TestCopy } from "../testing/copy.ts";
 import { waitFor } from "../testing/wait.ts";
 import { momentOf } from "./moment.ts";
 import { createProofs } from "./proofs.ts";
+import type { CopyStatus } from "./status.ts";
 
 const opened: TestCopy[] = [];
 async function aCopy(...made: Parameters<typeof createTestCopy>): Promise<TestCopy> {
@@ -301,6 +302,49 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     expect(bases).toHaveLength(1);
   });
 
+  test("gives up a base that there is no room for, goes on, and makes one once there is", async () => {
+    const copy = await aCopy(kind);
+    await copy.sql(
+      kind === "postgres"
+        ? "CREATE TABLE big AS SELECT md5(i::text) t FROM generate_series(1, 600000) i"
+        : "CREATE TABLE big AS SELECT MD5(seq) AS t FROM seq_1_to_600000",
+    );
+    // In the middle of that table, wherever the engine begins.
+    const mostOfItBytes = (kind === "postgres" ? 50 : 15) * 2 ** 20;
+    const isTooLarge = ({ problem }: CopyStatus) => problem.includes("more than it may");
+    const log = async () => readdir(join(await pathOf(copy), "logs"));
+
+    copy.stallAfter(mostOfItBytes);
+    await copy.keep({ sizeMb: 3 });
+    await copy.once("a first base without room", (now) => now.state === "basing" && isTooLarge(now));
+    await waitFor("another log than that of no base", async () => !(await log()).includes("000001"));
+
+    copy.stallAfter(Number.POSITIVE_INFINITY);
+    await copy.keep();
+    const { bases } = await follows(copy);
+    const sizes = await Promise.all(
+      (await readdir(await pathOf(copy), { recursive: true })).map(async (name) =>
+        stat(join(await pathOf(copy), name)),
+      ),
+    );
+    const usedMb = Math.ceil(sizes.reduce((sum, { blocks }) => sum + blocks * 512, 0) / 2 ** 20);
+
+    copy.stallAfter(mostOfItBytes);
+    await copy.keep({ sizeMb: usedMb + 4, baseEverySeconds: 1 });
+    await copy.once("a second base without room", (now) => now.state === "following" && isTooLarge(now));
+    await copy.sql("INSERT INTO w (id) VALUES (1)");
+    await covers(copy);
+    expect((await copy.status())?.bases).toEqual(bases);
+
+    copy.stallAfter(Number.POSITIVE_INFINITY);
+    await copy.keep({ baseEverySeconds: 1 });
+    await copy.once("a second base", (now) => now.bases.length > 1 && now.problem === "");
+    await copy.lose();
+    await copy.restore();
+    await copy.database.serves();
+    expect([...(await idsOf(copy))]).toEqual([1]);
+  });
+
   test("is restored from the beginning when a restore is killed", async () => {
     const copy = await aCopy(kind);
     await copy.sql("INSERT INTO w (id) VALUES (1)");
@@ -482,7 +526,7 @@ describe("what a dump of MariaDB is not by itself", () => {
     );
     const changes = copy.sql(begin);
     await copy.keep();
-    await copy.once("a base that is none", ({ problem }) => problem.includes("whole copy"));
+    await copy.once("a base that is none", ({ problem }) => problem.includes("definitions were changed"));
     await Promise.all([reader, changes]);
     await copy.sql(end);
     await follows(copy);

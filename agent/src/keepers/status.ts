@@ -24,6 +24,8 @@ const problems: Readonly<Record<string, string>> = {
   STALLED: "What the server has logged does not arrive.",
   TOO_LARGE: "The copy takes more than it may.",
   BASE_FAILED: "A whole copy could not be made.",
+  CHANGING:
+    "A whole copy could not be made, since definitions were changed or a transaction was prepared meanwhile. It is tried again.",
 };
 
 const wholeNumber = /^[0-9]{1,15}$/;

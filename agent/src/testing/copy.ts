@@ -28,6 +28,8 @@ export type TestCopy = AsyncDisposable & {
   /** Lets the keeper in, or does not any more. */
   openDoor(): Promise<void>;
   closeDoor(): Promise<void>;
+  /** Connections of the keeper that have brought it more than this bring nothing any more; Infinity: none. */
+  stallAfter(bytes: number): void;
   keep(changes?: Partial<KeeperContainerSpec>): Promise<void>;
   keeper: string;
   status(): Promise<CopyStatus | null>;
@@ -54,6 +56,7 @@ export async function createTestCopy(engine: DatabaseEngine, settings: readonly 
   let generation = 1;
   let relay: Server | null = null;
   const open = new Set<Socket>();
+  let stallBytes = Number.POSITIVE_INFINITY;
 
   const spec = (changes: Partial<DatabaseContainerSpec> = {}): Partial<DatabaseContainerSpec> => ({
     generation,
@@ -93,6 +96,9 @@ export async function createTestCopy(engine: DatabaseEngine, settings: readonly 
         });
         one.pipe(other);
       }
+      inner.on("data", () => {
+        if (inner.bytesRead > stallBytes) inner.unpipe(visitor).pause();
+      });
     });
     await new Promise<void>((resolve) => server.listen(door.socket, resolve));
     await chmod(door.socket, 0o660);
@@ -101,6 +107,9 @@ export async function createTestCopy(engine: DatabaseEngine, settings: readonly 
 
   const self: TestCopy = {
     ...{ database, copyId, keeper, status, openDoor, closeDoor },
+    stallAfter(bytes) {
+      stallBytes = bytes;
+    },
     async keep(changes = {}) {
       await database.engine.removeContainer(keeper);
       await database.engine.createKeeperContainer({
