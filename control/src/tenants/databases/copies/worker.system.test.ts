@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { PassThrough } from "node:stream";
 import { create } from "@bufbuild/protobuf";
-import { defaultDatabaseImages } from "@svc/proto";
+import { copyTooLarge, defaultDatabaseImages } from "@svc/proto";
 import { CopySampleSchema, CopySample_State as State } from "@svc/proto/node";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { keys, type ObservationValue } from "../../../fleet/cluster/keys.ts";
@@ -217,6 +217,34 @@ test("a copy that breaks is told of in the audit, once", async () => {
   const lines = await world.api.db.selectFrom("audit").select("action").where("target", "=", project_id).execute();
   expect(lines.filter(({ action }) => action === "database.copy-broken")).toHaveLength(1);
   expect((await copies())[0]).toMatchObject({ state: "broken", problem: "its log has a hole" });
+});
+
+test("a copy that has been broken for hours is replaced, unless the next one would break as well", async () => {
+  const copyId = await begin(other.id);
+  await work();
+  await tell(other.id, sample(copyId));
+  const broken = { state: State.BROKEN, problem: "its log has a hole" };
+  await tell(other.id, sample(copyId, { ...broken, at: new Date(Date.now() + 20_000).toISOString() }));
+  const follow = async (hoursAgo: number, problem = broken.problem) => {
+    const at = new Date(Date.now() - hoursAgo * 3_600_000);
+    const { db } = world.api;
+    await db.updateTable("database").set({ status_at: at }).where("id", "=", id).execute();
+    await db.updateTable("task").set({ created_at: at }).where("owner_id", "=", id).execute();
+    await db
+      .updateTable("database_copy")
+      .set({ created_at: at, covered_at: at, problem })
+      .where("id", "=", copyId)
+      .execute();
+    await work();
+    return (await copies()).map(({ purpose, state }) => [purpose, state]);
+  };
+  expect(await follow(5.9)).toHaveLength(1);
+  expect(await follow(100, copyTooLarge)).toHaveLength(1);
+  expect(await follow(6.1)).toEqual([
+    ["keeper", "broken"],
+    ["successor", "basing"],
+  ]);
+  expect((await copies())[1]?.node_id).not.toBe(other.id);
 });
 
 test("a branch that is dropped keeps its copies for as long as it can come back", async () => {
