@@ -55,3 +55,6 @@ export const copyRequest = z.discriminatedUnion("do", [
 export type CopyRequest = z.output<typeof copyRequest>;
 
 export const copyWritten = z.strictObject({ ok: z.literal(true) });
+
+/** What a node says of a copy to which more was written than its plan gives room for: another one would have no more. */
+export const copyTooLarge = "The copy takes more than it may.";

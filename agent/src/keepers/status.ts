@@ -1,4 +1,5 @@
 // @pure
+import { copyTooLarge } from "@svc/proto";
 import { isMoment } from "./moment.ts";
 
 /** What a keeper tells of its copy. All of it is by a program that hears a tenant's server. */
@@ -22,7 +23,7 @@ const problems: Readonly<Record<string, string>> = {
   REFUSED: "The server keeps no log for the copy.",
   LOG_LOST: "The server has removed log that the copy does not have. Another whole copy is needed.",
   STALLED: "What the server has logged does not arrive.",
-  TOO_LARGE: "The copy takes more than it may.",
+  TOO_LARGE: copyTooLarge,
   BASE_FAILED: "A whole copy could not be made.",
   CHANGING:
     "A whole copy could not be made, since definitions were changed or a transaction was prepared meanwhile. It is tried again.",

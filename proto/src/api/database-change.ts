@@ -5,7 +5,7 @@ import { count, id, replyObject, success, timestamp } from "./envelope.ts";
 import { moment } from "./query.ts";
 
 export const databaseChangeKinds = ["restore", "move", "upgrade"] as const;
-export const databaseChangeStates = [
+const databaseChangeStates = [
   ...(["copying", "freezing", "draining", "stopping", "restoring"] as const),
   ...(["done", "failed"] as const),
 ] as const;
@@ -37,7 +37,7 @@ export const databaseChange = replyObject({
 export type DatabaseChange = z.output<typeof databaseChange>;
 
 /** One database with all that is known of it. */
-export const adminDatabaseDetail = replyObject({
+const adminDatabaseDetail = replyObject({
   id,
   projectId: id,
   projectSlug: z.string(),
@@ -126,5 +126,4 @@ export const fetchDatabaseInput = z.strictObject({ node: z.guid() });
 export const fetchDatabaseReply = success({ copyId: id, coveredAt: timestamp });
 /** `coveredAt`: nothing that was acknowledged before then is lost; null: nothing is at all. */
 export const changeDatabaseReply = success({ change: databaseChange, coveredAt: timestamp.nullable() });
-export type ChangeDatabaseReply = z.output<typeof changeDatabaseReply>;
 export const cancelDatabaseChangeReply = success({ change: databaseChange });

@@ -11,13 +11,13 @@ const node = replyObject({ id, name: z.string() });
  * what that has not. `lost`: it is its database's own, whose machine was declared lost; that may be back by now, as another.
  * `copy`: it is a copy that has ended.
  */
-export const databaseVolumeReasons = ["dropped", "replaced", "lost", "copy"] as const;
+const databaseVolumeReasons = ["dropped", "replaced", "lost", "copy"] as const;
 
 /**
  * A volume that a database had, or a copy of one. `projectSlug`: null once the project is deleted. `purgeAt`: when it goes; null: it
  * does not by itself, as an operator has said so (`kept`) or since it is its database's own.
  */
-export const databaseVolumeView = replyObject({
+const databaseVolumeView = replyObject({
   name: z.string(),
   why: z.enum(databaseVolumeReasons),
   databaseId: id,
@@ -72,4 +72,3 @@ export const undropDatabaseReply = success({
   change: databaseChange.nullable(),
   coveredAt: timestamp.nullable(),
 });
-export type UndropDatabaseReply = z.output<typeof undropDatabaseReply>;

@@ -1,4 +1,9 @@
-import { type CopiesFacts, type CopiesStep, nextCopiesStep } from "@svc/control/tenants/databases/copies/steps";
+import {
+  type CopiesFacts,
+  type CopiesStep,
+  lackingMaxMs,
+  nextCopiesStep,
+} from "@svc/control/tenants/databases/copies/steps";
 import type { Model } from "./explore.ts";
 
 /**
@@ -46,7 +51,8 @@ export type CopiesMutant =
   | "does not look whether the successor follows"
   | "starts a keeper without looking again"
   | "begins without looking again"
-  | "releases the log of one that is still kept";
+  | "releases the log of one that is still kept"
+  | "ends what has become whole as if it had nothing";
 
 const begunMax = 3;
 const isOpen = ({ state }: CopyOf): boolean => state !== "ended";
@@ -69,13 +75,14 @@ export function copiesLife(mutant: CopiesMutant | null): Model<State> {
       mayHoldLog: state.copies.some((copy) => mayRelease(state, copy)),
       best: best === undefined ? null : { nodeId: best.id, tier: best.tier },
       copies: open.map((copy) => {
-        const { id, purpose, generation, nodeId, hasBase } = copy;
+        const { id, purpose, generation, nodeId } = copy;
         const { tier, is } = nodeOf(state, nodeId);
         return {
-          ...{ id, purpose, generation, nodeId, hasBase, tier, nodeGone: is === "gone", nodeLeaving: false },
+          ...{ id, purpose, generation, nodeId, tier, nodeGone: is === "gone", nodeLeaving: false },
           state: copy.state === "ended" ? "broken" : copy.state,
           isFresh: copy.state === "following" && is === "there",
-          ...{ ageMs: 0, isLetIn: true },
+          // The first that is broken may have been so for any time; more of them would be more of the same.
+          ...{ ageMs: 0, isLetIn: true, lackingMs: copy.state === "broken" && id === "c0" ? lackingMaxMs : 0 },
           keepers: copy.keepers.map(({ wanted }, at) => ({
             taskId: String(at),
             wanted,
@@ -134,13 +141,13 @@ export function copiesLife(mutant: CopiesMutant | null): Model<State> {
         const hasGivenWay = state.hasGivenWay || (copy.state !== "following" && keeper?.state === "following");
         return { ...change(promoted, insteadOf, ended), hasGivenWay };
       }
-      case "end":
+      case "end": {
+        const copy = find(step.copyId);
+        if (copy?.purpose !== step.purpose) return state;
         // Without a time in which it can be restored from, it may be taken away at once.
-        return find(step.copyId)?.purpose !== step.purpose
-          ? state
-          : step.keptHours === 0
-            ? drop(state, step.copyId)
-            : change(state, step.copyId, ended);
+        const isKept = copy.hasBase && mutant !== "ends what has become whole as if it had nothing";
+        return isKept ? change(state, step.copyId, ended) : drop(state, step.copyId);
+      }
       case "startKeeper": {
         const copy = find(step.copyId);
         const isKept = (copy?.keepers.length ?? 0) > 0 && mutant !== "starts a keeper without looking again";

@@ -84,6 +84,7 @@ describe("the copies of a database, in every order of events", () => {
     "starts a keeper without looking again",
     "begins without looking again",
     "releases the log of one that is still kept",
+    "ends what has become whole as if it had nothing",
   ];
   test.each(bugs)("would be caught with the bug: %s", (bug) => {
     expect(explore(copiesLife(bug)).violation).not.toBeNull();

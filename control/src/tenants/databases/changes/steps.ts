@@ -95,7 +95,7 @@ export const freezesMax = 5;
  */
 export const settledMs = 20_000;
 /** How soon it is looked again where the log is, and that nobody is in. */
-export const refreezeMs = 500;
+const refreezeMs = 500;
 /** Between two tries, as often as there were some. */
 export const thawedMs = 30_000;
 /** Nodes tell of their copies every minute; what is further behind will not be there within a freeze. */

@@ -1,3 +1,4 @@
+import { copyTooLarge } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { hasEnded } from "../../../fleet/cluster/keys.ts";
@@ -27,6 +28,7 @@ export interface FoundCopies extends FoundBranch {
 
 type OpenCopy = Copy & {
   age_ms: number;
+  lacking_ms: number;
   is_fresh: boolean;
   is_let_in: boolean;
   lifecycle: string | null;
@@ -98,6 +100,11 @@ function bestPlace({
   );
 }
 
+/** A server that has come up, or come back, since counts from then: nobody could have followed it before. */
+const lackingMs = sql<number>`case when database_copy.problem = ${copyTooLarge} then 0 else
+  extract(epoch from clock_timestamp() - greatest(database_copy.created_at, database_copy.covered_at, database.status_at, (
+    select max(created_at) from task where task.owner_id = database.id and task.kind = 'database')))::float8 * 1000 end`;
+
 const listOpenCopies = (db: Db, databaseId: string): Promise<OpenCopy[]> =>
   db
     .selectFrom("database_copy")
@@ -108,6 +115,7 @@ const listOpenCopies = (db: Db, databaseId: string): Promise<OpenCopy[]> =>
       "node.lifecycle",
       "node.drain",
       sql<number>`extract(epoch from clock_timestamp() - database_copy.created_at)::float8 * 1000`.as("age_ms"),
+      lackingMs.as("lacking_ms"),
       isFollowing.as("is_fresh"),
       // Whatever the server knew before, it was told again since: it may be another one.
       sql<boolean>`coalesce(database.keeper_at >= database_copy.created_at, false)`.as("is_let_in"),
@@ -122,14 +130,14 @@ function copyFacts(
   dataNode: { id: string; zone?: string } | null,
   nodes: readonly NamedNode[],
 ): Omit<CopyFacts, "keepers"> {
-  const { id, purpose, generation, node_id: nodeId, state, lifecycle, drain, bases, age_ms } = copy;
+  const { id, purpose, generation, node_id: nodeId, state, lifecycle, drain } = copy;
   return {
-    ...{ id, purpose, generation, nodeId, ageMs: age_ms, isFresh: copy.is_fresh, isLetIn: copy.is_let_in },
+    ...{ id, purpose, generation, nodeId, isFresh: copy.is_fresh, isLetIn: copy.is_let_in },
+    ...{ ageMs: copy.age_ms, lackingMs: copy.lacking_ms },
     nodeGone: nodeId !== null && lifecycle !== "active",
     nodeLeaving: drain !== null && drain !== "none",
     tier: nodeId === null || dataNode === null ? null : tierOf(nodeOf(nodes, nodeId), dataNode),
     state: state === "ended" ? "broken" : state,
-    hasBase: bases.length > 0,
   };
 }
 

@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
-import { type CopiesFacts, type CopyFacts, nextCopiesStep, restartMs, retentionHours, successorMs } from "./steps.ts";
+import { type CopiesFacts, type CopyFacts, lackingMaxMs, nextCopiesStep, restartMs, successorMs } from "./steps.ts";
 
 const keeping = { taskId: "t", wanted: true, failed: false, isCurrent: true, ageMs: 0 };
 const aCopy = (overrides: Partial<CopyFacts> = {}): CopyFacts => ({
   ...{ id: "c", purpose: "keeper", generation: 1, nodeId: "n2", nodeGone: false, nodeLeaving: false, tier: 2 },
-  ...{ state: "following", isFresh: true, hasBase: true, ageMs: 0, isLetIn: true, keepers: [keeping], ...overrides },
+  ...{ state: "following", isFresh: true, ageMs: 0, lackingMs: 0, isLetIn: true },
+  ...{ keepers: [keeping], ...overrides },
 });
 const aSuccessor = (overrides: Partial<CopyFacts> = {}): CopyFacts =>
   aCopy({ id: "s", purpose: "successor", nodeId: "n3", tier: 3, isFresh: false, state: "basing", ...overrides });
@@ -12,7 +13,9 @@ const facts: CopiesFacts = {
   ...{ isWanted: true, status: "ready", generation: 1, suspended: false, projectGone: false, isServing: true },
   ...{ isChanging: false, hasPassword: true, copies: [aCopy()], best: null, mayHoldLog: false },
 };
-const end = (copyId: string, keptHours: number) => ({ do: "end", copyId, keptHours });
+/** Its keeper has tried for hours. */
+const lacking: Partial<CopyFacts> = { state: "broken", isFresh: false, lackingMs: lackingMaxMs };
+const end = (copyId: string) => ({ do: "end", copyId });
 
 test.each<{ when: string; are: Partial<CopiesFacts>; does: object }>([
   {
@@ -36,7 +39,7 @@ test.each<{ when: string; are: Partial<CopiesFacts>; does: object }>([
     are: { isWanted: false, copies: [], best: { nodeId: "n2", tier: 2 } },
     does: { do: "rest" },
   },
-  { when: "none are kept here any more", are: { isWanted: false }, does: end("c", retentionHours) },
+  { when: "none are kept here any more", are: { isWanted: false }, does: end("c") },
   {
     when: "none are kept here, and one is for a move",
     are: { isWanted: false, copies: [aCopy({ purpose: "move" })] },
@@ -76,21 +79,61 @@ test.each<{ when: string; are: Partial<CopiesFacts>; does: object }>([
   },
   {
     when: "the successor has not followed for a day",
-    are: { copies: [aCopy(), aSuccessor({ ageMs: successorMs, hasBase: false })] },
-    does: end("s", 0),
+    are: { copies: [aCopy(), aSuccessor({ ageMs: successorMs })] },
+    does: end("s"),
   },
   {
     when: "the successor is no better any more",
     are: { copies: [aCopy(), aSuccessor({ tier: 2 })] },
-    does: end("s", retentionHours),
+    does: end("s"),
   },
-  { when: "its node is gone", are: { copies: [aCopy({ nodeGone: true })] }, does: end("c", retentionHours) },
-  { when: "the branch has another volume", are: { generation: 2 }, does: end("c", retentionHours) },
+  { when: "its node is gone", are: { copies: [aCopy({ nodeGone: true })] }, does: end("c") },
+  { when: "the branch has another volume", are: { generation: 2 }, does: end("c") },
   { when: "the branch's own machine is lost", are: { status: "error", isServing: false }, does: { do: "rest" } },
   {
     when: "it is broken, and its keeper is there",
     are: { copies: [aCopy({ state: "broken" })] },
     does: { do: "rest" },
+  },
+  {
+    when: "it lacks everything for hours, and another node takes one",
+    are: { copies: [aCopy(lacking)], best: { nodeId: "n3", tier: 2 } },
+    does: { do: "begin", purpose: "successor", nodeId: "n3" },
+  },
+  {
+    when: "it says nothing for hours, and only the branch's own node takes one",
+    are: { copies: [aCopy({ ...lacking, state: "following" })], best: { nodeId: "n1", tier: 1 } },
+    does: { do: "begin", purpose: "successor", nodeId: "n1" },
+  },
+  {
+    when: "it lacks everything for hours, and no node takes one",
+    are: { copies: [aCopy(lacking)] },
+    does: { do: "rest" },
+  },
+  {
+    when: "it has been broken for less than hours",
+    are: { copies: [aCopy({ ...lacking, lackingMs: lackingMaxMs - 1 })], best: { nodeId: "n3", tier: 2 } },
+    does: { do: "rest" },
+  },
+  {
+    when: "it lacks everything for hours, and so does every copy, since the server does not answer",
+    are: { isServing: false, copies: [aCopy(lacking)], best: { nodeId: "n3", tier: 2 } },
+    does: { do: "rest" },
+  },
+  {
+    when: "the one instead of one that lacks everything is not whole yet",
+    are: { copies: [aCopy(lacking), aSuccessor({ tier: 2 })] },
+    does: { do: "rest" },
+  },
+  {
+    when: "the one instead of one that lacks everything follows",
+    are: { copies: [aCopy(lacking), aSuccessor({ tier: 2, isFresh: true })] },
+    does: { do: "promote", copyId: "s", insteadOf: "c" },
+  },
+  {
+    when: "the one instead of one that lacked everything does not either",
+    are: { copies: [aCopy(lacking), aSuccessor({ tier: 2, ageMs: successorMs })] },
+    does: end("s"),
   },
   { when: "the branch is dropped", are: { status: "dropping", generation: 2 }, does: { do: "rest" } },
   { when: "the project is being deleted", are: { projectGone: true, copies: [] }, does: { do: "rest" } },

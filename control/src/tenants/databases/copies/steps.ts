@@ -33,9 +33,12 @@ export interface CopyFacts {
   state: Exclude<Copy["state"], "ended">;
   /** It has everything until some minutes ago: it could take the place of the branch's own data. */
   isFresh: boolean;
-  /** Something can be restored from it. */
-  hasBase: boolean;
   ageMs: number;
+  /**
+   * For how long it has lacked what was written, although its server was there: since it was begun, or covered anything last. 0 where
+   * another copy would lack it as well: more was written than the plan gives room for.
+   */
+  lackingMs: number;
   /** The server knows the password that a keeper of this copy logs in with. */
   isLetIn: boolean;
   keepers: readonly KeeperFacts[];
@@ -70,7 +73,7 @@ export type CopiesStep =
   /** It is the keeper's copy from now on, and the one before, if there is one, ends. */
   | { do: "promote"; copyId: string; insteadOf: string | null }
   /** If it is still of that purpose. */
-  | { do: "end"; copyId: string; purpose: Copy["purpose"]; keptHours: number; why: string }
+  | { do: "end"; copyId: string; purpose: Copy["purpose"]; why: string }
   | { do: "makePassword" }
   | { do: "letIn" }
   | { do: "startKeeper"; copyId: string }
@@ -83,6 +86,8 @@ export type CopiesStep =
 export const retentionHours = 168;
 /** A successor that does not follow by then gives way: another try may find another node. */
 export const successorMs = 24 * 3_600_000;
+/** A copy that lacks everything for so long is not mended by its keeper any more: another one is begun elsewhere. */
+export const lackingMaxMs = 6 * 3_600_000;
 /** How long a keeper that failed is left alone before another one is tried. */
 export const restartMs = 60_000;
 
@@ -117,10 +122,7 @@ function ended({ copies, generation, isWanted }: CopiesFacts): CopiesStep | null
   return null;
 }
 
-const end = ({ id, purpose, hasBase }: CopyFacts, why: string): CopiesStep => ({
-  ...{ do: "end", copyId: id, purpose, why },
-  keptHours: hasBase ? retentionHours : 0,
-});
+const end = ({ id: copyId, purpose }: CopyFacts, why: string): CopiesStep => ({ do: "end", copyId, purpose, why });
 
 /** Of a suspended project: nothing changes, and there is nobody to ask. */
 const stopped = (copies: readonly CopyFacts[]): CopiesStep | null =>
@@ -140,7 +142,8 @@ function chosen(facts: CopiesFacts): CopiesStep | null {
   const mayBegin = facts.isWanted && facts.status === "ready" && !facts.isChanging && best !== null;
   if (!mayBegin) return null;
   if (keeper === undefined) return { do: "begin", purpose: "keeper", nodeId: best.nodeId };
-  return isBetter(best.tier, keeper) ? { do: "begin", purpose: "successor", nodeId: best.nodeId } : null;
+  const isDue = isBetter(best.tier, keeper) || (facts.isServing && isOverdue(keeper));
+  return isDue ? { do: "begin", purpose: "successor", nodeId: best.nodeId } : null;
 }
 
 function succeeded(successor: CopyFacts, keeper: CopyFacts | undefined): CopiesStep | null {
@@ -150,8 +153,8 @@ function succeeded(successor: CopyFacts, keeper: CopyFacts | undefined): CopiesS
   const why =
     ageMs >= successorMs
       ? "it does not follow"
-      : tier !== null && !isBetter(tier, keeper)
-        ? "its node is not better any more"
+      : tier !== null && keeper.isFresh && !isBetter(tier, keeper)
+        ? "the one before follows, and its node is not better any more"
         : null;
   return why === null ? null : end(successor, why);
 }
@@ -159,6 +162,9 @@ function succeeded(successor: CopyFacts, keeper: CopyFacts | undefined): CopiesS
 /** Whether less is lost together at a place of that tier; from a node that is to be empty, any that is not the data's own is better. */
 const isBetter = (tier: CopyTier, { tier: now, nodeLeaving }: CopyFacts): boolean =>
   now !== null && (tier > now || (nodeLeaving && tier > 1));
+
+const isOverdue = ({ tier, isFresh, lackingMs }: CopyFacts): boolean =>
+  tier !== null && !isFresh && lackingMs >= lackingMaxMs;
 
 /** What every copy needs to be kept. */
 function kept(facts: CopiesFacts): CopiesStep | null {

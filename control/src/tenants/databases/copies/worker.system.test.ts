@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { PassThrough } from "node:stream";
 import { create } from "@bufbuild/protobuf";
-import { defaultDatabaseImages } from "@svc/proto";
+import { copyTooLarge, defaultDatabaseImages } from "@svc/proto";
 import { CopySampleSchema, CopySample_State as State } from "@svc/proto/node";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { keys, type ObservationValue } from "../../../fleet/cluster/keys.ts";
@@ -16,7 +16,9 @@ import type { Node } from "../../../stores/db/tables.ts";
 import { until } from "../../../stores/etcd/testing.ts";
 import { buryBranch, insertBranch } from "../store.ts";
 import { readDurability } from "./durability.ts";
+import { readCopiesFacts } from "./facts.ts";
 import { enqueueCopyRound } from "./rounds.ts";
+import { lackingMaxMs } from "./steps.ts";
 import { beginCopy, findRestorable } from "./store.ts";
 import { copiesWorker } from "./worker.ts";
 
@@ -217,6 +219,30 @@ test("a copy that breaks is told of in the audit, once", async () => {
   const lines = await world.api.db.selectFrom("audit").select("action").where("target", "=", project_id).execute();
   expect(lines.filter(({ action }) => action === "database.copy-broken")).toHaveLength(1);
   expect((await copies())[0]).toMatchObject({ state: "broken", problem: "its log has a hole" });
+});
+
+test("a copy lacks what was written for as long as its server was there, unless the next one would lack it as well", async () => {
+  const copyId = await begin(other.id);
+  await work();
+  await tell(other.id, sample(copyId));
+  const broken = { state: State.BROKEN, problem: "its log has a hole" };
+  await tell(other.id, sample(copyId, { ...broken, at: new Date(Date.now() + 20_000).toISOString() }));
+  const follow = async (hoursAgo: number, problem = broken.problem) => {
+    const at = new Date(Date.now() - hoursAgo * 3_600_000);
+    const { db } = world.api;
+    await db.updateTable("database").set({ status_at: at }).where("id", "=", id).execute();
+    await db.updateTable("task").set({ created_at: at }).where("owner_id", "=", id).execute();
+    await db
+      .updateTable("database_copy")
+      .set({ created_at: at, covered_at: at, problem })
+      .where("id", "=", copyId)
+      .execute();
+    const found = await readCopiesFacts({ db, fleet: world.fleet, isWanted: true }, id);
+    return (found?.copies.copies[0]?.lackingMs ?? 0) >= lackingMaxMs;
+  };
+  expect(await follow(5.9)).toBe(false);
+  expect(await follow(100, copyTooLarge)).toBe(false);
+  expect(await follow(6.1)).toBe(true);
 });
 
 test("a branch that is dropped keeps its copies for as long as it can come back", async () => {

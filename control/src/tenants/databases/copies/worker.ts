@@ -168,7 +168,8 @@ function copyEffects({ clock, db, secrets, openLine, admin, images, log }: Copie
       locked(found, async (tx) => {
         const copy = await lockCopy(tx, step.copyId);
         if (copy?.purpose !== step.purpose) return;
-        await endCopy(tx, step.copyId, step);
+        // Since it was decided on, it may have become what alone can be restored from.
+        await endCopy(tx, step.copyId, { keptHours: copy.bases.length > 0 ? retentionHours : 0 });
         say(found, step);
       }),
 

@@ -2,6 +2,7 @@ import { buffer } from "node:stream/consumers";
 import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createLog } from "../../../log.ts";
+import { lockTable } from "../testing/lock.ts";
 import { startMariadb } from "../testing/mariadb.ts";
 import { startPostgres } from "../testing/postgres.ts";
 import { newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
@@ -99,7 +100,8 @@ describe.each(["postgres", "mariadb"] as const)("on %s", (engine) => {
   const transfers = createTransfers({ clock: systemClock, log: createLog("silent") });
   const sql = async (text: string) =>
     (await runner.ask(branch.target, "query", { sql: text, rollback: false, readOnly: false })).given.rows;
-  const open = (format: ExportFormat, of = name) => transfers.exportTable(branch.target, { table: of, format });
+  const open = (format: ExportFormat, of = name, signal = new AbortController().signal) =>
+    transfers.exportTable(branch.target, { table: of, format }, signal);
   const read = async (format: ExportFormat, of = name) => (await buffer(await open(format, of))).toString("utf8");
   const put = async (into: string, ...chunks: (string | Buffer)[]) =>
     (
@@ -112,6 +114,9 @@ describe.each(["postgres", "mariadb"] as const)("on %s", (engine) => {
       )
     ).given.rowCount;
   const rowsNow = async () => (await read("json")).split(/,?\n/).toSorted();
+  const active = async () =>
+    (await runner.ask(branch.target, "usage", { database: branch.database, role: branch.role })).given
+      .activeConnections;
   const count = async (of: string) => Number((await sql(`select count(*) from ${of}`))[0]?.[0]);
 
   beforeAll(async () => {
@@ -262,10 +267,25 @@ describe.each(["postgres", "mariadb"] as const)("on %s", (engine) => {
     await expect(open("csv", "big")).rejects.toMatchObject({ code: "RATE_LIMITED" });
     stream.destroy();
     other.destroy();
-    const active = async () =>
-      (await runner.ask(branch.target, "usage", { database: branch.database, role: branch.role })).given
-        .activeConnections;
     await expect.poll(active, { timeout: 30_000 }).toBe(0);
+    expect((await read("json", "none")).trim()).toBe("[]");
+  });
+
+  test("a table that another session keeps locked is said to be so", async () => {
+    using _lock = await lockTable(server, branch, "plain");
+    const said = { code: "QUERY_ERROR", message: expect.stringMatching(/lock.*timeout/i) };
+    await expect(open("csv", "plain")).rejects.toMatchObject(said);
+    await expect(put("plain", "id\n1\n")).rejects.toMatchObject(said);
+  });
+
+  test("a client that goes away before the first byte ends its own", async () => {
+    using _lock = await lockTable(server, branch, "plain");
+    const gone = new AbortController();
+    const exported = [1, 2].map(() => open("csv", "plain", gone.signal));
+    await expect.poll(active, { timeout: 30_000 }).toBe(3);
+    gone.abort();
+    for (const each of exported) await expect(each).rejects.toThrow(/broke off/);
+    await expect.poll(active, { timeout: 30_000 }).toBe(1);
     expect((await read("json", "none")).trim()).toBe("[]");
   });
 

@@ -23,9 +23,9 @@ const importAnswerBytesMax = 8 * 1024 * 1024;
 export interface Transfers {
   /**
    * The rows of a table, as they come. It errors where they break off: what was read until then is not all. Throws TABLE_NOT_FOUND,
-   * RATE_LIMITED, DATABASE_NOT_READY and QUERY_ERROR.
+   * RATE_LIMITED, DATABASE_NOT_READY and QUERY_ERROR. `signal`: nobody waits for it any more, which ends it at any point.
    */
-  exportTable(target: SqlTarget, asked: Asked<"export">): Promise<Readable>;
+  exportTable(target: SqlTarget, asked: Asked<"export">, signal: AbortSignal): Promise<Readable>;
   /**
    * Inserts all rows of a CSV or none: none also when `csv` throws, with what it throws. Otherwise throws as `exportTable`, and
    * COLUMN_NOT_FOUND and INVALID_BODY for its first line.
@@ -40,19 +40,22 @@ export interface Transfers {
 const tooLong = () =>
   new Refused("QUERY_ERROR", `It took longer than ${limits.tableTransferMs / 60_000} minutes and was ended.`);
 
+/** Of an import: whether its client is there is told by the body. */
+const never = AbortSignal.any([]);
+
 /** Exports and imports of tables. Each has a child process of its own, which ends with it. */
 export function createTransfers({ clock, log }: { clock: Clock; log: Log }): Transfers {
   const limiter = createLimiter(places, waiters);
 
   /** A place until it is disposed. */
-  async function takePlace(key: string): Promise<Disposable> {
+  async function takePlace(key: string, signal: AbortSignal): Promise<Disposable> {
     const taken = Promise.withResolvers<void>();
     const given = Promise.withResolvers<void>();
     const hold = async () => {
       taken.resolve();
       await given.promise;
     };
-    limiter(hold, { key, signal: clock.abortAfter(placeMs) }).catch(taken.reject);
+    limiter(hold, { key, signal: AbortSignal.any([clock.abortAfter(placeMs), signal]) }).catch(taken.reject);
     await taken.promise.catch((cause: unknown) => {
       throw new Refused("RATE_LIMITED", "Too many tables are exported or imported now. Try again later.", { cause });
     });
@@ -60,17 +63,24 @@ export function createTransfers({ clock, log }: { clock: Clock; log: Log }): Tra
   }
 
   /** A child that is connected to the server, and the end of both in the hands of whoever asked. */
-  async function begin(target: SqlTarget, name: "export" | "import", asked: unknown) {
+  async function begin(target: SqlTarget, name: "export" | "import", asked: unknown, signal: AbortSignal) {
     const { tenant, projectId } = target;
     if (tenant === null) throw new Error(`${name} needs the tenant's login`);
     await using stack = new AsyncDisposableStack();
-    stack.use(await takePlace(projectId));
+    stack.use(await takePlace(projectId, signal));
     const child = startChild({ transfers: true });
     stack.defer(() => child.kill());
+    // Whatever is waited for below is refused once there is no child.
+    const abort = (): void => void child.kill();
+    signal.addEventListener("abort", abort, { once: true });
+    stack.defer(() => signal.removeEventListener("abort", abort));
+    if (signal.aborted) abort();
     if (!(await within(clock, startMs, child.idle(), () => false))) throw notNow();
-    const line = await target.openLine(clock.abortAfter(connectMs)).catch((cause: unknown) => {
-      throw notNow(cause);
-    });
+    const line = await target
+      .openLine(AbortSignal.any([clock.abortAfter(connectMs), signal]))
+      .catch((cause: unknown) => {
+        throw notNow(cause);
+      });
     line.on("error", () => {});
     stack.defer(() => void line.destroy());
     const connected = Promise.withResolvers<void>();
@@ -91,8 +101,8 @@ export function createTransfers({ clock, log }: { clock: Clock; log: Log }): Tra
   }
 
   return {
-    async exportTable(target, asked) {
-      const { child, answer, held } = await begin(target, "export", asked);
+    async exportTable(target, asked, signal) {
+      const { child, answer, held } = await begin(target, "export", asked, signal);
       const began = Promise.withResolvers<void>();
       const stream = readFrames(transferOf(child), {
         onFirst: began.resolve,
@@ -114,7 +124,7 @@ export function createTransfers({ clock, log }: { clock: Clock; log: Log }): Tra
     },
 
     async importTable(target, asked, csv) {
-      const { child, answer, held } = await begin(target, "import", asked);
+      const { child, answer, held } = await begin(target, "import", asked, never);
       await using _held = held;
       answer.catch(() => {});
       // A refusal may come before all of it was sent.

@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Answer, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import type { SqlRunner } from "../sql/runner.ts";
+import { lockTable } from "../testing/lock.ts";
 import { startPostgres } from "../testing/postgres.ts";
 import { newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
 import { studioOf } from "../testing/studio.ts";
@@ -119,6 +120,23 @@ test("an export that breaks off in the middle never looks whole", async () => {
     for (;;) if ((await reader?.read())?.done === true) return "whole";
   };
   await expect(readOn()).rejects.toThrow();
+});
+
+test("a client that goes away before the first byte of an export frees its place", async () => {
+  using lock = await lockTable(server, branch, "kept");
+  const waiting = async () =>
+    Number((await sql("select count(*) from pg_stat_activity where wait_event_type = 'Lock'"))[0]?.[0]);
+  for (let time = 0; time < 3; time++) {
+    const client = new AbortController();
+    const headers = { authorization: `Bearer ${user.session}` };
+    const answer = fetch(`${api.url}/api/v1${base}/kept/export`, { headers, signal: client.signal });
+    answer.catch(() => {});
+    await expect.poll(waiting).toBe(1);
+    client.abort();
+    await expect.poll(waiting).toBe(0);
+  }
+  lock[Symbol.dispose]();
+  expect(await get("/kept/export")).toMatchObject({ status: 200, text: "id,note\n" });
 });
 
 test("a CSV's rows are in the table, and the audit has a line without them", async () => {

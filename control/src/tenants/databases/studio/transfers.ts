@@ -27,9 +27,12 @@ const exportTable = fileEndpoint({
   query: exportQuery,
   file: "application/octet-stream",
   errors: [...serverErrors, "TABLE_NOT_FOUND"],
-  async handle(context, { caller, params: { id, table }, query: { channel, format } }) {
+  async handle(context, { caller, params: { id, table }, query: { channel, format }, reply }) {
+    const gone = new AbortController();
+    // Also once all was sent, when there is nothing left to end.
+    reply.raw.once("close", () => gone.abort());
     const { target } = await getBranch(context, caller, id, channel);
-    const stream = await context.studio.transfers.exportTable(target, { table, format });
+    const stream = await context.studio.transfers.exportTable(target, { table, format }, gone.signal);
     return { stream, sizeBytes: null, filename: filenameOf(table, format), type: mediaTypes[format] };
   },
 });

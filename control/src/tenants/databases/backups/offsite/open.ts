@@ -9,7 +9,7 @@ import { objectBytesMax, pieceAad, pieceName, piecesOf } from "./pieces.ts";
 import { findWholeFile } from "./store.ts";
 
 /** The bytes off-site are not those that were put there. */
-export class OffsiteDamaged extends Error {
+class OffsiteDamaged extends Error {
   override readonly name = "OffsiteDamaged";
 }
 

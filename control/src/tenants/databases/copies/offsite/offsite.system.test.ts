@@ -106,7 +106,7 @@ async function beginFetch(to = other): Promise<{ status: number; id: string; mes
 async function work(id: string, attempt = 1) {
   const { db } = api;
   const handler = fetchWorker({
-    ...{ clock: systemClock, db, secrets: api.context.secrets, bucket, log: createLog("silent") },
+    ...{ clock: systemClock, random: systemRandom, db, secrets: api.context.secrets, bucket, log: createLog("silent") },
     openCopyFiles: (target, signal) => node.open(target, signal),
   });
   const item = { id: 1, kind: "offsite-fetch", key: "k", attempt, maxAttempts: 20, ageMs: 0, payload: { copyId: id } };
@@ -339,6 +339,81 @@ test("a fetch is tried again while somebody is away, is one at a time, and needs
   expect((await beginFetch()).message).toMatch(/machine-2 takes no new work/);
   await drain("none");
   expect((await beginFetch(randomUUID())).message).toMatch(/no such machine/);
+});
+
+describe("a fetch over a bad line", () => {
+  const isOfDump = ({ do: asked, parts = [] }: { do: string; parts?: readonly { path: string }[] }) =>
+    asked === "write" && parts.some(({ path }) => path === dump);
+
+  test("ends in one turn although every other call is lost", async () => {
+    await ship();
+    const { id } = await beginFetch();
+    let calls = 0;
+    node.before = () => {
+      calls += 1;
+      if (calls % 2 === 1) throw new Error("the line broke");
+    };
+    expect(await work(id)).toEqual({ state: "done" });
+    node.before = () => {};
+    expect(node.filesOf(id)).toEqual(node.filesOf(copyId));
+  });
+
+  test("goes on with the first object that is not whole, and what has got further is no failure", async () => {
+    await ship();
+    const { id } = await beginFetch();
+    let writes = 0;
+    node.before = (request) => {
+      if (isOfDump(request) && ++writes > 1) throw new Error("the line broke");
+    };
+    expect(await work(id, 20)).toMatchObject({ refund: true, error: expect.stringMatching(/the line broke/) });
+    writes = 0;
+    node.before = (request) => {
+      if (isOfDump(request)) writes += 1;
+    };
+    expect(await work(id)).toEqual({ state: "done" });
+    expect(writes).toBe(2);
+    expect(node.filesOf(id)).toEqual(node.filesOf(copyId));
+  });
+
+  test("begins anew when another copy was put off-site meanwhile", async () => {
+    await ship();
+    const { id } = await beginFetch();
+    let writes = 0;
+    node.before = (request) => {
+      if (isOfDump(request) && ++writes > 1) throw new Error("the line broke");
+    };
+    await work(id);
+    node.before = () => {};
+    node.put(copyId, dump, Buffer.from(content).fill("b", 0, 100));
+    await follows("0-1-9", 0);
+    await later();
+    await ship();
+    expect(await work(id)).toEqual({ state: "done" });
+    expect(node.filesOf(id)).toEqual(node.filesOf(copyId));
+  });
+
+  test("ends with what to do once the disk of its machine is full, and is refused there", async () => {
+    await ship();
+    const { id } = await beginFetch();
+    const setFull = (disk_full: boolean) =>
+      api.db.updateTable("node").set({ disk_full }).where("id", "=", other).execute();
+    await setFull(true);
+    expect(await work(id)).toEqual({ state: "done" });
+    expect((await fetched(id)).problem).toMatch(/disk of machine-2 .*Make room there/);
+    expect((await beginFetch()).message).toMatch(/disk of machine-2 .*Make room there/);
+    await setFull(false);
+  });
+
+  test("does not begin on a disk that is smaller than the copy", async () => {
+    await ship();
+    const setDisk = (diskMb: number) => {
+      const capacity = JSON.stringify({ memoryMb: 4_096, cpuMillicores: 4_000, pids: 8_192, diskMb });
+      return api.db.updateTable("node").set({ capacity }).where("id", "=", other).execute();
+    };
+    await setDisk(16);
+    expect((await beginFetch()).message).toMatch(/17 MiB.*16 MiB/);
+    await setDisk(0);
+  });
 });
 
 test("objects that nothing needs go after a while, but not from under somebody who fetches", async () => {

@@ -12,6 +12,7 @@ const now = sql<Date>`clock_timestamp()`;
 const everySeconds = 60;
 /** Nothing is deleted sooner: whoever has not heard yet may still write down where it is. */
 const settledSeconds = 900;
+const bytesPerMb = 1024 * 1024;
 /** Per round; the rest has its turn in the next. */
 const removalsMax = 200;
 
@@ -81,6 +82,17 @@ export const listObjects = async (db: Db, offsiteId: string): Promise<ShippedObj
     .where("useless_at", "is", null)
     .orderBy("put_at")
     .execute();
+
+/** What there is to be had on a node of what is off-site of a copy, in MiB: neither compressed nor sealed. */
+export async function offsiteSizeMb(db: Db, offsiteId: string): Promise<number> {
+  const { rows } = await sql<{ bytes: number }>`
+    select coalesce(sum((part ->> 'length')::float8), 0) as bytes
+    from offsite_object object, jsonb_array_elements(object.parts) part
+    where object.offsite_copy_id = ${offsiteId} and object.put_at is not null and object.useless_at is null`.execute(
+    db,
+  );
+  return Math.ceil((rows[0]?.bytes ?? 0) / bytesPerMb);
+}
 
 /** Before anything of it is in the bucket. */
 export const beginObject = async (

@@ -28,6 +28,9 @@ const engines: Record<DatabaseEngine, Engine> = { postgres, mariadb };
 /** How often the server is asked how far a copy is, while nobody can write. */
 const copiedLookMs = 20;
 
+/** A transfer that waits for a lock of the tenant's has a place that others may use. */
+const transferLockMs = 10_000;
+
 type Work = { [N in RequestName]?: (asked: Asked<N>) => Promise<unknown> };
 
 /** What a statement may take that was forgotten: whoever asked ends it before. */
@@ -90,9 +93,10 @@ export async function perform(
   try {
     const request = requestShapes[name].takes.parse(asked);
     const isReadOnlyQuery = name === "query" && (request as Asked<"query">).readOnly;
+    const lockMs = isTransfer(name) ? transferLockMs : null;
     const session = await (isAdminRequest(name)
       ? openAdmin(line, login)
-      : open(line, login, { isReadOnlyQuery, longestMs: longestMsOf(name) }));
+      : open(line, login, { isReadOnlyQuery, longestMs: longestMsOf(name), lockMs }));
     isConnected = true;
     say({ says: "connected", sessionId: session.id });
     const work = "findTable" in session ? tenantWork(session, clock, transfer) : adminWork(session, clock);

@@ -61,13 +61,19 @@ export interface AdminSession {
   terminate(asked: Asked<"endSession">): Promise<void>;
 }
 
+export interface SessionOptions {
+  isReadOnlyQuery: boolean;
+  longestMs: number;
+  lockMs: number | null;
+}
+
 /** What is done differently for each engine. Whoever opens a session ends its line. */
 export interface Engine {
   /**
    * `isReadOnlyQuery`: it will run a query that may not write, and nothing else. `longestMs`: after which the server itself ends a
-   * statement that nobody asks for any more.
+   * statement that nobody asks for any more. `lockMs`: how long it waits for a lock; null: as long as the server says.
    */
-  open(line: Duplex, login: Login, options: { isReadOnlyQuery: boolean; longestMs: number }): Promise<Session>;
+  open(line: Duplex, login: Login, options: SessionOptions): Promise<Session>;
   openAdmin(line: Duplex, login: Login): Promise<AdminSession>;
   /** What became of a request, for whoever sent it; null when the engine said nothing. */
   refusalOf(error: unknown): EngineRefusal | null;

@@ -5,7 +5,7 @@ import { endpoint } from "../../../../endpoint.ts";
 import { takesWork } from "../../../changes/move.ts";
 import { throwIf } from "../../../endpoints/access.ts";
 import { lockBranch } from "../../../store.ts";
-import { listFetchable } from "../store.ts";
+import { listFetchable, offsiteSizeMb } from "../store.ts";
 import { fetchRefusal } from "./rules.ts";
 import { insertFetch, isBeingFetched } from "./store.ts";
 
@@ -29,7 +29,7 @@ const fetchCopy = endpoint({
       const [offsite] = bucket === null ? [] : await listFetchable(tx, branch.id, bucket.place);
       const node = await tx
         .selectFrom("node")
-        .select(["id", "name", "role", "lifecycle", "drain", "schedulable", "disk_full"])
+        .select(["id", "name", "role", "lifecycle", "drain", "schedulable", "disk_full", "capacity"])
         .where("id", "=", body.node)
         .executeTakeFirst();
       throwIf(
@@ -39,7 +39,11 @@ const fetchCopy = endpoint({
           node:
             node === undefined || node.role !== "node"
               ? null
-              : { name: node.name, takesWork: takesWork(node) && !node.disk_full },
+              : {
+                  ...{ name: node.name, takesWork: takesWork(node), isFull: node.disk_full },
+                  diskMb: node.capacity?.diskMb ?? 0,
+                },
+          sizeMb: offsite === undefined ? 0 : await offsiteSizeMb(tx, offsite.id),
         }),
       );
       if (offsite?.covered_at == null) throw new Refused("CONFLICT");

@@ -4,6 +4,7 @@ import type { Branch, Copy, OffsiteCopy } from "../../../../../stores/db/tables.
 import { enqueue } from "../../../../../stores/work/queue.ts";
 import { retentionHours } from "../../steps.ts";
 import type { CopyManifest } from "../objects.ts";
+import type { FetchProgress } from "./progress.ts";
 
 export const fetchWork = "offsite-fetch";
 
@@ -40,7 +41,46 @@ export async function insertFetch(
       purge_at: sql<Date>`clock_timestamp() + ${retentionHours} * interval '1 hour'`,
     })
     .execute();
-  await enqueue(tx, { kind: fetchWork, key: `${fetchWork}/${id}`, payload: { copyId: id, projectId: project_id } });
+  const payload: FetchPayload = { copyId: id, projectId: project_id, progress: null };
+  await enqueue(tx, { kind: fetchWork, key: keyOf(id), payload });
+}
+
+interface FetchPayload {
+  copyId: string;
+  projectId: string;
+  progress: FetchProgress | null;
+}
+
+const keyOf = (copyId: string) => `${fetchWork}/${copyId}`;
+
+/** How far the fetch of a copy was when that was last saved; null: not a single object is whole. */
+export async function findProgress(db: Db, copyId: string): Promise<FetchProgress | null> {
+  const item = await db
+    .selectFrom("work_item")
+    .select("payload")
+    .where("key", "=", keyOf(copyId))
+    .orderBy("id", "desc")
+    .executeTakeFirst();
+  return (item?.payload as Partial<FetchPayload> | undefined)?.progress ?? null;
+}
+
+/** Goes with the work, for whoever does it next. */
+export const saveProgress = async (db: Db, copyId: string, progress: FetchProgress): Promise<void> =>
+  void (await db
+    .updateTable("work_item")
+    .set({ payload: sql`payload || ${JSON.stringify({ progress })}::jsonb` })
+    .where("key", "=", keyOf(copyId))
+    .execute());
+
+/** The name of a machine whose disk has less free than the machine keeps free; null: it has room. */
+export async function findFullNode(db: Db, nodeId: string): Promise<string | null> {
+  const node = await db
+    .selectFrom("node")
+    .select("name")
+    .where("id", "=", nodeId)
+    .where("disk_full", "=", true)
+    .executeTakeFirst();
+  return node?.name ?? null;
 }
 
 export interface FoundFetch {

@@ -4,7 +4,7 @@ import { Refused } from "../../../../../stores/refused.ts";
 import type { Asked, Given, Login } from "../../requests.ts";
 import { entriesMax } from "../entries-max.ts";
 import type { TableShape } from "../row-sql.ts";
-import type { Session } from "../session.ts";
+import type { Session, SessionOptions } from "../session.ts";
 import {
   columns,
   counters,
@@ -29,19 +29,20 @@ const allRows = 1_000_000;
  * Times are UTC, as everywhere. Whoever asked ends what takes longer than a request may; the bound on time is for the statement of
  * one that was killed itself. Who takes rows slowly is waited for as long.
  */
-const settings = (longestMs: number): string => {
+const settings = ({ longestMs, lockMs }: Pick<SessionOptions, "longestMs" | "lockMs">): string => {
   const seconds = Math.ceil(longestMs / 1000);
-  return `set session time_zone = '+00:00', max_statement_time = ${seconds}, net_write_timeout = ${seconds}`;
+  const lock = lockMs === null ? "" : `, lock_wait_timeout = ${Math.ceil(lockMs / 1000)}`;
+  return `set session time_zone = '+00:00', max_statement_time = ${seconds}, net_write_timeout = ${seconds}${lock}`;
 };
 
 /** As the tenant's role, with what that may. */
 export async function openMariadb(
   line: Duplex,
   login: Login,
-  { isReadOnlyQuery, longestMs }: { isReadOnlyQuery: boolean; longestMs: number },
+  { isReadOnlyQuery, ...bounds }: SessionOptions,
 ): Promise<Session> {
   const connection = await connectMariadb(line, login, { severalStatements: !isReadOnlyQuery });
-  await connection.query(settings(longestMs), 0);
+  await connection.query(settings(bounds), 0);
   return {
     id: connection.id,
     dialect: mariadbDialect,

@@ -48,8 +48,8 @@ const batch = { rowsMax: 256, lengthMax: 1024 * 1024 };
 const statementRows = [256, 64, 16, 4, 1];
 /** Values of one statement. A server takes 65,535. */
 const valuesMax = 8_192;
-/** Another session was chosen to go on: the server has rolled everything back. */
-const deadlock = 1213;
+/** Of the whole, so that no row is tried by itself: a deadlock, after which all is rolled back, and a lock that another session keeps. */
+const ofLocks = new Set<unknown>([1205, 1213]);
 
 interface Insertion {
   connection: Connection;
@@ -144,7 +144,7 @@ async function insertTogether(insertion: Insertion, records: readonly CsvRecord[
     const refusal = mariadbRefusal(error);
     if (refusal === null) throw error;
     const [first] = records;
-    const isOver = (error as { errno?: number }).errno === deadlock;
+    const isOver = ofLocks.has((error as { errno?: number }).errno);
     if (first === undefined || isOver) throw error;
     if (records.length === 1)
       throw new Refused("QUERY_ERROR", `Line ${first.line}: ${refusal.message}`, { cause: error });

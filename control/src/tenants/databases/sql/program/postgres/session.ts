@@ -3,7 +3,7 @@ import { z } from "zod";
 import { type Given, type Login, requestShapes } from "../../requests.ts";
 import { entriesMax } from "../entries-max.ts";
 import type { TableShape } from "../row-sql.ts";
-import type { Session } from "../session.ts";
+import type { Session, SessionOptions } from "../session.ts";
 import { allTables, allViews, counters, oneTable, serverNow } from "./catalog.ts";
 import { type Connection, connectPostgres } from "./connection.ts";
 import { runQuery } from "./console.ts";
@@ -24,13 +24,14 @@ const exactly = {
 };
 
 /**
- * Whoever asked ends what takes longer than a request may. This is for the statement of one that was killed itself: nobody would
+ * Whoever asked ends what takes longer than a request may. The bound on time is for the statement of one that was killed itself: nobody would
  * end it.
  */
-const forgotten = (longestMs: number) => ({
+const bounds = ({ longestMs, lockMs }: Pick<SessionOptions, "longestMs" | "lockMs">) => ({
   statement_timeout: `${longestMs}`,
   idle_in_transaction_session_timeout: "15000",
   client_connection_check_interval: "5000",
+  ...(lockMs !== null && { lock_timeout: `${lockMs}` }),
 });
 
 /** json, jsonb. */
@@ -51,8 +52,8 @@ const tableOfCatalog = z.object({
 });
 
 /** As the tenant's role, with what that may. */
-export async function openPostgres(line: Duplex, login: Login, { longestMs }: { longestMs: number }): Promise<Session> {
-  const connection = await connectPostgres(line, login, { ...exactly, ...forgotten(longestMs) });
+export async function openPostgres(line: Duplex, login: Login, options: SessionOptions): Promise<Session> {
+  const connection = await connectPostgres(line, login, { ...exactly, ...bounds(options) });
   return {
     id: connection.id,
     dialect: postgresDialect,
