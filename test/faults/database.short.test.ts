@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { databaseEngines } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
@@ -11,9 +10,8 @@ import {
 } from "./support/databases.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";
 import { innocent } from "./support/judge.ts";
+import { outage } from "./support/outage.ts";
 import { recordFault } from "./support/results.ts";
-import { becomes } from "./support/sites.ts";
-import { healMs } from "./support/times.ts";
 import { startWriter } from "./support/writer.ts";
 
 const kills = 5;
@@ -56,11 +54,7 @@ describe.each(databaseEngines)("a database on %s", (engine) => {
   test("does not notice that control, etcd and Postgres are down", async () => {
     const before = await serverSince(fleet, app);
     await using writer = await startWriter(fleet, app);
-    const down = ["control", "etcd", "postgres"] as const;
-    for (const name of down) await fleet.program(name).stop("SIGKILL");
-    await delay(downMs);
-    for (const name of down.toReversed()) await fleet.program(name).start();
-    await becomes(fleet, fleet.node(1), ["ready"], healMs);
+    await outage(fleet, downMs);
     await writer.goesOn();
     const verdict = await writer.verdict();
     await recordFault({

@@ -20,7 +20,7 @@ import { healMs } from "./support/times.ts";
 import { startWriter, type Writer } from "./support/writer.ts";
 
 const kills = 100;
-/** Each server has written a while before it is killed. */
+/** So much is written before something happens to a server, and again afterwards. */
 const rowsBetween = 100;
 const hungMs = 15_000;
 const downMs = 120_000;
@@ -150,8 +150,10 @@ describe.each(databaseEngines)("a database on %s with its app on another node", 
     async (one) => {
       const before = await serverSince(fleet, app);
       await using writer = await startWriter(fleet, app);
+      await writer.writes(rowsBetween);
       await one.happen(app, writer);
       const backMs = await writer.goesOn();
+      await writer.writes(rowsBetween);
       const verdict = await writer.verdict();
       const problems = Object.values(await writer.problems()).reduce((sum, count) => sum + count, 0);
       await recordFault({

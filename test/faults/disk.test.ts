@@ -1,6 +1,6 @@
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { waitFor } from "../support/wait-for.ts";
+import { fillDisk } from "./support/fill-disk.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";
 import { recordFault } from "./support/results.ts";
 import { deploySite, nodeOf, nodesOf, type Site, startTimes, viewOf, visit } from "./support/sites.ts";
@@ -20,19 +20,17 @@ afterAll(() => fleet?.[Symbol.asyncDispose]());
 test("a machine whose disk is full to the last byte serves on, takes nothing new, and recovers", async () => {
   const full = await nodeOf(fleet, site);
   const before = await startTimes(fleet, site);
-  const filler = join(full.machine.disk, "filler");
   await using prober = await visit(site);
 
   const filledAt = prober.now();
-  // Ends with an error when nothing is left, which is what it is for.
-  await full.machine.run("dd", "if=/dev/zero", `of=${filler}`, "bs=1M", "status=none").catch(() => {});
+  const makeRoom = await fillDisk(full.machine);
   await waitFor("the node to say that it is full", noticedMs, async () => (await viewOf(fleet, full.name)).diskFull);
   const noticedAt = prober.now();
   const elsewhere = await deploySite(fleet, 1, "beside");
   expect((await nodesOf(fleet, elsewhere)).map(({ name }) => name)).not.toContain(full.name);
   expect(await startTimes(fleet, site)).toEqual(before);
 
-  await full.machine.run("rm", filler);
+  await makeRoom();
   const freedAt = prober.now();
   await waitFor("the node to have room", noticedMs, async () => !(await viewOf(fleet, full.name)).diskFull);
   const roomAt = prober.now();

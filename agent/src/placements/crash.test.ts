@@ -14,6 +14,15 @@ test.each([
   },
 );
 
+test.each([
+  { before: 3, delayMs: 4_000 },
+  { before: 4, delayMs: 5_000 },
+  { before: 1_000, delayMs: 5_000 },
+])("at a pace of at most 5 s, the crash after $before others is followed by a restart after $delayMs ms", (crash) => {
+  const pace = { delayMsMax: 5_000, crashesMax: Number.POSITIVE_INFINITY };
+  expect(nextCrash(crash.before, 100, "t", pace)?.delayMs).toBe(crash.delayMs);
+});
+
 test("the eleventh crash in a row is the end", () => {
   expect(nextCrash(10, 100, "t")).toBeNull();
 });

@@ -9,17 +9,34 @@ export interface Crash {
   delayMs: number;
 }
 
-const crashesMax = 10;
+/** How long and how often what ends again and again is started again. */
+export interface Pace {
+  /** The longest wait for a start. */
+  delayMsMax: number;
+  /** So many ends in a row, and it is started no more. */
+  crashesMax: number;
+}
+
 const firstDelayMs = 1_000;
 const lastDelayMs = 5 * 60 * 1000;
+/** Whoever deployed it has to do something about it, and other replicas may answer. */
+const pace: Pace = { delayMsMax: lastDelayMs, crashesMax: 10 };
 /** Having run this long, a process is not in a loop. */
 export const steadyMs = 60_000;
 
-/** What one more crash leads to: a restart at once, then after 1 s, doubling to 5 min, or null after ten in a row. */
-export function nextCrash(crashesBefore: number, ranForMs: number, countedExit: string): Crash | null {
+/**
+ * What one more crash leads to: a restart at once, then after 1 s, doubling as far as the pace says (5 min unless it is given),
+ * or null after as many in a row as it allows (ten).
+ */
+export function nextCrash(
+  crashesBefore: number,
+  ranForMs: number,
+  countedExit: string,
+  { delayMsMax, crashesMax }: Pace = pace,
+): Crash | null {
   const crashes = ranForMs >= steadyMs ? 1 : crashesBefore + 1;
   if (crashes > crashesMax) return null;
-  return { crashes, countedExit, delayMs: crashes === 1 ? 0 : retryDelayMs(crashes - 1) };
+  return { crashes, countedExit, delayMs: crashes === 1 ? 0 : Math.min(delayMsMax, retryDelayMs(crashes - 1)) };
 }
 
 const restlessSteps = 8;

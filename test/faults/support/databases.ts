@@ -23,8 +23,8 @@ export interface DatabaseApp extends AsyncDisposable {
 const foundMs = 60_000;
 
 /** Deploys an app that only answers. It needs no package: machines of fault tests reach no registry of packages. */
-export async function deployDatabaseApp(fleet: Fleet, engine: DatabaseEngine): Promise<DatabaseApp> {
-  const slug = `ledger-${engine}`;
+export async function deployDatabaseApp(fleet: Fleet, engine: DatabaseEngine, name = "ledger"): Promise<DatabaseApp> {
+  const slug = `${name}-${engine}`;
   const dir = await mkdtemp(join(tmpdir(), "svc-fault-database-"));
   const source = join(dir, "source");
   await mkdir(source);

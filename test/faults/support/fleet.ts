@@ -61,6 +61,8 @@ export interface Fleet extends AsyncDisposable {
   node(number: number): Node;
   /** control, etcd, postgres, registry, caddy or router. */
   program(name: string): Program;
+  /** Starts control anew with these settings over those that it had first. */
+  configureControl(settings: Record<string, string>): Promise<void>;
   cli(args: readonly string[], options?: CliOptions): Promise<CliResult>;
   api(method: string, path: string, body?: unknown): Promise<ApiResult>;
   /** Resolves once control takes the loss of a node for what it is: a new leader waits before it does. */
@@ -88,10 +90,13 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   }
   const ports = await freePorts(systemRandom);
   const programs = new Map<string, Program>();
+  // Whichever goes by that name at the end.
+  stack.defer(async () => {
+    for (const name of [...programs.keys()].toReversed()) await programs.get(name)?.stop();
+  });
   const start = async (spec: ProgramSpec) => {
     const program = createProgram(systemClock, spec, layout, log);
     programs.set(spec.name, program);
-    stack.defer(() => program.stop());
     await program.start();
   };
 
@@ -187,6 +192,10 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       const found = programs.get(name);
       if (found === undefined) throw new RangeError(`no program ${name}; there are ${[...programs.keys()].join(", ")}`);
       return found;
+    },
+    async configureControl(settings) {
+      await programs.get("control")?.stop();
+      await start(withSettings(controlSpec(facts), settings));
     },
     ...clientOf({ apiUrl, key, dir }),
     async settled() {

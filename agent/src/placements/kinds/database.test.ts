@@ -53,6 +53,11 @@ test.each<{ when: string; view: View; does: string }>([
     view: aView({ container: aContainer("exited", 137), memory: waited }),
     does: "start-database",
   },
+  {
+    when: "it was killed for the hundredth time",
+    view: aView({ container: aContainer("exited", 137), memory: { ...served, crashes: 99 } }),
+    does: "count-crash",
+  },
   { when: "it ended before it ever served", view: aView({ container: aContainer("exited", 1) }), does: "fail" },
   { when: "it is to stop", view: aView({ desired: Desired.STOPPED, container: aContainer("running") }), does: "stop" },
   { when: "it is to go", view: aView({ desired: Desired.REMOVED, container: aContainer("exited") }), does: "remove" },

@@ -2,7 +2,7 @@
 import { failureMessage } from "@svc/proto";
 import type { DatabaseSpec } from "@svc/proto/node";
 import { entryFailure, isWorthAnotherStart } from "../../databases/exit.ts";
-import { nextCrash } from "../crash.ts";
+import { nextCrash, type Pace } from "../crash.ts";
 import { nameOfExit, parseTime } from "../end.ts";
 import type { Step, View } from "../view.ts";
 import { nextContainerStep } from "./container.ts";
@@ -14,6 +14,11 @@ const answerMs = 120_000;
 const restoreMs = (sizeMb: number): number => 3_600_000 + sizeMb * 1_000;
 /** To end its sessions and to write what is only in memory. */
 const stopGraceSeconds = 60;
+/**
+ * Nobody else has its data, and what ends it is mostly over by itself: a disk that was full, a query that took all memory. So
+ * one that has served is started until it serves again, and soon.
+ */
+const pace: Pace = { delayMsMax: 5_000, crashesMax: Number.POSITIVE_INFINITY };
 
 /** The server of a managed database. What it keeps stays on the node, whatever becomes of the placement. */
 export const database: PlacementKind<DatabaseSpec> = {
@@ -38,10 +43,13 @@ export const database: PlacementKind<DatabaseSpec> = {
 function nextDatabaseStep(view: View): Step {
   const step =
     afterRefusal(view) ??
-    nextContainerStep(view, ({ memory, healthTimeoutMs }, startedMs) =>
-      memory.wasHealthy
-        ? { do: "watch-database" }
-        : { do: "prove-database", startedMs, untilMs: startedMs + healthTimeoutMs },
+    nextContainerStep(
+      view,
+      ({ memory, healthTimeoutMs }, startedMs) =>
+        memory.wasHealthy
+          ? { do: "watch-database" }
+          : { do: "prove-database", startedMs, untilMs: startedMs + healthTimeoutMs },
+      pace,
     );
   if (step.do === "create") return { do: "create-database" };
   return step.do === "start" ? { do: "start-database" } : step;
