@@ -91,7 +91,8 @@ export async function converse(deps: SessionDeps): Promise<void> {
   const onMessage = async ({ message }: SessionResponse, send: Send): Promise<void> => {
     switch (message.case) {
       case "welcome": {
-        const { registry, clusterEpoch, sessionEpoch } = message.value;
+        const { registry, clusterEpoch, sessionEpoch, grantsAfterMs } = message.value;
+        placements.openSession(grantsAfterMs);
         if (registry !== undefined) saveRegistry(journal, registry);
         deps.onRegistry();
         log.info({ clusterEpoch: String(clusterEpoch), sessionEpoch: String(sessionEpoch) }, "session open");
@@ -166,6 +167,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
       onOpen: async (send) => void send({ message: { case: "hello", value: await hello(deps, instanceId) } }),
       onMessage,
       onClose: () => {
+        placements.closeSession();
         runs.close();
         reporter.close();
         deps.volumes.forget();

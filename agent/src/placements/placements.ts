@@ -19,6 +19,7 @@ import type { Writer } from "../storage/watch.ts";
 import { type Actor, createActor } from "./actor.ts";
 import { apply, type Held } from "./apply.ts";
 import type { Runner, Siblings } from "./executors/executor.ts";
+import { createGrants } from "./grants.ts";
 import { hasContainer, isContainerKind, kindOf } from "./kinds/index.ts";
 import { containerName } from "./names.ts";
 import { createTask, heldPort, newRecord, removedAtOnce, type Task, withSpec } from "./task.ts";
@@ -28,6 +29,10 @@ import { isTerminal } from "./view.ts";
 export type Placements = AsyncDisposable & {
   /** Takes an assignment: journals it, then wakes whoever it concerns. The result is the answer to send. */
   assign(assign: Assign): Applied;
+  /** A session with control began; what it names is granted once it has stood so long. */
+  openSession(grantsAfterMs: number): void;
+  /** It is over. What it named and did not grant is asked for again. */
+  closeSession(): void;
   decide(verdict: Verdict): void;
   /** Stops and removes everything: the node was fenced. Resolves once nothing runs any more. */
   clear(signal: AbortSignal): Promise<void>;
@@ -126,7 +131,22 @@ export function createPlacements(options: {
   const waits = known.some(
     (record) => kindOf(record.placement)?.rebootsWith === "grant" && record.memory.grantedIn !== bootId,
   );
-  if (waits) journal.commitAssignment({ chain: { ...journal.chain(), resultsIn: "" }, placements: [], forgotten: [] });
+  const askAgain = (): void =>
+    journal.commitAssignment({ chain: { ...journal.chain(), resultsIn: "" }, placements: [], forgotten: [] });
+  if (waits) askAgain();
+  const grants = createGrants({
+    clock,
+    askAgain,
+    grant(placementIds) {
+      const records = placementIds.flatMap((id) => {
+        const record = all.get(id)?.task.record();
+        return record === undefined ? [] : [{ ...record, memory: { ...record.memory, grantedIn: bootId } }];
+      });
+      take(records, () => {
+        for (const record of records) journal.savePlacement(record);
+      });
+    },
+  });
 
   return {
     isNetworkNeeded,
@@ -146,7 +166,8 @@ export function createPlacements(options: {
         const rejects = [{ placementId: "", reason: decision.reason }];
         return create(AppliedSchema, { resultsIn: chain.resultsIn, rejects, resync: true });
       }
-      const records = changedRecords(all, decision, { now: clock.now(), bootId });
+      const isGranted = grants.name(decision.upserts.map(({ placementId }) => placementId));
+      const records = changedRecords(all, decision, { now: clock.now(), grantedIn: isGranted ? bootId : null });
       const gone = decision.removes.filter((id) => all.get(id)?.task.record().status.observed === Observed.REMOVED);
       take(
         records.filter((record) => !gone.includes(record.placement.placementId)),
@@ -160,6 +181,9 @@ export function createPlacements(options: {
       }
       return create(AppliedSchema, { resultsIn: decision.chain.resultsIn, rejects: decision.rejects });
     },
+
+    openSession: grants.open,
+    closeSession: grants.close,
 
     decide({ placementId, decision }) {
       const known = all.get(placementId);
@@ -234,6 +258,7 @@ export function createPlacements(options: {
 
     async [Symbol.asyncDispose]() {
       closing.abort();
+      grants.close();
       await Promise.all([...all.values()].map(({ actor }) => actor.done));
     },
   };
@@ -241,11 +266,11 @@ export function createPlacements(options: {
 
 type Accepted = Extract<ReturnType<typeof apply>, { outcome: "accept" }>;
 
-/** The records that an accepted assignment changes, as they will be. */
+/** The records that an accepted assignment changes, as they will be. What it names is granted in boot `grantedIn`; null: not yet. */
 function changedRecords(
   all: ReadonlyMap<string, Member>,
   decision: Accepted,
-  { now, bootId }: { now: Date; bootId: string },
+  { now, grantedIn }: { now: Date; grantedIn: string | null },
 ): PlacementRecord[] {
   const changed = new Map<string, PlacementRecord>();
   const current = (id: string): PlacementRecord | undefined => changed.get(id) ?? all.get(id)?.task.record();
@@ -253,7 +278,8 @@ function changedRecords(
     const known = current(placement.placementId);
     const record =
       known === undefined ? newRecord(placement, now) : { ...known, placement: withSpec(placement, known) };
-    changed.set(placement.placementId, { ...record, memory: { ...record.memory, grantedIn: bootId } });
+    const memory = grantedIn === null ? record.memory : { ...record.memory, grantedIn };
+    changed.set(placement.placementId, { ...record, memory });
   }
   for (const id of decision.removes) {
     const known = current(id);

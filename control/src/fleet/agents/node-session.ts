@@ -232,6 +232,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
         renewEveryMs: timings.renewEveryMs,
         leaseTtlMs: timings.leaseTtlMs,
         registry: deps.registry,
+        grantsAfterMs: opened.state.contestedForMs(timings.leaseTtlMs),
       },
     },
   });

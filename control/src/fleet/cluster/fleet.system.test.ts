@@ -35,6 +35,7 @@ const aSession = {
   suspect: false,
   detached: false,
   takeovers: [],
+  bootTookAt: null,
 } satisfies NodeSessionValue;
 const ofLaterVersion = { of: "a later version" };
 

@@ -85,6 +85,8 @@ export const nodeSessionValue = z.object({
   detached: z.boolean().default(false),
   /** Which agent processes had the session before, newest last, as far as it tells two machines with one identity. */
   takeovers: z.array(z.object({ instanceId: z.string(), bootId: z.string(), at: z.string() })).default([]),
+  /** When this boot of the machine took the session from another one, ISO 8601; null: it found none. */
+  bootTookAt: z.string().nullable().default(null),
 });
 
 /** What the leader thinks of the whole cluster; written by it when that changes. */

@@ -1,7 +1,7 @@
 import type { Clock } from "@svc/runtime/clock";
 import type { Log } from "../../log.ts";
 import { type NodeSessionValue, nodeSessionValue } from "../cluster/keys.ts";
-import { isCloned, takeoversAfter } from "./clones/rules.ts";
+import { bootTookAt, contestedForMs, isCloned, takeoversAfter } from "./clones/rules.ts";
 import type { SessionKey } from "./session-key.ts";
 
 /** Two machines use this identity: neither may speak. */
@@ -14,6 +14,8 @@ export interface SessionState {
   /** The value with which the key is taken from whoever has it. @throws IdentityCloned */
   opened(before: string | null): string;
   isMine(value: string): boolean;
+  /** How long another machine, if it has this identity, may still need to take the session back. */
+  contestedForMs(leaseTtlMs: number): number;
   /** Writes that the inventory was compared with what is desired. */
   reconcile(key: SessionKey): Promise<void>;
   /** Writes that the node is silent, or that it is not any more; once each. */
@@ -29,7 +31,10 @@ export function createSessionState(
   >,
   { clock, log, nodeId }: { clock: Clock; log: Log; nodeId: string },
 ): SessionState {
-  let value: NodeSessionValue = { ...base, reconciled: false, suspect: false, detached: false, takeovers: [] };
+  let value: NodeSessionValue = {
+    ...base,
+    ...{ reconciled: false, suspect: false, detached: false, takeovers: [], bootTookAt: null },
+  };
   let silenceUnderWay = false;
   /** As the store has it; null while nobody knows. What could not be written, or may not have been, is tried again. */
   let isKnownSilent: boolean | null = false;
@@ -45,7 +50,7 @@ export function createSessionState(
       const holder = before === null ? null : parse(before);
       const takeovers = takeoversAfter(holder, base, clock.now());
       if (isCloned(takeovers, base)) throw new IdentityCloned("two machines use this identity");
-      value = { ...value, takeovers };
+      value = { ...value, takeovers, bootTookAt: bootTookAt(holder, base, clock.now()) };
       return JSON.stringify(value);
     },
     isMine(text) {
@@ -56,6 +61,7 @@ export function createSessionState(
         other.connectedAt === base.connectedAt
       );
     },
+    contestedForMs: (leaseTtlMs) => contestedForMs(value.bootTookAt, leaseTtlMs, clock.now()),
     reconcile: (key) => write(key, { reconciled: true }),
     noteSilence(key, isSilent) {
       if (silenceUnderWay) return;

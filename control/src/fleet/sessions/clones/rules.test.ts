@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isCloned, type Takeover, takeoversAfter } from "./rules.ts";
+import { bootTookAt, contestedForMs, isCloned, type Takeover, takeoversAfter } from "./rules.ts";
 
 const at = (seconds: number) => new Date(Date.UTC(2026, 0, 1) + seconds * 1000);
 
@@ -59,6 +59,23 @@ describe("two machines with one identity", () => {
         ["b", 900],
       ]),
     ).toBeNull();
+  });
+
+  test("a boot that takes the session from another one has to stand for a lease, however often it comes", () => {
+    const lease = 15_000;
+    const tell = (holder: Parameters<typeof bootTookAt>[0], bootId: string, seconds: number) => {
+      const next = { instanceId: "i", bootId };
+      const took = bootTookAt(holder, next, at(seconds));
+      return { holder: { ...next, bootTookAt: took }, forMs: contestedForMs(took, lease, at(seconds)) };
+    };
+    const alone = tell(null, "a", 0);
+    const again = tell(alone.holder, "a", 1);
+    expect([alone.forMs, again.forMs]).toEqual([0, 0]);
+    const other = tell(again.holder, "b", 2);
+    const otherAgain = tell(other.holder, "b", 6);
+    const stood = tell(otherAgain.holder, "b", 17);
+    expect([other.forMs, otherAgain.forMs, stood.forMs]).toEqual([lease, 11_000, 0]);
+    expect(tell(stood.holder, "a", 18).forMs).toBe(lease);
   });
 
   test("what is remembered stays small", () => {

@@ -34,6 +34,23 @@ export function takeoversAfter(
   return [...recent, { instanceId, bootId, at: now.toISOString() }].slice(-keptMax);
 }
 
+/**
+ * When the boot that `next` is of took the session from another boot, ISO 8601; null: from none. A machine that boots anew
+ * has mostly been silent for longer than its lease; what takes the session sooner may be another machine.
+ */
+export const bootTookAt = (
+  holder: (Claimant & { bootTookAt: string | null }) | null,
+  next: Claimant,
+  now: Date,
+): string | null => {
+  if (holder === null) return null;
+  return holder.bootId === next.bootId ? holder.bootTookAt : now.toISOString();
+};
+
+/** How much longer the other boot, if it still runs, may need to take the session back. A lease is more than its longest pause. */
+export const contestedForMs = (tookAt: string | null, leaseTtlMs: number, now: Date): number =>
+  tookAt === null ? 0 : Math.min(leaseTtlMs, Math.max(0, new Date(tookAt).getTime() + leaseTtlMs - now.getTime()));
+
 /** Whether two live processes use the identity: one of them keeps coming back. */
 export const isCloned = (takeovers: readonly Takeover[], { instanceId }: Claimant): boolean =>
   takeovers.filter((each) => each.instanceId === instanceId).length > returnsMax;
