@@ -134,6 +134,66 @@ gather_log() {
   whole_end "$source" || return 1
   rm "$newest"
   head --bytes="$whole" "$source" >"$newest" || return 1
+  [ -z "$moment" ] || cut_log
+}
+
+# Ends the log before its first event of the moment's second or a later one: an event knows whole seconds.
+cut_log() {
+  before= at=
+  while read -r file; do
+    if [ -n "$at" ]; then
+      rm "$file" || return 1
+      continue
+    fi
+    if [ -n "$before" ]; then
+      second=$(first_second "$file") || return 1
+      # A log whose successor began before the moment ended before it.
+      [ "$second" != 0 ] && [ "$second" -lt "$(second_of_moment)" ] || at=$(first_event_at "$before") || return 1
+      if [ -n "$at" ]; then
+        rm "$file" || return 1
+        continue
+      fi
+    fi
+    before=$file
+  done <"$relay/relay.index"
+  [ -n "$at" ] || at=$(first_event_at "$before") || return 1
+  [ -n "$at" ] || return 0
+  # What is before the base's place is in the base.
+  [ "$before" != "$relay/relay.000001" ] || [ "$at" -ge "$offset" ] || at=$offset
+  head --bytes="$at" "$before" >"$relay/cut" && mv "$relay/cut" "$before" || return 1
+  for file in "$relay"/relay.[0-9]*; do
+    echo "$file"
+  done >"$relay/relay.index"
+}
+
+second_of_moment() {
+  TZ=UTC0 mawk -v moment="$moment" 'BEGIN { gsub(/[-T:]/, " ", moment); print mktime(substr(moment, 1, 19)) }'
+}
+
+# When a log began, in seconds since 1970; 0: it does not say. Four bytes that are the same in each go before its first event.
+first_second() {
+  printf '%d\n' "$(od --address-radix=n --format=u4 --endian=little --skip-bytes=4 --read-bytes=4 "$1")"
+}
+
+# Where in a log the first event of the moment's second or a later one begins; empty: there is none. An event begins with four
+# bytes of its second, one of its type, four of its server, and four of its length.
+first_event_at() {
+  od --address-radix=n --format=u1 --width=64 --output-duplicates "$1" | mawk -v until="$(second_of_moment)" '
+    BEGIN { skip = 4; at = 4 }
+    skip >= NF { skip -= NF; next }
+    {
+      for (i = skip + 1; i <= NF; i++) {
+        if (have < 4) second += $i * 256 ^ have
+        else if (have >= 9) length_ += $i * 256 ^ (have - 9)
+        if (++have < 13) continue
+        if (second >= until) { print at; exit }
+        if (length_ < 13) exit 1
+        at += length_
+        i += length_ - 13
+        have = second = length_ = 0
+      }
+      skip = i - NF - 1
+    }'
 }
 
 # The dump, and the transactions since.
@@ -143,15 +203,16 @@ load() {
     zstd --decompress --stdout --quiet "$from/dump.sql.zst" || : >/tmp/load.failed
   } | client || return 1
   [ ! -e /tmp/load.failed ] || return 1
-  if [ -z "$moment" ]; then replay_all; else replay_until; fi
+  replay
 }
 
-# As a replica does what it received: event by event, so that no transaction is too large for memory.
-replay_all() {
+# As a replica does what it received: event by event, so that no transaction is too large for memory, and nothing that the
+# tenant named or wrote is ever read as a statement of ours.
+replay() {
   query "CHANGE MASTER TO MASTER_HOST = 'nowhere', MASTER_USE_GTID = no, RELAY_LOG_FILE = 'relay.000001', RELAY_LOG_POS = $offset;
     START SLAVE SQL_THREAD" || return 1
-  replay=
-  while [ "$replay" != done ]; do
+  replayed=
+  while [ -z "$replayed" ]; do
     sleep 0.1
     client --vertical --execute="SHOW SLAVE STATUS" >/tmp/replay || return 1
     while read -r name value; do
@@ -161,25 +222,11 @@ replay_all() {
           return 1
           ;;
         # What was not committed in it never will be.
-        "Slave_SQL_Running_State: Slave has read all relay log;"*) replay=done ;;
+        "Slave_SQL_Running_State: Slave has read all relay log;"*) replayed=yes ;;
       esac
     done </tmp/replay
   done
   query "STOP SLAVE SQL_THREAD; RESET SLAVE ALL; SET GLOBAL gtid_slave_pos = ''"
-}
-
-# As statements, of which one has all rows that a statement of the tenant's changed.
-replay_until() {
-  time=${moment#*T}
-  # It knows whole seconds: the transactions of that second are left out.
-  {
-    mariadb-binlog --no-defaults --start-position="$offset" --stop-datetime="${moment%T*} ${time%.*}" \
-      "$relay"/relay.[0-9][0-9][0-9][0-9][0-9][0-9] 2>/tmp/binlog.err || : >/tmp/load.failed
-  } | client || return 1
-  [ ! -e /tmp/load.failed ] || {
-    cat /tmp/binlog.err >&2
-    return 1
-  }
 }
 
 # Sets `whole` to where the last whole event of a file ends: whoever received it may have been killed in the middle of one.

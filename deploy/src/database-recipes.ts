@@ -47,9 +47,9 @@ export const recipes = {
   mariadb: {
     engine: "mariadb 11.8",
     // The core package has no plugin: nothing but what is in the server itself can be switched on.
-    packages: ["mariadb-server-core", "mariadb-client", "openssl"],
+    packages: ["mariadb-server-core", "mariadb-client", "openssl", "mawk"],
     programs: {
-      "usr/bin": [...shell, ...forCopies, "mariadb", "mariadb-binlog", "mariadb-dump", "openssl"],
+      "usr/bin": [...shell, ...forCopies, "mariadb", "mariadb-binlog", "mariadb-dump", "openssl", "mawk", "od"],
       "usr/sbin": ["mariadbd"],
     },
     dropped: [

@@ -50,6 +50,15 @@ const idsOf = async (copy: TestCopy): Promise<Set<number>> => {
   return new Set(text.split("\n").filter(Boolean).map(Number));
 };
 
+/** A moment of a second in which nothing was written, once it is over. */
+async function aMomentLater(): Promise<string | null> {
+  const untilMs = systemClock.now().getTime() + 1_100;
+  await waitFor("the next second", () => systemClock.now().getTime() > untilMs);
+  const moment = momentOf(systemClock.now().toISOString());
+  await waitFor("one more", () => systemClock.now().getTime() > untilMs + 1_100);
+  return moment;
+}
+
 describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
   test("has what was acknowledged when the server's machine is lost", async () => {
     const copy = await aCopy(kind);
@@ -79,10 +88,7 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     await copy.keep();
     await follows(copy);
     await copy.sql("INSERT INTO w (id) VALUES (4)");
-    const untilMs = systemClock.now().getTime() + 1_100;
-    await waitFor("the next second", () => systemClock.now().getTime() > untilMs);
-    const until = momentOf(systemClock.now().toISOString());
-    await waitFor("one more", () => systemClock.now().getTime() > untilMs + 1_100);
+    const until = await aMomentLater();
     await copy.sql("INSERT INTO w (id) VALUES (5)");
     await copy.sql("DROP TABLE w");
     await covers(copy);
@@ -438,11 +444,17 @@ describe.each(databaseEngines)("names of tables on %s that nobody expects", (kin
     expect(new Map(found.tables.map((table) => [table.name, Number(table.rows)]))).toEqual(
       new Map([["w", 0], ...rows]),
     );
+    const until = await aMomentLater();
+    await copy.sql("INSERT INTO w (id) VALUES (1)");
+    await covers(copy);
     await copy.lose();
-    await copy.restore();
-    await copy.database.serves();
-    const counts = await copy.sql(oddNames.map((name) => `SELECT count(*) FROM ${quote(name)}`).join(" UNION ALL "));
-    expect(counts.split("\n").map(Number)).toEqual(rows.map(([, count]) => count));
+    for (const moment of [null, until]) {
+      await copy.restore(moment);
+      await copy.database.serves();
+      const tables = ["w", ...oddNames].map((name) => `SELECT count(*) FROM ${quote(name)}`);
+      const counts = (await copy.sql(tables.join(" UNION ALL "))).split("\n").map(Number);
+      expect(counts).toEqual([moment === null ? 1 : 0, ...rows.map(([, count]) => count)]);
+    }
   });
 });
 
