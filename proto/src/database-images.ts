@@ -6,5 +6,5 @@ import type { DatabaseEngine } from "./database.ts";
  */
 export const defaultDatabaseImages = {
   postgres: "svc-postgres:17",
-  mariadb: "svc-mariadb:11.8-cut",
+  mariadb: "svc-mariadb:11.8",
 } as const satisfies Record<DatabaseEngine, string>;

@@ -51,7 +51,7 @@ export async function findNode(
       placements.map(({ placementId }) => placementId),
       now,
     ),
-    drains ? readBlockers(db, fleet, row.id, { link, now }) : [],
+    drains ? readBlockers(db, fleet, row.id, { link, now, movesDatabases: row.drain_moves_databases }) : [],
     listNodeEvents(db, row.id, limits.nodeEventsShown),
     schedulerEnabled ? allowedActions(db, fleet, row) : [],
   ]);

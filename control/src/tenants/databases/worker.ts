@@ -15,6 +15,7 @@ import type { Branch } from "../../stores/db/tables.ts";
 import { recheckAfterMs } from "../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
 import { ServerRefused, ServerUnreachable } from "./admin-sql.ts";
+import { holdsBranch } from "./changes/store.ts";
 import { type FoundBranch, readBranchFacts } from "./facts.ts";
 import { serverResources } from "./limits.ts";
 import { startServer } from "./servers.ts";
@@ -176,6 +177,8 @@ function branchEffects(deps: DatabaseWorkerDeps): Effects {
 
     fail: (found, { reason }) =>
       locked(found, async (tx, { id, status }) => {
+        // What a restore or a move does with it is theirs to tell.
+        if (await holdsBranch(tx, id)) return;
         if (await moveBranch(tx, id, { from: status, to: "error", reason })) say(found, "error", reason);
       }),
 

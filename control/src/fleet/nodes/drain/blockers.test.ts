@@ -26,6 +26,7 @@ test.each<{
   when: string;
   task: Partial<HeldTask>;
   link?: NodeAxes["link"];
+  movesDatabases?: boolean;
   is: [string, string | null];
   says?: RegExp;
 }>([
@@ -71,9 +72,16 @@ test.each<{
     is: ["move", null],
     says: /^Its data is here\. Move it with `svc admin db move shop\/production`, or drain with --move-databases\.$/,
   },
+  {
+    when: "it moves along with the drain",
+    task: bound,
+    movesDatabases: true,
+    is: ["move", null],
+    says: /^Its data is here\. It moves when its turn comes, if a node takes it\.$/,
+  },
   { when: "it stays no longer", task: { ...bound, desired: "removed" }, is: ["stop", null] },
-])("when $when", ({ task, link = "connected", is, says = /./ }) => {
-  const blocker = taskBlocker({ ...site, ...task }, { link, now });
+])("when $when", ({ task, link = "connected", movesDatabases = false, is, says = /./ }) => {
+  const blocker = taskBlocker({ ...site, ...task }, { link, now, movesDatabases });
   expect([blocker.waitsFor, blocker.code]).toEqual(is);
   expect(blocker.why).toMatch(says);
 });

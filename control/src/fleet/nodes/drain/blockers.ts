@@ -49,12 +49,21 @@ const isAway = (link: NodeAxes["link"]): boolean => link === "unreachable" || li
 const fence = (what: string): Blocker =>
   waits("fence", `${what}, and the node does not answer. If it is off, fence it.`, "NODE_FENCE_REQUIRED");
 
+/** What is known of the node and its drain. */
+export interface DrainSeen {
+  link: NodeAxes["link"];
+  now: Date;
+  /** Databases move along. */
+  movesDatabases: boolean;
+}
+
 /** Why a task is still there. */
-export function taskBlocker(task: HeldTask, { link, now }: { link: NodeAxes["link"]; now: Date }): Blocker {
+export function taskBlocker(task: HeldTask, { link, now, movesDatabases }: DrainSeen): Blocker {
   if (task.desired !== "running")
     return isAway(link) ? fence("It is to stop") : waits("stop", "It has been told to stop.");
   if (typeof task.leaves === "object") {
     const { stays, moveWith } = task.leaves;
+    if (movesDatabases) return waits("move", `${stays} It moves when its turn comes, if a node takes it.`);
     return waits("move", `${stays} Move it with \`${moveWith} ${task.whose}\`, or drain with --move-databases.`);
   }
   if (task.leaves === "redone")

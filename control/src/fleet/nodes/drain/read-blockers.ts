@@ -1,4 +1,4 @@
-import { isOpen, limits, type NodeAxes, type NodeBlocker } from "@svc/proto";
+import { isOpen, limits, type NodeBlocker } from "@svc/proto";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Task } from "../../../stores/db/tables.ts";
 import type { FleetView, HeldPlacement } from "../../cluster/facts.ts";
@@ -7,7 +7,7 @@ import { listHosts } from "../../tasks/deployment.ts";
 import { rulesOf } from "../../tasks/kinds/index.ts";
 import { kindOfRun } from "../../tasks/run-kinds/index.ts";
 import { type HeldRow, readHeld, readHeldRuns } from "../held.ts";
-import { type EdgesSeen, type HeldTask, runBlocker, taskBlocker } from "./blockers.ts";
+import { type DrainSeen, type EdgesSeen, type HeldTask, runBlocker, taskBlocker } from "./blockers.ts";
 
 type BlockerFleet = Pick<FleetView, "placements" | "runs" | "routesMeta" | "edgeApplied">;
 
@@ -16,7 +16,7 @@ export async function readBlockers(
   db: Db,
   fleet: BlockerFleet,
   nodeId: string,
-  { link, now }: { link: NodeAxes["link"]; now: Date },
+  seen: DrainSeen,
 ): Promise<NodeBlocker[]> {
   const all = fleet.placements();
   const isHere = (each: { nodeId: string }) => each.nodeId === nodeId;
@@ -28,7 +28,7 @@ export async function readBlockers(
   const blockers = runs.map(
     ({ run, project, channel, prNumber }): NodeBlocker => ({
       ...{ kind: run.kind, project, channel, prNumber, replica: null },
-      ...runBlocker(kindOfRun(run.kind), run.claimed, link),
+      ...runBlocker(kindOfRun(run.kind), run.claimed, seen.link),
     }),
   );
   for (const row of rows) {
@@ -37,7 +37,7 @@ export async function readBlockers(
     blockers.push({
       ...{ kind, project: row.project, channel: row.channel, prNumber: row.prNumber },
       replica: rulesOf(kind).leaves === "replaced" ? row.task.replica : null,
-      ...taskBlocker(task, { link, now }),
+      ...taskBlocker(task, seen),
     });
   }
   return blockers;
