@@ -29,7 +29,7 @@ async function run(args: string[], { metrics = traffic as object, resources = ta
 
 test("figures are shown as lines, a chart each, and a table of the newest hours", async () => {
   const ended = await run(["metrics", "--span", "24h", "--channel", "preview"]);
-  expect(ended.code, ended.stderr).toBe(0);
+  expect(ended.status, ended.stderr).toBe(0);
   expect(ended.paths.map((path) => path.split("?")[1])).toEqual([
     "span=24h&channel=preview",
     "span=24h&channel=preview",
@@ -63,6 +63,6 @@ test("the envelope has all that the platform said; what nobody visited and nothi
 
 test("a span that there is not is refused with those that there are", async () => {
   const ended = await run(["metrics", "--span", "2h", "--json"]);
-  expect(envelopeOf(ended).error.code).toBe("CLI_INVALID_USAGE");
+  expect(envelopeOf(ended)).toMatchObject({ ok: false, error: { code: "CLI_INVALID_USAGE" } });
   expect(ended.paths).toEqual([]);
 });

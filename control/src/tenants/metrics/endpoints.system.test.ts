@@ -48,7 +48,7 @@ describe("GET /projects/:id/metrics", () => {
     await count(project, "production", "2030-03-04T11", 16);
     await count(project, "production", "2030-03-01T12", 32);
     await count(project, "production", "2030-02-26T11", 64);
-    await count(project, "production", "2029-12-06T00", 128);
+    await count(project, "production", "2029-12-04T23", 128);
     await count(project, "production", "2028-02-29T23", 256);
     // More of an hour that is there already.
     await count(project, "production", "2028-02-29T23", 512);
