@@ -15,7 +15,10 @@ export async function figuresOfYears(): Promise<Row[]> {
     once(createInterface(child.stdout), "line"),
     once(child, "exit").then(() => Promise.reject(new Error("the figures could not be measured"))),
   ])) as [string];
-  const { explained, ...tookMs } = JSON.parse(line) as Record<"metrics" | "resources" | "series" | "stats", number[]> & {
+  const { explained, ...tookMs } = JSON.parse(line) as Record<
+    "metrics" | "resources" | "series" | "stats",
+    number[]
+  > & {
     explained: string[];
   };
   console.log(explained.join("\n"));
