@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { expireResourceHours, expireSamples, foldSamples } from "./fleet/agents/fold-samples.ts";
 import { expireNodeEvents } from "./fleet/nodes/events/store.ts";
 import { expireTraffic } from "./fleet/traffic/expire.ts";
 import { deleteExpired } from "./identity/auth/expire.ts";
@@ -15,7 +16,9 @@ import { expireIdle } from "./tenants/deployments/remove/expire.ts";
 import { releaseRedirects } from "./tenants/hosts/hosts.ts";
 
 /** How long what is only of use for looking back is kept. */
-const keptDays = { work: 7, samples: 30, acceptedDeploys: 1, logs: 30, traffic: 400 } as const;
+const keptDays = { work: 7, acceptedDeploys: 1, logs: 30, traffic: 400, resourceHours: 90 } as const;
+/** After that there are hours of them. */
+const samplesKeptHours = 24;
 
 export interface HouseRules {
   /** After so many days without a deployment preview and dev channels are given up; 0: never. */
@@ -35,7 +38,12 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     resumed: () => resumeWork(db),
     work: () => deleteOldWork(db),
     outdated: () => enqueueOutdated(db),
-    samples: () => deleteOldSamples(db),
+    // In this order: what was not folded would be lost.
+    async samples() {
+      await foldSamples(db);
+      return expireSamples(db, samplesKeptHours);
+    },
+    resources: () => expireResourceHours(db, keptDays.resourceHours),
     acceptedDeploys: () => deleteOldAccepted(db),
     hosts: () => releaseRedirects(db),
     channels: () => expireIdle(db, log, previewIdleDays),
@@ -63,14 +71,6 @@ async function deleteOldWork(db: Db): Promise<number> {
     .deleteFrom("work_item")
     .where("state", "in", ["done", "failed"])
     .where("finished_at", "<", daysAgo(keptDays.work))
-    .executeTakeFirst();
-  return Number(numDeletedRows);
-}
-
-async function deleteOldSamples(db: Db): Promise<number> {
-  const { numDeletedRows } = await db
-    .deleteFrom("resource_sample")
-    .where("at", "<", daysAgo(keptDays.samples))
     .executeTakeFirst();
   return Number(numDeletedRows);
 }

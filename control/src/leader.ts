@@ -6,6 +6,7 @@ import type { Random } from "@svc/runtime/random";
 import { backOffMs } from "@svc/runtime/retry";
 import { pause } from "@svc/runtime/sleep";
 import { createWake, type Wake } from "@svc/runtime/wake";
+import { foldSamples } from "./fleet/agents/fold-samples.ts";
 import type { Collector } from "./fleet/artifacts/collect.ts";
 import { raiseFence } from "./fleet/cluster/fenced.ts";
 import type { Fleet } from "./fleet/cluster/fleet.ts";
@@ -88,6 +89,8 @@ const restMs = { scheduler: 0, routes: 20, replicas: 100, drains: 100, crashes: 
 const housekeepingMs = 3_600_000;
 const collectingMs = 60_000;
 const quotasMs = 60_000;
+/** How far behind the hours of what containers take are. */
+const foldMs = 300_000;
 /** How soon a database that did not answer is looked at again in its night. */
 const databasesMs = 600_000;
 const softMs = 60_000;
@@ -182,6 +185,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
           keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
         ),
         runLoop({ ...loop("runs"), wake: aWake(), periodMs: housekeepingMs }, () => sweepRuns({ clock, db, etcd })),
+        runLoop({ ...loop("resources"), wake: aWake(), periodMs: foldMs }, async () => {
+          await foldSamples(db);
+        }),
         runLoop({ ...loop("quotas"), wake: aWake(), periodMs: quotasMs }, () => enforceQuotas({ db, log })),
         runLoop({ ...loop("databases"), wake: aWake(), periodMs: databasesMs }, async () => {
           const count = await enqueueNightly(db);

@@ -42,6 +42,7 @@ import { createPlaces } from "./tenants/databases/tunnel/places.ts";
 import { deploymentEndpoints } from "./tenants/deployments/endpoints.ts";
 import { createUploads, type Uploads } from "./tenants/deployments/upload/slots.ts";
 import { envEndpoints } from "./tenants/env/endpoints.ts";
+import { metricsEndpoints } from "./tenants/metrics/endpoints.ts";
 import { projectEndpoints } from "./tenants/projects/endpoints.ts";
 import { registryCredentialEndpoints } from "./tenants/registries/endpoints.ts";
 import { renameEndpoints } from "./tenants/rename/endpoints.ts";
@@ -68,6 +69,7 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
   ...registryCredentialEndpoints,
   ...accountRegistryEndpoints,
   ...runtimeLogEndpoints,
+  ...metricsEndpoints,
   ...nodeEndpoints,
   ...placementEndpoints,
   ...authorityEndpoints,

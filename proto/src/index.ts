@@ -25,6 +25,7 @@ export {
 export * from "./api/githost.ts";
 export * from "./api/invite.ts";
 export * from "./api/me.ts";
+export * from "./api/metrics.ts";
 export * from "./api/node.ts";
 export * from "./api/node-label.ts";
 export * from "./api/placement.ts";

@@ -23,12 +23,16 @@ class CaddyError extends Error {
 export interface CaddyAdmin {
   /** The configuration in force; null when there is none. */
   config(): Promise<unknown>;
+  /** What it measures of itself, in the text format of Prometheus. */
+  metrics(): Promise<string>;
   /** Replaces it as a whole, or leaves the old one in force and throws. Connections that are open may be cut. */
   load(config: JsonObject): Promise<void>;
 }
 
 const answerBytesMax = 8 * 1024 ** 2;
 const readTimeoutMs = 5000;
+/** Whoever reads metrics does not wait for long. */
+const metricsTimeoutMs = 2000;
 const loadTimeoutMs = 30_000;
 
 export function createCaddyAdmin(clock: Clock, socketPath: string): CaddyAdmin {
@@ -41,6 +45,12 @@ export function createCaddyAdmin(clock: Clock, socketPath: string): CaddyAdmin {
       });
       if (status !== 200) throw new CaddyError(`caddy answered ${status} for its configuration`, { refused: true });
       return JSON.parse(body);
+    },
+    async metrics() {
+      const asked = { method: "GET", path: "/metrics", timeoutMs: metricsTimeoutMs };
+      const { status, body } = await call(clock, socketPath, asked);
+      if (status !== 200) throw new CaddyError(`caddy answered ${status} for its metrics`, { refused: true });
+      return body;
     },
     async load(config) {
       const sent = { method: "POST", path: "/load", body: JSON.stringify(config), timeoutMs: loadTimeoutMs };

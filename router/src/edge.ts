@@ -9,7 +9,7 @@ import { caddyVersion, createCaddyAdmin, keepConfigured } from "./caddy.ts";
 import type { Config } from "./config.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import { countAdmin } from "./metrics/serve.ts";
+import { countAdmin, watchCaddy } from "./metrics/serve.ts";
 import { gateDirName } from "./names.ts";
 import { startPageServer } from "./pages/server.ts";
 import { createAttempts } from "./password/attempts.ts";
@@ -121,6 +121,7 @@ export async function startEdge(
   const { promise: ready, resolve: onConfigured } = Promise.withResolvers<void>();
   const stop = new AbortController();
   const admin = createCaddyAdmin(clock, config.adminSocket);
+  if (metrics !== undefined) watchCaddy(metrics, admin);
   const configuring = keepConfigured({
     admin: metrics === undefined ? admin : countAdmin(admin, metrics),
     render: async () =>

@@ -22,6 +22,7 @@ import {
   writeReport,
 } from "./deploys.ts";
 import { longRequests } from "./long-requests.ts";
+import { figuresOfYears } from "./metrics.ts";
 import { readsOfOne } from "./reads.ts";
 import { median, type Row, renderTable } from "./table.ts";
 import { firstDeploysTogether } from "./together.ts";
@@ -42,7 +43,7 @@ const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
-// `-- console` SQL, `-- databases-proxy` what the database proxy adds to a query, `-- databases` all of managed databases.
+// `-- console` SQL, `-- metrics` figures of two years, `-- databases-proxy` what the database proxy adds to a query, `-- databases` all of managed databases.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
@@ -50,6 +51,8 @@ if (only === "together") {
   rows.push(...(await firstDeploysTogether(cluster, times)));
 } else if (only === "console") {
   rows.push(...(await consoleStatements()));
+} else if (only === "metrics") {
+  rows.push(...(await figuresOfYears()));
 } else if (only === "databases-proxy") {
   rows.push(...(await databasesProxy(times)));
 } else if (only === "databases") {

@@ -41,6 +41,13 @@ test("what visitors get, what is served and what is behind is counted", async ()
       { timeout: 10_000 },
     )
     .toBeGreaterThan(0);
+  expect(await seriesOf("svc_router_request_seconds_count")).toBe(
+    await seriesOf('svc_router_requests_total{status="2xx"}'),
+  );
+  expect(await seriesOf('svc_router_request_seconds_bucket{le="+Inf"}')).toBeGreaterThan(0);
+  expect(await seriesOf("svc_router_caddy_up")).toBe(1);
+  for (const name of ["open_files", "memory_bytes", "cpu_seconds", "goroutines"])
+    expect(await seriesOf(`svc_router_caddy_${name}`), name).toBeGreaterThan(0);
   expect(await metrics.read()).not.toContain(host);
 });
 

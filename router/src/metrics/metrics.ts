@@ -2,6 +2,8 @@ import { createMeter } from "@svc/telemetry";
 
 const prefix = "svc_router_";
 const quickSeconds = [0.002, 0.01, 0.05, 0.2, 1, 5, 15];
+/** Of what visitors wait for: answers of a moment, and streams. */
+const visitSeconds = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 300];
 const applySeconds = [0.002, 0.01, 0.05, 0.2, 1, 5, 30];
 
 /** What this router counts, and what is measured when somebody asks. */
@@ -35,7 +37,20 @@ export function createMetrics(options: { process?: boolean } = {}) {
     caddyErrors: counter("caddy_admin_errors_total", "Calls to Caddy's administration that failed", ["call"]),
     logUnread: gauge("access_log_unread_bytes", "What Caddy has logged and nobody has counted yet"),
     requests: counter("requests_total", "Requests of visitors that were counted, by status", ["status"]),
+    requestSeconds: histogram(
+      "request_seconds",
+      "From a visitor's request to the end of its answer, streams included",
+      {
+        buckets: visitSeconds,
+      },
+    ),
     requestsUnknown: counter("requests_unattributed_total", "Lines of Caddy's log that belong to no site"),
+    certificates: gauge("certificates", "Certificates that are served, by how long they are still good", ["left"]),
+    caddyUp: gauge("caddy_up", "1 while Caddy answers, else 0"),
+    caddyOpenFiles: gauge("caddy_open_files", "What Caddy has open: connections of visitors and to sites, and files"),
+    caddyMemory: gauge("caddy_memory_bytes", "Memory of Caddy"),
+    caddyCpu: gauge("caddy_cpu_seconds", "Processor time of Caddy since it started"),
+    caddyGoroutines: gauge("caddy_goroutines", "Goroutines of Caddy: some for each request and stream that is open"),
 
     beforeReading: meter.beforeReading,
     read: meter.read,

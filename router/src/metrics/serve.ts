@@ -4,6 +4,7 @@ import type { Applier } from "../apply.ts";
 import type { CaddyAdmin } from "../caddy.ts";
 import type { Log } from "../log.ts";
 import type { Traffic } from "../traffic/traffic.ts";
+import { valueOfMetric } from "./caddy-text.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface GaugeSources {
@@ -22,6 +23,25 @@ export function watchGauges(metrics: Metrics, { applier, traffic }: GaugeSources
   metrics.beforeReading(async () => metrics.logUnread.set(await traffic.unreadBytes()));
 }
 
+/** Sets what Caddy tells of itself, at the moment of a reading. It tells nothing of handshakes. */
+export function watchCaddy(metrics: Metrics, admin: Pick<CaddyAdmin, "metrics">): void {
+  const gauges = [
+    { gauge: metrics.caddyOpenFiles, name: "process_open_fds" },
+    { gauge: metrics.caddyMemory, name: "process_resident_memory_bytes" },
+    { gauge: metrics.caddyCpu, name: "process_cpu_seconds_total" },
+    { gauge: metrics.caddyGoroutines, name: "go_goroutines" },
+  ];
+  metrics.beforeReading(async () => {
+    const text = await admin.metrics().catch(() => null);
+    metrics.caddyUp.set(text === null ? 0 : 1);
+    for (const { gauge, name } of gauges) {
+      const value = text === null ? null : valueOfMetric(text, name);
+      if (value === null) gauge.reset();
+      else gauge.set(value);
+    }
+  });
+}
+
 /** The same administration, with what fails counted. */
 export function countAdmin(admin: CaddyAdmin, metrics: Metrics): CaddyAdmin {
   const counted = async <T>(call: "config" | "load", work: Promise<T>): Promise<T> => {
@@ -34,6 +54,7 @@ export function countAdmin(admin: CaddyAdmin, metrics: Metrics): CaddyAdmin {
   };
   return {
     config: () => counted("config", admin.config()),
+    metrics: () => admin.metrics(),
     load: (config) => counted("load", admin.load(config)),
   };
 }

@@ -6,22 +6,22 @@ test.each([
   {
     when: "Caddy 2.6 wrote it, with the announced length in the place of a user",
     line: '{"ts":7200.5,"request":{"host":"a.test"},"user_id":"6","duration":0.1,"size":5,"status":200}',
-    visit: { host: "a.test", hour: 2, status: 200, bytesIn: 6, bytesOut: 5 },
+    visit: { host: "a.test", hour: 2, status: 200, bytesIn: 6, bytesOut: 5, seconds: 0.1 },
   },
   {
     when: "Caddy 2.7 or later wrote it",
     line: '{"ts":7199.9,"request":{"host":"a.test:8080"},"bytes_read":7,"user_id":"6","size":0,"status":101}',
-    visit: { host: "a.test:8080", hour: 1, status: 101, bytesIn: 7, bytesOut: 0 },
+    visit: { host: "a.test:8080", hour: 1, status: 101, bytesIn: 7, bytesOut: 0, seconds: 0 },
   },
   {
     when: "nothing was sent and nothing answered",
     line: '{"ts":0,"request":{"host":"a.test"},"user_id":"","size":0,"status":0}',
-    visit: { host: "a.test", hour: 0, status: 0, bytesIn: 0, bytesOut: 0 },
+    visit: { host: "a.test", hour: 0, status: 0, bytesIn: 0, bytesOut: 0, seconds: 0 },
   },
   {
     when: "a visitor announced a lot, took long, and was answered by a site that did not read it",
     line: '{"ts":0,"request":{"host":"a.test"},"user_id":"9999999999999","duration":3600,"size":-4,"status":200}',
-    visit: { host: "a.test", hour: 0, status: 200, bytesIn: 64 * 1024, bytesOut: 0 },
+    visit: { host: "a.test", hour: 0, status: 200, bytesIn: 64 * 1024, bytesOut: 0, seconds: 3600 },
   },
   { when: "it was cut short", line: '{"ts":0,"request":{"ho', visit: null },
   { when: "it has no host", line: '{"ts":0,"request":{}}', visit: null },

@@ -9,6 +9,8 @@ export interface Visit {
   /** Of the bodies. */
   bytesIn: number;
   bytesOut: number;
+  /** From the request's head to the answer's end; of a stream until it was closed. */
+  seconds: number;
 }
 
 const secondsPerHour = 3600;
@@ -28,12 +30,14 @@ export function parseLine(line: string): Visit | null {
   const host = field(field(entry, "request"), "host");
   const seconds = field(entry, "ts");
   if (typeof host !== "string" || typeof seconds !== "number" || !Number.isFinite(seconds)) return null;
+  const duration = field(entry, "duration");
   return {
     host,
     hour: Math.floor(seconds / secondsPerHour),
     status: count(field(entry, "status")),
     bytesIn: count(field(entry, "bytes_read") ?? credible(entry)),
     bytesOut: count(field(entry, "size")),
+    seconds: typeof duration === "number" && duration >= 0 ? duration : 0,
   };
 }
 

@@ -20,6 +20,8 @@ export interface Traffic extends AsyncDisposable {
   unreadBytes(): Promise<number>;
 }
 
+type TrafficMetrics = Pick<Metrics, "requests" | "requestsUnknown" | "requestSeconds">;
+
 /** A batch that was not acknowledged is sent again on the same session after so long. */
 const sendAgainMs = 60_000;
 
@@ -36,7 +38,7 @@ export async function startTraffic(options: {
   logDir: string;
   everyMs: number;
   routes(): ReadonlyMap<string, Route> | null;
-  metrics?: Pick<Metrics, "requests" | "requestsUnknown"> | undefined;
+  metrics?: TrafficMetrics | undefined;
   /** Called after every round of counting, whatever came of it. */
   onTurn?: (() => void) | undefined;
   clock: Clock;
@@ -68,6 +70,7 @@ export async function startTraffic(options: {
     const counts: Counts = new Map();
     let lines = 0;
     let unknown = 0;
+    const seconds: number[] = [];
     const { position, finished } = await readAccessLog(
       logDir,
       known ?? [],
@@ -76,15 +79,17 @@ export async function startTraffic(options: {
         const visit = parseLine(line);
         const site = visit && table.get(hostOf(visit.host));
         // Of what may be counted already only the end is of interest.
-        if (visit && site && known !== null) addVisit(counts, siteOf(site), visit);
-        else if (known !== null) unknown += 1;
+        if (visit && site && known !== null) {
+          addVisit(counts, siteOf(site), visit);
+          seconds.push(visit.seconds);
+        } else if (known !== null) unknown += 1;
       },
       enough,
     );
     behind = enough();
     // Nothing of it is kept when this fails, and it is read again.
     if (lines > 0 || known === null) await store.keep(counts, position);
-    if (metrics !== undefined) addCounts(metrics, counts, unknown);
+    if (metrics !== undefined) addCounts(metrics, counts, seconds, unknown);
     await removeFinished(finished);
   }
 
@@ -136,8 +141,9 @@ export async function startTraffic(options: {
 
 /** Once they are on disk: what could not be kept is read, and counted, again. */
 function addCounts(
-  metrics: Pick<Metrics, "requests" | "requestsUnknown">,
+  metrics: TrafficMetrics,
   counts: Readonly<Counts>,
+  seconds: readonly number[],
   unknown: number,
 ): void {
   for (const { requests, status2xx, status3xx, status4xx, status5xx } of counts.values()) {
@@ -148,6 +154,7 @@ function addCounts(
     metrics.requests.inc({ status: "5xx" }, status5xx);
     if (other > 0) metrics.requests.inc({ status: "other" }, other);
   }
+  for (const each of seconds) metrics.requestSeconds.observe(each);
   if (unknown > 0) metrics.requestsUnknown.inc(unknown);
 }
 

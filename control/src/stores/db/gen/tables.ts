@@ -568,6 +568,30 @@ export interface RequestWindowTable {
   requests: number;
 }
 
+export interface ResourceDayTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev" | "all";
+  day: string;
+  moments: number;
+  samples: number;
+  cpu_sum: number;
+  cpu_max: number;
+  memory_sum: number;
+  memory_max: number;
+}
+
+export interface ResourceHourTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev" | "all";
+  hour: Date;
+  moments: number;
+  samples: number;
+  cpu_sum: number;
+  cpu_max: number;
+  memory_sum: number;
+  memory_max: number;
+}
+
 export interface ResourceSampleTable {
   task_id: string;
   project_id: string;
@@ -674,6 +698,19 @@ export interface TrafficBatchTable {
   number: number;
 }
 
+export interface TrafficDayTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  day: string;
+  requests: Generated<number>;
+  bytes_in: Generated<number>;
+  bytes_out: Generated<number>;
+  s2xx: Generated<number>;
+  s3xx: Generated<number>;
+  s4xx: Generated<number>;
+  s5xx: Generated<number>;
+}
+
 export interface TrafficHourTable {
   project_id: string;
   channel: "production" | "preview" | "dev";
@@ -694,6 +731,13 @@ export interface TrafficMonthTable {
   bytes_in: Generated<number>;
   bytes_out: Generated<number>;
   told: Nullable<"near" | "over">;
+}
+
+export interface TrafficTotalHourTable {
+  hour: Date;
+  requests: Generated<number>;
+  bytes_in: Generated<number>;
+  bytes_out: Generated<number>;
 }
 
 export interface UnknownVolumeTable {
@@ -846,6 +890,8 @@ export interface Database {
   project: ProjectTable;
   registry_credential: RegistryCredentialTable;
   request_window: RequestWindowTable;
+  resource_day: ResourceDayTable;
+  resource_hour: ResourceHourTable;
   resource_sample: ResourceSampleTable;
   restore_proof: RestoreProofTable;
   run: RunTable;
@@ -854,8 +900,10 @@ export interface Database {
   site_host: SiteHostTable;
   task: TaskTable;
   traffic_batch: TrafficBatchTable;
+  traffic_day: TrafficDayTable;
   traffic_hour: TrafficHourTable;
   traffic_month: TrafficMonthTable;
+  traffic_total_hour: TrafficTotalHourTable;
   unknown_volume: UnknownVolumeTable;
   user_deletion: UserDeletionTable;
   waitlist_entry: WaitlistEntryTable;

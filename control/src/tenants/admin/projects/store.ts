@@ -4,6 +4,7 @@ import { bounded } from "../../../stores/db/bounded.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { ListedProject } from "../../projects/store.ts";
 import { microsOf, type Place, placeOf, timeOf, uuid } from "../place.ts";
+import { requests30d } from "../requests-30d.ts";
 
 interface AdministeredProject extends ListedProject, Place {
   ownerEmail: string;
@@ -25,8 +26,7 @@ export async function readProjects(db: Db, { limit, cursor, q }: AdminListQuery)
         ${q === undefined ? sql`` : contains(q)}
       order by project.created_at desc, project.id desc limit ${limit + 1})
     select listed.*, ${microsOf(sql`listed.created_at`)} as micros,
-      (select ${bounded(sql`coalesce(sum(requests), 0)`)} from traffic_hour
-        where project_id = listed.id and hour >= now() - interval '30 days') as requests,
+      ${bounded(requests30d(sql`listed.id`))} as requests,
       (select status from deployment where deployment.project_id = listed.id order by number desc limit 1) as status
     from listed
     order by listed.created_at desc, listed.id desc`.execute(db);

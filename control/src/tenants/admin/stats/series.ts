@@ -18,14 +18,9 @@ export async function readSeries(db: Db, days: number): Promise<Series> {
     ).rows;
   const signups = await countPerDay(sql`select "createdAt" as at from auth."user"`);
   const deployments = await countPerDay(sql`select created_at as at from deployment`);
-  // By hour first: there are many rows of one hour, and the day is the same for all of them.
   const { rows: requests } = await sql<Series["requests"][number]>`
-    select ${dayOf(sql`hour`)} as day, ${bounded(sql`sum(requests)`)} as count,
-      ${bounded(sql`sum(bytes)`)} as "bytesOut"
-    from (
-      select hour, sum(requests) as requests, sum(bytes_out) as bytes from traffic_hour
-      where hour >= ${since(days)} group by hour
-    ) hours
+    select ${dayOf(sql`hour`)} as day, ${bounded(sql`sum(requests)`)} as count, ${bounded(sql`sum(bytes_out)`)} as "bytesOut"
+    from traffic_total_hour where hour >= ${since(days)}
     group by 1 having sum(requests) > 0 order by 1`.execute(db);
   return { days, signups, requests, deployments };
 }

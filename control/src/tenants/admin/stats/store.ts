@@ -19,7 +19,8 @@ export async function readCounts(db: Db): Promise<Counts> {
       (select count(*) from project where deleting_at is not null) as "leavingProjects",
       (select count(*) from auth."user") - (select count(*) from user_deletion) as users,
       (select count(*) from user_deletion) as "leavingUsers",
-      (select ${bounded(sql`coalesce(sum(requests), 0)`)} from traffic_hour where hour >= now() - interval '24 hours')
+      (select ${bounded(sql`coalesce(sum(requests), 0)`)} from traffic_total_hour
+        where hour >= now() - interval '24 hours')
         as "requests24h"`.execute(db);
   return one(rows);
 }

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import { bounded } from "../../../stores/db/bounded.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import { microsOf, type Place, placeOf, timeOf, uuid } from "../place.ts";
+import { requests30d } from "../requests-30d.ts";
 import { roleOf } from "./rules.ts";
 
 interface ListedUser extends Place {
@@ -60,12 +61,7 @@ export async function readUsers(db: Db, { limit, cursor, q }: AdminListQuery): P
       where project.deleting_at is null),
     counted as (select owner_id, count(*) as projects, count(suspended_at) as suspended from own group by 1),
     visited as (
-      select own.owner_id, ${bounded(sql`sum(traffic.requests)`)} as requests
-      from own cross join lateral (
-        select sum(requests) as requests from traffic_hour
-        where project_id = own.id and hour >= now() - interval '30 days'
-      ) traffic
-      group by 1),
+      select own.owner_id, ${bounded(sql`sum(${requests30d(sql`own.id`)})`)} as requests from own group by 1),
     content as (
       select own.owner_id, max(artifact.size_bytes) as bytes
       from own join artifact on artifact.project_id = own.id

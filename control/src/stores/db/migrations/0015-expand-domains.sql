@@ -1,0 +1,1 @@
+-- The step of this name is on another branch.
