@@ -137,6 +137,7 @@ export async function startEdge(
         pagesListen: pages.address,
         contentDomain: config.contentDomain,
         answerTimeoutMs: deps.answerTimeoutMs ?? answerTimeoutMs,
+        logsVisits: config.analytics !== "off",
       }),
     onConfigured() {
       onConfigured();
