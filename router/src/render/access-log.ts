@@ -1,4 +1,5 @@
 import { accessLogName } from "../names.ts";
+import { saidSeparator } from "../traffic/line.ts";
 import type { JsonObject } from "./json.ts";
 
 /** Caddy's logger of requests. */
@@ -41,9 +42,6 @@ export const accessLogOf = (trafficDir: string, logsVisits: boolean): JsonObject
     ),
   },
 });
-
-/** Between the parts of what `logSaid` logs. No header and no address has it: HTTP forbids control characters there. */
-export const saidSeparator = "\x7f";
 
 const header = (name: string): string => `{http.request.header.${name}}`;
 const announced = header("Content-Length");

@@ -1,5 +1,4 @@
-import { saidSeparator } from "../render/access-log.ts";
-
+// @pure
 /** One answered request, as far as it is counted. */
 export interface Visit {
   /** As the visitor spelled it: perhaps with a port, capitals, or a final dot. */
@@ -29,6 +28,12 @@ export interface Said {
   /** Asks not to be tracked, by `Sec-GPC` or `DNT`. */
   optsOut: boolean;
 }
+
+/**
+ * Between the parts of what a request says of itself, in the order of `parseLine`. No header and no address has it: HTTP
+ * forbids control characters there.
+ */
+export const saidSeparator = "\x7f";
 
 const secondsPerHour = 3600;
 /** So much of an announced body is believed: what a page weighs, which whoever wants to use up a quota can ask for as well. */
