@@ -23,6 +23,7 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "promote", load: async () => (await import("./promote.ts")).promote },
   { name: "status", load: async () => (await import("./status.ts")).status },
   { name: "logs", load: async () => (await import("./logs.ts")).logs },
+  { name: "analytics", load: async () => (await import("./analytics.ts")).analytics },
   { name: "open", load: async () => (await import("./open.ts")).open },
   { name: "verify", load: async () => (await import("./verify.ts")).verify },
   { name: "stop", load: async () => (await import("./stop.ts")).stop },
