@@ -247,7 +247,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       ...(offsiteCopies && { offsiteCopies }),
       ...(bucket && { shipBackups: (signal) => offsiteRound({ db, random, registry, secrets, bucket, log }, signal) }),
       collectBaseImages: (signal) => collectBaseImages({ clock, db, registry: janitor, log }, signal),
-      keepAnalytics: () => keepAnalytics({ clock, db, secrets, log }),
+      keepAnalytics: () => keepAnalytics({ clock, db, secrets, isWanted: config.analytics, log }),
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,
       databaseImages: config.databases.images,

@@ -152,7 +152,7 @@ test("hours go after eight days, their days stay, and all goes with the project"
 test("salts are made a week ahead, once, and destroyed two hours after their day", async () => {
   const { db } = world.database;
   await db.deleteFrom("analytics_salt").execute();
-  const keep = (at: string) => keepAnalytics({ clock: clockAt(new Date(at)), db, secrets, log });
+  const keep = (at: string) => keepAnalytics({ clock: clockAt(new Date(at)), db, secrets, isWanted: true, log });
   const load = (at: string) => loadSalts({ clock: clockAt(new Date(at)), db, secrets });
   await Promise.all([keep("2026-02-28T01:00:00Z"), keep("2026-02-28T01:00:00Z")]);
   const first = await load("2026-02-28T01:00:00Z");
@@ -164,13 +164,15 @@ test("salts are made a week ahead, once, and destroyed two hours after their day
   expect(later[0]).toEqual(first[2]);
   const { rows } = await sql<{ day: string }>`select day::text from analytics_salt order by 1`.execute(db);
   expect(rows[0]?.day).toBe("2026-03-01");
+  await keepAnalytics({ clock: systemClock, db, secrets, isWanted: false, log });
+  expect(await db.selectFrom("analytics_salt").selectAll().execute()).toEqual([]);
 });
 
 test("a router is told the salts, and its rows are acknowledged", async () => {
   const { db } = world.database;
   const today = dayOf(new Date());
   await using router = await aRouter(link, edges[0] as DaemonFiles, { knowsAnalytics: true });
-  await keepAnalytics({ clock: systemClock, db, secrets, log });
+  await keepAnalytics({ clock: systemClock, db, secrets, isWanted: true, log });
   const { salts } = await router.next("salts");
   expect(salts.find(({ day }) => day === today)?.salt).toHaveLength(32);
   const row: MessageInitShape<typeof AnalyticsRowSchema> = {

@@ -32,6 +32,12 @@ export async function keepSalts({ clock, db, secrets }: { clock: Clock; db: Db; 
   return Number(numDeletedRows);
 }
 
+/** All of them. Returns how many went. */
+export async function destroySalts(db: Db): Promise<number> {
+  const { numDeletedRows } = await db.deleteFrom("analytics_salt").executeTakeFirst();
+  return Number(numDeletedRows);
+}
+
 /** Those of the days that have one, as edges are told them; oldest first. */
 export async function loadSalts({ clock, db, secrets }: { clock: Clock; db: Db; secrets: Secrets }): Promise<DaySalt[]> {
   const { rows } = await sql<{ day: string; salt: Buffer }>`
