@@ -27,7 +27,10 @@ import { median, type Row, renderTable } from "./table.ts";
 import { firstDeploysTogether } from "./together.ts";
 
 // The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- analytics`.
-const ofEdge = new Map([["edge", "bench.ts"], ["analytics", "bench-analytics.ts"]]).get(process.argv[2] ?? "");
+const ofEdge = new Map([
+  ["edge", "bench.ts"],
+  ["analytics", "bench-analytics.ts"],
+]).get(process.argv[2] ?? "");
 if (ofEdge !== undefined) {
   const bench = join(repositoryRoot, "router", "src", "testing", ofEdge);
   const measuring = spawnProgram([nodeBinary(), bench, ...process.argv.slice(3)], { stdio: "inherit" });

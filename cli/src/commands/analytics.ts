@@ -49,7 +49,11 @@ export const analytics = command({
 
 function visitorChart(visitors: AnalyticsView["visitors"], screen: Screen): string {
   const most = Math.max(...visitors.map(({ count }) => count));
-  const rows = visitors.map(({ day, count }) => [day, String(count), "█".repeat(Math.ceil((count / most) * barColumns))]);
+  const rows = visitors.map(({ day, count }) => [
+    day,
+    String(count),
+    "█".repeat(Math.ceil((count / most) * barColumns)),
+  ]);
   return listing(["DAY", "VISITORS", ""], rows, screen, { alignRight: [1] });
 }
 

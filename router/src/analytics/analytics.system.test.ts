@@ -15,7 +15,8 @@ import { waitFor } from "../testing/wait-for.ts";
 
 const host = "shop.svc.localhost";
 const agents = {
-  chrome: "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36",
+  chrome:
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36",
   firefox: "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0",
   phone:
     "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1",
@@ -112,13 +113,18 @@ test("no address, browser, query or page of a referrer is on the edge's disk, no
   control.connect();
   await visit("/page?token=query-secret", `${agents.chrome} Rarity/77`, { referer: "https://ref.test/private-page?x" });
   await waitFor(() => control.requests() === 1);
-  const sent = JSON.stringify([...control.rows.values()], (_, value) => (typeof value === "bigint" ? `${value}` : value));
-  const files = (await readdir(edge.config.dir, { recursive: true, withFileTypes: true })).filter((each) => each.isFile());
+  const sent = JSON.stringify([...control.rows.values()], (_, value) =>
+    typeof value === "bigint" ? `${value}` : value,
+  );
+  const files = (await readdir(edge.config.dir, { recursive: true, withFileTypes: true })).filter((each) =>
+    each.isFile(),
+  );
   const kept = await Promise.all(files.map((each) => readFile(join(each.parentPath, each.name), "latin1")));
   // In memory, until it is counted: neither the query nor the page that led here.
   const logged = await readFile(join(edge.config.trafficDir, "access.log"), "utf8");
   for (const secret of ["query-secret", "private-page"]) expect([sent, ...kept, logged].join()).not.toContain(secret);
-  for (const personal of ["127.0.0.1", "Rarity"]) expect([sent, kept.filter((text) => text.includes("paths"))].join()).not.toContain(personal);
+  for (const personal of ["127.0.0.1", "Rarity"])
+    expect([sent, kept.filter((text) => text.includes("paths"))].join()).not.toContain(personal);
   expect(logged).toContain("/page");
 });
 

@@ -93,7 +93,10 @@ test("hours, days and months are kept apart", () => {
   const sketches = createSketches(systemRandom, []);
   const midnight = Date.UTC(2026, 1, 1) / 3_600_000;
   for (const hour of [midnight - 1, midnight, midnight - 1]) sketches.add({ ...shop, hour }, 200, null);
-  expect(sketches.unsent(10).map(({ hour, statuses }) => [hour - midnight, statuses[0]])).toEqual([[-1, 2], [0, 1]]);
+  expect(sketches.unsent(10).map(({ hour, statuses }) => [hour - midnight, statuses[0]])).toEqual([
+    [-1, 2],
+    [0, 1],
+  ]);
 });
 
 test("what stands for several is marked", () => {

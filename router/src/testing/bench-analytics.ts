@@ -71,7 +71,11 @@ const dir = await mkdtemp(join(tmpdir(), "svc-bench-analytics-"));
 try {
   const analytics = await openAnalytics({
     ...{ dir, position: [], everyMs: 0, optOut: false, geoDatabase: null },
-    ...{ clock: { ...systemClock, now: () => new Date(first * 1000) }, random: systemRandom, log: pino({ level: "warn" }) },
+    ...{
+      clock: { ...systemClock, now: () => new Date(first * 1000) },
+      random: systemRandom,
+      log: pino({ level: "warn" }),
+    },
   });
   const days = ["2026-02-28", "2026-03-01"].map((day) => ({ day, salt: Uint8Array.from(randomBytes(32)) }));
   await analytics.learn(create(SaltsSchema, { salts: days }));

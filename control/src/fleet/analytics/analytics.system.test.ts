@@ -111,7 +111,11 @@ test("days are added up over hours and edges once they are over, also again, and
   const { db } = world.database;
   const midnight = new Date("2026-03-01T00:00:00Z");
   const before = new Date(midnight.getTime() - hourMs);
-  await apply(0, anHour(before, 1, { visitors: visitors("a", "b") }), anHour(midnight, 10, { visitors: visitors("a") }));
+  await apply(
+    0,
+    anHour(before, 1, { visitors: visitors("a", "b") }),
+    anHour(midnight, 10, { visitors: visitors("a") }),
+  );
   await apply(1, anHour(before, 2, { visitors: visitors("b", "c") }));
   const fold = (at: string) => foldDays({ clock: clockAt(new Date(at)), db });
   await fold("2026-03-01T10:00:00Z");
@@ -156,7 +160,9 @@ test("salts are made a week ahead, once, and destroyed two hours after their day
   const load = (at: string) => loadSalts({ clock: clockAt(new Date(at)), db, secrets });
   await Promise.all([keep("2026-02-28T01:00:00Z"), keep("2026-02-28T01:00:00Z")]);
   const first = await load("2026-02-28T01:00:00Z");
-  expect(first.map(({ day }) => day)).toEqual([27, 28].map((day) => `2026-02-${day}`).concat([1, 2, 3, 4, 5, 6, 7].map((day) => `2026-03-0${day}`)));
+  expect(first.map(({ day }) => day)).toEqual(
+    [27, 28].map((day) => `2026-02-${day}`).concat([1, 2, 3, 4, 5, 6, 7].map((day) => `2026-03-0${day}`)),
+  );
   expect(new Set(first.map(({ salt }) => Buffer.from(salt).toString("hex"))).size).toBe(9);
   await keep("2026-03-01T02:00:00Z");
   const later = await load("2026-03-01T02:00:00Z");
@@ -176,7 +182,14 @@ test("a router is told the salts, and its rows are acknowledged", async () => {
   const { salts } = await router.next("salts");
   expect(salts.find(({ day }) => day === today)?.salt).toHaveLength(32);
   const row: MessageInitShape<typeof AnalyticsRowSchema> = {
-    ...{ series: randomUUID(), seq: 1n, projectId: project, channel: "production", status2xx: 3n, visitors: visitors("a") },
+    ...{
+      series: randomUUID(),
+      seq: 1n,
+      projectId: project,
+      channel: "production",
+      status2xx: 3n,
+      visitors: visitors("a"),
+    },
     hour: BigInt(Math.floor(Date.now() / hourMs)),
   };
   const nonsense = { ...row, series: "none", visitors: Uint8Array.of(7) };

@@ -1,4 +1,4 @@
-import { decodeUniques, countUniques, noUniques, type Uniques, unite } from "@svc/proto/uniques";
+import { countUniques, decodeUniques, noUniques, type Uniques, unite } from "@svc/proto/uniques";
 import type { Clock } from "@svc/runtime/clock";
 import { sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
@@ -35,11 +35,19 @@ export async function foldDays({ clock, db }: { clock: Clock; db: Db }): Promise
         select data, visitors from analytics_hour where project_id = ${projectId} and channel = ${channel}
           and hour >= ${day}::date::timestamp at time zone 'UTC'
           and hour < (${day}::date + 1)::timestamp at time zone 'UTC'`.execute(tx);
-      const data = JSON.stringify(addUp(rows.map((row) => row.data), valuesPerDay, true));
+      const data = JSON.stringify(
+        addUp(
+          rows.map((row) => row.data),
+          valuesPerDay,
+          true,
+        ),
+      );
       await sql`
         insert into analytics_day (project_id, channel, day, data, visitors)
         values (${projectId}, ${channel}, ${day}::date, ${data}::jsonb, ${countUniques(visitorsOf(rows))})
-        on conflict (project_id, channel, day) do update set data = excluded.data, visitors = excluded.visitors`.execute(tx);
+        on conflict (project_id, channel, day) do update set data = excluded.data, visitors = excluded.visitors`.execute(
+        tx,
+      );
       await sql`delete from analytics_unfolded where project_id = ${projectId} and channel = ${channel}
         and day = ${day}::date`.execute(tx);
     }

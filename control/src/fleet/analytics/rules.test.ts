@@ -3,7 +3,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { AnalyticsRowSchema } from "@svc/proto/edge";
 import { encodeUniques, noUniques } from "@svc/proto/uniques";
 import { describe, expect, test } from "vitest";
-import { addUp, type AnalyticsData, noAnalytics } from "./data.ts";
+import { type AnalyticsData, addUp, noAnalytics } from "./data.ts";
 import { analyticsHour, analyticsHours, daysWithSalt, rowsMax } from "./rules.ts";
 
 const now = new Date("2026-03-01T00:30:00Z");
@@ -38,7 +38,12 @@ describe("a row", () => {
   test("counts once in a message, and of a message so many", () => {
     const row = aRow();
     expect(analyticsHours([row, row, aRow({ channel: "nothing" })], now)).toHaveLength(1);
-    expect(analyticsHours(Array.from({ length: rowsMax + 50 }, () => aRow()), now)).toHaveLength(rowsMax);
+    expect(
+      analyticsHours(
+        Array.from({ length: rowsMax + 50 }, () => aRow()),
+        now,
+      ),
+    ).toHaveLength(rowsMax);
   });
 });
 
@@ -47,18 +52,53 @@ describe("adding up", () => {
 
   test("sums statuses and values, the most frequent first", () => {
     const sum = addUp(
-      [of({ s2xx: 2, paths: [["/a", 2], ["/b", 5]] }), of({ s2xx: 1, s5xx: 4, sampled: true, paths: [["/a", 9]] })],
+      [
+        of({
+          s2xx: 2,
+          paths: [
+            ["/a", 2],
+            ["/b", 5],
+          ],
+        }),
+        of({ s2xx: 1, s5xx: 4, sampled: true, paths: [["/a", 9]] }),
+      ],
       25,
       false,
     );
-    expect(sum).toMatchObject({ s2xx: 3, s5xx: 4, sampled: true, paths: [["/a", 11], ["/b", 5]] });
+    expect(sum).toMatchObject({
+      s2xx: 3,
+      s5xx: 4,
+      sampled: true,
+      paths: [
+        ["/a", 11],
+        ["/b", 5],
+      ],
+    });
   });
 
   test("keeps so many values, and the rest as one if that is wanted", () => {
-    const one = of({ paths: [["(other)", 100], ["/a", 4], ["/b", 3], ["/c", 2]] });
-    expect(addUp([one], 2, true).paths).toEqual([["/a", 4], ["/b", 3], ["(other)", 102]]);
-    expect(addUp([one], 2, false).paths).toEqual([["(other)", 100], ["/a", 4]]);
-    expect(addUp([addUp([one], 2, true)], 2, true).paths).toEqual([["/a", 4], ["/b", 3], ["(other)", 102]]);
+    const one = of({
+      paths: [
+        ["(other)", 100],
+        ["/a", 4],
+        ["/b", 3],
+        ["/c", 2],
+      ],
+    });
+    expect(addUp([one], 2, true).paths).toEqual([
+      ["/a", 4],
+      ["/b", 3],
+      ["(other)", 102],
+    ]);
+    expect(addUp([one], 2, false).paths).toEqual([
+      ["(other)", 100],
+      ["/a", 4],
+    ]);
+    expect(addUp([addUp([one], 2, true)], 2, true).paths).toEqual([
+      ["/a", 4],
+      ["/b", 3],
+      ["(other)", 102],
+    ]);
   });
 });
 

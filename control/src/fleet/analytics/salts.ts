@@ -39,8 +39,18 @@ export async function destroySalts(db: Db): Promise<number> {
 }
 
 /** Those of the days that have one, as edges are told them; oldest first. */
-export async function loadSalts({ clock, db, secrets }: { clock: Clock; db: Db; secrets: Secrets }): Promise<DaySalt[]> {
+export async function loadSalts({
+  clock,
+  db,
+  secrets,
+}: {
+  clock: Clock;
+  db: Db;
+  secrets: Secrets;
+}): Promise<DaySalt[]> {
   const { rows } = await sql<{ day: string; salt: Buffer }>`
-    select day::text, salt from analytics_salt where day::text = any(${daysWithSalt(clock.now())}) order by day`.execute(db);
+    select day::text, salt from analytics_salt where day::text = any(${daysWithSalt(clock.now())}) order by day`.execute(
+    db,
+  );
   return rows.map(({ day, salt }) => ({ day, salt: Uint8Array.from(secrets.open(salt, saltAad(day))) }));
 }

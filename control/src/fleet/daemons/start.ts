@@ -17,10 +17,10 @@ import type { Listener } from "../../stores/db/listen.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import { serve } from "../../stores/grpc/adapter.ts";
-import type { DaySalt } from "../analytics/salts.ts";
 import { forwardGoneProjects } from "../agents/gone-projects.ts";
 import { forwardLogQueries } from "../agents/log-query.ts";
 import { serveNode } from "../agents/node-session.ts";
+import type { DaySalt } from "../analytics/salts.ts";
 import type { Authority } from "../ca/authority.ts";
 import { prefix } from "../cluster/keys.ts";
 import { nodeTopic } from "../cluster/topics.ts";
@@ -168,7 +168,8 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   serve(link, EdgeService, {
     renewCertificate: renewCertificate("edge", calls),
     issueRegistryToken: issueEdgeToken(calls, tables),
-    session: (call) => track(serveEdge(call, { ...sessionDeps, tables, loadGates: deps.loadGates, loadSalts: deps.loadSalts })),
+    session: (call) =>
+      track(serveEdge(call, { ...sessionDeps, tables, loadGates: deps.loadGates, loadSalts: deps.loadSalts })),
   });
   const enrollment = createServer(timings);
   const joins = createTokenBucket(joinRate);

@@ -22,7 +22,8 @@ export function readingOf(span: AnalyticsSpan, now: Date): Reading {
   const latest = { from: new Date(recent), before: null };
   const before = dayOf(latest.from);
   if (span === "all") return { hours: [latest], days: { from: null, before } };
-  if (span === "90d") return { hours: [latest], days: { from: dayOf(new Date(today - (daysOf90 - 1) * dayMs)), before } };
+  if (span === "90d")
+    return { hours: [latest], days: { from: dayOf(new Date(today - (daysOf90 - 1) * dayMs)), before } };
   // The first hour is the one that ends after the span has begun.
   const first = Math.floor((now.getTime() - hoursOf[span] * hourMs) / hourMs) * hourMs;
   if (first >= recent) return { hours: [{ from: new Date(first), before: null }], days: null };
@@ -37,7 +38,10 @@ export function analyticsOf(
   visitors: ReadonlyMap<string, number>,
 ): AnalyticsView {
   const { sampled, s2xx, s3xx, s4xx, s5xx, ...lists } = addUp(read, limits.analyticsEntriesMax, false);
-  const shown = Object.entries(lists).map(([list, counts]) => [list, counts.map(([value, count]) => ({ value, count }))]);
+  const shown = Object.entries(lists).map(([list, counts]) => [
+    list,
+    counts.map(([value, count]) => ({ value, count })),
+  ]);
   const days = [...visitors].filter(([, count]) => count > 0).sort(([a], [b]) => (a < b ? -1 : 1));
   return {
     ...{ ...of, sampled, statuses: { s2xx, s3xx, s4xx, s5xx } },
