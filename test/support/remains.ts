@@ -31,6 +31,8 @@ const tablesAside = new Set([
   "node_event",
   // What counts against the month's limit, once an edge reports it, and what each edge reported last.
   ...["traffic_month", "traffic_batch"],
+  // Of days, the same for all projects.
+  "analytics_salt",
 ]);
 const etcdPrefixes = ["/svc/placements/", "/svc/observations/", "/svc/runs/", "/svc/routes/table/"];
 

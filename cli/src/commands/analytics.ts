@@ -1,4 +1,5 @@
 import { type AnalyticsView, analyticsReply, analyticsSpans, channels } from "@svc/proto";
+import { bar } from "../chart.ts";
 import { command, flag, type Screen } from "../command.ts";
 import { listing } from "../listing.ts";
 import { resolveTarget, targetFacts } from "../target.ts";
@@ -49,11 +50,7 @@ export const analytics = command({
 
 function visitorChart(visitors: AnalyticsView["visitors"], screen: Screen): string {
   const most = Math.max(...visitors.map(({ count }) => count));
-  const rows = visitors.map(({ day, count }) => [
-    day,
-    String(count),
-    "█".repeat(Math.ceil((count / most) * barColumns)),
-  ]);
+  const rows = visitors.map(({ day, count }) => [day, String(count), bar(count / most, barColumns)]);
   return listing(["DAY", "VISITORS", ""], rows, screen, { alignRight: [1] });
 }
 
