@@ -1,3 +1,4 @@
+import { analyticsReply } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { type Deployed, deploy } from "../support/deploy.ts";
@@ -22,7 +23,7 @@ afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 test("what visitors look at is shown to the owner, by the API and by svc analytics", async () => {
   const read = async () =>
-    (await cluster.api("GET", `/projects/${pages.project.id}/analytics?span=1h`)).body["analytics"];
+    analyticsReply.parse((await cluster.api("GET", `/projects/${pages.project.id}/analytics?span=1h`)).body).analytics;
   // What came before the edge was told how to count visitors is not counted, and a row follows once a minute.
   await waitFor("all of them among what is shown", 180_000, async () => {
     for (const agent of Object.values(agents)) {
@@ -33,7 +34,7 @@ test("what visitors look at is shown to the owner, by the API and by svc analyti
     return today?.count === 2;
   });
   const shown = await read();
-  const values = (list: string) => shown[list].map(({ value }: { value: string }) => value).sort();
+  const values = (list: "paths" | "referrers" | "devices" | "browsers") => shown[list].map(({ value }) => value).sort();
   expect(values("paths")).toEqual(["/"]);
   expect(values("referrers")).toEqual(["search.test"]);
   expect(values("devices")).toEqual(["bot", "desktop", "mobile"]);
